@@ -1,0 +1,12 @@
+// Package archtest holds the architecture to its word. It has tests only: they
+// read the repository's Go files and go.mod, and name each file that breaks a
+// rule, together with the reason for the rule. The rules are the tables at the
+// top of rules_test.go.
+//
+//	lockmgr ──▶ notify ──▶ actor, futures
+//	   ├─────▶ actor, futures, renewal
+//	   └─────▶ lockmgr/internal/core ──▶ renewal      (pure: no clock, no I/O,
+//	                                                   no goroutine, no channel)
+//
+// Test files are free: the rules are about what users link.
+package archtest

@@ -1,0 +1,12 @@
+package redistest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// killWithParent has the kernel kill the child when the thread that starts it
+// ends, that is, at the latest when this process does.
+func killWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,31 @@
+//go:build unix
+
+package redistest
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestServerEndsWithItsTest(t *testing.T) {
+	var pid int
+	t.Run("test", func(t *testing.T) { pid = Start(t).PID() })
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+func TestSignalStopsAndContinues(t *testing.T) {
+	s := Start(t)
+	s.Signal(syscall.SIGSTOP)
+	_, err := do(s.Addr(), "", 50*time.Millisecond, "PING")
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "a stopped server takes connections and says nothing")
+	s.Signal(syscall.SIGCONT)
+	_, err = s.Do("PING")
+	require.NoError(t, err)
+
+	s.Signal(syscall.SIGSTOP)
+	s.Kill() // must not wait for it to go on
+}
