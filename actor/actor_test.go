@@ -1,0 +1,273 @@
+package actor_test
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actor"
+)
+
+// handlerFunc is a handler without state of its own.
+type handlerFunc[T any] func(batch []T) time.Duration
+
+func (h handlerFunc[T]) Handle(batch []T) time.Duration { return h(batch) }
+
+// start runs h until the test ends.
+func start[T any](t *testing.T, h func(batch []T) time.Duration) *actor.Actor[T] {
+	a := actor.Start(handlerFunc[T](h))
+	t.Cleanup(func() {
+		a.Stop()
+		<-a.Done()
+	})
+	return a
+}
+
+func TestMessagesOfOneProducerStayInOrder(t *testing.T) {
+	const producers, each = 8, 20_000
+	type msg struct{ producer, n int }
+	var next [producers]int
+	left := producers * each
+	done := make(chan struct{})
+	a := start(t, func(batch []msg) time.Duration {
+		for _, m := range batch {
+			if m.n != next[m.producer] {
+				t.Errorf("producer %d: got message %d, want %d", m.producer, m.n, next[m.producer])
+			}
+			next[m.producer]++
+		}
+		if left -= len(batch); left == 0 {
+			close(done)
+		}
+		return -1
+	})
+
+	var wg sync.WaitGroup
+	for p := range producers {
+		wg.Go(func() {
+			for n := 0; n < each; {
+				if p%2 == 0 {
+					a.Post(msg{p, n})
+					n++
+					continue
+				}
+				var ms []msg
+				for range 7 {
+					if n < each {
+						ms = append(ms, msg{p, n})
+						n++
+					}
+				}
+				a.PostBatch(ms)
+			}
+		})
+	}
+	wg.Wait()
+	<-done
+}
+
+// busy is a handler that is in the middle of something until it is let go, and records what it gets.
+type busy struct {
+	entered chan struct{}
+	leave   chan struct{}
+	got     [][]int
+	stopped bool
+}
+
+func startBusy(t *testing.T) (*busy, *actor.Actor[int]) {
+	b := &busy{entered: make(chan struct{}), leave: make(chan struct{})}
+	a := actor.Start(b)
+	t.Cleanup(func() {
+		a.Stop()
+		<-a.Done()
+	})
+	a.Post(0)
+	<-b.entered
+	return b, a
+}
+
+func (b *busy) Handle(batch []int) time.Duration {
+	b.got = append(b.got, slices.Clone(batch))
+	if len(b.got) == 1 {
+		close(b.entered)
+		<-b.leave
+	}
+	return -1
+}
+
+func (b *busy) Stopped() { b.stopped = true }
+
+func TestWhatArrivesMeanwhileIsOneBatch(t *testing.T) {
+	b, a := startBusy(t)
+	require.True(t, a.Post(1))
+	require.True(t, a.PostBatch([]int{2, 3, 4}))
+	require.True(t, a.PostBatch(nil))
+	require.True(t, a.Post(5))
+	a.Stop()
+	close(b.leave)
+	<-a.Done()
+	require.Equal(t, [][]int{{0}, {1, 2, 3, 4, 5}}, b.got)
+}
+
+func TestStopHandlesWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
+	b, a := startBusy(t)
+	require.True(t, a.Post(1))
+	a.Stop()
+	a.Stop()
+	require.False(t, a.Post(2))
+	require.False(t, a.PostBatch([]int{3, 4}))
+	require.False(t, a.PostBatch(nil), "an empty batch tells as well that the actor was stopped")
+	select {
+	case <-a.Done():
+		t.Fatal("done while the handler is still running")
+	default:
+	}
+	close(b.leave)
+	<-a.Done()
+	require.Equal(t, [][]int{{0}, {1}}, b.got)
+	require.True(t, b.stopped, "Stopped is called before Done is closed")
+
+	a.Stop()
+	require.False(t, a.Post(5))
+}
+
+func TestStopOfAParkedActorHandlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		a := start(t, func([]int) time.Duration { calls++; return time.Hour })
+		a.Post(1)
+		synctest.Wait()
+		a.Stop()
+		<-a.Done()
+		require.Equal(t, 1, calls)
+	})
+}
+
+func TestStopFromTheHandler(t *testing.T) {
+	var got []int
+	var a *actor.Actor[int]
+	ready := make(chan struct{})
+	a = start(t, func(batch []int) time.Duration {
+		<-ready
+		got = append(got, batch...)
+		if got[0] == 1 && len(got) == 1 {
+			assert.True(t, a.Post(2))
+			a.Stop()
+			assert.False(t, a.Post(3))
+		}
+		return 0 // an alarm that is due does not keep a stopped actor alive
+	})
+	a.Post(1)
+	close(ready)
+	<-a.Done()
+	require.Equal(t, []int{1, 2}, got)
+}
+
+func TestPostFromTheHandler(t *testing.T) {
+	var got []int
+	var a *actor.Actor[int]
+	done := make(chan struct{})
+	ready := make(chan struct{})
+	a = start(t, func(batch []int) time.Duration {
+		<-ready
+		assert.Len(t, batch, 1, "what the handler posts comes with the next batch")
+		got = append(got, batch[0])
+		if batch[0] < 100 {
+			assert.True(t, a.Post(batch[0]+1))
+		} else {
+			close(done)
+		}
+		return -1
+	})
+	a.Post(1)
+	close(ready)
+	<-done
+	require.Len(t, got, 100)
+	require.True(t, slices.IsSorted(got))
+}
+
+func TestEveryAcceptedMessageIsHandledWhenStopComesAnyTime(t *testing.T) {
+	for range 300 {
+		var handled int
+		a := start(t, func(batch []int) time.Duration { handled += len(batch); return -1 })
+		var accepted [4]int
+		var wg sync.WaitGroup
+		for p := range accepted {
+			wg.Go(func() {
+				for {
+					ok := a.Post(1)
+					if ok {
+						accepted[p]++
+					}
+					if ok = ok && a.PostBatch([]int{2, 3}); !ok {
+						return
+					}
+					accepted[p] += 2
+				}
+			})
+		}
+		wg.Go(func() {
+			runtime.Gosched()
+			a.Stop()
+		})
+		wg.Wait()
+		<-a.Done()
+		require.Equal(t, accepted[0]+accepted[1]+accepted[2]+accepted[3], handled)
+	}
+}
+
+func TestStartAndStopAtOnce(t *testing.T) {
+	for range 1000 {
+		b := &busy{entered: make(chan struct{}), leave: make(chan struct{})}
+		close(b.leave)
+		a := actor.Start(b)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(a.Stop)
+		}
+		ok := a.Post(1)
+		wg.Wait()
+		<-a.Done()
+		require.Equal(t, ok, len(b.got) == 1)
+		require.True(t, b.stopped)
+	}
+}
+
+func TestNothingHandledIsKeptAlive(t *testing.T) {
+	handled := make(chan struct{})
+	a := start(t, func([]*[64]byte) time.Duration { handled <- struct{}{}; return -1 })
+	var refs []weak.Pointer[[64]byte]
+	for round := range 3 { // each of the two slices has its turn
+		var ms []*[64]byte
+		for range 20 - round {
+			m := new([64]byte)
+			ms = append(ms, m)
+			refs = append(refs, weak.Make(m))
+		}
+		a.PostBatch(ms)
+		<-handled
+	}
+	a.Post(nil) // the batch before is cleared when this one comes
+	<-handled
+	runtime.GC()
+	for i, r := range refs {
+		require.Nil(t, r.Value(), "message %d", i)
+	}
+}
+
+func TestPostDoesNotAllocate(t *testing.T) {
+	handled := make(chan struct{}, 1)
+	a := start(t, func([]int) time.Duration { handled <- struct{}{}; return time.Hour })
+	ms := make([]int, 100)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		a.PostBatch(ms)
+		<-handled
+	}))
+}

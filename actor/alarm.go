@@ -1,0 +1,63 @@
+package actor
+
+import "time"
+
+// never is a deadline that no clock reaches.
+const never = time.Duration(1<<63 - 1)
+
+// alarm wakes a parked consumer at its deadline, with one timer for the actor's whole life.
+//
+// Handlers mostly ask for much the same instant again and again, or for one a little later. So the timer is left alone as long as it
+// fires early enough: it may wake the consumer too soon, which then finds that nothing is due and sets it again. The timer calls a
+// function rather than filling a channel: parking is a plain receive then, and the timer stays in the runtime's heap meanwhile.
+type alarm struct {
+	origin time.Time     // instants below are counted from here, on the monotonic clock
+	at     time.Duration // when the handler wants to be called
+	armed  time.Duration // when the timer fires; in the past: it has fired, or was never set
+	wake   func()        // called by the timer
+	timer  *time.Timer
+}
+
+// set makes the deadline next from now, never if next is negative.
+func (a *alarm) set(next time.Duration) {
+	a.at = never
+	if next < 0 {
+		return
+	}
+	now := time.Since(a.origin)
+	if at := now + next; at >= now { // else it is centuries away
+		a.at = at
+		a.arm(now)
+	}
+}
+
+// due reports whether the deadline has come, and sees to it that the timer is set if it has not.
+func (a *alarm) due() bool {
+	if a.at == never {
+		return false
+	}
+	now := time.Since(a.origin)
+	if now >= a.at {
+		return true
+	}
+	a.arm(now)
+	return false
+}
+
+func (a *alarm) arm(now time.Duration) {
+	if now < a.armed && a.armed <= a.at {
+		return
+	}
+	a.armed = a.at
+	if a.timer == nil {
+		a.timer = time.AfterFunc(a.at-now, a.wake)
+	} else {
+		a.timer.Reset(a.at - now)
+	}
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}

@@ -1,0 +1,130 @@
+package futures_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+)
+
+var errOther2 = errors.New("another")
+
+func TestAnyFirstSuccess(t *testing.T) {
+	p := newParts(t, 4)
+	p.cancels[0].do = func() { require.True(t, p.resolve(3)) } // wins its race against the cancel
+	fs := p.futures()
+	f := futures.Any(p.drop, fs...)
+	clear(fs)
+	p.fail(2, errOther)
+	_, err := f.Result()
+	require.Equal(t, futures.ErrPending, err)
+
+	p.resolve(1)
+	got, err := f.Result()
+	require.NoError(t, err)
+	require.Equal(t, 2, got.id)
+	require.Equal(t, []int{0}, p.cancelled())
+	require.Equal(t, []int{4}, p.dropped, "came second")
+	require.False(t, f.Cancel())
+}
+
+func TestAnyAllFail(t *testing.T) {
+	p := newParts(t, 3)
+	f := futures.Any(p.drop, p.futures()...)
+	p.fail(2, errOther2)
+	p.promises[1].Future().Cancel()
+	p.fail(0, errOther)
+	got, err := f.Result()
+	require.Nil(t, got)
+	require.ErrorIs(t, err, errOther)
+	require.ErrorIs(t, err, futures.ErrCanceled)
+	require.Equal(t, "other\nfutures: cancelled\nanother", err.Error(), "in the order of the inputs")
+}
+
+func TestAnyOfNone(t *testing.T) {
+	_, err := futures.Any[int](nil).Result()
+	require.Equal(t, futures.ErrNone, err)
+}
+
+func TestAnyOfSettled(t *testing.T) {
+	p := newParts(t, 4)
+	p.fail(0, errOther)
+	p.resolve(1)
+	p.resolve(2)
+	got, err := futures.Any(p.drop, p.futures()...).Result()
+	require.NoError(t, err)
+	require.Equal(t, 2, got.id)
+	require.Equal(t, []int{3}, p.dropped)
+	require.Equal(t, []int{3}, p.cancelled())
+}
+
+func TestAnyCancelled(t *testing.T) {
+	p := newParts(t, 3)
+	p.cancels[0].do = func() { require.True(t, p.resolve(2)) }
+	f := futures.Any(p.drop, p.futures()...)
+	require.True(t, f.Cancel())
+	_, err := f.Result()
+	require.Equal(t, futures.ErrCanceled, err)
+	require.Equal(t, []int{0, 1}, p.cancelled())
+	require.Equal(t, []int{3}, p.dropped)
+
+	p = newParts(t, 2)
+	p.cancels[0].do = func() { require.True(t, p.resolve(1)) }
+	require.True(t, futures.Any(nil, p.futures()...).Cancel())
+}
+
+// Whatever races what, each lease that was handed over is in exactly one place: in the result, or dropped.
+func TestCombinatorsLoseNothing(t *testing.T) {
+	const n = 4
+	for _, kind := range []string{"all", "any"} {
+		t.Run(kind, func(t *testing.T) {
+			for i := range 2000 {
+				var accepted, dropped atomic.Int64
+				p := newParts(t, n)
+				drop := func(*lease) { dropped.Add(1) }
+
+				inResult := 0
+				var cancel func() bool
+				if kind == "all" {
+					f := futures.All(drop, p.futures()...)
+					f.OnDone(func(ls []*lease, _ error) {
+						for _, l := range ls {
+							if l != nil {
+								inResult++
+							}
+						}
+					})
+					cancel = f.Cancel
+				} else {
+					f := futures.Any(drop, p.futures()...)
+					f.OnDone(func(l *lease, _ error) {
+						if l != nil {
+							inResult++
+						}
+					})
+					cancel = f.Cancel
+				}
+
+				var wg sync.WaitGroup
+				for part := range n {
+					wg.Go(func() {
+						if i%4 == 1 && part == i/4%n {
+							p.fail(part, errOther)
+						} else if p.resolve(part) {
+							accepted.Add(1)
+						}
+					})
+				}
+				if i%4 > 1 {
+					wg.Go(func() { cancel() })
+				}
+				wg.Wait()
+				require.Equal(t, accepted.Load(), int64(inResult)+dropped.Load())
+			}
+		})
+	}
+}
