@@ -1,0 +1,117 @@
+package core
+
+import "time"
+
+// placed is what a heap of alarms holds: it remembers its place (one more
+// than its index, so that zero means absent) for removal without a search.
+type placed interface{ heapPos() *int32 }
+
+// alarms is a binary heap of instants, the earliest first.
+type alarms[T placed] struct{ a []alarm[T] }
+
+type alarm[T placed] struct {
+	at time.Duration
+	x  T
+}
+
+// next returns the earliest instant, or Forever.
+func (h *alarms[T]) next() time.Duration {
+	if len(h.a) == 0 {
+		return Forever
+	}
+	return h.a[0].at
+}
+
+// due takes out one whose instant has come.
+func (h *alarms[T]) due(now time.Duration) (x T, ok bool) {
+	if len(h.a) == 0 || h.a[0].at > now {
+		return x, false
+	}
+	x = h.a[0].x
+	h.remove(x)
+	return x, true
+}
+
+// set places x at an instant, wherever it was before.
+func (h *alarms[T]) set(x T, at time.Duration) {
+	p := x.heapPos()
+	if *p == 0 {
+		h.a = append(h.a, alarm[T]{at, x})
+		*p = int32(len(h.a))
+		h.up(len(h.a) - 1)
+		return
+	}
+	i := int(*p) - 1
+	was := h.a[i].at
+	h.a[i].at = at
+	if at < was {
+		h.up(i)
+	} else {
+		h.down(i)
+	}
+}
+
+// atLatest makes sure that x is called at an instant or before it. A call
+// that comes early is harmless and costs less than moving x back each time
+// that its instant moves out.
+func (h *alarms[T]) atLatest(x T, at time.Duration) {
+	if p := *x.heapPos(); p == 0 || at < h.a[p-1].at {
+		h.set(x, at)
+	}
+}
+
+func (h *alarms[T]) remove(x T) {
+	p := x.heapPos()
+	if *p == 0 {
+		return
+	}
+	i := int(*p) - 1
+	*p = 0
+	last := len(h.a) - 1
+	moved := h.a[last]
+	h.a[last] = alarm[T]{}
+	h.a = h.a[:last]
+	if cap(h.a) > 1024 && last < cap(h.a)/4 {
+		h.a = append(make([]alarm[T], 0, cap(h.a)/2), h.a...) // after a burst
+	}
+	if i == last {
+		return
+	}
+	h.a[i] = moved
+	*moved.x.heapPos() = int32(i + 1)
+	h.up(i)
+	h.down(i)
+}
+
+func (h *alarms[T]) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h.a[parent].at <= h.a[i].at {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h *alarms[T]) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h.a); child++ {
+			if h.a[child].at < h.a[least].at {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}
+
+func (h *alarms[T]) swap(i, j int) {
+	h.a[i], h.a[j] = h.a[j], h.a[i]
+	*h.a[i].x.heapPos() = int32(i + 1)
+	*h.a[j].x.heapPos() = int32(j + 1)
+}

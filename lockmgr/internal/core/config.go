@@ -1,0 +1,76 @@
+package core
+
+import "time"
+
+// Forever is the deadline of what has none.
+const Forever = time.Duration(1<<63 - 1)
+
+// Config holds the numbers that the rules need. The shell fills every field;
+// the core has no defaults of its own.
+type Config struct {
+	// Lease is the lease of a hold that the watchdog renews. Renewals fall
+	// due Lease/3 after the send they count from.
+	Lease time.Duration
+	// Margin is taken off every lease, beside 1 % for clocks that run at
+	// different speeds: Redis counts whole milliseconds and looks at a clock
+	// that it reads once per script.
+	Margin time.Duration
+	// RetryTime is how long tries may go on failing before those who wait
+	// are told. It does not limit waiting for a lock that others hold.
+	RetryTime time.Duration
+	// SuspectTime is how long after its time-out a command is still reckoned
+	// to run one day: on a connection that broke, the server may read what
+	// was sent long after the client gave up.
+	SuspectTime time.Duration
+
+	// PassCount and PassTime bound a run: the grants that one manager makes
+	// in a row while others are known to wait.
+	PassCount int
+	PassTime  time.Duration
+	// BackTime is the pause after a bounded run; up to as much again is
+	// added at random.
+	BackTime time.Duration
+	// RecordEvery is the least time between two transfers of one lock.
+	RecordEvery time.Duration
+	// TrustSubscribers says that the number of subscribers that a script
+	// reports counts all of them.
+	TrustSubscribers bool
+
+	// Linger is how long a subscription outlives its last waiter.
+	Linger time.Duration
+	// PollMax caps the wait between two tries while subscribed, PollBlind
+	// while not.
+	PollMax, PollBlind time.Duration
+
+	// MaxLocks bounds the names known at one time.
+	MaxLocks int
+	// RenewBatch is the most names that one renewal script takes.
+	RenewBatch int
+	// Notices asks for Notice effects.
+	Notices bool
+	// Seed starts the generator of jitter.
+	Seed uint64
+}
+
+// usable is the part of a lease that may be trusted, counted from the send.
+func (c *Config) usable(lease time.Duration) time.Duration {
+	return lease - lease/100 - c.Margin
+}
+
+// tick is the time after which a watched lease falls due for renewal.
+func (c *Config) tick() time.Duration { return c.Lease / 3 }
+
+// jitter is a splitmix64 generator: the core must be a function of its inputs.
+type jitter uint64
+
+// upTo returns a duration in [0, d).
+func (j *jitter) upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	*j += 0x9e3779b97f4a7c15
+	z := uint64(*j)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return time.Duration((z ^ z>>31) % uint64(d))
+}

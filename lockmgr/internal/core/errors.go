@@ -1,0 +1,52 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What a request or a hold can end with. The public package re-exports them
+// and documents them for its users.
+var (
+	ErrNotAcquired = errors.New("lockmgr: lock not acquired")
+	ErrWaitTimeout = fmt.Errorf("%w: wait timed out", ErrNotAcquired)
+	ErrNotHeld     = errors.New("lockmgr: lock not held")
+	ErrLeaseLost   = errors.New("lockmgr: lease lost")
+	ErrClosed      = errors.New("lockmgr: manager closed")
+	ErrDeadlock    = errors.New("lockmgr: deadlock")
+	ErrOverloaded  = errors.New("lockmgr: overloaded")
+	ErrNotFenced   = errors.New("lockmgr: re-entry asks for a fencing token, but the hold has none")
+
+	errExpired = fmt.Errorf("%w: it ran out before a renewal was confirmed", ErrLeaseLost)
+	errGone    = fmt.Errorf("%w: the key was removed or taken over", ErrLeaseLost)
+	errTooLate = errors.New("lockmgr: the answer took longer than the lease")
+	errCancel  = errors.New("lockmgr: request cancelled")
+)
+
+// A Wait is one edge of a deadlock: an owner that waits for a lock which
+// another one holds.
+type Wait struct {
+	Request uint64 // the request's ID
+	Owner   uint64
+	Name    string
+	Holder  uint64
+}
+
+// A DeadlockError names the cycle that the failed request would have closed.
+// It matches ErrDeadlock.
+type DeadlockError struct{ Cycle []Wait }
+
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	b.WriteString(ErrDeadlock.Error())
+	sep := ": "
+	for _, w := range e.Cycle {
+		fmt.Fprintf(&b, "%sowner %d waits for %q, which owner %d holds", sep, w.Owner, w.Name, w.Holder)
+		sep = "; "
+	}
+	return b.String()
+}
+
+// Unwrap makes errors.Is(err, ErrDeadlock) true.
+func (e *DeadlockError) Unwrap() error { return ErrDeadlock }

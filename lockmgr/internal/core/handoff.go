@@ -1,0 +1,182 @@
+package core
+
+import "time"
+
+// next finds a lock its next holder. The record is ours, as far as we know,
+// and nobody holds it. answered is the script whose answer led here, if one
+// did: what it brought is as fresh as can be.
+func (m *Machine) next(l *lock, answered *Op) {
+	l.phase = passing
+	r := l.queue.head
+	switch {
+	case l.owner == 0: // the record is gone
+		m.startOver(l)
+		return
+	case m.now >= l.until:
+		m.abandon(l)
+		m.startOver(l)
+		return
+	case r == nil:
+		m.release(l)
+		return
+	}
+	passed := answered == nil || answered.Kind != KindAcquire
+	if passed {
+		switch m.boundary(l) {
+		case standBack:
+			l.c.back = true
+			m.release(l)
+			return
+		case askFirst:
+			m.unlocked(l, nil)
+			m.transferFirst(l, r)
+			return
+		}
+	}
+	m.unlocked(l, nil)
+	if answered == nil && l.until-m.now < m.cfg.usable(m.leaseOf(r))/3 || r.Fenced && !l.hasToken() {
+		m.transferFirst(l, r)
+		return
+	}
+	r.Passed = passed
+	m.hold(l, r)
+	m.tend(l)
+}
+
+// startOver asks for a lock whose record is not ours, or lets it rest.
+func (m *Machine) startOver(l *lock) {
+	switch {
+	case l.flight != 0: // its answer leads here again
+	case l.queue.head != nil:
+		m.ask(l)
+	default:
+		m.leave(l)
+	}
+}
+
+func (l *lock) hasToken() bool {
+	return l.c != nil && l.c.nextToken > 0 && l.c.nextToken <= l.c.lastToken
+}
+
+type boundary uint8
+
+const (
+	goOn      boundary = iota
+	askFirst           // the run may go on if nobody else waits: find out
+	standBack          // the run is over
+)
+
+// boundary says whether a run may go on. While others are known to wait it
+// ends after PassCount grants. While they are not it may be longer, because
+// the transfers of a fast run tell in time when they come; but not for ever,
+// or a manager whose transfers fail would shut out the rest.
+func (m *Machine) boundary(l *lock) boundary {
+	c := l.more()
+	if c.runCount == 0 {
+		return goOn
+	}
+	limit := m.cfg.PassCount
+	if c.others == 0 && m.cfg.TrustSubscribers {
+		limit *= 8
+	}
+	if c.runCount < limit && m.now-c.runStart < m.cfg.PassTime {
+		return goOn
+	}
+	switch {
+	case !m.cfg.TrustSubscribers || c.others > 0:
+		return standBack
+	case c.fresh: // nobody waited a moment ago
+		m.newRun(c)
+		return goOn
+	default:
+		return askFirst
+	}
+}
+
+func (m *Machine) newRun(c *contention) {
+	c.runCount, c.runStart, c.fresh = 0, m.now, false
+}
+
+// leaving tells whether a release must go out although someone here waits.
+func (m *Machine) leaving(l *lock) bool {
+	return m.closing || l.c != nil && l.c.back
+}
+
+// transferFirst holds the lock back from its next holder until a transfer has
+// been answered: too little of the lease is left, there is no token left, or
+// others may be waiting.
+func (m *Machine) transferFirst(l *lock, r *Request) {
+	if c := l.more(); l.flight == 0 && m.now >= c.retryAt {
+		m.transfer(l, r)
+	}
+}
+
+// transfer records a request as the holder, and renews the lease in passing.
+func (m *Machine) transfer(l *lock, r *Request) {
+	c := l.more()
+	c.nextTransfer = m.now + m.cfg.RecordEvery
+	tokens := int64(0)
+	if r.Fenced && r.state != reqGranted {
+		tokens = m.tokensFor(l, r)
+	}
+	m.send(l, KindTransfer, m.field(l, r), m.leaseOf(r), tokens)
+}
+
+// transferred handles the answer to a transfer.
+func (m *Machine) transferred(l *lock, r *Reply) {
+	op := r.Op
+	c := l.more()
+	if r.Ran == Yes && !r.OK {
+		m.gone(l)
+		return
+	}
+	if r.Ran != Yes {
+		c.nextTransfer = m.failed(l, r.Err)
+		if r.Final && l.phase == passing {
+			// No use in waiting: neither for tokens nor for who else waits.
+			if q := l.queue.head; q != nil && q.Fenced && !l.hasToken() {
+				m.giveUp(q, r.Err)
+			}
+			c.others = max(c.others, 1)
+			c.retryAt = m.now
+		}
+		m.proceed(l)
+		return
+	}
+	c.succeeded()
+	if l.owner != 0 {
+		l.owner = op.Owner
+		m.trust(l, op.Sent, op.Lease)
+		m.takeTokens(l, r)
+	} else { // given up while this was under way
+		l.suspect(op.Owner, m.now+m.cfg.SuspectTime, 1)
+	}
+	if c.others = m.othersOf(l, r.Subscribers); c.others == 0 {
+		m.newRun(c)
+	}
+	c.fresh = true
+	if l.phase == passing {
+		m.next(l, op)
+		return
+	}
+	m.proceed(l)
+}
+
+// trust moves the deadline of the record forward, never back: no script
+// shortens the life of a record.
+func (m *Machine) trust(l *lock, sent, lease time.Duration) {
+	l.until = max(l.until, sent+m.cfg.usable(lease))
+	m.extended(l)
+}
+
+// othersOf is how many other managers wait, if the channel of a lock has so
+// many subscribers. It never says zero where it can't know.
+func (m *Machine) othersOf(l *lock, subscribers int64) int64 {
+	if subscribers < 0 || !m.cfg.TrustSubscribers {
+		return 1
+	}
+	if l.sub == subOn {
+		subscribers--
+	}
+	return max(0, subscribers)
+}

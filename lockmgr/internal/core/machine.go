@@ -1,0 +1,372 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/renewal"
+)
+
+// Machine is the state of one lock manager. It is not safe for concurrent
+// use: one goroutine owns it.
+type Machine struct {
+	cfg    Config
+	jitter jitter
+
+	locks    map[string]*lock
+	renewals *renewal.Map[*lock]
+	alarms   alarms[*lock]    // what a lock wants to do next
+	giveUps  alarms[*Request] // waits that end
+	owners   map[uint64]*ownerWaits
+
+	lastID  uint64
+	closing bool
+	closed  bool
+
+	// Valid during a step.
+	now time.Duration
+	out []Effect
+
+	due       []*lock // reused by renew
+	freeOps   []*Op
+	freeLocks []*lock
+	forgotten []*lock // during this step: their handlers may still look at them
+	stats     Stats
+}
+
+// Stats counts what the machine holds and has done.
+type Stats struct {
+	Names, Waiting, Held, Watched, Subscriptions      int
+	Grants, Passes, Reentries, Losses, Scripts        uint64
+	Renewals, Renewed, Wakes, Polls, StoodBack, Fails uint64
+	Unreleased                                        uint64
+}
+
+// New returns a machine with nothing in it.
+func New(cfg Config) *Machine {
+	return &Machine{
+		cfg:      cfg,
+		jitter:   jitter(cfg.Seed),
+		locks:    make(map[string]*lock),
+		renewals: renewal.NewMap[*lock](cfg.tick()),
+		owners:   make(map[uint64]*ownerWaits),
+	}
+}
+
+// Step applies an event at an instant and appends what is to be done to out.
+// Instants never run backwards: an earlier one counts as the latest.
+func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
+	m.now = max(m.now, now)
+	m.out = out
+	switch ev := ev.(type) {
+	case Lock:
+		m.request(ev.Request)
+	case Cancel:
+		m.cancel(ev.Request)
+	case Unlock:
+		m.unlock(ev.Request)
+	case *Replies:
+		for i := range ev.Replies {
+			m.reply(&ev.Replies[i])
+		}
+	case *Renewed:
+		m.renewed(ev)
+	case Wake:
+		m.wake(ev)
+	case Verify:
+		m.verify(ev.Name)
+	case Tick:
+		m.tick()
+	case Close:
+		m.close()
+	case Abort:
+		m.abort()
+	default:
+		panic(fmt.Sprintf("lockmgr: unknown event %T", ev))
+	}
+	if m.closing && !m.closed && len(m.locks) == 0 {
+		m.closed = true
+		m.emit(Closed{})
+	}
+	for _, l := range m.forgotten {
+		*l = lock{}
+		if len(m.freeLocks) < 256 {
+			m.freeLocks = append(m.freeLocks, l)
+		}
+	}
+	m.forgotten = m.forgotten[:0]
+	out, m.out = m.out, nil
+	return out
+}
+
+// Next is when the machine wants a Tick, or Forever.
+func (m *Machine) Next() time.Duration {
+	at := min(m.alarms.next(), m.giveUps.next())
+	if due, ok := m.renewals.Next(); ok {
+		at = min(at, due)
+	}
+	return at
+}
+
+// Stats returns the counters.
+func (m *Machine) Stats() Stats {
+	s := m.stats
+	s.Names = len(m.locks)
+	s.Watched = m.renewals.Len()
+	return s
+}
+
+func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) notice(n Notice) {
+	if m.cfg.Notices {
+		told := n // made only when somebody listens
+		m.emit(&told)
+	}
+}
+
+// tick does all whose instant has come. Losses come first: what is due for
+// renewal but past its deadline must not be renewed.
+func (m *Machine) tick() {
+	for {
+		r, ok := m.giveUps.due(m.now)
+		if !ok {
+			break
+		}
+		m.giveUp(r, ErrWaitTimeout)
+	}
+	for {
+		l, ok := m.alarms.due(m.now)
+		if !ok {
+			break
+		}
+		m.alarm(l)
+		m.settle(l)
+	}
+	m.renew()
+}
+
+// alarm lets a lock do what its phase has waited for. It may come early.
+func (m *Machine) alarm(l *lock) {
+	switch l.phase {
+	case held:
+		if m.now >= l.holdUntil() {
+			m.expire(l)
+			return
+		}
+		m.tend(l)
+	case passing:
+		if l.flight == 0 && m.now >= l.c.retryAt || m.now >= l.until {
+			m.next(l, nil)
+		}
+	case waiting:
+		if m.now >= l.c.retryAt {
+			m.stats.Polls++
+			m.ask(l)
+		}
+	case releasing:
+		if l.flight == 0 && m.now >= l.c.retryAt {
+			m.sendRelease(l)
+		}
+	case idle:
+		m.rest(l)
+	}
+}
+
+// settle ends every piece of work on a lock: it forgets the lock if nothing
+// is left of it, or sees to it that its alarm comes in time.
+func (m *Machine) settle(l *lock) {
+	if l.phase == idle && l.flight == 0 && l.c == nil && l.sub == subNone {
+		m.forget(l)
+		return
+	}
+	if at := l.nextAt(); at != Forever {
+		m.alarms.atLatest(l, at)
+	}
+}
+
+// rest is called when nobody here wants the lock and the record is not ours.
+// What is left may be a subscription that lingers, suspects whose time is not
+// over, and a run that is not forgotten yet.
+func (m *Machine) rest(l *lock) {
+	c := l.c
+	if c == nil && l.sub == subNone {
+		l.phase = idle
+		return
+	}
+	if l.phase != idle {
+		l.phase = idle
+		c = l.more()
+		c.restUntil = m.now
+		if l.sub != subNone {
+			c.restUntil = m.now + m.cfg.Linger
+		}
+		if c.others > 0 {
+			c.restUntil = max(c.restUntil, m.now+m.cfg.PassTime, c.backUntil)
+		}
+	}
+	at := c.restUntil
+	for _, s := range c.suspects {
+		at = max(at, s.until)
+	}
+	if m.now < at && !m.closing {
+		c.restUntil = at
+		return
+	}
+	if l.haunted() && !m.closing {
+		m.release(l) // what may have come to life since
+		return
+	}
+	if l.sub != subNone {
+		l.sub = subNone
+		m.stats.Subscriptions--
+		m.emit(Unsubscribe{l.name})
+	}
+	l.c = nil
+}
+
+func (m *Machine) forget(l *lock) {
+	if l.forgotten {
+		return
+	}
+	l.forgotten = true
+	m.alarms.remove(l)
+	m.renewals.Remove(l)
+	delete(m.locks, l.name)
+	m.forgotten = append(m.forgotten, l)
+}
+
+// lookup returns the lock of a name, made if need be; nil at the bound.
+func (m *Machine) lookup(name string) *lock {
+	l := m.locks[name]
+	if l == nil {
+		if len(m.locks) >= m.cfg.MaxLocks {
+			return nil
+		}
+		if n := len(m.freeLocks); n > 0 {
+			l, m.freeLocks = m.freeLocks[n-1], m.freeLocks[:n-1]
+		} else {
+			l = new(lock)
+		}
+		l.name = name
+		m.locks[name] = l
+	}
+	return l
+}
+
+// send puts a script in flight.
+func (m *Machine) send(l *lock, kind Kind, owner uint64, lease time.Duration, tokens int64) {
+	if l.flight != 0 {
+		panic("lockmgr: two scripts in flight for one name")
+	}
+	var op *Op
+	if n := len(m.freeOps); n > 0 {
+		op, m.freeOps = m.freeOps[n-1], m.freeOps[:n-1]
+	} else {
+		op = new(Op)
+	}
+	m.lastID++
+	*op = Op{
+		ID: m.lastID, Kind: kind, Name: l.name, Sent: m.now, Lease: lease,
+		Owner: owner, Others: l.mayCarry(owner, op.Others[:0]), Tokens: tokens, lock: l,
+	}
+	l.flight, l.flightKind = op.ID, kind
+	m.stats.Scripts++
+	m.emit(Run{op})
+}
+
+// reply hands an answer to the phase that waited for it.
+func (m *Machine) reply(r *Reply) {
+	op := r.Op
+	l := op.lock
+	if r.ID != op.ID || l == nil || l.flight != op.ID {
+		return // stale
+	}
+	l.flight = 0
+	switch r.Ran {
+	case Yes:
+		l.clearSuspects(op.Sent) // the script named them all
+	case Maybe:
+		l.suspectOp(op, m.now+m.cfg.SuspectTime)
+	}
+	if r.Err != nil {
+		m.stats.Fails++
+	}
+	switch op.Kind {
+	case KindAcquire:
+		m.acquired(l, r)
+	case KindTransfer:
+		m.transferred(l, r)
+	case KindRelease:
+		m.released(l, r)
+	}
+	m.settle(l)
+	op.lock = nil
+	if len(m.freeOps) < 1024 {
+		m.freeOps = append(m.freeOps, op)
+	}
+}
+
+// failed notes a failure of a script and returns when to try again.
+func (m *Machine) failed(l *lock, err error) (retryAt time.Duration) {
+	c := l.more()
+	if c.failures == 0 {
+		c.failingSince = m.now
+	}
+	c.failures++
+	c.lastErr = err
+	m.notice(Notice{What: CommandError, Name: l.name, N: c.failures, Err: err})
+	pause := 10 * time.Millisecond << min(c.failures-1, 7)
+	pause = min(pause, time.Second, m.cfg.tick()/4)
+	c.retryAt = m.now + pause/2 + m.jitter.upTo(pause)
+	return c.retryAt
+}
+
+// close refuses what comes, ends what waits and gives back what is held.
+func (m *Machine) close() {
+	if m.closing {
+		return
+	}
+	m.closing = true
+	for _, l := range m.everyLock() {
+		for l.queue.head != nil {
+			m.giveUp(l.queue.head, ErrClosed)
+		}
+		switch l.phase {
+		case held:
+			m.loseHold(l, ErrClosed)
+			m.release(l)
+		case idle:
+			m.leave(l)
+		}
+		m.settle(l)
+	}
+}
+
+// abort drops what close waits for: the answers to releases. Records that are
+// still there expire.
+func (m *Machine) abort() {
+	m.close()
+	for _, l := range m.everyLock() {
+		if l.owner != 0 || l.haunted() {
+			m.stats.Unreleased++
+		}
+		m.unlocked(l, ErrClosed)
+		if l.sub != subNone {
+			m.stats.Subscriptions--
+			m.emit(Unsubscribe{l.name})
+		}
+		m.forget(l)
+	}
+}
+
+// everyLock lists the locks by name: the order of a map must not decide what
+// happens.
+func (m *Machine) everyLock() []*lock {
+	all := slices.Collect(maps.Values(m.locks))
+	slices.SortFunc(all, func(a, b *lock) int { return strings.Compare(a.name, b.name) })
+	return all
+}

@@ -1,0 +1,10 @@
+package core
+
+// Phase tells where a name stands: idle, asking, waiting, held, passing or
+// releasing. A name that the machine does not know is idle.
+func (m *Machine) Phase(name string) string {
+	if l := m.locks[name]; l != nil {
+		return l.phase.String()
+	}
+	return idle.String()
+}

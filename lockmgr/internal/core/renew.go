@@ -1,0 +1,126 @@
+package core
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/renewal"
+)
+
+// renew sends the renewals that have fallen due, many leases in one script.
+func (m *Machine) renew() {
+	m.due = m.renewals.Due(m.now, m.due[:0])
+	ready := m.due[:0]
+	for _, l := range m.due {
+		switch {
+		case l.phase != held || l.holder.limit != Forever:
+			// The next watched holder puts it back.
+		case l.flight != 0:
+			m.renewals.Schedule(l, m.now, m.now)
+		case l.owner != l.holder.Field:
+			// A transfer is due, and it renews.
+			m.renewals.Schedule(l, m.now, m.now)
+			if m.now >= l.c.retryAt || l.c.failures == 0 {
+				m.transfer(l, l.holder)
+			}
+		case m.renewDue(l) > m.now:
+			m.watch(l) // a transfer has renewed it since
+		default:
+			ready = append(ready, l)
+		}
+	}
+	for _, batch := range renewal.Batches(ready, func(*lock) uint8 { return 0 }, m.cfg.RenewBatch) {
+		m.sendRenewal(m.cfg.Lease, batch)
+	}
+	clear(m.due)
+}
+
+// sendRenewal sends one script for all of these locks.
+func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
+	m.lastID++
+	r := &Renewal{ID: m.lastID, Sent: m.now, Lease: lease, Entries: make([]RenewalEntry, len(batch))}
+	for i, l := range batch {
+		if l.flight != 0 {
+			panic("lockmgr: two scripts in flight for one name")
+		}
+		l.flight, l.flightKind = r.ID, KindRenew
+		r.Entries[i] = RenewalEntry{l.name, l.owner, l}
+	}
+	m.stats.Scripts++
+	m.stats.Renewals++
+	m.emit(Renew{r})
+}
+
+// renewed handles the answer to a batch.
+func (m *Machine) renewed(ev *Renewed) {
+	batch := ev.Renewal
+	lost := ev.Lost
+	n := 0
+	for i := range batch.Entries {
+		e := &batch.Entries[i]
+		isLost := len(lost) > 0 && lost[0] == i
+		if isLost {
+			lost = lost[1:]
+		}
+		l := e.lock
+		if l == nil || l.flight != batch.ID {
+			continue // stale
+		}
+		e.lock = nil
+		l.flight = 0
+		switch {
+		case ev.Ran != Yes:
+			m.renewalFailed(l)
+		case isLost:
+			m.gone(l)
+		default:
+			n++
+			m.renewedOne(l, batch)
+		}
+		m.settle(l)
+	}
+	switch {
+	case ev.Ran != Yes:
+		m.stats.Fails++
+		m.notice(Notice{What: RenewError, N: len(batch.Entries), Err: ev.Err})
+	case n > 0:
+		m.stats.Renewed += uint64(n)
+		m.notice(Notice{What: BatchRenewed, N: n})
+	}
+}
+
+func (m *Machine) renewedOne(l *lock, batch *Renewal) {
+	if c := l.c; c != nil && c.extend <= batch.Lease {
+		c.extend = 0
+	}
+	if l.owner != 0 {
+		m.trust(l, batch.Sent, batch.Lease)
+	}
+	if l.phase == held && l.holder.limit == Forever {
+		m.watch(l)
+	}
+	m.proceed(l)
+}
+
+// renewalFailed tries again at the next slot, well before the next tick. The
+// deadline stands meanwhile: only a confirmed renewal moves it.
+func (m *Machine) renewalFailed(l *lock) {
+	if c := l.c; c != nil && c.extend > 0 {
+		c.retryAt = m.now + m.cfg.tick()/8
+	}
+	if l.phase == held && l.holder.limit == Forever {
+		m.renewals.Schedule(l, m.now, m.now)
+	}
+	m.proceed(l)
+}
+
+// verify renews a held lock at once, to see whether it is still there.
+func (m *Machine) verify(name string) {
+	l := m.locks[name]
+	if l == nil || l.phase != held {
+		return
+	}
+	c := l.more()
+	c.extend, c.retryAt = max(c.extend, m.leaseOf(l.holder)), m.now
+	m.tend(l)
+	m.settle(l)
+}

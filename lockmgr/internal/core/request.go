@@ -1,0 +1,92 @@
+package core
+
+import "time"
+
+// A Request is one caller's wish for a lock. The shell fills the first group
+// of fields and hands it over with a Lock event; from then on the core owns
+// it. The shell may read the second group while it carries out an effect that
+// names the request.
+//
+// A granted request goes on to stand for its hold: the first request of a
+// hold is its anchor, and re-entries point to it.
+type Request struct {
+	Name string
+	// ID is unique within the manager and rises with time, so that of two
+	// requests the one with the larger ID is the younger.
+	ID uint64
+	// Owner is ID for an anonymous request. Explicit says that the caller
+	// named it, and so that others may share it.
+	Owner    uint64
+	Explicit bool
+	Fenced   bool
+	// Once asks for one try and no waiting.
+	Once bool
+	// Lease is the fixed lease, or zero for a watched one.
+	Lease time.Duration
+	// GiveUp is the instant at which waiting ends, or Forever.
+	GiveUp time.Duration
+	// Tag is the shell's own.
+	Tag any
+
+	// Anchor is the first request of the hold.
+	Anchor *Request
+	// Until is, on an anchor, the instant until which the hold may be
+	// trusted; on other requests it is what it was at their grant.
+	Until time.Duration
+	// Token is the fencing token, or zero.
+	Token int64
+	// Field is the number under which Redis knows the hold.
+	Field uint64
+	// Passed says that the lock came from another holder in this manager.
+	Passed bool
+
+	lock       *lock
+	next, prev *Request
+	limit      time.Duration // anchor: end of a fixed lease, or Forever
+	count      int32         // anchor: holds not yet given back
+	pos        int32         // place in the heap of waits that end
+	state      requestState
+}
+
+type requestState uint8
+
+const (
+	reqNew requestState = iota
+	reqQueued
+	reqGranted
+	reqDone
+)
+
+func (r *Request) heapPos() *int32 { return &r.pos }
+
+// queue is a FIFO of requests that can lose any of its members.
+type queue struct {
+	head, tail *Request
+	n          int32
+}
+
+func (q *queue) push(r *Request) {
+	r.prev, r.next = q.tail, nil
+	if q.tail != nil {
+		q.tail.next = r
+	} else {
+		q.head = r
+	}
+	q.tail = r
+	q.n++
+}
+
+func (q *queue) remove(r *Request) {
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		q.head = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	} else {
+		q.tail = r.prev
+	}
+	r.prev, r.next = nil, nil
+	q.n--
+}

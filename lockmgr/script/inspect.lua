@@ -1,0 +1,22 @@
+-- inspect.lua reads all that the server knows of a lock and changes nothing.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  channel
+-- KEYS[3]  token counter
+--
+-- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
+-- such key), the number of subscribers (-1: the server would not say), the
+-- last token given (false: none), then owner and count of each holder.
+--
+-- Safe to repeat.
+local ttl = redis.call('PTTL', KEYS[1])
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
+local n = -1
+if not waiting.err then
+  n = waiting[2]
+end
+local out = {ttl, n, redis.call('GET', KEYS[3])}
+for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do
+  out[#out + 1] = field
+end
+return out
