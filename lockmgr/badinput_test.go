@@ -1,0 +1,177 @@
+package lockmgr_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// dialMini connects to an embedded server.
+func dialMini(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	addr, _ := redistest.Mini(t)
+	return dial(t, addr, o)
+}
+
+// What is refused must be refused at once, and nothing may be sent for it.
+func TestBadInputSendsNothing(t *testing.T) {
+	m, other := dialMini(t, lockmgr.Options{}), dialMini(t, lockmgr.Options{})
+	closed := dialMini(t, lockmgr.Options{})
+	require.NoError(t, closed.Close(ctx))
+	tests := []struct {
+		what string
+		m    *lockmgr.Manager
+		name string
+		opts []lockmgr.LockOption
+		want error
+	}{
+		{"empty name", m, "", nil, lockmgr.ErrInvalidName},
+		{"long name", m, strings.Repeat("x", lockmgr.MaxNameBytes+1), nil, lockmgr.ErrInvalidName},
+		{"unbalanced brace", m, "a{b", nil, lockmgr.ErrInvalidName},
+		{"empty tag", m, "{}a", nil, lockmgr.ErrInvalidName},
+		{"closing brace only", m, "a}b", nil, lockmgr.ErrInvalidName},
+		{"leading closing brace", m, "}a", nil, lockmgr.ErrInvalidName},
+		{"key of another lock", m, "redisson_lock_token:{a}", nil, lockmgr.ErrInvalidName},
+		{"lease too short", m, "a", []lockmgr.LockOption{lockmgr.Lease(lockmgr.MinLease - 1)}, lockmgr.ErrInvalidLease},
+		{"lease zero", m, "a", []lockmgr.LockOption{lockmgr.Lease(0)}, lockmgr.ErrInvalidLease},
+		{"lease negative", m, "a", []lockmgr.LockOption{lockmgr.Lease(-time.Second)}, lockmgr.ErrInvalidLease},
+		{"lease too long", m, "a", []lockmgr.LockOption{lockmgr.Lease(lockmgr.MaxLease + 1)}, lockmgr.ErrInvalidLease},
+		{"negative wait", m, "a", []lockmgr.LockOption{lockmgr.Wait(-1)}, lockmgr.ErrInvalidWait},
+		{"zero owner", m, "a", []lockmgr.LockOption{lockmgr.As(lockmgr.Owner{})}, lockmgr.ErrInvalidOwner},
+		{"foreign owner", m, "a", []lockmgr.LockOption{lockmgr.As(other.NewOwner())}, lockmgr.ErrInvalidOwner},
+		{"closed manager", closed, "a", nil, lockmgr.ErrClosed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			f := tt.m.LockAsync(tt.name, tt.opts...)
+			_, err := f.Result()
+			require.ErrorIs(t, err, tt.want, "LockAsync must have settled at once")
+			_, err = tt.m.Lock(ctx, tt.name, tt.opts...)
+			require.ErrorIs(t, err, tt.want)
+			_, err = tt.m.TryLock(ctx, tt.name, tt.opts...)
+			require.ErrorIs(t, err, tt.want)
+		})
+	}
+	for _, name := range []string{"", "a{b"} {
+		_, err := m.Inspect(ctx, name)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+		_, err = m.ForceUnlock(ctx, name)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	}
+	_, err := closed.Inspect(ctx, "a")
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	_, err = closed.ForceUnlock(ctx, "a")
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	require.Zero(t, m.Stats().Scripts)
+	require.Zero(t, m.Stats().Pending)
+	require.Zero(t, m.Stats().Locks)
+}
+
+func TestNamesWithBracesThatFit(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{})
+	for _, name := range []string{"a", "order:1", "x{t}y", "{x}", "{a}b}", "with space", "\x00\xff", strings.Repeat("x", lockmgr.MaxNameBytes)} {
+		l, err := m.Lock(ctx, name)
+		require.NoErrorf(t, err, "%q", name)
+		require.NoError(t, l.Unlock(ctx))
+	}
+}
+
+func TestEndedContextSendsNothing(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{})
+	ended, cancel := context.WithCancelCause(ctx)
+	cause := context.DeadlineExceeded
+	cancel(cause)
+	_, err := m.Lock(ended, "a")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, cause)
+	_, err = m.TryLock(ended, "a")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = m.Inspect(ended, "a")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, m.Stats().Scripts)
+}
+
+func TestNewRefusesNonsense(t *testing.T) {
+	_, err := lockmgr.New(nil, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	addr, _ := redistest.Mini(t)
+	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	require.NoError(t, err)
+	defer client.Close()
+	for what, o := range map[string]lockmgr.Options{
+		"lease too short":      {Lease: time.Millisecond},
+		"lease negative":       {Lease: -time.Second},
+		"lease too long":       {Lease: lockmgr.MaxLease + 1},
+		"margin negative":      {Margin: -1},
+		"margin too large":     {Margin: time.Second},
+		"time-out over a tick": {Lease: 3 * time.Second, CommandTimeout: time.Second},
+		"time-out negative":    {CommandTimeout: -1},
+		"retry negative":       {RetryTime: -1},
+		"pass count negative":  {PassCount: -1},
+		"pass time negative":   {PassTime: -1},
+		"waiters negative":     {MaxWaiters: -1},
+		"locks negative":       {MaxLocks: -1},
+	} {
+		_, err := lockmgr.New(client, o)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, what)
+		_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, what)
+	}
+}
+
+func TestBorrowedClientStaysOpen(t *testing.T) {
+	addr, _ := redistest.Mini(t)
+	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	require.NoError(t, err)
+	defer client.Close()
+	m, err := lockmgr.New(client, lockmgr.Options{})
+	require.NoError(t, err)
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+	require.NoError(t, m.Close(ctx))
+	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
+}
+
+func TestClosedClient(t *testing.T) {
+	addr, _ := redistest.Mini(t)
+	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	require.NoError(t, err)
+	client.Close()
+	m, err := lockmgr.New(client, lockmgr.Options{})
+	require.NoError(t, err)
+	_, err = m.Lock(ctx, "a")
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	// What may have been taken can't be given back.
+	require.ErrorIs(t, m.Close(ctx), lockmgr.ErrUnavailable)
+}
+
+func TestBoundOnWaiters(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{MaxWaiters: 3})
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	for range 3 {
+		_ = m.LockAsync("a")
+	}
+	_, err = m.LockAsync("a").Result()
+	require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+func TestBoundOnLocks(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{MaxLocks: 2})
+	for _, name := range []string{"a", "b"} {
+		_, err := m.Lock(ctx, name)
+		require.NoError(t, err)
+	}
+	_, err := m.Lock(ctx, "c")
+	require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+}

@@ -1,0 +1,157 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// The benchmarks compare, within one run, the manager with the same scripts
+// sent by hand. On shared machines only the ratios mean anything.
+
+// raw sends the manager's scripts without a manager.
+type raw struct {
+	client           rueidis.Client
+	acquire, release string // hashes
+}
+
+func newRaw(b testing.TB, addr string) *raw {
+	c, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	require.NoError(b, err)
+	b.Cleanup(c.Close)
+	load := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("script", name+".lua"))
+		require.NoError(b, err)
+		sha, err := c.Do(ctx, c.B().ScriptLoad().Script(string(text)).Build()).ToString()
+		require.NoError(b, err)
+		return sha
+	}
+	return &raw{c, load("acquire"), load("release")}
+}
+
+func (r *raw) lock(name, owner string) rueidis.Completed {
+	return r.client.B().Evalsha().Sha1(r.acquire).Numkeys(1).Key(name).Arg("30000", "0", owner).Build()
+}
+
+func (r *raw) unlock(name, owner string) rueidis.Completed {
+	return r.client.B().Evalsha().Sha1(r.release).Numkeys(2).Key(name, "redisson_lock__channel:{"+name+"}").Arg(owner).Build()
+}
+
+const rawOwner = "8f14e45f-ceea-467f-a8b5-6d1c3f1b2a90:1"
+
+// pairsRaw drives n pairs in batches of 256, by two senders.
+func (r *raw) pairs(b testing.TB, names []string, n int) {
+	var wg sync.WaitGroup
+	half := len(names) / 2
+	for _, mine := range [][]string{names[:half], names[half:]} {
+		wg.Go(func() {
+			for done := 0; done < n/2; done += len(mine) {
+				locks := make(rueidis.Commands, len(mine))
+				unlocks := make(rueidis.Commands, len(mine))
+				for i, name := range mine {
+					locks[i], unlocks[i] = r.lock(name, rawOwner), r.unlock(name, rawOwner)
+				}
+				for _, res := range r.client.DoMulti(ctx, locks...) {
+					if err := res.Error(); !rueidis.IsRedisNil(err) {
+						b.Error(err)
+					}
+				}
+				for _, res := range r.client.DoMulti(ctx, unlocks...) {
+					if err := res.Error(); err != nil {
+						b.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func names(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("bench:%d", i)
+	}
+	return out
+}
+
+// pairs drives n pairs through the manager, a goroutine a name.
+func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
+	var wg sync.WaitGroup
+	for _, name := range names {
+		wg.Go(func() {
+			for range n / len(names) {
+				l, err := m.Lock(ctx, name)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				if err := l.Unlock(ctx); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkUncontended256 alternates short stretches of both, so that a
+// neighbour on the machine hits them alike.
+func BenchmarkUncontended256(b *testing.B) {
+	s := redistest.Start(b)
+	m, r := dial(b, s.Addr(), lockmgr.Options{}), newRaw(b, s.Addr())
+	all := names(256)
+	pairs(b, m, all, 25600)
+	r.pairs(b, all, 25600)
+	var ours, theirs time.Duration
+	const stretch = 256 * 64
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		start := time.Now()
+		pairs(b, m, all, stretch)
+		ours += time.Since(start)
+		start = time.Now()
+		r.pairs(b, all, stretch)
+		theirs += time.Since(start)
+		n += stretch
+	}
+	b.ReportMetric(float64(n)/ours.Seconds(), "pairs/s")
+	b.ReportMetric(float64(n)/theirs.Seconds(), "raw-pairs/s")
+	b.ReportMetric(theirs.Seconds()/ours.Seconds(), "x-raw")
+}
+
+func BenchmarkUncontended1(b *testing.B) {
+	s := redistest.Start(b)
+	m, r := dial(b, s.Addr(), lockmgr.Options{}), newRaw(b, s.Addr())
+	all := names(1)
+	pairs(b, m, all, 1000)
+	var ours, theirs time.Duration
+	const stretch = 500
+	n := 0
+	for b.Loop() {
+		start := time.Now()
+		pairs(b, m, all, stretch)
+		ours += time.Since(start)
+		start = time.Now()
+		for range stretch {
+			r.client.Do(ctx, r.lock(all[0], rawOwner))
+			r.client.Do(ctx, r.unlock(all[0], rawOwner))
+		}
+		theirs += time.Since(start)
+		n += stretch
+	}
+	b.ReportMetric(float64(ours.Nanoseconds())/float64(n), "ns/pair")
+	b.ReportMetric(float64(theirs.Nanoseconds())/float64(n), "raw-ns/pair")
+	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "x-raw")
+}

@@ -1,0 +1,188 @@
+package lockmgr_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A world is an embedded server in fake time, and managers that reach it over
+// pipes which can fail. The client library and all actors are the real ones.
+type world struct {
+	t      *testing.T
+	server *miniredis.Miniredis
+}
+
+// bubble runs a test in fake time: hours of life take milliseconds, and
+// goroutines that are left at the end fail it.
+func bubble(t *testing.T, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t, miniredis.NewMiniRedis()}
+		w.server.ClockTTL(true)
+		defer w.server.Close()
+		test(t, w)
+	})
+}
+
+// manager starts a manager of its own network, closed at the end of the
+// bubble.
+func (w *world) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
+	n := &network{server: w.server}
+	m := dialNetwork(w.t, n, o)
+	w.t.Cleanup(func() {
+		n.heal()
+		require.NoError(w.t, m.Close(ctx))
+	})
+	return m, n
+}
+
+func dialNetwork(t *testing.T, n *network, o lockmgr.Options) *lockmgr.Manager {
+	m, err := lockmgr.Dial(rueidis.ClientOption{
+		InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: n.dial,
+	}, o)
+	require.NoError(t, err)
+	return m
+}
+
+// owners lists the owners in a record.
+func (w *world) owners(name string) []string {
+	if !w.server.Exists(name) {
+		return nil
+	}
+	keys, err := w.server.HKeys(name)
+	require.NoError(w.t, err)
+	return keys
+}
+
+// network is what lies between one manager and the server.
+type network struct {
+	server *miniredis.Miniredis
+	down   atomic.Bool // new connections are refused
+	silent atomic.Bool // bytes vanish in both directions
+	// lose makes the reply to the next EVALSHA or EVAL vanish, with the
+	// connection.
+	lose atomic.Bool
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+func (n *network) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	if n.down.Load() {
+		return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
+	}
+	inner, err := n.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: inner, n: n, closed: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conns == nil {
+		n.conns = make(map[*conn]struct{})
+	}
+	n.conns[c] = struct{}{}
+	return c, nil
+}
+
+// cut breaks every connection, and refuses new ones until heal.
+func (n *network) cut() {
+	n.down.Store(true)
+	n.mu.Lock()
+	conns := n.conns
+	n.conns = nil
+	n.mu.Unlock()
+	for c := range conns {
+		c.Close()
+	}
+}
+
+// hush makes every byte vanish until heal.
+func (n *network) hush() { n.silent.Store(true) }
+
+// heal ends cut and hush. Connections that were hushed are broken, as they
+// have lost their place in the stream.
+func (n *network) heal() {
+	if n.silent.Swap(false) {
+		n.cut()
+	}
+	n.down.Store(false)
+}
+
+type conn struct {
+	net.Conn
+	n      *network
+	once   sync.Once
+	closed chan struct{}
+	losing atomic.Bool
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	select {
+	case <-c.closed:
+		return 0, io.ErrClosedPipe
+	default:
+	}
+	if c.n.silent.Load() {
+		return len(b), nil
+	}
+	if isEval(b) && c.n.lose.Swap(false) {
+		c.losing.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	k, err := c.Conn.Read(b)
+	if c.n.silent.Load() {
+		<-c.closed
+		return 0, io.EOF
+	}
+	if c.losing.Load() && err == nil {
+		c.Close()
+		return 0, io.EOF
+	}
+	return k, err
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+func isEval(b []byte) bool {
+	for i := 0; i+4 <= len(b); i++ {
+		if string(b[i:i+4]) == "EVAL" {
+			return true
+		}
+	}
+	return false
+}
+
+// closedNow tells whether a channel is closed, once nothing moves any more.
+func closedNow(c <-chan struct{}) bool {
+	synctest.Wait()
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+const (
+	second = time.Second
+	milli  = time.Millisecond
+)

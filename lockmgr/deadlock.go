@@ -1,0 +1,49 @@
+package lockmgr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A DeadlockError names the circle that a request would have closed: each
+// owner waits for a lock that the next one holds. It matches ErrDeadlock.
+type DeadlockError struct{ Cycle []Edge }
+
+// An Edge is one owner's wait for another.
+type Edge struct {
+	Owner  string // who waits, as in Redis
+	Name   string // for what
+	Holder string // who holds it
+}
+
+// Error names the owners and the locks.
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	b.WriteString(ErrDeadlock.Error())
+	sep := ": "
+	for _, w := range e.Cycle {
+		fmt.Fprintf(&b, "%s%s waits for %q, which %s holds", sep, w.Owner, w.Name, w.Holder)
+		sep = "; "
+	}
+	return b.String()
+}
+
+// Unwrap makes errors.Is(err, ErrDeadlock) true.
+func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
+
+// named puts an error of the core, which knows owners by number, into the
+// words of Redis.
+func (id *identity) named(err error) error {
+	var d *core.DeadlockError
+	if !errors.As(err, &d) {
+		return err
+	}
+	out := &DeadlockError{}
+	for _, w := range d.Cycle {
+		out.Cycle = append(out.Cycle, Edge{id.field(w.Owner), w.Name, id.field(w.Holder)})
+	}
+	return out
+}

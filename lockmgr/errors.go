@@ -1,0 +1,143 @@
+package lockmgr
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// The errors that requests and locks end with. All are matched by errors.Is,
+// and most come wrapped with what there is to say.
+var (
+	// ErrNotAcquired: the lock is held by another owner. TryLock returns it
+	// as it is; a wait that ran out returns ErrWaitTimeout, which matches it.
+	ErrNotAcquired = core.ErrNotAcquired
+	// ErrWaitTimeout: the time given by Wait passed before the lock came.
+	ErrWaitTimeout = core.ErrWaitTimeout
+	// ErrNotHeld: the handle was unlocked before.
+	ErrNotHeld = core.ErrNotHeld
+	// ErrLeaseLost: ownership could no longer be vouched for. The lease ran
+	// out before a renewal was confirmed, or the record was removed.
+	ErrLeaseLost = core.ErrLeaseLost
+	// ErrClosed: the manager is closed.
+	ErrClosed = core.ErrClosed
+	// ErrDeadlock: owners of this manager waited for each other in a circle,
+	// and this was the youngest request of it. See DeadlockError.
+	ErrDeadlock = core.ErrDeadlock
+	// ErrOverloaded: Options.MaxWaiters or Options.MaxLocks is reached.
+	ErrOverloaded = core.ErrOverloaded
+	// ErrNotFenced: Fenced was asked of a re-entry into a hold that was
+	// taken without it.
+	ErrNotFenced = core.ErrNotFenced
+	// ErrCanceled: the future was cancelled.
+	ErrCanceled = futures.ErrCanceled
+
+	// ErrInvalidName: empty, too long, or impossible to unlock on a cluster.
+	ErrInvalidName = errors.New("lockmgr: invalid name")
+	// ErrInvalidLease: a lease under MinLease or over MaxLease.
+	ErrInvalidLease = errors.New("lockmgr: invalid lease")
+	// ErrInvalidWait: a negative wait.
+	ErrInvalidWait = errors.New("lockmgr: invalid wait")
+	// ErrInvalidOwner: the zero Owner, or one of another manager.
+	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
+	// ErrInvalidOption: Dial or New refused an option.
+	ErrInvalidOption = errors.New("lockmgr: invalid option")
+
+	// ErrPermission: the server's access rules forbid a command, a key or
+	// the channel.
+	ErrPermission = errors.New("lockmgr: permission denied")
+	// ErrWrongType: the key holds something that is not a lock.
+	ErrWrongType = errors.New("lockmgr: key is not a lock")
+	// ErrOutOfMemory: the server has no memory for another lock. Locks that
+	// are held can be renewed and released all the same.
+	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
+	// ErrReadOnly: the server is a replica, or refuses writes.
+	ErrReadOnly = errors.New("lockmgr: server is read-only")
+	// ErrUnavailable: the server can't be reached, does not answer in time,
+	// or is loading, busy or without its cluster.
+	ErrUnavailable = errors.New("lockmgr: server unavailable")
+)
+
+// A ServerError is what the server said, or that it said nothing.
+type ServerError struct {
+	// Kind is one of ErrPermission, ErrWrongType, ErrOutOfMemory,
+	// ErrReadOnly and ErrUnavailable, or nil for errors that this package
+	// does not know.
+	Kind error
+	// Hint says what can be done about it; may be empty.
+	Hint string
+	// Err is the error as the client returned it.
+	Err error
+}
+
+// Error puts the kind, the server's words and the hint into one line.
+func (e *ServerError) Error() string {
+	var b strings.Builder
+	if e.Kind != nil {
+		b.WriteString(e.Kind.Error())
+	} else {
+		b.WriteString("lockmgr: server error")
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	if e.Hint != "" {
+		b.WriteString(" (")
+		b.WriteString(e.Hint)
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// Unwrap lets errors.Is match both the kind and the client's error.
+func (e *ServerError) Unwrap() []error {
+	if e.Kind == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// A serverCode says how to read an error reply: by the word it begins with.
+type serverCode struct {
+	kind error
+	// before: the server says so before it writes anything.
+	before bool
+	// final: trying again soon would meet the same answer.
+	final bool
+	hint  string
+}
+
+var serverCodes = map[string]serverCode{
+	"NOPERM":      {ErrPermission, false, true, "grant the user the commands, keys and channels that the README lists"},
+	"NOAUTH":      {ErrPermission, true, true, "the connection is not authenticated: check the user name and password"},
+	"WRONGPASS":   {ErrPermission, true, true, "check the user name and password"},
+	"WRONGTYPE":   {ErrWrongType, true, true, "something else uses this key: choose another name for the lock, or remove the key"},
+	"OOM":         {ErrOutOfMemory, true, true, "raise maxmemory or free some; locks that are held can still be renewed and released"},
+	"READONLY":    {ErrReadOnly, true, false, "the address belongs to a replica: connect to the primary"},
+	"MISCONF":     {ErrReadOnly, true, false, "the server can't save its data and refuses writes: see its log"},
+	"NOREPLICAS":  {ErrReadOnly, true, false, "fewer replicas are connected than min-replicas-to-write asks for"},
+	"LOADING":     {ErrUnavailable, true, false, "the server is loading its data: try again later"},
+	"BUSY":        {ErrUnavailable, true, false, "a script blocks the server: SCRIPT KILL ends it"},
+	"MASTERDOWN":  {ErrUnavailable, true, false, "the replica has lost its primary"},
+	"CLUSTERDOWN": {ErrUnavailable, true, false, "the cluster does not serve this slot"},
+	"TRYAGAIN":    {ErrUnavailable, true, false, "the slot is being moved"},
+}
+
+// readServerError classifies the text of an error reply. An error raised
+// within a script by a command that is not known to fail first may have left
+// the script half done.
+func readServerError(err error, text string) (ran core.Ran, final bool, typed error) {
+	word, _, _ := strings.Cut(text, " ")
+	code, known := serverCodes[word]
+	if !known && (strings.Contains(text, "can't run this command") || strings.Contains(text, "can't access at least one of the keys")) {
+		code, known = serverCodes["NOPERM"], true // as scripts of some versions put it
+	}
+	if !known {
+		return core.Maybe, true, &ServerError{Err: err}
+	}
+	if code.before {
+		ran = core.No
+	}
+	return ran, code.final, &ServerError{Kind: code.kind, Hint: code.hint, Err: err}
+}

@@ -1,0 +1,92 @@
+package lockmgr
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// Info is what Redis knows of a lock.
+type Info struct {
+	Name   string
+	Locked bool
+	// Holders are the owners in the record; more than one only for kinds of
+	// lock that can be shared.
+	Holders []Holder
+	// TTL is the remaining life of the record; negative if it has no end.
+	TTL time.Duration
+	// Token is the last fencing token given, or zero.
+	Token int64
+	// Subscribers counts the processes that wait for a message, or is
+	// negative if the server does not say.
+	Subscribers int64
+}
+
+// A Holder is one entry of a record.
+type Holder struct {
+	Owner string
+	Count int64 // this library always writes 1 and counts for itself
+}
+
+// Inspect reads the state of a lock from Redis. It blocks for one round trip
+// and takes no part in the lock.
+func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
+	a, err := m.call(ctx, name, command{script: inspectScript, keys: []string{name, channelOf(name), tokenKeyOf(name)}})
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Name: name}
+	if a.kind != answerArray || len(a.array) < 3 || a.array[0].kind != answerInt || a.array[1].kind != answerInt || len(a.array)%2 != 1 {
+		return Info{}, errShape(&a)
+	}
+	if ttl := a.array[0].n; ttl != -2 {
+		info.Locked = true
+		info.TTL = time.Duration(ttl) * time.Millisecond
+	}
+	info.Subscribers = a.array[1].n
+	info.Token, _ = readToken(a.array[2].text)
+	for i := 3; i < len(a.array); i += 2 {
+		n, _ := strconv.ParseInt(a.array[i+1].text, 10, 64)
+		info.Holders = append(info.Holders, Holder{a.array[i].text, n})
+	}
+	return info, nil
+}
+
+// ForceUnlock removes a lock, whoever holds it, and wakes those who wait. It
+// reports whether there was one. A holder in this manager is told at once;
+// others learn of their loss at their next renewal. It blocks for one round
+// trip.
+func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
+	a, err := m.call(ctx, name, command{script: forceScript, keys: []string{name, channelOf(name)}})
+	// Whatever the answer, the record may be gone.
+	if checkName(name) == nil {
+		m.actor.Post(core.Verify{Name: name})
+	}
+	if err != nil {
+		return false, err
+	}
+	if a.kind != answerInt {
+		return false, errShape(&a)
+	}
+	return a.n == 1, nil
+}
+
+// call runs a script that does not concern the core.
+func (m *Manager) call(ctx context.Context, name string, c command) (answer, error) {
+	if err := checkName(name); err != nil {
+		return answer{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return answer{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+	}
+	var p futures.Promise[answer]
+	done := func(a answer) { p.Resolve(a, a.err) }
+	if !m.exec.submit([]task{{call: &call{c, done}}}) {
+		return answer{}, ErrClosed
+	}
+	return p.Future().Await(ctx)
+}

@@ -1,0 +1,230 @@
+package lockmgr
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A ticket is all that the shell keeps of one request, in one allocation.
+type ticket struct {
+	promise futures.Promise[*Lock]
+	request core.Request // the core's, once it is posted
+	lock    Lock
+	hold    hold // of an anchor
+	manager *Manager
+	unlock  atomic.Pointer[futures.Promise[struct{}]]
+	over    atomic.Bool // the caller has given the lock back
+}
+
+// Cancel makes a ticket the canceler of its future.
+func (t *ticket) Cancel() { t.manager.actor.Post(core.Cancel{Request: &t.request}) }
+
+// hold is what the handles of one hold share. Its goroutine-safe part of the
+// truth is until; all else is only news of it.
+type hold struct {
+	until atomic.Int64 // an instant
+
+	mu   sync.Mutex
+	err  error // why the hold ended, if it was lost
+	more *holdMore
+}
+
+type holdMore struct {
+	lost     chan struct{} // closed when err is set
+	contexts []boundContext
+}
+
+// A boundContext is cancelled when its hold is lost or its lock unlocked.
+type boundContext struct {
+	lock   *Lock
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// end marks a hold as lost.
+func (h *hold) end(err error) {
+	h.until.Store(0)
+	h.mu.Lock()
+	h.err = err
+	more := h.more
+	h.mu.Unlock()
+	if more == nil {
+		return
+	}
+	if more.lost != nil {
+		close(more.lost)
+	}
+	for _, c := range more.contexts {
+		c.cancel(err)
+	}
+}
+
+func (h *hold) lostErr() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// A Lock is a hold on a name. Its methods are safe for concurrent use. It is
+// good until it is unlocked or lost, whichever comes first.
+//
+// No lock service can keep a paused process from acting on a lock that it has
+// lost meanwhile: where that matters, use [Lock.Token].
+type Lock struct {
+	ticket *ticket
+	hold   *hold
+}
+
+// Name returns what is locked.
+func (l *Lock) Name() string { return l.ticket.request.Name }
+
+// Owner returns who holds the lock. Given to As, it re-enters.
+func (l *Lock) Owner() Owner { return Owner{l.ticket.manager.id, l.ticket.request.Owner} }
+
+// Record returns the name under which Redis knows the hold. It is that of the
+// owner, unless an earlier command for the owner got no answer and might yet
+// come between.
+func (l *Lock) Record() string { return l.ticket.manager.id.field(l.ticket.request.Field) }
+
+// Token returns the fencing token of a lock taken with Fenced, or zero. It is
+// larger than that of every grant before it; a re-entry has that of its hold.
+// A resource that remembers the largest token it has seen, and refuses
+// smaller ones, is safe even from a holder that does not know of its loss.
+func (l *Lock) Token() int64 { return l.ticket.request.Token }
+
+// Valid reports whether the lock is held: it was not unlocked, and its lease,
+// as far as it was confirmed, has not run out. It does no I/O and does not
+// depend on the manager having noticed.
+func (l *Lock) Valid() bool { return l.Remaining() > 0 }
+
+// Remaining returns for how long the lock is held at least, renewals aside;
+// zero if it is not held.
+func (l *Lock) Remaining() time.Duration {
+	if l.ticket.over.Load() {
+		return 0
+	}
+	return max(0, time.Duration(l.hold.until.Load())-l.ticket.manager.now())
+}
+
+// Lost returns a channel that is closed when the lock is lost: no later than
+// at the instant until which its ownership could be vouched for. Unlock does
+// not close it.
+func (l *Lock) Lost() <-chan struct{} {
+	h := l.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.more == nil {
+		h.more = &holdMore{}
+	}
+	if h.more.lost == nil {
+		h.more.lost = make(chan struct{})
+		if h.err != nil {
+			close(h.more.lost)
+		}
+	}
+	return h.more.lost
+}
+
+// Err returns nil while the lock is held, ErrNotHeld once it was unlocked, and
+// otherwise why it was lost: an error that matches ErrLeaseLost or ErrClosed.
+func (l *Lock) Err() error {
+	if err := l.hold.lostErr(); err != nil {
+		return err
+	}
+	switch {
+	case l.ticket.over.Load():
+		return ErrNotHeld
+	case !l.Valid():
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+// Context returns a child of parent that is cancelled when the lock is lost,
+// with the loss as its cause, or unlocked, with ErrNotHeld.
+func (l *Lock) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	if err := l.hold.bind(boundContext{l, ctx, cancel}); err != nil {
+		cancel(err)
+	}
+	return ctx
+}
+
+// bind keeps a context until its lock ends, or says why it has ended.
+func (h *hold) bind(b boundContext) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return h.err
+	}
+	if b.lock.ticket.over.Load() {
+		return ErrNotHeld
+	}
+	if h.more == nil {
+		h.more = &holdMore{}
+	}
+	// Those that ended with their parents need no more care.
+	h.more.contexts = slices.DeleteFunc(h.more.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
+	h.more.contexts = append(h.more.contexts, b)
+	return nil
+}
+
+// Unlock gives the lock back. It blocks until the lock has passed to the next
+// waiter of this manager or Redis has confirmed its release, or ctx ends; in
+// that case the manager goes on releasing it. After the call the lock is not
+// valid, whatever it returns.
+//
+// It returns ErrNotHeld if this handle was unlocked before, and an error that
+// matches ErrLeaseLost if the lock had been lost, so that what was done under
+// it may have met another holder.
+func (l *Lock) Unlock(ctx context.Context) error {
+	_, err := l.UnlockAsync().Await(ctx)
+	return err
+}
+
+// UnlockAsync is Unlock without waiting. Cancelling the future only stops the
+// waiting.
+func (l *Lock) UnlockAsync() *futures.Future[struct{}] {
+	t := l.ticket
+	if !t.over.CompareAndSwap(false, true) {
+		return futures.Ready(struct{}{}, error(ErrNotHeld))
+	}
+	l.cancelContexts()
+	if err := l.hold.lostErr(); err != nil {
+		return futures.Ready(struct{}{}, err)
+	}
+	p := new(futures.Promise[struct{}])
+	t.unlock.Store(p)
+	if !t.manager.actor.Post(core.Unlock{Request: &t.request}) {
+		return futures.Ready(struct{}{}, error(ErrClosed))
+	}
+	return p.Future()
+}
+
+// cancelContexts ends the contexts of this handle. Those of re-entries live on.
+func (l *Lock) cancelContexts() {
+	h := l.hold
+	h.mu.Lock()
+	if h.more == nil || h.err != nil {
+		h.mu.Unlock()
+		return
+	}
+	var mine []boundContext
+	h.more.contexts = slices.DeleteFunc(h.more.contexts, func(c boundContext) bool {
+		if c.lock == l {
+			mine = append(mine, c)
+			return true
+		}
+		return false
+	})
+	h.mu.Unlock()
+	for _, c := range mine {
+		c.cancel(ErrNotHeld)
+	}
+}

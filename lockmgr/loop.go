@@ -1,0 +1,246 @@
+package lockmgr
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// loop is the manager's goroutine: it moves messages between the core and the
+// world, and decides nothing.
+type loop struct {
+	m       *Manager
+	core    *core.Machine
+	watches map[string]*notify.Watch
+	effects []core.Effect // reused
+	tasks   []task        // reused
+
+	mu    sync.Mutex
+	stats core.Stats
+}
+
+func newLoop(m *Manager) *loop {
+	o := m.options
+	return &loop{
+		m:       m,
+		watches: make(map[string]*notify.Watch),
+		core: core.New(core.Config{
+			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
+			SuspectTime: suspectFactor * o.CommandTimeout,
+			PassCount:   o.PassCount, PassTime: o.PassTime, BackTime: backTime,
+			RecordEvery: recordEvery, TrustSubscribers: true,
+			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind,
+			MaxLocks: o.MaxLocks, RenewBatch: renewBatch,
+			Notices: o.Observer != nil || o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(m.id),
+		}),
+	}
+}
+
+// seedOf makes managers jitter differently.
+func seedOf(id *identity) uint64 {
+	var seed uint64
+	for _, b := range []byte(id.uuid) {
+		seed = seed*31 + uint64(b)
+	}
+	return seed
+}
+
+// Messages that are not the core's own.
+type (
+	// wakeup is news from a watch. It is asked for again only when it has
+	// been dealt with, so a flood of messages makes one wakeup at a time.
+	wakeup struct {
+		core.Wake
+		watch *notify.Watch
+		seq   uint64
+	}
+	subscriptionState struct {
+		core.Tick
+		state notify.State
+	}
+)
+
+// The clock is read once for so many messages.
+const clockEvery = 64
+
+// Handle makes the loop an actor's handler.
+func (p *loop) Handle(batch []core.Event) time.Duration {
+
+	now := p.m.now()
+	for i, ev := range batch {
+		if i%clockEvery == clockEvery-1 {
+			now = p.m.now()
+		}
+		switch ev := ev.(type) {
+		case *wakeup:
+			p.effects = p.core.Step(now, ev.Wake, p.effects)
+			p.rearm(ev)
+		case *subscriptionState:
+			p.observe(Subscription{ev.state.String()})
+		default:
+			p.effects = p.core.Step(now, ev, p.effects)
+		}
+	}
+	p.effects = p.core.Step(now, core.Tick{}, p.effects)
+	for i, e := range p.effects {
+		p.perform(e)
+		p.effects[i] = nil
+	}
+	p.effects = p.effects[:0]
+	if len(p.tasks) > 0 {
+		p.m.exec.submit(p.tasks)
+		clear(p.tasks)
+		p.tasks = p.tasks[:0]
+	}
+	p.mu.Lock()
+	p.stats = p.core.Stats()
+	p.mu.Unlock()
+	next := p.core.Next()
+	if next == core.Forever {
+		return -1
+	}
+	return max(0, next-p.m.now())
+}
+
+func (p *loop) snapshot() core.Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
+}
+
+// perform carries out an effect. It never blocks.
+func (p *loop) perform(e core.Effect) {
+	switch e := e.(type) {
+	case core.Run:
+		p.tasks = append(p.tasks, task{op: e.Op})
+	case core.Renew:
+		p.tasks = append(p.tasks, task{renewal: e.Renewal})
+	case core.Granted:
+		p.granted(e.Request)
+	case core.Failed:
+		p.failed(e.Request, e.Err)
+	case core.Extended:
+		ticketOf(e.Anchor).hold.until.Store(int64(e.Anchor.Until))
+	case core.Lost:
+		p.lost(e.Anchor, e.Err)
+	case core.Unlocked:
+		p.unlocked(e.Request, e.Err)
+	case core.Subscribe:
+		w := p.m.hub.Watch(channelOf(e.Name))
+		p.watches[e.Name] = w
+		p.listen(e.Name, w, 0)
+	case core.Unsubscribe:
+		p.watches[e.Name].Close()
+		delete(p.watches, e.Name)
+	case *core.Notice:
+		p.notice(e)
+	case core.Closed:
+		close(p.m.closed)
+	}
+}
+
+// listen asks for the next news of a watch.
+func (p *loop) listen(name string, w *notify.Watch, after uint64) {
+	w.Next(after).OnDone(func(wake notify.Wake, err error) {
+		if err != nil {
+			return // closed
+		}
+		p.m.actor.Post(&wakeup{
+			Wake: core.Wake{
+				Name: name, Subscribed: wake.Subscribed,
+				Confirmed: wake.Reason.Has(notify.Confirmed), Message: wake.Reason.Has(notify.Message),
+			},
+			watch: w, seq: wake.Seq,
+		})
+	})
+}
+
+func (p *loop) rearm(ev *wakeup) {
+	if p.watches[ev.Name] == ev.watch {
+		p.listen(ev.Name, ev.watch, ev.seq)
+	}
+}
+
+func ticketOf(r *core.Request) *ticket { return r.Tag.(*ticket) }
+
+func (p *loop) granted(r *core.Request) {
+	t := ticketOf(r)
+	anchor := ticketOf(r.Anchor)
+	t.lock = Lock{ticket: t, hold: &anchor.hold}
+	anchor.hold.until.Store(int64(r.Anchor.Until))
+	p.m.pending.Add(-1)
+	if !t.promise.Resolve(&t.lock, nil) {
+		// The caller left while the grant was on its way.
+		p.m.actor.Post(core.Unlock{Request: r})
+		return
+	}
+	if p.observed() {
+		p.observe(Granted{r.Name, p.m.id.field(r.Field), r.Token, r.Passed, r != r.Anchor})
+	}
+}
+
+func (p *loop) failed(r *core.Request, err error) {
+	t := ticketOf(r)
+	p.m.pending.Add(-1)
+	err = p.m.id.named(err)
+	if t.promise.Resolve(nil, err) {
+		p.observe(Failed{r.Name, err})
+	}
+}
+
+func (p *loop) lost(anchor *core.Request, err error) {
+	ticketOf(anchor).hold.end(err)
+	p.observe(Lost{anchor.Name, p.m.id.field(anchor.Field), err})
+	if err != core.ErrClosed {
+		p.m.options.Logger.Warn("lock lost", "name", anchor.Name, "owner", p.m.id.field(anchor.Field), "error", err)
+	}
+}
+
+func (p *loop) unlocked(r *core.Request, err error) {
+	t := ticketOf(r)
+	if u := t.unlock.Load(); u != nil { // nil if the caller left before the grant
+		u.Resolve(struct{}{}, err)
+	}
+	if p.observed() {
+		p.observe(Unlocked{r.Name, p.m.id.field(r.Field), err})
+	}
+}
+
+// observed tells whether it is worth the while to make an event.
+func (p *loop) observed() bool { return p.m.options.Observer != nil }
+
+func (p *loop) observe(e Event) {
+	if f := p.m.options.Observer; f != nil {
+		f(e)
+	}
+}
+
+// notice tells the observer and the log what the core has noticed.
+func (p *loop) notice(n *core.Notice) {
+	log := p.m.options.Logger
+	switch n.What {
+	case core.Refused:
+		p.observe(Refused{n.Name, n.TTL})
+	case core.Released:
+		p.observe(Released{n.Name})
+	case core.StoodBack:
+		p.observe(StoodBack{n.Name, n.N})
+	case core.BatchRenewed:
+		p.observe(Renewed{n.N})
+	case core.RenewError:
+		p.observe(RenewalFailed{n.N, n.Err})
+		log.Warn("renewal failed, will try again", "leases", n.N, "error", n.Err)
+	case core.CommandError:
+		p.observe(CommandFailed{n.Name, n.N, n.Err})
+		if n.N&(n.N-1) == 0 { // the first, second, fourth… in a row
+			log.Warn("command failed", "name", n.Name, "in_a_row", n.N, "error", n.Err)
+		}
+	case core.Unreleased:
+		p.observe(ReleaseGivenUp{n.Name, n.Err})
+		log.Error("release not confirmed before the lease ended", "name", n.Name, "error", n.Err)
+	}
+}

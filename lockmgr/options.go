@@ -1,0 +1,195 @@
+package lockmgr
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// The shortest and the longest lease.
+const (
+	MinLease = 10 * time.Millisecond
+	MaxLease = 365 * 24 * time.Hour
+)
+
+// Options tune a Manager. The zero value of each is a good default, and the
+// struct may be reused: New copies it.
+type Options struct {
+	// Lease is the life of a record in Redis under the watchdog, which
+	// renews it every third of that time. It is how long a lock stays taken
+	// when its process dies. Default 30 s; at least 100 ms.
+	Lease time.Duration
+	// Margin is taken off every lease, beside 1 % for clocks that run at
+	// different speeds, before ownership is vouched for. Default 2 ms; 1 to 5 ms.
+	Margin time.Duration
+	// CommandTimeout is how long one script may take before its fate counts
+	// as unknown. It must be below Lease/3. Default 2 s, or Lease/10 if that
+	// is less.
+	CommandTimeout time.Duration
+	// RetryTime is how long the server may fail to answer, or refuse for a
+	// passing reason, before those who wait are told. It does not limit the
+	// wait for a lock that others hold. Default 5 s.
+	RetryTime time.Duration
+
+	// PassCount and PassTime bound how often, and for how long, a lock is
+	// passed on within this manager while other processes wait for it.
+	// After that the manager stands back for a round. While nobody else is
+	// known to wait, it makes sure of that at least every 8*PassCount
+	// passes. Defaults 32 and 100 ms.
+	PassCount int
+	PassTime  time.Duration
+
+	// Linger is how long a subscription is kept after its last waiter, so
+	// that a contended lock does not subscribe each time. Default 2 s;
+	// negative: not at all.
+	Linger time.Duration
+
+	// MaxWaiters bounds the requests that are pending at one time, and
+	// MaxLocks the names that are held or waited for. Beyond them requests
+	// fail at once with ErrOverloaded. Default 1,048,576 each.
+	MaxWaiters int
+	MaxLocks   int
+
+	// Logger gets lost leases, failing commands and gaps in the
+	// subscription. Default: nothing is logged.
+	Logger *slog.Logger
+	// Observer is called with every event, in order, on the manager's
+	// goroutine: it must return quickly and not wait for the manager.
+	Observer func(Event)
+}
+
+const (
+	defaultLease   = 30 * time.Second
+	minWatched     = 100 * time.Millisecond
+	defaultBound   = 1 << 20
+	renewBatch     = 100 // keys a renewal script: measured as the gentlest on a server's other clients
+	recordEvery    = time.Millisecond
+	backTime       = 5 * time.Millisecond
+	pollBlind      = time.Second
+	suspectFactor  = 2 // of CommandTimeout
+	defaultLinger  = 2 * time.Second
+	defaultRetry   = 5 * time.Second
+	defaultTimeout = 2 * time.Second
+)
+
+// complete fills in defaults, or says what is wrong.
+func (o Options) complete() (Options, error) {
+	bad := func(field string, value any, want string) (Options, error) {
+		return o, fmt.Errorf("%w: Options.%s is %v, want %s", ErrInvalidOption, field, value, want)
+	}
+	setDefault(&o.Lease, defaultLease)
+	if o.Lease < minWatched || o.Lease > MaxLease {
+		return bad("Lease", o.Lease, "100ms to a year")
+	}
+	setDefault(&o.Margin, 2*time.Millisecond)
+	if o.Margin < time.Millisecond || o.Margin > MinLease/2 {
+		return bad("Margin", o.Margin, "1ms to 5ms")
+	}
+	setDefault(&o.CommandTimeout, min(defaultTimeout, o.Lease/10))
+	if o.CommandTimeout < time.Millisecond || o.CommandTimeout >= o.Lease/3 {
+		return bad("CommandTimeout", o.CommandTimeout, "1ms to below a third of the lease")
+	}
+	setDefault(&o.RetryTime, defaultRetry)
+	if o.RetryTime < 0 {
+		return bad("RetryTime", o.RetryTime, "a time that is not negative")
+	}
+	setDefault(&o.PassCount, 32)
+	if o.PassCount < 1 || o.PassCount > 1<<20 {
+		return bad("PassCount", o.PassCount, "1 to 1,048,576")
+	}
+	setDefault(&o.PassTime, 100*time.Millisecond)
+	if o.PassTime < 0 {
+		return bad("PassTime", o.PassTime, "a time that is not negative")
+	}
+	setDefault(&o.Linger, defaultLinger)
+	o.Linger = max(o.Linger, 0)
+	setDefault(&o.MaxWaiters, defaultBound)
+	setDefault(&o.MaxLocks, defaultBound)
+	if o.MaxWaiters < 1 {
+		return bad("MaxWaiters", o.MaxWaiters, "1 or more")
+	}
+	if o.MaxLocks < 1 {
+		return bad("MaxLocks", o.MaxLocks, "1 or more")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// A LockOption changes one request.
+type LockOption struct {
+	kind  optionKind
+	d     time.Duration
+	owner Owner
+}
+
+type optionKind uint8
+
+const (
+	optWait optionKind = iota + 1
+	optLease
+	optOwner
+	optFenced
+)
+
+// Wait bounds how long the request may wait, counted from the call. After
+// that it fails with ErrWaitTimeout. Zero means one try and no waiting, which
+// fails with ErrNotAcquired. Without Wait a request waits until it is granted
+// or cancelled.
+func Wait(d time.Duration) LockOption { return LockOption{kind: optWait, d: d} }
+
+// Lease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
+// not renew it, and the lock is lost at its end. A re-entry never shortens
+// what its owner holds; a longer lease prolongs it.
+func Lease(d time.Duration) LockOption { return LockOption{kind: optLease, d: d} }
+
+// As makes the request on behalf of an owner. If the owner holds the lock
+// already, it is granted at once (reentry) and has to be unlocked once more.
+func As(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
+
+// Fenced asks for a fencing token with the lock: see [Lock.Token].
+func Fenced() LockOption { return LockOption{kind: optFenced} }
+
+// wish is what the options of one request come to.
+type wish struct {
+	wait   time.Duration // negative: for ever
+	lease  time.Duration // zero: watched
+	owner  Owner
+	fenced bool
+}
+
+func (w *wish) apply(m *Manager, opts []LockOption) error {
+	for _, o := range opts {
+		switch o.kind {
+		case optWait:
+			if o.d < 0 {
+				return fmt.Errorf("%w: %v", ErrInvalidWait, o.d)
+			}
+			w.wait = o.d
+		case optLease:
+			if o.d < MinLease || o.d > MaxLease {
+				return fmt.Errorf("%w: %v is not within %v and %v", ErrInvalidLease, o.d, MinLease, MaxLease)
+			}
+			w.lease = o.d
+		case optOwner:
+			w.owner = o.owner
+			if o.owner.of == nil {
+				return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
+			}
+		case optFenced:
+			w.fenced = true
+		}
+	}
+	if w.owner.of != nil && w.owner.of != m.id {
+		return fmt.Errorf("%w: %v belongs to another manager", ErrInvalidOwner, w.owner)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package lockmgr
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// An Owner is who holds a lock: what a thread is to Redisson. Requests of one
+// owner for a lock that it holds are granted at once and counted (reentry).
+// Every request gets an owner of its own unless As or WithOwner names one.
+//
+// Owners are made by [Manager.NewOwner], belong to that manager and compare
+// with ==. The zero Owner is not valid.
+type Owner struct {
+	of *identity
+	n  uint64
+}
+
+// String is how Redis knows the owner: "<manager uuid>:<number>".
+func (o Owner) String() string {
+	if o.of == nil {
+		return "no owner"
+	}
+	return o.of.field(o.n)
+}
+
+// identity is what a manager is known by.
+type identity struct{ uuid string }
+
+func newIdentity() *identity { return &identity{uuid.NewString()} }
+
+// field is an owner's name in the record.
+func (id *identity) field(n uint64) string {
+	b := make([]byte, 0, 64)
+	b = append(b, id.uuid...)
+	b = append(b, ':')
+	return string(strconv.AppendUint(b, n, 10))
+}
+
+type ownerKey struct{}
+
+// WithOwner returns a context under which Lock and TryLock act for an owner.
+// An As option takes precedence.
+func WithOwner(ctx context.Context, o Owner) context.Context {
+	return context.WithValue(ctx, ownerKey{}, o)
+}
+
+func ownerFrom(ctx context.Context) (Owner, bool) {
+	o, ok := ctx.Value(ownerKey{}).(Owner)
+	return o, ok
+}

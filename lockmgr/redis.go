@@ -1,0 +1,194 @@
+package lockmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// This file is all that lockmgr knows of the client library.
+
+// Dial connects to a server and returns a manager that owns the connection:
+// Close ends both. The client is built from opt as [Tuned] completes it. Dial
+// blocks until the server has answered or the dial time-out has passed.
+func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
+	options, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidis.NewClient(Tuned(opt))
+	if err != nil {
+		return nil, dialError(err)
+	}
+	return start(newIdentity(), options, client, client.Close), nil
+}
+
+// New returns a manager that borrows a client: Close leaves it open. The
+// client should be built with the options that [Tuned] sets. New does no I/O.
+func New(client rueidis.Client, options Options) (*Manager, error) {
+	if client == nil {
+		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
+	}
+	options, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	return start(newIdentity(), options, client, nil), nil
+}
+
+func start(id *identity, o Options, client rueidis.Client, closeClient func()) *Manager {
+	hub := func(onState func(notify.State)) *notify.Hub {
+		return notify.New(client, notify.Options{Logger: o.Logger, CommandTimeout: o.CommandTimeout, OnState: onState})
+	}
+	return newManager(id, o, &redisServer{client}, hub, closeClient)
+}
+
+// Tuned completes client options with those that a lock manager needs, where
+// they are not set. It always sets some: a command that may have run must not
+// be sent again behind the manager's back, one caller's time-out must not
+// close the connection that all share, and commands must keep their order.
+func Tuned(opt rueidis.ClientOption) rueidis.ClientOption {
+	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
+	opt.DisableRetry = true     // the manager knows what may be repeated
+	opt.AlwaysPipelining = true // a time-out frees its caller and leaves the connection alone
+	opt.PipelineMultiplex = -1  // one connection: commands keep their order
+	opt.BlockingPipeline = -1   // large batches stay on it
+	opt.ConnLifetime = 0        // its end would send commands twice
+	setDefault(&opt.Dialer.Timeout, 2*time.Second)
+	setDefault(&opt.Dialer.KeepAlive, 500*time.Millisecond) // the time between pings of an idle connection
+	setDefault(&opt.ConnWriteTimeout, 2*time.Second)
+	if len(opt.InitAddress) == 1 && opt.Sentinel.MasterSet == "" {
+		opt.ForceSingleClient = true
+	}
+	return opt
+}
+
+// redisServer runs scripts through a client.
+type redisServer struct{ client rueidis.Client }
+
+func (s *redisServer) exec(ctx context.Context, commands []command, answers []answer) {
+	cmds := make(rueidis.Commands, len(commands))
+	for i := range commands {
+		cmds[i] = s.evalsha(&commands[i])
+	}
+	missing := 0
+	for i, r := range s.client.DoMulti(ctx, cmds...) {
+		answers[i] = readResult(r)
+		if answers[i].missing() {
+			missing++
+		}
+	}
+	if missing > 0 {
+		s.load(ctx, commands, answers, missing)
+	}
+}
+
+func (s *redisServer) evalsha(c *command) rueidis.Completed {
+	return s.client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+// load runs again what the server did not know the script of, which is proof
+// that it did not run. SCRIPT LOAD keeps a script for good, where EVAL alone
+// would let newer servers forget it; but it takes a permission that not
+// everybody has, so the text goes along with the calls.
+func (s *redisServer) load(ctx context.Context, commands []command, answers []answer, missing int) {
+	var cmds rueidis.Commands
+	var again []int
+	loaded := map[*script]bool{}
+	for i := range commands {
+		c := &commands[i]
+		if !answers[i].missing() {
+			continue
+		}
+		if !loaded[c.script] {
+			loaded[c.script] = true
+			cmds = append(cmds, s.client.B().ScriptLoad().Script(c.script.text).Build())
+			again = append(again, -1)
+		}
+		cmds = append(cmds, s.client.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build())
+		again = append(again, i)
+	}
+	for j, r := range s.client.DoMulti(ctx, cmds...) {
+		if i := again[j]; i >= 0 {
+			answers[i] = readResult(r)
+		}
+	}
+}
+
+// missing tells that the server does not know a script.
+func (a *answer) missing() bool {
+	if a.kind != answerError {
+		return false
+	}
+	var e *rueidis.RedisError
+	return errors.As(a.err, &e) && e.IsNoScript()
+}
+
+func readResult(r rueidis.RedisResult) answer {
+	m, err := r.ToMessage()
+	switch {
+	case err == nil:
+		return readMessage(m)
+	case rueidis.IsRedisNil(err):
+		return answer{}
+	}
+	ran, final, typed := classify(err)
+	return answer{kind: answerError, ran: ran, final: final, err: typed}
+}
+
+func readMessage(m rueidis.RedisMessage) answer {
+	switch {
+	case m.IsInt64():
+		n, _ := m.ToInt64()
+		return answer{kind: answerInt, n: n}
+	case m.IsString():
+		s, _ := m.ToString()
+		return answer{kind: answerText, text: s}
+	case m.IsArray():
+		items, _ := m.ToArray()
+		a := answer{kind: answerArray, array: make([]answer, len(items))}
+		for i, item := range items {
+			a.array[i] = readMessage(item)
+		}
+		return a
+	case m.IsNil():
+		return answer{}
+	}
+	return answer{kind: answerError, ran: core.Maybe, final: true, err: &ServerError{Err: fmt.Errorf("unexpected reply %s", m.String())}}
+}
+
+// classify says of an error whether the command ran, whether repeating it
+// soon is of use, and how the user shall see it.
+func classify(err error) (ran core.Ran, final bool, typed error) {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return readServerError(err, e.Error())
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return core.No, false, dialError(err)
+	}
+	hint := "the connection broke before the answer came"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		hint = "no answer within the command time-out"
+	case errors.Is(err, rueidis.ErrClosing):
+		return core.Maybe, true, &ServerError{Kind: ErrUnavailable, Hint: "the client was closed", Err: err}
+	}
+	return core.Maybe, false, &ServerError{Kind: ErrUnavailable, Hint: hint, Err: err}
+}
+
+// dialError is for what went wrong before anything was sent.
+func dialError(err error) error {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		_, _, typed := readServerError(err, e.Error())
+		return typed
+	}
+	return &ServerError{Kind: ErrUnavailable, Hint: "is a server listening there?", Err: err}
+}

@@ -1,0 +1,198 @@
+package lockmgr
+
+import (
+	"crypto/sha1"
+	_ "embed" // the scripts
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A script is sent by its hash; the text follows only if the server does not
+// know it.
+type script struct{ name, text, sha string }
+
+func newScript(name, text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{name, text, hex.EncodeToString(sum[:])}
+}
+
+var (
+	//go:embed script/acquire.lua
+	acquireLua string
+	//go:embed script/transfer.lua
+	transferLua string
+	//go:embed script/renew.lua
+	renewLua string
+	//go:embed script/release.lua
+	releaseLua string
+	//go:embed script/force.lua
+	forceLua string
+	//go:embed script/inspect.lua
+	inspectLua string
+
+	acquireScript  = newScript("acquire", acquireLua)
+	transferScript = newScript("transfer", transferLua)
+	renewScript    = newScript("renew", renewLua)
+	releaseScript  = newScript("release", releaseLua)
+	forceScript    = newScript("force", forceLua)
+	inspectScript  = newScript("inspect", inspectLua)
+)
+
+// A command is one call of a script. Keys and arguments are copied when it is
+// built for the wire.
+type command struct {
+	script     *script
+	keys, args []string
+}
+
+// millis rounds up: a record must not end before the lease that was asked
+// for.
+func millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// opCommand writes an op as a command. See the headers of the scripts.
+func (id *identity) opCommand(op *core.Op, c *command) {
+	c.keys = append(c.keys[:0], op.Name)
+	c.args = c.args[:0]
+	switch op.Kind {
+	case core.KindAcquire:
+		c.script = acquireScript
+	case core.KindTransfer:
+		c.script = transferScript
+		c.keys = append(c.keys, channelOf(op.Name))
+	case core.KindRelease:
+		c.script = releaseScript
+		c.keys = append(c.keys, channelOf(op.Name))
+	default:
+		panic("lockmgr: no script for " + op.Kind.String())
+	}
+	if op.Kind != core.KindRelease {
+		if op.Tokens > 0 {
+			c.keys = append(c.keys, tokenKeyOf(op.Name))
+		}
+		c.args = append(c.args, millis(op.Lease), strconv.FormatInt(op.Tokens, 10), id.field(op.Owner))
+	}
+	for _, o := range op.Others {
+		c.args = append(c.args, id.field(o))
+	}
+}
+
+// renewCommand writes a batch of renewals as one command.
+func (id *identity) renewCommand(r *core.Renewal, c *command) {
+	c.script = renewScript
+	c.keys, c.args = c.keys[:0], append(c.args[:0], millis(r.Lease))
+	for _, e := range r.Entries {
+		c.keys = append(c.keys, e.Name)
+		c.args = append(c.args, id.field(e.Owner))
+	}
+}
+
+// An answer is what a script returned, free of the client's types.
+type answer struct {
+	kind  answerKind
+	n     int64
+	text  string
+	array []answer
+
+	ran   core.Ran
+	final bool
+	err   error
+}
+
+type answerKind uint8
+
+const (
+	answerNil answerKind = iota
+	answerInt
+	answerText
+	answerArray
+	answerError
+)
+
+// reply reads an answer to an op.
+func (a *answer) reply(op *core.Op) core.Reply {
+	r := core.Reply{Op: op, ID: op.ID, Ran: core.Yes}
+	if a.kind == answerError {
+		r.Ran, r.Final, r.Err = a.ran, a.final, a.err
+		return r
+	}
+	ok := true
+	switch op.Kind {
+	case core.KindAcquire:
+		switch a.kind {
+		case answerNil:
+			r.OK = true
+		case answerText:
+			r.OK = true
+			r.Token, ok = readToken(a.text)
+		case answerInt:
+			r.TTL = time.Duration(a.n) * time.Millisecond
+		default:
+			ok = false
+		}
+	case core.KindTransfer:
+		switch {
+		case a.kind == answerNil:
+		case a.kind == answerInt:
+			r.OK, r.Subscribers = true, a.n
+		case a.kind == answerArray && len(a.array) == 2 && a.array[0].kind == answerInt:
+			r.OK, r.Subscribers = true, a.array[0].n
+			r.Token, ok = readToken(a.array[1].text)
+		default:
+			ok = false
+		}
+	case core.KindRelease:
+		switch a.kind {
+		case answerNil:
+		case answerInt:
+			r.OK, r.Subscribers = true, a.n
+		case answerText: // released, but nobody was told
+			r.OK, r.Subscribers = true, -1
+			_, _, r.Err = readServerError(textError(a.text), a.text)
+		default:
+			ok = false
+		}
+	}
+	if !ok {
+		return core.Reply{Op: op, ID: op.ID, Ran: core.Maybe, Final: true, Err: errShape(a)}
+	}
+	return r
+}
+
+// renewed reads an answer to a batch of renewals.
+func (a *answer) renewed(r *core.Renewal) *core.Renewed {
+	ev := &core.Renewed{Renewal: r, Ran: core.Yes}
+	switch a.kind {
+	case answerError:
+		ev.Ran, ev.Err = a.ran, a.err
+	case answerArray:
+		for _, x := range a.array {
+			i := int(x.n) - 1 // positions count from 1
+			if x.kind != answerInt || i < 0 || i >= len(r.Entries) || len(ev.Lost) > 0 && i <= ev.Lost[len(ev.Lost)-1] {
+				return &core.Renewed{Renewal: r, Ran: core.Maybe, Err: errShape(a)}
+			}
+			ev.Lost = append(ev.Lost, i)
+		}
+	default:
+		ev.Ran, ev.Err = core.Maybe, errShape(a)
+	}
+	return ev
+}
+
+func readToken(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n > 0
+}
+
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+func errShape(a *answer) error {
+	return &ServerError{Err: fmt.Errorf("unexpected reply %q (kind %d, %d)", a.text, a.kind, a.n), Hint: "is this a Redis or Valkey server, and does nothing between rewrite replies?"}
+}
