@@ -28,7 +28,7 @@ type Future[T any] struct {
 	value T
 	err   error
 
-	done      chan struct{} // made when first asked for; closed by whoever settles
+	done      chan struct{} // made when first asked for; closed, and let go, by whoever settles
 	callbacks *callback[T]  // newest first
 	canceler  Canceler
 }
@@ -47,15 +47,16 @@ var closed = func() chan struct{} {
 
 // Done returns a channel that is closed once the future is settled.
 func (f *Future[T]) Done() <-chan struct{} {
-	if !f.settled.Load() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.done == nil && !f.settled.Load() {
-			f.done = make(chan struct{})
-		}
+	if f.settled.Load() {
+		return closed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.settled.Load() {
+		return closed
 	}
 	if f.done == nil {
-		return closed
+		f.done = make(chan struct{})
 	}
 	return f.done
 }
@@ -135,14 +136,13 @@ func (f *Future[T]) settle(v T, err error) (Canceler, bool) {
 		return nil, false
 	}
 	f.value, f.err = v, err
+	todo, c, done := f.callbacks, f.canceler, f.done
+	f.callbacks, f.canceler, f.done = nil, nil, nil // a settled future may be kept for long
 	f.settled.Store(true)
-	todo, c := f.callbacks, f.canceler
-	f.callbacks, f.canceler = nil, nil
 	f.mu.Unlock()
 
-	// f.done cannot change any more: Done makes no channel for a settled future.
-	if f.done != nil {
-		close(f.done)
+	if done != nil {
+		close(done)
 	}
 	for cb := inOrder(todo); cb != nil; cb = cb.next {
 		cb.fn(v, err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -154,4 +157,72 @@ func BenchmarkUncontended1(b *testing.B) {
 	b.ReportMetric(float64(ours.Nanoseconds())/float64(n), "ns/pair")
 	b.ReportMetric(float64(theirs.Nanoseconds())/float64(n), "raw-ns/pair")
 	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "x-raw")
+}
+
+// BenchmarkRenewal100k holds 100,000 locks until all have been renewed, and
+// reports how long the renewals took from the first to the last.
+func BenchmarkRenewal100k(b *testing.B) {
+	const n = 100_000
+	s := redistest.Start(b)
+	var mu sync.Mutex
+	var renewed, scripts int
+	var first, last time.Time
+	done := make(chan struct{})
+	m := dial(b, s.Addr(), lockmgr.Options{Lease: 24 * time.Second, Observer: func(e lockmgr.Event) {
+		if r, ok := e.(lockmgr.Renewed); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			if renewed == 0 {
+				first = time.Now()
+			}
+			renewed, last = renewed+r.Leases, time.Now()
+			scripts++
+			if renewed == n {
+				close(done)
+			}
+		}
+	}})
+	start := time.Now()
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			fs := make([]*futures.Future[*lockmgr.Lock], 0, n/4)
+			for i := range n / 4 {
+				fs = append(fs, m.LockAsync(fmt.Sprintf("held:%d:%d", g, i)))
+			}
+			for _, f := range fs {
+				if _, err := f.Await(ctx); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(time.Since(start).Seconds(), "s-to-lock")
+	cpuBefore := cpuTime(b, s.PID())
+	own := cpuTime(b, os.Getpid())
+	for b.Loop() {
+		<-done
+	}
+	mu.Lock()
+	b.ReportMetric(last.Sub(first).Seconds(), "s-first-to-last")
+	mu.Unlock()
+	b.ReportMetric(float64(scripts), "scripts")
+	b.ReportMetric((cpuTime(b, s.PID()) - cpuBefore).Seconds(), "server-cpu-s")
+	b.ReportMetric((cpuTime(b, os.Getpid()) - own).Seconds(), "client-cpu-s")
+}
+
+// cpuTime is what a process has used so far, in steps of 10 ms.
+func cpuTime(b testing.TB, pid int) time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(b, err)
+	_, rest, _ := strings.Cut(string(data), ") ")
+	f := strings.Fields(rest)
+	var ticks int
+	for _, s := range f[11:13] {
+		n, err := strconv.Atoi(s)
+		require.NoError(b, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A world is an embedded server in fake time, and managers that reach it over
+// A scene is an embedded server in fake time, and managers that reach it over
 // pipes which can fail. The client library and all actors are the real ones.
-type world struct {
+type scene struct {
 	t      *testing.T
 	server *miniredis.Miniredis
 }
 
 // bubble runs a test in fake time: hours of life take milliseconds, and
 // goroutines that are left at the end fail it.
-func bubble(t *testing.T, test func(t *testing.T, w *world)) {
+func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t, miniredis.NewMiniRedis()}
+		w := &scene{t, miniredis.NewMiniRedis()}
 		w.server.ClockTTL(true)
 		defer w.server.Close()
 		test(t, w)
@@ -38,7 +38,7 @@ func bubble(t *testing.T, test func(t *testing.T, w *world)) {
 
 // manager starts a manager of its own network, closed at the end of the
 // bubble.
-func (w *world) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
+func (w *scene) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
 	n := &network{server: w.server}
 	m := dialNetwork(w.t, n, o)
 	w.t.Cleanup(func() {
@@ -57,7 +57,7 @@ func dialNetwork(t *testing.T, n *network, o lockmgr.Options) *lockmgr.Manager {
 }
 
 // owners lists the owners in a record.
-func (w *world) owners(name string) []string {
+func (w *scene) owners(name string) []string {
 	if !w.server.Exists(name) {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 // Tests of the real actors and the real client in fake time.
 
 func TestWatchdogKeepsALockForHours(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestWatchdogKeepsALockForHours(t *testing.T) {
 }
 
 func TestFixedLeaseEndsOnTime(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		start := time.Now()
 		l, err := m.Lock(ctx, "a", lockmgr.Lease(10*second))
@@ -64,7 +64,7 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 }
 
 func TestLossIsSeenAtTheNextRenewal(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestLossIsSeenAtTheNextRenewal(t *testing.T) {
 }
 
 func TestForceUnlockIsSeenAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestForceUnlockIsSeenAtOnce(t *testing.T) {
 }
 
 func TestSilentServerLosesTheLockAtTheDeadline(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		start := time.Now()
 		l, err := m.Lock(ctx, "a")
@@ -115,7 +115,7 @@ func TestSilentServerLosesTheLockAtTheDeadline(t *testing.T) {
 }
 
 func TestRenewalFailuresAreSurvived(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func warm(t *testing.T, m *lockmgr.Manager) {
 // The reply to an acquire is lost, but the script ran: the request must be
 // granted all the same, and be the only owner.
 func TestLostReplyToAcquire(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
 		start := time.Now()
@@ -158,7 +158,7 @@ func TestLostReplyToAcquire(t *testing.T) {
 
 // The same, but the caller leaves: no orphan may stay until its lease ends.
 func TestLostReplyToAcquireAndCancel(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
 		net.lose.Store(true)
@@ -174,7 +174,7 @@ func TestLostReplyToAcquireAndCancel(t *testing.T) {
 }
 
 func TestLostReplyToTryLock(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
 		net.lose.Store(true)
@@ -186,7 +186,7 @@ func TestLostReplyToTryLock(t *testing.T) {
 }
 
 func TestLostReplyToRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
 		l, err := m.Lock(ctx, "a")
@@ -198,7 +198,7 @@ func TestLostReplyToRelease(t *testing.T) {
 }
 
 func TestUnlockOutlivesItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 // A holder that died sends no message: the waiter finds out when the record
 // has expired.
 func TestDeadHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		dead, net := w.manager(lockmgr.Options{Lease: 10 * second})
 		m, _ := w.manager(lockmgr.Options{})
 		_, err := dead.Lock(ctx, "a")
@@ -234,7 +234,7 @@ func TestDeadHolder(t *testing.T) {
 
 // A message that got lost costs a wait until the record's TTL, no more.
 func TestPollCoversLostMessages(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m1, _ := w.manager(lockmgr.Options{})
 		m2, net := w.manager(lockmgr.Options{})
 		l, err := m1.Lock(ctx, "a", lockmgr.Lease(20*second))
@@ -253,7 +253,7 @@ func TestPollCoversLostMessages(t *testing.T) {
 }
 
 func TestWaitTimesOut(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
 		l, err := other.Lock(ctx, "a")
@@ -280,7 +280,7 @@ func TestWaitTimesOut(t *testing.T) {
 }
 
 func TestWaitersCostNoGoroutines(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
 		l, err := other.Lock(ctx, "a")
@@ -318,7 +318,7 @@ func TestWaitersCostNoGoroutines(t *testing.T) {
 }
 
 func TestOrderOfWaiters(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
@@ -338,7 +338,7 @@ func TestOrderOfWaiters(t *testing.T) {
 }
 
 func TestReentry(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		o := m.NewOwner()
 		l1, err := m.Lock(ctx, "a", lockmgr.As(o))
@@ -368,7 +368,7 @@ func TestReentry(t *testing.T) {
 }
 
 func TestReentryWithLongerLease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		o := m.NewOwner()
 		_, err := m.Lock(ctx, "a", lockmgr.As(o), lockmgr.Lease(second))
@@ -391,7 +391,7 @@ func TestReentryWithLongerLease(t *testing.T) {
 }
 
 func TestFencing(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m1, _ := w.manager(lockmgr.Options{PassCount: 3})
 		m2, _ := w.manager(lockmgr.Options{PassCount: 3})
 		var mu sync.Mutex
@@ -438,7 +438,7 @@ func TestFencing(t *testing.T) {
 }
 
 func TestDeadlock(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		a, b := m.NewOwner(), m.NewOwner()
 		x, err := m.Lock(ctx, "x", lockmgr.As(a))
@@ -464,7 +464,7 @@ func TestDeadlock(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
 		foreign, err := other.Lock(ctx, "foreign")
@@ -503,7 +503,7 @@ func TestCloseEndsEverything(t *testing.T) {
 }
 
 func TestClosePastItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
 		m := dialNetwork(t, n, lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -524,7 +524,7 @@ func TestClosePastItsContext(t *testing.T) {
 }
 
 func TestServerDownTellsWaiters(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: 3 * second})
 		net.cut()
 		start := time.Now()
@@ -545,7 +545,7 @@ func TestServerDownTellsWaiters(t *testing.T) {
 }
 
 func TestObserver(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
 		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) { events = append(events, e) }})
 		l, err := m.Lock(ctx, "a")

@@ -2,6 +2,7 @@ package lockmgr
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -184,7 +185,9 @@ func (h *hold) bind(b boundContext) error {
 // matches ErrLeaseLost if the lock had been lost, so that what was done under
 // it may have met another holder.
 func (l *Lock) Unlock(ctx context.Context) error {
-	_, err := l.UnlockAsync().Await(ctx)
+	f := l.UnlockAsync()
+	runtime.Gosched()
+	_, err := f.Await(ctx)
 	return err
 }
 

@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type loop struct {
 	watches map[string]*notify.Watch
 	effects []core.Effect // reused
 	tasks   []task        // reused
+	flying  int           // ops without an answer
 
 	mu    sync.Mutex
 	stats core.Stats
@@ -64,8 +66,10 @@ type (
 	}
 )
 
-// The clock is read once for so many messages.
-const clockEvery = 64
+const (
+	clockEvery = 64 // the clock is read once for so many messages
+	busy       = 16 // ops in flight
+)
 
 // Handle makes the loop an actor's handler.
 func (p *loop) Handle(batch []core.Event) time.Duration {
@@ -81,11 +85,16 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 			p.rearm(ev)
 		case *subscriptionState:
 			p.observe(Subscription{ev.state.String()})
+		case *core.Replies:
+			p.flying -= len(ev.Replies)
+			p.effects = p.core.Step(now, ev, p.effects)
 		default:
 			p.effects = p.core.Step(now, ev, p.effects)
 		}
 	}
-	p.effects = p.core.Step(now, core.Tick{}, p.effects)
+	if p.core.Next() <= now {
+		p.effects = p.core.Step(now, core.Tick{}, p.effects)
+	}
 	for i, e := range p.effects {
 		p.perform(e)
 		p.effects[i] = nil
@@ -99,6 +108,11 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 	p.mu.Lock()
 	p.stats = p.core.Stats()
 	p.mu.Unlock()
+	if p.flying >= busy {
+		// Many callers are at work: let them post before the next look into
+		// the mailbox, rather than wake for each.
+		runtime.Gosched()
+	}
 	next := p.core.Next()
 	if next == core.Forever {
 		return -1
@@ -117,6 +131,7 @@ func (p *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
 		p.tasks = append(p.tasks, task{op: e.Op})
+		p.flying++
 	case core.Renew:
 		p.tasks = append(p.tasks, task{renewal: e.Renewal})
 	case core.Granted:

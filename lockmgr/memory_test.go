@@ -1,0 +1,67 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// heap is what is in use after everything that can be collected was.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
+
+// The cost of a lock that is held, names included, and of a future that
+// waits. Bytes and goroutines are exact enough for a test, unlike times.
+func TestMemory(t *testing.T) {
+	const n = 100_000
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	one, err := m.Lock(ctx, "one")
+	require.NoError(t, err)
+
+	before, goroutines := heap(), runtime.NumGoroutine()
+	locks := make([]*lockmgr.Lock, n)
+	fs := make([]*futures.Future[*lockmgr.Lock], 1000)
+	for i := 0; i < n; i += len(fs) {
+		for j := range fs {
+			fs[j] = m.LockAsync(fmt.Sprintf("held:%06d", i+j))
+		}
+		for j, f := range fs {
+			locks[i+j], err = f.Await(ctx)
+			require.NoError(t, err)
+		}
+	}
+	clear(fs)
+	perLock := (heap() - before) / n
+	t.Logf("%d bytes a held lock", perLock)
+	require.LessOrEqual(t, perLock, int64(600))
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1)
+
+	before = heap()
+	waiting := make([]*futures.Future[*lockmgr.Lock], n)
+	for i := range waiting {
+		waiting[i] = m.LockAsync("one")
+	}
+	require.Eventually(t, func() bool { return m.Stats().Waiting == n }, 10*time.Second, time.Millisecond)
+	perWaiter := (heap() - before) / n
+	t.Logf("%d bytes a waiting future", perWaiter)
+	require.LessOrEqual(t, perWaiter, int64(500))
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1)
+	for _, f := range waiting {
+		f.Cancel()
+	}
+	require.NoError(t, one.Unlock(ctx))
+	runtime.KeepAlive(locks)
+}
