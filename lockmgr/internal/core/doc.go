@@ -24,18 +24,18 @@
 //
 // # The states of a name
 //
-//	            request                 refused, no message
-//	  idle ───────────────▶ asking ──────────────────────▶ waiting
-//	   ▲                    │   ▲                             │
-//	   │             granted│   └─────────────────────────────┘
-//	   │                    ▼        message, confirmation, poll
-//	   │   unlock,       ┌─ held ◀───────────┐
-//	   │   nobody waits  │   │ unlock,       │ at once, or when a
-//	   │                 │   ▼ others wait   │ transfer was answered
-//	   │                 │  passing ─────────┘
-//	   │                 ▼   │ the run is over
-//	   └──── releasing ◀─────┘
-//	 gone, or confirmed
+//	           request                 refused, no message
+//	 idle ───────────────▶ asking ──────────────────────▶ waiting
+//	  ▲                    │   ▲                             │
+//	  │             granted│   └─────────────────────────────┘
+//	  │                    ▼        message, confirmation, poll
+//	  │   unlock,       ┌─ held ◀───────────┐
+//	  │   nobody waits  │   │ unlock,       │ at once, or when a
+//	  │                 │   ▼ others wait   │ transfer was answered
+//	  │                 │  passing ─────────┘
+//	  │                 ▼   │ the run is over
+//	  └──── releasing ◀─────┘
+//	gone, or confirmed
 //
 // Losing the record leads from held and passing to asking if somebody waits
 // here, else to idle. A name that is idle is forgotten, once its subscription

@@ -1,0 +1,115 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// register is a resource that refuses stale tokens and counts overlaps.
+type register struct {
+	token   atomic.Int64
+	holders atomic.Int32
+	grants  atomic.Int64
+}
+
+func (r *register) enter(t *testing.T, l *lockmgr.Lock) {
+	r.grants.Add(1)
+	if r.holders.Add(1) != 1 {
+		t.Errorf("two holders of %s", l.Name())
+	}
+	if was := r.token.Swap(l.Token()); was >= l.Token() {
+		t.Errorf("token %d of %s after %d", l.Token(), l.Name(), was)
+	}
+}
+
+func (r *register) leave() { r.holders.Add(-1) }
+
+// Several managers, hot names, impatient callers, and an administrator who
+// kills connections and forgets scripts: locks stay exclusive, nothing stays
+// behind.
+func TestServerStress(t *testing.T) {
+	s := redistest.Start(t)
+	const managers, workers, names = 3, 40, 4
+	var registers [names]register
+	var ms [managers]*lockmgr.Manager
+	for i := range ms {
+		ms[i] = dial(t, s.Addr(), lockmgr.Options{CommandTimeout: 500 * time.Millisecond, Linger: 100 * time.Millisecond})
+	}
+	until := time.Now().Add(3 * time.Second)
+	var g errgroup.Group
+	for _, m := range ms {
+		for range workers {
+			g.Go(func() error {
+				for time.Now().Before(until) {
+					i := rand.IntN(names)
+					opts := []lockmgr.LockOption{lockmgr.Fenced()}
+					if rand.IntN(4) == 0 {
+						opts = append(opts, lockmgr.Wait(time.Duration(rand.IntN(2000))*time.Microsecond))
+					}
+					c, cancel := ctx, context.CancelFunc(func() {})
+					if rand.IntN(4) == 0 {
+						c, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(2000))*time.Microsecond)
+					}
+					l, err := m.Lock(c, "stress:"+string(rune('a'+i)), opts...)
+					cancel()
+					switch {
+					case err == nil:
+					case errors.Is(err, lockmgr.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded):
+						continue
+					default:
+						return err
+					}
+					registers[i].enter(t, l)
+					if rand.IntN(10) == 0 {
+						time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond) // work
+					}
+					if !l.Valid() {
+						t.Errorf("lost: %v", l.Err())
+					}
+					registers[i].leave()
+					if err := l.Unlock(ctx); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	g.Go(func() error {
+		for time.Now().Before(until) {
+			for _, cmd := range [][]string{{"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "KILL", "TYPE", "pubsub"}, {"SCRIPT", "FLUSH"}} {
+				if _, err := s.Do(cmd...); err != nil {
+					return err
+				}
+				time.Sleep(50 * time.Millisecond) // between two acts of violence
+			}
+		}
+		return nil
+	})
+	require.NoError(t, g.Wait())
+	total := int64(0)
+	for i := range registers {
+		total += registers[i].grants.Load()
+	}
+	t.Logf("%d grants", total)
+	require.Eventually(t, func() bool {
+		n := 0
+		for _, m := range ms {
+			n += m.Stats().Locks + m.Stats().Subscriptions
+		}
+		return n == 0
+	}, 20*time.Second, 10*time.Millisecond, "names and subscriptions end")
+	keys, err := s.Do("EXISTS", "stress:a", "stress:b", "stress:c", "stress:d")
+	require.NoError(t, err)
+	require.Equal(t, "0", keys)
+}
