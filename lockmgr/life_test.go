@@ -3,6 +3,7 @@ package lockmgr_test
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -266,13 +267,15 @@ func TestWaitTimesOut(t *testing.T) {
 		_, err = m.TryLock(ctx, "a")
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.NotErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		_, err = m.LockAsync("b", lockmgr.Wait(math.MaxInt64)).Await(ctx)
+		require.NoError(t, err, "the longest wait is not a negative one")
 		short, cancel := context.WithTimeout(ctx, second)
 		defer cancel()
 		_, err = m.Lock(short, "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NoError(t, l.Unlock(ctx))
 		time.Sleep(10 * second)
-		require.Zero(t, m.Stats().Locks, "no waiter, no subscription, no alarm")
+		require.Equal(t, 1, m.Stats().Locks, "b: no waiter, no subscription, no alarm")
 		require.Zero(t, m.Stats().Subscriptions)
 		require.Zero(t, m.Stats().Pending)
 		require.Empty(t, w.server.PubSubChannels("*"))

@@ -177,9 +177,10 @@ func (h *hold) bind(b boundContext) error {
 }
 
 // Unlock gives the lock back. It blocks until the lock has passed to the next
-// waiter of this manager or Redis has confirmed its release, or ctx ends; in
-// that case the manager goes on releasing it. After the call the lock is not
-// valid, whatever it returns.
+// waiter of this manager or Redis has confirmed its release, the server has
+// failed for Options.RetryTime, or ctx ends; in the last two cases the manager
+// goes on releasing it until it is confirmed or expired. After the call the
+// lock is not valid, whatever it returns.
 //
 // It returns ErrNotHeld if this handle was unlocked before, and an error that
 // matches ErrLeaseLost if the lock had been lost, so that what was done under

@@ -95,6 +95,11 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
 	}
+	// Before anybody can hear of it, so that a future's reader finds its own
+	// grant in the figures.
+	p.mu.Lock()
+	p.stats = p.core.Stats()
+	p.mu.Unlock()
 	for i, e := range p.effects {
 		p.perform(e)
 		p.effects[i] = nil
@@ -105,9 +110,6 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 		clear(p.tasks)
 		p.tasks = p.tasks[:0]
 	}
-	p.mu.Lock()
-	p.stats = p.core.Stats()
-	p.mu.Unlock()
 	if p.flying >= busy {
 		// Many callers are at work: let them post before the next look into
 		// the mailbox, rather than wake for each.

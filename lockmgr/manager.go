@@ -120,8 +120,8 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	if w.owner.of != nil {
 		t.request.Owner, t.request.Explicit = w.owner.n, true
 	}
-	if w.wait > 0 {
-		t.request.GiveUp = m.now() + w.wait
+	if now := m.now(); w.wait > 0 && w.wait < core.Forever-now {
+		t.request.GiveUp = now + w.wait
 	}
 	if !m.actor.Post(core.Lock{Request: &t.request}) {
 		m.pending.Add(-1)

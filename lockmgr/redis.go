@@ -53,7 +53,8 @@ func start(id *identity, o Options, client rueidis.Client, closeClient func()) *
 // Tuned completes client options with those that a lock manager needs, where
 // they are not set. It always sets some: a command that may have run must not
 // be sent again behind the manager's back, one caller's time-out must not
-// close the connection that all share, and commands must keep their order.
+// close the connection that all share, and commands must keep their order. One
+// address is taken for one server, not for the seed of a cluster.
 func Tuned(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
 	opt.DisableRetry = true     // the manager knows what may be repeated
@@ -64,7 +65,7 @@ func Tuned(opt rueidis.ClientOption) rueidis.ClientOption {
 	setDefault(&opt.Dialer.Timeout, 2*time.Second)
 	setDefault(&opt.Dialer.KeepAlive, 500*time.Millisecond) // the time between pings of an idle connection
 	setDefault(&opt.ConnWriteTimeout, 2*time.Second)
-	if len(opt.InitAddress) == 1 && opt.Sentinel.MasterSet == "" {
+	if len(opt.InitAddress) == 1 && opt.Sentinel.MasterSet == "" { // one address is one server
 		opt.ForceSingleClient = true
 	}
 	return opt

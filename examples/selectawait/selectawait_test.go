@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/examples/internal/runtest"
+)
+
+func TestTheStory(t *testing.T) {
+	runtest.OnServers(t, func(t *testing.T, args []string) {
+		out := runtest.Run(t, run, append(args, "-pause", "0s")...)
+		runtest.InOrder(t, out,
+			"1. A future in a select",
+			"Cancel() is true", `"futures: cancelled"`, "cleo     holds the lock: it passed ben by",
+			"2. Time-outs",
+			`Await(ctx) with a time-out: "context deadline exceeded"`,
+			`Wait(300ms): "lockmgr: lock not acquired: wait timed out"`,
+			`TryLock, which never waits: "lockmgr: lock not acquired"`,
+			"3. Callbacks", "1000 callbacks wait", "each of them has had the lock",
+			"4. futures.All", "cleo     holds red and green",
+			"5. futures.Any", "ben      holds green",
+			"6. Work that stops",
+			"Lost() ends her loop", "Context() ends her query", `Unlock: "lockmgr: lease lost`,
+			"Done in", "nothing held, nobody waiting")
+	})
+}
+
+// Whichever scene is interrupted, nothing stays behind.
+func TestInterrupted(t *testing.T) {
+	for _, text := range []string{"cleo waits", "dora", "callbacks wait", "holds blue", "either", "not longer"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			runtest.OnServers(t, func(t *testing.T, args []string) {
+				_, err := runtest.Interrupt(t, run, text, append(args, "-pause", "0s")...)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		})
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	err := run(t.Context(), t.Output(), []string{"-redis", runtest.Nowhere(t)})
+	require.ErrorContains(t, err, "Without -redis")
+}

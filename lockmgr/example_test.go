@@ -1,0 +1,393 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Take a lock, do what must not be done twice at once, give it back.
+func Example() {
+	server, err := miniredis.Run() // in place of a Redis or Valkey server
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+
+	ctx := context.Background()
+	manager, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, lockmgr.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer manager.Close(ctx)
+
+	lock, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("locked:", lock.Name(), lock.Valid())
+	if err := lock.Unlock(ctx); err != nil {
+		panic(err)
+	}
+	fmt.Println("valid after Unlock:", lock.Valid())
+	// Output:
+	// locked: orders:42 true
+	// valid after Unlock: false
+}
+
+// managerForExample is what Example shows in full.
+func managerForExample() (manager *lockmgr.Manager, done func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	manager, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, lockmgr.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return manager, func() {
+		if err := manager.Close(context.Background()); err != nil {
+			panic(err)
+		}
+		server.Close()
+	}
+}
+
+// A program that has a client already can share it with the manager.
+func ExampleNew() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	ctx := context.Background()
+	manager, err := lockmgr.New(client, lockmgr.Options{})
+	if err != nil {
+		panic(err)
+	}
+	lock, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("locked:", lock.Valid())
+
+	// Close gives back what is held, and leaves the client open.
+	if err := manager.Close(ctx); err != nil {
+		panic(err)
+	}
+	fmt.Println("why it ended:", lock.Err())
+	keys, err := client.Do(ctx, client.B().Exists().Key("orders:42").Build()).AsInt64()
+	fmt.Println("keys left:", keys, err)
+	// Output:
+	// locked: true
+	// why it ended: lockmgr: manager closed
+	// keys left: 0 <nil>
+}
+
+// A future can stand in a select beside anything else that may happen.
+func ExampleManager_LockAsync() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	held, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+
+	impatient := manager.LockAsync("orders:42")
+	patient := manager.LockAsync("orders:42") // next in line
+	select {
+	case <-impatient.Done():
+		fmt.Println("locked")
+	case <-time.After(10 * time.Millisecond):
+		// If Cancel came too late it would return false: there would be a
+		// lock in the future, to be unlocked as usual.
+		fmt.Println("gave up:", impatient.Cancel())
+	}
+
+	_ = held.Unlock(ctx)
+	<-patient.Done()
+	lock, err := patient.Result()
+	fmt.Println("the next one:", lock.Valid(), err)
+	_ = lock.Unlock(ctx)
+	// Output:
+	// gave up: true
+	// the next one: true <nil>
+}
+
+// Several locks, or none: what arrived before the time was over is given back.
+func ExampleManager_LockAsync_all() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	held, err := manager.Lock(ctx, "green")
+	if err != nil {
+		panic(err)
+	}
+	defer held.Unlock(ctx)
+
+	patience, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	giveBack := func(lock *lockmgr.Lock) { lock.UnlockAsync() }
+	both := futures.All(giveBack, manager.LockAsync("red"), manager.LockAsync("green"))
+	_, err = both.Await(patience)
+	fmt.Println(err)
+
+	red, err := manager.Lock(ctx, "red")
+	fmt.Println("red is free:", err == nil)
+	_ = red.Unlock(ctx)
+	// Output:
+	// context deadline exceeded
+	// red is free: true
+}
+
+// Lock waits for as long as its context does.
+func ExampleManager_Lock() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	held, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	defer held.Unlock(ctx)
+
+	patience, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = manager.Lock(patience, "orders:42")
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output: true
+}
+
+func ExampleManager_TryLock() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	held, err := manager.TryLock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	defer held.Unlock(ctx)
+
+	_, err = manager.TryLock(ctx, "orders:42")
+	fmt.Println(err, errors.Is(err, lockmgr.ErrNotAcquired))
+	// Output: lockmgr: lock not acquired true
+}
+
+// The bound belongs to the request: a future that nobody looks at ends too.
+func ExampleWait() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	held, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	defer held.Unlock(ctx)
+
+	future := manager.LockAsync("orders:42", lockmgr.Wait(10*time.Millisecond))
+	<-future.Done()
+	_, err = future.Result()
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, lockmgr.ErrWaitTimeout), errors.Is(err, lockmgr.ErrNotAcquired))
+	// Output:
+	// lockmgr: lock not acquired: wait timed out
+	// true true
+}
+
+// An owner can lock what it holds once more. The lock is free when it has
+// been unlocked as often.
+func ExampleAs() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	outer, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	inner, err := manager.Lock(ctx, "orders:42", lockmgr.As(outer.Owner()))
+	if err != nil {
+		panic(err)
+	}
+	_ = inner.Unlock(ctx)
+	fmt.Println("after the first Unlock:", inner.Valid(), outer.Valid())
+	_ = outer.Unlock(ctx)
+	fmt.Println("after the second:", inner.Valid(), outer.Valid())
+	// Output:
+	// after the first Unlock: false true
+	// after the second: false false
+}
+
+// What the lock protects can refuse a holder who was overtaken without knowing:
+// it remembers the largest token that it has seen.
+func ExampleLock_Token() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	var newest int64
+	write := func(by string, lock *lockmgr.Lock) {
+		if lock.Token() < newest {
+			fmt.Printf("%s writes with token %d: refused\n", by, lock.Token())
+			return
+		}
+		newest = lock.Token()
+		fmt.Printf("%s writes with token %d\n", by, lock.Token())
+	}
+
+	anna, err := manager.Lock(ctx, "orders:42", lockmgr.Fenced())
+	if err != nil {
+		panic(err)
+	}
+	write("anna", anna)
+	if _, err := manager.ForceUnlock(ctx, "orders:42"); err != nil {
+		panic(err)
+	}
+	ben, err := manager.Lock(ctx, "orders:42", lockmgr.Fenced())
+	if err != nil {
+		panic(err)
+	}
+	write("ben", ben)
+	write("anna", anna)
+	_ = ben.Unlock(ctx)
+	// Output:
+	// anna writes with token 1
+	// ben writes with token 2
+	// anna writes with token 1: refused
+}
+
+// Work in small pieces looks after each whether the lock is still there.
+func ExampleLock_Lost() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	lock, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+
+	piece := make(chan int, 1)
+	piece <- 1
+	for {
+		select {
+		case <-lock.Lost():
+			fmt.Println("lost:", errors.Is(lock.Err(), lockmgr.ErrLeaseLost))
+			fmt.Println("unlock:", errors.Is(lock.Unlock(ctx), lockmgr.ErrLeaseLost))
+			return
+		case n := <-piece:
+			fmt.Println("piece", n)
+			// Somebody else decides that this takes too long.
+			if _, err := manager.ForceUnlock(ctx, "orders:42"); err != nil {
+				panic(err)
+			}
+		}
+	}
+	// Output:
+	// piece 1
+	// lost: true
+	// unlock: true
+}
+
+// Work that takes a context ends with the lock. Here the lease is a fixed one,
+// which nothing renews.
+func ExampleLock_Context() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	lock, err := manager.Lock(ctx, "orders:42", lockmgr.Lease(50*time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	query := func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	err = query(lock.Context(ctx))
+	fmt.Println(errors.Is(err, lockmgr.ErrLeaseLost))
+	// Output: true
+}
+
+// What Redis knows of a lock, whoever holds it.
+func ExampleManager_Inspect() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	lock, err := manager.Lock(ctx, "orders:42", lockmgr.Fenced())
+	if err != nil {
+		panic(err)
+	}
+	info, err := manager.Inspect(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("held by me:", info.Locked && info.Holders[0].Owner == lock.Record())
+	fmt.Println("last token:", info.Token, "lease:", info.TTL.Round(time.Second))
+	_ = lock.Unlock(ctx)
+	info, err = manager.Inspect(ctx, "orders:42")
+	fmt.Println("locked:", info.Locked, err)
+	// Output:
+	// held by me: true
+	// last token: 1 lease: 30s
+	// locked: false <nil>
+}
+
+// An observer sees all that happens in a manager, for metrics and traces.
+func ExampleOptions_observer() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	seen := make(chan string, 16)
+	manager, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, lockmgr.Options{
+		// It runs on the manager's goroutine and must not wait for anything.
+		Observer: func(ev lockmgr.Event) {
+			switch ev := ev.(type) {
+			case lockmgr.Granted:
+				seen <- fmt.Sprintf("granted %s, passed on: %v", ev.Name, ev.Passed)
+			case lockmgr.Unlocked:
+				seen <- "unlocked " + ev.Name
+			}
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+
+	ctx := context.Background()
+	first, err := manager.Lock(ctx, "orders:42")
+	if err != nil {
+		panic(err)
+	}
+	second := manager.LockAsync("orders:42")
+	_ = first.Unlock(ctx)
+	lock, err := second.Await(ctx)
+	if err != nil {
+		panic(err)
+	}
+	_ = lock.Unlock(ctx)
+	if err := manager.Close(ctx); err != nil {
+		panic(err)
+	}
+	close(seen)
+	for s := range seen {
+		fmt.Println(s)
+	}
+	// Output:
+	// granted orders:42, passed on: false
+	// unlocked orders:42
+	// granted orders:42, passed on: true
+	// unlocked orders:42
+}
