@@ -145,7 +145,7 @@ func (x *executor) report(tasks []task, answers []answer) {
 		switch {
 		case t.op != nil:
 			if replies == nil {
-				replies = &core.Replies{Replies: make([]core.Reply, 0, len(tasks)-i)}
+				replies = repliesPool.Get().(*core.Replies)
 			}
 			replies.Replies = append(replies.Replies, a.reply(t.op))
 		case t.renewal != nil:
@@ -158,6 +158,15 @@ func (x *executor) report(tasks []task, answers []answer) {
 	if replies != nil {
 		x.answer(replies)
 	}
+}
+
+// repliesPool holds events that the loop is done with.
+var repliesPool = sync.Pool{New: func() any { return new(core.Replies) }}
+
+func recycle(r *core.Replies) {
+	clear(r.Replies)
+	r.Replies = r.Replies[:0]
+	repliesPool.Put(r)
 }
 
 // close refuses further tasks, cuts off what is in flight and waits for the

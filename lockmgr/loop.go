@@ -88,6 +88,7 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 		case *core.Replies:
 			p.flying -= len(ev.Replies)
 			p.effects = p.core.Step(now, ev, p.effects)
+			recycle(ev)
 		default:
 			p.effects = p.core.Step(now, ev, p.effects)
 		}
