@@ -36,14 +36,19 @@
 //
 // # How it is built
 //
-//	        passed                   ring: 64 slots, eight ticks                            others
-//	           ▼
-//	... ─┬───────┬───────┬───────┬───────┬─ ... ─┬───────┬───────┐
-//	     │   -   │   5   │   0   │  12   │       │   3   │   0   │   anything that is due later than that
-//	... ─┴───────┴───────┴───────┴───────┴─ ... ─┴───────┴───────┘
-//	             └ first() is the first bit that is set in a word of 64
+//	       passed         the window: 64 boundaries, eight ticks
+//	          ▼
+//	... ──────┼───────┬───────┬───────┬─ ... ─┬───────┐
+//	              -       ●       -               ●        bits: which boundaries have items; the first one set is Next
+//	                      │                       │        outside: a list of all that is due later
+//	                      ▼                       ▼            │
+//	                     a b c                    d            ▼
+//	                                                           e
 //
-// Each slot is a slice of items; an item's Entry holds its slot and index. Adding appends, removing puts the slice's last item into the gap. In
-// the steady state nothing is allocated. The window moves on as boundaries pass; items that it does not cover yet wait unsorted, which is
-// correct for any number of them and quick as long as they are few.
+// Each boundary in the window has a list of its items, in the order in which they were scheduled. All nodes of all lists lie in one slice; an Entry
+// is an index into it. So an item is added, removed and moved in constant time, without a search, and in the steady state nothing is allocated. The
+// slice has room for as many items as there ever were at once; when the Map is empty and had far fewer since it was last, it starts small again.
+//
+// The window moves on as boundaries pass. Items that it does not reach are looked at when the first of them is due, which is correct for
+// any number of them, and quick as long as they are few.
 package renewal

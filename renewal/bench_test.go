@@ -1,0 +1,96 @@
+package renewal_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/renewal"
+)
+
+// BenchmarkScheduleRemove is what each lock costs that is taken and released, while more or fewer others are held.
+func BenchmarkScheduleRemove(b *testing.B) {
+	for _, others := range []int{0, 256, 100_000} {
+		b.Run(fmt.Sprintf("held=%d", others), func(b *testing.B) {
+			b.ReportAllocs()
+			const tick = 10 * s
+			m := renewal.NewMap[*lease](tick)
+			for i := range others {
+				m.Schedule(&lease{}, 0, tick+time.Duration(i)*tick/time.Duration(others))
+			}
+			x := &lease{}
+			now := time.Duration(0)
+			for b.Loop() {
+				now++
+				m.Schedule(x, now, now+tick)
+				m.Remove(x)
+			}
+		})
+	}
+}
+
+// BenchmarkHop is the whole part of the Map in one turn of a lock manager with 256 locks held: ask for what is due, release one, take
+// another, say when to be called next.
+func BenchmarkHop(b *testing.B) {
+	b.ReportAllocs()
+	const tick = 10 * s
+	m := renewal.NewMap[*lease](tick)
+	leases := make([]lease, 256)
+	for i := range leases {
+		m.Schedule(&leases[i], 0, tick)
+	}
+	var due []*lease
+	var next time.Duration
+	now, i := time.Duration(0), 0
+	for b.Loop() {
+		now += time.Microsecond
+		due = m.Due(now, due[:0])
+		x := &leases[i%len(leases)]
+		i++
+		m.Remove(x)
+		m.Schedule(x, now, now+tick)
+		next, _ = m.Next()
+	}
+	_ = next
+}
+
+// BenchmarkRenew100k takes out 100,000 leases that are due, an eighth at a time, and schedules them anew; per lease.
+func BenchmarkRenew100k(b *testing.B) {
+	b.ReportAllocs()
+	const tick = 8 * s
+	m := renewal.NewMap[*lease](tick)
+	leases := make([]lease, 100_000)
+	for i := range leases {
+		m.Schedule(&leases[i], 0, time.Duration(i)*tick/time.Duration(len(leases)))
+	}
+	var due []*lease
+	now, n := time.Duration(0), 0
+	b.ResetTimer()
+	for n < b.N {
+		now += s
+		due = m.Due(now, due[:0])
+		for _, l := range due {
+			m.Schedule(l, now, now+tick-1)
+		}
+		n += len(due)
+	}
+}
+
+// BenchmarkBatches groups 12,500 leases, an eighth of 100,000, by one key and by many; per lease.
+func BenchmarkBatches(b *testing.B) {
+	for _, keys := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			b.ReportAllocs()
+			due := make([]*lease, 12_500)
+			for i := range due {
+				due[i] = &lease{id: i}
+			}
+			n := 0
+			for n < b.N {
+				for _, items := range renewal.Batches(due, func(l *lease) int { return l.id % keys }, 500) {
+					n += len(items)
+				}
+			}
+		})
+	}
+}
