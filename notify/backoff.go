@@ -1,0 +1,28 @@
+package notify
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// backoff is a pause that doubles from min to max, with jitter. It belongs to
+// one goroutine.
+type backoff struct {
+	min, max time.Duration
+	pause    time.Duration // the last one, without jitter; zero after a reset
+	rng      *rand.Rand    // its own, so that no lock is shared with the program
+}
+
+func newBackoff(min, max time.Duration) backoff {
+	return backoff{min: min, max: max, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
+}
+
+// next returns the next pause, between half of it and all of it. Never zero: a
+// server that fails at once must not be asked in a loop.
+func (b *backoff) next() time.Duration {
+	b.pause = min(max(2*b.pause, b.min), b.max)
+	half := b.pause / 2
+	return b.pause - time.Duration(b.rng.Int64N(int64(half)+1))
+}
+
+func (b *backoff) reset() { b.pause = 0 }

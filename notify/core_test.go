@@ -1,0 +1,101 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actor"
+)
+
+// A wake-up that nobody waits for any more leaves nothing behind.
+func TestCancel(t *testing.T) {
+	_, w, f := subscribedTo(t, "c")
+	for range 1000 {
+		require.True(t, w.Next(1).Cancel())
+	}
+	require.Empty(t, w.waiting)
+	kept, dropped := w.Next(1), w.Next(1)
+	require.True(t, dropped.Cancel())
+	f.message("c", "0")
+	wake, err := kept.Await(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, wake.Seq)
+	require.Empty(t, w.waiting)
+}
+
+// Who is told of an event can ask the hub about it at once, even in the
+// callback.
+func TestStatsAreAsNewAsTheWake(t *testing.T) {
+	h, w, f := subscribedTo(t, "c")
+	require.Equal(t, 1, h.Stats().Confirmed)
+	stats := make(chan Stats)
+	w.Next(1).OnDone(func(Wake, error) { stats <- h.Stats() })
+	f.ended(errors.New("broken"))
+	s := <-stats
+	require.Zero(t, s.Confirmed)
+	require.EqualValues(t, 1, s.Losses)
+	require.EqualError(t, s.Err, "notify: connection: broken")
+}
+
+// However many channels come and go, nothing is left of them.
+func TestNothingIsLeft(t *testing.T) {
+	h, s := &Hub{}, &still{}
+	c := newCore(h, s, Options{})
+	h.actor = actor.Start[event](c)
+	t.Cleanup(h.Close)
+	last := h.Watch("last")
+	_, err := last.Next(0).Await(t.Context())
+	require.NoError(t, err)
+	for i := range 1000 {
+		w := h.Watch(fmt.Sprint(i))
+		if i%3 > 0 {
+			_, err := w.Next(0).Await(t.Context())
+			require.NoError(t, err)
+		}
+		w.Close()
+		if i%100 == 0 {
+			s.feed.message(fmt.Sprint(i), "0")
+		}
+	}
+	// The state belongs to the hub's goroutine, so that is where to look.
+	type left struct {
+		channels, slots int
+		queued          bool
+	}
+	look := func() left {
+		found := make(chan left, 1)
+		w := h.Watch("last")
+		defer w.Close()
+		w.Next(0).OnDone(func(Wake, error) {
+			queued := !c.fresh.empty() || !c.drops.empty() || !c.suspects.empty() || !c.refused.empty()
+			found <- left{len(c.channels), len(s.feed.slots), queued}
+		})
+		return <-found
+	}
+	require.Eventually(t, func() bool { return look() == left{1, 1, false} }, 10*time.Second, time.Millisecond)
+	last.Close()
+}
+
+func TestBackoff(t *testing.T) {
+	b := newBackoff(10*time.Millisecond, 75*time.Millisecond)
+	for range 100 {
+		for _, most := range []time.Duration{10, 20, 40, 75, 75, 75} {
+			d := b.next()
+			require.LessOrEqual(t, d, most*time.Millisecond)
+			require.GreaterOrEqual(t, d, most*time.Millisecond/2)
+		}
+		b.reset()
+	}
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "Confirmed+Message+Gap+Refused", (Confirmed | Message | Gap | Refused).String())
+	require.Empty(t, Reason(0).String())
+	for s, name := range map[State]string{Idle: "idle", Connecting: "connecting", Connected: "connected", Down: "down", Closed: "closed", 9: "State(9)"} {
+		require.Equal(t, name, s.String())
+	}
+}

@@ -1,0 +1,158 @@
+package notify
+
+import (
+	"strings"
+	"sync"
+)
+
+// maxPayload is how much of a message is kept, in bytes. A message is a hint,
+// and anyone who may publish could else make the hub hold on to megabytes.
+const maxPayload = 64
+
+// A feed carries what one connection reports to the hub. It is what the
+// client's reader goroutine calls, so it never blocks, and it is where a flood
+// ends: news of a channel is merged into the channel's one slot, and all news
+// together is one event in the hub's mailbox until the hub has taken it. The
+// mailbox therefore grows by one event per connection, not per message.
+//
+// Each connection has a feed of its own. The hub listens to the newest only, so
+// a message of an old connection cannot be taken for one of the new, nor can it
+// leave a mark that would make a new one go unnoticed.
+type feed struct {
+	epoch  uint64      // counts the hub's connections, for the log
+	signal func(*feed) // puts one event into the hub's mailbox
+
+	mu        sync.Mutex // held for a few assignments at a time
+	slots     map[string]*slot
+	ready     []*slot // slots with news, each once
+	rest      report  // what is not about one channel
+	signalled bool    // an event is on its way, the hub will take everything
+}
+
+// A slot merges the news of one channel.
+type slot struct {
+	ch        *channel // the hub's; the feed only passes it back
+	confirmed bool
+	messages  uint64
+	payload   string // the first message's
+	queued    bool   // in feed.ready
+}
+
+// A report is everything that a connection had to say since the last one.
+type report struct {
+	up       bool
+	news     []news
+	answered bool
+	refusal  error // what the server said instead of executing the command
+	ended    bool
+	err      error  // why it ended
+	strays   uint64 // messages for channels that are not subscribed
+}
+
+// news is what happened on one channel.
+type news struct {
+	ch        *channel
+	confirmed bool
+	messages  uint64
+	payload   string
+}
+
+func newFeed(epoch uint64, signal func(*feed)) *feed {
+	return &feed{epoch: epoch, signal: signal, slots: make(map[string]*slot)}
+}
+
+// listen makes a slot for each channel. It must be called before the SUBSCRIBE
+// is sent: what has no slot is dropped.
+func (f *feed) listen(chs []*channel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, ch := range chs {
+		f.slots[ch.name] = &slot{ch: ch}
+	}
+}
+
+// ignore takes the slots away. News that the hub has not taken yet stays.
+func (f *feed) ignore(chs []*channel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, ch := range chs {
+		delete(f.slots, ch.name)
+	}
+}
+
+// take returns all that was reported since the last take, the channels in
+// order of their first news. It appends to buf, which may be reused when the
+// report has been read.
+func (f *feed) take(buf []news) report {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.rest
+	r.news = buf
+	for i, s := range f.ready {
+		r.news = append(r.news, news{s.ch, s.confirmed, s.messages, s.payload})
+		*s = slot{ch: s.ch}
+		f.ready[i] = nil
+	}
+	f.ready, f.rest, f.signalled = f.ready[:0], report{}, false
+	return r
+}
+
+func (f *feed) up()              { f.report(func(r *report) { r.up = true }) }
+func (f *feed) answered(e error) { f.report(func(r *report) { r.answered, r.refusal = true, e }) }
+func (f *feed) ended(e error)    { f.report(func(r *report) { r.ended, r.err = true, e }) }
+
+func (f *feed) report(set func(*report)) {
+	f.mu.Lock()
+	set(&f.rest)
+	f.unlockAndSignal()
+}
+
+func (f *feed) confirmed(name string) {
+	f.mu.Lock()
+	s := f.slots[name]
+	if s == nil {
+		f.mu.Unlock()
+		return
+	}
+	s.confirmed = true
+	f.queue(s)
+}
+
+func (f *feed) message(name, payload string) {
+	f.mu.Lock()
+	s := f.slots[name]
+	if s == nil {
+		f.rest.strays++ // told with the next report; worth no event of its own
+		f.mu.Unlock()
+		return
+	}
+	if s.messages == 0 {
+		if len(payload) > maxPayload {
+			payload = strings.Clone(payload[:maxPayload])
+		}
+		s.payload = payload
+	}
+	s.messages++
+	f.queue(s)
+}
+
+// queue puts s among the slots with news. It is called with mu held and
+// releases it.
+func (f *feed) queue(s *slot) {
+	if !s.queued {
+		s.queued = true
+		f.ready = append(f.ready, s)
+	}
+	f.unlockAndSignal()
+}
+
+// unlockAndSignal releases mu and, unless an event is on its way already, sends
+// one.
+func (f *feed) unlockAndSignal() {
+	first := !f.signalled
+	f.signalled = true
+	f.mu.Unlock()
+	if first {
+		f.signal(f)
+	}
+}

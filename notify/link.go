@@ -1,0 +1,36 @@
+package notify
+
+// The hub's rules know no Redis client, only these two interfaces. That is
+// where another kind of subscription (sharded pub/sub: one link per master)
+// fits in, and where the tests put a connection that follows a script.
+
+// A dialer opens connections. The hub has at most one at a time: it dials again
+// only after the link before has reported its end.
+type dialer interface {
+	// dial begins to connect and returns at once. Everything that comes of it
+	// is reported to f.
+	dial(f *feed) link
+}
+
+// A link is one connection, from the dial to its end. No method blocks. It
+// reports to its feed, from any goroutine:
+//
+//	up         once, when the connection is known to work; commands follow only then
+//	confirmed  a channel of a subscribe is subscribed on the server
+//	message    something was published on a channel
+//	answered   once per command, when the server has executed or refused it
+//	ended      once, always, and last: the connection is closed, nothing of it is left
+//
+// For a subscribe, confirmed and answered may come in any order. What was
+// confirmed before an unsubscribe reached the server is reported before the
+// unsubscribe is answered.
+type link interface {
+	// subscribe and unsubscribe send one command. The hub waits for the answer
+	// to one before it sends the next, and sends none after hangUp. The link
+	// must not change names and must not keep them past the answer.
+	subscribe(names []string)
+	unsubscribe(names []string)
+	// hangUp closes the connection, or gives up opening it. It is called once
+	// at most, and may cross an end that is on its way.
+	hangUp()
+}

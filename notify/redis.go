@@ -1,0 +1,133 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// New starts a hub that subscribes over one dedicated connection of client. The
+// connection is opened by the first Watch. The client stays the caller's, who
+// must close the hub first, and may use it for anything else meanwhile.
+//
+// The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout
+// of seconds at most: the two together are how long a silent server goes
+// unnoticed. A context or a retry setting of the client plays no part.
+func New(client rueidis.Client, opts Options) *Hub {
+	return start(redisDialer{client}, opts)
+}
+
+type redisDialer struct{ client rueidis.Client }
+
+func (d redisDialer) dial(f *feed) link {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	l := &redisLink{client: d.client, feed: f, ctx: ctx, cancel: cancel, commands: make(chan pubsubCommand, 1)}
+	go l.run()
+	return l
+}
+
+// redisLink is a link over rueidis. Its calls block, so they are made by one
+// goroutine, which lives as long as the connection; a second one waits for the
+// connection to break meanwhile.
+type redisLink struct {
+	client   rueidis.Client
+	feed     *feed
+	ctx      context.Context // ends with the connection, for a cause
+	cancel   context.CancelCauseFunc
+	commands chan pubsubCommand // one buffered: the hub sends one at a time
+}
+
+type pubsubCommand struct {
+	subscribe bool
+	names     []string
+}
+
+// errHungUp is the end of a connection that the hub has asked for.
+var errHungUp = errors.New("hung up")
+
+func (l *redisLink) subscribe(names []string)   { l.commands <- pubsubCommand{true, names} }
+func (l *redisLink) unsubscribe(names []string) { l.commands <- pubsubCommand{false, names} }
+func (l *redisLink) hangUp()                    { l.cancel(errHungUp) }
+
+// run opens the connection, executes commands until it ends, and closes it.
+func (l *redisLink) run() {
+	// Takes no context, so it can last as long as the client's dial timeout.
+	// If it fails, the connection is one that answers everything with the
+	// error.
+	conn, _ := l.client.Dedicate()
+	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		// On the connection's reader goroutine, in the order of the wire.
+		OnMessage: func(m rueidis.PubSubMessage) { l.feed.message(m.Channel, m.Message) },
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if s.Kind == "subscribe" {
+				l.feed.confirmed(s.Channel)
+			}
+		},
+	})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case err := <-broken:
+			// Ends a command in flight as well. With RESP2 nothing else would:
+			// the subscriptions live on a connection of their own there, and
+			// rueidis goes on trying to send to it after it broke.
+			l.cancel(cause(err))
+		case <-l.ctx.Done():
+		}
+	}()
+	l.serve(conn)
+	// Close, and never the release function that Dedicate has returned: a
+	// connection that was used for pub/sub must not be given to others.
+	conn.Close()
+	<-watched
+	l.feed.ended(context.Cause(l.ctx))
+}
+
+// serve executes commands, one at a time, until the connection ends.
+func (l *redisLink) serve(conn rueidis.DedicatedClient) {
+	// Dedicate reports no error, so only an answer proves the connection.
+	if err := conn.Do(l.ctx, conn.B().Ping().Build()).Error(); err != nil && !deniedPing(err) {
+		l.cancel(cause(err))
+		return
+	}
+	l.feed.up()
+	for {
+		var cmd pubsubCommand
+		select {
+		case <-l.ctx.Done():
+			return
+		case cmd = <-l.commands:
+		}
+		var done rueidis.Completed
+		if cmd.subscribe {
+			done = conn.B().Subscribe().Channel(cmd.names...).Build()
+		} else {
+			done = conn.B().Unsubscribe().Channel(cmd.names...).Build()
+		}
+		err := conn.Do(l.ctx, done).Error()
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+			l.cancel(cause(err))
+			return
+		}
+		l.feed.answered(err)
+	}
+}
+
+// deniedPing reports whether the server is alive and merely keeps this user
+// from using PING.
+func deniedPing(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(e.Error(), "NOPERM") && strings.Contains(e.Error(), "'ping'")
+}
+
+// cause returns err, or something in its place if a connection ended without.
+func cause(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return err
+}

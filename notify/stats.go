@@ -1,0 +1,51 @@
+package notify
+
+import "fmt"
+
+// State is the state of the hub's connection.
+type State uint8
+
+// The states of the connection. See the diagram in the package's documentation.
+const (
+	Idle       State = iota // no connection, and none needed
+	Connecting              // being opened
+	Connected               // works
+	Down                    // lost or not to be had; to be tried again
+	Closed                  // the hub was closed
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case Idle:
+		return "idle"
+	case Connecting:
+		return "connecting"
+	case Connected:
+		return "connected"
+	case Down:
+		return "down"
+	case Closed:
+		return "closed"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// Stats is a snapshot of a hub. All its figures were taken at one moment; those
+// that count events do so since New.
+type Stats struct {
+	State State
+	Err   error // see [Hub.Err]
+
+	Watches   int // open watches
+	Channels  int // channels with at least one watch
+	Confirmed int // of these, subscribed on the server
+	Refused   int // of these, refused by the server so far
+
+	Connects  uint64 // connections that came up
+	Losses    uint64 // connections that were up and got lost
+	Messages  uint64 // messages that arrived
+	Coalesced uint64 // of these, merged into a wake-up that was due already
+	Strays    uint64 // of these, for a channel that was not watched any more
+	Wakes     uint64 // futures that an event has settled
+}

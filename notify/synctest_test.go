@@ -1,0 +1,281 @@
+package notify_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// These tests run the real client against miniredis in one process, over pipes
+// and in fake time: hours of life take milliseconds.
+
+// pipes dials miniredis and counts the connections.
+type pipes struct {
+	server *miniredis.Miniredis
+	dials  atomic.Int64
+	open   atomic.Int64
+	hang   atomic.Bool // new connections get no answer
+	mu     sync.Mutex
+	last   *pipe
+}
+
+// pipe is the client's end of a connection that can fall silent.
+type pipe struct {
+	net.Conn
+	pipes  *pipes
+	silent atomic.Bool
+	closed atomic.Bool
+}
+
+func (p *pipes) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	p.dials.Add(1)
+	conn, err := p.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	p.open.Add(1)
+	c := &pipe{Conn: conn, pipes: p}
+	c.silent.Store(p.hang.Load())
+	p.mu.Lock()
+	p.last = c
+	p.mu.Unlock()
+	return c, nil
+}
+
+func (p *pipes) newest() *pipe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// Write swallows everything once the pipe is silent, as a network would that
+// has lost the other side.
+func (c *pipe) Write(b []byte) (int, error) {
+	if c.silent.Load() && !c.closed.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *pipe) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.pipes.open.Add(-1)
+	}
+	return c.Conn.Close()
+}
+
+// bubble runs a test with a client and its server in fake time.
+func bubble(t *testing.T, resp2 bool, test func(t *testing.T, p *pipes, client rueidis.Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		defer m.Close()
+		p := &pipes{server: m}
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress:       []string{"mem:0"},
+			ForceSingleClient: true,
+			DisableCache:      true,
+			AlwaysPipelining:  true,
+			AlwaysRESP2:       resp2,
+			DialCtxFn:         p.dial,
+		})
+		require.NoError(t, err)
+		defer client.Close()
+		test(t, p, client)
+	})
+}
+
+func both(t *testing.T, test func(t *testing.T, p *pipes, client rueidis.Client)) {
+	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
+		t.Run(name, func(t *testing.T) { bubble(t, resp2, test) })
+	}
+}
+
+// record keeps the newest wake-up of a watch and the number of wake-ups.
+type record struct {
+	mu   sync.Mutex
+	wake notify.Wake
+	all  notify.Reason
+	n    int
+	err  error
+}
+
+func follow(w *notify.Watch) *record {
+	r := &record{}
+	var next func(uint64)
+	next = func(after uint64) {
+		w.Next(after).OnDone(func(wake notify.Wake, err error) {
+			r.mu.Lock()
+			if err != nil {
+				r.err = err
+				r.mu.Unlock()
+				return
+			}
+			r.wake = wake
+			r.all |= wake.Reason
+			r.n++
+			r.mu.Unlock()
+			next(wake.Seq)
+		})
+	}
+	next(0)
+	return r
+}
+
+func (r *record) last() notify.Wake { r.mu.Lock(); defer r.mu.Unlock(); return r.wake }
+func (r *record) count() int        { r.mu.Lock(); defer r.mu.Unlock(); return r.n }
+
+func TestHoursOfLife(t *testing.T) {
+	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
+		hub := notify.New(client, notify.Options{})
+		w := hub.Watch("a")
+		r := follow(w)
+		synctest.Wait()
+		require.Equal(t, notify.Confirmed, r.last().Reason)
+		require.True(t, r.last().Subscribed)
+		dials := p.dials.Load()
+		for i := range 3 * 60 {
+			time.Sleep(time.Minute)
+			p.server.Publish("a", fmt.Sprint(i))
+			synctest.Wait()
+			require.Equal(t, notify.Message, r.last().Reason)
+			require.Equal(t, fmt.Sprint(i), r.last().Payload)
+		}
+		require.Equal(t, 181, r.count())
+		require.Equal(t, dials, p.dials.Load(), "the connection must last")
+
+		w.Close()
+		synctest.Wait()
+		require.Zero(t, p.server.PubSubNumSub("a")["a"])
+		require.ErrorIs(t, r.err, notify.ErrClosed)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, notify.Idle, hub.Stats().State)
+		require.EqualValues(t, 1, p.open.Load(), "only the client's own connection is left")
+		hub.Close()
+	})
+}
+
+func TestIdleHubOpensNothing(t *testing.T) {
+	bubble(t, false, func(t *testing.T, p *pipes, client rueidis.Client) {
+		before := p.dials.Load()
+		hub := notify.New(client, notify.Options{})
+		time.Sleep(time.Hour)
+		require.Equal(t, before, p.dials.Load())
+		hub.Close()
+		require.Equal(t, before, p.dials.Load())
+		require.Equal(t, notify.Closed, hub.Stats().State)
+		require.ErrorIs(t, hub.Err(), notify.ErrClosed)
+	})
+}
+
+func TestReconnect(t *testing.T) {
+	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
+		hub := notify.New(client, notify.Options{})
+		defer hub.Close()
+		var records []*record
+		for i := range 1500 {
+			records = append(records, follow(hub.Watch(fmt.Sprint("c", i))))
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, 1500, hub.Stats().Confirmed)
+		for range 5 {
+			p.server.Close()
+			synctest.Wait()
+			for _, r := range records {
+				require.True(t, r.last().Reason.Has(notify.Gap))
+				require.False(t, r.last().Subscribed)
+				require.Error(t, r.last().Err)
+			}
+			require.Error(t, hub.Err())
+			// miniredis lives again with the next Dial.
+			time.Sleep(2 * time.Second)
+			for _, r := range records {
+				require.Equal(t, notify.Confirmed, r.last().Reason)
+				require.True(t, r.last().Subscribed)
+			}
+			require.NoError(t, hub.Err())
+		}
+		p.server.Publish("c7", "x")
+		synctest.Wait()
+		require.Equal(t, "x", records[7].last().Payload)
+	})
+}
+
+// A server that does not answer any more, on a connection that does not break,
+// is noticed by the client's own pings; one that does not accept a connection,
+// by the hub.
+func TestSilence(t *testing.T) {
+	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
+		hub := notify.New(client, notify.Options{})
+		defer hub.Close()
+		r := follow(hub.Watch("a"))
+		synctest.Wait()
+		require.True(t, r.last().Subscribed)
+
+		p.hang.Store(true)
+		p.newest().silent.Store(true)
+		time.Sleep(time.Minute)
+		require.True(t, r.last().Reason.Has(notify.Gap))
+		require.ErrorIs(t, hub.Err(), notify.ErrTimeout)
+		dials := p.dials.Load()
+		time.Sleep(10 * time.Minute)
+		require.Less(t, p.dials.Load()-dials, int64(10*60), "it must not try all the time")
+
+		p.hang.Store(false)
+		time.Sleep(time.Minute)
+		require.True(t, r.last().Subscribed)
+		require.NoError(t, hub.Err())
+
+		// A command in flight: nothing but the hub's time-out ends it.
+		p.newest().silent.Store(true)
+		v := follow(hub.Watch("b"))
+		time.Sleep(3*time.Second + 500*time.Millisecond)
+		require.True(t, v.last().Subscribed)
+	})
+}
+
+// Close ends whatever the connection is at.
+func TestCloseAnywhere(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		for step := range 40 {
+			t.Run(fmt.Sprint("silent=", silent, " step=", step), func(t *testing.T) {
+				bubble(t, step%2 == 0, func(t *testing.T, p *pipes, client rueidis.Client) {
+					hub := notify.New(client, notify.Options{})
+					p.hang.Store(silent && step%3 == 0)
+					w := hub.Watch("a")
+					f := w.Next(100)
+					for range step / 4 {
+						time.Sleep(time.Nanosecond) // lets everything else run as far as it can
+						hub.Watch(fmt.Sprint(step)).Close()
+					}
+					if silent {
+						p.newest().silent.Store(true)
+					}
+					if step > 20 {
+						p.server.Close()
+						time.Sleep(time.Duration(step) * time.Millisecond)
+					}
+					hub.Close()
+					hub.Close()
+					_, err := f.Result()
+					require.ErrorIs(t, err, notify.ErrClosed)
+					synctest.Wait()
+					require.LessOrEqual(t, p.open.Load(), int64(1), "the client's own connection")
+					_, err = hub.Watch("late").Next(0).Result()
+					require.ErrorIs(t, err, notify.ErrClosed)
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package notify
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/futures"
+)
+
+// Reason says what happened on a channel. Reasons are bits: one wake-up can
+// stand for several events.
+type Reason uint8
+
+const (
+	// Confirmed: the server has confirmed the subscription, for the first time
+	// or again. Messages are delivered from now on; those before may have been
+	// missed, so look once.
+	Confirmed Reason = 1 << iota
+	// Message: something was published on the channel.
+	Message
+	// Gap: the subscription was lost with the connection. Messages may be
+	// missed until the next Confirmed.
+	Gap
+	// Refused: the server does not let this client subscribe to the channel.
+	// The hub goes on asking now and then; [Hub.Err] tells the reason.
+	Refused
+)
+
+// Has reports whether r has any of the reasons in mask.
+func (r Reason) Has(mask Reason) bool { return r&mask != 0 }
+
+// String returns the reasons' names, joined by "+".
+func (r Reason) String() string {
+	var names []string
+	for i, name := range [...]string{"Confirmed", "Message", "Gap", "Refused"} {
+		if r.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// A Wake says why a watcher should look again. It tells everything that
+// happened since the sequence number that was given to [Watch.Next], merged.
+type Wake struct {
+	// Seq numbers the newest event in this wake-up. Give it to the next Next.
+	// It rises with every event of one Watch and is never 0.
+	Seq uint64
+	// Reason has every kind of event since then. Gap|Confirmed means that the
+	// subscription was lost and is back, if Subscribed, or that it came back
+	// and was lost again, if not.
+	Reason Reason
+	// Subscribed is how things stand after all these events: true if messages
+	// are being delivered, as far as the hub can know.
+	Subscribed bool
+	// Payload is the first 64 bytes of a message, if Reason has Message. If
+	// More is set, there were others since, whose payloads are gone: they may
+	// have said anything.
+	Payload string
+	More    bool
+	// Err is why, if Reason has Gap or Refused: how the connection ended, or a
+	// [RefusedError].
+	Err error
+}
+
+// A Watch is somebody's interest in one channel. Its methods may be called from
+// any goroutine and none of them blocks.
+type Watch struct {
+	hub     *Hub
+	channel string
+
+	// The hub's goroutine alone writes the marks, and alone settles what waits
+	// for them. The mutex lets Next compare and queue up in one step, so that
+	// asking for a wake-up costs no trip through the mailbox.
+	mu      sync.Mutex
+	marks   marks
+	waiting []*request // usually one
+	closed  bool
+
+	due []*request // of the hub's goroutine: what add settles, kept for reuse
+}
+
+// marks holds the sequence number of the newest event of each kind. That is
+// enough to tell what happened since any earlier number, in fixed space.
+type marks struct {
+	seq        uint64
+	confirmed  uint64
+	message    uint64
+	earlier    uint64 // the message event before; message if one event stood for several
+	gap        uint64
+	refused    uint64
+	subscribed bool
+	payload    string
+	err        error // of the newest gap or refusal
+}
+
+// A change is one event, as the hub tells it to the watches of a channel.
+type change struct {
+	reason     Reason
+	messages   uint64
+	payload    string
+	err        error
+	subscribed bool
+}
+
+func (m *marks) add(e change) {
+	m.seq++
+	m.subscribed = e.subscribed
+	if e.reason.Has(Confirmed) {
+		m.confirmed = m.seq
+	}
+	if e.reason.Has(Message) {
+		m.earlier, m.message, m.payload = m.message, m.seq, e.payload
+		if e.messages > 1 {
+			m.earlier = m.seq
+		}
+	}
+	if e.reason.Has(Gap) {
+		m.gap, m.err = m.seq, e.err
+	}
+	if e.reason.Has(Refused) {
+		m.refused, m.err = m.seq, e.err
+	}
+}
+
+// since merges all events after the given number. It must be smaller than seq.
+func (m *marks) since(after uint64) Wake {
+	w := Wake{Seq: m.seq, Subscribed: m.subscribed}
+	if m.confirmed > after {
+		w.Reason |= Confirmed
+	}
+	if m.message > after {
+		w.Reason |= Message
+		w.Payload, w.More = m.payload, m.earlier > after
+	}
+	if m.gap > after {
+		w.Reason |= Gap
+		w.Err = m.err
+	}
+	if m.refused > after {
+		w.Reason |= Refused
+		w.Err = m.err
+	}
+	return w
+}
+
+// A request is one call of Next that waits.
+type request struct {
+	futures.Promise[Wake]
+	watch *Watch
+	after uint64
+}
+
+// Cancel takes a cancelled request out of the line. The future is settled
+// already.
+func (r *request) Cancel() {
+	w := r.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.waiting, r); i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+	}
+}
+
+// Channel returns the name of the watched channel.
+func (w *Watch) Channel() string { return w.channel }
+
+// Next returns a future of the next wake-up: it is settled as soon as something
+// has happened after event number after, which may be at once. Start with 0 and
+// pass on Wake.Seq. Then no event is missed between two calls, though many may
+// come as one.
+//
+// The future's callbacks usually run on the hub's goroutine, so they must not
+// block. It fails with [ErrClosed] when the watch or the hub is closed, and can
+// be cancelled, which leaves nothing behind.
+func (w *Watch) Next(after uint64) *futures.Future[Wake] {
+	r := &request{watch: w, after: after}
+	r.Bind(r)
+	f := r.Future()
+	w.mu.Lock()
+	switch {
+	case w.closed:
+		w.mu.Unlock()
+		r.Resolve(Wake{}, ErrClosed)
+	case w.marks.seq > after:
+		wake := w.marks.since(after)
+		w.mu.Unlock()
+		r.Resolve(wake, nil)
+	default:
+		w.waiting = append(w.waiting, r)
+		w.mu.Unlock()
+	}
+	return f
+}
+
+// Close ends the interest and fails a waiting Next with [ErrClosed]. The last
+// watch of a channel unsubscribes from it. Closing again does nothing.
+func (w *Watch) Close() {
+	if w.shut() {
+		w.hub.actor.Post(unwatch{w})
+	}
+}
+
+// shut fails everything that waits and all that comes later. It reports whether
+// it was the first to do so.
+func (w *Watch) shut() bool {
+	w.mu.Lock()
+	first := !w.closed
+	w.closed = true
+	waiting := w.waiting
+	w.waiting = nil
+	w.mu.Unlock()
+	for _, r := range waiting {
+		r.Resolve(Wake{}, ErrClosed)
+	}
+	return first
+}
+
+// add notes an event and settles what waited for it. It returns how many
+// futures that were. Only the hub's goroutine calls it.
+func (w *Watch) add(e change) int {
+	w.mu.Lock()
+	w.marks.add(e)
+	w.due = w.due[:0]
+	later := w.waiting[:0]
+	for _, r := range w.waiting {
+		if r.after < w.marks.seq {
+			w.due = append(w.due, r)
+		} else {
+			later = append(later, r)
+		}
+	}
+	clear(w.waiting[len(later):])
+	w.waiting = later
+	w.mu.Unlock()
+	// Without the lock, as a callback may well call Next. The marks stand
+	// still: it is this goroutine that moves them.
+	for i, r := range w.due {
+		r.Resolve(w.marks.since(r.after), nil)
+		w.due[i] = nil
+	}
+	return len(w.due)
+}
