@@ -15,7 +15,10 @@ func (m *Machine) request(r *Request) {
 	}
 	r.lock = l
 	defer m.settle(l)
-	if l.phase == held && r.Explicit && l.holder.Owner == r.Owner && m.now < l.holdUntil() {
+	if l.phase == held && m.now >= l.holdUntil() {
+		m.expire(l) // before its alarm came
+	}
+	if l.phase == held && r.Explicit && l.holder.Owner == r.Owner {
 		m.reenter(l, r)
 		return
 	}
@@ -72,17 +75,25 @@ func (m *Machine) leaseOf(r *Request) time.Duration {
 }
 
 // field is the number that Redis is to know a request by: its owner's,
-// unless a command that names the owner may still be under way, which could
-// then undo what this request does. A request keeps its number.
+// unless a command that removes this number may still be under way, which
+// could then undo what this request does. A request that has queued for long
+// may have been recorded, and given up again, under its first number.
 func (m *Machine) field(l *lock, r *Request) uint64 {
 	if r.Field == 0 {
 		r.Field = r.Owner
-		if r.Explicit && l.isSuspect(r.Owner) {
+		if r.Explicit && l.isDoomed(r.Owner) {
 			r.Field = r.ID
 		}
 	}
+	if r.state == reqQueued && l.isDoomed(r.Field) {
+		m.lastID++
+		r.Field = spare | m.lastID
+	}
 	return r.Field
 }
+
+// spare marks numbers that the core made up, so that they are nobody's ID.
+const spare = 1 << 62
 
 // tokensFor is how many tokens to take along for a request: one for it and
 // one for each of those that may be granted after it in the same run.
@@ -106,7 +117,7 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 		l.until = op.Sent + m.cfg.usable(op.Lease)
 		if c := l.c; c != nil {
 			c.succeeded()
-			c.nextTransfer = m.now
+			c.nextTransfer, c.retryAt = m.now, m.now
 		}
 		m.takeTokens(l, r)
 		if m.now >= l.until {
@@ -191,9 +202,15 @@ func (m *Machine) giveUp(r *Request, err error) {
 	l := r.lock
 	m.dequeue(l, r)
 	m.fail(r, err)
-	if l.queue.head == nil && l.phase == waiting {
-		m.leave(l)
-		m.settle(l)
+	if l.queue.head == nil {
+		switch {
+		case l.phase == waiting:
+			m.leave(l)
+			m.settle(l)
+		case l.phase == passing && l.flight == 0:
+			m.next(l, nil) // the record was being kept for it
+			m.settle(l)
+		}
 	}
 }
 

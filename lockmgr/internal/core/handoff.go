@@ -134,13 +134,15 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 		c.nextTransfer = m.failed(l, r.Err)
 		if r.Final && l.phase == passing {
 			// No use in waiting: neither for tokens nor for who else waits.
+			c.others = max(c.others, 1)
+			c.retryAt = m.now
 			if q := l.queue.head; q != nil && q.Fenced && !l.hasToken() {
 				m.giveUp(q, r.Err)
 			}
-			c.others = max(c.others, 1)
-			c.retryAt = m.now
 		}
-		m.proceed(l)
+		if l.flight == 0 {
+			m.proceed(l)
+		}
 		return
 	}
 	c.succeeded()

@@ -34,6 +34,7 @@ func (m *Machine) hold(l *lock, r *Request) {
 			c.runStart = m.now
 		}
 	}
+	r.Followed = l.queue.head != nil
 	m.stats.Held++
 	m.stats.Grants++
 	if r.Passed {
@@ -126,8 +127,7 @@ func (m *Machine) unlock(r *Request) {
 		return
 	}
 	if m.now >= l.holdUntil() {
-		m.expire(l) // before its alarm came
-		m.emit(Unlocked{r, errExpired})
+		m.emit(Unlocked{r, m.expire(l)}) // before its alarm came
 		m.settle(l)
 		return
 	}
@@ -161,9 +161,14 @@ func (m *Machine) unlocked(l *lock, err error) {
 
 // expire ends a hold at its deadline. If only the holder's own lease is over
 // the record is still good and goes to the next.
-func (m *Machine) expire(l *lock) {
-	m.loseHold(l, errExpired)
+func (m *Machine) expire(l *lock) error {
+	err := errExpired
+	if l.holder.limit <= l.until {
+		err = errOver
+	}
+	m.loseHold(l, err)
 	m.next(l, nil)
+	return err
 }
 
 // loseHold ends a hold without an unlock.

@@ -99,6 +99,9 @@ type contention struct {
 	// suspects are owners named in commands whose fate is unknown.
 	suspects []suspect
 
+	// mayLive is how long the record may live because of scripts whose fate
+	// is unknown.
+	mayLive time.Duration
 	// goneBy is when the record must have expired, however often its
 	// removal failed; zero while none has failed.
 	goneBy time.Duration
@@ -131,10 +134,10 @@ func (l *lock) nextAt() time.Duration {
 	case held:
 		at := l.holdUntil()
 		if c != nil && l.flight == 0 {
-			if l.owner != l.holder.Field {
+			switch { // as in tend
+			case l.owner != l.holder.Field:
 				at = min(at, c.nextTransfer)
-			}
-			if c.extend > 0 {
+			case c.extend > 0:
 				at = min(at, c.retryAt)
 			}
 		}
@@ -171,10 +174,14 @@ type suspect struct {
 	// creates counts what may put a record there, or have left one: the
 	// acquires among those commands, and a record that was given up.
 	creates int
+	// doomed is that one of those commands removes it.
+	doomed bool
 }
 
 // suspectOp notes that op may have run, or may yet.
 func (l *lock) suspectOp(op *Op, until time.Duration) {
+	c := l.more()
+	c.mayLive = max(c.mayLive, until+op.Lease)
 	creates := 0
 	if op.Kind == KindAcquire {
 		creates = 1
@@ -183,28 +190,29 @@ func (l *lock) suspectOp(op *Op, until time.Duration) {
 		l.suspect(op.Owner, until, creates)
 	}
 	for _, o := range op.Others {
-		l.suspect(o, until, 0)
+		l.suspect(o, until, 0).doomed = true
 	}
 }
 
-func (l *lock) suspect(owner uint64, until time.Duration, creates int) {
+func (l *lock) suspect(owner uint64, until time.Duration, creates int) *suspect {
 	c := l.more()
 	for i := range c.suspects {
 		if s := &c.suspects[i]; s.owner == owner {
 			s.until = max(s.until, until)
 			s.creates += creates
-			return
+			return s
 		}
 	}
-	c.suspects = append(c.suspects, suspect{owner, until, creates})
+	c.suspects = append(c.suspects, suspect{owner: owner, until: until, creates: creates})
+	return &c.suspects[len(c.suspects)-1]
 }
 
-func (l *lock) isSuspect(owner uint64) bool {
+func (l *lock) isDoomed(owner uint64) bool {
 	if l.c == nil {
 		return false
 	}
 	for _, s := range l.c.suspects {
-		if s.owner == owner {
+		if s.owner == owner && s.doomed {
 			return true
 		}
 	}

@@ -41,11 +41,12 @@ func (m *Machine) released(l *lock, r *Reply) {
 	if r.OK {
 		m.notice(Notice{What: Released, Name: l.name, Err: r.Err})
 	}
+	confirmed := l.owner != 0 // then that record is the one that was removed
 	l.owner = 0
 	m.dropTokens(l)
 	if c := l.c; c != nil {
 		c.succeeded()
-		if r.OK && len(c.suspects) > 0 {
+		if r.OK && !confirmed {
 			c.accounted()
 		}
 	}
@@ -111,7 +112,7 @@ func (m *Machine) afterRelease(l *lock) {
 func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	c := l.more()
 	if c.goneBy == 0 {
-		c.goneBy = max(m.now, l.until) + m.cfg.Lease/50 + m.cfg.SuspectTime
+		c.goneBy = max(m.now, l.until, c.mayLive) + m.cfg.Lease/50 + m.cfg.SuspectTime
 		for _, s := range c.suspects {
 			if s.creates > 0 {
 				c.goneBy = max(c.goneBy, s.until+m.cfg.Lease)
@@ -123,7 +124,10 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		// Nobody here may be handed a record that may have been removed. It
 		// is a suspect now, and the next script names it.
 		l.retried = true
-		l.owner = 0
+		if l.owner != 0 {
+			l.suspect(l.owner, m.now+m.cfg.SuspectTime, 1)
+			l.owner = 0
+		}
 		m.dropTokens(l)
 	}
 	// A manager that closes doesn't wait for a server that has failed for long.
@@ -134,10 +138,12 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		m.notice(Notice{What: Unreleased, Name: l.name, Err: r.Err})
 		m.unlocked(l, r.Err)
 		l.owner = 0
-		c.suspects = nil
+		for i := range c.suspects {
+			c.suspects[i].creates = 0 // expired; but these releases may still run
+		}
 		c.succeeded()
 		m.afterRelease(l)
-	case r.Final:
+	case r.Final || m.now-c.failingSince >= m.cfg.RetryTime:
 		m.unlocked(l, r.Err) // it goes on, but not at the caller's expense
 	case l.queue.head != nil && !m.leaving(l):
 		m.next(l, nil)

@@ -69,6 +69,10 @@ func (m *Machine) renewed(ev *Renewed) {
 		l.flight = 0
 		switch {
 		case ev.Ran != Yes:
+			if ev.Ran == Maybe {
+				c := l.more()
+				c.mayLive = max(c.mayLive, m.now+m.cfg.SuspectTime+batch.Lease)
+			}
 			m.renewalFailed(l)
 		case isLost:
 			m.gone(l)

@@ -1,0 +1,309 @@
+package core
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the stories now come to into testdata")
+
+// TestStories replays testdata/*.txt. A story is about one machine; its
+// server and its callers are played by the story itself. A paragraph is some
+// events, a line of dashes, and what they cause:
+//
+//	# why
+//	5ms lock 1 n as=9 lease=2s wait=1s once fenced
+//	reply n ok token=3 subscribers=1
+//	----
+//	[the effects, then the phase of each name that is known and the next alarm]
+//
+// A line may begin with the time since the story began; without one it is
+// still the time of the line before. "next" lets the time come that the
+// machine asked for. Run with -rewrite to record what happens now, and commit
+// that only if you understand why it changed.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			got := replay(t, string(want))
+			if *rewrite {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+				return
+			}
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+// replay returns a story with the outcomes that it has now.
+func replay(t *testing.T, text string) string {
+	s := &story{t: t, requests: map[string]*Request{}, last: map[string]Event{}, ops: map[string]Reply{}, renewals: map[string]*Renewal{}}
+	var out []string
+	for par := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		told, _, _ := strings.Cut(par, "\n----")
+		out = append(out, told)
+		s.out = nil
+		events := 0
+		for line := range strings.SplitSeq(told, "\n") {
+			if line != "" && !strings.HasPrefix(line, "#") {
+				s.line(line)
+				events++
+			}
+		}
+		if events > 0 {
+			out = append(out, "----")
+			out = append(out, s.out...)
+			out = append(out, s.state())
+		}
+		out = append(out, "")
+	}
+	return strings.TrimRight(strings.Join(out, "\n"), "\n") + "\n"
+}
+
+type story struct {
+	t        *testing.T
+	m        *Machine
+	now      time.Duration
+	names    []string
+	requests map[string]*Request
+	ops      map[string]Reply    // by name: the script in flight
+	renewals map[string]*Renewal // by name: the renewal in flight
+	last     map[string]Event    // by name: the last answer
+	out      []string
+}
+
+func (s *story) line(line string) {
+	words := strings.Fields(line)
+	if d, err := time.ParseDuration(words[0]); err == nil {
+		require.GreaterOrEqual(s.t, d, s.now, line)
+		s.now, words = d, words[1:]
+	}
+	arg := map[string]string{}
+	var plain []string
+	for _, w := range words {
+		if k, v, ok := strings.Cut(w, "="); ok {
+			arg[k] = v
+		} else {
+			plain = append(plain, w)
+			arg[w] = "true"
+		}
+	}
+	duration := func(key string, otherwise time.Duration) time.Duration {
+		if arg[key] == "" {
+			return otherwise
+		}
+		d, err := time.ParseDuration(arg[key])
+		require.NoError(s.t, err, line)
+		return d
+	}
+	number := func(key string, otherwise int64) int64 {
+		if arg[key] == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseInt(arg[key], 10, 64)
+		require.NoError(s.t, err, line)
+		return n
+	}
+	switch plain[0] {
+	case "machine":
+		s.m = New(Config{
+			Lease: duration("lease", 3*time.Second), Margin: 10 * time.Millisecond, RetryTime: duration("retry", time.Second),
+			SuspectTime: duration("suspect", 500*time.Millisecond), PassCount: int(number("pass", 3)), PassTime: duration("passtime", time.Second),
+			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
+			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second),
+			MaxLocks: int(number("maxlocks", 10)), RenewBatch: 10, Seed: 1,
+		})
+	case "lock":
+		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
+		r.ID = uint64(number("id", 0))
+		if r.ID == 0 {
+			id, err := strconv.ParseUint(plain[1], 10, 64)
+			require.NoError(s.t, err)
+			r.ID = id
+		}
+		r.Owner = r.ID
+		if arg["as"] != "" {
+			r.Owner, r.Explicit = uint64(number("as", 0)), true
+		}
+		if arg["wait"] != "" {
+			r.GiveUp = s.now + duration("wait", 0)
+		}
+		s.requests[plain[1]] = r
+		s.know(r.Name)
+		s.step(Lock{r})
+	case "cancel":
+		s.step(Cancel{s.requests[plain[1]]})
+	case "unlock":
+		s.step(Unlock{s.requests[plain[1]]})
+	case "reply":
+		r, ok := s.ops[plain[1]]
+		require.True(s.t, ok, "no script in flight: %s", line)
+		delete(s.ops, plain[1])
+		switch plain[2] {
+		case "ok":
+			r.Ran, r.OK = Yes, true
+		case "refused", "lost":
+			r.Ran = Yes
+		case "maybe":
+			r.Ran, r.Err = Maybe, errors.New("timeout")
+		case "no":
+			r.Ran, r.Err = No, errors.New("LOADING")
+		default:
+			s.t.Fatalf("what? %s", line)
+		}
+		r.Final = arg["final"] != ""
+		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), number("subscribers", 0), number("token", 0)
+		s.answer(plain[1], &Replies{[]Reply{r}})
+	case "renewed":
+		r := s.renewals[plain[1]]
+		require.NotNil(s.t, r, "no renewal in flight: %s", line)
+		delete(s.renewals, plain[1])
+		ev := &Renewed{Renewal: r, Ran: Yes}
+		switch plain[2] {
+		case "maybe":
+			ev.Ran, ev.Err = Maybe, errors.New("timeout")
+		case "lost":
+			for i, e := range r.Entries {
+				if e.Name == plain[1] {
+					ev.Lost = []int{i}
+				}
+			}
+		}
+		s.answer(plain[1], ev)
+	case "again": // the last answer comes a second time
+		s.step(s.last[plain[1]])
+	case "confirmed", "message", "gap":
+		s.step(Wake{Name: plain[1], Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message"})
+	case "verify":
+		s.step(Verify{plain[1]})
+	case "close":
+		s.step(Close{})
+	case "abort":
+		s.step(Abort{})
+	case "next":
+		require.NotEqual(s.t, Forever, s.m.Next(), "nothing is due: %s", line)
+		s.now = max(s.now, s.m.Next())
+		s.out = append(s.out, fmt.Sprintf("(%v)", s.now))
+		s.step(Tick{})
+	default:
+		s.t.Fatalf("what? %s", line)
+	}
+}
+
+func (s *story) know(name string) {
+	for _, n := range s.names {
+		if n == name {
+			return
+		}
+	}
+	s.names = append(s.names, name)
+}
+
+func (s *story) answer(name string, ev Event) {
+	s.last[name] = ev
+	s.step(ev)
+}
+
+func (s *story) step(ev Event) {
+	for _, e := range s.m.Step(s.now, ev, nil) {
+		s.out = append(s.out, s.describe(e))
+	}
+}
+
+func (s *story) describe(e Effect) string {
+	switch e := e.(type) {
+	case Run:
+		o := e.Op
+		s.ops[o.Name] = Reply{Op: o, ID: o.ID}
+		d := fmt.Sprintf("run %v %s", o.Kind, o.Name)
+		if o.Owner != 0 {
+			d += fmt.Sprintf(" owner=%s lease=%v", field(o.Owner), o.Lease)
+		}
+		if len(o.Others) > 0 {
+			var others []string
+			for _, f := range o.Others {
+				others = append(others, field(f))
+			}
+			d += " others=" + strings.Join(others, ",")
+		}
+		if o.Tokens > 0 {
+			d += fmt.Sprintf(" tokens=%d", o.Tokens)
+		}
+		return d
+	case Renew:
+		d := fmt.Sprintf("run renew lease=%v", e.Renewal.Lease)
+		for _, en := range e.Renewal.Entries {
+			s.renewals[en.Name] = e.Renewal
+			d += fmt.Sprintf(" %s/%s", en.Name, field(en.Owner))
+		}
+		return d
+	case Granted:
+		d := fmt.Sprintf("granted %d until %v", e.Request.ID, e.Request.Anchor.Until)
+		if e.Request.Token != 0 {
+			d += fmt.Sprintf(" token=%d", e.Request.Token)
+		}
+		if e.Request.Anchor != e.Request {
+			d += fmt.Sprintf(" (re-enters %d)", e.Request.Anchor.ID)
+		}
+		return d
+	case Failed:
+		return fmt.Sprintf("failed %d: %v", e.Request.ID, e.Err)
+	case Extended:
+		return fmt.Sprintf("extended %d until %v", e.Anchor.ID, e.Anchor.Until)
+	case Lost:
+		return fmt.Sprintf("lost %d: %v", e.Anchor.ID, e.Err)
+	case Unlocked:
+		if e.Err != nil {
+			return fmt.Sprintf("unlocked %d: %v", e.Request.ID, e.Err)
+		}
+		return fmt.Sprintf("unlocked %d", e.Request.ID)
+	case Subscribe:
+		return "subscribe " + e.Name
+	case Unsubscribe:
+		return "unsubscribe " + e.Name
+	case Closed:
+		return "closed"
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+// field is a number in a record; those that the core made up have no name.
+func field(f uint64) string {
+	if f&spare != 0 {
+		return "fresh"
+	}
+	return strconv.FormatUint(f, 10)
+}
+
+func (s *story) state() string {
+	var b []string
+	for _, name := range s.names {
+		if l := s.m.locks[name]; l != nil {
+			d := name + " " + l.phase.String()
+			if l.flight != 0 {
+				d += ", " + l.flightKind.String() + " in flight"
+			}
+			b = append(b, d)
+		}
+	}
+	if len(b) == 0 {
+		b = append(b, "nothing known")
+	}
+	if next := s.m.Next(); next != Forever {
+		b = append(b, "next "+next.String())
+	}
+	return "= " + strings.Join(b, "; ")
+}

@@ -1,0 +1,232 @@
+package model
+
+import (
+	"strconv"
+	"time"
+)
+
+// An Acquired is the reply of the acquire script.
+type Acquired struct {
+	OK bool
+	// TTL is, if not OK, the remaining life of the record that stands in the
+	// way, in milliseconds; -1 if it has no end.
+	TTL int64
+	// Token is the last of the tokens taken, as the counter has it.
+	Token string
+}
+
+// Acquire takes a lock for owners[0], if it is free or carries one of owners.
+// An error means that the script ended at a command that was refused.
+func (s *Server) Acquire(lock, counter string, leaseMs, tokens int64, owners ...string) (Acquired, error) {
+	ttl := int64(-1)
+	if s.get(lock) != nil {
+		ours, err := s.carriesOne(lock, owners)
+		if err != nil {
+			return Acquired{}, err
+		}
+		ttl = s.pttl(lock)
+		if !ours {
+			return Acquired{TTL: ttl}, nil
+		}
+	}
+	last, err := s.install(lock, counter, tokens, owners)
+	if err != nil {
+		return Acquired{}, err
+	}
+	if ttl < leaseMs {
+		s.pexpire(lock, leaseMs)
+	}
+	return Acquired{OK: true, Token: last}, nil
+}
+
+// A Transferred is the reply of the transfer script.
+type Transferred struct {
+	OK          bool
+	Subscribers int64  // -1 if the server would not say
+	Token       string // the last of the tokens taken
+}
+
+// Transfer records owners[0] where one of owners is recorded.
+func (s *Server) Transfer(lock, channel, counter string, leaseMs, tokens int64, owners ...string) (Transferred, error) {
+	ours, err := s.carriesOne(lock, owners)
+	if err != nil || !ours {
+		return Transferred{}, err
+	}
+	last, err := s.install(lock, counter, tokens, owners)
+	if err != nil {
+		return Transferred{}, err
+	}
+	if s.pttl(lock) < leaseMs {
+		s.pexpire(lock, leaseMs)
+	}
+	return Transferred{OK: true, Subscribers: s.numsub(channel), Token: last}, nil
+}
+
+// carriesOne reports whether a record carries one of some owners.
+func (s *Server) carriesOne(lock string, owners []string) (bool, error) {
+	for _, o := range owners {
+		if has, err := s.hexists(lock, o); err != nil || has {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+// install takes tokens, then puts owners[0] in the place of the others.
+func (s *Server) install(lock, counter string, tokens int64, owners []string) (last string, err error) {
+	if tokens != 0 {
+		n, err := s.incrby(counter, tokens)
+		if err != nil {
+			return "", err
+		}
+		last = strconv.FormatInt(n, 10)
+	}
+	if err := s.hset(lock, owners[0], "1"); err != nil {
+		return "", err
+	}
+	if len(owners) > 1 {
+		if err := s.hdel(lock, owners[1:]); err != nil {
+			return "", err
+		}
+	}
+	return last, nil
+}
+
+// Renew extends the records of locks that still carry their owners, and
+// returns the positions (from 1) of those that do not.
+func (s *Server) Renew(leaseMs int64, locks, owners []string) (lost []int, err error) {
+	for i, lock := range locks {
+		switch mine, err := s.hexists(lock, owners[i]); {
+		case err == nil && mine:
+			if s.pttl(lock) < leaseMs {
+				s.pexpire(lock, leaseMs)
+			}
+		case err == nil || err == ErrWrongType:
+			lost = append(lost, i+1)
+		default:
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// A Released is the reply of the release script.
+type Released struct {
+	OK          bool
+	Subscribers int64 // whom the message reached
+	PublishErr  error // why there was no message
+}
+
+// Release removes a record that carries one of owners and publishes "0".
+func (s *Server) Release(lock, channel string, owners ...string) (Released, error) {
+	ours, err := s.carriesOne(lock, owners)
+	if err != nil || !ours {
+		return Released{}, err
+	}
+	s.del(lock)
+	n, err := s.publish(channel, "0")
+	return Released{OK: true, Subscribers: n, PublishErr: err}, nil
+}
+
+// Force removes a record, whosever it is, and publishes "0" if there was one.
+func (s *Server) Force(lock, channel string) bool {
+	there := s.del(lock)
+	if there {
+		_, _ = s.publish(channel, "0") // the script shrugs, too
+	}
+	return there
+}
+
+// An Inspection is the reply of the inspect script.
+type Inspection struct {
+	TTL         int64  // ms; -1 no end, -2 no such key
+	Subscribers int64  // -1 if the server would not say
+	Token       string // the last one given; "" if none was
+	Holders     []Field
+}
+
+// Inspect tells all about a lock.
+func (s *Server) Inspect(lock, channel, counter string) (Inspection, error) {
+	in := Inspection{TTL: s.pttl(lock), Subscribers: s.numsub(channel)}
+	if v := s.get(counter); v != nil {
+		if v.kind != text {
+			return Inspection{}, ErrWrongType
+		}
+		in.Token = v.text
+	}
+	v, err := s.getHash(lock)
+	if err != nil {
+		return Inspection{}, err
+	}
+	if v != nil {
+		in.Holders = append(in.Holders, v.hash...)
+	}
+	return in, nil
+}
+
+// Del removes a key without a word to anybody, as eviction does.
+func (s *Server) Del(key string) bool { return s.del(key) }
+
+// Flush removes every key. Subscriptions stay.
+func (s *Server) Flush() { clear(s.keys) }
+
+// Persist takes a key's end away.
+func (s *Server) Persist(key string) bool {
+	v := s.get(key)
+	if v == nil || v.end == forever {
+		return false
+	}
+	v.end = forever
+	return true
+}
+
+// Expire gives a key an end in so many milliseconds.
+func (s *Server) Expire(key string, ms int64) { s.pexpire(key, ms) }
+
+// SetHash writes a hash in the place of whatever was there. A life of zero
+// milliseconds means no end.
+func (s *Server) SetHash(key string, ms int64, fields ...Field) {
+	s.put(key, &value{kind: hash, hash: append([]Field(nil), fields...), end: s.endIn(ms)})
+}
+
+// SetString writes a string in the place of whatever was there.
+func (s *Server) SetString(key, val string, ms int64) {
+	s.put(key, &value{kind: text, text: val, end: s.endIn(ms)})
+}
+
+// SetOther writes a value that is neither a hash nor a string.
+func (s *Server) SetOther(key string, ms int64) {
+	s.put(key, &value{kind: other, end: s.endIn(ms)})
+}
+
+func (s *Server) endIn(ms int64) int64 {
+	if ms == 0 {
+		return forever
+	}
+	return s.ms() + ms
+}
+
+// Fields returns a hash's fields, which must not be changed, and until when its key
+// is sure to be there, by the clock that the server reads. It
+// returns nil and zero where there is no such hash.
+func (s *Server) Fields(key string) ([]Field, time.Duration) {
+	v, err := s.getHash(key)
+	if v == nil || err != nil {
+		return nil, 0
+	}
+	if v.end == forever {
+		return v.hash, forever
+	}
+	return v.hash, time.Duration(v.end) * time.Millisecond
+}
+
+// Len is how many keys there are.
+func (s *Server) Len() int {
+	n := 0
+	for key := range s.keys {
+		if s.get(key) != nil {
+			n++
+		}
+	}
+	return n
+}

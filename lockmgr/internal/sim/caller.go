@@ -1,0 +1,440 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A call is one LockAsync and what comes of it, seen from the caller.
+type call struct {
+	n         *node
+	name      *lockName
+	req       *core.Request
+	state     callState
+	cancelled bool // the caller has left
+	hold      *hold
+	depth     int // how many re-entries deep
+	seen      int // the place of its Lock event in the order of the manager's
+	since     time.Duration
+}
+
+type callState uint8
+
+const (
+	posted    callState = iota // in the mailbox
+	pending                    // the core has it
+	granted                    // the caller holds the lock
+	unlocking                  // the caller has called Unlock
+	done
+)
+
+// A hold is what one or more calls of one owner have been granted.
+type hold struct {
+	n      *node
+	name   *lockName
+	anchor *core.Request
+	epoch  int
+	// until is the true time at which the manager's clock shows the
+	// deadline that the callers have been told.
+	until time.Duration
+	// using counts the calls that have not called Unlock, core those whose
+	// Unlock the core has not seen.
+	using, inCore int
+	lost          bool
+	refused       bool // the core has heard that the record is not its own
+	over          bool // ended for the core, or its process died
+	// limit is the instant, on the manager's clock, at which the longest
+	// lease asked for ends; Forever for a watched one.
+	limit   time.Duration
+	foreign bool
+}
+
+// validAt tells whether a caller may rely on the hold at a true time.
+func (h *hold) validAt(t time.Duration) bool {
+	return h.using > 0 && !h.lost && !(h.over && h.n != nil && h.n.dead) && t < h.until
+}
+
+func (h *hold) String() string {
+	if h.foreign {
+		return fmt.Sprintf("foreign hold of %s until %v", h.name.key, h.until)
+	}
+	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.anchor.ID, h.name.key, h.anchor.Owner,
+		h.anchor.Field, h.until, h.epoch)
+}
+
+// think makes a caller of the manager want something, again and again.
+func (n *node) think() {
+	w := n.w
+	if w.ending || n.dead || n.closed {
+		return
+	}
+	w.after(w.load.between(0, 2*w.set.think), n.think)
+	if len(n.waiting) >= 10 || n.pausedUntil > w.now {
+		return
+	}
+	n.lock(w.names[w.load.below(len(w.names))], nil)
+}
+
+// lock makes a request: a fresh one, or a re-entry of an owner that holds.
+func (n *node) lock(l *lockName, again *call) {
+	w := n.w
+	r := &core.Request{Name: l.key, ID: n.newID(), GiveUp: core.Forever}
+	c := &call{n: n, name: l, req: r}
+	r.Owner = r.ID
+	r.Tag = c
+	switch {
+	case again != nil:
+		r.Owner, r.Explicit = again.req.Owner, true
+		c.depth = again.depth + 1
+	case w.load.percent(w.set.explicit):
+		r.Owner, r.Explicit = n.owners[w.load.below(len(n.owners))], true
+	}
+	r.Fenced = w.load.percent(w.set.fenced)
+	if w.load.percent(w.set.fixed) {
+		r.Lease = w.load.between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), w.set.maxLease()).Truncate(ms)
+	}
+	cancelIn := never
+	if w.load.percent(w.set.impatient) {
+		switch w.load.below(3) {
+		case 0:
+			r.Once = true
+		case 1:
+			r.GiveUp = n.clock(w.now) + w.load.logBetween(ms/10, 40*w.set.think)
+		default:
+			cancelIn = w.load.logBetween(1, 40*w.set.think)
+		}
+	}
+	w.calls = append(w.calls, c)
+	n.post(core.Lock{Request: r})
+	if cancelIn != never {
+		w.after(cancelIn, c.cancel)
+	}
+}
+
+// cancel is a caller's wish to leave. The shell passes it on unless it has
+// already told the caller how the call ended.
+func (c *call) cancel() {
+	if c.state <= pending && !c.n.dead {
+		c.cancelled = true
+		c.n.post(core.Cancel{Request: c.req})
+	}
+}
+
+// unlock gives the lock back.
+func (c *call) unlock() {
+	if c.state != granted || c.n.dead {
+		return
+	}
+	c.giveBack()
+	c.n.post(core.Unlock{Request: c.req})
+}
+
+func (c *call) giveBack() {
+	c.state = unlocking
+	c.hold.using--
+	if c.hold.using == 0 {
+		c.hold.forgetIfOver()
+	}
+}
+
+// planHold decides what a caller does with a lock that it was granted.
+func (c *call) planHold() {
+	w, n := c.n.w, c.n
+	d := w.load.logBetween(1, 4*w.set.hold)
+	if w.load.percent(15) {
+		d = 0
+	}
+	if w.ending {
+		d = w.load.between(0, w.set.latency)
+	}
+	w.after(d, c.unlock)
+	if w.ending {
+		return
+	}
+	if c.req.Explicit && c.depth < 3 && w.load.percent(30) {
+		w.after(w.load.between(0, d+d/8+1), func() {
+			if !n.dead && !n.closed && !w.ending {
+				n.lock(c.name, c)
+			}
+		})
+	}
+	if w.load.percent(3) {
+		w.after(w.load.between(0, d), func() { n.verify(c.name) })
+	}
+}
+
+func (n *node) granted(c *call) {
+	w := n.w
+	if c.state != pending {
+		w.violated("one answer", "%s: granted %s, which is %d", n.label, c, c.state)
+	}
+	r := c.req
+	n.noLongerWaiting(c)
+	c.state = granted
+	if r.Anchor == r {
+		c.hold = &hold{n: n, name: c.name, anchor: r, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Until), using: 1, inCore: 1}
+		c.hold.limit = n.limit(r)
+		n.held = append(n.held, c.hold)
+		c.name.holds = append(c.name.holds, c.hold)
+		w.checkGrant(c)
+	} else {
+		h := r.Anchor.Tag.(*call).hold
+		if h == nil || h.over || h.lost || h.inCore == 0 {
+			w.violated("re-entry", "%s: %s enters a hold that is over", n.label, c)
+		}
+		if a := h.anchor; a.Owner != r.Owner || a.Token != r.Token || a.Name != r.Name || r.Fenced && r.Token == 0 {
+			w.violated("re-entry", "%s: %s with token %d enters %s with token %d", n.label, c, r.Token, h, a.Token)
+		}
+		c.hold = h
+		h.limit = max(h.limit, n.limit(r))
+		h.using++
+		h.inCore++
+		if h.using == 1 { // all others have been given back meanwhile
+			w.checkExclusion(h)
+			if !slices.Contains(c.name.holds, h) {
+				c.name.holds = append(c.name.holds, h)
+			}
+		}
+		n.w.cover.Reentries++
+	}
+	if now := n.clock(w.now); r.Anchor.Until <= now {
+		w.violated("lost in time", "%s: %s granted when it was over, at %v of %v", n.label, c, now, r.Anchor.Until)
+	}
+	if c.cancelled {
+		// Nobody is there to take it.
+		w.cover.GrantedToNobody++
+		c.giveBack()
+		n.urgent = append(n.urgent, core.Unlock{Request: r})
+		return
+	}
+	c.planHold()
+}
+
+func (n *node) failed(c *call, err error) {
+	w := n.w
+	if c.state != pending {
+		w.violated("one answer", "%s: failed %s, which is %d", n.label, c, c.state)
+	}
+	if err == nil {
+		w.violated("one answer", "%s: failed %s without an error", n.label, c)
+	}
+	var dead *core.DeadlockError
+	if errors.As(err, &dead) {
+		w.checkDeadlock(n, c, dead)
+	}
+	n.noLongerWaiting(c)
+	c.state = done
+	switch {
+	case errors.Is(err, core.ErrDeadlock):
+		w.cover.Ends[endDeadlock]++
+	case errors.Is(err, core.ErrWaitTimeout):
+		w.cover.Ends[endTimeout]++
+		if r := c.req; r.GiveUp > n.clock(w.now) {
+			w.violated("one answer", "%s: %s timed out before its time", n.label, c)
+		}
+	case errors.Is(err, core.ErrNotAcquired):
+		w.cover.Ends[endOnce]++
+	case errors.Is(err, core.ErrClosed):
+		w.cover.Ends[endClosed]++
+	case errors.Is(err, core.ErrOverloaded):
+		w.cover.Ends[endOverloaded]++
+	case errors.Is(err, core.ErrNotFenced):
+		w.cover.Ends[endNotFenced]++
+	case c.cancelled:
+		w.cover.Ends[endCancelled]++
+	default:
+		w.cover.Ends[endError]++
+		if w.set.calm {
+			w.violated("one answer", "%s: %s failed in a calm world: %v", n.label, c, err)
+		}
+	}
+}
+
+func (n *node) unlocked(c *call, err error) {
+	w := n.w
+	if c.state != unlocking {
+		w.violated("one answer", "%s: answered an Unlock of %s, which is %d", n.label, c, c.state)
+	}
+	c.state = done
+	h := c.hold
+	if h.lost && err == nil {
+		w.violated("one answer", "%s: %s was lost, but its Unlock succeeded", n.label, h)
+	}
+	if err != nil && w.set.calm && !h.lost {
+		w.violated("one answer", "%s: Unlock of %s failed in a calm world: %v", n.label, c, err)
+	}
+}
+
+func (n *node) extended(h *hold) {
+	w := n.w
+	if h == nil || h.over || h.lost {
+		w.violated("extended", "%s: a hold that is over: %v", n.label, h)
+	}
+	until := n.trueTime(h.anchor.Until)
+	if until < h.until || until == h.until && h.anchor.Until == never {
+		w.violated("extended", "%s: %s moved back, to %v", n.label, h, until)
+	}
+	h.until = until
+	h.epoch = n.record[h.name.index].epoch
+	w.checkRecord(h)
+	w.checkExclusion(h)
+}
+
+func (n *node) lost(h *hold, err error) {
+	if h == nil || h.lost || h.over {
+		n.w.violated("lost once", "%s: %v", n.label, h)
+	}
+	now := n.clock(n.w.now)
+	// A lease counts from the send, and not all of it is usable.
+	c := &n.w.set.core
+	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing {
+		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
+	}
+	if h.anchor.Until > now && !h.refused && !n.closing {
+		n.w.violated("lost too soon", "%s: %s, and no script said so (%v)", n.label, h, err)
+	}
+	h.lost = true
+	n.drop(h)
+}
+
+// limit is how long a request's lease can last if it is granted now.
+func (n *node) limit(r *core.Request) time.Duration {
+	if r.Lease == 0 {
+		return never
+	}
+	return n.clock(n.w.now) + r.Lease
+}
+
+// checkLimit: nobody keeps a lock for longer than asked.
+func (h *hold) checkLimit() {
+	if h.anchor.Until > h.limit {
+		h.n.w.violated("until the lease ends", "%s until %v of its clock, which is past %v", h, h.anchor.Until, h.limit)
+	}
+}
+
+// drop forgets a hold that is over for the core.
+func (n *node) drop(h *hold) {
+	h.over = true
+	if i := slices.Index(n.held, h); i >= 0 {
+		n.held = slices.Delete(n.held, i, i+1)
+	}
+	h.forgetIfOver()
+}
+
+// forgetIfOver takes a hold that can't be valid again from its name's list.
+func (h *hold) forgetIfOver() {
+	if !h.over && !h.lost {
+		return
+	}
+	if i := slices.Index(h.name.holds, h); i >= 0 {
+		h.name.holds = slices.Delete(h.name.holds, i, i+1)
+	}
+}
+
+// afterStep does the bookkeeping that comes after an event's effects.
+func (n *node) afterStep(ev core.Event, out []core.Effect) {
+	w := n.w
+	switch ev := ev.(type) {
+	case core.Unlock:
+		c := ev.Request.Tag.(*call)
+		c.hold.inCore--
+		if c.hold.inCore == 0 && !c.hold.over {
+			n.drop(c.hold)
+		}
+	}
+	for _, h := range n.held {
+		h.checkLimit()
+		if h.refused {
+			w.violated("a refusal is a loss", "%s: %s goes on", n.label, h)
+		}
+	}
+	scripts := 0
+	for _, e := range out {
+		switch e.(type) {
+		case core.Run, core.Renew:
+			scripts++
+		}
+	}
+	if scripts > 1 {
+		n.checkWork(ev, scripts)
+	}
+	if w.set.explicit > 0 {
+		n.checkOwners()
+	}
+}
+
+func (n *node) noLongerWaiting(c *call) {
+	i := slices.Index(n.waiting, c)
+	n.waiting = slices.Delete(n.waiting, i, i+1)
+	n.readiness(c.name)
+}
+
+// readiness notes since when the manager has been both waiting for a lock and
+// subscribed to its channel, so that others can know.
+func (n *node) readiness(l *lockName) {
+	ready := &n.ready[l.index].since
+	is := n.w.server.Subscribed(l.channel, n.pubsub.id) && slices.ContainsFunc(n.waiting, func(c *call) bool {
+		return c.name == l && !c.req.Once
+	})
+	switch {
+	case !is:
+		*ready = never
+	case *ready == never:
+		*ready = n.w.now
+	}
+}
+
+func (c *call) String() string {
+	r := c.req
+	s := fmt.Sprintf("%s#%d %s", c.n.label, r.ID, r.Name)
+	if r.Explicit {
+		s += fmt.Sprintf(" as %d", r.Owner)
+	}
+	if r.Fenced {
+		s += " fenced"
+	}
+	if r.Once {
+		s += " once"
+	}
+	if r.Lease > 0 {
+		s += fmt.Sprintf(" for %v", r.Lease)
+	}
+	return s
+}
+
+// foreigner is another library's client: it takes the lock if there is none,
+// for a while, and says so when it gives it back.
+func (w *world) foreigner() {
+	if w.ending {
+		return
+	}
+	w.after(w.load.between(0, 20*w.set.think), w.foreigner)
+	l := w.names[w.load.below(len(w.names))]
+	w.readClock()
+	lease := w.load.between(50*ms, w.set.core.Lease)
+	owner := fmt.Sprintf("foreign:%d", w.cover.Foreign)
+	a, err := w.server.Acquire(l.key, l.counter, int64(lease/ms), 0, owner)
+	if err != nil || !a.OK {
+		return
+	}
+	w.cover.Foreign++
+	if w.tracing() {
+		w.tracef("F", "foreign client holds %s for %v", l.key, lease)
+	}
+	_, until := w.server.Fields(l.key)
+	h := &hold{name: l, epoch: l.epoch, until: until, using: 1, foreign: true}
+	w.checkExclusion(h)
+	l.holds = append(l.holds, h)
+	w.watchRecord(l)
+	w.after(min(lease, w.load.logBetween(ms, lease*2)), func() {
+		h.using, h.over = 0, true
+		h.forgetIfOver()
+		w.readClock()
+		_, _ = w.server.Release(l.key, l.channel, owner)
+		w.watchRecord(l)
+	})
+}

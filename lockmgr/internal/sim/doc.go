@@ -1,0 +1,84 @@
+// Package sim runs several lock managers against a model of a server, in
+// simulated time, and lets things go wrong. One seed is one run: it decides
+// the configuration, what callers do, and what befalls them, so every run can
+// be repeated exactly. Millions of runs take minutes.
+//
+//	callers          managers                network             server
+//	caller.go        node.go                 network.go          internal/model
+//	 lock, re-enter,  mailbox, timer,   Run   lost, late, slow,   keys with an end,
+//	 hold, cancel, ─▶ own clock,       ────▶  refused, twice  ──▶ a clock that lags,
+//	 unlock, verify   internal/core    ◀────                  ◀── channels
+//	      ▲              │    ▲              pubsub.go
+//	      └──────────────┘    └──────────────  gaps, lost, late, twice, garbage
+//	          granted, lost                  fault.go
+//	                                          restarts, FLUSHALL, DEL, PERSIST, pauses,
+//	                                          crashes, Close
+//
+// What stands for the shell is as small as can be, and keeps its promises: an
+// event at a time, answers that lie together in one event, a Tick when Next
+// has come, one answer to each command within its time-out (and copies of it
+// later, which the core must see through), an Unlock for a grant whose caller
+// has left.
+//
+// # What is assumed
+//
+// Invariants are checked at the true time, which no manager knows. The
+// assumptions of the lock are those of the simulation: clocks run at speeds
+// within 1 % of the server's; the server's idea of now lags less than Margin;
+// a command whose client has timed out runs within SuspectTime, or never;
+// leases are whole milliseconds. Holders from before a loss of data (FLUSHALL,
+// a DEL by hand, an eviction, a forced unlock, a restart that lost data) can't
+// know of it at once: they don't count against holders from after it.
+//
+// # Invariants
+//
+// Always:
+//
+//	mutual exclusion             no two holds of a name are valid at one true time
+//	until the record ends        a valid hold rests on a record of its own, which lasts longer
+//	until the lease ends         a fixed lease is not exceeded
+//	no release of a valid hold   whatever is under way in the network
+//	deadline from the send       no command is sent before it is sent
+//	lost in time, too soon       Lost comes with the first Tick after the deadline, or when a
+//	                             script said so, not before, and once
+//	a refusal is a loss          at once
+//	extended                     only forward, and only for a hold that is there
+//	one answer                   each request ends once, each Unlock is answered once
+//	gives up in time             with the first Tick after the end of the wait
+//	nobody waits for ever        once faults and new requests have stopped
+//	nothing left                 then: no key, subscription, alarm, name, command
+//	own record known             a manager is not kept out by what it left behind itself
+//	order                        waiters of a manager and name are served as they came
+//	bounded run                  grants in a row, once others are known to wait
+//	tokens                       rise in the order of the grants, over all managers
+//	re-entry                     shares token and deadline; no owner waits for itself
+//	deadlock                     a circle is no sooner closed than broken, at its youngest
+//	one script in flight         for a name and manager
+//	bounded work                 one event causes one script a name at most; no script after
+//	                             script by themselves; after a Tick, Next lies in the future
+//	subscriptions, close         each ends once; Closed comes once, and leaves nothing
+//	panic                        never
+//
+// In calm worlds, a quarter of the seeds, where nothing goes wrong and polls
+// are too far off to help:
+//
+//	no lost wake-up              a free lock that somebody waits for is taken soon
+//	nothing left                 a record that nobody wants is removed soon
+//	bounded run, others first    managers that wait get their turn
+//	lost too soon                nothing is lost but what had a lease that ended
+//
+// # Running it
+//
+//	go test ./lockmgr/internal/sim                        some seconds of seeds, then the mutants
+//	go test ./lockmgr/internal/sim -run Seeds -seeds 1000000 -timeout 0
+//	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens
+//
+// A failing seed is made smaller first: kinds of faults that it does not need
+// are switched off (-off), and it ends as early as it can (-events). The
+// report shows what is left of it, and the command that replays it.
+//
+// What never happens proves nothing: the default run fails if a kind of
+// fault, an effect, a way to end or a transition of phases has hardly been
+// seen. And what is never missed proves little: TestMutants takes the rules
+// of the core away, one at a time, and expects each to be missed.
+package sim

@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Faults is a set of the kinds of things that go wrong.
+type Faults uint32
+
+// What can go wrong. The first group befalls a command, the second a message
+// or a subscription, the third the server's data, the fourth a manager.
+const (
+	CommandLost   Faults = 1 << iota // never reaches the server; the client times out
+	ReplyLost                        // runs, but the answer is lost
+	LateRun                          // runs after the client's time-out, within SuspectTime
+	SlowCommand                      // takes several times as long as is usual
+	ReplyTwice                       // the answer comes again, later
+	RefusedForNow                    // did not run: loading, busy
+	RefusedFinal                     // did not run: no permission
+	ScriptError                      // broke off half-way: out of memory
+	PublishError                     // a release that could tell nobody
+	CountRefused                     // the server would not count subscribers
+
+	MessageLost
+	MessageTwice
+	Gap         // the connection is lost and comes back
+	Garbage     // a message that means nothing
+	SlowConfirm // a subscription that takes long to be confirmed
+
+	RestartKeep // the server restarts, with its data
+	RestartLose // ... without
+	Flush
+	Evict   // a lock's record vanishes
+	Persist // a lock's record gets no end
+	Force   // an administrator removes a lock and says so
+	Retype  // a lock's key becomes something else
+
+	Pause // a manager's process stops, for longer than a lease perhaps
+	Slow  // a manager looks into its mailbox late
+	Drift // clocks run at different speeds
+	Crash // a manager's process dies
+	Shut  // a manager is closed, another takes its place
+
+	allFaults // one more than the last
+)
+
+// disasters are the faults that befall a server or a manager as a whole.
+const disasters = Gap | Garbage | RestartKeep | RestartLose | Flush | Evict | Persist | Force | Retype | Pause | Crash | Shut
+
+var faultNames = []string{
+	"command-lost", "reply-lost", "late-run", "slow-command", "reply-twice", "refused-for-now", "refused-final", "script-error",
+	"publish-error", "count-refused", "message-lost", "message-twice", "gap", "garbage", "slow-confirm", "restart-keep", "restart-lose",
+	"flush", "evict", "persist", "force", "retype", "pause", "slow", "drift", "crash", "shut",
+}
+
+func (f Faults) String() string {
+	var on []string
+	for i, name := range faultNames {
+		if f&(1<<i) != 0 {
+			on = append(on, name)
+		}
+	}
+	return strings.Join(on, ",")
+}
+
+// ParseFaults is the inverse of Faults.String.
+func ParseFaults(s string) (Faults, error) {
+	var f Faults
+next:
+	for name := range strings.SplitSeq(s, ",") {
+		if name == "" {
+			continue
+		}
+		for i, known := range faultNames {
+			if name == known {
+				f |= 1 << i
+				continue next
+			}
+		}
+		return 0, fmt.Errorf("no such fault: %q", name)
+	}
+	return f, nil
+}
+
+// strikes tells whether a fault of a kind that befalls single commands or
+// messages happens now.
+func (w *world) strikes(f Faults) bool {
+	if w.ending || w.set.faults&f == 0 || !w.fate.permille(w.set.often) {
+		return false
+	}
+	w.struck(f)
+	return true
+}
+
+func (w *world) struck(f Faults) {
+	for i := range faultNames {
+		if f&(1<<i) != 0 {
+			w.cover.Faults[i]++
+		}
+	}
+}
+
+// disaster makes one of the faults happen that befall a server or a manager,
+// and plans the next.
+func (w *world) disaster() {
+	if w.ending {
+		return
+	}
+	w.after(w.fate.between(w.set.quiet/4, w.set.quiet*2), w.disaster)
+	if w.server.down {
+		return
+	}
+	f := Faults(1) << w.fate.below(len(faultNames))
+	for f&disasters&w.set.faults == 0 {
+		f = Faults(1) << w.fate.below(len(faultNames))
+	}
+	w.readClock()
+	w.struck(f)
+	n := w.nodes[w.fate.below(len(w.nodes))]
+	name := w.names[w.fate.below(len(w.names))]
+	if w.tracing() {
+		w.tracef("*", "FAULT %v (node %s, name %s)", f, n.label, name.key)
+	}
+	switch f {
+	case Gap:
+		n.pubsub.drop(w.fate.between(0, 20*w.set.latency))
+	case Garbage:
+		n.pubsub.deliver(name)
+	case RestartKeep, RestartLose:
+		w.restart(f == RestartLose)
+	case Flush:
+		w.lose(true, w.names...)
+		w.server.Flush()
+	case Evict:
+		w.lose(false, name)
+		w.server.Del(name.key)
+	case Persist:
+		if w.server.Persist(name.key) {
+			w.persisted = true
+		}
+	case Force:
+		w.lose(false, name)
+		w.server.Force(name.key, name.channel)
+		if w.fate.percent(50) {
+			n.verify(name)
+		}
+	case Retype:
+		w.lose(false, name)
+		w.server.SetOther(name.key, int64(w.fate.logBetween(ms, w.set.core.Lease)/ms))
+		if w.fate.percent(50) {
+			n.verify(name)
+		}
+	case Pause:
+		n.pause(w.fate.logBetween(w.set.latency, 2*w.set.core.Lease))
+	case Crash:
+		n.crash()
+	case Shut:
+		n.shut()
+	}
+}

@@ -1,0 +1,370 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+var (
+	errTimeout = errors.New("timeout")
+	errConn    = errors.New("connection lost")
+	errLoading = errors.New("LOADING Redis is loading the dataset in memory")
+	errNoPerm  = errors.New("NOPERM this user has no permissions")
+	errPublish = errors.New("NOPERM no permissions to publish")
+)
+
+// A command is one script on its way to the server and back. It has copied
+// what it needs of the core's Op, which may be used again after the answer.
+type command struct {
+	n       *node
+	op      *core.Op
+	renewal *core.Renewal
+	id      uint64
+	kind    core.Kind
+	name    *lockName
+	names   []*lockName // of a renewal
+	leaseMs int64
+	owners  []string
+	keys    []string
+	tokens  int64
+
+	oom       bool
+	noPublish bool
+	noCount   bool
+
+	answered bool
+}
+
+// An answer is what the server says to a command, or the client for it.
+type answer struct {
+	ran         core.Ran
+	err         error
+	final       bool
+	ok          bool
+	ttl         int64
+	subscribers int64
+	token       int64
+	lost        []int
+
+	epoch, counterEpoch int   // of the name when it ran
+	epochs              []int // of the names of a renewal
+}
+
+// owner is what the server knows an owner of this manager by.
+func (n *node) owner(id uint64) string {
+	var b [24]byte
+	s := append(b[:0], n.label...)
+	s = append(s, ':')
+	return string(strconv.AppendUint(s, id, 10))
+}
+
+// carriedBy tells whether a record is one of this manager's.
+func (n *node) carries(field string) bool {
+	return len(field) > len(n.label) && field[len(n.label)] == ':' && strings.HasPrefix(field, n.label)
+}
+
+func (n *node) runOp(op *core.Op) {
+	w := n.w
+	l := w.named(op.Name)
+	n.takeOff(l, op.ID, op.Sent)
+	if n.chain[l.index]++; n.chain[l.index] > 8 {
+		w.violated("bounded work", "%s: %d scripts for %s in a row, and nothing else happened to it", n.label, n.chain[l.index], l.key)
+	}
+	c := &command{
+		n: n, op: op, id: op.ID, kind: op.Kind, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
+		owners: make([]string, 0, 1+len(op.Others)),
+	}
+	if op.Owner != 0 {
+		c.owners = append(c.owners, n.owner(op.Owner))
+	}
+	for _, o := range op.Others {
+		c.owners = append(c.owners, n.owner(o))
+	}
+	if op.Kind != core.KindTransfer { // a run ends: the record is given back, or has been given up
+		rec := &n.record[l.index]
+		switch {
+		case op.Kind == core.KindAcquire && rec.run > 0:
+			rec.lastRun = 0 // it has ended by itself, without a release
+		case rec.run > 0:
+			rec.lastRun = rec.run
+		}
+		rec.run, rec.known, rec.knows = 0, 0, false
+	}
+	c.send()
+}
+
+func (n *node) runRenewal(r *core.Renewal) {
+	w := n.w
+	c := &command{n: n, renewal: r, id: r.ID, kind: core.KindRenew, leaseMs: int64(r.Lease / ms)}
+	for _, e := range r.Entries {
+		l := w.named(e.Name)
+		n.takeOff(l, r.ID, r.Sent)
+		c.names = append(c.names, l)
+		c.keys = append(c.keys, l.key)
+		c.owners = append(c.owners, n.owner(e.Owner))
+	}
+	if len(c.keys) == 0 || len(c.keys) > w.set.core.RenewBatch {
+		w.violated("batch", "%s: renewal of %d", n.label, len(c.keys))
+	}
+	c.send()
+}
+
+// takeOff notes that a script is in flight. Two for one name never are.
+func (n *node) takeOff(l *lockName, id uint64, sent time.Duration) {
+	if n.dead || n.closed {
+		n.w.violated("close", "%s: a script after the end", n.label)
+	}
+	if n.flight[l.index].id != 0 {
+		n.w.violated("one script in flight", "%s: a second one for %s", n.label, l.key)
+	}
+	if now := n.clock(n.w.now); sent > now {
+		n.w.violated("deadline from the send", "%s: sent at %v, now is %v", n.label, sent, now)
+	}
+	n.flight[l.index].id = id
+}
+
+// send decides a command's fate.
+func (c *command) send() {
+	w, n := c.n.w, c.n
+	there := w.fate.between(w.set.latency/8, w.set.latency/2)
+	back := w.fate.between(w.set.latency/8, w.set.latency/2)
+	timeout := w.set.timeout
+	if w.strikes(SlowCommand) {
+		there = w.fate.between(0, timeout)
+		back = w.fate.between(0, timeout)
+	}
+	c.oom, c.noPublish, c.noCount = w.strikes(ScriptError), w.strikes(PublishError), w.strikes(CountRefused)
+	// A client sees a broken connection sooner than its time-out.
+	silence := func() {
+		if w.fate.percent(30) {
+			timeout = w.fate.between(0, timeout)
+		}
+		w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+	}
+	switch {
+	case w.strikes(CommandLost):
+		silence()
+	case w.strikes(ReplyLost):
+		silence()
+		w.after(min(there, timeout), func() { c.run() })
+	case w.strikes(LateRun):
+		silence()
+		// The client's clock may run 1 % fast.
+		late := timeout + w.fate.between(0, w.set.core.SuspectTime-w.set.core.SuspectTime/64)
+		w.after(late, func() { c.run() })
+	case w.strikes(RefusedForNow):
+		w.after(there+back, func() { c.answer(answer{ran: core.No, err: errLoading}) })
+	case w.strikes(RefusedFinal):
+		w.after(there+back, func() { c.answer(answer{ran: core.No, err: errNoPerm, final: true}) })
+	default:
+		if there+back >= timeout {
+			w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+		}
+		w.after(there, func() {
+			if w.server.down {
+				a := answer{ran: core.Maybe, err: errConn}
+				if w.fate.percent(50) {
+					a = answer{ran: core.No, err: errLoading}
+				}
+				w.after(back, func() { c.answer(a) })
+				return
+			}
+			a := c.run()
+			if w.tracing() {
+				w.tracef(n.label, "(server ran %s #%d %v: %s)", c.kind, c.id, c.owners, &a)
+			}
+			w.after(back, func() { c.answer(a) })
+			if w.strikes(ReplyTwice) {
+				w.after(back+w.fate.between(0, 4*w.set.latency), func() { c.again(a) })
+			}
+		})
+	}
+}
+
+// run runs the script on the server.
+func (c *command) run() answer {
+	w := c.n.w
+	s := &w.server
+	if s.down {
+		return answer{ran: core.Maybe, err: errConn}
+	}
+	w.readClock()
+	s.OOM = c.oom
+	if c.noPublish {
+		s.PublishErr = errPublish
+	}
+	if c.noCount {
+		s.NumSubErr = errPublish
+	}
+	a := answer{ran: core.Yes}
+	var err error
+	switch c.kind {
+	case core.KindAcquire:
+		r, e := s.Acquire(c.name.key, c.name.counter, c.leaseMs, c.tokens, c.owners...)
+		a.ok, a.ttl, a.token, err = r.OK, r.TTL, number(r.Token), e
+		c.mayBeRefused(a.ok || err != nil)
+	case core.KindTransfer:
+		r, e := s.Transfer(c.name.key, c.name.channel, c.name.counter, c.leaseMs, c.tokens, c.owners...)
+		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
+	case core.KindRelease:
+		c.mayRelease()
+		r, e := s.Release(c.name.key, c.name.channel, c.owners...)
+		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
+		if r.PublishErr != nil {
+			a.err, a.subscribers = r.PublishErr, -1
+		}
+	case core.KindRenew:
+		a.lost, err = s.Renew(c.leaseMs, c.keys, c.owners)
+	}
+	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
+	if c.name != nil {
+		a.epoch, a.counterEpoch = c.name.epoch, c.name.counterEpoch
+		w.watchRecord(c.name)
+	}
+	for _, l := range c.names {
+		a.epochs = append(a.epochs, l.epoch)
+	}
+	if err != nil {
+		return answer{ran: core.Maybe, err: err}
+	}
+	return a
+}
+
+func number(s string) int64 {
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// answer tells the manager, the first time; what comes later is dropped by
+// its client.
+func (c *command) answer(a answer) {
+	if c.answered {
+		return
+	}
+	c.answered = true
+	c.again(a)
+}
+
+// again tells the manager whether it has heard or not.
+func (c *command) again(a answer) {
+	n := c.n
+	n.mind(c.id, a)
+	if c.kind == core.KindRenew {
+		ev := &core.Renewed{Renewal: c.renewal, Ran: a.ran, Err: a.err}
+		for _, i := range a.lost {
+			ev.Lost = append(ev.Lost, i-1)
+		}
+		n.post(ev)
+		return
+	}
+	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final}
+	r.TTL = time.Duration(a.ttl) * ms
+	n.post(&core.Replies{Replies: []core.Reply{r}})
+}
+
+// mind remembers, until the core sees the answer, what it rests on.
+func (n *node) mind(id uint64, a answer) {
+	if n.dead {
+		return
+	}
+	n.answers = append(n.answers, minded{id, a})
+}
+
+type minded struct {
+	id uint64
+	a  answer
+}
+
+func (n *node) recall(id uint64) answer {
+	for i := range n.answers {
+		if n.answers[i].id == id {
+			a := n.answers[i].a
+			last := len(n.answers) - 1
+			n.answers[i] = n.answers[last]
+			n.answers = n.answers[:last]
+			return a
+		}
+	}
+	panic(fmt.Sprintf("no answer to command %d", id))
+}
+
+// accept notes what the core learns from a reply.
+func (n *node) accept(r *core.Reply) {
+	a := n.recall(r.ID)
+	for i := range n.flight {
+		if n.flight[i].id != r.ID {
+			continue
+		}
+		n.flight[i].id = 0
+		rec := &n.record[i]
+		if a.ran == core.Yes && !a.ok && r.Op.Kind == core.KindTransfer {
+			n.refused(n.w.names[i])
+		}
+		if a.ran != core.Yes || !a.ok {
+			continue
+		}
+		rec.rest(a.epoch, r.Op.Sent, r.Op.Lease, r.Op.Kind == core.KindAcquire)
+		if a.token != 0 {
+			rec.tokenEpoch, rec.counterEpoch = a.epoch, a.counterEpoch
+		}
+		n.learn(rec, i, r, a)
+	}
+}
+
+func (n *node) acceptRenewed(ev *core.Renewed) {
+	a := n.recall(ev.Renewal.ID)
+	lost := ev.Lost
+	for i, e := range ev.Renewal.Entries {
+		isLost := len(lost) > 0 && lost[0] == i
+		if isLost {
+			lost = lost[1:]
+		}
+		l := n.w.named(e.Name)
+		if n.flight[l.index].id != ev.Renewal.ID {
+			continue
+		}
+		n.flight[l.index].id = 0
+		if a.ran == core.Yes && isLost {
+			n.refused(l)
+		}
+		if a.ran == core.Yes && !isLost {
+			n.record[l.index].rest(a.epochs[i], ev.Renewal.Sent, ev.Renewal.Lease, false)
+		}
+	}
+}
+
+// rest notes that what a manager believes of a record rests on a script that
+// ran in an epoch. A deadline that an earlier script has set, of a record that
+// was lost and then came back by a late command, still rests on that one.
+func (r *record) rest(epoch int, sent, lease time.Duration, anew bool) {
+	if until := sent + lease - lease/100; anew || until >= r.until {
+		r.epoch, r.until = epoch, until
+	}
+}
+
+// refused notes that a holder's record is not there any more.
+func (n *node) refused(l *lockName) {
+	for _, h := range n.held {
+		if h.name == l {
+			h.refused = true
+		}
+	}
+}
+
+func (a *answer) String() string {
+	if a.ran != core.Yes {
+		return fmt.Sprintf("%v (%v)", a.ran, a.err)
+	}
+	return fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d lost=%v err=%v", a.ok, a.ttl, a.subscribers, a.token, a.lost, a.err)
+}

@@ -1,0 +1,396 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A node is one manager's process: the core, and in the place of the shell a
+// mailbox, a timer and a clock of its own.
+type node struct {
+	w     *world
+	index int    // the place it has among the living
+	id    int    // unique; its number as a subscriber
+	label string // its name in traces and, in records, before its owners
+	m     *core.Machine
+	born  time.Duration
+
+	// The clock shows origin + t·(1 + rate/10⁶) at the true time t.
+	origin time.Duration
+	rate   float64
+
+	inbox       []core.Event
+	urgent      []core.Event
+	awake       bool // a look into the mailbox is planned
+	pausedUntil time.Duration
+	timerAt     time.Duration // the true time of the timer, or never
+
+	lastID  uint64
+	owners  []uint64 // those that callers name
+	closing bool
+	closed  bool
+	aborted bool
+	dead    bool
+
+	pubsub  pubsub
+	flight  []flight  // the script in flight, by name
+	record  []record  // what the last good reply said, by name
+	answers []minded  // of which the core has not heard yet
+	held    []*hold   // those that the core believes in
+	waiting []*call   // those whose Lock event the core has seen, in order
+	ready   []readyAt // by name: since when others can tell that it waits
+
+	grantedAt []time.Duration // by name
+	chain     []int           // by name: scripts since anything but an answer happened
+
+	out   []core.Effect
+	ticks int
+	locks int // Lock events
+}
+
+type flight struct{ id uint64 }
+
+// A record is where what a manager believes about a lock comes from.
+type record struct {
+	epoch int
+	// tokenEpoch and counterEpoch are those in which the tokens at hand were taken.
+	tokenEpoch, counterEpoch int
+	until                    time.Duration
+	run, known, lastRun      int // grants in the present run; since others were known of; in the one before
+	knows                    bool
+}
+
+type readyAt struct{ since time.Duration }
+
+func (w *world) addNode() *node {
+	i := int(w.lastLabel)
+	w.lastLabel++
+	n := &node{
+		w: w, index: len(w.nodes), id: i, label: string(rune('A'+i%26)) + nonZero(i/26), born: w.now, timerAt: never,
+		flight: make([]flight, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
+		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
+	}
+	n.origin = w.load.between(0, time.Hour) - w.now
+	if w.set.faults&Drift != 0 {
+		n.rate = float64(w.fate.below(20001) - 10000)
+		if w.fate.percent(50) {
+			n.rate = -10000
+		}
+		w.struck(Drift)
+	}
+	for i := range n.ready {
+		n.ready[i].since = never
+	}
+	n.pubsub.init(n)
+	cfg := w.set.core
+	cfg.Seed = w.load.next()
+	n.m = core.New(cfg)
+	n.lastID = w.load.next() % 1000
+	for range 3 {
+		n.owners = append(n.owners, n.newID())
+	}
+	w.nodes = append(w.nodes, n)
+	w.after(w.load.between(0, w.set.think), n.think)
+	return n
+}
+
+func nonZero(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return strconv.Itoa(i)
+}
+
+func (n *node) newID() uint64 {
+	n.lastID++
+	return n.lastID
+}
+
+// clock is what a node takes the true time t for.
+func (n *node) clock(t time.Duration) time.Duration {
+	return n.origin + t + time.Duration(float64(t)*n.rate/1e6)
+}
+
+// trueTime is the first true time at which a node's clock shows at.
+func (n *node) trueTime(at time.Duration) time.Duration {
+	if at == never {
+		return never
+	}
+	t := time.Duration(float64(at-n.origin) / (1 + n.rate/1e6))
+	for n.clock(t) >= at {
+		t--
+	}
+	for n.clock(t) < at {
+		t++
+	}
+	return t
+}
+
+// post puts an event into the mailbox.
+func (n *node) post(ev core.Event) {
+	if n.dead {
+		return
+	}
+	n.inbox = append(n.inbox, ev)
+	n.wakeUp()
+}
+
+func (n *node) wakeUp() {
+	if n.awake {
+		return
+	}
+	n.awake = true
+	w := n.w
+	lag := w.fate.between(0, w.set.latency/16)
+	if w.strikes(Slow) {
+		lag = w.fate.between(0, 8*w.set.latency)
+	}
+	w.queue.put(max(w.now+lag, n.pausedUntil), n.run)
+}
+
+// run looks into the mailbox, and at the clock.
+func (n *node) run() {
+	if n.dead {
+		return
+	}
+	w := n.w
+	if n.pausedUntil > w.now {
+		w.queue.put(n.pausedUntil, n.run)
+		return
+	}
+	n.awake = false
+	now := n.clock(w.now)
+	if n.m.Next() <= now && w.fate.percent(50) {
+		n.tick(now)
+	}
+	// The mailbox is drained in one go; answers that lie together are one
+	// event.
+	for i := 0; i < len(n.inbox); i++ {
+		ev := n.inbox[i]
+		if a, ok := ev.(*core.Replies); ok {
+			for i+1 < len(n.inbox) {
+				b, ok := n.inbox[i+1].(*core.Replies)
+				if !ok {
+					break
+				}
+				a.Replies = append(a.Replies, b.Replies...)
+				i++
+			}
+		}
+		n.step(now, ev)
+	}
+	clear(n.inbox)
+	n.inbox = n.inbox[:0]
+	if n.m.Next() <= now {
+		n.tick(now)
+	}
+	if next := n.m.Next(); next <= now {
+		w.violated("bounded work", "%s: Next is %v at %v, just after a Tick", n.label, next, now)
+	}
+	n.setTimer()
+}
+
+func (n *node) tick(now time.Duration) {
+	n.ticks++
+	n.step(now, core.Tick{})
+	for _, c := range n.waiting {
+		if c.req.GiveUp <= now {
+			n.w.violated("gives up in time", "%s: %s waits until %v, now is %v", n.label, c, c.req.GiveUp, now)
+		}
+	}
+	for _, h := range n.held {
+		if until := h.anchor.Until; until <= now {
+			n.w.violated("lost in time", "%s: %s was good until %v, now is %v, and nobody was told", n.label, h, until, now)
+		}
+	}
+}
+
+func (n *node) setTimer() {
+	next := n.m.Next()
+	if next == never {
+		return
+	}
+	w := n.w
+	at := n.trueTime(next)
+	if n.timerAt > w.now && n.timerAt <= at {
+		return // an earlier one will see
+	}
+	n.timerAt = at
+	w.queue.put(max(at, w.now), func() {
+		if n.dead || n.timerAt != at {
+			return
+		}
+		n.timerAt = never
+		n.wakeUp()
+	})
+}
+
+// step feeds one event to the core and does what it wants done.
+func (n *node) step(now time.Duration, ev core.Event) {
+	n.w.cover.Steps++
+	ev, ok := n.before(ev)
+	if !ok {
+		return
+	}
+	if n.w.tracing() {
+		n.w.tracef(n.label, "%s", describeEvent(ev))
+	}
+	var was []string
+	if n.w.opt.Phases {
+		was = n.phases()
+	}
+	n.out = n.m.Step(now, ev, n.out[:0])
+	if n.w.opt.Phases {
+		n.countPhases(was, n.phases())
+	}
+	out := n.out
+	for _, e := range out {
+		if n.w.tracing() {
+			n.w.tracef(n.label, "        → %s", n.describeEffect(e))
+		}
+		n.effect(e)
+	}
+	n.afterStep(ev, out)
+	for len(n.urgent) > 0 {
+		ev := n.urgent[0]
+		n.urgent = n.urgent[1:]
+		n.step(now, ev)
+	}
+}
+
+// before does the bookkeeping that an event asks for. It tells whether the
+// core is to see the event at all.
+func (n *node) before(ev core.Event) (core.Event, bool) {
+	switch ev := ev.(type) {
+	case core.Lock:
+		c := ev.Request.Tag.(*call)
+		n.chain[c.name.index] = 0
+		n.locks++
+		c.state, c.seen, c.since = pending, n.locks, n.w.now
+		n.waiting = append(n.waiting, c)
+		n.readiness(c.name)
+	case core.Cancel:
+		n.chain[ev.Request.Tag.(*call).name.index] = 0
+		return ev, ev.Request.Tag.(*call).state == pending
+	case core.Unlock:
+		n.chain[ev.Request.Tag.(*call).name.index] = 0
+	case core.Wake:
+		n.chain[n.w.named(ev.Name).index] = 0
+	case core.Tick, core.Close, core.Verify:
+		clear(n.chain)
+	case *core.Replies:
+		for i := range ev.Replies {
+			n.accept(&ev.Replies[i])
+		}
+	case *core.Renewed:
+		n.acceptRenewed(ev)
+	}
+	return ev, true
+}
+
+func (n *node) effect(e core.Effect) {
+	w := n.w
+	switch e := e.(type) {
+	case core.Run:
+		w.cover.Effects[eRun+int(e.Op.Kind)]++
+		n.runOp(e.Op)
+	case core.Renew:
+		w.cover.Effects[eRun+int(core.KindRenew)]++
+		n.runRenewal(e.Renewal)
+	case core.Granted:
+		w.cover.Effects[eGranted]++
+		n.granted(e.Request.Tag.(*call))
+	case core.Failed:
+		w.cover.Effects[eFailed]++
+		n.failed(e.Request.Tag.(*call), e.Err)
+	case core.Extended:
+		w.cover.Effects[eExtended]++
+		n.extended(e.Anchor.Tag.(*call).hold)
+	case core.Lost:
+		w.cover.Effects[eLost]++
+		n.lost(e.Anchor.Tag.(*call).hold, e.Err)
+	case core.Unlocked:
+		w.cover.Effects[eUnlocked]++
+		n.unlocked(e.Request.Tag.(*call), e.Err)
+	case core.Subscribe:
+		w.cover.Effects[eSubscribe]++
+		n.pubsub.subscribe(w.named(e.Name))
+	case core.Unsubscribe:
+		w.cover.Effects[eUnsubscribe]++
+		n.pubsub.unsubscribe(w.named(e.Name))
+	case *core.Notice:
+		w.cover.Notices[e.What]++
+	case core.Closed:
+		w.cover.Effects[eClosed]++
+		n.wasClosed()
+	default:
+		w.violated("effects", "unknown effect %T", e)
+	}
+}
+
+func (w *world) named(key string) *lockName { return w.names[key[1]-'0'] }
+
+// pause stops the process for a while. Its clock runs on.
+func (n *node) pause(d time.Duration) {
+	n.pausedUntil = max(n.pausedUntil, n.w.now+d)
+}
+
+// verify is what the shell sends after it forced a lock open.
+func (n *node) verify(l *lockName) { n.post(core.Verify{Name: l.key}) }
+
+// shut closes the manager in an orderly way and starts another.
+func (n *node) shut() {
+	if n.closing {
+		return
+	}
+	n.closing = true
+	w := n.w
+	n.post(core.Close{})
+	if w.fate.percent(30) { // Close has a context, and that may end
+		w.after(w.fate.between(0, 8*w.set.latency), func() {
+			n.aborted = true
+			n.post(core.Abort{})
+		})
+	}
+	n.replace()
+}
+
+// replace starts another manager in the place of one that goes.
+func (n *node) replace() {
+	w := n.w
+	w.nodes = slices.Delete(w.nodes, n.index, n.index+1)
+	for i, o := range w.nodes {
+		o.index = i
+	}
+	w.gone = append(w.gone, n)
+	w.addNode()
+}
+
+// crash ends the process. What it has sent may still arrive.
+func (n *node) crash() {
+	if n.closing {
+		return
+	}
+	n.dead = true
+	n.pubsub.die()
+	for _, h := range n.held {
+		h.over = true
+	}
+	n.replace()
+}
+
+func (n *node) wasClosed() {
+	if !n.closing {
+		n.w.violated("close", "%s: Closed without a Close", n.label)
+	}
+	if n.closed {
+		n.w.violated("close", "%s: Closed twice", n.label)
+	}
+	n.closed = true
+}
+
+func (n *node) String() string { return fmt.Sprintf("manager %s", n.label) }

@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A pubsub is a manager's connection for messages, and the actor in front of
+// it. Whatever goes over the connection keeps its order.
+type pubsub struct {
+	n         *node
+	id        int // as a subscriber: new with each connection
+	connected bool
+	channels  []channel
+	sentAt    time.Duration // no command arrives at the server before this
+	heardAt   time.Duration // nothing arrives from the server before this
+}
+
+// A channel is what is known of one: wanted by the core, confirmed to it. asked
+// counts the SUBSCRIBEs, for only the newest one's confirmation is one.
+type channel struct {
+	wanted, confirmed bool
+	asked             int
+}
+
+func (p *pubsub) init(n *node) {
+	p.n = n
+	p.connected = true
+	p.channels = make([]channel, len(n.w.names))
+	p.connect()
+}
+
+// connect takes a number as a subscriber.
+func (p *pubsub) connect() {
+	p.id = len(p.n.w.subscribers)
+	p.n.w.subscribers = append(p.n.w.subscribers, p)
+}
+
+func (p *pubsub) subscribe(l *lockName) {
+	ch := &p.channels[l.index]
+	if ch.wanted {
+		p.n.w.violated("subscriptions", "%s: subscribed twice to %s", p.n.label, l.key)
+	}
+	ch.wanted, ch.confirmed = true, false
+	if p.connected {
+		p.ask(l)
+	}
+}
+
+func (p *pubsub) unsubscribe(l *lockName) {
+	ch := &p.channels[l.index]
+	if !ch.wanted {
+		p.n.w.violated("subscriptions", "%s: unsubscribed from %s without a subscription", p.n.label, l.key)
+	}
+	ch.wanted, ch.confirmed = false, false
+	if p.connected {
+		id := p.id
+		p.toServer(func() {
+			p.n.w.server.Unsubscribe(l.channel, id)
+			p.n.readiness(l)
+		})
+	}
+}
+
+// ask sends SUBSCRIBE and reports the confirmation.
+func (p *pubsub) ask(l *lockName) {
+	w := p.n.w
+	id := p.id
+	ch := &p.channels[l.index]
+	ch.asked++
+	asked := ch.asked
+	p.toServer(func() {
+		w.server.Subscribe(l.channel, id)
+		p.n.readiness(l)
+		d := w.fate.between(w.set.latency/8, w.set.latency/2)
+		if w.strikes(SlowConfirm) {
+			d = w.fate.between(0, 20*w.set.latency)
+		}
+		p.fromServer(d, id, func() {
+			if ch.wanted && ch.asked == asked {
+				ch.confirmed = true
+				p.n.post(core.Wake{Name: l.key, Subscribed: true, Confirmed: true})
+			}
+		})
+	})
+}
+
+func (p *pubsub) toServer(do func()) {
+	w := p.n.w
+	id := p.id
+	p.sentAt = max(p.sentAt, w.now+w.fate.between(w.set.latency/8, w.set.latency/2))
+	w.queue.put(p.sentAt, func() {
+		if p.id == id && p.connected && !p.n.dead {
+			do()
+		}
+	})
+}
+
+func (p *pubsub) fromServer(d time.Duration, id int, do func()) {
+	w := p.n.w
+	p.heardAt = max(p.heardAt, w.now+d)
+	w.queue.put(p.heardAt, func() {
+		if p.id == id && p.connected && !p.n.dead {
+			do()
+		}
+	})
+}
+
+// message carries one message to one subscriber.
+func (w *world) message(subscriber int, chanName string) {
+	p := w.subscribers[subscriber]
+	l := w.named(chanName[len("redisson_lock__channel:{"):])
+	times := 1
+	if w.strikes(MessageLost) {
+		times = 0
+	} else if w.strikes(MessageTwice) {
+		times = 2
+	}
+	for range times {
+		p.fromServer(w.fate.between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l) })
+	}
+}
+
+// deliver tells the core of a message.
+func (p *pubsub) deliver(l *lockName) {
+	if ch := p.channels[l.index]; ch.wanted {
+		p.n.post(core.Wake{Name: l.key, Subscribed: ch.confirmed, Message: true})
+	}
+}
+
+// drop breaks the connection. It is back after a while.
+func (p *pubsub) drop(d time.Duration) {
+	if !p.connected {
+		return
+	}
+	w := p.n.w
+	p.cut()
+	w.after(w.fate.between(0, w.set.latency), func() {
+		// The client has noticed, unless it is connected again by now.
+		if p.connected || p.n.dead {
+			return
+		}
+		for _, l := range w.names {
+			if ch := &p.channels[l.index]; ch.wanted {
+				ch.confirmed = false
+				p.n.post(core.Wake{Name: l.key})
+			}
+		}
+	})
+	w.after(d, func() {
+		if p.n.dead {
+			return
+		}
+		p.connected = true
+		for _, l := range w.names {
+			if ch := &p.channels[l.index]; ch.wanted {
+				ch.confirmed = false
+				p.ask(l)
+			}
+		}
+	})
+}
+
+// cut ends the connection as the server sees it.
+func (p *pubsub) cut() {
+	w := p.n.w
+	p.connected = false
+	for _, l := range w.names {
+		w.server.Unsubscribe(l.channel, p.id)
+		p.n.readiness(l)
+	}
+	p.connect()
+}
+
+func (p *pubsub) die() { p.cut() }

@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+const ms = time.Millisecond
+
+// settings are what a seed's world is like: drawn once, then fixed.
+type settings struct {
+	// calm says that nothing goes wrong, so that the sharp invariants apply:
+	// how soon a free lock finds its next holder, how long a run may be.
+	calm  bool
+	nodes int
+	names int
+	// faults are the kinds that may occur, and often how often they do: in
+	// a thousand commands or messages, and each so many happenings.
+	faults Faults
+	often  int
+	quiet  time.Duration // mean time between two disasters
+
+	latency time.Duration // the most that a command or message takes, as a rule
+	timeout time.Duration // of a command, at the client
+	stale   time.Duration // how much the server's idea of now may lag
+
+	// The workload.
+	think     time.Duration // mean time between two requests of one manager
+	hold      time.Duration // a typical time to hold a lock
+	explicit  int           // percent of requests with a named owner
+	fixed     int           // percent with a fixed lease
+	fenced    int           // percent with a token
+	impatient int           // percent with a deadline, a cancel or one try only
+	foreign   bool          // another library's client takes part
+
+	core core.Config
+}
+
+func drawSettings(r *rng, allow Faults) settings {
+	var s settings
+	s.nodes = 2 + r.below(3)
+	s.names = 1 + r.below(1+r.below(4))
+	s.calm = r.percent(25)
+	lease := r.logBetween(50*ms, 30*time.Second)
+	if s.calm {
+		lease = r.between(10*time.Second, 30*time.Second)
+	}
+	lease = lease.Truncate(ms) // the servers' unit
+	s.latency = r.logBetween(ms/2, min(lease/20, 20*ms))
+	s.timeout = r.between(lease/12, lease/4)
+	margin := r.between(2*ms, max(2*ms, min(lease/10, 20*ms)))
+	s.stale = margin - margin/50 - ms
+	s.think = r.logBetween(s.latency, 20*s.latency)
+	if !s.calm && r.percent(40) {
+		s.think = r.logBetween(s.latency, lease) // slow enough to see leases end
+	}
+	s.quiet = r.logBetween(8*s.think, 200*s.think)
+	s.hold = r.logBetween(s.latency/4, lease)
+	s.explicit = r.below(2) * r.below(100)
+	s.fixed = r.below(2) * r.below(100)
+	s.fenced = r.below(2) * r.below(100)
+	s.impatient = r.below(2) * r.below(60)
+	if s.calm {
+		if r.percent(75) {
+			s.hold = r.logBetween(s.latency/4, 20*s.latency)
+		}
+	} else {
+		s.foreign = r.percent(15)
+		for f := Faults(1); f < allFaults; f <<= 1 {
+			if r.percent(30) {
+				s.faults |= f
+			}
+		}
+		s.often = 1 + r.below(200)
+	}
+	s.faults &= allow
+	if s.faults&Persist != 0 {
+		// A record that was robbed of its end gets that of the next script,
+		// which may be sooner than that of an earlier holder's longer lease.
+		s.fixed = 0
+	}
+	s.core = core.Config{
+		Lease:            lease,
+		Margin:           margin,
+		RetryTime:        r.logBetween(100*ms, 10*time.Second),
+		SuspectTime:      r.logBetween(50*ms, 5*time.Second),
+		PassCount:        1 + r.below(8),
+		PassTime:         r.logBetween(5*ms, time.Second),
+		BackTime:         r.between(4*s.latency, 20*s.latency),
+		RecordEvery:      time.Duration(r.below(2)) * r.logBetween(ms, 20*ms),
+		TrustSubscribers: r.percent(60),
+		Linger:           time.Duration(r.below(2)) * r.logBetween(ms, 2*time.Second),
+		PollMax:          r.logBetween(50*ms, 10*time.Second),
+		PollBlind:        r.logBetween(10*ms, time.Second),
+		MaxLocks:         64,
+		RenewBatch:       1 + r.below(4),
+		Notices:          r.percent(20),
+	}
+	if s.calm {
+		// A poll must not hide that a wake-up got lost.
+		s.core.PollMax, s.core.PollBlind = time.Minute, time.Minute
+	} else if r.percent(3) {
+		s.core.MaxLocks = 1
+	}
+	return s
+}
+
+// maxLease is the longest lease that anybody asks for.
+func (s *settings) maxLease() time.Duration { return 2 * s.core.Lease }
+
+func (s *settings) String() string {
+	c := &s.core
+	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
+		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
+		"trust=%v linger=%v poll=%v/%v maxlocks=%d batch=%d",
+		s.nodes, s.names, s.calm, s.faults, s.often, s.latency, s.timeout, s.think, s.hold, s.explicit, s.fixed, s.fenced, s.impatient,
+		s.foreign, c.Lease, c.Margin, c.RetryTime, c.SuspectTime, c.PassCount, c.PassTime, c.BackTime, c.RecordEvery,
+		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks, c.RenewBatch)
+}

@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means as many as a few seconds allow")
+	seed   = flag.Int64("seed", -1, "run this seed only, and tell all that happens")
+	first  = flag.Uint64("first", 1, "the first seed")
+	events = flag.Int("events", 500, "happenings in each seed before the end begins")
+	off    = flag.String("off", "", "kinds of faults to switch off, separated by commas")
+	shrink = flag.Bool("shrink", true, "look for a smaller run that fails")
+	tail   = flag.Int("tail", 60, "how much of a failing seed's trace to show, in lines")
+)
+
+const defaultSeeds = 10000
+
+func TestSeeds(t *testing.T) {
+	without, err := ParseFaults(*off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *seed >= 0 {
+		res := Run(Options{Seed: uint64(*seed), Events: *events, Off: without, Trace: os.Stdout})
+		if res.Violation != nil {
+			t.Fatal(res.Violation)
+		}
+		return
+	}
+	n := *seeds
+	if n == 0 {
+		n = defaultSeeds
+		if testing.Short() {
+			n /= 10
+		}
+	}
+	var (
+		next            atomic.Uint64
+		mu              sync.Mutex
+		wg              sync.WaitGroup
+		failed          *Result
+		total           Coverage
+		count, happened int
+		scripts         uint64
+		simulated       time.Duration
+		began           = time.Now()
+	)
+	next.Store(*first)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			var cover Coverage
+			var c, h int
+			var s uint64
+			var d time.Duration
+			for {
+				i := next.Add(1) - 1
+				if i >= *first+uint64(n) {
+					break
+				}
+				hung := time.AfterFunc(5*time.Second, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
+				res := Run(Options{Seed: i, Events: *events, Off: without, Phases: i < 2*defaultSeeds})
+				hung.Stop()
+				cover.Add(&res.Cover)
+				c, h, s, d = c+1, h+res.Events, s+res.Scripts, d+res.Time
+				if res.Violation != nil {
+					mu.Lock()
+					if failed == nil || res.Options.Seed < failed.Options.Seed {
+						failed = &res
+					}
+					mu.Unlock()
+					next.Store(*first + uint64(n))
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			total.Add(&cover)
+			count, happened, scripts, simulated = count+c, happened+h, scripts+s, simulated+d
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	t.Logf("%d seeds, %d events (%d steps of the core, %d scripts), %.1f manager hours in %v: %.0f events/s", count, happened, total.Steps,
+		scripts, simulated.Hours(), took.Round(time.Millisecond), float64(happened)/took.Seconds())
+	if failed != nil {
+		report(t, *failed)
+		return
+	}
+	t.Log("\n" + total.String())
+	if n >= defaultSeeds && without == 0 {
+		if missing := total.Missing(); len(missing) > 0 {
+			t.Errorf("hardly ever happened: %v", missing)
+		}
+	}
+}
+
+// report shows a failing seed in its smallest form.
+func report(t *testing.T, res Result) {
+	small := res
+	if *shrink {
+		small = Shrink(res)
+	}
+	var b bytes.Buffer
+	o := small.Options
+	o.Trace = &b
+	again := Run(o)
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	head := lines[:min(2, len(lines))]
+	lines = lines[len(head):]
+	lines = lines[max(0, len(lines)-*tail):]
+	replay := fmt.Sprintf("go test ./lockmgr/internal/sim -run TestSeeds -v -seed %d -events %d", o.Seed, o.Events)
+	if o.Off != 0 {
+		replay += " -off " + o.Off.String()
+	}
+	t.Errorf("seed %d: %v\nshrunk: %v (%d events, faults: %v)\n%s\n...\n%s\nreplay: %s", res.Options.Seed, res.Violation, again.Violation,
+		again.Events, again.Faults, strings.Join(head, "\n"), strings.Join(lines, "\n"), replay)
+}

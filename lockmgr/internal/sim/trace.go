@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+func describeEvent(ev core.Event) string {
+	switch ev := ev.(type) {
+	case core.Lock:
+		return fmt.Sprintf("lock %s", ev.Request.Tag.(*call))
+	case core.Cancel:
+		return fmt.Sprintf("cancel %s", ev.Request.Tag.(*call))
+	case core.Unlock:
+		return fmt.Sprintf("unlock %s", ev.Request.Tag.(*call))
+	case *core.Replies:
+		var b strings.Builder
+		for i, r := range ev.Replies {
+			if i > 0 {
+				b.WriteString("; ")
+			}
+			fmt.Fprintf(&b, "reply #%d ran=%v ok=%v", r.ID, r.Ran, r.OK)
+			if r.TTL != 0 {
+				fmt.Fprintf(&b, " ttl=%v", r.TTL)
+			}
+			if r.Token != 0 {
+				fmt.Fprintf(&b, " token=%d", r.Token)
+			}
+			if r.Subscribers != 0 {
+				fmt.Fprintf(&b, " subscribers=%d", r.Subscribers)
+			}
+			if r.Err != nil {
+				fmt.Fprintf(&b, " (%v, final=%v)", r.Err, r.Final)
+			}
+		}
+		return b.String()
+	case *core.Renewed:
+		return fmt.Sprintf("renewed #%d ran=%v lost=%v err=%v", ev.Renewal.ID, ev.Ran, ev.Lost, ev.Err)
+	case core.Wake:
+		return fmt.Sprintf("wake %s subscribed=%v confirmed=%v message=%v", ev.Name, ev.Subscribed, ev.Confirmed, ev.Message)
+	case core.Verify:
+		return "verify " + ev.Name
+	}
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", ev), "core."))
+}
+
+func (n *node) describeEffect(e core.Effect) string {
+	switch e := e.(type) {
+	case core.Run:
+		o := e.Op
+		s := fmt.Sprintf("%v #%d %s owner=%d others=%v", o.Kind, o.ID, o.Name, o.Owner, o.Others)
+		if o.Lease > 0 {
+			s += fmt.Sprintf(" lease=%v", o.Lease)
+		}
+		if o.Tokens > 0 {
+			s += fmt.Sprintf(" tokens=%d", o.Tokens)
+		}
+		return s
+	case core.Renew:
+		s := fmt.Sprintf("renew #%d lease=%v", e.Renewal.ID, e.Renewal.Lease)
+		for _, en := range e.Renewal.Entries {
+			s += fmt.Sprintf(" %s/%d", en.Name, en.Owner)
+		}
+		return s
+	case core.Granted:
+		return fmt.Sprintf("GRANTED %s until %v token=%d", e.Request.Tag.(*call), n.trueTime(e.Request.Anchor.Until), e.Request.Token)
+	case core.Failed:
+		return fmt.Sprintf("failed %s: %v", e.Request.Tag.(*call), e.Err)
+	case core.Extended:
+		return fmt.Sprintf("extended %s until %v", e.Anchor.Tag.(*call), n.trueTime(e.Anchor.Until))
+	case core.Lost:
+		return fmt.Sprintf("LOST %s: %v", e.Anchor.Tag.(*call), e.Err)
+	case core.Unlocked:
+		return fmt.Sprintf("unlocked %s: %v", e.Request.Tag.(*call), e.Err)
+	case core.Subscribe:
+		return "subscribe " + e.Name
+	case core.Unsubscribe:
+		return "unsubscribe " + e.Name
+	case *core.Notice:
+		return fmt.Sprintf("notice %v %s n=%d err=%v", e.What, e.Name, e.N, e.Err)
+	}
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "core."))
+}

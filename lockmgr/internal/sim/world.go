@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+// Options say what to simulate.
+type Options struct {
+	Seed   uint64
+	Events int       // how many happenings before the end begins
+	Off    Faults    // kinds of faults that must not occur
+	Trace  io.Writer // where to tell what happens, or nil
+	Phases bool      // count the phases' transitions: slow
+}
+
+// A Result is what came of a simulation.
+type Result struct {
+	Options   Options
+	Violation *Violation // nil if all went well
+	Faults    Faults     // those that could occur
+	Events    int
+	Scripts   uint64
+	Time      time.Duration // simulated, times managers
+	Cover     Coverage
+}
+
+// A Violation is an invariant that did not hold.
+type Violation struct {
+	Invariant string
+	What      string
+	At        time.Duration
+}
+
+func (v *Violation) Error() string { return fmt.Sprintf("%s: %s (at %v)", v.Invariant, v.What, v.At) }
+
+// A world is one simulation. Its now is the true time, which is also what the
+// server's clock shows; each manager has a clock of its own.
+type world struct {
+	opt   Options
+	set   settings
+	load  rng // decides what callers do
+	fate  rng // decides what goes wrong and how long things take
+	now   time.Duration
+	queue queue
+	cover *Coverage
+
+	server    server
+	nodes     []*node // those alive
+	gone      []*node
+	names     []*lockName
+	calls     []*call
+	lastLabel byte
+
+	subscribers []*pubsub // by number; one may have had several
+
+	ending    bool
+	over      time.Duration // when, once it is ending, nothing may be left
+	persisted bool
+	lossy     bool
+	err       *Violation
+}
+
+// A server is the model with what a network and a process add to it.
+type server struct {
+	model.Server
+	down bool
+}
+
+// A lockName is one lock, as the simulation sees it.
+type lockName struct {
+	index                 int
+	key, channel, counter string
+
+	holds []*hold // those that may be valid
+
+	// epoch counts the losses of data that touched the lock, counterEpoch
+	// those of its token counter.
+	epoch, counterEpoch int
+	tokens              map[[2]int]int64 // the last one granted, by both epochs
+
+	freeSince time.Duration // since when nobody has had the record; or never
+	leakSince time.Duration
+
+	runNode *node           // who has been granted the lock last
+	run     []time.Duration // and when, without anybody in between
+}
+
+const never = core.Forever
+
+// Run simulates one seed.
+func Run(o Options) Result {
+	res := Result{Options: o}
+	w := &world{opt: o, load: rng(o.Seed), fate: rng(o.Seed ^ 0xfa7e), cover: &res.Cover}
+	w.set = drawSettings((*rng)(&w.load), ^o.Off)
+	res.Faults = w.set.faults
+	func() {
+		defer func() {
+			switch p := recover().(type) {
+			case nil:
+			case *Violation:
+				w.err = p
+			default:
+				w.err = &Violation{"panic", fmt.Sprintf("%v\n%s", p, debug.Stack()), w.now}
+			}
+		}()
+		w.begin()
+		for len(w.queue.heap) > 0 {
+			h := w.queue.take()
+			w.now = h.at
+			res.Events++
+			h.do()
+			if !w.ending && res.Events >= o.Events {
+				w.end()
+			}
+			if w.ending && w.now > w.over {
+				break
+			}
+		}
+		w.checkEnd()
+	}()
+	if w.err != nil && w.tracing() {
+		w.tracef("*", "VIOLATION %v", w.err)
+	}
+	res.Violation = w.err
+	for _, n := range slices.Concat(w.nodes, w.gone) {
+		res.Scripts += n.m.Stats().Scripts
+		res.Time += w.now - n.born
+	}
+	return res
+}
+
+func (w *world) begin() {
+	if w.tracing() {
+		w.tracef("*", "seed %d: %v", w.opt.Seed, &w.set)
+	}
+	w.server.Deliver = func(subscriber int, channel, _ string) { w.message(subscriber, channel) }
+	for i := range w.set.names {
+		key := [...]string{"n0", "n1", "n2", "n3"}[i]
+		w.names = append(w.names, &lockName{
+			index: i, key: key, channel: "redisson_lock__channel:{" + key + "}", counter: "redisson_lock_token:{" + key + "}",
+			tokens: map[[2]int]int64{}, freeSince: 0, leakSince: never,
+		})
+	}
+	for range w.set.nodes {
+		w.addNode()
+	}
+	if w.set.faults&disasters != 0 {
+		w.after(w.fate.between(0, w.set.quiet), w.disaster)
+	}
+	if w.set.foreign {
+		w.after(w.set.think, w.foreigner)
+	}
+	if w.set.calm {
+		w.after(w.slack(), w.checkCalm)
+	}
+}
+
+func (w *world) after(d time.Duration, do func()) { w.queue.put(w.now+d, do) }
+
+// end stops the faults and the callers' wishes, and lets everybody give back
+// what they hold. Soon after, nothing must be left.
+func (w *world) end() {
+	w.ending = true
+	w.over = w.now + w.patience()
+	if w.tracing() {
+		w.tracef("*", "no more faults, no more requests")
+	}
+	if w.persisted {
+		for _, l := range w.names {
+			// What PERSIST did must be undone by whoever did it: nobody
+			// could know that the record of a dead holder is one.
+			if _, until := w.server.Fields(l.key); until == never {
+				w.server.Expire(l.key, int64(w.set.core.Lease/ms))
+			}
+		}
+	}
+	for _, c := range w.calls {
+		if c.state == granted {
+			w.after(w.load.between(0, w.set.latency), c.unlock)
+		}
+	}
+}
+
+// patience is how long after the end began everything must be over.
+func (w *world) patience() time.Duration {
+	c := &w.set.core
+	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout
+	pending := 0
+	for _, c := range w.calls {
+		if c.state != done {
+			pending++
+		}
+	}
+	return 4*w.set.maxLease() + 3*c.SuspectTime + 2*c.RetryTime + c.Linger + c.PassTime + 10*time.Second +
+		time.Duration(pending+10)*turn
+}
+
+// slack is how long, in a calm world, a free lock may lie about while someone
+// waits for it, or a record that nobody wants.
+func (w *world) slack() time.Duration {
+	c := &w.set.core
+	return 12*w.set.latency + 2*c.BackTime + c.RecordEvery + 10*ms
+}
+
+// lose notes that these locks' records are lost, and maybe token counters. Holders from before it can't know, so they don't count
+// against those from after it.
+func (w *world) lose(counters bool, names ...*lockName) {
+	w.lossy = true
+	for _, l := range names {
+		l.epoch++
+		if counters {
+			l.counterEpoch++
+		}
+	}
+}
+
+// restart takes the server down for a while. All connections are lost, and
+// what was on its way.
+func (w *world) restart(loseData bool) {
+	if loseData {
+		w.lose(true, w.names...)
+		w.server.Flush()
+	}
+	w.server.down = true
+	d := w.fate.logBetween(w.set.latency, w.set.core.Lease)
+	for _, n := range w.nodes {
+		n.pubsub.drop(d + w.fate.between(0, 20*w.set.latency))
+	}
+	w.after(d, func() { w.server.down = false })
+}
+
+// readClock sets the server's clock to what it takes for now.
+func (w *world) readClock() {
+	w.server.Now = max(w.server.Now, w.now-w.fate.between(0, w.set.stale))
+}
+
+func (w *world) violated(invariant, format string, args ...any) {
+	panic(&Violation{invariant, fmt.Sprintf(format, args...), w.now})
+}
+
+func (w *world) tracing() bool { return w.opt.Trace != nil }
+
+func (w *world) tracef(who, format string, args ...any) {
+	fmt.Fprintf(w.opt.Trace, "%14.6fms %-3s %s\n", float64(w.now)/1e6, who, fmt.Sprintf(format, args...))
+}
