@@ -109,7 +109,7 @@ type serverCode struct {
 }
 
 var serverCodes = map[string]serverCode{
-	"NOPERM":      {ErrPermission, false, true, "grant the user the commands, keys and channels that the README lists"},
+	"NOPERM":      {ErrPermission, false, true, "grant the user the commands, keys and channels that the README lists; ACL LOG on the server tells which one was missing"},
 	"NOAUTH":      {ErrPermission, true, true, "the connection is not authenticated: check the user name and password"},
 	"WRONGPASS":   {ErrPermission, true, true, "check the user name and password"},
 	"WRONGTYPE":   {ErrWrongType, true, true, "something else uses this key: choose another name for the lock, or remove the key"},
@@ -130,14 +130,29 @@ var serverCodes = map[string]serverCode{
 func readServerError(err error, text string) (ran core.Ran, final bool, typed error) {
 	word, _, _ := strings.Cut(text, " ")
 	code, known := serverCodes[word]
-	if !known && (strings.Contains(text, "can't run this command") || strings.Contains(text, "can't access at least one of the keys")) {
-		code, known = serverCodes["NOPERM"], true // as scripts of some versions put it
+	if !known && deniedInScript(text) {
+		code, known = serverCodes["NOPERM"], true
 	}
 	if !known {
 		return core.Maybe, true, &ServerError{Err: err}
 	}
-	if code.before {
-		ran = core.No
+	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
+		ran = core.No // a NOPERM that is not a script's denied the script itself
 	}
 	return ran, code.final, &ServerError{Kind: code.kind, Hint: code.hint, Err: err}
+}
+
+// deniedInScript recognizes how Redis 7.0 says NOPERM of a command that a
+// script calls. It names neither the command nor the key.
+func deniedInScript(text string) bool {
+	for _, phrase := range []string{
+		"can't run this command",
+		"can't access at least one of the keys",
+		"can't publish to the channel",
+	} {
+		if strings.Contains(text, phrase) {
+			return true
+		}
+	}
+	return false
 }

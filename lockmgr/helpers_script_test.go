@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -15,9 +16,11 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A wire is a connection that speaks RESP2 and hides nothing: a client's to a
@@ -153,7 +156,7 @@ func (s *scriptServer) eval(t testing.TB, w *wire, script string, keys, args []s
 	return s.show(w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...))
 }
 
-// show prints a reply: nil, 1, "text", [1 "text"], -ERROR.
+// show prints a reply: nil, 1, "text", [1 "text"], !ERROR.
 func (s *scriptServer) show(reply any) string {
 	switch v := reply.(type) {
 	case nil:
@@ -163,7 +166,7 @@ func (s *scriptServer) show(reply any) string {
 	case string:
 		return strconv.Quote(v)
 	case respError:
-		return "-" + string(v)
+		return "!" + string(v)
 	case []any:
 		items := make([]string, len(v))
 		for i := range v {
@@ -211,14 +214,14 @@ func (s *scriptServer) state(t testing.TB) map[string]string {
 type ear struct {
 	*wire
 	mouth *wire
+	mark  string // a channel of its own
 }
-
-const earMark = "ear"
 
 func listen(t testing.TB, s *scriptServer, channels ...string) *ear {
 	t.Helper()
-	e := &ear{dialWire(t, s.addr), s.wire}
-	for _, c := range append(channels, earMark) {
+	w := dialWire(t, s.addr)
+	e := &ear{w, s.wire, "ear " + w.conn.LocalAddr().String()}
+	for _, c := range append(channels, e.mark) {
 		e.do(t, "SUBSCRIBE", c)
 	}
 	return e
@@ -228,16 +231,146 @@ func listen(t testing.TB, s *scriptServer, channels ...string) *ear {
 // "channel payload". A server delivers in order, so the mark comes last.
 func (e *ear) heard(t testing.TB) []string {
 	t.Helper()
-	e.mouth.do(t, "PUBLISH", earMark, "")
+	e.mouth.do(t, "PUBLISH", e.mark, "")
 	var out []string
 	for {
 		reply, err := e.read()
 		require.NoError(t, err)
 		m := reply.([]any)
 		require.Equal(t, "message", m[0])
-		if m[1] == earMark {
+		if m[1] == e.mark {
 			return out
 		}
 		out = append(out, fmt.Sprintf("%v %v", m[1], m[2]))
 	}
+}
+
+// A witness keeps what a manager's observer is told.
+type witness struct {
+	mu     sync.Mutex
+	events []lockmgr.Event
+	more   chan struct{} // closed at the next event
+}
+
+func newWitness() *witness { return &witness{more: make(chan struct{})} }
+
+func (w *witness) observe(e lockmgr.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+	close(w.more)
+	w.more = make(chan struct{})
+}
+
+// patience is for what must happen, on a machine that may be busy.
+const patience = 10 * time.Second
+
+// await returns the first event of a kind that is so, be it past or to come.
+func await[E lockmgr.Event](t testing.TB, w *witness, so func(E) bool) E {
+	t.Helper()
+	timeout := time.After(patience)
+	for seen := 0; ; {
+		w.mu.Lock()
+		events, more := w.events, w.more
+		w.mu.Unlock()
+		for ; seen < len(events); seen++ {
+			if e, ok := events[seen].(E); ok && so(e) {
+				return e
+			}
+		}
+		select {
+		case <-more:
+		case <-timeout:
+			var none E
+			require.FailNow(t, "no such event", "%T, but only %v", none, events)
+		}
+	}
+}
+
+// patient is a context for calls that must not hang.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// dialAs connects as a user.
+func dialAs(t testing.TB, addr, user, password string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: password}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close(patient(t))) })
+	return m
+}
+
+// dialTroubled connects to a server that won't confirm everything before the
+// manager is closed.
+func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Close(patient(t)) })
+	return m
+}
+
+// A fakeServer says what a test wants it to say, for as long as the test runs.
+// It knows how to greet a client; the rest is up to answer, which returns what
+// goes over the wire, or "" to say nothing.
+func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		for w := newWire(conn); ; {
+			command, err := w.read()
+			if err != nil {
+				return
+			}
+			var args []string
+			for _, a := range command.([]any) {
+				args = append(args, a.(string))
+			}
+			reply := "+OK\r\n"
+			switch strings.ToUpper(args[0]) {
+			case "HELLO":
+				reply = "%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"
+			case "CLIENT":
+			case "PING":
+				reply = "+PONG\r\n"
+			case "SUBSCRIBE":
+				reply = fmt.Sprintf(">3\r\n+subscribe\r\n$%d\r\n%s\r\n:1\r\n", len(args[1]), args[1])
+			default:
+				reply = answer(args)
+			}
+			if _, err := io.WriteString(conn, reply); err != nil {
+				return
+			}
+		}
+	}
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			wg.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return l.Addr().String()
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	_ "embed" // the scripts
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -118,18 +119,24 @@ const (
 func (a *answer) reply(op *core.Op) core.Reply {
 	r := core.Reply{Op: op, ID: op.ID, Ran: core.Yes}
 	if a.kind == answerError {
+		if op.Kind != core.KindAcquire && op.Tokens == 0 && errors.Is(a.err, ErrWrongType) {
+			return r // what is at the key is no lock, so it is not ours
+		}
 		r.Ran, r.Final, r.Err = a.ran, a.final, a.err
 		return r
 	}
 	ok := true
 	switch op.Kind {
 	case core.KindAcquire:
+		// Tokens come if they were asked for, and only then: an answer that
+		// brought none would leave the core to ask for ever.
 		switch a.kind {
 		case answerNil:
-			r.OK = true
+			r.OK, ok = true, op.Tokens == 0
 		case answerText:
 			r.OK = true
 			r.Token, ok = readToken(a.text)
+			ok = ok && op.Tokens > 0
 		case answerInt:
 			r.TTL = time.Duration(a.n) * time.Millisecond
 		default:
@@ -138,9 +145,9 @@ func (a *answer) reply(op *core.Op) core.Reply {
 	case core.KindTransfer:
 		switch {
 		case a.kind == answerNil:
-		case a.kind == answerInt:
+		case a.kind == answerInt && op.Tokens == 0:
 			r.OK, r.Subscribers = true, a.n
-		case a.kind == answerArray && len(a.array) == 2 && a.array[0].kind == answerInt:
+		case a.kind == answerArray && op.Tokens > 0 && len(a.array) == 2 && a.array[0].kind == answerInt:
 			r.OK, r.Subscribers = true, a.array[0].n
 			r.Token, ok = readToken(a.array[1].text)
 		default:

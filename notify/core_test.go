@@ -99,3 +99,14 @@ func TestNames(t *testing.T) {
 		require.Equal(t, name, s.String())
 	}
 }
+
+func TestOptions(t *testing.T) {
+	o := Options{}.withDefaults()
+	require.NotNil(t, o.Logger)
+	o.Logger = nil
+	require.Equal(t, Options{RetryMin: 10 * time.Millisecond, RetryMax: time.Second, CommandTimeout: 2 * time.Second, IdleTimeout: time.Minute}, o)
+	o = Options{RetryMin: time.Minute, RetryMax: time.Second, CommandTimeout: -1, IdleTimeout: -1}.withDefaults()
+	require.Equal(t, time.Minute, o.RetryMax)
+	require.Equal(t, DefaultCommandTimeout, o.CommandTimeout)
+	require.Negative(t, o.IdleTimeout, "negative means never")
+}

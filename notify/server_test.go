@@ -357,7 +357,7 @@ func TestServerAway(t *testing.T) {
 		require.EqualValues(t, 1, st.Losses)
 		require.ErrorContains(t, st.Err, "connection refused")
 		s.Restart()
-		require.Equal(t, notify.Gap|notify.Confirmed, c.until(t, subscribed).Reason)
+		awaitReturn(t, []*cursor{c})
 		require.EqualValues(t, 2, hub.Stats().Connects)
 	})
 }

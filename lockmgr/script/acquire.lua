@@ -37,9 +37,6 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
 redis.call('HSET', key, ARGV[3], 1)
-if #ARGV > 3 then
-  redis.call('HDEL', key, unpack(ARGV, 4))
-end
 if ttl < tonumber(ARGV[1]) then
   local set = redis.pcall('PEXPIRE', key, ARGV[1])
   if type(set) == 'table' then
@@ -47,5 +44,9 @@ if ttl < tonumber(ARGV[1]) then
     redis.pcall('DEL', key)
     return set
   end
+end
+-- Last, as it may be refused: the record has its end by now.
+if #ARGV > 3 then
+  redis.call('HDEL', key, unpack(ARGV, 4))
 end
 return last

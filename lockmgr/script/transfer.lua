@@ -33,11 +33,12 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[3])
 end
 redis.call('HSET', key, ARGV[3], 1)
-if #ARGV > 3 then
-  redis.call('HDEL', key, unpack(ARGV, 4))
-end
 if redis.call('PTTL', key) < tonumber(ARGV[1]) then
   redis.call('PEXPIRE', key, ARGV[1])
+end
+-- Last, as it may be refused: the record has its end by now.
+if #ARGV > 3 then
+  redis.call('HDEL', key, unpack(ARGV, 4))
 end
 local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
 local n = -1

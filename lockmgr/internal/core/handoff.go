@@ -135,8 +135,7 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 		if r.Final && l.phase == passing {
 			// No use in waiting: neither for tokens nor for who else waits.
 			c.others = max(c.others, 1)
-			c.retryAt = m.now
-			if q := l.queue.head; q != nil && q.Fenced && !l.hasToken() {
+			for q := l.queue.head; q != nil && q.Fenced && !l.hasToken(); q = l.queue.head {
 				m.giveUp(q, r.Err)
 			}
 		}

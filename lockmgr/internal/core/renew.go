@@ -16,8 +16,10 @@ func (m *Machine) renew() {
 			// The next watched holder puts it back.
 		case l.flight != 0:
 			m.renewals.Schedule(l, m.now, m.now)
-		case l.owner != l.holder.Field:
-			// A transfer is due, and it renews.
+		case l.owner != l.holder.Field && (l.c.failures == 0 || l.isDoomed(l.owner)):
+			// A transfer is due, and it renews. Not so if the server refuses
+			// transfers, as one does that is out of memory: then the record
+			// as it stands must live on.
 			m.renewals.Schedule(l, m.now, m.now)
 			if m.now >= l.c.retryAt || l.c.failures == 0 {
 				m.transfer(l, l.holder)

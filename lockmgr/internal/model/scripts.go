@@ -29,12 +29,15 @@ func (s *Server) Acquire(lock, counter string, leaseMs, tokens int64, owners ...
 			return Acquired{TTL: ttl}, nil
 		}
 	}
-	last, err := s.install(lock, counter, tokens, owners)
+	last, err := s.install(lock, counter, tokens, owners[0])
 	if err != nil {
 		return Acquired{}, err
 	}
 	if ttl < leaseMs {
 		s.pexpire(lock, leaseMs)
+	}
+	if err := s.hdel(lock, owners[1:]); err != nil {
+		return Acquired{}, err
 	}
 	return Acquired{OK: true, Token: last}, nil
 }
@@ -52,12 +55,15 @@ func (s *Server) Transfer(lock, channel, counter string, leaseMs, tokens int64, 
 	if err != nil || !ours {
 		return Transferred{}, err
 	}
-	last, err := s.install(lock, counter, tokens, owners)
+	last, err := s.install(lock, counter, tokens, owners[0])
 	if err != nil {
 		return Transferred{}, err
 	}
 	if s.pttl(lock) < leaseMs {
 		s.pexpire(lock, leaseMs)
+	}
+	if err := s.hdel(lock, owners[1:]); err != nil {
+		return Transferred{}, err
 	}
 	return Transferred{OK: true, Subscribers: s.numsub(channel), Token: last}, nil
 }
@@ -72,8 +78,8 @@ func (s *Server) carriesOne(lock string, owners []string) (bool, error) {
 	return false, nil
 }
 
-// install takes tokens, then puts owners[0] in the place of the others.
-func (s *Server) install(lock, counter string, tokens int64, owners []string) (last string, err error) {
+// install takes tokens, then records an owner.
+func (s *Server) install(lock, counter string, tokens int64, owner string) (last string, err error) {
 	if tokens != 0 {
 		n, err := s.incrby(counter, tokens)
 		if err != nil {
@@ -81,15 +87,7 @@ func (s *Server) install(lock, counter string, tokens int64, owners []string) (l
 		}
 		last = strconv.FormatInt(n, 10)
 	}
-	if err := s.hset(lock, owners[0], "1"); err != nil {
-		return "", err
-	}
-	if len(owners) > 1 {
-		if err := s.hdel(lock, owners[1:]); err != nil {
-			return "", err
-		}
-	}
-	return last, nil
+	return last, s.hset(lock, owner, "1")
 }
 
 // Renew extends the records of locks that still carry their owners, and

@@ -32,40 +32,6 @@ const (
 	done
 )
 
-// A hold is what one or more calls of one owner have been granted.
-type hold struct {
-	n      *node
-	name   *lockName
-	anchor *core.Request
-	epoch  int
-	// until is the true time at which the manager's clock shows the
-	// deadline that the callers have been told.
-	until time.Duration
-	// using counts the calls that have not called Unlock, core those whose
-	// Unlock the core has not seen.
-	using, inCore int
-	lost          bool
-	refused       bool // the core has heard that the record is not its own
-	over          bool // ended for the core, or its process died
-	// limit is the instant, on the manager's clock, at which the longest
-	// lease asked for ends; Forever for a watched one.
-	limit   time.Duration
-	foreign bool
-}
-
-// validAt tells whether a caller may rely on the hold at a true time.
-func (h *hold) validAt(t time.Duration) bool {
-	return h.using > 0 && !h.lost && !(h.over && h.n != nil && h.n.dead) && t < h.until
-}
-
-func (h *hold) String() string {
-	if h.foreign {
-		return fmt.Sprintf("foreign hold of %s until %v", h.name.key, h.until)
-	}
-	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.anchor.ID, h.name.key, h.anchor.Owner,
-		h.anchor.Field, h.until, h.epoch)
-}
-
 // think makes a caller of the manager want something, again and again.
 func (n *node) think() {
 	w := n.w
@@ -228,6 +194,7 @@ func (n *node) failed(c *call, err error) {
 	}
 	n.noLongerWaiting(c)
 	c.state = done
+	n.chain[c.name.index] = 0 // a script for each that fails is none too many
 	switch {
 	case errors.Is(err, core.ErrDeadlock):
 		w.cover.Ends[endDeadlock]++
@@ -266,72 +233,6 @@ func (n *node) unlocked(c *call, err error) {
 	}
 	if err != nil && w.set.calm && !h.lost {
 		w.violated("one answer", "%s: Unlock of %s failed in a calm world: %v", n.label, c, err)
-	}
-}
-
-func (n *node) extended(h *hold) {
-	w := n.w
-	if h == nil || h.over || h.lost {
-		w.violated("extended", "%s: a hold that is over: %v", n.label, h)
-	}
-	until := n.trueTime(h.anchor.Until)
-	if until < h.until || until == h.until && h.anchor.Until == never {
-		w.violated("extended", "%s: %s moved back, to %v", n.label, h, until)
-	}
-	h.until = until
-	h.epoch = n.record[h.name.index].epoch
-	w.checkRecord(h)
-	w.checkExclusion(h)
-}
-
-func (n *node) lost(h *hold, err error) {
-	if h == nil || h.lost || h.over {
-		n.w.violated("lost once", "%s: %v", n.label, h)
-	}
-	now := n.clock(n.w.now)
-	// A lease counts from the send, and not all of it is usable.
-	c := &n.w.set.core
-	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing {
-		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
-	}
-	if h.anchor.Until > now && !h.refused && !n.closing {
-		n.w.violated("lost too soon", "%s: %s, and no script said so (%v)", n.label, h, err)
-	}
-	h.lost = true
-	n.drop(h)
-}
-
-// limit is how long a request's lease can last if it is granted now.
-func (n *node) limit(r *core.Request) time.Duration {
-	if r.Lease == 0 {
-		return never
-	}
-	return n.clock(n.w.now) + r.Lease
-}
-
-// checkLimit: nobody keeps a lock for longer than asked.
-func (h *hold) checkLimit() {
-	if h.anchor.Until > h.limit {
-		h.n.w.violated("until the lease ends", "%s until %v of its clock, which is past %v", h, h.anchor.Until, h.limit)
-	}
-}
-
-// drop forgets a hold that is over for the core.
-func (n *node) drop(h *hold) {
-	h.over = true
-	if i := slices.Index(n.held, h); i >= 0 {
-		n.held = slices.Delete(n.held, i, i+1)
-	}
-	h.forgetIfOver()
-}
-
-// forgetIfOver takes a hold that can't be valid again from its name's list.
-func (h *hold) forgetIfOver() {
-	if !h.over && !h.lost {
-		return
-	}
-	if i := slices.Index(h.name.holds, h); i >= 0 {
-		h.name.holds = slices.Delete(h.name.holds, i, i+1)
 	}
 }
 
@@ -404,37 +305,4 @@ func (c *call) String() string {
 		s += fmt.Sprintf(" for %v", r.Lease)
 	}
 	return s
-}
-
-// foreigner is another library's client: it takes the lock if there is none,
-// for a while, and says so when it gives it back.
-func (w *world) foreigner() {
-	if w.ending {
-		return
-	}
-	w.after(w.load.between(0, 20*w.set.think), w.foreigner)
-	l := w.names[w.load.below(len(w.names))]
-	w.readClock()
-	lease := w.load.between(50*ms, w.set.core.Lease)
-	owner := fmt.Sprintf("foreign:%d", w.cover.Foreign)
-	a, err := w.server.Acquire(l.key, l.counter, int64(lease/ms), 0, owner)
-	if err != nil || !a.OK {
-		return
-	}
-	w.cover.Foreign++
-	if w.tracing() {
-		w.tracef("F", "foreign client holds %s for %v", l.key, lease)
-	}
-	_, until := w.server.Fields(l.key)
-	h := &hold{name: l, epoch: l.epoch, until: until, using: 1, foreign: true}
-	w.checkExclusion(h)
-	l.holds = append(l.holds, h)
-	w.watchRecord(l)
-	w.after(min(lease, w.load.logBetween(ms, lease*2)), func() {
-		h.using, h.over = 0, true
-		h.forgetIfOver()
-		w.readClock()
-		_, _ = w.server.Release(l.key, l.channel, owner)
-		w.watchRecord(l)
-	})
 }

@@ -195,7 +195,7 @@ func (m *mutant) hunt(t *testing.T, goTool string) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	pkg, args, verdict := ".", []string{"-test.run=^TestSeeds$", "-seeds", "12000", "-shrink=false", "-tail=0"}, seedVerdict
+	pkg, args, verdict := ".", []string{"-test.run=^TestSeeds$", "-seeds", "12000", "-shrink=false", "-tail=0", "-hang=2s"}, seedVerdict
 	if m.stories {
 		pkg, args, verdict = filepath.Dir(path), []string{"-test.run=^TestStories$"}, storyVerdict
 	}

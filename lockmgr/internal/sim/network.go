@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 var (
@@ -229,7 +230,10 @@ func (c *command) run() answer {
 	for _, l := range c.names {
 		a.epochs = append(a.epochs, l.epoch)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, model.ErrWrongType), errors.Is(err, model.ErrOOM) && w.fate.percent(50): // before it wrote anything
+		return answer{ran: core.No, err: err, final: true}
+	case err != nil:
 		return answer{ran: core.Maybe, err: err}
 	}
 	return a

@@ -20,6 +20,7 @@ var (
 	events = flag.Int("events", 500, "happenings in each seed before the end begins")
 	off    = flag.String("off", "", "kinds of faults to switch off, separated by commas")
 	shrink = flag.Bool("shrink", true, "look for a smaller run that fails")
+	hang   = flag.Duration("hang", 20*time.Second, "how long a seed may take")
 	tail   = flag.Int("tail", 60, "how much of a failing seed's trace to show, in lines")
 )
 
@@ -67,8 +68,8 @@ func TestSeeds(t *testing.T) {
 				if i >= *first+uint64(n) {
 					break
 				}
-				hung := time.AfterFunc(5*time.Second, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
-				res := Run(Options{Seed: i, Events: *events, Off: without, Phases: i < 2*defaultSeeds})
+				hung := time.AfterFunc(*hang, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
+				res := Run(Options{Seed: i, Events: *events, Off: without, Phases: i-*first < defaultSeeds})
 				hung.Stop()
 				cover.Add(&res.Cover)
 				c, h, s, d = c+1, h+res.Events, s+res.Scripts, d+res.Time

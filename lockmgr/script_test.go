@@ -1,0 +1,529 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// What every script does, for every kind of state that it can meet: on a real
+// server and on miniredis, once and twice.
+
+const (
+	theLock    = "orders:42"
+	theChannel = "redisson_lock__channel:{orders:42}"
+	theCounter = "redisson_lock_token:{orders:42}"
+	java       = "8743c9c0-0795-4907-87fd-6c719a6b4586:17" // a Redisson owner
+)
+
+type scriptTest struct {
+	what   string
+	given  string // commands, separated by semicolons
+	script string
+	args   string // separated by spaces
+	reply  string // as show prints it; an error may be cut short
+	then   string // the whole state, "key: value" by line; the lock's key is L, the counter's T
+	told   bool   // that a message is published
+
+	// The second run, where it differs from the first. Nothing is published.
+	again string
+	later string // the state after it
+}
+
+// keysOf gives a script the keys that its header asks for.
+func keysOf(script string, args []string) []string {
+	tokens := len(args) > 1 && args[1] != "0"
+	switch {
+	case script == "acquire" && !tokens, script == "renew":
+		return []string{theLock}
+	case script == "acquire":
+		return []string{theLock, theCounter}
+	case script == "transfer" && tokens, script == "inspect":
+		return []string{theLock, theChannel, theCounter}
+	}
+	return []string{theLock, theChannel}
+}
+
+var scriptTests = []scriptTest{
+	// Free.
+	{what: "free", script: "acquire", args: "30000 0 me:1", reply: "nil", then: "L: me:1=1 for 30000"},
+	{what: "free, with owners that it might carry", script: "acquire", args: "30000 0 me:1 me:2 me:3", reply: "nil",
+		then: "L: me:1=1 for 30000"},
+	{what: "free, tokens", script: "acquire", args: "30000 3 me:1", reply: `"3"`,
+		then:  `L: me:1=1 for 30000; T: "3" for -1`,
+		again: `"6"`, later: `L: me:1=1 for 30000; T: "6" for -1`},
+	{what: "tokens go on where they were", given: "SET T 41", script: "acquire", args: "30000 1 me:1", reply: `"42"`,
+		then:  `L: me:1=1 for 30000; T: "42" for -1`,
+		again: `"43"`, later: `L: me:1=1 for 30000; T: "43" for -1`},
+	{what: "tokens of more than 53 bits", given: "SET T 9007199254740992", script: "acquire", args: "30000 1 me:1",
+		reply: `"9007199254740993"`, then: `L: me:1=1 for 30000; T: "9007199254740993" for -1`,
+		again: `"9007199254740994"`, later: `L: me:1=1 for 30000; T: "9007199254740994" for -1`},
+	{what: "the last token there is", given: "SET T 9223372036854775806", script: "acquire", args: "30000 1 me:1",
+		reply: `"9223372036854775807"`, then: `L: me:1=1 for 30000; T: "9223372036854775807" for -1`,
+		again: "!ERR increment or decrement would overflow"},
+	{what: "no token left", given: "SET T 9223372036854775807", script: "acquire", args: "30000 1 me:1",
+		reply: "!ERR increment or decrement would overflow", then: `T: "9223372036854775807" for -1`},
+	{what: "counter is no number", given: "SET T x", script: "acquire", args: "30000 1 me:1",
+		reply: "!ERR value is not an integer", then: `T: "x" for -1`},
+	{what: "counter is no string", given: "HSET T a 1", script: "acquire", args: "30000 1 me:1",
+		reply: "!WRONGTYPE", then: `T: a=1 for -1`},
+
+	// Held by others.
+	{what: "held", given: "HSET L you:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1", reply: "20000",
+		then: "L: you:1=1 for 20000"},
+	{what: "held, takes no token", given: "HSET L you:1 1; PEXPIRE L 20000; SET T 5", script: "acquire", args: "30000 1 me:1 me:2",
+		reply: "20000", then: `L: you:1=1 for 20000; T: "5" for -1`},
+	{what: "held without end", given: "HSET L you:1 1", script: "acquire", args: "30000 0 me:1", reply: "-1",
+		then: "L: you:1=1 for -1"},
+	{what: "held by Redisson, twice", given: "HSET L " + java + " 2; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1",
+		reply: "20000", then: "L: " + java + "=2 for 20000"},
+	{what: "a hash that is no lock", given: "HSET L colour green", script: "acquire", args: "30000 0 me:1", reply: "-1",
+		then: "L: colour=green for -1"},
+	{what: "an owner is more than its beginning", given: "HSET L me:11 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1",
+		reply: "20000", then: "L: me:11=1 for 20000"},
+
+	// Ours already.
+	{what: "own, prolonged", given: "HSET L me:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1", reply: "nil",
+		then: "L: me:1=1 for 30000"},
+	{what: "own, not shortened", given: "HSET L me:1 1; PEXPIRE L 50000", script: "acquire", args: "30000 0 me:1", reply: "nil",
+		then: "L: me:1=1 for 50000"},
+	{what: "own, gets its end back", given: "HSET L me:1 1", script: "acquire", args: "30000 0 me:1", reply: "nil",
+		then: "L: me:1=1 for 30000"},
+	{what: "own, count is put right", given: "HSET L me:1 3; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1", reply: "nil",
+		then: "L: me:1=1 for 30000"},
+	{what: "taken over", given: "HSET L me:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:2 me:1", reply: "nil",
+		then: "L: me:2=1 for 30000"},
+	{what: "taken over from the last of many", given: "HSET L me:4 1 me:5 1; PEXPIRE L 50000", script: "acquire",
+		args: "30000 0 me:2 me:1 me:3 me:4 me:5", reply: "nil", then: "L: me:2=1 for 50000"},
+	{what: "taken over, tokens", given: "HSET L me:1 1; PEXPIRE L 20000; SET T 7", script: "acquire", args: "30000 2 me:2 me:1",
+		reply: `"9"`, then: `L: me:2=1 for 30000; T: "9" for -1`, again: `"11"`, later: `L: me:2=1 for 30000; T: "11" for -1`},
+	{what: "other fields are left alone", given: "HSET L me:1 1 you:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:2 me:1",
+		reply: "nil", then: "L: me:2=1 you:1=1 for 30000"},
+
+	// No lock at all.
+	{what: "a string", given: "SET L hello", script: "acquire", args: "30000 0 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
+	{what: "a list", given: "RPUSH L hello; PEXPIRE L 20000", script: "acquire", args: "30000 1 me:1", reply: "!WRONGTYPE",
+		then: `L: list for 20000`},
+
+	{what: "passed on", given: "HSET L me:1 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
+		then: "L: me:2=1 for 30000"},
+	{what: "not shortened", given: "HSET L me:1 1; PEXPIRE L 50000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
+		then: "L: me:2=1 for 50000"},
+	{what: "gets its end back", given: "HSET L me:1 1", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
+		then: "L: me:2=1 for 30000"},
+	{what: "to itself", given: "HSET L me:2 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:2", reply: "1",
+		then: "L: me:2=1 for 30000"},
+	{what: "from any of many", given: "HSET L me:3 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:9 me:1 me:2 me:3", reply: "1",
+		then: "L: me:9=1 for 30000"},
+	{what: "passed on, tokens", given: "HSET L me:1 1; PEXPIRE L 20000; SET T 9007199254740991", script: "transfer", args: "30000 4 me:2 me:1",
+		reply: `[1 "9007199254740995"]`, then: `L: me:2=1 for 30000; T: "9007199254740995" for -1`,
+		again: `[1 "9007199254740999"]`, later: `L: me:2=1 for 30000; T: "9007199254740999" for -1`},
+	{what: "lost: nothing there", script: "transfer", args: "30000 2 me:2 me:1", reply: "nil", then: ""},
+	{what: "lost: another's", given: "HSET L you:1 1; PEXPIRE L 20000; SET T 3", script: "transfer", args: "30000 2 me:2 me:1", reply: "nil",
+		then: `L: you:1=1 for 20000; T: "3" for -1`},
+	{what: "a string", given: "SET L hello", script: "transfer", args: "30000 0 me:2 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
+	{what: "counter is no number", given: "HSET L me:1 1; PEXPIRE L 20000; SET T x", script: "transfer", args: "30000 1 me:2 me:1",
+		reply: "!ERR value is not an integer", then: `L: me:1=1 for 20000; T: "x" for -1`},
+
+	{what: "held", given: "HSET L me:1 1; PEXPIRE L 20000", script: "release", args: "me:1", reply: "1", then: "", told: true, again: "nil"},
+	{what: "under the name of any", given: "HSET L me:3 1; PEXPIRE L 20000", script: "release", args: "me:1 me:2 me:3", reply: "1", then: "",
+		told: true, again: "nil"},
+	{what: "two names at once", given: "HSET L me:1 1 me:2 1; PEXPIRE L 20000", script: "release", args: "me:1 me:2", reply: "1", then: "",
+		told: true, again: "nil"},
+	{what: "counter is kept", given: "HSET L me:1 1; SET T 5", script: "release", args: "me:1", reply: "1", then: `T: "5" for -1`,
+		told: true, again: "nil"},
+	{what: "nothing there", script: "release", args: "me:1", reply: "nil", then: ""},
+	{what: "another's", given: "HSET L you:1 1; PEXPIRE L 20000", script: "release", args: "me:1 me:2", reply: "nil",
+		then: "L: you:1=1 for 20000"},
+	{what: "Redisson's", given: "HSET L " + java + " 2; PEXPIRE L 20000", script: "release", args: "me:1", reply: "nil",
+		then: "L: " + java + "=2 for 20000"},
+	{what: "a string", given: "SET L hello", script: "release", args: "me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
+
+	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000; SET T 5", script: "force", reply: "1", then: `T: "5" for -1`, told: true, again: "0"},
+	{what: "nothing there", script: "force", reply: "0", then: ""},
+	{what: "a string", given: "SET L hello", script: "force", reply: "1", then: "", told: true, again: "0"},
+
+	{what: "free", script: "inspect", reply: "[-2 1 nil]", then: ""},
+	{what: "free, tokens", given: "SET T 9007199254740993", script: "inspect", reply: `[-2 1 "9007199254740993"]`,
+		then: `T: "9007199254740993" for -1`},
+	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000", script: "inspect", reply: `[20000 1 nil "you:1" "2"]`,
+		then: "L: you:1=2 for 20000"},
+	{what: "without end", given: "HSET L you:1 2", script: "inspect", reply: `[-1 1 nil "you:1" "2"]`, then: "L: you:1=2 for -1"},
+	{what: "a string", given: "SET L hello", script: "inspect", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
+}
+
+// inFull spells out the short names of keys.
+func inFull(key string) string {
+	switch key {
+	case "L":
+		return theLock
+	case "T":
+		return theCounter
+	}
+	return key
+}
+
+func (s *scriptServer) prepare(t testing.TB, commands string) {
+	t.Helper()
+	s.do(t, "FLUSHALL")
+	for command := range strings.SplitSeq(commands, "; ") {
+		if command == "" {
+			continue
+		}
+		words := strings.Split(command, " ")
+		words[1] = inFull(words[1])
+		require.NotContains(t, s.show(s.do(t, words...)), "!", command)
+	}
+}
+
+// requireState compares all that a server holds with what a test says.
+func (s *scriptServer) requireState(t testing.TB, want string, msg ...any) {
+	t.Helper()
+	all := map[string]string{}
+	for line := range strings.SplitSeq(want, "; ") {
+		if key, value, ok := strings.Cut(line, ": "); ok {
+			all[inFull(key)] = value
+		}
+	}
+	require.Equal(t, all, s.state(t), msg...)
+}
+
+// requireReply accepts any text after the beginning of an error: scripts append
+// where in them it was.
+func (s *scriptServer) requireReply(t testing.TB, want, got string, msg ...any) {
+	t.Helper()
+	if text, ok := strings.CutPrefix(want, "!"); ok {
+		// miniredis puts words of its own before the error.
+		require.Contains(t, got, text, msg...)
+		require.Equal(t, byte('!'), got[0], "%s is no error", got)
+		return
+	}
+	require.Equal(t, want, got, msg...)
+}
+
+func TestScripts(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, theChannel)
+		for _, tt := range scriptTests {
+			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
+				s.prepare(t, tt.given)
+				args := strings.Fields(tt.args)
+				keys := keysOf(tt.script, args)
+
+				s.requireReply(t, tt.reply, s.eval(t, s.wire, tt.script, keys, args))
+				s.requireState(t, tt.then)
+				var messages []string
+				if tt.told {
+					messages = []string{theChannel + " 0"}
+				}
+				require.Equal(t, messages, e.heard(t))
+
+				if tt.again == "" {
+					tt.again = tt.reply
+				}
+				if tt.later == "" {
+					tt.later = tt.then
+				}
+				s.requireReply(t, tt.again, s.eval(t, s.wire, tt.script, keys, args), "second run")
+				s.requireState(t, tt.later, "second run")
+				require.Empty(t, e.heard(t), "second run")
+			})
+		}
+	})
+}
+
+// A batch of renewals: what was lost in its middle must not keep the rest from
+// being renewed, and comes back by its position.
+func TestScriptRenew(t *testing.T) {
+	const given = "HSET a me:1 1; PEXPIRE a 10000; " + // shorter
+		"HSET b you:1 1; PEXPIRE b 10000; " + // another's
+		"HSET c me:3 1; PEXPIRE c 50000; " + // longer
+		// d is gone
+		"SET e hello; " + // no lock
+		"HSET f me:6 1; " + // lives for ever
+		"RPUSH g x; PEXPIRE g 10000; " + // no lock either
+		"HSET h me:1 1 you:1 1; PEXPIRE h 10000" // not that owner
+	const then = `a: me:1=1 for 30000; b: you:1=1 for 10000; c: me:3=1 for 50000; e: "hello" for -1; ` +
+		`f: me:6=1 for 30000; g: list for 10000; h: me:1=1 you:1=1 for 10000`
+	keys := strings.Fields("a b c d e f g h")
+	args := strings.Fields("30000 me:1 me:2 me:3 me:4 me:5 me:6 me:7 me:8")
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, "redisson_lock__channel:{a}")
+		s.prepare(t, given)
+		for _, run := range []string{"first run", "second run"} {
+			require.Equal(t, "[2 4 5 7 8]", s.eval(t, s.wire, "renew", keys, args), run)
+			s.requireState(t, then, run)
+		}
+		s.prepare(t, "HSET a me:1 1; PEXPIRE a 10000")
+		require.Equal(t, "[]", s.eval(t, s.wire, "renew", keys[:1], args[:2]), "nothing lost")
+		require.Equal(t, "[]", s.eval(t, s.wire, "renew", nil, args[:1]), "nothing asked")
+		s.requireState(t, "a: me:1=1 for 30000")
+		require.Empty(t, e.heard(t))
+	})
+}
+
+// A release counts who was told, a transfer and an inspection who listens, and
+// a pattern does not count as one that waits.
+func TestScriptSubscribers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		for n := range 3 {
+			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			keys := []string{theLock, theChannel}
+			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "transfer", keys, []string{"30000", "0", "me:2", "me:1"}))
+			require.Equal(t, fmt.Sprintf("[30000 %d nil \"me:2\" \"1\"]", n), s.eval(t, s.wire, "inspect", append(keys, theCounter), nil))
+			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "release", keys, []string{"me:2"}))
+			listen(t, s, theChannel)
+		}
+	})
+}
+
+// Every step in the life of a contended lock is safe to repeat, and a late
+// repetition does not disturb who came after.
+func TestScriptLateCopies(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, theChannel)
+		run := func(script string, args ...string) string {
+			return s.eval(t, s.wire, script, keysOf(script, args), args)
+		}
+		require.Equal(t, "nil", run("acquire", "30000", "0", "me:1"))
+		require.Equal(t, "1", run("release", "me:1"))
+		require.Equal(t, "nil", run("acquire", "30000", "0", "you:1"))
+		e.heard(t)
+		for _, late := range []string{"acquire 30000 0 me:1", "transfer 60000 0 me:2 me:1", "release me:1 me:2"} {
+			words := strings.Fields(late)
+			require.NotEqual(t, "1", run(words[0], words[1:]...), late)
+			s.requireState(t, "L: you:1=1 for 30000", late)
+		}
+		require.Equal(t, "[1]", run("renew", "60000", "me:1"))
+		s.requireState(t, "L: you:1=1 for 30000")
+		require.Empty(t, e.heard(t))
+	})
+}
+
+// Tokens may be skipped but never come twice, however often a script is
+// repeated and whoever runs it.
+func TestScriptTokensRise(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		newest := 0
+		// given checks that a range of n tokens begins after all others.
+		given := func(n int, reply string) {
+			t.Helper()
+			quoted := strings.Split(reply, `"`) // what is quoted is the last of them
+			require.Len(t, quoted, 3, reply)
+			last, err := strconv.Atoi(quoted[1])
+			require.NoError(t, err)
+			require.Greater(t, last-n+1, newest)
+			newest = last
+		}
+		keys := []string{theLock, theChannel, theCounter}
+		for i := range 50 {
+			me, next := fmt.Sprintf("me:%d", i), fmt.Sprintf("me:%d", i+1)
+			for range 1 + i%3 { // the answer was lost
+				given(2, s.eval(t, s.wire, "acquire", []string{theLock, theCounter}, []string{"30000", "2", me}))
+			}
+			for range 1 + i%2 {
+				given(3, s.eval(t, s.wire, "transfer", keys, []string{"30000", "3", next, me}))
+			}
+			require.Equal(t, "0", s.eval(t, s.wire, "release", keys[:2], []string{me, next}))
+		}
+	})
+}
+
+// Redisson's own scripts, as far as they concern the record: whoever wrote it,
+// the other side must understand it.
+const (
+	redissonLock = `
+		if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+			redis.call('hincrby', KEYS[1], ARGV[2], 1)
+			redis.call('pexpire', KEYS[1], ARGV[1])
+			return nil
+		end
+		return redis.call('pttl', KEYS[1])`
+	redissonUnlock = `
+		if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+		if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+			redis.call('pexpire', KEYS[1], ARGV[1])
+			return 0
+		end
+		redis.call('del', KEYS[1])
+		redis.call('publish', KEYS[2], '0')
+		return 1`
+)
+
+func TestScriptsShareARecordWithRedisson(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, theChannel)
+		keys := []string{theLock, theChannel}
+		theirs := func(script string) string {
+			return s.show(s.do(t, "EVAL", script, "2", theLock, theChannel, "30000", java))
+		}
+		acquire := func() string { return s.eval(t, s.wire, "acquire", keys[:1], []string{"20000", "0", "me:1"}) }
+
+		require.Equal(t, "nil", theirs(redissonLock))
+		require.Equal(t, "nil", theirs(redissonLock))
+		s.requireState(t, "L: "+java+"=2 for 30000")
+		require.Equal(t, "30000", acquire())
+		require.Equal(t, "0", theirs(redissonUnlock))
+		require.Equal(t, "30000", acquire(), "one hold is left")
+		require.Equal(t, "1", theirs(redissonUnlock))
+		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+
+		require.Equal(t, "nil", acquire())
+		require.Equal(t, "20000", theirs(redissonLock))
+		require.Equal(t, "nil", theirs(redissonUnlock), "not theirs to unlock")
+		require.Equal(t, "1", s.eval(t, s.wire, "release", keys, []string{"me:1"}))
+		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+		require.Equal(t, "nil", theirs(redissonLock))
+	})
+}
+
+// What a manager writes looks like what Redisson writes: the key is the name,
+// the field "uuid:number", the value a decimal, always with an end.
+func TestServerRecordLooksLikeRedissons(t *testing.T) {
+	s := realScripts(t)
+	m := dial(t, s.addr, lockmgr.Options{})
+	for name, suffix := range map[string]string{"plain": "{plain}", "with {tag} inside": "with {tag} inside"} {
+		channel := "redisson_lock__channel:" + suffix
+		e := listen(t, s, channel)
+		l, err := m.Lock(ctx, name, lockmgr.Fenced())
+		require.NoError(t, err)
+		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.Record())
+		require.Equal(t, map[string]string{
+			name:                            l.Record() + "=1 for 30000",
+			"redisson_lock_token:" + suffix: `"1" for -1`,
+		}, s.state(t))
+		require.NoError(t, l.Unlock(ctx))
+		require.Equal(t, []string{channel + " 0"}, e.heard(t))
+		require.Equal(t, map[string]string{"redisson_lock_token:" + suffix: `"1" for -1`}, s.state(t))
+		s.do(t, "FLUSHALL")
+	}
+}
+
+// Where the server is out of memory no lock can be taken, but one that is held
+// can be kept and, above all, given back.
+func TestScriptsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	e := listen(t, s, theChannel)
+	for _, tokens := range []string{"0", "1"} {
+		s.do(t, "CONFIG", "SET", "maxmemory", "0")
+		s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000; SET T 5")
+		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		run := func(script string, args ...string) string {
+			return s.eval(t, s.wire, script, keysOf(script, args), args)
+		}
+		s.requireReply(t, "!OOM", run("acquire", "30000", tokens, "me:1"))
+		s.requireReply(t, "!OOM", run("transfer", "30000", tokens, "me:2", "me:1"))
+		s.requireReply(t, "!OOM", s.eval(t, s.wire, "acquire", []string{"another", theCounter}, []string{"30000", tokens, "me:1"}))
+		s.requireState(t, `L: me:1=1 for 20000; T: "5" for -1`)
+		require.Equal(t, "[]", run("renew", "30000", "me:1"))
+		require.Contains(t, run("inspect"), "me:1")
+		s.requireState(t, `L: me:1=1 for 30000; T: "5" for -1`)
+		require.Equal(t, "1", run("release", "me:2", "me:1"))
+		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+		s.requireState(t, `T: "5" for -1`)
+		s.prepare(t, "")
+	}
+}
+
+// as returns a connection of a user who may do anything but what rules take
+// away.
+func (s *scriptServer) as(t testing.TB, rules ...string) *wire {
+	t.Helper()
+	user := userOf(t)
+	require.Equal(t, `"OK"`, s.show(s.do(t, slices.Concat([]string{"ACL", "SETUSER", user, "reset", "on", ">pw", "+@all", "~*", "&*"}, rules)...)))
+	w := dialWire(t, s.addr)
+	require.Equal(t, "OK", w.do(t, "AUTH", user, "pw"))
+	return w
+}
+
+// userOf names a user after a test.
+func userOf(t testing.TB) string {
+	return strings.NewReplacer("/", "-", " ", "-", "#", "-", "|", "-").Replace(t.Name())
+}
+
+// A release that can tell nobody is a release all the same.
+func TestScriptReleaseWithoutPublish(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, rules := range [][]string{{"-publish"}, {"resetchannels", "&others:*"}} {
+		t.Run(rules[0], func(t *testing.T) {
+			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			w := s.as(t, rules...)
+			reply := s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"})
+			require.Regexp(t, `^".*(NOPERM|can't|permission).*"$`, reply, "a text, not an error")
+			s.requireState(t, "")
+			require.Equal(t, "nil", s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"}))
+
+			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock, theChannel}, nil))
+			s.requireState(t, "")
+		})
+	}
+}
+
+// A server that won't count subscribers keeps nobody from passing a lock on.
+func TestScriptsWithoutNumsub(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	w := s.as(t, "-pubsub|numsub")
+	s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+	keys := []string{theLock, theChannel, theCounter}
+	require.Equal(t, "-1", s.eval(t, w, "transfer", keys[:2], []string{"30000", "0", "me:2", "me:1"}))
+	require.Equal(t, `[-1 "1"]`, s.eval(t, w, "transfer", keys, []string{"30000", "1", "me:3", "me:2"}))
+	require.Equal(t, `[30000 -1 "1" "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
+}
+
+// Whatever command a user may not use, and wherever that stops a script: it
+// must not make a record that lives for ever, nor one for an owner who is told
+// that it failed, nor harm another's record or shorten a life.
+func TestScriptsStoppedHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	states := map[string]string{
+		"free":        "",
+		"ours":        "HSET L me:1 1; PEXPIRE L 20000",
+		"ours longer": "HSET L me:1 1; PEXPIRE L 50000",
+		"another's":   "HSET L you:1 1; PEXPIRE L 20000",
+	}
+	for _, denied := range strings.Fields("exists hexists pttl incrby get hset hdel pexpire del publish pubsub hgetall") {
+		t.Run(denied, func(t *testing.T) {
+			w := s.as(t, "-"+denied)
+			for state, given := range states {
+				for _, call := range []string{
+					"acquire 30000 0 me:1", "acquire 30000 2 me:1", "acquire 30000 0 me:2 me:1", "acquire 30000 2 me:2 me:1",
+					"transfer 30000 0 me:2 me:1", "transfer 30000 2 me:2 me:1", "release me:1", "renew 30000 me:1",
+				} {
+					words := strings.Fields(call)
+					script, args := words[0], words[1:]
+					s.prepare(t, given)
+					before := s.state(t)[theLock]
+					reply := s.eval(t, w, script, keysOf(script, args), args)
+					after := s.state(t)[theLock]
+					msg := fmt.Sprintf("%s, %s: %q became %q, reply %s", state, call, before, after, reply)
+					require.False(t, strings.HasSuffix(after, "for -1"), msg)
+					switch state {
+					case "another's":
+						require.Equal(t, before, after, msg)
+					case "ours longer":
+						require.NotContains(t, after, "for 30000", msg)
+						fallthrough
+					case "ours":
+						lost := map[string]string{"transfer": "nil", "release": "nil", "renew": "[1]"}
+						require.NotEqual(t, lost[script], reply, "what can't be read is not lost: "+msg)
+					}
+					if reply[0] == '!' {
+						require.NotEqual(t, "publish", denied, msg)
+						require.NotEqual(t, "pubsub", denied, msg)
+					}
+				}
+			}
+		})
+	}
+}
