@@ -139,7 +139,7 @@ func oneIf(b bool) int64 {
 // administrator steps change data by hand, as no manager would.
 func (g *tracer) administrator(one []string) step {
 	harmless := []string{"del", "persist", "expire", "delcounter", "message"}
-	all := append(harmless, "flush", "hash", "hash", "hash", "string", "list", "counter", "counterhash")
+	all := append(harmless, "flush", "hash", "hash", "hash", "string", "list", "counter", "counter", "counterhash")
 	if g.oom {
 		all = harmless
 	}
@@ -153,7 +153,7 @@ func (g *tracer) administrator(one []string) step {
 	case "string", "list":
 		p.nums = []int64{diffLife(g.rng) * g.rng.Int64N(2)}
 	case "counter":
-		p.args = []string{g.oneOf([]string{"7", "9007199254740992", "9223372036854775806", "-3", "many"})}
+		p.args = []string{g.oneOf([]string{"7", "9007199254740992", "9223372036854775806", "9223372036854775807", "-3", "many"})}
 	case "message":
 		p.args = []string{g.oneOf([]string{"0", "1", "nonsense"})}
 	}

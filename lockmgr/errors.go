@@ -142,10 +142,12 @@ func readServerError(err error, text string) (ran core.Ran, final bool, typed er
 	return ran, code.final, &ServerError{Kind: code.kind, Hint: code.hint, Err: err}
 }
 
-// deniedInScript recognizes how Redis 7.0 says NOPERM of a command that a
-// script calls. It names neither the command nor the key.
+// deniedInScript recognizes how servers say NOPERM of a command that a script
+// calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and in
+// Valkey, the text says more.
 func deniedInScript(text string) bool {
 	for _, phrase := range []string{
+		"ACL failure in script",
 		"can't run this command",
 		"can't access at least one of the keys",
 		"can't publish to the channel",

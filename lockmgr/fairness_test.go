@@ -100,3 +100,21 @@ func TestAWorkerThatComesBackAtOnce(t *testing.T) {
 		time.Sleep(second)
 	})
 }
+
+// Nor may leases that run out one after another keep others out.
+func TestLapsingLeasesEndARun(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		a, _ := w.manager(lockmgr.Options{})
+		b, _ := w.manager(lockmgr.Options{})
+		for range 100 {
+			a.LockAsync("a", lockmgr.Lease(20*milli)) // and never unlocked
+		}
+		time.Sleep(50 * milli)
+		start := time.Now()
+		l, err := b.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 500*milli, "the time of a run, and a round of standing back")
+		require.Greater(t, a.Stats().Waiting, 50)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}

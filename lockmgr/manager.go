@@ -31,6 +31,7 @@ type Manager struct {
 	pending atomic.Int64  // requests that have not ended
 
 	closing     sync.Once
+	givenUp     uint64        // releases, before closing
 	closed      chan struct{} // the core has nothing left
 	gone        chan struct{} // everything has ended
 	closeClient func()        // nil for a borrowed client
@@ -166,34 +167,39 @@ func (m *Manager) Stats() Stats {
 // are held are lost with ErrClosed and released in one batch. It blocks until
 // the releases are answered, the server has failed for Options.RetryTime, or
 // ctx ends; what is not confirmed then is left to expire, and the error says
-// so. Afterwards nothing of the manager survives. Closing again waits for the
-// first call to finish.
+// so. Afterwards nothing of the manager survives; when ctx ended first, what
+// sits in a dial that can't be interrupted follows within the dial time-out.
+// Closing again waits for the same end.
 func (m *Manager) Close(ctx context.Context) error {
-	var err error
 	m.closing.Do(func() {
-		before := m.Stats().Unreleased
+		m.givenUp = m.Stats().Unreleased
 		m.actor.Post(core.Close{})
-		var cause error
-		select {
-		case <-m.closed:
-			cause = ErrUnavailable
-		case <-ctx.Done():
-			cause = ctx.Err()
-			m.actor.Post(core.Abort{})
-			<-m.closed
-		}
-		m.hub.Close()
-		m.exec.close()
-		m.actor.Stop()
-		<-m.actor.Done()
-		if n := m.Stats().Unreleased - before; n > 0 {
-			err = fmt.Errorf("lockmgr: close: %d releases are not confirmed, the locks will expire: %w", n, cause)
-		}
-		if m.closeClient != nil {
-			m.closeClient()
-		}
-		close(m.gone)
+		go m.shutDown()
 	})
-	<-m.gone
-	return err
+	cause := error(ErrUnavailable)
+	select {
+	case <-m.gone:
+	case <-ctx.Done():
+		cause = ctx.Err()
+		m.actor.Post(core.Abort{})
+		<-m.closed
+	}
+	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
+		return fmt.Errorf("lockmgr: close: %d releases are not confirmed, the locks will expire: %w", n, cause)
+	}
+	return nil
+}
+
+// shutDown ends the manager's parts, once its core has nothing left.
+func (m *Manager) shutDown() {
+	<-m.closed
+	m.hub.Stop()
+	m.exec.close()
+	<-m.hub.Done()
+	m.actor.Stop()
+	<-m.actor.Done()
+	if m.closeClient != nil {
+		m.closeClient()
+	}
+	close(m.gone)
 }

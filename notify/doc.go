@@ -48,7 +48,7 @@
 // first mark sends one event to the hub's mailbox, which takes all marks in one
 // go, so a mailbox grows by one event for each connection, not for each message.
 //
-// Futures are settled by the hub's goroutine. The way over it costs less than a
+// Futures are settled by the hub's goroutine. The way over it costs about a
 // microsecond (BenchmarkHop), against twenty and more for the network, and it
 // means that the order of events and the state that they are told with are
 // always right. A request made by Next is put into its watch under a mutex
@@ -57,15 +57,18 @@
 //
 // # A channel's subscription
 //
-//	             first watch               sent               confirmed
-//	(unknown) ───────────────▶ absent ───────────▶ asking ───────────────▶ live
-//	                           ▲ ▲ ▲ ▲               │                      │
-//	                           │ │ │ └─ in a group ──┤ refused              │ last watch
-//	                           │ │ │                 │ alone                │ closed, sent
-//	             next round    │ │ │ answered        ▼                      ▼
-//	refused ───────────────────┘ │ └───────────── leaving ◀─────────────────┘
-//	   ▲                         │
-//	   └── (from asking)         └── connection lost: from every state; from live it is a Gap
+//	          sent              confirmed: Confirmed
+//	absent ─────────▶ asking ────────────────────────▶ live
+//	▲  ▲  ▲              │                              │
+//	│  │  └──────────────┤ refused with others          │ last watch closed,
+//	│  │                 │ refused alone: Refused       │ sent
+//	│  │  next round     ▼                              ▼
+//	│  └───────────── refused                        leaving
+//	│                                                   │ answered
+//	└───────────────────────────────────────────────────┘
+//
+// When the connection is lost, every channel is absent, and those that were live
+// tell a Gap.
 //
 // An absent channel that nobody watches is forgotten. One that is watched again
 // while it is live goes on as if nothing had been; while it is leaving, it is
@@ -79,13 +82,14 @@
 //
 // # The connection
 //
-//	        first watch             answers a PING
-//	Idle ───────────────▶ Connecting ─────────────▶ Connected ──┐ no watch for
-//	 ▲                      ▲      │                    │       │ IdleTimeout
-//	 │                pause │      │ failed or          │ lost  │
-//	 │                      │      ▼ not in time        ▼       │
-//	 │                      └───────────── Down ◀───────┘       │
-//	 └──────────────────────────────────────────────────────────┘
+//	       first watch               answers a PING
+//	Idle ───────────────▶ Connecting ───────────────▶ Connected
+//	 ▲                      ▲    │                     │     │
+//	 │                pause │    │ failed, or          │lost │ no watch for
+//	 │                      │    ▼ not in time         │     │ IdleTimeout
+//	 │                      └── Down ◀─────────────────┘     │
+//	 │                           │ no watch                  │
+//	 └───────────────────────────┴───────────────────────────┘
 //
 // The pause doubles from RetryMin to RetryMax and starts over only after a
 // connection has lasted for RetryMax, so one that comes up just to break again

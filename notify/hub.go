@@ -77,8 +77,9 @@ func (h *Hub) Done() <-chan struct{} { return h.actor.Done() }
 // a callback of the hub, which would wait for itself. Closing again waits too.
 //
 // Closing a connection takes a round trip, or 1 s if the server is silent. If
-// one is being opened, it takes until that has succeeded or failed, so at most
-// twice the client's dial timeout: the client offers no way to break it off.
+// one is being opened, it takes until that has succeeded or failed, so up to a
+// few times the client's dial timeout: the client offers no way to break it off.
+// Who cannot wait that long uses Stop, and Done with a limit of his own.
 func (h *Hub) Close() {
 	h.Stop()
 	<-h.Done()

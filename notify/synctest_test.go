@@ -179,6 +179,21 @@ func TestIdleHubOpensNothing(t *testing.T) {
 	})
 }
 
+func TestConnectionIsKept(t *testing.T) {
+	bubble(t, false, func(t *testing.T, p *pipes, client rueidis.Client) {
+		hub := notify.New(client, notify.Options{IdleTimeout: -1})
+		w := hub.Watch("a")
+		synctest.Wait()
+		w.Close()
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, notify.Connected, hub.Stats().State)
+		require.EqualValues(t, 2, p.open.Load())
+		hub.Close()
+		synctest.Wait()
+		require.EqualValues(t, 1, p.open.Load(), "not past Close")
+	})
+}
+
 func TestReconnect(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		hub := notify.New(client, notify.Options{})

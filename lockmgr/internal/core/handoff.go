@@ -14,6 +14,13 @@ func (m *Machine) next(l *lock, answered *Op) {
 		return
 	case m.now >= l.until:
 		m.abandon(l)
+		if r != nil && l.flight == 0 && m.boundary(l) != goOn {
+			// Its answer says whether others wait: leases that run out one
+			// after another must not shut them out.
+			l.more().back = true
+			m.release(l)
+			return
+		}
 		m.startOver(l)
 		return
 	case r == nil:

@@ -73,7 +73,7 @@ var mutants = []mutant{
 	{"unknown", "suspects dropped with a release that is given up", "release.go", "for i := range c.suspects {\n\t\t\tc.suspects[i].creates = 0 // expired", "for i := range c.suspects {\n\t\t\tc.suspects[i].doomed = false // expired", true},
 	{"unknown", "expired record not named", "hold.go", "l.suspect(l.owner, m.now+m.cfg.SuspectTime, 1)\n\t\tl.owner = 0", "l.owner = 0", false},
 	{"unknown", "failed release not repeated", "lock.go", "case releasing:\n\t\tif l.flight == 0 {\n\t\t\treturn c.retryAt\n\t\t}", "", false},
-	{"unknown", "tries fail for ever", "acquire.go", "if m.now-l.c.failingSince >= m.cfg.RetryTime {", "if false {", false},
+	{"unknown", "tries fail for ever", "acquire.go", "if m.now-l.c.failingSince >= m.cfg.RetryTime {", "if false {", true},
 	{"unknown", "cancelled grant kept", "handoff.go", "case r == nil:\n\t\tm.release(l)\n\t\treturn", "case r == nil:\n\t\tm.rest(l)\n\t\treturn", false},
 
 	{"a message is a hint", "wake-up during a try not remembered", "wait.go", "if l.phase == asking {\n\t\t\tl.woken = true\n\t\t} else if", "if", false},
@@ -117,6 +117,7 @@ var mutants = []mutant{
 	{"deadlock", "not looked for when an owner begins to hold", "hold.go", "\t\tm.breakDeadlock(r.Owner)\n", "", false},
 
 	{"bounded work", "extension of a lock that is to be transferred", "lock.go", "switch { // as in tend\n\t\t\tcase l.owner != l.holder.Field:\n\t\t\t\tat = min(at, c.nextTransfer)\n\t\t\tcase c.extend > 0:\n\t\t\t\tat = min(at, c.retryAt)\n\t\t\t}", "if l.owner != l.holder.Field {\n\t\t\t\tat = min(at, c.nextTransfer)\n\t\t\t}\n\t\t\tif c.extend > 0 {\n\t\t\t\tat = min(at, c.retryAt)\n\t\t\t}", false},
+	{"bounded work", "what is refused for good is repeated at once", "handoff.go", "c.others = max(c.others, 1)\n", "c.others = max(c.others, 1)\n\t\t\tc.retryAt = m.now\n", true},
 	{"bounded work", "no pause after a failure", "machine.go", "c.retryAt = m.now + pause/2 + m.jitter.upTo(pause)", "c.retryAt = m.now", false},
 }
 
