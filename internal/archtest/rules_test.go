@@ -119,8 +119,8 @@ func (r *report) imports(name string, file *ast.File) {
 		case within(imported, rueidis) && !program && !slices.Contains(rueidisFiles, name):
 			r.add(name, "imports rueidis: only %s may, the rest is testable without Redis", strings.Join(rueidisFiles, ", "))
 		case within(imported, testify) || within(imported, "github.com/alicebob/miniredis"):
-			// The examples bring a server with them, so that they run anywhere.
-			embeds := within(name, "examples") && !within(imported, testify)
+			// Programs bring a server with them, so that they run anywhere.
+			embeds := program && !within(imported, testify)
 			if !within(name, "internal/redistest") && !embeds {
 				r.add(name, "imports %s outside a test: it would be linked into users' programs", imported)
 			}
