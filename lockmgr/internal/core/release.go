@@ -17,11 +17,6 @@ func (m *Machine) release(l *lock) {
 // sendRelease names every owner that the record may carry, so it works
 // whatever became of the scripts before it.
 func (m *Machine) sendRelease(l *lock) {
-	if l.owner == 0 && (l.c == nil || len(l.c.suspects) == 0) {
-		m.unlocked(l, nil)
-		m.afterRelease(l)
-		return
-	}
 	m.send(l, KindRelease, 0, 0, 0)
 }
 
