@@ -37,6 +37,9 @@ func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 // named puts an error of the core, which knows owners by number, into the
 // words of Redis.
 func (id *identity) named(err error) error {
+	if errors.Is(err, core.ErrTooLate) {
+		return &ServerError{Kind: ErrUnavailable, Hint: "ask for a longer lease", Err: err}
+	}
 	var d *core.DeadlockError
 	if !errors.As(err, &d) {
 		return err

@@ -59,10 +59,18 @@
 // succeeds even if its context ends meanwhile. No caller's context reaches the
 // connection.
 //
+// # Callbacks
+//
+// Options.Observer and the callbacks of futures (OnDone) run on the manager's
+// goroutine. While one runs, nothing else does, renewals included: it must
+// return quickly, use UnlockAsync and LockAsync rather than what waits, and
+// not panic.
+//
 // # Errors
 //
-// All errors match one of the package's Err variables by errors.Is. What the
-// server said comes as a [ServerError] with a hint. Bad arguments fail at once
+// All errors match one of the package's Err variables by errors.Is, or that of
+// the context that ended. What the server said comes as a [ServerError] with a
+// hint. Bad arguments fail at once
 // and send nothing. While the server can't be reached, waiting requests are
 // told after Options.RetryTime, TryLock at once.
 //

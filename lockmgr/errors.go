@@ -55,6 +55,8 @@ var (
 	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
 	// ErrReadOnly: the server is a replica, or refuses writes.
 	ErrReadOnly = errors.New("lockmgr: server is read-only")
+	// ErrServer: the server said something that this package does not know.
+	ErrServer = errors.New("lockmgr: server error")
 	// ErrUnavailable: the server can't be reached, does not answer in time,
 	// or is loading, busy or without its cluster.
 	ErrUnavailable = errors.New("lockmgr: server unavailable")
@@ -63,8 +65,7 @@ var (
 // A ServerError is what the server said, or that it said nothing.
 type ServerError struct {
 	// Kind is one of ErrPermission, ErrWrongType, ErrOutOfMemory,
-	// ErrReadOnly and ErrUnavailable, or nil for errors that this package
-	// does not know.
+	// ErrReadOnly, ErrUnavailable and ErrServer.
 	Kind error
 	// Hint says what can be done about it; may be empty.
 	Hint string
@@ -75,11 +76,7 @@ type ServerError struct {
 // Error puts the kind, the server's words and the hint into one line.
 func (e *ServerError) Error() string {
 	var b strings.Builder
-	if e.Kind != nil {
-		b.WriteString(e.Kind.Error())
-	} else {
-		b.WriteString("lockmgr: server error")
-	}
+	b.WriteString(e.Kind.Error())
 	b.WriteString(": ")
 	b.WriteString(e.Err.Error())
 	if e.Hint != "" {
@@ -91,12 +88,7 @@ func (e *ServerError) Error() string {
 }
 
 // Unwrap lets errors.Is match both the kind and the client's error.
-func (e *ServerError) Unwrap() []error {
-	if e.Kind == nil {
-		return []error{e.Err}
-	}
-	return []error{e.Kind, e.Err}
-}
+func (e *ServerError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
 // A serverCode says how to read an error reply: by the word it begins with.
 type serverCode struct {
@@ -134,7 +126,7 @@ func readServerError(err error, text string) (ran core.Ran, final bool, typed er
 		code, known = serverCodes["NOPERM"], true
 	}
 	if !known {
-		return core.Maybe, true, &ServerError{Err: err}
+		return core.Maybe, true, &ServerError{Kind: ErrServer, Err: err}
 	}
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
 		ran = core.No // a NOPERM that is not a script's denied the script itself

@@ -46,18 +46,22 @@ type executor struct {
 	timeout time.Duration
 	answer  func(core.Event) // must not block
 
+	now func() time.Duration
+
 	mu     sync.Mutex
-	filled *sync.Cond // there is something in queue, or closed is set
-	queue  []task
-	closed bool
+	filled *sync.Cond // there is something in a queue, or closed is set
+	// What keeps or gives back a lock goes before what asks for one: a burst
+	// of requests must not cost those their leases who hold locks already.
+	urgent, queue []task
+	closed        bool
 
 	stop context.CancelFunc // cuts off what is in flight
 	ctx  context.Context
 	wg   sync.WaitGroup
 }
 
-func newExecutor(id *identity, s server, timeout time.Duration, post func(core.Event)) *executor {
-	x := &executor{id: id, server: s, timeout: timeout, answer: post}
+func newExecutor(id *identity, s server, timeout time.Duration, now func() time.Duration, post func(core.Event)) *executor {
+	x := &executor{id: id, server: s, timeout: timeout, now: now, answer: post}
 	x.filled = sync.NewCond(&x.mu)
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	for range senders {
@@ -76,8 +80,14 @@ func (x *executor) submit(tasks []task) bool {
 		x.mu.Unlock()
 		return false
 	}
-	x.queue = append(x.queue, tasks...)
-	if len(x.queue) > maxBatch {
+	for _, t := range tasks {
+		if t.renewal != nil || t.op != nil && t.op.Kind != core.KindAcquire {
+			x.urgent = append(x.urgent, t)
+		} else {
+			x.queue = append(x.queue, t)
+		}
+	}
+	if len(x.urgent)+len(x.queue) > maxBatch {
 		x.filled.Broadcast()
 	} else {
 		x.filled.Signal()
@@ -91,16 +101,26 @@ func (x *executor) submit(tasks []task) bool {
 func (x *executor) take(out []task) []task {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for len(x.queue) == 0 && !x.closed {
+	for len(x.urgent)+len(x.queue) == 0 && !x.closed {
 		x.filled.Wait()
 	}
-	n := min(len(x.queue), maxBatch)
-	out = append(out[:0], x.queue[:n]...)
-	rest := copy(x.queue, x.queue[n:])
-	clear(x.queue[rest:])
-	x.queue = x.queue[:rest]
-	if rest == 0 && cap(x.queue) > 16*maxBatch {
-		x.queue = nil // after a burst
+	out = move(out[:0], &x.urgent)
+	return move(out, &x.queue)
+}
+
+// move takes tasks from the front of a queue until out has maxBatch of them.
+func move(out []task, queue *[]task) []task {
+	q := *queue
+	n := min(len(q), maxBatch-len(out))
+	out = append(out, q[:n]...)
+	clear(q[:n])
+	switch {
+	case n < len(q):
+		*queue = q[n:] // what is cut off goes when append next makes room
+	case cap(q) > 16*maxBatch:
+		*queue = nil // after a burst
+	default:
+		*queue = q[:0]
 	}
 	return out
 }
@@ -111,26 +131,30 @@ func (x *executor) send() {
 		tasks    []task
 		commands = make([]command, maxBatch)
 		answers  = make([]answer, maxBatch)
-		limit    = &deadline{parent: x.ctx}
+		limit    = deadline{parent: x.ctx}
 	)
 	for {
 		tasks = x.take(tasks)
 		if len(tasks) == 0 {
 			return
 		}
+		// Leases count from here: before the client has the command, but not
+		// from before the time that it waited in our own queue.
+		now := x.now()
 		for i, t := range tasks {
 			c := &commands[i]
 			switch {
 			case t.op != nil:
+				t.op.Sent = now
 				x.id.opCommand(t.op, c)
 			case t.renewal != nil:
+				t.renewal.Sent = now
 				x.id.renewCommand(t.renewal, c)
 			default:
 				*c = t.call.command
 			}
 		}
-		limit.start(x.timeout)
-		x.server.exec(limit, commands[:len(tasks)], answers[:len(tasks)])
+		x.server.exec(limit.start(x.timeout), commands[:len(tasks)], answers[:len(tasks)])
 		limit.finish()
 		x.report(tasks, answers)
 		clear(tasks)
@@ -180,61 +204,52 @@ func (x *executor) close() {
 	x.wg.Wait()
 }
 
-// deadline is a context for one batch after another: making a context with a
-// time-out for each would cost more than the batch when it is a batch of one.
-// It has no Deadline that the client could see: some clients close their
-// connection when one passes.
+// deadline makes contexts for one batch after another. It uses one again until
+// it has ended: making one for each batch would cost more than the batch, when
+// it is a batch of one.
 type deadline struct {
-	parent context.Context
-	timer  *time.Timer
-
-	mu   sync.Mutex
-	done chan struct{}
-	over bool
+	parent  context.Context
+	current *limit
 }
 
-func (d *deadline) start(timeout time.Duration) {
-	d.mu.Lock()
-	if d.done == nil || d.over {
-		d.done, d.over = make(chan struct{}), false
-	}
-	d.mu.Unlock()
-	if d.timer == nil {
-		d.timer = time.AfterFunc(timeout, d.end)
-		context.AfterFunc(d.parent, d.end)
+func (d *deadline) start(timeout time.Duration) context.Context {
+	if d.current == nil {
+		d.current = &limit{done: make(chan struct{})}
+		d.current.timer = time.AfterFunc(timeout, d.current.end)
+		d.current.unbind = context.AfterFunc(d.parent, d.current.end)
 	} else {
-		d.timer.Reset(timeout)
+		d.current.timer.Reset(timeout)
 	}
-	if d.parent.Err() != nil {
-		d.end()
-	}
+	return d.current
 }
 
-func (d *deadline) finish() { d.timer.Stop() }
-
-func (d *deadline) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.over && d.done != nil {
-		d.over = true
-		close(d.done)
+func (d *deadline) finish() {
+	if !d.current.timer.Stop() || d.current.Err() != nil {
+		d.current.unbind()
+		d.current = nil // it has ended, or is about to
 	}
 }
 
-func (d *deadline) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (d *deadline) Value(any) any               { return nil }
-
-func (d *deadline) Done() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.done
+// A limit is a context that ends after a time. It has no Deadline that the
+// client could see: some close their connection when one passes.
+type limit struct {
+	timer  *time.Timer
+	unbind func() bool
+	once   sync.Once
+	done   chan struct{}
 }
 
-func (d *deadline) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.over {
+func (l *limit) end() { l.once.Do(func() { close(l.done) }) }
+
+func (l *limit) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (l *limit) Value(any) any               { return nil }
+func (l *limit) Done() <-chan struct{}       { return l.done }
+
+func (l *limit) Err() error {
+	select {
+	case <-l.done:
 		return context.DeadlineExceeded
+	default:
+		return nil
 	}
-	return nil
 }

@@ -21,8 +21,8 @@ type Info struct {
 	TTL time.Duration
 	// Token is the last fencing token given, or zero.
 	Token int64
-	// Subscribers counts the processes that wait for a message, or is
-	// negative if the server does not say.
+	// Subscribers counts the processes that wait for a message, or did so
+	// within Options.Linger; negative if the server does not say.
 	Subscribers int64
 }
 

@@ -115,7 +115,7 @@ func (l *Lock) Remaining() time.Duration {
 
 // Lost returns a channel that is closed when the lock is lost: no later than
 // at the instant until which its ownership could be vouched for. Unlock does
-// not close it.
+// not close it. Re-entries share it with their hold.
 func (l *Lock) Lost() <-chan struct{} {
 	h := l.hold
 	h.mu.Lock()
@@ -135,11 +135,15 @@ func (l *Lock) Lost() <-chan struct{} {
 // Err returns nil while the lock is held, ErrNotHeld once it was unlocked, and
 // otherwise why it was lost: an error that matches ErrLeaseLost or ErrClosed.
 func (l *Lock) Err() error {
+	over := l.ticket.over.Load()
+	if over && l.ticket.unlock.Load() != nil {
+		return ErrNotHeld
+	}
 	if err := l.hold.lostErr(); err != nil {
-		return err
+		return err // before the unlock, if there was one
 	}
 	switch {
-	case l.ticket.over.Load():
+	case over:
 		return ErrNotHeld
 	case !l.Valid():
 		return ErrLeaseLost

@@ -67,22 +67,38 @@ type (
 )
 
 const (
-	clockEvery = 64 // the clock is read once for so many messages
-	busy       = 16 // ops in flight
+	atOnce = 256 // messages, before the clock is read and effects are carried out
+	busy   = 16  // ops in flight
 )
 
 // Handle makes the loop an actor's handler.
 func (p *loop) Handle(batch []core.Event) time.Duration {
+	for first := true; first || len(batch) > 0; first = false {
+		n := min(len(batch), atOnce)
+		p.handle(p.m.now(), batch[:n])
+		batch = batch[n:]
+	}
+	if p.flying >= busy {
+		// Many callers are at work: let them post before the next look into
+		// the mailbox, rather than wake for each.
+		runtime.Gosched()
+	}
+	next := p.core.Next()
+	if next == core.Forever {
+		return -1
+	}
+	return max(0, next-p.m.now())
+}
 
-	now := p.m.now()
-	for i, ev := range batch {
-		if i%clockEvery == clockEvery-1 {
-			now = p.m.now()
-		}
+// handle deals with some messages and what is due, and sends what comes of it.
+func (p *loop) handle(now time.Duration, batch []core.Event) {
+	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
-			p.effects = p.core.Step(now, ev.Wake, p.effects)
-			p.rearm(ev)
+			if p.watches[ev.Name] == ev.watch { // else of a subscription that is over
+				p.effects = p.core.Step(now, ev.Wake, p.effects)
+				p.rearm(ev)
+			}
 		case *subscriptionState:
 			p.observe(Subscription{ev.state.String()})
 		case *core.Replies:
@@ -111,16 +127,6 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 		clear(p.tasks)
 		p.tasks = p.tasks[:0]
 	}
-	if p.flying >= busy {
-		// Many callers are at work: let them post before the next look into
-		// the mailbox, rather than wake for each.
-		runtime.Gosched()
-	}
-	next := p.core.Next()
-	if next == core.Forever {
-		return -1
-	}
-	return max(0, next-p.m.now())
 }
 
 func (p *loop) snapshot() core.Stats {
@@ -194,6 +200,7 @@ func (p *loop) granted(r *core.Request) {
 	if !t.promise.Resolve(&t.lock, nil) {
 		// The caller left while the grant was on its way.
 		p.m.actor.Post(core.Unlock{Request: r})
+		p.observe(Failed{r.Name, ErrCanceled})
 		return
 	}
 	if p.observed() {
@@ -205,9 +212,10 @@ func (p *loop) failed(r *core.Request, err error) {
 	t := ticketOf(r)
 	p.m.pending.Add(-1)
 	err = p.m.id.named(err)
-	if t.promise.Resolve(nil, err) {
-		p.observe(Failed{r.Name, err})
+	if !t.promise.Resolve(nil, err) {
+		err = ErrCanceled
 	}
+	p.observe(Failed{r.Name, err})
 }
 
 func (p *loop) lost(anchor *core.Request, err error) {
@@ -220,9 +228,11 @@ func (p *loop) lost(anchor *core.Request, err error) {
 
 func (p *loop) unlocked(r *core.Request, err error) {
 	t := ticketOf(r)
-	if u := t.unlock.Load(); u != nil { // nil if the caller left before the grant
-		u.Resolve(struct{}{}, err)
+	u := t.unlock.Load()
+	if u == nil {
+		return // the caller left before the grant, and that has been told
 	}
+	u.Resolve(struct{}{}, err)
 	if p.observed() {
 		p.observe(Unlocked{r.Name, p.m.id.field(r.Field), err})
 	}

@@ -48,7 +48,7 @@ func newManager(id *identity, o Options, s server, newHub func(func(notify.State
 	}
 	m.loop = newLoop(m)
 	m.actor = actor.Start[core.Event](m.loop)
-	m.exec = newExecutor(id, s, o.CommandTimeout, func(ev core.Event) { m.actor.Post(ev) })
+	m.exec = newExecutor(id, s, o.CommandTimeout, m.now, func(ev core.Event) { m.actor.Post(ev) })
 	m.hub = newHub(func(s notify.State) { m.actor.Post(&subscriptionState{state: s}) })
 	return m
 }
@@ -69,7 +69,9 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 // Redis.
 //
 // A future needs no goroutine. Whoever asks must see to it that the lock is
-// unlocked, or the future cancelled, in the end.
+// unlocked, or the future cancelled, in the end. Its callbacks run on the
+// manager's goroutine: they must return quickly, must not wait for the manager
+// (UnlockAsync, not Unlock) and must not panic.
 func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lock] {
 	return m.request(name, wish{wait: -1}, opts)
 }

@@ -45,8 +45,9 @@ type Options struct {
 	Linger time.Duration
 
 	// MaxWaiters bounds the requests that are pending at one time, and
-	// MaxLocks the names that are held or waited for. Beyond them requests
-	// fail at once with ErrOverloaded. Default 1,048,576 each.
+	// MaxLocks the names that are held or waited for (as many again may be
+	// remembered for a while). Beyond them requests fail with ErrOverloaded.
+	// Default 1,048,576 each.
 	MaxWaiters int
 	MaxLocks   int
 

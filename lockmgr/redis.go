@@ -162,7 +162,7 @@ func readMessage(m rueidis.RedisMessage) answer {
 	case m.IsNil():
 		return answer{}
 	}
-	return answer{kind: answerError, ran: core.Maybe, final: true, err: &ServerError{Err: fmt.Errorf("unexpected reply %s", m.String())}}
+	return answer{kind: answerError, ran: core.Maybe, final: true, err: &ServerError{Kind: ErrServer, Err: fmt.Errorf("unexpected reply %s", m.String())}}
 }
 
 // classify says of an error whether the command ran, whether repeating it

@@ -201,5 +201,5 @@ type textError string
 func (e textError) Error() string { return string(e) }
 
 func errShape(a *answer) error {
-	return &ServerError{Err: fmt.Errorf("unexpected reply %q (kind %d, %d)", a.text, a.kind, a.n), Hint: "is this a Redis or Valkey server, and does nothing between rewrite replies?"}
+	return &ServerError{Kind: ErrServer, Err: fmt.Errorf("unexpected reply %q (kind %d, %d)", a.text, a.kind, a.n), Hint: "is this a Redis or Valkey server, and does nothing between rewrite replies?"}
 }

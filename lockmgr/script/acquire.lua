@@ -46,7 +46,7 @@ if ttl < tonumber(ARGV[1]) then
   end
 end
 -- Last, as it may be refused: the record has its end by now.
-if #ARGV > 3 then
-  redis.call('HDEL', key, unpack(ARGV, 4))
+for i = 4, #ARGV do
+  redis.call('HDEL', key, ARGV[i])
 end
 return last

@@ -37,8 +37,8 @@ if redis.call('PTTL', key) < tonumber(ARGV[1]) then
   redis.call('PEXPIRE', key, ARGV[1])
 end
 -- Last, as it may be refused: the record has its end by now.
-if #ARGV > 3 then
-  redis.call('HDEL', key, unpack(ARGV, 4))
+for i = 4, #ARGV do
+  redis.call('HDEL', key, ARGV[i])
 end
 local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
 local n = -1

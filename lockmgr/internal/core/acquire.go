@@ -114,18 +114,19 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 		m.refused(l, r.TTL)
 	default:
 		l.owner = op.Owner
-		l.until = op.Sent + m.cfg.usable(op.Lease)
+		l.sent, l.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
+		if m.now >= l.until {
+			// Nobody may rely on it, and the next try might fare no better.
+			m.stats.Fails++
+			m.abandon(l)
+			m.tryFailed(l, ErrTooLate, false)
+			return
+		}
 		if c := l.c; c != nil {
 			c.succeeded()
 			c.nextTransfer, c.retryAt = m.now, m.now
 		}
 		m.takeTokens(l, r)
-		if m.now >= l.until {
-			// Nobody may rely on it, and the next try would fare no better.
-			m.abandon(l)
-			m.tryFailed(l, errTooLate, false)
-			return
-		}
 		m.next(l, op)
 	}
 }

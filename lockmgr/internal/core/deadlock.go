@@ -27,6 +27,18 @@ func (m *Machine) ownerWaitsNoMore(r *Request) {
 	}
 }
 
+// waitsFor lists the requests of an owner for one lock, in their order.
+func (m *Machine) waitsFor(owner uint64, l *lock) (out []*Request) {
+	if w := m.owners[owner]; w != nil {
+		for _, r := range w.requests {
+			if r.lock == l {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 // breakDeadlock looks for cycles through an owner that has just begun to wait
 // or to hold, and fails the youngest request of each.
 func (m *Machine) breakDeadlock(owner uint64) {

@@ -18,10 +18,12 @@ var (
 	ErrOverloaded  = errors.New("lockmgr: overloaded")
 	ErrNotFenced   = errors.New("lockmgr: re-entry asks for a fencing token, but the hold has none")
 
+	// ErrTooLate is wrapped by the public package.
+	ErrTooLate = errors.New("the answer took longer than the lease")
+
 	errExpired = fmt.Errorf("%w: it ran out before a renewal was confirmed", ErrLeaseLost)
 	errOver    = fmt.Errorf("%w: its fixed lease is over", ErrLeaseLost)
 	errGone    = fmt.Errorf("%w: the key was removed or taken over", ErrLeaseLost)
-	errTooLate = errors.New("lockmgr: the answer took longer than the lease")
 	errCancel  = errors.New("lockmgr: request cancelled")
 )
 

@@ -40,6 +40,13 @@ func (m *Machine) next(l *lock, answered *Op) {
 			return
 		}
 	}
+	if l.until-m.now > m.cfg.usable(max(m.leaseOf(r), m.cfg.Lease)) {
+		// A long fixed lease must not outlive its holder: were this process
+		// to die, the next one's lock would stay for that long.
+		l.more().back = true
+		m.release(l)
+		return
+	}
 	m.unlocked(l, nil)
 	if answered == nil && l.until-m.now < m.cfg.usable(m.leaseOf(r))/3 || r.Fenced && !l.hasToken() {
 		m.transferFirst(l, r)
@@ -173,6 +180,7 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 // trust moves the deadline of the record forward, never back: no script
 // shortens the life of a record.
 func (m *Machine) trust(l *lock, sent, lease time.Duration) {
+	l.sent = max(l.sent, sent)
 	l.until = max(l.until, sent+m.cfg.usable(lease))
 	m.extended(l)
 }

@@ -42,13 +42,9 @@ func (m *Machine) hold(l *lock, r *Request) {
 	}
 	m.emit(Granted{r})
 	if r.Explicit {
-		for q := l.queue.head; q != nil; { // further requests of the same owner
-			next := q.next
-			if q.Owner == r.Owner {
-				m.dequeue(l, q)
-				m.reenter(l, q)
-			}
-			q = next
+		for _, q := range m.waitsFor(r.Owner, l) {
+			m.dequeue(l, q)
+			m.reenter(l, q)
 		}
 		m.breakDeadlock(r.Owner)
 	}
@@ -236,5 +232,5 @@ func (m *Machine) watch(l *lock) {
 }
 
 func (m *Machine) renewDue(l *lock) time.Duration {
-	return l.until - m.cfg.usable(m.cfg.Lease) + m.cfg.tick()
+	return l.sent + m.cfg.tick()
 }

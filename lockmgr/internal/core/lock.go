@@ -40,6 +40,8 @@ type lock struct {
 	// until bounds our trust in the record: the send of the last confirmed
 	// script, plus the usable part of its lease.
 	until time.Duration
+	// sent is the send of that script.
+	sent time.Duration
 
 	// flight is the ID of the one script in flight, or zero.
 	flight uint64
@@ -57,6 +59,7 @@ type lock struct {
 	woken      bool // a wake-up came while a try was in flight
 	retried    bool // an earlier copy of the release may have run
 	forgotten  bool // the machine knows it no more
+	resting    bool // counted among those that are only remembered
 }
 
 type subscription uint8

@@ -23,6 +23,7 @@ type Machine struct {
 	owners   map[uint64]*ownerWaits
 
 	lastID  uint64
+	resting int // names that are only remembered
 	closing bool
 	closed  bool
 
@@ -183,9 +184,21 @@ func (m *Machine) settle(l *lock) {
 		m.forget(l)
 		return
 	}
+	m.countResting(l, l.phase == idle)
 	if at := l.nextAt(); at != Forever {
 		m.alarms.atLatest(l, at)
 	}
+}
+
+// countResting keeps the number of names that nobody holds or waits for.
+func (m *Machine) countResting(l *lock, resting bool) {
+	switch {
+	case resting && !l.resting:
+		m.resting++
+	case !resting && l.resting:
+		m.resting--
+	}
+	l.resting = resting
 }
 
 // rest is called when nobody here wants the lock and the record is not ours.
@@ -233,6 +246,7 @@ func (m *Machine) forget(l *lock) {
 		return
 	}
 	l.forgotten = true
+	m.countResting(l, false)
 	m.alarms.remove(l)
 	m.renewals.Remove(l)
 	delete(m.locks, l.name)
@@ -243,7 +257,8 @@ func (m *Machine) forget(l *lock) {
 func (m *Machine) lookup(name string) *lock {
 	l := m.locks[name]
 	if l == nil {
-		if len(m.locks) >= m.cfg.MaxLocks {
+		// Names that are only remembered do not count, within reason.
+		if n := len(m.locks); n-m.resting >= m.cfg.MaxLocks || n >= 2*m.cfg.MaxLocks {
 			return nil
 		}
 		if n := len(m.freeLocks); n > 0 {
@@ -351,7 +366,7 @@ func (m *Machine) close() {
 func (m *Machine) abort() {
 	m.close()
 	for _, l := range m.everyLock() {
-		if l.owner != 0 || l.haunted() {
+		if l.owner != 0 || l.haunted() || l.flight != 0 && l.flightKind == KindAcquire {
 			m.stats.Unreleased++
 		}
 		m.unlocked(l, ErrClosed)
