@@ -73,7 +73,8 @@ type network struct {
 	silent atomic.Bool // bytes vanish in both directions
 	// lose makes the reply to the next EVALSHA or EVAL vanish, with the
 	// connection.
-	lose atomic.Bool
+	lose  atomic.Bool
+	delay atomic.Int64 // of what the server says
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -119,6 +120,7 @@ func (n *network) heal() {
 		n.cut()
 	}
 	n.down.Store(false)
+	n.delay.Store(0)
 }
 
 type conn struct {
@@ -146,6 +148,7 @@ func (c *conn) Write(b []byte) (int, error) {
 
 func (c *conn) Read(b []byte) (int, error) {
 	k, err := c.Conn.Read(b)
+	time.Sleep(time.Duration(c.n.delay.Load()))
 	if c.n.silent.Load() {
 		<-c.closed
 		return 0, io.EOF

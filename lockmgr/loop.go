@@ -17,12 +17,14 @@ type loop struct {
 	m       *Manager
 	core    *core.Machine
 	watches map[string]*notify.Watch
+	urgent  []core.Event  // reused
 	effects []core.Effect // reused
 	tasks   []task        // reused
 	flying  int           // ops without an answer
 
-	mu    sync.Mutex
-	stats core.Stats
+	mu      sync.Mutex
+	stats   core.Stats
+	answers []core.Event // see answer
 }
 
 func newLoop(m *Manager) *loop {
@@ -64,7 +66,28 @@ type (
 		core.Tick
 		state notify.State
 	}
+	// nudge says that there are answers.
+	nudge struct{ core.Tick }
 )
+
+// answer hands in what the server said. It does not wait in line with what
+// callers want: a burst of requests must not keep confirmed leases from being
+// known for such. It never blocks.
+func (p *loop) answer(ev core.Event) {
+	p.mu.Lock()
+	p.answers = append(p.answers, ev)
+	p.mu.Unlock()
+	p.m.actor.Post(nudge{})
+}
+
+func (p *loop) takeAnswers(out []core.Event) []core.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out = append(out, p.answers...)
+	clear(p.answers)
+	p.answers = p.answers[:0]
+	return out
+}
 
 const (
 	atOnce = 256 // messages, before the clock is read and effects are carried out
@@ -75,7 +98,12 @@ const (
 func (p *loop) Handle(batch []core.Event) time.Duration {
 	for first := true; first || len(batch) > 0; first = false {
 		n := min(len(batch), atOnce)
-		p.handle(p.m.now(), batch[:n])
+		now := p.m.now()
+		p.urgent = p.takeAnswers(p.urgent[:0])
+		p.step(now, p.urgent)
+		p.step(now, batch[:n])
+		p.carryOut(now)
+		clear(p.urgent)
 		batch = batch[n:]
 	}
 	if p.flying >= busy {
@@ -90,8 +118,8 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 	return max(0, next-p.m.now())
 }
 
-// handle deals with some messages and what is due, and sends what comes of it.
-func (p *loop) handle(now time.Duration, batch []core.Event) {
+// step gives messages to the core.
+func (p *loop) step(now time.Duration, batch []core.Event) {
 	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
@@ -101,6 +129,7 @@ func (p *loop) handle(now time.Duration, batch []core.Event) {
 			}
 		case *subscriptionState:
 			p.observe(Subscription{ev.state.String()})
+		case nudge:
 		case *core.Replies:
 			p.flying -= len(ev.Replies)
 			p.effects = p.core.Step(now, ev, p.effects)
@@ -109,6 +138,10 @@ func (p *loop) handle(now time.Duration, batch []core.Event) {
 			p.effects = p.core.Step(now, ev, p.effects)
 		}
 	}
+}
+
+// carryOut does what is due, and sends what came of it all.
+func (p *loop) carryOut(now time.Duration) {
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
 	}

@@ -48,7 +48,7 @@ func newManager(id *identity, o Options, s server, newHub func(func(notify.State
 	}
 	m.loop = newLoop(m)
 	m.actor = actor.Start[core.Event](m.loop)
-	m.exec = newExecutor(id, s, o.CommandTimeout, m.now, func(ev core.Event) { m.actor.Post(ev) })
+	m.exec = newExecutor(id, s, o.CommandTimeout, m.now, m.loop.answer)
 	m.hub = newHub(func(s notify.State) { m.actor.Post(&subscriptionState{state: s}) })
 	return m
 }
