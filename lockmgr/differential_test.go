@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
@@ -617,6 +618,7 @@ func differentialSeeds(n int) []uint64 {
 }
 
 func TestDifferentialModelMiniredisServer(t *testing.T) {
+	redistest.Need(t)
 	t.Parallel()
 	all := tally{}
 	for _, seed := range differentialSeeds(2) {
@@ -629,6 +631,7 @@ func TestDifferentialModelMiniredisServer(t *testing.T) {
 
 // What only a real server can do: refuse.
 func TestDifferentialModelServer(t *testing.T) {
+	redistest.Need(t)
 	t.Parallel()
 	all := tally{}
 	for _, seed := range differentialSeeds(6) {

@@ -31,6 +31,13 @@ const notice = `
 
 var noticeOnce sync.Once
 
+// Need ends the test as Start does if there is no server: for tests whose parts
+// start servers, and that would miss what those parts find.
+func Need(t testing.TB) {
+	t.Helper()
+	find(t)
+}
+
 // find returns the path of the server's binary, or ends the test: skipped when
 // there is none, failed when there has to be one.
 func find(t testing.TB) string {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestServerEndsWithItsTest(t *testing.T) {
+	Need(t)
 	var pid int
 	t.Run("test", func(t *testing.T) { pid = Start(t).PID() })
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
