@@ -29,7 +29,8 @@ type mutant struct {
 // mutants are in the order of the rules they break. Each must be caught: one
 // that is not shows a rule that nothing tests, or one that nothing needs.
 var mutants = []mutant{
-	{"deadline", "counted from the reply", "acquire.go", "l.until = op.Sent + m.cfg.usable(op.Lease)", "l.until = m.now + m.cfg.usable(op.Lease)", false},
+	{"deadline", "counted from the reply", "acquire.go", "l.sent, l.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)", "l.sent, l.until = m.now, m.now+m.cfg.usable(op.Lease)", false},
+	{"deadline", "a long lease is inherited", "handoff.go", "if l.until-m.now > m.cfg.usable(max(m.leaseOf(r), m.cfg.Lease)) {", "if false {", true},
 	{"deadline", "renewal counted from the reply", "renew.go", "m.trust(l, batch.Sent, batch.Lease)", "m.trust(l, m.now, batch.Lease)", false},
 	{"deadline", "transfer counted from the reply", "handoff.go", "m.trust(l, op.Sent, op.Lease)", "m.trust(l, m.now, op.Lease)", false},
 	{"deadline", "without the 1 %", "config.go", "return lease - lease/100 - c.Margin", "return lease - c.Margin", false},
@@ -49,7 +50,7 @@ var mutants = []mutant{
 	{"re-entry", "shortens a watched hold", "hold.go", "case a.limit == Forever:", "case a.limit == Forever && r.Lease > 0:\n\t\ta.limit = m.now + m.cfg.usable(r.Lease)\n\tcase a.limit == Forever:", false},
 	{"re-entry", "after the deadline", "acquire.go", "if l.phase == held && m.now >= l.holdUntil() {\n\t\tm.expire(l)", "if false {\n\t\tm.expire(l)", false},
 	{"re-entry", "by anybody", "acquire.go", "r.Explicit && l.holder.Owner == r.Owner", "r.Explicit", false},
-	{"re-entry", "owner queues behind itself", "hold.go", "if q.Owner == r.Owner {", "if false {", false},
+	{"re-entry", "owner queues behind itself", "hold.go", "range m.waitsFor(r.Owner, l) {", "range m.waitsFor(r.Owner, l)[:0] {", false},
 	{"re-entry", "longer lease not asked for", "hold.go", "c.extend, c.retryAt = r.Lease, m.now", "c.retryAt = m.now", false},
 
 	{"idempotence", "scripts name the present owner only", "lock.go", "if s.owner != beside && s.owner != l.owner {", "if false {", false},
@@ -74,6 +75,7 @@ var mutants = []mutant{
 	{"unknown", "expired record not named", "hold.go", "l.suspect(l.owner, m.now+m.cfg.SuspectTime, 1)\n\t\tl.owner = 0", "l.owner = 0", false},
 	{"unknown", "failed release not repeated", "lock.go", "case releasing:\n\t\tif l.flight == 0 {\n\t\t\treturn c.retryAt\n\t\t}", "", false},
 	{"unknown", "tries fail for ever", "acquire.go", "if m.now-l.c.failingSince >= m.cfg.RetryTime {", "if false {", true},
+	{"unknown", "late answers are no failures in a row", "acquire.go", "m.tryFailed(l, ErrTooLate, false)", "l.c.succeeded()\n\t\t\tm.tryFailed(l, ErrTooLate, false)", true},
 	{"unknown", "cancelled grant kept", "handoff.go", "case r == nil:\n\t\tm.release(l)\n\t\treturn", "case r == nil:\n\t\tm.rest(l)\n\t\treturn", false},
 
 	{"a message is a hint", "wake-up during a try not remembered", "wait.go", "if l.phase == asking {\n\t\t\tl.woken = true\n\t\t} else if", "if", false},
