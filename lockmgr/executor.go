@@ -25,6 +25,11 @@ const senders = 2
 // each answer wait for the last.
 const maxBatch = 256
 
+// What the second sender waits for while the first has a batch under way. A
+// few commands are better off in the next batch than in a small one of their
+// own, which costs the server and us a system call each way.
+const minSecond = 48
+
 // A task is something to be executed: an op, a renewal or a call.
 type task struct {
 	op      *core.Op
@@ -53,6 +58,7 @@ type executor struct {
 	// What keeps or gives back a lock goes before what asks for one: a burst
 	// of requests must not cost those their leases who hold locks already.
 	urgent, queue []task
+	sending       int // senders that have a batch under way
 	closed        bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -63,6 +69,7 @@ type executor struct {
 func newExecutor(id *identity, s server, timeout time.Duration, now func() time.Duration, post func(core.Event)) *executor {
 	x := &executor{id: id, server: s, timeout: timeout, now: now, answer: post}
 	x.filled = sync.NewCond(&x.mu)
+	x.sending = senders // until each has looked for its first batch
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	for range senders {
 		x.wg.Go(x.send)
@@ -97,15 +104,23 @@ func (x *executor) submit(tasks []task) bool {
 }
 
 // take waits for tasks and moves up to maxBatch of them to out. It returns
-// none when the executor is closed.
+// none when the executor is closed. A sender that calls it has done with the
+// batch before.
 func (x *executor) take(out []task) []task {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for len(x.urgent)+len(x.queue) == 0 && !x.closed {
+	x.sending--
+	for !x.closed && !x.worthSending() {
 		x.filled.Wait()
 	}
+	x.sending++
 	out = move(out[:0], &x.urgent)
 	return move(out, &x.queue)
+}
+
+func (x *executor) worthSending() bool {
+	n := len(x.urgent) + len(x.queue)
+	return n >= minSecond || n > 0 && x.sending == 0
 }
 
 // move takes tasks from the front of a queue until out has maxBatch of them.
