@@ -194,14 +194,17 @@ func TestPostFromTheHandler(t *testing.T) {
 }
 
 func TestEveryAcceptedMessageIsHandledWhenStopComesAnyTime(t *testing.T) {
-	for range 300 {
+	for i := range 300 {
 		var handled int
 		a := start(t, func(batch []int) time.Duration { handled += len(batch); return -1 })
 		var accepted [4]int
 		var wg sync.WaitGroup
 		for p := range accepted {
 			wg.Go(func() {
-				for {
+				for n := range 1000 {
+					if p == 0 && n == 3*i {
+						a.Stop()
+					}
 					ok := a.Post(1)
 					if ok {
 						accepted[p]++
@@ -213,11 +216,8 @@ func TestEveryAcceptedMessageIsHandledWhenStopComesAnyTime(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() {
-			runtime.Gosched()
-			a.Stop()
-		})
 		wg.Wait()
+		a.Stop()
 		<-a.Done()
 		require.Equal(t, accepted[0]+accepted[1]+accepted[2]+accepted[3], handled)
 	}

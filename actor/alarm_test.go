@@ -79,6 +79,11 @@ func TestAlarms(t *testing.T) {
 			want: []call{{0, 1}, {1 * s, 1}, {5 * s, 1}, {6 * s, 0}},
 		},
 		{
+			name:  "an alarm put off for centuries",
+			posts: []post{{1 * s, 2 * s}, {2 * s, math.MaxInt64}}, after: -1,
+			want: []call{{1 * s, 1}, {2 * s, 1}},
+		},
+		{
 			name:  "an alarm centuries away",
 			posts: []post{{0, math.MaxInt64}, {1 * s, math.MaxInt64}, {2 * s, math.MaxInt64 - 2*s}}, after: -1,
 			want: []call{{0, 1}, {1 * s, 1}, {2 * s, 1}},

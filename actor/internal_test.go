@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,8 +44,11 @@ func TestABurstIsKeptWhileBusy(t *testing.T) {
 	batch, _ := m.take(true)
 	m.put(1)
 	m.reuse(batch)
-	_, _ = m.take(true)
+	batch, _ = m.take(true)
 	require.GreaterOrEqual(t, cap(m.in), 10*kept)
+	m.reuse(batch)
+	m.take(true)
+	require.LessOrEqual(t, cap(m.in), kept, "until the consumer parks")
 }
 
 func TestProducersSignalOnlyAParkedConsumer(t *testing.T) {
@@ -112,6 +116,8 @@ func TestTheTimerIsLeftAloneWhileItFiresEarlyEnough(t *testing.T) {
 		<-wakes
 		require.Equal(t, 16*time.Second, time.Since(a.origin), "sooner: the timer is brought forward")
 
+		a.set(math.MaxInt64)
+		require.False(t, a.due(), "centuries away, however late it is")
 		a.set(-1)
 		require.False(t, a.due())
 		time.Sleep(time.Hour)

@@ -90,8 +90,7 @@ func (m *mailbox[T]) take(park bool) (batch []T, open bool) {
 	defer m.mu.Unlock()
 	if len(m.in) > 0 {
 		batch, m.in, m.spare = m.in, m.spare, nil
-		m.idle = false
-		return batch, true
+		return batch, true // idle is false: whoever posted saw to that
 	}
 	if m.closed {
 		return nil, false

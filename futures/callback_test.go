@@ -12,11 +12,12 @@ func TestCallbacksRunInOrderAfterDone(t *testing.T) {
 	var p futures.Promise[int]
 	f := p.Future()
 	var order []int
+	done := f.Done()
 	for i := range 5 {
 		f.OnDone(func(v int, err error) {
 			require.Equal(t, 42, v)
 			require.Equal(t, errOther, err)
-			require.True(t, isClosed(f.Done()))
+			require.True(t, isClosed(done))
 			got, _ := f.Result()
 			require.Equal(t, 42, got)
 			order = append(order, i)

@@ -109,13 +109,13 @@ func TestReady(t *testing.T) {
 func TestCancel(t *testing.T) {
 	var p futures.Promise[*lease]
 	f := p.Future()
+	done := f.Done()
 	c := &cancels{do: func() {
 		_, err := f.Result()
 		require.Equal(t, futures.ErrCanceled, err, "the future is settled before its Canceler is told")
-		require.True(t, isClosed(f.Done()))
+		require.True(t, isClosed(done))
 	}}
 	p.Bind(c)
-	done := f.Done()
 
 	require.True(t, f.Cancel())
 	require.False(t, f.Cancel())

@@ -52,7 +52,7 @@ func groups[T any, K comparable](due []T, key func(T) K) []group[T, K] {
 
 	room := make([]T, len(due))
 	for i := range gs {
-		gs[i].items = room[:0:gs[i].size]
+		gs[i].items = room[:0]
 		room = room[gs[i].size:]
 	}
 	for i, x := range due {

@@ -39,11 +39,10 @@ type Map[T Item] struct {
 func NewMap[T Item](tick time.Duration) *Map[T] {
 	slot := max(tick/perTick, 1)
 	return &Map[T]{
-		slot:   slot,
-		last:   math.MaxInt64 / int64(slot),
-		lists:  lists[T]{nodes: heads[T]()},
-		passed: math.MinInt64,
-		other:  math.MaxInt64,
+		slot:  slot,
+		last:  math.MaxInt64 / int64(slot),
+		lists: lists[T]{nodes: heads[T]()},
+		other: math.MaxInt64,
 	}
 }
 

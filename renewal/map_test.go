@@ -164,6 +164,24 @@ func TestNextAfterRemoval(t *testing.T) {
 	require.LessOrEqual(t, next(), 2000*s, "it may be early")
 	require.Empty(t, m.Due(1000*s, nil))
 	require.Equal(t, 2000*s, next(), "until Due has looked")
+
+	m.Remove(further)
+	m.Schedule(a, 3000*s, 3008*s)
+	require.Equal(t, 3008*s, next(), "nothing is left outside of the window")
+}
+
+// What lay outside of the window is as good as any other item once the window has come there.
+func TestItemsFarAheadComeIntoTheWindow(t *testing.T) {
+	m := renewal.NewMap[*lease](8 * s)
+	a, b, c := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}
+	m.Schedule(c, 0, 1030*s)
+	m.Schedule(b, 0, 1010*s)
+	m.Schedule(a, 0, 1000*s)
+	require.Equal(t, []*lease{a}, m.Due(1000*s, nil))
+	m.Remove(b)
+	next, _ := m.Next()
+	require.Equal(t, 1030*s, next)
+	require.Equal(t, []*lease{c}, m.Due(next, nil))
 }
 
 // The owner asks for Due when Next says so, not for every slot. The window still keeps up with the items.
