@@ -94,10 +94,11 @@ func (x *executor) submit(tasks []task) bool {
 			x.queue = append(x.queue, t)
 		}
 	}
-	if len(x.urgent)+len(x.queue) > maxBatch {
+	switch {
+	case len(x.urgent)+len(x.queue) > maxBatch:
 		x.filled.Broadcast()
-	} else {
-		x.filled.Signal()
+	case x.worthSending():
+		x.filled.Signal() // else the sender that is busy will find it
 	}
 	x.mu.Unlock()
 	return true

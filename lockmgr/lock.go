@@ -2,7 +2,6 @@ package lockmgr
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -190,11 +189,7 @@ func (h *hold) bind(b boundContext) error {
 // matches ErrLeaseLost if the lock had been lost, so that what was done under
 // it may have met another holder.
 func (l *Lock) Unlock(ctx context.Context) error {
-	f := l.UnlockAsync()
-	if l.ticket.request.Followed {
-		runtime.Gosched() // the manager passes the lock on: rather than sleep, let it
-	}
-	_, err := f.Await(ctx)
+	_, err := l.UnlockAsync().Await(ctx)
 	return err
 }
 

@@ -3,7 +3,6 @@ package lockmgr
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -20,7 +19,6 @@ type loop struct {
 	urgent  []core.Event  // reused
 	effects []core.Effect // reused
 	tasks   []task        // reused
-	flying  int           // ops without an answer
 
 	mu      sync.Mutex
 	stats   core.Stats
@@ -89,10 +87,9 @@ func (p *loop) takeAnswers(out []core.Event) []core.Event {
 	return out
 }
 
-const (
-	atOnce = 256 // messages, before the clock is read and effects are carried out
-	busy   = 16  // ops in flight
-)
+// So many messages are dealt with before the clock is read and effects are
+// carried out.
+const atOnce = 256
 
 // Handle makes the loop an actor's handler.
 func (p *loop) Handle(batch []core.Event) time.Duration {
@@ -105,11 +102,6 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 		p.carryOut(now)
 		clear(p.urgent)
 		batch = batch[n:]
-	}
-	if p.flying >= busy {
-		// Many callers are at work: let them post before the next look into
-		// the mailbox, rather than wake for each.
-		runtime.Gosched()
 	}
 	next := p.core.Next()
 	if next == core.Forever {
@@ -131,7 +123,6 @@ func (p *loop) step(now time.Duration, batch []core.Event) {
 			p.observe(Subscription{ev.state.String()})
 		case nudge:
 		case *core.Replies:
-			p.flying -= len(ev.Replies)
 			p.effects = p.core.Step(now, ev, p.effects)
 			recycle(ev)
 		default:
@@ -173,7 +164,6 @@ func (p *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
 		p.tasks = append(p.tasks, task{op: e.Op})
-		p.flying++
 	case core.Renew:
 		p.tasks = append(p.tasks, task{renewal: e.Renewal})
 	case core.Granted:

@@ -34,7 +34,6 @@ func (m *Machine) hold(l *lock, r *Request) {
 			c.runStart = m.now
 		}
 	}
-	r.Followed = l.queue.head != nil
 	m.stats.Held++
 	m.stats.Grants++
 	if r.Passed {

@@ -39,8 +39,6 @@ type Request struct {
 	Field uint64
 	// Passed says that the lock came from another holder in this manager.
 	Passed bool
-	// Followed says that others waited behind it when it was granted.
-	Followed bool
 
 	lock       *lock
 	next, prev *Request
