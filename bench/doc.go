@@ -1,12 +1,29 @@
-// Package bench is the home of programs that compare holdfast with other
-// distributed-lock clients: the same load on the same server, several clients,
-// one table.
+// Bench measures what a lock costs: when a thousand callers wait for one, and
+// when nobody waits. It compares holdfast with other clients, with other ways
+// of waking waiters, and with ceilings, all on the same server in one run.
 //
-// It is a module of its own, so that the clients it compares with never become
-// dependencies of the library.
+//	go run ./bench              a short version of all
+//	go run ./bench all -out DIR the full one, with results.json, report.html and charts
+//	go run ./bench fanout       one of fanout, processes, uncontended, renewal, idle, release
+//	go run ./bench compare OLD.json NEW.json
 //
-// What measures holdfast alone is not here: the Go benchmarks live beside the
-// packages they measure, and run with
+// README.md has the method and the figures of a full run.
 //
-//	go test -run '^$' -bench . ./...
-package bench
+// # The design
+//
+//	main ── plan ──▶ runner ── one process a measurement ──▶ internal/measure
+//	                   │  ▲ one line of JSON                    │
+//	                   │  └──────────────────────────────────── ┤ internal/locker: the candidates
+//	                   ▼                                        │ worker processes, where it takes several
+//	         internal/result ──▶ internal/report                ▼
+//	         medians, ratios     table, charts, page      child redis-server (internal/server)
+//
+// Each measurement is a process of its own: its CPU, heap and goroutines are
+// those of the candidate alone, and one that hangs is ended without harm to
+// the rest. Candidates alternate, A B C, A B C, so that a busy neighbour hits
+// all alike; ratios are formed within one repetition.
+//
+// Nothing outlives a run: a measurement ends when its standard input closes, a
+// worker when that of its own does, and the server is a child that the run
+// kills. Every wait has a deadline.
+package main

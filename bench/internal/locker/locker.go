@@ -1,0 +1,101 @@
+// Package locker has all that is compared: holdfast, its peers as their
+// documentation uses them, ways of waking waiters that differ in nothing but
+// the waking, and ceilings that no lock client can pass.
+//
+// An adapter adds as little as it can between the load and the client. Where a
+// client's default does not wait as long as it takes, as some retry a fixed
+// number of times, the adapter asks again.
+package locker
+
+import (
+	"context"
+	"time"
+)
+
+// A Locker is one client. Its methods are safe for concurrent use.
+type Locker interface {
+	// Lock blocks until it holds name, or ctx ends.
+	Lock(ctx context.Context, name string) (Held, error)
+	// Close ends the client and all that it started.
+	Close()
+}
+
+// Held is a lock that is held.
+type Held interface {
+	// Unlock blocks until the lock is given back.
+	Unlock(ctx context.Context) error
+}
+
+// A Pairer drives pairs of lock and unlock its own way, which is faster than
+// one goroutine a name can. It drives until stop returns true, and calls pair
+// with how long each pair took and the time that it began.
+type Pairer interface {
+	Pairs(ctx context.Context, names []string, stop func() bool, pair func(worker int, began time.Time)) error
+	Workers(names int) int
+}
+
+// Kind is the side on which a candidate stands.
+type Kind string
+
+// The kinds.
+const (
+	Holdfast Kind = "holdfast"
+	Waker    Kind = "waker"   // the same scripts, another way of waking
+	Peer     Kind = "peer"    // another library
+	Ceiling  Kind = "ceiling" // what it would be without locks, or without Redis
+)
+
+// Config is what an adapter is told.
+type Config struct {
+	Addr  string
+	Lease time.Duration // zero: the client's own default
+	Seed  uint64        // of whatever is random
+	Renew bool          // keep held locks alive, where the client leaves that to its users
+}
+
+// A Candidate is a way to lock that can be measured.
+type Candidate struct {
+	Name  string
+	Kind  Kind
+	About string // one line
+	Open  func(ctx context.Context, c Config) (Locker, error)
+	// Extra are commands that it sends beside scripts and subscriptions.
+	Extra []string
+	// NeedsServer is false for what runs without Redis.
+	NeedsServer bool
+	// Poll is the longest time between two tries of one that polls. A release
+	// must meet it at a random moment of that time.
+	Poll time.Duration
+}
+
+// All returns every candidate, in the order of the tables.
+func All() []Candidate {
+	var all []Candidate
+	all = append(all, holdfast)
+	all = append(all, wakers...)
+	all = append(all, peers...)
+	return append(all, ceilings...)
+}
+
+// ByName returns a candidate.
+func ByName(name string) (Candidate, bool) {
+	for _, c := range All() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Candidate{}, false
+}
+
+// Names returns the names of all candidates of the given kinds.
+func Names(kinds ...Kind) []string {
+	var names []string
+	for _, c := range All() {
+		for _, k := range kinds {
+			if c.Kind == k {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
+}

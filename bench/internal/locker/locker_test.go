@@ -1,0 +1,120 @@
+package locker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// The comparison is of like with like only while the copies are true.
+func TestScriptsAreThoseOfHoldfast(t *testing.T) {
+	original := "../../../lockmgr/script"
+	if _, err := os.Stat(original); err != nil {
+		t.Skip("the library's sources are not here")
+	}
+	for name, copied := range map[string]string{"acquire": acquireLua, "release": releaseLua, "transfer": transferLua} {
+		text, err := os.ReadFile(filepath.Join(original, name+".lua"))
+		require.NoError(t, err)
+		require.Equal(t, string(text), copied, "copy lockmgr/script/%s.lua to bench/internal/locker/script", name)
+	}
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range All() {
+		require.False(t, seen[c.Name], c.Name)
+		require.NotEmpty(t, c.About, c.Name)
+		seen[c.Name] = true
+		found, ok := ByName(c.Name)
+		require.True(t, ok)
+		require.Equal(t, c.Kind, found.Kind)
+	}
+	_, ok := ByName("nobody")
+	require.False(t, ok)
+}
+
+// Whatever is compared must be a lock: of two clients, one caller at a time,
+// and all get their turn.
+func TestCandidatesExcludeAndServeAll(t *testing.T) {
+	s := redistest.Start(t)
+	for _, name := range Names(Holdfast, Waker, Peer) {
+		if name == "rueidislock" || name == "rueidislock tuned" {
+			continue // may leave a waiter behind, which a run reports
+		}
+		t.Run(name, func(t *testing.T) {
+			c, _ := ByName(name)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var inside, grants atomic.Int64
+			var wg sync.WaitGroup
+			for client := range 2 {
+				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
+				require.NoError(t, err)
+				defer l.Close()
+				for range 4 {
+					wg.Go(func() {
+						h, err := l.Lock(ctx, "name of "+c.Name)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if inside.Add(1) != 1 {
+							t.Error("two inside")
+						}
+						grants.Add(1)
+						inside.Add(-1)
+						if err := h.Unlock(ctx); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			require.Equal(t, int64(8), grants.Load())
+		})
+	}
+}
+
+// A wait ends with its context, for all of them.
+func TestWaitsEnd(t *testing.T) {
+	s := redistest.Start(t)
+	for _, name := range Names(Holdfast, Waker, Peer) {
+		t.Run(name, func(t *testing.T) {
+			c, _ := ByName(name)
+			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})
+			require.NoError(t, err)
+			defer l.Close()
+			h, err := l.Lock(t.Context(), "w"+name)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer cancel()
+			_, err = l.Lock(ctx, "w"+name)
+			require.Error(t, err)
+			require.NoError(t, h.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestCeilingsRun(t *testing.T) {
+	addr, _ := redistest.Mini(t)
+	c, _ := ByName("raw batches")
+	l, err := c.Open(t.Context(), Config{Addr: addr})
+	require.NoError(t, err)
+	defer l.Close()
+	var n atomic.Int64
+	err = l.(Pairer).Pairs(t.Context(), []string{"a", "b", "c"},
+		func() bool { return n.Load() > 10 }, func(int, time.Time) { n.Add(1) })
+	require.NoError(t, err)
+	require.Greater(t, n.Load(), int64(10))
+}

@@ -1,0 +1,124 @@
+package locker
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// The scripts are copies of holdfast's own; a test compares them. With the
+// same work on the server, a difference between candidates is one of waking.
+var (
+	//go:embed script/acquire.lua
+	acquireLua string
+	//go:embed script/release.lua
+	releaseLua string
+	//go:embed script/transfer.lua
+	transferLua string
+)
+
+const rawLease = 30 * time.Second
+
+// raw sends the scripts without any client in between but rueidis, which is
+// set up as for holdfast.
+type raw struct {
+	client                     rueidis.Client
+	acquire, release, transfer string // hashes
+	lease                      string // in milliseconds
+	owner                      string // without the number
+	last                       atomic.Uint64
+}
+
+func openRaw(ctx context.Context, c Config) (*raw, error) {
+	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{c.Addr}}))
+	if err != nil {
+		return nil, err
+	}
+	lease := c.Lease
+	if lease == 0 {
+		lease = rawLease
+	}
+	r := &raw{client: client, lease: strconv.FormatInt(lease.Milliseconds(), 10)}
+	// As long as a manager's, and different in each process.
+	r.owner = strconv.FormatUint(rand.Uint64()|1<<63, 16) + "-raw-raw-raw-raw-raw:"
+	for text, sha := range map[string]*string{acquireLua: &r.acquire, releaseLua: &r.release, transferLua: &r.transfer} {
+		if *sha, err = client.Do(ctx, client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
+			client.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *raw) newOwner() string { return r.owner + strconv.FormatUint(r.last.Add(1), 10) }
+
+func channelOf(name string) string { return "redisson_lock__channel:{" + name + "}" }
+
+func (r *raw) acquireCmd(name, owner string) rueidis.Completed {
+	return r.client.B().Evalsha().Sha1(r.acquire).Numkeys(1).Key(name).Arg(r.lease, "0", owner).Build()
+}
+
+func (r *raw) releaseCmd(name, owner string) rueidis.Completed {
+	return r.client.B().Evalsha().Sha1(r.release).Numkeys(2).Key(name, channelOf(name)).Arg(owner).Build()
+}
+
+func (r *raw) transferCmd(name, from, to string) rueidis.Completed {
+	return r.client.B().Evalsha().Sha1(r.transfer).Numkeys(2).Key(name, channelOf(name)).Arg(r.lease, "0", to, from).Build()
+}
+
+// try takes a lock if it is free. If not, it returns the remaining life of
+// the record.
+func (r *raw) try(ctx context.Context, name, owner string) (bool, time.Duration, error) {
+	ttl, err := r.client.Do(ctx, r.acquireCmd(name, owner)).AsInt64()
+	if rueidis.IsRedisNil(err) {
+		return true, 0, nil
+	}
+	return false, time.Duration(ttl) * time.Millisecond, err
+}
+
+func (r *raw) unlock(ctx context.Context, name, owner string) error {
+	return r.client.Do(ctx, r.releaseCmd(name, owner)).Error()
+}
+
+// Close ends the client.
+func (r *raw) Close() { r.client.Close() }
+
+type rawHeld struct {
+	raw         *raw
+	name, owner string
+}
+
+func (h *rawHeld) Unlock(ctx context.Context) error { return h.raw.unlock(ctx, h.name, h.owner) }
+
+// lockedRand is a seeded source for many goroutines.
+type lockedRand struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func newRand(seed uint64) *lockedRand { return &lockedRand{r: rand.New(rand.NewPCG(seed, 17))} }
+
+func (l *lockedRand) between(low, high time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return low + time.Duration(l.r.Int64N(int64(high-low)))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,52 @@
+-- acquire.lua takes a free lock, or one that this manager's own owners hold,
+-- for a new owner.
+--
+-- KEYS[1]   lock             hash: owner -> 1
+-- KEYS[2]   token counter    only when ARGV[2] > 0
+-- ARGV[1]   lease in milliseconds
+-- ARGV[2]   how many fencing tokens to take, 0 for none
+-- ARGV[3]   the new owner
+-- ARGV[4..] further owners of the same manager that the record may carry
+--
+-- Returns nil         acquired, no tokens asked for
+--         bulk string acquired, the last of the tokens taken
+--         integer     held by others: their record's remaining life in
+--                     milliseconds, -1 if it has none
+--
+-- Safe to repeat: the second run finds the new owner and installs it again;
+-- it takes new tokens, so that numbers are skipped but never given twice. It
+-- never shortens the life of a record.
+local key = KEYS[1]
+local ttl = -1
+if redis.call('EXISTS', key) == 1 then
+  local ours = false
+  for i = 3, #ARGV do
+    if redis.call('HEXISTS', key, ARGV[i]) == 1 then
+      ours = true
+      break
+    end
+  end
+  ttl = redis.call('PTTL', key)
+  if not ours then
+    return ttl
+  end
+end
+local last
+if ARGV[2] ~= '0' then
+  redis.call('INCRBY', KEYS[2], ARGV[2])
+  last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
+end
+redis.call('HSET', key, ARGV[3], 1)
+if ttl < tonumber(ARGV[1]) then
+  local set = redis.pcall('PEXPIRE', key, ARGV[1])
+  if type(set) == 'table' then
+    -- A lock without an end would be worse than none.
+    redis.pcall('DEL', key)
+    return set
+  end
+end
+-- Last, as it may be refused: the record has its end by now.
+for i = 4, #ARGV do
+  redis.call('HDEL', key, ARGV[i])
+end
+return last

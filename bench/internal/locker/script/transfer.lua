@@ -1,0 +1,51 @@
+-- transfer.lua records that a lock has passed from one owner to another
+-- within this manager, and renews its lease.
+--
+-- KEYS[1]   lock
+-- KEYS[2]   channel          where others wait
+-- KEYS[3]   token counter    only when ARGV[2] > 0
+-- ARGV[1]   lease in milliseconds
+-- ARGV[2]   how many fencing tokens to take, 0 for none
+-- ARGV[3]   the new owner
+-- ARGV[4..] further owners of the same manager that the record may carry
+--
+-- Returns nil     the record carries none of these owners: the lock is lost
+--         integer done; the number of subscribers of the channel, or -1 when
+--                 the server would not say
+--         array   done; that number, and the last of the tokens taken
+--
+-- Safe to repeat: the second run finds the new owner. It never creates a
+-- record and never shortens the life of one.
+local key = KEYS[1]
+local ours = false
+for i = 3, #ARGV do
+  if redis.call('HEXISTS', key, ARGV[i]) == 1 then
+    ours = true
+    break
+  end
+end
+if not ours then
+  return false
+end
+local last
+if ARGV[2] ~= '0' then
+  redis.call('INCRBY', KEYS[3], ARGV[2])
+  last = redis.call('GET', KEYS[3])
+end
+redis.call('HSET', key, ARGV[3], 1)
+if redis.call('PTTL', key) < tonumber(ARGV[1]) then
+  redis.call('PEXPIRE', key, ARGV[1])
+end
+-- Last, as it may be refused: the record has its end by now.
+for i = 4, #ARGV do
+  redis.call('HDEL', key, ARGV[i])
+end
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
+local n = -1
+if not waiting.err then
+  n = waiting[2]
+end
+if last then
+  return {n, last}
+end
+return n

@@ -1,0 +1,188 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+	"github.com/holdfast-go/holdfast/bench/internal/stats"
+)
+
+// FanoutFigures are those of fanout.
+var FanoutFigures = []result.Figure{
+	{Key: "drain", Name: "drain", Unit: "ms", Better: result.Lower, Chart: true},
+	{Key: "over", Name: "beyond holding", Unit: "%"},
+	{Key: "wait50", Name: "wait p50", Unit: "ms", Better: result.Lower},
+	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower},
+	{Key: "waitmax", Name: "wait max", Unit: "ms", Better: result.Lower},
+	{Key: "commands", Name: "commands", Unit: "/handoff", Better: result.Lower, Count: true, Chart: true},
+	{Key: "bytes", Name: "bytes", Unit: "/handoff", Better: result.Lower, Count: true},
+	{Key: "cpu", Name: "client CPU", Unit: "ms", Better: result.Lower},
+	{Key: "servercpu", Name: "server CPU", Unit: "ms", Better: result.Lower},
+	{Key: "heap", Name: "peak heap", Unit: "MB", Better: result.Lower},
+	{Key: "goroutines", Name: "goroutines", Better: result.Lower, Count: true},
+}
+
+// A crowd is many callers in one process that want one lock, each for some
+// turns.
+type crowd struct {
+	locker locker.Locker
+	hold   time.Duration
+	turns  int
+
+	grants  []int64 // by caller and turn: when, on the common clock; zero: not yet
+	ends    []int64 // when it was done holding
+	granted atomic.Int64
+	inside  atomic.Int64 // must never pass 1 within one process
+	twice   atomic.Bool
+	wg      sync.WaitGroup
+
+	mu  sync.Mutex
+	err error // the first
+}
+
+func newCrowd(ctx context.Context, l locker.Locker, n, turns int, hold time.Duration) *crowd {
+	turns = max(turns, 1)
+	c := &crowd{locker: l, hold: hold, turns: turns, grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
+	for i := range n {
+		c.wg.Go(func() {
+			for t := range turns {
+				if err := c.turn(ctx, i*turns+t); err != nil {
+					c.fail(err)
+					return
+				}
+			}
+		})
+	}
+	return c
+}
+
+func (c *crowd) turn(ctx context.Context, i int) error {
+	h, err := c.locker.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	atomic.StoreInt64(&c.grants[i], clock())
+	if c.inside.Add(1) > 1 {
+		c.twice.Store(true)
+	}
+	c.granted.Add(1)
+	if c.hold > 0 {
+		time.Sleep(c.hold)
+	}
+	atomic.StoreInt64(&c.ends[i], clock())
+	c.inside.Add(-1)
+	if err := h.Unlock(ctx); err != nil {
+		return fmt.Errorf("unlock: %w", err)
+	}
+	return nil
+}
+
+func (c *crowd) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// wait returns when all have had the lock, or an error that says how many
+// have not.
+func (c *crowd) wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { c.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := int(c.granted.Load())
+	switch {
+	case c.twice.Load():
+		return partial("two held the lock at a time")
+	case n < len(c.grants) && ctx.Err() != nil:
+		return partial(fmt.Sprintf("stopped by the watchdog: %d of %d granted", n, len(c.grants)))
+	case c.err != nil:
+		return c.err
+	}
+	return ctx.Err()
+}
+
+func fanout(ctx context.Context, b *bench) error {
+	h, err := b.locker.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	c := newCrowd(ctx, b.locker, b.Waiters, b.Turns, b.Hold)
+	if err := pause(ctx, b.Settle); err != nil {
+		return err
+	}
+	if n := c.granted.Load(); n > 0 {
+		return partial(fmt.Sprintf("%d were granted a lock that is held", n))
+	}
+	m, err := b.start(true)
+	if err != nil {
+		return err
+	}
+	defer m.abandon()
+	began := clock()
+	if err := h.Unlock(ctx); err != nil {
+		return err
+	}
+	if err := c.wait(ctx); err != nil {
+		return err
+	}
+	used, err := m.stop()
+	if err != nil {
+		return err
+	}
+	b.drained(began, c.grants, c.ends, used)
+	return nil
+}
+
+// drained fills in the figures of a crowd that is done. A turn's wait begins
+// with the release that set all going, or with the end of the turn before.
+func (b *bench) drained(began int64, grants, ends []int64, used cost) {
+	n := float64(len(grants))
+	waits := make([]time.Duration, len(grants))
+	var held time.Duration
+	for i, at := range grants {
+		since := began
+		if b.Turns > 1 && i%b.Turns > 0 {
+			since = ends[i-1]
+		}
+		waits[i] = time.Duration(at - since)
+		held += time.Duration(ends[i] - at)
+	}
+	slices.Sort(waits)
+	drain := time.Duration(slices.Max(ends) - began)
+	v := b.values
+	v["drain"] = ms(drain)
+	if b.Hold > 0 {
+		// What the callers slept is not the lock's doing, nor that a sleep
+		// takes longer than it was asked to.
+		v["over"] = 100 * float64(drain-held) / float64(held)
+	}
+	v["wait50"], v["wait99"], v["waitmax"] = ms(stats.Quantile(waits, 0.5)), ms(stats.Quantile(waits, 0.99)), ms(waits[len(waits)-1])
+	v["cpu"] = ms(used.cpu)
+	v["heap"], v["goroutines"] = used.heap/1e6, used.goroutines
+	b.serverFigures(used, n)
+}
+
+// serverFigures fills in what the server counted, per unit of work.
+func (b *bench) serverFigures(used cost, n float64) {
+	if b.conn == nil {
+		return
+	}
+	b.values["commands"] = used.server.Commands(b.candidate.Extra...) / n
+	if used.server.Detailed {
+		b.values["bytes"] = (used.server.In + used.server.Out) / n
+		b.values["servercpu"] = ms(used.server.CPU)
+	}
+}

@@ -1,0 +1,77 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// IdleFigures are those of idle.
+var IdleFigures = []result.Figure{
+	{Key: "commands", Name: "commands", Unit: "/s", Better: result.Lower, Count: true, Chart: true},
+	{Key: "pings", Name: "keep-alive pings", Unit: "/s", Count: true},
+	{Key: "bytes", Name: "bytes", Unit: "/s", Better: result.Lower, Count: true},
+	{Key: "cpu", Name: "client CPU", Unit: "% of a core", Better: result.Lower},
+	{Key: "servercpu", Name: "server CPU", Unit: "% of a core", Better: result.Lower},
+	{Key: "connections", Name: "connections", Count: true},
+	{Key: "goroutines", Name: "goroutines", Unit: "/waiter", Better: result.Lower, Count: true},
+	{Key: "heap", Name: "heap and stacks", Unit: "B/waiter", Better: result.Lower, Count: true},
+}
+
+// idle has one client hold the lock, and many callers of another wait for it.
+func idle(ctx context.Context, b *bench) error {
+	holder, err := b.open(ctx, 1)
+	if err != nil {
+		return err
+	}
+	h, err := holder.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	before := memory()
+	waiting, leave := context.WithCancel(ctx)
+	c := newCrowd(waiting, b.locker, b.Waiters, 1, 0)
+	b.onEnd = append(b.onEnd, func() {
+		leave()
+		c.wg.Wait()
+		_ = h.Unlock(context.WithoutCancel(ctx))
+	})
+	if err := pause(ctx, b.Settle); err != nil {
+		return err
+	}
+	after := memory()
+	m, err := b.start(false)
+	if err != nil {
+		return err
+	}
+	defer m.abandon()
+	if err := pause(ctx, b.Window); err != nil {
+		return err
+	}
+	used, err := m.stop()
+	if err != nil {
+		return err
+	}
+	if n := c.granted.Load(); n > 0 {
+		return partial(fmt.Sprintf("%d were granted a lock that is held", n))
+	}
+	if c.mu.Lock(); c.err != nil {
+		err = c.err
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s, n := used.took.Seconds(), float64(b.Waiters)
+	b.serverFigures(used, s)
+	if used.server.Detailed {
+		b.values["pings"] = used.server.Pings() / s
+		b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
+		b.values["connections"] = used.server.Clients - 1 // the one that asks
+	}
+	b.values["cpu"] = 100 * used.cpu.Seconds() / s
+	b.values["goroutines"] = (after.goroutines - before.goroutines) / n
+	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / n
+	return nil
+}

@@ -1,0 +1,37 @@
+package measure
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestJudge(t *testing.T) {
+	order := func(procs ...int) (out []grant) {
+		for i, p := range procs {
+			out = append(out, grant{int64(i), p})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		in   []grant
+		want shares
+	}{
+		"in turn":                  {order(0, 1, 0, 1, 0, 1, 0, 1), shares{1, 1, 1}},
+		"one after the other":      {order(0, 0, 0, 0, 1, 1, 1, 1), shares{0, 2, 4}},
+		"nobody else waits":        {order(0, 1, 1, 1), shares{1, 1, 1}},
+		"a run that others end in": {order(0, 1, 1, 0, 0, 0), shares{2.0 / 3, 4.0 / 3, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, judge(c.in, 2))
+		})
+	}
+	mixed := []grant{{30, 1}, {10, 0}, {20, 0}, {40, 1}}
+	require.Equal(t, 2, judge(mixed, 2).streak, "grants are put in order first")
+}
+
+func TestTheClockGoesOn(t *testing.T) {
+	a := clock()
+	require.GreaterOrEqual(t, clock(), a)
+	require.Positive(t, a)
+}

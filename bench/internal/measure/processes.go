@@ -1,0 +1,186 @@
+package measure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// ProcessesFigures are those of processes.
+var ProcessesFigures = append(slices.Clone(FanoutFigures),
+	result.Figure{Key: "least", Name: "least share", Unit: "% of fair", Better: result.Higher, Chart: true},
+	result.Figure{Key: "most", Name: "largest share", Unit: "% of fair", Better: result.Lower},
+	result.Figure{Key: "streak", Name: "longest streak", Unit: "grants", Better: result.Lower, Count: true, Chart: true},
+)
+
+// A crowdReport is what a worker says of its callers.
+type crowdReport struct {
+	Grants, Ends []int64
+	Twice        bool
+	Problem      string
+	CPU          time.Duration
+	Heap         float64
+	Goroutines   float64
+}
+
+// work is the worker's side of a workload.
+func (b *bench) work(ctx context.Context, number int, commands <-chan string, answer *json.Encoder) error {
+	c, ok := locker.ByName(b.Candidate)
+	if !ok {
+		return fmt.Errorf("no candidate %q", b.Candidate)
+	}
+	b.candidate = c
+	l, err := b.open(ctx, number)
+	if err != nil {
+		return err
+	}
+	b.locker = l
+	if b.Workload == "release" {
+		return b.taker(ctx, commands, answer)
+	}
+	crowd := newCrowd(ctx, l, b.Waiters/b.Procs, b.Turns, b.Hold)
+	if err := pause(ctx, b.Settle); err != nil {
+		return err
+	}
+	m, err := b.start(true)
+	if err != nil {
+		return err
+	}
+	defer m.abandon()
+	if err := answer.Encode(struct{}{}); err != nil {
+		return err
+	}
+	waited := crowd.wait(ctx)
+	used, err := m.stop()
+	if err != nil {
+		return err
+	}
+	report := crowdReport{
+		Grants: crowd.grants, Ends: crowd.ends, Twice: crowd.twice.Load(),
+		CPU: used.cpu, Heap: used.heap, Goroutines: used.goroutines,
+	}
+	if waited != nil {
+		report.Problem = waited.Error()
+	}
+	return answer.Encode(report)
+}
+
+// processes has the callers wait in several processes. This one holds the lock
+// until all wait, and takes no further part.
+func processes(ctx context.Context, b *bench) error {
+	h, err := b.locker.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	// The watchdog of the workers comes first, so that they can say how far
+	// they came.
+	patience := b.Limit
+	b.Limit -= min(b.Limit/4, 3*time.Second)
+	defer func() { b.Limit = patience }()
+	workers := make([]*worker, b.Procs)
+	for i := range workers {
+		if workers[i], err = b.spawn(ctx, i+1); err != nil {
+			return err
+		}
+	}
+	for _, w := range workers {
+		if err := w.hear(&struct{}{}); err != nil {
+			return err
+		}
+	}
+	m, err := b.start(true)
+	if err != nil {
+		return err
+	}
+	defer m.abandon()
+	began := clock()
+	if err := h.Unlock(ctx); err != nil {
+		return err
+	}
+	reports := make([]crowdReport, len(workers))
+	for i, w := range workers {
+		if err := w.hear(&reports[i]); err != nil {
+			return err
+		}
+	}
+	used, err := m.stop()
+	if err != nil {
+		return err
+	}
+	used.heap, used.goroutines = 0, 0
+	var order []grant
+	var grants, ends []int64
+	var problem string
+	for i, r := range reports {
+		if r.Problem != "" {
+			problem = r.Problem
+		}
+		used.cpu += r.CPU
+		used.heap, used.goroutines = max(used.heap, r.Heap), max(used.goroutines, r.Goroutines)
+		ends = append(ends, r.Ends...)
+		grants = append(grants, r.Grants...)
+		for _, at := range r.Grants {
+			if at != 0 {
+				order = append(order, grant{at, i})
+			}
+		}
+	}
+	if problem != "" {
+		if n := b.Procs * (b.Waiters / b.Procs) * max(b.Turns, 1); len(order) < n {
+			problem = fmt.Sprintf("stopped by the watchdog: %d of %d granted", len(order), n)
+		}
+		return partial(problem)
+	}
+	b.drained(began, grants, ends, used)
+	s := judge(order, b.Procs)
+	b.values["least"], b.values["most"], b.values["streak"] = 100*s.least, 100*s.most, float64(s.streak)
+	return nil
+}
+
+// A grant is a moment and the process that was granted the lock.
+type grant struct {
+	at   int64
+	proc int
+}
+
+// shares tell how fairly grants went around.
+type shares struct {
+	least, most float64 // of the fair share, while all had waiters enough
+	streak      int     // the most in a row of one process, while another waited
+}
+
+// judge puts the grants in order. The shares are those of the first half: in
+// the end each process has had as many as it asked for.
+func judge(order []grant, procs int) shares {
+	slices.SortFunc(order, func(a, b grant) int { return int(a.at - b.at) })
+	left := make([]int, procs)
+	for _, g := range order {
+		left[g.proc]++
+	}
+	half := make([]int, procs)
+	for _, g := range order[:len(order)/2] {
+		half[g.proc]++
+	}
+	fair := float64(len(order)/2) / float64(procs)
+	s := shares{least: float64(slices.Min(half)) / fair, most: float64(slices.Max(half)) / fair}
+	run, last := 0, -1
+	for _, g := range order {
+		others := false
+		for p, n := range left {
+			others = others || p != g.proc && n > 0
+		}
+		left[g.proc]--
+		if g.proc != last {
+			run, last = 0, g.proc
+		}
+		if run++; others {
+			s.streak = max(s.streak, run)
+		}
+	}
+	return s
+}

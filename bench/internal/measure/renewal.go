@@ -1,0 +1,115 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// RenewalFigures are those of renewal.
+var RenewalFigures = []result.Figure{
+	{Key: "commands", Name: "commands", Unit: "/s", Better: result.Lower, Count: true, Chart: true},
+	{Key: "bytes", Name: "bytes", Unit: "/s", Better: result.Lower, Count: true},
+	{Key: "cpu", Name: "client CPU", Unit: "% of a core", Better: result.Lower},
+	{Key: "servercpu", Name: "server CPU", Unit: "% of a core", Better: result.Lower},
+	{Key: "goroutines", Name: "goroutines", Better: result.Lower, Count: true},
+	{Key: "heap", Name: "heap and stacks", Unit: "B/lock", Better: result.Lower, Count: true, Chart: true},
+}
+
+// As many callers take and give back the locks. More than that does nothing
+// for the measurement.
+const hands = 64
+
+// renewal takes many locks and looks on while they are kept.
+func renewal(ctx context.Context, b *bench) error {
+	names := make([]string, b.Locks)
+	for i := range names {
+		names[i] = name + ":" + strconv.Itoa(i)
+	}
+	held := make([]locker.Held, b.Locks)
+	before := memory()
+	if err := spread(ctx, len(names), func(i int) (err error) {
+		held[i], err = b.locker.Lock(ctx, names[i])
+		return err
+	}); err != nil {
+		return err
+	}
+	after := memory()
+	m, err := b.start(false)
+	if err != nil {
+		return err
+	}
+	defer m.abandon()
+	if err := pause(ctx, b.Window); err != nil {
+		return err
+	}
+	used, err := m.stop()
+	if err != nil {
+		return err
+	}
+	s := used.took.Seconds()
+	b.serverFigures(used, s)
+	if used.server.Detailed {
+		b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
+	}
+	b.values["cpu"] = 100 * used.cpu.Seconds() / s
+	b.values["goroutines"] = after.goroutines - before.goroutines
+	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / float64(b.Locks)
+
+	size, err := b.conn.Do("DBSIZE")
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(size); err == nil && n < b.Locks {
+		return partial(fmt.Sprintf("%d of %d locks were lost", b.Locks-n, b.Locks))
+	}
+	b.onEnd = append(b.onEnd, func() {
+		ctx := context.WithoutCancel(ctx)
+		_ = spread(ctx, len(held), func(i int) error { return held[i].Unlock(ctx) })
+	})
+	return nil
+}
+
+// spread calls f for 0..n-1 from several goroutines and returns the first
+// error.
+func spread(ctx context.Context, n int, f func(int) error) error {
+	var wg sync.WaitGroup
+	errs := make(chan error, hands)
+	for h := range hands {
+		wg.Go(func() {
+			for i := h; i < n; i += hands {
+				err := f(i)
+				if err == nil {
+					err = ctx.Err()
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// A footprint is what the process holds on to.
+type footprint struct{ heap, stacks, goroutines float64 }
+
+func memory() footprint {
+	runtime.GC()
+	runtime.GC() // what the first one left in pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return footprint{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine())}
+}

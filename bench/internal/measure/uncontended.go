@@ -1,0 +1,159 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+	"github.com/holdfast-go/holdfast/bench/internal/stats"
+)
+
+// UncontendedFigures are those of uncontended.
+var UncontendedFigures = []result.Figure{
+	{Key: "pairs", Name: "pairs", Unit: "/s", Better: result.Higher, Chart: true},
+	{Key: "p50", Name: "pair p50", Unit: "µs", Better: result.Lower, Chart: true},
+	{Key: "p99", Name: "pair p99", Unit: "µs", Better: result.Lower},
+	{Key: "commands", Name: "commands", Unit: "/pair", Better: result.Lower, Count: true},
+	{Key: "bytes", Name: "bytes", Unit: "/pair", Better: result.Lower, Count: true},
+	{Key: "allocs", Name: "allocations", Unit: "/pair", Better: result.Lower, Count: true},
+	{Key: "allocated", Name: "allocated", Unit: "B/pair", Better: result.Lower, Count: true},
+	{Key: "cpu", Name: "client CPU", Unit: "s/100k pairs", Better: result.Lower, Chart: true},
+	{Key: "servercpu", Name: "server CPU", Unit: "s/100k pairs", Better: result.Lower},
+}
+
+// The phases of a stretch: what is done in the warm-up does not count.
+const (
+	warming int32 = iota
+	measuring
+	over
+)
+
+func uncontended(ctx context.Context, b *bench) error {
+	names := make([]string, b.Goroutines)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s:%d", name, i)
+	}
+	pairer, ok := b.locker.(locker.Pairer)
+	if !ok {
+		pairer = goroutines{b.locker}
+	}
+	var phase atomic.Int32
+	var some atomic.Bool // a pair was measured
+	histograms := make([]stats.Histogram, pairer.Workers(len(names)))
+	for i := range histograms {
+		histograms[i].Add(0) // touch its memory now
+		histograms[i] = stats.Histogram{}
+	}
+	failed := make(chan error, 1)
+	go func() {
+		failed <- pairer.Pairs(ctx, names,
+			func() bool { return phase.Load() == over || ctx.Err() != nil },
+			func(w int, began time.Time) {
+				if phase.Load() == measuring {
+					histograms[w].Add(time.Since(began))
+					if !some.Load() {
+						some.Store(true)
+					}
+				}
+			})
+	}()
+	ended := false
+	defer func() {
+		phase.Store(over)
+		if !ended {
+			<-failed
+		}
+	}()
+	wait := func(d time.Duration) error {
+		select {
+		case err := <-failed:
+			ended = true
+			if err == nil {
+				err = ctx.Err()
+			}
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}
+	if err := wait(b.Warmup); err != nil {
+		return err
+	}
+	m, err := b.start(false)
+	if err != nil {
+		return err
+	}
+	defer m.abandon()
+	measured := clock()
+	phase.Store(measuring)
+	if err := wait(b.Window); err != nil {
+		return err
+	}
+	for !some.Load() { // a window that is short for this machine
+		if err := wait(10 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	phase.Store(over)
+	took := time.Duration(clock() - measured)
+	used, err := m.stop()
+	if err != nil {
+		return err
+	}
+	err, ended = <-failed, true
+	if err != nil {
+		return err
+	}
+	var all stats.Histogram
+	for i := range histograms {
+		all.Merge(&histograms[i])
+	}
+	n := float64(all.N())
+	v := b.values
+	v["pairs"] = n / took.Seconds()
+	v["p50"], v["p99"] = us(all.Quantile(0.5)), us(all.Quantile(0.99))
+	v["allocs"], v["allocated"] = used.allocs/n, used.bytes/n
+	v["cpu"] = used.cpu.Seconds() / n * 1e5
+	b.serverFigures(used, n)
+	if used.server.Detailed {
+		v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
+	}
+	return nil
+}
+
+// goroutines drives pairs as users do: each goroutine locks and unlocks.
+type goroutines struct{ locker locker.Locker }
+
+func (g goroutines) Workers(names int) int { return names }
+
+func (g goroutines) Pairs(ctx context.Context, names []string, stop func() bool, pair func(int, time.Time)) error {
+	var wg sync.WaitGroup
+	var first atomic.Pointer[error]
+	for w, name := range names {
+		wg.Go(func() {
+			for !stop() && first.Load() == nil {
+				began := time.Now()
+				h, err := g.locker.Lock(ctx, name)
+				if err == nil {
+					err = h.Unlock(ctx)
+				}
+				if err != nil {
+					first.CompareAndSwap(nil, &err)
+					return
+				}
+				pair(w, began)
+			}
+		})
+	}
+	wg.Wait()
+	if err := first.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

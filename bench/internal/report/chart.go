@@ -1,0 +1,244 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// A chart shows one figure of one table: a line a candidate, a mark at the
+// median, a bar from the least to the largest repetition.
+type chart struct {
+	run    *result.Run
+	table  *result.Table
+	figure result.Figure
+	rows   []bar
+	log    bool
+}
+
+// A bar is what is drawn of one candidate.
+type bar struct {
+	name, kind       string
+	median, min, max float64
+	label            string
+	missing          bool
+}
+
+// Values this far apart get a log axis.
+const wide = 30
+
+// charts returns those of a table: a figure that all share needs none.
+func charts(run *result.Run, t *result.Table) []*chart {
+	var out []*chart
+	for _, f := range t.Figures {
+		if !f.Chart {
+			continue
+		}
+		c := &chart{run: run, table: t, figure: f}
+		least, most, some := math.Inf(1), 0.0, false
+		for _, r := range t.Rows {
+			b := bar{name: r.Candidate, kind: r.Kind}
+			s, ok := r.Summary[f.Key]
+			n, _ := r.Problems()
+			switch {
+			case ok:
+				some = true
+				b.median, b.min, b.max = s.Median, s.Min, s.Max
+				b.label = Number(s.Median)
+				if ratio, ok := r.Ratio[f.Key]; ok && r.Kind != "holdfast" {
+					b.label += "  (" + Ratio(ratio.Median) + ")"
+				}
+				if n > 0 {
+					b.label += fmt.Sprintf("  %d of %d runs failed", n, len(r.Samples))
+				}
+				if s.Min > 0 {
+					least = min(least, s.Min)
+				}
+				most = max(most, s.Max)
+			case n > 0:
+				b.missing, b.label = true, "no run was completed"
+			default:
+				continue // not a figure of this candidate
+			}
+			c.rows = append(c.rows, b)
+		}
+		c.log = most > wide*least
+		if some {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// id is the chart's name as a file.
+func (c *chart) id() string {
+	id := []rune(c.table.ID + "-" + c.figure.Key)
+	for i, r := range id {
+		if r == '/' || r == '=' {
+			id[i] = '-'
+		}
+	}
+	return string(id)
+}
+
+const (
+	chartWidth = 8.2 * vg.Inch
+	rowHeight  = 0.27 * vg.Inch
+	around     = 1.45 * vg.Inch // title, axis and legend
+)
+
+func (c *chart) height() vg.Length {
+	h := around + rowHeight*vg.Length(len(c.rows))
+	if c.run.Embedded {
+		h += 0.2 * vg.Inch // for the stamp
+	}
+	return h
+}
+
+func (c *chart) svg(w io.Writer) error {
+	canvas := vgsvg.New(chartWidth, c.height())
+	if err := c.draw(canvas); err != nil {
+		return err
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+func (c *chart) png(w io.Writer) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, c.height()), vgimg.UseDPI(110))
+	if err := c.draw(canvas); err != nil {
+		return err
+	}
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
+}
+
+// sans is the font of all text.
+func sans(size vg.Length) font.Font {
+	return font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size)
+}
+
+func (c *chart) draw(canvas vg.CanvasSizer) error {
+	p := plot.New()
+	p.Title.Text = c.table.Title
+	if c.run.Embedded {
+		p.Title.Text += "\n" + Stamp
+	}
+	p.Title.TextStyle.Font = sans(12)
+	p.Title.Padding = 6
+	p.X.Tick.Label.Font, p.Y.Tick.Label.Font = sans(9), sans(10)
+	names := make([]string, len(c.rows))
+	for i, r := range c.rows {
+		names[len(c.rows)-1-i] = r.name // the first on top
+	}
+	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.6, float64(len(c.rows))-0.4
+	p.Y.LineStyle.Width = 0
+	c.scale(p)
+	p.Add(grid{}, dots{c})
+
+	area := draw.New(canvas)
+	area.SetColor(paper)
+	area.Fill(area.Rectangle.Path())
+	legend := draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0)
+	p.Draw(draw.Crop(area, 4, -12, 0.52*vg.Inch, -6))
+	// Not the plot's own label: it would take its width off the axis.
+	title := style(10, ink)
+	title.XAlign = draw.XCenter
+	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, c.axisTitle())
+	c.legend(legend)
+	return nil
+}
+
+func (c *chart) axisTitle() string {
+	text := strings.ToUpper(c.figure.Name[:1]) + c.figure.Name[1:]
+	if c.figure.Unit != "" {
+		text += " [" + c.figure.Unit + "]"
+	}
+	switch c.figure.Better {
+	case result.Lower:
+		text += ", less is better"
+	case result.Higher:
+		text += ", more is better"
+	}
+	if c.log {
+		text += ", log scale"
+	}
+	return text + "; in brackets the ratio to holdfast"
+}
+
+// scale sets the axis so that all marks and their labels have room.
+func (c *chart) scale(p *plot.Plot) {
+	least, most, longest := math.Inf(1), 0.0, 0
+	for _, r := range c.rows {
+		if r.min > 0 {
+			least = min(least, r.min)
+		}
+		most = max(most, r.max)
+		longest = max(longest, len(r.label))
+	}
+	room := 0.10 + 0.0085*float64(longest) // of the axis, for the labels
+	if !c.log {
+		p.X.Min, p.X.Max = 0, max(most, 1e-9)/(1-min(room, 0.6))
+		p.X.Tick.Marker = plot.TickerFunc(linearTicks)
+		return
+	}
+	low := math.Floor(math.Log10(least) - 0.15)
+	high := math.Log10(most)
+	p.X.Min = math.Pow(10, low)
+	p.X.Max = math.Pow(10, low+(high-low)/(1-min(room, 0.6)))
+	p.X.Scale = plot.LogScale{}
+	p.X.Tick.Marker = plot.TickerFunc(logTicks)
+}
+
+// logTicks has a label a decade.
+func logTicks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for e := math.Floor(math.Log10(low)); math.Pow(10, e) <= high*1.0001; e++ {
+		for d := 1.0; d < 10; d++ {
+			v := d * math.Pow(10, e)
+			if v < low*0.9999 || v > high*1.0001 {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if d == 1 {
+				t.Label = decade(e)
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+func decade(e float64) string {
+	switch v := math.Pow(10, e); {
+	case e < 0:
+		return fmt.Sprintf("%.*f", int(-e), v)
+	case e >= 6:
+		return Number(v/1e6) + "M"
+	default:
+		return digits(v)
+	}
+}
+
+func linearTicks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			if ticks[i].Label = Number(ticks[i].Value); ticks[i].Value >= 1 && ticks[i].Value == math.Trunc(ticks[i].Value) {
+				ticks[i].Label = digits(ticks[i].Value)
+			}
+		}
+	}
+	return ticks
+}

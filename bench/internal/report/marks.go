@@ -1,0 +1,127 @@
+package report
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A look is the color and the shape of a kind. The colors are from the set of
+// Okabe and Ito, which people with any colour vision can tell apart; the
+// shapes do it without colour.
+type look struct {
+	kind, says string
+	color      color.Color
+	shape      draw.GlyphDrawer
+}
+
+var looks = []look{
+	{"holdfast", "holdfast", color.RGBA{0, 114, 178, 255}, draw.CircleGlyph{}},
+	{"waker", "same scripts, other waking", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{}},
+	{"peer", "other libraries", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}},
+	{"ceiling", "ceilings", color.RGBA{90, 90, 90, 255}, diamond{}},
+}
+
+var (
+	paper = color.White
+	ink   = color.RGBA{40, 40, 40, 255}
+	pale  = color.RGBA{226, 226, 226, 255}
+)
+
+func lookOf(kind string) look {
+	for _, l := range looks {
+		if l.kind == kind {
+			return l
+		}
+	}
+	return looks[len(looks)-1]
+}
+
+func style(size vg.Length, c color.Color) text.Style {
+	return text.Style{Color: c, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
+}
+
+// diamond is a filled square on its corner.
+type diamond struct{}
+
+func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	var p vg.Path
+	r := s.Radius * 1.2
+	p.Move(vg.Point{X: at.X - r, Y: at.Y})
+	p.Line(vg.Point{X: at.X, Y: at.Y + r})
+	p.Line(vg.Point{X: at.X + r, Y: at.Y})
+	p.Line(vg.Point{X: at.X, Y: at.Y - r})
+	p.Close()
+	c.SetColor(s.Color)
+	c.Fill(p)
+}
+
+// grid draws a line at each labelled tick.
+type grid struct{}
+
+func (grid) Plot(c draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&c)
+	for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
+		if t.Label != "" {
+			at := x(t.Value)
+			c.StrokeLine2(draw.LineStyle{Color: pale, Width: 0.6}, at, c.Min.Y, at, c.Max.Y)
+		}
+	}
+}
+
+// dots draws the rows.
+type dots struct{ *chart }
+
+func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i, r := range d.rows {
+		at := y(float64(len(d.rows) - 1 - i))
+		l := lookOf(r.kind)
+		if r.missing {
+			c.FillText(style(9, ink), vg.Point{X: c.Min.X + 8, Y: at}, r.label)
+			continue
+		}
+		place := func(v float64) vg.Length {
+			if d.log && v < p.X.Min { // zero has no place on a log axis
+				return c.Min.X
+			}
+			return x(v)
+		}
+		median, low, high := place(r.median), place(r.min), place(r.max)
+		c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 0.8, Dashes: []vg.Length{1, 2}}, c.Min.X, at, median, at)
+		line := draw.LineStyle{Color: l.color, Width: 1.6}
+		c.StrokeLine2(line, low, at, high, at)
+		for _, end := range []vg.Length{low, high} {
+			c.StrokeLine2(line, end, at-3.5, end, at+3.5)
+		}
+		c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 4, Shape: l.shape}, vg.Point{X: median, Y: at})
+		s := style(9, ink)
+		if r.kind == "holdfast" {
+			s.Font.Weight = 2 // bold
+		}
+		c.FillText(s, vg.Point{X: max(high, median) + 9, Y: at + 1}, r.label)
+	}
+}
+
+// legend says what the marks mean, for the kinds that are there.
+func (c *chart) legend(area draw.Canvas) {
+	at := vg.Point{X: area.Min.X, Y: area.Min.Y + 8}
+	for _, l := range looks {
+		there := false
+		for _, r := range c.rows {
+			there = there || r.kind == l.kind
+		}
+		if !there {
+			continue
+		}
+		area.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 4, Shape: l.shape}, at)
+		s := style(9, ink)
+		area.FillText(s, vg.Point{X: at.X + 8, Y: at.Y}, l.says)
+		at.X += 8 + s.Width(l.says) + 20
+	}
+	s := style(9, ink)
+	area.FillText(s, vg.Point{X: at.X, Y: at.Y}, "mark: median, bar: all runs")
+}

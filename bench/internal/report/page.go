@@ -1,0 +1,97 @@
+package report
+
+import (
+	"bytes"
+	_ "embed" // the page
+	"html/template"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"cell": cell, "stamp": func() string { return Stamp },
+}).Parse(pageText))
+
+// Write writes report.html and a folder of charts, each as SVG and as PNG.
+func Write(dir string, run *result.Run) error {
+	folder := filepath.Join(dir, "charts")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, t := range run.Tables {
+		for _, c := range charts(run, t) {
+			for suffix, write := range map[string]func(io.Writer) error{".svg": c.svg, ".png": c.png} {
+				var b bytes.Buffer
+				if err := write(&b); err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(folder, c.id()+suffix), b.Bytes(), 0o644); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	f, err := os.Create(filepath.Join(dir, "report.html"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := Page(f, run); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Page writes the whole report as one page that needs nothing else.
+func Page(w io.Writer, run *result.Run) error {
+	type problem struct {
+		Candidate string
+		N, Of     int
+		Why       string
+	}
+	type section struct {
+		*result.Table
+		Charts   []template.HTML
+		Problems []problem
+	}
+	data := struct {
+		*result.Run
+		Took     time.Duration
+		Modules  []string
+		Sections []section
+	}{Run: run, Took: time.Duration(run.Seconds) * time.Second}
+	for _, m := range slices.Sorted(maps.Keys(run.Versions)) {
+		data.Modules = append(data.Modules, m+" "+run.Versions[m])
+	}
+	for _, t := range run.Tables {
+		s := section{Table: t}
+		for _, c := range charts(run, t) {
+			var b bytes.Buffer
+			if err := c.svg(&b); err != nil {
+				return err
+			}
+			// The page is HTML: an XML declaration has no place in it.
+			svg := b.Bytes()
+			if i := bytes.Index(svg, []byte("<svg")); i > 0 {
+				svg = svg[i:]
+			}
+			s.Charts = append(s.Charts, template.HTML(svg))
+		}
+		for _, r := range t.Rows {
+			if n, why := r.Problems(); n > 0 {
+				s.Problems = append(s.Problems, problem{r.Candidate, n, len(r.Samples), why})
+			}
+		}
+		data.Sections = append(data.Sections, s)
+	}
+	return page.Execute(w, data)
+}

@@ -1,0 +1,124 @@
+// Package report shows a run to people: as text, as charts and as one page.
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+	"github.com/holdfast-go/holdfast/bench/internal/stats"
+)
+
+// Stamp is written over all that comes from the embedded server.
+const Stamp = "embedded: not a measure of Redis"
+
+// Text writes a table for a terminal.
+func Text(w io.Writer, run *result.Run, t *result.Table) {
+	fmt.Fprintf(w, "\n%s\n", t.Title)
+	if run.Embedded {
+		fmt.Fprintf(w, "*** %s ***\n", Stamp)
+	}
+	rows := [][]string{{""}, {""}}
+	for _, f := range t.Figures {
+		rows[0], rows[1] = append(rows[0], f.Name), append(rows[1], f.Unit)
+	}
+	for _, r := range t.Rows {
+		line := []string{r.Candidate}
+		for _, f := range t.Figures {
+			line = append(line, cell(r, f))
+		}
+		rows = append(rows, line)
+	}
+	align(w, rows)
+	for _, r := range t.Rows {
+		if n, why := r.Problems(); n > 0 {
+			fmt.Fprintf(w, "! %s: %d of %d runs: %s\n", r.Candidate, n, len(r.Samples), why)
+		}
+	}
+}
+
+// cell is the median; for the figures that matter most also how far the
+// repetitions were apart, and how many times holdfast's it is.
+func cell(r *result.Row, f result.Figure) string {
+	s, ok := r.Summary[f.Key]
+	if !ok {
+		return "-"
+	}
+	text := Number(s.Median)
+	if !f.Chart {
+		return text
+	}
+	if spread := Spread(s); spread != "" {
+		text += " " + spread
+	}
+	if ratio, ok := r.Ratio[f.Key]; ok && r.Kind != "holdfast" {
+		text += " (" + Ratio(ratio.Median) + ")"
+	}
+	return text
+}
+
+// Spread is half the distance of the extremes, in percent of the median.
+func Spread(s stats.Summary) string {
+	if s.N < 2 || s.Median == 0 {
+		return ""
+	}
+	return fmt.Sprintf("±%.0f%%", 50*(s.Max-s.Min)/math.Abs(s.Median))
+}
+
+// Ratio writes how many times as much something is.
+func Ratio(x float64) string { return Number(x) + "x" }
+
+// Number writes three digits that mean something, and no exponent.
+func Number(x float64) string {
+	a := math.Abs(x)
+	switch {
+	case a == 0:
+		return "0"
+	case a < 0.0005:
+		return fmt.Sprintf("%.5f", x)
+	case a < 0.095:
+		return fmt.Sprintf("%.3f", x)
+	case a < 9.95:
+		return fmt.Sprintf("%.2f", x)
+	case a < 99.5:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return digits(x)
+}
+
+// digits writes a whole number, in groups of three.
+func digits(x float64) string {
+	text := fmt.Sprintf("%.0f", x)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// align writes columns: the first to the left, the rest to the right.
+func align(w io.Writer, rows [][]string) {
+	var width []int
+	for _, row := range rows {
+		for i, text := range row {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(text))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, text := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
+			if i == 0 {
+				line.WriteString(text + pad)
+			} else {
+				line.WriteString("  " + pad + text)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}

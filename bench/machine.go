@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// machine says what figures depend on, and nothing that names the machine.
+func machine() result.Machine {
+	m := result.Machine{
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
+		GOMAXPROCS: runtime.GOMAXPROCS(0), Go: runtime.Version(),
+	}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				m.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if f := strings.Fields(string(text)); len(f) >= 3 {
+			m.Load = strings.Join(f[:3], " ")
+		}
+	}
+	return m
+}
+
+// versions are those of what is compared.
+func versions() map[string]string {
+	out := map[string]string{"github.com/holdfast-go/holdfast": "this checkout"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return out
+	}
+	for _, d := range info.Deps {
+		switch d.Path {
+		case "github.com/redis/rueidis", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock",
+			"github.com/redis/go-redis/v9", "github.com/alicebob/miniredis/v2":
+			out[d.Path] = d.Version
+		}
+	}
+	return out
+}

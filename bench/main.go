@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+	"github.com/holdfast-go/holdfast/bench/internal/measure"
+	"github.com/holdfast-go/holdfast/bench/internal/report"
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+	"github.com/holdfast-go/holdfast/bench/internal/server"
+)
+
+func main() {
+	if len(os.Args) == 2 {
+		hidden(os.Args[1])
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(program{out: os.Stdout, err: os.Stderr, measure: inChild}.main(ctx, os.Args[1:]))
+}
+
+// hidden is for the processes that a run starts. It does not return if this
+// is one.
+func hidden(arg string) {
+	switch arg {
+	case measureArg:
+		os.Exit(measureMain(os.Stdin, os.Stdout))
+	case measure.WorkerArg:
+		measure.Worker(os.Stdin, os.Stdout)
+		os.Exit(0)
+	}
+}
+
+// program is the command, with what a test would replace.
+type program struct {
+	out, err io.Writer
+	measure  func(context.Context, measure.Spec) measure.Measure
+}
+
+const usage = `usage: go run ./bench [command] [flags]
+
+  (none)       a short version of all
+  all          all of the following, in full
+  fanout       many waiters, one lock, one process
+  processes    the same over several processes
+  uncontended  nobody waits
+  renewal      many locks are held and kept
+  idle         many wait and nothing happens
+  release      from an unlock in one process to the grant in another
+  compare      OLD.json NEW.json: what became slower or dearer
+  report       RESULTS.json DIR: the page and the charts of an earlier run
+
+flags:
+`
+
+func (p program) main(ctx context.Context, args []string) int {
+	command, short := "all", true
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		command, short, args = args[0], false, args[1:]
+	}
+	switch command {
+	case "compare":
+		return p.compare(args)
+	case "report":
+		return p.render(args)
+	}
+	var z sizes
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(p.err)
+	flags.Usage = func() { fmt.Fprint(p.err, usage); flags.PrintDefaults() }
+	flags.BoolVar(&z.short, "short", short, "fewer waiters, shorter windows, one repetition")
+	flags.IntVar(&z.reps, "reps", 0, "repetitions (default 5; -short 1)")
+	flags.IntVar(&z.waiters, "waiters", 0, "callers that want one lock (default 1000; -short 200)")
+	flags.IntVar(&z.procs, "procs", 4, "processes that they are in")
+	flags.IntVar(&z.locks, "locks", 0, "locks that renewal holds (default 10000 and 100000; -short 2000)")
+	flags.DurationVar(&z.limit, "limit", 0, "the watchdog of one measurement (default 40s; -short 10s)")
+	only := flags.String("only", "", "candidates to measure, separated by commas: "+strings.Join(names(), ", "))
+	seed := flags.Uint64("seed", 1, "of all that is random")
+	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
+	embedded := flags.Bool("embedded", false, "run on the embedded server, which is no measure of Redis")
+	dir := flags.String("out", "", "write results.json, report.html and the charts to this folder")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	fail := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 1 }
+	if flags.NArg() > 0 || command != "all" && !slices.Contains(commands, command) {
+		fmt.Fprintf(p.err, "bench: unknown command %q\n", strings.Join(append([]string{command}, flags.Args()...), " "))
+		flags.Usage()
+		return 2
+	}
+	if *only != "" {
+		for c := range strings.SplitSeq(*only, ",") {
+			c = strings.TrimSpace(c)
+			if _, ok := locker.ByName(c); !ok {
+				return fail(fmt.Errorf("no candidate %q; there are: %s", c, strings.Join(names(), ", ")))
+			}
+			z.only = append(z.only, c)
+		}
+	}
+	s, err := serve(*binary, *embedded)
+	if err != nil {
+		return fail(err)
+	}
+	defer s.Stop()
+
+	var plans []*plan
+	for _, c := range commands {
+		if command == "all" || command == c {
+			plans = append(plans, z.plans(c)...)
+		}
+	}
+	run := &result.Run{
+		Schema: result.Schema, Started: time.Now().UTC().Truncate(time.Second), Command: repeat(command, flags),
+		Machine: machine(), Server: s.Name, Embedded: s.Embedded, Versions: versions(), Seed: *seed,
+	}
+	fmt.Fprintf(p.out, "%s, %d cores, %s, seed %d\n", run.Server, run.Machine.Cores, run.Machine.Go, run.Seed)
+	r := &runner{server: s, seed: *seed, warmup: !z.short, measure: p.measure, progress: newProgress(p.err, plans)}
+	for _, pl := range plans {
+		if err = r.run(ctx, pl); err != nil {
+			break
+		}
+		run.Tables = append(run.Tables, pl.table)
+		if r.progress != nil {
+			_ = r.progress.bar.Clear()
+		}
+		report.Text(p.out, run, pl.table)
+	}
+	r.progress.end()
+	run.Seconds = time.Since(run.Started).Round(time.Second).Seconds()
+	if err != nil {
+		fmt.Fprintln(p.err, "bench: ended early:", err)
+	}
+	if *dir != "" {
+		if err := write(*dir, run); err != nil {
+			return fail(err)
+		}
+		fmt.Fprintf(p.out, "\nresults.json, report.html and the charts are in %s\n", *dir)
+	}
+	if z.short {
+		fmt.Fprint(p.out, "\nThis was the short version. For figures to rely on: go run ./bench all -out DIR\n")
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// serve starts the server. Without one on PATH it falls back to the embedded
+// one, and every table says so.
+func serve(binary string, embedded bool) (*server.Server, error) {
+	if embedded {
+		return server.Embedded()
+	}
+	path, err := server.Find(binary)
+	if errors.Is(err, server.ErrNone) {
+		return server.Embedded()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return server.Start(path)
+}
+
+func write(dir string, run *result.Run) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := run.Write(filepath.Join(dir, "results.json")); err != nil {
+		return err
+	}
+	return report.Write(dir, run)
+}
+
+// repeat is the command that does it again.
+func repeat(command string, flags *flag.FlagSet) string {
+	out := []string{"go run ./bench", command}
+	flags.VisitAll(func(f *flag.Flag) {
+		v := f.Value.String()
+		switch {
+		case f.Name == "out", f.Name == "redis": // where it is on this machine is nobody's concern
+		case f.Name == "short" && v == "true", f.Name == "embedded" && v == "true":
+			out = append(out, "-"+f.Name)
+		case f.Name == "seed", f.Name != "short" && v != f.DefValue:
+			out = append(out, fmt.Sprintf("-%s %q", f.Name, v))
+		}
+	})
+	return strings.ReplaceAll(strings.Join(out, " "), `"`, "'")
+}
+
+func names() []string {
+	return locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling)
+}

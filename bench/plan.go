@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+	"github.com/holdfast-go/holdfast/bench/internal/measure"
+	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// A plan is one table to be: a workload, and who takes part.
+type plan struct {
+	table      *result.Table
+	spec       measure.Spec
+	candidates []string
+	reps       int
+}
+
+// idle is how long a measurement takes at least.
+func (p *plan) idle() time.Duration { return p.spec.Settle + p.spec.Warmup + p.spec.Window }
+
+// sizes are what flags set. The zero value of a field means the default.
+type sizes struct {
+	short   bool
+	reps    int
+	waiters int
+	procs   int
+	locks   int
+	limit   time.Duration
+	only    []string // candidates
+}
+
+var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release"}
+
+// plans returns the tables of a sub-command.
+func (z sizes) plans(command string) []*plan {
+	waiters, procs := or(z.waiters, z.pick(1000, 200)), or(z.procs, 4)
+	reps := or(z.reps, z.pick(5, 1))
+	limit := or(z.limit, pick(z, 40*time.Second, 10*time.Second))
+	settle := pick(z, time.Second, 400*time.Millisecond)
+	lockers := locker.Names(locker.Holdfast, locker.Waker, locker.Peer)
+
+	var out []*plan
+	add := func(id, title, about string, figures []result.Figure, s measure.Spec, candidates ...string) {
+		s.Workload, s.Limit = command, limit
+		p := &plan{spec: s, reps: reps}
+		if command == "renewal" || command == "idle" || command == "release" {
+			p.reps = min(reps, 3) // long, and mostly counts
+		}
+		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures}
+		for _, c := range candidates {
+			if len(z.only) == 0 || slices.Contains(z.only, c) {
+				p.candidates = append(p.candidates, c)
+			}
+		}
+		out = append(out, p)
+	}
+	switch command {
+	case "fanout":
+		for _, hold := range []time.Duration{0, time.Millisecond} {
+			add(fmt.Sprintf("fanout/waiters=%d/hold=%v", waiters, hold),
+				fmt.Sprintf("%s waiters in one process, held for %v each", number(waiters), hold),
+				"Somebody holds the lock, all others wait for it. Measured from its release until each has had it once.",
+				measure.FanoutFigures, measure.Spec{Waiters: waiters, Hold: hold, Settle: settle},
+				append(slices.Clone(lockers), "sync.Mutex")...)
+		}
+	case "processes":
+		add(fmt.Sprintf("processes/waiters=%d/procs=%d", waiters, procs),
+			fmt.Sprintf("%s waiters in %d processes", number(waiters), procs),
+			"The same over real processes, held for no time. CPU is that of all processes; heap and goroutines are the largest process'.",
+			measure.ProcessesFigures, measure.Spec{Waiters: waiters, Procs: procs, Settle: settle}, lockers...)
+		few, turns := 10*procs, waiters/(10*procs)
+		add(fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d", few, turns, procs),
+			fmt.Sprintf("%d callers in %d processes, %d turns each", few, procs, turns),
+			"As many handoffs, but each caller comes back for more: what the shares are when the contention lasts.",
+			measure.ProcessesFigures, measure.Spec{Waiters: few, Turns: turns, Procs: procs, Settle: settle}, lockers...)
+	case "uncontended":
+		for _, g := range []int{1, 16, 256} {
+			add(fmt.Sprintf("uncontended/goroutines=%d", g),
+				fmt.Sprintf("Nobody waits: %d goroutines, each with a name of its own", g),
+				"Lock and unlock in a loop.",
+				measure.UncontendedFigures,
+				measure.Spec{Goroutines: g, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 2*time.Second, 300*time.Millisecond)},
+				append(locker.Names(locker.Holdfast, locker.Peer), "raw batches", "raw Do", "2 x PING")...)
+		}
+	case "renewal":
+		numbers := []int{10_000, 100_000}
+		if z.short {
+			numbers = []int{2000}
+		}
+		if z.locks > 0 {
+			numbers = []int{z.locks}
+		}
+		for _, n := range numbers {
+			who := locker.Names(locker.Holdfast, locker.Peer)
+			if n > 20_000 {
+				// The others have a goroutine a lock, at the same cost each.
+				who = []string{"holdfast", "rueidislock tuned", "bsm/redislock"}
+			} else {
+				// Tuned or not is a matter of waiting, and nobody waits.
+				who = slices.DeleteFunc(who, func(s string) bool { return s == "redsync tuned" || s == "bsm/redislock tuned" })
+			}
+			lease := pick(z, 9*time.Second, 3*time.Second)
+			add(fmt.Sprintf("renewal/locks=%d", n),
+				fmt.Sprintf("%s locks are held and kept", number(n)),
+				fmt.Sprintf("The lease is %v for all. Redsync and bsm/redislock do not renew by themselves: a goroutine beside each lock does so every third of the lease, as their documentation shows.", lease),
+				measure.RenewalFigures, measure.Spec{Locks: n, Lease: lease, Window: lease}, who...)
+		}
+	case "idle":
+		add(fmt.Sprintf("idle/waiters=%d", waiters),
+			fmt.Sprintf("%s waiters on a lock that is held", number(waiters)),
+			"Another client holds it, and nothing happens. Commands include the renewals of the holder; keep-alive pings of idle connections are counted apart.",
+			measure.IdleFigures, measure.Spec{Waiters: waiters, Settle: 2 * settle, Window: pick(z, 4*time.Second, time.Second)}, lockers...)
+	case "release":
+		add("release", "From an unlock in one process to the grant in another",
+			"One waiter. Round trips are PINGs over a bare connection, sent between the rounds.",
+			measure.ReleaseFigures, measure.Spec{Rounds: z.pick(300, 60), Window: pick(z, 4*time.Second, time.Second)}, lockers...)
+	}
+	return out
+}
+
+func (z sizes) pick(full, short int) int { return pick(z, full, short) }
+
+func pick[T any](z sizes, full, short T) T {
+	if z.short {
+		return short
+	}
+	return full
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// number writes 1000 as 1,000.
+func number(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", number(n/1000), n%1000)
+}
