@@ -118,3 +118,123 @@ func TestLapsingLeasesEndARun(t *testing.T) {
 		require.NoError(t, l.Unlock(ctx))
 	})
 }
+
+// turns are who was granted the lock, in order, while more than one wanted it.
+type turns struct {
+	mu      sync.Mutex
+	order   []int
+	waiting []int
+}
+
+// contend has each manager's crowd queue up behind a lock that another one
+// holds, and returns the order of grants once all have had theirs.
+func contend(t *testing.T, w *scene, managers []*lockmgr.Manager, each int, hold time.Duration) *turns {
+	first, _ := w.manager(lockmgr.Options{})
+	l, err := first.Lock(ctx, "a")
+	require.NoError(t, err)
+	s := &turns{waiting: make([]int, len(managers))}
+	var left sync.WaitGroup
+	for i, m := range managers {
+		s.waiting[i] = each
+		for range each {
+			left.Add(1)
+			m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) {
+				if err != nil {
+					t.Error(err)
+					left.Done()
+					return
+				}
+				s.mu.Lock()
+				s.order = append(s.order, i)
+				s.mu.Unlock()
+				go func() {
+					defer left.Done()
+					time.Sleep(hold)
+					_ = l.Unlock(ctx)
+				}()
+			})
+		}
+	}
+	time.Sleep(second) // all have subscribed
+	require.NoError(t, l.Unlock(ctx))
+	left.Wait()
+	return s
+}
+
+// longest is the longest streak of one manager while another waited.
+func (s *turns) longest() int {
+	left := append([]int(nil), s.waiting...)
+	most, run, last := 0, 0, -1
+	for _, who := range s.order {
+		others := false
+		for i, n := range left {
+			others = others || i != who && n > 0
+		}
+		left[who]--
+		if who != last {
+			run, last = 0, who
+		}
+		if run++; others {
+			most = max(most, run)
+		}
+	}
+	return most
+}
+
+// A handoff in memory takes no time, and an answer from Redis some: nobody may
+// go on for long before it is there.
+func TestARunIsShortUntilOthersAreKnownNotToWait(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var managers []*lockmgr.Manager
+		for range 2 {
+			m, n := w.manager(lockmgr.Options{PassCount: 10})
+			n.delay.Store(int64(2 * milli))
+			managers = append(managers, m)
+		}
+		s := contend(t, w, managers, 300, 0)
+		require.Len(t, s.order, 600)
+		require.LessOrEqual(t, s.longest(), 10)
+	})
+}
+
+// All who want the lock for long get about the same share of it.
+func TestManagersTakeTurns(t *testing.T) {
+	for name, hold := range map[string]time.Duration{"held for no time": 0, "held for long": 3 * milli} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				var managers []*lockmgr.Manager
+				for range 5 {
+					m, n := w.manager(lockmgr.Options{PassCount: 10})
+					n.delay.Store(int64(100 * time.Microsecond))
+					managers = append(managers, m)
+				}
+				s := contend(t, w, managers, 300, hold)
+				require.LessOrEqual(t, s.longest(), 20, "should all stand back at a time, the last may be first")
+				shares := make([]int, 5)
+				for _, who := range s.order[:750] { // in the end each has had 300
+					shares[who]++
+				}
+				for _, n := range shares {
+					require.InDelta(t, 150, n, 50, "%v: a fair share is 15 turns", shares)
+				}
+			})
+		})
+	}
+}
+
+// Those who are subscribed need not wait: a lock that nobody else wants does
+// not lie idle for long while it is found out.
+func TestSubscribersThatDoNotWaitCostLittle(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{PassCount: 10})
+		var others []*lockmgr.Manager
+		for range 5 {
+			other, _ := w.manager(lockmgr.Options{Linger: time.Hour})
+			others = append(others, other)
+		}
+		contend(t, w, append(others, m), 20, 0) // and now they linger
+		start := time.Now()
+		crowd(m, 1000, 0).Wait()
+		require.Less(t, time.Since(start), 150*milli, "99 pauses of less than a millisecond")
+	})
+}

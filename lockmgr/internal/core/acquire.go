@@ -124,6 +124,8 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 		}
 		if c := l.c; c != nil {
 			c.succeeded()
+			c.alone = false // we don't know yet
+			c.tookTurn()
 			c.nextTransfer, c.retryAt = m.now, m.now
 		}
 		m.takeTokens(l, r)
@@ -175,6 +177,7 @@ func (m *Machine) refused(l *lock, ttl time.Duration) {
 	c := l.more()
 	c.succeeded()
 	c.runCount, c.fresh = 0, false
+	c.missedTurn()
 	l.owner = 0
 	for r := l.queue.head; r != nil; {
 		next := r.next

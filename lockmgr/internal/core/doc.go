@@ -66,12 +66,15 @@
 // # Fairness
 //
 // Waiters of one manager are served in order. Managers take turns: a run of
-// grants in one manager is bounded by number and time once others are known to
-// wait, and ends with a release and a pause in which the others are first. How
-// many wait is what scripts report of the channel's subscribers.
+// grants in one manager is bounded by number and time, unless it is known that
+// nobody else waits, and ends with a release and a pause in which the others are
+// first. How many wait is what scripts report of the channel's subscribers. As
+// these need not wait, each manager finds out how many runs of others it has to
+// let go by before its own turn.
 //
 // # Failures
 //
+//	all stand back        each for its own time, a few milliseconds at most
 //	message lost          the poll: one timer a name, at the TTL that the refusal told
 //	subscription lost     polls come closer; its confirmation is a wake-up
 //	renewal refused       the hold is lost at once

@@ -80,20 +80,16 @@ const (
 	standBack          // the run is over
 )
 
-// boundary says whether a run may go on. While others are known to wait it
-// ends after PassCount grants. While they are not it may be longer, because
-// the transfers of a fast run tell in time when they come; but not for ever,
-// or a manager whose transfers fail would shut out the rest.
+// boundary says whether a run may go on. It ends after PassCount grants, unless
+// a transfer has told meanwhile that nobody else waits. Then it may be longer,
+// because the transfers of a fast run tell in time when somebody comes; but not
+// for ever, or a manager whose transfers fail would shut out the rest.
 func (m *Machine) boundary(l *lock) boundary {
 	c := l.more()
 	if c.runCount == 0 {
 		return goOn
 	}
-	limit := m.cfg.PassCount
-	if c.others == 0 && m.cfg.TrustSubscribers {
-		limit *= 8
-	}
-	if c.runCount < limit && m.now-c.runStart < m.cfg.PassTime {
+	if c.runCount < m.runLimit(c) && m.now-c.runStart < m.cfg.PassTime {
 		return goOn
 	}
 	switch {
@@ -105,6 +101,14 @@ func (m *Machine) boundary(l *lock) boundary {
 	default:
 		return askFirst
 	}
+}
+
+// runLimit is the most grants of a run before its end, or another look.
+func (m *Machine) runLimit(c *contention) int {
+	if c.alone && m.cfg.TrustSubscribers {
+		return 8 * m.cfg.PassCount
+	}
+	return m.cfg.PassCount
 }
 
 func (m *Machine) newRun(c *contention) {
@@ -166,7 +170,8 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 	} else { // given up while this was under way
 		l.suspect(op.Owner, m.now+m.cfg.SuspectTime, 1)
 	}
-	if c.others = m.othersOf(l, r.Subscribers); c.others == 0 {
+	c.others = m.othersOf(l, r.Subscribers)
+	if c.alone = c.others == 0; c.alone {
 		m.newRun(c)
 	}
 	c.fresh = true

@@ -82,15 +82,24 @@ type contention struct {
 
 	// A run: grants in a row. others is how many others were waiting when
 	// last we heard, fresh whether we heard since the run's bound was met.
+	// alone says that since the record came to us we heard of no others.
 	runCount int
 	runStart time.Duration
 	others   int64
 	fresh    bool
+	alone    bool
 	// back says that the release in flight ends a run; backUntil that the
 	// name stands back; echo that the message of that release has been seen.
 	back      bool
 	backUntil time.Duration
 	echo      bool
+	// left is how many runs of others this manager still lets go by before
+	// its next one, rounds how many it did in all, and yielded that the last
+	// of them has ended, so that it is our turn. fruitless counts the times in
+	// a row that nobody came.
+	left, rounds int64
+	yielded      bool
+	fruitless    int
 
 	// nextTransfer spaces the transfers of a lock that moves fast.
 	nextTransfer time.Duration

@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // release removes the record, as soon as no script is in flight.
 func (m *Machine) release(l *lock) {
 	l.phase = releasing
@@ -82,13 +84,20 @@ func (m *Machine) endRun(l *lock, c *contention) {
 		m.notice(Notice{What: StoodBack, Name: l.name, N: c.runCount})
 		m.stats.StoodBack++
 		m.newRun(c)
-		c.backUntil = m.now + m.cfg.BackTime + m.jitter.upTo(m.cfg.BackTime)
+		c.left = max(1, min(c.rounds, c.others))
+		// Those who are subscribed need not wait, and the lock lies idle
+		// meanwhile. So the pause gets shorter while nobody comes.
+		c.backUntil = m.atLeast(m.cfg.BackTime >> min(2*c.fruitless, 4))
 		// The message of our own release is not the wake-up that ends it. It
 		// reaches us if we are subscribed, and may have done so already.
 		c.echo = c.echo || l.sub != subOn
 		m.subscribe(l)
 	}
 }
+
+// atLeast is a pause of d, up to twice as long by chance, so that managers do
+// not all come at once.
+func (m *Machine) atLeast(d time.Duration) time.Duration { return m.now + d + m.jitter.upTo(d) }
 
 // afterRelease goes on when the record is not ours any more.
 func (m *Machine) afterRelease(l *lock) {

@@ -33,6 +33,11 @@ func (m *Machine) wake(ev Wake) {
 		ev.Message = false
 	}
 	switch {
+	case ev.Message && l.phase == waiting && c.letPass():
+		// Should all who wait stand back at a time, whoever has let more go
+		// by comes earlier, and the one whose run has just ended last.
+		c.backUntil = m.atLeast(m.cfg.BackTime * time.Duration(c.left) / time.Duration(2*c.others+2))
+		c.retryAt = c.backUntil
 	case ev.Message:
 		c.backUntil = min(c.backUntil, m.now)
 		fallthrough
@@ -49,6 +54,40 @@ func (m *Machine) wake(ev Wake) {
 		c.retryAt = min(c.retryAt, m.now+m.poll(l, m.cfg.PollBlind))
 	}
 	m.settle(l)
+}
+
+// Managers that all want more than one run take turns best if each lets go by
+// as many runs as there are others, but not all who are subscribed also wait.
+// So each finds out by itself how many to let go by: one more after each time
+// that it thought it was its turn and another was first; and when it found that
+// nobody made use of a turn, only as many as did.
+
+// letPass notes that the run of another manager has ended, and tells whether
+// it is yet another's turn.
+func (c *contention) letPass() bool {
+	if c.left == 0 {
+		return false
+	}
+	c.fruitless = 0
+	c.left--
+	c.yielded = c.left == 0
+	return !c.yielded
+}
+
+func (c *contention) tookTurn() {
+	if c.left > 0 {
+		c.rounds -= c.left
+		c.fruitless++
+	}
+	c.left, c.yielded = 0, false
+}
+
+func (c *contention) missedTurn() {
+	c.fruitless = 0
+	if c.yielded {
+		c.rounds = min(max(c.rounds, 1)+1, c.others)
+	}
+	c.yielded = false
 }
 
 // poll is the time until the next try, should no message come: when the
