@@ -97,17 +97,21 @@ func (g *tracer) next() step {
 	one := []string{name}
 	n := g.rng.IntN(100)
 	switch {
-	case n < 30:
+	case n < 4:
+		p := step{"acquire_many", nil, []int64{diffLife(g.rng)}, nil}
+		g.several(&p)
+		return p
+	case n < 8:
+		p := step{op: "release_many"}
+		g.several(&p)
+		return p
+	case n < 34:
 		return step{"acquire", one, []int64{diffLife(g.rng), max(0, g.rng.Int64N(6)-2)}, g.owners()}
-	case n < 45:
+	case n < 47:
 		return step{"transfer", one, []int64{diffLife(g.rng), max(0, g.rng.Int64N(6)-2)}, g.owners()}
-	case n < 57:
+	case n < 58:
 		p := step{"renew", nil, []int64{diffLife(g.rng)}, nil}
-		for _, name := range diffNames {
-			if g.rng.IntN(3) > 0 {
-				p.names, p.args = append(p.names, name), append(p.args, g.owners()[0])
-			}
-		}
+		g.several(&p)
 		return p
 	case n < 72:
 		return step{"release", one, nil, g.owners()}
@@ -128,6 +132,15 @@ func (g *tracer) next() step {
 		return step{"oom", nil, []int64{oneIf(g.oom)}, nil}
 	}
 	return step{g.oneOf([]string{"publish-denied", "numsub-denied"}), nil, []int64{g.rng.Int64N(2)}, nil}
+}
+
+// several gives a step some names, with an owner each.
+func (g *tracer) several(p *step) {
+	for _, name := range diffNames {
+		if g.rng.IntN(3) > 0 {
+			p.names, p.args = append(p.names, name), append(p.args, g.owners()[0])
+		}
+	}
 }
 
 func oneIf(b bool) int64 {
@@ -194,6 +207,10 @@ func (w *modelWorld) do(t testing.TB, p step) string {
 			return "nil"
 		}
 		return strconv.Quote(r.Token)
+	case "acquire_many":
+		return w.oneByOne(t, p, "acquire", append(p.nums, 0))
+	case "release_many":
+		return w.oneByOne(t, p, "release", nil)
 	case "transfer":
 		r, err := w.Transfer(name, channel, counter, p.nums[0], p.nums[1], p.args...)
 		switch {
@@ -246,6 +263,15 @@ func (w *modelWorld) do(t testing.TB, p step) string {
 		w.admin(t, p, name, channel, counter)
 	}
 	return ""
+}
+
+// oneByOne is what a script for many locks has to be like.
+func (w *modelWorld) oneByOne(t testing.TB, p step, op string, nums []int64) string {
+	var out []string
+	for i, name := range p.names {
+		out = append(out, w.do(t, step{op, []string{name}, nums, p.args[i : i+1]}))
+	}
+	return fmt.Sprintf("%q", out)
 }
 
 func errIf(denied int64) error {
@@ -394,13 +420,27 @@ func (w *serverWorld) script(t testing.TB, p step, keys []string) string {
 	for _, n := range p.nums {
 		args = append(args, strconv.FormatInt(n, 10))
 	}
-	reply := w.eval(t, w.user, p.op, keys, append(args, p.args...))
+	reply := w.evalRaw(t, w.user, p.op, keys, append(args, p.args...))
+	if op, many := strings.CutSuffix(p.op, "_many"); many {
+		all, ok := reply.([]any)
+		require.True(t, ok, "%v: %v", p, reply)
+		var out []string
+		for _, one := range all {
+			out = append(out, w.read1(op, w.show(one)))
+		}
+		return fmt.Sprintf("%q", out)
+	}
+	return w.read1(p.op, w.show(reply))
+}
+
+// read1 puts the reply of a script into the words of all worlds.
+func (w *serverWorld) read1(op, reply string) string {
 	switch {
 	case reply[0] == '!':
 		return failure(reply)
-	case p.op == "release" && reply[0] == '"':
+	case op == "release" && reply[0] == '"':
 		return "released, nobody told"
-	case p.op == "inspect":
+	case op == "inspect":
 		words := strings.Fields(strings.Trim(reply, "[]"))
 		var fields []string
 		for pair := range slices.Chunk(words[3:], 2) {
@@ -427,8 +467,14 @@ func (w *serverWorld) do(t testing.TB, p step) string {
 			keys = append(keys, counter)
 		}
 		return w.script(t, p, keys)
-	case "renew":
+	case "renew", "acquire_many":
 		return w.script(t, p, p.names)
+	case "release_many":
+		var keys []string
+		for _, name := range p.names {
+			keys = append(keys, name, channelName(name))
+		}
+		return w.script(t, p, keys)
 	case "release", "force":
 		return w.script(t, p, []string{name, channel})
 	case "inspect":
@@ -659,7 +705,7 @@ func (a tally) requireAll(t *testing.T, more ...string) {
 		"acquire nil", "acquire text", "acquire number", "acquire -1",
 		"transfer nil", "transfer number", "transfer []", "transfer failed: WRONGTYPE",
 		"renew []", "release nil", "release number", "release failed: WRONGTYPE",
-		"force number", "inspect []", "inspect failed: WRONGTYPE", "message",
+		"acquire_many []", "release_many []", "force number", "inspect []", "inspect failed: WRONGTYPE", "message",
 	) {
 		if a[k] == 0 {
 			t.Errorf("no trace has seen %q, but only\n%v", k, slices.Sorted(maps.Keys(a)))

@@ -143,45 +143,32 @@ func move(out []task, queue *[]task) []task {
 
 // send is the life of a sender.
 func (x *executor) send() {
-	var (
-		tasks    []task
-		commands = make([]command, maxBatch)
-		answers  = make([]answer, maxBatch)
-		limit    = deadline{parent: x.ctx}
-	)
+	b := newBatch(x.id)
+	limit := deadline{parent: x.ctx}
 	for {
-		tasks = x.take(tasks)
-		if len(tasks) == 0 {
+		b.tasks = x.take(b.tasks)
+		if len(b.tasks) == 0 {
 			return
 		}
 		// Leases count from here: before the client has the command, but not
 		// from before the time that it waited in our own queue.
-		now := x.now()
-		for i, t := range tasks {
-			c := &commands[i]
-			switch {
-			case t.op != nil:
-				t.op.Sent = now
-				x.id.opCommand(t.op, c)
-			case t.renewal != nil:
-				t.renewal.Sent = now
-				x.id.renewCommand(t.renewal, c)
-			default:
-				*c = t.call.command
-			}
+		b.build(x.now())
+		ctx := limit.start(x.timeout)
+		x.server.exec(ctx, b.commands, b.answers)
+		if whole := len(b.commands); b.split() {
+			x.server.exec(ctx, b.commands[whole:], b.answers[whole:])
 		}
-		x.server.exec(limit.start(x.timeout), commands[:len(tasks)], answers[:len(tasks)])
 		limit.finish()
-		x.report(tasks, answers)
-		clear(tasks)
+		x.report(b)
+		b.clear()
 	}
 }
 
 // report posts the answers of a batch: all replies in one event.
-func (x *executor) report(tasks []task, answers []answer) {
+func (x *executor) report(b *batch) {
 	var replies *core.Replies
-	for i, t := range tasks {
-		a := &answers[i]
+	for i, t := range b.tasks {
+		a := b.answer(i)
 		switch {
 		case t.op != nil:
 			if replies == nil {
@@ -191,9 +178,8 @@ func (x *executor) report(tasks []task, answers []answer) {
 		case t.renewal != nil:
 			x.answer(a.renewed(t.renewal))
 		default:
-			t.call.done(*a)
+			t.call.done(a)
 		}
-		*a = answer{}
 	}
 	if replies != nil {
 		x.answer(replies)

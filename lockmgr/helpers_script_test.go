@@ -151,9 +151,14 @@ var scripts = sync.OnceValue(func() map[string]string {
 // returns its reply as text.
 func (s *scriptServer) eval(t testing.TB, w *wire, script string, keys, args []string) string {
 	t.Helper()
+	return s.show(s.evalRaw(t, w, script, keys, args))
+}
+
+func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args []string) any {
+	t.Helper()
 	text := scripts()[script]
 	require.NotEmpty(t, text, script)
-	return s.show(w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...))
+	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
 }
 
 // show prints a reply: nil, 1, "text", [1 "text"], !ERROR.

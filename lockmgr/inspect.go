@@ -83,8 +83,17 @@ func (m *Manager) call(ctx context.Context, name string, c command) (answer, err
 	if err := ctx.Err(); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
 	}
+	a, err := m.run(ctx, c)
+	if err == nil {
+		err = a.err
+	}
+	return a, err
+}
+
+// run sends a command beside the core. Its error says that no answer will come.
+func (m *Manager) run(ctx context.Context, c command) (answer, error) {
 	var p futures.Promise[answer]
-	done := func(a answer) { p.Resolve(a, a.err) }
+	done := func(a answer) { p.Resolve(a, nil) }
 	if !m.exec.submit([]task{{call: &call{c, done}}}) {
 		return answer{}, ErrClosed
 	}

@@ -77,12 +77,13 @@ type redisServer struct{ client rueidis.Client }
 func (s *redisServer) exec(ctx context.Context, commands []command, answers []answer) {
 	cmds := make(rueidis.Commands, len(commands))
 	for i := range commands {
-		cmds[i] = s.evalsha(&commands[i])
+		cmds[i] = s.build(&commands[i])
 	}
 	missing := 0
 	for i, r := range s.client.DoMulti(ctx, cmds...) {
-		answers[i] = readResult(r)
-		if answers[i].missing() {
+		if commands[i].script == nil {
+			answers[i] = readWords(r)
+		} else if answers[i] = readResult(r); answers[i].missing() {
 			missing++
 		}
 	}
@@ -91,7 +92,10 @@ func (s *redisServer) exec(ctx context.Context, commands []command, answers []an
 	}
 }
 
-func (s *redisServer) evalsha(c *command) rueidis.Completed {
+func (s *redisServer) build(c *command) rueidis.Completed {
+	if c.script == nil {
+		return s.client.B().Arbitrary(c.args...).Build()
+	}
 	return s.client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 }
 
@@ -105,7 +109,7 @@ func (s *redisServer) load(ctx context.Context, commands []command, answers []an
 	loaded := map[*script]bool{}
 	for i := range commands {
 		c := &commands[i]
-		if !answers[i].missing() {
+		if c.script == nil || !answers[i].missing() {
 			continue
 		}
 		if !loaded[c.script] {
@@ -144,6 +148,15 @@ func readResult(r rueidis.RedisResult) answer {
 	return answer{kind: answerError, ran: ran, final: final, err: typed}
 }
 
+// readWords reads the answer to a command that is no script. Some are texts of
+// a type of their own.
+func readWords(r rueidis.RedisResult) answer {
+	if text, err := r.ToString(); err == nil {
+		return answer{kind: answerText, text: text}
+	}
+	return readResult(r)
+}
+
 func readMessage(m rueidis.RedisMessage) answer {
 	switch {
 	case m.IsInt64():
@@ -161,6 +174,10 @@ func readMessage(m rueidis.RedisMessage) answer {
 		return a
 	case m.IsNil():
 		return answer{}
+	}
+	if err := m.Error(); err != nil { // of one lock among many
+		ran, final, typed := classify(err)
+		return answer{kind: answerError, ran: ran, final: final, err: typed}
 	}
 	return answer{kind: answerError, ran: core.Maybe, final: true, err: &ServerError{Kind: ErrServer, Err: fmt.Errorf("unexpected reply %s", m.String())}}
 }

@@ -24,27 +24,33 @@ func newScript(name, text string) *script {
 var (
 	//go:embed script/acquire.lua
 	acquireLua string
+	//go:embed script/acquire_many.lua
+	acquireManyLua string
 	//go:embed script/transfer.lua
 	transferLua string
 	//go:embed script/renew.lua
 	renewLua string
 	//go:embed script/release.lua
 	releaseLua string
+	//go:embed script/release_many.lua
+	releaseManyLua string
 	//go:embed script/force.lua
 	forceLua string
 	//go:embed script/inspect.lua
 	inspectLua string
 
-	acquireScript  = newScript("acquire", acquireLua)
-	transferScript = newScript("transfer", transferLua)
-	renewScript    = newScript("renew", renewLua)
-	releaseScript  = newScript("release", releaseLua)
-	forceScript    = newScript("force", forceLua)
-	inspectScript  = newScript("inspect", inspectLua)
+	acquireScript     = newScript("acquire", acquireLua)
+	acquireManyScript = newScript("acquire_many", acquireManyLua)
+	transferScript    = newScript("transfer", transferLua)
+	renewScript       = newScript("renew", renewLua)
+	releaseScript     = newScript("release", releaseLua)
+	releaseManyScript = newScript("release_many", releaseManyLua)
+	forceScript       = newScript("force", forceLua)
+	inspectScript     = newScript("inspect", inspectLua)
 )
 
-// A command is one call of a script. Keys and arguments are copied when it is
-// built for the wire.
+// A command is one call of a script, or the words of args if there is none.
+// Keys and arguments are copied when it is built for the wire.
 type command struct {
 	script     *script
 	keys, args []string

@@ -1,0 +1,176 @@
+package lockmgr
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A batch is what one sender has under way: tasks, and the commands that they
+// come to. Tasks that ask for the ordinary share a command, because a server
+// spends more time on taking a command in than on a lock: one call for many
+// locks costs it half. Whatever is out of the ordinary has one of its own.
+//
+// Its memory is used again for the next batch.
+type batch struct {
+	id       *identity
+	tasks    []task
+	parts    []part // of tasks, in the same order
+	commands []command
+	answers  []answer
+
+	acquires, releases shared
+}
+
+// A part says where the answer to a task is.
+type part struct {
+	command int
+	index   int // within the command's answer; alone if that is the answer
+}
+
+const alone = -1
+
+// The most locks that share a command. More would gain little, and keep the
+// server from everybody else for longer than a fraction of a millisecond.
+const maxShared = 64
+
+// shared is the command that the next ordinary task of a kind can join.
+type shared struct {
+	command int // none if negative
+	first   int // the task that opened it
+	n       int
+	lease   time.Duration
+}
+
+func newBatch(id *identity) *batch {
+	return &batch{id: id, commands: make([]command, 0, maxBatch), answers: make([]answer, 0, maxBatch)}
+}
+
+// build writes the commands for b.tasks, which are sent no earlier than now.
+func (b *batch) build(now time.Duration) {
+	b.commands, b.parts = b.commands[:0], b.parts[:0]
+	b.acquires.command, b.releases.command = -1, -1
+	for i, t := range b.tasks {
+		switch {
+		case t.op != nil:
+			t.op.Sent = now
+			b.op(i, t.op)
+		case t.renewal != nil:
+			t.renewal.Sent = now
+			b.id.renewCommand(t.renewal, b.open(alone))
+		default:
+			*b.open(alone) = t.call.command
+		}
+	}
+	b.close(&b.acquires, acquireScript)
+	b.close(&b.releases, releaseScript)
+	b.answers = b.answers[:len(b.commands)]
+}
+
+// open adds a command for the next task.
+func (b *batch) open(index int) *command {
+	n := len(b.commands)
+	b.commands = b.commands[:n+1] // there is room for one a task
+	b.parts = append(b.parts, part{n, index})
+	return &b.commands[n]
+}
+
+func (b *batch) op(i int, op *core.Op) {
+	switch {
+	case op.Kind == core.KindAcquire && op.Tokens == 0 && len(op.Others) == 0:
+		c := b.join(&b.acquires, i, op.Lease, acquireManyScript, acquireScript)
+		if len(c.args) == 0 {
+			c.args = append(c.args, millis(op.Lease))
+		}
+		c.keys, c.args = append(c.keys, op.Name), append(c.args, b.id.field(op.Owner))
+	case op.Kind == core.KindRelease && len(op.Others) == 1:
+		c := b.join(&b.releases, i, 0, releaseManyScript, releaseScript)
+		c.keys, c.args = append(c.keys, op.Name, channelOf(op.Name)), append(c.args, b.id.field(op.Others[0]))
+	default:
+		b.id.opCommand(op, b.open(alone))
+	}
+}
+
+// join returns the command that an ordinary task shares with others before it,
+// or a new one that others can join.
+func (b *batch) join(s *shared, i int, lease time.Duration, many, one *script) *command {
+	if s.command >= 0 && (s.n == maxShared || s.lease != lease) {
+		b.close(s, one)
+	}
+	if s.command < 0 {
+		*s = shared{command: len(b.commands), first: i, lease: lease}
+		c := b.open(0)
+		c.script, c.keys, c.args = many, c.keys[:0], c.args[:0]
+	} else {
+		b.parts = append(b.parts, part{s.command, s.n})
+	}
+	s.n++
+	return &b.commands[s.command]
+}
+
+// close ends a shared command. One that nobody joined becomes an ordinary one.
+func (b *batch) close(s *shared, one *script) {
+	if s.command >= 0 && s.n == 1 {
+		c := &b.commands[s.command]
+		b.id.opCommand(b.tasks[s.first].op, c)
+		b.parts[s.first].index = alone
+	}
+	s.command = -1
+}
+
+// split makes commands of their own for the tasks whose shared command the
+// server has refused to run as a whole, which may be the fault of one of them.
+// It returns false if there are none. The other answers are left alone.
+func (b *batch) split() bool {
+	before := len(b.commands)
+	for i, t := range b.tasks {
+		p := &b.parts[i]
+		if p.index == alone {
+			continue
+		}
+		if a := &b.answers[p.command]; a.kind != answerError || a.ran != core.No {
+			continue
+		}
+		n := len(b.commands)
+		if n == cap(b.commands) {
+			b.commands = append(b.commands, command{})
+		}
+		b.commands = b.commands[:n+1]
+		b.id.opCommand(t.op, &b.commands[n])
+		*p = part{n, alone}
+	}
+	for len(b.answers) < len(b.commands) {
+		b.answers = append(b.answers, answer{})
+	}
+	return len(b.commands) > before
+}
+
+// answer returns what the server said to task i.
+func (b *batch) answer(i int) answer {
+	p := b.parts[i]
+	a := b.answers[p.command]
+	if p.index == alone || a.kind == answerError {
+		return a
+	}
+	// A reply that is too short or too long can't be told apart from one that
+	// is out of step.
+	if n := b.sharers(p.command); a.kind != answerArray || len(a.array) != n {
+		return answer{kind: answerError, ran: core.Maybe, final: true, err: errShape(&a)}
+	}
+	return a.array[p.index]
+}
+
+// sharers is how many tasks a shared command is for.
+func (b *batch) sharers(command int) int {
+	c := &b.commands[command]
+	if c.script == acquireManyScript {
+		return len(c.keys)
+	}
+	return len(c.args)
+}
+
+// clear lets go of what the batch was about.
+func (b *batch) clear() {
+	clear(b.tasks)
+	clear(b.answers)
+}

@@ -1,0 +1,166 @@
+package lockmgr
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+const lease = time.Second
+
+func tasksOf(ops ...*core.Op) []task {
+	var out []task
+	for _, op := range ops {
+		out = append(out, task{op: op})
+	}
+	return out
+}
+
+func acquire(name string, owner uint64) *core.Op {
+	return &core.Op{Kind: core.KindAcquire, Name: name, Lease: lease, Owner: owner}
+}
+
+func release(name string, owners ...uint64) *core.Op {
+	return &core.Op{Kind: core.KindRelease, Name: name, Others: owners}
+}
+
+// sent writes what a batch would send, a line a command.
+func sent(b *batch) []string {
+	var out []string
+	for _, c := range b.commands {
+		out = append(out, fmt.Sprintf("%s%v%v", c.script.name, c.keys, c.args))
+	}
+	return out
+}
+
+func batchOf(tasks []task) *batch {
+	b := newBatch(&identity{uuid: "u"})
+	b.tasks = tasks
+	b.build(0)
+	return b
+}
+
+func TestTheOrdinaryShareACommand(t *testing.T) {
+	fenced, known := acquire("f", 7), acquire("k", 8)
+	fenced.Tokens, known.Others = 1, []uint64{9}
+	longer := acquire("l", 10)
+	longer.Lease = 2 * lease
+	b := batchOf(append(tasksOf(
+		acquire("a", 1), release("r", 2), fenced, acquire("b", 3), release("s", 4), known, release("t", 5, 6), longer, acquire("c", 11),
+		&core.Op{Kind: core.KindTransfer, Name: "x", Lease: lease, Owner: 12, Others: []uint64{13}},
+	), task{renewal: &core.Renewal{Lease: lease, Entries: []core.RenewalEntry{{Name: "n", Owner: 14}}}}))
+	require.Equal(t, []string{
+		"acquire_many[a b][1000 u:1 u:3]",
+		"release_many[r redisson_lock__channel:{r} s redisson_lock__channel:{s}][u:2 u:4]",
+		"acquire[f redisson_lock_token:{f}][1000 1 u:7]",
+		"acquire[k][1000 0 u:8 u:9]",
+		"release[t redisson_lock__channel:{t}][u:5 u:6]",
+		"acquire[l][2000 0 u:10]",
+		"acquire[c][1000 0 u:11]",
+		"transfer[x redisson_lock__channel:{x}][1000 0 u:12 u:13]",
+		"renew[n][1000 u:14]",
+	}, sent(b))
+
+	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "release[b redisson_lock__channel:{b}][u:2]"},
+		sent(batchOf(tasksOf(acquire("a", 1), release("b", 2)))), "what is alone is sent as it is")
+}
+
+func TestASharedCommandHasABound(t *testing.T) {
+	var ops []*core.Op
+	for i := range 2*maxShared + 1 {
+		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
+	}
+	b := batchOf(tasksOf(ops...))
+	require.Len(t, b.commands, 3)
+	for i, keys := range []int{maxShared, maxShared, 1} {
+		require.Len(t, b.commands[i].keys, keys)
+	}
+	require.Equal(t, "acquire", b.commands[2].script.name)
+}
+
+// Each task gets its own answer, whatever it shared a command with, and the
+// memory of the batch before does not show.
+func TestAnswersFindTheirTasks(t *testing.T) {
+	b := newBatch(&identity{uuid: "u"})
+	for range 2 {
+		b.tasks = tasksOf(acquire("a", 1), release("r", 2), acquire("b", 3), release("t", 5, 6), release("s", 4), acquire("c", 7))
+		b.build(5)
+		require.Len(t, b.commands, 3)
+		refused := errors.New("refused")
+		b.answers[0] = answer{kind: answerArray, array: []answer{{}, {kind: answerInt, n: 7}, {kind: answerError, ran: core.No, err: refused}}}
+		b.answers[1] = answer{kind: answerArray, array: []answer{{kind: answerInt, n: 1}, {}}}
+		b.answers[2] = answer{kind: answerInt, n: 9}
+		require.False(t, b.split(), "one lock that fails is not the command that failed")
+		var got []core.Reply
+		for i, task := range b.tasks {
+			a := b.answer(i)
+			got = append(got, a.reply(task.op))
+		}
+		require.True(t, got[0].OK)
+		require.Equal(t, 7*time.Millisecond, got[2].TTL)
+		require.Equal(t, refused, got[5].Err)
+		require.Equal(t, []int64{1, 9, 0}, []int64{got[1].Subscribers, got[3].Subscribers, got[4].Subscribers})
+		require.False(t, got[4].OK)
+		for _, task := range b.tasks {
+			require.Equal(t, time.Duration(5), task.op.Sent)
+		}
+		b.clear()
+	}
+}
+
+// What the server refused to run as a whole is tried one by one; what may have
+// run is not.
+func TestARefusedCommandIsSplit(t *testing.T) {
+	b := batchOf(tasksOf(acquire("a", 1), release("r", 2), acquire("b", 3), release("s", 4), acquire("c", 5)))
+	denied, cut := errors.New("denied"), errors.New("cut")
+	b.answers[0] = answer{kind: answerError, ran: core.No, err: denied}
+	b.answers[1] = answer{kind: answerError, ran: core.Maybe, err: cut}
+	require.True(t, b.split())
+	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:3]", "acquire[c][1000 0 u:5]"}, sent(b)[2:])
+	b.answers[3] = answer{kind: answerError, ran: core.No, err: denied}
+	for i, want := range []error{nil, cut, denied, cut, nil} {
+		require.Equal(t, want, b.answer(i).err, "task %d", i)
+	}
+	require.False(t, b.split(), "only once")
+}
+
+// With all of a full batch to be sent again there is room for it.
+func TestAFullBatchCanBeSplit(t *testing.T) {
+	var ops []*core.Op
+	for i := range maxBatch {
+		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
+	}
+	b := batchOf(tasksOf(ops...))
+	for i := range b.answers {
+		b.answers[i] = answer{kind: answerError, ran: core.No}
+	}
+	require.True(t, b.split())
+	require.Len(t, b.commands, maxBatch/maxShared+maxBatch)
+	require.Len(t, b.answers, len(b.commands))
+	b.tasks = b.tasks[:3]
+	b.build(0)
+	require.Len(t, b.commands, 1)
+}
+
+// A reply of another length says nothing about any of its locks.
+func TestAnAnswerOutOfStep(t *testing.T) {
+	for _, a := range []answer{
+		{}, {kind: answerInt, n: 1}, {kind: answerText, text: "OK"},
+		{kind: answerArray, array: make([]answer, 1)}, {kind: answerArray, array: make([]answer, 3)},
+	} {
+		b := batchOf(tasksOf(acquire("a", 1), acquire("b", 2)))
+		b.answers[0] = a
+		for i := range b.tasks {
+			got := b.answer(i)
+			require.Equal(t, core.Maybe, got.ran)
+			require.ErrorIs(t, got.err, ErrServer)
+			r := got.reply(b.tasks[i].op)
+			require.False(t, r.OK)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+-- acquire_many.lua is acquire.lua for many locks in one call: those that take
+-- no token and whose record can carry no owner of ours but the new one.
+--
+-- KEYS[1..n]    locks
+-- ARGV[1]       lease in milliseconds
+-- ARGV[2..n+1]  the new owner of each
+--
+-- Returns an array with what acquire.lua would return for each. A lock that
+-- fails has its error there, and the others get theirs all the same.
+local lease = tonumber(ARGV[1])
+
+local function acquire(key, owner)
+  local ttl = redis.pcall('PTTL', key)
+  if type(ttl) == 'table' then
+    return ttl
+  end
+  if ttl ~= -2 then
+    local mine = redis.pcall('HEXISTS', key, owner)
+    if type(mine) == 'table' then
+      return mine
+    elseif mine == 0 then
+      return ttl
+    end
+  end
+  local set = redis.pcall('HSET', key, owner, 1)
+  if type(set) == 'table' then
+    return set
+  end
+  if ttl < lease then
+    set = redis.pcall('PEXPIRE', key, ARGV[1])
+    if type(set) == 'table' then
+      -- A lock without an end would be worse than none.
+      redis.pcall('DEL', key)
+      return set
+    end
+  end
+  return false
+end
+
+local out = {}
+for i = 1, #KEYS do
+  out[i] = acquire(KEYS[i], ARGV[i + 1])
+end
+return out
