@@ -22,8 +22,10 @@
 // futures; it answers by settling them. The rules themselves are a pure state
 // machine (internal/core, whose documentation has the diagram and the failure
 // table); this package is the shell that moves messages: loop.go carries out
-// effects, executor.go turns them into batches of scripts, redis.go is all
-// that knows the client. Goroutines and timers do not grow with locks or
+// effects, executor.go and batch.go turn them into batches of scripts, redis.go
+// is all that knows the client. Locks that are asked for, or given back, at about
+// the same time share a script of up to 64 locks, which saves the server half of
+// the work; a lock that fails in it fails alone. Goroutines and timers do not grow with locks or
 // waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
@@ -49,7 +51,9 @@
 //
 // A grant or a renewal is good for its lease less 1 % and Options.Margin,
 // counted from before the command was sent, on the monotonic clock. A slow
-// reply does not stretch it. The watchdog renews every third of Options.Lease;
+// reply does not stretch it. On Linux the time that the host was suspended
+// counts too: [Lock.Valid] knows of it at once, and [Lock.Lost] is closed within
+// a second of the end of the suspension, since timers stood still. The watchdog renews every third of Options.Lease;
 // a lock taken with [Lease] is not renewed and ends by itself.
 //
 // # Cancellation

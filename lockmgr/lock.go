@@ -109,7 +109,7 @@ func (l *Lock) Remaining() time.Duration {
 	if l.ticket.over.Load() {
 		return 0
 	}
-	return max(0, time.Duration(l.hold.until.Load())-l.ticket.manager.now())
+	return max(0, time.Duration(l.hold.until.Load())-l.ticket.manager.clock.exact())
 }
 
 // Lost returns a channel that is closed when the lock is lost: no later than

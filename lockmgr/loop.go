@@ -107,7 +107,18 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 	if next == core.Forever {
 		return -1
 	}
-	return max(0, next-p.m.now())
+	return max(0, min(next-p.m.now(), p.watchful()))
+}
+
+// The longest that the loop sleeps while something is held, where timers stand
+// still during a suspension of the host: so soon after it are the losses told.
+const lookEvery = time.Second
+
+func (p *loop) watchful() time.Duration {
+	if p.m.clock.counts() && p.core.Stats().Held > 0 {
+		return lookEvery
+	}
+	return core.Forever
 }
 
 // step gives messages to the core.

@@ -20,7 +20,7 @@ import (
 type Manager struct {
 	id      *identity
 	options Options
-	origin  time.Time // instants count from here, on the monotonic clock
+	clock   *clock
 
 	actor *actor.Actor[core.Event]
 	loop  *loop
@@ -41,7 +41,7 @@ func newManager(id *identity, o Options, s server, newHub func(func(notify.State
 	m := &Manager{
 		id:          id,
 		options:     o,
-		origin:      time.Now(),
+		clock:       newClock(o.readClocks),
 		closed:      make(chan struct{}),
 		gone:        make(chan struct{}),
 		closeClient: closeClient,
@@ -54,7 +54,7 @@ func newManager(id *identity, o Options, s server, newHub func(func(notify.State
 }
 
 // now is the present instant.
-func (m *Manager) now() time.Duration { return time.Since(m.origin) }
+func (m *Manager) now() time.Duration { return m.clock.now() }
 
 // UUID is the first part of the names of this manager's owners.
 func (m *Manager) UUID() string { return m.id.uuid }
@@ -144,7 +144,7 @@ type Stats struct {
 
 	// The rest counts since the start.
 	Grants, Passes, Reentries, Losses uint64
-	Scripts                           uint64 // sent, renewals among them
+	Scripts                           uint64 // run for one lock each, and renewals; up to 64 of the former share a command
 	RenewalScripts, Renewals          uint64 // scripts, and leases renewed
 	Wakes, Polls, StoodBack           uint64
 	Failures                          uint64 // scripts that brought no answer

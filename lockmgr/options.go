@@ -32,10 +32,10 @@ type Options struct {
 	RetryTime time.Duration
 
 	// PassCount and PassTime bound how often, and for how long, a lock is
-	// passed on within this manager while other processes wait for it.
-	// After that the manager stands back for a round. While nobody else is
-	// known to wait, it makes sure of that at least every 8*PassCount
-	// passes. Defaults 32 and 100 ms.
+	// passed on within this manager before it stands back for a round of
+	// others, unless it has heard since it took the lock that nobody else
+	// waits; then it makes sure of that at least every 8*PassCount passes.
+	// Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -57,6 +57,8 @@ type Options struct {
 	// Observer is called with every event, in order, on the manager's
 	// goroutine: it must return quickly and not wait for the manager.
 	Observer func(Event)
+
+	readClocks func() (awake, all time.Duration, ok bool) // of the host; tests have their own
 }
 
 const (
@@ -111,6 +113,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.MaxLocks < 1 {
 		return bad("MaxLocks", o.MaxLocks, "1 or more")
+	}
+	if o.readClocks == nil {
+		o.readClocks = readClocks
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

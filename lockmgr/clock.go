@@ -1,0 +1,97 @@
+package lockmgr
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A clock tells the time since it was made, and counts the time that the host
+// was suspended. Leases run out on the server meanwhile, but Go's monotonic
+// clock stands still on some systems, Linux among them: a lock would look
+// valid for as long as it had left when the lid was closed.
+//
+// Where the system has a clock that counts suspensions, readClocks reads it
+// together with the one that does not. Only their difference is used, so that
+// the instants are otherwise those of package time.
+type clock struct {
+	origin time.Time
+	read   func() (awake, all time.Duration, ok bool)
+	base   time.Duration // all - awake at the origin
+	slept  atomic.Int64  // what has been noticed since
+	looked atomic.Int64  // when that was, less what was slept
+}
+
+// A difference below this is no suspension, but the time between two readings.
+// It is well below Options.Margin, and no host sleeps for so short.
+const clockNoise = 500 * time.Microsecond
+
+func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
+	c := &clock{origin: time.Now(), read: read}
+	if awake, all, ok := read(); ok {
+		c.base = all - awake
+	} else {
+		c.read = nil
+	}
+	return c
+}
+
+// How often now looks for suspensions: a look costs more than all the rest.
+const lookAgain = 10 * time.Millisecond
+
+// now returns the present instant. It never goes back. Just after a suspension
+// it may be behind by that, for up to lookAgain: the manager then counts a
+// lease from too early, and trusts one for too long that [clock.exact] knows
+// to be over.
+func (c *clock) now() time.Duration {
+	awake := time.Since(c.origin)
+	if c.read == nil {
+		return awake
+	}
+	if last := c.looked.Load(); awake-time.Duration(last) >= lookAgain {
+		c.looked.Store(int64(awake))
+		return awake + c.suspended()
+	}
+	return awake + time.Duration(c.slept.Load())
+}
+
+// exact is now without the delay. It is what users are told by.
+func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }
+
+// counts tells whether suspensions are noticed at all.
+func (c *clock) counts() bool { return c.read != nil }
+
+// suspended returns how long the host slept since the origin.
+func (c *clock) suspended() time.Duration {
+	if c.read == nil {
+		return 0
+	}
+	known := c.slept.Load()
+	// A thread that loses its processor between the readings sees too much,
+	// hardly three times in a row. Should it, then leases end that much too
+	// early, once.
+	for range 3 {
+		awake, all, _ := c.read()
+		seen := int64(all - awake - c.base)
+		if seen <= known+int64(clockNoise) {
+			return time.Duration(known)
+		}
+		if d := seen - known; d > int64(time.Second) {
+			break // no thread waits for so long by chance
+		}
+	}
+	return c.notice(known)
+}
+
+// notice adds what one more reading shows.
+func (c *clock) notice(known int64) time.Duration {
+	for {
+		awake, all, _ := c.read()
+		seen := max(known, int64(all-awake-c.base))
+		if c.slept.CompareAndSwap(known, seen) {
+			return time.Duration(seen)
+		}
+		if known = c.slept.Load(); seen <= known {
+			return time.Duration(known)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package lockmgr_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// While a host is suspended its timers stand still and its leases run out.
+func TestASuspendedHostLosesItsLocks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var slept atomic.Int64
+		host := func() (awake, all time.Duration, ok bool) { return 0, time.Duration(slept.Load()), true }
+		m, _ := w.manager(lockmgr.WithClocks(lockmgr.Options{}, host))
+		other, _ := w.manager(lockmgr.Options{})
+		watched, err := m.Lock(ctx, "watched")
+		require.NoError(t, err)
+		fixed, err := m.Lock(ctx, "fixed", lockmgr.Lease(time.Hour))
+		require.NoError(t, err)
+		brief, err := m.Lock(ctx, "brief", lockmgr.Lease(40*second))
+		require.NoError(t, err)
+		time.Sleep(5 * second)
+		synctest.Wait()
+
+		slept.Add(int64(time.Minute))
+		w.server.FastForward(time.Minute) // which did not sleep
+		require.False(t, watched.Valid(), "at once, without asking anybody")
+		require.False(t, brief.Valid())
+		require.True(t, fixed.Valid(), "it has an hour")
+		require.Less(t, fixed.Remaining(), time.Hour-time.Minute)
+		require.ErrorIs(t, watched.Err(), lockmgr.ErrLeaseLost)
+
+		theirs, err := other.TryLock(ctx, "watched")
+		require.NoError(t, err)
+		start := time.Now()
+		for _, l := range []*lockmgr.Lock{watched, brief} {
+			<-l.Lost()
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+		}
+		require.LessOrEqual(t, time.Since(start), second, "timers stood still, so it looks every second")
+		require.True(t, theirs.Valid())
+		require.NoError(t, fixed.Unlock(ctx))
+		require.NoError(t, theirs.Unlock(ctx))
+
+		again, err := m.Lock(ctx, "watched")
+		require.NoError(t, err)
+		require.Greater(t, again.Remaining(), 29*second, "it goes on as before")
+		require.NoError(t, again.Unlock(ctx))
+	})
+}
