@@ -1,0 +1,358 @@
+package lockmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// A Report is what Check found.
+type Report struct {
+	// Server is the name and version of the server, if the user may know.
+	Server string
+	// Missing are the permissions that the user lacks.
+	Missing []Permission
+	// Warnings are sentences about what works less well than it could, or
+	// puts locks at risk.
+	Warnings []string
+}
+
+// A Permission is something that the server's access rules may allow.
+type Permission struct {
+	// Rule grants it, in the words of ACL SETUSER: "+pttl". A pattern is
+	// made from the prefix that was given to Check.
+	Rule string
+	// For says what does not work without it.
+	For string
+	// Optional permissions are those that plain locks can do without.
+	Optional bool
+}
+
+// String is the rule and what it is for.
+func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
+
+// Check tries out everything that a lock needs, on a name of its own that
+// begins with prefix, as those of your locks do. It takes the lock, contends
+// for it under another owner, passes it on, renews it, releases it and waits
+// for the message of that: what is missing shows at the start of a service and
+// not in its first contention. It leaves nothing behind.
+//
+// The error is nil if locks work. It matches ErrPermission if the user lacks
+// permissions, and names them. What else the server may refuse comes as it does
+// from Lock. The report tells more, also when there is an error.
+//
+// Check takes some twenty round trips and blocks until they are made or ctx
+// ends.
+func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
+	name := prefix + "holdfast-check-" + uuid.NewString()
+	if err := checkName(name); err != nil {
+		return Report{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Report{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+	}
+	c := &checkup{
+		m: m, prefix: prefix,
+		name: name, channel: channelOf(name), counter: tokenKeyOf(name),
+	}
+	err := c.run(ctx)
+	return c.report, err
+}
+
+// A checkup is one call of Check.
+type checkup struct {
+	m                      *Manager
+	prefix                 string
+	name, channel, counter string
+	report                 Report
+	needed                 []string // what is missing and not optional
+}
+
+func (c *checkup) run(ctx context.Context) error {
+	if err := c.permissions(ctx); err != nil {
+		return err
+	}
+	if err := c.about(ctx); err != nil {
+		return err
+	}
+	if err := c.denied(); err != nil {
+		return err
+	}
+	err := c.rehearse(ctx)
+	if errors.Is(err, ErrPermission) && len(c.needed) == 0 {
+		// The one command that can't be tried on its own: it would leave a
+		// key without an end if this process died before the next.
+		c.missing(Permission{Rule: "+hset", For: "every lock"})
+		return c.denied()
+	}
+	return err
+}
+
+// denied is the error that names what is missing.
+func (c *checkup) denied() error {
+	if len(c.needed) == 0 {
+		return nil
+	}
+	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(c.needed, ", ")), Hint: "see ACL SETUSER, and the README for all that is needed"}
+}
+
+func (c *checkup) missing(p Permission) {
+	for _, q := range c.report.Missing {
+		if q.Rule == p.Rule {
+			return
+		}
+	}
+	c.report.Missing = append(c.report.Missing, p)
+	if !p.Optional {
+		c.needed = append(c.needed, p.String())
+	}
+}
+
+// Purposes of permissions.
+const (
+	forAll     = "every lock"
+	forWaiting = "a lock that another holds"
+	forUnlock  = "giving a lock back"
+	forHandoff = "passing a lock on"
+	forFenced  = "Fenced"
+	forInspect = "Inspect"
+)
+
+// permissions tries each command by itself, since a script that is denied one
+// does not always say which. None of them writes, as none of the keys exists.
+func (c *checkup) permissions(ctx context.Context) error {
+	const optional = true
+	unknown := strings.Repeat("0", 40)
+	for _, p := range []struct {
+		words    []string
+		pattern  string // of the key or channel
+		purpose  string
+		optional bool
+	}{
+		{[]string{"EXISTS", c.name}, "~" + c.prefix + "*", forAll, false},
+		{[]string{"EVALSHA", unknown, "1", c.name}, "", forAll, false},
+		{[]string{"EVAL", "return 1", "1", c.name}, "", "scripts that the server has forgotten", false},
+		{[]string{"SCRIPT", "LOAD", acquireLua}, "", "scripts that the server does not forget", optional},
+		{[]string{"PEXPIRE", c.name, "1000"}, "", forAll, false},
+		{[]string{"PTTL", c.name}, "", forWaiting, false},
+		{[]string{"HEXISTS", c.name, "0"}, "", forUnlock, false},
+		{[]string{"DEL", c.name}, "", forUnlock, false},
+		{[]string{"EXISTS", c.channel}, "~" + channelOf(c.prefix) + "*", forUnlock, false},
+		{[]string{"PUBLISH", c.channel, "0"}, "&" + channelOf(c.prefix) + "*", forUnlock, false},
+		{[]string{"HDEL", c.name, "0"}, "", forHandoff, false},
+		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "turns that are no shorter than they need be", optional},
+		{[]string{"GET", c.counter}, "~" + tokenKeyOf(c.prefix) + "*", forFenced, optional},
+		{[]string{"HGETALL", c.name}, "", forInspect, optional},
+		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
+	} {
+		a, err := c.say(ctx, p.words...)
+		if err != nil {
+			return err
+		}
+		if rule := deniedRule(a, p.words, p.pattern); rule != "" {
+			c.missing(Permission{strings.ReplaceAll(rule, "{"+c.prefix+"}*", "{"+c.prefix+"*"), p.purpose, p.optional})
+		}
+	}
+	return nil
+}
+
+// deniedRule returns the rule that would have allowed a command, or "" if it
+// was. What else went wrong will show in the rehearsal.
+func deniedRule(a answer, words []string, pattern string) string {
+	if a.kind != answerError || !errors.Is(a.err, ErrPermission) {
+		return ""
+	}
+	text := a.err.Error()
+	if pattern != "" && (strings.Contains(text, "keys") || strings.Contains(text, "key ") || strings.Contains(text, "channel")) &&
+		!strings.Contains(text, "run the") {
+		return pattern
+	}
+	if strings.Contains(text, "of the keys") {
+		return "" // told by the command that is there to find it out
+	}
+	command := strings.ToLower(words[0])
+	if command == "script" || command == "pubsub" {
+		command += "|" + strings.ToLower(words[1])
+	}
+	return "+" + command
+}
+
+// about reads what the server says of itself, if the user may.
+func (c *checkup) about(ctx context.Context) error {
+	a, err := c.say(ctx, "INFO")
+	if err != nil || a.kind != answerText {
+		return err
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(a.text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[key] = value
+		}
+	}
+	c.report.Server = "redis " + info["redis_version"]
+	if v := info["valkey_version"]; v != "" {
+		c.report.Server = "valkey " + v
+	}
+	warn := func(format string, args ...any) {
+		c.report.Warnings = append(c.report.Warnings, fmt.Sprintf(format, args...))
+	}
+	if major, _, _ := strings.Cut(info["redis_version"], "."); major != "" {
+		if n, err := strconv.Atoi(major); err == nil && n < 7 {
+			warn("the server is older than 7.0, with which this package is not tested")
+		}
+	}
+	if policy := info["maxmemory_policy"]; info["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
+		warn("with maxmemory-policy %s the server may evict locks that are held", policy)
+	}
+	if info["role"] == "slave" {
+		warn("the server is a replica")
+	}
+	return nil
+}
+
+// rehearse goes through the life of a lock, as two owners and those who wait
+// would.
+func (c *checkup) rehearse(ctx context.Context) error {
+	watch := c.m.hub.Watch(c.channel)
+	defer watch.Close()
+	heard, err := c.subscribe(ctx, watch)
+	if err != nil {
+		return err
+	}
+	lease := max(MinLease, c.m.options.Lease/3)
+	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
+	fenced := int64(1)
+	for _, p := range c.report.Missing {
+		if p.For == forFenced {
+			fenced = 0
+		}
+	}
+	op := func(kind core.Kind, tokens int64, owner uint64, others ...uint64) (core.Reply, error) {
+		o := &core.Op{Kind: kind, Name: c.name, Lease: lease, Tokens: tokens, Owner: owner, Others: others}
+		var cmd command
+		c.m.id.opCommand(o, &cmd)
+		a, err := c.m.run(ctx, cmd)
+		if err == nil && a.err == nil {
+			r := a.reply(o)
+			return r, r.Err
+		}
+		return core.Reply{}, errors.Join(err, a.err)
+	}
+	defer c.cleanUp(fenced > 0)
+
+	r, err := op(core.KindAcquire, 0, first)
+	if err == nil && !r.OK {
+		err = c.unexpected("a lock of an unknown name is held")
+	}
+	if err == nil {
+		r, err = op(core.KindAcquire, 0, second)
+		if err == nil && (r.OK || r.TTL <= 0 || r.TTL > lease) {
+			err = c.unexpected(fmt.Sprintf("a lock that is held for %v has %v to live", lease, r.TTL))
+		}
+	}
+	if err == nil {
+		r, err = op(core.KindTransfer, fenced, third, first)
+		if err == nil && !r.OK {
+			err = c.unexpected("a lock that was taken is gone")
+		}
+		if tokens := err != nil && errors.Is(err, ErrPermission) && fenced > 0; tokens {
+			c.missing(Permission{"+incrby", forFenced, true})
+			r, err = op(core.KindTransfer, 0, third, first)
+		}
+	}
+	if err == nil {
+		var cmd command
+		c.m.id.renewCommand(&core.Renewal{Lease: lease, Entries: []core.RenewalEntry{{Name: c.name, Owner: third}}}, &cmd)
+		var a answer
+		if a, err = c.m.run(ctx, cmd); err == nil {
+			err = a.err
+		}
+		if err == nil && (a.kind != answerArray || len(a.array) > 0) {
+			err = c.unexpected("a lock that was taken could not be renewed")
+		}
+	}
+	if err == nil {
+		r, err = op(core.KindRelease, 0, 0, third)
+		if err == nil && !r.OK {
+			err = c.unexpected("a lock that was taken was not there to be released")
+		}
+	}
+	if err != nil || !heard {
+		return err
+	}
+	return c.message(ctx, watch)
+}
+
+func (c *checkup) unexpected(what string) error {
+	return &ServerError{Kind: ErrServer, Err: errors.New(what)}
+}
+
+// subscribe tells whether the subscription was confirmed. Locks work without
+// one, but those who wait have to look for themselves.
+func (c *checkup) subscribe(ctx context.Context, w *notify.Watch) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.m.options.CommandTimeout)
+	defer cancel()
+	for after := uint64(0); ; {
+		wake, err := w.Next(after).Await(ctx)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			c.report.Warnings = append(c.report.Warnings, "a subscription was not confirmed in time: those who wait will look every second")
+			return false, nil
+		case err != nil:
+			return false, err
+		case wake.Reason.Has(notify.Refused):
+			c.missing(Permission{"+subscribe", "being told of an unlock, instead of looking every second", true})
+			return false, nil
+		case wake.Subscribed:
+			return true, nil
+		}
+		after = wake.Seq
+	}
+}
+
+// message waits for that of the release.
+func (c *checkup) message(ctx context.Context, w *notify.Watch) error {
+	ctx, cancel := context.WithTimeout(ctx, c.m.options.CommandTimeout)
+	defer cancel()
+	for after := uint64(0); ; {
+		wake, err := w.Next(after).Await(ctx)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			c.report.Warnings = append(c.report.Warnings, "the message of an unlock did not arrive: those who wait may wait for longer than they have to")
+			return nil
+		case err != nil:
+			return err
+		case wake.Reason.Has(notify.Message):
+			return nil
+		}
+		after = wake.Seq
+	}
+}
+
+// cleanUp removes what a rehearsal that failed may have left, and the counter
+// of tokens. The lock would go by itself, the counter would not.
+func (c *checkup) cleanUp(counter bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.m.options.CommandTimeout)
+	defer cancel()
+	_, _ = c.say(ctx, "DEL", c.name)
+	if counter {
+		_, _ = c.say(ctx, "DEL", c.counter)
+	}
+}
+
+// say sends a command that is no script. The error is that of the way there
+// and back, the server's own is in the answer.
+func (c *checkup) say(ctx context.Context, words ...string) (answer, error) {
+	a, err := c.m.run(ctx, command{args: words})
+	if err == nil && a.err != nil && (errors.Is(a.err, ErrUnavailable) || ctx.Err() != nil) {
+		return a, a.err
+	}
+	return a, err
+}

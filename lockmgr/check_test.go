@@ -1,0 +1,119 @@
+package lockmgr_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestCheckUnderLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
+	report, err := m.Check(patient(t), "app:")
+	require.NoError(t, err)
+	require.Empty(t, report.Missing)
+	require.Empty(t, report.Warnings)
+	require.Empty(t, report.Server, "it may not ask")
+	require.Equal(t, "0", do(t, s, "DBSIZE"), "nothing is left behind")
+
+	_, err = m.Check(patient(t), "other:")
+	requireServerError(t, lockmgr.ErrPermission, err)
+	require.ErrorContains(t, err, "~other:*")
+}
+
+// Whatever single rule is taken away, it is named, and is an error only if
+// plain locks need it.
+func TestCheckNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rules := strings.Fields(leastPrivilege)
+	optional := map[string]bool{
+		"+script|load": true, "+pubsub|numsub": true, "+subscribe": true, "+ping": true, "+incrby": true, "+get": true,
+		"+hgetall": true, "~redisson_lock_token:{app:*": true,
+	}
+	for i, rule := range rules {
+		if rule == "-@all" || rule == "resetchannels" || rule == "+unsubscribe" {
+			continue // without unsubscribe, subscriptions last as long as their connection
+		}
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			user := "without" + rule
+			rest := append(append([]string{}, rules[:i]...), rules[i+1:]...)
+			setUser(t, s, user, rest...)
+			m := dialAs(t, s.Addr(), user, secret, lockmgr.Options{CommandTimeout: slow})
+			report, err := m.Check(patient(t), "app:")
+			var named []string
+			for _, p := range report.Missing {
+				named = append(named, p.Rule)
+				require.NotEmpty(t, p.For)
+			}
+			switch rule {
+			case "~app:*", "~redisson_lock__channel:{app:*":
+				require.Contains(t, named, rule)
+			default:
+				require.Equal(t, []string{rule}, named)
+			}
+			if optional[rule] {
+				require.NoError(t, err)
+				require.True(t, report.Missing[0].Optional)
+				return
+			}
+			requireServerError(t, lockmgr.ErrPermission, err)
+			require.ErrorContains(t, err, rule)
+		})
+	}
+}
+
+func TestCheckWarns(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	report, err := m.Check(patient(t), "")
+	require.NoError(t, err)
+	require.Len(t, report.Warnings, 1)
+	require.Contains(t, report.Warnings[0], "allkeys-lru")
+	require.Regexp(t, `^(redis|valkey) \d`, report.Server)
+
+	do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
+	_, err = m.Check(patient(t), "")
+	requireServerError(t, lockmgr.ErrOutOfMemory, err)
+	do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	require.Equal(t, "0", do(t, s, "DBSIZE"))
+}
+
+func TestCheckOnTheEmbeddedServer(t *testing.T) {
+	addr, mini := redistest.Mini(t)
+	m := dial(t, addr, lockmgr.Options{})
+	_, err := m.Check(patient(t), "")
+	require.NoError(t, err)
+	require.Empty(t, mini.Keys())
+
+	_, err = m.Check(patient(t), "redisson_")
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	_, err = m.Check(patient(t), strings.Repeat("x", lockmgr.MaxNameBytes))
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = m.Check(ended, "")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestCheckOfAServerThatIsGone(t *testing.T) {
+	addr, mini := redistest.Mini(t)
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{CommandTimeout: slow})
+	require.NoError(t, err)
+	mini.Close()
+	_, err = m.Check(patient(t), "")
+	requireServerError(t, lockmgr.ErrUnavailable, err)
+	require.NoError(t, m.Close(patient(t)))
+	_, err = m.Check(patient(t), "")
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+}
