@@ -124,7 +124,7 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 		}
 		if c := l.c; c != nil {
 			c.succeeded()
-			c.alone = false // we don't know yet
+			c.alone, c.fresh = false, false // we don't know yet
 			c.tookTurn()
 			c.nextTransfer, c.retryAt = m.now, m.now
 		}

@@ -13,7 +13,7 @@ func (w *world) checkGrant(c *call) {
 	w.checkExclusion(h)
 	w.checkOrder(c)
 	w.checkToken(c)
-	w.checkTurn(c, n.record[l.index].lastRun)
+	w.checkTurn(c, &n.record[l.index])
 	w.checkRun(n, l)
 }
 
@@ -121,7 +121,7 @@ func (w *world) checkRun(n *node, l *lockName) {
 	if rec.knows && rec.known > pass {
 		w.violated("bounded run", "%s: %d grants of %s since it knows that others wait", n.label, rec.known, l.key)
 	}
-	if !w.set.core.TrustSubscribers && rec.run > pass+1 { // the first of a quiet lock is not counted
+	if !rec.alone && rec.run > pass+1 { // the first of a quiet lock is not counted
 		w.violated("bounded run", "%s: %d grants of %s in a run", n.label, rec.run, l.key)
 	}
 	if len(l.run) <= 9*pass+4 {
@@ -141,11 +141,13 @@ func (w *world) checkRun(n *node, l *lockName) {
 }
 
 // checkTurn: a manager whose run has ended for the sake of others lets them go
-// first. prior says when the name was granted last, and run how long that run
-// was.
-func (w *world) checkTurn(c *call, run int) {
-	n, l := c.n, c.name
-	if !w.set.calm || c.req.Passed || l.runNode != n || run < w.set.core.PassCount+1 || len(l.run) == 0 {
+// first. That is so after a run of more than PassCount, and when it says
+// so itself.
+func (w *world) checkTurn(c *call, rec *record) {
+	n, l, run := c.n, c.name, rec.lastRun
+	stood := rec.stoodBack
+	rec.stoodBack = rec.stoodBack && c.req.Passed
+	if !w.set.calm || c.req.Passed || l.runNode != n || run <= w.set.core.PassCount && !stood || len(l.run) == 0 {
 		return
 	}
 	ended := l.run[len(l.run)-1]
@@ -171,6 +173,7 @@ func (n *node) learn(rec *record, name int, r *core.Reply, a answer) {
 	switch {
 	case others <= 0:
 		rec.knows, rec.known, rec.run = false, 0, 0
+		rec.alone = true
 	case !rec.knows:
 		rec.knows, rec.known = true, 0
 	}

@@ -95,6 +95,7 @@ func (n *node) runOp(op *core.Op) {
 			rec.lastRun = rec.run
 		}
 		rec.run, rec.known, rec.knows = 0, 0, false
+		rec.alone = rec.alone && op.Kind != core.KindAcquire // a release may not run
 	}
 	c.send()
 }

@@ -60,7 +60,9 @@ type record struct {
 	// tokenEpoch and counterEpoch are those in which the tokens at hand were taken.
 	tokenEpoch, counterEpoch int
 	until                    time.Duration
-	run, known, lastRun      int // grants in the present run; since others were known of; in the one before
+	run, known, lastRun      int  // grants in the present run; since others were known of; in the one before
+	alone                    bool // it was told in this run that nobody else waits
+	stoodBack                bool // said so, and was not granted the lock since
 	knows                    bool
 }
 
@@ -324,6 +326,9 @@ func (n *node) effect(e core.Effect) {
 		n.pubsub.unsubscribe(w.named(e.Name))
 	case *core.Notice:
 		w.cover.Notices[e.What]++
+		if e.What == core.StoodBack {
+			n.record[w.named(e.Name).index].stoodBack = true
+		}
 	case core.Closed:
 		w.cover.Effects[eClosed]++
 		n.wasClosed()

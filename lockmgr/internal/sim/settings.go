@@ -99,6 +99,7 @@ func drawSettings(r *rng, allow Faults) settings {
 		Notices:          r.percent(20),
 	}
 	if s.calm {
+		s.core.Notices = true // they tell who stands back
 		// A poll must not hide that a wake-up got lost.
 		s.core.PollMax, s.core.PollBlind = time.Minute, time.Minute
 	} else if r.percent(3) {
