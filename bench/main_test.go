@@ -103,7 +103,7 @@ func TestTheWatchdog(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	s := measure.Spec{
 		Workload: "fanout", Candidate: "poll", Addr: addr, Embedded: true,
-		Waiters: 500, Hold: 20 * time.Millisecond, Limit: 300 * time.Millisecond,
+		Waiters: 500, Hold: 20 * time.Millisecond, Limit: 2 * time.Second,
 	}
 	m := inProcess(t.Context(), s)
 	require.Regexp(t, `^stopped by the watchdog: \d+ of 500 granted$`, m.Problem)

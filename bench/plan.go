@@ -40,6 +40,7 @@ func (z sizes) plans(command string) []*plan {
 	reps := or(z.reps, z.pick(5, 1))
 	limit := or(z.limit, pick(z, 40*time.Second, 10*time.Second))
 	settle := pick(z, time.Second, 400*time.Millisecond)
+	warm := z.pick(100, 10)
 	lockers := locker.Names(locker.Holdfast, locker.Waker, locker.Peer)
 
 	var out []*plan
@@ -63,19 +64,19 @@ func (z sizes) plans(command string) []*plan {
 			add(fmt.Sprintf("fanout/waiters=%d/hold=%v", waiters, hold),
 				fmt.Sprintf("%s waiters in one process, held for %v each", number(waiters), hold),
 				"Somebody holds the lock, all others wait for it. Measured from its release until each has had it once.",
-				measure.FanoutFigures, measure.Spec{Waiters: waiters, Hold: hold, Settle: settle},
+				measure.FanoutFigures, measure.Spec{Waiters: waiters, Warm: warm, Hold: hold, Settle: settle},
 				append(slices.Clone(lockers), "sync.Mutex")...)
 		}
 	case "processes":
 		add(fmt.Sprintf("processes/waiters=%d/procs=%d", waiters, procs),
 			fmt.Sprintf("%s waiters in %d processes", number(waiters), procs),
 			"The same over real processes, held for no time. CPU is that of all processes; heap and goroutines are the largest process'.",
-			measure.ProcessesFigures, measure.Spec{Waiters: waiters, Procs: procs, Settle: settle}, lockers...)
+			measure.ProcessesFigures, measure.Spec{Waiters: waiters, Warm: warm, Procs: procs, Settle: settle}, lockers...)
 		few, turns := 10*procs, waiters/(10*procs)
 		add(fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d", few, turns, procs),
 			fmt.Sprintf("%d callers in %d processes, %d turns each", few, procs, turns),
 			"As many handoffs, but each caller comes back for more: what the shares are when the contention lasts.",
-			measure.ProcessesFigures, measure.Spec{Waiters: few, Turns: turns, Procs: procs, Settle: settle}, lockers...)
+			measure.ProcessesFigures, measure.Spec{Waiters: few, Warm: warm, Turns: turns, Procs: procs, Settle: settle}, lockers...)
 	case "uncontended":
 		for _, g := range []int{1, 16, 256} {
 			add(fmt.Sprintf("uncontended/goroutines=%d", g),

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -32,6 +33,7 @@ var FanoutFigures = []result.Figure{
 // turns.
 type crowd struct {
 	locker locker.Locker
+	name   string
 	hold   time.Duration
 	turns  int
 
@@ -46,9 +48,9 @@ type crowd struct {
 	err error // the first
 }
 
-func newCrowd(ctx context.Context, l locker.Locker, n, turns int, hold time.Duration) *crowd {
+func newCrowd(ctx context.Context, l locker.Locker, name string, n, turns int, hold time.Duration) *crowd {
 	turns = max(turns, 1)
-	c := &crowd{locker: l, hold: hold, turns: turns, grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
+	c := &crowd{locker: l, name: name, hold: hold, turns: turns, grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
 	for i := range n {
 		c.wg.Go(func() {
 			for t := range turns {
@@ -63,7 +65,7 @@ func newCrowd(ctx context.Context, l locker.Locker, n, turns int, hold time.Dura
 }
 
 func (c *crowd) turn(ctx context.Context, i int) error {
-	h, err := c.locker.Lock(ctx, name)
+	h, err := c.locker.Lock(ctx, c.name)
 	if err != nil {
 		return err
 	}
@@ -114,12 +116,38 @@ func (c *crowd) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// warm has a small crowd lock another name first: the code, the connections and
+// the memory of a process that has just begun are not what is measured.
+func (b *bench) warm(ctx context.Context, number int) error {
+	if b.Warm == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(b.Limit/4, time.Second))
+	defer cancel()
+	name := fmt.Sprintf("%s:warm-up:%d", name, number)
+	h, err := b.locker.Lock(ctx, name)
+	if err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	c := newCrowd(ctx, b.locker, name, b.Warm, 1, 0)
+	if err := errors.Join(pause(ctx, b.Settle/10), h.Unlock(ctx)); err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	if err := c.wait(ctx); err != nil {
+		return partial("warm-up: " + err.Error())
+	}
+	return nil
+}
+
 func fanout(ctx context.Context, b *bench) error {
+	if err := b.warm(ctx, 0); err != nil {
+		return err
+	}
 	h, err := b.locker.Lock(ctx, name)
 	if err != nil {
 		return err
 	}
-	c := newCrowd(ctx, b.locker, b.Waiters, b.Turns, b.Hold)
+	c := newCrowd(ctx, b.locker, name, b.Waiters, b.Turns, b.Hold)
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}

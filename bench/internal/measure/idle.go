@@ -31,7 +31,7 @@ func idle(ctx context.Context, b *bench) error {
 	}
 	before := memory()
 	waiting, leave := context.WithCancel(ctx)
-	c := newCrowd(waiting, b.locker, b.Waiters, 1, 0)
+	c := newCrowd(waiting, b.locker, name, b.Waiters, 1, 0)
 	b.onEnd = append(b.onEnd, func() {
 		leave()
 		c.wg.Wait()

@@ -26,6 +26,7 @@ type Spec struct {
 	Limit     time.Duration // the measurement gives up after this time
 
 	Waiters    int           // callers that want one lock
+	Warm       int           // as many want another one before that
 	Turns      int           // how often each wants it; zero: once
 	Procs      int           // processes that they are in
 	Goroutines int           // each with a name of its own

@@ -43,7 +43,10 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 	if b.Workload == "release" {
 		return b.taker(ctx, commands, answer)
 	}
-	crowd := newCrowd(ctx, l, b.Waiters/b.Procs, b.Turns, b.Hold)
+	if err := b.warm(ctx, number); err != nil {
+		return err
+	}
+	crowd := newCrowd(ctx, l, name, b.Waiters/b.Procs, b.Turns, b.Hold)
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
-	"github.com/holdfast-go/holdfast/bench/internal/stats"
 )
 
 // UncontendedFigures are those of uncontended.
@@ -43,10 +44,9 @@ func uncontended(ctx context.Context, b *bench) error {
 	}
 	var phase atomic.Int32
 	var some atomic.Bool // a pair was measured
-	histograms := make([]stats.Histogram, pairer.Workers(len(names)))
+	histograms := make([]*hdrhistogram.Histogram, pairer.Workers(len(names)))
 	for i := range histograms {
-		histograms[i].Add(0) // touch its memory now
-		histograms[i] = stats.Histogram{}
+		histograms[i] = newHistogram() // all of it now: recording allocates nothing
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -54,7 +54,7 @@ func uncontended(ctx context.Context, b *bench) error {
 			func() bool { return phase.Load() == over || ctx.Err() != nil },
 			func(w int, began time.Time) {
 				if phase.Load() == measuring {
-					histograms[w].Add(time.Since(began))
+					_ = histograms[w].RecordValue(int64(time.Since(began))) // below the watchdog's limit
 					if !some.Load() {
 						some.Store(true)
 					}
@@ -110,14 +110,14 @@ func uncontended(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var all stats.Histogram
-	for i := range histograms {
-		all.Merge(&histograms[i])
+	all := newHistogram()
+	for _, h := range histograms {
+		all.Merge(h)
 	}
-	n := float64(all.N())
+	n := float64(all.TotalCount())
 	v := b.values
 	v["pairs"] = n / took.Seconds()
-	v["p50"], v["p99"] = us(all.Quantile(0.5)), us(all.Quantile(0.99))
+	v["p50"], v["p99"] = us(time.Duration(all.ValueAtPercentile(50))), us(time.Duration(all.ValueAtPercentile(99)))
 	v["allocs"], v["allocated"] = used.allocs/n, used.bytes/n
 	v["cpu"] = used.cpu.Seconds() / n * 1e5
 	b.serverFigures(used, n)
@@ -125,6 +125,11 @@ func uncontended(ctx context.Context, b *bench) error {
 		v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
 	}
 	return nil
+}
+
+// newHistogram has room for pairs of a nanosecond to ten minutes, to within 1 %.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(10*time.Minute), 2)
 }
 
 // goroutines drives pairs as users do: each goroutine locks and unlocks.
