@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -256,7 +257,7 @@ func (p *loop) lost(anchor *core.Request, err error) {
 	ticketOf(anchor).hold.end(err)
 	p.observe(Lost{anchor.Name, p.m.id.field(anchor.Field), err})
 	if err != core.ErrClosed {
-		p.m.options.Logger.Warn("lock lost", "name", anchor.Name, "owner", p.m.id.field(anchor.Field), "error", err)
+		p.m.options.Logger.Warn("lock lost", "name", quoted(anchor.Name), "owner", p.m.id.field(anchor.Field), "error", err)
 	}
 }
 
@@ -281,6 +282,12 @@ func (p *loop) observe(e Event) {
 	}
 }
 
+// quoted is how names are logged: they may hold anything, even what looks like
+// the next line to a handler that does not quote by itself.
+type quoted string
+
+func (q quoted) LogValue() slog.Value { return slog.StringValue(strconv.Quote(string(q))) }
+
 // notice tells the observer and the log what the core has noticed.
 func (p *loop) notice(n *core.Notice) {
 	log := p.m.options.Logger
@@ -299,10 +306,10 @@ func (p *loop) notice(n *core.Notice) {
 	case core.CommandError:
 		p.observe(CommandFailed{n.Name, n.N, n.Err})
 		if n.N&(n.N-1) == 0 { // the first, second, fourth… in a row
-			log.Warn("command failed", "name", n.Name, "in_a_row", n.N, "error", n.Err)
+			log.Warn("command failed", "name", quoted(n.Name), "in_a_row", n.N, "error", n.Err)
 		}
 	case core.Unreleased:
 		p.observe(ReleaseGivenUp{n.Name, n.Err})
-		log.Error("release not confirmed before the lease ended", "name", n.Name, "error", n.Err)
+		log.Error("release not confirmed before the lease ended", "name", quoted(n.Name), "error", n.Err)
 	}
 }

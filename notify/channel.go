@@ -1,6 +1,9 @@
 package notify
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // chunk is how many channels one SUBSCRIBE or UNSUBSCRIBE names at most. The
 // server runs one such command in one go, so larger ones would make others wait.
@@ -195,7 +198,7 @@ func (c *core) denied(ch *channel, err error) {
 	c.refusal = ch.refusal
 	if first { // else it is no news
 		c.stats.Refused++
-		c.opts.Logger.Warn("notify: subscribe refused", "channel", ch.name, "err", err)
+		c.opts.Logger.Warn("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
 		c.tell(ch, change{reason: Refused, err: ch.refusal})
 	}
 }

@@ -1,0 +1,64 @@
+package lockmgr_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A lockedBuffer may be written to and read at a time.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// A name can't pass for a line of the log, whatever the handler does, and the
+// password is in none.
+func TestWhatIsLogged(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", "+@all", "~*", "&*", "-subscribe", "-pttl")
+	const name = "a\nlevel=ERROR msg=forged\x1b[31m"
+	var log lockedBuffer
+	raw := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		require.NotContains(t, a.Value.String(), "\n", a.Key)
+		require.NotContains(t, a.Value.String(), "\x1b", a.Key)
+		return a
+	}}))
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: 300 * time.Millisecond, Logger: raw})
+	l, err := m.Lock(patient(t), name)
+	require.NoError(t, err)
+	do(t, s, "DEL", name)
+	awaitLost(t, l)
+	do(t, s, "SET", name, "x")
+	_, err = m.TryLock(patient(t), name)
+	require.Error(t, err)
+	do(t, s, "DEL", name)
+	do(t, s, "HSET", name, "another", "1")
+	_, err = m.TryLock(patient(t), name)
+	require.Error(t, err)
+	for _, line := range []string{`msg="lock lost" name="\"a\\nlevel=`, `msg="command failed" name="\"a\\nlevel=`} {
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, patience, time.Millisecond, log.String())
+	}
+	require.NotContains(t, log.String(), secret)
+}
