@@ -2,8 +2,10 @@ package lockmgr_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -390,4 +392,29 @@ func ExampleOptions_observer() {
 	// unlocked orders:42
 	// granted orders:42, passed on: true
 	// unlocked orders:42
+}
+
+// A service that talks to a server of its company over TLS, as a user that may
+// lock names which begin with "app:". That it may is found out at the start.
+func ExampleManager_Check() {
+	connect := func(ctx context.Context, password string) (*lockmgr.Manager, error) {
+		mgr, err := lockmgr.Dial(rueidis.ClientOption{
+			InitAddress: []string{"redis.example.org:6380"},
+			Username:    "locker",
+			Password:    password,
+			TLSConfig:   &tls.Config{ServerName: "redis.example.org", MinVersion: tls.VersionTLS12},
+		}, lockmgr.Options{})
+		if err != nil {
+			return nil, err
+		}
+		report, err := mgr.Check(ctx, "app:")
+		for _, w := range report.Warnings {
+			log.Print(w)
+		}
+		if err != nil {
+			return nil, errors.Join(err, mgr.Close(ctx)) // it names the permissions that are missing
+		}
+		return mgr, nil
+	}
+	_ = connect
 }
