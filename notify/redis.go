@@ -90,7 +90,7 @@ func (l *redisLink) run() {
 // serve executes commands, one at a time, until the connection ends.
 func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 	// Dedicate reports no error, so only an answer proves the connection.
-	if err := conn.Do(l.ctx, conn.B().Ping().Build()).Error(); err != nil && !deniedPing(err) {
+	if err := l.ping(conn); err != nil {
 		l.cancel(cause(err))
 		return
 	}
@@ -102,19 +102,31 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 			return
 		case cmd = <-l.commands:
 		}
-		var done rueidis.Completed
+		var err error
 		if cmd.subscribe {
-			done = conn.B().Subscribe().Channel(cmd.names...).Build()
-		} else {
-			done = conn.B().Unsubscribe().Channel(cmd.names...).Build()
+			err = conn.Do(l.ctx, conn.B().Subscribe().Channel(cmd.names...).Build()).Error()
+		} else if err = l.ping(conn); err == nil {
+			// The client sends a PING behind each UNSUBSCRIBE and panics, on a
+			// goroutine of its own, if that is refused in words that it does not
+			// know: MISCONF, MASTERDOWN. A server that has just answered one
+			// will hardly begin to refuse them within this round trip.
+			err = conn.Do(l.ctx, conn.B().Unsubscribe().Channel(cmd.names...).Build()).Error()
 		}
-		err := conn.Do(l.ctx, done).Error()
 		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
 			l.cancel(cause(err))
 			return
 		}
 		l.feed.answered(err)
 	}
+}
+
+// ping returns nil if the server answers as it should.
+func (l *redisLink) ping(conn rueidis.DedicatedClient) error {
+	err := conn.Do(l.ctx, conn.B().Ping().Build()).Error()
+	if err != nil && deniedPing(err) {
+		return nil
+	}
+	return err
 }
 
 // deniedPing reports whether the server is alive and merely keeps this user
