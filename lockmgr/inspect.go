@@ -45,7 +45,7 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	}
 	if ttl := a.array[0].n; ttl != -2 {
 		info.Locked = true
-		info.TTL = time.Duration(ttl) * time.Millisecond
+		info.TTL = ofMillis(ttl)
 	}
 	info.Subscribers = a.array[1].n
 	info.Token, _ = readToken(a.array[2].text)

@@ -2,6 +2,7 @@ package lockmgr
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -208,5 +209,10 @@ func dialError(err error) error {
 		_, _, typed := readServerError(err, e.Error())
 		return typed
 	}
-	return &ServerError{Kind: ErrUnavailable, Hint: "is a server listening there?", Err: err}
+	hint := "is a server listening there?"
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
+	}
+	return &ServerError{Kind: ErrUnavailable, Hint: hint, Err: err}
 }

@@ -62,6 +62,11 @@ func millis(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
+// ofMillis is a server's time, which can be longer than ours.
+func ofMillis(n int64) time.Duration {
+	return time.Duration(min(n, int64(core.Forever/time.Millisecond))) * time.Millisecond
+}
+
 // opCommand writes an op as a command. See the headers of the scripts.
 func (id *identity) opCommand(op *core.Op, c *command) {
 	c.keys = append(c.keys[:0], op.Name)
@@ -144,7 +149,7 @@ func (a *answer) reply(op *core.Op) core.Reply {
 			r.Token, ok = readToken(a.text)
 			ok = ok && op.Tokens > 0
 		case answerInt:
-			r.TTL = time.Duration(a.n) * time.Millisecond
+			r.TTL = ofMillis(a.n)
 		default:
 			ok = false
 		}
