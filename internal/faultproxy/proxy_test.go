@@ -1,0 +1,317 @@
+package faultproxy
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// What passes is what a server says without the proxy, byte for byte, however
+// the bytes are cut on their way.
+func TestWithoutAFaultNothingChanges(t *testing.T) {
+	s := redistest.Start(t)
+	p := Start(t, s.Addr())
+	var in strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&in, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$6\r\n\r\n%04d\r\n*2\r\n$3\r\nGET\r\n$3\r\nkey\r\nPING\r\n", i)
+		if i == 250 {
+			in.WriteString("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n*3\r\n$7\r\nPUBLISH\r\n$1\r\na\r\n$1\r\n0\r\n")
+		}
+	}
+	in.WriteString("*1\r\n$4\r\nQUIT\r\n")
+	said := func(addr string, chunk int) string {
+		c := connect(t, addr)
+		go func() {
+			for text := in.String(); text != ""; {
+				n := min(chunk, len(text))
+				_, _ = io.WriteString(c, text[:n])
+				text = text[n:]
+			}
+		}()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+		out, err := io.ReadAll(c)
+		require.NoError(t, err)
+		// HELLO tells the number of the connection.
+		head, tail, ok := strings.Cut(string(out), "$2\r\nid\r\n:")
+		require.True(t, ok)
+		_, tail, _ = strings.Cut(tail, "\r\n")
+		return head + tail
+	}
+	want := said(s.Addr(), 1<<20)
+	for _, chunk := range []int{17, 1 << 20} {
+		require.Equal(t, want, said(p.Addr(), chunk))
+	}
+	require.Equal(t, map[string]int{"SET": 1000, "GET": 1000, "PING": 1000, "HELLO": 2, "SUBSCRIBE": 2, "PUBLISH": 2, "QUIT": 2}, p.Commands())
+	require.Equal(t, 2, p.Connections())
+}
+
+func TestBytesThatAreNoProtocolPass(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = io.Copy(c, c)
+			c.Close()
+		}
+	}()
+	p := Start(t, l.Addr().String())
+	c := connect(t, p.Addr())
+	_, err = io.WriteString(c, "not RESP\x00\r\n")
+	require.NoError(t, err)
+	first := make([]byte, 11)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	_, err = io.ReadFull(c, first)
+	require.NoError(t, err, "they pass as they come")
+	require.Equal(t, "not RESP\x00\r\n", string(first))
+	text := strings.Repeat("*what\r\nis this\x00\n", 10000)
+	go func() {
+		_, _ = io.WriteString(c, text)
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
+	}()
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	got, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Equal(t, text, string(got))
+}
+
+// Each case sends "one", "two", "three" at once; the rule is about "two".
+func TestFaultsOfACommand(t *testing.T) {
+	one, two, three := "+one\r\n", "+two\r\n", "+three\r\n"
+	all := []string{"1: one", "1: two", "1: three"}
+	tests := []struct {
+		what    string
+		rule    func(Fault) *Rule
+		replies []string
+		ended   bool // the client sees the end; else silence follows
+		server  []string
+	}{
+		{"CutBefore", Fault.CutBefore, []string{one}, true, all[:1]},
+		{"CutAfterCommand", Fault.CutAfterCommand, []string{one}, true, all[:2]},
+		{"LoseReplyAndCut", Fault.LoseReplyAndCut, []string{one}, true, all},
+		{"CutAfterReply", Fault.CutAfterReply, []string{one, two}, true, all},
+		{"BlackHole", Fault.BlackHole, []string{one}, false, all[:1]},
+		{"BlackHoleReply", Fault.BlackHoleReply, []string{one}, false, all},
+		{"HoldCommand", Fault.HoldCommand, []string{one}, false, all[:1]},
+		{"HoldReply", Fault.HoldReply, []string{one}, false, all},
+		{"RepeatCommand", Fault.RepeatCommand, []string{one, two, three}, false, []string{"1: one", "1: two", "1: two", "1: three"}},
+		{"LoseReply", Fault.LoseReply, []string{one, three}, false, all},
+		{"DuplicateReply", Fault.DuplicateReply, []string{one, two, two, three}, false, all},
+		{"Observe", Fault.Observe, []string{one, two, three}, false, all},
+		{"EditReply", func(f Fault) *Rule {
+			return f.EditReply(func(c Cmd, reply []byte) []byte { return []byte(fmt.Sprintf("+%s was %q\r\n", c.Name, reply)) })
+		}, []string{one, "+TWO was \"+two\\r\\n\"\r\n", three}, false, all},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			s := startPeer(t, echo)
+			p := Start(t, s.addr)
+			r := tt.rule(p.On(Command("two")))
+			c := connect(t, p.Addr())
+			c.send("one")
+			first := tt.replies
+			if tt.what != "CutAfterCommand" && tt.what != "CutBefore" && tt.what != "BlackHole" {
+				c.send("two", "three")
+			} else { // a reply that is still under way would go with the connection
+				c.requireReply(one)
+				first = first[1:]
+				c.send("two", "three")
+			}
+			for _, want := range first {
+				c.requireReply(want)
+			}
+			awaitFired(t, r)
+			if tt.ended {
+				c.requireEnd()
+			} else {
+				c.requireSilence()
+			}
+			// A command that vanished with its connection has vanished for good.
+			require.Eventually(t, func() bool { return len(s.commands()) >= len(tt.server) }, patience, time.Millisecond)
+			require.Equal(t, tt.server, s.commands())
+			require.Equal(t, 1, r.Count())
+			require.Equal(t, 1, r.Seen())
+			if len(tt.server) < 3 && tt.what != "HoldCommand" {
+				require.Zero(t, p.Count("THREE"), "what comes behind the fault is not looked at")
+			}
+
+			again := connect(t, p.Addr())
+			again.send("hello")
+			again.requireReply("+hello\r\n")
+		})
+	}
+}
+
+func TestWhatIsHeldIsReleased(t *testing.T) {
+	s := startPeer(t, echo)
+	p := Start(t, s.addr)
+	for name, hold := range map[string]func(Fault) *Rule{"command": Fault.HoldCommand, "reply": Fault.HoldReply} {
+		for end, release := range map[string]func(*Rule){
+			"Release": (*Rule).Release, "Remove": (*Rule).Remove, "Heal": func(*Rule) { p.Heal() },
+		} {
+			t.Run(name+" "+end, func(t *testing.T) {
+				r := hold(p.On(Command("two")))
+				c := connect(t, p.Addr())
+				c.send("one", "two", "three")
+				c.requireReply("+one\r\n")
+				awaitFired(t, r)
+				c.requireSilence()
+				release(r)
+				c.requireReply("+two\r\n")
+				c.requireReply("+three\r\n")
+				c.send("two")
+				c.requireReply("+two\r\n")
+				r.Remove()
+			})
+		}
+	}
+}
+
+func TestDelaysLastAsLongAsTheySay(t *testing.T) {
+	s := startPeer(t, echo)
+	p := Start(t, s.addr)
+	for name, delay := range map[string]func(Fault, time.Duration) *Rule{"command": Fault.DelayCommand, "reply": Fault.DelayReply} {
+		t.Run(name, func(t *testing.T) {
+			r := delay(p.On(Command("two")), moment)
+			defer r.Remove()
+			c := connect(t, p.Addr())
+			start := time.Now()
+			c.send("two", "three")
+			c.requireReply("+two\r\n")
+			require.GreaterOrEqual(t, time.Since(start), moment)
+			c.requireReply("+three\r\n")
+		})
+	}
+}
+
+// Confirmations and messages are not replies to commands, and a confirmation
+// belongs to its SUBSCRIBE: in both protocols.
+func TestMessagesAreNotReplies(t *testing.T) {
+	s := redistest.Start(t)
+	p := Start(t, s.Addr())
+	c := connect(t, p.Addr())
+	c.send("HELLO 3")
+	_, err := c.read(patience)
+	require.NoError(t, err)
+	pings := p.On(Command("PING")).EditReply(func(_ Cmd, reply []byte) []byte { return []byte("+edited " + string(reply[1:])) })
+	subscribed := p.On(Command("SUBSCRIBE")).EditReply(func(_ Cmd, reply []byte) []byte {
+		require.Contains(t, string(reply), "subscribe")
+		return reply
+	})
+	c.send("SUBSCRIBE a b", "PING", "PUBLISH a 0", "PING", "UNSUBSCRIBE a", "PING", "SUBSCRIBE", "PING")
+	for _, want := range []string{
+		">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", ">3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n",
+		"+edited PONG\r\n",
+		">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n0\r\n", ":1\r\n",
+		"+edited PONG\r\n",
+		">3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n",
+		"+edited PONG\r\n",
+		"-ERR wrong number of arguments for 'subscribe' command\r\n",
+		"+edited PONG\r\n",
+	} {
+		got, err := c.read(patience)
+		require.NoError(t, err)
+		if strings.HasPrefix(want, ":1") != strings.HasPrefix(got, ":1") { // servers differ in which comes first
+			next, err := c.read(patience)
+			require.NoError(t, err)
+			require.ElementsMatch(t, []string{":1\r\n", ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n0\r\n"}, []string{got, next})
+			continue
+		}
+		require.Equal(t, want, got)
+	}
+	require.Equal(t, 4, pings.Count())
+	require.Equal(t, 3, subscribed.Count(), "each confirmation, and the refusal")
+	require.Len(t, p.PubSub(), 1)
+
+	old := connect(t, p.Addr())
+	old.send("SUBSCRIBE a")
+	old.requireReply("*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n")
+	_, err = s.Do("PUBLISH", "a", "0")
+	require.NoError(t, err)
+	old.requireReply("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n0\r\n")
+	old.send("PING")
+	old.requireReply("+edited 2\r\n") // of *2, with these:
+	old.requireReply("$4\r\npong\r\n")
+	require.Len(t, p.PubSub(), 2)
+}
+
+func TestAttributesBelongToTheirReply(t *testing.T) {
+	s := startPeer(t, func(args []string) string {
+		return "|1\r\n+ttl\r\n:1\r\n>2\r\n+invalidate\r\n+x\r\n" + "|1\r\n+ttl\r\n*2\r\n:1\r\n:2\r\n" + echo(args)
+	})
+	p := Start(t, s.addr)
+	p.On(Command("two")).LoseReply()
+	c := connect(t, p.Addr())
+	c.send("one", "two", "three")
+	push, value := "|1\r\n+ttl\r\n:1\r\n>2\r\n+invalidate\r\n+x\r\n", "|1\r\n+ttl\r\n*2\r\n:1\r\n:2\r\n"
+	for _, want := range []string{push, value + "+one\r\n", push, push, value + "+three\r\n"} {
+		c.requireReply(want)
+	}
+}
+
+func TestRulesChoose(t *testing.T) {
+	s := startPeer(t, echo)
+	p := Start(t, s.addr)
+	ask := func(c *client, line string) {
+		t.Helper()
+		c.send(line)
+		c.requireReply("+" + line + "\r\n")
+	}
+	a := connect(t, p.Addr())
+	ask(a, "warm up") // so that it is the first one
+	b := connect(t, p.Addr())
+	ask(b, "warm up")
+	conns := p.Conns()
+	require.Len(t, conns, 2)
+	require.Less(t, conns[0].ID(), conns[1].ID())
+
+	text := "return 1"
+	rules := map[string]*Rule{}
+	for name, m := range map[string]Match{
+		"any": Any(), "nth": Command("x").Nth(2), "from": Command("X", "y").From(3), "script": Script(text),
+		"where": Any().Where(func(c Cmd) bool { return len(c.Args) > 1 && c.Args[1] == "1" }),
+		"conn":  Command("x").OnConn(conns[1]), "pubsub": Any().OnPubSub(true), "commands": Any().OnPubSub(false),
+		"all": Command("x").Chance(1, 1), "some": Command("x").Chance(0.5, 7), "same": Command("x").Chance(0.5, 7),
+		"narrowed": Any().Where(func(Cmd) bool { return false }),
+	} {
+		rules[name] = p.On(m).Observe()
+	}
+	for range 40 {
+		ask(a, "x 1")
+	}
+	ask(b, "X 2")
+	ask(b, "y 1")
+	ask(b, "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0")
+	ask(b, "evalsha something 0")
+	b.send("subscribe c") // the peer's answer is none
+	b.requireReply("+subscribe c\r\n")
+	ask(b, "x 1")
+	got := map[string]int{}
+	for name, r := range rules {
+		got[name] = r.Count()
+	}
+	require.InDelta(t, 21, got["some"], 19)
+	require.Equal(t, got["some"], got["same"])
+	delete(got, "some")
+	delete(got, "same")
+	require.Equal(t, map[string]int{
+		"any": 46, "nth": 1, "from": 41, "script": 1, "where": 42, "conn": 2, "pubsub": 2, "commands": 44, "all": 42, "narrowed": 0,
+	}, got)
+	require.Equal(t, 42, p.Count("X"))
+
+	// The first rule that applies has the command; the second counts it.
+	first, second := p.On(Command("z").Nth(2)).LoseReply(), p.On(Command("z").From(2)).LoseReplyAndCut()
+	a.send("z 1", "z 2", "ping", "z 3")
+	a.requireReply("+z 1\r\n")
+	a.requireReply("+ping\r\n")
+	a.requireEnd()
+	require.Equal(t, []int{1, 1, 3, 3}, []int{first.Count(), second.Count(), first.Seen(), second.Seen()})
+}

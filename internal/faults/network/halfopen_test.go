@@ -1,0 +1,238 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Nothing comes and nothing breaks. The holder knows by its own clock, the next
+// one gets the lock when the record has expired, and never before the first has
+// let go.
+func TestAHalfOpenConnectionLosesTheLockInTime(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
+	cutOff, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
+	var held beliefs
+	l, err := cutOff.Lock(patient(t), "a")
+	require.NoError(t, err)
+	first := held.begin(l)
+	waiting, next := cutOff.LockAsync("a"), other.LockAsync("a")
+	awaitSubscribed(t, s, "a", 1)
+
+	p.BlackHole()
+	require.True(t, l.Valid(), "the lease is good for its time")
+	first.lookUntil(nil)
+	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	awaitLost(t, l)
+	got := await(t, next)
+	second := held.begin(got)
+	second.look()
+	require.Empty(t, p.PubSub(), "the holder never subscribed")
+
+	p.Heal()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { second.lookUntil(done) })
+	require.NoError(t, cutOff.Close(patient(t)), "what hung in the black hole does not keep it from closing")
+	_, err = waiting.Result()
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	close(done)
+	wg.Wait()
+	require.NoError(t, got.Unlock(patient(t)))
+	held.requireApart(t)
+	requireNothingLeft(t, s, "a", other)
+}
+
+// Waiters of a manager that was cut off get the lock when the network is back.
+func TestAfterABlackHoleWaitersAreServed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for what, fault := range map[string]func(*faultproxy.Proxy){
+		"half-open": (*faultproxy.Proxy).BlackHole, "stalled": (*faultproxy.Proxy).Stall,
+		"refused": func(p *faultproxy.Proxy) { p.Refuse(); p.Cut() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := faultproxy.Start(t, s.Addr())
+			options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
+			m := dial(t, p.Addr(), options)
+			var held beliefs
+			l, err := m.Lock(patient(t), what)
+			require.NoError(t, err)
+			first := held.begin(l)
+			f, g := m.LockAsync(what), m.LockAsync(what, lockmgr.Lease(time.Hour))
+			fault(p)
+			first.lookUntil(nil)
+			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			p.Heal()
+			l = await(t, f)
+			held.begin(l).look()
+			require.NoError(t, l.Unlock(patient(t)))
+			l = await(t, g)
+			held.begin(l).look()
+			require.NoError(t, l.Unlock(patient(t)))
+			held.requireApart(t)
+			requireNothingLeft(t, s, what, m)
+		})
+	}
+}
+
+// sends are the times at which renewals and grants were seen on their way to
+// the server: no earlier than they were sent.
+type sends struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (s *sends) see(faultproxy.Cmd) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, now())
+	return true
+}
+
+func (s *sends) last() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[len(s.all)-1]
+}
+
+// A deadline counts from a send. Whatever the reply to a renewal goes through,
+// the lease ends no later than if it had come at once.
+func TestLateRenewalsNeverProlongALease(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for what, fault := range map[string]func(p *faultproxy.Proxy, m faultproxy.Match){
+		"slow":     func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m).DelayReply(timeout / 2) },
+		"too slow": func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m.Nth(1)).DelayReply(timeout + timeout/2) },
+		"repeated": func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m).RepeatCommand() },
+		"late":     func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m).DelayCommand(timeout / 2) },
+		"lost":     func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m.Nth(1)).LoseReplyAndCut() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := faultproxy.Start(t, s.Addr())
+			seen, sent := newEvents(), &sends{}
+			m := dial(t, p.Addr(), lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.observe})
+			p.On(script(t, "acquire").Where(sent.see)).Observe()
+			p.On(script(t, "renew").Where(sent.see)).Observe()
+			fault(p, script(t, "renew"))
+			l, err := m.Lock(patient(t), what)
+			require.NoError(t, err)
+			// Sampled in the background, so that no moment is left out.
+			stop := make(chan struct{})
+			worst := time.Duration(-1 << 62)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for {
+					at := now()
+					if left := l.Remaining(); left > 0 {
+						worst = max(worst, at+left-(sent.last()+lease-lease/100-2*time.Millisecond))
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(200 * time.Microsecond):
+					}
+				}
+			})
+			held := reached[lockmgr.Renewed](seen, 2, l.Lost())
+			close(stop)
+			wg.Wait()
+			require.LessOrEqual(t, worst, time.Duration(0), "the deadline is later than its send allows")
+			if held {
+				require.NoError(t, l.Unlock(patient(t)))
+			}
+		})
+	}
+}
+
+// Replies that come when the lease is over give nothing back.
+func TestRenewalsThatComeTooLateChangeNothing(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
+		"replies": faultproxy.Fault.HoldReply, "commands": faultproxy.Fault.HoldCommand,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := faultproxy.Start(t, s.Addr())
+			seen, other := newEvents(), dial(t, s.Addr(), lockmgr.Options{Linger: -1})
+			// No pings, so that the connection that is held up is not replaced.
+			opt := hasty(p.Addr())
+			opt.Dialer.KeepAlive, opt.ConnWriteTimeout = time.Minute, time.Minute
+			m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Linger: -1, Observer: seen.observe})
+			var held beliefs
+			rule := fault(p.On(script(t, "renew")))
+			l, err := m.Lock(patient(t), what)
+			require.NoError(t, err)
+			first := held.begin(l)
+			first.lookUntil(nil)
+			awaitLost(t, l)
+			require.Positive(t, rule.Count())
+			next := other.LockAsync(what)
+			rule.Release()
+			got := await(t, next)
+			second := held.begin(got)
+			// The scripts that were held have run once this one has.
+			require.Eventually(t, func() bool {
+				_, err := m.TryLock(patient(t), what)
+				return errors.Is(err, lockmgr.ErrNotAcquired)
+			}, patience, 5*time.Millisecond)
+			require.False(t, l.Valid())
+			require.Zero(t, l.Remaining())
+			require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+			require.True(t, second.look())
+			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			require.True(t, second.look(), "the late release of another frees nothing")
+			require.NoError(t, got.Unlock(patient(t)))
+			held.requireApart(t)
+			requireNothingLeft(t, s, what, m, other)
+		})
+	}
+}
+
+// A partition that ends while its connections still stand delivers everything
+// late: old commands run long after their clients have given up.
+func TestCommandsOfTheDeadRunLate(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	options := lockmgr.Options{Lease: 300 * time.Millisecond, CommandTimeout: 90 * time.Millisecond, RetryTime: time.Minute, Linger: -1}
+	m, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
+	var held beliefs
+	for round := range 3 {
+		name := fmt.Sprint("late ", round)
+		l, err := m.Lock(patient(t), name)
+		require.NoError(t, err)
+		first := held.begin(l)
+		p.Stall()
+		waiting := m.LockAsync(name)
+		first.lookUntil(nil) // renewals are under way, and stuck
+		next := await(t, other.LockAsync(name, lockmgr.Lease(time.Minute)))
+		second := held.begin(next)
+		p.Heal()
+		_ = waiting // asks again, behind what was stuck
+		require.Eventually(t, func() bool { return m.Stats().Subscriptions > 0 }, patience, time.Millisecond)
+		require.True(t, second.look())
+		require.Equal(t, next.Record()+"\n1", do(t, s, "HGETALL", name))
+		require.NoError(t, next.Unlock(patient(t)))
+		l = await(t, waiting)
+		held.begin(l).look()
+		require.NoError(t, l.Unlock(patient(t)))
+		held.requireApart(t)
+		held.all = slices.Delete(held.all, 0, len(held.all))
+		requireNothingLeft(t, s, name, m, other)
+	}
+}

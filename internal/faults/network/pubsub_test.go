@@ -1,0 +1,220 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// The lock was released and nobody was told. The lease is 30 s, so it is not
+// its end that serves the waiter, but the poll of those who can't subscribe.
+func TestWithoutPubSubWaitersPoll(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
+		"cut": faultproxy.Fault.CutBefore, "silent": faultproxy.Fault.BlackHole, "unconfirmed": faultproxy.Fault.LoseReplyAndCut,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := faultproxy.Start(t, s.Addr())
+			rule := fault(p.On(faultproxy.Command("SUBSCRIBE")))
+			holder := dial(t, s.Addr(), lockmgr.Options{})
+			waiter := dial(t, p.Addr(), lockmgr.Options{Linger: -1})
+			l, err := holder.Lock(patient(t), what)
+			require.NoError(t, err)
+			f := waiter.LockAsync(what)
+			awaitClosed(t, rule.Fired(), "SUBSCRIBE")
+			if what == "silent" { // the command connection is another one
+				require.NotEmpty(t, p.PubSub())
+			}
+			require.NoError(t, l.Unlock(patient(t)))
+			got := await(t, f)
+			require.Positive(t, waiter.Stats().Polls)
+			require.NoError(t, got.Unlock(patient(t)))
+			p.Heal()
+			requireNothingLeft(t, s, what, holder, waiter)
+		})
+	}
+}
+
+// A subscription that has gone silent without a sign: the message is lost, and
+// the waiter finds out as soon as the client notices that nothing comes.
+func TestASilentSubscriptionIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	holder, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, p.Addr(), lockmgr.Options{Linger: -1})
+	l, err := holder.Lock(patient(t), "a")
+	require.NoError(t, err)
+	f := waiter.LockAsync("a")
+	awaitSubscribed(t, s, "a", 1)
+	for _, c := range p.PubSub() {
+		c.BlackHole()
+	}
+	require.NoError(t, l.Unlock(patient(t)))
+	require.NoError(t, await(t, f).Unlock(patient(t)))
+	p.Heal()
+	requireNothingLeft(t, s, "a", holder, waiter)
+}
+
+// Commands fail while messages come: holders lose at their deadline, those who
+// wait do so as long as they said, and no longer than Options.RetryTime after
+// the trouble began.
+func TestWithoutCommandsHoldersLoseAndWaitersAreTold(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
+		"cut": faultproxy.Fault.CutBefore, "silent": faultproxy.Fault.BlackHole,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			const retry = time.Second
+			p := faultproxy.Start(t, s.Addr())
+			options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: retry}
+			holder, waiter := dialBy(t, calm(p.Addr()), options), dialBy(t, calm(p.Addr()), options)
+			var l *lockmgr.Lock
+			var f *futures.Future[*lockmgr.Lock]
+			var rule *faultproxy.Rule
+			var start time.Time
+			for tries := 1; rule == nil; tries++ {
+				l = take(t, holder, what)
+				f = waiter.LockAsync(what)
+				awaitSubscribed(t, s, what, 1)
+				start = time.Now()
+				rule = fault(p.On(faultproxy.Command("EVALSHA", "EVAL")))
+				if !l.Valid() { // a busy machine has lost it before
+					require.Less(t, tries, 10)
+					p.Heal()
+					f.Cancel()
+					rule = nil
+				}
+			}
+			subscribed := p.PubSub()
+			require.Len(t, subscribed, 1)
+
+			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, err := waiter.Lock(short, what)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			awaitLost(t, l)
+			require.False(t, l.Valid())
+			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			_, err = f.Await(patient(t))
+			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+			require.GreaterOrEqual(t, time.Since(start), retry)
+			require.Positive(t, rule.Count())
+			require.Contains(t, p.PubSub(), subscribed[0], "the subscription is still there")
+
+			p.Heal()
+			_ = take(t, waiter, what).Unlock(patient(t))
+		})
+	}
+}
+
+// breaker is a manager that waits, and whose subscription breaks as its turn
+// comes.
+type breaker struct {
+	s       *redistest.Server
+	p       *faultproxy.Proxy
+	holder  *lockmgr.Manager
+	waiter  *lockmgr.Manager
+	seen    *events // by the waiter
+	refused int
+	name    string
+}
+
+func newBreaker(t testing.TB, s *redistest.Server, name string) *breaker {
+	p := faultproxy.Start(t, s.Addr())
+	seen := newEvents()
+	return &breaker{
+		s: s, p: p, name: name, seen: seen, holder: dial(t, s.Addr(), lockmgr.Options{}),
+		waiter: dial(t, p.Addr(), lockmgr.Options{Observer: seen.observe, Linger: time.Hour}),
+	}
+}
+
+// breakOnce returns how long after the break the waiter had the lock, and
+// whether a poll helped.
+func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
+	l, err := b.holder.Lock(patient(t), b.name)
+	require.NoError(t, err)
+	// Its first try, and the one that follows the confirmation of its
+	// subscription. After that it waits to be told.
+	if b.refused++; b.refused == 1 {
+		b.refused++
+	}
+	f := b.waiter.LockAsync(b.name)
+	require.True(t, reached[lockmgr.Refused](b.seen, b.refused, patient(t).Done()))
+	awaitSubscribed(t, b.s, b.name, 1)
+	conns := b.p.PubSub()
+	require.Len(t, conns, 1)
+	polls := b.waiter.Stats().Polls
+	start := time.Now()
+	conns[0].Cut()
+	require.NoError(t, l.Unlock(patient(t)))
+	got := await(t, f)
+	took = time.Since(start)
+	polled = b.waiter.Stats().Polls > polls
+	require.NoError(t, got.Unlock(patient(t)))
+	return took, polled
+}
+
+// The message that tells of the unlock meets no subscription. It is the new
+// subscription that makes the waiter look again, not a timer.
+func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, startServer(t), "a")
+	polls := 0
+	for range 4 {
+		took, polled := b.breakOnce(t)
+		require.Less(t, took, patience, "the lease is longer than that")
+		if polled {
+			polls++ // a machine that stood still for a second polls first
+		}
+	}
+	require.Less(t, polls, 3, "it is the poll that helps")
+}
+
+// The figures of the above. Each manager waits for longer than a second between
+// two breaks, as connections that break at once are tried again more slowly.
+func TestMeasureTheGap(t *testing.T) {
+	if *kills == 0 {
+		t.Skip("a measurement: -kills 200")
+	}
+	s := startServer(t)
+	const managers = 20
+	var mu sync.Mutex
+	var all []time.Duration
+	polls := 0
+	var wg sync.WaitGroup
+	for i := range managers {
+		b := newBreaker(t, s, fmt.Sprint("gap ", i))
+		wg.Go(func() {
+			turn := time.NewTimer(time.Duration(i) * 1200 * time.Millisecond / managers)
+			for range (*kills + managers - 1) / managers {
+				<-turn.C
+				turn.Reset(1200 * time.Millisecond)
+				took, polled := b.breakOnce(t)
+				mu.Lock()
+				all = append(all, took)
+				if polled {
+					polls++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	at := func(q float64) float64 { return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000 }
+	t.Logf("%d breaks, %d helped by a poll: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, max %.1f ms", len(all), polls, at(0.5), at(0.9), at(0.99), at(1))
+}

@@ -1,0 +1,180 @@
+package network
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// secret is the password of all users here.
+const secret = "correct-horse-battery-staple"
+
+// A log keeps what is logged, as both handlers of the standard library print it.
+type log struct {
+	mu         sync.Mutex
+	text, json bytes.Buffer
+}
+
+type locked struct {
+	log *log
+	to  *bytes.Buffer
+}
+
+func (w locked) Write(p []byte) (int, error) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.to.Write(p)
+}
+
+func (l *log) logger() *slog.Logger {
+	all := &slog.HandlerOptions{Level: slog.LevelDebug}
+	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(locked{l, &l.text}, all), slog.NewJSONHandler(locked{l, &l.json}, all)))
+}
+
+func (l *log) read() (text, json string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String(), l.json.String()
+}
+
+// Errors and logs of a manager that may not come in, or not any more.
+func TestPasswordsAreNeverTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
+	p := faultproxy.Start(t, s.Addr())
+	var out log
+	var told []string
+	var mu sync.Mutex // the manager's goroutine tells, too
+	tell := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for ; err != nil; err = errors.Unwrap(err) {
+			told = append(told, err.Error())
+		}
+	}
+	options := lockmgr.Options{
+		Lease: lease, CommandTimeout: timeout, Logger: out.logger(),
+		Observer: func(e lockmgr.Event) {
+			if f, ok := e.(lockmgr.CommandFailed); ok && f.InARow == 1 {
+				tell(f.Err)
+			}
+		},
+	}
+	for _, user := range []string{"someone", "nobody"} {
+		opt := calm(p.Addr())
+		opt.Username, opt.Password = user, secret+"-not"
+		_, err := lockmgr.Dial(opt, options)
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		tell(err)
+	}
+	// The password is changed under a manager at work.
+	opt := calm(p.Addr())
+	opt.Username, opt.Password = "someone", secret
+	m := dialBy(t, opt, options)
+	l := take(t, m, "held")
+	other := dial(t, s.Addr(), lockmgr.Options{})
+	theirs, err := other.Lock(patient(t), "theirs")
+	require.NoError(t, err)
+	f := m.LockAsync("theirs")
+	awaitSubscribed(t, s, "theirs", 1)
+	do(t, s, "ACL", "SETUSER", "someone", "resetpass", ">another")
+	p.Cut()
+	require.Eventually(t, func() bool {
+		_, err := m.TryLock(patient(t), "new")
+		tell(err)
+		return errors.Is(err, lockmgr.ErrPermission)
+	}, patience, 5*time.Millisecond)
+	awaitLost(t, l)
+	tell(l.Err())
+	tell(l.Unlock(patient(t)))
+	require.NoError(t, theirs.Unlock(patient(t)))
+	_, err = f.Await(patient(t))
+	require.Error(t, err)
+	tell(err)
+	tell(m.Close(patient(t)))
+
+	text, json := out.read()
+	require.Contains(t, text, "WRONGPASS", "the reason is told")
+	for _, said := range append(told, text, json) {
+		require.NotContains(t, said, secret)
+		require.NotContains(t, said, "another", "nor what nobody told it")
+	}
+	require.Greater(t, len(told), 5)
+}
+
+// Names come from users. One that holds line ends, quotes or escapes stays one
+// value of one line.
+func TestNamesCanForgeNoLogLines(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	name := "a\nlevel=ERROR msg=forged name=x\r\n{\"msg\":\"forged\"}\" \x1b[31m\x00\u2028 \xff"
+	var out log
+	m := dial(t, p.Addr(), lockmgr.Options{
+		Lease: lease, CommandTimeout: timeout, RetryTime: time.Second, Logger: out.logger(), Linger: -1,
+	})
+	other := dial(t, s.Addr(), lockmgr.Options{})
+	theirs, err := other.Lock(patient(t), name+" theirs")
+	require.NoError(t, err)
+	f := m.LockAsync(name + " theirs")
+	awaitSubscribed(t, s, name+" theirs", 1)
+	l := take(t, m, name)
+
+	// It is refused, the connection breaks, commands fail, the lock is lost, and
+	// its release is given up.
+	do(t, s, "SET", name+" taken", "x")
+	var errs []error
+	require.Eventually(t, func() bool {
+		_, err = m.Lock(patient(t), name+" taken")
+		return errors.Is(err, lockmgr.ErrWrongType)
+	}, patience, time.Millisecond)
+	errs = append(errs, err)
+	gone := take(t, m, name+" gone")
+	p.On(faultproxy.Command("EVALSHA", "EVAL", "SUBSCRIBE")).CutBefore()
+	p.Cut()
+	errs = append(errs, gone.Unlock(patient(t)))
+	awaitLost(t, l)
+	errs = append(errs, l.Err(), l.Unlock(patient(t)))
+	_, err = f.Await(patient(t))
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	errs = append(errs, err)
+	_, err = m.Lock(patient(t), "unbalanced {\n")
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	errs = append(errs, err)
+	require.Eventually(t, func() bool { text, _ := out.read(); return strings.Contains(text, "release not confirmed") }, patience, 5*time.Millisecond)
+	require.NoError(t, theirs.Unlock(patient(t)))
+	p.Heal()
+
+	for _, err := range errs {
+		if err != nil {
+			require.NotRegexp(t, "[\x00-\x1f]", err.Error(), "errors are printed, too")
+		}
+	}
+	text, lines := out.read()
+	for _, want := range []string{"lock lost", "command failed", "renewal failed", "release not confirmed"} {
+		require.Contains(t, text, want)
+	}
+	begin := regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN|ERROR) msg=`)
+	for line := range strings.Lines(text) {
+		require.Regexp(t, begin, line)
+		require.NotRegexp(t, "[\x00-\x09\x0b-\x1f]", line)
+	}
+	for line := range strings.Lines(lines) {
+		var entry map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), "%q", line)
+		require.NotEqual(t, "forged", entry["msg"])
+	}
+}
