@@ -17,6 +17,22 @@
 //	                         else redis-server, then valkey-server from PATH
 //	HOLDFAST_REQUIRE_SERVER  1: fail where there is no server
 //
+// # The least that a user needs
+//
+//	HOLDFAST_LEAST_PRIVILEGE 1: the default user of every child may do no more
+//	                         than README.md grants to a user of locks
+//
+// So any test can be run as the user that we tell others to make, with no
+// change to the test. Only two things differ from the README: all keys are
+// allowed, as tests call their locks what they like, and there is no password
+// where the test has none. The channels are those of locks.
+//
+// What a test does as an administrator goes through [Server.Do], which is
+// another user then, and so are replicas. The rules are in force from a child's
+// first moment and survive a [Server.Restart]. A test whose own connections
+// must do more, or that tests rules itself, calls [Server.Unrestricted]; args
+// with users of their own (--user, --aclfile) are left alone.
+//
 // # Life of a child
 //
 // A child ends with its test, by its pid. It also ends when the test binary is

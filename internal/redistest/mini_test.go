@@ -9,10 +9,10 @@ import (
 
 func TestMiniExpiresKeys(t *testing.T) {
 	addr, m := Mini(t)
-	reply, err := do(addr, "", roundTripTimeout, "SET", "short", "v", "PX", "50")
+	reply, err := do(addr, login{}, roundTripTimeout, "SET", "short", "v", "PX", "50")
 	require.NoError(t, err)
 	require.Equal(t, "OK", reply)
-	_, err = do(addr, "", roundTripTimeout, "SET", "long", "v", "PX", "3600000")
+	_, err = do(addr, login{}, roundTripTimeout, "SET", "long", "v", "PX", "3600000")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return !m.Exists("short") }, startTimeout, 5*time.Millisecond)
 	require.True(t, m.Exists("long"))

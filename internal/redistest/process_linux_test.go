@@ -31,7 +31,7 @@ func TestServerEndsWithItsTestBinary(t *testing.T) {
 	for lines := bufio.NewScanner(out); addr == "" && lines.Scan(); {
 		addr, _ = strings.CutPrefix(lines.Text(), "addr=")
 	}
-	_, err = do(addr, "", roundTripTimeout, "PING")
+	_, err = do(addr, login{}, roundTripTimeout, "PING")
 	require.NoError(t, err)
 
 	require.NoError(t, cmd.Process.Kill())

@@ -21,7 +21,7 @@ func TestServerEndsWithItsTest(t *testing.T) {
 func TestSignalStopsAndContinues(t *testing.T) {
 	s := Start(t)
 	s.Signal(syscall.SIGSTOP)
-	_, err := do(s.Addr(), "", 50*time.Millisecond, "PING")
+	_, err := do(s.Addr(), login{}, 50*time.Millisecond, "PING")
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "a stopped server takes connections and says nothing")
 	s.Signal(syscall.SIGCONT)
 	_, err = s.Do("PING")

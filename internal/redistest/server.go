@@ -34,8 +34,9 @@ type Server struct {
 	port     int
 	password string // of --requirepass, for Do
 
-	mu   sync.Mutex // guards proc
-	proc *process   // the newest child, running or not
+	mu         sync.Mutex // guards what follows
+	proc       *process   // the newest child, running or not
+	restricted bool       // see acl.go
 }
 
 // Start runs a server on a free loopback port and returns when it answers. It
@@ -44,10 +45,7 @@ type Server struct {
 // server to run, t is skipped, or fails if HOLDFAST_REQUIRE_SERVER=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: find(t), args: args, dir: t.TempDir()}
-	if i := slices.Index(args, "--requirepass"); i >= 0 && i+1 < len(args) {
-		s.password = args[i+1]
-	}
+	s := newServer(t, find(t), args)
 	// After TempDir, so that the child is gone when its folder is removed.
 	t.Cleanup(func() {
 		s.Kill()
@@ -69,6 +67,17 @@ func Start(t testing.TB, args ...string) *Server {
 	}
 	t.Fatalf("redistest: %v\n%s", err, s.logTail())
 	return nil
+}
+
+// newServer returns a server that has no port yet and does not run.
+func newServer(t testing.TB, binary string, args []string) *Server {
+	t.Helper()
+	s := &Server{t: t, binary: binary, args: args, dir: t.TempDir()}
+	if i := slices.Index(args, "--requirepass"); i >= 0 && i+1 < len(args) {
+		s.password = args[i+1]
+	}
+	s.restricted = leastPrivilege(args)
+	return s
 }
 
 // Addr returns the server's address, "127.0.0.1:port". It stays the same over
@@ -96,8 +105,9 @@ func (s *Server) Kill() {
 }
 
 // Restart kills the server if it runs and starts it again on the same port,
-// with the same arguments and no data. It returns when the server answers, and
-// marks the test as failed when it does not.
+// with the same arguments. Its data is gone, unless the arguments keep it
+// ("--appendonly", "yes"). Restart returns when the server answers and has
+// loaded its data, and marks the test as failed when it does not.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -123,7 +133,7 @@ func (s *Server) Signal(sig os.Signal) {
 // reply comes as text; an array's elements on lines of their own, a null as
 // "". An error of the server ("ERR ...") is returned as an error.
 func (s *Server) Do(args ...string) (string, error) {
-	return do(s.Addr(), s.password, roundTripTimeout, args...)
+	return do(s.Addr(), s.admin(), roundTripTimeout, args...)
 }
 
 // Commands returns how often each command was called since the server started
@@ -168,31 +178,37 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer log.Close() // the child has its own copy
-	cmd := exec.Command(s.binary, append(args, s.args...)...)
+	args = append(args, s.args...)
+	cmd := exec.Command(s.binary, append(args, s.rules()...)...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
 
+	admin := s.admin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc, err = spawn(cmd); err != nil {
 		return err
 	}
-	if err := s.awaitReady(s.proc); err != nil {
+	if err := s.awaitReady(s.proc, admin); err != nil {
 		s.proc.kill()
 		return err
+	}
+	if s.restricted {
+		s.grantSetInfo(admin)
 	}
 	return nil
 }
 
 // awaitReady returns when p answers PING.
-func (s *Server) awaitReady(p *process) error {
+func (s *Server) awaitReady(p *process, admin login) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
-		_, err := do(s.Addr(), s.password, time.Second, "PING")
-		// While it loads its data, a server answers with an error.
+		_, err := do(s.Addr(), admin, time.Second, "PING")
+		// While it loads its data, a server answers with an error. Rules in args
+		// may forbid PING, but a user of our own is refused by strangers only.
 		refused, answered := err.(replyError)
-		ready := err == nil || answered && !strings.HasPrefix(string(refused), "LOADING")
-		if ready && s.owns(p) {
+		ready := err == nil || answered && admin.user == "" && !strings.HasPrefix(string(refused), "LOADING")
+		if ready && s.owns(p, admin) {
 			return nil
 		}
 		select {
@@ -209,8 +225,8 @@ func (s *Server) awaitReady(p *process) error {
 // owns makes sure that it is p which answers, and not a stranger that took the
 // port first while p is about to end for that reason. A server that refuses to
 // tell its pid (an ACL in args) is given the benefit of the doubt.
-func (s *Server) owns(p *process) bool {
-	info, err := do(s.Addr(), s.password, time.Second, "INFO", "server")
+func (s *Server) owns(p *process, admin login) bool {
+	info, err := do(s.Addr(), admin, time.Second, "INFO", "server")
 	if err != nil {
 		return !p.ended()
 	}

@@ -50,7 +50,7 @@ func TestArgsReachTheServer(t *testing.T) {
 	reply, err := s.Do("CONFIG", "GET", "maxmemory")
 	require.NoError(t, err, "Do knows the password")
 	require.Equal(t, "maxmemory\n12345678", reply)
-	_, err = do(s.Addr(), "", roundTripTimeout, "PING")
+	_, err = do(s.Addr(), login{}, roundTripTimeout, "PING")
 	require.ErrorContains(t, err, "NOAUTH")
 }
 
@@ -88,7 +88,8 @@ func TestKillAndRestart(t *testing.T) {
 func TestAStrangerOnThePortIsNoticed(t *testing.T) {
 	stranger := Start(t)
 	for range 5 {
-		s := &Server{t: t, binary: stranger.binary, dir: t.TempDir(), port: stranger.port}
+		s := newServer(t, stranger.binary, nil)
+		s.port = stranger.port
 		require.ErrorIs(t, s.launch(), errChildEnded)
 	}
 	_, err := stranger.Do("PING")

@@ -1,0 +1,122 @@
+//go:build unix
+
+package server_test
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// An address is what clients know of a server: it can be given to another one.
+type address struct {
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	target string
+	conns  map[net.Conn]struct{}
+}
+
+func newAddress(t testing.TB, target string) *address {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	a := &address{listener: l, target: target, conns: map[net.Conn]struct{}{}}
+	a.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			a.wg.Go(func() { a.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		a.move("")
+		a.wg.Wait()
+	})
+	return a
+}
+
+// move gives the address to another server. Old connections break.
+func (a *address) move(target string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.target = target
+	for c := range a.conns {
+		c.Close()
+	}
+}
+
+func (a *address) serve(client net.Conn) {
+	defer client.Close()
+	a.mu.Lock()
+	target := a.target
+	a.conns[client] = struct{}{}
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		delete(a.conns, client)
+		a.mu.Unlock()
+	}()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	a.wg.Go(func() {
+		_, _ = io.Copy(server, client)
+		server.Close()
+	})
+	_, _ = io.Copy(client, server)
+}
+
+// What a failover costs that loses the newest writes, as it may: the holder
+// learns of it at its next renewal, and no record comes back. Until then there
+// may be two holders, even with one token.
+func TestAFailoverThatLosesTheLockIsNoticed(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := redistest.Start(t)
+	do(t, replica, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port()))
+	a := newAddress(t, primary.Addr())
+	holder, other := dial(t, a.listener.Addr().String(), with(watched)), dial(t, a.listener.Addr().String(), with(watched))
+	first := take(t, holder, "a", lockmgr.Fenced())
+	release(t, first)
+	kept := take(t, other, "kept")
+	eventually(t, func() bool {
+		return do(t, replica, "GET", "redisson_lock_token:{a}") == "1" && do(t, replica, "EXISTS", "kept") == "1"
+	})
+
+	replica.Signal(syscall.SIGSTOP)
+	do(t, primary, "CLIENT", "KILL", "TYPE", "replica") // what is not sent can't arrive when it goes on
+	lost := take(t, holder, "a", lockmgr.Fenced())
+	require.EqualValues(t, 2, lost.Token())
+	primary.Kill()
+	replica.Signal(syscall.SIGCONT)
+	do(t, replica, "REPLICAOF", "NO", "ONE")
+	require.Equal(t, "0", do(t, replica, "EXISTS", "a"))
+	went := time.Now()
+	a.move(replica.Addr())
+
+	second := take(t, other, "a", lockmgr.Fenced())
+	require.Equal(t, lost.Token(), second.Token(), "the reason why resources must not take an equal token from anybody")
+	t.Logf("noticed after %v", requireNoticed(t, lost, watched, went))
+	require.ErrorIs(t, lost.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	require.Equal(t, []string{second.Record()}, owners(t, replica, "a"))
+	requireKept(t, other, second, kept) // what the replica knew goes on
+	release(t, second)
+	release(t, kept)
+	require.True(t, strings.Contains(do(t, replica, "INFO", "replication"), "role:master"))
+}

@@ -1,0 +1,137 @@
+package server_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// infoNumber reads one figure of INFO.
+func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
+	t.Helper()
+	_, rest, found := strings.Cut(do(t, s, "INFO", section), field+":")
+	require.True(t, found)
+	n, err := strconv.Atoi(rest[:strings.IndexByte(rest, '\r')])
+	require.NoError(t, err)
+	return n
+}
+
+// A server without memory for another lock keeps those it has, for as long as
+// they are wanted, and takes every one of them back.
+func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--maxmemory-policy", "noeviction")
+	w := &witness{}
+	o := with(watched)
+	o.Observer = w.observe
+	m, other := dial(t, s.Addr(), o), dial(t, s.Addr(), lockmgr.Options{})
+	var wanted []*futures.Future[*lockmgr.Lock]
+	for i := range *locks {
+		wanted = append(wanted, m.LockAsync(fmt.Sprint("lock", i)))
+	}
+	var held []*lockmgr.Lock
+	for _, f := range wanted {
+		held = append(held, granted(t, f))
+	}
+	do(t, s, "CONFIG", "SET", "maxmemory", "1")
+
+	refusedFor := func(m *lockmgr.Manager, name string) {
+		t.Helper()
+		_, err := m.TryLock(patient(t), name)
+		require.ErrorIs(t, err, lockmgr.ErrOutOfMemory)
+		_, err = m.Lock(patient(t), name)
+		require.ErrorIs(t, err, lockmgr.ErrOutOfMemory)
+	}
+	refusedFor(m, "new")
+	refusedFor(other, "new")
+	_, err := other.TryLock(patient(t), "lock0")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "it is held, which is no matter of memory")
+
+	renewed := m.Stats().Renewals
+	requireKept(t, m, held...)
+	renewed = m.Stats().Renewals - renewed
+	require.Zero(t, count(w, always[lockmgr.RenewalFailed]))
+
+	// One after the other, and all at once: that may be other scripts.
+	confirmed := 0
+	var released []*futures.Future[struct{}]
+	for i, l := range held {
+		if i%4 == 0 {
+			release(t, l)
+			confirmed++
+		}
+	}
+	for i, l := range held {
+		if i%4 != 0 {
+			released = append(released, l.UnlockAsync())
+		}
+	}
+	for i, f := range released {
+		_, err := f.Await(patient(t))
+		require.NoError(t, err, i)
+		confirmed++
+	}
+	require.Equal(t, len(held), confirmed)
+	require.Equal(t, "0", do(t, s, "DBSIZE"))
+	require.Zero(t, m.Stats().Losses+m.Stats().Unreleased)
+	t.Logf("%d of %d locks released, %d renewals, none failed", confirmed, len(held), renewed)
+	refusedFor(m, "lock0")
+	do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	release(t, take(t, m, "lock0"))
+}
+
+// A server that evicts keys takes locks away from their holders. Each of these
+// hears of it at its next renewal, and nobody else does.
+func TestAnEvictedLockIsNoticedAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"allkeys-lru", "allkeys-random"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, "--maxmemory-policy", policy, "--enable-debug-command", "local")
+			m := dial(t, s.Addr(), with(watched))
+			// Some locks are older than what fills the memory and some are not,
+			// so that some stay under either policy.
+			var held []*lockmgr.Lock
+			hold := func(name string) {
+				for i := range 20 {
+					held = append(held, take(t, m, fmt.Sprint(name, i), lockmgr.Fenced()))
+				}
+			}
+			hold("old")
+			do(t, s, "DEBUG", "POPULATE", "500", "filling", "4000")
+			hold("new")
+			went := time.Now()
+			do(t, s, "CONFIG", "SET", "maxmemory", strconv.Itoa(infoNumber(t, s, "memory", "used_memory")-800_000))
+			eventually(t, func() bool { return infoNumber(t, s, "stats", "evicted_keys") > 150 })
+			do(t, s, "CONFIG", "SET", "maxmemory", "0")
+
+			var kept []*lockmgr.Lock
+			worst := time.Duration(0)
+			for _, l := range held {
+				if do(t, s, "EXISTS", l.Name()) == "1" {
+					kept = append(kept, l)
+					continue
+				}
+				worst = max(worst, requireNoticed(t, l, watched, went))
+				require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			}
+			t.Logf("%d of %d locks evicted, all noticed within %v", len(held)-len(kept), len(held), worst)
+			require.Less(t, len(kept), len(held), "nothing was evicted")
+			if len(kept) > 0 {
+				requireKept(t, m, kept...)
+			}
+			require.EqualValues(t, len(held)-len(kept), m.Stats().Losses)
+			for _, l := range kept {
+				release(t, l)
+			}
+		})
+	}
+}

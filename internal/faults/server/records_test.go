@@ -1,0 +1,164 @@
+package server_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
+	t.Helper()
+	n, err := strconv.ParseInt(do(t, s, "PTTL", name), 10, 64)
+	require.NoError(t, err)
+	return time.Duration(n) * time.Millisecond
+}
+
+// Whoever removes a record, and in whatever way, the holder learns it from the
+// next renewal. A clock that jumps forward is one of these ways: all that is
+// seen of it is that keys expire early.
+func TestARemovedRecordIsNoticedAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	for what, command := range map[string][]string{
+		"FLUSHALL":                 {"FLUSHALL"},
+		"DEL":                      {"DEL", "a"},
+		"the clock jumps":          {"PEXPIRE", "a", "1"},
+		"RENAME":                   {"RENAME", "a", "b"},
+		"a foreign hash":           {"EVAL", "redis.call('DEL', 'a') return redis.call('HSET', 'a', 'colour', 'green')", "1", "a"},
+		"another type":             {"SET", "a", "hello"},
+		"another type with an end": {"SET", "a", "hello", "PX", "100000"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			m := dial(t, s.Addr(), with(watched))
+			l := take(t, m, "a")
+			went := time.Now()
+			do(t, s, command...)
+			eventually(t, func() bool {
+				typ := do(t, s, "TYPE", "a")
+				return typ != "hash" || do(t, s, "HEXISTS", "a", l.Record()) == "0"
+			})
+			left := do(t, s, "TYPE", "a")
+			t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
+			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			require.Equal(t, left, do(t, s, "TYPE", "a"), "what is not ours stays as it is")
+			require.Empty(t, own(t, s, l))
+		})
+	}
+}
+
+// own lists the fields of the lock's key that are the lock's own.
+func own(t testing.TB, s *redistest.Server, l *lockmgr.Lock) (out []string) {
+	t.Helper()
+	if do(t, s, "TYPE", l.Name()) != "hash" {
+		return nil
+	}
+	for _, o := range owners(t, s, l.Name()) {
+		if o == l.Record() {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// A record that lives for ever, by the hand of an administrator, gets its end
+// back.
+func TestARecordWithoutAnEndIsMended(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), with(watched))
+	l := take(t, m, "a")
+	require.Equal(t, "1", do(t, s, "PERSIST", "a"))
+	require.Negative(t, pttl(t, s, "a"))
+	start := time.Now()
+	eventually(t, func() bool { return pttl(t, s, "a") > 0 })
+	require.Less(t, time.Since(start), 4*watched/10+late)
+	require.LessOrEqual(t, pttl(t, s, "a"), watched)
+	require.NoError(t, l.Err())
+	release(t, l)
+	require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+}
+
+// Those who wait look by the clock as well, and never more rarely than once a
+// lease: neither a record without an end nor one that ends in a year (the
+// server's clock was set back) may make them wait for ever. Nobody tells them
+// that it goes.
+func TestWaitersLookOnceALeaseWhateverTheRecordSays(t *testing.T) {
+	t.Parallel()
+	for what, prepare := range map[string][][]string{
+		"a foreign hash":                 {{"HSET", "a", "colour", "green"}},
+		"a foreign hash that ends late":  {{"HSET", "a", "colour", "green"}, {"PEXPIRE", "a", "31536000000"}},
+		"a lock that lives for ever":     {{"HSET", "a", "b5e7a5f0-0000-4000-8000-000000000000:1", "1"}},
+		"a lock after a clock went back": {{"HSET", "a", "b5e7a5f0-0000-4000-8000-000000000000:1", "1"}, {"PEXPIRE", "a", "31536000000"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			for _, command := range prepare {
+				do(t, s, command...)
+			}
+			w := &witness{}
+			o := with(short)
+			o.Observer = w.observe
+			m := dial(t, s.Addr(), o)
+			f := m.LockAsync("a")
+			// At rest: subscribed, and refused once more after that.
+			eventually(t, func() bool { return subscribers(t, s, "a") == 1 && count(w, always[lockmgr.Refused]) >= 2 })
+			before := do(t, s, "HGETALL", "a")
+			polls := m.Stats().Polls
+			start := time.Now()
+			eventually(t, func() bool { return m.Stats().Polls >= polls+2 })
+			require.GreaterOrEqual(t, time.Since(start), short, "not all the time either")
+			require.False(t, settled(f))
+			require.Equal(t, before, do(t, s, "HGETALL", "a"))
+			do(t, s, "DEL", "a")
+			release(t, granted(t, f))
+		})
+	}
+}
+
+// The same with a holder who is alive: its renewals do not shorten a record
+// that lives too long, and its unlock is heard as always.
+func TestAServerClockThatGoesBackDoesNotDelayAnUnlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), lockmgr.Options{})
+	l := take(t, holder, "a")
+	do(t, s, "PEXPIRE", "a", "31536000000")
+	next := other.LockAsync("a")
+	eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
+	requireKept(t, holder, l)
+	require.Greater(t, pttl(t, s, "a"), time.Hour)
+	require.False(t, settled(next))
+	release(t, l)
+	l = granted(t, next)
+	require.LessOrEqual(t, pttl(t, s, "a"), 30*time.Second)
+	release(t, l)
+}
+
+// After a jump forward others may have the lock before its holder hears of it.
+// The holder must not disturb them then: neither by renewals nor by an unlock.
+func TestAHolderThatTheClockOvertookLeavesTheNextOneAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), with(watched))
+	l, ignorant := take(t, holder, "a", lockmgr.Fenced()), take(t, holder, "b")
+	do(t, s, "PEXPIRE", "a", "1")
+	do(t, s, "PEXPIRE", "b", "1")
+	went := time.Now()
+	next, afterIgnorant := take(t, other, "a", lockmgr.Fenced()), take(t, other, "b")
+	require.Greater(t, next.Token(), l.Token(), "with this a resource can tell")
+	require.ErrorIs(t, ignorant.Unlock(patient(t)), lockmgr.ErrLeaseLost, "it had not heard of it")
+	requireNoticed(t, l, watched, went)
+	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	requireKept(t, other, next, afterIgnorant)
+	require.Equal(t, []string{next.Record()}, owners(t, s, "a"))
+	require.Equal(t, []string{afterIgnorant.Record()}, owners(t, s, "b"))
+	release(t, next)
+	release(t, afterIgnorant)
+}

@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A server that comes back empty has forgotten the lock: the holder learns it
+// from the next renewal, which must not bring the record back.
+func TestARestartWithoutDataIsALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	w := &witness{}
+	o := with(watched)
+	o.Observer = w.observe
+	holder := dial(t, s.Addr(), o)
+	l := take(t, holder, "a", lockmgr.Fenced())
+	went := time.Now()
+	s.Restart()
+	for !isLost(l) {
+		require.Equal(t, "0", do(t, s, "EXISTS", "a"), "nobody but an acquire makes a record")
+		require.Less(t, time.Since(went), patience)
+	}
+	t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
+	require.Equal(t, 1, count(w, always[lockmgr.Lost]))
+	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+	release(t, take(t, holder, "a", lockmgr.Fenced()))
+}
+
+// A server that kept what it acknowledged goes on as if nothing had been, for
+// the holder and for who waits.
+func TestARestartWithDataIsNoLoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	holder, other := dial(t, s.Addr(), with(steady)), dial(t, s.Addr(), with(steady))
+	l := take(t, holder, "a", lockmgr.Fenced())
+	next := other.LockAsync("a", lockmgr.Fenced())
+	eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
+	s.Restart()
+	requireKept(t, holder, l)
+	require.Equal(t, []string{l.Record()}, owners(t, s, "a"))
+	eventually(t, func() bool { return subscribers(t, s, "a") == 1 }, "it listens again")
+	require.False(t, settled(next))
+	release(t, l)
+	after := granted(t, next)
+	require.Greater(t, after.Token(), l.Token())
+	release(t, after)
+	require.Zero(t, holder.Stats().Losses)
+}
+
+// Locks are renewed by scripts that the server may have forgotten. That is so
+// after a restart too; here it is so all the time.
+func TestRenewalsSurviveAServerThatForgetsScripts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	w := &witness{}
+	o := with(watched)
+	o.Observer = w.observe
+	m, other := dial(t, s.Addr(), o), dial(t, s.Addr(), with(watched))
+	var held []*lockmgr.Lock
+	for _, name := range []string{"a", "b", "c"} {
+		held = append(held, take(t, m, name))
+	}
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+				if _, err := s.Do("SCRIPT", "FLUSH"); err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}
+	}()
+	requireKept(t, m, held...)
+	for i, l := range held {
+		next := other.LockAsync(l.Name())
+		release(t, l)
+		held[i] = granted(t, next)
+	}
+	requireKept(t, other, held...)
+	for _, l := range held {
+		release(t, l)
+	}
+	close(stop)
+	require.NoError(t, <-stopped)
+	require.Zero(t, m.Stats().Losses+other.Stats().Losses)
+	require.Zero(t, m.Stats().Failures+other.Stats().Failures, "a script that is not there is no failure")
+	require.Zero(t, count(w, always[lockmgr.CommandFailed])+count(w, always[lockmgr.RenewalFailed]))
+	require.Greater(t, s.Commands(t)["script|flush"], 10)
+}

@@ -1,0 +1,97 @@
+//go:build unix
+
+package server_test
+
+import (
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// stalls make a server say nothing for a time. They return at once.
+var stalls = map[string]func(t *testing.T, s *redistest.Server, d time.Duration){
+	"CLIENT PAUSE": func(t *testing.T, s *redistest.Server, d time.Duration) {
+		do(t, s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
+	},
+	"CLIENT PAUSE WRITE": func(t *testing.T, s *redistest.Server, d time.Duration) {
+		do(t, s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "WRITE")
+	},
+	"DEBUG SLEEP": func(t *testing.T, s *redistest.Server, d time.Duration) {
+		slept := make(chan error, 1)
+		go func() {
+			_, err := s.Do("DEBUG", "SLEEP", strconv.FormatFloat(d.Seconds(), 'f', 3, 64))
+			slept <- err
+		}()
+		t.Cleanup(func() { require.NoError(t, <-slept) })
+	},
+	"SIGSTOP": func(t *testing.T, s *redistest.Server, d time.Duration) {
+		s.Signal(syscall.SIGSTOP)
+		woken := make(chan struct{})
+		time.AfterFunc(d, func() {
+			defer close(woken)
+			s.Signal(syscall.SIGCONT)
+		})
+		t.Cleanup(func() { <-woken })
+	},
+}
+
+// A server that stands still for longer than a lease can't confirm anything:
+// the holder gives the lock up at its deadline, neither before nor after, and
+// the next one has it only then.
+func TestAServerThatStandsStillCostsTheLockAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	for what, stall := range stalls {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, "--enable-debug-command", "local")
+			holder, other := dial(t, s.Addr(), with(short)), dial(t, s.Addr(), lockmgr.Options{})
+			var (
+				l     *lockmgr.Lock
+				next  *futures.Future[*lockmgr.Lock]
+				early atomic.Bool
+			)
+			eventually(t, func() bool {
+				l = take(t, holder, "a", lockmgr.Fenced())
+				next = other.LockAsync("a", lockmgr.Fenced())
+				next.OnDone(func(*lockmgr.Lock, error) { early.Store(l.Valid()) })
+				eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
+				if l.Valid() {
+					return true
+				}
+				release(t, granted(t, next)) // a busy machine has lost it already
+				return false
+			})
+
+			start := time.Now()
+			stall(t, s, short+short/4)
+			left, asked := l.Remaining(), time.Now()
+			require.LessOrEqual(t, left, short-short/100-time.Millisecond, "it relies on more than it asked for")
+			work := l.Context(ctx)
+			requireLost(t, l, ranOut)
+			lost := time.Now()
+			require.Error(t, work.Err())
+			// A renewal that was answered before may have moved the deadline
+			// further than was seen, but not further than a lease.
+			require.GreaterOrEqual(t, lost.Sub(asked), left-time.Millisecond)
+			require.Less(t, lost.Sub(start), short+late)
+
+			after := granted(t, next)
+			require.False(t, early.Load(), "two holders")
+			require.Greater(t, after.Token(), l.Token())
+			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			again := holder.LockAsync("a", lockmgr.Fenced())
+			require.Equal(t, []string{after.Record()}, owners(t, s, "a"), "what was sent to a deaf server changes nothing when it wakes up")
+			release(t, after)
+			release(t, granted(t, again))
+			require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+		})
+	}
+}

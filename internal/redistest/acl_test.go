@@ -1,0 +1,102 @@
+package redistest
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asDefault sends a command as a test's own client would.
+func asDefault(s *Server, args ...string) (string, error) {
+	return do(s.Addr(), login{password: s.password}, roundTripTimeout, args...)
+}
+
+func TestTheDefaultUserCanBeRestricted(t *testing.T) {
+	find(t)
+	t.Setenv(envLeast, "1")
+	for name, args := range map[string][]string{"plain": nil, "with a password": {"--requirepass", "secret"}} {
+		t.Run(name, func(t *testing.T) {
+			s := Start(t, args...)
+			check := func() {
+				t.Helper()
+				_, err := asDefault(s, "EVAL", "redis.call('HSET', KEYS[1], 'f', 1) return redis.call('PEXPIRE', KEYS[1], 60000)", "1", "any name")
+				require.NoError(t, err)
+				_, err = asDefault(s, "PUBLISH", "redisson_lock__channel:{a}", "0")
+				require.NoError(t, err)
+				for _, denied := range [][]string{
+					{"SET", "a", "b"}, {"FLUSHALL"}, {"CONFIG", "GET", "port"}, {"ACL", "WHOAMI"}, {"SCRIPT", "FLUSH"},
+					{"PUBLISH", "another channel", "0"}, {"EVAL", "return redis.call('SET', 'a', 'b')", "0"},
+				} {
+					_, err = asDefault(s, denied...)
+					require.ErrorAs(t, err, new(replyError), "%q", denied)
+					require.Regexp(t, "NOPERM|permission|can't run this command", err.Error())
+				}
+				reply, err := s.Do("ACL", "WHOAMI")
+				require.NoError(t, err, "Do is not restricted")
+				require.Equal(t, adminUser, reply)
+			}
+			check()
+			s.Restart()
+			require.Zero(t, s.Commands(t)["auth"], "our own connections leave nothing that a test would count")
+			check()
+
+			require.Same(t, s, s.Unrestricted())
+			for range 2 {
+				_, err := asDefault(s, "SET", "a", "b")
+				require.NoError(t, err)
+				_, err = asDefault(s, "PUBLISH", "another channel", "0")
+				require.NoError(t, err)
+				reply, err := s.Do("ACL", "WHOAMI")
+				require.NoError(t, err)
+				require.Equal(t, "default", reply)
+				s.Restart()
+			}
+		})
+	}
+}
+
+func TestReplicasOfRestrictedServersSync(t *testing.T) {
+	find(t)
+	t.Setenv(envLeast, "1")
+	primary, replica := Start(t, "--repl-diskless-sync-delay", "0"), Start(t)
+	_, err := primary.Do("SET", "k", "v")
+	require.NoError(t, err)
+	_, err = replica.Do("REPLICAOF", "127.0.0.1", primary.Addr()[strings.LastIndex(primary.Addr(), ":")+1:])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		v, err := replica.Do("GET", "k")
+		return err == nil && v == "v"
+	}, startTimeout, 5*time.Millisecond)
+}
+
+func TestArgsWithRulesAreLeftAlone(t *testing.T) {
+	find(t)
+	t.Setenv(envLeast, "1")
+	s := Start(t, "--user", "somebody", "on", "nopass", "+@all")
+	_, err := asDefault(s, "SET", "a", "b")
+	require.NoError(t, err)
+	require.Same(t, s, s.Unrestricted())
+}
+
+func TestNobodyIsRestrictedUnasked(t *testing.T) {
+	t.Setenv(envLeast, "")
+	s := Start(t)
+	_, err := asDefault(s, "FLUSHALL")
+	require.NoError(t, err)
+	require.Same(t, s, s.Unrestricted())
+}
+
+// What is tested here must be what users are told.
+func TestTheRulesAreThoseOfTheReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, rules, found := strings.Cut(string(readme), "ACL SETUSER locker")
+	require.True(t, found)
+	rules, _, _ = strings.Cut(rules, "```")
+	require.Equal(t, strings.Fields(leastCommands), regexp.MustCompile(`\+[a-z|]+`).FindAllString(rules, -1))
+	require.Contains(t, rules, "&redisson_lock__channel:")
+}
