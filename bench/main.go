@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/report"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
+	"github.com/holdfast-go/holdfast/bench/internal/soak"
 )
 
 func main() {
@@ -38,6 +39,9 @@ func hidden(arg string) {
 		os.Exit(measureMain(os.Stdin, os.Stdout))
 	case measure.WorkerArg:
 		measure.Worker(os.Stdin, os.Stdout)
+		os.Exit(0)
+	case soak.WorkerArg:
+		soak.Worker(os.Stdin, os.Stdout)
 		os.Exit(0)
 	}
 }
@@ -60,6 +64,7 @@ const usage = `usage: go run ./bench [command] [flags]
   release      from an unlock in one process to the grant in another
   compare      OLD.json NEW.json: what became slower or dearer
   report       RESULTS.json DIR: the page and the charts of an earlier run
+  soak         processes of workers under faults, and a verdict; see soak -h
 
 flags:
 `
@@ -74,6 +79,8 @@ func (p program) main(ctx context.Context, args []string) int {
 		return p.compare(args)
 	case "report":
 		return p.render(args)
+	case "soak":
+		return p.soak(ctx, args)
 	}
 	var z sizes
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

@@ -1,0 +1,77 @@
+package check
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// kept is a hold that was valid from one instant to another, and released.
+func kept(id uint64, from, to int64) *Hold {
+	return &Hold{ID: id, Proc: uint32(id % 3), Asked: from - 1, From: from, Seen: to, Ending: to, Ended: to + 1, How: Released}
+}
+
+func TestBeliefsThatFollowEachOtherPass(t *testing.T) {
+	var b Beliefs
+	r := rand.New(rand.NewPCG(1, 1))
+	const n = 5000
+	for _, i := range r.Perm(n) { // as they may be reported
+		at := int64(i+1) * 100
+		require.Nil(t, b.Add(kept(uint64(i), at, at+100)), "the end of one may be the begin of the next")
+	}
+	require.Equal(t, n, b.Checked)
+	require.Zero(t, b.Overlaps)
+	require.Positive(t, b.Crossed)
+}
+
+func TestBeliefsThatIntersectAreCaught(t *testing.T) {
+	for name, c := range map[string]struct{ from, to int64 }{
+		"by one":        {199, 300},
+		"the same":      {100, 200},
+		"within":        {120, 130},
+		"around":        {50, 250},
+		"into the next": {200, 301},
+	} {
+		t.Run(name, func(t *testing.T) {
+			add := func(order ...*Hold) int {
+				var b Beliefs
+				for _, h := range order {
+					if v := b.Add(h); v != nil {
+						require.Contains(t, v.String(), "believed")
+					}
+				}
+				return b.Overlaps
+			}
+			one, two, other := kept(1, 100, 200), kept(2, 300, 400), kept(3, c.from, c.to)
+			require.Positive(t, add(one, two, other), "whichever is reported last")
+			require.Positive(t, add(other, one, two))
+			require.Positive(t, add(two, other, one))
+		})
+	}
+}
+
+func TestBeliefsOfDifferentLocksAreNotCompared(t *testing.T) {
+	var b Beliefs
+	one, two := kept(1, 100, 200), kept(2, 100, 200)
+	two.Name = 1
+	require.Nil(t, b.Add(one))
+	require.Nil(t, b.Add(two))
+}
+
+// A million holds must not need the memory of a million.
+func TestMemoryOfBeliefsIsBounded(t *testing.T) {
+	var b Beliefs
+	const n, length = 100_000, int64(1e9) / 100 // a thousand seconds
+	for i := range n {
+		at := int64(i+1) * length
+		require.Nil(t, b.Add(kept(uint64(i), at, at+length)))
+	}
+	require.LessOrEqual(t, len(b.names[0].spans), 3*int(horizon/length))
+	require.Equal(t, n, b.Checked)
+	require.Nil(t, b.Add(kept(n, 1, 2)))
+	require.Equal(t, 1, b.Unchecked, "what comes half a minute late is counted, not judged")
+	last := int64(n) * length
+	require.NotNil(t, b.Add(kept(n+1, last+1, last+2)), "what is new is judged")
+	require.NotNil(t, b.Add(kept(n+2, last-int64(20e9)+1, last-int64(20e9)+2)), "and what is 20 s old")
+}

@@ -1,0 +1,68 @@
+package check
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const ms = int64(time.Millisecond)
+
+func TestLatenessCountsFromTheClaim(t *testing.T) {
+	var l Lateness
+	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 107 * ms})
+	require.InEpsilon(t, 7*ms, int64(l.Running.Quantile(1)), 0.01)
+	require.EqualValues(t, 7*ms, l.Running.Max)
+	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 90 * ms})
+	require.EqualValues(t, 1, l.Running.N())
+	require.Equal(t, 1, l.Early)
+	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 103 * ms, Timer: true})
+	require.EqualValues(t, 3*ms, l.Timers.Max)
+	require.EqualValues(t, 1, l.Running.N(), "a timer is no loss")
+}
+
+func TestAStoppedProcessIsNotLate(t *testing.T) {
+	var l Lateness
+	l.Stop(1, 50*ms)
+	l.Continue(1, 300*ms)
+	l.Stop(2, 1000*ms) // still is
+	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 302 * ms})
+	require.EqualValues(t, 2*ms, l.Stopped.Max, "from where it went on")
+	l.Add(Loss{Proc: 1, Claim: 30 * ms, Saw: 303 * ms})
+	require.EqualValues(t, 23*ms, l.Stopped.Max, "what it was late before it was stopped counts")
+	l.Add(Loss{Proc: 2, Claim: 900 * ms, Saw: 1500 * ms})
+	require.EqualValues(t, 100*ms, l.Stopped.Max)
+	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 400 * ms, Timer: true})
+	require.Zero(t, l.Running.N())
+	require.Zero(t, l.Timers.N(), "what a stop does to a timer tells nothing")
+
+	l.Add(Loss{Proc: 3, Claim: 100 * ms, Saw: 302 * ms})
+	require.EqualValues(t, 202*ms, l.Running.Max, "others were not stopped")
+	l.Add(Loss{Proc: 1, Claim: 400 * ms, Saw: 401 * ms})
+	require.EqualValues(t, 2, l.Running.N(), "it was not stopped then")
+}
+
+// A process that gets no processor is late with everything. What is left is
+// what the lock added.
+func TestWhatATimerIsLateByIsTakenOff(t *testing.T) {
+	timer := func(claim, saw int64) Loss { return Loss{Proc: 1, Claim: claim * ms, Saw: saw * ms, Timer: true} }
+	var l Lateness
+	l.Add(timer(90, 95))
+	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 160 * ms})
+	require.Zero(t, l.Beyond.N(), "the timer that was due meanwhile has not been heard of")
+	l.Add(timer(110, 158))
+	require.Zero(t, l.Beyond.N())
+	l.Add(timer(161, 162))
+	require.EqualValues(t, 1, l.Beyond.N())
+	require.EqualValues(t, 12*ms, l.Beyond.Max)
+	require.EqualValues(t, 60*ms, l.Running.Max)
+
+	l.Add(Loss{Proc: 2, Claim: 100 * ms, Saw: 130 * ms})
+	l.Add(timer(200, 201))
+	require.EqualValues(t, 1, l.Beyond.N(), "another process'")
+	l.Finish()
+	require.EqualValues(t, 30*ms, l.Beyond.Max, "no timer was late")
+	l.Add(timer(int64(20*time.Second)/ms, int64(20*time.Second)/ms))
+	require.Len(t, l.starved[1], 1, "old ones are forgotten")
+}

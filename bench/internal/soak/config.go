@@ -1,0 +1,92 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config says what a run is like. The zero value of a field means its default.
+type Config struct {
+	Server   string        // path of the server's binary; no default
+	Duration time.Duration // of the load; 60 s
+	Procs    int           // worker processes; 4
+	Workers  int           // goroutines of each; 32
+	Names    int           // locks, of which a third are held for long; 8
+	Lease    time.Duration // Options.Lease of the managers; 1 s
+	Every    time.Duration // mean time between two faults; 400 ms
+	Faults   []string      // as ParseFaults returns them; none
+	Seed     uint64        // of the faults' schedule and of the load
+	Client   string        // "": holdfast. Else a broken client, see the package documentation
+
+	// Status is called some times a second with how it goes, from one goroutine.
+	Status func(Status)
+}
+
+// The limits of a Config. The register's numbers and the histories' memory are
+// made for these.
+const (
+	maxProcs   = 64
+	maxWorkers = 4096
+	maxNames   = 4096
+	minLease   = 300 * time.Millisecond // so that CommandTimeout is not absurd
+	maxLease   = 5 * time.Second        // well below what package check looks back
+)
+
+func (c Config) complete() (Config, error) {
+	setDefault(&c.Duration, time.Minute)
+	setDefault(&c.Procs, 4)
+	setDefault(&c.Workers, 32)
+	setDefault(&c.Names, 8)
+	setDefault(&c.Lease, time.Second)
+	setDefault(&c.Every, 400*time.Millisecond)
+	if c.Status == nil {
+		c.Status = func(Status) {}
+	}
+	within := func(what string, n, least, most int) error {
+		if n < least || n > most {
+			return fmt.Errorf("soak: %s is %d, want %d to %d", what, n, least, most)
+		}
+		return nil
+	}
+	err := errors.Join(
+		within("the number of processes", c.Procs, 1, maxProcs),
+		within("the number of workers", c.Workers, 1, maxWorkers),
+		within("the number of names", c.Names, 1, maxNames))
+	if c.Duration < 0 || c.Every < 0 || c.Lease < minLease || c.Lease > maxLease {
+		err = errors.Join(err, fmt.Errorf("soak: want times that are not negative, and a lease of %v to %v", minLease, maxLease))
+	}
+	for _, f := range c.Faults {
+		if _, ok := kindOf(f); !ok {
+			err = errors.Join(err, fmt.Errorf("soak: no fault %q", f))
+		}
+	}
+	if !slices.Contains(clients, c.Client) {
+		err = errors.Join(err, fmt.Errorf("soak: no client %q, there are %q", c.Client, clients[1:]))
+	}
+	return c, err
+}
+
+// breaking tells whether a fault of the run voids what is promised.
+func (c *Config) breaking() bool {
+	return slices.ContainsFunc(c.Faults, func(f string) bool { k, _ := kindOf(f); return k.breaking })
+}
+
+// slow tells whether a lock is one of those that are held for long.
+func slow(name, names int) bool { return names > 1 && name >= names-(names+1)/3 }
+
+// tryOnly tells whether nobody waits for a lock: all only try, often. A waiter
+// in another process asks some time after a lease has ended; somebody who tries
+// finds out how long before its end the holder stopped believing.
+func tryOnly(name, names int) bool { return name == names-1 && slow(names-2, names) }
+
+// lockName is the name of a lock.
+func lockName(i int) string { return fmt.Sprintf("soak:%d", i) }
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}

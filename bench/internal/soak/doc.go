@@ -1,0 +1,83 @@
+// Package soak runs processes of workers against a real server under random
+// faults, and judges what they saw.
+//
+//	           schedule (seed) ──▶ faults ──▶ ┌─────────┐
+//	                                 │        │ server  │ child, data kept on disk
+//	                                 ▼        └─────────┘
+//	┌─ parent ──────────────┐     proxies ──────▲  one for each worker process
+//	│ judge: internal/check │       ▲
+//	│ register (shared      │       │         ┌─ worker process ─────────────┐
+//	│ memory)               │       └──────── │ one Manager, many goroutines │
+//	└───────▲───────────────┘                 └──────────────────────────────┘
+//	        └──── records: holds, writes, losses ────┘ pipe
+//
+// # What workers do
+//
+// Each process has one Manager that its goroutines share. Names are of two
+// kinds. Hot ones are held for no time or a little; slow ones for up to some
+// leases, by holders of which a part keeps the lock until it is lost, and
+// writes to the register afterwards, to be refused. Requests are a mix of Lock,
+// TryLock, Wait, Lease, Fenced, re-entry, and LockAsync that is cancelled at a
+// random moment. Every hold is accounted for as package check says, before it
+// is unlocked.
+//
+// Nobody waits for the last of the slow locks: it is only tried for, often, so
+// that somebody is there the moment that it is free. Every fourth goroutine is
+// after slow locks, the others after hot ones.
+//
+// The register lies in a file that all processes map, so that no fault of the
+// server reaches it. That file and the server's data are in memory (/dev/shm)
+// if there is room, or where TMPDIR says: the server syncs each write, so a disk
+// makes a run slower. It would not make it more severe, as a SIGKILL loses
+// nothing that was written.
+//
+// # Faults
+//
+// The schedule is a function of the seed, the length, the number of processes
+// and the kinds of faults: which fault, when, on whom, for how long. What the
+// machine makes of it is not repeatable, so a seed repeats the blows, not the
+// run. No two faults of the same target overlap. Faults end at 85 % of the
+// time; from then on everything has to come to rest by itself.
+//
+// Most faults may do no harm: within these the promises of package lockmgr must
+// hold ("all"). Breaking ones void what those promises assume: the server
+// forgets what it acknowledged. With one of them in the run exclusion is not
+// judged, and what is told is how often the register had to refuse. That needs
+// the larger token: a server that forgot the counters as well gives small
+// tokens, which the register refuses for ever, and that is told too.
+//
+// # Verdict
+//
+// A run fails when check finds a violation; when a handle contradicts itself
+// (valid after it was lost or unlocked, lost without an error); when a loss is
+// told before the lease was over, although the server forgot nothing; when a
+// request fails in a way that no fault explains; when a worker dies by itself,
+// does not come to rest, or leaves goroutines; when keys other than the token
+// counters, channels or connections are left after the longest lease; or when
+// nothing was granted at all. Lateness is told, not judged: it depends on the
+// machine. That of a plain timer in the same processes stands beside it, and
+// what is left when the time is taken off in which the timer was late as well.
+//
+// A process that is killed takes with it what it had not reported: some
+// milliseconds of holds. Leaving out whole holds makes no legal history
+// illegal.
+//
+// # Memory
+//
+// Does not grow with time: records are judged as they come, intervals of the
+// last half minute are kept, and histories are checked and dropped.
+//
+// # The checker is checked
+//
+// Config.Client (HOLDFAST_SOAK_CLIENT for the command) makes the workers use a
+// broken client, which must not pass:
+//
+//	careless    ignores losses: believes until it unlocks
+//	stretched   believes for half a lease more than it should
+//	doubled     takes one refused try in twenty for a grant
+//	leaky       keeps a goroutine of one lock in a hundred
+//
+// # Systems
+//
+// Needs signals and shared memory as Unix has them. Elsewhere [Run] says so.
+package soak

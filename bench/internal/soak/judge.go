@@ -1,0 +1,204 @@
+package soak
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/bench/internal/check"
+)
+
+const (
+	historyLimit = 20 * time.Second // of the check of one history
+	historyQueue = 32
+	maxTold      = 50 // violations that are kept in full
+)
+
+// A judge gets the records of all workers and finds what must not be.
+type judge struct {
+	breaking bool
+
+	mu       sync.Mutex
+	began    int64 // an instant, to count times from
+	beliefs  check.Beliefs
+	writes   check.Writes
+	lateness check.Lateness
+	chunks   check.Chunks
+	open     map[uint32]map[uint64]check.Hold // by life
+	life     map[uint32]figures               // the newest of each
+	grants   int
+	lost     int // holds that ended by a loss
+	unclear  int // holds whose unlock had no clear answer
+	cutOff   int // holds that were open when their process was killed
+	faults   int // contradictions
+	told     []string
+
+	legal, illegal, undecided, short, operations int
+	slowest                                      time.Duration
+
+	queue   chan history
+	checked sync.WaitGroup
+}
+
+type history struct {
+	holds []check.Hold
+	short bool
+}
+
+func newJudge(breaking bool) *judge {
+	j := &judge{
+		breaking: breaking, open: map[uint32]map[uint64]check.Hold{}, life: map[uint32]figures{},
+		queue: make(chan history, historyQueue), began: clock(),
+	}
+	j.checked.Go(j.checkHistories)
+	return j
+}
+
+// checkHistories runs beside the records, so that those are read in time.
+func (j *judge) checkHistories() {
+	for h := range j.queue {
+		v := check.History(h.holds, historyLimit)
+		j.mu.Lock()
+		switch v.Result {
+		case porcupine.Ok:
+			j.legal++
+		case porcupine.Illegal:
+			j.illegal++
+			j.tell(v.Violation())
+		default:
+			j.undecided++
+		}
+		if h.short {
+			j.short++
+		}
+		j.operations += 2 * v.Holds
+		j.slowest = max(j.slowest, v.Took)
+		j.mu.Unlock()
+	}
+}
+
+// tell keeps a violation. The mutex is held.
+func (j *judge) tell(v *check.Violation) {
+	if v != nil && len(j.told) < maxTold {
+		j.told = append(j.told, v.String())
+	}
+}
+
+// ended takes a hold that has ended, or whose process has.
+func (j *judge) ended(h *check.Hold) {
+	j.grants++
+	switch h.How {
+	case check.Lost:
+		j.lost++
+	case check.Unknown:
+		j.unclear++
+	case check.Open:
+		j.cutOff++
+	}
+	j.tell(j.beliefs.Add(h))
+	j.tell(j.writes.AddHold(h))
+	if holds := j.chunks.Add(*h); holds != nil {
+		j.send(history{holds, false})
+	}
+}
+
+// send hands over a history, or gives it up when there are too many.
+func (j *judge) send(h history) {
+	select {
+	case j.queue <- h:
+	default:
+		j.undecided++
+	}
+}
+
+// finish checks what is left, and waits for the results.
+func (j *judge) finish() {
+	j.mu.Lock()
+	rest := j.chunks.Rest()
+	j.lateness.Finish()
+	j.mu.Unlock()
+	for _, holds := range rest {
+		j.queue <- history{holds, len(holds) < check.HoldsPerHistory}
+	}
+	close(j.queue)
+	j.checked.Wait()
+}
+
+// fault counts something that must not happen.
+func (j *judge) fault(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.faults++
+	j.tell(&check.Violation{Kind: "contradiction", Text: fmt.Sprintf(format, args...)})
+}
+
+// stopped and continued are told when a worker's process is.
+func (j *judge) stopped(life uint32) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lateness.Stop(life, clock())
+}
+
+func (j *judge) continued(life uint32) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lateness.Continue(life, clock())
+}
+
+// dead ends what a process had open when it was killed.
+func (j *judge) dead(life uint32) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, h := range j.open[life] {
+		j.ended(&h)
+	}
+	delete(j.open, life)
+}
+
+// A reporter is the judge's ear for one process.
+type reporter struct {
+	*judge
+	life  uint32
+	alive chan struct{} // closed when its manager is there
+	words *lastWords
+}
+
+func (r *reporter) open(h check.Hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.judge.open[r.life] == nil {
+		r.judge.open[r.life] = map[uint64]check.Hold{}
+	}
+	r.judge.open[r.life][h.ID] = h
+}
+
+func (r *reporter) hold(h check.Hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.judge.open[r.life], h.ID)
+	r.ended(&h)
+}
+
+func (r *reporter) write(w check.Write) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tell(r.writes.AddWrite(&w))
+}
+
+func (r *reporter) loss(l check.Loss) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lateness.Add(l)
+}
+
+func (r *reporter) figures(f figures) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge.life[r.life] = f
+}
+
+func (r *reporter) fault(text string) { r.judge.fault("process %d: %s", r.life, text) }
+func (r *reporter) ready()            { close(r.alive) }
+func (r *reporter) last(w lastWords)  { r.words = &w }

@@ -1,0 +1,48 @@
+package soak
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/bench/internal/check"
+)
+
+// What a killed process held was held: others are compared with it.
+func TestTheHoldsOfAKilledProcessCount(t *testing.T) {
+	j := newJudge(false)
+	one := &reporter{judge: j, life: 1}
+	two := &reporter{judge: j, life: 2}
+	one.open(check.Hold{ID: 1, Proc: 1, Asked: 5, From: 10, Seen: 20})
+	one.open(check.Hold{ID: 1, Proc: 1, Asked: 5, From: 10, Seen: 50}) // later
+	one.open(check.Hold{ID: 2, Proc: 1, Name: 1, Asked: 5, From: 10, Seen: 50})
+	one.hold(check.Hold{ID: 2, Proc: 1, Name: 1, Asked: 5, From: 10, Seen: 60, Ending: 60, Ended: 61, How: check.Released})
+	two.hold(check.Hold{ID: 3, Proc: 2, Asked: 5, From: 30, Seen: 40, Ending: 40, Ended: 41, How: check.Released})
+	require.Zero(t, j.violations())
+	j.dead(2)
+	require.Zero(t, j.violations())
+	j.dead(1)
+	j.dead(1)
+	j.finish()
+	require.Equal(t, 1, j.beliefs.Overlaps)
+	require.Equal(t, 1, j.illegal)
+	require.Equal(t, 1, j.legal)
+	require.Equal(t, 3, j.grants)
+	require.Equal(t, 1, j.cutOff)
+	require.Equal(t, 2, j.violations())
+	require.Len(t, j.told, 2)
+}
+
+func TestTheNewestFiguresOfEachLifeAreSummedUp(t *testing.T) {
+	j := newJudge(false)
+	for _, r := range []*reporter{{judge: j, life: 1}, {judge: j, life: 2}} {
+		r.figures(figures{Requests: 1})
+		r.figures(figures{Requests: 5, Passes: 2})
+	}
+	j.finish()
+	c, err := Config{}.complete()
+	require.NoError(t, err)
+	r := (&run{Config: c, judge: j, server: &redisServer{}}).result(nil, 1e9, Leftovers{})
+	require.Equal(t, 10, r.Requests)
+	require.Equal(t, 4, r.HandedOn)
+}

@@ -1,0 +1,107 @@
+package soak
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// A proc is one life of a worker process.
+type proc struct {
+	life   uint32
+	child  *child
+	in     io.WriteCloser
+	report *reporter
+	read   chan struct{} // closed when all its records were read
+	err    error         // of reading them; read after read
+}
+
+// spawn starts a worker for a slot.
+func (run *run) spawn(slot int) (*proc, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	life := run.lives.Add(1)
+	p := &proc{
+		life: life, read: make(chan struct{}),
+		report: &reporter{judge: run.judge, life: life, alive: make(chan struct{})},
+	}
+	cmd := exec.Command(self, WorkerArg)
+	cmd.Stderr = os.Stderr
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if p.child, err = startChild(cmd); err != nil {
+		return nil, err
+	}
+	// The child has its own ends, these would keep the pipes open.
+	go func() {
+		defer close(p.read)
+		defer out.Close()
+		p.err = readRecords(out, p.report)
+	}()
+	err = json.NewEncoder(p.in).Encode(job{
+		Addr: run.proxies[slot].Addr(), Life: life, Workers: run.Workers, Names: run.Names, Seed: run.Seed,
+		Registers: filepath.Join(run.dir, registersFile), Lease: run.Lease, Client: run.Client, Breaking: run.breaking(),
+	})
+	if err != nil {
+		p.kill()
+		return nil, fmt.Errorf("soak: a worker does not listen: %w", err)
+	}
+	return p, nil
+}
+
+// replace kills the worker of a slot and starts another.
+func (run *run) replace(slot int) error {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.procs[slot].kill()
+	run.judge.dead(run.procs[slot].life)
+	p, err := run.spawn(slot)
+	if err == nil {
+		run.procs[slot] = p
+	}
+	return err
+}
+
+// kill ends a worker as a crash would, and waits until all its records are read.
+func (p *proc) kill() {
+	p.child.kill()
+	<-p.read
+	p.in.Close()
+}
+
+// stop tells a worker to come to rest. One that has ended by itself does not
+// hear it; await says so.
+func (p *proc) stop() { _, _ = io.WriteString(p.in, word+"\n") }
+
+// await waits for the end of a worker that was told to stop, and says what was
+// wrong with it. giveUp is closed when it has had enough time.
+func (p *proc) await(giveUp <-chan struct{}) error {
+	defer p.in.Close()
+	select {
+	case <-p.read:
+	case <-giveUp:
+		p.kill()
+		return errors.New("did not end, it was killed")
+	}
+	<-p.child.done
+	switch {
+	case p.child.err != nil:
+		return fmt.Errorf("ended by itself: %w", p.child.err)
+	case p.err != nil:
+		return p.err
+	case p.report.words == nil:
+		return errors.New("ended without its last words")
+	}
+	return nil
+}

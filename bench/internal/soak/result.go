@@ -1,0 +1,141 @@
+package soak
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/check"
+)
+
+// A Result is what came of a run.
+type Result struct {
+	Server   string
+	Seed     uint64
+	Client   string `json:",omitempty"`
+	Seconds  float64
+	Procs    int
+	Workers  int
+	Names    int
+	Lease    string
+	Breaking bool // exclusion was not judged
+
+	Requests, Grants   int
+	PerSecond          float64
+	HandedOn           int // within a process, without asking Redis first
+	Crossed            int // from one process to another
+	Reentries          int
+	Scripts            int // sent by all managers
+	Refused, Cancelled int // requests
+	Failed             int // for want of the server
+	Lost               int // holds that ended by a loss
+	Unclear            int // holds whose unlock had no clear answer
+	CutOff             int // holds that were seen open when their process was killed
+	LossesTold         int // to holders that watched for it
+	LossesEarly        int // of these, before the claim was over, as when the record was removed
+
+	Late        Late // losses, after the claim's end
+	LateStopped Late // those of processes that were stopped meanwhile, from where they went on
+	LateTimer   Late // plain timers of the same processes, for comparison
+	LateBeyond  Late // losses, less the time in which such a timer was late too: what the lock added
+
+	Faults  map[string]int // by kind
+	Blows   map[string]int // what they hit: connections, replies, messages
+	Failing []string       // faults that could not be done
+
+	WritesAccepted   int
+	StaleRefused     int
+	LateAccepted     int // nobody newer had written yet
+	AcceptedOverlaps int
+	UnjustRefusals   int
+
+	BeliefsChecked, BeliefsUnchecked, BeliefOverlaps int
+
+	Histories, Legal, Illegal, Undecided int
+	ShortHistories                       int // of these, with fewer operations
+	Operations                           int
+	SlowestHistory                       float64 // s
+
+	Left           Leftovers
+	Contradictions int
+
+	Told     []string // the first violations, in full
+	Stacks   string   `json:",omitempty"`
+	Schedule []Fault
+}
+
+// Late is how late things were, in milliseconds.
+type Late struct {
+	N             int
+	P50, P99, Max float64
+}
+
+func lateOf(d *check.Delays) Late {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	return Late{int(d.N()), ms(d.Quantile(0.5)), ms(d.Quantile(0.99)), ms(d.Max)}
+}
+
+// violations counts what checkers found so far. The mutex is held.
+func (j *judge) violations() int {
+	n := j.faults
+	if !j.breaking {
+		n += j.beliefs.Overlaps + j.writes.Overlaps + j.writes.Unjust + j.illegal + j.lateness.Early
+	}
+	return n
+}
+
+func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Result {
+	j := run.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var f figures
+	for _, g := range j.life {
+		f.add(g)
+	}
+	r := &Result{
+		Server: run.server.name, Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
+		Procs: run.Procs, Workers: run.Workers, Names: run.Names, Lease: run.Lease.String(), Breaking: j.breaking,
+		Requests: int(f.Requests), Grants: j.grants, PerSecond: float64(j.grants) / took.Seconds(),
+		HandedOn: int(f.Passes), Crossed: j.beliefs.Crossed, Reentries: int(f.Reentries), Scripts: int(f.Scripts),
+		Refused: int(f.Refused), Cancelled: int(f.Cancelled), Failed: int(f.Failed),
+		Lost: j.lost, Unclear: j.unclear, CutOff: j.cutOff, LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,
+		Late: lateOf(&j.lateness.Running), LateStopped: lateOf(&j.lateness.Stopped), LateTimer: lateOf(&j.lateness.Timers), LateBeyond: lateOf(&j.lateness.Beyond),
+		Faults: run.inflicted, Blows: run.blows, Failing: run.failed,
+		WritesAccepted: j.writes.Accepted, StaleRefused: j.writes.Refused, LateAccepted: j.writes.LateAccepted,
+		AcceptedOverlaps: j.writes.Overlaps, UnjustRefusals: j.writes.Unjust,
+		BeliefsChecked: j.beliefs.Checked, BeliefsUnchecked: j.beliefs.Unchecked, BeliefOverlaps: j.beliefs.Overlaps,
+		Histories: j.legal + j.illegal + j.undecided, Legal: j.legal, Illegal: j.illegal, Undecided: j.undecided,
+		ShortHistories: j.short, Operations: j.operations, SlowestHistory: j.slowest.Seconds(),
+		Left: left, Contradictions: j.faults, Told: j.told, Stacks: left.goroutineText, Schedule: schedule,
+	}
+	return r
+}
+
+// Violations says what was wrong, a line each. None means that all was well.
+func (r *Result) Violations() []string {
+	var out []string
+	count := func(n int, what string) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	if r.Grants == 0 {
+		out = append(out, "nothing was granted")
+	}
+	if !r.Breaking {
+		count(r.BeliefOverlaps, "belief overlaps")
+		count(r.AcceptedOverlaps, "accepted overlaps")
+		count(r.UnjustRefusals, "writes of valid holders refused")
+		count(r.Illegal, "illegal histories")
+		count(r.LossesEarly, "losses told before the lease was over")
+	}
+	count(r.Contradictions, "contradictions")
+	count(r.Left.Stuck, "requests that did not end")
+	count(r.Left.Goroutines, "goroutines left")
+	count(len(r.Left.Keys), "keys left")
+	count(len(r.Left.Channels), "subscriptions left")
+	count(len(r.Left.Connections), "connections left")
+	if r.Left.Problem != "" {
+		out = append(out, "the server could not be asked what is left: "+r.Left.Problem)
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package soak
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestASeedRepeatsTheSchedule(t *testing.T) {
+	faults, err := ParseFaults("all,breaking")
+	require.NoError(t, err)
+	of := func(seed uint64) []Fault {
+		return Schedule(seed, time.Minute, 100*time.Millisecond, time.Second, 4, faults)
+	}
+	require.Equal(t, of(7), of(7))
+	require.NotEqual(t, of(7), of(8))
+}
+
+func TestAScheduleKeepsItsRules(t *testing.T) {
+	faults, err := ParseFaults("all")
+	require.NoError(t, err)
+	const length, lease, procs = 10 * time.Minute, time.Second, 4
+	schedule := Schedule(3, length, 100*time.Millisecond, lease, procs, faults)
+	require.Greater(t, len(schedule), 1000)
+	free := map[int]time.Duration{}
+	kindsSeen, slots := map[string]bool{}, map[int]bool{}
+	for i, f := range schedule {
+		k, ok := kindOf(f.Kind)
+		require.True(t, ok)
+		require.False(t, k.breaking)
+		require.Equal(t, k.server, f.Slot == -1)
+		require.Equal(t, k.most > 0, f.For > 0)
+		require.LessOrEqual(t, f.For, time.Duration(k.most*float64(lease))+time.Millisecond)
+		require.LessOrEqual(t, f.At+f.For, time.Duration(faultShare*float64(length))+time.Millisecond, "it has ended in time")
+		require.GreaterOrEqual(t, f.At, free[f.Slot], "one at a time")
+		free[f.Slot] = f.At + f.For
+		require.True(t, i == 0 || f.At >= schedule[i-1].At)
+		kindsSeen[f.Kind], slots[f.Slot] = true, true
+	}
+	require.Len(t, kindsSeen, len(faults), "every kind has its turn")
+	require.Len(t, slots, procs+1)
+}
+
+func TestParseFaults(t *testing.T) {
+	parse := func(text string) []string {
+		out, err := ParseFaults(text)
+		require.NoError(t, err)
+		return out
+	}
+	require.Empty(t, parse("none"))
+	require.Equal(t, []string{"kill", "freeze"}, parse("freeze, kill,kill"))
+	all, breaking := parse("all"), parse("breaking")
+	require.Contains(t, all, "restart")
+	require.Contains(t, breaking, "forget")
+	for _, f := range breaking {
+		require.NotContains(t, all, f, "what voids the promises has to be asked for")
+		require.True(t, (&Config{Faults: []string{f}}).breaking())
+	}
+	require.False(t, (&Config{Faults: all}).breaking())
+	require.Len(t, slices.Concat(all, breaking), len(kinds))
+	_, err := ParseFaults("all,earthquake")
+	require.ErrorContains(t, err, "earthquake")
+	require.ErrorContains(t, err, "killpubsub", "it says which there are")
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	c, err := Config{}.complete()
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, c.Duration)
+	for name, c := range map[string]Config{
+		"procs":    {Procs: -1},
+		"workers":  {Workers: maxWorkers + 1},
+		"names":    {Names: maxNames + 1},
+		"duration": {Duration: -1},
+		"every":    {Every: -1},
+		"lease":    {Lease: minLease - 1},
+		"faults":   {Faults: []string{"earthquake"}},
+		"client":   {Client: "holdfast"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.complete()
+			require.Error(t, err)
+			_, err = Run(t.Context(), c)
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestAThirdOfTheLocksIsSlow(t *testing.T) {
+	of := func(names int) (n int) {
+		for i := range names {
+			if slow(i, names) {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 0, of(1))
+	require.Equal(t, 1, of(2))
+	require.Equal(t, 3, of(8))
+	require.True(t, tryOnly(7, 8))
+	require.False(t, tryOnly(6, 8), "others are waited for")
+	require.False(t, tryOnly(1, 2))
+	require.False(t, tryOnly(0, 1))
+}

@@ -1,0 +1,238 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/bench/internal/check"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// WorkerArg is the only argument of a process that is a worker. The program
+// (and a test binary) must then call [Worker] and do nothing else.
+const WorkerArg = "internal-soak-worker"
+
+const (
+	flushEvery   = 5 * time.Millisecond // what a kill takes with it
+	figuresEvery = 200 * time.Millisecond
+	restTime     = 30 * time.Second // for requests to end once nobody makes new ones
+	closeTime    = 15 * time.Second
+	leakTime     = 3 * time.Second // for goroutines to end after Close
+	word         = "stop"          // on a worker's standard input
+)
+
+// A job is the first line to a worker.
+type job struct {
+	Addr      string
+	Life      uint32 // its number among all workers of the run, from 1
+	Workers   int
+	Names     int
+	Seed      uint64
+	Registers string
+	Lease     time.Duration
+	Client    string
+	Breaking  bool
+}
+
+// A worker is the life of one process.
+type worker struct {
+	job
+	mgr       *lockmgr.Manager                // set before the loops begin
+	manager   atomic.Pointer[lockmgr.Manager] // the same, for others
+	registers *registers
+	breaker   breaker
+	records   recorder
+	lastHold  atomic.Uint64
+	stop      chan struct{} // closed when no new requests are to be made
+	closing   atomic.Bool
+
+	requests, refused, cancelled, failed, reentries atomic.Uint64
+	waiting                                         atomic.Int64
+}
+
+// Worker is the life of a worker process. It returns when it was told to stop
+// and has come to rest, and ends the process when its input ends before that.
+func Worker(in io.Reader, out io.Writer) {
+	lines := bufio.NewScanner(in)
+	w := &worker{stop: make(chan struct{})}
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &w.job) != nil {
+		return
+	}
+	var err error
+	if w.registers, err = openRegisters(w.Registers, w.Names); err != nil {
+		fmt.Fprintln(os.Stderr, "soak: worker:", err)
+		os.Exit(1)
+	}
+	defer w.registers.close()
+	w.breaker = breaker{w.Client, w.Lease}
+	var done atomic.Bool
+	go func() {
+		if lines.Scan() && lines.Text() == word {
+			close(w.stop)
+		}
+		for lines.Scan() { // nothing more is said; the end of input is
+		}
+		if !done.Load() {
+			os.Exit(1) // who started us is gone
+		}
+	}()
+	flushed := make(chan struct{})
+	rest := make(chan struct{})
+	go w.report(out, rest, flushed)
+	words := w.live()
+	done.Store(true) // from here on the end of input is no emergency
+	w.records.json(recLast, words)
+	close(rest)
+	<-flushed
+}
+
+// report sends records until rest is closed, and figures every now and then.
+func (w *worker) report(out io.Writer, rest <-chan struct{}, flushed chan<- struct{}) {
+	defer close(flushed)
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	var spare []byte
+	var told time.Time
+	for {
+		over := false
+		select {
+		case <-tick.C:
+		case <-rest:
+			over = true
+		}
+		if now := time.Now(); now.Sub(told) >= figuresEvery {
+			told = now
+			w.records.json(recFigure, w.figures())
+		}
+		var err error
+		if spare, err = w.records.flush(out, spare); err != nil {
+			os.Exit(1) // who started us is gone
+		}
+		if over {
+			return
+		}
+	}
+}
+
+func (w *worker) figures() figures {
+	f := figures{
+		Requests: w.requests.Load(), Refused: w.refused.Load(), Cancelled: w.cancelled.Load(),
+		Failed: w.failed.Load(), Reentries: w.reentries.Load(),
+	}
+	if m := w.manager.Load(); m != nil {
+		st := m.Stats()
+		f.Passes, f.Scripts = st.Passes, st.Scripts
+	}
+	return f
+}
+
+// live takes part until told to stop, and returns when all is at rest.
+func (w *worker) live() lastWords {
+	var words lastWords
+	words.Before = runtime.NumGoroutine()
+	for w.mgr == nil { // the server may be frozen, or the proxy deaf
+		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{w.Addr}},
+			lockmgr.Options{Lease: w.Lease, Linger: w.Lease / 5})
+		if err == nil {
+			w.mgr = m
+			w.manager.Store(m)
+			break
+		}
+		select {
+		case <-w.stop:
+			words.After = words.Before
+			return words
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	w.records.text(recReady, nil)
+
+	var all sync.WaitGroup
+	for g := range w.Workers {
+		all.Go(func() { w.loop(g) })
+	}
+	rest := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { w.timers(rest) })
+	ended := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(ended)
+	}()
+	<-w.stop
+	select {
+	case <-ended:
+	case <-time.After(restTime):
+		words.Stuck = int(w.waiting.Load())
+		words.Stacks = stacks()
+	}
+	close(rest)
+	beside.Wait()
+	w.closing.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	stats := w.mgr.Stats()
+	if err := w.mgr.Close(ctx); err != nil {
+		words.Close = err.Error()
+	}
+	cancel()
+	if stats.Held > 0 && words.Stuck == 0 {
+		w.fault("the manager still held %d locks when all had been unlocked", stats.Held)
+	}
+	select {
+	case <-ended:
+	case <-time.After(closeTime):
+		words.Stuck = max(1, int(w.waiting.Load()))
+		words.Stacks = stacks()
+	}
+	// A goroutine that is about to end is no leak.
+	for end := time.Now().Add(leakTime); ; time.Sleep(5 * time.Millisecond) {
+		words.After = runtime.NumGoroutine()
+		if words.After <= words.Before || time.Now().After(end) {
+			break
+		}
+	}
+	if words.After > words.Before && words.Stacks == "" {
+		words.Stacks = stacks()
+	}
+	return words
+}
+
+// timers measures how late a plain timer is in this process, as losses are
+// measured, until there are no more holds.
+func (w *worker) timers(rest <-chan struct{}) {
+	const pause = 5 * time.Millisecond
+	t := time.NewTimer(0)
+	defer t.Stop()
+	<-t.C
+	for {
+		due := clock() + int64(pause)
+		t.Reset(pause)
+		select {
+		case <-rest:
+			return
+		case <-t.C:
+			w.records.put(recLoss, check.Loss{Proc: w.Life, Claim: due, Saw: clock(), Timer: true})
+		}
+	}
+}
+
+// fault reports something that must not happen.
+func (w *worker) fault(format string, args ...any) {
+	w.records.text(recFault, fmt.Appendf(nil, format, args...))
+}
+
+func stacks() string {
+	buf := make([]byte, maxText/4)
+	return string(buf[:runtime.Stack(buf, true)])
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/bench/internal/server"
+	"github.com/holdfast-go/holdfast/bench/internal/soak"
+)
+
+// soakClientEnv makes the workers use a client that is broken on purpose; see
+// package soak. It shows that the run fails then.
+const soakClientEnv = "HOLDFAST_SOAK_CLIENT"
+
+// soak runs workers under faults and prints the verdict. The status is 1 if
+// there was a violation or the run could not take place, and 2 for bad
+// arguments.
+func (p program) soak(ctx context.Context, args []string) int {
+	c := soak.Config{Client: os.Getenv(soakClientEnv)}
+	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
+	flags.SetOutput(p.err)
+	flags.Usage = func() {
+		fmt.Fprint(p.err, "usage: go run ./bench soak [flags]\n\nflags:\n")
+		flags.PrintDefaults()
+		fmt.Fprint(p.err, "\nfaults:\n", soak.Kinds())
+	}
+	flags.DurationVar(&c.Duration, "d", time.Minute, "how long the load lasts")
+	flags.IntVar(&c.Procs, "procs", 4, "worker processes")
+	flags.IntVar(&c.Workers, "workers", 32, "goroutines of each")
+	flags.IntVar(&c.Names, "names", 8, "locks; a third of them are held for long")
+	flags.DurationVar(&c.Lease, "lease", time.Second, "of watched locks, and the measure of how long faults last")
+	flags.DurationVar(&c.Every, "every", 400*time.Millisecond, "mean time between two faults")
+	flags.Uint64Var(&c.Seed, "seed", 0, "of the schedule (default: a new one, which is printed)")
+	faults := flags.String("faults", "all", "names, separated by commas; all, none, or breaking: those that void the promises")
+	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
+	file := flags.String("json", "", "write the verdict to this file too")
+	verbose := flags.Bool("v", false, "print the schedule of faults first")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	bad := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 2 }
+	fail := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 1 }
+	if flags.NArg() > 0 {
+		return bad(fmt.Errorf("soak takes no arguments, only flags: %q", flags.Args()))
+	}
+	var err error
+	if c.Faults, err = soak.ParseFaults(*faults); err != nil {
+		return bad(err)
+	}
+	if c.Server, err = server.Find(*binary); err != nil {
+		return fail(err)
+	}
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().UnixNano()) % 1e9
+	}
+	fmt.Fprintf(p.out, "soak: %v, %d processes of %d goroutines, %d locks, seed %d, faults %s\n",
+		c.Duration, c.Procs, c.Workers, c.Names, c.Seed, *faults)
+	if *verbose {
+		printSchedule(p.out, soak.Schedule(c.Seed, c.Duration, c.Every, c.Lease, c.Procs, c.Faults))
+	}
+	status := newStatus(p.err, c.Duration)
+	c.Status = status.show
+	result, err := soak.Run(ctx, c)
+	status.end()
+	if err != nil {
+		return fail(err)
+	}
+	violations := result.Violations()
+	printVerdict(p.out, result, violations)
+	if *file != "" {
+		if err := writeVerdict(*file, result, violations); err != nil {
+			return fail(err)
+		}
+	}
+	if len(violations) == 0 {
+		return 0
+	}
+	if !*verbose {
+		printSchedule(p.out, result.Schedule)
+	}
+	fmt.Fprintf(p.out, "the same faults again: go run ./bench soak -seed %d -d %v -procs %d -workers %d -names %d -lease %v -every %v -faults %s\n",
+		c.Seed, c.Duration, c.Procs, c.Workers, c.Names, c.Lease, c.Every, *faults)
+	return 1
+}
+
+func printSchedule(w io.Writer, schedule []soak.Fault) {
+	fmt.Fprintln(w, "\nschedule of faults")
+	for _, f := range schedule {
+		fmt.Fprintln(w, " ", f)
+	}
+	fmt.Fprintln(w)
+}
+
+// printVerdict prints the table, and what was wrong.
+func printVerdict(w io.Writer, r *soak.Result, violations []string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(what, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...)) }
+	row("server", "%s, %.1f s of load", r.Server, r.Seconds)
+	row("grants", "%s, %s/s", number(r.Grants), number(int(r.PerSecond)))
+	row("handoffs", "%s within a process, %s between processes", number(r.HandedOn), number(r.Crossed))
+	row("re-entries", "%s", number(r.Reentries))
+	row("scripts", "%s, %.2f a grant", number(r.Scripts), float64(r.Scripts)/float64(max(1, r.Grants)))
+	row("requests", "%s: %s refused, %s cancelled, %s failed for want of the server",
+		number(r.Requests), number(r.Refused), number(r.Cancelled), number(r.Failed))
+	row("holds lost", "%s, %s unlocks without a clear answer, %s cut off by a kill", number(r.Lost), number(r.Unclear), number(r.CutOff))
+	row("losses told", "%s, %s of them before the lease was over", number(r.LossesTold), number(r.LossesEarly))
+	late := func(what string, l soak.Late) {
+		row(what, "p50 %.2f ms, p99 %.2f ms, at most %.2f ms, of %s", l.P50, l.P99, l.Max, number(l.N))
+	}
+	late("  late by", r.Late)
+	late("  after a SIGSTOP", r.LateStopped)
+	late("  a plain timer", r.LateTimer)
+	late("  beyond the timer", r.LateBeyond)
+	row("faults", "%s", faultCounts(r))
+	row("writes", "%s accepted, %s of them late", number(r.WritesAccepted), number(r.LateAccepted))
+	row("stale writes refused", "%s", number(r.StaleRefused))
+	judged := ""
+	if r.Breaking {
+		judged = " (not judged: the server was made to forget)"
+	}
+	row("valid holders refused", "%d%s", r.UnjustRefusals, judged)
+	row("accepted overlaps", "%d%s", r.AcceptedOverlaps, judged)
+	row("belief overlaps", "%d of %s intervals, %d came too late%s", r.BeliefOverlaps, number(r.BeliefsChecked), r.BeliefsUnchecked, judged)
+	row("histories", "%d ok, %d illegal, %d undecided; %s operations, %d histories shorter than 10,000%s",
+		r.Legal, r.Illegal, r.Undecided, number(r.Operations), r.ShortHistories, judged)
+	row("contradictions", "%d", r.Contradictions)
+	row("left behind", "%d keys, %d subscriptions, %d connections, %d goroutines, %d waits; at rest after %.2f s",
+		len(r.Left.Keys), len(r.Left.Channels), len(r.Left.Connections), r.Left.Goroutines, r.Left.Stuck, r.Left.AfterLongest.Seconds())
+	t.Flush()
+	for _, f := range r.Failing {
+		fmt.Fprintln(w, "not done:", f)
+	}
+	if len(violations) == 0 {
+		fmt.Fprintln(w, "\nverdict: no violation")
+		return
+	}
+	fmt.Fprintln(w, "\nverdict: FAILED:", strings.Join(violations, ", "))
+	for _, told := range r.Told {
+		fmt.Fprintln(w, "  ", told)
+	}
+	for what, list := range map[string][]string{"key": r.Left.Keys, "channel": r.Left.Channels, "connection": r.Left.Connections} {
+		for _, x := range list[:min(len(list), 20)] {
+			fmt.Fprintf(w, "   %s left: %q\n", what, x)
+		}
+	}
+	if r.Stacks != "" {
+		fmt.Fprintln(w, r.Stacks)
+	}
+}
+
+// faultCounts lists the faults by kind, with what they hit.
+func faultCounts(r *soak.Result) string {
+	total := 0
+	var parts []string
+	for kind, n := range r.Faults {
+		total += n
+		parts = append(parts, fmt.Sprintf("%s %d", kind, n))
+	}
+	slices.Sort(parts)
+	if total == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d: %s", total, strings.Join(parts, ", "))
+}
+
+func writeVerdict(path string, r *soak.Result, violations []string) error {
+	text, err := json.MarshalIndent(struct {
+		*soak.Result
+		Violations []string
+	}{r, violations}, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// status is the live line. Away from a terminal it says nothing. A nil one is
+// silent.
+type status struct {
+	bar    *progressbar.ProgressBar
+	length time.Duration
+}
+
+func newStatus(w io.Writer, length time.Duration) *status {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &status{progressbar.NewOptions64(int64(length), progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth(), progressbar.OptionUseANSICodes(true)), length}
+}
+
+func (s *status) show(now soak.Status) {
+	if s == nil {
+		return
+	}
+	phase := fmt.Sprintf("%v of %v", now.Elapsed.Round(time.Second), s.length)
+	if now.Phase != "" {
+		phase = now.Phase
+	}
+	s.bar.Describe(fmt.Sprintf("%s: %s grants, %s lost, %d faults, %d violations",
+		phase, number(now.Grants), number(now.Losses), now.Faults, now.Violations))
+	_ = s.bar.Set64(min(int64(now.Elapsed), int64(s.length)-1)) // the end would clear it
+}
+
+func (s *status) end() {
+	if s != nil {
+		_ = s.bar.Finish()
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/bench/internal/soak"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// soakFor runs the command in small.
+func soakFor(t *testing.T, args ...string) (status int, out string) {
+	t.Helper()
+	redistest.Need(t)
+	var o, errs bytes.Buffer
+	args = append([]string{"soak", "-procs", "2", "-workers", "8", "-names", "4", "-lease", "300ms", "-every", "100ms", "-redis", os.Getenv("HOLDFAST_SERVER")}, args...)
+	status = program{out: &o, err: &errs}.main(t.Context(), args)
+	require.Empty(t, errs.String(), "away from a terminal there is no noise")
+	return status, o.String()
+}
+
+func TestSoakPassesTheLibrary(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "verdict.json")
+	status, out := soakFor(t, "-d", "800ms", "-seed", "4", "-v", "-json", file)
+	require.Zero(t, status, out)
+	require.Contains(t, out, "verdict: no violation")
+	require.Contains(t, out, "schedule of faults")
+	require.Regexp(t, `belief overlaps +0 of [1-9]`, out)
+
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var verdict struct {
+		soak.Result
+		Violations []string
+	}
+	require.NoError(t, json.Unmarshal(text, &verdict))
+	require.Empty(t, verdict.Violations)
+	require.EqualValues(t, 4, verdict.Seed)
+	require.Positive(t, verdict.Grants)
+	require.NotEmpty(t, verdict.Schedule)
+}
+
+func TestSoakFailsABrokenClient(t *testing.T) {
+	t.Setenv(soakClientEnv, "careless")
+	status, out := soakFor(t, "-d", "800ms", "-seed", "4", "-faults", "stop,scripts")
+	require.Equal(t, 1, status, out)
+	require.Contains(t, out, "verdict: FAILED")
+	require.Contains(t, out, "two believed at once")
+	require.Contains(t, out, "schedule of faults", "without being asked for")
+	require.Contains(t, out, "go run ./bench soak -seed 4 -d 800ms", "how to repeat it")
+}
+
+func TestSoakRefusesBadArguments(t *testing.T) {
+	for name, args := range map[string][]string{
+		"fault":    {"soak", "-faults", "earthquake"},
+		"flag":     {"soak", "-earthquake"},
+		"argument": {"soak", "60s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			require.Equal(t, 2, program{out: &out, err: &errs}.main(t.Context(), args))
+			require.NotEmpty(t, errs.String())
+		})
+	}
+	var out, errs bytes.Buffer
+	require.Zero(t, program{out: &out, err: &errs}.main(t.Context(), []string{"soak", "-h"}))
+	require.Contains(t, errs.String(), "killpubsub")
+}
