@@ -74,7 +74,7 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 
 func TestCheckWarns(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").Unrestricted() // INFO
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	report, err := m.Check(patient(t), "")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // to the callback of Next, and beside it, in turn, what a bare PING takes on a
 // plain socket. The ratio of the medians is what counts.
 func BenchmarkLatency(b *testing.B) {
-	s := redistest.Start(b)
+	s := redistest.Start(b).Unrestricted()
 	hub := open(b, connect(b, s.Addr()), notify.Options{})
 	c := &cursor{Watch: hub.Watch("c")}
 	c.until(b, subscribed)

@@ -126,7 +126,7 @@ func protocols(t *testing.T, test func(t *testing.T, resp2 func(*rueidis.ClientO
 
 func TestManyChannels(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t)
+		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		hub := open(t, connect(t, s.Addr(), resp2), notify.Options{})
 		first := &cursor{Watch: hub.Watch("first")}
 		first.until(t, subscribed)
@@ -189,7 +189,7 @@ func TestFlood(t *testing.T) {
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		n = 1_000_000
 	}
-	s := redistest.Start(t)
+	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	hub := open(t, connect(t, s.Addr()), notify.Options{})
 	lazy := &cursor{Watch: hub.Watch("c")}
 	eager := &cursor{Watch: hub.Watch("c")}
@@ -245,7 +245,7 @@ func flood(t *testing.T, client rueidis.Client, channel string, n int) {
 
 // Of a message that is not what anybody expects, little is kept.
 func TestHugePayload(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	hub := open(t, connect(t, s.Addr()), notify.Options{})
 	c := &cursor{Watch: hub.Watch("c")}
 	c.until(t, subscribed)
@@ -257,7 +257,7 @@ func TestHugePayload(t *testing.T) {
 // One forbidden channel is told, and does not take the others with it.
 func TestForbiddenChannel(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t)
+		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		_, err := s.Do("ACL", "SETUSER", "limited", "on", ">pw", "resetchannels", "&c*",
 			"-@all", "+hello", "+auth", "+ping", "+subscribe", "+unsubscribe", "+client|setname")
 		require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestForbiddenChannel(t *testing.T) {
 
 // A user without any right to subscribe gets nothing but an error.
 func TestNoRights(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	_, err := s.Do("ACL", "SETUSER", "nobody", "on", ">pw", "resetchannels", "-@all", "+hello", "+auth")
 	require.NoError(t, err)
 	client := connect(t, s.Addr(), func(o *rueidis.ClientOption) { o.Username, o.Password = "nobody", "pw" })
@@ -318,7 +318,7 @@ func TestNoRights(t *testing.T) {
 // client's pings.
 func TestFrozenServer(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t)
+		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		client := connect(t, s.Addr(), resp2, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 200 * time.Millisecond })
 		hub := open(t, client, notify.Options{})
 		cs := watchMany(hub, 10)
@@ -335,7 +335,7 @@ func TestFrozenServer(t *testing.T) {
 // While there is no server, no attempt counts as a connection.
 func TestServerAway(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t)
+		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		attempts := make(chan struct{}, 1000)
 		hub := open(t, connect(t, s.Addr(), resp2), notify.Options{
 			RetryMax: 20 * time.Millisecond,
@@ -366,7 +366,7 @@ func TestServerAway(t *testing.T) {
 // flight. The client has its default settings here, retries among them.
 func TestStorm(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t)
+		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		client := connect(t, s.Addr(), resp2, func(o *rueidis.ClientOption) {
 			o.DisableRetry, o.AlwaysPipelining = false, false
 		})

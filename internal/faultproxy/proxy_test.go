@@ -195,7 +195,7 @@ func TestDelaysLastAsLongAsTheySay(t *testing.T) {
 // Confirmations and messages are not replies to commands, and a confirmation
 // belongs to its SUBSCRIBE: in both protocols.
 func TestMessagesAreNotReplies(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	p := Start(t, s.Addr())
 	c := connect(t, p.Addr())
 	c.send("HELLO 3")
