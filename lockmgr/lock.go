@@ -47,20 +47,23 @@ type boundContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// end marks a hold as lost.
+// end marks a hold as lost. Whoever asks for its channel from then on gets one
+// that is closed, so what is there to be closed is taken along with the mark.
 func (h *hold) end(err error) {
 	h.until.Store(0)
 	h.mu.Lock()
 	h.err = err
-	more := h.more
+	var lost chan struct{}
+	var contexts []boundContext
+	if h.more != nil {
+		lost, contexts = h.more.lost, h.more.contexts
+		h.more.contexts = nil
+	}
 	h.mu.Unlock()
-	if more == nil {
-		return
+	if lost != nil {
+		close(lost)
 	}
-	if more.lost != nil {
-		close(more.lost)
-	}
-	for _, c := range more.contexts {
+	for _, c := range contexts {
 		c.cancel(err)
 	}
 }

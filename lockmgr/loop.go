@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -266,6 +267,9 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	u := t.unlock.Load()
 	if u == nil {
 		return // the caller left before the grant, and that has been told
+	}
+	if err == core.ErrLeaseLost { // before the core was asked: the hold knows why
+		err = cmp.Or(t.lock.hold.lostErr(), err)
 	}
 	u.Resolve(struct{}{}, err)
 	if p.observed() {

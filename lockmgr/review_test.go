@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -156,5 +157,41 @@ func TestObserverBalances(t *testing.T) {
 		require.NoError(t, m.Close(ctx))
 		require.Equal(t, n, granted+failed)
 		require.Equal(t, granted, unlocked)
+	})
+}
+
+// An unlock that crosses the Close says what every later one does.
+func TestAnUnlockThatCrossesACloseSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		resume := make(chan struct{})
+		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
+			if f, ok := e.(lockmgr.Failed); ok && f.Name == "stall" {
+				<-resume
+			}
+		}})
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		m.LockAsync("stall").Cancel()
+		synctest.Wait() // the manager's goroutine is busy
+		closed := make(chan error, 1)
+		go func() { closed <- m.Close(ctx) }()
+		synctest.Wait() // Close is in the mailbox
+		f := l.UnlockAsync()
+		close(resume)
+		_, err = f.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.NoError(t, <-closed)
+	})
+}
+
+// What ended by itself did not lack a renewal.
+func TestAFixedLeaseThatIsOverSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a", lockmgr.Lease(second))
+		require.NoError(t, err)
+		<-l.Lost()
+		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+		require.ErrorContains(t, l.Err(), "fixed lease is over")
 	})
 }

@@ -161,7 +161,7 @@ func (m *Machine) unlocked(l *lock, err error) {
 // the record is still good and goes to the next.
 func (m *Machine) expire(l *lock) error {
 	err := errExpired
-	if l.holder.limit <= l.until {
+	if l.holder.limit != Forever && (l.c == nil || l.c.extend == 0) {
 		err = errOver
 	}
 	m.loseHold(l, err)
