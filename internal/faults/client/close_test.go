@@ -1,0 +1,269 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A closing is a manager in the middle of something when it is closed.
+type closing struct {
+	t     *testing.T
+	s     *redistest.Server
+	m     *lockmgr.Manager
+	other *lockmgr.Manager
+	locks []*lockmgr.Lock                  // held when Close is called
+	waits []*futures.Future[*lockmgr.Lock] // not settled when Close is called
+	gone  []*futures.Future[struct{}]      // unlocks on their way when Close is called
+	// resume lets the server go on, once Close has begun.
+	resume func()
+}
+
+func (c *closing) hold(names ...string) {
+	for _, name := range names {
+		l, err := c.m.Lock(patient(c.t), name)
+		require.NoError(c.t, err)
+		c.locks = append(c.locks, l)
+	}
+}
+
+func (c *closing) want(m *lockmgr.Manager, names ...string) {
+	for _, name := range names {
+		f := m.LockAsync(name)
+		if m == c.m {
+			c.waits = append(c.waits, f)
+		}
+	}
+}
+
+// closings are what a manager can be in the middle of.
+var closings = []struct {
+	what  string
+	begin func(c *closing)
+}{
+	{"nothing", func(c *closing) {}},
+	{"holds", func(c *closing) { c.hold("a", "b", "c") }},
+	{"waits behind its own holders", func(c *closing) {
+		c.hold("a", "b")
+		c.want(c.m, "a", "b", "a", "a")
+	}},
+	{"waits behind others", func(c *closing) {
+		_, err := c.other.Lock(patient(c.t), "a")
+		require.NoError(c.t, err)
+		c.want(c.m, "a", "a")
+		require.Eventually(c.t, func() bool { return subscribers(c.t, c.s, "a") == "1" }, patience, time.Millisecond)
+	}},
+	{"subscribing", func(c *closing) {
+		_, err := c.other.Lock(patient(c.t), "a")
+		require.NoError(c.t, err)
+		c.want(c.m, "a")
+		require.Eventually(c.t, func() bool { return c.m.Stats().Subscriptions > 0 }, patience, 50*time.Microsecond)
+	}},
+	{"first tries in flight", func(c *closing) {
+		c.resume = pause(c.t, c.s)
+		c.want(c.m, "a")
+		held(c.t, c.s, 1)
+		c.want(c.m, "b", "a") // queued
+	}},
+	{"handoffs in flight", func(c *closing) {
+		c.hold("a", "b")
+		c.resume = pause(c.t, c.s)
+		for _, l := range c.locks {
+			next := c.m.LockAsync(l.Name())
+			require.NoError(c.t, l.Unlock(patient(c.t)), "it passes on in memory")
+			got, err := next.Await(patient(c.t))
+			require.NoError(c.t, err)
+			c.locks = append(c.locks[1:], got)
+			c.want(c.m, l.Name())
+		}
+		held(c.t, c.s, 1)
+	}},
+	{"releases in flight", func(c *closing) {
+		c.hold("a", "b")
+		c.resume = pause(c.t, c.s)
+		for _, l := range c.locks {
+			c.gone = append(c.gone, l.UnlockAsync())
+		}
+		c.locks = nil
+		held(c.t, c.s, 1)
+		c.want(c.m, "a")
+	}},
+	{"cancels on their way", func(c *closing) {
+		c.resume = pause(c.t, c.s)
+		f := c.m.LockAsync("a")
+		held(c.t, c.s, 1)
+		require.True(c.t, f.Cancel())
+	}},
+	{"a lock that others wait for", func(c *closing) {
+		c.hold("a")
+		c.want(c.other, "a")
+		require.Eventually(c.t, func() bool { return subscribers(c.t, c.s, "a") == "1" }, patience, time.Millisecond)
+	}},
+}
+
+// Whatever a manager is in the middle of when it is closed, by one or by many
+// at a time: when Close returns all has an end and Redis knows nothing more of
+// it, and whoever waits elsewhere is served.
+func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
+	s := redistest.Start(t)
+	for _, tt := range closings {
+		for _, closers := range []int{1, 3} {
+			t.Run(tt.what, func(t *testing.T) {
+				leakcheck.Check(t)
+				do(t, s, "CONFIG", "RESETSTAT")
+				c := &closing{t: t, s: s, m: dial(t, s, lockmgr.Options{}), other: dial(t, s, lockmgr.Options{})}
+				tt.begin(c)
+				var contexts []context.Context
+				for _, l := range c.locks {
+					contexts = append(contexts, l.Context(ctx))
+				}
+				closed := make(chan error, closers)
+				for range closers {
+					go func() { closed <- c.m.Close(patient(t)) }()
+				}
+				for _, f := range c.waits { // they are told before the server is done
+					_, err := f.Await(patient(t))
+					require.ErrorIs(t, err, lockmgr.ErrClosed)
+				}
+				for i, l := range c.locks {
+					<-l.Lost()
+					require.False(t, l.Valid())
+					require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
+					<-contexts[i].Done()
+					require.ErrorIs(t, context.Cause(contexts[i]), lockmgr.ErrClosed)
+				}
+				if c.resume != nil {
+					select {
+					case err := <-closed:
+						require.FailNow(t, "closed before the server has answered", "%v", err)
+					default:
+					}
+					c.resume()
+				}
+				for range closers {
+					require.NoError(t, <-closed)
+				}
+				for _, f := range c.gone {
+					_, err := f.Result()
+					require.NoError(t, err, "an unlock that was asked for before is an unlock")
+				}
+				require.NoError(t, c.m.Close(ctx), "again")
+				for _, l := range c.locks {
+					require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrClosed)
+				}
+				_, err := c.m.Lock(ctx, "a")
+				require.ErrorIs(t, err, lockmgr.ErrClosed)
+				require.Zero(t, c.m.Stats().Pending)
+
+				// At once: every name is free, or another's.
+				for _, name := range []string{"a", "b", "c"} {
+					for owner := range ownersOf(t, s, name) {
+						require.Contains(t, owner, c.other.UUID(), "%s is left", name)
+					}
+				}
+				require.NoError(t, c.other.Close(patient(t)))
+				requireNothingLeft(t, s)
+			})
+		}
+	}
+}
+
+// ownersOf reads a record.
+func ownersOf(t testing.TB, s *redistest.Server, name string) map[string]bool {
+	owners := map[string]bool{}
+	reply := do(t, s, "HKEYS", name)
+	if reply != "" {
+		owners[reply] = true // one line for each; here never more than one
+	}
+	return owners
+}
+
+// A Close whose context has ended does not wait for the server: it says what is
+// left, and that has an end.
+func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: long, CommandTimeout: 2 * patience, RetryTime: 2 * patience})
+	require.NoError(t, err)
+	l, err := m.Lock(ctx, "held")
+	require.NoError(t, err)
+	resume := pause(t, s)
+	f := m.LockAsync("asked for")
+	held(t, s, 1)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- m.Close(ended) }()
+	select {
+	case err = <-closed:
+	case <-time.After(patience):
+		require.FailNow(t, "it waits for the server, which is given much longer")
+	}
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "2 releases are not confirmed")
+	_, err = f.Result()
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
+	require.False(t, l.Valid())
+	resume()
+	require.Error(t, m.Close(patient(t)), "waits for the same end")
+	for _, name := range []string{"held", "asked for"} {
+		require.NotEqual(t, "-1", do(t, s, "PTTL", name), "a record without an end")
+	}
+	require.Equal(t, "1", do(t, s, "EXISTS", "held"))
+}
+
+// The connection for messages is dialled when it is needed first. A Close that
+// comes meanwhile ends that too.
+func TestCloseWhileTheConnectionForMessagesIsDialled(t *testing.T) {
+	s := redistest.Start(t)
+	leakcheck.Check(t)
+	other := dial(t, s, lockmgr.Options{})
+	_, err := other.Lock(ctx, "a")
+	require.NoError(t, err)
+	var gated atomic.Bool
+	dialling, proceed := make(chan struct{}, 8), make(chan struct{})
+	m, err := lockmgr.Dial(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if gated.Load() {
+				dialling <- struct{}{}
+				<-proceed
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		},
+	}, lockmgr.Options{Lease: long, Linger: -1})
+	require.NoError(t, err)
+	gated.Store(true)
+	f := m.LockAsync("a")
+	l, err := m.Lock(ctx, "b")
+	require.NoError(t, err)
+	<-dialling
+	impatient, cancel := context.WithCancel(ctx)
+	closed := make(chan error, 1)
+	go func() { closed <- m.Close(impatient) }()
+	_, err = f.Await(patient(t))
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	<-l.Lost()
+	require.Eventually(t, func() bool { return do(t, s, "EXISTS", "b") == "0" }, patience, time.Millisecond, "what is held is released, dial or no dial")
+	cancel()
+	if err := <-closed; err != nil {
+		// The answer to the release may not have come yet.
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	close(proceed)
+	require.NoError(t, m.Close(patient(t)))
+	require.NoError(t, other.Close(patient(t)))
+	requireNothingLeft(t, s)
+}

@@ -1,0 +1,153 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// slowly is how long a server keeps an answer back here: much more than a
+// millisecond, less than any time-out.
+const slowly = 100 * time.Millisecond
+
+// usable is for how long a lease vouches from the send of its command.
+func usable(lease time.Duration) time.Duration { return lease - lease/100 - 2*time.Millisecond }
+
+// requireSentBefore checks that a lock's deadline counts from no later than an
+// instant at which its command had been sent.
+func requireSentBefore(t *testing.T, l *lockmgr.Lock, sent time.Time, lease time.Duration) {
+	t.Helper()
+	now := time.Now()
+	left := l.Remaining() // as of now, or later
+	require.Positive(t, left)
+	require.LessOrEqual(t, now.Add(left), sent.Add(usable(lease)), "an answer that was slow has moved the deadline")
+}
+
+// An answer that takes long stretches no lease: a first grant, a lock that was
+// handed on and a renewal are all good for as long as if it had come at once.
+func TestASlowAnswerStretchesNoLease(t *testing.T) {
+	t.Parallel()
+	t.Run("grant", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		m := dial(t, s, lockmgr.Options{})
+		resume := pause(t, s)
+		f := m.LockAsync("a")
+		held(t, s, 1)
+		sent := time.Now()
+		time.Sleep(slowly) // the answer takes so long
+		resume()
+		l, err := f.Await(patient(t))
+		require.NoError(t, err)
+		requireSentBefore(t, l, sent, long)
+	})
+	t.Run("handoff", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		m := dial(t, s, lockmgr.Options{})
+		first, err := m.Lock(patient(t), "a")
+		require.NoError(t, err)
+		f := m.LockAsync("a", lockmgr.Lease(2*long)) // needs a longer record
+		resume := pause(t, s)
+		first.UnlockAsync()
+		held(t, s, 1)
+		sent := time.Now()
+		time.Sleep(slowly)
+		resume()
+		l, err := f.Await(patient(t))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return do(t, s, "HKEYS", "a") == l.Record() }, patience, time.Millisecond)
+		_, err = m.Inspect(patient(t), "a") // goes when the handoff was dealt with
+		require.NoError(t, err)
+		requireSentBefore(t, l, sent, 2*long)
+	})
+	t.Run("renewal", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		renewed := make(chan struct{}, 100)
+		const lease = 3 * time.Second
+		m := dial(t, s, lockmgr.Options{Lease: lease, Observer: func(e lockmgr.Event) {
+			if _, ok := e.(lockmgr.Renewed); ok {
+				renewed <- struct{}{}
+			}
+		}})
+		l, err := m.Lock(patient(t), "a")
+		require.NoError(t, err)
+		resume := pause(t, s)
+		held(t, s, 1) // the renewal
+		sent := time.Now()
+		time.Sleep(slowly)
+		resume()
+		<-renewed
+		requireSentBefore(t, l, sent, lease)
+	})
+}
+
+var scriptRunner = regexp.MustCompile(`(?m)^id=(\d+) .* cmd=evalsha`)
+
+// A script that takes longer than its time-out, and a caller whose context
+// ends, leave the connection alone, and the commands of everybody else on it.
+func TestAnImpatientCallerClosesNoConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s, lockmgr.Options{CommandTimeout: 50 * time.Millisecond})
+	l, err := m.Lock(patient(t), "held")
+	require.NoError(t, err)
+	_, err = m.Inspect(patient(t), "held") // so that there is no EVAL, but EVALSHA last
+	require.NoError(t, err)
+	_, err = m.Inspect(patient(t), "held")
+	require.NoError(t, err)
+	before := scriptRunner.FindStringSubmatch(do(t, s, "CLIENT", "LIST"))
+	require.Len(t, before, 2)
+	resume := pause(t, s)
+	_, err = m.TryLock(patient(t), "a")
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorContains(t, err, "time-out")
+	for _, hurry := range []error{context.Canceled, context.DeadlineExceeded} {
+		hasty := newEndless(hurry)
+		time.AfterFunc(time.Millisecond, func() { close(hasty.done) })
+		_, err = m.Lock(hasty, "b")
+		require.ErrorIs(t, err, hurry)
+	}
+	resume()
+	require.Eventually(t, func() bool { return do(t, s, "EXISTS", "a", "b") == "0" && m.Stats().Pending == 0 }, patience, 5*time.Millisecond)
+	require.NoError(t, l.Unlock(patient(t)))
+	require.Contains(t, do(t, s, "CLIENT", "LIST"), "id="+before[1]+" ", "its connection is another one now")
+}
+
+// What keeps or gives back a lock does not queue behind a burst of requests.
+func TestAnUnlockOvertakesABurst(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s, lockmgr.Options{})
+	l, err := m.Lock(patient(t), "held")
+	require.NoError(t, err)
+	resume := pause(t, s)
+	const burst = 20_000
+	var granted atomic.Int64
+	fs := make([]*futures.Future[*lockmgr.Lock], burst)
+	for i := range fs {
+		fs[i] = m.LockAsync(fmt.Sprint("burst:", i))
+		fs[i].OnDone(func(*lockmgr.Lock, error) { granted.Add(1) })
+	}
+	require.Eventually(t, func() bool { return m.Stats().Scripts >= burst }, patience, time.Millisecond)
+	before := make(chan int64, 1)
+	l.UnlockAsync().OnDone(func(struct{}, error) { before <- granted.Load() }) // on the manager's goroutine, like the grants
+	require.Eventually(t, func() bool { return m.Stats().Scripts > burst }, patience, time.Millisecond)
+	resume()
+	// Some batches of 256 may be on their way already.
+	require.Less(t, <-before, int64(burst/4))
+	for _, f := range fs {
+		_, err := f.Await(patient(t))
+		require.NoError(t, err)
+	}
+}

@@ -1,0 +1,39 @@
+// Package client tests what clients and callers do to the lock manager: they
+// cancel at any moment, close it at any moment, never unlock, unlock twice,
+// are stopped for longer than their lease, and choose names as they like.
+// There is no code here but tests; each runs the real manager, through the
+// real client library, against a redis-server of its own.
+//
+// # What must hold
+//
+//	cancel     a request that was cancelled, at whatever point, leaves nothing:
+//	           no key that only its lease would remove, no subscription, no
+//	           pending request; and whoever still waits is served as if the
+//	           cancelled one had never come
+//	close      all that wait fail with ErrClosed, all that is held is lost with
+//	           ErrClosed, and the keys are gone when Close returns, unless its
+//	           context ended before the server could be asked
+//	handle     a lock is given back once, by its handle, while it is held; any
+//	           other unlock is refused and touches nothing
+//	loss       Valid is false from the deadline on, whatever the manager and
+//	           the process are kept from doing; Lost fires for each lock
+//	deadline   it counts from before the command was sent: an answer that took
+//	           long makes it no later
+//	names      all keys of a name are in one cluster slot
+//
+// Redis is authoritative for what is left: it is asked at once after Close,
+// long before a lease could end, and its count of expired keys must be zero.
+//
+// Points in the life of a request are reached by events: a server that is
+// paused for writes holds an answer back, a callback that does not return
+// holds the manager's goroutine. The random tests do without, to find points
+// that nobody has thought of.
+//
+// # Longer runs
+//
+//	go test ./internal/faults/client -run RandomCancels -cancels 100000
+//	go test ./internal/faults/client -run LossIsTold -lateness -v
+//
+// The first takes some seconds. The second prints how late Lost is under
+// load: the figure depends on the machine, so that no test asserts it.
+package client

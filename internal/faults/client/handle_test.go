@@ -1,0 +1,252 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Callers who never unlock keep nobody out for longer than their leases, here
+// or elsewhere, and nobody is let in before.
+func TestCallersWhoNeverUnlockAreBoundByTheirLeases(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
+	const callers, lease = 6, 100 * time.Millisecond
+	type interval struct{ from, to time.Time }
+	var mu sync.Mutex
+	var valid []interval
+	var wg sync.WaitGroup
+	for i := range 2 * callers {
+		f := []*lockmgr.Manager{m, other}[i%2].LockAsync("a", lockmgr.Lease(lease))
+		wg.Go(func() {
+			l, err := f.Await(patient(t))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			now := time.Now()
+			if left := l.Remaining(); left > 0 {
+				mu.Lock()
+				valid = append(valid, interval{now, now.Add(left)})
+				mu.Unlock()
+			}
+			<-l.Lost()
+			if l.Valid() || !errors.Is(l.Err(), lockmgr.ErrLeaseLost) {
+				t.Errorf("lost, but valid is %v: %v", l.Valid(), l.Err())
+			}
+		})
+	}
+	wg.Wait()
+	require.NotEmpty(t, valid)
+	slices.SortFunc(valid, func(a, b interval) int { return a.from.Compare(b.from) })
+	for i, v := range valid[1:] {
+		require.False(t, v.from.Before(valid[i].to), "two holders for %v", valid[i].to.Sub(v.from))
+	}
+	require.EqualValues(t, 2*callers, m.Stats().Losses+other.Stats().Losses)
+	// One that comes later needs no help of theirs.
+	l, err := m.Lock(patient(t), "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(patient(t)))
+}
+
+// A handle gives its lock back once, however many try at the same time: one of
+// them succeeds, the others are told, and whoever has the lock next keeps it.
+func TestUnlockTwiceIsHarmless(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
+	for i := range 20 {
+		first, err := m.Lock(patient(t), "a")
+		require.NoError(t, err)
+		next := []*lockmgr.Manager{m, other}[i%2].LockAsync("a")
+		var wg sync.WaitGroup
+		var done, refused atomic.Int32
+		for range 16 {
+			wg.Go(func() {
+				switch err := first.Unlock(ctx); {
+				case err == nil:
+					done.Add(1)
+				case errors.Is(err, lockmgr.ErrNotHeld):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, done.Load())
+		require.EqualValues(t, 15, refused.Load())
+		l, err := next.Await(patient(t))
+		require.NoError(t, err)
+		for range 3 {
+			require.ErrorIs(t, first.Unlock(ctx), lockmgr.ErrNotHeld)
+		}
+		require.True(t, l.Valid())
+		require.ErrorIs(t, first.Err(), lockmgr.ErrNotHeld)
+		select {
+		case <-first.Lost():
+			require.FailNow(t, "an unlock is no loss")
+		default:
+		}
+		require.NoError(t, l.Unlock(patient(t)))
+	}
+}
+
+// losses are the ways to lose a lock; all but the last leave another holder.
+var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (lost, next *lockmgr.Lock){
+	"its lease ended": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
+		l, err := m.Lock(patient(t), "a", lockmgr.Lease(50*time.Millisecond))
+		require.NoError(t, err)
+		next, err := other.Lock(patient(t), "a")
+		require.NoError(t, err)
+		return l, next
+	},
+	"it was forced open": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
+		l, err := m.Lock(patient(t), "a")
+		require.NoError(t, err)
+		_, err = m.ForceUnlock(patient(t), "a")
+		require.NoError(t, err)
+		next, err := other.Lock(patient(t), "a")
+		require.NoError(t, err)
+		return l, next
+	},
+	"another of its manager has it": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
+		l, err := m.Lock(patient(t), "a", lockmgr.Lease(50*time.Millisecond))
+		require.NoError(t, err)
+		next, err := m.Lock(patient(t), "a")
+		require.NoError(t, err)
+		return l, next
+	},
+}
+
+// A handle whose lock is lost releases nothing and extends nothing; it says
+// that it was lost, to those as well who ask for the first time.
+func TestAStaleHandleTouchesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for what, lose := range losses {
+		t.Run(what, func(t *testing.T) {
+			m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
+			l, next := lose(t, s, m, other)
+			require.Eventually(t, func() bool { return l.Err() != nil }, patience, time.Millisecond)
+			require.False(t, l.Valid())
+			require.Zero(t, l.Remaining())
+			select {
+			case <-l.Lost(): // asked for the first time
+			case <-time.After(patience):
+				require.FailNow(t, "Lost is not closed")
+			}
+			require.ErrorIs(t, context.Cause(l.Context(ctx)), lockmgr.ErrLeaseLost)
+			require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+
+			// The answer to an Inspect comes after that to all that was sent
+			// before.
+			_, err := m.Inspect(patient(t), "a")
+			require.NoError(t, err)
+			sent := m.Stats().Scripts
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
+			require.Equal(t, sent, m.Stats().Scripts, "a lost lock is not released")
+			info, err := m.Inspect(patient(t), "a")
+			require.NoError(t, err)
+			require.Equal(t, []lockmgr.Holder{{Owner: next.Record(), Count: 1}}, info.Holders)
+			require.True(t, next.Valid())
+			require.NoError(t, next.Unlock(patient(t)))
+		})
+	}
+}
+
+// A holder that has not heard of its loss tries to give back what is another's
+// by now. The record of the other one stays, whatever kind of client that is.
+func TestAnUnlockByAFormerOwnerReleasesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s, lockmgr.Options{})
+	l, err := m.Lock(patient(t), "a")
+	require.NoError(t, err)
+	someone := "3c0ffee0-0000-4000-8000-000000000000:17"
+	do(t, s, "DEL", "a")
+	do(t, s, "HSET", "a", someone, "2")
+	do(t, s, "PEXPIRE", "a", "100000")
+	require.True(t, l.Valid(), "it can't know")
+	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	require.Equal(t, someone+"\n2", do(t, s, "HGETALL", "a"))
+	_, err = m.TryLock(patient(t), "a")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+}
+
+// Nobody can grant a lock by what he publishes: messages make waiters look,
+// and the record decides.
+func TestAForgedMessageGrantsNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
+	l, err := other.Lock(patient(t), "a")
+	require.NoError(t, err)
+	var fs []*futures.Future[*lockmgr.Lock]
+	for range 3 {
+		fs = append(fs, m.LockAsync("a"))
+	}
+	require.Eventually(t, func() bool { return subscribers(t, s, "a") == "1" }, patience, time.Millisecond)
+	for i, payload := range []string{"0", "1", "", "OK", "granted", l.Record(), m.UUID() + ":1", fmt.Sprint("\x00", 0)} {
+		looked := m.Stats().Wakes
+		do(t, s, "PUBLISH", channel("a"), payload)
+		require.Eventually(t, func() bool { return m.Stats().Wakes > looked }, patience, time.Millisecond, "%d", i)
+		// Behind the try that the message has caused.
+		for range 2 {
+			info, err := m.Inspect(patient(t), "a")
+			require.NoError(t, err)
+			require.Equal(t, []lockmgr.Holder{{Owner: l.Record(), Count: 1}}, info.Holders, "%q", payload)
+		}
+		for _, f := range fs {
+			_, err := f.Result()
+			require.ErrorIs(t, err, futures.ErrPending, "%q", payload)
+		}
+	}
+	require.NoError(t, l.Unlock(patient(t)))
+	for _, f := range fs {
+		l, err := f.Await(patient(t))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(patient(t)))
+	}
+}
+
+// The connection for messages breaks and the lock is given back in the gap:
+// that the subscription is back is a reason to look, without waiting for a poll.
+func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s, lockmgr.Options{})
+	// A poll may come first where all else is slow, but not time and again.
+	for range 5 {
+		do(t, s, "HSET", "a", "somebody:1", "1")
+		do(t, s, "PEXPIRE", "a", "120000")
+		f := m.LockAsync("a")
+		require.Eventually(t, func() bool { return subscribers(t, s, "a") == "1" }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, patience, time.Millisecond)
+		_, err := m.Inspect(patient(t), "a") // behind the try that the confirmation has caused
+		require.NoError(t, err)
+		polls := m.Stats().Polls
+		atOnce(t, s, "CLIENT KILL TYPE pubsub", "DEL a", "PUBLISH "+channel("a")+" 0")
+		l, err := f.Await(patient(t))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(patient(t)))
+		require.Eventually(t, func() bool { return subscribers(t, s, "a") == "0" }, patience, time.Millisecond)
+		if m.Stats().Polls == polls {
+			return
+		}
+	}
+	require.Fail(t, "only polls have found the lock free")
+}

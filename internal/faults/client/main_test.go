@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"flag"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+var (
+	cancels  = flag.Int("cancels", 3000, "how many requests TestRandomCancelsLeaveNothing cancels")
+	lateness = flag.Bool("lateness", false, "measure how late Lost is, with more locks and more load")
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(holderEnv) != "" {
+		beHolder()
+		return
+	}
+	leakcheck.Main(m)
+}
+
+var ctx = context.Background()
+
+// patience is how long anything may take that must happen in the end. It is
+// below what the leases here are, so that nothing is owed to their end.
+const patience = 15 * time.Second
+
+// long is a lease that does not end while a test runs.
+const long = 2 * time.Minute
+
+func patient(t testing.TB) context.Context {
+	c, cancel := context.WithTimeout(ctx, patience)
+	t.Cleanup(cancel)
+	return c
+}
+
+// dial connects a manager that the test closes at its end, if it has not done
+// so before. Its records outlive the test unless somebody releases them, and
+// it leaves channels at once.
+func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = long
+	}
+	if o.Linger == 0 {
+		o.Linger = -1
+	}
+	if o.CommandTimeout == 0 {
+		o.CommandTimeout = min(20*time.Second, o.Lease*3/10) // no pause here shall look like a failure
+	}
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		c, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		require.NoError(t, m.Close(c))
+	})
+	return m
+}
+
+func do(t testing.TB, s *redistest.Server, args ...string) string {
+	t.Helper()
+	reply, err := s.Do(args...)
+	require.NoError(t, err)
+	return reply
+}
+
+// pause makes the server hold back scripts until the returned function is
+// called, or the test ends. Reads and SUBSCRIBE go on.
+func pause(t testing.TB, s *redistest.Server) (resume func()) {
+	t.Helper()
+	do(t, s, "CLIENT", "PAUSE", "60000", "WRITE")
+	resumed := false
+	resume = func() {
+		if !resumed {
+			resumed = true
+			do(t, s, "CLIENT", "UNPAUSE")
+		}
+	}
+	t.Cleanup(resume)
+	return resume
+}
+
+// held waits until the server holds back scripts of n connections.
+func held(t testing.TB, s *redistest.Server, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		blocked := 0
+		for line := range strings.Lines(do(t, s, "CLIENT", "LIST")) {
+			if blockedFlag.MatchString(line) {
+				blocked++
+			}
+		}
+		return blocked >= n
+	}, patience, time.Millisecond, "no script arrived")
+}
+
+var blockedFlag = regexp.MustCompile(` flags=\w*b\w* `)
+
+// atOnce sends commands that the server executes with nothing in between.
+func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte(strings.Join(commands, "\r\n") + "\r\nPING\r\n"))
+	require.NoError(t, err)
+	var got strings.Builder
+	buf := make([]byte, 512)
+	for !strings.Contains(got.String(), "+PONG") {
+		n, err := conn.Read(buf)
+		require.NoError(t, err)
+		got.Write(buf[:n])
+	}
+	require.NotContains(t, "\r\n"+got.String(), "\r\n-", "an error among the replies")
+}
+
+// requireNothingLeft checks what Redis has after all managers were closed:
+// nothing, and none of it because a lease ended.
+func requireNothingLeft(t testing.TB, s *redistest.Server) {
+	t.Helper()
+	require.Equal(t, "0", do(t, s, "DBSIZE"), "keys are left: %s", do(t, s, "KEYS", "*"))
+	require.Zero(t, stat(t, s, "stats", "expired_keys"), "keys were left until they expired")
+	// The managers' connections have been closed on their side; the server
+	// sees it a moment later.
+	require.Eventually(t, func() bool { return do(t, s, "PUBSUB", "CHANNELS") == "" }, patience, time.Millisecond)
+}
+
+// stat reads a number from INFO.
+func stat(t testing.TB, s *redistest.Server, section, name string) int {
+	t.Helper()
+	_, rest, ok := strings.Cut(do(t, s, "INFO", section), name+":")
+	require.True(t, ok, name)
+	text, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// subscribers counts who listens to a name's channel. Names here have no
+// braces.
+func subscribers(t testing.TB, s *redistest.Server, name string) string {
+	_, n, _ := strings.Cut(do(t, s, "PUBSUB", "NUMSUB", channel(name)), "\n")
+	return n
+}
+
+func channel(name string) string { return "redisson_lock__channel:{" + name + "}" }
+
+// A stopper is an observer that can hold the manager's goroutine, as a slow
+// callback would.
+type stopper struct {
+	on      func(lockmgr.Event) bool // which event to stop at
+	armed   chan struct{}            // holds one token when the next such event is meant
+	entered chan struct{}
+	leave   chan struct{}
+}
+
+func newStopper(on func(lockmgr.Event) bool) *stopper {
+	return &stopper{on: on, armed: make(chan struct{}, 1), entered: make(chan struct{}), leave: make(chan struct{})}
+}
+
+func (s *stopper) observe(e lockmgr.Event) {
+	if !s.on(e) {
+		return
+	}
+	select {
+	case <-s.armed:
+		s.entered <- struct{}{}
+		<-s.leave
+	default:
+	}
+}
+
+// stop makes the manager's goroutine stop at the next event of the kind, which
+// act brings about, and returns when it stands still. It goes on when resume
+// is called, or the test ends.
+func (s *stopper) stop(t testing.TB, act func()) (resume func()) {
+	s.armed <- struct{}{}
+	act()
+	<-s.entered
+	resume = sync.OnceFunc(func() { s.leave <- struct{}{} })
+	t.Cleanup(resume) // before that which closes the manager
+	return resume
+}
+
+// failureOf matches the failure of a request for a name.
+func failureOf(name string) func(lockmgr.Event) bool {
+	return func(e lockmgr.Event) bool {
+		f, ok := e.(lockmgr.Failed)
+		return ok && f.Name == name
+	}
+}

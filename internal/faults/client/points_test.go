@@ -1,0 +1,284 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// endless is a context whose end the test brings about, as a cancel or as a
+// deadline that passes.
+type endless struct {
+	context.Context
+	done chan struct{}
+	err  error
+}
+
+func newEndless(err error) *endless { return &endless{ctx, make(chan struct{}), err} }
+
+func (c *endless) Done() <-chan struct{} { return c.done }
+
+func (c *endless) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// A withdrawal is a request and a way to take it back.
+type withdrawal struct {
+	begin func(m *lockmgr.Manager, name string) (result func() (*lockmgr.Lock, error), withdraw func())
+	err   error
+}
+
+// await makes a future's result something to wait for.
+func await(f *futures.Future[*lockmgr.Lock]) func() (*lockmgr.Lock, error) {
+	return func() (*lockmgr.Lock, error) { <-f.Done(); return f.Result() }
+}
+
+func byContext(err error) func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
+	return func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
+		c := newEndless(err)
+		var l *lockmgr.Lock
+		var failed error
+		returned := make(chan struct{})
+		before := m.Stats().Pending
+		go func() {
+			defer close(returned)
+			l, failed = m.Lock(c, name)
+		}()
+		for m.Stats().Pending == before { // until it has been made
+			runtime.Gosched()
+		}
+		return func() (*lockmgr.Lock, error) { <-returned; return l, failed }, func() { close(c.done); <-returned }
+	}
+}
+
+var withdrawals = map[string]withdrawal{
+	"future cancelled": {
+		begin: func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
+			f := m.LockAsync(name)
+			return await(f), func() { f.Cancel() }
+		},
+		err: lockmgr.ErrCanceled,
+	},
+	"context cancelled": {begin: byContext(context.Canceled), err: context.Canceled},
+	"context timed out": {begin: byContext(context.DeadlineExceeded), err: context.DeadlineExceeded},
+	"wait ran out": {
+		begin: func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
+			// Long enough to get to the point in hand; where it is not, this is
+			// a cancel at an earlier one.
+			const wait = 40 * time.Millisecond
+			over := time.Now().Add(wait + 5*time.Millisecond)
+			f := m.LockAsync(name, lockmgr.Wait(wait))
+			return await(f), func() { time.Sleep(time.Until(over)) }
+		},
+		err: lockmgr.ErrWaitTimeout,
+	},
+}
+
+// A point is a moment in the life of a request. reach brings a request for
+// name there, calls withdraw, and then lets everything run again. begin makes
+// the request.
+type point struct {
+	name  string
+	reach func(w *stage, name string, begin func() func())
+	// contended: another manager holds the name, and gives it back in the end.
+	contended bool
+	// late: the grant may have been decided before.
+	late bool
+}
+
+// stall is the name of a request that is there to be cancelled.
+const stall = "stall"
+
+// A stage is a server, the manager under test and another one.
+type stage struct {
+	t     *testing.T
+	s     *redistest.Server
+	m     *lockmgr.Manager
+	other *lockmgr.Manager
+	stop  *stopper
+	lock  *lockmgr.Lock // the other's, at contended points
+}
+
+// stall holds the manager's goroutine in a callback while act runs.
+func (w *stage) stall(act func()) {
+	resume := w.stop.stop(w.t, func() { w.m.LockAsync(stall).Cancel() })
+	act()
+	resume()
+}
+
+// sending waits until the manager has made n scripts in all.
+func (w *stage) sending(n uint64) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { return w.m.Stats().Scripts >= n }, patience, 50*time.Microsecond)
+}
+
+var points = []point{
+	{name: "before it is sent", reach: func(w *stage, _ string, begin func() func()) {
+		w.stall(func() { begin()() })
+	}},
+	{name: "queued behind a script", reach: func(w *stage, _ string, begin func() func()) {
+		resume := pause(w.t, w.s)
+		first := w.m.LockAsync("first")
+		held(w.t, w.s, 1)
+		withdraw := begin()
+		w.sending(2)
+		withdraw()
+		resume()
+		l, err := first.Await(patient(w.t))
+		require.NoError(w.t, err)
+		require.NoError(w.t, l.Unlock(patient(w.t)))
+	}},
+	{name: "the answer is on its way", reach: func(w *stage, _ string, begin func() func()) {
+		resume := pause(w.t, w.s)
+		withdraw := begin()
+		held(w.t, w.s, 1)
+		withdraw()
+		resume()
+	}},
+	{name: "the grant is in the mailbox", late: true, reach: func(w *stage, name string, begin func() func()) {
+		resume := pause(w.t, w.s)
+		withdraw := begin()
+		held(w.t, w.s, 1)
+		w.stall(func() {
+			resume()
+			// Inspect is answered beside the manager's goroutine. The first one
+			// goes behind the script, the second when that was dealt with.
+			for range 2 {
+				_, err := w.m.Inspect(patient(w.t), name)
+				require.NoError(w.t, err)
+			}
+			withdraw()
+		})
+	}},
+	{name: "refused, and subscribing", contended: true, reach: func(w *stage, name string, begin func() func()) {
+		withdraw := begin()
+		require.Eventually(w.t, func() bool { return w.m.Stats().Subscriptions > 0 }, patience, 50*time.Microsecond)
+		withdraw()
+	}},
+	{name: "waiting for a message", contended: true, reach: func(w *stage, name string, begin func() func()) {
+		withdraw := begin()
+		w.subscribed(name)
+		withdraw()
+	}},
+	{name: "a message is coming in", contended: true, late: true, reach: func(w *stage, name string, begin func() func()) {
+		withdraw := begin()
+		w.subscribed(name)
+		w.stall(func() {
+			require.NoError(w.t, w.lock.Unlock(patient(w.t)))
+			withdraw()
+		})
+	}},
+	{name: "woken, and asking again", reach: func(w *stage, name string, begin func() func()) {
+		do(w.t, w.s, "HSET", name, "somebody:1", "1")
+		do(w.t, w.s, "PEXPIRE", name, "120000")
+		withdraw := begin()
+		w.subscribed(name)
+		// What an unlock does, but so that the next script is held back.
+		atOnce(w.t, w.s, "DEL "+name, "PUBLISH "+channel(name)+" 0", "CLIENT PAUSE 60000 WRITE")
+		held(w.t, w.s, 1)
+		withdraw()
+		do(w.t, w.s, "CLIENT", "UNPAUSE")
+	}},
+}
+
+// subscribed waits until the manager listens, and has looked once more.
+func (w *stage) subscribed(name string) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { return subscribers(w.t, w.s, name) != "0" }, patience, time.Millisecond)
+	sent := w.m.Stats().Scripts
+	require.Eventually(w.t, func() bool {
+		was := sent
+		sent = w.m.Stats().Scripts
+		_, err := w.m.Inspect(patient(w.t), name) // goes behind a try
+		require.NoError(w.t, err)
+		return was == sent
+	}, patience, time.Millisecond)
+}
+
+// Whatever a request is doing when it is taken back, and however that is done:
+// nothing is left of it, and those who still want the lock get it. A wake-up
+// that came for it goes to the next in line.
+func TestCancelsAtEveryPointLeaveNothing(t *testing.T) {
+	s := redistest.Start(t)
+	for _, p := range points {
+		for way, wd := range withdrawals {
+			for _, followed := range []bool{false, true} {
+				what := fmt.Sprintf("%s/%s/alone", p.name, way)
+				if followed {
+					what = fmt.Sprintf("%s/%s/others wait", p.name, way)
+				}
+				t.Run(what, func(t *testing.T) { cancelAt(t, s, p, wd, followed) })
+			}
+		}
+	}
+}
+
+func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followed bool) {
+	const name = "a"
+	do(t, s, "CONFIG", "RESETSTAT")
+	stop := newStopper(failureOf(stall))
+	w := &stage{t: t, s: s, stop: stop, m: dial(t, s, lockmgr.Options{Observer: stop.observe}), other: dial(t, s, lockmgr.Options{})}
+	if p.contended {
+		var err error
+		w.lock, err = w.other.Lock(patient(t), name)
+		require.NoError(t, err)
+	}
+
+	var result func() (*lockmgr.Lock, error)
+	var here, there *futures.Future[*lockmgr.Lock]
+	p.reach(w, name, func() func() {
+		var withdraw func()
+		result, withdraw = wd.begin(w.m, name)
+		return func() {
+			if followed {
+				here, there = w.m.LockAsync(name), w.other.LockAsync(name)
+			}
+			withdraw()
+		}
+	})
+	l, err := result()
+	if p.late && err == nil {
+		require.NoError(t, l.Unlock(patient(t)))
+	} else {
+		require.ErrorIs(t, err, wd.err)
+	}
+	if w.lock != nil && w.lock.Err() == nil {
+		require.NoError(t, w.lock.Unlock(patient(t)))
+	}
+	if followed {
+		// In either order: each is served, and only when the other is done.
+		served := make(chan error, 2)
+		for _, f := range []*futures.Future[*lockmgr.Lock]{here, there} {
+			go func() {
+				l, err := f.Await(patient(t))
+				if err == nil {
+					err = l.Unlock(patient(t))
+				}
+				served <- err
+			}()
+		}
+		require.NoError(t, <-served)
+		require.NoError(t, <-served)
+	}
+	require.Eventually(t, func() bool {
+		st := w.m.Stats()
+		return st.Pending == 0 && st.Waiting == 0 && do(t, s, "EXISTS", name) == "0"
+	}, patience, time.Millisecond, "what is left while the manager lives")
+	require.Eventually(t, func() bool { return subscribers(t, s, name) == "0" }, patience, time.Millisecond)
+	require.NoError(t, w.m.Close(patient(t)))
+	require.NoError(t, w.other.Close(patient(t)))
+	requireNothingLeft(t, s)
+}

@@ -1,0 +1,68 @@
+//go:build unix
+
+package client
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A process that was stopped for longer than its lease knows at the first look
+// that it holds nothing: the server, which is stopped as well by then, has no
+// part in it. Its late unlock does not touch whoever has the lock now.
+func TestAStoppedHolderKnowsAtTheFirstLook(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), holderEnv+"="+s.Addr())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	hung := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewReader(out)
+	line := func() string {
+		text, err := lines.ReadString('\n')
+		require.NoError(t, err, text)
+		return strings.TrimSpace(text)
+	}
+	require.Equal(t, "holding", line())
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	stopped := time.Now()
+	other := dial(t, s, lockmgr.Options{})
+	// It waits as long as the record lives.
+	l, err := other.Lock(patient(t), "watched")
+	require.NoError(t, err)
+	record := do(t, s, "HGETALL", "watched")
+	s.Signal(syscall.SIGSTOP)
+	time.Sleep(time.Until(stopped.Add(2 * stoppedLease))) // that is what it must not miss
+	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	looks := []string{line(), line()}
+	require.ElementsMatch(t, []string{"watched valid=false", "fixed valid=false"}, looks)
+	require.Equal(t, "unlocking", line())
+	s.Signal(syscall.SIGCONT)
+	_, err = io.WriteString(in, "\n")
+	require.NoError(t, err)
+	require.Equal(t, "watched lost=true", line())
+	require.Equal(t, "fixed lost=true", line())
+	require.NoError(t, cmd.Wait())
+	require.True(t, l.Valid())
+	require.Equal(t, record, do(t, s, "HGETALL", "watched"))
+	require.NoError(t, l.Unlock(patient(t)))
+}
