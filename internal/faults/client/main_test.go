@@ -197,10 +197,26 @@ func (s *stopper) stop(t testing.TB, act func()) (resume func()) {
 	return resume
 }
 
-// failureOf matches the failure of a request for a name.
-func failureOf(name string) func(lockmgr.Event) bool {
+// endOf matches the end of a request for a name, be it granted before or not.
+func endOf(name string) func(lockmgr.Event) bool {
 	return func(e lockmgr.Event) bool {
-		f, ok := e.(lockmgr.Failed)
-		return ok && f.Name == name
+		switch e := e.(type) {
+		case lockmgr.Failed:
+			return e.Name == name
+		case lockmgr.Unlocked:
+			return e.Name == name
+		}
+		return false
+	}
+}
+
+// comeAndGo brings that about. A grant may be quicker than the cancel.
+func comeAndGo(m *lockmgr.Manager, name string) {
+	f := m.LockAsync(name)
+	if f.Cancel() {
+		return
+	}
+	if l, err := f.Result(); err == nil {
+		l.UnlockAsync()
 	}
 }

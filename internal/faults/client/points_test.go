@@ -114,7 +114,7 @@ type stage struct {
 
 // stall holds the manager's goroutine in a callback while act runs.
 func (w *stage) stall(act func()) {
-	resume := w.stop.stop(w.t, func() { w.m.LockAsync(stall).Cancel() })
+	resume := w.stop.stop(w.t, func() { comeAndGo(w.m, stall) })
 	act()
 	resume()
 }
@@ -229,7 +229,7 @@ func TestCancelsAtEveryPointLeaveNothing(t *testing.T) {
 func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followed bool) {
 	const name = "a"
 	do(t, s, "CONFIG", "RESETSTAT")
-	stop := newStopper(failureOf(stall))
+	stop := newStopper(endOf(stall))
 	w := &stage{t: t, s: s, stop: stop, m: dial(t, s, lockmgr.Options{Observer: stop.observe}), other: dial(t, s, lockmgr.Options{})}
 	if p.contended {
 		var err error
