@@ -133,7 +133,7 @@ func TestEndsArePassedOn(t *testing.T) {
 	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
 	c.requireReply("+last words\r\n")
 	c.requireEnd()
-	require.Empty(t, p.Conns())
+	require.Eventually(t, func() bool { return len(p.Conns()) == 0 }, patience, time.Millisecond)
 }
 
 func TestClientsSpeakTLS(t *testing.T) {
@@ -154,7 +154,7 @@ func TestClientsSpeakTLS(t *testing.T) {
 	c.send("one", "two", "three")
 	c.requireReply("+one\r\n")
 	c.requireEnd()
-	require.Equal(t, 1, lost.Count())
+	require.Eventually(t, func() bool { return lost.Count() == 1 }, patience, time.Millisecond)
 
 	p.StallHandshakes()
 	_, err = dial()

@@ -227,7 +227,7 @@ func TestAForgedMessageGrantsNothing(t *testing.T) {
 // that the subscription is back is a reason to look, without waiting for a poll.
 func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Start(t).Unrestricted() // for CLIENT KILL over a plain connection
 	m := dial(t, s, lockmgr.Options{})
 	// A poll may come first where all else is slow, but not time and again.
 	for range 5 {

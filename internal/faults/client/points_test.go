@@ -212,7 +212,7 @@ func (w *stage) subscribed(name string) {
 // nothing is left of it, and those who still want the lock get it. A wake-up
 // that came for it goes to the next in line.
 func TestCancelsAtEveryPointLeaveNothing(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t).Unrestricted() // an administrator acts here, over a connection of its own
 	for _, p := range points {
 		for way, wd := range withdrawals {
 			for _, followed := range []bool{false, true} {
