@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -59,7 +60,9 @@ func (b *batch) build(now time.Duration) {
 			t.renewal.Sent = now
 			b.id.renewCommand(t.renewal, b.open(alone))
 		default:
-			*b.open(alone) = t.call.command
+			c := b.open(alone) // its memory is the batch's, not the caller's
+			c.script = t.call.command.script
+			c.keys, c.args = append(c.keys[:0], t.call.command.keys...), append(c.args[:0], t.call.command.args...)
 		}
 	}
 	b.close(&b.acquires, acquireScript)
@@ -118,8 +121,8 @@ func (b *batch) close(s *shared, one *script) {
 	s.command = -1
 }
 
-// split makes commands of their own for the tasks whose shared command the
-// server has refused to run as a whole, which may be the fault of one of them.
+// split makes commands of their own for the tasks whose shared command is
+// forbidden as a whole, which may be due to the name of one of them.
 // It returns false if there are none. The other answers are left alone.
 func (b *batch) split() bool {
 	before := len(b.commands)
@@ -128,8 +131,8 @@ func (b *batch) split() bool {
 		if p.index == alone {
 			continue
 		}
-		if a := &b.answers[p.command]; a.kind != answerError || a.ran != core.No {
-			continue
+		if a := &b.answers[p.command]; a.kind != answerError || a.ran != core.No || !errors.Is(a.err, ErrPermission) {
+			continue // of what else keeps a server from serving, none is one lock's fault
 		}
 		n := len(b.commands)
 		if n == cap(b.commands) {

@@ -117,7 +117,7 @@ func TestAnswersFindTheirTasks(t *testing.T) {
 // run is not.
 func TestARefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasksOf(acquire("a", 1), release("r", 2), acquire("b", 3), release("s", 4), acquire("c", 5)))
-	denied, cut := errors.New("denied"), errors.New("cut")
+	denied, cut := error(&ServerError{Kind: ErrPermission, Err: errors.New("NOPERM")}), error(&ServerError{Kind: ErrPermission, Err: errors.New("ACL failure in script")})
 	b.answers[0] = answer{kind: answerError, ran: core.No, err: denied}
 	b.answers[1] = answer{kind: answerError, ran: core.Maybe, err: cut}
 	require.True(t, b.split())
@@ -137,7 +137,7 @@ func TestAFullBatchCanBeSplit(t *testing.T) {
 	}
 	b := batchOf(tasksOf(ops...))
 	for i := range b.answers {
-		b.answers[i] = answer{kind: answerError, ran: core.No}
+		b.answers[i] = answer{kind: answerError, ran: core.No, err: ErrPermission}
 	}
 	require.True(t, b.split())
 	require.Len(t, b.commands, maxBatch/maxShared+maxBatch)
@@ -163,4 +163,25 @@ func TestAnAnswerOutOfStep(t *testing.T) {
 			require.False(t, r.OK)
 		}
 	}
+}
+
+// A server that serves nobody is not asked for each lock.
+func TestATroubledServerIsNotAskedOneByOne(t *testing.T) {
+	b := batchOf(tasksOf(acquire("a", 1), acquire("b", 3)))
+	const text = "LOADING Redis is loading the dataset in memory"
+	ran, final, err := readServerError(errors.New(text), text)
+	b.answers[0] = answer{kind: answerError, ran: ran, final: final, err: err}
+	require.False(t, b.split())
+}
+
+// The memory of a batch is used again, that of its tasks is theirs.
+func TestACallKeepsItsWords(t *testing.T) {
+	b := newBatch(&identity{uuid: "u"})
+	words := []string{"PEXPIRE", "app:x", "1000"}
+	b.tasks = []task{{call: &call{command: command{args: words}}}}
+	b.build(0)
+	b.clear()
+	b.tasks = tasksOf(acquire("a", 1))
+	b.build(0)
+	require.Equal(t, []string{"PEXPIRE", "app:x", "1000"}, words)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -166,16 +167,12 @@ func (c *checkup) permissions(ctx context.Context) error {
 // deniedRule returns the rule that would have allowed a command, or "" if it
 // was. What else went wrong will show in the rehearsal.
 func deniedRule(a answer, words []string, pattern string) string {
-	if a.kind != answerError || !errors.Is(a.err, ErrPermission) {
+	var e *ServerError
+	if a.kind != answerError || !errors.As(a.err, &e) || e.Kind != ErrPermission {
 		return ""
 	}
-	text := a.err.Error()
-	if pattern != "" && (strings.Contains(text, "keys") || strings.Contains(text, "key ") || strings.Contains(text, "channel")) &&
-		!strings.Contains(text, "run the") {
-		return pattern
-	}
-	if strings.Contains(text, "of the keys") {
-		return "" // told by the command that is there to find it out
+	if !strings.Contains(e.Err.Error(), "run the") {
+		return pattern // of a key or channel: told by the command that is there to find it out
 	}
 	command := strings.ToLower(words[0])
 	if command == "script" || command == "pubsub" {
@@ -226,16 +223,10 @@ func (c *checkup) rehearse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lease := max(MinLease, c.m.options.Lease/3)
+	lease := max(MinLease, c.m.options.Lease/3).Truncate(time.Millisecond)
 	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
-	fenced := int64(1)
-	for _, p := range c.report.Missing {
-		if p.For == forFenced {
-			fenced = 0
-		}
-	}
-	op := func(kind core.Kind, tokens int64, owner uint64, others ...uint64) (core.Reply, error) {
-		o := &core.Op{Kind: kind, Name: c.name, Lease: lease, Tokens: tokens, Owner: owner, Others: others}
+	op := func(kind core.Kind, owner uint64, others ...uint64) (core.Reply, error) {
+		o := &core.Op{Kind: kind, Name: c.name, Lease: lease, Owner: owner, Others: others}
 		var cmd command
 		c.m.id.opCommand(o, &cmd)
 		a, err := c.m.run(ctx, cmd)
@@ -245,26 +236,23 @@ func (c *checkup) rehearse(ctx context.Context) error {
 		}
 		return core.Reply{}, errors.Join(err, a.err)
 	}
-	defer c.cleanUp(fenced > 0)
-
-	r, err := op(core.KindAcquire, 0, first)
+	r, err := op(core.KindAcquire, first)
 	if err == nil && !r.OK {
 		err = c.unexpected("a lock of an unknown name is held")
 	}
 	if err == nil {
-		r, err = op(core.KindAcquire, 0, second)
+		r, err = op(core.KindAcquire, second)
 		if err == nil && (r.OK || r.TTL <= 0 || r.TTL > lease) {
 			err = c.unexpected(fmt.Sprintf("a lock that is held for %v has %v to live", lease, r.TTL))
 		}
 	}
 	if err == nil {
-		r, err = op(core.KindTransfer, fenced, third, first)
+		err = c.counting(ctx)
+	}
+	if err == nil {
+		r, err = op(core.KindTransfer, third, first)
 		if err == nil && !r.OK {
 			err = c.unexpected("a lock that was taken is gone")
-		}
-		if tokens := err != nil && errors.Is(err, ErrPermission) && fenced > 0; tokens {
-			c.missing(Permission{"+incrby", forFenced, true})
-			r, err = op(core.KindTransfer, 0, third, first)
 		}
 	}
 	if err == nil {
@@ -279,15 +267,33 @@ func (c *checkup) rehearse(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		r, err = op(core.KindRelease, 0, 0, third)
+		r, err = op(core.KindRelease, 0, third)
 		if err == nil && !r.OK {
 			err = c.unexpected("a lock that was taken was not there to be released")
 		}
 	}
-	if err != nil || !heard {
+	if err != nil {
+		c.cleanUp()
 		return err
 	}
+	if !heard {
+		return nil
+	}
 	return c.message(ctx, watch)
+}
+
+// counting tries the command that takes tokens on a key where it can't: that of
+// the lock. A counter of its own would stay.
+func (c *checkup) counting(ctx context.Context) error {
+	words := []string{"INCRBY", c.name, "1"}
+	a, err := c.say(ctx, words...)
+	if err != nil {
+		return err
+	}
+	if rule := deniedRule(a, words, ""); rule != "" {
+		c.missing(Permission{rule, forFenced, true})
+	}
+	return nil
 }
 
 func (c *checkup) unexpected(what string) error {
@@ -296,15 +302,17 @@ func (c *checkup) unexpected(what string) error {
 
 // subscribe tells whether the subscription was confirmed. Locks work without
 // one, but those who wait have to look for themselves.
-func (c *checkup) subscribe(ctx context.Context, w *notify.Watch) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.m.options.CommandTimeout)
+func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, error) {
+	ctx, cancel := context.WithTimeout(caller, c.m.options.CommandTimeout)
 	defer cancel()
 	for after := uint64(0); ; {
 		wake, err := w.Next(after).Await(ctx)
 		switch {
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil:
 			c.report.Warnings = append(c.report.Warnings, "a subscription was not confirmed in time: those who wait will look every second")
 			return false, nil
+		case errors.Is(err, notify.ErrClosed):
+			return false, ErrClosed
 		case err != nil:
 			return false, err
 		case wake.Reason.Has(notify.Refused):
@@ -318,15 +326,17 @@ func (c *checkup) subscribe(ctx context.Context, w *notify.Watch) (bool, error) 
 }
 
 // message waits for that of the release.
-func (c *checkup) message(ctx context.Context, w *notify.Watch) error {
-	ctx, cancel := context.WithTimeout(ctx, c.m.options.CommandTimeout)
+func (c *checkup) message(caller context.Context, w *notify.Watch) error {
+	ctx, cancel := context.WithTimeout(caller, c.m.options.CommandTimeout)
 	defer cancel()
 	for after := uint64(0); ; {
 		wake, err := w.Next(after).Await(ctx)
 		switch {
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil:
 			c.report.Warnings = append(c.report.Warnings, "the message of an unlock did not arrive: those who wait may wait for longer than they have to")
 			return nil
+		case errors.Is(err, notify.ErrClosed):
+			return ErrClosed
 		case err != nil:
 			return err
 		case wake.Reason.Has(notify.Message):
@@ -336,15 +346,10 @@ func (c *checkup) message(ctx context.Context, w *notify.Watch) error {
 	}
 }
 
-// cleanUp removes what a rehearsal that failed may have left, and the counter
-// of tokens. The lock would go by itself, the counter would not.
-func (c *checkup) cleanUp(counter bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.m.options.CommandTimeout)
-	defer cancel()
-	_, _ = c.say(ctx, "DEL", c.name)
-	if counter {
-		_, _ = c.say(ctx, "DEL", c.counter)
-	}
+// cleanUp has what a rehearsal that failed may have left removed, without
+// waiting for that. It would go by itself, too.
+func (c *checkup) cleanUp() {
+	c.m.exec.submit([]task{{call: &call{command{args: []string{"DEL", c.name}}, func(answer) {}}}})
 }
 
 // say sends a command that is no script. The error is that of the way there

@@ -2,8 +2,12 @@ package lockmgr_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -116,4 +120,66 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 	require.NoError(t, m.Close(patient(t)))
 	_, err = m.Check(patient(t), "")
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
+}
+
+// A lease that is no multiple of what it is divided by is no fault.
+func TestCheckWithAnyLease(t *testing.T) {
+	addr, _ := redistest.Mini(t)
+	for _, lease := range []time.Duration{100 * time.Millisecond, 10 * time.Second, 20 * time.Second} {
+		m := dial(t, addr, lockmgr.Options{Lease: lease})
+		_, err := m.Check(patient(t), "")
+		require.NoError(t, err, lease)
+	}
+}
+
+// Check and all that goes on beside it share batches, and nothing else.
+func TestCheckWhileLocksAreTaken(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", strings.Fields(strings.ReplaceAll(leastPrivilege, "+hdel ", ""))...)
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if l, err := m.TryLock(ctx, fmt.Sprint("app:", i)); err == nil {
+					_ = l.Unlock(ctx)
+				}
+			}
+		})
+	}
+	for range 50 {
+		report, err := m.Check(patient(t), "app:")
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.Len(t, report.Missing, 1)
+		require.Equal(t, "+hdel", report.Missing[0].Rule)
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func TestCheckCrossesClose(t *testing.T) {
+	addr, mini := redistest.Mini(t)
+	for i := range 40 {
+		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{})
+		require.NoError(t, err)
+		got := make(chan error, 1)
+		go func() { _, err := m.Check(ctx, ""); got <- err }()
+		for m.Stats().Scripts == 0 && len(got) == 0 && i > 0 {
+			i-- // some time, another each round
+		}
+		require.NoError(t, m.Close(patient(t)))
+		if err := <-got; err != nil && !errors.Is(err, lockmgr.ErrUnavailable) { // what was under way was cut off
+			require.ErrorIs(t, err, lockmgr.ErrClosed)
+		}
+	}
+	for _, key := range mini.Keys() {
+		require.Positive(t, mini.TTL(key), "what is left has an end")
+	}
 }

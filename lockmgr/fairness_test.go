@@ -209,7 +209,7 @@ func TestManagersTakeTurns(t *testing.T) {
 					managers = append(managers, m)
 				}
 				s := contend(t, w, managers, 300, hold)
-				require.LessOrEqual(t, s.longest(), 20, "should all stand back at a time, the last may be first")
+				require.LessOrEqual(t, s.longest(), 30, "should all stand back at a time, the last may be first")
 				shares := make([]int, 5)
 				for _, who := range s.order[:750] { // in the end each has had 300
 					shares[who]++
@@ -236,5 +236,49 @@ func TestSubscribersThatDoNotWaitCostLittle(t *testing.T) {
 		start := time.Now()
 		crowd(m, 1000, 0).Wait()
 		require.Less(t, time.Since(start), 150*milli, "99 pauses of less than a millisecond")
+	})
+}
+
+// A manager that is farther away than a pause is long gets its turn too.
+func TestAManagerFarAwayGetsItsTurn(t *testing.T) {
+	for name, near := range map[string]int{"from one": 1, "from two": 2} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				var crowds []*sync.WaitGroup
+				for range near {
+					a, n := w.manager(lockmgr.Options{})
+					n.delay.Store(int64(100 * time.Microsecond))
+					crowds = append(crowds, crowd(a, 5000/near, 2*milli))
+				}
+				b, n := w.manager(lockmgr.Options{Linger: time.Hour})
+				n.delay.Store(int64(milli))
+				time.Sleep(50 * milli)
+				for range 5 {
+					start := time.Now()
+					l, err := b.Lock(ctx, "a")
+					require.NoError(t, err)
+					require.Less(t, time.Since(start), 3*second, "some twenty runs of 32 grants of 2 ms")
+					require.NoError(t, l.Unlock(ctx))
+					time.Sleep(300 * milli) // subscribed, and wants nothing
+				}
+				for _, c := range crowds {
+					c.Wait()
+				}
+			})
+		})
+	}
+}
+
+// Once it is known that others wait there is nothing to be asked.
+func TestContentionCostsNoScriptAHandoff(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		a, na := w.manager(lockmgr.Options{})
+		b, nb := w.manager(lockmgr.Options{})
+		na.delay.Store(int64(50 * time.Microsecond))
+		nb.delay.Store(int64(50 * time.Microsecond))
+		oa, ob := crowd(a, 2000, 100*time.Microsecond), crowd(b, 2000, 100*time.Microsecond)
+		oa.Wait()
+		ob.Wait()
+		require.Less(t, a.Stats().Scripts+b.Stats().Scripts, uint64(1200), "of 4,000 handoffs: one a millisecond, and two a turn")
 	})
 }

@@ -195,3 +195,21 @@ func TestAFixedLeaseThatIsOverSaysSo(t *testing.T) {
 		require.ErrorContains(t, l.Err(), "fixed lease is over")
 	})
 }
+
+// One that an outage cut short did.
+func TestAFixedLeaseThatWasCutShortSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{})
+		first, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		f := m.LockAsync("a", lockmgr.Lease(time.Minute))
+		time.Sleep(9 * second)
+		n.hush()
+		_ = first.UnlockAsync()
+		l, err := f.Await(ctx)
+		require.NoError(t, err)
+		<-l.Lost()
+		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+		require.NotContains(t, l.Err().Error(), "is over")
+	})
+}

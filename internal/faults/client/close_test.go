@@ -258,12 +258,15 @@ func TestCloseWhileTheConnectionForMessagesIsDialled(t *testing.T) {
 	<-l.Lost()
 	require.Eventually(t, func() bool { return do(t, s, "EXISTS", "b") == "0" }, patience, time.Millisecond, "what is held is released, dial or no dial")
 	cancel()
-	if err := <-closed; err != nil {
+	first := <-closed
+	if first != nil {
 		// The answer to the release may not have come yet.
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, first, context.Canceled)
 	}
 	close(proceed)
-	require.NoError(t, m.Close(patient(t)))
+	if again := m.Close(patient(t)); first == nil {
+		require.NoError(t, again)
+	}
 	require.NoError(t, other.Close(patient(t)))
 	requireNothingLeft(t, s)
 }

@@ -24,11 +24,11 @@ type Config struct {
 	SuspectTime time.Duration
 
 	// PassCount and PassTime bound a run: the grants that one manager makes
-	// in a row while others are known to wait.
+	// in a row, unless it knows that no others wait.
 	PassCount int
 	PassTime  time.Duration
-	// BackTime is the pause after a bounded run; up to as much again is
-	// added at random.
+	// BackTime is the longest pause after a bounded run; up to as much again
+	// is added at random.
 	BackTime time.Duration
 	// RecordEvery is the least time between two transfers of one lock.
 	RecordEvery time.Duration

@@ -74,7 +74,7 @@
 //
 // # Failures
 //
-//	all stand back        each for its own time, a few milliseconds at most
+//	all stand back        each for its own time, 10 ms at most
 //	message lost          the poll: one timer a name, at the TTL that the refusal told
 //	subscription lost     polls come closer; its confirmation is a wake-up
 //	renewal refused       the hold is lost at once

@@ -190,6 +190,9 @@ func (m *Machine) trust(l *lock, sent, lease time.Duration) {
 	m.extended(l)
 }
 
+// What a server says of its subscribers is no reason to overflow.
+const mostOthers = 1 << 20
+
 // othersOf is how many other managers wait, if the channel of a lock has so
 // many subscribers. It never says zero where it can't know.
 func (m *Machine) othersOf(l *lock, subscribers int64) int64 {
@@ -199,5 +202,5 @@ func (m *Machine) othersOf(l *lock, subscribers int64) int64 {
 	if l.sub == subOn {
 		subscribers--
 	}
-	return max(0, subscribers)
+	return max(0, min(subscribers, mostOthers))
 }

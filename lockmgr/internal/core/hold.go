@@ -103,7 +103,7 @@ func (m *Machine) tend(l *lock) {
 	case l.owner != l.holder.Field:
 		// Early in a fast run, so that the answer is there when the run is
 		// over and nobody has to wait for it.
-		early := c.failures == 0 && 2*c.runCount >= m.runLimit(c)
+		early := c.failures == 0 && !(c.fresh && c.others > 0) && 2*c.runCount >= m.runLimit(c)
 		if early || m.now >= c.nextTransfer {
 			m.transfer(l, l.holder)
 		}
@@ -161,7 +161,7 @@ func (m *Machine) unlocked(l *lock, err error) {
 // the record is still good and goes to the next.
 func (m *Machine) expire(l *lock) error {
 	err := errExpired
-	if l.holder.limit != Forever && (l.c == nil || l.c.extend == 0) {
+	if l.holder.limit != Forever && l.owner == l.holder.Field && (l.c == nil || l.c.extend == 0) {
 		err = errOver
 	}
 	m.loseHold(l, err)

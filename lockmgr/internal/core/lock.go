@@ -81,7 +81,8 @@ type contention struct {
 	lastErr      error
 
 	// A run: grants in a row. others is how many others were waiting when
-	// last we heard, fresh whether we heard since the run's bound was met.
+	// last we heard, fresh whether we heard since the record came to us or
+	// the run's bound was met.
 	// alone says that since the record came to us we heard of no others.
 	runCount int
 	runStart time.Duration
@@ -93,13 +94,14 @@ type contention struct {
 	back      bool
 	backUntil time.Duration
 	echo      bool
-	// left is how many runs of others this manager still lets go by before
-	// its next one, rounds how many it did in all, and yielded that the last
-	// of them has ended, so that it is our turn. fruitless counts the times in
-	// a row that nobody came.
+	// rounds is how many runs of others this manager lets go by before its
+	// next one, left how many of them are still to come, and yielded that the
+	// last of them has ended, so that it is our turn. fruitless counts the
+	// times in a row that nobody came, stood those that it stood back.
 	left, rounds int64
 	yielded      bool
 	fruitless    int
+	stood        uint
 
 	// nextTransfer spaces the transfers of a lock that moves fast.
 	nextTransfer time.Duration

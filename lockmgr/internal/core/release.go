@@ -84,10 +84,16 @@ func (m *Machine) endRun(l *lock, c *contention) {
 		m.notice(Notice{What: StoodBack, Name: l.name, N: c.runCount})
 		m.stats.StoodBack++
 		m.newRun(c)
-		c.left = max(1, min(c.rounds, c.others))
 		// Those who are subscribed need not wait, and the lock lies idle
-		// meanwhile. So the pause gets shorter while nobody comes.
-		c.backUntil = m.atLeast(m.cfg.BackTime >> min(2*c.fruitless, 4))
+		// meanwhile. So the pause gets shorter while nobody comes. But now
+		// and then all others get a full one: some are farther away, and
+		// would come too late for ever.
+		c.left = max(1, min(c.rounds, c.others))
+		pause := m.cfg.BackTime >> min(2*c.fruitless, 4)
+		if c.stood++; c.stood%16 == 0 {
+			c.left, pause = c.others, m.cfg.BackTime
+		}
+		c.backUntil = m.atLeast(pause)
 		// The message of our own release is not the wake-up that ends it. It
 		// reaches us if we are subscribed, and may have done so already.
 		c.echo = c.echo || l.sub != subOn

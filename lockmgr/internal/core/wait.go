@@ -26,7 +26,9 @@ func (m *Machine) wake(ev Wake) {
 		l.sub = subOn
 	}
 	c := l.more()
-	if ev.Message && !c.echo && (l.phase == releasing || m.now < c.backUntil) {
+	// A release that has yet to be sent has no echo.
+	sent := l.phase == releasing && l.flight != 0 && l.flightKind == KindRelease
+	if ev.Message && !c.echo && (sent || m.now < c.backUntil) {
 		// Our own release, which is no reason to go before those that we
 		// stand back for.
 		c.echo = true
@@ -76,7 +78,7 @@ func (c *contention) letPass() bool {
 
 func (c *contention) tookTurn() {
 	if c.left > 0 {
-		c.rounds -= c.left
+		c.rounds = max(0, c.rounds-c.left)
 		c.fruitless++
 	}
 	c.left, c.yielded = 0, false

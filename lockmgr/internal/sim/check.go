@@ -147,7 +147,7 @@ func (w *world) checkTurn(c *call, rec *record) {
 	n, l, run := c.n, c.name, rec.lastRun
 	stood := rec.stoodBack
 	rec.stoodBack = rec.stoodBack && c.req.Passed
-	if !w.set.calm || c.req.Passed || l.runNode != n || run <= w.set.core.PassCount && !stood || len(l.run) == 0 {
+	if !w.set.calm || c.req.Passed || l.runNode != n || run < w.set.core.PassCount || run == w.set.core.PassCount && !stood || len(l.run) == 0 {
 		return
 	}
 	ended := l.run[len(l.run)-1]
@@ -157,6 +157,16 @@ func (w *world) checkTurn(c *call, rec *record) {
 		if o != n && o.ready[l.index].since < ended-w.set.latency && o.grantedAt[l.index] < ended-4*w.set.core.BackTime {
 			w.violated("others first", "%s: %s again after a run of %d, and %s has been waiting since %v", n.label, c, run, o.label,
 				o.ready[l.index].since)
+		}
+	}
+}
+
+// turnOf notes that the lock has come to a node, if only to be given back
+// because nobody there wants it any more: whoever stood back has done so.
+func (w *world) turnOf(n *node, l *lockName) {
+	for _, o := range w.nodes {
+		if o != n {
+			o.record[l.index].stoodBack, o.record[l.index].lastRun = false, 0
 		}
 	}
 }

@@ -210,6 +210,9 @@ func (c *command) run() answer {
 		r, e := s.Acquire(c.name.key, c.name.counter, c.leaseMs, c.tokens, c.owners...)
 		a.ok, a.ttl, a.token, err = r.OK, r.TTL, number(r.Token), e
 		c.mayBeRefused(a.ok || err != nil)
+		if a.ok {
+			w.turnOf(c.n, c.name)
+		}
 	case core.KindTransfer:
 		r, e := s.Transfer(c.name.key, c.name.channel, c.name.counter, c.leaseMs, c.tokens, c.owners...)
 		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
