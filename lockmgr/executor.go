@@ -37,7 +37,7 @@ type task struct {
 	call    *call
 }
 
-// A call is a script that does not concern the core.
+// A call is a script, or a plain command, that does not concern the core.
 type call struct {
 	command command
 	done    func(answer) // must not block

@@ -32,10 +32,10 @@ type Options struct {
 	RetryTime time.Duration
 
 	// PassCount and PassTime bound how often, and for how long, a lock is
-	// passed on within this manager before it stands back for a round of
-	// others, unless it has heard since it took the lock that nobody else
-	// waits; then it makes sure of that at least every 8*PassCount passes.
-	// Defaults 32 and 100 ms.
+	// passed on within this manager. Then it stands back for the others, up
+	// to 10 ms if none of them comes. If it has heard since it took the lock
+	// that nobody else waits it goes on, and makes sure of that at least
+	// every 8*PassCount passes. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
