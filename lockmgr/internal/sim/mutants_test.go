@@ -108,7 +108,7 @@ var mutants = []mutant{
 	{"fair", "alone until told otherwise", "handoff.go", "if c.alone && m.cfg.TrustSubscribers {", "if c.others == 0 && m.cfg.TrustSubscribers {", false},
 	{"fair", "alone for good", "acquire.go", "c.alone, c.fresh = false, false", "c.fresh = false", false},
 	{"fair", "news from before", "acquire.go", "c.alone, c.fresh = false, false", "c.alone = false", false},
-	{"fair", "others not heard of", "handoff.go", "return max(0, subscribers)", "return 0", false},
+	{"fair", "others not heard of", "handoff.go", "return max(0, min(subscribers, mostOthers))", "return 0", false},
 	{"fair", "trusts a count that is none", "handoff.go", "if subscribers < 0 || !m.cfg.TrustSubscribers {", "if false {", false},
 	{"fair", "last come, first served", "request.go", "q.tail = r\n\tq.n++", "q.tail = r\n\tq.n++\n\tif q.head != r && q.head.Owner%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t\tq.n++\n\t}", false},
 

@@ -94,6 +94,9 @@ func (n *node) runOp(op *core.Op) {
 		case rec.run > 0:
 			rec.lastRun = rec.run
 		}
+		if op.Kind == core.KindAcquire && n.ticking {
+			rec.stoodBack = false // its pause was over, and nobody had come
+		}
 		rec.run, rec.known, rec.knows = 0, 0, false
 		rec.alone = rec.alone && op.Kind != core.KindAcquire // a release may not run
 	}

@@ -42,6 +42,7 @@ type node struct {
 	answers []minded  // of which the core has not heard yet
 	held    []*hold   // those that the core believes in
 	waiting []*call   // those whose Lock event the core has seen, in order
+	ticking bool      // what is carried out is due to the time
 	ready   []readyAt // by name: since when others can tell that it waits
 
 	grantedAt []time.Duration // by name
@@ -62,6 +63,7 @@ type record struct {
 	until                    time.Duration
 	run, known, lastRun      int  // grants in the present run; since others were known of; in the one before
 	alone                    bool // it was told in this run that nobody else waits
+	first                    int  // how often it was first again
 	stoodBack                bool // said so, and was not granted the lock since
 	knows                    bool
 }
@@ -245,6 +247,7 @@ func (n *node) step(now time.Duration, ev core.Event) {
 	if n.w.opt.Phases {
 		was = n.phases()
 	}
+	_, n.ticking = ev.(core.Tick)
 	n.out = n.m.Step(now, ev, n.out[:0])
 	if n.w.opt.Phases {
 		n.countPhases(was, n.phases())
