@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,8 @@ func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
 // begins with prefix, as those of your locks do. It takes the lock, contends
 // for it under another owner, passes it on, renews it, releases it and waits
 // for the message of that: what is missing shows at the start of a service and
-// not in its first contention. It leaves nothing behind.
+// not in its first contention. If it is cut short the lock it took is left to
+// expire, within ten seconds; otherwise nothing is left.
 //
 // The error is nil if locks work. It matches ErrPermission if the user lacks
 // permissions, and names them. What else the server may refuse comes as it does
@@ -223,56 +225,7 @@ func (c *checkup) rehearse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lease := max(MinLease, c.m.options.Lease/3).Truncate(time.Millisecond)
-	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
-	op := func(kind core.Kind, owner uint64, others ...uint64) (core.Reply, error) {
-		o := &core.Op{Kind: kind, Name: c.name, Lease: lease, Owner: owner, Others: others}
-		var cmd command
-		c.m.id.opCommand(o, &cmd)
-		a, err := c.m.run(ctx, cmd)
-		if err == nil && a.err == nil {
-			r := a.reply(o)
-			return r, r.Err
-		}
-		return core.Reply{}, errors.Join(err, a.err)
-	}
-	r, err := op(core.KindAcquire, first)
-	if err == nil && !r.OK {
-		err = c.unexpected("a lock of an unknown name is held")
-	}
-	if err == nil {
-		r, err = op(core.KindAcquire, second)
-		if err == nil && (r.OK || r.TTL <= 0 || r.TTL > lease) {
-			err = c.unexpected(fmt.Sprintf("a lock that is held for %v has %v to live", lease, r.TTL))
-		}
-	}
-	if err == nil {
-		err = c.counting(ctx)
-	}
-	if err == nil {
-		r, err = op(core.KindTransfer, third, first)
-		if err == nil && !r.OK {
-			err = c.unexpected("a lock that was taken is gone")
-		}
-	}
-	if err == nil {
-		var cmd command
-		c.m.id.renewCommand(&core.Renewal{Lease: lease, Entries: []core.RenewalEntry{{Name: c.name, Owner: third}}}, &cmd)
-		var a answer
-		if a, err = c.m.run(ctx, cmd); err == nil {
-			err = a.err
-		}
-		if err == nil && (a.kind != answerArray || len(a.array) > 0) {
-			err = c.unexpected("a lock that was taken could not be renewed")
-		}
-	}
-	if err == nil {
-		r, err = op(core.KindRelease, 0, third)
-		if err == nil && !r.OK {
-			err = c.unexpected("a lock that was taken was not there to be released")
-		}
-	}
-	if err != nil {
+	if err := c.live(ctx); err != nil {
 		c.cleanUp()
 		return err
 	}
@@ -280,6 +233,63 @@ func (c *checkup) rehearse(ctx context.Context) error {
 		return nil
 	}
 	return c.message(ctx, watch)
+}
+
+// checkLease is that of the lock that is tried, which is given back long
+// before, however far away the server is.
+const checkLease = 10 * time.Second
+
+// live takes the lock, contends for it, passes it on, renews it and gives it
+// back, as two owners would.
+func (c *checkup) live(ctx context.Context) error {
+	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
+	r, err := c.do(ctx, core.Op{Kind: core.KindAcquire, Owner: first})
+	if err != nil || !r.OK {
+		return c.unless(err, "a lock of an unknown name is held")
+	}
+	r, err = c.do(ctx, core.Op{Kind: core.KindAcquire, Owner: second})
+	if err != nil || r.OK || r.TTL <= 0 || r.TTL > checkLease {
+		return c.unless(err, fmt.Sprintf("a lock that is held for %v has %v to live", checkLease, r.TTL))
+	}
+	if err := c.counting(ctx); err != nil {
+		return err
+	}
+	r, err = c.do(ctx, core.Op{Kind: core.KindTransfer, Owner: third, Others: []uint64{first}})
+	if err != nil || !r.OK {
+		return c.unless(err, "a lock that was taken is gone")
+	}
+	var renew command
+	c.m.id.renewCommand(&core.Renewal{Lease: checkLease, Entries: []core.RenewalEntry{{Name: c.name, Owner: third}}}, &renew)
+	a, err := c.m.run(ctx, renew)
+	if err = cmp.Or(err, a.err); err != nil || a.kind != answerArray || len(a.array) > 0 {
+		return c.unless(err, "a lock that was taken could not be renewed")
+	}
+	r, err = c.do(ctx, core.Op{Kind: core.KindRelease, Others: []uint64{third}})
+	if err != nil || !r.OK {
+		return c.unless(err, "a lock that was taken was not there to be released")
+	}
+	return nil
+}
+
+// do runs a script as the core would.
+func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
+	op.Name, op.Lease = c.name, checkLease
+	var cmd command
+	c.m.id.opCommand(&op, &cmd)
+	a, err := c.m.run(ctx, cmd)
+	if err = cmp.Or(err, a.err); err != nil {
+		return core.Reply{}, err
+	}
+	r := a.reply(&op)
+	return r, r.Err
+}
+
+// unless returns err, or else that the server said what it can't.
+func (c *checkup) unless(err error, what string) error {
+	if err != nil {
+		return err
+	}
+	return &ServerError{Kind: ErrServer, Err: errors.New(what)}
 }
 
 // counting tries the command that takes tokens on a key where it can't: that of
@@ -294,10 +304,6 @@ func (c *checkup) counting(ctx context.Context) error {
 		c.missing(Permission{rule, forFenced, true})
 	}
 	return nil
-}
-
-func (c *checkup) unexpected(what string) error {
-	return &ServerError{Kind: ErrServer, Err: errors.New(what)}
 }
 
 // subscribe tells whether the subscription was confirmed. Locks work without

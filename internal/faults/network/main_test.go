@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	kills  = flag.Int("kills", 0, "measure the handoff over so many broken subscriptions")
+	kills  = flag.Int("kills", 20, "measure the handoff over so many broken subscriptions")
 	rounds = flag.Int("rounds", 1, "play the scene so often for each position")
 )
 
