@@ -65,33 +65,24 @@ func (c *clock) suspended() time.Duration {
 	if c.read == nil {
 		return 0
 	}
-	known := c.slept.Load()
-	// A thread that loses its processor between the readings sees too much,
-	// hardly three times in a row. Should it, then leases end that much too
-	// early, once.
-	for range 3 {
-		awake, all, _ := c.read()
-		seen := int64(all - awake - c.base)
-		if seen <= known+int64(clockNoise) {
-			return time.Duration(known)
-		}
-		if d := seen - known; d > int64(time.Second) {
-			break // no thread waits for so long by chance
-		}
+	known, seen := c.slept.Load(), c.difference()
+	if seen > known+int64(clockNoise) {
+		// A thread that loses its processor between the readings sees too
+		// much, hardly three times in a row. Should it, then leases end that
+		// much too early, once.
+		seen = min(seen, c.difference(), c.difference())
 	}
-	return c.notice(known)
-}
-
-// notice adds what one more reading shows.
-func (c *clock) notice(known int64) time.Duration {
-	for {
-		awake, all, _ := c.read()
-		seen := max(known, int64(all-awake-c.base))
+	for seen > known+int64(clockNoise) {
 		if c.slept.CompareAndSwap(known, seen) {
 			return time.Duration(seen)
 		}
-		if known = c.slept.Load(); seen <= known {
-			return time.Duration(known)
-		}
+		known = c.slept.Load()
 	}
+	return time.Duration(known)
+}
+
+// difference is by how much more the one clock has advanced.
+func (c *clock) difference() int64 {
+	awake, all, _ := c.read()
+	return int64(all - awake - c.base)
 }
