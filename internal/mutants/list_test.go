@@ -38,7 +38,7 @@ var shellMutants = []mutant{
 
 	{"deadline", "a suspension of the host does not count", "lockmgr/clock.go", "func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }", "func (c *clock) exact() time.Duration { return time.Since(c.origin) }", shell + "TestASuspendedHostLosesItsLocks"},
 
-	{"loss", "only what Redis or Close says is one", "lockmgr/loop.go", "\t\tp.lost(e.Anchor, e.Err)\n", "\t\tif s := e.Err.Error(); s[len(s)-9:] != \"confirmed\" {\n\t\t\tp.lost(e.Anchor, e.Err)\n\t\t}\n", client + "TestTheLossIsToldForEveryLock"},
+	{"loss", "only a Close is one", "lockmgr/loop.go", "\t\tp.lost(e.Anchor, e.Err)\n", "\t\tif e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Anchor, e.Err)\n\t\t}\n", client + "TestTheLossIsToldForEveryLock"},
 	{"loss", "not told to those who ask later", "lockmgr/lock.go", "if h.err != nil {\n\t\t\tclose(h.more.lost)", "if false {\n\t\t\tclose(h.more.lost)", client + "TestAStaleHandleTouchesNothing"},
 	{"loss", "contexts live on", "lockmgr/lock.go", "\t\tc.cancel(err)\n\t}\n}", "\t\t_ = c\n\t}\n}", shell + "TestSilentServerLosesTheLockAtTheDeadline"},
 	{"loss", "contexts made later live", "lockmgr/lock.go", "if h.err != nil {\n\t\treturn h.err", "if false {\n\t\treturn h.err", client + "TestAStaleHandleTouchesNothing"},
