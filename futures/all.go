@@ -5,15 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// All returns a future that settles when every one of fs has settled: with the values in the order of fs (zero for one that failed), and with
-// the errors joined in the same order. All of none settles at once.
+// All returns a future that settles when every one of fs has settled: with the
+// values in the order of fs, or, if any has failed, with a nil slice and the
+// errors joined in that order. All of none settles at once.
 //
-// The first failure cancels what is still pending; the ErrCanceled that come of it are left out of the joined error. Values that arrived are
-// in the slice even if there is an error, so that the caller can give them back. Cancelling the result cancels what is pending as well;
-// nobody sees the values then, and each that arrived before or in spite of it goes to drop, unless that is nil.
+// The first failure cancels the futures that are still pending; the ErrCanceled
+// that come of it are left out of the joined error. Every value that arrived is
+// dropped before the failure is reported. To cancel the result does the same,
+// even after it has settled, as long as nobody has taken the slice.
 //
-// The futures are All's from here on: nobody else is to take their values, and none is to be passed twice. drop is called by whoever
-// settles the last of fs, and must not block.
+// A dropped value goes to drop. If drop is nil, it goes back to the Source of
+// its future. drop is called by the goroutine that settles the last of fs or
+// cancels the result, where it must not block.
+//
+// Where a Source of fs is a Dispatcher, the first of these calls drop and the
+// callbacks of the result. The failure is then reported before drop has run.
+//
+// The futures are All's from here on: nobody else is to take their values, and
+// none is to be passed twice.
 func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	if len(fs) == 0 {
 		return Ready[[]T](nil, nil)
@@ -21,20 +30,24 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	a := &all[T]{
 		inputs: copyInputs(fs),
 		values: make([]T, len(fs)),
-		drop:   drop,
 	}
+	a.relay = a.inputs.relay()
+	a.drop = dispatched(a.to, drop)
 	a.left.Store(int64(len(fs)))
 	a.Bind(a)
 	for i := range a.inputs {
-		a.inputs[i].OnDone(func(v T, err error) { a.settled(i, v, err) })
+		a.inputs[i].onDone(func(v T, err error) { a.settled(i, v, err) }, true)
 	}
 	return a.Future()
 }
 
-// all is what the inputs' callbacks share. Each writes values[i] and inputs[i].failure of its own input only; the one that brings left to
-// zero reads them all. So there is no lock, which a callback could not hold anyway while it cancels other inputs.
+// all is what the inputs' callbacks share. Each writes values[i] and
+// inputs[i].failure of its own input only; the one that brings left to zero reads
+// them all. So there is no lock, which a callback could not hold anyway while it
+// cancels other inputs.
 type all[T any] struct {
 	Promise[[]T]
+	relay
 	inputs inputs[T]
 	values []T
 	left   atomic.Int64
@@ -57,12 +70,19 @@ func (a *all[T]) settled(i int, v T, err error) {
 }
 
 func (a *all[T]) finish() {
-	if a.Resolve(a.values, a.failures()) || a.drop == nil {
+	err := a.failures()
+	if err == nil && a.Resolve(a.values, nil) {
 		return
 	}
-	for i, v := range a.values {
-		if a.inputs[i].failure == nil {
-			a.drop(v)
+	a.Drop(a.values)
+	a.Resolve(nil, err)
+}
+
+// Drop gives back the values that arrived.
+func (a *all[T]) Drop(values []T) {
+	for i, v := range values {
+		if in := a.inputs[i]; in.failure == nil {
+			in.giveBack(v, a.drop)
 		}
 	}
 }
@@ -82,7 +102,7 @@ func (a *all[T]) failures() error {
 	return errors.Join(errs...)
 }
 
-// Cancel is called when the result is cancelled.
+// Cancel is called when the result is cancelled before it has settled.
 func (a *all[T]) Cancel() { a.inputs.cancel() }
 
 // inputs are the futures that a combinator waits for.
@@ -102,9 +122,20 @@ func copyInputs[T any](fs []*Future[T]) inputs[T] {
 	return in
 }
 
-// cancel cancels what is pending. The callbacks of these inputs run before it returns.
+// cancel cancels what is pending. The callbacks of these inputs run before it
+// returns. Values that have arrived are left to the callbacks.
 func (in inputs[T]) cancel() {
 	for i := range in {
-		in[i].Cancel()
+		in[i].cancelPending()
+	}
+}
+
+// giveBack gives away a value that was taken from an input.
+func (in input[T]) giveBack(v T, drop func(T)) {
+	switch {
+	case drop != nil:
+		drop(v)
+	case in.source != nil:
+		in.source.Drop(v)
 	}
 }

@@ -53,6 +53,14 @@ func (p *parts) cancelled() (which []int) {
 	return which
 }
 
+// returned says what went back to the source of each part.
+func (p *parts) returned() (which [][]int) {
+	for _, c := range p.cancels {
+		which = append(which, c.dropped)
+	}
+	return which
+}
+
 func ids(ls []*lease) (ids []int) {
 	for _, l := range ls {
 		if l == nil {
@@ -106,11 +114,11 @@ func TestAllFirstFailureCancelsTheRest(t *testing.T) {
 	got, err := f.Result()
 	require.ErrorIs(t, err, errOther)
 	require.NotErrorIs(t, err, futures.ErrCanceled, "that is All's own doing")
-	require.Equal(t, []int{0, 2, 0, 0}, ids(got), "what arrived is there to be given back")
-	require.Empty(t, p.dropped)
+	require.Nil(t, got)
+	require.Equal(t, []int{2}, p.dropped, "what arrived is given back")
 }
 
-func TestAllKeepsAValueThatRacesTheCancel(t *testing.T) {
+func TestAllDropsAValueThatRacesTheCancel(t *testing.T) {
 	p := newParts(t, 3)
 	// Part 2 has its answer already when part 0, told of the cancel, is only on its way out.
 	p.cancels[0].do = func() { require.True(t, p.resolve(2)) }
@@ -118,7 +126,8 @@ func TestAllKeepsAValueThatRacesTheCancel(t *testing.T) {
 	p.fail(1, errOther)
 	got, err := f.Result()
 	require.ErrorIs(t, err, errOther)
-	require.Equal(t, []int{0, 0, 3}, ids(got))
+	require.Nil(t, got)
+	require.Equal(t, []int{3}, p.dropped)
 	require.Equal(t, []int{0}, p.cancelled())
 }
 
@@ -149,7 +158,8 @@ func TestAllInputFailedBefore(t *testing.T) {
 	p.fail(1, errOther)
 	got, err := futures.All(p.drop, p.futures()...).Result()
 	require.ErrorIs(t, err, errOther)
-	require.Equal(t, []int{1, 0, 0}, ids(got))
+	require.Nil(t, got)
+	require.Equal(t, []int{1}, p.dropped)
 	require.Equal(t, []int{2}, p.cancelled())
 }
 
@@ -168,10 +178,51 @@ func TestAllCancelled(t *testing.T) {
 	require.Equal(t, []int{1, 4}, p.dropped)
 }
 
-func TestAllCancelledWithNobodyToDropTo(t *testing.T) {
+// Without a drop, values go back to where they came from.
+func TestAllWithoutADrop(t *testing.T) {
 	p := newParts(t, 2)
 	f := futures.All(nil, p.futures()...)
 	p.resolve(0)
 	require.True(t, f.Cancel())
 	require.Equal(t, []int{1}, p.cancelled())
+	require.Equal(t, [][]int{{1}, nil}, p.returned())
+
+	p = newParts(t, 2)
+	futures.All(nil, p.futures()...)
+	p.resolve(0)
+	p.fail(1, errOther)
+	require.Equal(t, [][]int{{1}, nil}, p.returned())
+
+	f = futures.All(nil, futures.Ready(&lease{1}, nil), futures.Ready[*lease](nil, errOther))
+	_, err := f.Result()
+	require.ErrorIs(t, err, errOther)
+}
+
+func TestAllCancelledAfterItSucceeded(t *testing.T) {
+	for _, take := range []bool{false, true} {
+		p := newParts(t, 2)
+		f := futures.All(p.drop, p.futures()...)
+		p.resolve(0)
+		p.resolve(1)
+		<-f.Done()
+		if take {
+			_, _ = f.Result()
+		}
+		require.Equal(t, !take, f.Cancel())
+		if take {
+			require.Empty(t, p.dropped)
+		} else {
+			require.Equal(t, []int{1, 2}, p.dropped)
+		}
+	}
+}
+
+// A caller that sees the failure can rely on it that nothing is held any more.
+func TestAllDropsBeforeItFails(t *testing.T) {
+	p := newParts(t, 2)
+	f := futures.All(p.drop, p.futures()...)
+	f.OnDone(func([]*lease, error) { require.Equal(t, []int{1}, p.dropped) })
+	p.resolve(0)
+	p.fail(1, errOther)
+	require.True(t, isClosed(f.Done()))
 }

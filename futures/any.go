@@ -8,14 +8,23 @@ import (
 // ErrNone is the result of Any without a future to wait for.
 var ErrNone = errors.New("futures: any of none")
 
-// Any returns a future that settles with the first of fs to succeed, or, once all have failed, with their errors joined in the order of fs.
-// Any of none fails with ErrNone at once.
+// Any returns a future that settles with the first of fs to succeed, or, once all
+// have failed, with their errors joined in the order of fs. Any of none fails with
+// ErrNone at once.
 //
-// The first success cancels what is still pending, and so does cancelling the result. A value that arrives in spite of that goes to
-// drop, unless that is nil: it came second, or the result had been cancelled.
+// The first success cancels the futures that are still pending. A value that
+// arrives in spite of that is dropped. To cancel the result drops every value,
+// even after it has settled, as long as nobody has taken the value.
 //
-// The futures are Any's from here on: nobody else is to take their values, and none is to be passed twice. drop is called by whoever
-// settles the future with the surplus value, and must not block.
+// A dropped value goes to drop. If drop is nil, it goes back to the Source of
+// its future. drop is called by the goroutine that settles the future with the
+// surplus value or cancels the result, where it must not block.
+//
+// Where a Source of fs is a Dispatcher, the first of these calls drop and the
+// callbacks of the result.
+//
+// The futures are Any's from here on: nobody else is to take their values, and
+// none is to be passed twice.
 func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 	if len(fs) == 0 {
 		var zero T
@@ -23,12 +32,13 @@ func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 	}
 	a := &anyOf[T]{
 		inputs: copyInputs(fs),
-		drop:   drop,
 	}
+	a.relay = a.inputs.relay()
+	a.drop = dispatched(a.to, drop)
 	a.left.Store(int64(len(fs)))
 	a.Bind(a)
 	for i := range a.inputs {
-		a.inputs[i].OnDone(func(v T, err error) { a.settled(i, v, err) })
+		a.inputs[i].onDone(func(v T, err error) { a.settled(i, v, err) }, true)
 	}
 	return a.Future()
 }
@@ -36,8 +46,10 @@ func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 // anyOf is what the inputs' callbacks share, without a lock: see all.
 type anyOf[T any] struct {
 	Promise[T]
+	relay
 	inputs inputs[T]
 	left   atomic.Int64 // inputs that have not failed
+	winner atomic.Int64 // 1 + the input whose value is the result
 	drop   func(T)
 }
 
@@ -48,10 +60,10 @@ func (a *anyOf[T]) settled(i int, v T, err error) {
 		if a.left.Add(-1) == 0 {
 			a.fail()
 		}
-	case a.Resolve(v, nil):
+	case a.winner.CompareAndSwap(0, int64(i)+1) && a.Resolve(v, nil):
 		a.inputs.cancel()
-	case a.drop != nil:
-		a.drop(v)
+	default:
+		a.inputs[i].giveBack(v, a.drop)
 	}
 }
 
@@ -64,5 +76,8 @@ func (a *anyOf[T]) fail() {
 	a.Resolve(zero, errors.Join(errs...))
 }
 
-// Cancel is called when the result is cancelled.
+// Drop gives back the value of the result.
+func (a *anyOf[T]) Drop(v T) { a.inputs[a.winner.Load()-1].giveBack(v, a.drop) }
+
+// Cancel is called when the result is cancelled before it has settled.
 func (a *anyOf[T]) Cancel() { a.inputs.cancel() }

@@ -29,7 +29,23 @@ func TestAnyFirstSuccess(t *testing.T) {
 	require.Equal(t, 2, got.id)
 	require.Equal(t, []int{0}, p.cancelled())
 	require.Equal(t, []int{4}, p.dropped, "came second")
-	require.False(t, f.Cancel())
+	require.False(t, f.Cancel(), "the value is taken")
+	require.Equal(t, []int{4}, p.dropped)
+}
+
+func TestAnyCancelledAfterItSucceeded(t *testing.T) {
+	p := newParts(t, 3)
+	f := futures.Any(p.drop, p.futures()...)
+	p.resolve(1)
+	<-f.Done()
+	require.True(t, f.Cancel())
+	require.Equal(t, []int{2}, p.dropped)
+
+	p = newParts(t, 3)
+	f = futures.Any(nil, p.futures()...)
+	p.resolve(2)
+	require.True(t, f.Cancel())
+	require.Equal(t, [][]int{nil, nil, {3}}, p.returned())
 }
 
 func TestAnyAllFail(t *testing.T) {
@@ -75,6 +91,7 @@ func TestAnyCancelled(t *testing.T) {
 	p = newParts(t, 2)
 	p.cancels[0].do = func() { require.True(t, p.resolve(1)) }
 	require.True(t, futures.Any(nil, p.futures()...).Cancel())
+	require.Equal(t, [][]int{nil, {2}}, p.returned())
 }
 
 // Whatever races what, each lease that was handed over is in exactly one place: in the result, or dropped.

@@ -30,16 +30,16 @@ func TestCallbacksRunInOrderAfterDone(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 3, 4}, order)
 }
 
-func TestCallbacksRunBeforeTheCanceler(t *testing.T) {
+func TestCallbacksRunBeforeTheSource(t *testing.T) {
 	var p futures.Promise[int]
 	var order []string
-	p.Bind(&cancels{do: func() { order = append(order, "canceler") }})
+	p.Bind(&told{func() { order = append(order, "source") }})
 	p.Future().OnDone(func(_ int, err error) {
 		require.Equal(t, futures.ErrCanceled, err)
 		order = append(order, "callback")
 	})
 	p.Future().Cancel()
-	require.Equal(t, []string{"callback", "canceler"}, order)
+	require.Equal(t, []string{"callback", "source"}, order)
 }
 
 // A callback may do anything with its future; no lock is held.
@@ -51,7 +51,7 @@ func TestCallbacksMayUseTheirFuture(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var p futures.Promise[int]
 			f := p.Future()
-			p.Bind(&cancels{do: func() { require.False(t, f.Cancel()) }})
+			p.Bind(&told{func() { require.False(t, f.Cancel()) }})
 			var order []string
 			f.OnDone(func(v int, err error) {
 				require.False(t, f.Cancel())
@@ -68,3 +68,9 @@ func TestCallbacksMayUseTheirFuture(t *testing.T) {
 		})
 	}
 }
+
+// told is the Source of a number.
+type told struct{ cancel func() }
+
+func (s *told) Cancel()  { s.cancel() }
+func (s *told) Drop(int) { panic("there is no value") }

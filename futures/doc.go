@@ -1,35 +1,78 @@
-// Package futures has results that come later: a Promise is where one is put, a Future where it is read.
+// Package futures has results that come later. A Promise is where a result is
+// put, a Future where it is read.
 //
-//	            Resolve(v, err)
-//	          ┌────────────────▶ settled (v, err)
-//	pending ──┤                                      either way: Done is closed, callbacks run, nothing changes any more
-//	          └────────────────▶ settled (zero, ErrCanceled), and the Canceler is told
-//	            Cancel, or Await when its context ends
+//	                                     Result, Await, OnDone
+//	          Resolve(v, nil)           ┌──────────────────────▶ taken: v, for good
+//	         ┌──────────────▶ offered ──┤
+//	         │                 (v)      └──────────────────────▶ canceled: ErrCanceled
+//	         │                           Cancel ─▶ Source.Drop(v)
+//	pending ─┤
+//	         │ Resolve(_, err)
+//	         ├──────────────▶ failed: err, for good
+//	         │
+//	         │ Cancel, or Await when its context ends
+//	         └──────────────▶ canceled: ErrCanceled
+//	           ─▶ Source.Cancel()
+//
+// A future is settled when it has left pending: Done is closed, and callbacks run
+// or are dispatched. A value that meets waiting callbacks goes to them, past
+// offered.
 //
 // # Contract
 //
-// A future is settled once, by whichever of Resolve and Cancel comes first; the other one is told that it came too late. So whatever a value
-// stands for is looked after by exactly one side. If Resolve reports false, the value was never seen by a reader and is the writer's to give
-// back. If Cancel reports false, there is a result, and the reader has to take it. Await does that by itself: it returns a context's error
-// only if its own cancel came first.
+// A value has exactly one keeper, who must give it back in the end:
 //
-// A future may be read by many, any number of times. All of them get the same result, and any of them can cancel it for all. To stop waiting
-// without cancelling, select on Done.
+//   - The writer, as long as Resolve has not reported true. If Resolve reports
+//     false, no reader has seen the value or ever will.
+//   - The future, from then on. Cancel gives the value to the Source's Drop.
+//   - The reader that takes it: by a Result or an Await that returns it, or by a
+//     callback of OnDone. A callback that was registered before takes the value
+//     as the future settles, even if it runs later. Done takes nothing.
 //
-// The writer is authoritative for what the result is, the reader only for whether it is still wanted. That a future was cancelled does not
-// mean that what it stood for did not happen or has been undone: the Canceler is the message that starts this.
+// If several goroutines cancel and take at the same time, exactly one side wins:
+// either every reader gets the value and no Cancel reports true, or one Cancel
+// reports true and every reader gets ErrCanceled. A reader that has not taken the
+// value can therefore leave by Cancel and forget the future, whatever Cancel
+// reports.
+//
+// A future may be read by many, any number of times. All of them get the same
+// result, and any of them can cancel it for all, as long as nobody has taken it.
+// Readers that share a future agree among themselves who gives the value back. To
+// stop waiting without cancelling, select on Done.
+//
+// Await returns the error of its context only if it has cancelled the future
+// before there was a result.
+//
+// The writer decides what the result is, the reader only whether it is wanted. A
+// cancelled future does not mean that the work did not happen or is undone: the
+// call of the Source is the message that starts this.
 //
 // # Who runs what
 //
-// There are no goroutines here. Callbacks run on the goroutine that settles the future, oldest first, after Done is closed; then, if it was
-// cancelled, the Canceler. No lock is held, so they may use this or any other future. They must not block: the goroutine may be one that
-// everybody else waits for. A callback that comes when the future is settled already runs at once on the goroutine that brings it, which may be
-// before older ones have had their turn.
+// There are no goroutines here. Callbacks run oldest first, after Done is closed.
+// A future whose Source is a Dispatcher gives them to it, whichever goroutine settles the
+// future, and the Dispatcher says where they run and whether they may block. Other
+// callbacks run on the goroutine that settles the future. They must not block: the
+// goroutine may be one that everybody else waits for. A callback that is
+// registered when the future is settled runs at once on the goroutine that
+// registers it, possibly before older ones.
+//
+// The Source's Cancel runs on the goroutine that cancels, after the callbacks have
+// run or were dispatched, and so does its Drop. No lock is held, so that all of
+// them may use this or any other future.
+//
+// All and Any hear of their inputs on the goroutines that settle these, past any
+// Dispatcher: their results do not wait for callbacks. The callbacks of the result,
+// and the drop function, go to the first Dispatcher among the inputs' Sources.
 //
 // # Cost
 //
-// A Future is 72 bytes for a pointer or a number, and meant to lie inside of what carries the request. A channel is made when someone calls Done,
-// or waits in Await, before the result is there; a future that is only polled, called back, or read later, never has one.
+// A Future is 72 bytes for a pointer or a number, and meant to lie inside of what
+// carries the request. A channel is made when someone calls Done, or waits in
+// Await, before the result is there; a future that is only polled, called back, or
+// read later, never has one. To take a value is one compare-and-swap. Only a future
+// with callbacks uses a Dispatcher, once for all of them.
 //
-// All and Any allocate a little for each input, and have no lock: see there for what becomes of values that nobody gets.
+// All and Any allocate a little for each input. They give back what they do not
+// return.
 package futures

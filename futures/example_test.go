@@ -18,6 +18,9 @@ type job struct {
 // Cancel is called when the reader does not want the result any more.
 func (j *job) Cancel() { fmt.Println("called off:", j.name) }
 
+// Drop is called with a result that nobody has taken.
+func (j *job) Drop(v string) { fmt.Println("given back:", v) }
+
 func newJob(name string) *job {
 	j := &job{name: name}
 	j.Bind(j)
@@ -48,6 +51,16 @@ func ExampleFuture_Await() {
 	// called off: endless
 	// true
 	// nobody wants the result
+}
+
+func ExampleFuture_Cancel() {
+	j := newJob("greet")
+	j.Resolve("hello", nil)
+	// The reader leaves without having looked at the result.
+	fmt.Println(j.Future().Cancel())
+	// Output:
+	// given back: hello
+	// true
 }
 
 func ExampleAll() {

@@ -9,33 +9,67 @@ import (
 )
 
 var (
-	// ErrPending is what Result says before there is a result.
+	// ErrPending is what Result returns while there is no result.
 	ErrPending = errors.New("futures: not settled yet")
 	// ErrCanceled is the result of a future that was cancelled.
 	ErrCanceled = errors.New("futures: cancelled")
 )
 
-// Canceler is told that a pending future was cancelled by its reader, once the future is settled. It is called without any lock held, on
-// the goroutine that cancelled, and must not block.
-type Canceler interface{ Cancel() }
+// A Source is the side that a future's value comes from. It learns what the
+// readers do not want. Its methods are called without any lock held, on the
+// goroutine that cancelled, and must not block.
+type Source[T any] interface {
+	// Cancel is called when a pending future was cancelled, after it settled.
+	Cancel()
+	// Drop is called with a value that no reader has taken and none will get.
+	Drop(v T)
+}
 
-// Future is the read end of a result that comes later. Any number of goroutines may use it at once. It comes from a [Promise], from [Ready]
-// or a combinator; a zero Future stays pending until it is cancelled.
+// An Explainer is a Source that describes the end of a wait in its own words.
+type Explainer interface {
+	// Explain returns an error that wraps err: ErrCanceled, or the error of the
+	// context that ended an Await.
+	Explain(err error) error
+}
+
+// A Dispatcher is a Source that runs callbacks, where the goroutines that settle
+// its futures must not.
+type Dispatcher interface {
+	// Dispatch has run called once, on another goroutine, after those of earlier
+	// calls. run is foreign code, which may block; Dispatch must not.
+	Dispatch(run func())
+}
+
+// Future is the read end of a result that comes later. Any number of goroutines
+// may use it at once. It comes from a [Promise], from [Ready] or a combinator; a
+// zero Future stays pending until it is cancelled.
 type Future[T any] struct {
-	mu      sync.Mutex
-	settled atomic.Bool // set with mu held, after value and err, which never change again
+	mu    sync.Mutex
+	state atomic.Uint32 // leaves pending with mu held; see the states
 
 	value T
 	err   error
 
-	done      chan struct{} // made when first asked for; closed, and let go, by whoever settles
+	done      chan struct{} // made when first asked for; closed, and let go, by the call that settles
 	callbacks *callback[T]  // newest first
-	canceler  Canceler
+	source    Source[T]     // nil if there is none
 }
+
+// The states of a future. Value and err are written before the state leaves
+// pending. After that the only change is from offered to taken or canceled,
+// by one compare-and-swap. In the canceled state value and err are not read.
+const (
+	pending  uint32 = iota
+	offered         // there is a value, which belongs to the future
+	taken           // the value belongs to a reader
+	failed          // there is an error, and nothing to take
+	canceled        // the result is ErrCanceled
+)
 
 type callback[T any] struct {
 	fn   func(T, error)
 	next *callback[T]
+	own  bool // of this package: it does not block, and is never dispatched
 }
 
 // closed is the Done of every future that was settled before anybody asked for one.
@@ -45,14 +79,15 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// Done returns a channel that is closed once the future is settled.
+// Done returns a channel that is closed once the future is settled. To read the
+// channel does not take the value.
 func (f *Future[T]) Done() <-chan struct{} {
-	if f.settled.Load() {
+	if f.state.Load() != pending {
 		return closed
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.settled.Load() {
+	if f.state.Load() != pending {
 		return closed
 	}
 	if f.done == nil {
@@ -61,35 +96,49 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.done
 }
 
-// Result returns what the future was settled with, ErrPending while it is not. It does not block.
+// Result returns what the future was settled with, ErrPending while it is not.
+// A value that it returns is taken: it belongs to the caller, and Cancel can no
+// longer give it back. Later calls return the same. Result does not block.
 func (f *Future[T]) Result() (T, error) {
-	if !f.settled.Load() {
-		var zero T
-		return zero, ErrPending
+	for {
+		switch f.state.Load() {
+		case pending:
+			var zero T
+			return zero, ErrPending
+		case offered:
+			if !f.state.CompareAndSwap(offered, taken) {
+				continue
+			}
+			return f.value, f.err
+		case canceled:
+			var zero T
+			return zero, f.explain(ErrCanceled)
+		default:
+			return f.value, f.err
+		}
 	}
-	return f.value, f.err
 }
 
-// Await blocks until the future is settled or ctx ends. If ctx ends first, Await cancels the future and returns an error that matches both
-// ctx.Err() and context.Cause(ctx). A result that was there before that, even if ctx had ended already, is returned: it would be lost
-// otherwise.
+// Await blocks until the future is settled or ctx ends, and returns the result
+// as Result does. If ctx ends first, Await cancels the future and returns an
+// error that matches both ctx.Err() and context.Cause(ctx). A result that is
+// there by then is returned all the same.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
-	if f.settled.Load() {
-		return f.value, f.err
-	}
-	if stop := ctx.Done(); stop == nil {
-		<-f.Done()
-	} else {
-		select {
-		case <-f.Done():
-		case <-stop:
-			if f.Cancel() {
-				var zero T
-				return zero, ended(ctx)
+	if f.state.Load() == pending {
+		if stop := ctx.Done(); stop == nil {
+			<-f.Done()
+		} else {
+			select {
+			case <-f.Done():
+			case <-stop:
+				if f.cancelPending() {
+					var zero T
+					return zero, f.explain(ended(ctx))
+				}
 			}
 		}
 	}
-	return f.value, f.err
+	return f.Result()
 }
 
 // ended is the error of an Await that was cut short by ctx.
@@ -101,62 +150,136 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// Cancel settles a pending future with ErrCanceled and then tells its Canceler. It reports whether this call did it: false means that there
-// is a result, and that somebody has to look after it.
-func (f *Future[T]) Cancel() bool {
-	var zero T
-	c, ok := f.settle(zero, ErrCanceled)
-	if ok && c != nil {
-		c.Cancel()
+// explain lets the source describe the end of a wait.
+func (f *Future[T]) explain(err error) error {
+	if e, ok := f.source.(Explainer); ok {
+		return e.Explain(err)
 	}
-	return ok
+	return err
 }
 
-// OnDone has fn called once with the result: by the goroutine that settles the future, or at once if it is settled. What was registered
-// before the future was settled is called in that order. fn must not block; it may use the future in any way.
-func (f *Future[T]) OnDone(fn func(T, error)) {
-	if !f.settled.Load() {
+// Cancel gives up the future: Result returns ErrCanceled from then on. A pending
+// future tells its Source to stop. A value that nobody has taken goes back to
+// the Source. Cancel reports whether it was this call that did so. If not, the
+// future was cancelled before, has failed, or its value was taken, and Result
+// tells which. A caller that has not taken the value has nothing to give back,
+// whatever Cancel reports.
+func (f *Future[T]) Cancel() bool {
+	if f.cancelPending() {
+		return true
+	}
+	if !f.state.CompareAndSwap(offered, canceled) {
+		return false
+	}
+	// Nobody else reads the value now.
+	v := f.value
+	var zero T
+	f.value = zero
+	if f.source != nil {
+		f.source.Drop(v)
+	}
+	return true
+}
+
+// cancelPending cancels the future unless it is settled.
+func (f *Future[T]) cancelPending() bool {
+	if f.state.Load() != pending {
+		return false
+	}
+	var zero T
+	if !f.settle(canceled, zero, ErrCanceled) {
+		return false
+	}
+	if f.source != nil {
+		f.source.Cancel()
+	}
+	return true
+}
+
+// OnDone has fn called once with the result. If the future is settled, OnDone
+// calls fn itself. Else fn is called when the future settles: by the Source's
+// Dispatcher, or, without one, by the goroutine that settles it, where fn must not
+// block. Callbacks registered before the future was settled are called in order.
+// A value is taken, and belongs to the callbacks, as soon as there is one and a
+// callback is registered. fn may use the future in any way.
+func (f *Future[T]) OnDone(fn func(T, error)) { f.onDone(fn, false) }
+
+// onDone is OnDone. A callback of this package's own is not dispatched.
+func (f *Future[T]) onDone(fn func(T, error), own bool) {
+	if f.state.Load() == pending {
 		f.mu.Lock()
-		if !f.settled.Load() {
-			f.callbacks = &callback[T]{fn, f.callbacks}
+		if f.state.Load() == pending {
+			f.callbacks = &callback[T]{fn, f.callbacks, own}
 			f.mu.Unlock()
 			return
 		}
 		f.mu.Unlock()
 	}
-	fn(f.value, f.err)
+	fn(f.Result())
 }
 
-// settle is the only way from pending to settled. Exactly one call for a future reports true; it also gets the Canceler, which the future
-// forgets. Everything that may run foreign code happens after the lock is released.
-func (f *Future[T]) settle(v T, err error) (Canceler, bool) {
+// settle is the only way out of pending. Exactly one call for a future reports
+// true. An offered value with callbacks is taken before anybody can cancel it.
+// Foreign code runs after the mutex is released.
+func (f *Future[T]) settle(state uint32, v T, err error) bool {
 	f.mu.Lock()
-	if f.settled.Load() {
+	if f.state.Load() != pending {
 		f.mu.Unlock()
-		return nil, false
+		return false
 	}
 	f.value, f.err = v, err
-	todo, c, done := f.callbacks, f.canceler, f.done
-	f.callbacks, f.canceler, f.done = nil, nil, nil // a settled future may be kept for long
-	f.settled.Store(true)
+	todo, done, source := f.callbacks, f.done, f.source
+	f.callbacks, f.done = nil, nil // a settled future may be kept for long
+	switch {
+	case state == failed:
+		f.source = nil
+	case state == offered && todo != nil:
+		state = taken
+	}
+	f.state.Store(state)
 	f.mu.Unlock()
 
 	if done != nil {
 		close(done)
 	}
-	for cb := inOrder(todo); cb != nil; cb = cb.next {
-		cb.fn(v, err)
+	if todo == nil {
+		return true
 	}
-	return c, true
+	if state == canceled {
+		err = f.explain(err)
+	}
+	todo.run(dispatcherOf(source), v, err)
+	return true
 }
 
-// inOrder turns the list of callbacks round, so that the oldest comes first.
-func inOrder[T any](cb *callback[T]) *callback[T] {
-	var first *callback[T]
+// run gives the result to callbacks: with a dispatcher it calls only those of this
+// package's own. These may settle other futures, whose callbacks come later.
+func (cb *callback[T]) run(d Dispatcher, v T, err error) {
+	here, there := inOrder(cb, d != nil)
+	if there != nil {
+		d.Dispatch(func() { there.call(v, err) })
+	}
+	here.call(v, err)
+}
+
+// call calls a list of callbacks.
+func (cb *callback[T]) call(v T, err error) {
+	for ; cb != nil; cb = cb.next {
+		cb.fn(v, err)
+	}
+}
+
+// inOrder turns a list of callbacks round, so that the oldest comes first. If
+// dispatched is set, those that are not this package's own get a list of theirs.
+func inOrder[T any](cb *callback[T], dispatched bool) (here, there *callback[T]) {
 	for cb != nil {
 		next := cb.next
-		cb.next, first = first, cb
+		if dispatched && !cb.own {
+			cb.next, there = there, cb
+		} else {
+			cb.next, here = here, cb
+		}
 		cb = next
 	}
-	return first
+	return here, there
 }

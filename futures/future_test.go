@@ -19,11 +19,14 @@ var errOther = errors.New("other")
 // lease stands for a value that has to be given back.
 type lease struct{ id int }
 
-// cancels counts what a Canceler is told.
+// cancels is a Source. It counts its cancels and keeps what was dropped.
 type cancels struct {
-	n  int
-	do func()
+	n       int
+	do      func()
+	dropped []int // ids
 }
+
+func (c *cancels) Drop(l *lease) { c.dropped = append(c.dropped, l.id) }
 
 func (c *cancels) Cancel() {
 	c.n++
@@ -77,8 +80,6 @@ func TestResolve(t *testing.T) {
 			early := f.Done()
 			require.True(t, p.Resolve(test.value, test.err))
 			require.False(t, p.Resolve(&lease{2}, errors.New("too late")))
-			require.False(t, f.Cancel())
-
 			require.True(t, isClosed(early))
 			require.True(t, isClosed(f.Done()))
 			for range 2 {
@@ -89,7 +90,9 @@ func TestResolve(t *testing.T) {
 				require.Same(t, test.value, v)
 				require.Equal(t, test.err, err)
 			}
+			require.False(t, f.Cancel(), "the value is taken, or there is none")
 			require.Zero(t, c.n, "nothing was cancelled")
+			require.Empty(t, c.dropped)
 		})
 	}
 }
@@ -112,7 +115,7 @@ func TestCancel(t *testing.T) {
 	done := f.Done()
 	c := &cancels{do: func() {
 		_, err := f.Result()
-		require.Equal(t, futures.ErrCanceled, err, "the future is settled before its Canceler is told")
+		require.Equal(t, futures.ErrCanceled, err, "the future is settled before its Source is told")
 		require.True(t, isClosed(done))
 	}}
 	p.Bind(c)
@@ -129,7 +132,7 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, 1, c.n)
 }
 
-func TestCancelWithoutCanceler(t *testing.T) {
+func TestCancelWithoutSource(t *testing.T) {
 	require.True(t, new(futures.Promise[int]).Future().Cancel())
 	require.True(t, new(futures.Future[int]).Cancel())
 }

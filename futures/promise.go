@@ -4,22 +4,32 @@ package futures
 // request, so that one allocation serves both, and must not be copied after its first use.
 type Promise[T any] struct{ f Future[T] }
 
-// Bind has c told if the future is cancelled. It is to be called before the future is handed out, if at all.
-func (p *Promise[T]) Bind(c Canceler) { p.f.canceler = c }
+// Bind names the source of the value. It is to be called before the future is
+// handed out, if at all.
+func (p *Promise[T]) Bind(s Source[T]) { p.f.source = s }
 
 // Future returns the read end, always the same. It points into the promise and keeps all that alive that the promise is a part of.
 func (p *Promise[T]) Future() *Future[T] { return &p.f }
 
-// Resolve settles the future. It runs the callbacks, so no lock may be held that these take. It reports false if the future was settled
-// before, by a cancel for instance: nobody will see v then, and it is still the caller's to look after.
-func (p *Promise[T]) Resolve(v T, err error) bool {
-	_, ok := p.f.settle(v, err)
-	return ok
-}
+// Resolve settles the future, with a value if err is nil. It runs the callbacks
+// that no Dispatcher takes, so no lock may be held that these need. It reports false if the future was
+// settled before, by a cancel for instance: no reader sees v then, and the caller
+// must give it back. If it reports true, v belongs to the future, which gives it
+// to a reader or to the Source's Drop.
+func (p *Promise[T]) Resolve(v T, err error) bool { return p.f.settle(stateOf(err), v, err) }
 
-// Ready returns a future that is settled already.
+// Ready returns a future that is settled already. A value that nobody takes is
+// forgotten.
 func Ready[T any](v T, err error) *Future[T] {
 	f := &Future[T]{value: v, err: err}
-	f.settled.Store(true)
+	f.state.Store(stateOf(err))
 	return f
+}
+
+// stateOf is the state in which a result leaves a future.
+func stateOf(err error) uint32 {
+	if err != nil {
+		return failed
+	}
+	return offered
 }

@@ -25,10 +25,10 @@ import (
 // grace is how long a goroutine may take to end after its test did. A stopped
 // loop needs a moment to be scheduled for the last time, more so on a busy
 // machine, and a real leak never ends however long one waits.
-const grace = 2 * time.Second
+const grace = 10 * time.Second
 
 // Main runs the tests of a binary and ends the process with their exit code,
-// or with 1 if all passed but goroutines were still there 2 s later. It prints
+// or with 1 if all passed but goroutines were still there 10 s later. It prints
 // their stacks to standard error. It does not return.
 //
 // After a failed run nothing is checked: a test that stopped half way leaves
@@ -38,7 +38,7 @@ func Main(m *testing.M) {
 }
 
 // Check fails t if goroutines that were started after this call are still
-// there 2 s after t and all its later cleanups have ended. Call it first in a
+// there 10 s after t and all its later cleanups have ended. Call it first in a
 // test, so that its cleanup runs last.
 func Check(t testing.TB) {
 	t.Helper()

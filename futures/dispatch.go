@@ -1,0 +1,45 @@
+package futures
+
+// dispatcherOf returns what runs the callbacks of the futures of s. Nil means the
+// goroutine that settles them.
+func dispatcherOf[T any](s Source[T]) Dispatcher {
+	switch s := s.(type) {
+	case interface{ dispatcher() Dispatcher }:
+		return s.dispatcher()
+	case Dispatcher:
+		return s
+	}
+	return nil
+}
+
+// dispatcher returns what runs the callbacks of f, or nil. It may return nil for a
+// future that has failed.
+func (f *Future[T]) dispatcher() Dispatcher {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return dispatcherOf(f.source)
+}
+
+// A relay gives a combinator the dispatcher of an input. The result settles on a
+// goroutine that settles an input, so its callbacks must not run there either.
+type relay struct{ to Dispatcher }
+
+func (r relay) dispatcher() Dispatcher { return r.to }
+
+// relay finds the first dispatcher among the inputs.
+func (in inputs[T]) relay() relay {
+	for i := range in {
+		if d := in[i].dispatcher(); d != nil {
+			return relay{d}
+		}
+	}
+	return relay{}
+}
+
+// dispatched returns drop as d calls it. Either may be nil.
+func dispatched[T any](d Dispatcher, drop func(T)) func(T) {
+	if d == nil || drop == nil {
+		return drop
+	}
+	return func(v T) { d.Dispatch(func() { drop(v) }) }
+}
