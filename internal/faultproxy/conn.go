@@ -25,6 +25,8 @@ type Conn struct {
 	stall  chan struct{} // not nil: nothing passes until it is closed
 	ended  int           // of its two goroutines
 	queue  []expected    // commands without a reply, the oldest first
+	kept   *kept         // not nil: commands are kept by a HoldBack
+	silent bool          // the server sends no more replies
 }
 
 // expected is a reply that is to come.
@@ -34,6 +36,7 @@ type expected struct {
 	confirm string // the push that answers it, if pushes do
 	left    int    // how many of these
 	drop    bool   // the client did not ask for it
+	settles *Rule  // the HoldBack that kept it, on the last of what was kept
 }
 
 func newConn(p *Proxy, client, server *net.TCPConn) *Conn {
@@ -138,6 +141,7 @@ func (c *Conn) end() {
 func (c *Conn) readClient() {
 	defer c.end()
 	c.pump(c.plain, &splitter{inline: true}, c.command, c.toServer)
+	c.clientGone()
 	if c.passes() {
 		_ = c.server.CloseWrite() // fails only if it has ended
 	}
@@ -147,6 +151,7 @@ func (c *Conn) readClient() {
 func (c *Conn) readServer() {
 	defer c.end()
 	c.pump(c.server, &splitter{}, c.reply, c.toClient)
+	c.settleAll()
 	if c.passes() {
 		c.client.Close()
 	}
@@ -165,7 +170,9 @@ func (c *Conn) pump(src net.Conn, s *splitter, each func(frame []byte), out *buf
 			each(f)
 		}
 		if (s.err != nil || err != nil) && c.passes() {
-			_, _ = out.Write(s.rest())
+			if rest := s.rest(); out != c.toServer || len(rest) > 0 && !c.keep(rest, nil) {
+				_, _ = out.Write(rest)
+			}
 		}
 		_ = out.Flush()
 		if err != nil {
@@ -178,7 +185,7 @@ func (c *Conn) pump(src net.Conn, s *splitter, each func(frame []byte), out *buf
 func (c *Conn) command(frame []byte) {
 	args := parseCommand(frame)
 	if len(args) == 0 { // never answered
-		if c.passes() {
+		if c.passes() && !c.keep(frame, nil) {
 			_, _ = c.toServer.Write(frame)
 		}
 		return
@@ -193,8 +200,20 @@ func (c *Conn) command(frame []byte) {
 	if !c.passes() {
 		return
 	}
+	if c.keep(frame, &e) {
+		return
+	}
 	e.rule = c.proxy.decide(e.cmd)
 	switch e.rule.does() {
+	case holdBack:
+		if e.rule.isReleased() {
+			break
+		}
+		_ = c.toServer.Flush() // what came before it
+		c.holdBack(e.rule)
+		c.keep(frame, &e)
+		e.rule.fire()
+		return
 	case cutBefore:
 		_ = c.toServer.Flush() // what came before it
 		c.Cut()
@@ -234,6 +253,9 @@ func (c *Conn) send(frame []byte, e expected) {
 // reply passes a reply on, unless a rule has other plans for it.
 func (c *Conn) reply(frame []byte) {
 	e, last := c.match(frame)
+	if last {
+		defer e.settles.settle() // behind the fault, if one befalls the reply
+	}
 	if e.rule.does() == waitReply {
 		_ = c.toClient.Flush()
 		e.rule.wait()

@@ -140,15 +140,15 @@ func TestClientsSpeakTLS(t *testing.T) {
 	s := startPeer(t, echo)
 	server, roots := selfSigned(t)
 	p := Start(t, s.addr, WithTLS(server))
-	dial := func() (*client, error) {
-		c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * moment}, "tcp", p.Addr(), &tls.Config{RootCAs: roots, ServerName: "server.test"})
+	dial := func(within time.Duration) (*client, error) {
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: within}, "tcp", p.Addr(), &tls.Config{RootCAs: roots, ServerName: "server.test"})
 		if err != nil {
 			return nil, err
 		}
 		t.Cleanup(func() { c.Close() })
 		return &client{t: t, Conn: c}, nil
 	}
-	c, err := dial()
+	c, err := dial(patience)
 	require.NoError(t, err)
 	lost := p.On(Command("two")).LoseReplyAndCut()
 	c.send("one", "two", "three")
@@ -157,12 +157,12 @@ func TestClientsSpeakTLS(t *testing.T) {
 	require.Eventually(t, func() bool { return lost.Count() == 1 }, patience, time.Millisecond)
 
 	p.StallHandshakes()
-	_, err = dial()
+	_, err = dial(moment)
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout(), "%v", err)
 	p.Heal()
-	c, err = dial()
+	c, err = dial(patience)
 	require.NoError(t, err)
 	c.send("hello")
 	c.requireReply("+hello\r\n")

@@ -47,6 +47,8 @@
 //	HoldCommand        the command waits until the rule is released
 //	HoldReply          the reply waits until the rule is released
 //	DelayCommand       the command waits for a time
+//	HoldBack           the command and all that follow are kept until the client
+//	                   has given the connection up, and run after that
 //	DelayReply         the reply waits for a time
 //	BlackHole          the command and all that follows vanish, both ways
 //	BlackHoleReply     the command runs, its reply and all that follows vanish
@@ -78,6 +80,12 @@
 // [Conn.Stall] is a network that is away for less long than TCP is patient: no
 // byte gets through, but none is lost. Heal delivers them, even to a server
 // whose client has hung up long ago. That is how a command can run late.
+//
+// [Fault.HoldBack] is a relay that does the same to one connection, and to no
+// other: the client gives that connection up, tries again on another, and what
+// the relay kept runs after the retry. [Rule.GivenUp] tells when the client has
+// closed the connection, [Rule.Release] sends what was kept, and
+// [Rule.Delivered] tells when the server has run it.
 //
 // [Proxy.Refuse] resets new connections as soon as they are there (the port
 // stays taken, or another process might get it meanwhile).

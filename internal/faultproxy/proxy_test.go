@@ -316,5 +316,6 @@ func TestRulesChoose(t *testing.T) {
 	a.requireReply("+z 1\r\n")
 	a.requireReply("+ping\r\n")
 	a.requireEnd()
+	awaitFired(t, second) // counted just after the cut
 	require.Equal(t, []int{1, 1, 3, 3}, []int{first.Count(), second.Count(), first.Seen(), second.Seen()})
 }

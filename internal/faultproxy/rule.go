@@ -107,6 +107,9 @@ type Rule struct {
 	once     sync.Once
 	released chan struct{}
 	release  sync.Once
+
+	givenUp, delivered chan struct{} // of a HoldBack
+	giveUp, settled    sync.Once
 }
 
 type action uint8
@@ -125,6 +128,7 @@ const (
 	loseReply
 	duplicateReply
 	editReply
+	holdBack
 )
 
 func (f Fault) rule(r *Rule) *Rule {
