@@ -199,7 +199,7 @@ func (c *core) denied(ch *channel, err error) {
 	if first { // else it is no news
 		c.stats.Refused++
 		c.opts.Logger.Warn("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
-		c.tell(ch, change{reason: Refused, err: ch.refusal})
+		c.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrTimeout says that the server did not accept a connection or answer a
-// SUBSCRIBE within Options.CommandTimeout.
+// ErrTimeout says that there was no connection within Options.DialTimeout, or
+// that the server did not answer a SUBSCRIBE within Options.CommandTimeout.
 var ErrTimeout = errors.New("notify: no answer in time")
 
 // A RefusedError says that the server refuses to subscribe to a channel. Err is
@@ -28,14 +28,14 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // sends the next command.
 func (c *core) advance() {
 	if c.closed {
-		c.setState(Closed)
+		c.setState(StateClosed)
 		if c.link == nil {
 			c.hub.actor.Stop()
 		}
 		return
 	}
 	if due(c.deadline, c.now) {
-		c.lose(ErrTimeout)
+		c.lose(c.timeout())
 	}
 	if c.up {
 		if due(c.idle, c.now) {
@@ -53,13 +53,13 @@ func (c *core) advance() {
 	}
 	switch {
 	case c.up:
-		c.setState(Connected)
+		c.setState(StateConnected)
 	case c.link != nil && !c.hungUp:
-		c.setState(Connecting)
+		c.setState(StateConnecting)
 	case c.wanted > 0:
-		c.setState(Down)
+		c.setState(StateDown)
 	default:
-		c.setState(Idle)
+		c.setState(StateIdle)
 	}
 }
 
@@ -93,8 +93,16 @@ func due(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 func (c *core) dial() {
 	c.epoch++
 	c.feed = newFeed(c.epoch, func(f *feed) { c.hub.actor.Post(f) })
-	c.deadline = c.now.Add(c.opts.CommandTimeout)
+	c.deadline = c.now.Add(c.opts.DialTimeout)
 	c.link = c.dialer.dial(c.feed)
+}
+
+// timeout is the error of a deadline that has passed.
+func (c *core) timeout() error {
+	if c.up {
+		return ErrTimeout
+	}
+	return fmt.Errorf("%w: no connection within %v: is the server reachable, and has the client's pool (BlockingPoolSize) one to spare?", ErrTimeout, c.opts.DialTimeout)
 }
 
 // connected begins to subscribe to everything that is wanted.
@@ -110,7 +118,7 @@ func (c *core) connected() {
 // lose gives up a connection that failed, and sets when to try again.
 func (c *core) lose(err error) {
 	c.failure = err
-	if err != ErrTimeout {
+	if !errors.Is(err, ErrTimeout) {
 		c.failure = fmt.Errorf("notify: connection: %w", err)
 	}
 	if c.up {
@@ -136,7 +144,7 @@ func (c *core) disconnect() {
 		was := ch.phase
 		c.setPhase([]*channel{ch}, absent)
 		if was == live {
-			c.tell(ch, change{reason: Gap, err: c.failure})
+			c.tell(ch, change{reason: ReasonGap, err: c.failure})
 		}
 		c.forget(ch)
 	}

@@ -138,9 +138,9 @@ func (c *core) watch(w *Watch) {
 	// Whoever joins must not wait for an event that was before its time.
 	switch ch.phase {
 	case live:
-		c.notices = append(c.notices, notice{w, change{reason: Confirmed, subscribed: true}})
+		c.notices = append(c.notices, notice{w, change{reason: ReasonConfirmed, subscribed: true}})
 	case refused:
-		c.notices = append(c.notices, notice{w, change{reason: Refused, err: ch.refusal}})
+		c.notices = append(c.notices, notice{w, change{reason: ReasonRefused, err: ch.refusal}})
 	}
 }
 
@@ -191,10 +191,10 @@ func (c *core) read(f *feed) {
 func (c *core) heard(n *news) {
 	var e change
 	if n.confirmed && c.confirmed(n.ch) {
-		e.reason |= Confirmed
+		e.reason |= ReasonConfirmed
 	}
 	if n.messages > 0 {
-		e.reason |= Message
+		e.reason |= ReasonMessage
 		e.messages, e.payload = n.messages, n.payload
 		c.stats.Messages += n.messages
 		c.stats.Coalesced += n.messages - 1

@@ -93,9 +93,9 @@ func TestBackoff(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	require.Equal(t, "Confirmed+Message+Gap+Refused", (Confirmed | Message | Gap | Refused).String())
+	require.Equal(t, "Confirmed+Message+Gap+Refused", (ReasonConfirmed | ReasonMessage | ReasonGap | ReasonRefused).String())
 	require.Empty(t, Reason(0).String())
-	for s, name := range map[State]string{Idle: "idle", Connecting: "connecting", Connected: "connected", Down: "down", Closed: "closed", 9: "State(9)"} {
+	for s, name := range map[State]string{StateIdle: "idle", StateConnecting: "connecting", StateConnected: "connected", StateDown: "down", StateClosed: "closed", 9: "State(9)"} {
 		require.Equal(t, name, s.String())
 	}
 }
@@ -104,9 +104,8 @@ func TestOptions(t *testing.T) {
 	o := Options{}.withDefaults()
 	require.NotNil(t, o.Logger)
 	o.Logger = nil
-	require.Equal(t, Options{RetryMin: 10 * time.Millisecond, RetryMax: time.Second, CommandTimeout: 2 * time.Second, IdleTimeout: time.Minute}, o)
-	o = Options{RetryMin: time.Minute, RetryMax: time.Second, CommandTimeout: -1, IdleTimeout: -1}.withDefaults()
+	require.Equal(t, Options{RetryMin: 10 * time.Millisecond, RetryMax: time.Second, DialTimeout: 5 * time.Second, CommandTimeout: 2 * time.Second, IdleTimeout: time.Minute}, o)
+	o = Options{RetryMin: time.Minute, RetryMax: time.Second, IdleTimeout: -1}.withDefaults()
 	require.Equal(t, time.Minute, o.RetryMax)
-	require.Equal(t, DefaultCommandTimeout, o.CommandTimeout)
 	require.Negative(t, o.IdleTimeout, "negative means never")
 }

@@ -1,4 +1,4 @@
-// Package notify wakes whoever waits for news on a pub/sub channel of Redis or
+// Package notify wakes waiters when there is news on a pub/sub channel of Redis or
 // Valkey, over one connection for any number of channels.
 //
 // It knows nothing of locks. A message is a hint that something may have
@@ -14,9 +14,9 @@
 //     bit for every kind among them: a message never hides a gap.
 //  3. From a Confirmed on, every message that is published reaches the watch,
 //     until the connection is lost. The loss is a Gap, the return of the
-//     subscription another Confirmed. Who looks at every Confirmed and every
-//     Message has therefore looked after the last message, or knows that he is
-//     not subscribed (Wake.Subscribed) and has to look by the clock.
+//     subscription another Confirmed. Look again on each Confirmed and each
+//     Message and you cannot miss the last one; while Wake.Subscribed is false,
+//     poll.
 //  4. A watch that joins a channel which is subscribed already gets a Confirmed
 //     of its own, at once.
 //  5. Nothing blocks but [Hub.Close]. A flood costs a watcher one wake-up each
@@ -40,8 +40,11 @@
 // The hub's goroutine owns all state: what is wanted, what the server has
 // confirmed, when to try again. The client's calls block, so a second goroutine
 // makes them, one after the other, as long as a connection lives; a third waits
-// for the connection to break. There is at most one connection at a time, so
-// that is all of them.
+// for the connection to break. The call that opens a connection can't be cut off,
+// and it waits while others keep the client's pool empty, so it has a goroutine of
+// its own. A hub that gives it up after DialTimeout is Down, and its next dial
+// takes the same call over. There is at most one connection and one such call at
+// a time, so that is all of them.
 //
 // The client's reader goroutine must never wait: it also reads the replies to
 // the client's pings. It only marks the channel in the connection's feed. The
@@ -104,6 +107,7 @@
 //	connection breaks                       Gap, later Confirmed         reconnects, subscribes to everything again
 //	server is gone                          Gap; Err tells why           tries until it is back
 //	server hangs, connection stands         the same                     the client's pings notice it, or CommandTimeout
+//	no connection: slow dial, empty pool    nothing; Err tells why       is down after DialTimeout, goes on waiting for it
 //	SUBSCRIBE is not answered or confirmed  nothing, or Gap              gives the connection up after CommandTimeout
 //	channel forbidden (NOPERM)              Refused, with the error      keeps the others, asks again now and then
 //	right is taken away                     Gap, then Refused            the server cuts the connection: as above

@@ -28,7 +28,10 @@ func Example() {
 	}
 	defer client.Close()
 
-	hub := notify.New(client, notify.Options{})
+	hub, err := notify.New(client, notify.Options{})
+	if err != nil {
+		panic(err)
+	}
 	defer hub.Close()
 	w := hub.Watch("counter.changed")
 	defer w.Close()
@@ -76,7 +79,10 @@ func ExampleWatch_Next() {
 		panic(err)
 	}
 	defer client.Close()
-	hub := notify.New(client, notify.Options{})
+	hub, err := notify.New(client, notify.Options{})
+	if err != nil {
+		panic(err)
+	}
 	defer hub.Close()
 
 	w := hub.Watch("news")

@@ -34,7 +34,7 @@ func FuzzAMessageOnlyWakes(f *testing.F) {
 		w := h.Watch("c")
 		wake, err := w.Next(0).Await(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, Wake{Seq: 1, Reason: Confirmed, Subscribed: true}, wake)
+		require.Equal(t, Wake{Seq: 1, Reason: ReasonConfirmed, Subscribed: true}, wake)
 		before := h.Stats()
 
 		// The last line is one for "c", as those that nobody watches are told of
@@ -56,7 +56,7 @@ func FuzzAMessageOnlyWakes(f *testing.F) {
 			wake, err = w.Next(after).Await(t.Context())
 			require.NoError(t, err)
 			require.Greater(t, wake.Seq, after)
-			require.Equal(t, Message, wake.Reason)
+			require.Equal(t, ReasonMessage, wake.Reason)
 			require.True(t, wake.Subscribed)
 			require.NoError(t, wake.Err)
 			require.Contains(t, payloads, wake.Payload)

@@ -31,7 +31,7 @@ func subscribedTo(t testing.TB, channel string) (*Hub, *Watch, *feed) {
 	w := h.Watch(channel)
 	wake, err := w.Next(0).Await(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, Wake{Seq: 1, Reason: Confirmed, Subscribed: true}, wake)
+	require.Equal(t, Wake{Seq: 1, Reason: ReasonConfirmed, Subscribed: true}, wake)
 	return h, w, s.feed
 }
 
@@ -84,5 +84,5 @@ func TestFloodIsBounded(t *testing.T) {
 	close(proceed)
 	wake, err := w.Next(2).Await(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, Wake{Seq: 3, Reason: Message, Subscribed: true, Payload: "0", More: true}, wake)
+	require.Equal(t, Wake{Seq: 3, Reason: ReasonMessage, Subscribed: true, Payload: "0", More: true}, wake)
 }

@@ -69,17 +69,17 @@ func (h *Hub) publishWakes(n uint64) {
 // ErrClosed, the connection is closed. Done tells when that is over.
 func (h *Hub) Stop() { h.actor.Post(closing{}) }
 
-// Done returns a channel that is closed when the hub has ended: its goroutines
-// are gone and its connection is closed.
+// Done returns a channel that is closed when the hub has ended: its connection
+// is closed and its goroutines are gone, except for one in a dial: see Close.
 func (h *Hub) Done() <-chan struct{} { return h.actor.Done() }
 
 // Close stops the hub and waits until it has ended. It must not be called from
 // a callback of the hub, which would wait for itself. Closing again waits too.
 //
-// Closing a connection takes a round trip, or 1 s if the server is silent. If
-// one is being opened, it takes until that has succeeded or failed, so up to a
-// few times the client's dial timeout: the client offers no way to break it off.
-// Who cannot wait that long uses Stop, and Done with a limit of his own.
+// Closing a connection takes a round trip, or 1 s if the server is silent. The
+// client offers no way to break off a connection that is being opened: Close
+// does not wait for it, and it is closed when the client's pool has given it
+// out and its dial has ended. Stop and Done let a caller wait for less.
 func (h *Hub) Close() {
 	h.Stop()
 	<-h.Done()

@@ -19,7 +19,7 @@ type dialer interface {
 //	confirmed  a channel of a subscribe is subscribed on the server
 //	message    something was published on a channel
 //	answered   once per command, when the server has executed or refused it
-//	ended      once, always, and last: the connection is closed, nothing of it is left
+//	ended      once, always, and last: the connection is closed, or will be as soon as it is open
 //
 // For a subscribe, confirmed and answered may come in any order. What was
 // confirmed before an unsubscribe reached the server is reported before the

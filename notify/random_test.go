@@ -32,7 +32,7 @@ func TestRandom(t *testing.T) {
 func randomRun(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	srv := newSimServer(t, seed)
-	hub := start(srv, Options{RetryMax: 50 * time.Millisecond, CommandTimeout: 100 * time.Millisecond, IdleTimeout: 200 * time.Millisecond})
+	hub := start(srv, Options{RetryMax: 50 * time.Millisecond, DialTimeout: 100 * time.Millisecond, CommandTimeout: 100 * time.Millisecond, IdleTimeout: 200 * time.Millisecond})
 	defer hub.Stop() // else a failed check would look like a deadlock
 	names := make([]string, 8)
 	for i := range names {
@@ -103,7 +103,7 @@ func randomRun(t *testing.T, seed uint64) {
 	time.Sleep(150 * time.Millisecond)
 	check()
 	time.Sleep(time.Minute)
-	require.Equal(t, Idle, hub.Stats().State)
+	require.Equal(t, StateIdle, hub.Stats().State)
 	hub.Close()
 	require.Zero(t, srv.alive(), "a connection is left")
 }

@@ -3,8 +3,10 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -16,15 +18,83 @@ import (
 // The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout
 // of seconds at most: the two together are how long a silent server goes
 // unnoticed. A context or a retry setting of the client plays no part.
-func New(client rueidis.Client, opts Options) *Hub {
-	return start(redisDialer{client}, opts)
+//
+// The error matches [ErrInvalidOption]. New does no I/O.
+func New(client rueidis.Client, opts Options) (*Hub, error) {
+	if client == nil {
+		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
+	}
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	return start(&redisDialer{client: client}, opts), nil
 }
 
-type redisDialer struct{ client rueidis.Client }
+// redisDialer dials over a client. Its mutex guards abandoned and the conn of
+// every dedication.
+type redisDialer struct {
+	client rueidis.Client
 
-func (d redisDialer) dial(f *feed) link {
+	mu        sync.Mutex
+	abandoned *dedication // under way, without a link that waits for it
+}
+
+// A dedication is one call of the client's Dedicate. The call takes no context.
+// It blocks until the client's pool has a connection to spare and that has been
+// dialled, so without an end if others keep them all.
+type dedication struct {
+	conn rueidis.DedicatedClient // set once done is closed
+	done chan struct{}
+}
+
+// dedicate returns the call that was abandoned, or begins one. So there is at
+// most one, however often the hub dials.
+func (d *redisDialer) dedicate() *dedication {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.abandoned
+	if c == nil {
+		c = &dedication{done: make(chan struct{})}
+		go d.run(c)
+	}
+	d.abandoned = nil
+	return c
+}
+
+func (d *redisDialer) run(c *dedication) {
+	// If the dial fails, the connection is one that answers everything with the
+	// error.
+	conn, _ := d.client.Dedicate()
+	d.mu.Lock()
+	unwanted := d.abandoned == c
+	if unwanted {
+		d.abandoned = nil
+	}
+	c.conn = conn
+	d.mu.Unlock()
+	close(c.done)
+	if unwanted {
+		conn.Close()
+	}
+}
+
+// abandon gives up waiting for c. Its connection is closed as soon as there is
+// one, unless the next dial takes c over before.
+func (d *redisDialer) abandon(c *dedication) {
+	d.mu.Lock()
+	conn := c.conn
+	if conn == nil {
+		d.abandoned = c
+	}
+	d.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+func (d *redisDialer) dial(f *feed) link {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	l := &redisLink{client: d.client, feed: f, ctx: ctx, cancel: cancel, commands: make(chan pubsubCommand, 1)}
+	l := &redisLink{dialer: d, feed: f, ctx: ctx, cancel: cancel, commands: make(chan pubsubCommand, 1)}
 	go l.run()
 	return l
 }
@@ -33,7 +103,7 @@ func (d redisDialer) dial(f *feed) link {
 // goroutine, which lives as long as the connection; a second one waits for the
 // connection to break meanwhile.
 type redisLink struct {
-	client   rueidis.Client
+	dialer   *redisDialer
 	feed     *feed
 	ctx      context.Context // ends with the connection, for a cause
 	cancel   context.CancelCauseFunc
@@ -54,10 +124,15 @@ func (l *redisLink) hangUp()                    { l.cancel(errHungUp) }
 
 // run opens the connection, executes commands until it ends, and closes it.
 func (l *redisLink) run() {
-	// Takes no context, so it can last as long as the client's dial timeout.
-	// If it fails, the connection is one that answers everything with the
-	// error.
-	conn, _ := l.client.Dedicate()
+	call := l.dialer.dedicate()
+	select {
+	case <-call.done:
+	case <-l.ctx.Done():
+		l.dialer.abandon(call)
+		l.feed.ended(context.Cause(l.ctx))
+		return
+	}
+	conn := call.conn
 	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		// On the connection's reader goroutine, in the order of the wire.
 		OnMessage: func(m rueidis.PubSubMessage) { l.feed.message(m.Channel, m.Message) },

@@ -7,25 +7,25 @@ type State uint8
 
 // The states of the connection. See the diagram in the package's documentation.
 const (
-	Idle       State = iota // no connection, and none needed
-	Connecting              // being opened
-	Connected               // works
-	Down                    // lost or not to be had; to be tried again
-	Closed                  // the hub was closed
+	StateIdle       State = iota // no connection, and none needed
+	StateConnecting              // being opened
+	StateConnected               // works
+	StateDown                    // lost or not to be had; to be tried again
+	StateClosed                  // the hub was closed
 )
 
 // String returns the state's name in lower case.
 func (s State) String() string {
 	switch s {
-	case Idle:
+	case StateIdle:
 		return "idle"
-	case Connecting:
+	case StateConnecting:
 		return "connecting"
-	case Connected:
+	case StateConnected:
 		return "connected"
-	case Down:
+	case StateDown:
 		return "down"
-	case Closed:
+	case StateClosed:
 		return "closed"
 	}
 	return fmt.Sprintf("State(%d)", uint8(s))

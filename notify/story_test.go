@@ -73,6 +73,7 @@ func play(t *testing.T, text []byte) []byte {
 	s.core = newCore(s.hub, s, Options{
 		RetryMin:       10 * time.Millisecond,
 		RetryMax:       80 * time.Millisecond,
+		DialTimeout:    time.Second,
 		CommandTimeout: time.Second,
 		IdleTimeout:    time.Minute,
 		OnState:        func(st State) { s.log("state %v", st) },
@@ -273,7 +274,7 @@ func (s *story) next(args []string) {
 // text is a wake-up in one line.
 func (w Wake) text() string {
 	s := fmt.Sprintf("#%d %v", w.Seq, w.Reason)
-	if w.Reason.Has(Message) {
+	if w.Reason.Has(ReasonMessage) {
 		s += fmt.Sprintf(" %q", w.Payload)
 	}
 	if w.More {

@@ -13,18 +13,18 @@ import (
 type Reason uint8
 
 const (
-	// Confirmed: the server has confirmed the subscription, for the first time
+	// ReasonConfirmed: the server has confirmed the subscription, for the first time
 	// or again. Messages are delivered from now on; those before may have been
 	// missed, so look once.
-	Confirmed Reason = 1 << iota
-	// Message: something was published on the channel.
-	Message
-	// Gap: the subscription was lost with the connection. Messages may be
+	ReasonConfirmed Reason = 1 << iota
+	// ReasonMessage: something was published on the channel.
+	ReasonMessage
+	// ReasonGap: the subscription was lost with the connection. Messages may be
 	// missed until the next Confirmed.
-	Gap
-	// Refused: the server does not let this client subscribe to the channel.
+	ReasonGap
+	// ReasonRefused: the server does not let this client subscribe to the channel.
 	// The hub goes on asking now and then; [Hub.Err] tells the reason.
-	Refused
+	ReasonRefused
 )
 
 // Has reports whether r has any of the reasons in mask.
@@ -107,19 +107,19 @@ type change struct {
 func (m *marks) add(e change) {
 	m.seq++
 	m.subscribed = e.subscribed
-	if e.reason.Has(Confirmed) {
+	if e.reason.Has(ReasonConfirmed) {
 		m.confirmed = m.seq
 	}
-	if e.reason.Has(Message) {
+	if e.reason.Has(ReasonMessage) {
 		m.earlier, m.message, m.payload = m.message, m.seq, e.payload
 		if e.messages > 1 {
 			m.earlier = m.seq
 		}
 	}
-	if e.reason.Has(Gap) {
+	if e.reason.Has(ReasonGap) {
 		m.gap, m.err = m.seq, e.err
 	}
-	if e.reason.Has(Refused) {
+	if e.reason.Has(ReasonRefused) {
 		m.refused, m.err = m.seq, e.err
 	}
 }
@@ -128,18 +128,18 @@ func (m *marks) add(e change) {
 func (m *marks) since(after uint64) Wake {
 	w := Wake{Seq: m.seq, Subscribed: m.subscribed}
 	if m.confirmed > after {
-		w.Reason |= Confirmed
+		w.Reason |= ReasonConfirmed
 	}
 	if m.message > after {
-		w.Reason |= Message
+		w.Reason |= ReasonMessage
 		w.Payload, w.More = m.payload, m.earlier > after
 	}
 	if m.gap > after {
-		w.Reason |= Gap
+		w.Reason |= ReasonGap
 		w.Err = m.err
 	}
 	if m.refused > after {
-		w.Reason |= Refused
+		w.Reason |= ReasonRefused
 		w.Err = m.err
 	}
 	return w
@@ -151,6 +151,9 @@ type request struct {
 	watch *Watch
 	after uint64
 }
+
+// Drop does nothing: a wake-up is news, which nobody has to give back.
+func (r *request) Drop(Wake) {}
 
 // Cancel takes a cancelled request out of the line. The future is settled
 // already.
