@@ -12,6 +12,8 @@
 --         bulk string acquired, the last of the tokens taken
 --         integer     held by others: their record's remaining life in
 --                     milliseconds, -1 if it has none
+--         array       the same number, of a record of another kind of lock,
+--                     whose release is not published on our channel
 --
 -- Safe to repeat: the second run finds the new owner and installs it again;
 -- it takes new tokens, so that numbers are skipped but never given twice. It
@@ -28,6 +30,9 @@ if redis.call('EXISTS', key) == 1 then
   end
   ttl = redis.call('PTTL', key)
   if not ours then
+    if redis.call('HEXISTS', key, 'mode') == 1 then
+      return {ttl}
+    end
     return ttl
   end
 end

@@ -19,6 +19,9 @@ local function acquire(key, owner)
     if type(mine) == 'table' then
       return mine
     elseif mine == 0 then
+      if redis.pcall('HEXISTS', key, 'mode') == 1 then
+        return {ttl}
+      end
       return ttl
     end
   end

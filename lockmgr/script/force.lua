@@ -1,13 +1,26 @@
--- force.lua removes a lock, whoever holds it, and tells those who wait.
+-- force.lua removes a lock, if it is still held as it was when somebody looked,
+-- and tells those who wait.
 --
--- KEYS[1]  lock
--- KEYS[2]  channel
+-- KEYS[1]   lock
+-- KEYS[2]   channel
+-- ARGV[1..] all fields that the record had
 --
--- Returns 1 if there was one, 0 if not.
+-- Returns 1 if the record was removed, 0 if there is none, -1 if it has other
+-- fields now.
 --
--- Safe to repeat, but not harmless: a repetition may meet the next holder.
-local there = redis.call('DEL', KEYS[1])
-if there == 1 then
-  redis.pcall('PUBLISH', KEYS[2], '0')
+-- Safe to repeat: a copy that runs late finds another holder's fields.
+local record = redis.call('HGETALL', KEYS[1])
+if #record == 0 then
+  return 0
 end
-return there
+if #record ~= 2 * #ARGV then
+  return -1
+end
+for i = 1, #ARGV do
+  if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then
+    return -1
+  end
+end
+redis.call('DEL', KEYS[1])
+redis.pcall('PUBLISH', KEYS[2], '0')
+return 1

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  channel
--- KEYS[3]  token counter
+-- KEYS[3]  token counter    only if it is asked for
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
 -- such key), the number of subscribers (-1: the server would not say), the
@@ -15,7 +15,11 @@ local n = -1
 if not waiting.err then
   n = waiting[2]
 end
-local out = {ttl, n, redis.call('GET', KEYS[3])}
+local token = false
+if KEYS[3] then
+  token = redis.call('GET', KEYS[3])
+end
+local out = {ttl, n, token}
 for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do
   out[#out + 1] = field
 end

@@ -4,23 +4,29 @@
 -- ARGV[1]       lease in milliseconds
 -- ARGV[2..n+1]  the owner of each
 --
--- Returns an array with the position (from 1) of every lock that is lost:
--- its record is gone, carries another owner, or is no lock any more.
+-- Returns an array with the exceptions. A position (from 1) is that of a lock
+-- which is lost: its record is gone, carries another owner, or is no lock any
+-- more. An array of a position and an error text is that of a lock which could
+-- not be renewed. One lock's error does not keep the others from being renewed.
 --
 -- Safe to repeat. It never creates a record and never shortens the life of
 -- one; one that was made to live for ever gets its end back.
 local lease = tonumber(ARGV[1])
-local lost = {}
+local out = {}
 for i = 1, #KEYS do
-  local mine = redis.pcall('HEXISTS', KEYS[i], ARGV[i + 1])
-  if mine == 1 then
-    if redis.call('PTTL', KEYS[i]) < lease then
-      redis.call('PEXPIRE', KEYS[i], lease)
+  local answer = redis.pcall('HEXISTS', KEYS[i], ARGV[i + 1])
+  if answer == 1 then
+    answer = redis.pcall('PTTL', KEYS[i])
+    if type(answer) == 'number' and answer < lease then
+      answer = redis.pcall('PEXPIRE', KEYS[i], lease)
     end
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    lost[#lost + 1] = i
+    if type(answer) == 'table' then
+      out[#out + 1] = {i, answer.err}
+    end
+  elseif answer == 0 or string.find(answer.err, 'WRONGTYPE', 1, true) then
+    out[#out + 1] = i
   else
-    return mine
+    out[#out + 1] = {i, answer.err}
   end
 end
-return lost
+return out

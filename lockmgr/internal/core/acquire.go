@@ -28,16 +28,29 @@ func (m *Machine) request(r *Request) {
 	}
 	l.queue.push(r)
 	r.state = reqQueued
+	r.asked = m.now
+	if m.health.failing {
+		m.health.tellAt = min(m.health.tellAt, m.tellDue(m.now))
+	}
 	m.stats.Waiting++
 	if r.GiveUp != Forever {
 		m.giveUps.set(r, r.GiveUp)
 	}
 	if r.Explicit {
-		m.ownerWaits(r)
-		m.breakDeadlock(r.Owner)
+		m.waits.add(r)
+		m.breakDeadlock(r, l)
 	}
-	if l.phase == idle && l.flight == 0 && l.queue.head != nil {
+	switch {
+	case l.flight != 0:
+	case l.phase == waiting && m.health.failing:
+		m.trySoon(l)
+	case l.queue.head != r:
+	case l.phase == idle:
 		m.ask(l)
+	case l.phase == passing: // the record was kept
+		m.next(l, nil)
+	case l.phase == releasing && r.Once: // it does not wait for a failed release
+		m.proceed(l)
 	}
 }
 
@@ -45,55 +58,48 @@ func (m *Machine) request(r *Request) {
 func (m *Machine) occupied(l *lock) bool {
 	switch l.phase {
 	case idle:
-		return l.c != nil && m.now < l.c.backUntil
+		return l.c != nil && !l.c.turns.ready(m.now, &m.cfg)
 	case releasing:
 		return l.queue.head != nil
+	case passing:
+		return l.queue.head != nil || l.flight != 0
 	}
 	return true
 }
 
-// ask sends a try for the first waiter. No script may be in flight.
+// ask sends a try for the first waiter, unless it is the turn of others. No
+// script may be in flight.
 func (m *Machine) ask(l *lock) {
-	if c := l.c; c != nil && m.now < c.backUntil {
-		l.phase = waiting
-		c.retryAt = c.backUntil
-		return
+	if c := l.c; c != nil {
+		c.turns.pass(m.now, &m.cfg, l.phase != idle)
+		if !c.turns.ready(m.now, &m.cfg) {
+			m.subscribe(l)
+			l.phase = waiting
+			c.retryAt = c.turns.wakeAt(m.now)
+			m.failOnce(l, ErrNotAcquired) // the last of them lets the name rest
+			return
+		}
 	}
 	r := l.queue.head
+	r.Field = 0 // one that it had before belongs to an earlier record
 	m.unlocked(l, nil)
 	l.phase = asking
 	l.woken = false
-	m.send(l, KindAcquire, m.field(l, r), m.leaseOf(r), m.tokensFor(l, r))
+	// The number is new for each try, so that one command alone can make a
+	// record of it: whatever an earlier try leaves behind is another number's.
+	m.send(l, KindAcquire, m.number(), m.leaseOf(r), m.tokensFor(l, r))
 }
 
-// leaseOf is the lease that a request's record gets.
+// leaseOf is the lease that a request's record gets when it is acquired or
+// passed on. A fixed lease that is longer than the watchdog's is set by a
+// renewal afterwards, when the record is known to be ours: an acquire that runs
+// late must not leave a record for so long.
 func (m *Machine) leaseOf(r *Request) time.Duration {
-	if r.Lease == 0 || r.state == reqGranted && r.limit == Forever {
+	if r.Lease == 0 || r.watched {
 		return m.cfg.Lease
 	}
-	return r.Lease
+	return min(r.Lease, m.cfg.Lease)
 }
-
-// field is the number that Redis is to know a request by: its owner's,
-// unless a command that removes this number may still be under way, which
-// could then undo what this request does. A request that has queued for long
-// may have been recorded, and given up again, under its first number.
-func (m *Machine) field(l *lock, r *Request) uint64 {
-	if r.Field == 0 {
-		r.Field = r.Owner
-		if r.Explicit && l.isDoomed(r.Owner) {
-			r.Field = r.ID
-		}
-	}
-	if r.state == reqQueued && l.isDoomed(r.Field) {
-		m.lastID++
-		r.Field = spare | m.lastID
-	}
-	return r.Field
-}
-
-// spare marks numbers that the core made up, so that they are nobody's ID.
-const spare = 1 << 62
 
 // tokensFor is how many tokens to take along for a request: one for it and
 // one for each of those that may be granted after it in the same run.
@@ -109,95 +115,141 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 	op := r.Op
 	switch {
 	case r.Ran != Yes:
-		m.tryFailed(l, r.Err, r.Final)
+		m.tryFailed(l, r)
 	case !r.OK:
-		m.refused(l, r.TTL)
+		m.othersHold(l, r)
 	default:
 		l.owner = op.Owner
+		l.since = m.now
 		l.sent, l.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
+		m.dropTokens(l) // those of an earlier record are too old
+		if r.Op.Tokens > 0 {
+			m.takeTokens(l, r)
+		}
 		if m.now >= l.until {
-			// Nobody may rely on it, and the next try might fare no better.
-			m.stats.Fails++
-			m.abandon(l)
-			m.tryFailed(l, ErrTooLate, false)
+			m.tooLate(l, op.Lease)
 			return
 		}
 		if c := l.c; c != nil {
 			c.succeeded()
-			c.alone, c.fresh = false, false // we don't know yet
-			c.tookTurn()
+			c.long = false
+			c.turns.acquired(m.now, &m.cfg)
 			c.nextTransfer, c.retryAt = m.now, m.now
 		}
-		m.takeTokens(l, r)
 		m.next(l, op)
 	}
 }
 
 func (m *Machine) takeTokens(l *lock, r *Reply) {
-	if r.Op.Tokens > 0 {
-		c := l.more()
-		c.nextToken, c.lastToken = r.Token-r.Op.Tokens+1, r.Token
-	}
+	c := l.more()
+	c.nextToken, c.lastToken = r.Token-r.Op.Tokens+1, r.Token
 }
 
-// tryFailed handles a try that brought no answer about the lock.
-func (m *Machine) tryFailed(l *lock, err error, final bool) {
-	m.failed(l, err)
-	if m.now-l.c.failingSince >= m.cfg.RetryTime {
-		final = true
-	}
+// lateGrants is how many grants in a row may come too late for a request. One
+// may be an accident; more mean that its lease is too short for this server.
+const lateGrants = 3
+
+// tooLate handles a grant that came when its lease was over, as far as that may
+// be relied on. Requests with a longer lease are not to suffer for it.
+func (m *Machine) tooLate(l *lock, lease time.Duration) {
+	m.stats.Fails++
+	m.abandon(l)
 	for r := l.queue.head; r != nil; {
 		next := r.next
-		if final || r.Once {
-			m.giveUp(r, err)
+		if m.leaseOf(r) <= lease {
+			if r.late++; r.Once || r.late >= lateGrants {
+				m.giveUp(r, ErrTooLate)
+			}
 		}
 		r = next
+	}
+	if l.queue.head == nil {
+		m.leave(l)
+		return
+	}
+	l.phase = waiting
+	l.more().retryAt = m.now + m.pause(1)
+}
+
+// tryFailed handles a try that brought no answer about the lock. A refusal for
+// good may be due to the token counter, which plain requests don't need.
+func (m *Machine) tryFailed(l *lock, r *Reply) {
+	m.failed(l, r.Err)
+	tokens := r.Op.Tokens > 0
+	for q := l.queue.head; q != nil; {
+		next := q.next
+		concerned := q.Fenced || !tokens || !r.Final
+		if concerned && (r.Final || q.Once || m.overdue(l, q)) {
+			m.giveUp(q, r.Err)
+		}
+		q = next
+	}
+	if r.Final {
+		l.c.succeeded() // those that are left have not met a failure yet
 	}
 	if l.queue.head != nil {
 		l.phase = waiting
 		return
 	}
-	l.c.succeeded()
 	m.leave(l)
+}
+
+// overdue reports whether a request has met failures of its lock for RetryTime.
+func (m *Machine) overdue(l *lock, r *Request) bool {
+	return m.now-max(l.c.failingSince, r.asked) >= m.cfg.RetryTime
 }
 
 // leave is for a lock that nobody here wants any more, when no script is in
 // flight and the record is not known to be ours. What may have been left
 // behind is removed.
 func (m *Machine) leave(l *lock) {
-	if l.haunted() {
+	if l.mayHaveStray() {
 		m.release(l)
 		return
 	}
 	m.rest(l)
 }
 
-// refused handles the answer that another manager holds the lock.
-func (m *Machine) refused(l *lock, ttl time.Duration) {
+// othersHold handles the answer that another manager holds the lock.
+func (m *Machine) othersHold(l *lock, r *Reply) {
 	c := l.more()
 	c.succeeded()
-	c.runCount, c.fresh = 0, false
-	c.missedTurn()
+	t := &c.turns
+	t.refused(m.now, &m.cfg, l.woken)
 	l.owner = 0
-	for r := l.queue.head; r != nil; {
-		next := r.next
-		if r.Once {
-			m.giveUp(r, ErrNotAcquired)
-		}
-		r = next
+	ttl := r.TTL
+	if r.Elsewhere && (ttl <= 0 || ttl > m.cfg.PollBlind) {
+		ttl = m.cfg.PollBlind
 	}
-	m.notice(Notice{What: Refused, Name: l.name, TTL: ttl})
+	poll := m.now + m.poll(l, ttl)
+	t.tryAt = min(t.tryAt, poll) // whatever is heard, its record expires
+	m.failOnce(l, ErrNotAcquired)
+	m.notice(Notice{What: Refused, Name: l.name, TTL: r.TTL})
 	switch {
 	case l.queue.head == nil:
 		m.leave(l)
-	case l.woken:
-		// The message and this refusal came by different ways: the lock may
-		// have been released after the server refused us.
+	case l.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
+		// Woken: the message and this refusal came by different ways. The lock
+		// may have been released after the server refused us.
 		m.ask(l)
 	default:
 		l.phase = waiting
 		m.subscribe(l)
-		c.retryAt = m.now + m.poll(l, ttl)
+		c.retryAt = poll
+		if t.back {
+			c.retryAt = t.wakeAt(m.now)
+		}
+	}
+}
+
+// failOnce ends the requests that ask for one try.
+func (m *Machine) failOnce(l *lock, err error) {
+	for r := l.queue.head; r != nil; {
+		next := r.next
+		if r.Once {
+			m.giveUp(r, err)
+		}
+		r = next
 	}
 }
 
@@ -208,7 +260,7 @@ func (m *Machine) giveUp(r *Request, err error) {
 	m.fail(r, err)
 	if l.queue.head == nil {
 		switch {
-		case l.phase == waiting:
+		case l.phase == waiting && l.flight == 0:
 			m.leave(l)
 			m.settle(l)
 		case l.phase == passing && l.flight == 0:
@@ -223,7 +275,7 @@ func (m *Machine) dequeue(l *lock, r *Request) {
 	m.giveUps.remove(r)
 	m.stats.Waiting--
 	if r.Explicit {
-		m.ownerWaitsNoMore(r)
+		m.waits.remove(r)
 	}
 }
 

@@ -18,18 +18,23 @@ type Config struct {
 	// RetryTime is how long tries may go on failing before those who wait
 	// are told. It does not limit waiting for a lock that others hold.
 	RetryTime time.Duration
-	// SuspectTime is how long after its time-out a command is still reckoned
-	// to run one day: on a connection that broke, the server may read what
-	// was sent long after the client gave up.
+	// SuspectTime is how long after its time-out the record that a command may
+	// have left is looked for. It bounds nothing: a command may run later than
+	// that, and its record then ends with its lease.
 	SuspectTime time.Duration
 
 	// PassCount and PassTime bound a run: the grants that one manager makes
 	// in a row, unless it knows that no others wait.
 	PassCount int
 	PassTime  time.Duration
-	// BackTime is the longest pause after a bounded run; up to as much again
-	// is added at random.
+	// BackTime is the longest pause after a bounded run, if nobody is heard to
+	// make use of it; up to as much again is added at random.
 	BackTime time.Duration
+	// ShareEvery is how long a manager keeps the lock from processes that it
+	// does not hear. Then it pauses for BlindPause, for those that poll, or for
+	// FarPause if there are subscribers, as these may be far away. Zero: never.
+	ShareEvery           time.Duration
+	BlindPause, FarPause time.Duration
 	// RecordEvery is the least time between two transfers of one lock.
 	RecordEvery time.Duration
 	// TrustSubscribers says that the number of subscribers that a script
@@ -38,9 +43,11 @@ type Config struct {
 
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
-	// PollMax caps the wait between two tries while subscribed, PollBlind
-	// while not.
-	PollMax, PollBlind time.Duration
+	// PollMax caps the wait between two tries while subscribed; PollBlind while
+	// not, and where the holder's release is published elsewhere. PollSoon is
+	// the wait while not subscribed, as long as few names are so: it is below
+	// BlindPause, so that a poll falls into a pause of others.
+	PollMax, PollBlind, PollSoon time.Duration
 
 	// MaxLocks bounds the names known at one time.
 	MaxLocks int
@@ -59,6 +66,14 @@ func (c *Config) usable(lease time.Duration) time.Duration {
 
 // tick is the time after which a watched lease falls due for renewal.
 func (c *Config) tick() time.Duration { return c.Lease / 3 }
+
+// later is an instant after another, or Forever if that is too far off.
+func later(at, d time.Duration) time.Duration {
+	if d > Forever-at {
+		return Forever
+	}
+	return at + d
+}
 
 // jitter is a splitmix64 generator: the core must be a function of its inputs.
 type jitter uint64

@@ -1,67 +1,139 @@
 package core
 
-// ownerWaits are the requests that one named owner waits with. Anonymous
-// owners can't be part of a deadlock: each makes one request and holds
+import (
+	"cmp"
+	"slices"
+)
+
+// waits are the requests that wait on behalf of named owners. Requests of
+// anonymous owners can't close a cycle: each owner makes one request, and holds
 // nothing while it waits.
-type ownerWaits struct{ requests []*Request }
+type waits map[uint64]map[*lock]*ownerQueue
 
-func (m *Machine) ownerWaits(r *Request) {
-	w := m.owners[r.Owner]
-	if w == nil {
-		w = &ownerWaits{}
-		m.owners[r.Owner] = w
-	}
-	w.requests = append(w.requests, r)
+// An ownerQueue is the requests of one owner that wait for one lock, in order.
+// One that was removed leaves a nil at its place.
+type ownerQueue struct {
+	requests []*Request
+	n        int
 }
 
-func (m *Machine) ownerWaitsNoMore(r *Request) {
-	w := m.owners[r.Owner]
-	for i, q := range w.requests {
-		if q == r {
-			w.requests = append(w.requests[:i], w.requests[i+1:]...)
-			break
-		}
+func (w waits) add(r *Request) {
+	locks := w[r.Owner]
+	if locks == nil {
+		locks = make(map[*lock]*ownerQueue)
+		w[r.Owner] = locks
 	}
-	if len(w.requests) == 0 {
-		delete(m.owners, r.Owner)
+	q := locks[r.lock]
+	if q == nil {
+		q = &ownerQueue{}
+		locks[r.lock] = q
+	}
+	q.push(r)
+}
+
+func (w waits) remove(r *Request) {
+	q := w[r.Owner][r.lock]
+	q.requests[r.place] = nil
+	if q.n--; q.n > 0 {
+		return
+	}
+	delete(w[r.Owner], r.lock)
+	if len(w[r.Owner]) == 0 {
+		delete(w, r.Owner)
 	}
 }
 
-// waitsFor lists the requests of an owner for one lock, in their order.
-func (m *Machine) waitsFor(owner uint64, l *lock) (out []*Request) {
-	if w := m.owners[owner]; w != nil {
-		for _, r := range w.requests {
-			if r.lock == l {
-				out = append(out, r)
+// first returns an owner's first request for a lock, or nil.
+func (w waits) first(owner uint64, l *lock) *Request {
+	if q := w[owner][l]; q != nil {
+		return q.first()
+	}
+	return nil
+}
+
+func (q *ownerQueue) push(r *Request) {
+	if len(q.requests) >= 2*q.n+16 {
+		q.compact()
+	}
+	r.place = int32(len(q.requests))
+	q.requests = append(q.requests, r)
+	q.n++
+}
+
+// first returns the first request. It forgets the places before it.
+func (q *ownerQueue) first() *Request {
+	for i, r := range q.requests {
+		if r != nil {
+			if i > 64 {
+				q.compact()
 			}
+			return r
 		}
 	}
-	return out
+	return nil
 }
 
-// breakDeadlock looks for cycles through an owner that has just begun to wait
-// or to hold, and fails the youngest request of each.
-func (m *Machine) breakDeadlock(owner uint64) {
-	for {
-		cycle := m.findCycle(owner)
-		if cycle == nil {
+func (q *ownerQueue) compact() {
+	rest := q.requests[:0]
+	for _, r := range q.requests {
+		if r != nil {
+			r.place = int32(len(rest))
+			rest = append(rest, r)
+		}
+	}
+	clear(q.requests[len(rest):])
+	q.requests = rest
+}
+
+// breakDeadlock looks for a cycle that a request closes by waiting for a lock,
+// and fails the youngest request of it.
+func (m *Machine) breakDeadlock(r *Request, l *lock) {
+	for r.state == reqQueued && l.holder != nil {
+		path := m.path(l.holder.Owner, r.Owner)
+		if path == nil {
 			return
 		}
-		e := &DeadlockError{}
-		youngest := cycle[0]
-		for _, r := range cycle {
-			if r.ID > youngest.ID {
-				youngest = r
-			}
-			e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.lock.holder.Owner})
-		}
-		m.giveUp(youngest, e)
+		m.failYoungest(append([]*Request{r}, path...))
 	}
 }
 
-// findCycle returns requests that each wait for a lock which the owner of the
-// next one holds, beginning and ending with one owner; or nil.
-func (m *Machine) findCycle(start uint64) []*Request {
+// breakDeadlocks looks for the cycles that an owner closes by taking a lock
+// which others wait for, and fails the youngest request of each.
+func (m *Machine) breakDeadlocks(owner uint64, l *lock) {
+	if len(m.waits[owner]) == 0 {
+		return // it waits for nothing
+	}
+	for r := l.queue.head; r != nil; {
+		next := r.next
+		if r.Explicit {
+			m.breakDeadlock(r, l)
+			if next != nil && next.state != reqQueued {
+				next = l.queue.head // it was the youngest
+			}
+		}
+		r = next
+	}
+}
+
+func (m *Machine) failYoungest(cycle []*Request) {
+	e := &DeadlockError{}
+	youngest := cycle[0]
+	for _, r := range cycle {
+		if r.ID > youngest.ID {
+			youngest = r
+		}
+		e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.lock.holder.Owner})
+	}
+	m.giveUp(youngest, e)
+}
+
+// path returns requests that lead from one owner to another: each waits for a
+// lock which the owner of the next one holds, and the last for one that the
+// other holds. It returns nil if there are none.
+func (m *Machine) path(from, to uint64) []*Request {
+	if !m.leads(from, to, map[uint64]bool{}) {
+		return nil // as a rule, and found out at less cost
+	}
 	var path []*Request
 	seen := map[uint64]bool{}
 	var visit func(owner uint64) bool
@@ -70,25 +142,46 @@ func (m *Machine) findCycle(start uint64) []*Request {
 			return false
 		}
 		seen[owner] = true
-		w := m.owners[owner]
-		if w == nil {
-			return false
-		}
-		for _, r := range w.requests {
+		for _, r := range m.inOrder(owner) {
 			h := r.lock.holder
-			if h == nil || !h.Explicit {
+			if h == nil {
 				continue
 			}
 			path = append(path, r)
-			if h.Owner == start || visit(h.Owner) {
+			if h.Owner == to || visit(h.Owner) {
 				return true
 			}
 			path = path[:len(path)-1]
 		}
 		return false
 	}
-	if !visit(start) {
+	if !visit(from) {
 		return nil
 	}
 	return path
+}
+
+// leads reports whether an owner waits for another, if only through others.
+func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
+	if seen[from] {
+		return false
+	}
+	seen[from] = true
+	for l := range m.waits[from] {
+		if h := l.holder; h != nil && (h.Owner == to || m.leads(h.Owner, to, seen)) {
+			return true
+		}
+	}
+	return false
+}
+
+// inOrder lists an owner's first request for each lock, the oldest first: the
+// order of a map must not decide what happens.
+func (m *Machine) inOrder(owner uint64) []*Request {
+	var all []*Request
+	for _, q := range m.waits[owner] {
+		all = append(all, q.first())
+	}
+	slices.SortFunc(all, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }

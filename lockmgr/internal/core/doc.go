@@ -12,74 +12,122 @@
 // # Who is authoritative
 //
 // Redis says who owns a name: a record (a hash at the key, one field for the
-// owner, with a TTL). The machine says which of its callers that is, how often
-// it re-entered, and who is next. Between the two stands trust: until an
-// instant that counts from the send of the last confirmed script, the record
-// is ours; after it, nobody may be told that they hold the lock.
+// holder, with a TTL). The machine says which of its callers that is, how often
+// it re-entered, and who is next. Ownership is trusted until an instant that
+// counts from the send of the last confirmed script. After it, nobody may be told
+// that they hold the lock.
 //
 //	until = sent + lease − 1 % − margin
 //
 // Only a confirmed script moves it, only forward, and no script ever shortens
-// the life of a record, so one that runs late can't undermine it.
+// the life of a record, so one that runs late can't undermine it. A fixed lease
+// and a MaxHold end the hold earlier.
 //
 // # The states of a name
 //
-//	           request                 refused, no message
-//	 idle ───────────────▶ asking ──────────────────────▶ waiting
-//	  ▲                    │   ▲                             │
-//	  │             granted│   └─────────────────────────────┘
-//	  │                    ▼        message, confirmation, poll
-//	  │   unlock,       ┌─ held ◀───────────┐
-//	  │   nobody waits  │   │ unlock,       │ at once, or when a
-//	  │                 │   ▼ others wait   │ transfer was answered
-//	  │                 │  passing ─────────┘
-//	  │                 ▼   │ the run is over
-//	  └──── releasing ◀─────┘
-//	gone, or confirmed
+//	          request                  refused
+//	idle ────────────────▶ asking ────────────────▶ waiting
+//	 ▲                      │  ▲                     │   ▲
+//	 │              granted │  └─────────────────────┘   │
+//	 │                      │   message, confirmation,   │
+//	 │                      │   poll, pause over         │
+//	 │                      ▼     unlock, loss           │
+//	 │                   passing ◀───────────── held     │
+//	 │                    │   └──────────────────▲       │
+//	 │    nobody is next, │     a waiter here is next    │
+//	 │    or run is over  ▼                              │
+//	 └──────────────── releasing ────────────────────────┘
+//	   nobody waits here           others go first
 //
-// Losing the record leads from held and passing to asking if somebody waits
-// here, else to idle. A name that is idle is forgotten, once its subscription
-// has lingered and its suspects (below) are cleared up.
+// A grant goes through passing to held in one step. So does an unlock if the
+// next waiter needs no answer first. A release leads to asking if somebody waits
+// here and others need not go first. If they must, a request leads from idle to
+// waiting.
+//
+// If the record is gone, held and passing lead to asking if somebody waits here,
+// else to idle. If the last waiter leaves, asking and waiting lead to idle, or to
+// releasing if an acquire without an answer may have left a record. A release
+// that was not sent yet, or that failed for good without effect, leads back to
+// passing if somebody waits here.
+//
+// A name that is idle is forgotten when its subscription has lingered, its
+// suspects (below) have had their time, and others have had their turns.
 //
 // # One script in flight
 //
 // At most one script is in flight for each name, so scripts need no order
-// beside that. Whatever can't wait for its answer does not: a lock passes from
-// holder to holder in memory while the transfer that records it is under way,
-// and only the newest holder is recorded next.
+// beside that. A lock passes from holder to holder in memory while the transfer
+// that records an earlier holder is in flight. Only the newest holder is recorded
+// next. A few things wait for an answer: see handoff.go.
+//
+// # Numbers
+//
+// A number is the part of a holder ID that the machine chooses. Each try of a
+// request has a new one, and so has each holder that the lock passes on to. No
+// number is used for a second hold, of whatever owner. So a script that runs late
+// can only be about the hold that it was sent for: it finds another number and
+// does nothing.
+//
+// A late acquire is the exception, as it finds no record. The record that it
+// creates is a stray, and ends with its lease. For that reason no acquire asks for
+// more than Config.Lease. A longer fixed lease is set by a renewal once the record
+// is known to be ours, and such a record is released instead of passed on.
 //
 // # Unknown outcomes
 //
-// A command without an answer may have run, may run later, or never. The
-// owners it named become suspects for a time: every script of the name lists
-// them, as owners that the record may carry, so a stray record is taken over
-// by the next acquire or removed by the next release, whichever comes first.
-// Nobody else is recorded under a suspect's number. A record that was removed
-// at an unknown time is never passed on.
+// A command without an answer may have run, may run later, or never. Nothing
+// bounds how late. The number that it would have recorded becomes a suspect, and
+// scripts of the name list their suspects as numbers that the record may carry.
+// A stray is so taken over by the next acquire or removed by a release, whichever
+// comes first. The machine looks for it until Config.SuspectTime is over, and it
+// expires if it comes later. A record that was removed at an unknown time is never
+// passed on.
 //
-//	command    may have run, no answer       then
-//	acquire    the record may be ours        ask again, naming it; nobody left: release
-//	transfer   it carries the old or new     holder stays; transfer again, naming both
-//	renew      it may live longer            deadline stays; renew again next slot
-//	release    it may be gone                release again until confirmed or expired
+//	command    may have run, no answer           then
+//	acquire    a record of this number           try again with another number, naming this one; nobody left: release
+//	transfer   the old number, or the new one    holder stays; transfer again, naming both
+//	renew      the record lives longer           deadline stays; renew again, well before the next tick
+//	release    the record is gone                waiters here: try, naming it; else release again until confirmed or expired
+//	look       nothing has changed               go on without the answer
+//
+// # A record in doubt
+//
+// A message that comes while the record is ours, and that is not of our own
+// release, says that somebody may have removed the record. A transfer or a renewal
+// goes out at once to find out, and until it is confirmed the lock is not passed on
+// in memory: see verify.go.
 //
 // # Fairness
 //
-// Waiters of one manager are served in order. Managers take turns: a run of
-// grants in one manager is bounded by number and time, unless it is known that
-// nobody else waits, and ends with a release and a pause in which the others are
-// first. How many wait is what scripts report of the channel's subscribers. As
-// these need not wait, each manager finds out how many runs of others it has to
-// let go by before its own turn.
+// Waiters of one manager are served in order. Managers share out the time for
+// which they have the lock: a run of grants ends after PassCount grants or
+// PassTime, and is followed by a pause in which others have the lock for as long
+// as the run was, once for each of them that seems to want it. The pause is
+// shorter if the lock is seen to lie free. Scripts report the number of
+// subscribers, which is an upper bound of those who want the lock. Processes that
+// poll are not among them. So ShareEvery bounds how long a manager goes on without
+// a pause that is long enough for these: see turns.go.
+//
+// # Health
+//
+// Health is one for all names. A server is failing from the send of the first
+// command that brought no answer, until any command is answered. Everyone who has
+// waited during that for Config.RetryTime is told: see health.go. Besides, a
+// request is told when the commands of its own name have failed for RetryTime, or
+// at once if trying again makes no sense.
 //
 // # Failures
 //
-//	all stand back        each for its own time, 10 ms at most
-//	message lost          the poll: one timer a name, at the TTL that the refusal told
-//	subscription lost     polls come closer; its confirmation is a wake-up
+//	all stand back        each tries when it has heard nobody for its own time
+//	message lost          the poll: one alarm a name, at the TTL that the refusal told, PollMax at most
+//	no subscription       polls come closer: PollSoon if few names are so, PollBlind if many
+//	subscription lost     the same; its confirmation is a wake-up
+//	other kind of lock    its release may not be heard: poll after PollBlind at most
 //	renewal refused       the hold is lost at once
-//	renewal unanswered    tried again until the deadline, then lost
-//	grant too late        not handed out: it counts as a failed try
+//	renewal unanswered    tried again until the deadline, then lost; of a batch, each lease by itself
+//	grant too late        not handed out; the third fails the requests whose lease is no longer
 //	grant unwanted        goes to the next waiter, or is released
-//	server failing        those who wait are told after Config.RetryTime
+//	tokens refused        requests for a token fail; plain ones try without
+//	release failing       who waits is told as above; one try at once
+//	server failing        who waits is told after Config.RetryTime; Close waits no longer than that
 package core

@@ -23,6 +23,7 @@ var (
 
 	errExpired = fmt.Errorf("%w: it ran out before a renewal was confirmed", ErrLeaseLost)
 	errOver    = fmt.Errorf("%w: its fixed lease is over", ErrLeaseLost)
+	errMaxHold = fmt.Errorf("%w: its MaxHold is over", ErrLeaseLost)
 	errGone    = fmt.Errorf("%w: the key was removed or taken over", ErrLeaseLost)
 	errCancel  = errors.New("lockmgr: request cancelled")
 )

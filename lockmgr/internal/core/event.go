@@ -18,23 +18,30 @@ type (
 	Unlock struct{ Request *Request }
 	// Replies: scripts have been answered, or never will be.
 	Replies struct{ Replies []Reply }
-	// Renewed: a batch of renewals has been answered, or never will be.
-	Renewed struct {
-		Renewal *Renewal
-		Ran     Ran
-		Lost    []int // indexes into Entries, when it ran
-		Err     error
-	}
+	// Renewed: a batch of renewals has been answered, or never will be. What
+	// became of each lease is in Renewal.Entries.
+	Renewed struct{ Renewal *Renewal }
 	// Wake: something happened on the channel of a name.
 	Wake struct {
 		Name string
 		// Subscribed is whether messages are delivered from now on.
 		Subscribed bool
-		// Confirmed and Message say what happened since the last Wake.
-		Confirmed, Message bool
+		// Confirmed and Message say what happened since the last Wake; More that
+		// there were several messages.
+		Confirmed, Message, More bool
 	}
 	// Verify: someone may have removed the record of a name; look.
 	Verify struct{ Name string }
+	// A Prolongation: a holder wants to keep what it has for Lease from now on.
+	// Prolonged answers it.
+	Prolongation struct {
+		Request *Request
+		Lease   time.Duration
+		Tag     any // the shell's own
+
+		until time.Duration
+		after uint64 // the last script before it
+	}
 	// Tick: the instant that Next returned has come.
 	Tick struct{}
 	// Close: take no more requests, end those that wait, and give back what
@@ -44,16 +51,17 @@ type (
 	Abort struct{}
 )
 
-func (Lock) isEvent()     {}
-func (Cancel) isEvent()   {}
-func (Unlock) isEvent()   {}
-func (*Replies) isEvent() {}
-func (*Renewed) isEvent() {}
-func (Wake) isEvent()     {}
-func (Verify) isEvent()   {}
-func (Tick) isEvent()     {}
-func (Close) isEvent()    {}
-func (Abort) isEvent()    {}
+func (Lock) isEvent()          {}
+func (Cancel) isEvent()        {}
+func (Unlock) isEvent()        {}
+func (*Replies) isEvent()      {}
+func (*Renewed) isEvent()      {}
+func (Wake) isEvent()          {}
+func (Verify) isEvent()        {}
+func (*Prolongation) isEvent() {}
+func (Tick) isEvent()          {}
+func (Close) isEvent()         {}
+func (Abort) isEvent()         {}
 
 // Ran says what is known of a command's fate.
 type Ran uint8
@@ -79,10 +87,11 @@ const (
 	KindTransfer
 	KindRelease
 	KindRenew
+	KindLook // is there a record? It changes nothing
 )
 
 func (k Kind) String() string {
-	return [...]string{"none", "acquire", "transfer", "release", "renew"}[k]
+	return [...]string{"none", "acquire", "transfer", "release", "renew", "look"}[k]
 }
 
 // An Op is one script to run for one name. It belongs to the shell from the
@@ -114,11 +123,14 @@ type Reply struct {
 	// after the Op was used again.
 	ID  uint64
 	Ran Ran
-	// OK is the answer when it ran: acquired, transferred, released.
+	// OK is the answer when it ran: acquired, transferred, released, there.
 	OK bool
 	// TTL is the remaining life of another's record, when an acquire was
 	// refused; negative: it has none.
 	TTL time.Duration
+	// Elsewhere says that the refusing record is of a kind whose release is not
+	// published on our channel.
+	Elsewhere bool
 	// Subscribers counts who listens on the channel (transfer, release), or
 	// is negative when the server would not say.
 	Subscribers int64
@@ -139,11 +151,20 @@ type Renewal struct {
 	Entries []RenewalEntry
 }
 
-// A RenewalEntry is one lock of a Renewal.
+// A RenewalEntry is one lock of a Renewal. Name and Owner are the core's. Ran,
+// Lost and Err are the answer: Lost, if it ran, that the record does not carry
+// the owner; Err why it did not run, or may not have, and Final that trying
+// again soon would meet the same error.
 type RenewalEntry struct {
 	Name  string
 	Owner uint64
-	lock  *lock
+
+	Ran   Ran
+	Lost  bool
+	Final bool
+	Err   error
+
+	lock *lock
 }
 
 // An Effect is something that the machine wants done. The set is closed.
@@ -168,6 +189,11 @@ type (
 	Lost struct {
 		Anchor *Request
 		Err    error
+	}
+	// Prolonged answers a Prolongation.
+	Prolonged struct {
+		Prolongation *Prolongation
+		Err          error
 	}
 	// Unlocked answers an Unlock event.
 	Unlocked struct {
@@ -197,6 +223,7 @@ func (Granted) isEffect()     {}
 func (Failed) isEffect()      {}
 func (Extended) isEffect()    {}
 func (Lost) isEffect()        {}
+func (Prolonged) isEffect()   {}
 func (Unlocked) isEffect()    {}
 func (Subscribe) isEffect()   {}
 func (Unsubscribe) isEffect() {}

@@ -3,8 +3,7 @@ package core
 import "time"
 
 // next finds a lock its next holder. The record is ours, as far as we know,
-// and nobody holds it. answered is the script whose answer led here, if one
-// did: what it brought is as fresh as can be.
+// and nobody holds it. answered is the operation just confirmed, or nil.
 func (m *Machine) next(l *lock, answered *Op) {
 	l.phase = passing
 	r := l.queue.head
@@ -17,44 +16,65 @@ func (m *Machine) next(l *lock, answered *Op) {
 		if r != nil && l.flight == 0 && m.boundary(l) != goOn {
 			// Its answer says whether others wait: leases that run out one
 			// after another must not shut them out.
-			l.more().back = true
+			l.more().giveBack = true
 			m.release(l)
 			return
 		}
 		m.startOver(l)
 		return
 	case r == nil:
+		if m.keep(l) {
+			return
+		}
 		m.release(l)
 		return
 	}
 	passed := answered == nil || answered.Kind != KindAcquire
 	if passed {
-		switch m.boundary(l) {
-		case standBack:
-			l.c.back = true
+		turn := m.boundary(l)
+		switch {
+		case l.c.long, turn == standBack:
+			// The record of a long fixed lease must not outlive its holder:
+			// were this process to die, the next one's lock would stay for
+			// that long.
+			l.c.giveBack = true
 			m.release(l)
 			return
-		case askFirst:
+		case turn == askFirst:
 			m.unlocked(l, nil)
 			m.transferFirst(l, r)
 			return
 		}
 	}
-	if l.until-m.now > m.cfg.usable(max(m.leaseOf(r), m.cfg.Lease)) {
-		// A long fixed lease must not outlive its holder: were this process
-		// to die, the next one's lock would stay for that long.
-		l.more().back = true
-		m.release(l)
-		return
-	}
 	m.unlocked(l, nil)
-	if answered == nil && l.until-m.now < m.cfg.usable(m.leaseOf(r))/3 || r.Fenced && !l.hasToken() {
+	// The record may be that of an earlier request with a short lease.
+	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && l.until-m.now < m.cfg.usable(m.leaseOf(r))/3
+	if tooShort || r.Fenced && !l.hasToken() || l.doubtful() {
 		m.transferFirst(l, r)
 		return
 	}
 	r.Passed = passed
 	m.hold(l, r)
 	m.tend(l)
+}
+
+// keep reports whether the record is kept although nobody here waits. A caller
+// that takes the lock again and again needs a round trip for each grant, and a
+// client that asks again at once is always there first. So once others have had
+// much more than their share, the record stays ours for a moment after an
+// unlock, until the caller comes back.
+func (m *Machine) keep(l *lock) bool {
+	c := l.c
+	if c == nil || m.closing || l.flight != 0 || c.doubt != 0 || c.long || l.retried || c.failures > 0 ||
+		c.turns.others == 0 || !c.turns.inCredit(m.now, l.since, &m.cfg) {
+		return false
+	}
+	if l.unlocking != nil {
+		c.keepUntil = m.now + m.cfg.BackTime/4
+		m.unlocked(l, nil)
+	}
+	c.retryAt = c.keepUntil
+	return m.now < c.keepUntil
 }
 
 // startOver asks for a lock whose record is not ours, or lets it rest.
@@ -82,47 +102,53 @@ const (
 
 // boundary says whether a run may go on. It ends after PassCount grants, unless
 // a transfer has told meanwhile that nobody else waits. Then it may be longer,
-// because the transfers of a fast run tell in time when somebody comes; but not
-// for ever, or a manager whose transfers fail would shut out the rest.
+// because the transfers of a fast run tell in time when somebody comes. No
+// subscriber is no proof that nobody waits: once in ShareEvery the lock is
+// given back all the same.
 func (m *Machine) boundary(l *lock) boundary {
-	c := l.more()
-	if c.runCount == 0 {
+	t := &l.more().turns
+	if m.keptLong(l) {
+		return standBack
+	}
+	if t.count == 0 {
 		return goOn
 	}
-	if c.runCount < m.runLimit(c) && m.now-c.runStart < m.cfg.PassTime {
+	if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, l.since, &m.cfg) {
 		return goOn
 	}
 	switch {
-	case !m.cfg.TrustSubscribers || c.others > 0:
+	case !m.cfg.TrustSubscribers || t.others > 0:
 		return standBack
-	case c.fresh: // nobody waited a moment ago
-		m.newRun(c)
+	case t.fresh: // nobody waited a moment ago
+		t.newRun(m.now)
 		return goOn
 	default:
 		return askFirst
 	}
 }
 
+// keptLong reports whether a process that we do not hear has had no chance for
+// so long that it must get one.
+func (m *Machine) keptLong(l *lock) bool {
+	return m.cfg.ShareEvery > 0 && m.now-l.since >= m.cfg.ShareEvery/4*3
+}
+
 // runLimit is the most grants of a run before its end, or another look.
-func (m *Machine) runLimit(c *contention) int {
-	if c.alone && m.cfg.TrustSubscribers {
+func (m *Machine) runLimit(t *turns) int {
+	if t.alone && m.cfg.TrustSubscribers {
 		return 8 * m.cfg.PassCount
 	}
 	return m.cfg.PassCount
 }
 
-func (m *Machine) newRun(c *contention) {
-	c.runCount, c.runStart, c.fresh = 0, m.now, false
-}
-
-// leaving tells whether a release must go out although someone here waits.
+// leaving reports whether a release must go out although someone here waits.
 func (m *Machine) leaving(l *lock) bool {
-	return m.closing || l.c != nil && l.c.back
+	return m.closing || l.c != nil && l.c.giveBack
 }
 
 // transferFirst holds the lock back from its next holder until a transfer has
-// been answered: too little of the lease is left, there is no token left, or
-// others may be waiting.
+// been answered: too little of the lease is left, there is no token left,
+// others may be waiting, or the record may be gone.
 func (m *Machine) transferFirst(l *lock, r *Request) {
 	if c := l.more(); l.flight == 0 && m.now >= c.retryAt {
 		m.transfer(l, r)
@@ -137,7 +163,10 @@ func (m *Machine) transfer(l *lock, r *Request) {
 	if r.Fenced && r.state != reqGranted {
 		tokens = m.tokensFor(l, r)
 	}
-	m.send(l, KindTransfer, m.field(l, r), m.leaseOf(r), tokens)
+	if r.Field == 0 {
+		r.Field = m.number()
+	}
+	m.send(l, KindTransfer, r.Field, m.leaseOf(r), tokens)
 }
 
 // transferred handles the answer to a transfer.
@@ -149,32 +178,25 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 		return
 	}
 	if r.Ran != Yes {
-		c.nextTransfer = m.failed(l, r.Err)
-		if r.Final && l.phase == passing {
-			// No use in waiting: neither for tokens nor for who else waits.
-			c.others = max(c.others, 1)
-			for q := l.queue.head; q != nil && q.Fenced && !l.hasToken(); q = l.queue.head {
-				m.giveUp(q, r.Err)
-			}
-		}
-		if l.flight == 0 {
-			m.proceed(l)
-		}
+		m.transferFailed(l, r)
 		return
 	}
 	c.succeeded()
 	if l.owner != 0 {
 		l.owner = op.Owner
-		m.trust(l, op.Sent, op.Lease)
-		m.takeTokens(l, r)
+		m.trust(l, op.ID, op.Sent, op.Lease)
+		if r.Op.Tokens > 0 {
+			m.takeTokens(l, r)
+		}
 	} else { // given up while this was under way
-		l.suspect(op.Owner, m.now+m.cfg.SuspectTime, 1)
+		l.suspect(op.Owner, later(m.now, m.cfg.SuspectTime), true)
 	}
-	c.others = m.othersOf(l, r.Subscribers)
-	if c.alone = c.others == 0; c.alone {
-		m.newRun(c)
+	t := &c.turns
+	t.others = m.othersOf(l, r.Subscribers)
+	if t.alone = t.others == 0; t.alone {
+		t.newRun(m.now)
 	}
-	c.fresh = true
+	t.fresh = true
 	if l.phase == passing {
 		m.next(l, op)
 		return
@@ -182,15 +204,38 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 	m.proceed(l)
 }
 
+// transferFailed tries again later. It fails the requests that the error concerns.
+func (m *Machine) transferFailed(l *lock, r *Reply) {
+	c := l.c
+	c.nextTransfer = m.failed(l, r.Err)
+	if l.phase != held {
+		m.failOnce(l, r.Err)
+	}
+	if l.phase == passing && r.Final { // do not wait for tokens or a subscriber count
+		c.turns.others = max(c.turns.others, 1)
+		for q := l.queue.head; q != nil; {
+			next := q.next
+			if q.Fenced && !l.hasToken() {
+				m.giveUp(q, r.Err)
+			}
+			q = next
+		}
+	}
+	if l.flight == 0 {
+		m.proceed(l)
+	}
+}
+
 // trust moves the deadline of the record forward, never back: no script
 // shortens the life of a record.
-func (m *Machine) trust(l *lock, sent, lease time.Duration) {
+func (m *Machine) trust(l *lock, id uint64, sent, lease time.Duration) {
 	l.sent = max(l.sent, sent)
 	l.until = max(l.until, sent+m.cfg.usable(lease))
 	m.extended(l)
+	m.prolonged(l, id)
 }
 
-// What a server says of its subscribers is no reason to overflow.
+// mostOthers caps the reported count, which is not trusted.
 const mostOthers = 1 << 20
 
 // othersOf is how many other managers wait, if the channel of a lock has so

@@ -9,11 +9,14 @@ func (m *Machine) hold(l *lock, r *Request) {
 	r.state = reqGranted
 	r.Anchor = r
 	r.count = 1
-	r.limit = Forever
-	if r.Lease > 0 {
-		r.limit = m.now + m.cfg.usable(r.Lease)
+	r.watched = r.Lease == 0
+	r.limit = m.limitOf(r)
+	if !r.Passed {
+		r.Field = l.owner // that of the acquire, or of a transfer for this request
+	} else if r.Field == 0 {
+		r.Field = m.number()
 	}
-	if m.field(l, r) != l.owner {
+	if r.Field != l.owner {
 		l.more() // a transfer is due
 	}
 	if r.Fenced {
@@ -23,16 +26,17 @@ func (m *Machine) hold(l *lock, r *Request) {
 	l.phase = held
 	l.holder = r
 	r.Until = l.holdUntil()
-	if r.Lease > 0 {
+	if !r.watched {
 		m.renewals.Remove(l)
 	} else if !l.entry.Scheduled() {
 		m.watch(l)
 	}
+	if r.Lease > m.cfg.Lease {
+		c := l.more()
+		c.extend, c.retryAt = r.Lease, m.now
+	}
 	if c := l.c; c != nil {
-		c.runCount++
-		if c.runCount == 1 {
-			c.runStart = m.now
-		}
+		c.turns.grant(m.now)
 	}
 	m.stats.Held++
 	m.stats.Grants++
@@ -41,12 +45,23 @@ func (m *Machine) hold(l *lock, r *Request) {
 	}
 	m.emit(Granted{r})
 	if r.Explicit {
-		for _, q := range m.waitsFor(r.Owner, l) {
+		for q := m.waits.first(r.Owner, l); q != nil; q = m.waits.first(r.Owner, l) {
 			m.dequeue(l, q)
 			m.reenter(l, q)
 		}
-		m.breakDeadlock(r.Owner)
+		m.breakDeadlocks(r.Owner, l)
 	}
+}
+
+// limitOf is when a hold that is granted now ends, whatever is renewed.
+func (m *Machine) limitOf(r *Request) time.Duration {
+	switch {
+	case r.Lease > 0:
+		return m.now + m.cfg.usable(r.Lease)
+	case r.MaxHold > 0:
+		return later(m.now, r.MaxHold)
+	}
+	return Forever
 }
 
 // reenter grants another hold to the owner that has one. Nothing is sent:
@@ -58,19 +73,14 @@ func (m *Machine) reenter(l *lock, r *Request) {
 		return
 	}
 	switch {
-	case a.limit == Forever:
-		// A watched hold stays one: no lease can shorten it.
+	case a.watched:
+		// No lease can shorten it, and no re-entry ends its MaxHold.
 	case r.Lease == 0:
-		a.limit = Forever
+		a.watched, a.limit = true, max(a.limit, m.limitOf(r))
 		m.renewals.Schedule(l, m.now, m.now)
-		c := l.more()
-		c.extend, c.retryAt = m.cfg.Lease, m.now
-	case m.now+m.cfg.usable(r.Lease) > a.limit:
-		a.limit = m.now + m.cfg.usable(r.Lease)
-		if a.limit > l.until {
-			c := l.more()
-			c.extend, c.retryAt = r.Lease, m.now
-		}
+		m.extendSoon(l, m.cfg.Lease)
+	default:
+		m.prolongFixed(l, r.Lease)
 	}
 	m.extended(l)
 	a.count++
@@ -80,6 +90,23 @@ func (m *Machine) reenter(l *lock, r *Request) {
 	m.stats.Reentries++
 	m.emit(Granted{r})
 	m.tend(l)
+}
+
+// prolongFixed lets a fixed lease end no earlier than a lease that begins now.
+func (m *Machine) prolongFixed(l *lock, lease time.Duration) {
+	a := l.holder
+	if limit := m.now + m.cfg.usable(lease); limit > a.limit {
+		a.limit = limit
+		if limit > l.until {
+			m.extendSoon(l, lease)
+		}
+	}
+}
+
+// extendSoon asks for a renewal of the record with a lease of its own.
+func (m *Machine) extendSoon(l *lock, lease time.Duration) {
+	c := l.more()
+	c.extend, c.retryAt = max(c.extend, lease), m.now
 }
 
 // extended tells the holder when its deadline has moved.
@@ -93,22 +120,24 @@ func (m *Machine) extended(l *lock) {
 }
 
 // tend sends what a held lock is due: a transfer when the record lags behind
-// the holder, a longer lease when a re-entry asked for one.
+// the holder, a longer lease when somebody asked for one.
 func (m *Machine) tend(l *lock) {
 	c := l.c
 	if c == nil || l.flight != 0 || l.phase != held {
 		return
 	}
 	switch {
-	case l.owner != l.holder.Field:
+	case l.transferDue():
 		// Early in a fast run, so that the answer is there when the run is
 		// over and nobody has to wait for it.
-		early := c.failures == 0 && !(c.fresh && c.others > 0) && 2*c.runCount >= m.runLimit(c)
+		t := &c.turns
+		early := c.failures == 0 && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
 		if early || m.now >= c.nextTransfer {
 			m.transfer(l, l.holder)
 		}
 	case c.extend > 0 && m.now >= c.retryAt:
-		m.sendRenewal(c.extend, []*lock{l})
+		c.extending, c.extend = c.extend, 0
+		m.sendRenewal(c.extending, []*lock{l})
 	}
 }
 
@@ -134,18 +163,20 @@ func (m *Machine) unlock(r *Request) {
 		m.emit(Unlocked{r, nil})
 		return
 	}
-	m.letGo(l)
+	m.letGo(l, ErrNotHeld)
 	l.unlocking = r
 	m.next(l, nil)
 	m.settle(l)
 }
 
-// letGo ends the hold of a lock, in whatever way.
-func (m *Machine) letGo(l *lock) {
+// letGo ends the hold of a lock, in whatever way. err is what those get who
+// wanted to prolong it.
+func (m *Machine) letGo(l *lock, err error) {
 	l.holder = nil
 	m.stats.Held--
 	if l.c != nil {
-		l.c.extend = 0
+		l.c.extend, l.c.extending = 0, 0
+		m.answerProlongations(l, err)
 	}
 }
 
@@ -157,11 +188,14 @@ func (m *Machine) unlocked(l *lock, err error) {
 	}
 }
 
-// expire ends a hold at its deadline. If only the holder's own lease is over
+// expire ends a hold at its deadline. If only the holder's own time is over
 // the record is still good and goes to the next.
 func (m *Machine) expire(l *lock) error {
 	err := errExpired
-	if l.holder.limit != Forever && l.owner == l.holder.Field && (l.c == nil || l.c.extend == 0) {
+	switch a := l.holder; {
+	case a.watched && m.now >= a.limit:
+		err = errMaxHold
+	case !a.watched && l.owner == a.Field && (l.c == nil || l.c.extend == 0 && l.c.extending == 0):
 		err = errOver
 	}
 	m.loseHold(l, err)
@@ -171,10 +205,9 @@ func (m *Machine) expire(l *lock) error {
 
 // loseHold ends a hold without an unlock.
 func (m *Machine) loseHold(l *lock, err error) {
-	a := l.holder
-	m.letGo(l)
 	m.stats.Losses++
-	m.emit(Lost{a, err})
+	m.emit(Lost{l.holder, err}) // before anybody hears of it in another way
+	m.letGo(l, err)
 }
 
 // gone handles the news that the record is not ours any more.
@@ -185,11 +218,6 @@ func (m *Machine) gone(l *lock) {
 	if l.phase == held {
 		m.loseHold(l, errGone)
 	}
-	if c := l.c; c != nil {
-		for i := range c.suspects { // it may be under the name of one of these
-			c.suspects[i].creates = max(c.suspects[i].creates, 1)
-		}
-	}
 	m.unlocked(l, errGone)
 	m.next(l, nil)
 }
@@ -198,13 +226,15 @@ func (m *Machine) gone(l *lock) {
 // there a little longer, so the next script names its owner.
 func (m *Machine) abandon(l *lock) {
 	if l.owner != 0 {
-		l.suspect(l.owner, m.now+m.cfg.SuspectTime, 1)
-		l.owner = 0
+		l.suspectOwner(later(m.now, m.cfg.SuspectTime))
+		l.c.turns.had(m.now, l.since, &m.cfg)
 	}
 	m.dropTokens(l)
 	m.renewals.Remove(l)
 }
 
+// dropTokens forgets the tokens that came with a record. Others may have taken
+// larger ones as soon as it is not ours.
 func (m *Machine) dropTokens(l *lock) {
 	if l.c != nil {
 		l.c.nextToken, l.c.lastToken = 0, -1

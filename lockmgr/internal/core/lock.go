@@ -33,15 +33,17 @@ type lock struct {
 	// unlocking is the request whose Unlock waits for the release.
 	unlocking *Request
 
-	// owner is the owner that the record in Redis carries as far as the last
-	// confirmed script goes, or zero when the record is not ours. It lags
-	// behind holder.Field while a transfer is due or in flight.
+	// owner is the number that the record in Redis carries, by the last
+	// confirmed script, or zero when the record is not ours. It lags behind
+	// holder.Field while a transfer is due or in flight.
 	owner uint64
 	// until bounds our trust in the record: the send of the last confirmed
 	// script, plus the usable part of its lease.
 	until time.Duration
 	// sent is the send of that script.
 	sent time.Duration
+	// since is when the record came to us.
+	since time.Duration
 
 	// flight is the ID of the one script in flight, or zero.
 	flight uint64
@@ -80,41 +82,39 @@ type contention struct {
 	failures     int
 	lastErr      error
 
-	// A run: grants in a row. others is how many others were waiting when
-	// last we heard, fresh whether we heard since the record came to us or
-	// the run's bound was met.
-	// alone says that since the record came to us we heard of no others.
-	runCount int
-	runStart time.Duration
-	others   int64
-	fresh    bool
-	alone    bool
-	// back says that the release in flight ends a run; backUntil that the
-	// name stands back; echo that the message of that release has been seen.
-	back      bool
-	backUntil time.Duration
-	echo      bool
-	// rounds is how many runs of others this manager lets go by before its
-	// next one, left how many of them are still to come, and yielded that the
-	// last of them has ended, so that it is our turn. fruitless counts the
-	// times in a row that nobody came, stood those that it stood back.
-	left, rounds int64
-	yielded      bool
-	fruitless    int
-	stood        uint
+	turns turns
+	// giveBack says that the release in flight ends a run although somebody
+	// here waits.
+	giveBack bool
+	// echoes counts our releases whose messages have not come back to us yet,
+	// echoed says that the message of the release in flight has.
+	echoes int
+	echoed bool
+
+	// keepUntil is how long the record stays ours although nobody here waits.
+	keepUntil time.Duration
 
 	// nextTransfer spaces the transfers of a lock that moves fast.
 	nextTransfer time.Duration
-	// extend is a lease that the record must be renewed with soon.
-	extend time.Duration
+	// extend is a lease that the record must be renewed with soon, extending
+	// the one of the renewal in flight.
+	extend, extending time.Duration
+	// long says that the record may live longer than Config.Lease from now on.
+	long bool
+	// doubt is the last script before a message that said that our record may
+	// be gone; zero if there is no doubt.
+	doubt uint64
+	// doubts counts the messages since then.
+	doubts int
+	// prolongations wait for a renewal.
+	prolongations []*Prolongation
 	// tokens left of the range that came with the record.
 	nextToken, lastToken int64
 
-	// suspects are owners named in commands whose fate is unknown.
 	suspects []suspect
 
-	// mayLive is how long the record may live because of scripts whose fate
-	// is unknown.
+	// mayLive is how long the record may live because of scripts that were
+	// not answered.
 	mayLive time.Duration
 	// goneBy is when the record must have expired, however often its
 	// removal failed; zero while none has failed.
@@ -138,8 +138,16 @@ func (l *lock) more() *contention {
 }
 
 // holdUntil is the deadline of the present holder: the record's, or the end
-// of a fixed lease if that is earlier.
+// of a fixed lease or of a MaxHold if that is earlier.
 func (l *lock) holdUntil() time.Duration { return min(l.until, l.holder.limit) }
+
+// transferDue reports whether the record of a held lock is to be given its
+// holder's number. While the server refuses transfers, as one does that is out
+// of memory, a longer lease goes to the record as it stands.
+func (l *lock) transferDue() bool {
+	c := l.c
+	return l.owner != l.holder.Field && !(c.extend > 0 && c.failures > 0 && !l.mayBeReplaced())
+}
 
 // nextAt is when this lock wants its alarm, or Forever.
 func (l *lock) nextAt() time.Duration {
@@ -149,7 +157,7 @@ func (l *lock) nextAt() time.Duration {
 		at := l.holdUntil()
 		if c != nil && l.flight == 0 {
 			switch { // as in tend
-			case l.owner != l.holder.Field:
+			case l.transferDue():
 				at = min(at, c.nextTransfer)
 			case c.extend > 0:
 				at = min(at, c.retryAt)
@@ -164,7 +172,9 @@ func (l *lock) nextAt() time.Duration {
 			return l.until
 		}
 	case waiting:
-		return c.retryAt
+		if l.flight == 0 {
+			return c.retryAt
+		}
 	case releasing:
 		if l.flight == 0 {
 			return c.retryAt
@@ -177,85 +187,92 @@ func (l *lock) nextAt() time.Duration {
 	return Forever
 }
 
-// A suspect is an owner of this manager that was named in a command whose
-// fate is unknown. Until its time is over it may turn up in the record, or
-// vanish from it, whenever the server comes round to that command. So every
-// script of the name lists the suspects, and nobody else is recorded under a
-// suspect's number.
+// A suspect is a number of this manager that was named in a command without an
+// answer. It may turn up in the record whenever the server comes round to that
+// command, however late. No suspect is ever recorded again, so nothing that
+// happens to it can harm a later hold.
 type suspect struct {
 	owner uint64
+	// until is how long a record of this number is looked for.
 	until time.Duration
-	// creates counts what may put a record there, or have left one: the
-	// acquires among those commands, and a record that was given up.
-	creates int
-	// doomed is that one of those commands removes it.
-	doomed bool
+	// stray says that the command creates the record, or left it behind. Others
+	// replace the owner of a record that is there.
+	stray bool
+	// ours says that the record was there, and ours. It may have a long lease.
+	ours bool
 }
+
+// maxSuspects bounds the suspects of one name. A record of an unanswered acquire
+// that is not looked for ends within Config.Lease.
+const maxSuspects = 16
 
 // suspectOp notes that op may have run, or may yet.
 func (l *lock) suspectOp(op *Op, until time.Duration) {
 	c := l.more()
 	c.mayLive = max(c.mayLive, until+op.Lease)
-	creates := 0
-	if op.Kind == KindAcquire {
-		creates = 1
-	}
 	if op.Owner != 0 {
-		l.suspect(op.Owner, until, creates)
-	}
-	for _, o := range op.Others {
-		l.suspect(o, until, 0).doomed = true
+		l.suspect(op.Owner, until, op.Kind == KindAcquire)
 	}
 }
 
-func (l *lock) suspect(owner uint64, until time.Duration, creates int) *suspect {
+func (l *lock) suspect(owner uint64, until time.Duration, stray bool) {
 	c := l.more()
 	for i := range c.suspects {
 		if s := &c.suspects[i]; s.owner == owner {
 			s.until = max(s.until, until)
-			s.creates += creates
-			return s
+			s.stray = s.stray || stray
+			return
 		}
 	}
-	c.suspects = append(c.suspects, suspect{owner: owner, until: until, creates: creates})
-	return &c.suspects[len(c.suspects)-1]
+	if len(c.suspects) == maxSuspects {
+		oldest := max(0, slices.IndexFunc(c.suspects, func(s suspect) bool { return s.stray && !s.ours }))
+		c.suspects = slices.Delete(c.suspects, oldest, oldest+1)
+	}
+	c.suspects = append(c.suspects, suspect{owner: owner, until: until, stray: stray})
 }
 
-func (l *lock) isDoomed(owner uint64) bool {
-	if l.c == nil {
-		return false
-	}
-	for _, s := range l.c.suspects {
-		if s.owner == owner && s.doomed {
-			return true
+// suspectOwner notes that the record that was ours may still be there, and stops
+// trusting it.
+func (l *lock) suspectOwner(until time.Duration) {
+	l.suspect(l.owner, until, true)
+	for i := range l.c.suspects {
+		if s := &l.c.suspects[i]; s.owner == l.owner {
+			s.ours = true
 		}
 	}
-	return false
+	l.owner = 0
 }
 
-// clearSuspects forgets those whose time was over at an instant.
+// clearSuspects is called when a script that named them all has run. The record
+// carries what that script wrote, so those that only replace an owner can never
+// match again. Strays are looked for until their time is over.
 func (l *lock) clearSuspects(at time.Duration) {
-	c := l.c
-	if c == nil || len(c.suspects) == 0 {
-		return
+	if c := l.c; c != nil && len(c.suspects) > 0 {
+		c.suspects = slices.DeleteFunc(c.suspects, func(s suspect) bool { return !s.stray || s.until <= at })
 	}
-	c.suspects = slices.DeleteFunc(c.suspects, func(s suspect) bool { return s.until <= at })
 }
 
-// haunted tells whether a record of ours may be there, or come to be, that no
-// confirmed script speaks of.
-func (l *lock) haunted() bool {
-	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return s.creates > 0 })
+// mayBeReplaced reports whether a transfer without an answer may have replaced
+// l.owner in the record, or still may.
+func (l *lock) mayBeReplaced() bool {
+	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return !s.stray })
 }
 
-// mayCarry lists the owners that the record may carry, beside one.
-func (l *lock) mayCarry(beside uint64, out []uint64) []uint64 {
+// mayHaveStray reports whether a record of ours may be there, or come to be,
+// that no confirmed script speaks of.
+func (l *lock) mayHaveStray() bool {
+	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return s.stray })
+}
+
+// mayCarry lists the numbers that the record may carry, beside one. A transfer
+// names no strays: a record that was ours without a break can't be one.
+func (l *lock) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
 	if l.owner != 0 && l.owner != beside {
 		out = append(out, l.owner)
 	}
 	if l.c != nil {
 		for _, s := range l.c.suspects {
-			if s.owner != beside && s.owner != l.owner {
+			if s.owner != beside && s.owner != l.owner && !(s.stray && kind == KindTransfer) {
 				out = append(out, s.owner)
 			}
 		}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,12 +19,17 @@ type Machine struct {
 	renewals *renewal.Map[*lock]
 	alarms   alarms[*lock]    // what a lock wants to do next
 	giveUps  alarms[*Request] // waits that end
-	owners   map[uint64]*ownerWaits
+	waits    waits
 
-	lastID  uint64
-	resting int // names that are only remembered
-	closing bool
-	closed  bool
+	health   health
+	closedAt time.Duration // when it began to close
+
+	lastID     uint64 // of scripts
+	lastNumber uint64 // under which Redis has known a hold of ours
+	resting    int    // names that are only remembered
+	blind      int    // names whose subscription is not confirmed
+	closing    bool
+	closed     bool
 
 	// Valid during a step.
 	now time.Duration
@@ -53,7 +57,7 @@ func New(cfg Config) *Machine {
 		jitter:   jitter(cfg.Seed),
 		locks:    make(map[string]*lock),
 		renewals: renewal.NewMap[*lock](cfg.tick()),
-		owners:   make(map[uint64]*ownerWaits),
+		waits:    make(waits),
 	}
 }
 
@@ -79,6 +83,8 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 		m.wake(ev)
 	case Verify:
 		m.verify(ev.Name)
+	case *Prolongation:
+		m.prolong(ev)
 	case Tick:
 		m.tick()
 	case Close:
@@ -106,10 +112,19 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 // Next is when the machine wants a Tick, or Forever.
 func (m *Machine) Next() time.Duration {
 	at := min(m.alarms.next(), m.giveUps.next())
+	if m.health.failing && (m.stats.Waiting > 0 || m.closing && !m.closed) {
+		at = min(at, m.health.tellAt)
+	}
 	if due, ok := m.renewals.Next(); ok {
 		at = min(at, due)
 	}
 	return at
+}
+
+// number returns a number that no hold of this manager has had.
+func (m *Machine) number() uint64 {
+	m.lastNumber++
+	return m.lastNumber
 }
 
 // Stats returns the counters.
@@ -139,6 +154,7 @@ func (m *Machine) tick() {
 		}
 		m.giveUp(r, ErrWaitTimeout)
 	}
+	m.tellOfServer()
 	for {
 		l, ok := m.alarms.due(m.now)
 		if !ok {
@@ -164,9 +180,8 @@ func (m *Machine) alarm(l *lock) {
 			m.next(l, nil)
 		}
 	case waiting:
-		if m.now >= l.c.retryAt {
-			m.stats.Polls++
-			m.ask(l)
+		if l.flight == 0 && m.now >= l.c.retryAt {
+			m.waitOver(l)
 		}
 	case releasing:
 		if l.flight == 0 && m.now >= l.c.retryAt {
@@ -215,10 +230,11 @@ func (m *Machine) rest(l *lock) {
 		c = l.more()
 		c.restUntil = m.now
 		if l.sub != subNone {
-			c.restUntil = m.now + m.cfg.Linger
+			c.restUntil = later(m.now, m.cfg.Linger)
 		}
-		if c.others > 0 {
-			c.restUntil = max(c.restUntil, m.now+m.cfg.PassTime, c.backUntil)
+		if t := &c.turns; t.others > 0 || t.back {
+			// A run is not forgotten because nobody here waits just now.
+			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
 		}
 	}
 	at := c.restUntil
@@ -229,14 +245,12 @@ func (m *Machine) rest(l *lock) {
 		c.restUntil = at
 		return
 	}
-	if l.haunted() && !m.closing {
-		m.release(l) // what may have come to life since
+	if l.mayHaveStray() && !m.closing {
+		m.release(l)
 		return
 	}
 	if l.sub != subNone {
-		l.sub = subNone
-		m.stats.Subscriptions--
-		m.emit(Unsubscribe{l.name})
+		m.unsubscribe(l)
 	}
 	l.c = nil
 }
@@ -247,6 +261,9 @@ func (m *Machine) forget(l *lock) {
 	}
 	l.forgotten = true
 	m.countResting(l, false)
+	if l.c != nil {
+		m.answerProlongations(l, ErrClosed)
+	}
 	m.alarms.remove(l)
 	m.renewals.Remove(l)
 	delete(m.locks, l.name)
@@ -286,7 +303,10 @@ func (m *Machine) send(l *lock, kind Kind, owner uint64, lease time.Duration, to
 	m.lastID++
 	*op = Op{
 		ID: m.lastID, Kind: kind, Name: l.name, Sent: m.now, Lease: lease,
-		Owner: owner, Others: l.mayCarry(owner, op.Others[:0]), Tokens: tokens, lock: l,
+		Owner: owner, Tokens: tokens, lock: l, Others: op.Others[:0],
+	}
+	if kind != KindLook {
+		op.Others = l.mayCarry(owner, kind, op.Others)
 	}
 	l.flight, l.flightKind = op.ID, kind
 	m.stats.Scripts++
@@ -301,16 +321,21 @@ func (m *Machine) reply(r *Reply) {
 		return // stale
 	}
 	l.flight = 0
-	switch r.Ran {
-	case Yes:
-		l.clearSuspects(op.Sent) // the script named them all
-	case Maybe:
-		l.suspectOp(op, m.now+m.cfg.SuspectTime)
+	m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
+	switch {
+	case op.Kind == KindLook:
+	case r.Ran == Yes:
+		l.clearSuspects(op.Sent)
+		m.confirm(l, op.ID)
+	case r.Ran == Maybe:
+		l.suspectOp(op, later(m.now, m.cfg.SuspectTime))
 	}
 	if r.Err != nil {
 		m.stats.Fails++
 	}
 	switch op.Kind {
+	case KindLook:
+		m.looked(l, r)
 	case KindAcquire:
 		m.acquired(l, r)
 	case KindTransfer:
@@ -334,10 +359,14 @@ func (m *Machine) failed(l *lock, err error) (retryAt time.Duration) {
 	c.failures++
 	c.lastErr = err
 	m.notice(Notice{What: CommandError, Name: l.name, N: c.failures, Err: err})
-	pause := 10 * time.Millisecond << min(c.failures-1, 7)
-	pause = min(pause, time.Second, m.cfg.tick()/4)
-	c.retryAt = m.now + pause/2 + m.jitter.upTo(pause)
+	c.retryAt = m.now + m.pause(c.failures)
 	return c.retryAt
+}
+
+// pause is the time before the next try after n failures in a row.
+func (m *Machine) pause(n int) time.Duration {
+	d := min(10*time.Millisecond<<min(n-1, 7), time.Second, m.cfg.tick()/4)
+	return d/2 + m.jitter.upTo(d)
 }
 
 // close refuses what comes, ends what waits and gives back what is held.
@@ -346,6 +375,8 @@ func (m *Machine) close() {
 		return
 	}
 	m.closing = true
+	m.closedAt = m.now
+	m.health.tellAt = m.tellDue(m.now)
 	for _, l := range m.everyLock() {
 		for l.queue.head != nil {
 			m.giveUp(l.queue.head, ErrClosed)
@@ -366,22 +397,31 @@ func (m *Machine) close() {
 func (m *Machine) abort() {
 	m.close()
 	for _, l := range m.everyLock() {
-		if l.owner != 0 || l.haunted() || l.flight != 0 && l.flightKind == KindAcquire {
+		if l.owner != 0 || l.mayHaveStray() || l.flight != 0 && l.flightKind == KindAcquire {
 			m.stats.Unreleased++
 		}
 		m.unlocked(l, ErrClosed)
 		if l.sub != subNone {
-			m.stats.Subscriptions--
-			m.emit(Unsubscribe{l.name})
+			m.unsubscribe(l)
 		}
 		m.forget(l)
 	}
 }
 
-// everyLock lists the locks by name: the order of a map must not decide what
-// happens.
+// everyLock lists all locks by name.
 func (m *Machine) everyLock() []*lock {
-	all := slices.Collect(maps.Values(m.locks))
-	slices.SortFunc(all, func(a, b *lock) int { return strings.Compare(a.name, b.name) })
-	return all
+	return m.locksWhere(func(*lock) bool { return true })
+}
+
+// locksWhere lists the locks that pass a test, by name: the order of a map must
+// not decide what happens.
+func (m *Machine) locksWhere(pass func(*lock) bool) []*lock {
+	var some []*lock
+	for _, l := range m.locks {
+		if pass(l) {
+			some = append(some, l)
+		}
+	}
+	slices.SortFunc(some, func(a, b *lock) int { return strings.Compare(a.name, b.name) })
+	return some
 }

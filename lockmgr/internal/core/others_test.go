@@ -4,15 +4,21 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever a server says of its subscribers, nothing is divided by zero.
-func TestMoreSubscribersThanThereCanBe(t *testing.T) {
-	m := New(Config{Lease: time.Second, BackTime: 5 * time.Millisecond, PollMax: time.Second, PollBlind: time.Second, TrustSubscribers: true, MaxLocks: 10})
+func TestMoreSubscribersThanThereCanBe(t1 *testing.T) {
+	m := New(Config{Lease: time.Second, BackTime: 5 * time.Millisecond, PassTime: time.Second, PollMax: time.Second, PollBlind: time.Second, TrustSubscribers: true, MaxLocks: 10})
 	l := m.lookup("a")
 	l.phase, l.sub = waiting, subOn
-	c := l.more()
-	c.left, c.rounds = 2, 2
-	c.others = m.othersOf(&lock{}, math.MaxInt64)
+	l.queue.push(&Request{Name: "a", lock: l})
+	t := &l.more().turns
+	t.others = m.othersOf(&lock{}, math.MaxInt64)
+	t.had(time.Hour, 0, &m.cfg)
+	t.standBack(time.Hour, &m.cfg, &m.jitter)
+	m.now = time.Hour
 	m.wake(Wake{Name: "a", Subscribed: true, Message: true})
+	require.Less(t1, l.nextAt(), 2*time.Hour)
 }

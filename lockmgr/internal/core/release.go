@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // release removes the record, as soon as no script is in flight.
 func (m *Machine) release(l *lock) {
 	l.phase = releasing
@@ -9,7 +7,6 @@ func (m *Machine) release(l *lock) {
 	m.renewals.Remove(l)
 	if l.c != nil {
 		l.c.goneBy = 0
-		l.c.echo = false
 	}
 	if l.flight == 0 {
 		m.sendRelease(l)
@@ -19,6 +16,12 @@ func (m *Machine) release(l *lock) {
 // sendRelease names every owner that the record may carry, so it works
 // whatever became of the scripts before it.
 func (m *Machine) sendRelease(l *lock) {
+	if l.c != nil {
+		l.c.echoed = false
+	}
+	if r := l.queue.head; r != nil {
+		r.Field = 0 // this release names it
+	}
 	m.send(l, KindRelease, 0, 0, 0)
 }
 
@@ -50,65 +53,55 @@ func (m *Machine) released(l *lock, r *Reply) {
 	m.unlocked(l, err)
 	if r.OK {
 		if others := m.othersOf(l, r.Subscribers); others > 0 || l.c != nil {
-			c := l.more()
-			c.others, c.fresh = others, false
-			m.endRun(l, c)
+			m.endTurn(l, l.more(), others)
 		}
 	}
 	m.afterRelease(l)
 }
 
-// accounted is called when a record of ours has been removed. If it can only
-// have come from one command, that command has run and won't run again.
+// accounted is called when a record of ours has been removed that no confirmed
+// script spoke of. If exactly one unanswered acquire could have created it, that
+// acquire has run and won't run again.
 func (c *contention) accounted() {
 	n := 0
 	for _, s := range c.suspects {
-		n += s.creates
+		if s.stray {
+			n++
+		}
 	}
 	if n == 1 {
-		for i := range c.suspects {
-			c.suspects[i].creates = 0
-		}
+		c.suspects = nil
 	}
 }
 
-// endRun decides, after a release that others could hear, whether this
-// manager must stand back before it tries again.
-func (m *Machine) endRun(l *lock, c *contention) {
-	over := c.back || c.runCount >= m.cfg.PassCount || m.now-c.runStart >= m.cfg.PassTime
-	c.back = false
-	switch {
-	case c.others == 0:
-		m.newRun(c)
-	case over && c.runCount > 0:
-		m.notice(Notice{What: StoodBack, Name: l.name, N: c.runCount})
-		m.stats.StoodBack++
-		m.newRun(c)
-		// Those who are subscribed need not wait, and the lock lies idle
-		// meanwhile. So the pause gets shorter while nobody comes. But now
-		// and then all others get a full one: some are farther away, and
-		// would come too late for ever.
-		c.left = max(1, min(c.rounds, c.others))
-		pause := m.cfg.BackTime >> min(2*c.fruitless, 4)
-		if c.stood++; c.stood%16 == 0 {
-			c.left, pause = c.others, m.cfg.BackTime
+// endTurn decides, after a release that others could hear, whether this manager
+// must stand back before it tries again.
+func (m *Machine) endTurn(l *lock, c *contention, others int64) {
+	if l.sub == subOn {
+		if c.echoed {
+			c.echoed = false
+		} else {
+			c.echoes++
 		}
-		c.backUntil = m.atLeast(pause)
-		// The message of our own release is not the wake-up that ends it. It
-		// reaches us if we are subscribed, and may have done so already.
-		c.echo = c.echo || l.sub != subOn
+	}
+	t := &c.turns
+	t.others, t.fresh = others, false
+	t.had(m.now, l.since, &m.cfg)
+	switch {
+	case others == 0 && !(c.giveBack && m.keptLong(l)):
+		t.newRun(m.now)
+	case c.giveBack && t.count > 0, t.over(m.now, &m.cfg):
+		m.notice(Notice{What: StoodBack, Name: l.name, N: t.count})
+		m.stats.StoodBack++
+		t.standBack(m.now, &m.cfg, &m.jitter)
 		m.subscribe(l)
 	}
 }
 
-// atLeast is a pause of d, up to twice as long by chance, so that managers do
-// not all come at once.
-func (m *Machine) atLeast(d time.Duration) time.Duration { return m.now + d + m.jitter.upTo(d) }
-
 // afterRelease goes on when the record is not ours any more.
 func (m *Machine) afterRelease(l *lock) {
 	if c := l.c; c != nil {
-		c.back = false
+		c.giveBack = false
 	}
 	if l.queue.head != nil && !m.closing {
 		m.ask(l)
@@ -122,10 +115,10 @@ func (m *Machine) afterRelease(l *lock) {
 func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	c := l.more()
 	if c.goneBy == 0 {
-		c.goneBy = max(m.now, l.until, c.mayLive) + m.cfg.Lease/50 + m.cfg.SuspectTime
+		c.goneBy = later(max(m.now, l.until, c.mayLive)+m.cfg.Lease/50, m.cfg.SuspectTime)
 		for _, s := range c.suspects {
-			if s.creates > 0 {
-				c.goneBy = max(c.goneBy, s.until+m.cfg.Lease)
+			if s.stray {
+				c.goneBy = max(c.goneBy, later(s.until, m.cfg.Lease))
 			}
 		}
 	}
@@ -135,26 +128,43 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		// is a suspect now, and the next script names it.
 		l.retried = true
 		if l.owner != 0 {
-			l.suspect(l.owner, m.now+m.cfg.SuspectTime, 1)
-			l.owner = 0
+			l.suspectOwner(later(m.now, m.cfg.SuspectTime))
 		}
 		m.dropTokens(l)
 	}
+	if r.Ran != No || !r.Final {
+		m.failOnce(l, r.Err)
+	}
 	// A manager that closes doesn't wait for a server that has failed for long.
-	closed := m.closing && (r.Final || m.now-c.failingSince >= m.cfg.RetryTime)
+	closed := m.closing && (r.Final || m.now-max(c.failingSince, m.closedAt) >= m.cfg.RetryTime)
 	switch {
 	case closed || m.now >= c.goneBy:
 		m.stats.Unreleased++
 		m.notice(Notice{What: Unreleased, Name: l.name, Err: r.Err})
 		m.unlocked(l, r.Err)
 		l.owner = 0
-		for i := range c.suspects {
-			c.suspects[i].creates = 0 // expired; but these releases may still run
-		}
+		m.dropTokens(l)
+		c.suspects = nil // expired
 		c.succeeded()
 		m.afterRelease(l)
+	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.long:
+		// It can't be given back, but it can be passed on.
+		m.unlocked(l, r.Err)
+		c.giveBack, l.since = false, m.now
+		c.turns.newRun(m.now)
+		m.next(l, nil)
+		if l.phase == passing || l.phase == releasing {
+			m.failOnce(l, r.Err)
+		}
 	case r.Final || m.now-c.failingSince >= m.cfg.RetryTime:
 		m.unlocked(l, r.Err) // it goes on, but not at the caller's expense
+		for q := l.queue.head; q != nil; {
+			next := q.next
+			if r.Final || m.overdue(l, q) {
+				m.giveUp(q, r.Err)
+			}
+			q = next
+		}
 	case l.queue.head != nil && !m.leaving(l):
 		m.next(l, nil)
 	}

@@ -12,11 +12,11 @@ func (m *Machine) renew() {
 	ready := m.due[:0]
 	for _, l := range m.due {
 		switch {
-		case l.phase != held || l.holder.limit != Forever:
+		case l.phase != held || !l.holder.watched:
 			// The next watched holder puts it back.
 		case l.flight != 0:
 			m.renewals.Schedule(l, m.now, m.now)
-		case l.owner != l.holder.Field && (l.c.failures == 0 || l.isDoomed(l.owner)):
+		case l.owner != l.holder.Field && (l.c.failures == 0 || l.mayBeReplaced()):
 			// A transfer is due, and it renews. Not so if the server refuses
 			// transfers, as one does that is out of memory: then the record
 			// as it stands must live on.
@@ -45,7 +45,10 @@ func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
 			panic("lockmgr: two scripts in flight for one name")
 		}
 		l.flight, l.flightKind = r.ID, KindRenew
-		r.Entries[i] = RenewalEntry{l.name, l.owner, l}
+		if lease > m.cfg.Lease {
+			l.more().long = true
+		}
+		r.Entries[i] = RenewalEntry{Name: l.name, Owner: l.owner, lock: l}
 	}
 	m.stats.Scripts++
 	m.stats.Renewals++
@@ -55,53 +58,53 @@ func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
 // renewed handles the answer to a batch.
 func (m *Machine) renewed(ev *Renewed) {
 	batch := ev.Renewal
-	lost := ev.Lost
-	n := 0
+	renewed, failed := 0, 0
+	var err error
 	for i := range batch.Entries {
 		e := &batch.Entries[i]
-		isLost := len(lost) > 0 && lost[0] == i
-		if isLost {
-			lost = lost[1:]
-		}
 		l := e.lock
 		if l == nil || l.flight != batch.ID {
 			continue // stale
 		}
 		e.lock = nil
 		l.flight = 0
+		m.health.report(batch.Sent, e.Ran, e.Final, e.Err, m.cfg.RetryTime)
 		switch {
-		case ev.Ran != Yes:
-			if ev.Ran == Maybe {
+		case e.Ran != Yes:
+			failed++
+			err = e.Err
+			if e.Ran == Maybe {
 				c := l.more()
-				c.mayLive = max(c.mayLive, m.now+m.cfg.SuspectTime+batch.Lease)
+				c.mayLive = max(c.mayLive, later(m.now+batch.Lease, m.cfg.SuspectTime))
 			}
-			m.renewalFailed(l)
-		case isLost:
+			m.renewalFailed(l, e.Err)
+		case e.Lost:
 			m.gone(l)
 		default:
-			n++
+			renewed++
+			m.confirm(l, batch.ID)
 			m.renewedOne(l, batch)
 		}
 		m.settle(l)
 	}
-	switch {
-	case ev.Ran != Yes:
+	if failed > 0 {
 		m.stats.Fails++
-		m.notice(Notice{What: RenewError, N: len(batch.Entries), Err: ev.Err})
-	case n > 0:
-		m.stats.Renewed += uint64(n)
-		m.notice(Notice{What: BatchRenewed, N: n})
+		m.notice(Notice{What: RenewError, N: failed, Err: err})
+	}
+	if renewed > 0 {
+		m.stats.Renewed += uint64(renewed)
+		m.notice(Notice{What: BatchRenewed, N: renewed})
 	}
 }
 
 func (m *Machine) renewedOne(l *lock, batch *Renewal) {
-	if c := l.c; c != nil && c.extend <= batch.Lease {
-		c.extend = 0
+	if c := l.c; c != nil {
+		c.extending = 0
 	}
 	if l.owner != 0 {
-		m.trust(l, batch.Sent, batch.Lease)
+		m.trust(l, batch.ID, batch.Sent, batch.Lease)
 	}
-	if l.phase == held && l.holder.limit == Forever {
+	if l.phase == held && l.holder.watched {
 		m.watch(l)
 	}
 	m.proceed(l)
@@ -109,24 +112,18 @@ func (m *Machine) renewedOne(l *lock, batch *Renewal) {
 
 // renewalFailed tries again at the next slot, well before the next tick. The
 // deadline stands meanwhile: only a confirmed renewal moves it.
-func (m *Machine) renewalFailed(l *lock) {
+func (m *Machine) renewalFailed(l *lock, err error) {
+	if l.phase != held {
+		m.failOnce(l, err)
+	}
+	if c := l.c; c != nil {
+		c.extend, c.extending = max(c.extend, c.extending), 0
+	}
 	if c := l.c; c != nil && c.extend > 0 {
 		c.retryAt = m.now + m.cfg.tick()/8
 	}
-	if l.phase == held && l.holder.limit == Forever {
+	if l.phase == held && l.holder.watched {
 		m.renewals.Schedule(l, m.now, m.now)
 	}
 	m.proceed(l)
-}
-
-// verify renews a held lock at once, to see whether it is still there.
-func (m *Machine) verify(name string) {
-	l := m.locks[name]
-	if l == nil || l.phase != held {
-		return
-	}
-	c := l.more()
-	c.extend, c.retryAt = max(c.extend, m.leaseOf(l.holder)), m.now
-	m.tend(l)
-	m.settle(l)
 }

@@ -23,6 +23,8 @@ type Request struct {
 	Once bool
 	// Lease is the fixed lease, or zero for a watched one.
 	Lease time.Duration
+	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
+	MaxHold time.Duration
 	// GiveUp is the instant at which waiting ends, or Forever.
 	GiveUp time.Duration
 	// Tag is the shell's own.
@@ -35,17 +37,22 @@ type Request struct {
 	Until time.Duration
 	// Token is the fencing token, or zero.
 	Token int64
-	// Field is the number under which Redis knows the hold.
+	// Field is the number under which Redis knows the hold. No other hold of
+	// this manager has ever had it.
 	Field uint64
 	// Passed says that the lock came from another holder in this manager.
 	Passed bool
 
 	lock       *lock
 	next, prev *Request
-	limit      time.Duration // anchor: end of a fixed lease, or Forever
+	asked      time.Duration // queued: when it was made
+	limit      time.Duration // anchor: end of a fixed lease or of MaxHold, or Forever
 	count      int32         // anchor: holds not yet given back
 	pos        int32         // place in the heap of waits that end
+	place      int32         // queued, of an explicit owner: see ownerQueue
+	late       uint8         // grants that came too late
 	state      requestState
+	watched    bool // anchor: renewed by the watchdog
 }
 
 type requestState uint8

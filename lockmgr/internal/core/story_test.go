@@ -109,7 +109,7 @@ func (s *story) line(line string) {
 		require.NoError(s.t, err, line)
 		return d
 	}
-	number := func(key string, otherwise int64) int64 {
+	count := func(key string, otherwise int64) int64 {
 		if arg[key] == "" {
 			return otherwise
 		}
@@ -121,14 +121,16 @@ func (s *story) line(line string) {
 	case "machine":
 		s.m = New(Config{
 			Lease: duration("lease", 3*time.Second), Margin: 10 * time.Millisecond, RetryTime: duration("retry", time.Second),
-			SuspectTime: duration("suspect", 500*time.Millisecond), PassCount: int(number("pass", 3)), PassTime: duration("passtime", time.Second),
+			SuspectTime: duration("suspect", 500*time.Millisecond), PassCount: int(count("pass", 3)), PassTime: duration("passtime", time.Second),
+			ShareEvery: duration("share", 0),
+			BlindPause: 50 * time.Millisecond, FarPause: 200 * time.Millisecond,
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
-			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second),
-			MaxLocks: int(number("maxlocks", 10)), RenewBatch: 10, Seed: 1,
+			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
+			MaxLocks: int(count("maxlocks", 10)), RenewBatch: 10, Seed: 1,
 		})
 	case "lock":
-		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
-		r.ID = uint64(number("id", 0))
+		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), MaxHold: duration("maxhold", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
+		r.ID = uint64(count("id", 0))
 		if r.ID == 0 {
 			id, err := strconv.ParseUint(plain[1], 10, 64)
 			require.NoError(s.t, err)
@@ -136,7 +138,7 @@ func (s *story) line(line string) {
 		}
 		r.Owner = r.ID
 		if arg["as"] != "" {
-			r.Owner, r.Explicit = uint64(number("as", 0)), true
+			r.Owner, r.Explicit = uint64(count("as", 0)), true
 		}
 		if arg["wait"] != "" {
 			r.GiveUp = s.now + duration("wait", 0)
@@ -164,29 +166,29 @@ func (s *story) line(line string) {
 		default:
 			s.t.Fatalf("what? %s", line)
 		}
-		r.Final = arg["final"] != ""
-		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), number("subscribers", 0), number("token", 0)
+		r.Final, r.Elsewhere = arg["final"] != "", arg["elsewhere"] != ""
+		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		s.answer(plain[1], &Replies{[]Reply{r}})
 	case "renewed":
 		r := s.renewals[plain[1]]
 		require.NotNil(s.t, r, "no renewal in flight: %s", line)
 		delete(s.renewals, plain[1])
-		ev := &Renewed{Renewal: r, Ran: Yes}
-		switch plain[2] {
-		case "maybe":
-			ev.Ran, ev.Err = Maybe, errors.New("timeout")
-		case "lost":
-			for i, e := range r.Entries {
-				if e.Name == plain[1] {
-					ev.Lost = []int{i}
-				}
+		ev := &Renewed{Renewal: r}
+		for i := range r.Entries {
+			e := &r.Entries[i]
+			e.Ran, e.Lost, e.Err = Yes, plain[2] == "lost" && e.Name == plain[1], nil
+			if plain[2] == "maybe" && (arg["only"] == "" || e.Name == plain[1]) {
+				e.Ran, e.Err = Maybe, errors.New("timeout")
 			}
+			e.Final = arg["final"] != ""
 		}
 		s.answer(plain[1], ev)
 	case "again": // the last answer comes a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
-		s.step(Wake{Name: plain[1], Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message"})
+		s.step(Wake{Name: plain[1], Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""})
+	case "prolong":
+		s.step(&Prolongation{Request: s.requests[plain[1]], Lease: duration("lease", 0), Tag: plain[1]})
 	case "verify":
 		s.step(Verify{plain[1]})
 	case "close":
@@ -230,12 +232,12 @@ func (s *story) describe(e Effect) string {
 		s.ops[o.Name] = Reply{Op: o, ID: o.ID}
 		d := fmt.Sprintf("run %v %s", o.Kind, o.Name)
 		if o.Owner != 0 {
-			d += fmt.Sprintf(" owner=%s lease=%v", field(o.Owner), o.Lease)
+			d += fmt.Sprintf(" owner=%s lease=%v", number(o.Owner), o.Lease)
 		}
 		if len(o.Others) > 0 {
 			var others []string
 			for _, f := range o.Others {
-				others = append(others, field(f))
+				others = append(others, number(f))
 			}
 			d += " others=" + strings.Join(others, ",")
 		}
@@ -247,7 +249,7 @@ func (s *story) describe(e Effect) string {
 		d := fmt.Sprintf("run renew lease=%v", e.Renewal.Lease)
 		for _, en := range e.Renewal.Entries {
 			s.renewals[en.Name] = e.Renewal
-			d += fmt.Sprintf(" %s/%s", en.Name, field(en.Owner))
+			d += fmt.Sprintf(" %s/%s", en.Name, number(en.Owner))
 		}
 		return d
 	case Granted:
@@ -270,6 +272,8 @@ func (s *story) describe(e Effect) string {
 			return fmt.Sprintf("unlocked %d: %v", e.Request.ID, e.Err)
 		}
 		return fmt.Sprintf("unlocked %d", e.Request.ID)
+	case Prolonged:
+		return fmt.Sprintf("prolonged %v: %v", e.Prolongation.Tag, e.Err)
 	case Subscribe:
 		return "subscribe " + e.Name
 	case Unsubscribe:
@@ -280,13 +284,8 @@ func (s *story) describe(e Effect) string {
 	return fmt.Sprintf("%T", e)
 }
 
-// field is a number in a record; those that the core made up have no name.
-func field(f uint64) string {
-	if f&spare != 0 {
-		return "fresh"
-	}
-	return strconv.FormatUint(f, 10)
-}
+// number shows that holders' numbers are not those of requests.
+func number(n uint64) string { return fmt.Sprintf("#%d", n) }
 
 func (s *story) state() string {
 	var b []string

@@ -8,8 +8,32 @@ func (m *Machine) subscribe(l *lock) {
 		return
 	}
 	l.sub = subPending
+	m.blind++
 	m.stats.Subscriptions++
 	m.emit(Subscribe{l.name})
+}
+
+func (m *Machine) unsubscribe(l *lock) {
+	m.subscribed(l, false)
+	l.sub = subNone
+	m.blind--
+	m.stats.Subscriptions--
+	m.emit(Unsubscribe{l.name})
+}
+
+// subscribed notes whether the messages of a lock are delivered from now on.
+func (m *Machine) subscribed(l *lock, on bool) {
+	switch {
+	case on && l.sub == subPending:
+		l.sub = subOn
+		m.blind--
+	case !on && l.sub == subOn:
+		l.sub = subPending
+		m.blind++
+		if l.c != nil {
+			l.c.echoes = 0 // they are lost
+		}
+	}
 }
 
 // wake handles news from the channel. It is a hint: the worst that a forged
@@ -20,76 +44,97 @@ func (m *Machine) wake(ev Wake) {
 		return // late
 	}
 	m.stats.Wakes++
-	was := l.sub
-	l.sub = subPending
-	if ev.Subscribed {
-		l.sub = subOn
-	}
+	gap := l.sub == subOn && !ev.Subscribed
+	m.subscribed(l, ev.Subscribed)
 	c := l.more()
-	// A release that has yet to be sent has no echo.
-	sent := l.phase == releasing && l.flight != 0 && l.flightKind == KindRelease
-	if ev.Message && !c.echo && (sent || m.now < c.backUntil) {
-		// Our own release, which is no reason to go before those that we
-		// stand back for.
-		c.echo = true
-		ev.Message = false
+	foreign := ev.Message && !l.isEcho(ev)
+	if foreign {
+		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
-	switch {
-	case ev.Message && l.phase == waiting && c.letPass():
-		// Should all who wait stand back at a time, whoever has let more go
-		// by comes earlier, and the one whose run has just ended last.
-		c.backUntil = m.atLeast(m.cfg.BackTime * time.Duration(c.left) / time.Duration(2*c.others+2))
-		c.retryAt = c.backUntil
-	case ev.Message:
-		c.backUntil = min(c.backUntil, m.now)
-		fallthrough
-	case ev.Confirmed:
+	switch l.phase {
+	case held, passing:
+		if foreign {
+			m.doubt(l)
+		}
+	case asking:
 		// A confirmation closes the gap in which a message may have been
 		// missed, whether at the start or after a reconnection.
-		if l.phase == asking {
-			l.woken = true
-		} else if l.phase == waiting {
-			m.ask(l)
+		l.woken = l.woken || ev.Message || ev.Confirmed
+	case waiting:
+		switch {
+		case ev.Message || ev.Confirmed:
+			m.tryOrWait(l)
+		case gap:
+			// Nobody tells us now, so look again soon.
+			c.retryAt = min(c.retryAt, m.now+m.poll(l, m.cfg.PollBlind))
 		}
-	case was == subOn && l.sub == subPending && l.phase == waiting:
-		// Nobody tells us now, so look again soon.
-		c.retryAt = min(c.retryAt, m.now+m.poll(l, m.cfg.PollBlind))
 	}
 	m.settle(l)
 }
 
-// Managers that all want more than one run take turns best if each lets go by
-// as many runs as there are others, but not all who are subscribed also wait.
-// So each finds out by itself how many to let go by: one more after each time
-// that it thought it was its turn and another was first; and when it found that
-// nobody made use of a turn, only as many as did.
-
-// letPass notes that the run of another manager has ended, and tells whether
-// it is yet another's turn.
-func (c *contention) letPass() bool {
-	if c.left == 0 {
-		return false
+// isEcho reports whether a message is that of our own release, and notes that
+// it has come. It may be wrong, so no wake-up of a waiter depends on it.
+func (l *lock) isEcho(ev Wake) bool {
+	c := l.c
+	switch {
+	case ev.More: // several in one: not ours alone
+		c.echoes = 0
+	case c.echoes > 0:
+		c.echoes--
+		return true
+	case l.flight != 0 && l.flightKind == KindRelease && !c.echoed:
+		c.echoed = true // before the answer of that release
+		return true
 	}
-	c.fruitless = 0
-	c.left--
-	c.yielded = c.left == 0
-	return !c.yielded
+	return false
 }
 
-func (c *contention) tookTurn() {
-	if c.left > 0 {
-		c.rounds = max(0, c.rounds-c.left)
-		c.fruitless++
+// tryOrWait tries to get a lock that is waited for, if it is our turn.
+func (m *Machine) tryOrWait(l *lock) {
+	c := l.c
+	switch {
+	case l.flight != 0: // a look
+		l.woken = true
+	case c.turns.ready(m.now, &m.cfg):
+		m.ask(l)
+	default:
+		c.retryAt = c.turns.wakeAt(m.now)
 	}
-	c.left, c.yielded = 0, false
 }
 
-func (c *contention) missedTurn() {
-	c.fruitless = 0
-	if c.yielded {
-		c.rounds = min(max(c.rounds, 1)+1, c.others)
+// waitOver is called when the time of a wait has come: a poll, the end of a
+// stand-back, or a look at what others do meanwhile.
+func (m *Machine) waitOver(l *lock) {
+	t := &l.c.turns
+	if t.ready(m.now, &m.cfg) {
+		m.stats.Polls++
+		m.ask(l)
+		return
 	}
-	c.yielded = false
+	if m.now >= t.sampleAt {
+		l.woken = false
+		m.send(l, KindLook, 0, 0, 0)
+		return
+	}
+	l.c.retryAt = t.wakeAt(m.now)
+}
+
+// looked handles the answer to a look.
+func (m *Machine) looked(l *lock, r *Reply) {
+	c := l.more()
+	if r.Ran == Yes {
+		c.turns.sample(m.now, r.OK)
+	} else {
+		c.turns.sampleAt = Forever
+	}
+	switch {
+	case l.phase != waiting:
+		m.proceed(l)
+	case l.queue.head == nil:
+		m.leave(l)
+	default:
+		m.tryOrWait(l)
+	}
 }
 
 // poll is the time until the next try, should no message come: when the
@@ -97,11 +142,21 @@ func (c *contention) missedTurn() {
 func (m *Machine) poll(l *lock, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
 	if l.sub != subOn {
-		most = m.cfg.PollBlind
+		most = m.pollBlind()
 	}
 	if ttl < 0 || ttl > most {
 		ttl = most
 	}
 	// Managers that wait for the same record must not all come at once.
 	return ttl + time.Millisecond + m.jitter.upTo(min(ttl/8, 100*time.Millisecond))
+}
+
+// blindPolls is how many tries a second all names may make that are not
+// subscribed. A lost connection must not become a storm of them.
+const blindPolls = 500
+
+// pollBlind is the time between two tries for a lock that is not subscribed.
+func (m *Machine) pollBlind() time.Duration {
+	d := time.Duration(m.blind) * (time.Second / blindPolls)
+	return min(max(d, m.cfg.PollSoon), m.cfg.PollBlind)
 }

@@ -107,7 +107,9 @@ func TestReleaseDeletesThenTells(t *testing.T) {
 	require.Equal(t, model.Released{OK: true, Subscribers: 2}, r)
 	require.Equal(t, []int{2, 1}, told)
 
-	require.False(t, s.Force("n", "c"))
+	forced, err := s.Force("n", "c", "a:1")
+	require.NoError(t, err)
+	require.Zero(t, forced)
 	require.Len(t, told, 2)
 }
 

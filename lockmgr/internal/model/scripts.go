@@ -126,13 +126,26 @@ func (s *Server) Release(lock, channel string, owners ...string) (Released, erro
 	return Released{OK: true, Subscribers: n, PublishErr: err}, nil
 }
 
-// Force removes a record, whosever it is, and publishes "0" if there was one.
-func (s *Server) Force(lock, channel string) bool {
-	there := s.del(lock)
-	if there {
-		_, _ = s.publish(channel, "0") // the script shrugs, too
+// Force removes a record that has exactly some fields, and publishes "0". It
+// returns 1 if it did, 0 if there is no record, -1 if it has other fields.
+func (s *Server) Force(lock, channel string, fields ...string) (int64, error) {
+	v, err := s.getHash(lock)
+	switch {
+	case err != nil:
+		return 0, err
+	case v == nil:
+		return 0, nil
+	case len(v.hash) != len(fields):
+		return -1, nil
 	}
-	return there
+	for _, f := range fields {
+		if v.field(f) < 0 {
+			return -1, nil
+		}
+	}
+	s.del(lock)
+	_, _ = s.publish(channel, "0") // the script shrugs, too
+	return 1, nil
 }
 
 // An Inspection is the reply of the inspect script.
@@ -216,6 +229,12 @@ func (s *Server) Fields(key string) ([]Field, time.Duration) {
 		return v.hash, forever
 	}
 	return v.hash, time.Duration(v.end) * time.Millisecond
+}
+
+// IsLock reports whether a key is free or a hash, so that a lock can be there.
+func (s *Server) IsLock(key string) bool {
+	_, err := s.getHash(key)
+	return err == nil
 }
 
 // Len is how many keys there are.

@@ -224,6 +224,9 @@ func (s *Server) Unsubscribe(channel string, subscriber int) {
 	}
 }
 
+// Exists reports whether there is a key.
+func (s *Server) Exists(key string) bool { return s.get(key) != nil }
+
 // Subscribed reports whether a subscriber listens on a channel.
 func (s *Server) Subscribed(channel string, subscriber int) bool {
 	return slices.Contains(s.subscribers[channel], subscriber)

@@ -17,8 +17,9 @@ type call struct {
 	state     callState
 	cancelled bool // the caller has left
 	hold      *hold
-	depth     int // how many re-entries deep
-	seen      int // the place of its Lock event in the order of the manager's
+	depth     int  // how many re-entries deep
+	hopeless  bool // its lease may be over before an answer comes
+	seen      int  // the place of its Lock event in the order of the manager's
 	since     time.Duration
 }
 
@@ -32,17 +33,42 @@ const (
 	done
 )
 
+// adopt gives a request the owner of an anonymous hold, or of one that was one.
+func (n *node) adopt(r *core.Request) {
+	w := n.w
+	if !w.load.percent(w.set.adopt) {
+		return
+	}
+	if len(n.held) > 0 && w.load.percent(70) {
+		if h := n.held[w.load.below(len(n.held))]; !h.anchor.Explicit {
+			n.adopted = append(n.adopted, h.anchor.Owner)
+		}
+	}
+	if len(n.adopted) > 0 {
+		last := n.adopted[max(0, len(n.adopted)-4):]
+		r.Owner, r.Explicit = last[w.load.below(len(last))], true
+		w.cover.Adopted++
+	}
+}
+
 // think makes a caller of the manager want something, again and again.
 func (n *node) think() {
 	w := n.w
 	if w.ending || n.dead || n.closed {
 		return
 	}
-	w.after(w.load.between(0, 2*w.set.think), n.think)
+	gap := 2 * w.set.think
+	if w.silent() {
+		gap = max(gap, (w.silentUntil-w.now)/8)
+	}
+	w.after(w.load.between(0, gap), n.think)
 	if len(n.waiting) >= 10 || n.pausedUntil > w.now {
 		return
 	}
-	n.lock(w.names[w.load.below(len(w.names))], nil)
+	name := w.load.below(len(w.names))
+	for i := range max(1, w.set.together) {
+		n.lock(w.names[(name+i)%len(w.names)], nil)
+	}
 }
 
 // lock makes a request: a fresh one, or a re-entry of an owner that holds.
@@ -58,10 +84,20 @@ func (n *node) lock(l *lockName, again *call) {
 		c.depth = again.depth + 1
 	case w.load.percent(w.set.explicit):
 		r.Owner, r.Explicit = n.owners[w.load.below(len(n.owners))], true
+	case w.set.adopt > 0:
+		n.adopt(r)
 	}
 	r.Fenced = w.load.percent(w.set.fenced)
 	if w.load.percent(w.set.fixed) {
-		r.Lease = w.load.between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), w.set.maxLease()).Truncate(ms)
+		r.Lease = w.load.between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), 2*w.set.core.Lease).Truncate(ms)
+		if w.load.percent(w.set.long) {
+			r.Lease = w.load.between(2*w.set.core.Lease, longest*w.set.core.Lease).Truncate(ms)
+		}
+	}
+	if w.load.percent(w.set.hopeless) {
+		r.Lease = w.load.between(2*w.set.core.Margin, 2*w.set.core.Margin+w.set.latency).Truncate(ms)
+		c.hopeless = true
+		w.cover.Hopeless++
 	}
 	cancelIn := never
 	if w.load.percent(w.set.impatient) {
@@ -102,6 +138,7 @@ func (c *call) unlock() {
 func (c *call) giveBack() {
 	c.state = unlocking
 	c.hold.using--
+	c.name.heldAt = c.n.w.now
 	if c.hold.using == 0 {
 		c.hold.forgetIfOver()
 	}
@@ -144,6 +181,11 @@ func (n *node) granted(c *call) {
 	if r.Anchor == r {
 		c.hold = &hold{n: n, name: c.name, anchor: r, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
+		c.hold.fixed = r.Lease > 0
+		n.checkHolder(c.hold)
+		n.checkPassed(c)
+		c.name.heldAt = w.now
+		n.grantedLate(c.name)
 		n.held = append(n.held, c.hold)
 		c.name.holds = append(c.name.holds, c.hold)
 		w.checkGrant(c)
@@ -192,6 +234,7 @@ func (n *node) failed(c *call, err error) {
 	if errors.As(err, &dead) {
 		w.checkDeadlock(n, c, dead)
 	}
+	w.checkReason(c, err)
 	n.noLongerWaiting(c)
 	c.state = done
 	n.chain[c.name.index] = 0 // a script for each that fails is none too many
@@ -215,7 +258,7 @@ func (n *node) failed(c *call, err error) {
 		w.cover.Ends[endCancelled]++
 	default:
 		w.cover.Ends[endError]++
-		if w.set.calm {
+		if w.set.calm && !c.hopeless {
 			w.violated("one answer", "%s: %s failed in a calm world: %v", n.label, c, err)
 		}
 	}
@@ -231,7 +274,7 @@ func (n *node) unlocked(c *call, err error) {
 	if h.lost && err == nil {
 		w.violated("one answer", "%s: %s was lost, but its Unlock succeeded", n.label, h)
 	}
-	if err != nil && w.set.calm && !h.lost {
+	if err != nil && w.set.calm && !h.lost && !h.excused() {
 		w.violated("one answer", "%s: Unlock of %s failed in a calm world: %v", n.label, c, err)
 	}
 }
@@ -263,7 +306,7 @@ func (n *node) afterStep(ev core.Event, out []core.Effect) {
 	if scripts > 1 {
 		n.checkWork(ev, scripts)
 	}
-	if w.set.explicit > 0 {
+	if w.set.explicit > 0 || w.set.adopt > 0 {
 		n.checkOwners()
 	}
 }

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -69,7 +71,8 @@ func (c *command) mayBeRefused(ok bool) {
 	if ok || w.persisted || c.n.flight[c.name.index].id != c.id {
 		return
 	}
-	if fields, _ := w.server.Fields(c.name.key); len(fields) > 0 && c.n.carries(fields[0].Name) {
+	fields, until := w.server.Fields(c.name.key)
+	if len(fields) > 0 && c.n.carries(fields[0].Name) && !c.name.isStray(c.n, until) {
 		w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, fields)
 	}
 }
@@ -117,7 +120,7 @@ func (w *world) checkRun(n *node, l *lockName) {
 		l.run = l.run[:0]
 	}
 	l.run = append(l.run, w.now)
-	pass := w.set.core.PassCount
+	pass := 2 * w.set.core.PassCount // as many as after others had more than their share
 	if rec.knows && rec.known > pass {
 		w.violated("bounded run", "%s: %d grants of %s since it knows that others wait", n.label, rec.known, l.key)
 	}
@@ -127,7 +130,7 @@ func (w *world) checkRun(n *node, l *lockName) {
 	if len(l.run) <= 9*pass+4 {
 		return
 	}
-	if !w.set.calm {
+	if !w.set.undisturbed() {
 		l.run = append(l.run[:0], l.run[len(l.run)/2:]...)
 		return
 	}
@@ -147,7 +150,7 @@ func (w *world) checkTurn(c *call, rec *record) {
 	n, l, run := c.n, c.name, rec.lastRun
 	stood := rec.stoodBack
 	rec.stoodBack = rec.stoodBack && c.req.Passed
-	if !w.set.calm || c.req.Passed || l.runNode != n || run < w.set.core.PassCount || run == w.set.core.PassCount && !stood || len(l.run) == 0 {
+	if !w.set.undisturbed() || c.req.Passed || l.runNode != n || run < w.set.core.PassCount || run == w.set.core.PassCount && !stood || len(l.run) == 0 {
 		return
 	}
 	ended := l.run[len(l.run)-1]
@@ -157,7 +160,7 @@ func (w *world) checkTurn(c *call, rec *record) {
 		if o != n && o.ready[l.index].since < ended-w.set.latency && o.grantedAt[l.index] < ended-4*w.set.core.BackTime {
 			// Others may be slow, or take a message for another's once; they
 			// are not time and again.
-			if rec.first++; run == w.set.core.PassCount && rec.first < 3 {
+			if rec.first++; rec.first < 3 {
 				return
 			}
 			w.violated("others first", "%s: %s again after a run of %d, and %s has been waiting since %v", n.label, c, run, o.label,
@@ -202,11 +205,17 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 		most = len(n.w.names)
 	case *core.Replies:
 		most = len(ev.Replies)
+		if slices.ContainsFunc(ev.Replies, func(r core.Reply) bool { return r.Ran != core.Yes }) {
+			most = len(n.w.names) // waits end elsewhere, too
+		}
 	case *core.Renewed:
 		most = len(ev.Renewal.Entries)
+		if slices.ContainsFunc(ev.Renewal.Entries, func(e core.RenewalEntry) bool { return e.Ran != core.Yes }) {
+			most = len(n.w.names)
+		}
 	}
 	// A request that fails ends a wait elsewhere: a deadlock, say.
-	if scripts > most && n.w.set.explicit == 0 {
+	if scripts > most && n.w.set.explicit == 0 && n.w.set.adopt == 0 {
 		n.w.violated("bounded work", "%s: %d scripts at once after %T", n.label, scripts, ev)
 	}
 }
@@ -249,16 +258,18 @@ func (n *node) checkOwners() {
 	if len(n.held) < 2 || len(n.waiting) < 2 {
 		return
 	}
-	// Owners are few: follow the edges as often as there are owners.
-	for _, start := range n.owners {
+	// Holds are few: follow the edges as often as there are holds. Whether a
+	// holder was named at first does not matter: others may name it later.
+	for _, first := range n.held {
+		start := first.anchor.Owner
 		reached := map[uint64]bool{start: true}
-		for range n.owners {
+		for range n.held {
 			for _, c := range n.waiting {
 				if !c.req.Explicit || !reached[c.req.Owner] {
 					continue
 				}
 				for _, h := range n.held {
-					if h.name != c.name || !h.anchor.Explicit || h.inCore == 0 {
+					if h.name != c.name || h.inCore == 0 {
 						continue
 					}
 					if h.anchor.Owner == start && c.req.Owner != start {
@@ -268,6 +279,19 @@ func (n *node) checkOwners() {
 				}
 			}
 		}
+	}
+}
+
+// checkReason: a request does not fail because of another one's trouble.
+func (w *world) checkReason(c *call, err error) {
+	switch {
+	case errors.Is(err, errCounter):
+		w.cover.CounterFailed++
+		if !c.req.Fenced {
+			w.violated("trouble stays where it is", "%s asks for no token, and failed: %v", c, err)
+		}
+	case errors.Is(err, core.ErrTooLate) && !c.hopeless && w.set.faults&(Pause|Slow) == 0:
+		w.violated("trouble stays where it is", "%s has a lease that is long enough, and failed: %v", c, err)
 	}
 }
 
@@ -295,16 +319,23 @@ func (w *world) checkCalm() {
 	w.readClock()
 	for _, l := range w.names {
 		w.watchRecord(l)
-		waits := false
+		waits, good := false, false
 		wanted := len(l.holds) > 0
 		for _, n := range slices.Concat(w.nodes, w.gone) {
 			for _, c := range n.waiting {
-				waits = waits || c.name == l && c.since < w.now-slack
+				waits = waits || c.name == l && c.since < w.now-slack && !n.believes(l) && !c.hopeless
+				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless
 			}
 			wanted = wanted || n.flight[l.index].id != 0 && !n.dead
 		}
-		if waits && l.freeSince < w.now-slack {
+		if waits && len(l.holds) == 0 && l.freeSince < w.now-slack {
 			w.violated("no lost wake-up", "%s has been free since %v, and someone waits", l.key, l.freeSince)
+		}
+		if slices.ContainsFunc(l.holds, func(h *hold) bool { return h.validAt(w.now) }) {
+			l.heldAt = w.now
+		}
+		if good && l.heldAt < w.now-4*slack {
+			w.violated("trouble stays where it is", "nobody holds %s since %v, and someone waits whose lease is long enough", l.key, l.heldAt)
 		}
 		if wanted || l.freeSince != never {
 			l.leakSince = never
@@ -351,7 +382,7 @@ func (w *world) checkEnd() {
 	}
 	w.server.Now = max(w.server.Now, w.now)
 	for _, l := range w.names {
-		if fields, until := w.server.Fields(l.key); len(fields) > 0 && !w.orphan(fields[0].Name) {
+		if fields, until := w.server.Fields(l.key); len(fields) > 0 && !w.orphan(l, fields[0].Name, until) {
 			w.violated("nothing left", "%s: %v until %v", l.key, fields, until)
 		}
 		for _, n := range slices.Concat(w.nodes, w.gone) {
@@ -363,7 +394,12 @@ func (w *world) checkEnd() {
 }
 
 // orphan tells whether a record is one that its manager could not remove.
-func (w *world) orphan(field string) bool {
+func (w *world) orphan(l *lockName, field string, until time.Duration) bool {
+	for _, n := range slices.Concat(w.nodes, w.gone) {
+		if n.carries(field) && l.isStray(n, until) {
+			return true
+		}
+	}
 	for _, n := range w.gone {
 		if n.carries(field) && (n.dead || n.aborted || !w.set.calm) {
 			return true
@@ -399,4 +435,10 @@ func (n *node) checkLeftovers() {
 	if n.closing != n.closed {
 		w.violated("close", "%s: closing, but not Closed", n.label)
 	}
+}
+
+// believes reports whether a manager has a holder of a lock, even one whose
+// record was lost meanwhile: those who wait behind it wait until it knows.
+func (n *node) believes(l *lockName) bool {
+	return slices.ContainsFunc(n.held, func(h *hold) bool { return h.name == l })
 }

@@ -21,6 +21,15 @@ type Coverage struct {
 	GrantedToNobody uint64
 	Foreign         uint64
 	Tokens          uint64
+	LateRuns        uint64
+	Strays          uint64
+	WaitedInSilence uint64
+	HeardForced     uint64
+	Merged          uint64
+	Hopeless        uint64
+	Adopted         uint64
+	CounterFailed   uint64
+	DeniedOne       uint64
 }
 
 // The effects, the five scripts first.
@@ -66,6 +75,15 @@ func (c *Coverage) Add(o *Coverage) {
 	c.GrantedToNobody += o.GrantedToNobody
 	c.Foreign += o.Foreign
 	c.Tokens += o.Tokens
+	c.LateRuns += o.LateRuns
+	c.Strays += o.Strays
+	c.WaitedInSilence += o.WaitedInSilence
+	c.HeardForced += o.HeardForced
+	c.Merged += o.Merged
+	c.Hopeless += o.Hopeless
+	c.Adopted += o.Adopted
+	c.CounterFailed += o.CounterFailed
+	c.DeniedOne += o.DeniedOne
 	for i := range c.Faults {
 		c.Faults[i] += o.Faults[i]
 	}
@@ -134,6 +152,15 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	f("grant to nobody", c.GrantedToNobody)
 	f("foreign holder", c.Foreign)
 	f("token", c.Tokens)
+	f("late run", c.LateRuns)
+	f("record of a late acquire", c.Strays)
+	f("wait for a silent server", c.WaitedInSilence)
+	f("removal heard by the holder", c.HeardForced)
+	f("messages merged", c.Merged)
+	f("lease too short", c.Hopeless)
+	f("owner adopted", c.Adopted)
+	f("failed for the counter", c.CounterFailed)
+	f("renewal refused to one of many", c.DeniedOne)
 }
 
 // possible are the transitions of a phase that one step can make, by index

@@ -6,13 +6,15 @@
 //	callers          managers                network             server
 //	caller.go        node.go                 network.go          internal/model
 //	 lock, re-enter,  mailbox, timer,   Run   lost, late, slow,   keys with an end,
-//	 hold, cancel, ─▶ own clock,       ────▶  refused, twice  ──▶ a clock that lags,
+//	 hold, cancel, ─▶ own clock,       ────▶  refused, held   ──▶ a clock that lags,
 //	 unlock, verify   internal/core    ◀────                  ◀── channels
 //	      ▲              │    ▲              pubsub.go
-//	      └──────────────┘    └──────────────  gaps, lost, late, twice, garbage
-//	          granted, lost                  fault.go
-//	                                          restarts, FLUSHALL, DEL, PERSIST, pauses,
-//	                                          crashes, Close
+//	      └──────────────┘    └──────────────  gaps, lost, late, twice, merged, garbage
+//	          granted, lost                  late.go
+//	                                          commands that run after their time-out
+//	                                         fault.go, trouble.go
+//	                                          restarts, silence, FLUSHALL, DEL, PERSIST,
+//	                                          wrong types, refusals, pauses, crashes, Close
 //
 // What stands for the shell is as small as can be, and keeps its promises: an
 // event at a time, answers that lie together in one event, a Tick when Next
@@ -25,10 +27,23 @@
 // Invariants are checked at the true time, which no manager knows. The
 // assumptions of the lock are those of the simulation: clocks run at speeds
 // within 1 % of the server's; the server's idea of now lags less than Margin;
-// a command whose client has timed out runs within SuspectTime, or never;
-// leases are whole milliseconds. Holders from before a loss of data (FLUSHALL,
-// a DEL by hand, an eviction, a forced unlock, a restart that lost data) can't
-// know of it at once: they don't count against holders from after it.
+// leases are whole milliseconds. Nothing is assumed of how late a command may
+// run. Holders from before a loss of data (FLUSHALL, a DEL by hand, an eviction,
+// a forced unlock, a restart that lost data) can't know of it at once: they don't
+// count against holders from after it.
+//
+// # Late commands
+//
+// A command whose manager was told of a time-out may run at any later time: a
+// fraction of a round trip later, minutes later, during a later hold of the same
+// name or owner, or just before the end of the run. It runs alone, or it is part
+// of what one connection kept (HoldBack): the manager's commands of a while, all
+// timed out, which run in their order after newer ones on another connection. A
+// server that was stopped (Silence) runs what it was sent meanwhile. Each command
+// runs once at most; its retry is another command.
+//
+// A late acquire may take a lock for nobody. Its record, a stray, may refuse its
+// own manager and may be left at the end, but for Config.Lease at most.
 //
 // # Invariants
 //
@@ -47,12 +62,31 @@
 //	gives up in time             with the first Tick after the end of the wait
 //	nobody waits for ever        once faults and new requests have stopped
 //	nothing left                 then: no key, subscription, alarm, name, command
-//	own record known             a manager is not kept out by what it left behind itself
+//	own record known             a manager is not kept out by what it left behind itself,
+//	                             unless a late acquire made it
+//	a number is used once        no two acquires name the same new owner; no command makes an
+//	                             owner of a number that an earlier one removes; no two holds
+//	                             share a number
+//	an acquire asks for Lease at most
+//	                             and so does a transfer: a longer fixed lease is set by a
+//	                             renewal when the acquire is confirmed
+//	a late command costs at most Lease
+//	                             a record that it leaves without a holder ends that soon
+//	told in time                 while no command succeeds, a wait ends within RetryTime (or a
+//	                             time-out, if that is longer) and a time-out, a single try
+//	                             within a time-out, Close within RetryTime and a time-out
+//	trouble stays where it is    a bad token counter fails fenced requests only; a lease that
+//	                             is shorter than a round trip fails its own request only; a
+//	                             name that is refused in a batch costs no other name its lease
+//	a message is looked into     a lock that an administrator removed is not passed on once
+//	                             its holder has heard the message, before a later command has
+//	                             confirmed the record
 //	order                        waiters of a manager and name are served as they came
 //	bounded run                  grants in a row, once others are known to wait
 //	tokens                       rise in the order of the grants, over all managers
 //	re-entry                     shares token and deadline; no owner waits for itself
-//	deadlock                     a circle is no sooner closed than broken, at its youngest
+//	deadlock                     a circle is no sooner closed than broken, at its youngest;
+//	                             owners of anonymous holds that others name count
 //	one script in flight         for a name and manager
 //	bounded work                 one event causes one script a name at most; no script after
 //	                             script by themselves; after a Tick, Next lies in the future
@@ -60,8 +94,9 @@
 //	panic                        never
 //
 // In calm worlds, a quarter of the seeds, where nothing goes wrong and polls
-// are too far off to help:
+// are too far off to help (in some of them, an administrator removes locks):
 //
+//	a message is looked into     a command is sent at once
 //	no lost wake-up              a free lock that somebody waits for is taken soon
 //	nothing left                 a record that nobody wants is removed soon
 //	bounded run, others first    managers that wait get their turn
@@ -69,9 +104,12 @@
 //
 // # Running it
 //
-//	go test ./lockmgr/internal/sim                        some seconds of seeds, then the mutants
+//	go test ./lockmgr/internal/sim                        some seconds of seeds
+//	go test ./lockmgr/internal/sim -mutants -v            the mutants: -shard 1/3, -run 'Mutants/no margin'
 //	go test ./lockmgr/internal/sim -run Seeds -seeds 1000000 -timeout 0
 //	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens
+//	go test ./lockmgr/internal/sim -run Seeds -survey     count the violated invariants of all seeds
+//	go test ./lockmgr/internal/sim -run Seeds -ignore "told in time,tokens"  look behind these
 //
 // A failing seed is made smaller first: kinds of faults that it does not need
 // are switched off (-off), and it ends as early as it can (-events). The

@@ -13,7 +13,7 @@ type Faults uint32
 const (
 	CommandLost   Faults = 1 << iota // never reaches the server; the client times out
 	ReplyLost                        // runs, but the answer is lost
-	LateRun                          // runs after the client's time-out, within SuspectTime
+	LateRun                          // runs after the client's time-out, by any length of time
 	SlowCommand                      // takes several times as long as is usual
 	ReplyTwice                       // the answer comes again, later
 	RefusedForNow                    // did not run: loading, busy
@@ -42,16 +42,22 @@ const (
 	Crash // a manager's process dies
 	Shut  // a manager is closed, another takes its place
 
+	HoldBack     // a connection keeps commands, which run after the client gave it up
+	Silence      // the server stops, and goes on where it stood or dies
+	WrongCounter // a lock's token counter becomes something else
+	Forbid       // a manager may not use a lock's key, or not release it, for a while
+
 	allFaults // one more than the last
 )
 
 // disasters are the faults that befall a server or a manager as a whole.
-const disasters = Gap | Garbage | RestartKeep | RestartLose | Flush | Evict | Persist | Force | Retype | Pause | Crash | Shut
+const disasters = Gap | Garbage | RestartKeep | RestartLose | Flush | Evict | Persist | Force | Retype | Pause | Crash | Shut | Silence | WrongCounter | Forbid
 
 var faultNames = []string{
 	"command-lost", "reply-lost", "late-run", "slow-command", "reply-twice", "refused-for-now", "refused-final", "script-error",
 	"publish-error", "count-refused", "message-lost", "message-twice", "gap", "garbage", "slow-confirm", "restart-keep", "restart-lose",
-	"flush", "evict", "persist", "force", "retype", "pause", "slow", "drift", "crash", "shut",
+	"flush", "evict", "persist", "force", "retype", "pause", "slow", "drift", "crash", "shut", "hold-back", "silence", "wrong-counter",
+	"forbid",
 }
 
 func (f Faults) String() string {
@@ -108,11 +114,15 @@ func (w *world) disaster() {
 		return
 	}
 	w.after(w.fate.between(w.set.quiet/4, w.set.quiet*2), w.disaster)
-	if w.server.down {
+	possible := disasters & w.set.faults
+	if w.silent() {
+		possible &= Pause | Crash | Shut
+	}
+	if w.server.down || possible == 0 {
 		return
 	}
 	f := Faults(1) << w.fate.below(len(faultNames))
-	for f&disasters&w.set.faults == 0 {
+	for f&possible == 0 {
 		f = Faults(1) << w.fate.below(len(faultNames))
 	}
 	w.readClock()
@@ -126,7 +136,7 @@ func (w *world) disaster() {
 	case Gap:
 		n.pubsub.drop(w.fate.between(0, 20*w.set.latency))
 	case Garbage:
-		n.pubsub.deliver(name)
+		n.pubsub.deliver(name, 0, 0)
 	case RestartKeep, RestartLose:
 		w.restart(f == RestartLose)
 	case Flush:
@@ -141,7 +151,15 @@ func (w *world) disaster() {
 		}
 	case Force:
 		w.lose(false, name)
-		w.server.Force(name.key, name.channel)
+		w.forcing = true
+		var seen []string
+		fields, _ := w.server.Fields(name.key)
+		for _, f := range fields {
+			seen = append(seen, f.Name)
+		}
+		_, _ = w.server.Force(name.key, name.channel, seen...)
+		w.forcing = false
+		w.watchRecord(name)
 		if w.fate.percent(50) {
 			n.verify(name)
 		}
@@ -151,6 +169,12 @@ func (w *world) disaster() {
 		if w.fate.percent(50) {
 			n.verify(name)
 		}
+	case WrongCounter:
+		w.spoilCounter(name)
+	case Forbid:
+		n.forbid(name)
+	case Silence:
+		w.stop()
 	case Pause:
 		n.pause(w.fate.logBetween(w.set.latency, 2*w.set.core.Lease))
 	case Crash:

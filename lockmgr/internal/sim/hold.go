@@ -26,6 +26,7 @@ type hold struct {
 	// limit is the instant, on the manager's clock, at which the longest
 	// lease asked for ends; Forever for a watched one.
 	limit   time.Duration
+	fixed   bool // it was one with a fixed lease at first
 	foreign bool
 }
 
@@ -40,6 +41,12 @@ func (h *hold) String() string {
 	}
 	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.anchor.ID, h.name.key, h.anchor.Owner,
 		h.anchor.Field, h.until, h.epoch)
+}
+
+// excused reports whether a hold may end badly in a calm world: an
+// administrator removed its record, or its lease is shorter than a round trip.
+func (h *hold) excused() bool {
+	return h.epoch != h.name.epoch || h.anchor.Tag.(*call).hopeless
 }
 
 func (n *node) extended(h *hold) {
@@ -64,12 +71,13 @@ func (n *node) lost(h *hold, err error) {
 	now := n.clock(n.w.now)
 	// A lease counts from the send, and not all of it is usable.
 	c := &n.w.set.core
-	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing {
+	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing && !h.excused() {
 		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
 	}
 	if h.anchor.Until > now && !h.refused && !n.closing {
 		n.w.violated("lost too soon", "%s: %s, and no script said so (%v)", n.label, h, err)
 	}
+	n.checkRenewed(h, now)
 	h.lost = true
 	n.drop(h)
 }

@@ -3,12 +3,12 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 var (
@@ -37,7 +37,9 @@ type command struct {
 	oom       bool
 	noPublish bool
 	noCount   bool
+	denied    int // the position, from 1, of one lock that a renewal may not touch
 
+	sentAt   time.Duration // the true time
 	answered bool
 }
 
@@ -50,7 +52,9 @@ type answer struct {
 	ttl         int64
 	subscribers int64
 	token       int64
-	lost        []int
+	lost        []int // positions in a renewal, from 1
+	denied      []int // ... of those that did not run
+	sentAt      time.Duration
 
 	epoch, counterEpoch int   // of the name when it ran
 	epochs              []int // of the names of a renewal
@@ -86,6 +90,8 @@ func (n *node) runOp(op *core.Op) {
 	for _, o := range op.Others {
 		c.owners = append(c.owners, n.owner(o))
 	}
+	n.checkNumbers(l, op)
+	n.ears[l.index].sent(n.pubsub.channels[l.index].wanted && op.Kind == core.KindRelease)
 	if op.Kind != core.KindTransfer { // a run ends: the record is given back, or has been given up
 		rec := &n.record[l.index]
 		switch {
@@ -136,6 +142,11 @@ func (n *node) takeOff(l *lockName, id uint64, sent time.Duration) {
 // send decides a command's fate.
 func (c *command) send() {
 	w, n := c.n.w, c.n
+	c.sentAt = w.now
+	if b := n.backlog; b != nil {
+		b.commands = append(b.commands, c)
+		return
+	}
 	there := w.fate.between(w.set.latency/8, w.set.latency/2)
 	back := w.fate.between(w.set.latency/8, w.set.latency/2)
 	timeout := w.set.timeout
@@ -151,26 +162,48 @@ func (c *command) send() {
 		}
 		w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 	}
+	refuse := func(a answer) {
+		if there+back >= timeout {
+			silence()
+			return
+		}
+		w.after(there+back, func() { c.answer(a) })
+	}
 	switch {
 	case w.strikes(CommandLost):
 		silence()
+	case w.strikes(HoldBack):
+		n.holdBack()
+		n.backlog.commands = append(n.backlog.commands, c)
 	case w.strikes(ReplyLost):
 		silence()
-		w.after(min(there, timeout), func() { c.run() })
+		w.after(min(there, timeout), func() {
+			if w.silent() {
+				w.stopped = append(w.stopped, c)
+				return
+			}
+			c.run()
+		})
 	case w.strikes(LateRun):
 		silence()
-		// The client's clock may run 1 % fast.
-		late := timeout + w.fate.between(0, w.set.core.SuspectTime-w.set.core.SuspectTime/64)
-		w.after(late, func() { c.run() })
+		w.after(timeout, func() { w.runLate(c) })
 	case w.strikes(RefusedForNow):
-		w.after(there+back, func() { c.answer(answer{ran: core.No, err: errLoading}) })
-	case w.strikes(RefusedFinal):
-		w.after(there+back, func() { c.answer(answer{ran: core.No, err: errNoPerm, final: true}) })
+		refuse(answer{ran: core.No, err: errLoading})
+	case c.renewal == nil && w.strikes(RefusedFinal):
+		refuse(answer{ran: core.No, err: errNoPerm, final: true})
 	default:
+		if c.renewal != nil && w.strikes(RefusedFinal) {
+			c.denied = 1 + w.fate.below(len(c.names))
+		}
 		if there+back >= timeout {
 			w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 		}
 		w.after(there, func() {
+			if w.silent() {
+				w.stopped = append(w.stopped, c)
+				w.queue.put(max(w.now, c.sentAt+timeout), func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+				return
+			}
 			if w.server.down {
 				a := answer{ran: core.Maybe, err: errConn}
 				if w.fate.percent(50) {
@@ -199,6 +232,10 @@ func (c *command) run() answer {
 		return answer{ran: core.Maybe, err: errConn}
 	}
 	w.readClock()
+	if c.name != nil && c.n.refuses(c.name, c.kind) {
+		return answer{ran: core.No, err: errNoPerm, final: true}
+	}
+	befores := c.ends()
 	s.OOM = c.oom
 	if c.noPublish {
 		s.PublishErr = errPublish
@@ -221,15 +258,22 @@ func (c *command) run() answer {
 		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
 	case core.KindRelease:
 		c.mayRelease()
+		w.releaser = c.n
 		r, e := s.Release(c.name.key, c.name.channel, c.owners...)
 		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
 		if r.PublishErr != nil {
 			a.err, a.subscribers = r.PublishErr, -1
 		}
 	case core.KindRenew:
-		a.lost, err = s.Renew(c.leaseMs, c.keys, c.owners)
+		if a.denied = c.deniedOf(); len(a.denied) > 0 && len(a.denied) < len(c.names) {
+			w.cover.DeniedOne++
+		}
+		a.lost, err = c.renew(a.denied)
+	case core.KindLook:
+		a.ok = s.Exists(c.name.key)
 	}
 	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
+	w.releaser = nil
 	if c.name != nil {
 		a.epoch, a.counterEpoch = c.name.epoch, c.name.counterEpoch
 		w.watchRecord(c.name)
@@ -237,13 +281,44 @@ func (c *command) run() answer {
 	for _, l := range c.names {
 		a.epochs = append(a.epochs, l.epoch)
 	}
-	switch {
-	case errors.Is(err, model.ErrWrongType), errors.Is(err, model.ErrOOM) && w.fate.percent(50): // before it wrote anything
-		return answer{ran: core.No, err: err, final: true}
-	case err != nil:
-		return answer{ran: core.Maybe, err: err}
+	c.ran(&a, err, befores)
+	if err != nil {
+		return c.readError(err)
 	}
 	return a
+}
+
+// ends are the instants at which the records of a command's locks end, 0 where
+// there is none. Only a late command asks.
+func (c *command) ends() (out []time.Duration) {
+	if !c.answered {
+		return nil
+	}
+	for _, l := range c.locks() {
+		_, until := c.n.w.server.Fields(l.key)
+		out = append(out, until)
+	}
+	return out
+}
+
+func (c *command) locks() []*lockName {
+	if c.name != nil {
+		return []*lockName{c.name}
+	}
+	return c.names
+}
+
+// ran looks at what a command has done.
+func (c *command) ran(a *answer, err error, befores []time.Duration) {
+	if c.answered {
+		for i, l := range c.locks() {
+			c.ranLate(l, err == nil && (a.ok || c.kind == core.KindRenew), befores[i])
+		}
+		return
+	}
+	if a.ok && (c.kind == core.KindAcquire || c.kind == core.KindTransfer) {
+		c.name.stray = nil
+	}
 }
 
 func number(s string) int64 {
@@ -270,13 +345,19 @@ func (c *command) answer(a answer) {
 // again tells the manager whether it has heard or not.
 func (c *command) again(a answer) {
 	n := c.n
+	a.sentAt = c.sentAt
 	n.mind(c.id, a)
 	if c.kind == core.KindRenew {
-		ev := &core.Renewed{Renewal: c.renewal, Ran: a.ran, Err: a.err}
-		for _, i := range a.lost {
-			ev.Lost = append(ev.Lost, i-1)
+		r := *c.renewal // a copy of the answer may say something else
+		r.Entries = slices.Clone(r.Entries)
+		for i := range r.Entries {
+			e := &r.Entries[i]
+			e.Ran, e.Err, e.Lost = a.ran, a.err, slices.Contains(a.lost, i+1)
+			if slices.Contains(a.denied, i+1) {
+				e.Ran, e.Err = core.No, errNoPerm
+			}
 		}
-		n.post(ev)
+		n.post(&core.Renewed{Renewal: &r})
 		return
 	}
 	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final}
@@ -313,12 +394,17 @@ func (n *node) recall(id uint64) answer {
 // accept notes what the core learns from a reply.
 func (n *node) accept(r *core.Reply) {
 	a := n.recall(r.ID)
+	n.heardServer(&a)
 	for i := range n.flight {
 		if n.flight[i].id != r.ID {
 			continue
 		}
 		n.flight[i].id = 0
 		rec := &n.record[i]
+		if a.ran != core.Yes {
+			n.trouble[i] = n.w.now
+		}
+		n.ears[i].answered(r.ID, r.Op.Kind, a.ran, a.ok)
 		if a.ran == core.Yes && !a.ok && r.Op.Kind == core.KindTransfer {
 			n.refused(n.w.names[i])
 		}
@@ -335,21 +421,21 @@ func (n *node) accept(r *core.Reply) {
 
 func (n *node) acceptRenewed(ev *core.Renewed) {
 	a := n.recall(ev.Renewal.ID)
-	lost := ev.Lost
+	n.heardServer(&a)
 	for i, e := range ev.Renewal.Entries {
-		isLost := len(lost) > 0 && lost[0] == i
-		if isLost {
-			lost = lost[1:]
-		}
 		l := n.w.named(e.Name)
 		if n.flight[l.index].id != ev.Renewal.ID {
 			continue
 		}
 		n.flight[l.index].id = 0
-		if a.ran == core.Yes && isLost {
+		if e.Ran != core.Yes {
+			n.trouble[l.index] = n.w.now
+		}
+		n.ears[l.index].answered(ev.Renewal.ID, core.KindRenew, e.Ran, true)
+		if e.Ran == core.Yes && e.Lost {
 			n.refused(l)
 		}
-		if a.ran == core.Yes && !isLost {
+		if e.Ran == core.Yes && !e.Lost {
 			n.record[l.index].rest(a.epochs[i], ev.Renewal.Sent, ev.Renewal.Lease, false)
 		}
 	}

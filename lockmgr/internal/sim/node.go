@@ -31,6 +31,7 @@ type node struct {
 
 	lastID  uint64
 	owners  []uint64 // those that callers name
+	adopted []uint64 // anonymous ones that callers have named
 	closing bool
 	closed  bool
 	aborted bool
@@ -47,6 +48,12 @@ type node struct {
 
 	grantedAt []time.Duration // by name
 	chain     []int           // by name: scripts since anything but an answer happened
+	backlog   *backlog        // not nil: a connection that keeps commands back
+	forbidden []ban           // by name: what the server refuses this manager
+	trouble   []time.Duration // by name: when a command was last heard to have failed
+	ears      []ear           // by name: messages that were heard
+	numbers   numbers         // those that the server was told of
+	health    health          // what the server last said, and when
 
 	out   []core.Effect
 	ticks int
@@ -77,7 +84,10 @@ func (w *world) addNode() *node {
 		w: w, index: len(w.nodes), id: i, label: string(rune('A'+i%26)) + nonZero(i/26), born: w.now, timerAt: never,
 		flight: make([]flight, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
 		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
+		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), ears: make([]ear, len(w.names)),
 	}
+	n.numbers.init(len(w.names))
+	n.health.silentFrom = never
 	n.origin = w.load.between(0, time.Hour) - w.now
 	if w.set.faults&Drift != 0 {
 		n.rate = float64(w.fate.below(20001) - 10000)
@@ -248,7 +258,12 @@ func (n *node) step(now time.Duration, ev core.Event) {
 		was = n.phases()
 	}
 	_, n.ticking = ev.(core.Tick)
-	n.out = n.m.Step(now, ev, n.out[:0])
+	given := ev
+	h, isWake := ev.(*heard)
+	if isWake {
+		given = h.Wake
+	}
+	n.out = n.m.Step(now, given, n.out[:0])
 	if n.w.opt.Phases {
 		n.countPhases(was, n.phases())
 	}
@@ -260,6 +275,9 @@ func (n *node) step(now time.Duration, ev core.Event) {
 		n.effect(e)
 	}
 	n.afterStep(ev, out)
+	if isWake {
+		n.afterWake(h)
+	}
 	for len(n.urgent) > 0 {
 		ev := n.urgent[0]
 		n.urgent = n.urgent[1:]
@@ -278,13 +296,17 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 		c.state, c.seen, c.since = pending, n.locks, n.w.now
 		n.waiting = append(n.waiting, c)
 		n.readiness(c.name)
+		if c.req.Once {
+			n.w.after(n.w.set.timeout, c.checkOnce)
+		}
 	case core.Cancel:
 		n.chain[ev.Request.Tag.(*call).name.index] = 0
 		return ev, ev.Request.Tag.(*call).state == pending
 	case core.Unlock:
 		n.chain[ev.Request.Tag.(*call).name.index] = 0
-	case core.Wake:
+	case *heard:
 		n.chain[n.w.named(ev.Name).index] = 0
+		n.beforeWake(ev)
 	case core.Tick, core.Close, core.Verify:
 		clear(n.chain)
 	case *core.Replies:
@@ -358,6 +380,8 @@ func (n *node) shut() {
 	n.closing = true
 	w := n.w
 	n.post(core.Close{})
+	asked := w.now
+	w.after(w.set.timeout, func() { n.checkClosing(asked) })
 	if w.fate.percent(30) { // Close has a context, and that may end
 		w.after(w.fate.between(0, 8*w.set.latency), func() {
 			n.aborted = true

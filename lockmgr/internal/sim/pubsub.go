@@ -80,7 +80,7 @@ func (p *pubsub) ask(l *lockName) {
 		p.fromServer(d, id, func() {
 			if ch.wanted && ch.asked == asked {
 				ch.confirmed = true
-				p.n.post(core.Wake{Name: l.key, Subscribed: true, Confirmed: true})
+				p.n.post(&heard{Wake: core.Wake{Name: l.key, Subscribed: true, Confirmed: true}})
 			}
 		})
 	})
@@ -90,11 +90,18 @@ func (p *pubsub) toServer(do func()) {
 	w := p.n.w
 	id := p.id
 	p.sentAt = max(p.sentAt, w.now+w.fate.between(w.set.latency/8, w.set.latency/2))
-	w.queue.put(p.sentAt, func() {
+	var arrive func()
+	arrive = func() {
+		if w.silent() { // it is read when the server goes on
+			p.sentAt = max(p.sentAt, w.silentUntil)
+			w.queue.put(w.silentUntil, arrive)
+			return
+		}
 		if p.id == id && p.connected && !p.n.dead {
 			do()
 		}
-	})
+	}
+	w.queue.put(p.sentAt, arrive)
 }
 
 func (p *pubsub) fromServer(d time.Duration, id int, do func()) {
@@ -117,16 +124,44 @@ func (w *world) message(subscriber int, chanName string) {
 	} else if w.strikes(MessageTwice) {
 		times = 2
 	}
+	own, forced := 0, 0
+	if w.releaser == p.n {
+		own = 1
+	}
+	if w.forcing {
+		forced = 1
+	}
 	for range times {
-		p.fromServer(w.fate.between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l) })
+		p.fromServer(w.fate.between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l, own, forced) })
 	}
 }
 
-// deliver tells the core of a message.
-func (p *pubsub) deliver(l *lockName) {
-	if ch := p.channels[l.index]; ch.wanted {
-		p.n.post(core.Wake{Name: l.key, Subscribed: ch.confirmed, Message: true})
+// deliver tells the core of a message: by a Wake of its own, or by one that it
+// has not looked at yet.
+func (p *pubsub) deliver(l *lockName, own, forced int) {
+	ch := p.channels[l.index]
+	if !ch.wanted {
+		return
 	}
+	w := p.n.w
+	for i := len(p.n.inbox) - 1; i >= 0; i-- {
+		h, is := p.n.inbox[i].(*heard)
+		if !is || h.Name != l.key {
+			continue
+		}
+		if !w.fate.percent(50) {
+			break
+		}
+		h.Subscribed = ch.confirmed
+		h.More = h.More || h.Message
+		h.Message = true
+		h.own, h.forced = h.own+own, h.forced+forced
+		if h.More {
+			w.cover.Merged++
+		}
+		return
+	}
+	p.n.post(&heard{Wake: core.Wake{Name: l.key, Subscribed: ch.confirmed, Message: true}, own: own, forced: forced})
 }
 
 // drop breaks the connection. It is back after a while.
@@ -144,7 +179,7 @@ func (p *pubsub) drop(d time.Duration) {
 		for _, l := range w.names {
 			if ch := &p.channels[l.index]; ch.wanted {
 				ch.confirmed = false
-				p.n.post(core.Wake{Name: l.key})
+				p.n.post(&heard{Wake: core.Wake{Name: l.key}})
 			}
 		}
 	})

@@ -34,6 +34,10 @@ type settings struct {
 	fenced    int           // percent with a token
 	impatient int           // percent with a deadline, a cancel or one try only
 	foreign   bool          // another library's client takes part
+	long      int           // percent of the fixed leases that are many times Config.Lease
+	hopeless  int           // percent of requests with a lease shorter than a round trip
+	together  int           // how many names a caller asks for at a time; 0 is 1
+	adopt     int           // percent of requests in the name of an anonymous owner that holds, or did
 
 	core core.Config
 }
@@ -48,9 +52,18 @@ func drawSettings(r *rng, allow Faults) settings {
 		lease = r.between(10*time.Second, 30*time.Second)
 	}
 	lease = lease.Truncate(ms) // the servers' unit
+	if r.percent(15) {
+		s.hopeless = r.below(12)
+	}
 	s.latency = r.logBetween(ms/2, min(lease/20, 20*ms))
+	if s.hopeless > 0 {
+		s.latency = min(lease/20, 20*ms)
+	}
 	s.timeout = r.between(lease/12, lease/4)
 	margin := r.between(2*ms, max(2*ms, min(lease/10, 20*ms)))
+	if s.hopeless > 0 {
+		margin = 2 * ms
+	}
 	s.stale = margin - margin/50 - ms
 	s.think = r.logBetween(s.latency, 20*s.latency)
 	if !s.calm && r.percent(40) {
@@ -62,7 +75,14 @@ func drawSettings(r *rng, allow Faults) settings {
 	s.fixed = r.below(2) * r.below(100)
 	s.fenced = r.below(2) * r.below(100)
 	s.impatient = r.below(2) * r.below(60)
+	s.long = r.below(2) * r.below(20)
+	if r.percent(30) {
+		s.adopt = r.below(40)
+	}
 	if s.calm {
+		if r.percent(25) {
+			s.faults = Force
+		}
 		if r.percent(75) {
 			s.hold = r.logBetween(s.latency/4, 20*s.latency)
 		}
@@ -74,12 +94,27 @@ func drawSettings(r *rng, allow Faults) settings {
 			}
 		}
 		s.often = 1 + r.below(200)
+		if r.percent(7) {
+			s.drawMany(r, lease)
+		} else if s.faults&Forbid != 0 && r.percent(20) {
+			// Slow enough to outlive a record that can't be released.
+			s.names, s.foreign = 1, false
+			s.faults &= Forbid | MessageLost | Slow | Drift
+			s.think, s.hold, s.quiet = r.between(lease/32, lease/4), r.between(lease/64, lease/8), r.between(lease, 4*lease)
+			s.fenced, s.impatient, s.often = 30+r.below(40), 50, 1+r.below(20)
+		}
+	}
+	if s.faults&Silence != 0 {
+		s.impatient = max(s.impatient, 30)
+	}
+	if s.faults&WrongCounter != 0 && s.fenced == 0 {
+		s.fenced = 1 + r.below(99)
 	}
 	s.faults &= allow
 	if s.faults&Persist != 0 {
 		// A record that was robbed of its end gets that of the next script,
 		// which may be sooner than that of an earlier holder's longer lease.
-		s.fixed = 0
+		s.fixed, s.hopeless = 0, 0
 	}
 	s.core = core.Config{
 		Lease:            lease,
@@ -89,6 +124,10 @@ func drawSettings(r *rng, allow Faults) settings {
 		PassCount:        1 + r.below(8),
 		PassTime:         r.logBetween(5*ms, time.Second),
 		BackTime:         r.between(4*s.latency, 20*s.latency),
+		ShareEvery:       time.Duration(r.below(2)) * r.logBetween(100*ms, 2*time.Second),
+		BlindPause:       r.between(4*s.latency, 20*s.latency),
+		FarPause:         r.between(20*s.latency, 100*s.latency),
+		PollSoon:         r.logBetween(ms, 50*ms),
 		RecordEvery:      time.Duration(r.below(2)) * r.logBetween(ms, 20*ms),
 		TrustSubscribers: r.percent(60),
 		Linger:           time.Duration(r.below(2)) * r.logBetween(ms, 2*time.Second),
@@ -101,22 +140,51 @@ func drawSettings(r *rng, allow Faults) settings {
 	if s.calm {
 		s.core.Notices = true // they tell who stands back
 		// A poll must not hide that a wake-up got lost.
-		s.core.PollMax, s.core.PollBlind = time.Minute, time.Minute
+		s.core.PollMax, s.core.PollBlind, s.core.PollSoon, s.core.ShareEvery = time.Minute, time.Minute, time.Minute, 0
 	} else if r.percent(3) {
 		s.core.MaxLocks = 1
+	}
+	if s.names > 4 {
+		s.core.RenewBatch += 4
 	}
 	return s
 }
 
-// maxLease is the longest lease that anybody asks for.
-func (s *settings) maxLease() time.Duration { return 2 * s.core.Lease }
+// drawMany makes a world in which each manager holds many locks for long, and
+// one of them gives trouble, or all do.
+func (s *settings) drawMany(r *rng, lease time.Duration) {
+	s.names = 5 + r.below(5)
+	s.hold = r.between(lease/2, 2*lease)
+	s.together = 2 + r.below(s.names-1)
+	s.think = r.between(lease/8, lease)
+	s.quiet = r.between(lease/8, lease)
+	s.foreign = false
+	s.often = 1 + r.below(20)
+	s.fixed /= 4
+	s.faults = s.faults&^(Pause|Slow) | []Faults{Forbid, Forbid, Forbid, Silence, RefusedFinal}[r.below(5)]
+}
+
+// longest is the longest lease that anybody asks for, in leases of the
+// watchdog.
+const longest = 12
+
+// maxLease is the longest lease that anybody asks for in this world.
+func (s *settings) maxLease() time.Duration {
+	if s.fixed > 0 && s.long > 0 {
+		return longest * s.core.Lease
+	}
+	return 2 * s.core.Lease
+}
+
+// undisturbed reports whether nothing happens that could change who is next.
+func (s *settings) undisturbed() bool { return s.calm && s.faults == 0 }
 
 func (s *settings) String() string {
 	c := &s.core
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
-		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
+		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
 		"trust=%v linger=%v poll=%v/%v maxlocks=%d batch=%d",
 		s.nodes, s.names, s.calm, s.faults, s.often, s.latency, s.timeout, s.think, s.hold, s.explicit, s.fixed, s.fenced, s.impatient,
-		s.foreign, c.Lease, c.Margin, c.RetryTime, c.SuspectTime, c.PassCount, c.PassTime, c.BackTime, c.RecordEvery,
+		s.foreign, s.long, s.hopeless, s.adopt, c.Lease, c.Margin, c.RetryTime, c.SuspectTime, c.PassCount, c.PassTime, c.BackTime, c.RecordEvery,
 		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks, c.RenewBatch)
 }

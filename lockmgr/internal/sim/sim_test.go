@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +23,8 @@ var (
 	off    = flag.String("off", "", "kinds of faults to switch off, separated by commas")
 	shrink = flag.Bool("shrink", true, "look for a smaller run that fails")
 	hang   = flag.Duration("hang", 20*time.Second, "how long a seed may take")
+	ignore = flag.String("ignore", "", "invariants that may be violated, separated by commas")
+	survey = flag.Bool("survey", false, "go on after a violation, and count the violated invariants")
 	tail   = flag.Int("tail", 60, "how much of a failing seed's trace to show, in lines")
 )
 
@@ -31,8 +35,9 @@ func TestSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	may := strings.Split(*ignore, ",")
 	if *seed >= 0 {
-		res := Run(Options{Seed: uint64(*seed), Events: *events, Off: without, Trace: os.Stdout})
+		res := Run(Options{Seed: uint64(*seed), Events: *events, Off: without, Ignore: may, Trace: os.Stdout})
 		if res.Violation != nil {
 			t.Fatal(res.Violation)
 		}
@@ -50,6 +55,7 @@ func TestSeeds(t *testing.T) {
 		mu              sync.Mutex
 		wg              sync.WaitGroup
 		failed          *Result
+		found           = map[string][]uint64{} // seeds by invariant, with -survey
 		total           Coverage
 		count, happened int
 		scripts         uint64
@@ -69,7 +75,7 @@ func TestSeeds(t *testing.T) {
 					break
 				}
 				hung := time.AfterFunc(*hang, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
-				res := Run(Options{Seed: i, Events: *events, Off: without, Phases: i-*first < defaultSeeds})
+				res := Run(Options{Seed: i, Events: *events, Off: without, Ignore: may, Phases: i-*first < defaultSeeds})
 				hung.Stop()
 				cover.Add(&res.Cover)
 				c, h, s, d = c+1, h+res.Events, s+res.Scripts, d+res.Time
@@ -78,7 +84,11 @@ func TestSeeds(t *testing.T) {
 					if failed == nil || res.Options.Seed < failed.Options.Seed {
 						failed = &res
 					}
+					found[res.Violation.Invariant] = append(found[res.Violation.Invariant], i)
 					mu.Unlock()
+					if *survey {
+						continue
+					}
 					next.Store(*first + uint64(n))
 				}
 			}
@@ -92,6 +102,9 @@ func TestSeeds(t *testing.T) {
 	took := time.Since(began)
 	t.Logf("%d seeds, %d events (%d steps of the core, %d scripts), %.1f manager hours in %v: %.0f events/s", count, happened, total.Steps,
 		scripts, simulated.Hours(), took.Round(time.Millisecond), float64(happened)/took.Seconds())
+	if *survey {
+		reportSurvey(t, found, n)
+	}
 	if failed != nil {
 		report(t, *failed)
 		return
@@ -101,6 +114,15 @@ func TestSeeds(t *testing.T) {
 		if missing := total.Missing(); len(missing) > 0 {
 			t.Errorf("hardly ever happened: %v", missing)
 		}
+	}
+}
+
+// reportSurvey shows how often each invariant was violated, and where first.
+func reportSurvey(t *testing.T, found map[string][]uint64, n int) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		seeds := found[name]
+		slices.Sort(seeds)
+		t.Logf("%-34s %6d of %d seeds, the first ones %v", name, len(seeds), n, seeds[:min(4, len(seeds))])
 	}
 }
 

@@ -37,9 +37,11 @@ func describeEvent(ev core.Event) string {
 		}
 		return b.String()
 	case *core.Renewed:
-		return fmt.Sprintf("renewed #%d ran=%v lost=%v err=%v", ev.Renewal.ID, ev.Ran, ev.Lost, ev.Err)
-	case core.Wake:
-		return fmt.Sprintf("wake %s subscribed=%v confirmed=%v message=%v", ev.Name, ev.Subscribed, ev.Confirmed, ev.Message)
+		e := ev.Renewal.Entries[0]
+		return fmt.Sprintf("renewed #%d %s ran=%v lost=%v err=%v (of %d)", ev.Renewal.ID, e.Name, e.Ran, e.Lost, e.Err, len(ev.Renewal.Entries))
+	case *heard:
+		return fmt.Sprintf("wake %s subscribed=%v confirmed=%v message=%v more=%v (own %d, forced %d)", ev.Name, ev.Subscribed, ev.Confirmed,
+			ev.Message, ev.More, ev.own, ev.forced)
 	case core.Verify:
 		return "verify " + ev.Name
 	}

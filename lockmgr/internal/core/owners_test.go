@@ -1,0 +1,67 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The requests of one owner that wait for one lock cost about as much as those
+// of as many owners: the search for deadlocks must not look at all of them for
+// each. Otherwise one owner with many requests keeps everybody waiting.
+func TestManyRequestsOfOneOwner(t *testing.T) {
+	const n = 60_000
+	life := func(explicit bool) time.Duration {
+		m := New(Config{
+			Lease: time.Hour, RetryTime: time.Hour, PassCount: 1 << 20, PassTime: time.Hour, PollMax: time.Hour, PollBlind: time.Hour,
+			TrustSubscribers: true, MaxLocks: 10,
+		})
+		answer := func(out []Effect) {
+			for _, e := range out {
+				if run, ok := e.(Run); ok && run.Op.Kind == KindAcquire {
+					m.Step(0, &Replies{Replies: []Reply{{Op: run.Op, ID: run.Op.ID, Ran: Yes, OK: true}}}, nil)
+				}
+			}
+		}
+		lock := func(id, owner uint64, name string) *Request {
+			r := &Request{Name: name, ID: id, Owner: owner, Explicit: true, GiveUp: Forever}
+			if owner == 0 {
+				r.Owner, r.Explicit = id, false
+			}
+			answer(m.Step(0, Lock{r}, nil))
+			return r
+		}
+		stranger := lock(1, 1, "a")
+		require.Equal(t, reqGranted, stranger.state)
+		begin := time.Now()
+		var waiting []*Request
+		for i := range uint64(n) {
+			owner := uint64(0)
+			if explicit {
+				owner = 2
+			}
+			waiting = append(waiting, lock(3+i, owner, "a"))
+		}
+		for _, r := range waiting[:n/2] { // the oldest leave
+			m.Step(0, Cancel{r}, nil)
+		}
+		m.Step(0, Unlock{stranger}, nil) // the owner re-enters with all that are left
+		require.Equal(t, reqGranted, waiting[n/2].state)
+		took := time.Since(begin)
+		if explicit {
+			require.Zero(t, m.Stats().Waiting)
+		}
+		return took
+	}
+	ratio := 0.0
+	for range 3 {
+		one, many := life(true), life(false)
+		t.Logf("one owner: %v, many: %v", one, many)
+		if ratio = float64(one) / float64(many); ratio < 8 {
+			return
+		}
+	}
+	require.Fail(t, fmt.Sprintf("one owner's requests take %.0f times as long as those of %d owners", ratio, n))
+}

@@ -1,0 +1,74 @@
+package sim
+
+import "github.com/holdfast-go/holdfast/lockmgr/internal/core"
+
+// heard is a Wake with what the simulation knows of its messages.
+type heard struct {
+	core.Wake
+	own    int // of the manager's own releases
+	forced int // of an administrator who removed a record
+}
+
+// An ear is what a manager has heard about one lock.
+type ear struct {
+	// echoes is how many of its own releases may still be heard.
+	echoes int
+	// must says that the record may be gone, as a message told while it was
+	// held. Only the answer to a command that was sent later clears it;
+	// before is the command that was in flight then.
+	must   bool
+	before uint64
+	was    string // the phase before this step
+}
+
+func (e *ear) sent(release bool) {
+	if release {
+		e.echoes++
+	}
+}
+
+// answered notes an answer. A release that found nothing has told nobody.
+func (e *ear) answered(id uint64, kind core.Kind, ran core.Ran, ok bool) {
+	if kind == core.KindRelease && ran == core.Yes && !ok {
+		e.echoes = max(0, e.echoes-1)
+	}
+	if ran == core.Yes && id != e.before {
+		e.must = false
+	}
+}
+
+// beforeWake notes what is heard and while what.
+func (n *node) beforeWake(h *heard) {
+	l := n.w.named(h.Name)
+	e := &n.ears[l.index]
+	e.was = n.m.Phase(l.key)
+	e.echoes = max(0, e.echoes-h.own)
+	if h.forced == 0 || e.was != "held" {
+		return
+	}
+	if e.echoes > 0 { // the core may take it for one of its own
+		e.echoes--
+		return
+	}
+	n.w.cover.HeardForced++
+	e.must, e.before = true, n.flight[l.index].id
+}
+
+// afterWake: a manager whose lock was removed, and who heard it, looks at once,
+// unless a command has just failed and is to be sent again.
+func (n *node) afterWake(h *heard) {
+	l := n.w.named(h.Name)
+	e := &n.ears[l.index]
+	if n.w.set.calm && e.must && h.forced > 0 && e.before == 0 && n.flight[l.index].id == 0 && n.m.Phase(l.key) == "held" {
+		n.w.violated("a message is looked into", "%s: holds %s, heard that it was removed, and sends nothing", n.label, l.key)
+	}
+}
+
+// checkPassed: what may be gone is not passed on.
+func (n *node) checkPassed(c *call) {
+	if e := &n.ears[c.name.index]; e.must && c.req.Passed {
+		n.w.violated("a message is looked into", "%s: passed %s on before a command confirmed that it is there", n.label, c)
+	} else if !c.req.Passed {
+		e.must = false
+	}
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// health is what a manager has heard from its server. Times are true ones.
+type health struct {
+	// lastGood is when it last heard an answer that was not a failure, or a
+	// failure that is final.
+	lastGood time.Duration
+	// silentFrom is when the first command was sent that has failed since
+	// then, or never.
+	silentFrom time.Duration
+	watched    bool // checkTold is planned
+}
+
+// lag is how much later than planned things may happen in a manager: its clock
+// runs at a speed of its own, and it looks into its mailbox late.
+func (w *world) lag() time.Duration {
+	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50
+}
+
+// heardServer notes what an answer tells of the server, when the core hears it.
+func (n *node) heardServer(a *answer) {
+	h, now := &n.health, n.w.now
+	if a.ran == core.Yes || a.final {
+		h.lastGood, h.silentFrom = now, never
+		return
+	}
+	if h.silentFrom == never {
+		h.silentFrom = max(a.sentAt, h.lastGood)
+	}
+	if !h.watched {
+		h.watched = true
+		n.checkTold()
+	}
+}
+
+// checkTold: while no command succeeds, nobody waits for longer than it takes
+// to be sure of it.
+func (n *node) checkTold() {
+	h, w := &n.health, n.w
+	if n.dead || n.closed || h.silentFrom == never {
+		h.watched = false
+		return
+	}
+	bound := max(w.set.core.RetryTime, w.set.timeout) + w.set.timeout + w.lag()
+	from := max(h.silentFrom, n.pausedUntil)
+	for _, c := range n.waiting {
+		if since := max(from, c.since); w.now-since > bound {
+			w.violated("told in time", "%s waits since %v, the server has been silent since %v, and nobody was told in %v", c, c.since,
+				h.silentFrom, bound)
+		}
+	}
+	if len(n.waiting) > 0 {
+		w.cover.WaitedInSilence++
+	}
+	w.after(bound/8, n.checkTold)
+}
+
+// checkOnce: a request that asks for one try has its answer within the time of
+// one command, unless the server says something meanwhile.
+func (c *call) checkOnce() {
+	n, w := c.n, c.n.w
+	if c.state != pending || n.dead {
+		return
+	}
+	bound := w.set.timeout + w.lag() + 2*w.set.core.BackTime // it may stand back
+	from := max(c.since, n.health.lastGood, n.pausedUntil)
+	if w.now-from >= bound {
+		w.violated("told in time", "%s asks for one try, and has waited since %v (the server last spoke at %v)", c, c.since, n.health.lastGood)
+	}
+	w.queue.put(max(from+bound, w.now+w.set.latency), c.checkOnce)
+}
+
+// checkClosing: Close does not wait for a server that is silent.
+func (n *node) checkClosing(asked time.Duration) {
+	w := n.w
+	if n.closed || n.dead || n.aborted {
+		return
+	}
+	// The last command that failed before may have been followed by a pause.
+	bound := w.set.core.RetryTime + w.set.timeout + w.lag() + min(2*time.Second, w.set.core.Lease/8)
+	from := max(asked, n.health.lastGood, n.pausedUntil)
+	if w.now-from >= bound {
+		w.violated("told in time", "%s was closed at %v, the server last spoke at %v, and no Closed has come", n.label, asked, n.health.lastGood)
+	}
+	w.queue.put(max(from+bound, w.now+w.set.latency), func() { n.checkClosing(asked) })
+}
+
+// checkRenewed: a watched hold ends at its deadline only if something is wrong
+// with its own lock.
+func (n *node) checkRenewed(h *hold, now time.Duration) {
+	w := n.w
+	if h.limit != never || h.fixed || h.refused || n.closing || now < h.anchor.Until || w.set.faults&(Pause|Slow) != 0 {
+		return
+	}
+	if since := h.until - w.set.core.Lease; n.trouble[h.name.index] < since {
+		w.violated("trouble stays where it is", "%s: %s has run out, and no command for it has failed since %v", n.label, h, since)
+	}
+}

@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+// silent reports whether the server is stopped.
+func (w *world) silent() bool { return w.now < w.silentUntil }
+
+// stop stops the server for a while. Then it runs what it was sent meanwhile, or
+// another server with its data takes over and what was sent is lost.
+func (w *world) stop() {
+	c := &w.set.core
+	d := w.fate.logBetween(w.set.timeout, 2*c.RetryTime+4*w.set.timeout+c.Lease)
+	w.silentUntil = w.now + d
+	dies := w.fate.percent(30)
+	w.after(d, func() {
+		commands := w.stopped
+		w.stopped = nil
+		if dies {
+			for _, n := range w.nodes {
+				n.pubsub.drop(w.fate.between(0, 20*w.set.latency))
+			}
+			return
+		}
+		for _, c := range commands {
+			a := c.run()
+			if w.tracing() {
+				w.tracef(c.n.label, "(server ran %s #%d %v when it went on: %s)", c.kind, c.id, c.owners, &a)
+			}
+			w.after(w.fate.between(w.set.latency/8, w.set.latency/2), func() { c.answer(a) })
+		}
+	})
+}
+
+// errCounter is why a script could not take tokens.
+var errCounter = errors.New("the token counter is of a wrong type")
+
+// spoilCounter puts a value of a wrong type in the place of a lock's token
+// counter. It expires, and the tokens begin at 1 again.
+func (w *world) spoilCounter(l *lockName) {
+	l.counterEpoch++
+	life := max(1, int64(w.fate.logBetween(ms, w.set.core.Lease)/ms))
+	if w.fate.percent(50) {
+		w.server.SetOther(l.counter, life)
+	} else {
+		w.server.SetString(l.counter, "many", life)
+	}
+}
+
+// readError returns what the manager is told when a script ended with an error.
+func (c *command) readError(err error) answer {
+	w := c.n.w
+	if c.tokens > 0 && (errors.Is(err, model.ErrNotInteger) || errors.Is(err, model.ErrOverflow) ||
+		errors.Is(err, model.ErrWrongType) && w.server.IsLock(c.name.key)) {
+		err = fmt.Errorf("%w: %w", errCounter, err)
+	}
+	switch {
+	case errors.Is(err, model.ErrWrongType):
+		return answer{ran: core.No, err: err, final: true}
+	case errors.Is(err, model.ErrNotInteger), errors.Is(err, model.ErrOverflow):
+		return answer{ran: core.Maybe, err: err, final: true}
+	case errors.Is(err, model.ErrOOM) && w.fate.percent(50): // before it wrote anything
+		return answer{ran: core.No, err: err, final: true}
+	}
+	return answer{ran: core.Maybe, err: err}
+}
+
+// A ban is a refusal that lasts until a true time.
+type ban struct {
+	until    time.Duration
+	releases bool // of releases only
+}
+
+// forbid makes the server refuse a manager the use of a lock for a while. If it
+// refuses releases only, that may last until the record has expired and others
+// have had the lock.
+func (n *node) forbid(l *lockName) {
+	w := n.w
+	b := ban{until: w.now + w.fate.logBetween(w.set.latency, 2*w.set.core.Lease)}
+	switch {
+	case w.set.together > 0:
+		b.until += w.set.core.Lease
+	case w.fate.percent(50):
+		b.releases = true
+		b.until += w.set.core.Lease + w.fate.logBetween(w.set.latency, 8*time.Second)
+	}
+	n.forbidden[l.index] = b
+}
+
+// refuses reports whether a manager may not run a script for a lock now.
+func (n *node) refuses(l *lockName, kind core.Kind) bool {
+	b := n.forbidden[l.index]
+	return b.until > n.w.now && (!b.releases || kind == core.KindRelease)
+}
+
+// deniedOf lists the positions, from 1, of the locks of a renewal that the
+// manager may not use.
+func (c *command) deniedOf() (out []int) {
+	for i, l := range c.names {
+		if c.n.refuses(l, c.kind) || c.denied == i+1 {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
+
+// renew renews the locks that the manager may use.
+func (c *command) renew(denied []int) (lost []int, err error) {
+	if len(denied) == 0 {
+		return c.n.w.server.Renew(c.leaseMs, c.keys, c.owners)
+	}
+	for i := range c.keys {
+		if slices.Contains(denied, i+1) {
+			continue
+		}
+		gone, err := c.n.w.server.Renew(c.leaseMs, c.keys[i:i+1], c.owners[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		if len(gone) > 0 {
+			lost = append(lost, i+1)
+		}
+	}
+	return lost, nil
+}

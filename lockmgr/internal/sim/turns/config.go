@@ -1,0 +1,74 @@
+package turns
+
+import (
+	"io"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A Config describes one case.
+type Config struct {
+	Seed    uint64
+	Clients []Client
+	// Hold is how long a caller holds the lock.
+	Hold time.Duration
+	// Time is how long the case runs. With Drain it is the most that it may
+	// take.
+	Time time.Duration
+	// Drain makes each caller take the lock once. All of them wait while a
+	// stranger holds the lock for the first second; times count from its
+	// release. The case ends when the last caller has unlocked.
+	Drain bool
+	// Hop is about what each change of goroutine or thread takes, beside the few
+	// microseconds of an idle machine: in a manager from a reply or an event to
+	// its goroutine, from there to the sender, and from a message to the watch
+	// of its channel; in a direct client from a reply or a message to the
+	// thread, and from there to the sender. It is Hop/2 to Hop, one time in
+	// four up to Hop more, of these one in four once more, and so on.
+	Hop time.Duration
+	// Core is the configuration of the managers. Seed is set for each.
+	Core core.Config
+	// Trace, if not nil, is told of each event that concerns turns.
+	Trace io.Writer
+}
+
+// A Client is one process that wants the lock.
+type Client struct {
+	// Name is what tables call it.
+	Name string
+	// Callers is how many of its goroutines or threads take turns.
+	Callers int
+	// Direct makes it a client without a handoff in memory.
+	Direct bool
+	// Distance is the time from the client to the server, and back, without
+	// jitter. Zero means nearby.
+	Distance time.Duration
+	// Deaf leaves its SUBSCRIBE without an answer.
+	Deaf bool
+}
+
+// ShellConfig is what package lockmgr gives to the core if no option is set.
+func ShellConfig() core.Config {
+	return core.Config{
+		Lease: 30 * time.Second, Margin: 2 * time.Millisecond,
+		RetryTime: 5 * time.Second, SuspectTime: 4 * time.Second,
+		PassCount: 32, PassTime: 100 * time.Millisecond, BackTime: 5 * time.Millisecond,
+		ShareEvery: time.Second, BlindPause: 20 * time.Millisecond, FarPause: 125 * time.Millisecond,
+		RecordEvery: time.Millisecond, TrustSubscribers: true,
+		Linger: 2 * time.Second, PollMax: 30 * time.Second, PollBlind: time.Second, PollSoon: 10 * time.Millisecond,
+		MaxLocks: 1 << 20, RenewBatch: 128,
+	}
+}
+
+// What things take. A pair is the least and the most.
+const (
+	nearby     = 25 * time.Microsecond // one way on one machine
+	nearJitter = 15 * time.Microsecond // at most, on top of it
+
+	scriptMin, scriptMax = 10 * time.Microsecond, 20 * time.Microsecond
+	callerMin, callerMax = 3 * time.Microsecond, 10 * time.Microsecond // from an effect to the caller's next event
+	loopMin, loopMax     = 1 * time.Microsecond, 3 * time.Microsecond  // from an event to the manager's goroutine
+	// An idle Go process waits for timers by the millisecond.
+	timerMin, timerMax = 50 * time.Microsecond, 1050 * time.Microsecond
+)

@@ -1,0 +1,184 @@
+package turns
+
+import (
+	"fmt"
+	"time"
+)
+
+// A direct client has threads that share a subscription and nothing else. A
+// thread that is refused subscribes, tries again, and then waits for a permit
+// or for the end of the record's life. A message is a permit for one thread. It
+// stays if no thread waits at that moment. The last thread to get the lock
+// unsubscribes.
+type direct struct {
+	w    *world
+	id   int
+	cfg  Client
+	link *link
+
+	users     int       // threads that need the subscription
+	joining   []*thread // threads that wait for its confirmation
+	confirmed bool
+	asked     int
+
+	permits int
+	waiting []*thread
+}
+
+type thread struct {
+	c     *direct
+	owner string
+	user  bool
+	wait  int // counts its waits, so that an old timer does nothing
+}
+
+// Redisson's default lease, in milliseconds.
+const directLease = 30_000
+
+func newDirect(w *world, id int, c Client) *direct {
+	return &direct{w: w, id: id, cfg: c, link: newLink(w, id, c)}
+}
+
+func (c *direct) line() *link { return c.link }
+
+// call hands a command to the sender, and its reply to the thread.
+func (c *direct) call(command, done func()) {
+	c.w.afterHop(func() { c.link.call(command, func() { c.w.afterHop(done) }) })
+}
+
+func (c *direct) begin() {
+	for i := range c.cfg.Callers {
+		t := &thread{c: c, owner: owner(c.id, uint64(i+1))}
+		c.w.after(0, callerMax, t.ask)
+	}
+}
+
+// message gives a permit.
+func (c *direct) message() {
+	if !c.confirmed {
+		return
+	}
+	if len(c.waiting) == 0 {
+		c.permits++
+		return
+	}
+	t := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	t.wait++
+	hop := c.w.hop()
+	c.w.after(callerMin+hop, callerMax+hop, t.try)
+}
+
+func (t *thread) ask() {
+	t.c.w.meter.asks(t.c.id)
+	t.try()
+}
+
+func (t *thread) try() {
+	w := t.c.w
+	granted := false
+	ttl := time.Duration(0)
+	t.c.call(func() {
+		a, err := w.server.Acquire(key, counter, directLease, 0, t.owner)
+		if err != nil {
+			panic(err)
+		}
+		granted, ttl = a.OK, time.Duration(a.TTL)*time.Millisecond
+		w.tracef(t.c.id, "acquire %s: ok=%v", t.owner, granted)
+	}, func() {
+		switch {
+		case granted:
+			t.hold()
+		case !t.user:
+			t.join()
+		default:
+			t.park(ttl)
+		}
+	})
+}
+
+// join makes sure of the subscription, then tries again.
+func (t *thread) join() {
+	c := t.c
+	t.user = true
+	c.users++
+	if c.confirmed {
+		t.try()
+		return
+	}
+	c.joining = append(c.joining, t)
+	if len(c.joining) > 1 {
+		return
+	}
+	c.asked++
+	asked := c.asked
+	if c.cfg.Deaf {
+		return
+	}
+	c.link.subscribe(true, func() {
+		if c.asked != asked {
+			return
+		}
+		c.confirmed = true
+		for _, t := range c.joining {
+			c.w.after(callerMin, callerMax, t.try)
+		}
+		c.joining = nil
+	})
+}
+
+func (t *thread) park(ttl time.Duration) {
+	c := t.c
+	if c.permits > 0 {
+		c.permits--
+		c.w.after(callerMin, callerMax, t.try)
+		return
+	}
+	c.waiting = append(c.waiting, t)
+	t.wait++
+	wait := t.wait
+	c.w.after(ttl, ttl, func() {
+		if t.wait != wait {
+			return
+		}
+		for i, o := range c.waiting {
+			if o == t {
+				c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
+				break
+			}
+		}
+		t.try()
+	})
+}
+
+func (t *thread) hold() {
+	c := t.c
+	if t.user {
+		t.user = false
+		if c.users--; c.users == 0 {
+			c.confirmed, c.permits = false, 0
+			c.asked++
+			c.link.subscribe(false, nil)
+		}
+	}
+	c.w.meter.granted(c.id)
+	hold := c.w.cfg.Hold
+	c.w.after(hold+callerMin, hold+callerMax, t.unlock)
+}
+
+func (t *thread) unlock() {
+	c := t.c
+	c.w.meter.leaves()
+	c.call(func() {
+		r, err := c.w.server.Release(key, channel, t.owner)
+		if err != nil || !r.OK {
+			panic(fmt.Sprintf("release: %+v %v", r, err))
+		}
+		c.w.tracef(c.id, "release %s: subscribers=%d", t.owner, r.Subscribers)
+	}, func() {
+		c.w.meter.unlocked()
+		if !c.w.cfg.Drain {
+			c.w.after(callerMin, callerMax, t.ask)
+		}
+	})
+}

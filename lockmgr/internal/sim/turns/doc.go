@@ -1,0 +1,21 @@
+// Package turns measures how clients share one lock, in simulated time.
+//
+// The clients are managers (the core with the shell's configuration) and
+// direct clients, which work as Redisson does: each thread sends its own
+// commands, and a message lets one thread try. All of them take the lock, hold
+// it, give it back and ask again. Nothing fails here: package sim tests
+// failures.
+//
+//	caller ──▶ manager ──▶ link ──▶ server (one script at a time)
+//	   ▲          ▲                    │ │
+//	   │          └──── link ──────────┘ │ reply
+//	   └─────── messages, another link ──┘
+//
+// The meter reads the record after each script. It adds up, for each client,
+// the time for which the record was its own, its grants, its commands, the
+// longest time that it waited between two grants, and its longest streak.
+//
+// The same Config gives the same Result on every machine. Times that a real
+// process needs (a goroutine's wake-up, a late timer, a network's jitter) are
+// drawn from a generator that starts from Config.Seed.
+package turns

@@ -1,0 +1,200 @@
+package turns
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+const (
+	key     = "n"
+	channel = "redisson_lock__channel:{n}"
+	counter = "redisson_lock_token:{n}"
+
+	drainFrom = time.Second
+)
+
+// A world is one case under way.
+type world struct {
+	cfg     Config
+	rng     rng
+	now     time.Duration
+	queue   queue
+	clients []client
+	meter   meter
+
+	server model.Server
+	busy   time.Duration // until when the server runs the scripts before
+	stop   bool
+}
+
+// A client takes the lock again and again.
+type client interface {
+	begin()
+	message() // from the channel, when it has arrived
+	line() *link
+}
+
+// Run simulates a case.
+func Run(cfg Config) Result {
+	w := &world{cfg: cfg, rng: rng(cfg.Seed)}
+	w.meter.init(w, cfg.Clients)
+	w.server.Deliver = func(subscriber int, _, _ string) {
+		c := w.clients[subscriber]
+		c.line().messages.send(w.now, c.message)
+	}
+	for i, cc := range cfg.Clients {
+		if cc.Direct {
+			w.clients = append(w.clients, newDirect(w, i, cc))
+		} else {
+			w.clients = append(w.clients, newManager(w, i, cc))
+		}
+	}
+	if cfg.Drain {
+		_, _ = w.server.Acquire(key, counter, time.Hour.Milliseconds(), 0, owner(len(cfg.Clients), 1))
+		w.queue.put(drainFrom, func() {
+			w.meter.reset()
+			w.run(drainFrom, func() { _, _ = w.server.Release(key, channel, owner(len(cfg.Clients), 1)) })
+		})
+	}
+	for _, c := range w.clients {
+		w.queue.put(w.rng.between(0, time.Millisecond), c.begin)
+	}
+	for len(w.queue.heap) > 0 && !w.stop {
+		h := w.queue.take()
+		if h.at > cfg.Time {
+			break
+		}
+		w.now = h.at
+		h.do()
+	}
+	if !w.stop {
+		w.now = cfg.Time
+	}
+	return w.meter.result()
+}
+
+func (w *world) after(lo, hi time.Duration, do func()) {
+	w.queue.put(w.now+w.rng.between(lo, hi), do)
+}
+
+// hop draws what one change of goroutine takes.
+func (w *world) hop() time.Duration {
+	if w.cfg.Hop == 0 {
+		return 0
+	}
+	d := w.rng.between(w.cfg.Hop/2, w.cfg.Hop)
+	for w.rng.next()%4 == 0 {
+		d += w.rng.between(0, w.cfg.Hop)
+	}
+	return d
+}
+
+// afterHop does something on another goroutine.
+func (w *world) afterHop(do func()) {
+	if w.cfg.Hop == 0 {
+		do()
+		return
+	}
+	w.queue.put(w.now+w.hop(), do)
+}
+
+// run runs a command on the server once those before it are done, and returns
+// when its reply leaves.
+func (w *world) run(now time.Duration, command func()) time.Duration {
+	w.server.Now = max(w.server.Now, now)
+	command()
+	w.meter.record(w.holder())
+	return w.now
+}
+
+// holder is the client whose record it is, or -1.
+func (w *world) holder() int {
+	fields, _ := w.server.Fields(key)
+	if len(fields) == 0 {
+		return -1
+	}
+	n := 0
+	for _, c := range []byte(fields[0].Name) {
+		if c == ':' {
+			break
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// owner is what the server knows an owner by: the client, then its number.
+func owner(client int, number uint64) string {
+	return strconv.Itoa(client) + ":" + strconv.FormatUint(number, 10)
+}
+
+// A link is a client's two connections.
+type link struct {
+	w        *world
+	id       int
+	requests wire // to the server
+	replies  wire
+	toHub    wire // SUBSCRIBE and UNSUBSCRIBE
+	messages wire // what the channel brings
+}
+
+// A wire carries things one way and keeps their order.
+type wire struct {
+	w        *world
+	distance time.Duration
+	jitter   time.Duration
+	last     time.Duration
+}
+
+func newLink(w *world, id int, c Client) *link {
+	one := wire{w: w, distance: nearby, jitter: nearJitter}
+	if c.Distance > 0 {
+		one.distance, one.jitter = c.Distance, nearJitter+c.Distance/50
+	}
+	return &link{w: w, id: id, requests: one, replies: one, toHub: one, messages: one}
+}
+
+// send delivers at the other end what leaves at an instant.
+func (p *wire) send(at time.Duration, deliver func()) {
+	p.last = max(p.last, at+p.distance+p.w.rng.between(0, p.jitter))
+	p.w.queue.put(p.last, deliver)
+}
+
+// call runs a command on the server and done on the client when the reply is
+// there.
+func (l *link) call(command, done func()) {
+	w := l.w
+	w.meter.command(l.id)
+	l.requests.send(w.now, func() {
+		w.busy = max(w.busy, w.now) + w.rng.between(scriptMin, scriptMax)
+		w.queue.put(w.busy, func() {
+			w.run(w.now, command)
+			l.replies.send(w.now, done)
+		})
+	})
+}
+
+// subscribe asks for messages. confirmed may be nil.
+func (l *link) subscribe(on bool, confirmed func()) {
+	w := l.w
+	w.meter.command(l.id)
+	l.toHub.send(w.now, func() {
+		if on {
+			w.server.Subscribe(channel, l.id)
+		} else {
+			w.server.Unsubscribe(channel, l.id)
+		}
+		if confirmed != nil {
+			l.messages.send(w.now, confirmed)
+		}
+	})
+}
+
+func (w *world) tracef(client int, format string, args ...any) {
+	if w.cfg.Trace != nil {
+		fmt.Fprintf(w.cfg.Trace, "%12.6fms %-8s %s\n", float64(w.now)/1e6, w.meter.name(client), fmt.Sprintf(format, args...))
+	}
+}
