@@ -38,14 +38,15 @@ func TestBadInputSendsNothing(t *testing.T) {
 		{"empty tag", m, "{}a", nil, lockmgr.ErrInvalidName},
 		{"closing brace only", m, "a}b", nil, lockmgr.ErrInvalidName},
 		{"leading closing brace", m, "}a", nil, lockmgr.ErrInvalidName},
-		{"key of another lock", m, "redisson_lock_token:{a}", nil, lockmgr.ErrInvalidName},
-		{"lease too short", m, "a", []lockmgr.LockOption{lockmgr.Lease(lockmgr.MinLease - 1)}, lockmgr.ErrInvalidLease},
-		{"lease zero", m, "a", []lockmgr.LockOption{lockmgr.Lease(0)}, lockmgr.ErrInvalidLease},
-		{"lease negative", m, "a", []lockmgr.LockOption{lockmgr.Lease(-time.Second)}, lockmgr.ErrInvalidLease},
-		{"lease too long", m, "a", []lockmgr.LockOption{lockmgr.Lease(lockmgr.MaxLease + 1)}, lockmgr.ErrInvalidLease},
-		{"negative wait", m, "a", []lockmgr.LockOption{lockmgr.Wait(-1)}, lockmgr.ErrInvalidWait},
-		{"zero owner", m, "a", []lockmgr.LockOption{lockmgr.As(lockmgr.Owner{})}, lockmgr.ErrInvalidOwner},
-		{"foreign owner", m, "a", []lockmgr.LockOption{lockmgr.As(other.NewOwner())}, lockmgr.ErrInvalidOwner},
+		{"token key of another lock", m, "redisson_lock_token:{a}", nil, lockmgr.ErrInvalidName},
+		{"queue of another lock", m, "redisson_lock_queue:x{a}", nil, lockmgr.ErrInvalidName},
+		{"lease too short", m, "a", []lockmgr.LockOption{lockmgr.FixedLease(lockmgr.MinLease - 1)}, lockmgr.ErrInvalidLease},
+		{"lease zero", m, "a", []lockmgr.LockOption{lockmgr.FixedLease(0)}, lockmgr.ErrInvalidLease},
+		{"lease negative", m, "a", []lockmgr.LockOption{lockmgr.FixedLease(-time.Second)}, lockmgr.ErrInvalidLease},
+		{"lease too long", m, "a", []lockmgr.LockOption{lockmgr.FixedLease(lockmgr.MaxLease + 1)}, lockmgr.ErrInvalidLease},
+		{"negative wait", m, "a", []lockmgr.LockOption{lockmgr.MaxWait(-1)}, lockmgr.ErrInvalidWait},
+		{"zero owner", m, "a", []lockmgr.LockOption{lockmgr.AsOwner(lockmgr.Owner{})}, lockmgr.ErrInvalidOwner},
+		{"foreign owner", m, "a", []lockmgr.LockOption{lockmgr.AsOwner(other.NewOwner())}, lockmgr.ErrInvalidOwner},
 		{"closed manager", closed, "a", nil, lockmgr.ErrClosed},
 	}
 	for _, tt := range tests {
@@ -76,7 +77,7 @@ func TestBadInputSendsNothing(t *testing.T) {
 
 func TestNamesWithBracesThatFit(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
-	for _, name := range []string{"a", "order:1", "x{t}y", "{x}", "{a}b}", "with space", "\x00\xff", strings.Repeat("x", lockmgr.MaxNameBytes)} {
+	for _, name := range []string{"a", "order:1", "x{t}y", "{x}", "{a}b}", "with space", "redisson_lock:orders", "\x00\xff", strings.Repeat("x", lockmgr.MaxNameBytes)} {
 		l, err := m.Lock(ctx, name)
 		require.NoErrorf(t, err, "%q", name)
 		require.NoError(t, l.Unlock(ctx))
@@ -102,7 +103,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	_, err := lockmgr.New(nil, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
 	addr, _ := redistest.Mini(t)
-	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
 	require.NoError(t, err)
 	defer client.Close()
 	for what, o := range map[string]lockmgr.Options{
@@ -128,7 +129,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 
 func TestBorrowedClientStaysOpen(t *testing.T) {
 	addr, _ := redistest.Mini(t)
-	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
 	require.NoError(t, err)
 	defer client.Close()
 	m, err := lockmgr.New(client, lockmgr.Options{})
@@ -142,7 +143,7 @@ func TestBorrowedClientStaysOpen(t *testing.T) {
 
 func TestClosedClient(t *testing.T) {
 	addr, _ := redistest.Mini(t)
-	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
 	require.NoError(t, err)
 	client.Close()
 	m, err := lockmgr.New(client, lockmgr.Options{})

@@ -21,12 +21,17 @@ type batch struct {
 	answers  []answer
 
 	acquires, releases shared
+
+	// apart gives each lock a command of its own. It is set when the server has
+	// refused a script because its keys are in several slots.
+	apart bool
 }
 
 // A part says where the answer to a task is.
 type part struct {
 	command int
 	index   int // within the command's answer; alone if that is the answer
+	each    int // commands of a renewal that has one for each lease; else 0
 }
 
 const alone = -1
@@ -58,7 +63,11 @@ func (b *batch) build(now time.Duration) {
 			b.op(i, t.op)
 		case t.renewal != nil:
 			t.renewal.Sent = now
-			b.id.renewCommand(t.renewal, b.open(alone))
+			if b.apart && len(t.renewal.Entries) > 1 {
+				b.parts = append(b.parts, b.renewEach(t.renewal))
+			} else {
+				b.id.renewCommand(t.renewal, b.open(alone))
+			}
 		default:
 			c := b.open(alone) // its memory is the batch's, not the caller's
 			c.script = t.call.command.script
@@ -67,19 +76,46 @@ func (b *batch) build(now time.Duration) {
 	}
 	b.close(&b.acquires, acquireScript)
 	b.close(&b.releases, releaseScript)
-	b.answers = b.answers[:len(b.commands)]
+	b.answers = b.answers[:0]
+	b.makeAnswers()
+}
+
+// makeAnswers makes room for an answer to each command.
+func (b *batch) makeAnswers() {
+	for len(b.answers) < len(b.commands) {
+		b.answers = append(b.answers, answer{})
+	}
 }
 
 // open adds a command for the next task.
 func (b *batch) open(index int) *command {
+	b.parts = append(b.parts, part{command: len(b.commands), index: index})
+	return b.add()
+}
+
+// add makes room for a command, with the memory of one of a former batch.
+func (b *batch) add() *command {
 	n := len(b.commands)
-	b.commands = b.commands[:n+1] // there is room for one a task
-	b.parts = append(b.parts, part{n, index})
+	if n == cap(b.commands) {
+		b.commands = append(b.commands, command{})
+	}
+	b.commands = b.commands[:n+1]
 	return &b.commands[n]
+}
+
+// renewEach adds a command for each lease of a renewal.
+func (b *batch) renewEach(r *core.Renewal) part {
+	p := part{command: len(b.commands), index: alone, each: len(r.Entries)}
+	for i := range r.Entries {
+		b.id.renewCommand(&core.Renewal{Lease: r.Lease, Entries: r.Entries[i : i+1]}, b.add())
+	}
+	return p
 }
 
 func (b *batch) op(i int, op *core.Op) {
 	switch {
+	case b.apart:
+		b.id.opCommand(op, b.open(alone))
 	case op.Kind == core.KindAcquire && op.Tokens == 0 && len(op.Others) == 0:
 		c := b.join(&b.acquires, i, op.Lease, acquireManyScript, acquireScript)
 		if len(c.args) == 0 {
@@ -105,7 +141,7 @@ func (b *batch) join(s *shared, i int, lease time.Duration, many, one *script) *
 		c := b.open(0)
 		c.script, c.keys, c.args = many, c.keys[:0], c.args[:0]
 	} else {
-		b.parts = append(b.parts, part{s.command, s.n})
+		b.parts = append(b.parts, part{command: s.command, index: s.n})
 	}
 	s.n++
 	return &b.commands[s.command]
@@ -121,31 +157,41 @@ func (b *batch) close(s *shared, one *script) {
 	s.command = -1
 }
 
-// split makes commands of their own for the tasks whose shared command is
-// forbidden as a whole, which may be due to the name of one of them.
-// It returns false if there are none. The other answers are left alone.
+// split makes commands of their own for the locks whose shared command did not
+// run and was refused as a whole, which may be due to the name of one of them:
+// it may be forbidden, or the names are in several slots of a cluster. It
+// returns false if there are none. The other answers are left alone.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i, t := range b.tasks {
 		p := &b.parts[i]
-		if p.index == alone {
+		several := p.index != alone || t.renewal != nil && p.each == 0 && len(t.renewal.Entries) > 1
+		if !several || !b.refused(p.command) {
 			continue
 		}
-		if a := &b.answers[p.command]; a.kind != answerError || a.ran != core.No || !errors.Is(a.err, ErrPermission) {
-			continue // of what else keeps a server from serving, none is one lock's fault
+		if t.renewal != nil {
+			*p = b.renewEach(t.renewal)
+			continue
 		}
-		n := len(b.commands)
-		if n == cap(b.commands) {
-			b.commands = append(b.commands, command{})
-		}
-		b.commands = b.commands[:n+1]
-		b.id.opCommand(t.op, &b.commands[n])
-		*p = part{n, alone}
+		*p = part{command: len(b.commands), index: alone}
+		b.id.opCommand(t.op, b.add())
 	}
-	for len(b.answers) < len(b.commands) {
-		b.answers = append(b.answers, answer{})
-	}
+	b.makeAnswers()
 	return len(b.commands) > before
+}
+
+// refused reports whether a command did not run for a reason that may be one
+// lock's own. Other errors concern the server.
+func (b *batch) refused(command int) bool {
+	a := &b.answers[command]
+	if a.kind != answerError || a.ran != core.No {
+		return false
+	}
+	if errors.Is(a.err, ErrTopology) {
+		b.apart = true
+		return true
+	}
+	return errors.Is(a.err, ErrPermission)
 }
 
 // answer returns what the server said to task i.
@@ -163,6 +209,20 @@ func (b *batch) answer(i int) answer {
 	return a.array[p.index]
 }
 
+// renewed reads the answer to task i, a renewal.
+func (b *batch) renewed(i int) *core.Renewed {
+	r, p := b.tasks[i].renewal, b.parts[i]
+	if p.each == 0 {
+		a := b.answer(i)
+		return a.renewed(r)
+	}
+	for j := range r.Entries {
+		one := core.Renewal{Entries: r.Entries[j : j+1]}
+		b.answers[p.command+j].renewed(&one)
+	}
+	return &core.Renewed{Renewal: r}
+}
+
 // sharers is how many tasks a shared command is for.
 func (b *batch) sharers(command int) int {
 	c := &b.commands[command]
@@ -172,8 +232,18 @@ func (b *batch) sharers(command int) int {
 	return len(c.args)
 }
 
+// refuse answers all commands with an error, unsent.
+func (b *batch) refuse(err error) {
+	for i := range b.answers {
+		b.answers[i] = answer{kind: answerError, ran: core.No, final: true, err: err}
+	}
+}
+
 // clear lets go of what the batch was about.
 func (b *batch) clear() {
 	clear(b.tasks)
 	clear(b.answers)
+	if cap(b.commands) > 4*maxBatch { // renewals were split
+		b.commands, b.answers = make([]command, 0, maxBatch), make([]answer, 0, maxBatch)
+	}
 }

@@ -129,6 +129,73 @@ func TestARefusedCommandIsSplit(t *testing.T) {
 	require.False(t, b.split(), "only once")
 }
 
+func renewal(names ...string) *core.Renewal {
+	r := &core.Renewal{Lease: lease}
+	for i, name := range names {
+		r.Entries = append(r.Entries, core.RenewalEntry{Name: name, Owner: uint64(i)})
+	}
+	return r
+}
+
+// A renewal that was refused as a whole is tried for each lease, so that a
+// forbidden name costs no other its lease.
+func TestARefusedRenewalIsSplit(t *testing.T) {
+	r, fine := renewal("a", "b", "c"), renewal("d", "e")
+	b := batchOf([]task{{renewal: r}, {op: acquire("x", 9)}, {renewal: fine}})
+	denied := error(&ServerError{Kind: ErrPermission, Err: errors.New("NOPERM")})
+	b.answers[0] = answer{kind: answerError, ran: core.No, err: denied}
+	b.answers[2] = answer{kind: answerArray}
+	require.True(t, b.split())
+	require.Equal(t, []string{"renew[a][1000 u:0]", "renew[b][1000 u:1]", "renew[c][1000 u:2]"}, sent(b)[3:])
+	b.answers[3] = answer{kind: answerArray}
+	b.answers[4] = answer{kind: answerError, ran: core.No, err: denied}
+	b.answers[5] = answer{kind: answerArray, array: []answer{{kind: answerInt, n: 1}}}
+	require.False(t, b.split(), "only once")
+	require.Same(t, r, b.renewed(0).Renewal)
+	require.Equal(t, core.Yes, r.Entries[0].Ran)
+	require.NoError(t, r.Entries[0].Err)
+	require.Equal(t, core.No, r.Entries[1].Ran)
+	require.Equal(t, denied, r.Entries[1].Err)
+	require.True(t, r.Entries[2].Lost)
+	b.renewed(2)
+	for _, e := range fine.Entries {
+		require.Equal(t, core.Yes, e.Ran)
+		require.NoError(t, e.Err)
+	}
+}
+
+// Once a server has refused a script because of its slots, no two locks share
+// one.
+func TestLocksOfAClusterShareNothing(t *testing.T) {
+	b := batchOf(tasksOf(acquire("a", 1), acquire("b", 2), release("r", 3), release("s", 4)))
+	const text = "CROSSSLOT Keys in request don't hash to the same slot"
+	ran, final, err := readServerError(errors.New(text), text)
+	require.Equal(t, core.No, ran)
+	require.ErrorIs(t, err, ErrTopology)
+	for i := range b.answers {
+		b.answers[i] = answer{kind: answerError, ran: ran, final: final, err: err}
+	}
+	require.True(t, b.split())
+	require.Len(t, b.commands, 6)
+	b.clear()
+	many := make([]string, 5*maxBatch)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	b.tasks = append(tasksOf(acquire("a", 1), acquire("b", 2), release("r", 3), release("s", 4)), task{renewal: renewal(many...)}, task{op: acquire("c", 5)})
+	b.build(0)
+	require.Equal(t, []string{
+		"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:2]",
+		"release[r redisson_lock__channel:{r}][u:3]", "release[s redisson_lock__channel:{s}][u:4]",
+		"renew[0][1000 u:0]",
+	}, sent(b)[:5])
+	require.Len(t, b.answers, 5+len(many))
+	require.Equal(t, "acquire[c][1000 0 u:5]", sent(b)[4+len(many)])
+	require.False(t, b.split(), "nothing is left to be split")
+	b.clear()
+	require.LessOrEqual(t, cap(b.commands), 4*maxBatch)
+}
+
 // With all of a full batch to be sent again there is room for it.
 func TestAFullBatchCanBeSplit(t *testing.T) {
 	var ops []*core.Op

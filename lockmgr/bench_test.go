@@ -28,7 +28,7 @@ type raw struct {
 }
 
 func newRaw(b testing.TB, addr string) *raw {
-	c, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{addr}}))
+	c, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
 	require.NoError(b, err)
 	b.Cleanup(c.Close)
 	load := func(name string) string {
@@ -169,7 +169,7 @@ func BenchmarkRenewal100k(b *testing.B) {
 	var first, last time.Time
 	done := make(chan struct{})
 	m := dial(b, s.Addr(), lockmgr.Options{Lease: 24 * time.Second, Observer: func(e lockmgr.Event) {
-		if r, ok := e.(lockmgr.Renewed); ok {
+		if r, ok := e.(lockmgr.EventRenewed); ok {
 			mu.Lock()
 			defer mu.Unlock()
 			if renewed == 0 {

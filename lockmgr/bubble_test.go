@@ -149,9 +149,11 @@ func (c *conn) Write(b []byte) (int, error) {
 func (c *conn) Read(b []byte) (int, error) {
 	k, err := c.Conn.Read(b)
 	time.Sleep(time.Duration(c.n.delay.Load()))
-	if c.n.silent.Load() {
-		<-c.closed
-		return 0, io.EOF
+	for c.n.silent.Load() && err == nil { // until the end of the connection, or a deadline
+		_, err = c.Conn.Read(b)
+	}
+	if err != nil {
+		return 0, err
 	}
 	if c.losing.Load() && err == nil {
 		c.Close()

@@ -85,10 +85,17 @@ func (c *checkup) run(ctx context.Context) error {
 	if err := c.about(ctx); err != nil {
 		return err
 	}
+	warning, err := c.m.topology(ctx)
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		c.report.Warnings = append(c.report.Warnings, warning)
+	}
 	if err := c.denied(); err != nil {
 		return err
 	}
-	err := c.rehearse(ctx)
+	err = c.rehearse(ctx)
 	if errors.Is(err, ErrPermission) && len(c.needed) == 0 {
 		// The one command that can't be tried on its own: it would leave a
 		// key without an end if this process died before the next.
@@ -309,7 +316,7 @@ func (c *checkup) counting(ctx context.Context) error {
 // subscribe tells whether the subscription was confirmed. Locks work without
 // one, but those who wait have to look for themselves.
 func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, error) {
-	ctx, cancel := context.WithTimeout(caller, c.m.options.CommandTimeout)
+	ctx, cancel := context.WithTimeout(caller, notify.DefaultDialTimeout+notify.DefaultCommandTimeout)
 	defer cancel()
 	for after := uint64(0); ; {
 		wake, err := w.Next(after).Await(ctx)
@@ -321,7 +328,7 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, erro
 			return false, ErrClosed
 		case err != nil:
 			return false, err
-		case wake.Reason.Has(notify.Refused):
+		case wake.Reason.Has(notify.ReasonRefused):
 			c.missing(Permission{"+subscribe", "being told of an unlock, instead of looking every second", true})
 			return false, nil
 		case wake.Subscribed:
@@ -333,7 +340,7 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, erro
 
 // message waits for that of the release.
 func (c *checkup) message(caller context.Context, w *notify.Watch) error {
-	ctx, cancel := context.WithTimeout(caller, c.m.options.CommandTimeout)
+	ctx, cancel := context.WithTimeout(caller, notify.DefaultCommandTimeout)
 	defer cancel()
 	for after := uint64(0); ; {
 		wake, err := w.Next(after).Await(ctx)
@@ -345,7 +352,7 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 			return ErrClosed
 		case err != nil:
 			return err
-		case wake.Reason.Has(notify.Message):
+		case wake.Reason.Has(notify.ReasonMessage):
 			return nil
 		}
 		after = wake.Seq

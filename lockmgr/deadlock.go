@@ -14,7 +14,7 @@ type DeadlockError struct{ Cycle []Edge }
 
 // An Edge is one owner's wait for another.
 type Edge struct {
-	Owner  string // who waits, as in Redis
+	Owner  string // who waits, as Owner.String prints it
 	Name   string // for what
 	Holder string // who holds it
 }
@@ -46,7 +46,7 @@ func (id *identity) named(err error) error {
 	}
 	out := &DeadlockError{}
 	for _, w := range d.Cycle {
-		out.Cycle = append(out.Cycle, Edge{id.field(w.Owner), w.Name, id.field(w.Holder)})
+		out.Cycle = append(out.Cycle, Edge{Owner{id, w.Owner}.String(), w.Name, Owner{id, w.Holder}.String()})
 	}
 	return out
 }

@@ -116,7 +116,7 @@ func (g *tracer) next() step {
 	case n < 72:
 		return step{"release", one, nil, g.owners()}
 	case n < 74:
-		return step{"force", one, nil, nil}
+		return step{"force", one, nil, g.owners()[:1]}
 	case n < 80:
 		return step{"inspect", one, nil, nil}
 	case n < 84:
@@ -240,7 +240,11 @@ func (w *modelWorld) do(t testing.TB, p step) string {
 		}
 		return fmt.Sprint(r.Subscribers)
 	case "force":
-		return fmt.Sprint(oneIf(w.Force(name, channel)))
+		n, err := w.Force(name, channel, p.args...)
+		if err != nil {
+			return failure(err.Error())
+		}
+		return fmt.Sprint(n)
 	case "inspect":
 		return w.inspect(name, channel, counter)
 	case "pass":

@@ -7,7 +7,7 @@
 //	case <-f.Done():
 //		lock, err := f.Result()
 //	case <-time.After(time.Second):
-//		f.Cancel() // a grant that races the cancel is given back
+//		f.Cancel() // a lock that nobody has taken from f is given back
 //	}
 //
 // # The design
@@ -25,12 +25,14 @@
 // effects, executor.go and batch.go turn them into batches of scripts, redis.go
 // is all that knows the client. Locks that are asked for, or given back, at about
 // the same time share a script of up to 64 locks, which saves the server half of
-// the work; a lock that fails in it fails alone. Goroutines and timers do not grow with locks or
-// waiters.
+// the work; a lock that fails in it fails alone. Goroutines and timers do not grow
+// with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
-// requests, and Redis is told in passing. A waiter of another process is woken
-// by a message, and the first in line of each process tries.
+// requests, and Redis is updated in the background. A waiter of another process
+// is woken by a message, and the first in line of each process tries. Managers
+// share out the time for which they have a lock: a run ends after
+// Options.PassCount grants or Options.PassTime, and then others have their turns.
 //
 // # What is promised
 //
@@ -40,12 +42,14 @@
 // clock does not jump, and runs within 1 % of ours; and only clients of this
 // protocol touch the keys. A dead process's locks are free after their lease.
 // No wait outlives its context, and nothing outlives Unlock, a cancel or
-// Close.
+// Close. A command that runs late, however late, changes no later hold: each hold
+// has a name of its own in Redis ([Lock.HolderID]).
 //
 // It is not promised that a holder who is paused, or whose write is already on
 // its way, does no harm after it lost the lock: only the resource itself can
 // refuse it, by [Lock.Token]. Nor is anything promised across a failover or a
-// restart that loses data.
+// restart that loses data. An acquire that runs after its request has ended can
+// take the lock for nobody, for up to Options.Lease.
 //
 // # Deadlines
 //
@@ -53,8 +57,13 @@
 // counted from before the command was sent, on the monotonic clock. A slow
 // reply does not stretch it. On Linux the time that the host was suspended
 // counts too: [Lock.Valid] knows of it at once, and [Lock.Lost] is closed within
-// a second of the end of the suspension, since timers stood still. The watchdog renews every third of Options.Lease;
-// a lock taken with [Lease] is not renewed and ends by itself.
+// a second of the end of the suspension, since timers stood still.
+//
+// The watchdog renews every third of Options.Lease, until [MaxHold] if that is
+// set. A lock taken with [FixedLease] is not renewed and ends by itself, unless
+// [Lock.Extend] prolongs it. A fixed lease that is longer than Options.Lease is set
+// by a renewal after the grant; until that is confirmed, the lock is good for
+// Options.Lease.
 //
 // # Cancellation
 //
@@ -63,25 +72,55 @@
 // succeeds even if its context ends meanwhile. No caller's context reaches the
 // connection.
 //
+// A granted lock has exactly one keeper. It belongs to its future until somebody
+// takes it: by a Result or an Await that returns it, or by a callback, which takes
+// it as soon as the callback is queued. Cancel gives back a lock that nobody has
+// taken, and so do All and Any of package futures when they fail or are cancelled.
+// To read Done takes nothing. Once taken, the lock is the taker's to unlock.
+//
 // # Callbacks
 //
-// Options.Observer and the callbacks of futures (OnDone) run on the manager's
-// goroutine. While one runs, nothing else does, renewals included: it must
-// return quickly, use UnlockAsync and LockAsync rather than what waits, and
-// not panic.
+// Options.Observer and the handler of Options.Logger run on goroutines of their
+// own, which exist while there is something to deliver. Events and log lines
+// are queued for them in order. A slow one delays nothing else: a full queue
+// drops, and says so. Events carry the context of their request, for a tracer,
+// and tell how long it waited, how long a lock was held and how long each
+// command took.
+//
+// The callbacks of futures (OnDone), and the drop functions given to All and Any of
+// package futures, run on another such goroutine, in the order of the results and
+// one at a time. Their queue has no bound and drops nothing, because a callback may
+// own a lock. A callback that blocks delays the callbacks behind it, and with them
+// the locks that they own, but no renewal, no loss, and nobody who uses Await,
+// Done or Result. It may call any method of the manager, but must not wait for a
+// callback behind it. It must not panic. A
+// callback that is registered after the result runs at once, on the goroutine that
+// registers it. A future without callbacks costs nothing here.
+//
+// Close waits up to 2 s, and no longer than its context, for all of these
+// goroutines. Callbacks still in the queue run after that.
 //
 // # Errors
 //
 // All errors match one of the package's Err variables by errors.Is, or that of
-// the context that ended. What the server said comes as a [ServerError] with a
-// hint. Bad arguments fail at once
-// and send nothing. While the server can't be reached, waiting requests are
-// told after Options.RetryTime, TryLock at once.
+// the context that ended. Those about one lock are a [LockError], which names it.
+// What the server said comes as a [ServerError] with a hint. Bad arguments fail
+// at once and send nothing. While the server can't be reached, waiting requests
+// are told within Options.RetryTime and one Options.CommandTimeout, however many
+// there are, and TryLock when its command has failed. A dial that hangs adds the
+// dial time-out of the client. A wait that ended while the server was silent
+// matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether it is
+// worth trying again.
+//
+// One server is supported. Dial and New refuse clients of a cluster or of
+// Sentinel with [ErrTopology], and Dial a server that shares a cluster with others.
+// [Manager.Check] reports such a server too, and warns of a cluster of one.
 //
 // # In Redis
 //
 // The layout is Redisson's. The key is the name: a hash of one field
-// "<manager uuid>:<number>" with value 1, and always a TTL. Waiters listen on
+// "<manager uuid>:<number>" with value 1, and always a TTL. No two holds have the
+// same number. Waiters listen on
 // "redisson_lock__channel:{name}" (without the braces if the name has one),
 // where an unlock publishes "0". Tokens are counted at
 // "redisson_lock_token:{name}".

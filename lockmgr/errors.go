@@ -14,7 +14,7 @@ var (
 	// ErrNotAcquired: the lock is held by another owner. TryLock returns it
 	// as it is; a wait that ran out returns ErrWaitTimeout, which matches it.
 	ErrNotAcquired = core.ErrNotAcquired
-	// ErrWaitTimeout: the time given by Wait passed before the lock came.
+	// ErrWaitTimeout: the time given by MaxWait passed before the lock came.
 	ErrWaitTimeout = core.ErrWaitTimeout
 	// ErrNotHeld: the handle was unlocked before.
 	ErrNotHeld = core.ErrNotHeld
@@ -44,6 +44,11 @@ var (
 	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
 	// ErrInvalidOption: Dial or New refused an option.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
+	// ErrTopology: the client or the server belongs to a cluster or Sentinel,
+	// which this package does not support. Dial and New return it for a client
+	// of that kind, Dial and Check for a server, and Lock for a name that
+	// another server of a cluster keeps.
+	ErrTopology = errors.New("lockmgr: topology not supported")
 
 	// ErrPermission: the server's access rules forbid a command, a key or
 	// the channel.
@@ -65,7 +70,7 @@ var (
 // A ServerError is what the server said, or that it said nothing.
 type ServerError struct {
 	// Kind is one of ErrPermission, ErrWrongType, ErrOutOfMemory,
-	// ErrReadOnly, ErrUnavailable and ErrServer.
+	// ErrReadOnly, ErrUnavailable, ErrTopology and ErrServer.
 	Kind error
 	// Hint says what can be done about it; may be empty.
 	Hint string
@@ -114,6 +119,9 @@ var serverCodes = map[string]serverCode{
 	"MASTERDOWN":  {ErrUnavailable, true, false, "the replica has lost its primary"},
 	"CLUSTERDOWN": {ErrUnavailable, true, false, "the cluster does not serve this slot"},
 	"TRYAGAIN":    {ErrUnavailable, true, false, "the slot is being moved"},
+	"CROSSSLOT":   {ErrTopology, true, true, "the server is part of a cluster"},
+	"MOVED":       {ErrTopology, true, true, "another server of the cluster keeps this name"},
+	"ASK":         {ErrTopology, true, true, "another server of the cluster gets this name"},
 }
 
 // readServerError classifies the text of an error reply. An error raised

@@ -69,7 +69,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	defer server.Close()
-	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
+	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}}))
 	if err != nil {
 		panic(err)
 	}
@@ -186,11 +186,11 @@ func ExampleManager_TryLock() {
 
 	_, err = manager.TryLock(ctx, "orders:42")
 	fmt.Println(err, errors.Is(err, lockmgr.ErrNotAcquired))
-	// Output: lockmgr: lock not acquired true
+	// Output: lockmgr: lock "orders:42": lock not acquired true
 }
 
 // The bound belongs to the request: a future that nobody looks at ends too.
-func ExampleWait() {
+func ExampleMaxWait() {
 	manager, done := managerForExample()
 	defer done()
 	ctx := context.Background()
@@ -200,19 +200,20 @@ func ExampleWait() {
 	}
 	defer held.Unlock(ctx)
 
-	future := manager.LockAsync("orders:42", lockmgr.Wait(10*time.Millisecond))
+	future := manager.LockAsync("orders:42", lockmgr.MaxWait(10*time.Millisecond))
 	<-future.Done()
 	_, err = future.Result()
-	fmt.Println(err)
 	fmt.Println(errors.Is(err, lockmgr.ErrWaitTimeout), errors.Is(err, lockmgr.ErrNotAcquired))
+	var failed *lockmgr.LockError
+	fmt.Println(errors.As(err, &failed), failed.Op, failed.Name, failed.Waited >= 10*time.Millisecond)
 	// Output:
-	// lockmgr: lock not acquired: wait timed out
 	// true true
+	// true lock orders:42 true
 }
 
 // An owner can lock what it holds once more. The lock is free when it has
 // been unlocked as often.
-func ExampleAs() {
+func ExampleAsOwner() {
 	manager, done := managerForExample()
 	defer done()
 	ctx := context.Background()
@@ -220,7 +221,7 @@ func ExampleAs() {
 	if err != nil {
 		panic(err)
 	}
-	inner, err := manager.Lock(ctx, "orders:42", lockmgr.As(outer.Owner()))
+	inner, err := manager.Lock(ctx, "orders:42", lockmgr.AsOwner(outer.Owner()))
 	if err != nil {
 		panic(err)
 	}
@@ -231,6 +232,59 @@ func ExampleAs() {
 	// Output:
 	// after the first Unlock: false true
 	// after the second: false false
+}
+
+// The bound belongs to the hold: a holder that hangs loses its lock in the end,
+// although its process lives on.
+func ExampleMaxHold() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	lock, err := manager.Lock(ctx, "orders:42", lockmgr.MaxHold(50*time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	<-lock.Lost()
+	fmt.Println(lock.Err())
+	fmt.Println(errors.Is(lock.Unlock(ctx), lockmgr.ErrLeaseLost))
+	// Output:
+	// lockmgr: lease lost: its MaxHold is over
+	// true
+}
+
+// Work that takes longer than expected asks for more time. No error means that
+// the lock was held when the server was asked.
+func ExampleLock_Extend() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	lock, err := manager.Lock(ctx, "orders:42", lockmgr.FixedLease(time.Second))
+	if err != nil {
+		panic(err)
+	}
+	if err := lock.Extend(ctx, time.Minute); err != nil {
+		panic(err)
+	}
+	fmt.Println(lock.Remaining() > 50*time.Second)
+	_ = lock.Unlock(ctx)
+	fmt.Println(errors.Is(lock.Extend(ctx, time.Minute), lockmgr.ErrNotHeld))
+	// Output:
+	// true
+	// true
+}
+
+// Do unlocks whatever fn returns, and adds the loss of the lock to its error.
+func ExampleManager_Do() {
+	manager, done := managerForExample()
+	defer done()
+	err := manager.Do(context.Background(), "orders:42", func(ctx context.Context, lock *lockmgr.Lock) error {
+		fmt.Println(lock.Name(), lock.Valid(), ctx.Err())
+		return errors.New("no more orders")
+	})
+	fmt.Println(err)
+	// Output:
+	// orders:42 true <nil>
+	// no more orders
 }
 
 // What the lock protects can refuse a holder who was overtaken without knowing:
@@ -308,7 +362,7 @@ func ExampleLock_Context() {
 	manager, done := managerForExample()
 	defer done()
 	ctx := context.Background()
-	lock, err := manager.Lock(ctx, "orders:42", lockmgr.Lease(50*time.Millisecond))
+	lock, err := manager.Lock(ctx, "orders:42", lockmgr.FixedLease(50*time.Millisecond))
 	if err != nil {
 		panic(err)
 	}
@@ -334,7 +388,7 @@ func ExampleManager_Inspect() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("held by me:", info.Locked && info.Holders[0].Owner == lock.Record())
+	fmt.Println("held by me:", info.Locked && info.Holders[0].Owner == lock.HolderID())
 	fmt.Println("last token:", info.Token, "lease:", info.TTL.Round(time.Second))
 	_ = lock.Unlock(ctx)
 	info, err = manager.Inspect(ctx, "orders:42")
@@ -357,9 +411,9 @@ func ExampleOptions_observer() {
 		// It runs on the manager's goroutine and must not wait for anything.
 		Observer: func(ev lockmgr.Event) {
 			switch ev := ev.(type) {
-			case lockmgr.Granted:
+			case lockmgr.EventGranted:
 				seen <- fmt.Sprintf("granted %s, passed on: %v", ev.Name, ev.Passed)
-			case lockmgr.Unlocked:
+			case lockmgr.EventUnlocked:
 				seen <- "unlocked " + ev.Name
 			}
 		},

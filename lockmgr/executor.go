@@ -11,9 +11,9 @@ import (
 // server runs scripts. It is the little that the executor needs of a client.
 type server interface {
 	// exec runs the commands in one batch and fills in an answer for each.
-	// It returns when all are answered or ctx ends; what is unanswered then
+	// Each round trip has the time-out of limit; what is unanswered then
 	// may have run.
-	exec(ctx context.Context, commands []command, answers []answer)
+	exec(limit *deadline, commands []command, answers []answer)
 }
 
 // Two senders keep a connection busy: one batch is on its way while the next
@@ -49,7 +49,8 @@ type executor struct {
 	id      *identity
 	server  server
 	timeout time.Duration
-	answer  func(core.Event) // must not block
+	answer  func(core.Event)   // must not block
+	events  *dispatcher[Event] // to the observer; nil without one
 
 	now func() time.Duration
 
@@ -66,8 +67,8 @@ type executor struct {
 	wg   sync.WaitGroup
 }
 
-func newExecutor(id *identity, s server, timeout time.Duration, now func() time.Duration, post func(core.Event)) *executor {
-	x := &executor{id: id, server: s, timeout: timeout, now: now, answer: post}
+func newExecutor(id *identity, s server, timeout time.Duration, now func() time.Duration, post func(core.Event), events *dispatcher[Event]) *executor {
+	x := &executor{id: id, server: s, timeout: timeout, now: now, answer: post, events: events}
 	x.filled = sync.NewCond(&x.mu)
 	x.sending = senders // until each has looked for its first batch
 	x.ctx, x.stop = context.WithCancel(context.Background())
@@ -144,7 +145,7 @@ func move(out []task, queue *[]task) []task {
 // send is the life of a sender.
 func (x *executor) send() {
 	b := newBatch(x.id)
-	limit := deadline{parent: x.ctx}
+	limit := &deadline{parent: x.ctx, timeout: x.timeout}
 	for {
 		b.tasks = x.take(b.tasks)
 		if len(b.tasks) == 0 {
@@ -153,21 +154,39 @@ func (x *executor) send() {
 		// Leases count from here: before the client has the command, but not
 		// from before the time that it waited in our own queue.
 		b.build(x.now())
-		ctx := limit.start(x.timeout)
-		x.server.exec(ctx, b.commands, b.answers)
-		if whole := len(b.commands); b.split() {
-			x.server.exec(ctx, b.commands[whole:], b.answers[whole:])
+		if x.ctx.Err() != nil {
+			b.refuse(ErrClosed) // a dial that hangs would block once for each batch
+		} else {
+			x.exec(limit, b, 0)
+			if whole := len(b.commands); b.split() {
+				x.exec(limit, b, whole)
+			}
 		}
-		limit.finish()
 		x.report(b)
 		b.clear()
 	}
+}
+
+// exec runs the commands of a batch from first on.
+func (x *executor) exec(limit *deadline, b *batch, first int) {
+	defer limit.finish()
+	if x.events == nil {
+		x.server.exec(limit, b.commands[first:], b.answers[first:])
+		return
+	}
+	begin := time.Now()
+	x.server.exec(limit, b.commands[first:], b.answers[first:])
+	b.observe(x.events, first, begin)
 }
 
 // report posts the answers of a batch: all replies in one event.
 func (x *executor) report(b *batch) {
 	var replies *core.Replies
 	for i, t := range b.tasks {
+		if t.renewal != nil {
+			x.answer(b.renewed(i))
+			continue
+		}
 		a := b.answer(i)
 		switch {
 		case t.op != nil:
@@ -175,8 +194,6 @@ func (x *executor) report(b *batch) {
 				replies = repliesPool.Get().(*core.Replies)
 			}
 			replies.Replies = append(replies.Replies, a.reply(t.op))
-		case t.renewal != nil:
-			x.answer(a.renewed(t.renewal))
 		default:
 			t.call.done(a)
 		}
@@ -196,7 +213,7 @@ func recycle(r *core.Replies) {
 }
 
 // close refuses further tasks, cuts off what is in flight and waits for the
-// senders. Those that are still queued are answered too.
+// senders. Tasks that are still queued are answered without being sent.
 func (x *executor) close() {
 	x.mu.Lock()
 	x.closed = true
@@ -211,21 +228,30 @@ func (x *executor) close() {
 // it is a batch of one.
 type deadline struct {
 	parent  context.Context
+	timeout time.Duration
 	current *limit
 }
 
-func (d *deadline) start(timeout time.Duration) context.Context {
+// start returns a context that ends after the time-out, or with the parent. It
+// finishes the one before: each round trip has a time-out of its own.
+func (d *deadline) start() context.Context {
+	d.finish()
 	if d.current == nil {
 		d.current = &limit{done: make(chan struct{})}
-		d.current.timer = time.AfterFunc(timeout, d.current.end)
+		d.current.timer = time.AfterFunc(d.timeout, d.current.end)
 		d.current.unbind = context.AfterFunc(d.parent, d.current.end)
 	} else {
-		d.current.timer.Reset(timeout)
+		d.current.timer.Reset(d.timeout)
 	}
+	d.current.running = true
 	return d.current
 }
 
 func (d *deadline) finish() {
+	if d.current == nil || !d.current.running {
+		return
+	}
+	d.current.running = false
 	if !d.current.timer.Stop() || d.current.Err() != nil {
 		d.current.unbind()
 		d.current = nil // it has ended, or is about to
@@ -235,10 +261,11 @@ func (d *deadline) finish() {
 // A limit is a context that ends after a time. It has no Deadline that the
 // client could see: some close their connection when one passes.
 type limit struct {
-	timer  *time.Timer
-	unbind func() bool
-	once   sync.Once
-	done   chan struct{}
+	timer   *time.Timer
+	running bool // between start and finish
+	unbind  func() bool
+	once    sync.Once
+	done    chan struct{}
 }
 
 func (l *limit) end() { l.once.Do(func() { close(l.done) }) }

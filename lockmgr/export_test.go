@@ -1,6 +1,10 @@
 package lockmgr
 
-import "time"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 // WithClocks gives a manager a host of its own: one clock that stands still
 // while the host is suspended, and one that does not.
@@ -8,3 +12,32 @@ func WithClocks(o Options, read func() (awake, all time.Duration, ok bool)) Opti
 	o.readClocks = read
 	return o
 }
+
+// A Stopper stops the goroutine of the manager that is made with its Options.
+type Stopper struct{ next atomic.Pointer[stop] }
+
+type stop struct{ reached, leave chan struct{} }
+
+// Options returns o for a manager that s can stop.
+func (s *Stopper) Options(o Options) Options {
+	o.onBatch = func() {
+		if next := s.next.Swap(nil); next != nil {
+			close(next.reached)
+			<-next.leave
+		}
+	}
+	return o
+}
+
+// Stop stops the goroutine of m until resume is called. It returns when the
+// goroutine stands still.
+func (s *Stopper) Stop(m *Manager) (resume func()) {
+	next := &stop{make(chan struct{}), make(chan struct{})}
+	s.next.Store(next)
+	m.actor.Post(nudge{})
+	<-next.reached
+	return sync.OnceFunc(func() { close(next.leave) })
+}
+
+// MaxUndelivered is how many events wait for a slow observer.
+const MaxUndelivered = maxUndelivered

@@ -2,7 +2,7 @@ package lockmgr
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"time"
 
@@ -35,13 +35,17 @@ type Holder struct {
 // Inspect reads the state of a lock from Redis. It blocks for one round trip
 // and takes no part in the lock.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
-	a, err := m.call(ctx, name, command{script: inspectScript, keys: []string{name, channelOf(name), tokenKeyOf(name)}})
+	return m.inspect(ctx, opInspect, name, name, channelOf(name), tokenKeyOf(name))
+}
+
+func (m *Manager) inspect(ctx context.Context, op, name string, keys ...string) (Info, error) {
+	a, err := m.call(ctx, op, name, command{script: inspectScript, keys: keys})
 	if err != nil {
 		return Info{}, err
 	}
 	info := Info{Name: name}
 	if a.kind != answerArray || len(a.array) < 3 || a.array[0].kind != answerInt || a.array[1].kind != answerInt || len(a.array)%2 != 1 {
-		return Info{}, errShape(&a)
+		return Info{}, &LockError{Op: op, Name: name, Err: errShape(&a)}
 	}
 	if ttl := a.array[0].n; ttl != -2 {
 		info.Locked = true
@@ -58,36 +62,57 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 
 // ForceUnlock removes a lock, whoever holds it, and wakes those who wait. It
 // reports whether there was one. A holder in this manager is told at once;
-// others learn of their loss at their next renewal. It blocks for one round
-// trip.
+// others hear of it if they are subscribed, or learn of their loss at their next
+// renewal. It blocks for two round trips, and more if the lock changes hands
+// meanwhile.
+//
+// It removes only a hold that it has seen. A call without an answer may still
+// take effect later, but never on a later hold of this library: see
+// [Lock.HolderID].
 func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
-	a, err := m.call(ctx, name, command{script: forceScript, keys: []string{name, channelOf(name)}})
-	// Whatever the answer, the record may be gone.
 	if checkName(name) == nil {
-		m.actor.Post(core.Verify{Name: name})
+		// Whatever the answer, the record may be gone.
+		defer m.actor.Post(core.Verify{Name: name})
 	}
-	if err != nil {
-		return false, err
+	for {
+		info, err := m.inspect(ctx, opForceUnlock, name, name, channelOf(name))
+		if err != nil || !info.Locked {
+			return false, err
+		}
+		c := command{script: forceScript, keys: []string{name, channelOf(name)}}
+		for _, h := range info.Holders {
+			c.args = append(c.args, h.Owner)
+		}
+		a, err := m.call(ctx, opForceUnlock, name, c)
+		switch {
+		case err != nil:
+			return false, err
+		case a.kind != answerInt:
+			return false, &LockError{Op: opForceUnlock, Name: name, Err: errShape(&a)}
+		case a.n >= 0:
+			return a.n == 1, nil
+		}
 	}
-	if a.kind != answerInt {
-		return false, errShape(&a)
-	}
-	return a.n == 1, nil
 }
 
-// call runs a script that does not concern the core.
-func (m *Manager) call(ctx context.Context, name string, c command) (answer, error) {
-	if err := checkName(name); err != nil {
-		return answer{}, err
+// call runs a script that does not concern the core. Its errors are LockErrors.
+func (m *Manager) call(ctx context.Context, op, name string, c command) (answer, error) {
+	err := checkName(name)
+	if err == nil && ctx.Err() != nil {
+		err = contextError(ctx)
 	}
-	if err := ctx.Err(); err != nil {
-		return answer{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
-	}
-	a, err := m.run(ctx, c)
+	var a answer
 	if err == nil {
-		err = a.err
+		if a, err = m.run(ctx, c); err == nil {
+			err = a.err
+		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
+			err = m.whileFailing(err)
+		}
 	}
-	return a, err
+	if err != nil {
+		return answer{}, &LockError{Op: op, Name: name, Err: err}
+	}
+	return a, nil
 }
 
 // run sends a command beside the core. Its error says that no answer will come.

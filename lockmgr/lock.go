@@ -2,6 +2,9 @@ package lockmgr
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,12 +21,20 @@ type ticket struct {
 	lock    Lock
 	hold    hold // of an anchor
 	manager *Manager
+	asked   time.Duration // the instant of the request
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
 	over    atomic.Bool // the caller has given the lock back
+	trace   *trace      // for the observer, or nil
 }
 
-// Cancel makes a ticket the canceler of its future.
+// A ticket is the source of its future.
+var _ futures.Source[*Lock] = (*ticket)(nil)
+
+// Cancel withdraws a request that is pending.
 func (t *ticket) Cancel() { t.manager.actor.Post(core.Cancel{Request: &t.request}) }
+
+// Drop gives back a lock that was granted and that nobody has taken.
+func (t *ticket) Drop(l *Lock) { l.UnlockAsync() }
 
 // hold is what the handles of one hold share. Its goroutine-safe part of the
 // truth is until; all else is only news of it.
@@ -38,7 +49,13 @@ type hold struct {
 type holdMore struct {
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
+	// parent is that of the context bound last, which is child.
+	parent, child context.Context
+	sweepAt       int // the number of contexts at which the ended ones are removed
 }
+
+// minSweep is the smallest number of contexts that is worth a sweep.
+const minSweep = 16
 
 // A boundContext is cancelled when its hold is lost or its lock unlocked.
 type boundContext struct {
@@ -87,13 +104,13 @@ type Lock struct {
 // Name returns what is locked.
 func (l *Lock) Name() string { return l.ticket.request.Name }
 
-// Owner returns who holds the lock. Given to As, it re-enters.
+// Owner returns who holds the lock. Given to AsOwner, it re-enters.
 func (l *Lock) Owner() Owner { return Owner{l.ticket.manager.id, l.ticket.request.Owner} }
 
-// Record returns the name under which Redis knows the hold. It is that of the
-// owner, unless an earlier command for the owner got no answer and might yet
-// come between.
-func (l *Lock) Record() string { return l.ticket.manager.id.field(l.ticket.request.Field) }
+// HolderID returns the name under which Redis knows the hold:
+// "<manager uuid>:<number>". No other hold ever has it, so a command that runs
+// late can't be about a later hold. A re-entry has that of its hold.
+func (l *Lock) HolderID() string { return l.ticket.manager.id.field(l.ticket.request.Field) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
 // larger than that of every grant before it; a re-entry has that of its hold.
@@ -156,11 +173,41 @@ func (l *Lock) Err() error {
 // Context returns a child of parent that is cancelled when the lock is lost,
 // with the loss as its cause, or unlocked, with ErrNotHeld.
 func (l *Lock) Context(parent context.Context) context.Context {
+	if ctx := l.hold.sameContext(l, parent); ctx != nil {
+		return ctx
+	}
 	ctx, cancel := context.WithCancelCause(parent)
 	if err := l.hold.bind(boundContext{l, ctx, cancel}); err != nil {
 		cancel(err)
+	} else {
+		l.hold.remember(parent, ctx)
 	}
 	return ctx
+}
+
+// sameContext returns the context that the last call has made, if it was for the
+// same lock and parent: a long hold that asks once for each piece of work keeps
+// one context, not thousands.
+func (h *hold) sameContext(l *Lock, parent context.Context) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.more == nil || len(h.more.contexts) == 0 || !reflect.ValueOf(parent).Comparable() || h.more.parent != parent {
+		return nil
+	}
+	last := h.more.contexts[len(h.more.contexts)-1]
+	if last.lock != l || last.ctx != h.more.child || last.ctx.Err() != nil {
+		return nil
+	}
+	return last.ctx
+}
+
+// remember notes the parent of the context that was bound last.
+func (h *hold) remember(parent, child context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if reflect.ValueOf(parent).Comparable() {
+		h.more.parent, h.more.child = parent, child
+	}
 }
 
 // bind keeps a context until its lock ends, or says why it has ended.
@@ -176,10 +223,58 @@ func (h *hold) bind(b boundContext) error {
 	if h.more == nil {
 		h.more = &holdMore{}
 	}
-	// Those that ended with their parents need no more care.
-	h.more.contexts = slices.DeleteFunc(h.more.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
+	h.more.sweep()
 	h.more.contexts = append(h.more.contexts, b)
 	return nil
+}
+
+// sweep removes the contexts that ended with their parents, each time that
+// their number has doubled since the last sweep. So a call of Lock.Context
+// looks at two others on average, and no more than half of those that are kept
+// have ended, or 16.
+func (m *holdMore) sweep() {
+	if len(m.contexts) < max(m.sweepAt, minSweep) {
+		return
+	}
+	m.contexts = slices.DeleteFunc(m.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
+	m.sweepAt = 2 * len(m.contexts)
+}
+
+// Extend keeps the lock for at least d from now on, less 1 % and Options.Margin. A
+// fixed lease then ends no earlier than that; a watched one is renewed at once
+// and goes on being renewed. It never shortens what is held, and never goes
+// beyond MaxHold. d is from MinLease to MaxLease.
+//
+// Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
+// the last case it may still take effect. While the server can't be reached it
+// is tried again. Without an error the lock was held when the command ran, so
+// Extend also proves that it is still held.
+func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
+	if err := l.extend(ctx, d); err != nil {
+		return &LockError{Op: opExtend, Name: l.Name(), Err: err}
+	}
+	return nil
+}
+
+func (l *Lock) extend(ctx context.Context, d time.Duration) error {
+	t := l.ticket
+	switch err := l.hold.lostErr(); {
+	case d < MinLease || d > MaxLease:
+		return fmt.Errorf("%w: %v is not within %v and %v", ErrInvalidLease, d, MinLease, MaxLease)
+	case t.over.Load():
+		return ErrNotHeld
+	case err != nil:
+		return err
+	}
+	p := new(futures.Promise[struct{}])
+	if !t.manager.actor.Post(&core.Prolongation{Request: &t.request, Lease: d, Tag: p}) {
+		return ErrClosed
+	}
+	_, err := p.Future().Await(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = t.manager.whileFailing(err)
+	}
+	return err
 }
 
 // Unlock gives the lock back. It blocks until the lock has passed to the next
@@ -187,6 +282,10 @@ func (h *hold) bind(b boundContext) error {
 // failed for Options.RetryTime, or ctx ends; in the last two cases the manager
 // goes on releasing it until it is confirmed or expired. After the call the
 // lock is not valid, whatever it returns.
+//
+// While other processes have had the lock for much longer than this one, the
+// record may stay for 2 ms more, in case the caller wants the lock again. A
+// process that ends then must call [Manager.Close], which waits for the release.
 //
 // It returns ErrNotHeld if this handle was unlocked before, and an error that
 // matches ErrLeaseLost if the lock had been lost, so that what was done under
@@ -201,18 +300,26 @@ func (l *Lock) Unlock(ctx context.Context) error {
 func (l *Lock) UnlockAsync() *futures.Future[struct{}] {
 	t := l.ticket
 	if !t.over.CompareAndSwap(false, true) {
-		return futures.Ready(struct{}{}, error(ErrNotHeld))
+		return t.notUnlocked(ErrNotHeld)
 	}
 	l.cancelContexts()
 	if err := l.hold.lostErr(); err != nil {
-		return futures.Ready(struct{}{}, err)
+		return t.notUnlocked(err)
+	}
+	if t.trace != nil {
+		t.trace.unlocked = time.Now()
 	}
 	p := new(futures.Promise[struct{}])
+	p.Bind((*unlocking)(t))
 	t.unlock.Store(p)
 	if !t.manager.actor.Post(core.Unlock{Request: &t.request}) {
-		return futures.Ready(struct{}{}, error(ErrClosed))
+		return t.notUnlocked(ErrClosed)
 	}
 	return p.Future()
+}
+
+func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
+	return futures.Ready(struct{}{}, error(&LockError{Op: opUnlock, Name: t.request.Name, Err: err}))
 }
 
 // cancelContexts ends the contexts of this handle. Those of re-entries live on.

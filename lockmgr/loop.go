@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/notify"
 )
@@ -21,6 +22,7 @@ type loop struct {
 	urgent  []core.Event  // reused
 	effects []core.Effect // reused
 	tasks   []task        // reused
+	health  health
 
 	mu      sync.Mutex
 	stats   core.Stats
@@ -32,14 +34,16 @@ func newLoop(m *Manager) *loop {
 	return &loop{
 		m:       m,
 		watches: make(map[string]*notify.Watch),
+		health:  newHealth(o.CommandTimeout),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 			SuspectTime: suspectFactor * o.CommandTimeout,
 			PassCount:   o.PassCount, PassTime: o.PassTime, BackTime: backTime,
+			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 			RecordEvery: recordEvery, TrustSubscribers: true,
-			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind,
+			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
 			MaxLocks: o.MaxLocks, RenewBatch: renewBatch,
-			Notices: o.Observer != nil || o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(m.id),
+			Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(m.id),
 		}),
 	}
 }
@@ -64,6 +68,7 @@ type (
 	}
 	subscriptionState struct {
 		core.Tick
+		at    time.Time
 		state notify.State
 	}
 	// nudge says that there are answers.
@@ -95,6 +100,9 @@ const atOnce = 256
 
 // Handle makes the loop an actor's handler.
 func (p *loop) Handle(batch []core.Event) time.Duration {
+	if p.m.options.onBatch != nil {
+		p.m.options.onBatch()
+	}
 	for first := true; first || len(batch) > 0; first = false {
 		n := min(len(batch), atOnce)
 		now := p.m.now()
@@ -133,15 +141,37 @@ func (p *loop) step(now time.Duration, batch []core.Event) {
 				p.rearm(ev)
 			}
 		case *subscriptionState:
-			p.observe(Subscription{ev.state.String()})
+			if p.observed() {
+				p.observe(EventSubscription{ev.at, ev.state.String()})
+			}
 		case nudge:
 		case *core.Replies:
+			p.answered(now, ev)
 			p.effects = p.core.Step(now, ev, p.effects)
 			recycle(ev)
+		case *core.Renewed:
+			err := unansweredRenewal(ev.Renewal)
+			p.health.ended(1, now, err)
+			if err == nil {
+				p.health.took(now - ev.Renewal.Sent)
+			}
+			p.effects = p.core.Step(now, ev, p.effects)
 		default:
 			p.effects = p.core.Step(now, ev, p.effects)
 		}
 	}
+}
+
+// answered notes whether the server has answered. One answer is enough.
+func (p *loop) answered(now time.Duration, ev *core.Replies) {
+	var err error
+	for i := range ev.Replies {
+		if err = unanswered(ev.Replies[i].Err); err == nil {
+			p.health.took(now - ev.Replies[i].Op.Sent)
+			break
+		}
+	}
+	p.health.ended(len(ev.Replies), now, err)
 }
 
 // carryOut does what is due, and sends what came of it all.
@@ -160,6 +190,7 @@ func (p *loop) carryOut(now time.Duration) {
 	}
 	p.effects = p.effects[:0]
 	if len(p.tasks) > 0 {
+		p.health.sent(len(p.tasks), now)
 		p.m.exec.submit(p.tasks)
 		clear(p.tasks)
 		p.tasks = p.tasks[:0]
@@ -187,6 +218,8 @@ func (p *loop) perform(e core.Effect) {
 		ticketOf(e.Anchor).hold.until.Store(int64(e.Anchor.Until))
 	case core.Lost:
 		p.lost(e.Anchor, e.Err)
+	case core.Prolonged:
+		e.Prolongation.Tag.(*futures.Promise[struct{}]).Resolve(struct{}{}, e.Err)
 	case core.Unlocked:
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
@@ -212,7 +245,7 @@ func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 		p.m.actor.Post(&wakeup{
 			Wake: core.Wake{
 				Name: name, Subscribed: wake.Subscribed,
-				Confirmed: wake.Reason.Has(notify.Confirmed), Message: wake.Reason.Has(notify.Message),
+				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
 			watch: w, seq: wake.Seq,
 		})
@@ -233,32 +266,35 @@ func (p *loop) granted(r *core.Request) {
 	t.lock = Lock{ticket: t, hold: &anchor.hold}
 	anchor.hold.until.Store(int64(r.Anchor.Until))
 	p.m.pending.Add(-1)
+	if t.trace != nil {
+		t.trace.granted = time.Now()
+	}
 	if !t.promise.Resolve(&t.lock, nil) {
 		// The caller left while the grant was on its way.
 		p.m.actor.Post(core.Unlock{Request: r})
-		p.observe(Failed{r.Name, ErrCanceled})
+		p.observeFailure(r, ErrCanceled)
 		return
 	}
-	if p.observed() {
-		p.observe(Granted{r.Name, p.m.id.field(r.Field), r.Token, r.Passed, r != r.Anchor})
+	if t.trace != nil {
+		p.observeGrant(r)
 	}
 }
 
 func (p *loop) failed(r *core.Request, err error) {
 	t := ticketOf(r)
 	p.m.pending.Add(-1)
-	err = p.m.id.named(err)
+	err = t.waitError(p.m.now(), p.m.id.named(err))
 	if !t.promise.Resolve(nil, err) {
 		err = ErrCanceled
 	}
-	p.observe(Failed{r.Name, err})
+	p.observeFailure(r, err)
 }
 
 func (p *loop) lost(anchor *core.Request, err error) {
 	ticketOf(anchor).hold.end(err)
-	p.observe(Lost{anchor.Name, p.m.id.field(anchor.Field), err})
+	p.observeLoss(anchor, err)
 	if err != core.ErrClosed {
-		p.m.options.Logger.Warn("lock lost", "name", quoted(anchor.Name), "owner", p.m.id.field(anchor.Field), "error", err)
+		p.m.log.Warn("lock lost", "name", quoted(anchor.Name), "owner", p.m.id.field(anchor.Field), "error", err)
 	}
 }
 
@@ -271,18 +307,20 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	if err == core.ErrLeaseLost { // before the core was asked: the hold knows why
 		err = cmp.Or(t.lock.hold.lostErr(), err)
 	}
-	u.Resolve(struct{}{}, err)
-	if p.observed() {
-		p.observe(Unlocked{r.Name, p.m.id.field(r.Field), err})
+	if err != nil {
+		err = &LockError{Op: opUnlock, Name: r.Name, Err: err}
 	}
+	u.Resolve(struct{}{}, err)
+	p.observeUnlock(r, err)
 }
 
-// observed tells whether it is worth the while to make an event.
-func (p *loop) observed() bool { return p.m.options.Observer != nil }
+// observed reports whether there is an observer to make events for.
+func (p *loop) observed() bool { return p.m.events != nil }
 
+// observe queues an event for the observer. It never blocks.
 func (p *loop) observe(e Event) {
-	if f := p.m.options.Observer; f != nil {
-		f(e)
+	if d := p.m.events; d != nil {
+		d.put(e)
 	}
 }
 
@@ -294,26 +332,37 @@ func (q quoted) LogValue() slog.Value { return slog.StringValue(strconv.Quote(st
 
 // notice tells the observer and the log what the core has noticed.
 func (p *loop) notice(n *core.Notice) {
-	log := p.m.options.Logger
+	log, now := p.m.log, time.Now()
 	switch n.What {
 	case core.Refused:
-		p.observe(Refused{n.Name, n.TTL})
+		p.observe(EventRefused{now, n.Name, n.TTL})
 	case core.Released:
-		p.observe(Released{n.Name})
+		p.observe(EventReleased{now, n.Name})
 	case core.StoodBack:
-		p.observe(StoodBack{n.Name, n.N})
+		p.observe(EventStoodBack{now, n.Name, n.N})
 	case core.BatchRenewed:
-		p.observe(Renewed{n.N})
+		p.observe(EventRenewed{now, n.N})
 	case core.RenewError:
-		p.observe(RenewalFailed{n.N, n.Err})
+		p.observe(EventRenewalFailed{now, n.N, n.Err})
 		log.Warn("renewal failed, will try again", "leases", n.N, "error", n.Err)
 	case core.CommandError:
-		p.observe(CommandFailed{n.Name, n.N, n.Err})
+		p.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
 		if n.N&(n.N-1) == 0 { // the first, second, fourth… in a row
-			log.Warn("command failed", "name", quoted(n.Name), "in_a_row", n.N, "error", n.Err)
+			log.Warn("command failed", "name", quoted(n.Name), "consecutive", n.N, "error", n.Err)
 		}
 	case core.Unreleased:
-		p.observe(ReleaseGivenUp{n.Name, n.Err})
+		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
 		log.Error("release not confirmed before the lease ended", "name", quoted(n.Name), "error", n.Err)
 	}
+}
+
+// unansweredRenewal returns why no lease of a batch got an answer, or nil.
+func unansweredRenewal(r *core.Renewal) error {
+	var err error
+	for i := range r.Entries {
+		if err = unanswered(r.Entries[i].Err); err == nil {
+			break
+		}
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,12 @@ type Manager struct {
 	exec  *executor
 	hub   *notify.Hub
 
+	events *dispatcher[Event]   // to the observer; nil without one
+	lines  *dispatcher[logLine] // to the log handler; nil without one
+	log    *slog.Logger         // writes to lines
+
+	callbacks callbacks // of the futures
+
 	lastID  atomic.Uint64 // owners and requests
 	pending atomic.Int64  // requests that have not ended
 
@@ -37,7 +44,7 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, s server, newHub func(func(notify.State)) *notify.Hub, closeClient func()) *Manager {
+func newManager(id *identity, o Options, s server, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
 		id:          id,
 		options:     o,
@@ -46,18 +53,26 @@ func newManager(id *identity, o Options, s server, newHub func(func(notify.State
 		gone:        make(chan struct{}),
 		closeClient: closeClient,
 	}
+	if o.Observer != nil {
+		m.events = newDispatcher(o.Observer, func(n uint64) Event { return EventDropped{time.Now(), n} })
+	}
+	m.log = slog.New(slog.DiscardHandler)
+	if o.Logger != nil {
+		m.lines = newLineDispatcher(o.Logger.Handler())
+		m.log = slog.New(queuedHandler{m.lines, o.Logger.Handler()})
+	}
 	m.loop = newLoop(m)
 	m.actor = actor.Start[core.Event](m.loop)
-	m.exec = newExecutor(id, s, o.CommandTimeout, m.now, m.loop.answer)
-	m.hub = newHub(func(s notify.State) { m.actor.Post(&subscriptionState{state: s}) })
+	m.exec = newExecutor(id, s, o.CommandTimeout, m.now, m.loop.answer, m.events)
+	m.hub = newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) })
 	return m
 }
 
 // now is the present instant.
 func (m *Manager) now() time.Duration { return m.clock.now() }
 
-// UUID is the first part of the names of this manager's owners.
-func (m *Manager) UUID() string { return m.id.uuid }
+// ID is the first part of the names of this manager's owners.
+func (m *Manager) ID() string { return m.id.uuid }
 
 // NewOwner returns an owner that no one else has. It never blocks.
 func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
@@ -68,10 +83,14 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 // request; a grant that races the cancel goes to the next waiter or back to
 // Redis.
 //
-// A future needs no goroutine. Whoever asks must see to it that the lock is
-// unlocked, or the future cancelled, in the end. Its callbacks run on the
-// manager's goroutine: they must return quickly, must not wait for the manager
-// (UnlockAsync, not Unlock) and must not panic.
+// A future needs no goroutine. The caller must unlock the lock or cancel the
+// future in the end.
+//
+// Callbacks (OnDone) of this future and of that of UnlockAsync run in the order of
+// the results, one at a time, on a goroutine that exists only while there are
+// some. One that blocks delays the callbacks behind it and nothing else; the queue
+// has no bound. A lock belongs to its callback as soon as that is queued, and
+// Cancel no longer gives it back. Callbacks may use the manager and must not panic.
 func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lock] {
 	return m.request(name, wish{wait: -1}, opts)
 }
@@ -84,54 +103,66 @@ func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*L
 }
 
 // TryLock tries once, without waiting for others, and returns ErrNotAcquired
-// if the lock is held or waited for. With a Wait option it waits for so long.
+// if the lock is held or waited for. With a MaxWait option it waits for so long.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, name, wish{}, opts)
 }
 
 func (m *Manager) lock(ctx context.Context, name string, w wish, opts []LockOption) (*Lock, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+	if ctx.Err() != nil {
+		return nil, &LockError{Op: opLock, Name: name, Err: contextError(ctx)}
 	}
 	if o, ok := ownerFrom(ctx); ok {
 		if o.of == nil {
-			return nil, fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
+			return nil, &LockError{Op: opLock, Name: name, Err: fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)}
 		}
 		w.owner = o
 	}
+	w.ctx = ctx
 	return m.request(name, w, opts).Await(ctx)
 }
 
 func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Future[*Lock] {
 	if err := checkName(name); err != nil {
-		return futures.Ready[*Lock](nil, err)
+		return refused(name, err)
 	}
 	if err := w.apply(m, opts); err != nil {
-		return futures.Ready[*Lock](nil, err)
+		return refused(name, err)
 	}
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
-		return futures.Ready[*Lock](nil, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters))
+		return refused(name, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters))
 	}
-	t := &ticket{manager: m}
+	t := &ticket{manager: m, asked: m.now()}
 	t.promise.Bind(t)
+	t.trace = m.trace(w.ctx)
 	id := m.lastID.Add(1)
 	t.request = core.Request{
-		Name: name, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease,
+		Name: name, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease, MaxHold: w.hold,
 		Once: w.wait == 0, GiveUp: core.Forever, Tag: t,
 	}
 	if w.owner.of != nil {
 		t.request.Owner, t.request.Explicit = w.owner.n, true
 	}
-	if now := m.now(); w.wait > 0 && w.wait < core.Forever-now {
-		t.request.GiveUp = now + w.wait
+	if w.wait > 0 && w.wait < core.Forever-t.asked {
+		t.request.GiveUp = t.asked + w.wait
 	}
 	if !m.actor.Post(core.Lock{Request: &t.request}) {
 		m.pending.Add(-1)
-		return futures.Ready[*Lock](nil, ErrClosed)
+		return refused(name, ErrClosed)
 	}
 	return t.promise.Future()
 }
+
+// refused is the future of a request that is not made.
+func refused(name string, err error) *futures.Future[*Lock] {
+	return futures.Ready[*Lock](nil, &LockError{Op: opLock, Name: name, Err: err})
+}
+
+// abortTime is how long Close waits, after its context has ended, for the
+// manager's goroutine to count what is left to expire. A machine under load can
+// keep it from that.
+const abortTime = time.Second
 
 // Stats is a snapshot of a manager.
 type Stats struct {
@@ -149,13 +180,17 @@ type Stats struct {
 	Wakes, Polls, StoodBack           uint64
 	Failures                          uint64 // scripts that brought no answer
 	Unreleased                        uint64 // releases given up: those records expired, or will
+
+	// DroppedEvents and DroppedLogs count the events and log lines that were
+	// dropped because the observer or the log handler was too slow.
+	DroppedEvents, DroppedLogs uint64
 }
 
 // Stats returns a snapshot as of the last message that the manager handled.
 // It never blocks for long and does no I/O.
 func (m *Manager) Stats() Stats {
 	s := m.loop.snapshot()
-	return Stats{
+	stats := Stats{
 		Locks: s.Names, Held: s.Held, Watched: s.Watched, Waiting: s.Waiting,
 		Pending: int(m.pending.Load()), Subscriptions: s.Subscriptions,
 		Grants: s.Grants, Passes: s.Passes, Reentries: s.Reentries, Losses: s.Losses,
@@ -163,6 +198,13 @@ func (m *Manager) Stats() Stats {
 		Wakes: s.Wakes, Polls: s.Polls, StoodBack: s.StoodBack, Failures: s.Fails,
 		Unreleased: s.Unreleased,
 	}
+	if m.events != nil {
+		stats.DroppedEvents = m.events.drops()
+	}
+	if m.lines != nil {
+		stats.DroppedLogs = m.lines.drops()
+	}
+	return stats
 }
 
 // Close ends the manager: requests that wait fail with ErrClosed, locks that
@@ -172,6 +214,12 @@ func (m *Manager) Stats() Stats {
 // so. Afterwards nothing of the manager survives; when ctx ended first, what
 // sits in a dial that can't be interrupted follows within the dial time-out.
 // Closing again waits for the same end.
+//
+// Close also waits for Options.Observer and the log handler to get what is
+// queued, and for the callbacks of futures to return, for at most 2 s and no
+// longer than ctx allows. Events and log lines that are left are dropped.
+// Callbacks that are left still run. A callback or an observer that calls Close
+// waits for itself, that is, for 2 s or until ctx ends.
 func (m *Manager) Close(ctx context.Context) error {
 	m.closing.Do(func() {
 		m.givenUp = m.Stats().Unreleased
@@ -184,7 +232,13 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		cause = ctx.Err()
 		m.actor.Post(core.Abort{})
-		<-m.closed
+		grace := time.NewTimer(abortTime)
+		defer grace.Stop()
+		select {
+		case <-m.closed:
+		case <-grace.C:
+			return fmt.Errorf("lockmgr: close: the manager is held up by load, and locks may be left to expire: %w", cause)
+		}
 	}
 	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
 		return fmt.Errorf("lockmgr: close: %d releases are not confirmed, the locks will expire: %w", n, cause)
@@ -203,5 +257,21 @@ func (m *Manager) shutDown() {
 	if m.closeClient != nil {
 		m.closeClient()
 	}
+	m.deliverAll()
 	close(m.gone)
+}
+
+// deliverAll waits until the observer and the log handler have got everything and
+// all callbacks have returned, or deliverTime is over. Events and log lines that
+// are left then are dropped.
+func (m *Manager) deliverAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), deliverTime)
+	defer cancel()
+	if m.events != nil {
+		m.events.finish(ctx)
+	}
+	if m.lines != nil {
+		m.lines.finish(ctx)
+	}
+	m.callbacks.wait(ctx)
 }

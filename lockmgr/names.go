@@ -6,15 +6,27 @@ import (
 )
 
 // MaxNameBytes is the longest name a lock can have.
-const MaxNameBytes = 512
+const MaxNameBytes = 64 << 10
 
 // The keys and channels of a lock, as Redisson composes them. The key of the
 // lock itself is its name.
 const (
 	channelPrefix = "redisson_lock__channel"
 	tokenPrefix   = "redisson_lock_token"
-	reserved      = "redisson_"
 )
+
+// besidePrefixes begin every key and channel that stands beside some lock's key,
+// of whatever kind of lock.
+var besidePrefixes = [...]string{
+	channelPrefix, tokenPrefix,
+	"redisson_lock_queue", "redisson_lock_timeout", // fair locks
+	"redisson_rwlock",       // read-write locks: the channel
+	"redisson_unlock_latch", // the result of one unlock
+}
+
+// readHold begins the last part of the key of one read hold of a read-write lock:
+// "{name}:<owner>:rwlock_timeout:<number>".
+const readHold = ":rwlock_timeout:"
 
 func channelOf(name string) string  { return beside(channelPrefix, name) }
 func tokenKeyOf(name string) string { return beside(tokenPrefix, name) }
@@ -27,20 +39,44 @@ func beside(prefix, name string) string {
 	return prefix + ":{" + name + "}"
 }
 
-// checkName refuses names that could not be unlocked or that another lock's
-// keys could collide with. It runs before anything is sent.
+// checkName refuses names whose channel would be in another slot than their key,
+// and names that are another lock's own keys or channels. It runs before anything
+// is sent. Its errors leave the name to LockError.
 func checkName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%w: it is empty", ErrInvalidName)
 	case len(name) > MaxNameBytes:
 		return fmt.Errorf("%w: %d bytes, more than %d", ErrInvalidName, len(name), MaxNameBytes)
-	case strings.HasPrefix(name, reserved):
-		return fmt.Errorf("%w: %q begins with %q, as the keys beside a lock do", ErrInvalidName, name, reserved)
-	case strings.ContainsAny(name, "{}") && hashed(channelOf(name)) != hashed(name):
-		return fmt.Errorf("%w: the braces in %q would put its channel into another slot than its key", ErrInvalidName, name)
+	case !strings.ContainsAny(name, "{}"):
+		return nil // what stands beside a lock has braces
+	case isBeside(name):
+		return fmt.Errorf("%w: it is a key or a channel of another lock", ErrInvalidName)
+	case hashed(channelOf(name)) != hashed(name):
+		return fmt.Errorf("%w: its braces would put its channel into another slot than its key", ErrInvalidName)
 	}
 	return nil
+}
+
+// isBeside reports whether a name has the form of a key or a channel beside some
+// lock's key: a prefix, a colon, and a name in braces or with a brace in it.
+func isBeside(name string) bool {
+	for _, prefix := range besidePrefixes {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasPrefix(rest, ":") && strings.Contains(rest, "{") {
+			return true
+		}
+	}
+	before, number, ok := cutLast(name, readHold)
+	return ok && strings.Contains(before, "{") && number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// cutLast cuts s around the last sep.
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }
 
 // hashed is the part of a key that decides its slot in a cluster: what stands

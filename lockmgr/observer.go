@@ -1,84 +1,143 @@
 package lockmgr
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // An Event is something that happened in a manager. The set may grow:
-// observers should ignore types that they do not know.
+// observers should ignore types that they do not know. At is when it happened,
+// which may be long before a slow observer hears of it. Context is that of the
+// request: what Lock or TryLock was called with, or [TraceContext]; nil
+// without one.
 type Event interface{ isEvent() }
 
 type (
-	// Granted: a request got its lock.
-	Granted struct {
+	// EventGranted: a request got its lock.
+	EventGranted struct {
+		At      time.Time
+		Context context.Context
 		Name    string
 		Owner   string // as in Redis
 		Token   int64
 		Passed  bool // from another owner in this manager, without Redis
 		Reentry bool
+		Waited  time.Duration // since the request was made
 	}
-	// Failed: a request ended without a lock.
-	Failed struct {
-		Name string
-		Err  error
+	// EventFailed: a request ended without a lock.
+	EventFailed struct {
+		At      time.Time
+		Context context.Context
+		Name    string
+		Owner   string        // the one that asked
+		Waited  time.Duration // since the request was made
+		Err     error
 	}
-	// Unlocked: a holder gave its lock back. Err is what Unlock returned.
-	Unlocked struct {
-		Name  string
-		Owner string
-		Err   error
+	// EventUnlocked: a holder gave its lock back. Err is what Unlock returned.
+	EventUnlocked struct {
+		At      time.Time
+		Context context.Context
+		Name    string
+		Owner   string
+		Held    time.Duration // from the grant to the call of Unlock
+		Took    time.Duration // from the call of Unlock to its result
+		Err     error
 	}
-	// Lost: a hold ended without an unlock.
-	Lost struct {
-		Name  string
-		Owner string
-		Err   error
+	// EventLost: a hold ended without an unlock.
+	EventLost struct {
+		At      time.Time
+		Context context.Context
+		Name    string
+		Owner   string
+		Held    time.Duration // since the grant
+		Err     error
 	}
-	// Refused: another manager holds the lock, for TTL longer if it does
+	// EventRefused: another manager holds the lock, for TTL longer if it does
 	// not renew; negative: without end.
-	Refused struct {
+	EventRefused struct {
+		At   time.Time
 		Name string
 		TTL  time.Duration
 	}
-	// Released: the record was removed from Redis.
-	Released struct{ Name string }
-	// StoodBack: after a run of Grants, others get their turn.
-	StoodBack struct {
+	// EventReleased: the record was removed from Redis.
+	EventReleased struct {
+		At   time.Time
+		Name string
+	}
+	// EventStoodBack: after a run of Grants, others get their turn.
+	EventStoodBack struct {
+		At     time.Time
 		Name   string
 		Grants int
 	}
-	// Renewed: a batch of leases was renewed.
-	Renewed struct{ Leases int }
-	// RenewalFailed: a batch was not; it is tried again until its deadlines.
-	RenewalFailed struct {
+	// EventRenewed: a batch of leases was renewed.
+	EventRenewed struct {
+		At     time.Time
+		Leases int
+	}
+	// EventRenewalFailed: renewing this many leases failed. Each is retried
+	// until its own deadline.
+	EventRenewalFailed struct {
+		At     time.Time
 		Leases int
 		Err    error
 	}
-	// CommandFailed: a script did not run, or may not have. InARow counts
-	// the failures of this name since one succeeded.
-	CommandFailed struct {
-		Name   string
-		InARow int
-		Err    error
+	// EventCommand: a command was answered, or its time-out passed.
+	EventCommand struct {
+		At time.Time
+		// Command is "acquire", "transfer", "renew", "release", "force" or
+		// "inspect", for the script of that name, or the first word of a command
+		// that is no script.
+		Command string
+		// Names are the locks that the script is for.
+		Names []string
+		// Took is the time from the send to the answer. Commands that were sent
+		// together have the same.
+		Took time.Duration
+		// Err is the error of the command as a whole. One that concerns a single
+		// lock of several is in an EventCommandFailed or EventRenewalFailed.
+		Err error
 	}
-	// ReleaseGivenUp: the release of a record could not be confirmed before
+	// EventCommandFailed: a script did not run, or may not have. Consecutive counts
+	// the failures of this name since one succeeded.
+	EventCommandFailed struct {
+		At          time.Time
+		Name        string
+		Consecutive int
+		Err         error
+	}
+	// EventReleaseGivenUp: the release of a record could not be confirmed before
 	// its lease ended.
-	ReleaseGivenUp struct {
+	EventReleaseGivenUp struct {
+		At   time.Time
 		Name string
 		Err  error
 	}
-	// Subscription: the state of the pub/sub connection changed, as
+	// EventSubscription: the state of the pub/sub connection changed, as
 	// notify.State prints it.
-	Subscription struct{ State string }
+	EventSubscription struct {
+		At    time.Time
+		State string
+	}
+	// EventDropped: the observer was too slow, and this many events are
+	// missing here.
+	EventDropped struct {
+		At     time.Time
+		Events uint64
+	}
 )
 
-func (Granted) isEvent()        {}
-func (Failed) isEvent()         {}
-func (Unlocked) isEvent()       {}
-func (Lost) isEvent()           {}
-func (Refused) isEvent()        {}
-func (Released) isEvent()       {}
-func (StoodBack) isEvent()      {}
-func (Renewed) isEvent()        {}
-func (RenewalFailed) isEvent()  {}
-func (CommandFailed) isEvent()  {}
-func (ReleaseGivenUp) isEvent() {}
-func (Subscription) isEvent()   {}
+func (EventGranted) isEvent()        {}
+func (EventFailed) isEvent()         {}
+func (EventUnlocked) isEvent()       {}
+func (EventLost) isEvent()           {}
+func (EventRefused) isEvent()        {}
+func (EventReleased) isEvent()       {}
+func (EventStoodBack) isEvent()      {}
+func (EventRenewed) isEvent()        {}
+func (EventRenewalFailed) isEvent()  {}
+func (EventCommand) isEvent()        {}
+func (EventCommandFailed) isEvent()  {}
+func (EventReleaseGivenUp) isEvent() {}
+func (EventSubscription) isEvent()   {}
+func (EventDropped) isEvent()        {}

@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,8 +13,9 @@ const (
 	MaxLease = 365 * 24 * time.Hour
 )
 
-// Options tune a Manager. The zero value of each is a good default, and the
-// struct may be reused: New copies it.
+// Options tune a Manager. Zero is the default of each field. Dial and New refuse
+// a negative value with ErrInvalidOption, unless the field says what it means.
+// The struct may be reused: they copy it.
 type Options struct {
 	// Lease is the life of a record in Redis under the watchdog, which
 	// renews it every third of that time. It is how long a lock stays taken
@@ -27,15 +29,19 @@ type Options struct {
 	// is less.
 	CommandTimeout time.Duration
 	// RetryTime is how long the server may fail to answer, or refuse for a
-	// passing reason, before those who wait are told. It does not limit the
-	// wait for a lock that others hold. Default 5 s.
+	// passing reason, before those who wait are told: within RetryTime and
+	// one CommandTimeout, and the client's dial time-out while a dial hangs.
+	// It does not limit the wait for a lock that others hold. Default 5 s.
 	RetryTime time.Duration
 
-	// PassCount and PassTime bound how often, and for how long, a lock is
-	// passed on within this manager. Then it stands back for the others, up
-	// to 10 ms if none of them comes. If it has heard since it took the lock
-	// that nobody else waits it goes on, and makes sure of that at least
-	// every 8*PassCount passes. Defaults 32 and 100 ms.
+	// PassCount and PassTime bound a run: the grants that this manager makes,
+	// and the time for which it makes them, before others go first. Then it
+	// stands back until others have had the lock for as long as the run was,
+	// once for each of them that seems to want it. If none is heard the pause
+	// is 10 ms at most; once in 750 ms it is up to 25 ms for processes that
+	// poll, and up to 130 ms for subscribers that are far away. A run goes on
+	// while no other subscriber is known, which is checked at least every
+	// 8*PassCount grants. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -52,13 +58,19 @@ type Options struct {
 	MaxLocks   int
 
 	// Logger gets lost leases, failing commands and gaps in the
-	// subscription. Default: nothing is logged.
+	// subscription. Its handler runs on a goroutine of its own. Default:
+	// nothing is logged.
 	Logger *slog.Logger
-	// Observer is called with every event, in order, on the manager's
-	// goroutine: it must return quickly and not wait for the manager.
+	// Observer is called with every event, in order and one at a time, on a
+	// goroutine of its own. A slow one delays nothing but itself: while 16,384
+	// events wait for it, further ones are dropped, counted in
+	// Stats.DroppedEvents and reported by an EventDropped. The same bound holds
+	// for the lines of a slow log handler. Observer may use the manager, except
+	// for Close, which would wait for it. It must not panic.
 	Observer func(Event)
 
 	readClocks func() (awake, all time.Duration, ok bool) // of the host; tests have their own
+	onBatch    func()                                     // called by the manager's goroutine before each batch; nil except in tests
 }
 
 const (
@@ -68,7 +80,11 @@ const (
 	renewBatch     = 128 // keys a renewal script: large enough to be cheap, and over in a fraction of a millisecond
 	recordEvery    = time.Millisecond
 	backTime       = 5 * time.Millisecond
+	shareEvery     = time.Second           // the longest that a process which is not heard has no chance
+	blindPause     = 20 * time.Millisecond // longer than pollSoon
+	farPause       = 125 * time.Millisecond
 	pollBlind      = time.Second
+	pollSoon       = 10 * time.Millisecond
 	suspectFactor  = 2 // of CommandTimeout
 	defaultLinger  = 2 * time.Second
 	defaultRetry   = 5 * time.Second
@@ -117,9 +133,6 @@ func (o Options) complete() (Options, error) {
 	if o.readClocks == nil {
 		o.readClocks = readClocks
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	return o, nil
 }
 
@@ -135,6 +148,7 @@ type LockOption struct {
 	kind  optionKind
 	d     time.Duration
 	owner Owner
+	ctx   context.Context
 }
 
 type optionKind uint8
@@ -144,32 +158,47 @@ const (
 	optLease
 	optOwner
 	optFenced
+	optMaxHold
+	optTrace
 )
 
-// Wait bounds how long the request may wait, counted from the call. After
+// MaxWait bounds how long the request may wait, counted from the call. After
 // that it fails with ErrWaitTimeout. Zero means one try and no waiting, which
-// fails with ErrNotAcquired. Without Wait a request waits until it is granted
+// fails with ErrNotAcquired. Without MaxWait a request waits until it is granted
 // or cancelled.
-func Wait(d time.Duration) LockOption { return LockOption{kind: optWait, d: d} }
+func MaxWait(d time.Duration) LockOption { return LockOption{kind: optWait, d: d} }
 
-// Lease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
+// FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
 // not renew it, and the lock is lost at its end. A re-entry never shortens
 // what its owner holds; a longer lease prolongs it.
-func Lease(d time.Duration) LockOption { return LockOption{kind: optLease, d: d} }
+func FixedLease(d time.Duration) LockOption { return LockOption{kind: optLease, d: d} }
 
-// As makes the request on behalf of an owner. If the owner holds the lock
+// AsOwner makes the request on behalf of an owner. If the owner holds the lock
 // already, it is granted at once (reentry) and has to be unlocked once more.
-func As(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
+func AsOwner(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
 
 // Fenced asks for a fencing token with the lock: see [Lock.Token].
 func Fenced() LockOption { return LockOption{kind: optFenced} }
+
+// MaxHold bounds how long the watchdog keeps the lock, counted from its grant: it
+// is lost then, with an error that says so. A re-entry has the bound of its hold.
+// d is from MinLease up. It has no effect beside FixedLease.
+func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
+
+// TraceContext gives the request a context for Options.Observer, such as one
+// with the span of a tracer: see [EventGranted]. It takes the place of the one
+// that Lock or TryLock was called with. The request does not end with it, and
+// it takes no part in anything else.
+func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTrace, ctx: ctx} }
 
 // wish is what the options of one request come to.
 type wish struct {
 	wait   time.Duration // negative: for ever
 	lease  time.Duration // zero: watched
+	hold   time.Duration // the most that the watchdog keeps it; zero: no bound
 	owner  Owner
 	fenced bool
+	ctx    context.Context // for the observer
 }
 
 func (w *wish) apply(m *Manager, opts []LockOption) error {
@@ -192,6 +221,13 @@ func (w *wish) apply(m *Manager, opts []LockOption) error {
 			}
 		case optFenced:
 			w.fenced = true
+		case optMaxHold:
+			if o.d < MinLease {
+				return fmt.Errorf("%w: MaxHold is %v, less than %v", ErrInvalidLease, o.d, MinLease)
+			}
+			w.hold = o.d
+		case optTrace:
+			w.ctx = o.ctx
 		}
 	}
 	if w.owner.of != nil && w.owner.of != m.id {

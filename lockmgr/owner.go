@@ -9,7 +9,7 @@ import (
 
 // An Owner is who holds a lock: what a thread is to Redisson. Requests of one
 // owner for a lock that it holds are granted at once and counted (reentry).
-// Every request gets an owner of its own unless As or WithOwner names one.
+// Every request gets an owner of its own unless AsOwner or WithOwner names one.
 //
 // Owners are made by [Manager.NewOwner], belong to that manager and compare
 // with ==. The zero Owner is not valid.
@@ -18,12 +18,13 @@ type Owner struct {
 	n  uint64
 }
 
-// String is how Redis knows the owner: "<manager uuid>:<number>".
+// String returns "<manager uuid>/<number>". It does not occur in Redis, where
+// each hold has a name of its own: see [Lock.HolderID].
 func (o Owner) String() string {
 	if o.of == nil {
 		return "no owner"
 	}
-	return o.of.field(o.n)
+	return o.of.uuid + "/" + strconv.FormatUint(o.n, 10)
 }
 
 // identity is what a manager is known by.
@@ -31,7 +32,7 @@ type identity struct{ uuid string }
 
 func newIdentity() *identity { return &identity{uuid.NewString()} }
 
-// field is an owner's name in the record.
+// field is the name of a hold in the record.
 func (id *identity) field(n uint64) string {
 	b := make([]byte, 0, 64)
 	b = append(b, id.uuid...)
@@ -42,7 +43,7 @@ func (id *identity) field(n uint64) string {
 type ownerKey struct{}
 
 // WithOwner returns a context under which Lock and TryLock act for an owner.
-// An As option takes precedence.
+// An AsOwner option takes precedence.
 func WithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, o)
 }

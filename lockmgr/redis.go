@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -17,46 +18,84 @@ import (
 // This file is all that lockmgr knows of the client library.
 
 // Dial connects to a server and returns a manager that owns the connection:
-// Close ends both. The client is built from opt as [Tuned] completes it. Dial
+// Close ends both. The client is built from opt as [TuneClient] completes it. Dial
 // blocks until the server has answered or the dial time-out has passed.
+//
+// Dial returns ErrTopology for Sentinel, for several addresses (the seeds of a
+// cluster, unless opt.ForceSingleClient makes the first one a server), and for
+// a server that shares a cluster with others.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	client, err := rueidis.NewClient(Tuned(opt))
+	switch n := len(opt.InitAddress); {
+	case opt.Sentinel.MasterSet != "":
+		return nil, unsupported(rueidis.ClientModeSentinel)
+	case n > 1 && !opt.ForceSingleClient:
+		return nil, fmt.Errorf("%w: %d addresses are the seeds of a cluster: give that of one server", ErrTopology, n)
+	}
+	opt = TuneClient(opt)
+	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		return nil, dialError(err)
 	}
-	return start(newIdentity(), options, client, client.Close), nil
+	m := start(newIdentity(), options, client, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
+		_ = m.Close(context.Background()) // it holds nothing
+		return nil, err
+	}
+	return m, nil
+}
+
+// unsupported is the error for a client of a mode.
+func unsupported(mode rueidis.ClientMode) error {
+	return fmt.Errorf("%w: a %s client: give the address of one server", ErrTopology, mode)
 }
 
 // New returns a manager that borrows a client: Close leaves it open. The
-// client should be built with the options that [Tuned] sets. New does no I/O.
+// client should be built with the options that [TuneClient] sets. New does no
+// I/O. It returns ErrTopology for a cluster or Sentinel client; what the server
+// is part of, Check tells.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
+	}
+	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
+		return nil, unsupported(mode)
 	}
 	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	return start(newIdentity(), options, client, nil), nil
+	return start(newIdentity(), options, client, 0, nil), nil
 }
 
-func start(id *identity, o Options, client rueidis.Client, closeClient func()) *Manager {
-	hub := func(onState func(notify.State)) *notify.Hub {
-		return notify.New(client, notify.Options{Logger: o.Logger, CommandTimeout: o.CommandTimeout, OnState: onState})
+// start makes a manager. A client of its own gets as long as dialTime, and no
+// less than the default, to open the connection for messages: a dial, a
+// handshake and a PING. The time-outs of that connection do not depend on
+// Options.CommandTimeout: no lease depends on it, and far servers need more.
+func start(id *identity, o Options, client rueidis.Client, dialTime time.Duration, closeClient func()) *Manager {
+	hub := func(log *slog.Logger, onState func(notify.State)) *notify.Hub {
+		h, err := notify.New(client, notify.Options{
+			Logger: log, OnState: onState,
+			DialTimeout:    max(dialTime, notify.DefaultDialTimeout),
+			CommandTimeout: max(o.CommandTimeout, notify.DefaultCommandTimeout),
+		})
+		if err != nil {
+			panic(err) // Options.complete lets no such options pass
+		}
+		return h
 	}
 	return newManager(id, o, &redisServer{client}, hub, closeClient)
 }
 
-// Tuned completes client options with those that a lock manager needs, where
+// TuneClient completes client options with those that a lock manager needs, where
 // they are not set. It always sets some: a command that may have run must not
 // be sent again behind the manager's back, one caller's time-out must not
 // close the connection that all share, and commands must keep their order. One
 // address is taken for one server, not for the seed of a cluster.
-func Tuned(opt rueidis.ClientOption) rueidis.ClientOption {
+func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
 	opt.DisableRetry = true     // the manager knows what may be repeated
 	opt.AlwaysPipelining = true // a time-out frees its caller and leaves the connection alone
@@ -75,13 +114,13 @@ func Tuned(opt rueidis.ClientOption) rueidis.ClientOption {
 // redisServer runs scripts through a client.
 type redisServer struct{ client rueidis.Client }
 
-func (s *redisServer) exec(ctx context.Context, commands []command, answers []answer) {
+func (s *redisServer) exec(limit *deadline, commands []command, answers []answer) {
 	cmds := make(rueidis.Commands, len(commands))
 	for i := range commands {
 		cmds[i] = s.build(&commands[i])
 	}
 	missing := 0
-	for i, r := range s.client.DoMulti(ctx, cmds...) {
+	for i, r := range s.client.DoMulti(limit.start(), cmds...) {
 		if commands[i].script == nil {
 			answers[i] = readWords(r)
 		} else if answers[i] = readResult(r); answers[i].missing() {
@@ -89,7 +128,7 @@ func (s *redisServer) exec(ctx context.Context, commands []command, answers []an
 		}
 	}
 	if missing > 0 {
-		s.load(ctx, commands, answers, missing)
+		s.load(limit, commands, answers)
 	}
 }
 
@@ -104,7 +143,7 @@ func (s *redisServer) build(c *command) rueidis.Completed {
 // that it did not run. SCRIPT LOAD keeps a script for good, where EVAL alone
 // would let newer servers forget it; but it takes a permission that not
 // everybody has, so the text goes along with the calls.
-func (s *redisServer) load(ctx context.Context, commands []command, answers []answer, missing int) {
+func (s *redisServer) load(limit *deadline, commands []command, answers []answer) {
 	var cmds rueidis.Commands
 	var again []int
 	loaded := map[*script]bool{}
@@ -121,7 +160,7 @@ func (s *redisServer) load(ctx context.Context, commands []command, answers []an
 		cmds = append(cmds, s.client.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build())
 		again = append(again, i)
 	}
-	for j, r := range s.client.DoMulti(ctx, cmds...) {
+	for j, r := range s.client.DoMulti(limit.start(), cmds...) {
 		if i := again[j]; i >= 0 {
 			answers[i] = readResult(r)
 		}
@@ -171,6 +210,13 @@ func readMessage(m rueidis.RedisMessage) answer {
 		a := answer{kind: answerArray, array: make([]answer, len(items))}
 		for i, item := range items {
 			a.array[i] = readMessage(item)
+		}
+		return a
+	case m.IsMap(): // read as an array of keys and values
+		fields, _ := m.ToMap()
+		a := answer{kind: answerArray}
+		for key, value := range fields {
+			a.array = append(a.array, answer{kind: answerText, text: key}, readMessage(value))
 		}
 		return a
 	case m.IsNil():

@@ -72,6 +72,9 @@ func (id *identity) opCommand(op *core.Op, c *command) {
 	c.keys = append(c.keys[:0], op.Name)
 	c.args = c.args[:0]
 	switch op.Kind {
+	case core.KindLook:
+		c.script, c.keys, c.args = nil, c.keys[:0], append(c.args, "EXISTS", op.Name)
+		return
 	case core.KindAcquire:
 		c.script = acquireScript
 	case core.KindTransfer:
@@ -150,9 +153,15 @@ func (a *answer) reply(op *core.Op) core.Reply {
 			ok = ok && op.Tokens > 0
 		case answerInt:
 			r.TTL = ofMillis(a.n)
+		case answerArray: // the same, of a record of another kind of lock
+			if ok = len(a.array) == 1 && a.array[0].kind == answerInt; ok {
+				r.TTL, r.Elsewhere = ofMillis(a.array[0].n), true
+			}
 		default:
 			ok = false
 		}
+	case core.KindLook:
+		r.OK, ok = a.n > 0, a.kind == answerInt
 	case core.KindTransfer:
 		switch {
 		case a.kind == answerNil:
@@ -184,22 +193,47 @@ func (a *answer) reply(op *core.Op) core.Reply {
 
 // renewed reads an answer to a batch of renewals.
 func (a *answer) renewed(r *core.Renewal) *core.Renewed {
-	ev := &core.Renewed{Renewal: r, Ran: core.Yes}
+	all := func(ran core.Ran, final bool, err error) {
+		for i := range r.Entries {
+			e := &r.Entries[i]
+			e.Ran, e.Lost, e.Final, e.Err = ran, false, final, err
+		}
+	}
 	switch a.kind {
 	case answerError:
-		ev.Ran, ev.Err = a.ran, a.err
+		all(a.ran, a.final, a.err)
 	case answerArray:
+		all(core.Yes, false, nil)
+		last := 0
 		for _, x := range a.array {
-			i := int(x.n) - 1 // positions count from 1
-			if x.kind != answerInt || i < 0 || i >= len(r.Entries) || len(ev.Lost) > 0 && i <= ev.Lost[len(ev.Lost)-1] {
-				return &core.Renewed{Renewal: r, Ran: core.Maybe, Err: errShape(a)}
+			n, text, ok := x.exception()
+			if !ok || n <= last || n > len(r.Entries) {
+				all(core.Maybe, true, errShape(a))
+				break
 			}
-			ev.Lost = append(ev.Lost, i)
+			last = n
+			if e := &r.Entries[n-1]; text == "" {
+				e.Lost = true
+			} else {
+				e.Ran, e.Final, e.Err = readServerError(textError(text), text)
+			}
 		}
 	default:
-		ev.Ran, ev.Err = core.Maybe, errShape(a)
+		all(core.Maybe, true, errShape(a))
 	}
-	return ev
+	return &core.Renewed{Renewal: r}
+}
+
+// exception reads one element of the reply to a renewal: the position of a
+// lease, which counts from 1, and the error that it met, if it is not lost.
+func (a *answer) exception() (position int, text string, ok bool) {
+	switch {
+	case a.kind == answerInt:
+		return int(a.n), "", true
+	case a.kind == answerArray && len(a.array) == 2 && a.array[0].kind == answerInt && a.array[1].kind == answerText && a.array[1].text != "":
+		return int(a.array[0].n), a.array[1].text, true
+	}
+	return 0, "", false
 }
 
 func readToken(text string) (int64, bool) {

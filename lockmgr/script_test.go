@@ -145,9 +145,11 @@ var scriptTests = []scriptTest{
 		then: "L: " + java + "=2 for 20000"},
 	{what: "a string", given: "SET L hello", script: "release", args: "me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
 
-	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000; SET T 5", script: "force", reply: "1", then: `T: "5" for -1`, told: true, again: "0"},
-	{what: "nothing there", script: "force", reply: "0", then: ""},
-	{what: "a string", given: "SET L hello", script: "force", reply: "1", then: "", told: true, again: "0"},
+	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000; SET T 5", script: "force", args: "you:1", reply: "1", then: `T: "5" for -1`, told: true, again: "0"},
+	{what: "held by another by now", given: "HSET L you:2 1; PEXPIRE L 20000", script: "force", args: "you:1", reply: "-1", then: "L: you:2=1 for 20000", again: "-1"},
+	{what: "held by more by now", given: "HSET L you:1 1 you:2 1; PEXPIRE L 20000", script: "force", args: "you:1", reply: "-1", then: "L: you:1=1 you:2=1 for 20000", again: "-1"},
+	{what: "nothing there", script: "force", args: "you:1", reply: "0", then: ""},
+	{what: "a string", given: "SET L hello", script: "force", args: "you:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
 
 	{what: "free", script: "inspect", reply: "[-2 1 nil]", then: ""},
 	{what: "free, tokens", given: "SET T 9007199254740993", script: "inspect", reply: `[-2 1 "9007199254740993"]`,
@@ -393,9 +395,9 @@ func TestServerRecordLooksLikeRedissons(t *testing.T) {
 		e := listen(t, s, channel)
 		l, err := m.Lock(ctx, name, lockmgr.Fenced())
 		require.NoError(t, err)
-		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.Record())
+		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.HolderID())
 		require.Equal(t, map[string]string{
-			name:                            l.Record() + "=1 for 30000",
+			name:                            l.HolderID() + "=1 for 30000",
 			"redisson_lock_token:" + suffix: `"1" for -1`,
 		}, s.state(t))
 		require.NoError(t, l.Unlock(ctx))
@@ -462,7 +464,7 @@ func TestScriptReleaseWithoutPublish(t *testing.T) {
 			require.Equal(t, "nil", s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"}))
 
 			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
-			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock, theChannel}, nil))
+			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock, theChannel}, []string{"me:1"}))
 			s.requireState(t, "")
 		})
 	}

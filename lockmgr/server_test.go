@@ -37,7 +37,7 @@ func TestServerLockAndUnlock(t *testing.T) {
 	require.True(t, l.Valid())
 	info, err := m.Inspect(ctx, "orders:42")
 	require.NoError(t, err)
-	require.Equal(t, []lockmgr.Holder{{Owner: l.Owner().String(), Count: 1}}, info.Holders)
+	require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, info.Holders)
 	require.NoError(t, l.Unlock(ctx))
 	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)

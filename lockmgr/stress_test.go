@@ -54,7 +54,7 @@ func TestServerStress(t *testing.T) {
 					i := rand.IntN(names)
 					opts := []lockmgr.LockOption{lockmgr.Fenced()}
 					if rand.IntN(4) == 0 {
-						opts = append(opts, lockmgr.Wait(time.Duration(rand.IntN(2000))*time.Microsecond))
+						opts = append(opts, lockmgr.MaxWait(time.Duration(rand.IntN(2000))*time.Microsecond))
 					}
 					c, cancel := ctx, context.CancelFunc(func() {})
 					if rand.IntN(4) == 0 {
@@ -65,6 +65,8 @@ func TestServerStress(t *testing.T) {
 					switch {
 					case err == nil:
 					case errors.Is(err, lockmgr.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded):
+						continue
+					case errors.Is(err, lockmgr.ErrUnavailable): // its connection was killed
 						continue
 					default:
 						return err

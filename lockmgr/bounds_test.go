@@ -1,0 +1,82 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Names that are only remembered are bounded too: as many again as MaxLocks.
+func TestRememberedNamesHaveABound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		const most = 3
+		other, _ := w.manager(lockmgr.Options{})
+		m, _ := w.manager(lockmgr.Options{MaxLocks: most, Linger: time.Hour})
+		name := func(i int) string { return fmt.Sprint("remembered:", i) }
+		for i := range 2 * most {
+			l, err := other.Lock(ctx, name(i))
+			require.NoError(t, err)
+			f := m.LockAsync(name(i))
+			time.Sleep(second) // it subscribes
+			require.NoError(t, l.Unlock(ctx))
+			l, err = f.Await(ctx)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		}
+		require.Equal(t, 2*most, m.Stats().Locks, "their subscriptions linger")
+		_, err := m.TryLock(ctx, "another")
+		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+		l, err := m.TryLock(ctx, name(0))
+		require.NoError(t, err, "a name that is known")
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A long hold forgets the contexts that ended with their parents.
+func TestEndedContextsAreForgotten(t *testing.T) {
+	addr, _ := redistest.Mini(t)
+	m := dial(t, addr, lockmgr.Options{})
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	const n = 20_000
+	derive := func() {
+		parent, cancel := context.WithCancel(ctx)
+		l.Context(parent)
+		cancel()
+	}
+	derive()
+	before := heap()
+	for range n {
+		derive()
+	}
+	each := (heap() - before) / n
+	t.Logf("%d bytes an ended context", each)
+	require.Less(t, each, int64(40), "less than the smallest context takes")
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// A client that was closed stays closed: there is no use in trying until
+// RetryTime is over.
+func TestAClosedClientIsFinal(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		n := &network{server: w.server}
+		client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, DialCtxFn: n.dial}))
+		require.NoError(t, err)
+		m, err := lockmgr.New(client, lockmgr.Options{RetryTime: time.Hour})
+		require.NoError(t, err)
+		client.Close()
+		start := time.Now()
+		_, err = m.Lock(ctx, "a")
+		requireServerError(t, lockmgr.ErrUnavailable, err)
+		require.ErrorContains(t, err, "the client was closed")
+		require.Less(t, time.Since(start), second)
+		require.Error(t, m.Close(ctx), "what may have run cannot be released")
+	})
+}

@@ -1,0 +1,283 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// hang registers a callback that does not return before leave is called.
+func hang[T any](f *futures.Future[T]) (leave func()) {
+	c := make(chan struct{})
+	f.OnDone(func(T, error) { <-c })
+	return sync.OnceFunc(func() { close(c) })
+}
+
+// A hung is a way to have a callback of a manager that does not return.
+var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
+	"granted": func(_ *testing.T, m *lockmgr.Manager) func() { return hang(m.LockAsync("hung")) },
+	"failed": func(t *testing.T, m *lockmgr.Manager) func() {
+		_, err := m.Lock(ctx, "hung")
+		require.NoError(t, err)
+		return hang(m.LockAsync("hung", lockmgr.MaxWait(milli)))
+	},
+	"cancelled": func(t *testing.T, m *lockmgr.Manager) func() {
+		_, err := m.Lock(ctx, "hung")
+		require.NoError(t, err)
+		f := m.LockAsync("hung")
+		leave := hang(f)
+		require.True(t, f.Cancel())
+		return leave
+	},
+	"unlocked": func(t *testing.T, m *lockmgr.Manager) func() {
+		l, err := m.Lock(ctx, "hung")
+		require.NoError(t, err)
+		return hang(l.UnlockAsync())
+	},
+	"All": func(_ *testing.T, m *lockmgr.Manager) func() {
+		return hang(futures.All(nil, m.LockAsync("hung"), m.LockAsync("too")))
+	},
+	"Any": func(_ *testing.T, m *lockmgr.Manager) func() {
+		return hang(futures.Any(nil, m.LockAsync("hung"), m.LockAsync("too")))
+	},
+	"All of All": func(_ *testing.T, m *lockmgr.Manager) func() {
+		return hang(futures.All(nil, futures.All(nil, m.LockAsync("hung"))))
+	},
+	"an input that All cancels": func(t *testing.T, m *lockmgr.Manager) func() {
+		_, err := m.Lock(ctx, "hung")
+		require.NoError(t, err)
+		f := m.LockAsync("hung")
+		leave := hang(f)
+		futures.All(nil, m.LockAsync("hung", lockmgr.MaxWait(milli)), f)
+		return leave
+	},
+	"drop of All": func(t *testing.T, m *lockmgr.Manager) func() {
+		_, err := m.Lock(ctx, "hung")
+		require.NoError(t, err)
+		leave := make(chan struct{})
+		futures.All(func(*lockmgr.Lock) { <-leave }, m.LockAsync("too"), m.LockAsync("hung", lockmgr.MaxWait(milli)))
+		return sync.OnceFunc(func() { close(leave) })
+	},
+	"drop of Any": func(_ *testing.T, m *lockmgr.Manager) func() {
+		leave := make(chan struct{})
+		f := m.LockAsync("too")
+		futures.Any(func(*lockmgr.Lock) { <-leave }, m.LockAsync("hung"), f, m.LockAsync("three"))
+		return sync.OnceFunc(func() { close(leave) })
+	},
+}
+
+// A callback that does not return delays no other lock: others are granted,
+// renewed, told of their loss in time and unlocked.
+func TestACallbackThatHangsDelaysOnlyCallbacks(t *testing.T) {
+	for name, hung := range hungs {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, net := w.manager(lockmgr.Options{Lease: second})
+				net.delay.Store(int64(milli)) // the callbacks come before the answers
+				leave := hung(t, m)
+				defer leave()
+				time.Sleep(10 * milli)
+				keepThroughTrouble(t, w, m)
+				l, err := futures.All(nil, m.LockAsync("a"), m.LockAsync("b")).Await(ctx)
+				require.NoError(t, err)
+				require.NoError(t, l[0].Unlock(ctx))
+				require.NoError(t, l[1].Unlock(ctx))
+			})
+		})
+	}
+}
+
+// Callbacks run in the order of the results, one at a time, and none is
+// dropped, however many wait.
+func TestCallbacksWaitInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		net.delay.Store(int64(milli))
+		leave := hang(m.LockAsync("hung"))
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		const n = 2 * lockmgr.MaxUndelivered
+		var order []int // callbacks are the only ones to write
+		for i := range n {
+			f := m.LockAsync("a")
+			f.OnDone(func(*lockmgr.Lock, error) { order = append(order, i) })
+			f.Cancel()
+		}
+		synctest.Wait()
+		require.Zero(t, m.Stats().Pending)
+		require.Empty(t, order)
+		leave()
+		synctest.Wait()
+		require.Len(t, order, n)
+		require.IsIncreasing(t, order)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A lock belongs to its callback as soon as the callback is queued.
+func TestAQueuedCallbackHasTakenTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		net.delay.Store(int64(milli))
+		leave := hang(m.LockAsync("hung"))
+		f := m.LockAsync("a")
+		var got *lockmgr.Lock
+		f.OnDone(func(l *lockmgr.Lock, err error) { got = l })
+		time.Sleep(second)
+		require.False(t, f.Cancel(), "the callback is queued")
+		synctest.Wait()
+		require.Nil(t, got)
+		l, err := f.Result()
+		require.NoError(t, err)
+		require.True(t, l.Valid())
+		leave()
+		synctest.Wait()
+		require.Same(t, l, got)
+		require.True(t, got.Valid())
+		require.NoError(t, got.Unlock(ctx))
+	})
+}
+
+// A cancel of a pending request does not wait for its callback, and withdraws
+// the request.
+func TestACancelDoesNotWaitForItsCallback(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		held, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		f := m.LockAsync("a")
+		leave := hang(f)
+		var got error
+		f.OnDone(func(_ *lockmgr.Lock, err error) { got = err })
+		require.True(t, f.Cancel())
+		synctest.Wait()
+		require.Zero(t, m.Stats().Pending)
+		require.NoError(t, got)
+		leave()
+		synctest.Wait()
+		require.ErrorIs(t, got, lockmgr.ErrCanceled)
+		require.NoError(t, held.Unlock(ctx))
+	})
+}
+
+// A callback may call what waits for the manager, which goes on meanwhile.
+func TestACallbackMayWaitForTheManager(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		net.delay.Store(int64(milli))
+		var steps []string
+		done := func(what string, err error) {
+			require.NoError(t, err, what)
+			steps = append(steps, what)
+		}
+		m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) {
+			done("granted", err)
+			_, err = m.Lock(ctx, "b")
+			done("Lock", err)
+			other, err := m.LockAsync("c").Await(ctx)
+			done("Await", err)
+			done("Extend", other.Extend(ctx, time.Minute))
+			other.UnlockAsync().OnDone(func(_ struct{}, err error) { done("queued behind", err) })
+			done("Unlock", l.Unlock(ctx))
+		})
+		time.Sleep(second)
+		synctest.Wait()
+		require.Equal(t, []string{"granted", "Lock", "Await", "Extend", "Unlock", "queued behind"}, steps)
+	})
+}
+
+// A callback that ends its goroutine, as a failed check of a test does, takes
+// no other callback along.
+func TestCallbacksOutliveAGoexit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		net.delay.Store(int64(milli))
+		ran := 0
+		for range 3 {
+			m.LockAsync("a").OnDone(func(l *lockmgr.Lock, _ error) {
+				ran++
+				l.UnlockAsync()
+				runtime.Goexit()
+			})
+		}
+		time.Sleep(second)
+		synctest.Wait()
+		require.Equal(t, 3, ran)
+	})
+}
+
+// Close waits for queued callbacks, no longer than its context allows and for
+// two seconds at most. They run all the same.
+func TestCloseWaitsForCallbacksForATime(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes, limit time.Duration // each callback; Close's context
+		want         time.Duration // Close
+	}{
+		"quick callbacks":   {100 * milli, time.Hour, 300 * milli},
+		"slow callbacks":    {5 * second, time.Hour, 2 * second},
+		"an impatient call": {5 * second, 150 * milli, 150 * milli},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
+				_, err := m.Lock(ctx, "a")
+				require.NoError(t, err)
+				var got []error
+				for range 3 {
+					m.LockAsync("a").OnDone(func(_ *lockmgr.Lock, err error) {
+						time.Sleep(test.takes)
+						got = append(got, err)
+					})
+				}
+				limited, cancel := context.WithTimeout(ctx, test.limit)
+				defer cancel()
+				begin := time.Now()
+				require.NoError(t, m.Close(limited))
+				require.Equal(t, test.want, time.Since(begin))
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Len(t, got, 3)
+				for _, err := range got {
+					require.ErrorIs(t, err, lockmgr.ErrClosed)
+				}
+			})
+		})
+	}
+}
+
+// A callback that closes its manager waits for itself, but not for ever.
+func TestACallbackMayClose(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
+		begin := time.Now()
+		closed := make(chan error)
+		m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) { closed <- errors.Join(err, m.Close(ctx)) })
+		require.NoError(t, <-closed)
+		require.Equal(t, 2*second, time.Since(begin))
+		require.Empty(t, w.owners("a"))
+	})
+}
+
+// A callback that is registered after the result runs at once, on the
+// goroutine that registers it.
+func TestALateCallbackRunsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		leave := hang(m.LockAsync("hung"))
+		defer leave()
+		f := m.LockAsync("a")
+		<-f.Done()
+		ran := false
+		f.OnDone(func(l *lockmgr.Lock, err error) { ran = true })
+		require.True(t, ran)
+	})
+}

@@ -1,0 +1,61 @@
+package lockmgr
+
+import (
+	"context"
+	"errors"
+)
+
+// Do locks name, calls fn, and unlocks. It blocks until all three are done.
+//
+// fn gets the lock and a context that ends with ctx, or when the lock is lost. If
+// the lock cannot be had, fn is not called and Do returns the error of
+// [Manager.Lock]. Otherwise Do returns the error of fn. If the lock was lost
+// before fn returned, the error matches ErrLeaseLost as well, or ErrClosed if the
+// manager was closed: what fn did may have met another holder. So a nil error
+// means that fn ran, returned nil, and held the lock all the time.
+//
+// The unlock does not need ctx. It takes at most RetryTime and one CommandTimeout
+// of the Options; the manager goes on releasing the lock after that. If fn panics,
+// or ends its goroutine, the lock is released first. fn may unlock early.
+func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+	l, err := m.Lock(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joined(err, m.finish(ctx, l)) }()
+	return fn(l.Context(ctx), l)
+}
+
+// finish unlocks at the end of a Do, and returns why the lock was lost before
+// that, if it was.
+func (m *Manager) finish(ctx context.Context, l *Lock) error {
+	limit := m.options.RetryTime + m.options.CommandTimeout
+	if limit < 0 { // too long to add up
+		limit = m.options.RetryTime
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	lost := l.Err()
+	if errors.Is(lost, ErrNotHeld) {
+		return nil // fn has unlocked it, and knows how that went
+	}
+	err := l.Unlock(ctx)
+	switch {
+	case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed):
+		return err
+	case lost != nil:
+		return &LockError{Op: opUnlock, Name: l.Name(), Err: lost}
+	}
+	return nil
+}
+
+// joined is both errors, or the one that is not nil as it is.
+func joined(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return errors.Join(a, b)
+}

@@ -1,0 +1,114 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestDo(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	type key struct{}
+	parent := context.WithValue(ctx, key{}, "kept")
+	var inner context.Context
+	require.NoError(t, m.Do(parent, "a", func(c context.Context, l *lockmgr.Lock) error {
+		require.True(t, l.Valid())
+		require.NotZero(t, l.Token(), "options are passed on")
+		require.Equal(t, "kept", c.Value(key{}))
+		require.NoError(t, c.Err())
+		inner = c
+		_, err := m.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		return nil
+	}, lockmgr.Fenced()))
+	require.ErrorIs(t, context.Cause(inner), lockmgr.ErrNotHeld)
+	free(t, m)
+}
+
+func TestDoReturnsTheErrors(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	held, err := m.Lock(ctx, "held")
+	require.NoError(t, err)
+	err = m.Do(ctx, "held", func(context.Context, *lockmgr.Lock) error {
+		t.Error("called without the lock")
+		return nil
+	}, lockmgr.MaxWait(0))
+	requireLockError(t, err, "lock", "held", lockmgr.ErrNotAcquired)
+	require.NoError(t, held.Unlock(ctx))
+
+	failed := errors.New("failed")
+	require.Equal(t, failed, m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error { return failed }), "as it is")
+	require.NoError(t, m.Do(ctx, "a", func(_ context.Context, l *lockmgr.Lock) error { return l.Unlock(ctx) }), "an early unlock")
+	free(t, m)
+}
+
+// The loss of the lock is in the error, whatever fn made of it.
+func TestDoTellsTheLoss(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	failed := errors.New("failed")
+	for _, result := range []error{nil, failed} {
+		err := m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
+			<-c.Done() // the lease is over
+			require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
+			return result
+		}, lockmgr.FixedLease(lockmgr.MinLease))
+		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+		if result != nil {
+			require.ErrorIs(t, err, result)
+		} else {
+			requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+		}
+	}
+	err := m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) })
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+}
+
+func TestDoUnlocksAfterItsContextEnded(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	c, cancel := context.WithCancel(ctx)
+	err := m.Do(c, "a", func(c context.Context, _ *lockmgr.Lock) error {
+		cancel()
+		return c.Err()
+	})
+	require.Equal(t, context.Canceled, err)
+	require.Zero(t, m.Stats().Held, "released before Do returned")
+	l, err := m.TryLock(ctx, "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+func TestDoLetsPanicsPass(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	require.PanicsWithValue(t, "at the disco", func() {
+		_ = m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error { panic("at the disco") })
+	})
+	require.Zero(t, m.Stats().Held, "released before the panic goes on")
+	free(t, m)
+}
+
+// A server that is silent keeps Do no longer than it may keep Unlock, and says
+// nothing about the work, which was done under the lock.
+func TestDoOnASilentServerEndsInTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
+		start := time.Now()
+		require.NoError(t, m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error {
+			n.hush()
+			return nil
+		}))
+		require.LessOrEqual(t, time.Since(start), 2*time.Second+10*time.Millisecond)
+		n.heal()
+		time.Sleep(time.Minute)
+		require.Empty(t, w.owners("a"))
+	})
+}

@@ -1,0 +1,105 @@
+package lockmgr_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A fixed lease that is extended ends no earlier than it was extended to, and
+// still ends by itself.
+func TestExtendAFixedLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*second))
+		require.NoError(t, err)
+		time.Sleep(5 * second)
+		require.NoError(t, l.Extend(ctx, 20*second))
+		require.InDelta(t, 19.8, l.Remaining().Seconds(), 0.01, "20 s less 1 % and the margin")
+		require.Equal(t, 20*second, w.server.TTL("a"))
+
+		require.NoError(t, l.Extend(ctx, second))
+		require.InDelta(t, 19.8, l.Remaining().Seconds(), 0.01, "nothing is shortened")
+
+		time.Sleep(19 * second)
+		require.True(t, l.Valid())
+		<-l.Lost()
+		require.ErrorIs(t, l.Extend(ctx, second), lockmgr.ErrLeaseLost)
+	})
+}
+
+// A watched lock has at least the time that was asked for, and is watched on.
+func TestExtendAWatchedLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Extend(ctx, time.Hour))
+		require.Greater(t, l.Remaining(), 59*time.Minute)
+		time.Sleep(3 * time.Hour)
+		require.True(t, l.Valid(), "the watchdog goes on")
+		require.NoError(t, l.Unlock(ctx))
+		require.ErrorIs(t, l.Extend(ctx, second), lockmgr.ErrNotHeld)
+		require.False(t, w.server.Exists("a"))
+	})
+}
+
+// Extend is an answer of the server: it finds a loss that nobody has told.
+func TestExtendFindsALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		w.server.Del("a")
+		require.True(t, l.Valid(), "nobody knows yet")
+		var failed *lockmgr.LockError
+		err = l.Extend(ctx, second)
+		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, "extend", failed.Op)
+		require.False(t, l.Valid())
+
+		l, err = m.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Extend(ctx, 0), lockmgr.ErrInvalidLease)
+		require.ErrorIs(t, l.Extend(ctx, lockmgr.MaxLease+1), lockmgr.ErrInvalidLease)
+		net.hush()
+		short, cancel := context.WithTimeout(ctx, second)
+		defer cancel()
+		require.ErrorIs(t, l.Extend(short, 10*second), context.DeadlineExceeded)
+		net.heal()
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// The watchdog stops at MaxHold, and the loss says why. Extend does not go
+// beyond it, and the lock is free at once.
+func TestMaxHold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		start := time.Now()
+		l, err := m.Lock(ctx, "a", lockmgr.MaxHold(time.Minute))
+		require.NoError(t, err)
+		next := m.LockAsync("a")
+		time.Sleep(45 * second)
+		require.True(t, l.Valid(), "it is renewed until then")
+		require.NoError(t, l.Extend(ctx, time.Hour))
+		require.LessOrEqual(t, l.Remaining(), 15*second)
+
+		<-l.Lost()
+		require.Equal(t, time.Minute, time.Since(start).Round(milli))
+		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+		require.ErrorContains(t, l.Err(), "MaxHold")
+		after, err := next.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), time.Minute+second)
+		require.NoError(t, after.Unlock(ctx))
+
+		_, err = m.Lock(ctx, "a", lockmgr.MaxHold(lockmgr.MinLease-1))
+		require.ErrorIs(t, err, lockmgr.ErrInvalidLease)
+	})
+}

@@ -1,0 +1,134 @@
+package lockmgr_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A manager 60 ms away with a lease of 1 s, and so a command time-out of
+// 100 ms, gets its subscription, keeps it, and is woken by messages.
+func TestAFarManagerIsSubscribed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var mu sync.Mutex
+		var states []string
+		near, _ := w.manager(lockmgr.Options{Lease: second})
+		far, net := w.manager(lockmgr.Options{Lease: second, Linger: 10 * milli, Observer: func(e lockmgr.Event) {
+			if s, ok := e.(lockmgr.EventSubscription); ok {
+				mu.Lock()
+				states = append(states, s.State)
+				mu.Unlock()
+			}
+		}})
+		net.delay.Store(int64(60 * milli))
+		defer func() {
+			net.delay.Store(0)
+			time.Sleep(second)
+		}()
+		for round := range 20 {
+			held, err := near.Lock(ctx, "a")
+			require.NoError(t, err)
+			f := far.LockAsync("a")
+			time.Sleep(700 * milli)
+			unlocked := time.Now()
+			require.NoError(t, held.Unlock(ctx))
+			l, err := f.Await(ctx)
+			require.NoError(t, err)
+			require.LessOrEqual(t, time.Since(unlocked), 300*milli, "round %d: a message and a try", round)
+			require.NoError(t, l.Unlock(ctx))
+			time.Sleep(500 * milli) // the subscription ends
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{"connecting", "connected"}, states)
+	})
+}
+
+// A slowConn delays all that the server says.
+type slowConn struct {
+	net.Conn
+	delay time.Duration
+}
+
+func (c slowConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil {
+		time.Sleep(c.delay)
+	}
+	return n, err
+}
+
+// Check waits for its subscription, which takes several round trips, for longer
+// than a command may take.
+func TestCheckOfAFarServerFindsItsSubscription(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		n := &network{server: w.server}
+		dials := 0
+		m, err := lockmgr.Dial(rueidis.ClientOption{
+			InitAddress: []string{"pipe:0"},
+			DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, tc *tls.Config) (net.Conn, error) {
+				c, err := n.dial(ctx, addr, d, tc)
+				if dials++; dials > 1 { // the connection for messages
+					c = slowConn{c, 40 * milli}
+				}
+				return c, err
+			},
+		}, lockmgr.Options{Lease: second})
+		require.NoError(t, err)
+		report, err := m.Check(ctx, "a")
+		require.NoError(t, err)
+		for _, warning := range report.Warnings {
+			require.NotContains(t, warning, "subscription")
+		}
+		require.NoError(t, m.Close(ctx))
+		time.Sleep(second)
+	})
+}
+
+// Two managers share a client whose pool has one connection. The second one
+// gets no subscription: it says so, polls, and its Close does not hang.
+func TestServerAPoolOfOne(t *testing.T) {
+	s := redistest.Start(t)
+	opt := lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+	opt.BlockingPoolSize = 1
+	client, err := rueidis.NewClient(opt)
+	require.NoError(t, err)
+	defer client.Close()
+	first, err := lockmgr.New(client, lockmgr.Options{})
+	require.NoError(t, err)
+	second, err := lockmgr.New(client, lockmgr.Options{})
+	require.NoError(t, err)
+
+	other := dial(t, s.Addr(), lockmgr.Options{})
+	for _, name := range []string{"a", "b"} {
+		_, err := other.Lock(patient(t), name)
+		require.NoError(t, err)
+	}
+	forB := first.LockAsync("b")
+	require.Eventually(t, func() bool {
+		return strings.HasSuffix(do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{b}"), "1")
+	}, patience, time.Millisecond)
+	forA := second.LockAsync("a")
+	require.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 }, patience, time.Millisecond)
+	_, err = other.ForceUnlock(patient(t), "a")
+	require.NoError(t, err)
+	a, err := forA.Await(patient(t))
+	require.NoError(t, err, "it polls")
+	require.NoError(t, a.Unlock(patient(t)))
+
+	begin := time.Now()
+	require.NoError(t, second.Close(patient(t)))
+	require.Less(t, time.Since(begin), patience/2)
+	forB.Cancel()
+	require.NoError(t, first.Close(patient(t)))
+}

@@ -1,0 +1,98 @@
+package lockmgr
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// health is what a manager knows of its server as a whole. The manager's
+// goroutine writes it, once a batch; callers read it when a wait has ended.
+type health struct {
+	quiet time.Duration // silence that counts as failing, if a command is under way
+
+	mu         sync.Mutex
+	unanswered int           // commands under way
+	since      time.Duration // the newest answer, or the send after which there was none to wait for
+	err        error         // of the newest command to end, if it got no answer
+	failed     time.Duration // when that was
+	usual      time.Duration // how long answers took of late; zero before the first
+}
+
+const (
+	// leastQuiet is the shortest silence that says anything about a server.
+	leastQuiet = 50 * time.Millisecond
+	// rememberFailure is how long a failure counts while no command is under
+	// way. It is longer than any pause between two tries.
+	rememberFailure = 2 * time.Second
+	// unusual is how many times as long as usual a silence must last to say
+	// anything. A script that the server does not know takes two round trips.
+	unusual = 3
+)
+
+func newHealth(commandTimeout time.Duration) health {
+	return health{quiet: max(commandTimeout/4, leastQuiet)}
+}
+
+// sent notes that n commands were handed on.
+func (h *health) sent(n int, now time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.unanswered == 0 {
+		h.since = now
+	}
+	h.unanswered += n
+}
+
+// ended notes that n commands have ended. err is nil if the server answered one
+// of them, whatever it said.
+func (h *health) ended(n int, now time.Duration, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unanswered -= n
+	h.err = err
+	if err == nil {
+		h.since = now
+	} else {
+		h.failed = now
+	}
+}
+
+// took notes how long an answer took from the send of its command.
+func (h *health) took(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.usual == 0 {
+		h.usual = d
+		return
+	}
+	h.usual += (d - h.usual) / 4
+}
+
+// failing returns why the server could not serve a wait from asked to now, or
+// nil. The error matches ErrUnavailable. The server is failing if the newest
+// command to end got no answer, or if a command is under way and nothing was
+// answered during the wait, or for longer than quiet. A silence that is not
+// much longer than answers usually take says nothing.
+func (h *health) failing(asked, now time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	silence := now - h.since
+	switch {
+	case h.err != nil && (h.unanswered > 0 || h.failed >= asked || now-h.failed <= rememberFailure):
+		return h.err
+	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, now-asked)):
+		return &ServerError{Kind: ErrUnavailable, Err: fmt.Errorf("no answer for %v", roundWait(silence))}
+	}
+	return nil
+}
+
+// unanswered returns err if it says that the server did not answer, or could
+// not serve anybody, and nil if err is an answer.
+func unanswered(err error) error {
+	if err != nil && errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A granted lock has exactly one keeper: its future until somebody takes it.
+
+// free waits until nothing is held or waited for.
+func free(t *testing.T, m *lockmgr.Manager) {
+	t.Helper()
+	require.Eventually(t, func() bool { s := m.Stats(); return s.Held == 0 && s.Pending == 0 }, 20*time.Second, time.Millisecond)
+}
+
+func TestCancelAfterTheGrantGivesTheLockBack(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{})
+	f := m.LockAsync("a")
+	<-f.Done()
+	require.Equal(t, 1, m.Stats().Held)
+	next := m.LockAsync("a")
+	require.True(t, f.Cancel())
+	_, err := f.Result()
+	require.ErrorIs(t, err, lockmgr.ErrCanceled)
+	l, err := next.Await(ctx)
+	require.NoError(t, err, "the next waiter gets it")
+	require.NoError(t, l.Unlock(ctx))
+	free(t, m)
+}
+
+func TestATakenLockIsNotGivenBackByCancel(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{})
+	f := m.LockAsync("a")
+	l, err := f.Await(ctx)
+	require.NoError(t, err)
+	require.False(t, f.Cancel())
+	require.True(t, l.Valid())
+	require.NoError(t, l.Unlock(ctx))
+
+	taken := make(chan *lockmgr.Lock, 1)
+	f = m.LockAsync("a")
+	f.OnDone(func(l *lockmgr.Lock, _ error) { taken <- l })
+	l = <-taken
+	require.False(t, f.Cancel())
+	require.True(t, l.Valid())
+	require.NoError(t, l.Unlock(ctx))
+	free(t, m)
+}
+
+// A fixed lease that ended in the future is neither unlocked nor told twice.
+func TestCancelOfALockThatWasLostInItsFuture(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{})
+	f := m.LockAsync("a", lockmgr.FixedLease(lockmgr.MinLease))
+	<-f.Done()
+	require.Eventually(t, func() bool { return m.Stats().Losses == 1 }, 20*time.Second, time.Millisecond)
+	require.True(t, f.Cancel())
+	free(t, m)
+}
+
+func TestCombinatorsThatFailKeepNoLock(t *testing.T) {
+	m := dialMini(t, lockmgr.Options{})
+	held, err := m.Lock(ctx, "held")
+	require.NoError(t, err)
+
+	_, err = futures.All(nil, m.LockAsync("a"), m.LockAsync("b"), m.LockAsync("held", lockmgr.MaxWait(0))).Await(ctx)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+
+	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	_, err = futures.All(nil, m.LockAsync("a"), m.LockAsync("held")).Await(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	f := futures.All(nil, m.LockAsync("a"), m.LockAsync("b"))
+	<-f.Done()
+	require.True(t, f.Cancel())
+
+	one := futures.Any(nil, m.LockAsync("a"), m.LockAsync("b"))
+	<-one.Done()
+	require.True(t, one.Cancel())
+
+	l, err := futures.Any(nil, m.LockAsync("a"), m.LockAsync("b")).Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(l.Unlock(ctx), held.Unlock(ctx)))
+	free(t, m)
+}

@@ -1,0 +1,246 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// requireLockError checks that an error says which lock it is about, once.
+func requireLockError(t *testing.T, err error, op, name string, kinds ...error) *lockmgr.LockError {
+	t.Helper()
+	var e *lockmgr.LockError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, op, e.Op)
+	require.Equal(t, name, e.Name)
+	require.False(t, errors.As(e.Err, new(*lockmgr.LockError)), "wrapped twice: %v", err)
+	require.True(t, strings.HasPrefix(err.Error(), fmt.Sprintf("lockmgr: %s %q: ", op, name)), "%v", err)
+	require.Equal(t, 1, strings.Count(err.Error(), name), "the name is said once: %v", err)
+	require.Equal(t, 1, strings.Count(err.Error(), "lockmgr: "), "%v", err)
+	for _, kind := range kinds {
+		require.ErrorIs(t, err, kind)
+		require.Equal(t, 1, strings.Count(err.Error(), kind.Error()[strings.Index(kind.Error(), ": ")+1:]), "%v", err)
+	}
+	return e
+}
+
+func TestEveryErrorNamesItsLockOnce(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{MaxLocks: 2})
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	const name = "orders:42"
+	held, err := m.Lock(ctx, name)
+	require.NoError(t, err)
+
+	_, err = m.TryLock(ctx, name)
+	require.Zero(t, requireLockError(t, err, "lock", name, lockmgr.ErrNotAcquired).Waited)
+	_, err = m.Lock(ctx, name, lockmgr.MaxWait(2*time.Millisecond))
+	require.GreaterOrEqual(t, requireLockError(t, err, "lock", name, lockmgr.ErrWaitTimeout).Waited, 2*time.Millisecond)
+	require.Contains(t, err.Error(), "another owner held it (waited ")
+	_, err = m.Lock(ended, name)
+	requireLockError(t, err, "lock", name, context.Canceled)
+	_, err = m.Lock(lockmgr.WithOwner(ctx, lockmgr.Owner{}), name)
+	requireLockError(t, err, "lock", name, lockmgr.ErrInvalidOwner)
+	_, err = m.Lock(ctx, name, lockmgr.FixedLease(-1))
+	requireLockError(t, err, "lock", name, lockmgr.ErrInvalidLease)
+	_, err = m.Lock(ctx, "a{b")
+	requireLockError(t, err, "lock", "a{b", lockmgr.ErrInvalidName)
+	_, err = m.Lock(ctx, "redisson_lock_token:{a}")
+	requireLockError(t, err, "lock", "redisson_lock_token:{a}", lockmgr.ErrInvalidName)
+	f := m.LockAsync(name)
+	f.Cancel()
+	_, err = f.Result()
+	requireLockError(t, err, "lock", name, lockmgr.ErrCanceled)
+	second, err := m.Lock(ctx, "second")
+	require.NoError(t, err)
+	_, err = m.Lock(ctx, "third")
+	requireLockError(t, err, "lock", "third", lockmgr.ErrOverloaded)
+
+	_, err = held.UnlockAsync().Await(ctx)
+	require.NoError(t, err)
+	requireLockError(t, held.Unlock(ctx), "unlock", name, lockmgr.ErrNotHeld)
+	_, err = m.Inspect(ended, name)
+	requireLockError(t, err, "inspect", name, context.Canceled)
+	_, err = m.Inspect(ctx, "a{b")
+	requireLockError(t, err, "inspect", "a{b", lockmgr.ErrInvalidName)
+	_, err = m.ForceUnlock(ended, name)
+	requireLockError(t, err, "force unlock", name, context.Canceled)
+	brief, err := m.Lock(ctx, name, lockmgr.FixedLease(lockmgr.MinLease))
+	require.NoError(t, err)
+	<-brief.Lost()
+	requireLockError(t, brief.Unlock(ctx), "unlock", name, lockmgr.ErrLeaseLost)
+
+	require.NoError(t, m.Close(ctx))
+	requireLockError(t, second.Unlock(ctx), "unlock", "second", lockmgr.ErrClosed)
+	_, err = m.Lock(ctx, name)
+	requireLockError(t, err, "lock", name, lockmgr.ErrClosed)
+	_, err = m.Inspect(ctx, name)
+	requireLockError(t, err, "inspect", name, lockmgr.ErrClosed)
+}
+
+// A wait that its context ended says so once, and why there was no lock.
+func TestAnEndedContextIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	held, err := m.Lock(ctx, "a long name")
+	require.NoError(t, err)
+	reason := errors.New("the shop is closed")
+	for what, test := range map[string]struct {
+		make  func() (context.Context, context.CancelFunc)
+		kinds []error
+	}{
+		"cancelled": {func() (context.Context, context.CancelFunc) {
+			c, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Millisecond, cancel)
+			return c, cancel
+		}, []error{context.Canceled}},
+		"too late": {func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Millisecond)
+		}, []error{context.DeadlineExceeded}},
+		"for a reason": {func() (context.Context, context.CancelFunc) {
+			return context.WithTimeoutCause(ctx, time.Millisecond, reason)
+		}, []error{context.DeadlineExceeded, reason}},
+	} {
+		for how, wait := range map[string]func(context.Context) error{
+			"Lock":      func(c context.Context) error { _, err := m.Lock(c, "a long name"); return err },
+			"LockAsync": func(c context.Context) error { _, err := m.LockAsync("a long name").Await(c); return err },
+		} {
+			t.Run(what+" "+how, func(t *testing.T) {
+				c, cancel := test.make()
+				defer cancel()
+				e := requireLockError(t, wait(c), "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
+				if how == "LockAsync" {
+					require.GreaterOrEqual(t, e.Waited, time.Millisecond)
+				}
+			})
+		}
+	}
+	require.NoError(t, held.Unlock(ctx))
+}
+
+// "The server is silent" and "another owner holds it" never look alike, however
+// the wait ended.
+func TestAWaitOnASilentServerIsUnavailable(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{})
+		held, err := m.Lock(ctx, "held")
+		require.NoError(t, err)
+		n.hush()
+		for what, wait := range map[string]func() error{
+			"MaxWait": func() error {
+				_, err := m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))
+				return err
+			},
+			"context": func() error {
+				c, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+				defer cancel()
+				_, err := m.Lock(c, "orders")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				return err
+			},
+			"future": func() error {
+				c, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+				defer cancel()
+				_, err := m.LockAsync("orders").Await(c)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				return err
+			},
+		} {
+			err := wait()
+			require.Equal(t, 300*time.Millisecond, requireLockError(t, err, "lock", "orders", lockmgr.ErrUnavailable).Waited, what)
+			require.NotErrorIs(t, err, lockmgr.ErrNotAcquired, what)
+			require.True(t, lockmgr.Temporary(err))
+		}
+		c, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		requireLockError(t, held.Unlock(c), "unlock", "held", lockmgr.ErrUnavailable, context.DeadlineExceeded)
+
+		n.heal()
+		time.Sleep(10 * time.Second)
+		l, err := m.Lock(ctx, "orders")
+		require.NoError(t, err)
+		_, err = m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))
+		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout, "the failure is over")
+		c, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err = m.Lock(c, "orders")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+func TestALongNameIsCutInErrors(t *testing.T) {
+	name := strings.Repeat("x", 200)
+	err := &lockmgr.LockError{Op: "lock", Name: name, Err: lockmgr.ErrNotHeld}
+	require.Equal(t, "lockmgr: lock \""+name[:128]+"\"… (200 bytes): lock not held", err.Error())
+	require.Less(t, len((&lockmgr.LockError{Op: "lock", Name: strings.Repeat("\x00", 1<<20), Err: lockmgr.ErrNotHeld}).Error()), 1000)
+}
+
+// Every sentinel is either temporary or not, and wrapping does not change that.
+func TestTemporary(t *testing.T) {
+	want := map[string]struct {
+		err       error
+		temporary bool
+	}{
+		"ErrNotAcquired":   {lockmgr.ErrNotAcquired, true},
+		"ErrWaitTimeout":   {lockmgr.ErrWaitTimeout, true},
+		"ErrNotHeld":       {lockmgr.ErrNotHeld, false},
+		"ErrLeaseLost":     {lockmgr.ErrLeaseLost, false},
+		"ErrClosed":        {lockmgr.ErrClosed, false},
+		"ErrDeadlock":      {lockmgr.ErrDeadlock, false},
+		"ErrOverloaded":    {lockmgr.ErrOverloaded, true},
+		"ErrNotFenced":     {lockmgr.ErrNotFenced, false},
+		"ErrCanceled":      {lockmgr.ErrCanceled, false},
+		"ErrInvalidName":   {lockmgr.ErrInvalidName, false},
+		"ErrInvalidLease":  {lockmgr.ErrInvalidLease, false},
+		"ErrInvalidWait":   {lockmgr.ErrInvalidWait, false},
+		"ErrInvalidOwner":  {lockmgr.ErrInvalidOwner, false},
+		"ErrInvalidOption": {lockmgr.ErrInvalidOption, false},
+		"ErrTopology":      {lockmgr.ErrTopology, false},
+		"ErrPermission":    {lockmgr.ErrPermission, false},
+		"ErrWrongType":     {lockmgr.ErrWrongType, false},
+		"ErrOutOfMemory":   {lockmgr.ErrOutOfMemory, true},
+		"ErrReadOnly":      {lockmgr.ErrReadOnly, true},
+		"ErrServer":        {lockmgr.ErrServer, false},
+		"ErrUnavailable":   {lockmgr.ErrUnavailable, true},
+	}
+	for _, name := range sentinels(t) {
+		require.Contains(t, want, name, "a new error: is it temporary?")
+	}
+	require.Len(t, want, len(sentinels(t)))
+	for name, w := range want {
+		require.Equal(t, w.temporary, lockmgr.Temporary(w.err), name)
+		require.Equal(t, w.temporary, lockmgr.Temporary(&lockmgr.LockError{Op: "lock", Name: "a", Err: w.err}), name)
+	}
+	require.False(t, lockmgr.Temporary(nil))
+	require.False(t, lockmgr.Temporary(context.Canceled))
+	require.False(t, lockmgr.Temporary(context.DeadlineExceeded))
+	require.False(t, lockmgr.Temporary(futures.ErrPending))
+	require.True(t, lockmgr.Temporary(errors.Join(context.DeadlineExceeded, lockmgr.ErrUnavailable)))
+}
+
+// sentinels reads the names of this package's errors from its source.
+func sentinels(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
+	require.NoError(t, err)
+	for name, o := range file.Scope.Objects {
+		if o.Kind == ast.Var && strings.HasPrefix(name, "Err") {
+			names = append(names, name)
+		}
+	}
+	require.NotEmpty(t, names)
+	return names
+}

@@ -1,0 +1,47 @@
+package lockmgr
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// A wake-up of a watch that was closed meanwhile may still be in the mailbox
+// when its name is watched again. It says nothing about the new subscription.
+func TestAWakeupOfAClosedWatchIsIgnored(t *testing.T) {
+	o, err := Options{}.complete()
+	require.NoError(t, err)
+	p := newLoop(&Manager{id: newIdentity(), options: o, clock: newClock(o.readClocks)})
+	var sent *core.Op
+	subscribed := false
+	effects := func() []core.Effect {
+		out := p.effects
+		p.effects = nil
+		for _, e := range out {
+			switch e := e.(type) {
+			case core.Run:
+				sent = e.Op
+			case core.Subscribe:
+				subscribed = true
+			}
+		}
+		return out
+	}
+	r := &core.Request{Name: "a", ID: 1, Owner: 1, GiveUp: core.Forever}
+	p.step(0, []core.Event{core.Lock{Request: r}})
+	effects()
+	require.NotNil(t, sent)
+	p.step(0, []core.Event{&core.Replies{Replies: []core.Reply{{Op: sent, ID: sent.ID, Ran: core.Yes, TTL: time.Minute}}}})
+	effects()
+	require.True(t, subscribed)
+
+	closed, open := new(notify.Watch), new(notify.Watch)
+	p.watches["a"] = open
+	p.step(0, []core.Event{&wakeup{Wake: core.Wake{Name: "a", Subscribed: true, Confirmed: true}, watch: closed}})
+	require.Empty(t, effects(), "the new subscription is not confirmed, so nothing is to be tried")
+	require.Zero(t, p.core.Stats().Wakes)
+}

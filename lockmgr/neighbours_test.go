@@ -1,0 +1,253 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// subscribedHolder returns a lock of m whose subscription lingers: m has
+// waited for it.
+func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *lockmgr.Lock {
+	t.Helper()
+	first, err := other.Lock(ctx, name)
+	require.NoError(t, err)
+	f := m.LockAsync(name)
+	time.Sleep(second)
+	require.NoError(t, first.Unlock(ctx))
+	l, err := f.Await(ctx)
+	require.NoError(t, err)
+	return l
+}
+
+// A holder that hears the message of a forced unlock looks at once, and does
+// not pass the lost lock on.
+func TestAHolderLooksIntoAMessage(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		o := lockmgr.Options{Linger: time.Hour}
+		m, _ := w.manager(o)
+		other, _ := w.manager(o)
+		l := subscribedHolder(t, m, other, "a")
+		next := m.LockAsync("a", lockmgr.MaxWait(0))
+		<-next.Done()
+
+		start := time.Now()
+		there, err := other.ForceUnlock(ctx, "a")
+		require.NoError(t, err)
+		require.True(t, there)
+		<-l.Lost()
+		require.Less(t, time.Since(start), second, "long before the next renewal")
+
+		// A message without a loss costs nothing but a script.
+		l, err = m.Lock(ctx, "a")
+		require.NoError(t, err)
+		before := m.Stats().Scripts
+		w.server.Publish("redisson_lock__channel:{a}", "0")
+		time.Sleep(second)
+		require.True(t, l.Valid())
+		require.Equal(t, before+1, m.Stats().Scripts)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A record of a read-write lock refuses us, and its release may not be
+// published on our channel: its TTL is no reason to wait for so long.
+func TestARecordOfAnotherKindIsPolled(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		w.server.HSet("a", "mode", "read", "java:1", "1")
+		w.server.SetTTL("a", 20*second)
+		f := m.LockAsync("a")
+		time.Sleep(5*second + 500*milli)
+		require.InDelta(t, 5, m.Stats().Polls, 1, "once a second")
+		w.server.Del("a")
+		start := time.Now()
+		l, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(start), 1500*milli)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A server that stops is one trouble, however many names wait for it: all are
+// told in time, and Close ends.
+func TestThousandsAreToldOfASilentServer(t *testing.T) {
+	const dialTime = 2 * second
+	for _, names := range []int{1, 5000} {
+		t.Run(fmt.Sprint(names), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				n := &network{server: w.server}
+				m := dialNetwork(t, n, lockmgr.Options{RetryTime: second})
+				limit := second + 2*second + dialTime // and CommandTimeout
+				warm(t, m)
+				n.hush()
+				ask := func() (fs []*futures.Future[*lockmgr.Lock]) {
+					for i := range names {
+						fs = append(fs, m.LockAsync(fmt.Sprint("a:", i)))
+					}
+					return fs
+				}
+				start := time.Now()
+				for _, f := range ask() {
+					_, err := f.Await(ctx)
+					require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				}
+				require.LessOrEqual(t, time.Since(start), limit+100*milli)
+
+				fs := ask()
+				start = time.Now()
+				_ = m.Close(ctx)
+				require.LessOrEqual(t, time.Since(start), limit+100*milli)
+				for _, f := range fs {
+					<-f.Done()
+				}
+			})
+		})
+	}
+}
+
+// Those who come while a release fails are told like all others, whatever
+// lease the record has, and one try ends with the first failure.
+func TestWaitersBehindAFailingReleaseAreTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{RetryTime: second})
+		ask := map[string]func(string) error{
+			"one try": func(name string) error {
+				_, err := m.TryLock(ctx, name)
+				return err
+			},
+			"a wait": func(name string) error {
+				_, err := m.Lock(ctx, name)
+				return err
+			},
+		}
+		held := map[string]*lockmgr.Lock{}
+		for name := range ask {
+			l, err := m.Lock(ctx, name, lockmgr.FixedLease(time.Hour))
+			require.NoError(t, err)
+			require.NoError(t, l.Extend(ctx, time.Hour), "the long lease is set")
+			held[name] = l
+		}
+		net.cut()
+		start := time.Now()
+		for name, l := range held {
+			unlocked := l.UnlockAsync()
+			asked := time.Now()
+			require.ErrorIs(t, ask[name](name), lockmgr.ErrUnavailable, name)
+			if name == "one try" {
+				require.Less(t, time.Since(asked), 100*milli)
+			}
+			_, _ = unlocked.Await(ctx) // it ends, whatever it says
+		}
+		require.LessOrEqual(t, time.Since(start), 2*(second+2*second))
+		net.heal()
+		time.Sleep(10 * second)
+		require.Empty(t, w.server.Keys(), "the releases went on")
+	})
+}
+
+// A lease that is over before its answer comes fails for the one who asked for
+// it, and for nobody else.
+func TestAHopelessLeaseFailsAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		warm(t, m)
+		net.delay.Store(int64(15 * milli))
+		hopeless := m.LockAsync("a", lockmgr.FixedLease(10*milli))
+		good := m.LockAsync("a")
+		start := time.Now()
+		l, err := good.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 2*second)
+		_, err = hopeless.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A counter that is no number fails those who ask for a token, and nobody else.
+func TestServerABadTokenCounterFailsTheFencedAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{RetryTime: patience})
+	do(t, s, "HSET", "redisson_lock_token:{a}", "x", "1")
+	fenced, plain := m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
+	_, err := fenced.Await(patient(t))
+	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	l, err := plain.Await(patient(t))
+	require.NoError(t, err)
+
+	fenced, plain = m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
+	require.NoError(t, l.Unlock(patient(t)))
+	_, err = fenced.Await(patient(t))
+	require.ErrorIs(t, err, lockmgr.ErrWrongType, "when the lock is passed on")
+	l, err = plain.Await(patient(t))
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(patient(t)))
+	require.Equal(t, "1", do(t, s, "DBSIZE"))
+}
+
+// The longest durations are as good as others: no sum of them overflows.
+func TestTheLongestDurations(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		o := lockmgr.Options{Linger: math.MaxInt64, RetryTime: math.MaxInt64, PassTime: math.MaxInt64}
+		n := &network{server: w.server}
+		m := dialNetwork(t, n, o)
+		other, _ := w.manager(o)
+		l := subscribedHolder(t, m, other, "a")
+		for i := range 100 {
+			next := []*lockmgr.Manager{other, m}[i%2].LockAsync("a", lockmgr.MaxWait(math.MaxInt64), lockmgr.MaxHold(math.MaxInt64))
+			require.NoError(t, l.Unlock(ctx))
+			var err error
+			l, err = next.Await(ctx)
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.Unlock(ctx))
+		time.Sleep(time.Minute)
+		require.NotEmpty(t, w.server.PubSubChannels("*"), "it lingers")
+
+		n.cut()
+		f := m.LockAsync("b")
+		time.Sleep(time.Minute)
+		n.heal()
+		l, err := f.Await(ctx)
+		require.NoError(t, err, "nobody is told of trouble before RetryTime is over")
+		require.NoError(t, l.Unlock(ctx))
+		require.NoError(t, m.Close(ctx))
+	})
+}
+
+// A name that a user may not touch any more is lost. The locks that are renewed
+// with it are not.
+func TestServerAForbiddenNameCostsNoNeighbourItsLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", "+@all", "~*", "&*")
+	const lease = 3 * time.Second
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: lease, RetryTime: patience})
+	names := append(some(50), "other:1")
+	locks, errs := burst(t, m, names)
+	for i := range names {
+		require.NoError(t, errs[i], names[i])
+	}
+	do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:*", "~redisson_lock__channel:*")
+	last := slices.Index(names, "other:1")
+	select {
+	case <-locks[last].Lost():
+	case <-patient(t).Done():
+		require.Fail(t, "the forbidden lock was never lost")
+	}
+	for i, l := range locks[:last] {
+		require.True(t, l.Valid(), names[i])
+		require.NoError(t, l.Unlock(patient(t)))
+	}
+	do(t, s, "ACL", "SETUSER", "locker", "~*")
+}

@@ -1,0 +1,175 @@
+package lockmgr_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A slowHandler is a log handler that calls a function for each record.
+type slowHandler struct{ handle func(slog.Record) }
+
+func (h slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h slowHandler) Handle(_ context.Context, r slog.Record) error {
+	h.handle(r)
+	return nil
+}
+func (h slowHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h slowHandler) WithGroup(string) slog.Handler      { return h }
+
+// keepThroughTrouble takes a lock with a lease of 1 s, makes commands fail for
+// a moment so that there is something to report, and checks that the lock is
+// kept and that the loss of another one is told in time.
+func keepThroughTrouble(t *testing.T, w *scene, m *lockmgr.Manager) {
+	kept, err := m.Lock(ctx, "kept")
+	require.NoError(t, err)
+	other, err := m.Lock(ctx, "other")
+	require.NoError(t, err)
+	lost := other.Lost()
+	for range 5 {
+		w.server.Set("text", "x")
+		_, err = m.TryLock(ctx, "text")
+		require.Error(t, err)
+		time.Sleep(300 * milli)
+	}
+	w.server.Del("other")
+	begin := time.Now()
+	<-lost
+	require.Less(t, time.Since(begin), second)
+	time.Sleep(10 * second)
+	require.NoError(t, kept.Err())
+	require.NoError(t, kept.Unlock(ctx))
+}
+
+// A log handler that takes two seconds costs no lock.
+func TestASlowLogHandlerDelaysOnlyItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var lines []string
+		m, _ := w.manager(lockmgr.Options{Lease: second, Logger: slog.New(slowHandler{func(r slog.Record) {
+			time.Sleep(2 * second)
+			lines = append(lines, r.Message)
+		}})})
+		keepThroughTrouble(t, w, m)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Contains(t, lines, "command failed")
+		require.Contains(t, lines, "lock lost")
+		require.Zero(t, m.Stats().DroppedLogs)
+	})
+}
+
+// Neither does an observer that never returns. Events beyond the bound of the
+// queue are dropped, counted and reported once the observer goes on.
+func TestAnObserverThatHangsDelaysOnlyItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		leave := make(chan struct{})
+		release := sync.OnceFunc(func() { close(leave) })
+		defer release()
+		var granted, dropped uint64
+		var last lockmgr.Event
+		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: func(e lockmgr.Event) {
+			<-leave
+			last = e
+			switch e := e.(type) {
+			case lockmgr.EventGranted:
+				granted++
+			case lockmgr.EventDropped:
+				dropped += e.Events
+			}
+		}})
+		keepThroughTrouble(t, w, m)
+		owner := m.NewOwner()
+		l, err := m.Lock(ctx, "a", lockmgr.AsOwner(owner))
+		require.NoError(t, err)
+		for range lockmgr.MaxUndelivered {
+			again, err := m.Lock(ctx, "a", lockmgr.AsOwner(owner))
+			require.NoError(t, err)
+			require.NoError(t, again.Unlock(ctx))
+		}
+		require.NoError(t, l.Unlock(ctx))
+		synctest.Wait()
+		told := m.Stats().DroppedEvents
+		require.NotZero(t, told)
+		release()
+		synctest.Wait()
+		require.Equal(t, told, dropped, "all drops are reported")
+		require.IsType(t, lockmgr.EventDropped{}, last)
+		before := granted
+		l, err = m.Lock(ctx, "b")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+		synctest.Wait()
+		require.Equal(t, before+1, granted)
+		require.Equal(t, told, m.Stats().DroppedEvents)
+	})
+}
+
+// Close returns with its context, whatever the observer does, and within
+// seconds without one.
+func TestCloseDoesNotWaitForASlowObserver(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit, within time.Duration
+	}{
+		"with a context":    {100 * milli, 250 * milli},
+		"without a context": {time.Hour, 3 * second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				leave := make(chan struct{})
+				m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{Observer: func(lockmgr.Event) { <-leave }})
+				defer close(leave)
+				l, err := m.LockAsync("a").Await(ctx)
+				require.NoError(t, err)
+				_ = l.UnlockAsync()
+				limited, cancel := context.WithTimeout(ctx, test.limit)
+				defer cancel()
+				begin := time.Now()
+				require.NoError(t, m.Close(limited))
+				require.Less(t, time.Since(begin), test.within)
+			})
+		})
+	}
+}
+
+// An observer and a log handler hear of everything up to the end of the
+// manager before Close returns.
+func TestCloseWaitsForWhatIsToBeTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var lost bool
+		m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{Observer: func(e lockmgr.Event) {
+			time.Sleep(100 * milli)
+			if _, ok := e.(lockmgr.EventLost); ok {
+				lost = true
+			}
+		}})
+		_, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, m.Close(ctx))
+		require.True(t, lost)
+	})
+}
+
+// Close returns with its context even if the manager's goroutine stands still.
+func TestCloseDoesNotWaitForTheManagersGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var stopper lockmgr.Stopper
+		m := dialNetwork(t, &network{server: w.server}, stopper.Options(lockmgr.Options{}))
+		_, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		resume := stopper.Stop(m)
+		limited, cancel := context.WithTimeout(ctx, second)
+		defer cancel()
+		begin := time.Now()
+		require.ErrorIs(t, m.Close(limited), context.DeadlineExceeded)
+		require.LessOrEqual(t, time.Since(begin), 2*second)
+		resume()
+		require.ErrorContains(t, m.Close(ctx), "1 releases are not confirmed")
+	})
+}

@@ -1,0 +1,26 @@
+package lockmgr
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Nobody pays for events that nobody observes, and no context is kept alive.
+func TestWithoutAnObserverNothingIsTraced(t *testing.T) {
+	m := &Manager{}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if m.trace(context.Background()) != nil {
+			t.Error("a trace")
+		}
+	}))
+	p := &loop{m: m}
+	tick := &ticket{}
+	tick.request.Tag = tick
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		p.observeFailure(&tick.request, ErrCanceled)
+		p.observeUnlock(&tick.request, nil)
+		p.observeLoss(&tick.request, ErrLeaseLost)
+	}))
+}

@@ -1,0 +1,173 @@
+package lockmgr_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+type spanKey struct{}
+
+// span makes a context as a tracer would.
+func span(name string) context.Context { return context.WithValue(ctx, spanKey{}, name) }
+
+func spanOf(c context.Context) any {
+	if c == nil {
+		return nil
+	}
+	return c.Value(spanKey{})
+}
+
+// last returns the newest event of a type, once nothing moves any more.
+func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
+	t.Helper()
+	synctest.Wait()
+	for i := len(*events) - 1; i >= 0; i-- {
+		if e, ok := (*events)[i].(E); ok {
+			return e
+		}
+	}
+	require.FailNow(t, "no such event")
+	panic("unreachable")
+}
+
+// Events tell who asked, when, for how long the request waited, for how long
+// the lock was held and how long the commands took.
+func TestEventsTellTimesAndContexts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		l, err := m.Lock(span("first"), "a")
+		require.NoError(t, err)
+		granted := last[lockmgr.EventGranted](t, &events)
+		require.Equal(t, time.Now(), granted.At)
+		require.Zero(t, granted.Waited)
+		require.Equal(t, "first", spanOf(granted.Context))
+
+		// One that waits for it, and one that gives up.
+		f := m.LockAsync("a", lockmgr.TraceContext(span("second")))
+		_, err = m.TryLock(span("third"), "a", lockmgr.MaxWait(2*second))
+		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		failed := last[lockmgr.EventFailed](t, &events)
+		require.Equal(t, 2*second, failed.Waited)
+		require.Equal(t, "third", spanOf(failed.Context))
+		require.Contains(t, failed.Owner, m.ID())
+		require.Equal(t, time.Now(), failed.At)
+
+		require.NoError(t, l.Unlock(ctx))
+		next, err := f.Await(ctx)
+		require.NoError(t, err)
+		unlocked := last[lockmgr.EventUnlocked](t, &events)
+		require.Equal(t, 2*second, unlocked.Held)
+		require.Zero(t, unlocked.Took)
+		require.Equal(t, "first", spanOf(unlocked.Context))
+		granted = last[lockmgr.EventGranted](t, &events)
+		require.InDelta(t, 2, granted.Waited.Seconds(), 0.05, "a client that is not subscribed gets a pause after so long a hold")
+		require.Equal(t, "second", spanOf(granted.Context))
+
+		// A slow server.
+		time.Sleep(second)
+		net.delay.Store(int64(30 * milli))
+		require.NoError(t, next.Unlock(ctx))
+		unlocked = last[lockmgr.EventUnlocked](t, &events)
+		require.Equal(t, second, unlocked.Held)
+		require.GreaterOrEqual(t, unlocked.Took, 30*milli)
+		command := last[lockmgr.EventCommand](t, &events)
+		require.Equal(t, "release", command.Command)
+		require.Equal(t, []string{"a"}, command.Names)
+		require.GreaterOrEqual(t, command.Took, 30*milli)
+		require.LessOrEqual(t, command.Took, unlocked.Took)
+		require.Equal(t, time.Now(), command.At)
+		require.NoError(t, command.Err)
+		net.delay.Store(0)
+
+		// A loss, and a request without a context.
+		l, err = m.LockAsync("b", lockmgr.FixedLease(second)).Await(ctx)
+		require.NoError(t, err)
+		require.Nil(t, last[lockmgr.EventGranted](t, &events).Context)
+		<-l.Lost()
+		lost := last[lockmgr.EventLost](t, &events)
+		require.Equal(t, time.Now(), lost.At)
+		require.InDelta(t, second, lost.Held, float64(20*milli))
+		require.Equal(t, "b", lost.Name)
+
+		// A server that says nothing.
+		net.hush()
+		_, err = m.TryLock(ctx, "c")
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		command = last[lockmgr.EventCommand](t, &events)
+		require.Equal(t, []string{"c"}, command.Names)
+		require.Equal(t, second, command.Took)
+		require.ErrorIs(t, command.Err, lockmgr.ErrUnavailable)
+		failed = last[lockmgr.EventFailed](t, &events)
+		require.Equal(t, second, failed.Waited)
+		net.heal()
+	})
+}
+
+// An event says when it happened, not when the observer got to it.
+func TestEventsTellWhenTheyHappened(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var at []time.Time
+		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
+			time.Sleep(second)
+			if e, ok := e.(lockmgr.EventGranted); ok {
+				at = append(at, e.At)
+			}
+		}})
+		var want []time.Time
+		for range 3 {
+			l, err := m.Lock(ctx, "a")
+			require.NoError(t, err)
+			want = append(want, time.Now())
+			require.NoError(t, l.Unlock(ctx))
+			time.Sleep(100 * milli)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, want, at)
+	})
+}
+
+// Locks that share a command are all named.
+func TestACommandNamesItsLocks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		names := map[string]bool{}
+		var locks []*lockmgr.Lock
+		var asked []*futures.Future[*lockmgr.Lock]
+		for _, name := range some(50) {
+			names[name] = true
+			asked = append(asked, m.LockAsync(name))
+		}
+		for _, f := range asked {
+			l, err := f.Await(ctx)
+			require.NoError(t, err)
+			locks = append(locks, l)
+		}
+		time.Sleep(second)
+		for _, l := range locks {
+			_ = l.UnlockAsync()
+		}
+		synctest.Wait()
+		seen := map[string]map[string]bool{}
+		for _, e := range events {
+			if e, ok := e.(lockmgr.EventCommand); ok {
+				for _, name := range e.Names {
+					if seen[e.Command] == nil {
+						seen[e.Command] = map[string]bool{}
+					}
+					seen[e.Command][name] = true
+				}
+			}
+		}
+		require.Equal(t, map[string]map[string]bool{"acquire": names, "renew": names, "release": names}, seen)
+	})
+}
