@@ -17,6 +17,7 @@ const (
 	rueidis   = "github.com/redis/rueidis"
 	testify   = "github.com/stretchr/testify"
 	miniredis = "github.com/alicebob/miniredis/v2"
+	lua       = "github.com/yuin/gopher-lua" // what miniredis runs scripts with
 )
 
 // packages are the folders that must be there, each with the folders of ours
@@ -57,7 +58,7 @@ var testSupport = []string{"internal", "lockmgr/internal/model", "lockmgr/intern
 
 // requirements are the modules that the library's go.mod may require directly.
 var requirements = []string{
-	rueidis, testify, miniredis, "github.com/google/uuid", "golang.org/x/sync",
+	rueidis, testify, miniredis, lua, "github.com/google/uuid", "golang.org/x/sync",
 }
 
 // report is what a walk over the repository found.
@@ -118,7 +119,7 @@ func (r *report) imports(name string, file *ast.File) {
 		switch {
 		case within(imported, rueidis) && !program && !slices.Contains(rueidisFiles, name):
 			r.add(name, "imports rueidis: only %s may, the rest is testable without Redis", strings.Join(rueidisFiles, ", "))
-		case within(imported, testify) || within(imported, "github.com/alicebob/miniredis"):
+		case within(imported, testify) || within(imported, "github.com/alicebob/miniredis") || within(imported, lua):
 			// Programs bring a server with them, so that they run anywhere.
 			embeds := program && !within(imported, testify)
 			if !within(name, "internal/redistest") && !embeds {

@@ -28,6 +28,7 @@ func TestEachRuleIsBroken(t *testing.T) {
 		{"rueidis in the core", "lockmgr/internal/core/lock.go", importing(rueidis), "imports rueidis"},
 		{"a file of the same name elsewhere", "renewal/redis.go", importing(rueidis), "imports rueidis"},
 		{"testify in the library", "futures/future.go", importing(testify + "/require"), "outside a test"},
+		{"Lua in the library", "lockmgr/redis.go", importing(lua), "outside a test"},
 		{"miniredis in the library", "lockmgr/redis.go", importing(miniredis), "outside a test"},
 		{"testify in an example", "examples/quickstart/main.go", importing(testify + "/require"), "outside a test"},
 		{"testing in the library", "lockmgr/lock.go", importing("testing"), "imports testing"},

@@ -11,18 +11,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/shard"
 )
 
 var (
 	run  = flag.Bool("mutants", false, "build and run every mutant")
-	jobs = flag.Int("jobs", 2, "how many mutants to build and run at a time")
-	only = flag.String("only", "", "a regular expression: which mutants to run, by rule and name")
+	part shard.Shard
 )
+
+func init() {
+	flag.Var(&part, "shard", "run only the part `k/n` of the mutants: every n-th, from the k-th on")
+}
 
 // The tests of a package run in its folder.
 const root = "../.."
@@ -84,52 +88,59 @@ func declared(t *testing.T, pkg, test string) bool {
 }
 
 // TestMutants shows that each rule has a test which notices when it is broken.
+// Each mutant is a subtest.
 func TestMutants(t *testing.T) {
 	if !*run {
-		t.Skip("SKIPPED: builds a test binary for each of more than a hundred mutants, in some seven minutes: -mutants")
+		t.Skip("SKIPPED: builds a test binary for each of more than a hundred mutants, in some ten minutes: -mutants")
 	}
 	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)
-	which, err := regexp.Compile(*only)
-	require.NoError(t, err)
-	mutants := slices.DeleteFunc(all(), func(m mutant) bool { return !which.MatchString(m.String()) })
+	mutants := all()
 	verdicts := make([]string, len(mutants))
 	begun := time.Now()
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range *jobs {
-		wg.Go(func() {
-			for i := range next {
-				caught, err := mutants[i].hunt(t, goTool)
-				if verdicts[i] = caught; err != nil {
-					verdicts[i] = "NOT CAUGHT"
-					t.Errorf("%v: %v", &mutants[i], err)
-					continue
-				}
-				t.Logf("%v: %s", &mutants[i], caught)
+	t.Cleanup(func() { // when the last subtest has ended
+		var b strings.Builder
+		rule, n := "", 0
+		for i, m := range mutants {
+			if verdicts[i] == "" {
+				continue // of another shard, or not asked for
 			}
+			if m.rule != rule {
+				rule = m.rule
+				fmt.Fprintf(&b, "\n%s", rule)
+			}
+			fmt.Fprintf(&b, "\n    %-48s %s", m.name, verdicts[i])
+			n++
+		}
+		t.Logf("%d of %d mutants in %v%s", n, len(mutants), time.Since(begun).Round(time.Second), b.String())
+	})
+	for i := range mutants {
+		if !part.Has(i) {
+			continue
+		}
+		m := &mutants[i]
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			verdicts[i] = "NOT CAUGHT"
+			caught, err := m.hunt(t, goTool)
+			require.NoError(t, err)
+			verdicts[i] = caught
 		})
 	}
-	for i := range mutants {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	var b strings.Builder
-	rule := ""
-	for i, m := range mutants {
-		if m.rule != rule {
-			rule = m.rule
-			fmt.Fprintf(&b, "\n%s", rule)
-		}
-		fmt.Fprintf(&b, "\n    %-48s %s", m.name, verdicts[i])
-	}
-	t.Logf("%d mutants in %v%s", len(mutants), time.Since(begun).Round(time.Second), b.String())
 }
 
 // testTime is for how long a mutant may run. These tests take a few seconds at
 // most, so who takes longer hangs; the table says so.
 const testTime = 20 * time.Second
+
+// time returns for how long a mutant may run. A simulation takes some ten
+// seconds, and must not pass for one that hangs.
+func (m *mutant) time() time.Duration {
+	if pkg, _ := m.tests(); pkg == strings.TrimSpace(sharing) {
+		return 4 * testTime
+	}
+	return testTime
+}
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
@@ -153,14 +164,14 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 			return "", err
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+testTime)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+m.time())
 	defer cancel()
 	build := exec.CommandContext(ctx, goTool, "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", bin, "./"+pkg)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not build: %v\n%s", err, out)
 	}
-	tester := exec.CommandContext(ctx, bin, "-test.run=^("+strings.Join(tests, "|")+")$", "-test.failfast", "-test.timeout="+testTime.String())
+	tester := exec.CommandContext(ctx, bin, "-test.run=^("+strings.Join(tests, "|")+")$", "-test.failfast", "-test.timeout="+m.time().String())
 	tester.Dir = filepath.Join(root, pkg)
 	if strings.HasSuffix(m.file, ".lua") {
 		// These tests read the scripts from the folder that they run in.

@@ -83,7 +83,7 @@ func (c *crowd) live(rng *rand.Rand) error {
 			l, err = m.Lock(timed, c.names[i])
 			cancel()
 		default:
-			l, err = m.Lock(ctx, c.names[i], lockmgr.Wait(time.Duration(rng.IntN(1500))*time.Microsecond))
+			l, err = m.Lock(ctx, c.names[i], lockmgr.MaxWait(time.Duration(rng.IntN(1500))*time.Microsecond))
 		}
 		if way > 1 {
 			c.left.Add(-1)

@@ -169,7 +169,7 @@ func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
 				// At once: every name is free, or another's.
 				for _, name := range []string{"a", "b", "c"} {
 					for owner := range ownersOf(t, s, name) {
-						require.Contains(t, owner, c.other.UUID(), "%s is left", name)
+						require.Contains(t, owner, c.other.ID(), "%s is left", name)
 					}
 				}
 				require.NoError(t, c.other.Close(patient(t)))
@@ -216,12 +216,14 @@ func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
 	require.False(t, l.Valid())
+	require.Equal(t, "1", do(t, s, "EXISTS", "held"), "the server has run nothing since")
 	resume()
 	require.Error(t, m.Close(patient(t)), "waits for the same end")
+	// Whether the server runs what it held back, or finds its sender gone
+	// first, is up to the server: so a release may have run, and the acquire.
 	for _, name := range []string{"held", "asked for"} {
 		require.NotEqual(t, "-1", do(t, s, "PTTL", name), "a record without an end")
 	}
-	require.Equal(t, "1", do(t, s, "EXISTS", "held"))
 }
 
 // The connection for messages is dialled when it is needed first. A Close that

@@ -56,7 +56,7 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 		m := dial(t, s, lockmgr.Options{})
 		first, err := m.Lock(patient(t), "a")
 		require.NoError(t, err)
-		f := m.LockAsync("a", lockmgr.Lease(2*long)) // needs a longer record
+		f := m.LockAsync("a", lockmgr.FixedLease(2*long)) // needs a longer record
 		resume := pause(t, s)
 		first.UnlockAsync()
 		held(t, s, 1)
@@ -65,7 +65,7 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 		resume()
 		l, err := f.Await(patient(t))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return do(t, s, "HKEYS", "a") == l.Record() }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return do(t, s, "HKEYS", "a") == l.HolderID() }, patience, time.Millisecond)
 		_, err = m.Inspect(patient(t), "a") // goes when the handoff was dealt with
 		require.NoError(t, err)
 		requireSentBefore(t, l, sent, 2*long)
@@ -76,7 +76,7 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 		renewed := make(chan struct{}, 100)
 		const lease = 3 * time.Second
 		m := dial(t, s, lockmgr.Options{Lease: lease, Observer: func(e lockmgr.Event) {
-			if _, ok := e.(lockmgr.Renewed); ok {
+			if _, ok := e.(lockmgr.EventRenewed); ok {
 				renewed <- struct{}{}
 			}
 		}})
@@ -99,7 +99,7 @@ var scriptRunner = regexp.MustCompile(`(?m)^id=(\d+) .* cmd=evalsha`)
 func TestAnImpatientCallerClosesNoConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := dial(t, s, lockmgr.Options{CommandTimeout: 50 * time.Millisecond})
+	m := dial(t, s, lockmgr.Options{CommandTimeout: 500 * time.Millisecond})
 	l, err := m.Lock(patient(t), "held")
 	require.NoError(t, err)
 	_, err = m.Inspect(patient(t), "held") // so that there is no EVAL, but EVALSHA last
@@ -141,7 +141,7 @@ func TestAnUnlockOvertakesABurst(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return m.Stats().Scripts >= burst }, patience, time.Millisecond)
 	before := make(chan int64, 1)
-	l.UnlockAsync().OnDone(func(struct{}, error) { before <- granted.Load() }) // on the manager's goroutine, like the grants
+	l.UnlockAsync().OnDone(func(struct{}, error) { before <- granted.Load() }) // callbacks run in the order of the results
 	require.Eventually(t, func() bool { return m.Stats().Scripts > burst }, patience, time.Millisecond)
 	resume()
 	// Some batches of 256 may be on their way already.

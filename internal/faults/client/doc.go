@@ -15,8 +15,8 @@
 //	           context ended before the server could be asked
 //	handle     a lock is given back once, by its handle, while it is held; any
 //	           other unlock is refused and touches nothing
-//	loss       Valid is false from the deadline on, whatever the manager and
-//	           the process are kept from doing; Lost fires for each lock
+//	loss       Valid is false from the deadline on, whatever the process is
+//	           kept from doing; Lost fires for each lock
 //	deadline   it counts from before the command was sent: an answer that took
 //	           long makes it no later
 //	names      all keys of a name are in one cluster slot
@@ -25,9 +25,10 @@
 // long before a lease could end, and its count of expired keys must be zero.
 //
 // Points in the life of a request are reached by events: a server that is
-// paused for writes holds an answer back, a callback that does not return
-// holds the manager's goroutine. The random tests do without, to find points
-// that nobody has thought of.
+// paused for writes holds an answer back. The random tests do without, to find
+// points that nobody has thought of. Package lockmgr tests the points at which
+// the manager's goroutine stands still, which nothing outside of it can bring
+// about.
 //
 // # Longer runs
 //

@@ -29,7 +29,7 @@ func beHolder() {
 		os.Exit(1)
 	}
 	watched, err1 := m.Lock(ctx, "watched")
-	fixed, err2 := m.Lock(ctx, "fixed", lockmgr.Lease(stoppedLease))
+	fixed, err2 := m.Lock(ctx, "fixed", lockmgr.FixedLease(stoppedLease))
 	if err := errors.Join(err1, err2); err != nil {
 		fmt.Println(err)
 		os.Exit(1)

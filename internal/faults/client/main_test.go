@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -98,15 +97,17 @@ func pause(t testing.TB, s *redistest.Server) (resume func()) {
 // held waits until the server holds back scripts of n connections.
 func held(t testing.TB, s *redistest.Server, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		blocked := 0
-		for line := range strings.Lines(do(t, s, "CLIENT", "LIST")) {
-			if blockedFlag.MatchString(line) {
-				blocked++
-			}
+	require.Eventually(t, func() bool { return blocked(t, s) >= n }, patience, time.Millisecond, "no script arrived")
+}
+
+// blocked counts the connections whose scripts the server holds back.
+func blocked(t testing.TB, s *redistest.Server) (n int) {
+	for line := range strings.Lines(do(t, s, "CLIENT", "LIST")) {
+		if blockedFlag.MatchString(line) {
+			n++
 		}
-		return blocked >= n
-	}, patience, time.Millisecond, "no script arrived")
+	}
+	return n
 }
 
 var blockedFlag = regexp.MustCompile(` flags=\w*b\w* `)
@@ -159,64 +160,3 @@ func subscribers(t testing.TB, s *redistest.Server, name string) string {
 }
 
 func channel(name string) string { return "redisson_lock__channel:{" + name + "}" }
-
-// A stopper is an observer that can hold the manager's goroutine, as a slow
-// callback would.
-type stopper struct {
-	on      func(lockmgr.Event) bool // which event to stop at
-	armed   chan struct{}            // holds one token when the next such event is meant
-	entered chan struct{}
-	leave   chan struct{}
-}
-
-func newStopper(on func(lockmgr.Event) bool) *stopper {
-	return &stopper{on: on, armed: make(chan struct{}, 1), entered: make(chan struct{}), leave: make(chan struct{})}
-}
-
-func (s *stopper) observe(e lockmgr.Event) {
-	if !s.on(e) {
-		return
-	}
-	select {
-	case <-s.armed:
-		s.entered <- struct{}{}
-		<-s.leave
-	default:
-	}
-}
-
-// stop makes the manager's goroutine stop at the next event of the kind, which
-// act brings about, and returns when it stands still. It goes on when resume
-// is called, or the test ends.
-func (s *stopper) stop(t testing.TB, act func()) (resume func()) {
-	s.armed <- struct{}{}
-	act()
-	<-s.entered
-	resume = sync.OnceFunc(func() { s.leave <- struct{}{} })
-	t.Cleanup(resume) // before that which closes the manager
-	return resume
-}
-
-// endOf matches the end of a request for a name, be it granted before or not.
-func endOf(name string) func(lockmgr.Event) bool {
-	return func(e lockmgr.Event) bool {
-		switch e := e.(type) {
-		case lockmgr.Failed:
-			return e.Name == name
-		case lockmgr.Unlocked:
-			return e.Name == name
-		}
-		return false
-	}
-}
-
-// comeAndGo brings that about. A grant may be quicker than the cancel.
-func comeAndGo(m *lockmgr.Manager, name string) {
-	f := m.LockAsync(name)
-	if f.Cancel() {
-		return
-	}
-	if l, err := f.Result(); err == nil {
-		l.UnlockAsync()
-	}
-}

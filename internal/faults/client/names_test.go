@@ -39,7 +39,7 @@ func slot(key string) uint16 {
 
 // randomName is short and made of what is delicate in names.
 func randomName(rng *rand.Rand) string {
-	parts := []string{"{", "}", "a", "b", ":", "redisson_", "lock", "\x00", " ", "é", "{}", "{x}"}
+	parts := []string{"{", "}", "a", "b", ":", "redisson_", "lock", "redisson_lock_token:", "redisson_lock__channel:", "\x00", " ", "é", "{}", "{x}"}
 	var b strings.Builder
 	for range 1 + rng.IntN(6) {
 		b.WriteString(parts[rng.IntN(len(parts))])
@@ -76,7 +76,7 @@ func TestEveryAcceptedNameStaysInOneSlot(t *testing.T) {
 			continue
 		}
 		accepted[name] = true
-		require.Equal(t, l.Record()+"\n1", do(t, s, "HGETALL", name), "the key is the name")
+		require.Equal(t, l.HolderID()+"\n1", do(t, s, "HGETALL", name), "the key is the name")
 		require.NoError(t, l.Unlock(patient(t)), "%q", name)
 		l, err = next.Await(patient(t))
 		require.NoError(t, err, "%q", name)
@@ -112,7 +112,7 @@ func TestNamesThatLookAlikeAreDifferentLocks(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})
 	var locks []*lockmgr.Lock
-	for _, name := range []string{"x", "{x}", "{x}}", "{{x}}", "y{x}", "{x}y", "X", "x ", " x", "x\x00", "x:1", "xx", "redisson", "é", "e\u0301"} {
+	for _, name := range []string{"x", "{x}", "{x}}", "{{x}}", "y{x}", "{x}y", "X", "x ", " x", "x\x00", "x:1", "xx", "redisson", "redisson_lock:x", "redisson_lock_token:x", strings.Repeat("x", 1000), "é", "e\u0301"} {
 		l, err := m.TryLock(patient(t), name, lockmgr.Fenced())
 		require.NoError(t, err, "%q", name)
 		locks = append(locks, l)

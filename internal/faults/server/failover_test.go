@@ -114,7 +114,7 @@ func TestAFailoverThatLosesTheLockIsNoticed(t *testing.T) {
 	require.Equal(t, lost.Token(), second.Token(), "the reason why resources must not take an equal token from anybody")
 	t.Logf("noticed after %v", requireNoticed(t, lost, watched, went))
 	require.ErrorIs(t, lost.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-	require.Equal(t, []string{second.Record()}, owners(t, replica, "a"))
+	require.Equal(t, []string{second.HolderID()}, owners(t, replica, "a"))
 	requireKept(t, other, second, kept) // what the replica knew goes on
 	release(t, second)
 	release(t, kept)

@@ -56,7 +56,7 @@ func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manag
 		require.False(t, settled(next), "a message grants nothing")
 		require.NoError(t, l.Err())
 		require.NoError(t, beside.Err())
-		require.Equal(t, []string{l.Record()}, owners(t, s, "a"))
+		require.Equal(t, []string{l.HolderID()}, owners(t, s, "a"))
 		require.LessOrEqual(t, waiter.Stats().Scripts, scripts)
 		release(t, l)
 		release(t, granted(t, next))

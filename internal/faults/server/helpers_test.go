@@ -24,15 +24,16 @@ const (
 	patience = 20 * time.Second
 	// steady is the lease of a lock that must not be lost: a test binary that
 	// stands still for less than two thirds of it does no harm.
-	steady = 6 * time.Second
+	steady = 9 * time.Second
 	// short is the lease of a lock that is to be lost at its deadline.
 	short = 900 * time.Millisecond
 	// watched is the lease of a lock whose record goes: the next renewal, and
 	// no deadline, must tell.
-	watched = 3 * time.Second
-	// late is what a busy machine may add to the 40 % of a lease within which a
-	// lost record is noticed. Together they are just below the lease.
-	late = 1700 * time.Millisecond
+	watched = 5 * time.Second
+	// late is what a busy machine may add to any time that is promised. What
+	// was noticed by a renewal, and what by a deadline, the reason of a loss
+	// tells.
+	late = 10 * time.Second
 )
 
 // Why a lock was lost, as its error says.

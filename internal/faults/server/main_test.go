@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // See doc.go for what they make of a run.
@@ -21,13 +22,6 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(envRole); role != "" {
 		beChild(role)
 	}
-	flag.Parse()
-	// These tests wait for leases to end most of the time, so more of them than
-	// there are processors can run at once.
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
-	if !asked {
-		_ = flag.Set("test.parallel", "12")
-	}
+	redistest.Parallel(12)
 	leakcheck.Main(m)
 }

@@ -58,7 +58,7 @@ func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
 	renewed := m.Stats().Renewals
 	requireKept(t, m, held...)
 	renewed = m.Stats().Renewals - renewed
-	require.Zero(t, count(w, always[lockmgr.RenewalFailed]))
+	require.Zero(t, count(w, always[lockmgr.EventRenewalFailed]))
 
 	// One after the other, and all at once: that may be other scripts.
 	confirmed := 0

@@ -47,7 +47,7 @@ func TestAProcessThatWakesUpKnowsThatItLostItsLock(t *testing.T) {
 		c.say(t, "unlock")
 		require.Equal(t, "lost=true", c.hear(t, "unlocked"))
 		require.True(t, next.Valid())
-		require.Equal(t, []string{next.Record()}, owners(t, s, "a"))
+		require.Equal(t, []string{next.HolderID()}, owners(t, s, "a"))
 		release(t, next)
 		c.say(t, "again")
 	}

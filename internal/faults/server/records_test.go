@@ -41,7 +41,7 @@ func TestARemovedRecordIsNoticedAtTheNextRenewal(t *testing.T) {
 			do(t, s, command...)
 			eventually(t, func() bool {
 				typ := do(t, s, "TYPE", "a")
-				return typ != "hash" || do(t, s, "HEXISTS", "a", l.Record()) == "0"
+				return typ != "hash" || do(t, s, "HEXISTS", "a", l.HolderID()) == "0"
 			})
 			left := do(t, s, "TYPE", "a")
 			t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
@@ -59,7 +59,7 @@ func own(t testing.TB, s *redistest.Server, l *lockmgr.Lock) (out []string) {
 		return nil
 	}
 	for _, o := range owners(t, s, l.Name()) {
-		if o == l.Record() {
+		if o == l.HolderID() {
 			out = append(out, o)
 		}
 	}
@@ -108,7 +108,7 @@ func TestWaitersLookOnceALeaseWhateverTheRecordSays(t *testing.T) {
 			m := dial(t, s.Addr(), o)
 			f := m.LockAsync("a")
 			// At rest: subscribed, and refused once more after that.
-			eventually(t, func() bool { return subscribers(t, s, "a") == 1 && count(w, always[lockmgr.Refused]) >= 2 })
+			eventually(t, func() bool { return subscribers(t, s, "a") == 1 && count(w, always[lockmgr.EventRefused]) >= 2 })
 			before := do(t, s, "HGETALL", "a")
 			polls := m.Stats().Polls
 			start := time.Now()
@@ -157,8 +157,8 @@ func TestAHolderThatTheClockOvertookLeavesTheNextOneAlone(t *testing.T) {
 	requireNoticed(t, l, watched, went)
 	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
 	requireKept(t, other, next, afterIgnorant)
-	require.Equal(t, []string{next.Record()}, owners(t, s, "a"))
-	require.Equal(t, []string{afterIgnorant.Record()}, owners(t, s, "b"))
+	require.Equal(t, []string{next.HolderID()}, owners(t, s, "a"))
+	require.Equal(t, []string{afterIgnorant.HolderID()}, owners(t, s, "b"))
 	release(t, next)
 	release(t, afterIgnorant)
 }

@@ -174,7 +174,7 @@ func (x *trouble) run(begin, end func()) {
 	require.GreaterOrEqual(t, time.Since(asked), left-time.Millisecond)
 	require.ErrorIs(t, lost.Unlock(patient(t)), lockmgr.ErrLeaseLost)
 	eventually(t, func() bool {
-		return count(w, func(e lockmgr.RenewalFailed) bool { return errors.Is(e.Err, x.kind) }) > 0
+		return count(w, func(e lockmgr.EventRenewalFailed) bool { return errors.Is(e.Err, x.kind) }) > 0
 	})
 	require.True(t, kept.Valid())
 	renewed := patientHolder.Stats().Renewals

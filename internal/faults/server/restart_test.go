@@ -27,7 +27,7 @@ func TestARestartWithoutDataIsALoss(t *testing.T) {
 		require.Less(t, time.Since(went), patience)
 	}
 	t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
-	require.Equal(t, 1, count(w, always[lockmgr.Lost]))
+	eventually(t, func() bool { return count(w, always[lockmgr.EventLost]) == 1 })
 	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
 	require.Equal(t, "0", do(t, s, "EXISTS", "a"))
 	release(t, take(t, holder, "a", lockmgr.Fenced()))
@@ -44,7 +44,7 @@ func TestARestartWithDataIsNoLoss(t *testing.T) {
 	eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
 	s.Restart()
 	requireKept(t, holder, l)
-	require.Equal(t, []string{l.Record()}, owners(t, s, "a"))
+	require.Equal(t, []string{l.HolderID()}, owners(t, s, "a"))
 	eventually(t, func() bool { return subscribers(t, s, "a") == 1 }, "it listens again")
 	require.False(t, settled(next))
 	release(t, l)
@@ -96,6 +96,6 @@ func TestRenewalsSurviveAServerThatForgetsScripts(t *testing.T) {
 	require.NoError(t, <-stopped)
 	require.Zero(t, m.Stats().Losses+other.Stats().Losses)
 	require.Zero(t, m.Stats().Failures+other.Stats().Failures, "a script that is not there is no failure")
-	require.Zero(t, count(w, always[lockmgr.CommandFailed])+count(w, always[lockmgr.RenewalFailed]))
+	require.Zero(t, count(w, always[lockmgr.EventCommandFailed])+count(w, always[lockmgr.EventRenewalFailed]))
 	require.Greater(t, s.Commands(t)["script|flush"], 10)
 }

@@ -41,7 +41,7 @@ func lookUntilLost(l *lockmgr.Lock) (lastTrue, firstFalse time.Time) {
 // holder takes a lock, keeps it and tells of every renewal.
 func holder(p *parent) {
 	m := p.dial(lockmgr.Options{Observer: func(e lockmgr.Event) {
-		if _, ok := e.(lockmgr.Renewed); ok {
+		if _, ok := e.(lockmgr.EventRenewed); ok {
 			p.say("renewed")
 		}
 	}})
@@ -61,7 +61,7 @@ func crowd(p *parent) {
 	var open atomic.Bool
 	inLine.Store(int64(p.Waiters))
 	for range p.Waiters {
-		// On the manager's goroutine: what blocks is not for here.
+		// One that blocks would delay the others.
 		m.LockAsync(p.Name).OnDone(func(l *lockmgr.Lock, err error) {
 			p.must(err)
 			if open.CompareAndSwap(false, true) {

@@ -1,0 +1,269 @@
+package clientsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A trouble is that of one name: what callers are told of it is true from from
+// to to.
+type trouble struct {
+	kind kinds
+	host *host // nil: all
+	name string
+	span
+}
+
+// planStrike plans the i-th disaster.
+func (w *world) planStrike(i int) {
+	r := w.rng(2000, i)
+	set := w.set.kinds & disasters
+	if set == 0 {
+		return
+	}
+	kind := pick(r, set)
+	at := time.Duration(r.Int64N(int64(w.set.life)))
+	lasts := logBetween(r, 20*ms, w.set.silent)
+	switch kind {
+	case noPerm, badCounter, foreign:
+		lasts = logBetween(r, 20*ms, 2*w.set.lease)
+	case slowLog:
+		lasts = logBetween(r, sec, w.set.life) // little is logged
+	case late:
+		// Long enough for the client to give the connection up.
+		lasts = w.set.keepAlive + w.set.writeTimeout + logBetween(r, 100*ms, 20*sec)
+		if r.IntN(4) == 0 {
+			lasts = logBetween(r, ms, 20*sec)
+		}
+	}
+	w.after(at, func() { w.strike(r, kind, min(lasts, w.set.life+30*sec-at)) })
+}
+
+// strike makes something go wrong for a time.
+func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
+	h := w.hosts[r.IntN(len(w.hosts))]
+	name := w.names[r.IntN(len(w.names))]
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	w.seen[kind.String()]++
+	switch kind {
+	case late:
+		if len(h.conns) == 0 {
+			return
+		}
+		c := h.conns[r.IntN(len(h.conns))]
+		w.tracef("FAULT late: %s holds what it carries to the server for %v", c, lasts)
+		c.up.hold = later(c.up.hold, now.Add(lasts))
+		h.excuse(min(lasts, w.set.keepAlive+w.set.writeTimeout))
+	case stall:
+		w.tracef("FAULT stall: host %d for %v", h.index, lasts)
+		for _, c := range h.conns {
+			c.up.hold, c.down.hold = later(c.up.hold, now.Add(lasts)), later(c.down.hold, now.Add(lasts))
+		}
+		h.excuse(lasts)
+	case cut:
+		w.tracef("FAULT cut: host %d", h.index)
+		w.cutAll(h, r.IntN(2) == 0)
+		h.excuse(0)
+	case partition:
+		w.tracef("FAULT partition: host %d for %v", h.index, lasts)
+		for _, c := range h.conns {
+			c.up.hold, c.down.hold = later(c.up.hold, now.Add(lasts)), later(c.down.hold, now.Add(lasts))
+		}
+		h.blackh++
+		h.fallSilent()
+		h.excuse(lasts)
+		w.after(lasts, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tracef("fault ends: partition of host %d", h.index)
+			h.blackh--
+			h.speak()
+			if h.blackh == 0 && h.opened != nil {
+				close(h.opened)
+				h.opened = nil
+			}
+		})
+	case refuse:
+		w.tracef("FAULT refuse: host %d for %v", h.index, lasts)
+		h.down++
+		h.fallSilent()
+		h.excuse(lasts)
+		w.cutAll(h, r.IntN(2) == 0)
+		w.after(lasts, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tracef("fault ends: host %d may connect", h.index)
+			h.down--
+			h.speak()
+		})
+	case stop:
+		w.stopServer(lasts)
+	case restart:
+		w.tracef("FAULT restart")
+		clear(w.server.known)
+		for _, h := range w.hosts {
+			w.cutAll(h, false)
+			h.excuse(0)
+		}
+	case noPerm:
+		w.tracef("FAULT noperm: host %d may not touch %q for %v", h.index, name, lasts)
+		h.refused[name]++
+		w.trouble(kind, h, name, lasts)
+		w.after(lasts, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tracef("fault ends: host %d may touch %q", h.index, name)
+			h.refused[name]--
+		})
+	case badKey, foreign:
+		if w.server.keys.get(name) != nil {
+			return
+		}
+		w.tracef("FAULT %v: %q for %v", kind, name, lasts)
+		if kind == badKey {
+			w.server.keys[name] = &value{kind: textKind, text: "no lock"}
+		} else {
+			w.server.keys.setHash(name, time.Minute, "mode", "read", "another:1", "1")
+		}
+		put := w.server.keys[name]
+		w.trouble(kind, nil, name, lasts)
+		w.after(lasts, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.server.keys[name] == put {
+				w.tracef("fault ends: %q is removed without a message", name)
+				delete(w.server.keys, name)
+			}
+		})
+	case badCounter:
+		key := counterOf(name)
+		old := w.server.keys.get(key)
+		if old != nil && old.kind != textKind {
+			return
+		}
+		w.tracef("FAULT badcounter: %q for %v", name, lasts)
+		w.server.keys[key] = &value{kind: listKind}
+		w.trouble(kind, nil, name, lasts)
+		w.after(lasts, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tracef("fault ends: the counter of %q is a number", name)
+			if delete(w.server.keys, key); old != nil {
+				w.server.keys[key] = old
+			}
+		})
+	case slowLog, slowObserver:
+		nap := &h.nap[0]
+		if kind == slowObserver {
+			nap = &h.nap[1]
+		}
+		nap.Store(r.Int64N(int64(3 * sec)))
+		w.tracef("FAULT %v: of host %d, %v a call, for %v", kind, h.index, time.Duration(nap.Load()), lasts)
+		w.after(lasts, func() {
+			w.tracef("fault ends: %v of host %d", kind, h.index)
+			nap.Store(0)
+		})
+	}
+}
+
+// stopServer stops the server for a time. w.mu is held.
+func (w *world) stopServer(lasts time.Duration) {
+	w.tracef("FAULT stop: for %v", lasts)
+	w.server.stopped++
+	for _, h := range w.hosts {
+		h.fallSilent()
+		h.excuse(lasts)
+	}
+	w.after(lasts, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tracef("fault ends: the server runs, %d commands lie there", len(w.server.backlog))
+		for _, h := range w.hosts {
+			h.speak()
+		}
+		w.server.resume()
+	})
+}
+
+func (w *world) cutAll(h *host, arrives bool) {
+	for _, c := range h.conns {
+		c.cut(arrives)
+	}
+}
+
+// trouble notes what one name suffers. w.mu is held.
+func (w *world) trouble(kind kinds, h *host, name string, lasts time.Duration) {
+	now := time.Now()
+	w.troubles = append(w.troubles, trouble{kind, h, name, span{now, now.Add(lasts)}})
+}
+
+// troubled reports whether a name suffered one of some kinds in a span, or so
+// shortly before that its traces remain. w.mu is held.
+func (w *world) troubled(set kinds, h *host, name string, in span) bool {
+	for _, t := range w.troubles {
+		if t.kind&set != 0 && t.name == name && (t.host == nil || h == nil || t.host == h) && t.overlaps(in) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s span) overlaps(o span) bool { return !s.from.After(o.to) && !s.to.Before(o.from) }
+
+// excuse notes that a host is disturbed from now on for a time, and for as
+// long as it may then take to recover. w.mu is held.
+func (h *host) excuse(lasts time.Duration) {
+	now := time.Now()
+	h.excuses = append(h.excuses, span{now, now.Add(lasts + h.w.recovery)})
+}
+
+// disturbed reports whether a host was disturbed in a span. w.mu is held.
+func (h *host) disturbed(in span) bool {
+	for _, e := range h.excuses {
+		if e.overlaps(in) {
+			return true
+		}
+	}
+	return false
+}
+
+// disturbedSince reports whether a host was disturbed between an instant and now.
+func (w *world) disturbedSince(h *host, at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return h.disturbed(span{at, time.Now()})
+}
+
+func (h *host) fallSilent() {
+	if h.silent++; h.silent == 1 {
+		h.silentFrom = time.Now()
+	}
+}
+
+func (h *host) speak() {
+	if h.silent--; h.silent == 0 {
+		h.silentFrom = time.Time{}
+	}
+}
+
+// block returns when a handler of a host may go on.
+func (h *host) block(which int) {
+	if d := h.nap[which].Load(); d > 0 {
+		h.w.pause(time.Duration(d))
+	}
+}
+
+func counterOf(name string) string { return fmt.Sprintf("redisson_lock_token:{%s}", name) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,215 @@
+package clientsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+const dialTimeout = 2 * sec
+
+// A machine is one place for a manager. When the manager is closed before the
+// end, a new one takes its place.
+type machine struct {
+	w     *world
+	host  *host
+	index int
+
+	shared *sharedClient // nil: the manager has a client of its own
+
+	mu      sync.Mutex
+	manager *lockmgr.Manager // nil while there is none
+	owners  []lockmgr.Owner
+	ending  bool
+	all     []*lockmgr.Manager
+}
+
+// A sharedClient is closed with the last of its machines.
+type sharedClient struct {
+	client rueidis.Client
+	users  atomic.Int32
+}
+
+// connect makes the hosts and starts a manager on each machine.
+func (w *world) connect() {
+	share := w.set.kinds&shared != 0
+	for i := range w.set.managers {
+		h := &host{w: w, index: i, latency: w.set.latency[i], refused: make(map[string]int)}
+		h.mute = i == w.set.managers-1 && w.set.kinds&noSubscribe != 0
+		m := &machine{w: w, host: h, index: i}
+		if share && i == 1 {
+			m.host = w.hosts[0]
+		} else {
+			w.hosts = append(w.hosts, h)
+		}
+		w.machines = append(w.machines, m)
+	}
+	if share {
+		client, err := rueidis.NewClient(lockmgr.TuneClient(w.clientOption(w.hosts[0])))
+		if err != nil {
+			panic(err)
+		}
+		s := &sharedClient{client: client}
+		s.users.Store(2)
+		w.machines[0].shared, w.machines[1].shared = s, s
+	}
+	for _, m := range w.machines {
+		m.start()
+	}
+}
+
+func (w *world) clientOption(h *host) rueidis.ClientOption {
+	o := rueidis.ClientOption{
+		InitAddress: []string{"sim:0"}, DialCtxFn: h.dial, ConnWriteTimeout: w.set.writeTimeout,
+		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 9,
+	}
+	o.Dialer.KeepAlive, o.Dialer.Timeout = w.set.keepAlive, dialTimeout
+	if w.set.kinds&shared != 0 {
+		o.BlockingPoolSize = 1
+	}
+	return o
+}
+
+func (w *world) managerOptions(h *host) lockmgr.Options {
+	o := lockmgr.Options{
+		Lease: w.set.lease, CommandTimeout: w.set.timeout, RetryTime: w.set.retry,
+		Linger: w.set.linger, PassCount: w.set.passCount, PassTime: w.set.passTime,
+	}
+	if w.set.kinds&slowLog != 0 {
+		o.Logger = slog.New(slowHandler{h})
+	}
+	o.Observer = func(e lockmgr.Event) {
+		if w.set.kinds&slowObserver != 0 {
+			h.block(1)
+		}
+	}
+	return o
+}
+
+// A slowHandler blocks each caller while its host's log is slow.
+type slowHandler struct{ h *host }
+
+func (s slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (s slowHandler) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s slowHandler) WithGroup(string) slog.Handler            { return s }
+func (s slowHandler) Handle(_ context.Context, r slog.Record) error {
+	s.h.w.tracef("host %d logs: %s", s.h.index, r.Message)
+	s.h.block(0)
+	return nil
+}
+
+// start makes a manager, trying until there is one or the world ends.
+func (m *machine) start() {
+	for {
+		var mgr *lockmgr.Manager
+		var err error
+		if m.shared != nil {
+			mgr, err = lockmgr.New(m.shared.client, m.w.managerOptions(m.host))
+		} else {
+			mgr, err = lockmgr.Dial(m.w.clientOption(m.host), m.w.managerOptions(m.host))
+		}
+		if err == nil {
+			m.w.book.add(mgr, m)
+			m.mu.Lock()
+			m.manager, m.owners = mgr, []lockmgr.Owner{mgr.NewOwner(), mgr.NewOwner()}
+			m.all = append(m.all, mgr)
+			m.mu.Unlock()
+			m.w.tracef("machine %d: manager %.8s", m.index, mgr.ID())
+			return
+		}
+		if errors.Is(err, lockmgr.ErrInvalidOption) {
+			panic(err)
+		}
+		if !m.w.pause(200 * ms) {
+			return
+		}
+	}
+}
+
+// current returns the manager, nil if there is none at present.
+func (m *machine) current() *lockmgr.Manager {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.manager
+}
+
+// close ends the manager and checks how long that takes. Zero means a context
+// without an end.
+func (m *machine) close(patience time.Duration) {
+	m.mu.Lock()
+	mgr := m.manager
+	m.manager = nil
+	m.mu.Unlock()
+	if mgr == nil {
+		return
+	}
+	w := m.w
+	ctx, cancel := w.context(patience)
+	defer cancel()
+	limit := w.closeLimit()
+	if patience > 0 {
+		limit = min(limit, patience+100*ms)
+	}
+	began := time.Now()
+	w.tracef("machine %d: Close within %v", m.index, patience)
+	w.book.closing(mgr)
+	err := mgr.Close(ctx)
+	took := time.Since(began)
+	w.tracef("machine %d: Close: %v after %v", m.index, err, took)
+	w.book.closed(mgr, err)
+	if took > limit {
+		w.fail("close ends", "Close of machine %d took %v, its context lasted %v (0: for ever), the limit is %v", m.index, took, patience, limit)
+	}
+	if m.shared != nil && m.last() {
+		m.shared.client.Close()
+	}
+}
+
+// last reports whether this was the last use of a shared client.
+func (m *machine) last() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ending && m.shared.users.Add(-1) == 0
+}
+
+// restart closes the manager and starts another.
+func (m *machine) restart(patience time.Duration) {
+	if m.current() == nil {
+		return
+	}
+	m.close(patience)
+	m.start()
+}
+
+// abandon ends all managers of a machine that may be in any state.
+func (m *machine) abandon(gone context.Context) {
+	m.mu.Lock()
+	all := m.all
+	m.manager = nil
+	m.mu.Unlock()
+	for _, mgr := range all {
+		go mgr.Close(gone)
+	}
+	if m.shared != nil {
+		m.shared.client.Close()
+	}
+}
+
+// context returns a caller's context. Zero means one without an end.
+func (w *world) context(patience time.Duration) (context.Context, context.CancelFunc) {
+	if patience == 0 || patience == math.MaxInt64 {
+		return context.WithCancel(w.ctx)
+	}
+	return context.WithTimeoutCause(w.ctx, patience, errPatience)
+}
+
+var errPatience = fmt.Errorf("clientsim: patience is over: %w", context.DeadlineExceeded)

@@ -1,0 +1,212 @@
+package clientsim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	ms  = time.Millisecond
+	sec = time.Second
+)
+
+// Kinds are what may happen in a world, as a set: what goes wrong, and what
+// callers do beyond Lock and Unlock.
+type kinds uint32
+
+const (
+	late         kinds = 1 << iota // bytes to the server are held back, and arrive after the client has gone
+	stall                          // all connections of a host stand still for a while
+	cut                            // connections break
+	partition                      // nothing gets through, and nothing new connects
+	refuse                         // connections break, and new ones are refused
+	stop                           // the server does not run for a while, and then does what it was sent
+	restart                        // connections break, and the server has forgotten its scripts
+	noPerm                         // one host may not touch one key
+	badKey                         // one key is not a lock
+	badCounter                     // one token counter is not a number
+	foreign                        // another library's record of a kind that ends without a message
+	noSubscribe                    // one host may not subscribe, ever
+	far                            // one host is most of a command's time-out away
+	slowLog                        // log handlers block for a while
+	slowObserver                   // observers block
+	slowCallback                   // callbacks of futures block
+	force                          // forced unlocks
+	abandon                        // cancels at any moment, and contexts that end
+	together                       // futures.All and futures.Any
+	owners                         // named owners, re-entry, deadlocks
+	adopted                        // owners of anonymous locks made use of by others, deadlocks among them
+	fixed                          // fixed leases
+	long                           // some of them very long
+	hopeless                       // some too short for the distance
+	fenced                         // tokens
+	closing                        // Close at any moment
+	shared                         // two managers on one client, with a pool of one
+	crowd                          // a thousand names and more while the server is silent
+	hot                            // goroutines that lock one name again and again
+	endless                        // options that are the longest Duration
+	allKinds     = 1<<iota - 1
+)
+
+var kindNames = []string{
+	"late", "stall", "cut", "partition", "refuse", "stop", "restart", "noperm", "badkey", "badcounter", "foreign",
+	"nosubscribe", "far", "slowlog", "slowobserver", "slowcallback", "force", "abandon", "together", "owners", "adopted", "fixed",
+	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
+}
+
+// known are the kinds that no seed has unless -only asks for them: what they
+// bring about is known, and not mended yet.
+const known kinds = 0
+
+// disasters are the kinds that strike at an instant and last for a time.
+const disasters = late | stall | cut | partition | refuse | stop | restart | noPerm | badKey | badCounter | foreign |
+	slowLog | slowObserver
+
+func (k kinds) String() string {
+	var out []string
+	for i, name := range kindNames {
+		if k&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+func parseKinds(text string) (k kinds, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		if name == "" {
+			continue
+		}
+		i := slices.Index(kindNames, name)
+		if i < 0 {
+			return 0, fmt.Errorf("unknown kind %q, want some of %v", name, kindNames)
+		}
+		k |= 1 << i
+	}
+	return k, nil
+}
+
+// settings are what one seed's world is like. They are drawn once.
+type settings struct {
+	kinds    kinds
+	managers int
+	names    int
+	life     time.Duration // until faults and new requests end
+	requests int
+	strikes  int // disasters
+
+	lease, timeout, retry   time.Duration // as in lockmgr.Options
+	linger, passTime        time.Duration
+	passCount               int
+	keepAlive, writeTimeout time.Duration // of the client
+	latency                 []time.Duration
+	hold                    time.Duration // a typical hold
+	silent                  time.Duration // the longest silence
+}
+
+func drawSettings(seed uint64, only, off kinds) settings {
+	r := stream(seed, 1)
+	s := settings{
+		managers: 2 + r.IntN(3),
+		names:    1 + r.IntN(1+r.IntN(6)),
+		life:     logBetween(r, 30*sec, 4*time.Minute),
+		requests: 60 + r.IntN(120),
+	}
+	// Few kinds at a time: what one does is not to be excused by another.
+	for range r.IntN(4) {
+		s.kinds |= pick(r, disasters)
+	}
+	if r.IntN(4) == 0 {
+		s.kinds |= late
+	}
+	for k := kinds(1); k < allKinds; k <<= 1 {
+		in := 4
+		switch k {
+		case noSubscribe, far, slowCallback, endless, shared:
+			in = 12
+		case hot, crowd:
+			in = 16
+		}
+		if k&disasters == 0 && r.IntN(in) == 0 {
+			s.kinds |= k
+		}
+	}
+	s.strikes = 1 + r.IntN(10)
+	s.lease = logBetween(r, 300*ms, 30*sec).Truncate(ms)
+	s.timeout = min(2*sec, s.lease/10)
+	if r.IntN(3) == 0 {
+		s.timeout = logBetween(r, s.lease/20, s.lease/4)
+	}
+	s.retry = 5 * sec
+	if r.IntN(2) == 0 {
+		s.retry = logBetween(r, 200*ms, 10*sec)
+	}
+	s.linger = []time.Duration{0, 0, -1, 50 * ms, time.Minute}[r.IntN(5)]
+	s.passCount = []int{0, 0, 1, 3}[r.IntN(4)]
+	s.keepAlive = []time.Duration{500 * ms, sec, 2 * sec, 3 * sec}[r.IntN(4)]
+	s.writeTimeout = []time.Duration{500 * ms, sec, 2 * sec}[r.IntN(3)]
+	s.hold = logBetween(r, ms, 2*s.lease)
+	s.silent = logBetween(r, s.timeout, 6*s.retry+10*sec)
+
+	// An unbound draw of a kind that is switched off leaves the rest as it is.
+	s.kinds &^= known
+	if only != 0 {
+		s.kinds = only
+	}
+	s.kinds &^= off
+	if s.kinds&noPerm != 0 {
+		s.names += 3 // so that there are others in a batch
+	}
+	if s.kinds&endless != 0 {
+		if r.IntN(2) == 0 {
+			s.linger = math.MaxInt64
+		} else {
+			s.passTime = math.MaxInt64
+		}
+	}
+	if s.kinds&far != 0 {
+		// Connecting takes two ways there and back, and has to end in time.
+		s.timeout, s.writeTimeout = min(s.timeout, 400*ms), max(s.writeTimeout, sec)
+	}
+	for range s.managers {
+		s.latency = append(s.latency, logBetween(r, 50*time.Microsecond, min(s.timeout/10, 50*ms)))
+	}
+	if s.kinds&far != 0 {
+		s.latency[0] = s.timeout * time.Duration(25+r.IntN(8)) / 100
+	}
+	return s
+}
+
+func (s *settings) String() string {
+	return fmt.Sprintf("kinds=[%v] managers=%d names=%d life=%v requests=%d strikes=%d lease=%v timeout=%v retry=%v linger=%v pass=%d "+
+		"keepalive=%v+%v latency=%v hold=%v", s.kinds, s.managers, s.names, s.life, s.requests, s.strikes, s.lease, s.timeout, s.retry,
+		s.linger, s.passCount, s.keepAlive, s.writeTimeout, s.latency, s.hold)
+}
+
+// stream returns a generator for one purpose of a seed, so that what one
+// goroutine draws does not depend on how many others have drawn before.
+func stream(seed, purpose uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed*0x9e3779b97f4a7c15+purpose, purpose*0xd1342543de82ef95+seed))
+}
+
+// pick returns one kind of a set.
+func pick(r *rand.Rand, from kinds) kinds {
+	for {
+		if k := kinds(1) << r.IntN(len(kindNames)); k&from != 0 {
+			return k
+		}
+	}
+}
+
+// logBetween draws from lo to hi, small and large ones alike.
+func logBetween(r *rand.Rand, lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	d := float64(lo) * math.Pow(float64(hi)/float64(lo), r.Float64())
+	return min(max(time.Duration(d), lo), hi)
+}

@@ -1,0 +1,352 @@
+package clientsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// options say which seed to run, and how.
+type options struct {
+	seed   uint64
+	only   kinds // in place of those that the seed draws; zero: no
+	off    kinds
+	ignore map[string]bool // invariants
+	cheat  string          // see cheat_test.go
+	trace  io.Writer       // for all that happens, at once; may be nil
+}
+
+// A result is what became of a seed.
+type result struct {
+	options
+	violation *violation
+	set       settings
+	seen      map[string]int // what happened, how often
+	tail      []string
+	grants    int
+	commands  int
+	lived     time.Duration
+}
+
+// A violation is a broken invariant.
+type violation struct {
+	invariant string
+	text      string
+	at        time.Duration
+}
+
+func (v *violation) Error() string { return fmt.Sprintf("at %v: %s: %s", v.at, v.invariant, v.text) }
+
+// A world is one run of a seed.
+type world struct {
+	options
+	set   settings
+	began time.Time
+	names []string
+	trace *trace
+	book  *book
+
+	ctx     context.Context // of callers; ends with the world
+	cancel  context.CancelFunc
+	stopped chan struct{} // closed by the first violation, and by the end
+	calls   sync.WaitGroup
+
+	mu       sync.Mutex // of the network, the server and what follows
+	server   *server
+	hosts    []*host
+	troubles []trouble
+	late     int // packets that came after their client had gone
+	seen     map[string]int
+	crowded  time.Time // until when a crowd is served
+	recovery time.Duration
+	over     bool // nothing new connects
+
+	machines []*machine
+
+	failing   sync.Mutex
+	violation *violation
+}
+
+// current is the world that lives now, for the report of one that does not end.
+var current atomic.Pointer[world]
+
+// run executes a seed in a bubble of fake time.
+func run(t *testing.T, o options) (res result) {
+	uuid.SetRand(&randReader{stream(o.seed, 2)}) // managers draw their jitter from their ID
+	defer uuid.SetRand(nil)
+	var w *world
+	defer func() {
+		if r := recover(); r != nil {
+			res = w.result()
+			if res.violation == nil {
+				res.violation = &violation{"goroutines", fmt.Sprint(r), res.lived}
+			}
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(o)
+		current.Store(w)
+		w.live()
+	})
+	return w.result()
+}
+
+type randReader struct{ *rand.Rand }
+
+func (r *randReader) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return len(b), nil
+}
+
+func newWorld(o options) *world {
+	w := &world{
+		options: o, set: drawSettings(o.seed, o.only, o.off), began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int),
+	}
+	w.trace = &trace{began: w.began, out: o.trace}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.server = newServer(w.tracef)
+	w.book = newBook(w)
+	for i := range w.set.names {
+		w.names = append(w.names, fmt.Sprintf("name%d", i))
+	}
+	// A ping goes out and is waited for, a new connection is made, and what
+	// was under way is found to have failed and is sent again.
+	w.recovery = w.set.keepAlive + w.set.writeTimeout + dialTimeout + 3*w.set.timeout + time.Second
+	w.tracef("seed %d: %v", o.seed, &w.set)
+	return w
+}
+
+// rng returns the generator of one thing among its like.
+func (w *world) rng(what, i int) *rand.Rand { return stream(w.seed, uint64(10+what)<<32+uint64(i)) }
+
+// after has f called later, on a goroutine of its own, unless the world ends
+// before.
+func (w *world) after(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		select {
+		case <-w.stopped:
+		default:
+			f()
+		}
+	})
+}
+
+// do runs a call on a goroutine that the end waits for.
+func (w *world) do(f func()) {
+	w.calls.Add(1)
+	go func() {
+		defer w.calls.Done()
+		f()
+	}()
+}
+
+func (w *world) tracef(format string, args ...any) { w.trace.add(format, args) }
+
+// fail notes the first violation and ends the world.
+func (w *world) fail(invariant, format string, args ...any) {
+	if w.ignore[invariant] {
+		return
+	}
+	w.failing.Lock()
+	defer w.failing.Unlock()
+	if w.violation != nil {
+		return
+	}
+	w.violation = &violation{invariant, fmt.Sprintf(format, args...), time.Since(w.began)}
+	w.tracef("VIOLATION %s: %s", invariant, w.violation.text)
+	close(w.stopped)
+}
+
+func (w *world) failed() bool {
+	w.failing.Lock()
+	defer w.failing.Unlock()
+	return w.violation != nil
+}
+
+// pause waits for d. It reports false if the world has failed meanwhile.
+func (w *world) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-w.stopped:
+		return false
+	}
+}
+
+// live is the life of a world.
+func (w *world) live() {
+	w.connect()
+	w.planCheat()
+	ended := make(chan struct{})
+	go func() { w.book.watch(); close(ended) }()
+	w.plan()
+	if w.pause(w.set.life) && w.settle() && w.closeAll() {
+		w.leftovers()
+	}
+	w.tearDown()
+	<-ended
+}
+
+// settle waits until everybody who has asked has an answer.
+func (w *world) settle() bool {
+	w.tracef("the end begins: no new requests, no new faults")
+	done := make(chan struct{})
+	go func() { w.calls.Wait(); close(done) }()
+	// The last faults end within 30 s. Then a record may stand in the way for
+	// its lease, holders come one after the other, and polls are rare.
+	limit := 40*sec + w.recovery + 4*w.set.lease + w.set.retry + w.book.longest() + time.Minute
+	w.after(40*sec+w.recovery, w.sweep)
+	select {
+	case <-done:
+	case <-w.stopped:
+	case <-time.After(limit):
+		w.fail("nobody waits for ever", "%v after the last request: %s", limit, w.book.pending())
+	}
+	return !w.failed()
+}
+
+// sweep removes, as an administrator would, the records of long fixed leases
+// that a Close has said it leaves. They would stand in the way for a day.
+func (w *world) sweep() {
+	w.mu.Lock()
+	left := make(map[string][]string)
+	for key := range w.server.keys {
+		if w.server.keys.life(key) > w.set.lease {
+			left[key] = slices.Clone(w.server.keys.fields(key))
+		}
+	}
+	w.mu.Unlock()
+	maps.DeleteFunc(left, func(_ string, fields []string) bool { return !w.book.excused(fields) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, fields := range left {
+		if slices.Equal(fields, w.server.keys.fields(key)) {
+			w.tracef("the record %q of %q is removed", fields, key)
+			delete(w.server.keys, key)
+		}
+	}
+}
+
+// closeAll ends all managers and checks how long that takes.
+func (w *world) closeAll() bool {
+	w.tracef("all managers are closed")
+	var wg sync.WaitGroup
+	for _, m := range w.machines {
+		m.mu.Lock()
+		m.ending = true
+		m.mu.Unlock()
+		wg.Go(func() { m.close(0) })
+	}
+	if !w.await(&wg, w.closeLimit()+time.Second) {
+		w.fail("close ends", "not %v after the last Close was called", w.closeLimit()+time.Second)
+	}
+	return !w.failed()
+}
+
+// await waits for wg, but no longer than d. It reports false if d has passed.
+func (w *world) await(wg *sync.WaitGroup, d time.Duration) bool {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-w.stopped:
+	case <-time.After(d):
+		return false
+	}
+	return true
+}
+
+// closeLimit is how long a Close without a context may take.
+func (w *world) closeLimit() time.Duration {
+	if w.cheat == hasty {
+		return 0
+	}
+	// One dial may delay the news that the server fails, another the end.
+	return w.set.retry + w.set.timeout + 2*dialTimeout + 1200*ms + 6*w.slowest()
+}
+
+// slowest is the longest way from a host to the server.
+func (w *world) slowest() time.Duration {
+	d := time.Duration(0)
+	for _, l := range w.set.latency {
+		d = max(d, l)
+	}
+	return d*4/3 + ms
+}
+
+// leftovers checks that nothing is left once late commands have run and leases
+// have ended.
+func (w *world) leftovers() {
+	if !w.pause(30*sec + w.set.lease + w.set.lease/8 + sec) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.server.keys {
+		if v := w.server.keys.get(key); v != nil && v.kind == hashKind && !w.book.excused(v.fields) {
+			w.fail("nothing left", "record %q of %q lives for another %v", key, v.fields, w.server.keys.life(key))
+		}
+	}
+	for channel, subs := range w.server.subscribers {
+		w.fail("nothing left", "%d subscriptions of %q", len(subs), channel)
+	}
+	for _, h := range w.hosts {
+		for _, c := range h.conns {
+			w.fail("nothing left", "%s is open", c)
+		}
+	}
+}
+
+// tearDown ends everything, in whatever state it is.
+func (w *world) tearDown() {
+	w.failing.Lock()
+	if w.violation == nil {
+		close(w.stopped)
+	}
+	w.failing.Unlock()
+	w.cancel()
+	w.mu.Lock()
+	w.over = true
+	for _, h := range w.hosts {
+		w.cutAll(h, false)
+		if h.opened != nil {
+			close(h.opened)
+			h.opened = nil
+		}
+		h.blackh = 0
+	}
+	w.mu.Unlock()
+	gone, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("the world ends"))
+	for _, m := range w.machines {
+		go m.abandon(gone)
+	}
+}
+
+func (w *world) result() result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen["a command of a connection that its client had closed"] += w.late
+	for kind := kinds(1); kind < allKinds; kind <<= 1 {
+		if w.set.kinds&kind&^disasters != 0 {
+			w.seen[kind.String()]++
+		}
+	}
+	return result{
+		options: w.options, seen: w.seen, violation: w.violation, set: w.set, tail: w.trace.lines(), grants: w.book.grants,
+		commands: w.server.commands, lived: w.trace.last(),
+	}
+}

@@ -1,0 +1,133 @@
+package doctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+const patience = 30 * time.Second
+
+var errBusy = errors.New("busy")
+
+// dial is how the first snippet begins.
+func dial(ctx context.Context, addr string, use func(*lockmgr.Manager) error) error {
+	// README.md 1
+	mgr, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{})
+	if err != nil {
+		return err
+	}
+	defer mgr.Close(ctx)
+	// end
+	return use(mgr)
+}
+
+// A clock is the part of package time that the first snippet uses.
+type clock struct {
+	Second time.Duration
+	After  func(time.Duration) <-chan time.Time
+}
+
+// lock is how the first snippet goes on.
+func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error, time clock) error {
+	// README.md 1
+	f := mgr.LockAsync(name) // never blocks, needs no goroutine
+	select {
+	case <-f.Done():
+		lock, err := f.Result()
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock(ctx)
+		return work(lock.Context(ctx)) // ended the moment the lock is lost
+	case <-time.After(time.Second):
+		f.Cancel() // a lock that nobody has taken from f is given back
+		return errBusy
+	}
+	// end
+}
+
+func do(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error) error {
+	// README.md 2
+	err := mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
+		return work(ctx) // ended the moment the lock is lost
+	})
+	// end
+	return err
+}
+
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	worked := 0
+	work := func(ctx context.Context) error {
+		worked++
+		return ctx.Err()
+	}
+	require.NoError(t, dial(ctx, s.Addr(), func(mgr *lockmgr.Manager) error {
+		require.NoError(t, lock(ctx, mgr, "orders:42", work, clock{time.Second, time.After}))
+		require.NoError(t, do(ctx, mgr, "orders:42", work))
+		require.Equal(t, 2, worked)
+
+		held, err := mgr.Lock(ctx, "orders:42")
+		require.NoError(t, err)
+		require.Equal(t, errBusy, lock(ctx, mgr, "orders:42", work, clock{time.Millisecond, time.After}))
+		return held.Unlock(ctx)
+	}))
+	keys, err := s.Do("DBSIZE")
+	require.NoError(t, err)
+	require.Equal(t, "0", keys)
+	require.Error(t, dial(ctx, "127.0.0.1:1", nil), "nobody listens there")
+}
+
+// The first snippet, by impatient callers: many of them leave when their lock has
+// just been granted. Nothing may be held in the end that nobody knows of.
+func TestReadmeUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	const names, callers, rounds = 100, 3, 100
+	var worked, busy atomic.Int64
+	require.NoError(t, dial(ctx, s.Addr(), func(mgr *lockmgr.Manager) error {
+		var g errgroup.Group
+		for i := range names * callers {
+			g.Go(func() error {
+				// The snippet's second is as long as such a lock takes, more or less.
+				impatient := clock{1, func(time.Duration) <-chan time.Time {
+					return time.After(time.Duration(rand.Int64N(int64(10 * time.Millisecond))))
+				}}
+				for range rounds {
+					err := lock(ctx, mgr, fmt.Sprint("name:", i%names), func(context.Context) error { worked.Add(1); return nil }, impatient)
+					if err == errBusy {
+						busy.Add(1)
+					} else if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, g.Wait())
+		t.Logf("%d times granted, %d times busy", worked.Load(), busy.Load())
+		require.Positive(t, worked.Load())
+		require.Positive(t, busy.Load())
+		require.Eventually(t, func() bool { return mgr.Stats().Held == 0 && mgr.Stats().Pending == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			keys, err := s.Do("DBSIZE")
+			return err == nil && keys == "0"
+		}, patience, time.Millisecond)
+		return nil
+	}))
+}

@@ -1,0 +1,98 @@
+package doctest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// The tests of a package run in its folder.
+const root = "../../"
+
+// ours are literals of the pages, and the variables that stand for them here.
+var ours = strings.NewReplacer(`"127.0.0.1:6379"`, "addr", `"redis.example.org:6380"`, "addr", `"orders:42"`, "name")
+
+// blocks returns the Go code of the pages, as "page number".
+func blocks(t *testing.T) map[string]string {
+	pages, err := filepath.Glob(root + "*.md")
+	require.NoError(t, err)
+	more, err := filepath.Glob(root + "docs/*.md")
+	require.NoError(t, err)
+	found := make(map[string]string)
+	for _, page := range append(pages, more...) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		name, err := filepath.Rel(root, page)
+		require.NoError(t, err)
+		for n, after := range strings.Split("\n"+string(text), "\n```go\n")[1:] {
+			code, _, ok := strings.Cut(after, "\n```")
+			require.True(t, ok, "%s: block %d has no end", name, n+1)
+			found[fmt.Sprint(filepath.ToSlash(name), " ", n+1)] = ours.Replace(code)
+		}
+	}
+	return found
+}
+
+// copies returns the code of this package's test files that stands between the
+// comments, by the text of the first one.
+func copies(t *testing.T) map[string]string {
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	found := make(map[string]string)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		lines := strings.Split(string(text), "\n")
+		for len(lines) > 0 {
+			first := strings.TrimSpace(lines[0])
+			lines = lines[1:]
+			name, ok := strings.CutPrefix(first, "// ")
+			if !ok || !strings.Contains(name, ".md ") || strings.Count(name, " ") != 1 {
+				continue
+			}
+			end := slices.IndexFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "// end" })
+			require.GreaterOrEqual(t, end, 0, "%s: %s has no end", file, name)
+			code := strings.TrimRight(dedent(lines[:end]), "\n")
+			if before, ok := found[name]; ok {
+				code = before + "\n\n" + code
+			}
+			found[name] = code
+			lines = lines[end+1:]
+		}
+	}
+	return found
+}
+
+// dedent takes the tabs of the first line off every line.
+func dedent(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	margin := lines[0][:len(lines[0])-len(strings.TrimLeft(lines[0], "\t"))]
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = strings.TrimPrefix(l, margin)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestSnippetsAreWhatIsRunHere(t *testing.T) {
+	pages, here := blocks(t), copies(t)
+	require.Contains(t, pages, "README.md 1")
+	for name, code := range pages {
+		require.Contains(t, here, name, "a block of Go code without a copy in this package")
+		require.Equal(t, code, here[name], name)
+	}
+	for name := range here {
+		require.Contains(t, pages, name, "a copy of a block that is gone")
+	}
+}
