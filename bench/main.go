@@ -62,6 +62,7 @@ const usage = `usage: go run ./bench [command] [flags]
   renewal      many locks are held and kept
   idle         many wait and nothing happens
   release      from an unlock in one process to the grant in another
+  turns        processes that take one lock again and again, and what each gets
   compare      OLD.json NEW.json: what became slower or dearer
   report       RESULTS.json DIR: the page and the charts of an earlier run
   soak         processes of workers under faults, and a verdict; see soak -h
@@ -92,7 +93,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	flags.IntVar(&z.procs, "procs", 4, "processes that they are in")
 	flags.IntVar(&z.locks, "locks", 0, "locks that renewal holds (default 10000 and 100000; -short 2000)")
 	flags.DurationVar(&z.limit, "limit", 0, "the watchdog of one measurement (default 40s; -short 10s)")
-	only := flags.String("only", "", "candidates to measure, separated by commas: "+strings.Join(names(), ", "))
+	only := flags.String("only", "", "candidates to measure, separated by commas: "+strings.Join(names(), ", ")+"; of turns: "+strings.Join(measure.MixNames(), ", "))
 	seed := flags.Uint64("seed", 1, "of all that is random")
 	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
 	embedded := flags.Bool("embedded", false, "run on the embedded server, which is no measure of Redis")
@@ -112,8 +113,8 @@ func (p program) main(ctx context.Context, args []string) int {
 	if *only != "" {
 		for c := range strings.SplitSeq(*only, ",") {
 			c = strings.TrimSpace(c)
-			if _, ok := locker.ByName(c); !ok {
-				return fail(fmt.Errorf("no candidate %q; there are: %s", c, strings.Join(names(), ", ")))
+			if _, ok := locker.ByName(c); !ok && !isMix(c) {
+				return fail(fmt.Errorf("no candidate %q; there are: %s; and for turns: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", ")))
 			}
 			z.only = append(z.only, c)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/measure"
 	"github.com/holdfast-go/holdfast/bench/internal/report"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
+	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -66,6 +67,7 @@ func TestEachCommandInSmall(t *testing.T) {
 		"renewal":     {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
 		"idle":        {"holdfast,poll", []string{"commands", "goroutines"}},
 		"release":     {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
+		"turns":       {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
 	} {
 		t.Run(command, func(t *testing.T) {
 			out, run := bench(t, program{measure: hurried}, command, "-waiters", "40", "-only", c.only)
@@ -144,6 +146,32 @@ func TestOnARealServer(t *testing.T) {
 		require.Positive(t, m.Values["bytes"], name)
 		require.Positive(t, m.Values["commands"], name)
 	}
+}
+
+// Processes that are far off, or may not subscribe, need a real server.
+func TestTurnsOnARealServer(t *testing.T) {
+	s := redistest.Start(t)
+	for _, mix := range []string{"1 + direct 1", "25 + 25 far off", "25 + 25 deaf"} {
+		require.NoError(t, flush(t.Context(), s.Addr())) // processes end with the lock in their hands
+		m := inProcess(t.Context(), measure.Spec{
+			Workload: "turns", Candidate: mix, Addr: s.Addr(),
+			Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond, Limit: 20 * time.Second,
+		})
+		require.Empty(t, m.Problem, mix)
+		require.Positive(t, m.Values["grants"], mix)
+		require.Positive(t, m.Values["taken"], mix)
+		require.Positive(t, m.Values["commands"], mix)
+		require.InDelta(t, 100, m.Values["least"]+m.Values["most"], 0.1, mix)
+	}
+	deaf, err := server.Dial(t.Context(), s.Addr())
+	require.NoError(t, err)
+	defer deaf.Close()
+	_, err = deaf.Do("AUTH", "deaf", "deaf")
+	require.NoError(t, err)
+	_, err = deaf.Do("SUBSCRIBE", "c")
+	require.ErrorContains(t, err, "NOPERM")
+	m := inProcess(t.Context(), measure.Spec{Workload: "turns", Candidate: "nobody", Addr: s.Addr(), Limit: time.Second})
+	require.Contains(t, m.Problem, "no mix")
 }
 
 func TestBadArguments(t *testing.T) {

@@ -32,7 +32,7 @@ type sizes struct {
 	only    []string // candidates
 }
 
-var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release"}
+var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns"}
 
 // plans returns the tables of a sub-command.
 func (z sizes) plans(command string) []*plan {
@@ -49,6 +49,9 @@ func (z sizes) plans(command string) []*plan {
 		p := &plan{spec: s, reps: reps}
 		if command == "renewal" || command == "idle" || command == "release" {
 			p.reps = min(reps, 3) // long, and mostly counts
+		}
+		if command == "turns" {
+			p.reps = or(z.reps, 1) // longer still, and each adds up many turns
 		}
 		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures}
 		for _, c := range candidates {
@@ -118,9 +121,22 @@ func (z sizes) plans(command string) []*plan {
 		add("release", "From an unlock in one process to the grant in another",
 			"One waiter. Round trips are PINGs over a bare connection, sent between the rounds.",
 			measure.ReleaseFigures, measure.Spec{Rounds: z.pick(300, 60), Window: pick(z, 4*time.Second, time.Second)}, lockers...)
+	case "turns":
+		if len(z.only) > 0 && !slices.ContainsFunc(z.only, isMix) {
+			break
+		}
+		for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
+			add(fmt.Sprintf("turns/hold=%v", hold),
+				fmt.Sprintf("Processes that take turns, each caller again and again, held for %v", hold),
+				"Callers of each process, which runs holdfast if nothing else is said. Whose record there is was asked of the server at random instants.",
+				measure.TurnsFigures, measure.Spec{Hold: hold, Warmup: pick(z, 500*time.Millisecond, 200*time.Millisecond), Window: pick(z, 5*time.Second, 2*time.Second)},
+				measure.MixNames()...)
+		}
 	}
 	return out
 }
+
+func isMix(name string) bool { _, ok := measure.MixByName(name); return ok }
 
 func (z sizes) pick(full, short int) int { return pick(z, full, short) }
 

@@ -44,6 +44,9 @@ func (r *runner) run(ctx context.Context, p *plan) error {
 	took, lame := map[string]time.Duration{}, map[string]bool{}
 	for _, name := range p.candidates {
 		c, _ := locker.ByName(name)
+		if isMix(name) {
+			c.Kind = locker.Holdfast
+		}
 		p.table.Rows = append(p.table.Rows, &result.Row{Candidate: name, Kind: string(c.Kind), About: c.About})
 	}
 	defer p.table.Finish(string(locker.Holdfast))

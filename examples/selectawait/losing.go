@@ -15,7 +15,7 @@ import (
 func (d *demo) fixedLease(ctx context.Context) error {
 	d.Scene("6. Work that stops when the lock is lost.")
 	const lease = 500 * time.Millisecond
-	lock, err := d.manager.Lock(ctx, d.name("lease"), lockmgr.Lease(lease))
+	lock, err := d.manager.Lock(ctx, d.name("lease"), lockmgr.FixedLease(lease))
 	if err != nil {
 		return err
 	}

@@ -14,16 +14,16 @@ func TestTheStory(t *testing.T) {
 		out := runtest.Run(t, run, append(args, "-pause", "0s")...)
 		runtest.InOrder(t, out,
 			"1. A future in a select",
-			"Cancel() is true", `"futures: cancelled"`, "cleo     holds the lock: it passed ben by",
+			"Cancel() is true", `: cancelled"`, "cleo     holds the lock: it passed ben by",
 			"2. Time-outs",
-			`Await(ctx) with a time-out: "context deadline exceeded"`,
-			`Wait(300ms): "lockmgr: lock not acquired: wait timed out"`,
-			`TryLock, which never waits: "lockmgr: lock not acquired"`,
+			`Await(ctx) with a time-out: "lockmgr: lock`, `another owner held it: context deadline exceeded (waited `,
+			`MaxWait(300ms): "lockmgr: lock`, `: lock not acquired: wait timed out: another owner held it (waited `,
+			`TryLock, which never waits: "lockmgr: lock`, `: lock not acquired"`,
 			"3. Callbacks", "1000 callbacks wait", "each of them has had the lock",
 			"4. futures.All", "cleo     holds red and green",
 			"5. futures.Any", "ben      holds green",
 			"6. Work that stops",
-			"Lost() ends her loop", "Context() ends her query", `Unlock: "lockmgr: lease lost`,
+			"Lost() ends her loop", "Context() ends her query", `Unlock: "lockmgr: unlock`, `: lease lost`,
 			"Done in", "nothing held, nobody waiting")
 	})
 }

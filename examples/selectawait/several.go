@@ -32,7 +32,7 @@ func (d *demo) all(ctx context.Context) error {
 	}
 	d.Say("ben", "wants red, green and blue within %v: %q", short, err)
 	for _, name := range []string{red, green} {
-		lock, err := d.manager.Lock(ctx, name, lockmgr.Wait(10*time.Second))
+		lock, err := d.manager.Lock(ctx, name, lockmgr.MaxWait(10*time.Second))
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,8 @@ func (d *demo) selectAndCancel(ctx context.Context) error {
 	}
 	d.Say("ben", "his future says %q", err)
 
-	// Cancel says whether it came in time: false would mean that there is a
-	// lock in the future, to be unlocked like any other.
+	// Nobody else reads the future, so Cancel is all that ben has to do: a lock
+	// that had come just before it would be given back.
 	if err := held.Unlock(ctx); err != nil {
 		return err
 	}
@@ -76,11 +76,11 @@ func (d *demo) timeOuts(ctx context.Context) error {
 	}
 	d.Say("ben", "Await(ctx) with a time-out: %q", err)
 
-	_, err = d.manager.LockAsync(name, lockmgr.Wait(short)).Await(ctx)
+	_, err = d.manager.LockAsync(name, lockmgr.MaxWait(short)).Await(ctx)
 	if err := story.Expect(err, lockmgr.ErrWaitTimeout); err != nil {
 		return err
 	}
-	d.Say("cleo", "the option Wait(%v): %q", short, err)
+	d.Say("cleo", "the option MaxWait(%v): %q", short, err)
 	_, err = d.manager.TryLock(ctx, name)
 	if err := story.Expect(err, lockmgr.ErrNotAcquired); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (d *demo) callback(ctx context.Context) error {
 	before := runtime.NumGoroutine()
 	failed := make(chan error, n)
 	for range n {
-		// A callback runs on the manager's goroutine: it must not block, so it
-		// gives the lock back without waiting for that.
+		// Callbacks run one after another: each gives its lock back without
+		// waiting for that, so that it does not delay the next.
 		d.manager.LockAsync(name).OnDone(func(lock *lockmgr.Lock, err error) {
 			if err == nil {
 				lock.UnlockAsync()

@@ -13,7 +13,7 @@ var holdfast = Candidate{
 	Name: "holdfast", Kind: Holdfast, NeedsServer: true,
 	About: "lockmgr.Dial with the default options",
 	Open: func(_ context.Context, c Config) (Locker, error) {
-		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{c.Addr}}, lockmgr.Options{Lease: c.Lease})
+		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{c.Addr}, Username: c.User, Password: c.User}, lockmgr.Options{Lease: c.Lease})
 		if err != nil {
 			return nil, err
 		}

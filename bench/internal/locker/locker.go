@@ -43,6 +43,8 @@ const (
 	Waker    Kind = "waker"   // the same scripts, another way of waking
 	Peer     Kind = "peer"    // another library
 	Ceiling  Kind = "ceiling" // what it would be without locks, or without Redis
+	// Neighbour: another client that takes the same locks as holdfast.
+	Neighbour Kind = "neighbour"
 )
 
 // Config is what an adapter is told.
@@ -51,6 +53,7 @@ type Config struct {
 	Lease time.Duration // zero: the client's own default
 	Seed  uint64        // of whatever is random
 	Renew bool          // keep held locks alive, where the client leaves that to its users
+	User  string        // of the server, and its password; empty: the default user. For holdfast
 }
 
 // A Candidate is a way to lock that can be measured.
@@ -74,6 +77,7 @@ func All() []Candidate {
 	all = append(all, holdfast)
 	all = append(all, wakers...)
 	all = append(all, peers...)
+	all = append(all, neighbours...)
 	return append(all, ceilings...)
 }
 

@@ -48,7 +48,7 @@ func TestNamesAreUnique(t *testing.T) {
 // and all get their turn.
 func TestCandidatesExcludeAndServeAll(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour) {
 		if name == "rueidislock" || name == "rueidislock tuned" {
 			continue // may leave a waiter behind, which a run reports
 		}
@@ -89,7 +89,7 @@ func TestCandidatesExcludeAndServeAll(t *testing.T) {
 // A wait ends with its context, for all of them.
 func TestWaitsEnd(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := ByName(name)
 			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})

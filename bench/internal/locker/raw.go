@@ -38,7 +38,7 @@ type raw struct {
 }
 
 func openRaw(ctx context.Context, c Config) (*raw, error) {
-	client, err := rueidis.NewClient(lockmgr.Tuned(rueidis.ClientOption{InitAddress: []string{c.Addr}}))
+	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{c.Addr}}))
 	if err != nil {
 		return nil, err
 	}

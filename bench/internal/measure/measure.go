@@ -37,6 +37,7 @@ type Spec struct {
 	Warmup     time.Duration // left out
 	Window     time.Duration // what is measured
 	Lease      time.Duration // zero: the candidate's default
+	User       string        // of the server, see [locker.Config]
 }
 
 // A Measure is what came of it.
@@ -95,6 +96,9 @@ func Run(ctx context.Context, s Spec) (m Measure, cleanup func()) {
 }
 
 func (b *bench) run(ctx context.Context) error {
+	if b.Workload == "turns" {
+		return turns(ctx, b) // its candidate is a mix of several
+	}
 	c, ok := locker.ByName(b.Candidate)
 	if !ok {
 		return fmt.Errorf("no candidate %q", b.Candidate)
@@ -122,7 +126,7 @@ func (b *bench) run(ctx context.Context) error {
 // open makes a client. Each of a run has a number, so that their random parts
 // differ.
 func (b *bench) open(ctx context.Context, number int) (locker.Locker, error) {
-	c := locker.Config{Addr: b.Addr, Lease: b.Lease, Seed: b.Seed + uint64(number)<<32, Renew: b.Workload == "renewal"}
+	c := locker.Config{Addr: b.Addr, Lease: b.Lease, Seed: b.Seed + uint64(number)<<32, Renew: b.Workload == "renewal", User: b.User}
 	l, err := b.candidate.Open(ctx, c)
 	if err != nil {
 		return nil, err

@@ -40,8 +40,11 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 		return err
 	}
 	b.locker = l
-	if b.Workload == "release" {
+	switch b.Workload {
+	case "release":
 		return b.taker(ctx, commands, answer)
+	case "turns":
+		return b.turnTaker(ctx, number, commands, answer)
 	}
 	if err := b.warm(ctx, number); err != nil {
 		return err
@@ -87,7 +90,7 @@ func processes(ctx context.Context, b *bench) error {
 	defer func() { b.Limit = patience }()
 	workers := make([]*worker, b.Procs)
 	for i := range workers {
-		if workers[i], err = b.spawn(ctx, i+1); err != nil {
+		if workers[i], err = b.spawn(ctx, i+1, b.Spec); err != nil {
 			return err
 		}
 	}

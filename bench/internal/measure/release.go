@@ -63,7 +63,7 @@ func (b *bench) taker(ctx context.Context, commands <-chan string, answer *json.
 // the grant in another. Between the rounds it measures plain round trips, at
 // the same pace, as a machine that dozes is slower to answer.
 func release(ctx context.Context, b *bench) error {
-	w, err := b.spawn(ctx, 1)
+	w, err := b.spawn(ctx, 1, b.Spec)
 	if err != nil {
 		return err
 	}

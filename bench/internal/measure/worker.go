@@ -33,7 +33,7 @@ type job struct {
 }
 
 // spawn starts a worker. It is killed when ctx ends, or with the measurement.
-func (b *bench) spawn(ctx context.Context, number int) (*worker, error) {
+func (b *bench) spawn(ctx context.Context, number int, s Spec) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (b *bench) spawn(ctx context.Context, number int) (*worker, error) {
 		cancel()
 		_ = w.cmd.Wait()
 	})
-	return w, json.NewEncoder(w.in).Encode(job{b.Spec, number})
+	return w, json.NewEncoder(w.in).Encode(job{s, number})
 }
 
 // tell sends a line.

@@ -25,10 +25,10 @@ func (w wish) options(more ...lockmgr.LockOption) []lockmgr.LockOption {
 		more = append(more, lockmgr.Fenced())
 	}
 	if w.lease > 0 {
-		more = append(more, lockmgr.Lease(w.lease))
+		more = append(more, lockmgr.FixedLease(w.lease))
 	}
 	if w.owner != nil {
-		more = append(more, lockmgr.As(*w.owner))
+		more = append(more, lockmgr.AsOwner(*w.owner))
 	}
 	return more
 }
@@ -126,7 +126,7 @@ func (w *worker) ask(r *rand.Rand, x wish) (*lockmgr.Lock, error) {
 	case n < 60:
 		return w.mgr.TryLock(ctx, name, x.options()...)
 	case n < 72:
-		return w.mgr.TryLock(ctx, name, x.options(lockmgr.Wait(4*some))...)
+		return w.mgr.TryLock(ctx, name, x.options(lockmgr.MaxWait(4*some))...)
 	case n < 82:
 		ctx, cancel := context.WithTimeout(ctx, 2*some)
 		defer cancel()

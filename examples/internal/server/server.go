@@ -58,7 +58,7 @@ func Open(url string) (*Server, error) {
 }
 
 func (s *Server) connect() (err error) {
-	s.client, err = rueidis.NewClient(lockmgr.Tuned(s.option))
+	s.client, err = rueidis.NewClient(lockmgr.TuneClient(s.option))
 	return err
 }
 

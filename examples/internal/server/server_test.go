@@ -22,7 +22,7 @@ func TestLocksOfTheDeadExpire(t *testing.T) {
 	defer m.Close(t.Context())
 
 	srv.Leave("abandoned", 50*time.Millisecond)
-	lock, err := m.Lock(t.Context(), "abandoned", lockmgr.Wait(time.Minute))
+	lock, err := m.Lock(t.Context(), "abandoned", lockmgr.MaxWait(time.Minute))
 	require.NoError(t, err)
 	require.NoError(t, lock.Unlock(t.Context()))
 }

@@ -1,0 +1,101 @@
+package measure
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// A relay is the way to a server that is far off: it passes on bytes each way
+// after a delay. Connections are as far apart as their bytes.
+type relay struct {
+	listener net.Listener
+	server   string
+	delay    time.Duration
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  []net.Conn
+	closed bool
+}
+
+// newRelay listens on a free loopback port until close.
+func newRelay(server string, delay time.Duration) (*relay, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{listener: l, server: server, delay: delay}
+	r.wg.Go(r.accept)
+	return r, nil
+}
+
+func (r *relay) addr() string { return r.listener.Addr().String() }
+
+func (r *relay) accept() {
+	for {
+		near, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", r.server)
+		if err != nil {
+			near.Close()
+			continue
+		}
+		r.mu.Lock()
+		if r.closed {
+			near.Close()
+			far.Close()
+		}
+		r.conns = append(r.conns, near, far)
+		r.mu.Unlock()
+		r.carry(near, far)
+		r.carry(far, near)
+	}
+}
+
+// A parcel is some bytes, to be passed on at a time.
+type parcel struct {
+	bytes []byte
+	due   time.Time
+}
+
+// carry passes bytes on until either connection ends, and then ends both.
+func (r *relay) carry(from, to net.Conn) {
+	way := make(chan parcel, 1<<12)
+	r.wg.Go(func() {
+		defer close(way)
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := from.Read(buf)
+			if n > 0 {
+				way <- parcel{append([]byte(nil), buf[:n]...), time.Now().Add(r.delay)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	r.wg.Go(func() {
+		for p := range way {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.bytes); err != nil {
+				from.Close() // the reader ends, and then this loop
+			}
+		}
+		to.Close()
+	})
+}
+
+// close ends all connections and waits for what carries them.
+func (r *relay) close() {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	r.closed = true
+	for _, c := range r.conns {
+		_ = c.Close()
+	}
+	r.mu.Unlock()
+	r.wg.Wait()
+}
