@@ -51,24 +51,25 @@ func TestDoReturnsTheErrors(t *testing.T) {
 
 // The loss of the lock is in the error, whatever fn made of it.
 func TestDoTellsTheLoss(t *testing.T) {
-	t.Parallel()
-	m := dialMini(t, lockmgr.Options{})
-	failed := errors.New("failed")
-	for _, result := range []error{nil, failed} {
-		err := m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
-			<-c.Done() // the lease is over
-			require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
-			return result
-		}, lockmgr.FixedLease(lockmgr.MinLease))
-		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
-		if result != nil {
-			require.ErrorIs(t, err, result)
-		} else {
-			requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		failed := errors.New("failed")
+		for _, result := range []error{nil, failed} {
+			err := m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
+				<-c.Done() // the lease is over
+				require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
+				return result
+			}, lockmgr.FixedLease(second))
+			require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+			if result != nil {
+				require.ErrorIs(t, err, result)
+			} else {
+				requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+			}
 		}
-	}
-	err := m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) })
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
+		err := m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) })
+		require.ErrorIs(t, err, lockmgr.ErrClosed)
+	})
 }
 
 func TestDoUnlocksAfterItsContextEnded(t *testing.T) {

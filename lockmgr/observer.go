@@ -18,7 +18,7 @@ type (
 		At      time.Time
 		Context context.Context
 		Name    string
-		Owner   string // as in Redis
+		Owner   string // as Lock.HolderID returns it
 		Token   int64
 		Passed  bool // from another owner in this manager, without Redis
 		Reentry bool
@@ -29,7 +29,7 @@ type (
 		At      time.Time
 		Context context.Context
 		Name    string
-		Owner   string        // the one that asked
+		Owner   string        // as Owner.String prints it: it has no holder ID yet
 		Waited  time.Duration // since the request was made
 		Err     error
 	}

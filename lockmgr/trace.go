@@ -38,7 +38,7 @@ func (p *loop) observeFailure(r *core.Request, err error) {
 	if t := ticketOf(r).trace; t != nil {
 		now := time.Now()
 		p.observe(EventFailed{
-			At: now, Context: t.ctx, Name: r.Name, Owner: p.m.id.field(r.Owner), Waited: now.Sub(t.asked), Err: err,
+			At: now, Context: t.ctx, Name: r.Name, Owner: Owner{p.m.id, r.Owner}.String(), Waited: now.Sub(t.asked), Err: err,
 		})
 	}
 }

@@ -152,7 +152,8 @@ func (m *Machine) poll(l *lock, ttl time.Duration) time.Duration {
 }
 
 // blindPolls is how many tries a second all names may make that are not
-// subscribed. A lost connection must not become a storm of them.
+// subscribed, while these are no more than blindPolls. Beyond that each makes
+// one try in Config.PollBlind: everybody keeps a chance.
 const blindPolls = 500
 
 // pollBlind is the time between two tries for a lock that is not subscribed.
