@@ -31,7 +31,40 @@ func init() {
 // The tests of a package run in its folder.
 const root = "../.."
 
-func all() []mutant { return slices.Concat(shellMutants, scriptMutants, partMutants) }
+// A mutant is holdfast with one of its rules taken away.
+type mutant struct {
+	rule string
+	name string
+	in   string // the folder of a package, or the file of a script, from the root of the repository
+	old  string // what occurs exactly once there
+	new  string
+	by   string // the package and, after a space, the tests that must catch it, separated by spaces
+}
+
+// The folder of the core.
+const machine = "lockmgr/internal/core"
+
+// The packages whose tests catch mutants.
+const (
+	seeds   = "lockmgr/internal/sim TestSeeds"
+	stories = "lockmgr/internal/core TestStories"
+	shell   = "lockmgr "
+	client  = "internal/faults/client "
+	hub     = "notify "
+	renewer = "renewal "
+	future  = "futures "
+	actors  = "actor "
+	sharing = "lockmgr/internal/sim/turns "
+)
+
+// lists are run each by itself: go test -run Mutants/core.
+var lists = []struct {
+	name    string
+	mutants []mutant
+}{
+	{"core", coreMutants},
+	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
+}
 
 func (m *mutant) String() string { return m.rule + ": " + m.name }
 
@@ -41,61 +74,63 @@ func (m *mutant) tests() (pkg string, tests []string) {
 	return fields[0], fields[1:]
 }
 
-// mutated returns the file of a mutant as it shall be.
-func (m *mutant) mutated() (string, error) {
-	src, err := os.ReadFile(filepath.Join(root, m.file))
-	if err != nil {
-		return "", err
-	}
-	if n := strings.Count(string(src), m.old); n != 1 {
-		return "", fmt.Errorf("%s contains %q %d times, not once: the list is out of date", m.file, m.old, n)
-	}
-	return strings.Replace(string(src), m.old, m.new, 1), nil
-}
-
-// A mutant of text that has gone tests nothing, and so does one whose test has.
-func TestTheListIsUpToDate(t *testing.T) {
+// A mutant whose place has gone tests nothing, and so does one whose test has.
+func TestTheListsAreUpToDate(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range all() {
-		require.False(t, names[m.String()], "%v is there twice", &m)
-		names[m.String()] = true
-		if _, err := m.mutated(); err != nil {
-			t.Errorf("%v: %v", &m, err)
-		}
-		pkg, tests := m.tests()
-		require.NotEmpty(t, tests, &m)
-		for _, test := range tests {
-			if !declared(t, pkg, test) {
-				t.Errorf("%v: %s has no %s", &m, pkg, test)
+	for _, l := range lists {
+		for _, m := range l.mutants {
+			name := l.name + "/" + m.String()
+			require.False(t, names[name], "%s is there twice", name)
+			names[name] = true
+			file, text, err := m.apply()
+			if err == nil && strings.HasSuffix(file, ".go") {
+				err = compiles(t, file, text)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			pkg, tests := m.tests()
+			require.NotEmpty(t, tests, name)
+			for _, test := range tests {
+				if !declared(t, pkg, test) {
+					t.Errorf("%s: %s has no %s", name, pkg, test)
+				}
 			}
 		}
 	}
-	require.GreaterOrEqual(t, len(names), 30)
+	require.GreaterOrEqual(t, len(names), 250)
 }
 
-// declared tells whether a package has a test.
+var testsOf = map[string]string{} // the text of a package's tests
+
+// declared reports whether a package has a test.
 func declared(t *testing.T, pkg, test string) bool {
-	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
-	require.NoError(t, err)
-	for _, file := range files {
-		src, err := os.ReadFile(file)
+	if testsOf[pkg] == "" {
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
 		require.NoError(t, err)
-		if strings.Contains(string(src), "\nfunc "+test+"(") {
-			return true
+		for _, file := range files {
+			src, err := os.ReadFile(file)
+			require.NoError(t, err)
+			testsOf[pkg] += string(src)
 		}
 	}
-	return false
+	return strings.Contains(testsOf[pkg], "\nfunc "+test+"(")
 }
 
 // TestMutants shows that each rule has a test which notices when it is broken.
 // Each mutant is a subtest.
 func TestMutants(t *testing.T) {
 	if !*run {
-		t.Skip("SKIPPED: builds a test binary for each of more than a hundred mutants, in some ten minutes: -mutants")
+		t.Skip("SKIPPED: builds a test binary for each of some three hundred mutants, in ten minutes: -mutants")
 	}
 	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)
-	mutants := all()
+	for _, l := range lists {
+		t.Run(l.name, func(t *testing.T) { runList(t, goTool, l.mutants) })
+	}
+}
+
+func runList(t *testing.T, goTool string, mutants []mutant) {
 	verdicts := make([]string, len(mutants))
 	begun := time.Now()
 	t.Cleanup(func() { // when the last subtest has ended
@@ -109,7 +144,7 @@ func TestMutants(t *testing.T) {
 				rule = m.rule
 				fmt.Fprintf(&b, "\n%s", rule)
 			}
-			fmt.Fprintf(&b, "\n    %-48s %s", m.name, verdicts[i])
+			fmt.Fprintf(&b, "\n    %-52s %s", m.name, verdicts[i])
 			n++
 		}
 		t.Logf("%d of %d mutants in %v%s", n, len(mutants), time.Since(begun).Round(time.Second), b.String())
@@ -129,35 +164,43 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// testTime is for how long a mutant may run. These tests take a few seconds at
-// most, so who takes longer hangs; the table says so.
-const testTime = 20 * time.Second
-
-// time returns for how long a mutant may run. A simulation takes some ten
-// seconds, and must not pass for one that hangs.
+// time returns for how long the tests of a mutant may run. Most take a few
+// seconds, so who takes longer hangs, and the table says so. A simulation takes
+// longer, and must not pass for one that hangs.
 func (m *mutant) time() time.Duration {
-	if pkg, _ := m.tests(); pkg == strings.TrimSpace(sharing) {
-		return 4 * testTime
+	switch pkg, _ := m.tests(); {
+	case m.by == seeds:
+		return time.Minute
+	case pkg == strings.TrimSpace(sharing):
+		return 80 * time.Second
 	}
-	return testTime
+	return 20 * time.Second
 }
 
-var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+// arguments returns those of the test binary.
+func (m *mutant) arguments() []string {
+	_, tests := m.tests()
+	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$", "-test.failfast", "-test.timeout=" + m.time().String()}
+	if m.by == seeds {
+		args = append(args, "-seeds=12000", "-shrink=false", "-tail=0", "-hang=10s")
+	}
+	return args
+}
 
 // hunt builds the tests of a mutant and runs those that must catch it. It
 // returns what caught it.
 func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
-	text, err := m.mutated()
+	path, text, err := m.apply()
 	if err != nil {
 		return "", err
 	}
-	file, err := filepath.Abs(filepath.Join(root, m.file))
+	file, err := filepath.Abs(filepath.Join(root, path))
 	if err != nil {
 		return "", err
 	}
-	pkg, tests := m.tests()
+	pkg, _ := m.tests()
 	dir := t.TempDir()
-	patched, overlay, bin := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
+	patched, overlay, bin := filepath.Join(dir, filepath.Base(path)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
 	replace, _ := json.Marshal(map[string]map[string]string{"Replace": {file: patched}})
 	for name, content := range map[string]string{patched: text, overlay: string(replace)} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
@@ -171,26 +214,48 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not build: %v\n%s", err, out)
 	}
-	tester := exec.CommandContext(ctx, bin, "-test.run=^("+strings.Join(tests, "|")+")$", "-test.failfast", "-test.timeout="+m.time().String())
+	tester := exec.CommandContext(ctx, bin, m.arguments()...)
 	tester.Dir = filepath.Join(root, pkg)
-	if strings.HasSuffix(m.file, ".lua") {
+	if m.by == seeds {
+		tester.Env = append(os.Environ(), "GOMAXPROCS=1") // the mutants are parallel, not their seeds
+	}
+	if strings.HasSuffix(path, ".lua") {
 		// These tests read the scripts from the folder that they run in.
-		if tester.Dir, err = withScript(dir, filepath.Base(m.file), text); err != nil {
+		if tester.Dir, err = withScript(dir, filepath.Base(path), text); err != nil {
 			return "", err
 		}
 	}
 	out, err := tester.CombinedOutput()
 	if err == nil {
-		return "", fmt.Errorf("SURVIVED %v", tests)
+		return "", fmt.Errorf("SURVIVED %s", m.by)
 	}
-	if found := failed.FindSubmatch(out); found != nil && slices.Contains(tests, string(found[1])) {
-		return string(found[1]), nil
+	return m.verdict(string(out), err)
+}
+
+var (
+	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	failedStory = regexp.MustCompile(`(?m)^\s+--- FAIL: TestStories/(\S+)`)
+	failedSeed  = regexp.MustCompile(`(?m)^\s+sim_test\.go:\d+: seed (\d+): ([^:]+):`)
+)
+
+// verdict reads what caught a mutant out of the tests' output.
+func (m *mutant) verdict(out string, err error) (string, error) {
+	_, tests := m.tests()
+	if found := failedSeed.FindStringSubmatch(out); m.by == seeds && found != nil {
+		return found[2] + ", seed " + found[1], nil
+	}
+	if found := failedStory.FindStringSubmatch(out); m.by == stories && found != nil {
+		return "story " + found[1], nil
+	}
+	if found := failedTest.FindStringSubmatch(out); found != nil && slices.Contains(tests, found[1]) {
+		return found[1], nil
 	}
 	// These end the whole binary, which runs no other tests.
 	for _, end := range [][2]string{
-		{"panic: test timed out", "does not end"}, {"panic: ", "panic"}, {"fatal error: ", "fatal error"}, {"leakcheck: ", "leak"},
+		{"panic: test timed out", "does not end"}, {"does not end", "does not end"}, {"panic: ", "panic"},
+		{"fatal error: ", "fatal error"}, {"leakcheck: ", "leak"},
 	} {
-		if strings.Contains(string(out), end[0]) {
+		if strings.Contains(out, end[0]) {
 			return fmt.Sprintf("%s (%s)", tests[0], end[1]), nil
 		}
 	}
