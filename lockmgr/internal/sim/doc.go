@@ -105,7 +105,7 @@
 // # Running it
 //
 //	go test ./lockmgr/internal/sim                        some seconds of seeds
-//	go test ./lockmgr/internal/sim -mutants -v            the mutants: -shard 1/3, -run 'Mutants/no margin'
+//	go test ./internal/mutants -mutants -v -run Mutants/core   the mutants
 //	go test ./lockmgr/internal/sim -run Seeds -seeds 1000000 -timeout 0
 //	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens
 //	go test ./lockmgr/internal/sim -run Seeds -survey     count the violated invariants of all seeds
