@@ -108,6 +108,7 @@
 //	go test ./internal/mutants -mutants -v -run Mutants/core   the mutants
 //	go test ./lockmgr/internal/sim -run Seeds -seeds 1000000 -timeout 0
 //	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens
+//	go test ./lockmgr/internal/sim -run Seeds -v -digest  a change that shall change nothing keeps the digest
 //	go test ./lockmgr/internal/sim -run Seeds -survey     count the violated invariants of all seeds
 //	go test ./lockmgr/internal/sim -run Seeds -ignore "told in time,tokens"  look behind these
 //

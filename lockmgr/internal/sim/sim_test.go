@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"os"
 	"runtime"
@@ -25,6 +26,7 @@ var (
 	hang   = flag.Duration("hang", 20*time.Second, "how long a seed may take")
 	ignore = flag.String("ignore", "", "invariants that may be violated, separated by commas")
 	survey = flag.Bool("survey", false, "go on after a violation, and count the violated invariants")
+	digest = flag.Bool("digest", false, "log a digest of all that happens, to compare the code before and after a change that shall change nothing")
 	tail   = flag.Int("tail", 60, "how much of a failing seed's trace to show, in lines")
 )
 
@@ -59,6 +61,7 @@ func TestSeeds(t *testing.T) {
 		total           Coverage
 		count, happened int
 		scripts         uint64
+		digests         uint64
 		simulated       time.Duration
 		began           = time.Now()
 	)
@@ -67,7 +70,7 @@ func TestSeeds(t *testing.T) {
 		wg.Go(func() {
 			var cover Coverage
 			var c, h int
-			var s uint64
+			var s, told uint64
 			var d time.Duration
 			for {
 				i := next.Add(1) - 1
@@ -75,8 +78,14 @@ func TestSeeds(t *testing.T) {
 					break
 				}
 				hung := time.AfterFunc(*hang, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
-				res := Run(Options{Seed: i, Events: *events, Off: without, Ignore: may, Phases: i-*first < defaultSeeds})
+				o := Options{Seed: i, Events: *events, Off: without, Ignore: may, Phases: i-*first < defaultSeeds}
+				all := fnv.New64a()
+				if *digest {
+					o.Trace = all
+				}
+				res := Run(o)
 				hung.Stop()
+				told ^= all.Sum64() // in whatever order the seeds end
 				cover.Add(&res.Cover)
 				c, h, s, d = c+1, h+res.Events, s+res.Scripts, d+res.Time
 				if res.Violation != nil {
@@ -96,12 +105,16 @@ func TestSeeds(t *testing.T) {
 			defer mu.Unlock()
 			total.Add(&cover)
 			count, happened, scripts, simulated = count+c, happened+h, scripts+s, simulated+d
+			digests ^= told
 		})
 	}
 	wg.Wait()
 	took := time.Since(began)
 	t.Logf("%d seeds, %d events (%d steps of the core, %d scripts), %.1f manager hours in %v: %.0f events/s", count, happened, total.Steps,
 		scripts, simulated.Hours(), took.Round(time.Millisecond), float64(happened)/took.Seconds())
+	if *digest {
+		t.Logf("digest %016x", digests)
+	}
 	if *survey {
 		reportSurvey(t, found, n)
 	}
