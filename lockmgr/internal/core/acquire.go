@@ -58,7 +58,7 @@ func (m *Machine) request(r *Request) {
 func (m *Machine) occupied(l *lock) bool {
 	switch l.phase {
 	case idle:
-		return l.c != nil && !l.c.turns.ready(m.now, &m.cfg)
+		return l.contended() && !l.c.turns.ready(m.now, &m.cfg)
 	case releasing:
 		return l.queue.head != nil
 	case passing:
@@ -70,12 +70,12 @@ func (m *Machine) occupied(l *lock) bool {
 // ask sends a try for the first waiter, unless it is the turn of others. No
 // script may be in flight.
 func (m *Machine) ask(l *lock) {
-	if c := l.c; c != nil {
+	if c := l.c; l.contended() {
 		c.turns.pass(m.now, &m.cfg, l.phase != idle)
 		if !c.turns.ready(m.now, &m.cfg) {
 			m.subscribe(l)
 			l.phase = waiting
-			c.retryAt = c.turns.wakeAt(m.now)
+			c.retry.at = c.turns.wakeAt(m.now)
 			m.failOnce(l, ErrNotAcquired) // the last of them lets the name rest
 			return
 		}
@@ -101,15 +101,6 @@ func (m *Machine) leaseOf(r *Request) time.Duration {
 	return min(r.Lease, m.cfg.Lease)
 }
 
-// tokensFor is how many tokens to take along for a request: one for it and
-// one for each of those that may be granted after it in the same run.
-func (m *Machine) tokensFor(l *lock, r *Request) int64 {
-	if !r.Fenced {
-		return 0
-	}
-	return int64(max(1, min(int(l.queue.n), m.cfg.PassCount)))
-}
-
 // acquired handles the answer to a try.
 func (m *Machine) acquired(l *lock, r *Reply) {
 	op := r.Op
@@ -123,26 +114,21 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 		l.since = m.now
 		l.sent, l.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
 		m.dropTokens(l) // those of an earlier record are too old
-		if r.Op.Tokens > 0 {
-			m.takeTokens(l, r)
+		if op.Tokens > 0 {
+			l.more().tokens.got(r.Token, op.Tokens)
 		}
 		if m.now >= l.until {
 			m.tooLate(l, op.Lease)
 			return
 		}
-		if c := l.c; c != nil {
-			c.succeeded()
-			c.long = false
+		if c := l.c; l.contended() {
+			c.retry.succeeded()
+			c.longer.set = false
 			c.turns.acquired(m.now, &m.cfg)
-			c.nextTransfer, c.retryAt = m.now, m.now
+			c.nextTransfer, c.retry.at = m.now, m.now
 		}
 		m.next(l, op)
 	}
-}
-
-func (m *Machine) takeTokens(l *lock, r *Reply) {
-	c := l.more()
-	c.nextToken, c.lastToken = r.Token-r.Op.Tokens+1, r.Token
 }
 
 // lateGrants is how many grants in a row may come too late for a request. One
@@ -168,7 +154,7 @@ func (m *Machine) tooLate(l *lock, lease time.Duration) {
 		return
 	}
 	l.phase = waiting
-	l.more().retryAt = m.now + m.pause(1)
+	l.more().retry.at = m.now + m.pause(1)
 }
 
 // tryFailed handles a try that brought no answer about the lock. A refusal for
@@ -185,7 +171,7 @@ func (m *Machine) tryFailed(l *lock, r *Reply) {
 		q = next
 	}
 	if r.Final {
-		l.c.succeeded() // those that are left have not met a failure yet
+		l.c.retry.succeeded() // those that are left have not met a failure yet
 	}
 	if l.queue.head != nil {
 		l.phase = waiting
@@ -196,14 +182,14 @@ func (m *Machine) tryFailed(l *lock, r *Reply) {
 
 // overdue reports whether a request has met failures of its lock for RetryTime.
 func (m *Machine) overdue(l *lock, r *Request) bool {
-	return m.now-max(l.c.failingSince, r.asked) >= m.cfg.RetryTime
+	return m.now-max(l.c.retry.since, r.asked) >= m.cfg.RetryTime
 }
 
 // leave is for a lock that nobody here wants any more, when no script is in
 // flight and the record is not known to be ours. What may have been left
 // behind is removed.
 func (m *Machine) leave(l *lock) {
-	if l.mayHaveStray() {
+	if l.c.unknown.strays() > 0 {
 		m.release(l)
 		return
 	}
@@ -213,7 +199,7 @@ func (m *Machine) leave(l *lock) {
 // othersHold handles the answer that another manager holds the lock.
 func (m *Machine) othersHold(l *lock, r *Reply) {
 	c := l.more()
-	c.succeeded()
+	c.retry.succeeded()
 	t := &c.turns
 	t.refused(m.now, &m.cfg, l.woken)
 	l.owner = 0
@@ -235,9 +221,9 @@ func (m *Machine) othersHold(l *lock, r *Reply) {
 	default:
 		l.phase = waiting
 		m.subscribe(l)
-		c.retryAt = poll
+		c.retry.at = poll
 		if t.back {
-			c.retryAt = t.wakeAt(m.now)
+			c.retry.at = t.wakeAt(m.now)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (m *Machine) next(l *lock, answered *Op) {
 	if passed {
 		turn := m.boundary(l)
 		switch {
-		case l.c.long, turn == standBack:
+		case l.c.longer.set, turn == standBack:
 			// The record of a long fixed lease must not outlive its holder:
 			// were this process to die, the next one's lock would stay for
 			// that long.
@@ -49,7 +49,7 @@ func (m *Machine) next(l *lock, answered *Op) {
 	m.unlocked(l, nil)
 	// The record may be that of an earlier request with a short lease.
 	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && l.until-m.now < m.cfg.usable(m.leaseOf(r))/3
-	if tooShort || r.Fenced && !l.hasToken() || l.doubtful() {
+	if tooShort || r.Fenced && !l.c.tokens.left() || l.c.doubt.open() {
 		m.transferFirst(l, r)
 		return
 	}
@@ -65,7 +65,7 @@ func (m *Machine) next(l *lock, answered *Op) {
 // unlock, until the caller comes back.
 func (m *Machine) keep(l *lock) bool {
 	c := l.c
-	if c == nil || m.closing || l.flight != 0 || c.doubt != 0 || c.long || l.retried || c.failures > 0 ||
+	if !l.contended() || m.closing || l.flight != 0 || c.doubt.open() || c.longer.set || l.retried || c.retry.failing() ||
 		c.turns.others == 0 || !c.turns.inCredit(m.now, l.since, &m.cfg) {
 		return false
 	}
@@ -73,7 +73,7 @@ func (m *Machine) keep(l *lock) bool {
 		c.keepUntil = m.now + m.cfg.BackTime/4
 		m.unlocked(l, nil)
 	}
-	c.retryAt = c.keepUntil
+	c.retry.at = c.keepUntil
 	return m.now < c.keepUntil
 }
 
@@ -86,10 +86,6 @@ func (m *Machine) startOver(l *lock) {
 	default:
 		m.leave(l)
 	}
-}
-
-func (l *lock) hasToken() bool {
-	return l.c != nil && l.c.nextToken > 0 && l.c.nextToken <= l.c.lastToken
 }
 
 type boundary uint8
@@ -143,14 +139,14 @@ func (m *Machine) runLimit(t *turns) int {
 
 // leaving reports whether a release must go out although someone here waits.
 func (m *Machine) leaving(l *lock) bool {
-	return m.closing || l.c != nil && l.c.giveBack
+	return m.closing || l.c.giveBack
 }
 
 // transferFirst holds the lock back from its next holder until a transfer has
 // been answered: too little of the lease is left, there is no token left,
 // others may be waiting, or the record may be gone.
 func (m *Machine) transferFirst(l *lock, r *Request) {
-	if c := l.more(); l.flight == 0 && m.now >= c.retryAt {
+	if c := l.more(); l.flight == 0 && m.now >= c.retry.at {
 		m.transfer(l, r)
 	}
 }
@@ -181,15 +177,15 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 		m.transferFailed(l, r)
 		return
 	}
-	c.succeeded()
+	c.retry.succeeded()
 	if l.owner != 0 {
 		l.owner = op.Owner
 		m.trust(l, op.ID, op.Sent, op.Lease)
-		if r.Op.Tokens > 0 {
-			m.takeTokens(l, r)
+		if op.Tokens > 0 {
+			c.tokens.got(r.Token, op.Tokens)
 		}
 	} else { // given up while this was under way
-		l.suspect(op.Owner, later(m.now, m.cfg.SuspectTime), true)
+		c.unknown.add(suspect{owner: op.Owner, until: m.suspectUntil(), stray: true})
 	}
 	t := &c.turns
 	t.others = m.othersOf(l, r.Subscribers)
@@ -215,7 +211,7 @@ func (m *Machine) transferFailed(l *lock, r *Reply) {
 		c.turns.others = max(c.turns.others, 1)
 		for q := l.queue.head; q != nil; {
 			next := q.next
-			if q.Fenced && !l.hasToken() {
+			if q.Fenced && !l.c.tokens.left() {
 				m.giveUp(q, r.Err)
 			}
 			q = next

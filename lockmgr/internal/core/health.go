@@ -84,6 +84,7 @@ func (m *Machine) tellOfServer() {
 // trySoon makes a waiter try although no message has come: its answer tells how
 // the server is.
 func (m *Machine) trySoon(l *lock) {
-	l.c.turns.back = false
-	l.c.retryAt = min(l.c.retryAt, m.now+m.pause(1))
+	c := l.more()
+	c.turns.back = false
+	c.retry.at = min(c.retry.at, m.now+m.pause(1))
 }

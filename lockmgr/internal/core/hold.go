@@ -20,8 +20,7 @@ func (m *Machine) hold(l *lock, r *Request) {
 		l.more() // a transfer is due
 	}
 	if r.Fenced {
-		r.Token = l.c.nextToken
-		l.c.nextToken++
+		r.Token = l.c.tokens.take()
 	}
 	l.phase = held
 	l.holder = r
@@ -33,10 +32,10 @@ func (m *Machine) hold(l *lock, r *Request) {
 	}
 	if r.Lease > m.cfg.Lease {
 		c := l.more()
-		c.extend, c.retryAt = r.Lease, m.now
+		c.longer.want, c.retry.at = r.Lease, m.now
 	}
-	if c := l.c; c != nil {
-		c.turns.grant(m.now)
+	if l.contended() {
+		l.c.turns.grant(m.now)
 	}
 	m.stats.Held++
 	m.stats.Grants++
@@ -106,7 +105,7 @@ func (m *Machine) prolongFixed(l *lock, lease time.Duration) {
 // extendSoon asks for a renewal of the record with a lease of its own.
 func (m *Machine) extendSoon(l *lock, lease time.Duration) {
 	c := l.more()
-	c.extend, c.retryAt = max(c.extend, lease), m.now
+	c.longer.want, c.retry.at = max(c.longer.want, lease), m.now
 }
 
 // extended tells the holder when its deadline has moved.
@@ -123,7 +122,7 @@ func (m *Machine) extended(l *lock) {
 // the holder, a longer lease when somebody asked for one.
 func (m *Machine) tend(l *lock) {
 	c := l.c
-	if c == nil || l.flight != 0 || l.phase != held {
+	if !l.contended() || l.flight != 0 || l.phase != held {
 		return
 	}
 	switch {
@@ -131,13 +130,13 @@ func (m *Machine) tend(l *lock) {
 		// Early in a fast run, so that the answer is there when the run is
 		// over and nobody has to wait for it.
 		t := &c.turns
-		early := c.failures == 0 && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
+		early := !c.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
 		if early || m.now >= c.nextTransfer {
 			m.transfer(l, l.holder)
 		}
-	case c.extend > 0 && m.now >= c.retryAt:
-		c.extending, c.extend = c.extend, 0
-		m.sendRenewal(c.extending, []*lock{l})
+	case c.longer.want > 0 && m.now >= c.retry.at:
+		c.longer.sent, c.longer.want = c.longer.want, 0
+		m.sendRenewal(c.longer.sent, []*lock{l})
 	}
 }
 
@@ -174,8 +173,8 @@ func (m *Machine) unlock(r *Request) {
 func (m *Machine) letGo(l *lock, err error) {
 	l.holder = nil
 	m.stats.Held--
-	if l.c != nil {
-		l.c.extend, l.c.extending = 0, 0
+	if l.contended() {
+		l.c.longer.want, l.c.longer.sent = 0, 0
 		m.answerProlongations(l, err)
 	}
 }
@@ -195,7 +194,7 @@ func (m *Machine) expire(l *lock) error {
 	switch a := l.holder; {
 	case a.watched && m.now >= a.limit:
 		err = errMaxHold
-	case !a.watched && l.owner == a.Field && (l.c == nil || l.c.extend == 0 && l.c.extending == 0):
+	case !a.watched && l.owner == a.Field && l.c.longer.want == 0 && l.c.longer.sent == 0:
 		err = errOver
 	}
 	m.loseHold(l, err)
@@ -226,19 +225,11 @@ func (m *Machine) gone(l *lock) {
 // there a little longer, so the next script names its owner.
 func (m *Machine) abandon(l *lock) {
 	if l.owner != 0 {
-		l.suspectOwner(later(m.now, m.cfg.SuspectTime))
+		m.suspectOwner(l)
 		l.c.turns.had(m.now, l.since, &m.cfg)
 	}
 	m.dropTokens(l)
 	m.renewals.Remove(l)
-}
-
-// dropTokens forgets the tokens that came with a record. Others may have taken
-// larger ones as soon as it is not ours.
-func (m *Machine) dropTokens(l *lock) {
-	if l.c != nil {
-		l.c.nextToken, l.c.lastToken = 0, -1
-	}
 }
 
 // proceed goes on where a lock had to wait for the script in flight.

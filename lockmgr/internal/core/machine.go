@@ -176,15 +176,15 @@ func (m *Machine) alarm(l *lock) {
 		}
 		m.tend(l)
 	case passing:
-		if l.flight == 0 && m.now >= l.c.retryAt || m.now >= l.until {
+		if l.flight == 0 && m.now >= l.c.retry.at || m.now >= l.until {
 			m.next(l, nil)
 		}
 	case waiting:
-		if l.flight == 0 && m.now >= l.c.retryAt {
+		if l.flight == 0 && m.now >= l.c.retry.at {
 			m.waitOver(l)
 		}
 	case releasing:
-		if l.flight == 0 && m.now >= l.c.retryAt {
+		if l.flight == 0 && m.now >= l.c.retry.at {
 			m.sendRelease(l)
 		}
 	case idle:
@@ -195,7 +195,7 @@ func (m *Machine) alarm(l *lock) {
 // settle ends every piece of work on a lock: it forgets the lock if nothing
 // is left of it, or sees to it that its alarm comes in time.
 func (m *Machine) settle(l *lock) {
-	if l.phase == idle && l.flight == 0 && l.c == nil && l.sub == subNone {
+	if l.phase == idle && l.flight == 0 && !l.contended() && l.sub == subNone {
 		m.forget(l)
 		return
 	}
@@ -221,7 +221,7 @@ func (m *Machine) countResting(l *lock, resting bool) {
 // over, and a run that is not forgotten yet.
 func (m *Machine) rest(l *lock) {
 	c := l.c
-	if c == nil && l.sub == subNone {
+	if !l.contended() && l.sub == subNone {
 		l.phase = idle
 		return
 	}
@@ -237,22 +237,19 @@ func (m *Machine) rest(l *lock) {
 			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
 		}
 	}
-	at := c.restUntil
-	for _, s := range c.suspects {
-		at = max(at, s.until)
-	}
+	at := c.unknown.forgetAt(c.restUntil)
 	if m.now < at && !m.closing {
 		c.restUntil = at
 		return
 	}
-	if l.mayHaveStray() && !m.closing {
+	if l.c.unknown.strays() > 0 && !m.closing {
 		m.release(l)
 		return
 	}
 	if l.sub != subNone {
 		m.unsubscribe(l)
 	}
-	l.c = nil
+	l.c = &uncontended
 }
 
 func (m *Machine) forget(l *lock) {
@@ -261,7 +258,7 @@ func (m *Machine) forget(l *lock) {
 	}
 	l.forgotten = true
 	m.countResting(l, false)
-	if l.c != nil {
+	if l.contended() {
 		m.answerProlongations(l, ErrClosed)
 	}
 	m.alarms.remove(l)
@@ -283,7 +280,7 @@ func (m *Machine) lookup(name string) *lock {
 		} else {
 			l = new(lock)
 		}
-		l.name = name
+		l.name, l.c = name, &uncontended
 		m.locks[name] = l
 	}
 	return l
@@ -325,10 +322,12 @@ func (m *Machine) reply(r *Reply) {
 	switch {
 	case op.Kind == KindLook:
 	case r.Ran == Yes:
-		l.clearSuspects(op.Sent)
+		if l.contended() {
+			l.c.unknown.named(op.Sent)
+		}
 		m.confirm(l, op.ID)
 	case r.Ran == Maybe:
-		l.suspectOp(op, later(m.now, m.cfg.SuspectTime))
+		l.more().unknown.addOp(op, m.suspectUntil())
 	}
 	if r.Err != nil {
 		m.stats.Fails++
@@ -352,21 +351,10 @@ func (m *Machine) reply(r *Reply) {
 
 // failed notes a failure of a script and returns when to try again.
 func (m *Machine) failed(l *lock, err error) (retryAt time.Duration) {
-	c := l.more()
-	if c.failures == 0 {
-		c.failingSince = m.now
-	}
-	c.failures++
-	c.lastErr = err
-	m.notice(Notice{What: CommandError, Name: l.name, N: c.failures, Err: err})
-	c.retryAt = m.now + m.pause(c.failures)
-	return c.retryAt
-}
-
-// pause is the time before the next try after n failures in a row.
-func (m *Machine) pause(n int) time.Duration {
-	d := min(10*time.Millisecond<<min(n-1, 7), time.Second, m.cfg.tick()/4)
-	return d/2 + m.jitter.upTo(d)
+	r := &l.more().retry
+	r.failed(m.now, m.pause(r.n+1))
+	m.notice(Notice{What: CommandError, Name: l.name, N: r.n, Err: err})
+	return r.at
 }
 
 // close refuses what comes, ends what waits and gives back what is held.
@@ -397,7 +385,7 @@ func (m *Machine) close() {
 func (m *Machine) abort() {
 	m.close()
 	for _, l := range m.everyLock() {
-		if l.owner != 0 || l.mayHaveStray() || l.flight != 0 && l.flightKind == KindAcquire {
+		if l.owner != 0 || l.c.unknown.strays() > 0 || l.flight != 0 && l.flightKind == KindAcquire {
 			m.stats.Unreleased++
 		}
 		m.unlocked(l, ErrClosed)

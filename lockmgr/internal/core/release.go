@@ -5,8 +5,8 @@ func (m *Machine) release(l *lock) {
 	l.phase = releasing
 	l.retried = false
 	m.renewals.Remove(l)
-	if l.c != nil {
-		l.c.goneBy = 0
+	if l.contended() {
+		l.c.unknown.goneBy = 0
 	}
 	if l.flight == 0 {
 		m.sendRelease(l)
@@ -16,7 +16,7 @@ func (m *Machine) release(l *lock) {
 // sendRelease names every owner that the record may carry, so it works
 // whatever became of the scripts before it.
 func (m *Machine) sendRelease(l *lock) {
-	if l.c != nil {
+	if l.contended() {
 		l.c.echoed = false
 	}
 	if r := l.queue.head; r != nil {
@@ -44,34 +44,19 @@ func (m *Machine) released(l *lock, r *Reply) {
 	confirmed := l.owner != 0 // then that record is the one that was removed
 	l.owner = 0
 	m.dropTokens(l)
-	if c := l.c; c != nil {
-		c.succeeded()
+	if c := l.c; l.contended() {
+		c.retry.succeeded()
 		if r.OK && !confirmed {
-			c.accounted()
+			c.unknown.removed()
 		}
 	}
 	m.unlocked(l, err)
 	if r.OK {
-		if others := m.othersOf(l, r.Subscribers); others > 0 || l.c != nil {
+		if others := m.othersOf(l, r.Subscribers); others > 0 || l.contended() {
 			m.endTurn(l, l.more(), others)
 		}
 	}
 	m.afterRelease(l)
-}
-
-// accounted is called when a record of ours has been removed that no confirmed
-// script spoke of. If exactly one unanswered acquire could have created it, that
-// acquire has run and won't run again.
-func (c *contention) accounted() {
-	n := 0
-	for _, s := range c.suspects {
-		if s.stray {
-			n++
-		}
-	}
-	if n == 1 {
-		c.suspects = nil
-	}
 }
 
 // endTurn decides, after a release that others could hear, whether this manager
@@ -100,8 +85,8 @@ func (m *Machine) endTurn(l *lock, c *contention, others int64) {
 
 // afterRelease goes on when the record is not ours any more.
 func (m *Machine) afterRelease(l *lock) {
-	if c := l.c; c != nil {
-		c.giveBack = false
+	if l.contended() {
+		l.c.giveBack = false
 	}
 	if l.queue.head != nil && !m.closing {
 		m.ask(l)
@@ -114,21 +99,14 @@ func (m *Machine) afterRelease(l *lock) {
 // sent again until it is confirmed, or the record has expired.
 func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	c := l.more()
-	if c.goneBy == 0 {
-		c.goneBy = later(max(m.now, l.until, c.mayLive)+m.cfg.Lease/50, m.cfg.SuspectTime)
-		for _, s := range c.suspects {
-			if s.stray {
-				c.goneBy = max(c.goneBy, later(s.until, m.cfg.Lease))
-			}
-		}
-	}
+	goneBy := c.unknown.giveUpAt(max(m.now, l.until), &m.cfg)
 	m.failed(l, r.Err)
 	if r.Ran == Maybe {
 		// Nobody here may be handed a record that may have been removed. It
 		// is a suspect now, and the next script names it.
 		l.retried = true
 		if l.owner != 0 {
-			l.suspectOwner(later(m.now, m.cfg.SuspectTime))
+			m.suspectOwner(l)
 		}
 		m.dropTokens(l)
 	}
@@ -136,18 +114,18 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		m.failOnce(l, r.Err)
 	}
 	// A manager that closes doesn't wait for a server that has failed for long.
-	closed := m.closing && (r.Final || m.now-max(c.failingSince, m.closedAt) >= m.cfg.RetryTime)
+	closed := m.closing && (r.Final || m.now-max(c.retry.since, m.closedAt) >= m.cfg.RetryTime)
 	switch {
-	case closed || m.now >= c.goneBy:
+	case closed || m.now >= goneBy:
 		m.stats.Unreleased++
 		m.notice(Notice{What: Unreleased, Name: l.name, Err: r.Err})
 		m.unlocked(l, r.Err)
 		l.owner = 0
 		m.dropTokens(l)
-		c.suspects = nil // expired
-		c.succeeded()
+		c.unknown.suspects = nil // expired
+		c.retry.succeeded()
 		m.afterRelease(l)
-	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.long:
+	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.longer.set:
 		// It can't be given back, but it can be passed on.
 		m.unlocked(l, r.Err)
 		c.giveBack, l.since = false, m.now
@@ -156,7 +134,7 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		if l.phase == passing || l.phase == releasing {
 			m.failOnce(l, r.Err)
 		}
-	case r.Final || m.now-c.failingSince >= m.cfg.RetryTime:
+	case r.Final || m.now-c.retry.since >= m.cfg.RetryTime:
 		m.unlocked(l, r.Err) // it goes on, but not at the caller's expense
 		for q := l.queue.head; q != nil; {
 			next := q.next

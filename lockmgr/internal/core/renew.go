@@ -16,12 +16,12 @@ func (m *Machine) renew() {
 			// The next watched holder puts it back.
 		case l.flight != 0:
 			m.renewals.Schedule(l, m.now, m.now)
-		case l.owner != l.holder.Field && (l.c.failures == 0 || l.mayBeReplaced()):
+		case l.owner != l.holder.Field && (!l.c.retry.failing() || l.c.unknown.replaced()):
 			// A transfer is due, and it renews. Not so if the server refuses
 			// transfers, as one does that is out of memory: then the record
 			// as it stands must live on.
 			m.renewals.Schedule(l, m.now, m.now)
-			if m.now >= l.c.retryAt || l.c.failures == 0 {
+			if m.now >= l.c.retry.at || !l.c.retry.failing() {
 				m.transfer(l, l.holder)
 			}
 		case m.renewDue(l) > m.now:
@@ -46,7 +46,7 @@ func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
 		}
 		l.flight, l.flightKind = r.ID, KindRenew
 		if lease > m.cfg.Lease {
-			l.more().long = true
+			l.more().longer.set = true
 		}
 		r.Entries[i] = RenewalEntry{Name: l.name, Owner: l.owner, lock: l}
 	}
@@ -75,7 +75,7 @@ func (m *Machine) renewed(ev *Renewed) {
 			err = e.Err
 			if e.Ran == Maybe {
 				c := l.more()
-				c.mayLive = max(c.mayLive, later(m.now+batch.Lease, m.cfg.SuspectTime))
+				c.unknown.mayLive = max(c.unknown.mayLive, later(m.now+batch.Lease, m.cfg.SuspectTime))
 			}
 			m.renewalFailed(l, e.Err)
 		case e.Lost:
@@ -98,8 +98,8 @@ func (m *Machine) renewed(ev *Renewed) {
 }
 
 func (m *Machine) renewedOne(l *lock, batch *Renewal) {
-	if c := l.c; c != nil {
-		c.extending = 0
+	if l.contended() {
+		l.c.longer.sent = 0
 	}
 	if l.owner != 0 {
 		m.trust(l, batch.ID, batch.Sent, batch.Lease)
@@ -116,11 +116,11 @@ func (m *Machine) renewalFailed(l *lock, err error) {
 	if l.phase != held {
 		m.failOnce(l, err)
 	}
-	if c := l.c; c != nil {
-		c.extend, c.extending = max(c.extend, c.extending), 0
+	if c := l.c; l.contended() {
+		c.longer.want, c.longer.sent = max(c.longer.want, c.longer.sent), 0
 	}
-	if c := l.c; c != nil && c.extend > 0 {
-		c.retryAt = m.now + m.cfg.tick()/8
+	if c := l.c; c.longer.want > 0 {
+		c.retry.at = m.now + m.cfg.tick()/8
 	}
 	if l.phase == held && l.holder.watched {
 		m.renewals.Schedule(l, m.now, m.now)

@@ -17,12 +17,7 @@ func (m *Machine) verify(name string) {
 // on in memory.
 func (m *Machine) doubt(l *lock) {
 	c := l.more()
-	if c.doubt != 0 {
-		c.doubts++
-	}
-	if c.doubts <= mostDoubts {
-		c.doubt = m.lastID
-	}
+	c.doubt.raise(m.lastID)
 	if l.phase != held {
 		return // whoever is next waits for a transfer
 	}
@@ -30,13 +25,6 @@ func (m *Machine) doubt(l *lock) {
 	c.nextTransfer = min(c.nextTransfer, m.now) // which looks as well
 	m.tend(l)
 }
-
-// mostDoubts is how often a handoff waits once more because of a message that
-// came while it waited. A flood must not keep the lock from its next holder.
-const mostDoubts = 2
-
-// doubtful reports whether a handoff must wait until the record is found.
-func (l *lock) doubtful() bool { return l.c != nil && l.c.doubt != 0 }
 
 // verifyLease is the lease of a renewal that only looks: it must not let the
 // record of a fixed lease outlive it.
@@ -48,11 +36,10 @@ func (m *Machine) verifyLease(l *lock) time.Duration {
 	return max(left.Truncate(time.Millisecond), time.Millisecond)
 }
 
-// confirm ends the doubt about a record when a script has found it that was
-// sent after the doubt arose.
+// confirm ends the doubt about a record when a script has found it.
 func (m *Machine) confirm(l *lock, id uint64) {
-	if c := l.c; c != nil && id > c.doubt {
-		c.doubt, c.doubts = 0, 0
+	if l.contended() {
+		l.c.doubt.found(id)
 	}
 }
 
@@ -74,7 +61,7 @@ func (m *Machine) prolong(p *Prolongation) {
 	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
 	c := l.more()
-	c.prolongations = append(c.prolongations, p)
+	c.longer.asked = append(c.longer.asked, p)
 	m.extendSoon(l, p.Lease)
 	m.tend(l)
 	m.settle(l)
@@ -84,25 +71,25 @@ func (m *Machine) prolong(p *Prolongation) {
 // after they asked.
 func (m *Machine) prolonged(l *lock, id uint64) {
 	c := l.c
-	if c == nil || len(c.prolongations) == 0 {
+	if len(c.longer.asked) == 0 {
 		return
 	}
-	rest := c.prolongations[:0]
-	for _, p := range c.prolongations {
+	rest := c.longer.asked[:0]
+	for _, p := range c.longer.asked {
 		if p.until <= l.until && p.after < id {
 			m.emit(Prolonged{p, nil})
 		} else {
 			rest = append(rest, p)
 		}
 	}
-	clear(c.prolongations[len(rest):])
-	c.prolongations = rest
+	clear(c.longer.asked[len(rest):])
+	c.longer.asked = rest
 }
 
 // answerProlongations ends all wishes for a longer lease with an error.
 func (m *Machine) answerProlongations(l *lock, err error) {
-	for _, p := range l.c.prolongations {
+	for _, p := range l.c.longer.asked {
 		m.emit(Prolonged{p, err})
 	}
-	l.c.prolongations = nil
+	l.c.longer.asked = nil
 }

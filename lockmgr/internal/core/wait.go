@@ -30,7 +30,7 @@ func (m *Machine) subscribed(l *lock, on bool) {
 	case !on && l.sub == subOn:
 		l.sub = subPending
 		m.blind++
-		if l.c != nil {
+		if l.contended() {
 			l.c.echoes = 0 // they are lost
 		}
 	}
@@ -66,7 +66,7 @@ func (m *Machine) wake(ev Wake) {
 			m.tryOrWait(l)
 		case gap:
 			// Nobody tells us now, so look again soon.
-			c.retryAt = min(c.retryAt, m.now+m.poll(l, m.cfg.PollBlind))
+			c.retry.at = min(c.retry.at, m.now+m.poll(l, m.cfg.PollBlind))
 		}
 	}
 	m.settle(l)
@@ -98,7 +98,7 @@ func (m *Machine) tryOrWait(l *lock) {
 	case c.turns.ready(m.now, &m.cfg):
 		m.ask(l)
 	default:
-		c.retryAt = c.turns.wakeAt(m.now)
+		c.retry.at = c.turns.wakeAt(m.now)
 	}
 }
 
@@ -116,7 +116,7 @@ func (m *Machine) waitOver(l *lock) {
 		m.send(l, KindLook, 0, 0, 0)
 		return
 	}
-	l.c.retryAt = t.wakeAt(m.now)
+	l.c.retry.at = t.wakeAt(m.now)
 }
 
 // looked handles the answer to a look.
