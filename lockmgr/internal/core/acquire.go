@@ -18,7 +18,7 @@ func (m *Machine) request(r *Request) {
 	if l.phase == held && m.now >= l.holdUntil() {
 		m.expire(l) // before its alarm came
 	}
-	if l.phase == held && r.Explicit && l.holder.Owner == r.Owner {
+	if l.phase == held && r.Explicit && l.hold.Request.Owner == r.Owner {
 		m.reenter(l, r)
 		return
 	}
@@ -74,17 +74,15 @@ func (m *Machine) ask(l *lock) {
 		c.turns.pass(m.now, &m.cfg, l.phase != idle)
 		if !c.turns.ready(m.now, &m.cfg) {
 			m.subscribe(l)
-			l.phase = waiting
-			c.retry.at = c.turns.wakeAt(m.now)
+			m.becomeWaiting(l, c.turns.wakeAt(m.now))
 			m.failOnce(l, ErrNotAcquired) // the last of them lets the name rest
 			return
 		}
 	}
 	r := l.queue.head
-	r.Field = 0 // one that it had before belongs to an earlier record
+	r.own.Number = 0 // one that it had before belongs to an earlier record
 	m.unlocked(l, nil)
-	l.phase = asking
-	l.woken = false
+	m.becomeAsking(l)
 	// The number is new for each try, so that one command alone can make a
 	// record of it: whatever an earlier try leaves behind is another number's.
 	m.send(l, KindAcquire, m.number(), m.leaseOf(r), m.tokensFor(l, r))
@@ -95,7 +93,7 @@ func (m *Machine) ask(l *lock) {
 // renewal afterwards, when the record is known to be ours: an acquire that runs
 // late must not leave a record for so long.
 func (m *Machine) leaseOf(r *Request) time.Duration {
-	if r.Lease == 0 || r.watched {
+	if r.Lease == 0 {
 		return m.cfg.Lease
 	}
 	return min(r.Lease, m.cfg.Lease)
@@ -153,8 +151,7 @@ func (m *Machine) tooLate(l *lock, lease time.Duration) {
 		m.leave(l)
 		return
 	}
-	l.phase = waiting
-	l.more().retry.at = m.now + m.pause(1)
+	m.becomeWaiting(l, m.now+m.pause(1))
 }
 
 // tryFailed handles a try that brought no answer about the lock. A refusal for
@@ -174,7 +171,7 @@ func (m *Machine) tryFailed(l *lock, r *Reply) {
 		l.c.retry.succeeded() // those that are left have not met a failure yet
 	}
 	if l.queue.head != nil {
-		l.phase = waiting
+		m.becomeWaiting(l, l.c.retry.at)
 		return
 	}
 	m.leave(l)
@@ -219,12 +216,11 @@ func (m *Machine) othersHold(l *lock, r *Reply) {
 		// may have been released after the server refused us.
 		m.ask(l)
 	default:
-		l.phase = waiting
 		m.subscribe(l)
-		c.retry.at = poll
 		if t.back {
-			c.retry.at = t.wakeAt(m.now)
+			poll = t.wakeAt(m.now)
 		}
+		m.becomeWaiting(l, poll)
 	}
 }
 

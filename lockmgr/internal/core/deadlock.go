@@ -88,8 +88,8 @@ func (q *ownerQueue) compact() {
 // breakDeadlock looks for a cycle that a request closes by waiting for a lock,
 // and fails the youngest request of it.
 func (m *Machine) breakDeadlock(r *Request, l *lock) {
-	for r.state == reqQueued && l.holder != nil {
-		path := m.path(l.holder.Owner, r.Owner)
+	for r.state == reqQueued && l.hold != nil {
+		path := m.path(l.hold.Request.Owner, r.Owner)
 		if path == nil {
 			return
 		}
@@ -122,7 +122,7 @@ func (m *Machine) failYoungest(cycle []*Request) {
 		if r.ID > youngest.ID {
 			youngest = r
 		}
-		e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.lock.holder.Owner})
+		e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.lock.hold.Request.Owner})
 	}
 	m.giveUp(youngest, e)
 }
@@ -143,12 +143,12 @@ func (m *Machine) path(from, to uint64) []*Request {
 		}
 		seen[owner] = true
 		for _, r := range m.inOrder(owner) {
-			h := r.lock.holder
+			h := r.lock.hold
 			if h == nil {
 				continue
 			}
 			path = append(path, r)
-			if h.Owner == to || visit(h.Owner) {
+			if h.Request.Owner == to || visit(h.Request.Owner) {
 				return true
 			}
 			path = path[:len(path)-1]
@@ -168,7 +168,7 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 	}
 	seen[from] = true
 	for l := range m.waits[from] {
-		if h := l.holder; h != nil && (h.Owner == to || m.leads(h.Owner, to, seen)) {
+		if h := l.hold; h != nil && (h.Request.Owner == to || m.leads(h.Request.Owner, to, seen)) {
 			return true
 		}
 	}

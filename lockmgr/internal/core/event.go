@@ -183,11 +183,11 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Extended: the anchor's Until has moved forward.
-	Extended struct{ Anchor *Request }
-	// Lost: the hold of this anchor ended without an unlock.
+	// Extended: the Until of a hold has moved forward.
+	Extended struct{ Hold *Hold }
+	// Lost: a hold ended without an unlock.
 	Lost struct {
-		Anchor *Request
+		Hold *Hold
 		Err    error
 	}
 	// Prolonged answers a Prolongation.

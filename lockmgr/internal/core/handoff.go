@@ -5,7 +5,7 @@ import "time"
 // next finds a lock its next holder. The record is ours, as far as we know,
 // and nobody holds it. answered is the operation just confirmed, or nil.
 func (m *Machine) next(l *lock, answered *Op) {
-	l.phase = passing
+	m.becomePassing(l)
 	r := l.queue.head
 	switch {
 	case l.owner == 0: // the record is gone
@@ -146,23 +146,29 @@ func (m *Machine) leaving(l *lock) bool {
 // been answered: too little of the lease is left, there is no token left,
 // others may be waiting, or the record may be gone.
 func (m *Machine) transferFirst(l *lock, r *Request) {
-	if c := l.more(); l.flight == 0 && m.now >= c.retry.at {
-		m.transfer(l, r)
+	if c := l.more(); l.flight != 0 || m.now < c.retry.at {
+		return
 	}
+	if r.own.Number == 0 {
+		r.own.Number = m.number()
+	}
+	m.transfer(l, r.own.Number, m.leaseOf(r), m.tokensFor(l, r))
 }
 
-// transfer records a request as the holder, and renews the lease in passing.
-func (m *Machine) transfer(l *lock, r *Request) {
-	c := l.more()
-	c.nextTransfer = m.now + m.cfg.RecordEvery
-	tokens := int64(0)
-	if r.Fenced && r.state != reqGranted {
-		tokens = m.tokensFor(l, r)
+// transferTo records the present holder.
+func (m *Machine) transferTo(l *lock, h *Hold) {
+	lease := m.cfg.Lease
+	if !h.watched {
+		lease = m.leaseOf(h.Request)
 	}
-	if r.Field == 0 {
-		r.Field = m.number()
-	}
-	m.send(l, KindTransfer, r.Field, m.leaseOf(r), tokens)
+	m.transfer(l, h.Number, lease, 0)
+}
+
+// transfer records a number of ours as the holder's, and renews the lease in
+// passing.
+func (m *Machine) transfer(l *lock, number uint64, lease time.Duration, tokens int64) {
+	l.more().nextTransfer = m.now + m.cfg.RecordEvery
+	m.send(l, KindTransfer, number, lease, tokens)
 }
 
 // transferred handles the answer to a transfer.

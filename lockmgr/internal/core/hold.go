@@ -2,30 +2,46 @@ package core
 
 import "time"
 
+// A Hold is what one owner has of a name in this process. The core writes it. The
+// shell may read it while it carries out an effect that names the hold or one of
+// its requests.
+type Hold struct {
+	// Request is the one that was granted first.
+	Request *Request
+	// Until is the instant until which the hold may be trusted.
+	Until time.Duration
+	// Token is the fencing token, or zero.
+	Token int64
+	// Number is the number under which Redis knows the hold. No other hold of
+	// this manager has ever had it.
+	Number uint64
+
+	limit   time.Duration // end of a fixed lease or of MaxHold, or Forever
+	count   int32         // grants not yet given back
+	watched bool          // renewed by the watchdog
+}
+
 // hold makes a queued request the holder. The record must be ours and good
 // for a while.
 func (m *Machine) hold(l *lock, r *Request) {
 	m.dequeue(l, r)
 	r.state = reqGranted
-	r.Anchor = r
-	r.count = 1
-	r.watched = r.Lease == 0
-	r.limit = m.limitOf(r)
+	h := &r.own
+	h.Request, h.count, h.watched, h.limit = r, 1, r.Lease == 0, m.limitOf(r)
 	if !r.Passed {
-		r.Field = l.owner // that of the acquire, or of a transfer for this request
-	} else if r.Field == 0 {
-		r.Field = m.number()
+		h.Number = l.owner // that of the acquire, or of a transfer for this request
+	} else if h.Number == 0 {
+		h.Number = m.number()
 	}
-	if r.Field != l.owner {
+	if h.Number != l.owner {
 		l.more() // a transfer is due
 	}
 	if r.Fenced {
-		r.Token = l.c.tokens.take()
+		h.Token = l.c.tokens.take()
 	}
-	l.phase = held
-	l.holder = r
-	r.Until = l.holdUntil()
-	if !r.watched {
+	m.becomeHeld(l, h)
+	r.Hold, h.Until = h, l.holdUntil()
+	if !h.watched {
 		m.renewals.Remove(l)
 	} else if !l.entry.Scheduled() {
 		m.watch(l)
@@ -66,25 +82,24 @@ func (m *Machine) limitOf(r *Request) time.Duration {
 // reenter grants another hold to the owner that has one. Nothing is sent:
 // the record says who holds, the count is ours.
 func (m *Machine) reenter(l *lock, r *Request) {
-	a := l.holder
-	if r.Fenced && a.Token == 0 {
+	h := l.hold
+	if r.Fenced && h.Token == 0 {
 		m.fail(r, ErrNotFenced)
 		return
 	}
 	switch {
-	case a.watched:
+	case h.watched:
 		// No lease can shorten it, and no re-entry ends its MaxHold.
 	case r.Lease == 0:
-		a.watched, a.limit = true, max(a.limit, m.limitOf(r))
+		h.watched, h.limit = true, max(h.limit, m.limitOf(r))
 		m.renewals.Schedule(l, m.now, m.now)
 		m.extendSoon(l, m.cfg.Lease)
 	default:
 		m.prolongFixed(l, r.Lease)
 	}
 	m.extended(l)
-	a.count++
-	r.state = reqGranted
-	r.Anchor, r.Until, r.Token, r.Field = a, a.Until, a.Token, a.Field
+	h.count++
+	r.state, r.Hold = reqGranted, h
 	m.stats.Grants++
 	m.stats.Reentries++
 	m.emit(Granted{r})
@@ -93,9 +108,9 @@ func (m *Machine) reenter(l *lock, r *Request) {
 
 // prolongFixed lets a fixed lease end no earlier than a lease that begins now.
 func (m *Machine) prolongFixed(l *lock, lease time.Duration) {
-	a := l.holder
-	if limit := m.now + m.cfg.usable(lease); limit > a.limit {
-		a.limit = limit
+	h := l.hold
+	if limit := m.now + m.cfg.usable(lease); limit > h.limit {
+		h.limit = limit
 		if limit > l.until {
 			m.extendSoon(l, lease)
 		}
@@ -110,10 +125,10 @@ func (m *Machine) extendSoon(l *lock, lease time.Duration) {
 
 // extended tells the holder when its deadline has moved.
 func (m *Machine) extended(l *lock) {
-	if a := l.holder; a != nil {
-		if until := l.holdUntil(); until > a.Until {
-			a.Until = until
-			m.emit(Extended{a})
+	if h := l.hold; h != nil {
+		if until := l.holdUntil(); until > h.Until {
+			h.Until = until
+			m.emit(Extended{h})
 		}
 	}
 }
@@ -132,7 +147,7 @@ func (m *Machine) tend(l *lock) {
 		t := &c.turns
 		early := !c.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
 		if early || m.now >= c.nextTransfer {
-			m.transfer(l, l.holder)
+			m.transferTo(l, l.hold)
 		}
 	case c.longer.want > 0 && m.now >= c.retry.at:
 		c.longer.sent, c.longer.want = c.longer.want, 0
@@ -147,8 +162,8 @@ func (m *Machine) unlock(r *Request) {
 		return
 	}
 	r.state = reqDone
-	a := r.Anchor
-	if l.phase != held || l.holder != a {
+	h := r.Hold
+	if l.phase != held || l.hold != h {
 		m.emit(Unlocked{r, ErrLeaseLost})
 		return
 	}
@@ -157,8 +172,8 @@ func (m *Machine) unlock(r *Request) {
 		m.settle(l)
 		return
 	}
-	a.count--
-	if a.count > 0 {
+	h.count--
+	if h.count > 0 {
 		m.emit(Unlocked{r, nil})
 		return
 	}
@@ -171,7 +186,7 @@ func (m *Machine) unlock(r *Request) {
 // letGo ends the hold of a lock, in whatever way. err is what those get who
 // wanted to prolong it.
 func (m *Machine) letGo(l *lock, err error) {
-	l.holder = nil
+	l.hold = nil
 	m.stats.Held--
 	if l.contended() {
 		l.c.longer.want, l.c.longer.sent = 0, 0
@@ -191,10 +206,10 @@ func (m *Machine) unlocked(l *lock, err error) {
 // the record is still good and goes to the next.
 func (m *Machine) expire(l *lock) error {
 	err := errExpired
-	switch a := l.holder; {
-	case a.watched && m.now >= a.limit:
+	switch h := l.hold; {
+	case h.watched && m.now >= h.limit:
 		err = errMaxHold
-	case !a.watched && l.owner == a.Field && l.c.longer.want == 0 && l.c.longer.sent == 0:
+	case !h.watched && l.owner == h.Number && l.c.longer.want == 0 && l.c.longer.sent == 0:
 		err = errOver
 	}
 	m.loseHold(l, err)
@@ -205,7 +220,7 @@ func (m *Machine) expire(l *lock) error {
 // loseHold ends a hold without an unlock.
 func (m *Machine) loseHold(l *lock, err error) {
 	m.stats.Losses++
-	m.emit(Lost{l.holder, err}) // before anybody hears of it in another way
+	m.emit(Lost{l.hold, err}) // before anybody hears of it in another way
 	m.letGo(l, err)
 }
 

@@ -6,35 +6,19 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// phase is where a lock stands in this manager. See the diagram in doc.go.
-type phase uint8
-
-const (
-	idle      phase = iota // nobody here wants it and the record is not ours
-	asking                 // an acquire is in flight for the first waiter
-	waiting                // others hold it: a wake-up or the poll comes next
-	held                   // a local owner holds it
-	passing                // the record is ours, the next holder waits for a reply
-	releasing              // nobody here wants it, the record is to be removed
-)
-
-func (p phase) String() string {
-	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
-}
-
 // A lock is all that the manager knows of one name.
 type lock struct {
 	name  string
 	queue queue
 
-	// holder is the anchor of the hold, in phase held only.
-	holder *Request
+	// hold is there in phase held only.
+	hold *Hold
 	// unlocking is the request whose Unlock waits for the release.
 	unlocking *Request
 
 	// owner is the number that the record in Redis carries, by the last
 	// confirmed script, or zero when the record is not ours. It lags behind
-	// holder.Field while a transfer is due or in flight.
+	// hold.Number while a transfer is due or in flight.
 	owner uint64
 	// until bounds our trust in the record: the send of the last confirmed
 	// script, plus the usable part of its lease.
@@ -128,14 +112,14 @@ func (l *lock) more() *contention {
 
 // holdUntil is the deadline of the present holder: the record's, or the end
 // of a fixed lease or of a MaxHold if that is earlier.
-func (l *lock) holdUntil() time.Duration { return min(l.until, l.holder.limit) }
+func (l *lock) holdUntil() time.Duration { return min(l.until, l.hold.limit) }
 
 // transferDue reports whether the record of a held lock is to be given its
 // holder's number. While the server refuses transfers, as one does that is out
 // of memory, a longer lease goes to the record as it stands.
 func (l *lock) transferDue() bool {
 	c := l.c
-	return l.owner != l.holder.Field && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
+	return l.owner != l.hold.Number && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
 }
 
 // nextAt is when this lock wants its alarm, or Forever.

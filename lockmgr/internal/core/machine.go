@@ -199,21 +199,9 @@ func (m *Machine) settle(l *lock) {
 		m.forget(l)
 		return
 	}
-	m.countResting(l, l.phase == idle)
 	if at := l.nextAt(); at != Forever {
 		m.alarms.atLatest(l, at)
 	}
-}
-
-// countResting keeps the number of names that nobody holds or waits for.
-func (m *Machine) countResting(l *lock, resting bool) {
-	switch {
-	case resting && !l.resting:
-		m.resting++
-	case !resting && l.resting:
-		m.resting--
-	}
-	l.resting = resting
 }
 
 // rest is called when nobody here wants the lock and the record is not ours.
@@ -222,11 +210,11 @@ func (m *Machine) countResting(l *lock, resting bool) {
 func (m *Machine) rest(l *lock) {
 	c := l.c
 	if !l.contended() && l.sub == subNone {
-		l.phase = idle
+		m.becomeIdle(l)
 		return
 	}
 	if l.phase != idle {
-		l.phase = idle
+		m.becomeIdle(l)
 		c = l.more()
 		c.restUntil = m.now
 		if l.sub != subNone {
@@ -257,7 +245,9 @@ func (m *Machine) forget(l *lock) {
 		return
 	}
 	l.forgotten = true
-	m.countResting(l, false)
+	if l.phase == idle {
+		m.resting--
+	}
 	if l.contended() {
 		m.answerProlongations(l, ErrClosed)
 	}
@@ -282,6 +272,7 @@ func (m *Machine) lookup(name string) *lock {
 		}
 		l.name, l.c = name, &uncontended
 		m.locks[name] = l
+		m.resting++
 	}
 	return l
 }

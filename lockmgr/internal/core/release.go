@@ -2,12 +2,7 @@ package core
 
 // release removes the record, as soon as no script is in flight.
 func (m *Machine) release(l *lock) {
-	l.phase = releasing
-	l.retried = false
-	m.renewals.Remove(l)
-	if l.contended() {
-		l.c.unknown.goneBy = 0
-	}
+	m.becomeReleasing(l)
 	if l.flight == 0 {
 		m.sendRelease(l)
 	}
@@ -20,7 +15,7 @@ func (m *Machine) sendRelease(l *lock) {
 		l.c.echoed = false
 	}
 	if r := l.queue.head; r != nil {
-		r.Field = 0 // this release names it
+		r.own.Number = 0 // this release names it
 	}
 	m.send(l, KindRelease, 0, 0, 0)
 }

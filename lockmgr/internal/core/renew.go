@@ -12,17 +12,17 @@ func (m *Machine) renew() {
 	ready := m.due[:0]
 	for _, l := range m.due {
 		switch {
-		case l.phase != held || !l.holder.watched:
+		case l.phase != held || !l.hold.watched:
 			// The next watched holder puts it back.
 		case l.flight != 0:
 			m.renewals.Schedule(l, m.now, m.now)
-		case l.owner != l.holder.Field && (!l.c.retry.failing() || l.c.unknown.replaced()):
+		case l.owner != l.hold.Number && (!l.c.retry.failing() || l.c.unknown.replaced()):
 			// A transfer is due, and it renews. Not so if the server refuses
 			// transfers, as one does that is out of memory: then the record
 			// as it stands must live on.
 			m.renewals.Schedule(l, m.now, m.now)
 			if m.now >= l.c.retry.at || !l.c.retry.failing() {
-				m.transfer(l, l.holder)
+				m.transferTo(l, l.hold)
 			}
 		case m.renewDue(l) > m.now:
 			m.watch(l) // a transfer has renewed it since
@@ -104,7 +104,7 @@ func (m *Machine) renewedOne(l *lock, batch *Renewal) {
 	if l.owner != 0 {
 		m.trust(l, batch.ID, batch.Sent, batch.Lease)
 	}
-	if l.phase == held && l.holder.watched {
+	if l.phase == held && l.hold.watched {
 		m.watch(l)
 	}
 	m.proceed(l)
@@ -122,7 +122,7 @@ func (m *Machine) renewalFailed(l *lock, err error) {
 	if c := l.c; c.longer.want > 0 {
 		c.retry.at = m.now + m.cfg.tick()/8
 	}
-	if l.phase == held && l.holder.watched {
+	if l.phase == held && l.hold.watched {
 		m.renewals.Schedule(l, m.now, m.now)
 	}
 	m.proceed(l)

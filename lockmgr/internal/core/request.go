@@ -7,8 +7,8 @@ import "time"
 // it. The shell may read the second group while it carries out an effect that
 // names the request.
 //
-// A granted request goes on to stand for its hold: the first request of a
-// hold is its anchor, and re-entries point to it.
+// A granted request has a hold: its own, or for a re-entry that of the request
+// which was granted first.
 type Request struct {
 	Name string
 	// ID is unique within the manager and rises with time, so that of two
@@ -30,29 +30,19 @@ type Request struct {
 	// Tag is the shell's own.
 	Tag any
 
-	// Anchor is the first request of the hold.
-	Anchor *Request
-	// Until is, on an anchor, the instant until which the hold may be
-	// trusted; on other requests it is what it was at their grant.
-	Until time.Duration
-	// Token is the fencing token, or zero.
-	Token int64
-	// Field is the number under which Redis knows the hold. No other hold of
-	// this manager has ever had it.
-	Field uint64
+	// Hold is what it was granted, or nil.
+	Hold *Hold
 	// Passed says that the lock came from another holder in this manager.
 	Passed bool
 
 	lock       *lock
 	next, prev *Request
 	asked      time.Duration // queued: when it was made
-	limit      time.Duration // anchor: end of a fixed lease or of MaxHold, or Forever
-	count      int32         // anchor: holds not yet given back
 	pos        int32         // place in the heap of waits that end
 	place      int32         // queued, of an explicit owner: see ownerQueue
 	late       uint8         // grants that came too late
 	state      requestState
-	watched    bool // anchor: renewed by the watchdog
+	own        Hold // so that a grant needs no memory of its own
 }
 
 type requestState uint8

@@ -29,10 +29,10 @@ func (m *Machine) doubt(l *lock) {
 // verifyLease is the lease of a renewal that only looks: it must not let the
 // record of a fixed lease outlive it.
 func (m *Machine) verifyLease(l *lock) time.Duration {
-	if l.holder.watched {
+	if l.hold.watched {
 		return m.cfg.Lease
 	}
-	left := min(l.holder.limit-m.now, m.cfg.Lease)
+	left := min(l.hold.limit-m.now, m.cfg.Lease)
 	return max(left.Truncate(time.Millisecond), time.Millisecond)
 }
 
@@ -47,7 +47,7 @@ func (m *Machine) confirm(l *lock, id uint64) {
 func (m *Machine) prolong(p *Prolongation) {
 	r := p.Request
 	l := r.lock
-	if r.state != reqGranted || l.phase != held || l.holder != r.Anchor {
+	if r.state != reqGranted || l.phase != held || l.hold != r.Hold {
 		m.emit(Prolonged{p, ErrLeaseLost})
 		return
 	}
@@ -56,8 +56,8 @@ func (m *Machine) prolong(p *Prolongation) {
 		m.settle(l)
 		return
 	}
-	if a := r.Anchor; !a.watched {
-		a.limit = max(a.limit, m.now+m.cfg.usable(p.Lease)) // l.until still bounds the hold
+	if h := r.Hold; !h.watched {
+		h.limit = max(h.limit, m.now+m.cfg.usable(p.Lease)) // l.until still bounds the hold
 	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
 	c := l.more()
