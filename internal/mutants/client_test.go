@@ -107,6 +107,7 @@ var shellMutants = []mutant{
 	{"turns", "a refusal starts no turn of others", machine, "t.busy, t.busySince = true, now", "t.busySince = now", sharing + "TestTurns TestDrain"},
 	{"turns", "tries while another has it", machine, "\t\tt.tryAt = Forever // until", "\t\t_ = now // until", sharing + "TestTurns TestDrain"},
 	{"turns", "owed though nobody came", machine, "t.back, t.owed = false, min(t.owed, t.owed/2)", "t.back = false", sharing + "TestTurns TestDrain"},
+	{"turns", "a gap between their turns is taken for nobody", machine, "case t.back && t.heard > 0:", "case false:", sharing + "TestTurnsOnASlowMachine"},
 	{"turns", "handoff goes on in a run that is over", machine, "if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, l.since, &m.cfg) {", "if true {", sharing + "TestTurns TestDrain"},
 	{"shared commands", "leases mixed", "lockmgr", "s.lease != lease", "false", shell + "TestTheOrdinaryShareACommand"},
 	{"shared commands", "tokens not asked for", "lockmgr", "op.Tokens == 0 && len(op.Others) == 0", "len(op.Others) == 0", shell + "TestTheOrdinaryShareACommand"},

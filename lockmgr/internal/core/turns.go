@@ -332,6 +332,12 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 		t.owed = 0 // how long the first wait was says nothing of shares
 	}
 	switch {
+	case t.back && t.heard > 0:
+		// They use it, and we came between two of their turns. What is owed is
+		// kept, but not so much that we could not pay it within a second.
+		t.fruitless = 0
+		t.back, t.count = false, 0
+		t.owed = min(t.owed, t.owed*7/8, cfg.mostOwed()/4)
 	case t.back:
 		// It lay free although we stood back: fewer want it than we thought.
 		t.fruitless++
