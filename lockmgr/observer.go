@@ -18,7 +18,7 @@ type (
 		At      time.Time
 		Context context.Context
 		Name    string
-		Owner   string // as in Redis
+		Owner   string // as Lock.HolderID returns it
 		Token   int64
 		Passed  bool // from another owner in this manager, without Redis
 		Reentry bool
@@ -29,7 +29,7 @@ type (
 		At      time.Time
 		Context context.Context
 		Name    string
-		Owner   string        // the one that asked
+		Owner   string        // "<manager uuid>:<number>" of the owner that asked, not a holder ID
 		Waited  time.Duration // since the request was made
 		Err     error
 	}
@@ -52,8 +52,8 @@ type (
 		Held    time.Duration // since the grant
 		Err     error
 	}
-	// EventRefused: another manager holds the lock, for TTL longer if it does
-	// not renew; negative: without end.
+	// EventRefused: another manager holds the lock. Its record lives for TTL if
+	// it is not renewed; a negative TTL means without end.
 	EventRefused struct {
 		At   time.Time
 		Name string
@@ -64,7 +64,7 @@ type (
 		At   time.Time
 		Name string
 	}
-	// EventStoodBack: after a run of Grants, others get their turn.
+	// EventStoodBack: after a run of Grants, this manager lets others go first.
 	EventStoodBack struct {
 		At     time.Time
 		Name   string
