@@ -9,9 +9,9 @@ import (
 // values in the order of fs, or, if any has failed, with a nil slice and the
 // errors joined in that order. All of none settles at once.
 //
-// The first failure cancels the futures that are still pending; the ErrCanceled
-// that come of it are left out of the joined error. Every value that arrived is
-// dropped before the failure is reported. To cancel the result does the same,
+// The first failure cancels the futures that are still pending; their ErrCanceled
+// is left out of the joined error. Every value that arrived is dropped before the
+// failure is reported. Cancelling the result does the same,
 // even after it has settled, as long as nobody has taken the slice.
 //
 // A dropped value goes to drop. If drop is nil, it goes back to the Source of

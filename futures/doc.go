@@ -1,5 +1,5 @@
-// Package futures has results that come later. A Promise is where a result is
-// put, a Future where it is read.
+// Package futures provides results that come later. A result is written to a
+// Promise and read from its Future.
 //
 //	                                     Result, Await, OnDone
 //	          Resolve(v, nil)           ┌──────────────────────▶ taken: v, for good
