@@ -18,8 +18,9 @@ import (
 // its future. drop is called by the goroutine that settles the last of fs or
 // cancels the result, where it must not block.
 //
-// If Sources of fs are Dispatchers, the first of them runs drop and the callbacks of
-// the result. Then the failure may be reported before drop has run.
+// If Sources of fs are Dispatchers, the first of them runs drop and the
+// callbacks of the result. Then the failure may be reported before drop has
+// run.
 //
 // All owns the futures from here on: nobody else may take their values, and none
 // may be passed twice.
@@ -42,9 +43,9 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 }
 
 // all is shared by the inputs' callbacks. Each writes values[i] and
-// inputs[i].failure of its own input only; the one that brings left to zero reads
-// them all. So no mutex is needed, which a callback could not hold while it cancels
-// other inputs.
+// inputs[i].failure of its own input only; the one that brings left to zero
+// reads them all. So no mutex is needed, which a callback could not hold while
+// it cancels other inputs.
 type all[T any] struct {
 	Promise[[]T]
 	relay
@@ -89,8 +90,8 @@ func (a *all[T]) Drop(values []T) {
 	}
 }
 
-// failures joins the errors of the inputs. It leaves out those of inputs that were
-// cancelled because of the first failure.
+// failures joins the errors of the inputs. It leaves out those of inputs that
+// were cancelled because of the first failure.
 func (a *all[T]) failures() error {
 	first := int(a.first.Load()) - 1
 	if first < 0 {
@@ -125,8 +126,8 @@ func copyInputs[T any](fs []*Future[T]) inputs[T] {
 	return in
 }
 
-// cancel cancels the pending inputs. Their callbacks run before it returns. Values
-// that have arrived are left to the callbacks.
+// cancel cancels the pending inputs. Their callbacks run before it returns.
+// Values that have arrived are left to the callbacks.
 func (in inputs[T]) cancel() {
 	for i := range in {
 		in[i].cancelPending()

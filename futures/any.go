@@ -20,8 +20,8 @@ var ErrNone = errors.New("futures: any of none")
 // its future. drop is called by the goroutine that settles the future with the
 // surplus value or cancels the result, where it must not block.
 //
-// If Sources of fs are Dispatchers, the first of them runs drop and the callbacks of
-// the result.
+// If Sources of fs are Dispatchers, the first of them runs drop and the
+// callbacks of the result.
 //
 // Any owns the futures from here on: nobody else may take their values, and none
 // may be passed twice.

@@ -35,10 +35,10 @@
 // value can therefore leave by Cancel and forget the future, whatever Cancel
 // reports.
 //
-// Any number of readers may read a future, any number of times. All get the same
-// result, and any of them can cancel it for all, as long as nobody has taken it.
-// Readers that share a future agree among themselves which of them gives the value
-// back. To stop waiting without cancelling, select on Done.
+// Any number of readers may read a future, any number of times. All get the
+// same result, and any of them can cancel it for all, as long as nobody has
+// taken it. Readers that share a future agree among themselves which of them
+// gives the value back. To stop waiting without cancelling, select on Done.
 //
 // Await returns the error of its context only if it has cancelled the future
 // before there was a result.
@@ -49,17 +49,17 @@
 //
 // # Who runs what
 //
-// There are no goroutines here. Callbacks run oldest first, after Done is closed.
-// A future whose Source is a Dispatcher gives them to it, whichever goroutine settles
-// the future. The Dispatcher decides where they run and whether they may block. Other
-// callbacks run on the goroutine that settles the future. They must not block, since
-// other work may wait for that goroutine. A callback that is registered when the
-// future is settled runs at once on the goroutine that registers it, possibly before
-// older ones.
+// There are no goroutines here. Callbacks run oldest first, after Done is
+// closed. A future whose Source is a Dispatcher gives them to it, whichever
+// goroutine settles the future. The Dispatcher decides where they run and
+// whether they may block. Other callbacks run on the goroutine that settles the
+// future. They must not block, since other work may wait for that goroutine. A
+// callback that is registered when the future is settled runs at once on the
+// goroutine that registers it, possibly before older ones.
 //
-// The Source's Cancel and Drop run on the goroutine that cancels, Cancel after the
-// callbacks have run or were dispatched. No mutex is held, so all of them may use
-// this or any other future.
+// The Source's Cancel and Drop run on the goroutine that cancels, Cancel after
+// the callbacks have run or were dispatched. No mutex is held, so all of them
+// may use this or any other future.
 //
 // All and Any are notified on the goroutines that settle their inputs, not by a
 // Dispatcher: their results do not wait for callbacks. The callbacks of the result,
@@ -67,11 +67,12 @@
 //
 // # Cost
 //
-// A Future of a pointer or a number has 72 bytes, and is meant to be part of the
-// struct of its request. A channel is made when someone calls Done, or waits in
-// Await, before there is a result; a future that is only polled, called back, or
-// read later, never has one. Taking a value is one compare-and-swap. Only a future
-// with callbacks uses a Dispatcher, once for all of them.
+// A Future of a pointer or a number has 72 bytes, and is meant to be part of
+// the struct of its request. A channel is made when someone calls Done, or
+// waits in Await, before there is a result; a future that is only polled,
+// called back, or read later, never has one. Taking a value is one
+// compare-and-swap. Only a future with callbacks uses a Dispatcher, once for
+// all of them.
 //
 // All and Any allocate a little for each input. They give back what they do not
 // return.

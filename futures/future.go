@@ -32,8 +32,8 @@ type Explainer interface {
 	Explain(err error) error
 }
 
-// A Dispatcher is a Source that runs callbacks, so that the goroutines that settle
-// its futures need not.
+// A Dispatcher is a Source that runs callbacks, so that the goroutines that
+// settle its futures need not.
 type Dispatcher interface {
 	// Dispatch arranges that run is called once, on another goroutine, after the
 	// functions of earlier calls. run may block; Dispatch must not.
@@ -96,9 +96,9 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.done
 }
 
-// Result returns the result of the future, ErrPending while there is none. A value
-// that it returns is taken: it belongs to the caller, and Cancel can no longer give
-// it back. Later calls return the same. Result does not block.
+// Result returns the result of the future, ErrPending while there is none. A
+// value that it returns is taken: it belongs to the caller, and Cancel can no
+// longer give it back. Later calls return the same. Result does not block.
 func (f *Future[T]) Result() (T, error) {
 	for {
 		switch f.state.Load() {
@@ -121,8 +121,8 @@ func (f *Future[T]) Result() (T, error) {
 
 // Await blocks until the future is settled or ctx ends, and returns the result
 // as Result does. If ctx ends first, Await cancels the future and returns an
-// error that matches both ctx.Err() and context.Cause(ctx). If there is a result by
-// then, Await returns it.
+// error that matches both ctx.Err() and context.Cause(ctx). If there is a
+// result by then, Await returns it.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if f.state.Load() == pending {
 		if stop := ctx.Done(); stop == nil {
@@ -158,11 +158,12 @@ func (f *Future[T]) explain(err error) error {
 	return err
 }
 
-// Cancel cancels the future: Result returns ErrCanceled from then on. For a pending
-// future it calls the Source's Cancel. A value that nobody has taken goes to the
-// Source's Drop. Cancel reports whether this call did so. If not, the future was
-// cancelled before, has failed, or its value was taken, which Result shows. A caller
-// that has not taken the value has nothing to give back, whatever Cancel reports.
+// Cancel cancels the future: Result returns ErrCanceled from then on. For a
+// pending future it calls the Source's Cancel. A value that nobody has taken
+// goes to the Source's Drop. Cancel reports whether this call did so. If not,
+// the future was cancelled before, has failed, or its value was taken, which
+// Result shows. A caller that has not taken the value has nothing to give back,
+// whatever Cancel reports.
 func (f *Future[T]) Cancel() bool {
 	if f.cancelPending() {
 		return true
@@ -195,12 +196,13 @@ func (f *Future[T]) cancelPending() bool {
 	return true
 }
 
-// OnDone registers fn to be called once with the result. If the future is settled,
-// OnDone calls fn itself. Else fn is called when the future settles: by the Source's
-// Dispatcher, or, without one, by the goroutine that settles it, where fn must not
-// block. Callbacks registered before the future was settled are called in order.
-// A value is taken, and belongs to the callbacks, as soon as there is one and a
-// callback is registered. fn may use the future in any way.
+// OnDone registers fn to be called once with the result. If the future is
+// settled, OnDone calls fn itself. Else fn is called when the future settles:
+// by the Source's Dispatcher, or, without one, by the goroutine that settles
+// it, where fn must not block. Callbacks registered before the future was
+// settled are called in order. A value is taken, and belongs to the callbacks,
+// as soon as there is one and a callback is registered. fn may use the future
+// in any way.
 func (f *Future[T]) OnDone(fn func(T, error)) { f.onDone(fn, false) }
 
 // onDone is OnDone. A callback of this package's own is not dispatched.
@@ -251,9 +253,9 @@ func (f *Future[T]) settle(state uint32, v T, err error) bool {
 	return true
 }
 
-// run passes the result to callbacks. With a dispatcher it calls only this package's
-// own, after dispatching the others: they may settle other futures, whose callbacks
-// come later.
+// run passes the result to callbacks. With a dispatcher it calls only this
+// package's own, after dispatching the others: they may settle other futures,
+// whose callbacks come later.
 func (cb *callback[T]) run(d Dispatcher, v T, err error) {
 	here, there := inOrder(cb, d != nil)
 	if there != nil {
@@ -269,8 +271,9 @@ func (cb *callback[T]) call(v T, err error) {
 	}
 }
 
-// inOrder reverses a list of callbacks, so that the oldest comes first. If dispatched
-// is set, those that are not this package's own go to the list there.
+// inOrder reverses a list of callbacks, so that the oldest comes first. If
+// dispatched is set, those that are not this package's own go to the list
+// there.
 func inOrder[T any](cb *callback[T], dispatched bool) (here, there *callback[T]) {
 	for cb != nil {
 		next := cb.next

@@ -131,8 +131,8 @@ func (b *batch) op(i int, op *core.Op) {
 	}
 }
 
-// join returns the command that a plain task shares with earlier ones, or a new one
-// that others can join.
+// join returns the command that a plain task shares with earlier ones, or a new
+// one that others can join.
 func (b *batch) join(s *shared, i int, lease time.Duration, many, one *script) *command {
 	if s.command >= 0 && (s.n == maxShared || s.lease != lease) {
 		b.close(s, one)
@@ -160,9 +160,9 @@ func (b *batch) close(s *shared, one *script) {
 }
 
 // split adds a command for each lock of a shared command that was refused as a
-// whole and did not run. The name of one lock may be the reason: it is forbidden,
-// or the names are in several slots of a cluster. It reports whether it added any.
-// The other answers stay.
+// whole and did not run. The name of one lock may be the reason: it is
+// forbidden, or the names are in several slots of a cluster. It reports whether
+// it added any. The other answers stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i, t := range b.tasks {

@@ -245,7 +245,8 @@ func (c *checkup) rehearse(ctx context.Context) error {
 // before that, however far away the server is.
 const checkLease = 10 * time.Second
 
-// live takes the lock, contends for it, passes it on, renews it and gives it back.
+// live takes the lock, contends for it, passes it on, renews it and gives it
+// back.
 func (c *checkup) live(ctx context.Context) error {
 	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
 	r, err := c.do(ctx, core.Op{Kind: core.KindAcquire, Owner: first})
@@ -289,7 +290,8 @@ func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	return r, r.Err
 }
 
-// unless returns err, or, if it is nil, that the server gave an impossible answer.
+// unless returns err, or, if it is nil, that the server gave an impossible
+// answer.
 func (c *checkup) unless(err error, what string) error {
 	if err != nil {
 		return err
@@ -311,8 +313,8 @@ func (c *checkup) counting(ctx context.Context) error {
 	return nil
 }
 
-// subscribe reports whether the subscription was confirmed. Locks work without one,
-// but waiters have to poll.
+// subscribe reports whether the subscription was confirmed. Locks work without
+// one, but waiters have to poll.
 func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, error) {
 	ctx, cancel := context.WithTimeout(caller, notify.DefaultDialTimeout+notify.DefaultCommandTimeout)
 	defer cancel()
@@ -363,8 +365,8 @@ func (c *checkup) cleanUp() {
 	c.m.exec.submit([]task{{call: &call{command{args: []string{"DEL", c.name}}, func(answer) {}}}})
 }
 
-// say sends a command that is no script. Its error says that no answer came, or that
-// the server is unavailable. Other errors of the server are in the answer.
+// say sends a command that is no script. Its error says that no answer came, or
+// that the server is unavailable. Other errors of the server are in the answer.
 func (c *checkup) say(ctx context.Context, words ...string) (answer, error) {
 	a, err := c.m.run(ctx, command{args: words})
 	if err == nil && a.err != nil && (errors.Is(a.err, ErrUnavailable) || ctx.Err() != nil) {

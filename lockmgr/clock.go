@@ -22,8 +22,8 @@ type clock struct {
 }
 
 // clockNoise bounds the time between the readings of both clocks. A smaller
-// difference is no suspension. It is well below Options.Margin, and no host sleeps
-// for so short a time.
+// difference is no suspension. It is well below Options.Margin, and no host
+// sleeps for so short a time.
 const clockNoise = 500 * time.Microsecond
 
 func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
@@ -36,14 +36,14 @@ func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
 	return c
 }
 
-// lookAgain is how often now looks for suspensions, which costs more than the rest
-// of it.
+// lookAgain is how often now looks for suspensions, which costs more than the
+// rest of it.
 const lookAgain = 10 * time.Millisecond
 
-// now returns the present instant. It never goes back. For up to lookAgain after a
-// suspension it may lack that time. Then the manager counts a new lease from too
-// early an instant, which is safe, and notices the end of an old one late, where
-// [clock.exact] is right.
+// now returns the present instant. It never goes back. For up to lookAgain
+// after a suspension it may lack that time. Then the manager counts a new lease
+// from too early an instant, which is safe, and notices the end of an old one
+// late, where [clock.exact] is right.
 func (c *clock) now() time.Duration {
 	awake := time.Since(c.origin)
 	if c.read == nil {
@@ -83,8 +83,8 @@ func (c *clock) suspended() time.Duration {
 	return time.Duration(known)
 }
 
-// difference returns how long the host was suspended since the origin, and the time
-// between the readings on top.
+// difference returns how long the host was suspended since the origin, and the
+// time between the readings on top.
 func (c *clock) difference() int64 {
 	awake, all, _ := c.read()
 	return int64(all - awake - c.base)

@@ -18,15 +18,15 @@
 //	                       │ renewals          │
 //	                       └───────────────────┘
 //
-// One goroutine owns all lock state. Callers send it messages and hold
-// futures; it answers by settling them. The rules themselves are a pure state
-// machine (internal/core, whose documentation has the diagram and the failure
-// table); this package is the shell that moves messages: loop.go carries out
-// effects, executor.go and batch.go turn them into batches of scripts, and only
-// redis.go uses the client library. Acquires and releases that come at about the
-// same time share a script of up to 64 locks, which saves the server half of the
-// work. A lock that fails in it fails alone. Goroutines and timers do not grow with
-// locks or waiters.
+// One goroutine owns all lock state. Callers send it messages and hold futures;
+// it answers by settling them. The rules themselves are a pure state machine
+// (internal/core, whose documentation has the diagram and the failure table);
+// this package is the shell that moves messages: loop.go carries out effects,
+// executor.go and batch.go turn them into batches of scripts, and only redis.go
+// uses the client library. Acquires and releases that come at about the same
+// time share a script of up to 64 locks, which saves the server half of the
+// work. A lock that fails in it fails alone. Goroutines and timers do not grow
+// with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
 // requests, and Redis is updated in the background. A waiter of another process
@@ -36,14 +36,14 @@
 //
 // # What is promised
 //
-// At every instant at most one owner has a valid handle of a name ([Lock.Valid]).
-// [Lock.Lost] is closed at the deadline of the hold, as soon as a timer fires. This
-// holds as long as one server keeps the data it acknowledged, its clock does not
-// jump and runs within 1 % of ours, and only clients of this protocol touch the
-// keys. A dead process's locks are free after their lease. No wait outlives its
-// context, and nothing outlives Unlock, a cancel or Close. A command that runs
-// late, however late, changes no later hold: each hold has an ID of its own in
-// Redis ([Lock.HolderID]).
+// At every instant at most one owner has a valid handle of a name
+// ([Lock.Valid]). [Lock.Lost] is closed at the deadline of the hold, as soon as
+// a timer fires. This holds as long as one server keeps the data it
+// acknowledged, its clock does not jump and runs within 1 % of ours, and only
+// clients of this protocol touch the keys. A dead process's locks are free
+// after their lease. No wait outlives its context, and nothing outlives Unlock,
+// a cancel or Close. A command that runs late, however late, changes no later
+// hold: each hold has an ID of its own in Redis ([Lock.HolderID]).
 //
 // It is not promised that a holder who is paused, or whose write is already on
 // its way, does no harm after it lost the lock: only the resource itself can

@@ -16,18 +16,18 @@ type server interface {
 	exec(limit *deadline, commands []command, answers []answer)
 }
 
-// senders is the number of senders. Two keep a connection busy: one batch is on its
-// way while the next is filled. More would make smaller batches, and could fill the
-// client's queue, where waiting ignores contexts.
+// senders is the number of senders. Two keep a connection busy: one batch is on
+// its way while the next is filled. More would make smaller batches, and could
+// fill the client's queue, where waiting ignores contexts.
 const senders = 2
 
-// maxBatch is the most tasks of one batch. Larger ones gain no throughput and make
-// each answer wait for the last.
+// maxBatch is the most tasks of one batch. Larger ones gain no throughput and
+// make each answer wait for the last.
 const maxBatch = 256
 
 // minSecond is the queue length at which a second batch is sent while one is in
-// flight. Fewer tasks wait for the next batch: a small one of their own would cost
-// the server and us a system call each way.
+// flight. Fewer tasks wait for the next batch: a small one of their own would
+// cost the server and us a system call each way.
 const minSecond = 48
 
 // A task is something to be executed: an op, a renewal or a call.

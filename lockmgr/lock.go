@@ -64,8 +64,8 @@ type boundContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// end marks the hold lost, closes the channel handed out and cancels the contexts.
-// Later calls of Lost return a closed channel.
+// end marks the hold lost, closes the channel handed out and cancels the
+// contexts. Later calls of Lost return a closed channel.
 func (h *hold) end(err error) {
 	h.until.Store(0)
 	h.mu.Lock()
@@ -188,9 +188,9 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	return ctx
 }
 
-// sameContext returns the context of the last call, if that was for the same lock
-// and parent, else nil. So a long hold that calls Lock.Context once for each piece
-// of work keeps one context, not thousands.
+// sameContext returns the context of the last call, if that was for the same
+// lock and parent, else nil. So a long hold that calls Lock.Context once for
+// each piece of work keeps one context, not thousands.
 func (h *hold) sameContext(l *Lock, parent context.Context) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,9 +232,9 @@ func (h *hold) bind(b boundContext) error {
 	return nil
 }
 
-// sweep removes contexts that ended with their parents, each time that the number
-// of contexts has doubled since the last sweep. So a call of Lock.Context looks at
-// two others on average.
+// sweep removes contexts that ended with their parents, each time that the
+// number of contexts has doubled since the last sweep. So a call of
+// Lock.Context looks at two others on average.
 func (m *holdMore) sweep() {
 	if len(m.contexts) < max(m.sweepAt, minSweep) {
 		return
@@ -243,10 +243,10 @@ func (m *holdMore) sweep() {
 	m.sweepAt = 2 * len(m.contexts)
 }
 
-// Extend keeps the lock for at least d from now on, less 1 % and Options.Margin. A
-// fixed lease then ends no earlier than that. A watched one is renewed at once,
-// and later as usual. Extend never shortens a hold, and never goes beyond MaxHold.
-// d is from MinLease to MaxLease.
+// Extend keeps the lock for at least d from now on, less 1 % and
+// Options.Margin. A fixed lease then ends no earlier than that. A watched one
+// is renewed at once, and later as usual. Extend never shortens a hold, and
+// never goes beyond MaxHold. d is from MinLease to MaxLease.
 //
 // Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
 // the last case it may still take effect. While the server can't be reached it

@@ -80,9 +80,9 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// waitError returns the error of a request that ended at now without a lock. While
-// the server is silent, a wait that ran out does not mean that another owner holds
-// the lock.
+// waitError returns the error of a request that ended at now without a lock.
+// While the server is silent, a wait that ran out does not mean that another
+// owner holds the lock.
 func (t *ticket) waitError(now time.Duration, err error) error {
 	if t.request.Once {
 		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
@@ -113,8 +113,8 @@ func (t *ticket) Explain(err error) error {
 
 var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
 
-// An unlocking is a ticket as the source of its unlock's future. Cancel and Drop do
-// nothing: the release goes on in any case.
+// An unlocking is a ticket as the source of its unlock's future. Cancel and
+// Drop do nothing: the release goes on in any case.
 type unlocking ticket
 
 func (r *unlocking) Cancel()       {}

@@ -75,8 +75,9 @@ type (
 	nudge struct{ core.Tick }
 )
 
-// answer queues an answer of the server. Answers overtake the requests of callers:
-// a burst of these must not delay the confirmation of a lease. It never blocks.
+// answer queues an answer of the server. Answers overtake the requests of
+// callers: a burst of these must not delay the confirmation of a lease. It
+// never blocks.
 func (p *loop) answer(ev core.Event) {
 	p.mu.Lock()
 	p.answers = append(p.answers, ev)
@@ -118,9 +119,9 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 	return max(0, min(next-p.m.now(), p.watchful()))
 }
 
-// lookEvery is the longest time that the loop sleeps while a lock is held, on hosts
-// whose timers stand still during a suspension. It bounds how long after the
-// suspension a loss is reported.
+// lookEvery is the longest time that the loop sleeps while a lock is held, on
+// hosts whose timers stand still during a suspension. It bounds how long after
+// the suspension a loss is reported.
 const lookEvery = time.Second
 
 // watchful returns the longest time that the loop may sleep.
@@ -174,7 +175,8 @@ func (p *loop) answered(now time.Duration, ev *core.Replies) {
 	p.health.ended(len(ev.Replies), now, err)
 }
 
-// carryOut runs a tick that is due, carries out all effects and submits the tasks.
+// carryOut runs a tick that is due, carries out all effects and submits the
+// tasks.
 func (p *loop) carryOut(now time.Duration) {
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
@@ -325,8 +327,8 @@ func (p *loop) observe(e Event) {
 	}
 }
 
-// quoted is a name that log lines quote: it may contain a line break, and not every
-// handler quotes by itself.
+// quoted is a name that log lines quote: it may contain a line break, and not
+// every handler quotes by itself.
 type quoted string
 
 func (q quoted) LogValue() slog.Value { return slog.StringValue(strconv.Quote(string(q))) }

@@ -15,8 +15,8 @@ const (
 	tokenPrefix   = "redisson_lock_token"
 )
 
-// besidePrefixes are the prefixes of the keys and channels that Redisson's locks of
-// any kind have beside the lock's own key.
+// besidePrefixes are the prefixes of the keys and channels that Redisson's
+// locks of any kind have beside the lock's own key.
 var besidePrefixes = [...]string{
 	channelPrefix, tokenPrefix,
 	"redisson_lock_queue", "redisson_lock_timeout", // fair locks

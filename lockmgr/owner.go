@@ -7,9 +7,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// An Owner identifies the holder of a lock, as a thread does in Redisson. Requests
-// of an owner for a lock that it holds are granted at once and counted (reentry).
-// Every request gets an owner of its own unless AsOwner or WithOwner names one.
+// An Owner identifies the holder of a lock, as a thread does in Redisson.
+// Requests of an owner for a lock that it holds are granted at once and counted
+// (reentry). Every request gets an owner of its own unless AsOwner or WithOwner
+// names one.
 //
 // Owners are made by [Manager.NewOwner], belong to that manager and compare
 // with ==. The zero Owner is not valid.

@@ -91,10 +91,10 @@ func start(id *identity, o Options, client rueidis.Client, dialTime time.Duratio
 }
 
 // TuneClient completes client options with those that a lock manager needs. It
-// sets time-outs that are not set. It overrides others, because the client must not
-// repeat a command that may have run, one caller's time-out must not close the
-// connection that all share, and commands must keep their order. One address is
-// taken for one server, not for the seed of a cluster.
+// sets time-outs that are not set. It overrides others, because the client must
+// not repeat a command that may have run, one caller's time-out must not close
+// the connection that all share, and commands must keep their order. One
+// address is taken for one server, not for the seed of a cluster.
 func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
 	opt.DisableRetry = true     // the manager knows what may be repeated
@@ -140,9 +140,9 @@ func (s *redisServer) build(c *command) rueidis.Completed {
 }
 
 // load repeats the commands whose script the server did not know: they did not
-// run. SCRIPT LOAD makes a server keep a script; newer servers may forget one sent
-// by EVAL alone. It needs a permission that not every user has, so the calls carry
-// the text as well.
+// run. SCRIPT LOAD makes a server keep a script; newer servers may forget one
+// sent by EVAL alone. It needs a permission that not every user has, so the
+// calls carry the text as well.
 func (s *redisServer) load(limit *deadline, commands []command, answers []answer) {
 	var cmds rueidis.Commands
 	var again []int

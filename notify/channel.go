@@ -9,7 +9,8 @@ import (
 // while the server runs it.
 const chunk = 512
 
-// rarely is the longest pause between two rounds for refused channels, in RetryMax.
+// rarely is the longest pause between two rounds for refused channels, in
+// RetryMax.
 const rarely = 32
 
 // A phase is what the hub knows of a channel on the current connection.
@@ -72,9 +73,9 @@ func (c *core) forget(ch *channel) {
 	delete(c.channels, ch.name)
 }
 
-// sendNext sends the next command, if the last one is answered. Three queues take
-// turns, so none can delay the others for long: new subscriptions, unsubscriptions,
-// and channels of refused commands.
+// sendNext sends the next command, if the last one is answered. Three queues
+// take turns, so none can delay the others for long: new subscriptions,
+// unsubscriptions, and channels of refused commands.
 func (c *core) sendNext() {
 	if c.cmd != nil {
 		return
@@ -168,9 +169,9 @@ func (c *core) finish() {
 
 func (c *core) endCommand() { c.cmd, c.deadline = nil, time.Time{} }
 
-// refuse handles a SUBSCRIBE that the server refused, which fails as a whole. Halves
-// of the group are tried next, down to single channels. A channel that is refused
-// alone waits for the next round.
+// refuse handles a SUBSCRIBE that the server refused, which fails as a whole.
+// Halves of the group are tried next, down to single channels. A channel that
+// is refused alone waits for the next round.
 func (c *core) refuse(chs []*channel, err error) {
 	c.feed.ignore(chs)
 	c.setPhase(chs, absent)
@@ -221,7 +222,8 @@ func (c *core) pardon(ch *channel) {
 	}
 }
 
-// askAgain starts a round for the refused channels, as rights may have been granted.
+// askAgain starts a round for the refused channels, as rights may have been
+// granted.
 func (c *core) askAgain() {
 	c.round = time.Time{}
 	for !c.refused.empty() {

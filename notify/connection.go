@@ -24,8 +24,8 @@ func (e *RefusedError) Error() string {
 // Unwrap returns what the server answered.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// advance does everything that is due: it ends what has timed out, dials, and sends
-// the next command.
+// advance does everything that is due: it ends what has timed out, dials, and
+// sends the next command.
 func (c *core) advance() {
 	if c.closed {
 		c.setState(StateClosed)
@@ -135,8 +135,8 @@ func (c *core) lose(err error) {
 	c.disconnect()
 }
 
-// disconnect hangs up and makes all channels absent. Watches of live channels get a
-// Gap.
+// disconnect hangs up and makes all channels absent. Watches of live channels
+// get a Gap.
 func (c *core) disconnect() {
 	c.up, c.cmd = false, nil
 	c.deadline, c.idle, c.round = time.Time{}, time.Time{}, time.Time{}

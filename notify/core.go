@@ -21,8 +21,8 @@ func (unwatch) isEvent() {}
 func (closing) isEvent() {}
 func (*feed) isEvent()   {} // a connection has something to report
 
-// core is the hub's state. Only the hub's goroutine uses it; Hub.publish shows part of
-// it to others.
+// core is the hub's state. Only the hub's goroutine uses it; Hub.publish shows
+// part of it to others.
 type core struct {
 	hub    *Hub
 	opts   Options
@@ -158,8 +158,8 @@ func (c *core) unwatch(w *Watch) {
 	c.forget(ch)
 }
 
-// read handles the report of a connection. It ignores old connections, and everything
-// but the end of one that was hung up.
+// read handles the report of a connection. It ignores old connections, and
+// everything but the end of one that was hung up.
 func (c *core) read(f *feed) {
 	r := f.take(c.news[:0])
 	c.news = r.news
@@ -223,8 +223,8 @@ func (c *core) setPhase(chs []*channel, p phase) {
 	}
 }
 
-// close closes all watches and begins to close the connection. The goroutine stops
-// when the connection has ended.
+// close closes all watches and begins to close the connection. The goroutine
+// stops when the connection has ended.
 func (c *core) close() {
 	if c.closed {
 		return

@@ -2,8 +2,8 @@
 // Valkey, over one connection for any number of channels.
 //
 // It knows nothing of locks. A message is a hint that something may have
-// changed, and a [Wake] means: look again. So hints may be merged, and a missed one
-// does no harm if the watcher learns of the gap.
+// changed, and a [Wake] means: look again. So hints may be merged, and a missed
+// one does no harm if the watcher learns of the gap.
 //
 // # Contract
 //
@@ -21,10 +21,10 @@
 //  5. Nothing blocks but [Hub.Close]. A flood costs a watcher one wake-up each
 //     time that it asks for one, and the hub no memory.
 //
-// The hub cannot notice a server that answers but no longer gets the messages, such
-// as a master that does not know yet that it was replaced, or a cluster node that
-// was cut off from the others. So a watcher must always have a timer as well. It may
-// be a long one while Subscribed.
+// The hub cannot notice a server that answers but no longer gets the messages,
+// such as a master that does not know yet that it was replaced, or a cluster
+// node that was cut off from the others. So a watcher must always have a timer
+// as well. It may be a long one while Subscribed.
 //
 // # Goroutines
 //
@@ -39,11 +39,11 @@
 // The hub's goroutine owns all state: what is wanted, what the server has
 // confirmed, when to try again. The client's calls block, so a second goroutine
 // makes them, one after the other, as long as a connection lives; a third waits
-// for the connection to break. The call that opens a connection has a goroutine of
-// its own: it can't be interrupted, and it waits while the client's pool is empty.
-// A hub that gives up waiting for it after DialTimeout is Down, and its next dial
-// takes over the same call. There is at most one connection and one such call at a
-// time, so there are no more goroutines than these.
+// for the connection to break. The call that opens a connection has a goroutine
+// of its own: it can't be interrupted, and it waits while the client's pool is
+// empty. A hub that gives up waiting for it after DialTimeout is Down, and its
+// next dial takes over the same call. There is at most one connection and one
+// such call at a time, so there are no more goroutines than these.
 //
 // The client's reader goroutine must never wait: it also reads the replies to
 // the client's pings. It only marks the channel in the connection's feed. The
@@ -51,10 +51,10 @@
 // go, so a mailbox grows by one event for each connection, not for each message.
 //
 // The hub's goroutine settles the futures. This hop costs about a microsecond
-// (BenchmarkHop), compared with twenty and more for the network, and keeps events
-// in order and their state right. Next does not send a message to the hub: it adds
-// its request to the watch under a mutex. So no goroutine has to wake up, and an
-// event that has happened already settles the request at once.
+// (BenchmarkHop), compared with twenty and more for the network, and keeps
+// events in order and their state right. Next does not send a message to the
+// hub: it adds its request to the watch under a mutex. So no goroutine has to
+// wake up, and an event that has happened already settles the request at once.
 //
 // # A channel's subscription
 //
@@ -68,18 +68,18 @@
 //	│                                                   │ answered
 //	└───────────────────────────────────────────────────┘
 //
-// When the connection is lost, every channel becomes absent, and the watches of live
-// channels get a Gap.
+// When the connection is lost, every channel becomes absent, and the watches of
+// live channels get a Gap.
 //
-// An absent channel that nobody watches is forgotten. A live one that is watched
-// again stays live; a leaving one is subscribed again after that. At most one command
-// is in flight, and the server answers in order, so no confirmation can be taken for
-// another's.
+// An absent channel that nobody watches is forgotten. A live one that is
+// watched again stays live; a leaving one is subscribed again after that. At
+// most one command is in flight, and the server answers in order, so no
+// confirmation can be taken for another's.
 //
 // A SUBSCRIBE names up to 512 channels and the server refuses it as a whole, so
-// one forbidden channel would take 511 others with it. The channels of a refused
-// group are tried again by halves, in turn with other commands. A channel that was
-// refused alone is tried alone from then on, ever more rarely.
+// one forbidden channel would take 511 others with it. The channels of a
+// refused group are tried again by halves, in turn with other commands. A
+// channel that was refused alone is tried alone from then on, ever more rarely.
 //
 // # The connection
 //
@@ -93,8 +93,8 @@
 //	 └───────────────────────────┴───────────────────────────┘
 //
 // The pause doubles from RetryMin to RetryMax and starts over only after a
-// connection has lasted for RetryMax, so a server that breaks each connection is not
-// dialled in a loop. While nobody watches, the hub does not dial.
+// connection has lasted for RetryMax, so a server that breaks each connection
+// is not dialled in a loop. While nobody watches, the hub does not dial.
 //
 // Each connection has a feed of its own, and the hub ignores messages and
 // confirmations of all but the newest.

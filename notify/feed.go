@@ -5,18 +5,19 @@ import (
 	"sync"
 )
 
-// maxPayload is how much of a message is kept, in bytes. Without it, anyone who may
-// publish could make the hub keep megabytes.
+// maxPayload is how much of a message is kept, in bytes. Without it, anyone who
+// may publish could make the hub keep megabytes.
 const maxPayload = 64
 
 // A feed carries the reports of one connection to the hub. The client's reader
-// goroutine calls it, so it never blocks. It absorbs a flood: news of a channel is
-// merged into the channel's one slot, and all news together is one event in the
-// hub's mailbox until the hub has taken it. So the mailbox grows by one event per
-// connection, not per message.
+// goroutine calls it, so it never blocks. It absorbs a flood: news of a channel
+// is merged into the channel's one slot, and all news together is one event in
+// the hub's mailbox until the hub has taken it. So the mailbox grows by one
+// event per connection, not per message.
 //
-// Each connection has a feed of its own. The hub reads the newest only, so news of an
-// old connection can neither be taken for news of the new one nor hide it.
+// Each connection has a feed of its own. The hub reads the newest only, so news
+// of an old connection can neither be taken for news of the new one nor hide
+// it.
 type feed struct {
 	epoch  uint64      // counts the hub's connections, for the log
 	signal func(*feed) // puts one event into the hub's mailbox

@@ -76,9 +76,10 @@ func (h *Hub) Done() <-chan struct{} { return h.actor.Done() }
 // Close stops the hub and waits until it has ended. It must not be called from
 // a callback of the hub, which would wait for itself. Closing again waits too.
 //
-// Closing a connection takes a round trip, or 1 s if the server is silent. Close does
-// not wait for a connection that is being opened, which the client can't interrupt:
-// it is closed when its dial has ended. A caller that can't wait uses Stop and Done.
+// Closing a connection takes a round trip, or 1 s if the server is silent.
+// Close does not wait for a connection that is being opened, which the client
+// can't interrupt: it is closed when its dial has ended. A caller that can't
+// wait uses Stop and Done.
 func (h *Hub) Close() {
 	h.Stop()
 	<-h.Done()

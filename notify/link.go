@@ -1,8 +1,8 @@
 package notify
 
-// The hub's rules use these two interfaces instead of a Redis client. Another kind of
-// subscription (sharded pub/sub: one link per master) would implement them, as a
-// scripted connection does in tests.
+// The hub's rules use these two interfaces instead of a Redis client. Another
+// kind of subscription (sharded pub/sub: one link per master) would implement
+// them, as a scripted connection does in tests.
 
 // A dialer opens connections. The hub has at most one at a time: it dials again
 // only after the link before has reported its end.

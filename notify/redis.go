@@ -39,9 +39,9 @@ type redisDialer struct {
 	abandoned *dedication // in progress, and no link waits for it
 }
 
-// A dedication is one call of the client's Dedicate. The call takes no context. It
-// blocks until the client's pool has a free connection and that has been dialled, so
-// for ever if others keep all connections.
+// A dedication is one call of the client's Dedicate. The call takes no context.
+// It blocks until the client's pool has a free connection and that has been
+// dialled, so for ever if others keep all connections.
 type dedication struct {
 	conn rueidis.DedicatedClient // set once done is closed
 	done chan struct{}

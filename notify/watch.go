@@ -70,8 +70,8 @@ type Watch struct {
 	channel string
 
 	// Only the hub's goroutine writes the marks and settles the requests that
-	// wait for them. The mutex lets Next compare and queue up in one step, without
-	// a message to the hub.
+	// wait for them. The mutex lets Next compare and queue up in one step,
+	// without a message to the hub.
 	mu      sync.Mutex
 	marks   marks
 	waiting []*request // usually one
@@ -205,8 +205,8 @@ func (w *Watch) Close() {
 	}
 }
 
-// shut fails all waiting and later requests. It reports whether it was the first to
-// do so.
+// shut fails all waiting and later requests. It reports whether it was the
+// first to do so.
 func (w *Watch) shut() bool {
 	w.mu.Lock()
 	first := !w.closed
@@ -220,8 +220,8 @@ func (w *Watch) shut() bool {
 	return first
 }
 
-// add notes an event and settles the requests that waited for it. It returns their
-// number. Only the hub's goroutine calls it.
+// add notes an event and settles the requests that waited for it. It returns
+// their number. Only the hub's goroutine calls it.
 func (w *Watch) add(e change) int {
 	w.mu.Lock()
 	w.marks.add(e)

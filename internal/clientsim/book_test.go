@@ -20,8 +20,8 @@ var invariants = []string{
 	"unlock tells a loss", "close loses", "close ends", "goroutines",
 }
 
-// A book records the requests of callers and their results. The invariants compare
-// it with the server. Its mutex is locked before that of the world.
+// A book records the requests of callers and their results. The invariants
+// compare it with the server. Its mutex is locked before that of the world.
 type book struct {
 	w *world
 
@@ -89,8 +89,8 @@ type hold struct {
 	heard  time.Time // when the message of a forced unlock was sent to its manager
 }
 
-// A doubt is a request, first, that a later one, second, may have overtaken. It is
-// decided at a later instant.
+// A doubt is a request, first, that a later one, second, may have overtaken. It
+// is decided at a later instant.
 type doubt struct {
 	first, second *request
 	at            time.Time
@@ -256,8 +256,8 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	}
 }
 
-// forcing notes a forced unlock just before the call: from now on every present hold
-// of the name may be lost.
+// forcing notes a forced unlock just before the call: from now on every present
+// hold of the name may be lost.
 func (b *book) forcing(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -434,8 +434,8 @@ func (b *book) recorded(h *hold) {
 	}
 }
 
-// inTime checks that an answer kept the caller's limits, and was not late if nothing
-// delayed it.
+// inTime checks that an answer kept the caller's limits, and was not late if
+// nothing delayed it.
 func (b *book) inTime(q *request) {
 	w := b.w
 	took := q.told.Sub(q.issued)

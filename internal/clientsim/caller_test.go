@@ -312,8 +312,8 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	w.unlock(ha, r)
 }
 
-// asTheReadme selects on a future and a timer, as the README does, then cancels the
-// future; or it cancels right after the grant, without reading the result.
+// asTheReadme selects on a future and a timer, as the README does, then cancels
+// the future; or it cancels right after the grant, without reading the result.
 func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true

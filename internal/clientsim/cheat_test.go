@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An invariant that never fails proves little. A cheat is a server or a caller that
-// breaks an invariant on purpose, so that the check must fail.
+// An invariant that never fails proves little. A cheat is a server or a caller
+// that breaks an invariant on purpose, so that the check must fail.
 const (
 	divided      = "each host has keys of its own"
 	evicting     = "records vanish"

@@ -16,16 +16,17 @@
 //	   ▼                                          └──── fault_test ──────┘
 //	 book_test, watch_test: the invariants ◀──────────── troubles and excuses
 //
-// These are real: lockmgr, notify, futures, actor, the client library, and the text
-// of the scripts, which run in a Lua interpreter. Callers use only the public API of
-// lockmgr.
+// These are real: lockmgr, notify, futures, actor, the client library, and the
+// text of the scripts, which run in a Lua interpreter. Callers use only the
+// public API of lockmgr.
 //
-// These are models: the network and the server. The server runs one command at a
-// time and needs no time for it. It knows RESP3, the commands that the scripts
-// use, pub/sub, access rules for single keys, and nothing else. A script that uses
-// another command gets an error that says so: add the command in keys_test.go.
-// Time is that of the synctest bubble, so all clocks agree and computing costs no
-// time. So quadratic run time or a growing use of memory is not found here.
+// These are models: the network and the server. The server runs one command at
+// a time and needs no time for it. It knows RESP3, the commands that the
+// scripts use, pub/sub, access rules for single keys, and nothing else. A
+// script that uses another command gets an error that says so: add the command
+// in keys_test.go. Time is that of the synctest bubble, so all clocks agree and
+// computing costs no time. So quadratic run time or a growing use of memory is
+// not found here.
 //
 // # What happens
 //
@@ -79,13 +80,14 @@
 //	unlock tells a loss, close loses
 //	close ends                     within RetryTime plus CommandTimeout, and within its context
 //
-// A forced unlock excuses the holds at the time of the call, and the commands that
-// their managers had in flight. A fault excuses its host until the fault has ended
-// and the host has had time to recover. Nothing excuses a late command: two valid
-// locks, a lost hold or an orphan are violations however late it came.
+// A forced unlock excuses the holds at the time of the call, and the commands
+// that their managers had in flight. A fault excuses its host until the fault
+// has ended and the host has had time to recover. Nothing excuses a late
+// command: two valid locks, a lost hold or an orphan are violations however
+// late it came.
 //
-// TestCheatsAreNoticed and TestTheBookNotices break each invariant, and expect that
-// it notices.
+// TestCheatsAreNoticed and TestTheBookNotices break each invariant, and expect
+// that it notices.
 //
 // # Running it
 //
@@ -96,18 +98,18 @@
 //	go test ./internal/clientsim -run Seeds -go-on                    does not stop at the first failure
 //
 // -off switches kinds off, -ignore invariants. A failing seed is run again
-// without each of its kinds, to find those that it needs. The report shows the end
-// of its trace and the command that replays it.
+// without each of its kinds, to find those that it needs. The report shows the
+// end of its trace and the command that replays it.
 //
-// A seed that does not end within -hang of real time ends the test binary, which
-// prints the end of the trace. Then a goroutine never blocks, so the time of the
-// bubble stands still: for example a manager that again and again sets its alarm for
-// an instant that has passed.
+// A seed that does not end within -hang of real time ends the test binary,
+// which prints the end of the trace. Then a goroutine never blocks, so the time
+// of the bubble stands still: for example a manager that again and again sets
+// its alarm for an instant that has passed.
 //
-// A seed decides all random numbers of this package, and those of managers, which
-// depend on their IDs. It decides neither the order in which the scheduler runs
-// goroutines that are ready at one instant, nor the jitter of notify. Tests run on
-// one processor, no two packets arrive at one instant, and each goroutine has a
-// generator of its own. So two runs of a seed differ little, and a failing seed
-// nearly always fails again, at the same instant.
+// A seed decides all random numbers of this package, and those of managers,
+// which depend on their IDs. It decides neither the order in which the
+// scheduler runs goroutines that are ready at one instant, nor the jitter of
+// notify. Tests run on one processor, no two packets arrive at one instant, and
+// each goroutine has a generator of its own. So two runs of a seed differ
+// little, and a failing seed nearly always fails again, at the same instant.
 package clientsim

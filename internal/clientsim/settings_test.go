@@ -58,8 +58,8 @@ var kindNames = []string{
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 }
 
-// known are the kinds with known failures, which no seed has unless -only asks for
-// them.
+// known are the kinds with known failures, which no seed has unless -only asks
+// for them.
 const known kinds = 0
 
 // disasters are the kinds that strike at an instant and last for a time.

@@ -140,8 +140,8 @@ func (b *book) watchSilence(p *pages, q *request, now time.Time) {
 	}
 }
 
-// watchSubscribed checks that a manager which waits for others is subscribed after a
-// while.
+// watchSubscribed checks that a manager which waits for others is subscribed
+// after a while.
 func (b *book) watchSubscribed(p *pages, q *request, now time.Time) {
 	w := b.w
 	limit := 10*sec + 40*w.slowest()
@@ -179,8 +179,8 @@ func (b *book) watchFree(name string, p *pages, now time.Time) {
 	}
 }
 
-// settleDoubts checks the order of waiters, at a later instant: within one instant
-// callers may get their results in any order.
+// settleDoubts checks the order of waiters, at a later instant: within one
+// instant callers may get their results in any order.
 func (b *book) settleDoubts() {
 	for _, d := range b.doubts {
 		if d.first.told.IsZero() || d.first.granted && d.first.told.After(d.at) {

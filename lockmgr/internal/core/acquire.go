@@ -171,8 +171,9 @@ func (m *Machine) tooLate(l *lock, lease time.Duration) {
 	l.more().retryAt = m.now + m.pause(1)
 }
 
-// tryFailed handles a try that did not run, or may not have. A final error of a try
-// with tokens may be due to the token counter, which plain requests don't need.
+// tryFailed handles a try that did not run, or may not have. A final error of a
+// try with tokens may be due to the token counter, which plain requests don't
+// need.
 func (m *Machine) tryFailed(l *lock, r *Reply) {
 	m.failed(l, r.Err)
 	tokens := r.Op.Tokens > 0
@@ -199,9 +200,9 @@ func (m *Machine) overdue(l *lock, r *Request) bool {
 	return m.now-max(l.c.failingSince, r.asked) >= m.cfg.RetryTime
 }
 
-// leave is called when nobody here wants the lock any more, no script is in flight
-// and the record is not known to be ours. It removes a record that may have been
-// left behind.
+// leave is called when nobody here wants the lock any more, no script is in
+// flight and the record is not known to be ours. It removes a record that may
+// have been left behind.
 func (m *Machine) leave(l *lock) {
 	if l.mayHaveStray() {
 		m.release(l)
@@ -284,8 +285,8 @@ func (m *Machine) fail(r *Request, err error) {
 	m.emit(Failed{r, err})
 }
 
-// cancel handles a caller that left. A script in flight for it can't be recalled: if
-// it gets the lock, that goes to the next in line or is released.
+// cancel handles a caller that left. A script in flight for it can't be
+// recalled: if it gets the lock, that goes to the next in line or is released.
 func (m *Machine) cancel(r *Request) {
 	if r.state == reqQueued {
 		m.giveUp(r, errCancel)

@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// placed is an item of a heap of alarms. It stores its index plus one, zero if absent,
-// for removal without a search.
+// placed is an item of a heap of alarms. It stores its index plus one, zero if
+// absent, for removal without a search.
 type placed interface{ heapPos() *int32 }
 
 // alarms is a binary heap of instants, the earliest first.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// waits are the waiting requests of named owners. An anonymous owner can't close a
-// cycle: it makes one request, and holds nothing while it waits.
+// waits are the waiting requests of named owners. An anonymous owner can't
+// close a cycle: it makes one request, and holds nothing while it waits.
 type waits map[uint64]map[*lock]*ownerQueue
 
 // An ownerQueue is the requests of one owner that wait for one lock, in order.

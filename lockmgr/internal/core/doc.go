@@ -76,12 +76,12 @@
 // # Unknown outcomes
 //
 // A command without an answer may have run, may run later, or never. Nothing
-// bounds how late. The number that it would have recorded becomes a suspect, and
-// later scripts of the name list their suspects as numbers that the record may
-// carry. So a stray is taken over by the next acquire or removed by a release,
-// whichever comes first. The machine looks for it until Config.SuspectTime is over;
-// a later one expires. A record that was removed at an unknown time is never passed
-// on.
+// bounds how late. The number that it would have recorded becomes a suspect,
+// and later scripts of the name list their suspects as numbers that the record
+// may carry. So a stray is taken over by the next acquire or removed by a
+// release, whichever comes first. The machine looks for it until
+// Config.SuspectTime is over; a later one expires. A record that was removed at
+// an unknown time is never passed on.
 //
 //	command    may have run, no answer           then
 //	acquire    a record of this number           try again with another number, naming this one; nobody left: release
@@ -100,21 +100,21 @@
 // # Fairness
 //
 // Waiters of one manager are served in order. Managers share the time for which
-// they hold the lock: a run ends after PassCount grants or PassTime, and is followed
-// by a pause in which others have the lock for as long as the run was, once for each
-// of them that seems to want it. The pause is shorter if the lock is seen to be
-// free. Scripts report the number of subscribers, which is an upper bound for the
-// subscribers that want the lock. Processes that poll are not counted. So ShareEvery
-// bounds how long a manager goes on without a pause that is long enough for them:
-// see turns.go.
+// they hold the lock: a run ends after PassCount grants or PassTime, and is
+// followed by a pause in which others have the lock for as long as the run was,
+// once for each of them that seems to want it. The pause is shorter if the lock
+// is seen to be free. Scripts report the number of subscribers, which is an
+// upper bound for the subscribers that want the lock. Processes that poll are
+// not counted. So ShareEvery bounds how long a manager goes on without a pause
+// that is long enough for them: see turns.go.
 //
 // # Health
 //
 // All names share one health. A server is failing from the send of the first
-// command that brought no answer, until any command is answered. A request that has
-// waited during that for Config.RetryTime fails: see health.go. A request also fails
-// when the commands of its own name have failed for RetryTime, or at once if trying
-// again makes no sense.
+// command that brought no answer, until any command is answered. A request that
+// has waited during that for Config.RetryTime fails: see health.go. A request
+// also fails when the commands of its own name have failed for RetryTime, or at
+// once if trying again makes no sense.
 //
 // # Failures
 //

@@ -151,8 +151,8 @@ type Renewal struct {
 	Entries []RenewalEntry
 }
 
-// A RenewalEntry is one lock of a Renewal. The core sets Name and Owner, the shell
-// the answer.
+// A RenewalEntry is one lock of a Renewal. The core sets Name and Owner, the
+// shell the answer.
 type RenewalEntry struct {
 	Name  string
 	Owner uint64 // the number that the record carries

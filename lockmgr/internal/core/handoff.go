@@ -100,10 +100,10 @@ const (
 )
 
 // boundary returns whether a run may go on. It ends after PassCount grants or
-// PassTime, unless a transfer has reported meanwhile that nobody else subscribes.
-// Then it may be longer, because the transfers of a fast run report a new subscriber
-// in time. A waiter need not subscribe: once in ShareEvery the lock is given back all
-// the same.
+// PassTime, unless a transfer has reported meanwhile that nobody else
+// subscribes. Then it may be longer, because the transfers of a fast run report
+// a new subscriber in time. A waiter need not subscribe: once in ShareEvery the
+// lock is given back all the same.
 func (m *Machine) boundary(l *lock) boundary {
 	t := &l.more().turns
 	if m.keptLong(l) {
@@ -126,13 +126,14 @@ func (m *Machine) boundary(l *lock) boundary {
 	}
 }
 
-// keptLong reports whether the record has been ours for so long that a process which
-// we do not hear must get a chance.
+// keptLong reports whether the record has been ours for so long that a process
+// which we do not hear must get a chance.
 func (m *Machine) keptLong(l *lock) bool {
 	return m.cfg.ShareEvery > 0 && m.now-l.since >= m.cfg.ShareEvery/4*3
 }
 
-// runLimit is the most grants of a run before it ends, or checks again for others.
+// runLimit is the most grants of a run before it ends, or checks again for
+// others.
 func (m *Machine) runLimit(t *turns) int {
 	if t.alone && m.cfg.TrustSubscribers {
 		return 8 * m.cfg.PassCount
@@ -237,8 +238,8 @@ func (m *Machine) trust(l *lock, id uint64, sent, lease time.Duration) {
 // mostOthers caps the reported count, which is not trusted.
 const mostOthers = 1 << 20
 
-// othersOf returns the number of other subscribers of a lock's channel. It is 1 if
-// the count is unknown.
+// othersOf returns the number of other subscribers of a lock's channel. It is 1
+// if the count is unknown.
 func (m *Machine) othersOf(l *lock, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1

@@ -80,8 +80,8 @@ func (m *Machine) tellOfServer() {
 	h.tellAt = max(h.tellAt, later(m.now, m.cfg.RetryTime/64+time.Millisecond))
 }
 
-// trySoon makes a waiter try although no message has come: the answer shows whether
-// the server still fails.
+// trySoon makes a waiter try although no message has come: the answer shows
+// whether the server still fails.
 func (m *Machine) trySoon(l *lock) {
 	l.c.turns.back = false
 	l.c.retryAt = min(l.c.retryAt, m.now+m.pause(1))

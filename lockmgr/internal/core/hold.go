@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// hold makes a queued request the holder. The record must be ours, and its deadline
-// not over.
+// hold makes a queued request the holder. The record must be ours, and its
+// deadline not over.
 func (m *Machine) hold(l *lock, r *Request) {
 	m.dequeue(l, r)
 	r.state = reqGranted
@@ -187,8 +187,8 @@ func (m *Machine) unlocked(l *lock, err error) {
 	}
 }
 
-// expire ends a hold at its deadline. If only a fixed lease or MaxHold is over, the
-// record is still good and goes to the next holder.
+// expire ends a hold at its deadline. If only a fixed lease or MaxHold is over,
+// the record is still good and goes to the next holder.
 func (m *Machine) expire(l *lock) error {
 	err := errExpired
 	switch a := l.holder; {

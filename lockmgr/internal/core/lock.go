@@ -198,8 +198,8 @@ type suspect struct {
 	ours bool
 }
 
-// maxSuspects bounds the suspects of one name. A dropped one can do little harm: the
-// record of an unanswered acquire ends within Config.Lease.
+// maxSuspects bounds the suspects of one name. A dropped one can do little
+// harm: the record of an unanswered acquire ends within Config.Lease.
 const maxSuspects = 16
 
 // suspectOp notes that op may have run, or may yet.
@@ -238,9 +238,9 @@ func (l *lock) suspectOwner(until time.Duration) {
 	l.owner = 0
 }
 
-// clearSuspects is called when a script that named the suspects has run. The record
-// carries the number that it wrote, so commands that only replace a number can
-// never match again. Strays are looked for until their time is over.
+// clearSuspects is called when a script that named the suspects has run. The
+// record carries the number that it wrote, so commands that only replace a
+// number can never match again. Strays are looked for until their time is over.
 func (l *lock) clearSuspects(at time.Duration) {
 	if c := l.c; c != nil && len(c.suspects) > 0 {
 		c.suspects = slices.DeleteFunc(c.suspects, func(s suspect) bool { return !s.stray || s.until <= at })
@@ -253,8 +253,8 @@ func (l *lock) mayBeReplaced() bool {
 	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return !s.stray })
 }
 
-// mayHaveStray reports whether an unanswered command may have left a record of ours,
-// or still may create one.
+// mayHaveStray reports whether an unanswered command may have left a record of
+// ours, or still may create one.
 func (l *lock) mayHaveStray() bool {
 	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return s.stray })
 }

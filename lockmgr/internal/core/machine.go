@@ -144,8 +144,8 @@ func (m *Machine) notice(n Notice) {
 	}
 }
 
-// tick runs everything that is due. Losses come before renewals: a lock that is past
-// its deadline must not be renewed.
+// tick runs everything that is due. Losses come before renewals: a lock that is
+// past its deadline must not be renewed.
 func (m *Machine) tick() {
 	for {
 		r, ok := m.giveUps.due(m.now)
@@ -216,9 +216,9 @@ func (m *Machine) countResting(l *lock, resting bool) {
 	l.resting = resting
 }
 
-// rest is called when nobody here wants the lock and the record is not ours. The
-// lock is remembered for a lingering subscription, suspects whose time is not over,
-// or turns that others are owed.
+// rest is called when nobody here wants the lock and the record is not ours.
+// The lock is remembered for a lingering subscription, suspects whose time is
+// not over, or turns that others are owed.
 func (m *Machine) rest(l *lock) {
 	c := l.c
 	if c == nil && l.sub == subNone {
@@ -392,8 +392,8 @@ func (m *Machine) close() {
 	}
 }
 
-// abort closes without waiting for the answers to releases. Records that are still
-// there expire.
+// abort closes without waiting for the answers to releases. Records that are
+// still there expire.
 func (m *Machine) abort() {
 	m.close()
 	for _, l := range m.everyLock() {

@@ -13,8 +13,8 @@ func (m *Machine) release(l *lock) {
 	}
 }
 
-// sendRelease names every number that the record may carry, so it works whether or
-// not earlier scripts ran.
+// sendRelease names every number that the record may carry, so it works whether
+// or not earlier scripts ran.
 func (m *Machine) sendRelease(l *lock) {
 	if l.c != nil {
 		l.c.echoed = false
@@ -59,9 +59,9 @@ func (m *Machine) released(l *lock, r *Reply) {
 	m.afterRelease(l)
 }
 
-// accounted is called when a release has removed a record of ours that no script had
-// confirmed. If only one suspect can be that record, its command has run and won't
-// run again.
+// accounted is called when a release has removed a record of ours that no
+// script had confirmed. If only one suspect can be that record, its command has
+// run and won't run again.
 func (c *contention) accounted() {
 	n := 0
 	for _, s := range c.suspects {

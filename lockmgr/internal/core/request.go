@@ -2,10 +2,10 @@ package core
 
 import "time"
 
-// A Request is one caller's request for a lock. The shell fills the first group of
-// fields and passes it on with a Lock event; from then on the core owns it. The
-// shell may read the second group while it carries out an effect that names the
-// request.
+// A Request is one caller's request for a lock. The shell fills the first group
+// of fields and passes it on with a Lock event; from then on the core owns it.
+// The shell may read the second group while it carries out an effect that names
+// the request.
 //
 // The first request of a hold is its anchor, and re-entries point to it.
 type Request struct {

@@ -3,8 +3,8 @@ package core
 import "time"
 
 // turns decides when a manager that wants a lock lets other processes have it
-// first. There is one for each contended name. It is pure: its inputs are instants
-// and what happened at them, not scripts.
+// first. There is one for each contended name. It is pure: its inputs are
+// instants and what happened at them, not scripts.
 //
 // # What is shared
 //
@@ -27,19 +27,20 @@ import "time"
 //
 // # What others use
 //
-// Subscribers may be idle, so their number is an upper bound of share. A free lock
-// must not wait for them: after a short pause without a message we try. If the try
-// is granted, share is lowered. If another was first when it was our turn, share is
-// raised.
+// Subscribers may be idle, so their number is an upper bound of share. A free
+// lock must not wait for them: after a short pause without a message we try. If
+// the try is granted, share is lowered. If another was first when it was our
+// turn, share is raised.
 //
 // From a refusal to the next message another has the lock. At other times it may
 // be free, as between a release and the next acquire of a client without local
 // handoff. How much of that time others have it is sampled: while they are active
 // we look, at random instants, whether there is a record.
 //
-// A client that asks again as soon as it has released can always be first, because
-// a message comes too late for us. Once we have had much less than our share, a
-// refused try is repeated at once: by chance it comes between its two commands.
+// A client that asks again as soon as it has released can always be first,
+// because a message comes too late for us. Once we have had much less than our
+// share, a refused try is repeated at once: by chance it comes between its two
+// commands.
 //
 // # Who is not heard
 //
@@ -115,9 +116,9 @@ func (t *turns) newRun(now time.Duration) {
 	t.count, t.start, t.fresh = 0, now, false
 }
 
-// pass accounts for the time since the last call, in which the record was not ours.
-// wanted: somebody here waited for it. Only then can others have more than their
-// share.
+// pass accounts for the time since the last call, in which the record was not
+// ours. wanted: somebody here waited for it. Only then can others have more
+// than their share.
 func (t *turns) pass(now time.Duration, cfg *Config, wanted bool) {
 	if t.taken == 0 {
 		t.taken, t.asOf = firstTime, now // made just now
@@ -199,7 +200,8 @@ func (t *turns) over(now time.Duration, cfg *Config) bool {
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
 }
 
-// standBack ends the run. If no others subscribe, the pause is for those that poll.
+// standBack ends the run. If no others subscribe, the pause is for those that
+// poll.
 func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.back, t.heard, t.yielded = true, 0, false
 	t.count, t.fresh = 0, false
@@ -239,8 +241,8 @@ func (t *turns) ready(now time.Duration, cfg *Config) bool {
 	return now >= t.tryAt
 }
 
-// hadTurns reports whether others have had turns while we stood back: at least one,
-// or in a wide pause share of them.
+// hadTurns reports whether others have had turns while we stood back: at least
+// one, or in a wide pause share of them.
 func (t *turns) hadTurns() bool {
 	return t.heard > 0 && (!t.wide || t.heard >= t.share)
 }
@@ -337,7 +339,8 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	}
 }
 
-// sample notes whether there was a record at a random instant while we stood back.
+// sample notes whether there was a record at a random instant while we stood
+// back.
 func (t *turns) sample(now time.Duration, there bool) {
 	t.sampled, t.sampleAt = now, Forever
 	x := int64(0)

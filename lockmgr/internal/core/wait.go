@@ -36,8 +36,8 @@ func (m *Machine) subscribed(l *lock, on bool) {
 	}
 }
 
-// wake handles an event of the channel. It is a hint: a forged one can at worst cause
-// a script, one at a time.
+// wake handles an event of the channel. It is a hint: a forged one can at worst
+// cause a script, one at a time.
 func (m *Machine) wake(ev Wake) {
 	l := m.locks[ev.Name]
 	if l == nil || l.sub == subNone {
@@ -102,8 +102,8 @@ func (m *Machine) tryOrWait(l *lock) {
 	}
 }
 
-// waitOver is called at the time for a poll, for the end of a stand-back, or for a
-// look whether others have the lock.
+// waitOver is called at the time for a poll, for the end of a stand-back, or
+// for a look whether others have the lock.
 func (m *Machine) waitOver(l *lock) {
 	t := &l.c.turns
 	if t.ready(m.now, &m.cfg) {
@@ -151,8 +151,8 @@ func (m *Machine) poll(l *lock, ttl time.Duration) time.Duration {
 	return ttl + time.Millisecond + m.jitter.upTo(min(ttl/8, 100*time.Millisecond))
 }
 
-// blindPolls is how many tries a second all names without a subscription may make.
-// A lost connection must not cause a storm of them.
+// blindPolls is how many tries a second all names without a subscription may
+// make. A lost connection must not cause a storm of them.
 const blindPolls = 500
 
 // pollBlind is the time between two tries for a lock that is not subscribed.

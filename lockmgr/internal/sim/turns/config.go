@@ -49,8 +49,8 @@ type Client struct {
 	Deaf bool
 }
 
-// ShellConfig returns the configuration that package lockmgr gives to the core if no
-// option is set.
+// ShellConfig returns the configuration that package lockmgr gives to the core
+// if no option is set.
 func ShellConfig() core.Config {
 	return core.Config{
 		Lease: 30 * time.Second, Margin: 2 * time.Millisecond,

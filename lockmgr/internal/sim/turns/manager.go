@@ -48,8 +48,8 @@ func (n *manager) call(command, done func()) {
 	n.w.afterHop(func() { n.link.call(command, done) })
 }
 
-// A caller locks, holds and unlocks. Its functions are made once, because a case has
-// a million turns.
+// A caller locks, holds and unlocks. Its functions are made once, because a
+// case has a million turns.
 type caller struct {
 	req         *core.Request
 	ask, unlock func()

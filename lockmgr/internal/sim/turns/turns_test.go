@@ -35,8 +35,8 @@ const (
 
 var holds = []time.Duration{0, time.Millisecond, 10 * time.Millisecond}
 
-// shares are the clients of a case. equal: each must get its part of the time. All
-// must be granted the lock in time.
+// shares are the clients of a case. equal: each must get its part of the time.
+// All must be granted the lock in time.
 type shares struct {
 	name    string
 	clients []Client

@@ -101,8 +101,8 @@ func (w *world) afterHop(do func()) {
 	w.queue.put(w.now+w.hop(), do)
 }
 
-// run runs a command on the server and notes the holder. It returns w.now, when the
-// reply leaves.
+// run runs a command on the server and notes the holder. It returns w.now, when
+// the reply leaves.
 func (w *world) run(now time.Duration, command func()) time.Duration {
 	w.server.Now = max(w.server.Now, now)
 	command()
