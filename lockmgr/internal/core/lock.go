@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// phase is where a lock stands in this manager. See the diagram in doc.go.
+// phase is the state of a lock in this manager. See the diagram in doc.go.
 type phase uint8
 
 const (
@@ -15,15 +15,15 @@ const (
 	asking                 // an acquire is in flight for the first waiter
 	waiting                // others hold it: a wake-up or the poll comes next
 	held                   // a local owner holds it
-	passing                // the record is ours, the next holder waits for a reply
-	releasing              // nobody here wants it, the record is to be removed
+	passing                // the record is ours, and nobody holds the lock yet
+	releasing              // the record is to be removed: nobody here is next, or others go first
 )
 
 func (p phase) String() string {
 	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
 }
 
-// A lock is all that the manager knows of one name.
+// A lock is the manager's state of one name.
 type lock struct {
 	name  string
 	queue queue
@@ -37,10 +37,10 @@ type lock struct {
 	// confirmed script, or zero when the record is not ours. It lags behind
 	// holder.Field while a transfer is due or in flight.
 	owner uint64
-	// until bounds our trust in the record: the send of the last confirmed
-	// script, plus the usable part of its lease.
+	// until is how long the record may be trusted: the latest of send plus
+	// usable lease of all confirmed scripts.
 	until time.Duration
-	// sent is the send of that script.
+	// sent is when the last confirmed script was sent.
 	sent time.Duration
 	// since is when the record came to us.
 	since time.Duration
@@ -48,8 +48,8 @@ type lock struct {
 	// flight is the ID of the one script in flight, or zero.
 	flight uint64
 
-	// c is state that only contended or troubled locks need. A lock taken
-	// and given back alone never has it.
+	// c is state that most locks never need: for contention, failures, tokens
+	// and long leases.
 	c *contention
 
 	pos   int32 // place in the heap of alarms
@@ -60,8 +60,8 @@ type lock struct {
 	flightKind Kind
 	woken      bool // a wake-up came while a try was in flight
 	retried    bool // an earlier copy of the release may have run
-	forgotten  bool // the machine knows it no more
-	resting    bool // counted among those that are only remembered
+	forgotten  bool // removed from the machine
+	resting    bool // counted in Machine.resting
 }
 
 type subscription uint8
@@ -76,8 +76,8 @@ type contention struct {
 	// retryAt is when the phase's next script goes out: the poll in phase
 	// waiting, the repetition of what failed in the others.
 	retryAt time.Duration
-	// failingSince is the first of the failures in a row, failures their
-	// number, lastErr the newest.
+	// failingSince is the instant of the first of the failures in a row,
+	// failures their number, lastErr the newest.
 	failingSince time.Duration
 	failures     int
 	lastErr      error
@@ -86,38 +86,34 @@ type contention struct {
 	// giveBack says that the release in flight ends a run although somebody
 	// here waits.
 	giveBack bool
-	// echoes counts our releases whose messages have not come back to us yet,
-	// echoed says that the message of the release in flight has.
-	echoes int
-	echoed bool
+	echoes   int  // our confirmed releases whose messages have not arrived here
+	echoed   bool // the message of the release in flight has arrived
 
 	// keepUntil is how long the record stays ours although nobody here waits.
 	keepUntil time.Duration
 
 	// nextTransfer spaces the transfers of a lock that moves fast.
 	nextTransfer time.Duration
-	// extend is a lease that the record must be renewed with soon, extending
-	// the one of the renewal in flight.
-	extend, extending time.Duration
+	extend       time.Duration // a lease with which the record must be renewed soon
+	extending    time.Duration // the same, of the renewal in flight
 	// long says that the record may live longer than Config.Lease from now on.
 	long bool
-	// doubt is the last script before a message that said that our record may
-	// be gone; zero if there is no doubt.
+	// doubt is the last script before the message because of which our record
+	// may be gone; zero if there is no doubt.
 	doubt uint64
 	// doubts counts the messages since then.
 	doubts int
 	// prolongations wait for a renewal.
 	prolongations []*Prolongation
-	// tokens left of the range that came with the record.
+	// nextToken to lastToken are left of the range that came with the record.
 	nextToken, lastToken int64
 
 	suspects []suspect
 
-	// mayLive is how long the record may live because of scripts that were
-	// not answered.
+	// mayLive is until when the record may live because of unanswered scripts.
 	mayLive time.Duration
-	// goneBy is when the record must have expired, however often its
-	// removal failed; zero while none has failed.
+	// goneBy is when the record must have expired even if its removal goes on
+	// failing; zero while no removal has failed.
 	goneBy time.Duration
 
 	// restUntil is how long an idle lock is remembered.
@@ -126,7 +122,7 @@ type contention struct {
 
 func (l *lock) heapPos() *int32 { return &l.pos }
 
-// RenewalEntry makes a lock an item of the expiration-renewal map.
+// RenewalEntry makes a lock an item of a renewal.Map.
 func (l *lock) RenewalEntry() *renewal.Entry { return &l.entry }
 
 // more returns the lock's contention state, made on first use.
@@ -187,23 +183,23 @@ func (l *lock) nextAt() time.Duration {
 	return Forever
 }
 
-// A suspect is a number of this manager that was named in a command without an
-// answer. It may turn up in the record whenever the server comes round to that
-// command, however late. No suspect is ever recorded again, so nothing that
-// happens to it can harm a later hold.
+// A suspect is a number that an unanswered command of this manager may record,
+// however late that command runs. No later command records the number, so scripts
+// about it can't harm a later hold.
 type suspect struct {
 	owner uint64
 	// until is how long a record of this number is looked for.
 	until time.Duration
-	// stray says that the command creates the record, or left it behind. Others
-	// replace the owner of a record that is there.
+	// stray: the command was an acquire, which creates a record, or the record
+	// was ours and may be left. Else it was a transfer, which replaces the number
+	// in a record.
 	stray bool
-	// ours says that the record was there, and ours. It may have a long lease.
+	// ours: the record was ours. It may have a long lease.
 	ours bool
 }
 
-// maxSuspects bounds the suspects of one name. A record of an unanswered acquire
-// that is not looked for ends within Config.Lease.
+// maxSuspects bounds the suspects of one name. A dropped one can do little
+// harm: the record of an unanswered acquire ends within Config.Lease.
 const maxSuspects = 16
 
 // suspectOp notes that op may have run, or may yet.
@@ -231,8 +227,7 @@ func (l *lock) suspect(owner uint64, until time.Duration, stray bool) {
 	c.suspects = append(c.suspects, suspect{owner: owner, until: until, stray: stray})
 }
 
-// suspectOwner notes that the record that was ours may still be there, and stops
-// trusting it.
+// suspectOwner stops trusting our record, and notes that it may still be there.
 func (l *lock) suspectOwner(until time.Duration) {
 	l.suspect(l.owner, until, true)
 	for i := range l.c.suspects {
@@ -243,9 +238,9 @@ func (l *lock) suspectOwner(until time.Duration) {
 	l.owner = 0
 }
 
-// clearSuspects is called when a script that named them all has run. The record
-// carries what that script wrote, so those that only replace an owner can never
-// match again. Strays are looked for until their time is over.
+// clearSuspects is called when a script that named the suspects has run. The
+// record carries the number that it wrote, so commands that only replace a
+// number can never match again. Strays are looked for until their time is over.
 func (l *lock) clearSuspects(at time.Duration) {
 	if c := l.c; c != nil && len(c.suspects) > 0 {
 		c.suspects = slices.DeleteFunc(c.suspects, func(s suspect) bool { return !s.stray || s.until <= at })
@@ -258,14 +253,14 @@ func (l *lock) mayBeReplaced() bool {
 	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return !s.stray })
 }
 
-// mayHaveStray reports whether a record of ours may be there, or come to be,
-// that no confirmed script speaks of.
+// mayHaveStray reports whether an unanswered command may have left a record of
+// ours, or still may create one.
 func (l *lock) mayHaveStray() bool {
 	return l.c != nil && slices.ContainsFunc(l.c.suspects, func(s suspect) bool { return s.stray })
 }
 
-// mayCarry lists the numbers that the record may carry, beside one. A transfer
-// names no strays: a record that was ours without a break can't be one.
+// mayCarry appends to out the numbers that the record may carry, except beside. A
+// transfer names no strays: a record that was ours all the time can't be one.
 func (l *lock) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
 	if l.owner != 0 && l.owner != beside {
 		out = append(out, l.owner)
@@ -280,7 +275,7 @@ func (l *lock) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
 	return out
 }
 
-// succeeded ends a row of failures.
+// succeeded resets the failures in a row.
 func (c *contention) succeeded() {
 	c.failures, c.failingSince, c.lastErr = 0, 0, nil
 }

@@ -13,8 +13,8 @@ func (m *Machine) release(l *lock) {
 	}
 }
 
-// sendRelease names every owner that the record may carry, so it works
-// whatever became of the scripts before it.
+// sendRelease names every number that the record may carry, so it works whether
+// or not earlier scripts ran.
 func (m *Machine) sendRelease(l *lock) {
 	if l.c != nil {
 		l.c.echoed = false
@@ -41,7 +41,7 @@ func (m *Machine) released(l *lock, r *Reply) {
 	if r.OK {
 		m.notice(Notice{What: Released, Name: l.name, Err: r.Err})
 	}
-	confirmed := l.owner != 0 // then that record is the one that was removed
+	confirmed := l.owner != 0 // the removed record is the confirmed one
 	l.owner = 0
 	m.dropTokens(l)
 	if c := l.c; c != nil {
@@ -59,9 +59,9 @@ func (m *Machine) released(l *lock, r *Reply) {
 	m.afterRelease(l)
 }
 
-// accounted is called when a record of ours has been removed that no confirmed
-// script spoke of. If exactly one unanswered acquire could have created it, that
-// acquire has run and won't run again.
+// accounted is called when a release has removed a record of ours that no
+// script had confirmed. If only one suspect can be that record, its command has
+// run and won't run again.
 func (c *contention) accounted() {
 	n := 0
 	for _, s := range c.suspects {
@@ -74,8 +74,8 @@ func (c *contention) accounted() {
 	}
 }
 
-// endTurn decides, after a release that others could hear, whether this manager
-// must stand back before it tries again.
+// endTurn decides after a release whether this manager must stand back before it
+// tries again.
 func (m *Machine) endTurn(l *lock, c *contention, others int64) {
 	if l.sub == subOn {
 		if c.echoed {
@@ -124,8 +124,8 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	}
 	m.failed(l, r.Err)
 	if r.Ran == Maybe {
-		// Nobody here may be handed a record that may have been removed. It
-		// is a suspect now, and the next script names it.
+		// A record that may have been removed is not passed on. It is a suspect
+		// now, and the next script names it.
 		l.retried = true
 		if l.owner != 0 {
 			l.suspectOwner(later(m.now, m.cfg.SuspectTime))
@@ -148,7 +148,7 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		c.succeeded()
 		m.afterRelease(l)
 	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.long:
-		// It can't be given back, but it can be passed on.
+		// It can't be released, but it can be passed on.
 		m.unlocked(l, r.Err)
 		c.giveBack, l.since = false, m.now
 		c.turns.newRun(m.now)
@@ -157,7 +157,7 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 			m.failOnce(l, r.Err)
 		}
 	case r.Final || m.now-c.failingSince >= m.cfg.RetryTime:
-		m.unlocked(l, r.Err) // it goes on, but not at the caller's expense
+		m.unlocked(l, r.Err) // retries go on, but the caller waits no longer
 		for q := l.queue.head; q != nil; {
 			next := q.next
 			if r.Final || m.overdue(l, q) {

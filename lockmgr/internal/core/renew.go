@@ -17,9 +17,8 @@ func (m *Machine) renew() {
 		case l.flight != 0:
 			m.renewals.Schedule(l, m.now, m.now)
 		case l.owner != l.holder.Field && (l.c.failures == 0 || l.mayBeReplaced()):
-			// A transfer is due, and it renews. Not so if the server refuses
-			// transfers, as one does that is out of memory: then the record
-			// as it stands must live on.
+			// A transfer is due, and it renews too. But if the server refuses
+			// transfers, for want of memory, the record is renewed as it is.
 			m.renewals.Schedule(l, m.now, m.now)
 			if m.now >= l.c.retryAt || l.c.failures == 0 {
 				m.transfer(l, l.holder)
@@ -36,7 +35,7 @@ func (m *Machine) renew() {
 	clear(m.due)
 }
 
-// sendRenewal sends one script for all of these locks.
+// sendRenewal sends one script for a batch of locks.
 func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
 	m.lastID++
 	r := &Renewal{ID: m.lastID, Sent: m.now, Lease: lease, Entries: make([]RenewalEntry, len(batch))}
@@ -110,8 +109,8 @@ func (m *Machine) renewedOne(l *lock, batch *Renewal) {
 	m.proceed(l)
 }
 
-// renewalFailed tries again at the next slot, well before the next tick. The
-// deadline stands meanwhile: only a confirmed renewal moves it.
+// renewalFailed tries again at the next slot of the renewal map, well before the
+// next tick. The deadline stays: only a confirmed script moves it.
 func (m *Machine) renewalFailed(l *lock, err error) {
 	if l.phase != held {
 		m.failOnce(l, err)

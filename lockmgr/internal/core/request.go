@@ -2,20 +2,19 @@ package core
 
 import "time"
 
-// A Request is one caller's wish for a lock. The shell fills the first group
-// of fields and hands it over with a Lock event; from then on the core owns
-// it. The shell may read the second group while it carries out an effect that
-// names the request.
+// A Request is one caller's request for a lock. The shell fills the first group
+// of fields and passes it on with a Lock event; from then on the core owns it.
+// The shell may read the second group while it carries out an effect that names
+// the request.
 //
-// A granted request goes on to stand for its hold: the first request of a
-// hold is its anchor, and re-entries point to it.
+// The first request of a hold is its anchor, and re-entries point to it.
 type Request struct {
 	Name string
 	// ID is unique within the manager and rises with time, so that of two
 	// requests the one with the larger ID is the younger.
 	ID uint64
-	// Owner is ID for an anonymous request. Explicit says that the caller
-	// named it, and so that others may share it.
+	// Owner is ID for an anonymous request. Explicit: the caller named the
+	// owner, so other requests may share it.
 	Owner    uint64
 	Explicit bool
 	Fenced   bool
@@ -32,15 +31,15 @@ type Request struct {
 
 	// Anchor is the first request of the hold.
 	Anchor *Request
-	// Until is, on an anchor, the instant until which the hold may be
-	// trusted; on other requests it is what it was at their grant.
+	// Until is, on an anchor, the deadline of the hold. A re-entry has the
+	// deadline at its grant.
 	Until time.Duration
 	// Token is the fencing token, or zero.
 	Token int64
-	// Field is the number under which Redis knows the hold. No other hold of
-	// this manager has ever had it.
+	// Field is the number of the hold in Redis. No other hold of this manager
+	// has ever had it.
 	Field uint64
-	// Passed says that the lock came from another holder in this manager.
+	// Passed: the lock came from another holder in this manager.
 	Passed bool
 
 	lock       *lock
@@ -66,7 +65,7 @@ const (
 
 func (r *Request) heapPos() *int32 { return &r.pos }
 
-// queue is a FIFO of requests that can lose any of its members.
+// queue is a FIFO of requests, each of which can be removed.
 type queue struct {
 	head, tail *Request
 	n          int32

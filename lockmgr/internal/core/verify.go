@@ -11,10 +11,9 @@ func (m *Machine) verify(name string) {
 	}
 }
 
-// doubt notes that the record may be gone, although no script has said so: a
-// message that is not our own release's came while it was ours. A script is
-// sent at once to find out, and until it is confirmed the lock does not pass
-// on in memory.
+// doubt notes that the record may be gone: a message that is not of our own
+// release came while it was ours. A script is sent at once to find out. Until
+// one finds the record, the lock is not passed on in memory.
 func (m *Machine) doubt(l *lock) {
 	c := l.more()
 	if c.doubt != 0 {
@@ -24,22 +23,23 @@ func (m *Machine) doubt(l *lock) {
 		c.doubt = m.lastID
 	}
 	if l.phase != held {
-		return // whoever is next waits for a transfer
+		return // the next holder waits for a transfer
 	}
 	m.extendSoon(l, m.verifyLease(l))
 	c.nextTransfer = min(c.nextTransfer, m.now) // which looks as well
 	m.tend(l)
 }
 
-// mostDoubts is how often a handoff waits once more because of a message that
-// came while it waited. A flood must not keep the lock from its next holder.
+// mostDoubts is how often a handoff waits for a further script because of a
+// message that came while it waited. A flood must not keep the lock from its
+// next holder.
 const mostDoubts = 2
 
-// doubtful reports whether a handoff must wait until the record is found.
+// doubtful reports whether a handoff must wait until a script finds the record.
 func (l *lock) doubtful() bool { return l.c != nil && l.c.doubt != 0 }
 
-// verifyLease is the lease of a renewal that only looks: it must not let the
-// record of a fixed lease outlive it.
+// verifyLease is the lease of a renewal that only looks for the record: it must
+// not make the record of a fixed lease outlive that lease.
 func (m *Machine) verifyLease(l *lock) time.Duration {
 	if l.holder.watched {
 		return m.cfg.Lease
@@ -48,8 +48,8 @@ func (m *Machine) verifyLease(l *lock) time.Duration {
 	return max(left.Truncate(time.Millisecond), time.Millisecond)
 }
 
-// confirm ends the doubt about a record when a script has found it that was
-// sent after the doubt arose.
+// confirm ends the doubt about a record if the script that found it was sent
+// after the doubt arose.
 func (m *Machine) confirm(l *lock, id uint64) {
 	if c := l.c; c != nil && id > c.doubt {
 		c.doubt, c.doubts = 0, 0
@@ -80,8 +80,8 @@ func (m *Machine) prolong(p *Prolongation) {
 	m.settle(l)
 }
 
-// prolonged answers those whose wish a confirmed script has met that was sent
-// after they asked.
+// prolonged answers the prolongations that a confirmed script, sent after they
+// were asked for, has fulfilled.
 func (m *Machine) prolonged(l *lock, id uint64) {
 	c := l.c
 	if c == nil || len(c.prolongations) == 0 {
@@ -99,7 +99,7 @@ func (m *Machine) prolonged(l *lock, id uint64) {
 	c.prolongations = rest
 }
 
-// answerProlongations ends all wishes for a longer lease with an error.
+// answerProlongations fails all prolongations.
 func (m *Machine) answerProlongations(l *lock, err error) {
 	for _, p := range l.c.prolongations {
 		m.emit(Prolonged{p, err})
