@@ -9,20 +9,21 @@ import (
 // values in the order of fs, or, if any has failed, with a nil slice and the
 // errors joined in that order. All of none settles at once.
 //
-// The first failure cancels the futures that are still pending; the ErrCanceled
-// that come of it are left out of the joined error. Every value that arrived is
-// dropped before the failure is reported. To cancel the result does the same,
+// The first failure cancels the futures that are still pending; their ErrCanceled
+// is left out of the joined error. Every value that arrived is dropped before the
+// failure is reported. Cancelling the result does the same,
 // even after it has settled, as long as nobody has taken the slice.
 //
 // A dropped value goes to drop. If drop is nil, it goes back to the Source of
 // its future. drop is called by the goroutine that settles the last of fs or
 // cancels the result, where it must not block.
 //
-// Where a Source of fs is a Dispatcher, the first of these calls drop and the
-// callbacks of the result. The failure is then reported before drop has run.
+// If Sources of fs are Dispatchers, the first of them runs drop and the
+// callbacks of the result. Then the failure may be reported before drop has
+// run.
 //
-// The futures are All's from here on: nobody else is to take their values, and
-// none is to be passed twice.
+// All owns the futures from here on: nobody else may take their values, and none
+// may be passed twice.
 func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	if len(fs) == 0 {
 		return Ready[[]T](nil, nil)
@@ -41,10 +42,10 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	return a.Future()
 }
 
-// all is what the inputs' callbacks share. Each writes values[i] and
-// inputs[i].failure of its own input only; the one that brings left to zero reads
-// them all. So there is no lock, which a callback could not hold anyway while it
-// cancels other inputs.
+// all is shared by the inputs' callbacks. Each writes values[i] and
+// inputs[i].failure of its own input only; the one that brings left to zero
+// reads them all. So no mutex is needed, which a callback could not hold while
+// it cancels other inputs.
 type all[T any] struct {
 	Promise[[]T]
 	relay
@@ -55,6 +56,7 @@ type all[T any] struct {
 	drop   func(T)
 }
 
+// settled notes the result of input i.
 func (a *all[T]) settled(i int, v T, err error) {
 	if err == nil {
 		a.values[i] = v
@@ -69,6 +71,7 @@ func (a *all[T]) settled(i int, v T, err error) {
 	}
 }
 
+// finish settles the result once all inputs have settled.
 func (a *all[T]) finish() {
 	err := a.failures()
 	if err == nil && a.Resolve(a.values, nil) {
@@ -87,7 +90,8 @@ func (a *all[T]) Drop(values []T) {
 	}
 }
 
-// failures joins what went wrong. Once one input has failed, that others were cancelled says nothing any more.
+// failures joins the errors of the inputs. It leaves out those of inputs that
+// were cancelled because of the first failure.
 func (a *all[T]) failures() error {
 	first := int(a.first.Load()) - 1
 	if first < 0 {
@@ -110,7 +114,7 @@ type inputs[T any] []input[T]
 
 type input[T any] struct {
 	*Future[T]
-	failure error // why it has no value
+	failure error // why it has no value, or nil
 }
 
 // copyInputs copies the list, so that the caller may use its slice again.
@@ -122,15 +126,15 @@ func copyInputs[T any](fs []*Future[T]) inputs[T] {
 	return in
 }
 
-// cancel cancels what is pending. The callbacks of these inputs run before it
-// returns. Values that have arrived are left to the callbacks.
+// cancel cancels the pending inputs. Their callbacks run before it returns.
+// Values that have arrived are left to the callbacks.
 func (in inputs[T]) cancel() {
 	for i := range in {
 		in[i].cancelPending()
 	}
 }
 
-// giveBack gives away a value that was taken from an input.
+// giveBack drops a value that was taken from an input.
 func (in input[T]) giveBack(v T, drop func(T)) {
 	switch {
 	case drop != nil:

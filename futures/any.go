@@ -13,18 +13,18 @@ var ErrNone = errors.New("futures: any of none")
 // ErrNone at once.
 //
 // The first success cancels the futures that are still pending. A value that
-// arrives in spite of that is dropped. To cancel the result drops every value,
-// even after it has settled, as long as nobody has taken the value.
+// arrives nevertheless is dropped. Cancelling the result drops every value, even
+// after it has settled, as long as nobody has taken the value.
 //
 // A dropped value goes to drop. If drop is nil, it goes back to the Source of
 // its future. drop is called by the goroutine that settles the future with the
 // surplus value or cancels the result, where it must not block.
 //
-// Where a Source of fs is a Dispatcher, the first of these calls drop and the
+// If Sources of fs are Dispatchers, the first of them runs drop and the
 // callbacks of the result.
 //
-// The futures are Any's from here on: nobody else is to take their values, and
-// none is to be passed twice.
+// Any owns the futures from here on: nobody else may take their values, and none
+// may be passed twice.
 func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 	if len(fs) == 0 {
 		var zero T
@@ -43,7 +43,7 @@ func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 	return a.Future()
 }
 
-// anyOf is what the inputs' callbacks share, without a lock: see all.
+// anyOf is shared by the inputs' callbacks, without a mutex: see all.
 type anyOf[T any] struct {
 	Promise[T]
 	relay
@@ -53,6 +53,7 @@ type anyOf[T any] struct {
 	drop   func(T)
 }
 
+// settled notes the result of input i.
 func (a *anyOf[T]) settled(i int, v T, err error) {
 	switch {
 	case err != nil:

@@ -1,7 +1,7 @@
 package futures
 
-// dispatcherOf returns what runs the callbacks of the futures of s. Nil means the
-// goroutine that settles them.
+// dispatcherOf returns the Dispatcher of the callbacks of s's futures, or nil:
+// then the goroutine that settles a future runs them.
 func dispatcherOf[T any](s Source[T]) Dispatcher {
 	switch s := s.(type) {
 	case interface{ dispatcher() Dispatcher }:
@@ -12,8 +12,8 @@ func dispatcherOf[T any](s Source[T]) Dispatcher {
 	return nil
 }
 
-// dispatcher returns what runs the callbacks of f, or nil. It may return nil for a
-// future that has failed.
+// dispatcher returns the Dispatcher of f's callbacks, or nil. It may return nil
+// for a future that has failed.
 func (f *Future[T]) dispatcher() Dispatcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ var (
 )
 
 // A Source is the side that a future's value comes from. It learns what the
-// readers do not want. Its methods are called without any lock held, on the
+// readers do not want. Its methods are called without a mutex held, on the
 // goroutine that cancelled, and must not block.
 type Source[T any] interface {
 	// Cancel is called when a pending future was cancelled, after it settled.
@@ -25,18 +25,18 @@ type Source[T any] interface {
 	Drop(v T)
 }
 
-// An Explainer is a Source that describes the end of a wait in its own words.
+// An Explainer is a Source with its own errors for the end of a wait.
 type Explainer interface {
 	// Explain returns an error that wraps err: ErrCanceled, or the error of the
 	// context that ended an Await.
 	Explain(err error) error
 }
 
-// A Dispatcher is a Source that runs callbacks, where the goroutines that settle
-// its futures must not.
+// A Dispatcher is a Source that runs callbacks, so that the goroutines that
+// settle its futures need not.
 type Dispatcher interface {
-	// Dispatch has run called once, on another goroutine, after those of earlier
-	// calls. run is foreign code, which may block; Dispatch must not.
+	// Dispatch arranges that run is called once, on another goroutine, after the
+	// functions of earlier calls. run may block; Dispatch must not.
 	Dispatch(run func())
 }
 
@@ -50,7 +50,7 @@ type Future[T any] struct {
 	value T
 	err   error
 
-	done      chan struct{} // made when first asked for; closed, and let go, by the call that settles
+	done      chan struct{} // made when first asked for; closed and set to nil by settle
 	callbacks *callback[T]  // newest first
 	source    Source[T]     // nil if there is none
 }
@@ -62,24 +62,24 @@ const (
 	pending  uint32 = iota
 	offered         // there is a value, which belongs to the future
 	taken           // the value belongs to a reader
-	failed          // there is an error, and nothing to take
+	failed          // there is an error, and no value
 	canceled        // the result is ErrCanceled
 )
 
 type callback[T any] struct {
 	fn   func(T, error)
 	next *callback[T]
-	own  bool // of this package: it does not block, and is never dispatched
+	own  bool // this package's own: it does not block, and is never dispatched
 }
 
-// closed is the Done of every future that was settled before anybody asked for one.
+// closed is what Done returns for a settled future.
 var closed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Done returns a channel that is closed once the future is settled. To read the
+// Done returns a channel that is closed once the future is settled. Reading the
 // channel does not take the value.
 func (f *Future[T]) Done() <-chan struct{} {
 	if f.state.Load() != pending {
@@ -96,8 +96,8 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.done
 }
 
-// Result returns what the future was settled with, ErrPending while it is not.
-// A value that it returns is taken: it belongs to the caller, and Cancel can no
+// Result returns the result of the future, ErrPending while there is none. A
+// value that it returns is taken: it belongs to the caller, and Cancel can no
 // longer give it back. Later calls return the same. Result does not block.
 func (f *Future[T]) Result() (T, error) {
 	for {
@@ -121,8 +121,8 @@ func (f *Future[T]) Result() (T, error) {
 
 // Await blocks until the future is settled or ctx ends, and returns the result
 // as Result does. If ctx ends first, Await cancels the future and returns an
-// error that matches both ctx.Err() and context.Cause(ctx). A result that is
-// there by then is returned all the same.
+// error that matches both ctx.Err() and context.Cause(ctx). If there is a
+// result by then, Await returns it.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if f.state.Load() == pending {
 		if stop := ctx.Done(); stop == nil {
@@ -141,7 +141,7 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	return f.Result()
 }
 
-// ended is the error of an Await that was cut short by ctx.
+// ended returns the error of an Await that ctx ended.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -158,11 +158,11 @@ func (f *Future[T]) explain(err error) error {
 	return err
 }
 
-// Cancel gives up the future: Result returns ErrCanceled from then on. A pending
-// future tells its Source to stop. A value that nobody has taken goes back to
-// the Source. Cancel reports whether it was this call that did so. If not, the
-// future was cancelled before, has failed, or its value was taken, and Result
-// tells which. A caller that has not taken the value has nothing to give back,
+// Cancel cancels the future: Result returns ErrCanceled from then on. For a
+// pending future it calls the Source's Cancel. A value that nobody has taken
+// goes to the Source's Drop. Cancel reports whether this call did so. If not,
+// the future was cancelled before, has failed, or its value was taken, which
+// Result shows. A caller that has not taken the value has nothing to give back,
 // whatever Cancel reports.
 func (f *Future[T]) Cancel() bool {
 	if f.cancelPending() {
@@ -196,12 +196,13 @@ func (f *Future[T]) cancelPending() bool {
 	return true
 }
 
-// OnDone has fn called once with the result. If the future is settled, OnDone
-// calls fn itself. Else fn is called when the future settles: by the Source's
-// Dispatcher, or, without one, by the goroutine that settles it, where fn must not
-// block. Callbacks registered before the future was settled are called in order.
-// A value is taken, and belongs to the callbacks, as soon as there is one and a
-// callback is registered. fn may use the future in any way.
+// OnDone registers fn to be called once with the result. If the future is
+// settled, OnDone calls fn itself. Else fn is called when the future settles:
+// by the Source's Dispatcher, or, without one, by the goroutine that settles
+// it, where fn must not block. Callbacks registered before the future was
+// settled are called in order. A value is taken, and belongs to the callbacks,
+// as soon as there is one and a callback is registered. fn may use the future
+// in any way.
 func (f *Future[T]) OnDone(fn func(T, error)) { f.onDone(fn, false) }
 
 // onDone is OnDone. A callback of this package's own is not dispatched.
@@ -220,7 +221,7 @@ func (f *Future[T]) onDone(fn func(T, error), own bool) {
 
 // settle is the only way out of pending. Exactly one call for a future reports
 // true. An offered value with callbacks is taken before anybody can cancel it.
-// Foreign code runs after the mutex is released.
+// Callbacks run after the mutex is released.
 func (f *Future[T]) settle(state uint32, v T, err error) bool {
 	f.mu.Lock()
 	if f.state.Load() != pending {
@@ -252,8 +253,9 @@ func (f *Future[T]) settle(state uint32, v T, err error) bool {
 	return true
 }
 
-// run gives the result to callbacks: with a dispatcher it calls only those of this
-// package's own. These may settle other futures, whose callbacks come later.
+// run passes the result to callbacks. With a dispatcher it calls only this
+// package's own, after dispatching the others: they may settle other futures,
+// whose callbacks come later.
 func (cb *callback[T]) run(d Dispatcher, v T, err error) {
 	here, there := inOrder(cb, d != nil)
 	if there != nil {
@@ -269,8 +271,9 @@ func (cb *callback[T]) call(v T, err error) {
 	}
 }
 
-// inOrder turns a list of callbacks round, so that the oldest comes first. If
-// dispatched is set, those that are not this package's own get a list of theirs.
+// inOrder reverses a list of callbacks, so that the oldest comes first. If
+// dispatched is set, those that are not this package's own go to the list
+// there.
 func inOrder[T any](cb *callback[T], dispatched bool) (here, there *callback[T]) {
 	for cb != nil {
 		next := cb.next

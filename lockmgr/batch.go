@@ -7,12 +7,12 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A batch is what one sender has under way: tasks, and the commands that they
-// come to. Tasks that ask for the ordinary share a command, because a server
-// spends more time on taking a command in than on a lock: one call for many
-// locks costs it half. Whatever is out of the ordinary has one of its own.
+// A batch is the commands for a slice of tasks. Plain acquires and releases are
+// merged into one multi-lock script, because a server spends more time on taking
+// in a command than on a lock: one call for many locks costs it half. Every other
+// task has a command of its own.
 //
-// Its memory is used again for the next batch.
+// The memory of a batch is reused for the next one.
 type batch struct {
 	id       *identity
 	tasks    []task
@@ -27,20 +27,20 @@ type batch struct {
 	apart bool
 }
 
-// A part says where the answer to a task is.
+// A part is where the answer to a task is.
 type part struct {
 	command int
 	index   int // within the command's answer; alone if that is the answer
-	each    int // commands of a renewal that has one for each lease; else 0
+	each    int // the number of commands of a split renewal, one for each lease; else 0
 }
 
 const alone = -1
 
-// The most locks that share a command. More would gain little, and keep the
-// server from everybody else for longer than a fraction of a millisecond.
+// maxShared is the most locks that share a command. More would gain little, and
+// would occupy the server for longer than a fraction of a millisecond.
 const maxShared = 64
 
-// shared is the command that the next ordinary task of a kind can join.
+// shared is the command that the next plain task of a kind can join.
 type shared struct {
 	command int // none if negative
 	first   int // the task that opened it
@@ -93,7 +93,7 @@ func (b *batch) open(index int) *command {
 	return b.add()
 }
 
-// add makes room for a command, with the memory of one of a former batch.
+// add appends a command, which reuses the memory of one of a former batch.
 func (b *batch) add() *command {
 	n := len(b.commands)
 	if n == cap(b.commands) {
@@ -112,6 +112,7 @@ func (b *batch) renewEach(r *core.Renewal) part {
 	return p
 }
 
+// op adds op, the op of task i, to a command.
 func (b *batch) op(i int, op *core.Op) {
 	switch {
 	case b.apart:
@@ -130,8 +131,8 @@ func (b *batch) op(i int, op *core.Op) {
 	}
 }
 
-// join returns the command that an ordinary task shares with others before it,
-// or a new one that others can join.
+// join returns the command that a plain task shares with earlier ones, or a new
+// one that others can join.
 func (b *batch) join(s *shared, i int, lease time.Duration, many, one *script) *command {
 	if s.command >= 0 && (s.n == maxShared || s.lease != lease) {
 		b.close(s, one)
@@ -147,7 +148,8 @@ func (b *batch) join(s *shared, i int, lease time.Duration, many, one *script) *
 	return &b.commands[s.command]
 }
 
-// close ends a shared command. One that nobody joined becomes an ordinary one.
+// close ends a shared command. If it has one task only, that task gets the script
+// for a single lock.
 func (b *batch) close(s *shared, one *script) {
 	if s.command >= 0 && s.n == 1 {
 		c := &b.commands[s.command]
@@ -157,10 +159,10 @@ func (b *batch) close(s *shared, one *script) {
 	s.command = -1
 }
 
-// split makes commands of their own for the locks whose shared command did not
-// run and was refused as a whole, which may be due to the name of one of them:
-// it may be forbidden, or the names are in several slots of a cluster. It
-// returns false if there are none. The other answers are left alone.
+// split adds a command for each lock of a shared command that was refused as a
+// whole and did not run. The name of one lock may be the reason: it is
+// forbidden, or the names are in several slots of a cluster. It reports whether
+// it added any. The other answers stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i, t := range b.tasks {
@@ -180,8 +182,8 @@ func (b *batch) split() bool {
 	return len(b.commands) > before
 }
 
-// refused reports whether a command did not run for a reason that may be one
-// lock's own. Other errors concern the server.
+// refused reports whether a command did not run for a reason that may concern one
+// of its locks only. Other errors concern the server.
 func (b *batch) refused(command int) bool {
 	a := &b.answers[command]
 	if a.kind != answerError || a.ran != core.No {
@@ -194,15 +196,14 @@ func (b *batch) refused(command int) bool {
 	return errors.Is(a.err, ErrPermission)
 }
 
-// answer returns what the server said to task i.
+// answer returns the server's answer to task i.
 func (b *batch) answer(i int) answer {
 	p := b.parts[i]
 	a := b.answers[p.command]
 	if p.index == alone || a.kind == answerError {
 		return a
 	}
-	// A reply that is too short or too long can't be told apart from one that
-	// is out of step.
+	// A reply that is too short or too long can't be assigned to the locks.
 	if n := b.sharers(p.command); a.kind != answerArray || len(a.array) != n {
 		return answer{kind: answerError, ran: core.Maybe, final: true, err: errShape(&a)}
 	}
@@ -223,7 +224,7 @@ func (b *batch) renewed(i int) *core.Renewed {
 	return &core.Renewed{Renewal: r}
 }
 
-// sharers is how many tasks a shared command is for.
+// sharers returns how many tasks share a command.
 func (b *batch) sharers(command int) int {
 	c := &b.commands[command]
 	if c.script == acquireManyScript {
@@ -239,7 +240,7 @@ func (b *batch) refuse(err error) {
 	}
 }
 
-// clear lets go of what the batch was about.
+// clear drops the references of a batch to its tasks and answers.
 func (b *batch) clear() {
 	clear(b.tasks)
 	clear(b.answers)

@@ -17,42 +17,41 @@ import (
 
 // A Report is what Check found.
 type Report struct {
-	// Server is the name and version of the server, if the user may know.
+	// Server is the name and version of the server, if the user may ask.
 	Server string
 	// Missing are the permissions that the user lacks.
 	Missing []Permission
-	// Warnings are sentences about what works less well than it could, or
-	// puts locks at risk.
+	// Warnings are sentences about settings that slow locks down or put them
+	// at risk.
 	Warnings []string
 }
 
 // A Permission is something that the server's access rules may allow.
 type Permission struct {
-	// Rule grants it, in the words of ACL SETUSER: "+pttl". A pattern is
+	// Rule grants it, as an argument of ACL SETUSER: "+pttl". A pattern is
 	// made from the prefix that was given to Check.
 	Rule string
-	// For says what does not work without it.
+	// For names what does not work without it.
 	For string
-	// Optional permissions are those that plain locks can do without.
+	// Optional reports whether plain locks work without it.
 	Optional bool
 }
 
-// String is the rule and what it is for.
+// String returns the rule and what it is for.
 func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
 
 // Check tries out everything that a lock needs, on a name of its own that
 // begins with prefix, as those of your locks do. It takes the lock, contends
 // for it under another owner, passes it on, renews it, releases it and waits
-// for the message of that: what is missing shows at the start of a service and
-// not in its first contention. If it is cut short the lock it took is left to
-// expire, within ten seconds; otherwise nothing is left.
+// for the release's message. So a missing permission shows at the start of a
+// service and not in its first contention. If ctx ends first, the lock it took is
+// left to expire, within ten seconds; otherwise nothing is left.
 //
 // The error is nil if locks work. It matches ErrPermission if the user lacks
-// permissions, and names them. What else the server may refuse comes as it does
-// from Lock. The report tells more, also when there is an error.
+// permissions, and names them. Other refusals match the errors that Lock returns
+// for them. The report is filled in even if there is an error.
 //
-// Check takes some twenty round trips and blocks until they are made or ctx
-// ends.
+// Check makes some twenty round trips. It blocks until they are over or ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	name := prefix + "holdfast-check-" + uuid.NewString()
 	if err := checkName(name); err != nil {
@@ -105,7 +104,7 @@ func (c *checkup) run(ctx context.Context) error {
 	return err
 }
 
-// denied is the error that names what is missing.
+// denied returns the error that names what is missing, or nil.
 func (c *checkup) denied() error {
 	if len(c.needed) == 0 {
 		return nil
@@ -135,8 +134,8 @@ const (
 	forInspect = "Inspect"
 )
 
-// permissions tries each command by itself, since a script that is denied one
-// does not always say which. None of them writes, as none of the keys exists.
+// permissions tries each command by itself, since the error of a script that is
+// denied one does not always name it. None of them writes, as no key exists.
 func (c *checkup) permissions(ctx context.Context) error {
 	const optional = true
 	unknown := strings.Repeat("0", 40)
@@ -173,15 +172,15 @@ func (c *checkup) permissions(ctx context.Context) error {
 	return nil
 }
 
-// deniedRule returns the rule that would have allowed a command, or "" if it
-// was. What else went wrong will show in the rehearsal.
+// deniedRule returns the rule that would have allowed a command, or "" if it was
+// not denied. Other errors will show in the rehearsal.
 func deniedRule(a answer, words []string, pattern string) string {
 	var e *ServerError
 	if a.kind != answerError || !errors.As(a.err, &e) || e.Kind != ErrPermission {
 		return ""
 	}
 	if !strings.Contains(e.Err.Error(), "run the") {
-		return pattern // of a key or channel: told by the command that is there to find it out
+		return pattern // denied for its key or channel
 	}
 	command := strings.ToLower(words[0])
 	if command == "script" || command == "pubsub" {
@@ -190,7 +189,7 @@ func deniedRule(a answer, words []string, pattern string) string {
 	return "+" + command
 }
 
-// about reads what the server says of itself, if the user may.
+// about reads the server's INFO, if the user may.
 func (c *checkup) about(ctx context.Context) error {
 	a, err := c.say(ctx, "INFO")
 	if err != nil || a.kind != answerText {
@@ -223,8 +222,8 @@ func (c *checkup) about(ctx context.Context) error {
 	return nil
 }
 
-// rehearse goes through the life of a lock, as two owners and those who wait
-// would.
+// rehearse subscribes, takes a lock through its whole life, and waits for the
+// message of its release.
 func (c *checkup) rehearse(ctx context.Context) error {
 	watch := c.m.hub.Watch(c.channel)
 	defer watch.Close()
@@ -242,12 +241,12 @@ func (c *checkup) rehearse(ctx context.Context) error {
 	return c.message(ctx, watch)
 }
 
-// checkLease is that of the lock that is tried, which is given back long
-// before, however far away the server is.
+// checkLease is the lease of the lock that Check takes. The lock is released long
+// before that, however far away the server is.
 const checkLease = 10 * time.Second
 
 // live takes the lock, contends for it, passes it on, renews it and gives it
-// back, as two owners would.
+// back.
 func (c *checkup) live(ctx context.Context) error {
 	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
 	r, err := c.do(ctx, core.Op{Kind: core.KindAcquire, Owner: first})
@@ -291,7 +290,8 @@ func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	return r, r.Err
 }
 
-// unless returns err, or else that the server said what it can't.
+// unless returns err, or, if it is nil, that the server gave an impossible
+// answer.
 func (c *checkup) unless(err error, what string) error {
 	if err != nil {
 		return err
@@ -299,8 +299,8 @@ func (c *checkup) unless(err error, what string) error {
 	return &ServerError{Kind: ErrServer, Err: errors.New(what)}
 }
 
-// counting tries the command that takes tokens on a key where it can't: that of
-// the lock. A counter of its own would stay.
+// counting tries INCRBY on the lock's key, where it fails because the key is a
+// hash. A counter would be left behind.
 func (c *checkup) counting(ctx context.Context) error {
 	words := []string{"INCRBY", c.name, "1"}
 	a, err := c.say(ctx, words...)
@@ -313,8 +313,8 @@ func (c *checkup) counting(ctx context.Context) error {
 	return nil
 }
 
-// subscribe tells whether the subscription was confirmed. Locks work without
-// one, but those who wait have to look for themselves.
+// subscribe reports whether the subscription was confirmed. Locks work without
+// one, but waiters have to poll.
 func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, error) {
 	ctx, cancel := context.WithTimeout(caller, notify.DefaultDialTimeout+notify.DefaultCommandTimeout)
 	defer cancel()
@@ -322,14 +322,14 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, erro
 		wake, err := w.Next(after).Await(ctx)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil:
-			c.report.Warnings = append(c.report.Warnings, "a subscription was not confirmed in time: those who wait will look every second")
+			c.report.Warnings = append(c.report.Warnings, "a subscription was not confirmed in time: waiters will poll, every 10 ms to every second")
 			return false, nil
 		case errors.Is(err, notify.ErrClosed):
 			return false, ErrClosed
 		case err != nil:
 			return false, err
 		case wake.Reason.Has(notify.ReasonRefused):
-			c.missing(Permission{"+subscribe", "being told of an unlock, instead of looking every second", true})
+			c.missing(Permission{"+subscribe", "being told of an unlock, instead of polling every 10 ms to every second", true})
 			return false, nil
 		case wake.Subscribed:
 			return true, nil
@@ -338,7 +338,7 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, erro
 	}
 }
 
-// message waits for that of the release.
+// message waits for the message of the release.
 func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 	ctx, cancel := context.WithTimeout(caller, notify.DefaultCommandTimeout)
 	defer cancel()
@@ -346,7 +346,7 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 		wake, err := w.Next(after).Await(ctx)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil:
-			c.report.Warnings = append(c.report.Warnings, "the message of an unlock did not arrive: those who wait may wait for longer than they have to")
+			c.report.Warnings = append(c.report.Warnings, "the message of an unlock did not arrive: waiters may wait for longer than they have to")
 			return nil
 		case errors.Is(err, notify.ErrClosed):
 			return ErrClosed
@@ -359,14 +359,14 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 	}
 }
 
-// cleanUp has what a rehearsal that failed may have left removed, without
-// waiting for that. It would go by itself, too.
+// cleanUp removes the record that a failed rehearsal may have left, and does not
+// wait for that. The record would expire anyway.
 func (c *checkup) cleanUp() {
 	c.m.exec.submit([]task{{call: &call{command{args: []string{"DEL", c.name}}, func(answer) {}}}})
 }
 
-// say sends a command that is no script. The error is that of the way there
-// and back, the server's own is in the answer.
+// say sends a command that is no script. Its error says that no answer came, or
+// that the server is unavailable. Other errors of the server are in the answer.
 func (c *checkup) say(ctx context.Context, words ...string) (answer, error) {
 	a, err := c.m.run(ctx, command{args: words})
 	if err == nil && a.err != nil && (errors.Is(a.err, ErrUnavailable) || ctx.Err() != nil) {

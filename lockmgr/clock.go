@@ -17,12 +17,13 @@ type clock struct {
 	origin time.Time
 	read   func() (awake, all time.Duration, ok bool)
 	base   time.Duration // all - awake at the origin
-	slept  atomic.Int64  // what has been noticed since
-	looked atomic.Int64  // when that was, less what was slept
+	slept  atomic.Int64  // suspensions noticed since the origin
+	looked atomic.Int64  // the last look of now, in time awake
 }
 
-// A difference below this is no suspension, but the time between two readings.
-// It is well below Options.Margin, and no host sleeps for so short.
+// clockNoise bounds the time between the readings of both clocks. A smaller
+// difference is no suspension. It is well below Options.Margin, and no host
+// sleeps for so short a time.
 const clockNoise = 500 * time.Microsecond
 
 func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
@@ -35,13 +36,14 @@ func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
 	return c
 }
 
-// How often now looks for suspensions: a look costs more than all the rest.
+// lookAgain is how often now looks for suspensions, which costs more than the
+// rest of it.
 const lookAgain = 10 * time.Millisecond
 
-// now returns the present instant. It never goes back. Just after a suspension
-// it may be behind by that, for up to lookAgain: the manager then counts a
-// lease from too early, and trusts one for too long that [clock.exact] knows
-// to be over.
+// now returns the present instant. It never goes back. For up to lookAgain
+// after a suspension it may lack that time. Then the manager counts a new lease
+// from too early an instant, which is safe, and notices the end of an old one
+// late, where [clock.exact] is right.
 func (c *clock) now() time.Duration {
 	awake := time.Since(c.origin)
 	if c.read == nil {
@@ -54,10 +56,10 @@ func (c *clock) now() time.Duration {
 	return awake + time.Duration(c.slept.Load())
 }
 
-// exact is now without the delay. It is what users are told by.
+// exact is now without the delay. Lock.Valid uses it.
 func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }
 
-// counts tells whether suspensions are noticed at all.
+// counts reports whether suspensions are noticed at all.
 func (c *clock) counts() bool { return c.read != nil }
 
 // suspended returns how long the host slept since the origin.
@@ -67,9 +69,9 @@ func (c *clock) suspended() time.Duration {
 	}
 	known, seen := c.slept.Load(), c.difference()
 	if seen > known+int64(clockNoise) {
-		// A thread that loses its processor between the readings sees too
-		// much, hardly three times in a row. Should it, then leases end that
-		// much too early, once.
+		// A thread that loses its processor between the two readings gets too
+		// large a difference, but hardly three times in a row. If so, leases
+		// end that much too early, once.
 		seen = min(seen, c.difference(), c.difference())
 	}
 	for seen > known+int64(clockNoise) {
@@ -81,7 +83,8 @@ func (c *clock) suspended() time.Duration {
 	return time.Duration(known)
 }
 
-// difference is by how much more the one clock has advanced.
+// difference returns how long the host was suspended since the origin, and the
+// time between the readings on top.
 func (c *clock) difference() int64 {
 	awake, all, _ := c.read()
 	return int64(all - awake - c.base)

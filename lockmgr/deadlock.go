@@ -14,9 +14,9 @@ type DeadlockError struct{ Cycle []Edge }
 
 // An Edge is one owner's wait for another.
 type Edge struct {
-	Owner  string // who waits, as Owner.String prints it
-	Name   string // for what
-	Holder string // who holds it
+	Owner  string // the waiting owner, as Owner.String prints it
+	Name   string // the lock that it waits for
+	Holder string // the owner that holds it
 }
 
 // Error names the owners and the locks.
@@ -34,8 +34,8 @@ func (e *DeadlockError) Error() string {
 // Unwrap makes errors.Is(err, ErrDeadlock) true.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 
-// named puts an error of the core, which knows owners by number, into the
-// words of Redis.
+// named converts an error of the core, which knows owners by number, into one
+// that names them as Owner.String does.
 func (id *identity) named(err error) error {
 	if errors.Is(err, core.ErrTooLate) {
 		return &ServerError{Kind: ErrUnavailable, Hint: "ask for a longer lease", Err: err}

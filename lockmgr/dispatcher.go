@@ -14,9 +14,9 @@ const maxUndelivered = 1 << 14
 // callbacks if its context allows.
 const deliverTime = 2 * time.Second
 
-// A dispatcher hands values to a function of the user's, in order and one at a
-// time, on a goroutine that exists only while there are values. put never
-// blocks: while limit values wait, further ones are dropped and counted.
+// A dispatcher passes values to a user's function, in order and one at a time,
+// on a goroutine that exists only while there are values. put never blocks:
+// while limit values wait, further ones are dropped and counted.
 type dispatcher[T any] struct {
 	deliver func(T)
 	// dropped makes the value that reports n dropped ones. It takes their

@@ -11,7 +11,7 @@ import (
 // the lock cannot be had, fn is not called and Do returns the error of
 // [Manager.Lock]. Otherwise Do returns the error of fn. If the lock was lost
 // before fn returned, the error matches ErrLeaseLost as well, or ErrClosed if the
-// manager was closed: what fn did may have met another holder. So a nil error
+// manager was closed: the work of fn may have met another holder. A nil error
 // means that fn ran, returned nil, and held the lock all the time.
 //
 // The unlock does not need ctx. It takes at most RetryTime and one CommandTimeout
@@ -37,7 +37,7 @@ func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	defer cancel()
 	lost := l.Err()
 	if errors.Is(lost, ErrNotHeld) {
-		return nil // fn has unlocked it, and knows how that went
+		return nil // fn has unlocked it, and has the result
 	}
 	err := l.Unlock(ctx)
 	switch {
@@ -49,7 +49,7 @@ func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	return nil
 }
 
-// joined is both errors, or the one that is not nil as it is.
+// joined returns both errors joined, or the only one unchanged.
 func joined(a, b error) error {
 	switch {
 	case a == nil:

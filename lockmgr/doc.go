@@ -18,32 +18,32 @@
 //	                       │ renewals          │
 //	                       └───────────────────┘
 //
-// One goroutine owns all lock state. Callers send it messages and hold
-// futures; it answers by settling them. The rules themselves are a pure state
-// machine (internal/core, whose documentation has the diagram and the failure
-// table); this package is the shell that moves messages: loop.go carries out
-// effects, executor.go and batch.go turn them into batches of scripts, redis.go
-// is all that knows the client. Locks that are asked for, or given back, at about
-// the same time share a script of up to 64 locks, which saves the server half of
-// the work; a lock that fails in it fails alone. Goroutines and timers do not grow
+// One goroutine owns all lock state. Callers send it messages and hold futures;
+// it answers by settling them. The rules themselves are a pure state machine
+// (internal/core, whose documentation has the diagram and the failure table);
+// this package is the shell that moves messages: loop.go carries out effects,
+// executor.go and batch.go turn them into batches of scripts, and only redis.go
+// uses the client library. Acquires and releases that come at about the same
+// time share a script of up to 64 locks, which saves the server half of the
+// work. A lock that fails in it fails alone. Goroutines and timers do not grow
 // with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
 // requests, and Redis is updated in the background. A waiter of another process
 // is woken by a message, and the first in line of each process tries. Managers
-// share out the time for which they have a lock: a run ends after
-// Options.PassCount grants or Options.PassTime, and then others have their turns.
+// share the time for which they hold a lock: a run ends after Options.PassCount
+// grants or Options.PassTime, and then others go first.
 //
 // # What is promised
 //
-// At every instant at most one handle of a name is valid ([Lock.Valid]), and
-// [Lock.Lost] is closed no later than the instant until which ownership could
-// be vouched for, as long as: one server keeps the data it acknowledged; its
-// clock does not jump, and runs within 1 % of ours; and only clients of this
-// protocol touch the keys. A dead process's locks are free after their lease.
-// No wait outlives its context, and nothing outlives Unlock, a cancel or
-// Close. A command that runs late, however late, changes no later hold: each hold
-// has a name of its own in Redis ([Lock.HolderID]).
+// At every instant at most one owner has a valid handle of a name
+// ([Lock.Valid]). [Lock.Lost] is closed at the deadline of the hold, as soon as
+// a timer fires. This holds as long as one server keeps the data it
+// acknowledged, its clock does not jump and runs within 1 % of ours, and only
+// clients of this protocol touch the keys. A dead process's locks are free
+// after their lease. No wait outlives its context, and nothing outlives Unlock,
+// a cancel or Close. A command that runs late, however late, changes no later
+// hold: each hold has an ID of its own in Redis ([Lock.HolderID]).
 //
 // It is not promised that a holder who is paused, or whose write is already on
 // its way, does no harm after it lost the lock: only the resource itself can
@@ -55,9 +55,9 @@
 //
 // A grant or a renewal is good for its lease less 1 % and Options.Margin,
 // counted from before the command was sent, on the monotonic clock. A slow
-// reply does not stretch it. On Linux the time that the host was suspended
-// counts too: [Lock.Valid] knows of it at once, and [Lock.Lost] is closed within
-// a second of the end of the suspension, since timers stood still.
+// reply does not extend it. On Linux the time for which the host was suspended
+// counts too: [Lock.Valid] is false at once, and [Lock.Lost] is closed within a
+// second of the end of the suspension, since timers stood still.
 //
 // The watchdog renews every third of Options.Lease, until [MaxHold] if that is
 // set. A lock taken with [FixedLease] is not renewed and ends by itself, unless
@@ -76,16 +76,16 @@
 // takes it: by a Result or an Await that returns it, or by a callback, which takes
 // it as soon as the callback is queued. Cancel gives back a lock that nobody has
 // taken, and so do All and Any of package futures when they fail or are cancelled.
-// To read Done takes nothing. Once taken, the lock is the taker's to unlock.
+// Reading Done takes nothing. Whoever takes the lock must unlock it.
 //
 // # Callbacks
 //
 // Options.Observer and the handler of Options.Logger run on goroutines of their
 // own, which exist while there is something to deliver. Events and log lines
 // are queued for them in order. A slow one delays nothing else: a full queue
-// drops, and says so. Events carry the context of their request, for a tracer,
-// and tell how long it waited, how long a lock was held and how long each
-// command took.
+// drops events and reports how many. Events carry the context of their request,
+// for a tracer, and how long it waited, how long a lock was held and how long
+// each command took.
 //
 // The callbacks of futures (OnDone), and the drop functions given to All and Any of
 // package futures, run on another such goroutine, in the order of the results and
@@ -97,8 +97,8 @@
 // callback that is registered after the result runs at once, on the goroutine that
 // registers it. A future without callbacks costs nothing here.
 //
-// Close waits up to 2 s, and no longer than its context, for all of these
-// goroutines. Callbacks still in the queue run after that.
+// Close waits for these goroutines, 2 s at most and no longer than its context.
+// Callbacks still in the queue run after that.
 //
 // # Errors
 //

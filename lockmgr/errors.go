@@ -8,33 +8,34 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// The errors that requests and locks end with. All are matched by errors.Is,
-// and most come wrapped with what there is to say.
+// The errors that requests and locks end with. They come wrapped: match them with
+// errors.Is.
 var (
-	// ErrNotAcquired: the lock is held by another owner. TryLock returns it
-	// as it is; a wait that ran out returns ErrWaitTimeout, which matches it.
+	// ErrNotAcquired: the lock is held by another owner. It is the reason of
+	// TryLock; a wait that ran out has ErrWaitTimeout, which matches it.
 	ErrNotAcquired = core.ErrNotAcquired
 	// ErrWaitTimeout: the time given by MaxWait passed before the lock came.
 	ErrWaitTimeout = core.ErrWaitTimeout
 	// ErrNotHeld: the handle was unlocked before.
 	ErrNotHeld = core.ErrNotHeld
-	// ErrLeaseLost: ownership could no longer be vouched for. The lease ran
-	// out before a renewal was confirmed, or the record was removed.
+	// ErrLeaseLost: the lock was lost. Its lease ran out before a renewal was
+	// confirmed, its fixed lease or MaxHold is over, or its record was removed.
 	ErrLeaseLost = core.ErrLeaseLost
 	// ErrClosed: the manager is closed.
 	ErrClosed = core.ErrClosed
 	// ErrDeadlock: owners of this manager waited for each other in a circle,
-	// and this was the youngest request of it. See DeadlockError.
+	// and this was the youngest of their requests. See DeadlockError.
 	ErrDeadlock = core.ErrDeadlock
 	// ErrOverloaded: Options.MaxWaiters or Options.MaxLocks is reached.
 	ErrOverloaded = core.ErrOverloaded
-	// ErrNotFenced: Fenced was asked of a re-entry into a hold that was
-	// taken without it.
+	// ErrNotFenced: a re-entry asked for a token, and its hold was taken
+	// without Fenced.
 	ErrNotFenced = core.ErrNotFenced
 	// ErrCanceled: the future was cancelled.
 	ErrCanceled = futures.ErrCanceled
 
-	// ErrInvalidName: empty, too long, or impossible to unlock on a cluster.
+	// ErrInvalidName: a name that is empty, too long, impossible to unlock on
+	// a cluster, or a key or channel of another lock.
 	ErrInvalidName = errors.New("lockmgr: invalid name")
 	// ErrInvalidLease: a lease under MinLease or over MaxLease.
 	ErrInvalidLease = errors.New("lockmgr: invalid lease")
@@ -60,19 +61,19 @@ var (
 	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
 	// ErrReadOnly: the server is a replica, or refuses writes.
 	ErrReadOnly = errors.New("lockmgr: server is read-only")
-	// ErrServer: the server said something that this package does not know.
+	// ErrServer: the server replied something that this package does not know.
 	ErrServer = errors.New("lockmgr: server error")
 	// ErrUnavailable: the server can't be reached, does not answer in time,
 	// or is loading, busy or without its cluster.
 	ErrUnavailable = errors.New("lockmgr: server unavailable")
 )
 
-// A ServerError is what the server said, or that it said nothing.
+// A ServerError reports an error reply, or that no reply came.
 type ServerError struct {
 	// Kind is one of ErrPermission, ErrWrongType, ErrOutOfMemory,
 	// ErrReadOnly, ErrUnavailable, ErrTopology and ErrServer.
 	Kind error
-	// Hint says what can be done about it; may be empty.
+	// Hint says what can be done about it. It may be empty.
 	Hint string
 	// Err is the error as the client returned it.
 	Err error
@@ -95,12 +96,12 @@ func (e *ServerError) Error() string {
 // Unwrap lets errors.Is match both the kind and the client's error.
 func (e *ServerError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// A serverCode says how to read an error reply: by the word it begins with.
+// A serverCode classifies an error reply by its first word.
 type serverCode struct {
 	kind error
-	// before: the server says so before it writes anything.
+	// before: the server replies so before it writes anything.
 	before bool
-	// final: trying again soon would meet the same answer.
+	// final: a retry soon would get the same answer.
 	final bool
 	hint  string
 }
@@ -142,9 +143,9 @@ func readServerError(err error, text string) (ran core.Ran, final bool, typed er
 	return ran, code.final, &ServerError{Kind: code.kind, Hint: code.hint, Err: err}
 }
 
-// deniedInScript recognizes how servers say NOPERM of a command that a script
-// calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and in
-// Valkey, the text says more.
+// deniedInScript reports whether an error text is a NOPERM for a command that a
+// script calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and
+// in Valkey, the text says more.
 func deniedInScript(text string) bool {
 	for _, phrase := range []string{
 		"ACL failure in script",

@@ -8,26 +8,26 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// server runs scripts. It is the little that the executor needs of a client.
+// server is what the executor needs of a client.
 type server interface {
 	// exec runs the commands in one batch and fills in an answer for each.
-	// Each round trip has the time-out of limit; what is unanswered then
+	// Each round trip has the time-out of limit. A command without an answer
 	// may have run.
 	exec(limit *deadline, commands []command, answers []answer)
 }
 
-// Two senders keep a connection busy: one batch is on its way while the next
-// is being filled. More would make smaller batches, and could fill the
-// client's queue, where waiting heeds no context.
+// senders is the number of senders. Two keep a connection busy: one batch is on
+// its way while the next is filled. More would make smaller batches, and could
+// fill the client's queue, where waiting ignores contexts.
 const senders = 2
 
-// The most commands of one batch. Larger ones gain no throughput and make
-// each answer wait for the last.
+// maxBatch is the most tasks of one batch. Larger ones gain no throughput and
+// make each answer wait for the last.
 const maxBatch = 256
 
-// What the second sender waits for while the first has a batch under way. A
-// few commands are better off in the next batch than in a small one of their
-// own, which costs the server and us a system call each way.
+// minSecond is the queue length at which a second batch is sent while one is in
+// flight. Fewer tasks wait for the next batch: a small one of their own would
+// cost the server and us a system call each way.
 const minSecond = 48
 
 // A task is something to be executed: an op, a renewal or a call.
@@ -55,9 +55,9 @@ type executor struct {
 	now func() time.Duration
 
 	mu     sync.Mutex
-	filled *sync.Cond // there is something in a queue, or closed is set
-	// What keeps or gives back a lock goes before what asks for one: a burst
-	// of requests must not cost those their leases who hold locks already.
+	filled *sync.Cond // there is work for a sender, or closed is set
+	// urgent holds renewals, transfers, looks and releases. They go before
+	// acquires, so that a burst cannot delay a renewal past its lease.
 	urgent, queue []task
 	sending       int // senders that have a batch under way
 	closed        bool
@@ -99,15 +99,14 @@ func (x *executor) submit(tasks []task) bool {
 	case len(x.urgent)+len(x.queue) > maxBatch:
 		x.filled.Broadcast()
 	case x.worthSending():
-		x.filled.Signal() // else the sender that is busy will find it
+		x.filled.Signal() // else the busy sender takes them next
 	}
 	x.mu.Unlock()
 	return true
 }
 
 // take waits for tasks and moves up to maxBatch of them to out. It returns
-// none when the executor is closed. A sender that calls it has done with the
-// batch before.
+// none when the executor is closed. The caller has finished its last batch.
 func (x *executor) take(out []task) []task {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -120,6 +119,7 @@ func (x *executor) take(out []task) []task {
 	return move(out, &x.queue)
 }
 
+// worthSending reports whether a sender should take a batch now.
 func (x *executor) worthSending() bool {
 	n := len(x.urgent) + len(x.queue)
 	return n >= minSecond || n > 0 && x.sending == 0
@@ -133,7 +133,7 @@ func move(out []task, queue *[]task) []task {
 	clear(q[:n])
 	switch {
 	case n < len(q):
-		*queue = q[n:] // what is cut off goes when append next makes room
+		*queue = q[n:] // append drops the front when it next grows the slice
 	case cap(q) > 16*maxBatch:
 		*queue = nil // after a burst
 	default:
@@ -142,7 +142,7 @@ func move(out []task, queue *[]task) []task {
 	return out
 }
 
-// send is the life of a sender.
+// send sends batches until the executor is closed.
 func (x *executor) send() {
 	b := newBatch(x.id)
 	limit := &deadline{parent: x.ctx, timeout: x.timeout}
@@ -151,8 +151,8 @@ func (x *executor) send() {
 		if len(b.tasks) == 0 {
 			return
 		}
-		// Leases count from here: before the client has the command, but not
-		// from before the time that it waited in our own queue.
+		// Leases count from here: after the wait in our own queue, before the
+		// client gets the command.
 		b.build(x.now())
 		if x.ctx.Err() != nil {
 			b.refuse(ErrClosed) // a dial that hangs would block once for each batch
@@ -203,7 +203,7 @@ func (x *executor) report(b *batch) {
 	}
 }
 
-// repliesPool holds events that the loop is done with.
+// repliesPool holds events that the loop has handled.
 var repliesPool = sync.Pool{New: func() any { return new(core.Replies) }}
 
 func recycle(r *core.Replies) {
@@ -223,9 +223,8 @@ func (x *executor) close() {
 	x.wg.Wait()
 }
 
-// deadline makes contexts for one batch after another. It uses one again until
-// it has ended: making one for each batch would cost more than the batch, when
-// it is a batch of one.
+// A deadline makes a context for each round trip. It reuses one that has not
+// ended: a new one costs more than a batch of one command.
 type deadline struct {
 	parent  context.Context
 	timeout time.Duration
@@ -247,6 +246,7 @@ func (d *deadline) start() context.Context {
 	return d.current
 }
 
+// finish ends the use of the context that start returned.
 func (d *deadline) finish() {
 	if d.current == nil || !d.current.running {
 		return
@@ -258,8 +258,8 @@ func (d *deadline) finish() {
 	}
 }
 
-// A limit is a context that ends after a time. It has no Deadline that the
-// client could see: some close their connection when one passes.
+// A limit is a context that ends after a time. Its Deadline is hidden from the
+// client: some clients close their connection when one passes.
 type limit struct {
 	timer   *time.Timer
 	running bool // between start and finish

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// health is what a manager knows of its server as a whole. The manager's
-// goroutine writes it, once a batch; callers read it when a wait has ended.
+// health records whether the server answers. The manager's goroutine writes it,
+// once per batch; callers read it when a wait has ended.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
 	mu         sync.Mutex
 	unanswered int           // commands under way
-	since      time.Duration // the newest answer, or the send after which there was none to wait for
+	since      time.Duration // the newest answer, or the first send after a time with no command under way
 	err        error         // of the newest command to end, if it got no answer
 	failed     time.Duration // when that was
-	usual      time.Duration // how long answers took of late; zero before the first
+	usual      time.Duration // a moving average of how long answers took; zero before the first
 }
 
 const (
-	// leastQuiet is the shortest silence that says anything about a server.
+	// leastQuiet is the shortest silence that can count as failing.
 	leastQuiet = 50 * time.Millisecond
 	// rememberFailure is how long a failure counts while no command is under
 	// way. It is longer than any pause between two tries.
 	rememberFailure = 2 * time.Second
-	// unusual is how many times as long as usual a silence must last to say
-	// anything. A script that the server does not know takes two round trips.
+	// unusual is how many times as long as usual a silence must last to count
+	// as failing. A script that the server does not know takes two round trips.
 	unusual = 3
 )
 
@@ -73,8 +73,8 @@ func (h *health) took(d time.Duration) {
 // failing returns why the server could not serve a wait from asked to now, or
 // nil. The error matches ErrUnavailable. The server is failing if the newest
 // command to end got no answer, or if a command is under way and nothing was
-// answered during the wait, or for longer than quiet. A silence that is not
-// much longer than answers usually take says nothing.
+// answered during the wait, or for longer than quiet. A silence that is not much
+// longer than answers usually take does not count.
 func (h *health) failing(asked, now time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

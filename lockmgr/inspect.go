@@ -14,22 +14,22 @@ import (
 type Info struct {
 	Name   string
 	Locked bool
-	// Holders are the owners in the record; more than one only for kinds of
+	// Holders are the entries of the record; more than one only for kinds of
 	// lock that can be shared.
 	Holders []Holder
 	// TTL is the remaining life of the record; negative if it has no end.
 	TTL time.Duration
 	// Token is the last fencing token given, or zero.
 	Token int64
-	// Subscribers counts the processes that wait for a message, or did so
-	// within Options.Linger; negative if the server does not say.
+	// Subscribers counts the processes that wait for the lock, or did so within
+	// Options.Linger; negative if the server does not say.
 	Subscribers int64
 }
 
 // A Holder is one entry of a record.
 type Holder struct {
-	Owner string
-	Count int64 // this library always writes 1 and counts for itself
+	Owner string // as Lock.HolderID returns it
+	Count int64  // this library always writes 1, and counts re-entries in memory
 }
 
 // Inspect reads the state of a lock from Redis. It blocks for one round trip
@@ -61,10 +61,10 @@ func (m *Manager) inspect(ctx context.Context, op, name string, keys ...string) 
 }
 
 // ForceUnlock removes a lock, whoever holds it, and wakes those who wait. It
-// reports whether there was one. A holder in this manager is told at once;
-// others hear of it if they are subscribed, or learn of their loss at their next
-// renewal. It blocks for two round trips, and more if the lock changes hands
-// meanwhile.
+// reports whether there was one. A holder in this manager loses it at once.
+// Others learn of their loss by the message if they are subscribed, else at
+// their next renewal. It blocks for two round trips, and more if the lock
+// changes hands meanwhile.
 //
 // It removes only a hold that it has seen. A call without an answer may still
 // take effect later, but never on a later hold of this library: see

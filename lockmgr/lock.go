@@ -19,7 +19,7 @@ type ticket struct {
 	promise futures.Promise[*Lock]
 	request core.Request // the core's, once it is posted
 	lock    Lock
-	hold    hold // of an anchor
+	hold    hold // used if the request is the anchor of its hold
 	manager *Manager
 	asked   time.Duration // the instant of the request
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
@@ -36,10 +36,10 @@ func (t *ticket) Cancel() { t.manager.actor.Post(core.Cancel{Request: &t.request
 // Drop gives back a lock that was granted and that nobody has taken.
 func (t *ticket) Drop(l *Lock) { l.UnlockAsync() }
 
-// hold is what the handles of one hold share. Its goroutine-safe part of the
-// truth is until; all else is only news of it.
+// A hold is shared by its handles. until is authoritative and read atomically;
+// err, lost and contexts report it.
 type hold struct {
-	until atomic.Int64 // an instant
+	until atomic.Int64 // the deadline, an instant of the manager's clock
 
 	mu   sync.Mutex
 	err  error // why the hold ended, if it was lost
@@ -49,12 +49,12 @@ type hold struct {
 type holdMore struct {
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
-	// parent is that of the context bound last, which is child.
+	// child is the context bound last, parent its parent.
 	parent, child context.Context
 	sweepAt       int // the number of contexts at which the ended ones are removed
 }
 
-// minSweep is the smallest number of contexts that is worth a sweep.
+// minSweep is the smallest number of contexts at which sweep does anything.
 const minSweep = 16
 
 // A boundContext is cancelled when its hold is lost or its lock unlocked.
@@ -64,8 +64,8 @@ type boundContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// end marks a hold as lost. Whoever asks for its channel from then on gets one
-// that is closed, so what is there to be closed is taken along with the mark.
+// end marks the hold lost, closes the channel handed out and cancels the
+// contexts. Later calls of Lost return a closed channel.
 func (h *hold) end(err error) {
 	h.until.Store(0)
 	h.mu.Lock()
@@ -104,27 +104,29 @@ type Lock struct {
 // Name returns what is locked.
 func (l *Lock) Name() string { return l.ticket.request.Name }
 
-// Owner returns who holds the lock. Given to AsOwner, it re-enters.
+// Owner returns the lock's owner. A request for the same name with AsOwner of it
+// re-enters the lock.
 func (l *Lock) Owner() Owner { return Owner{l.ticket.manager.id, l.ticket.request.Owner} }
 
-// HolderID returns the name under which Redis knows the hold:
-// "<manager uuid>:<number>". No other hold ever has it, so a command that runs
-// late can't be about a later hold. A re-entry has that of its hold.
+// HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
+// other hold ever has it, so a command that runs late can't affect a later hold.
+// A re-entry has the ID of its hold.
 func (l *Lock) HolderID() string { return l.ticket.manager.id.field(l.ticket.request.Field) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
-// larger than that of every grant before it; a re-entry has that of its hold.
+// larger than the token of every grant before it. A re-entry has the token of its
+// hold.
 // A resource that remembers the largest token it has seen, and refuses
 // smaller ones, is safe even from a holder that does not know of its loss.
 func (l *Lock) Token() int64 { return l.ticket.request.Token }
 
-// Valid reports whether the lock is held: it was not unlocked, and its lease,
-// as far as it was confirmed, has not run out. It does no I/O and does not
-// depend on the manager having noticed.
+// Valid reports whether the lock is held: it was not unlocked, and its confirmed
+// lease has not run out. It does no I/O and does not depend on the manager having
+// noticed.
 func (l *Lock) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining returns for how long the lock is held at least, renewals aside;
-// zero if it is not held.
+// Remaining returns the time until the lock's deadline, which a renewal may still
+// move; zero if it is not held.
 func (l *Lock) Remaining() time.Duration {
 	if l.ticket.over.Load() {
 		return 0
@@ -132,9 +134,10 @@ func (l *Lock) Remaining() time.Duration {
 	return max(0, time.Duration(l.hold.until.Load())-l.ticket.manager.clock.exact())
 }
 
-// Lost returns a channel that is closed when the lock is lost: no later than
-// at the instant until which its ownership could be vouched for. Unlock does
-// not close it. Re-entries share it with their hold.
+// Lost returns a channel that is closed when the lock is lost. At the lock's
+// deadline a timer closes it, which may be some milliseconds late in a busy
+// process; Valid is never late. Unlock does not close it. Re-entries share it
+// with their hold.
 func (l *Lock) Lost() <-chan struct{} {
 	h := l.hold
 	h.mu.Lock()
@@ -185,9 +188,9 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	return ctx
 }
 
-// sameContext returns the context that the last call has made, if it was for the
-// same lock and parent: a long hold that asks once for each piece of work keeps
-// one context, not thousands.
+// sameContext returns the context of the last call, if that was for the same
+// lock and parent, else nil. So a long hold that calls Lock.Context once for
+// each piece of work keeps one context, not thousands.
 func (h *hold) sameContext(l *Lock, parent context.Context) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,7 +213,8 @@ func (h *hold) remember(parent, child context.Context) {
 	}
 }
 
-// bind keeps a context until its lock ends, or says why it has ended.
+// bind stores a context to be cancelled when its lock ends. If the lock has ended
+// already, it returns the reason.
 func (h *hold) bind(b boundContext) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -228,10 +232,9 @@ func (h *hold) bind(b boundContext) error {
 	return nil
 }
 
-// sweep removes the contexts that ended with their parents, each time that
-// their number has doubled since the last sweep. So a call of Lock.Context
-// looks at two others on average, and no more than half of those that are kept
-// have ended, or 16.
+// sweep removes contexts that ended with their parents, each time that the
+// number of contexts has doubled since the last sweep. So a call of
+// Lock.Context looks at two others on average.
 func (m *holdMore) sweep() {
 	if len(m.contexts) < max(m.sweepAt, minSweep) {
 		return
@@ -240,15 +243,14 @@ func (m *holdMore) sweep() {
 	m.sweepAt = 2 * len(m.contexts)
 }
 
-// Extend keeps the lock for at least d from now on, less 1 % and Options.Margin. A
-// fixed lease then ends no earlier than that; a watched one is renewed at once
-// and goes on being renewed. It never shortens what is held, and never goes
-// beyond MaxHold. d is from MinLease to MaxLease.
+// Extend keeps the lock for at least d from now on, less 1 % and
+// Options.Margin. A fixed lease then ends no earlier than that. A watched one
+// is renewed at once, and later as usual. Extend never shortens a hold, and
+// never goes beyond MaxHold. d is from MinLease to MaxLease.
 //
 // Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
 // the last case it may still take effect. While the server can't be reached it
-// is tried again. Without an error the lock was held when the command ran, so
-// Extend also proves that it is still held.
+// tries again. A nil error proves that the lock was held when the command ran.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	if err := l.extend(ctx, d); err != nil {
 		return &LockError{Op: opExtend, Name: l.Name(), Err: err}
@@ -280,23 +282,23 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 // Unlock gives the lock back. It blocks until the lock has passed to the next
 // waiter of this manager or Redis has confirmed its release, the server has
 // failed for Options.RetryTime, or ctx ends; in the last two cases the manager
-// goes on releasing it until it is confirmed or expired. After the call the
-// lock is not valid, whatever it returns.
+// goes on releasing it until the release is confirmed or the record has expired.
+// After the call the lock is not valid, whatever Unlock returns.
 //
-// While other processes have had the lock for much longer than this one, the
-// record may stay for 2 ms more, in case the caller wants the lock again. A
-// process that ends then must call [Manager.Close], which waits for the release.
+// If other processes have had the lock for much longer than this one, its record
+// may stay for 2 ms more, in case the caller wants the lock again. A process that
+// ends then must call [Manager.Close], which waits for the release.
 //
-// It returns ErrNotHeld if this handle was unlocked before, and an error that
-// matches ErrLeaseLost if the lock had been lost, so that what was done under
-// it may have met another holder.
+// The error matches ErrNotHeld if this handle was unlocked before, ErrClosed if
+// the manager was closed, and ErrLeaseLost if the lock had been lost: then the
+// work under it may have met another holder.
 func (l *Lock) Unlock(ctx context.Context) error {
 	_, err := l.UnlockAsync().Await(ctx)
 	return err
 }
 
-// UnlockAsync is Unlock without waiting. Cancelling the future only stops the
-// waiting.
+// UnlockAsync is Unlock without waiting. Cancelling its future does not stop the
+// release.
 func (l *Lock) UnlockAsync() *futures.Future[struct{}] {
 	t := l.ticket
 	if !t.over.CompareAndSwap(false, true) {
@@ -322,7 +324,7 @@ func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
 	return futures.Ready(struct{}{}, error(&LockError{Op: opUnlock, Name: t.request.Name, Err: err}))
 }
 
-// cancelContexts ends the contexts of this handle. Those of re-entries live on.
+// cancelContexts cancels the contexts of this handle, not those of re-entries.
 func (l *Lock) cancelContexts() {
 	h := l.hold
 	h.mu.Lock()

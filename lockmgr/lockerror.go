@@ -27,8 +27,8 @@ type LockError struct {
 	// Name is the name of the lock.
 	Name string
 	// Waited is the time from the request to its end. It is zero for requests
-	// that were refused before anything was sent or that try only once, and
-	// for all operations but "lock".
+	// that were cancelled, that were refused before anything was sent or that
+	// try only once, and for all operations but "lock".
 	Waited time.Duration
 	// Err is the reason. It matches one of the Err variables of this package,
 	// the error of a context that ended, or both.
@@ -59,7 +59,7 @@ func shortName(name string) string {
 	return fmt.Sprintf("%q… (%d bytes)", name[:most], len(name))
 }
 
-// roundWait keeps three digits or so of a wait.
+// roundWait rounds a wait to about three digits.
 func roundWait(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:
@@ -70,8 +70,8 @@ func roundWait(d time.Duration) time.Duration {
 	return d
 }
 
-// contextError is the error of a context that has ended. It matches both
-// ctx.Err() and context.Cause(ctx), and says each of them once.
+// contextError returns the error of a context that has ended. It matches both
+// ctx.Err() and context.Cause(ctx), and prints each of them once.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -80,8 +80,9 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// waitError is the error of a request that has ended at now without a lock. A
-// wait that ran out says nothing about other owners while the server is silent.
+// waitError returns the error of a request that ended at now without a lock.
+// While the server is silent, a wait that ran out does not mean that another
+// owner holds the lock.
 func (t *ticket) waitError(now time.Duration, err error) error {
 	if t.request.Once {
 		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
@@ -96,8 +97,8 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 	return &LockError{opLock, t.request.Name, max(0, now-t.asked), err}
 }
 
-// Explain is what a future says that was cancelled, or whose Await ended with its
-// context.
+// Explain returns the error of a future that was cancelled, or whose Await ended
+// with its context.
 func (t *ticket) Explain(err error) error {
 	if errors.Is(err, ErrCanceled) {
 		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
@@ -112,8 +113,8 @@ func (t *ticket) Explain(err error) error {
 
 var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
 
-// An unlocking is a ticket as the source of the future that its unlock returns. The
-// release goes on whether somebody waits for it or not.
+// An unlocking is a ticket as the source of its unlock's future. Cancel and
+// Drop do nothing: the release goes on in any case.
 type unlocking ticket
 
 func (r *unlocking) Cancel()       {}
@@ -126,8 +127,8 @@ func (r *unlocking) Explain(err error) error {
 	return &LockError{Op: opUnlock, Name: r.request.Name, Err: err}
 }
 
-// whileFailing adds to the error of a context that the server is failing, if it
-// is.
+// whileFailing adds the server's failure, if there is one, to the error of a
+// context.
 func (m *Manager) whileFailing(err error) error {
 	if down := m.loop.health.failing(0, m.now()); down != nil {
 		return fmt.Errorf("%w: %w", down, err)

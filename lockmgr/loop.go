@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// loop is the manager's goroutine: it moves messages between the core and the
-// world, and decides nothing.
+// loop is the manager's goroutine: it moves messages between the core and
+// everything else, and decides nothing.
 type loop struct {
 	m       *Manager
 	core    *core.Machine
@@ -59,8 +59,8 @@ func seedOf(id *identity) uint64 {
 
 // Messages that are not the core's own.
 type (
-	// wakeup is news from a watch. It is asked for again only when it has
-	// been dealt with, so a flood of messages makes one wakeup at a time.
+	// wakeup is an event of a watch. The next one is asked for after it was
+	// handled, so a flood of messages makes one wakeup at a time.
 	wakeup struct {
 		core.Wake
 		watch *notify.Watch
@@ -71,13 +71,13 @@ type (
 		at    time.Time
 		state notify.State
 	}
-	// nudge says that there are answers.
+	// nudge makes the loop handle its answers.
 	nudge struct{ core.Tick }
 )
 
-// answer hands in what the server said. It does not wait in line with what
-// callers want: a burst of requests must not keep confirmed leases from being
-// known for such. It never blocks.
+// answer queues an answer of the server. Answers overtake the requests of
+// callers: a burst of these must not delay the confirmation of a lease. It
+// never blocks.
 func (p *loop) answer(ev core.Event) {
 	p.mu.Lock()
 	p.answers = append(p.answers, ev)
@@ -94,8 +94,7 @@ func (p *loop) takeAnswers(out []core.Event) []core.Event {
 	return out
 }
 
-// So many messages are dealt with before the clock is read and effects are
-// carried out.
+// atOnce is how many messages are handled per clock reading.
 const atOnce = 256
 
 // Handle makes the loop an actor's handler.
@@ -120,10 +119,12 @@ func (p *loop) Handle(batch []core.Event) time.Duration {
 	return max(0, min(next-p.m.now(), p.watchful()))
 }
 
-// The longest that the loop sleeps while something is held, where timers stand
-// still during a suspension of the host: so soon after it are the losses told.
+// lookEvery is the longest time that the loop sleeps while a lock is held, on
+// hosts whose timers stand still during a suspension. It bounds how long after
+// the suspension a loss is reported.
 const lookEvery = time.Second
 
+// watchful returns the longest time that the loop may sleep.
 func (p *loop) watchful() time.Duration {
 	if p.m.clock.counts() && p.core.Stats().Held > 0 {
 		return lookEvery
@@ -174,13 +175,14 @@ func (p *loop) answered(now time.Duration, ev *core.Replies) {
 	p.health.ended(len(ev.Replies), now, err)
 }
 
-// carryOut does what is due, and sends what came of it all.
+// carryOut runs a tick that is due, carries out all effects and submits the
+// tasks.
 func (p *loop) carryOut(now time.Duration) {
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
 	}
-	// Before anybody can hear of it, so that a future's reader finds its own
-	// grant in the figures.
+	// Publish stats before resolving futures, so that a caller sees its own
+	// grant in Stats.
 	p.mu.Lock()
 	p.stats = p.core.Stats()
 	p.mu.Unlock()
@@ -236,7 +238,7 @@ func (p *loop) perform(e core.Effect) {
 	}
 }
 
-// listen asks for the next news of a watch.
+// listen asks for the next event of a watch.
 func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 	w.Next(after).OnDone(func(wake notify.Wake, err error) {
 		if err != nil {
@@ -252,6 +254,7 @@ func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 	})
 }
 
+// rearm asks for the event after ev.
 func (p *loop) rearm(ev *wakeup) {
 	if p.watches[ev.Name] == ev.watch {
 		p.listen(ev.Name, ev.watch, ev.seq)
@@ -302,9 +305,9 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	t := ticketOf(r)
 	u := t.unlock.Load()
 	if u == nil {
-		return // the caller left before the grant, and that has been told
+		return // the caller left before the grant, which has been reported
 	}
-	if err == core.ErrLeaseLost { // before the core was asked: the hold knows why
+	if err == core.ErrLeaseLost { // lost before the unlock: the hold has the reason
 		err = cmp.Or(t.lock.hold.lostErr(), err)
 	}
 	if err != nil {
@@ -324,13 +327,13 @@ func (p *loop) observe(e Event) {
 	}
 }
 
-// quoted is how names are logged: they may hold anything, even what looks like
-// the next line to a handler that does not quote by itself.
+// quoted is a name that log lines quote: it may contain a line break, and not
+// every handler quotes by itself.
 type quoted string
 
 func (q quoted) LogValue() slog.Value { return slog.StringValue(strconv.Quote(string(q))) }
 
-// notice tells the observer and the log what the core has noticed.
+// notice passes a notice of the core to the observer and the log.
 func (p *loop) notice(n *core.Notice) {
 	log, now := p.m.log, time.Now()
 	switch n.What {

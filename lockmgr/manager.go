@@ -38,7 +38,7 @@ type Manager struct {
 	pending atomic.Int64  // requests that have not ended
 
 	closing     sync.Once
-	givenUp     uint64        // releases, before closing
+	givenUp     uint64        // releases given up before closing
 	closed      chan struct{} // the core has nothing left
 	gone        chan struct{} // everything has ended
 	closeClient func()        // nil for a borrowed client
@@ -68,20 +68,20 @@ func newManager(id *identity, o Options, s server, newHub func(*slog.Logger, fun
 	return m
 }
 
-// now is the present instant.
+// now returns the present instant.
 func (m *Manager) now() time.Duration { return m.clock.now() }
 
-// ID is the first part of the names of this manager's owners.
+// ID returns the manager's UUID, with which its holder IDs begin: see
+// [Lock.HolderID].
 func (m *Manager) ID() string { return m.id.uuid }
 
 // NewOwner returns an owner that no one else has. It never blocks.
 func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 
 // LockAsync asks for a lock and returns at once. The future settles with the
-// lock, or with an error: bad arguments, ErrOverloaded and ErrClosed at once,
-// and later whatever a wait can end with. Cancelling the future withdraws the
-// request; a grant that races the cancel goes to the next waiter or back to
-// Redis.
+// lock or an error: at once for bad arguments, ErrOverloaded and ErrClosed, else
+// when the wait ends. Cancelling the future withdraws the request; a grant that
+// races the cancel goes to the next waiter or back to Redis.
 //
 // A future needs no goroutine. The caller must unlock the lock or cancel the
 // future in the end.
@@ -103,7 +103,7 @@ func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*L
 }
 
 // TryLock tries once, without waiting for others, and returns ErrNotAcquired
-// if the lock is held or waited for. With a MaxWait option it waits for so long.
+// if the lock is held or waited for. With a MaxWait option it waits that long.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, name, wish{}, opts)
 }
@@ -154,31 +154,31 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	return t.promise.Future()
 }
 
-// refused is the future of a request that is not made.
+// refused returns the future of a request that is not made.
 func refused(name string, err error) *futures.Future[*Lock] {
 	return futures.Ready[*Lock](nil, &LockError{Op: opLock, Name: name, Err: err})
 }
 
 // abortTime is how long Close waits, after its context has ended, for the
-// manager's goroutine to count what is left to expire. A machine under load can
-// keep it from that.
+// manager's goroutine to count the locks left to expire. A machine under load may
+// need longer.
 const abortTime = time.Second
 
 // Stats is a snapshot of a manager.
 type Stats struct {
 	Locks         int // names that are held, waited for or remembered
 	Held          int
-	Watched       int // of these, renewed by the watchdog
+	Watched       int // of the held ones, renewed by the watchdog
 	Waiting       int // requests in line
 	Pending       int // requests that have not ended, in line or on their way there
 	Subscriptions int
 
 	// The rest counts since the start.
 	Grants, Passes, Reentries, Losses uint64
-	Scripts                           uint64 // run for one lock each, and renewals; up to 64 of the former share a command
-	RenewalScripts, Renewals          uint64 // scripts, and leases renewed
+	Scripts                           uint64 // one for each lock, and RenewalScripts; up to 64 of the former share a command
+	RenewalScripts, Renewals          uint64 // scripts, and leases renewed by them
 	Wakes, Polls, StoodBack           uint64
-	Failures                          uint64 // scripts that brought no answer
+	Failures                          uint64 // scripts that failed or got no answer, and grants that came too late
 	Unreleased                        uint64 // releases given up: those records expired, or will
 
 	// DroppedEvents and DroppedLogs count the events and log lines that were
@@ -208,11 +208,11 @@ func (m *Manager) Stats() Stats {
 }
 
 // Close ends the manager: requests that wait fail with ErrClosed, locks that
-// are held are lost with ErrClosed and released in one batch. It blocks until
-// the releases are answered, the server has failed for Options.RetryTime, or
-// ctx ends; what is not confirmed then is left to expire, and the error says
-// so. Afterwards nothing of the manager survives; when ctx ended first, what
-// sits in a dial that can't be interrupted follows within the dial time-out.
+// are held are lost with ErrClosed and released together. It blocks until the
+// releases are answered, the server has failed for Options.RetryTime, or ctx
+// ends. Locks whose release is not confirmed then are left to expire, and the
+// error says so. Afterwards nothing of the manager survives. If ctx ended first,
+// a dial that can't be interrupted may end later, within the dial time-out.
 // Closing again waits for the same end.
 //
 // Close also waits for Options.Observer and the log handler to get what is
@@ -246,7 +246,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	return nil
 }
 
-// shutDown ends the manager's parts, once its core has nothing left.
+// shutDown ends the manager's parts once its core has nothing left.
 func (m *Manager) shutDown() {
 	<-m.closed
 	m.hub.Stop()

@@ -15,8 +15,8 @@ const (
 	tokenPrefix   = "redisson_lock_token"
 )
 
-// besidePrefixes begin every key and channel that stands beside some lock's key,
-// of whatever kind of lock.
+// besidePrefixes are the prefixes of the keys and channels that Redisson's
+// locks of any kind have beside the lock's own key.
 var besidePrefixes = [...]string{
 	channelPrefix, tokenPrefix,
 	"redisson_lock_queue", "redisson_lock_timeout", // fair locks
@@ -31,7 +31,7 @@ const readHold = ":rwlock_timeout:"
 func channelOf(name string) string  { return beside(channelPrefix, name) }
 func tokenKeyOf(name string) string { return beside(tokenPrefix, name) }
 
-// beside composes a name that a cluster keeps in the slot of the lock's key.
+// beside composes a key or channel in the same cluster slot as the lock's key.
 func beside(prefix, name string) string {
 	if strings.Contains(name, "{") {
 		return prefix + ":" + name
@@ -49,7 +49,7 @@ func checkName(name string) error {
 	case len(name) > MaxNameBytes:
 		return fmt.Errorf("%w: %d bytes, more than %d", ErrInvalidName, len(name), MaxNameBytes)
 	case !strings.ContainsAny(name, "{}"):
-		return nil // what stands beside a lock has braces
+		return nil // other keys and channels of a lock have braces
 	case isBeside(name):
 		return fmt.Errorf("%w: it is a key or a channel of another lock", ErrInvalidName)
 	case hashed(channelOf(name)) != hashed(name):
@@ -79,8 +79,8 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// hashed is the part of a key that decides its slot in a cluster: what stands
-// between the first brace and the next closing one, if that is not empty.
+// hashed returns the part of a key that decides its slot in a cluster: the text
+// between the first brace and the next closing one, or all if that is empty.
 func hashed(key string) string {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {

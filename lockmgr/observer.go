@@ -52,8 +52,8 @@ type (
 		Held    time.Duration // since the grant
 		Err     error
 	}
-	// EventRefused: another manager holds the lock, for TTL longer if it does
-	// not renew; negative: without end.
+	// EventRefused: another manager holds the lock. Its record lives for TTL if
+	// it is not renewed; a negative TTL means without end.
 	EventRefused struct {
 		At   time.Time
 		Name string
@@ -64,7 +64,7 @@ type (
 		At   time.Time
 		Name string
 	}
-	// EventStoodBack: after a run of Grants, others get their turn.
+	// EventStoodBack: after a run of Grants, this manager lets others go first.
 	EventStoodBack struct {
 		At     time.Time
 		Name   string

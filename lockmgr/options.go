@@ -21,10 +21,10 @@ type Options struct {
 	// renews it every third of that time. It is how long a lock stays taken
 	// when its process dies. Default 30 s; at least 100 ms.
 	Lease time.Duration
-	// Margin is taken off every lease, beside 1 % for clocks that run at
-	// different speeds, before ownership is vouched for. Default 2 ms; 1 to 5 ms.
+	// Margin is subtracted from every lease, and 1 % for clock drift. What
+	// remains is how long a lock is valid. Default 2 ms; 1 to 5 ms.
 	Margin time.Duration
-	// CommandTimeout is how long one script may take before its fate counts
+	// CommandTimeout is how long one script may take before its outcome counts
 	// as unknown. It must be below Lease/3. Default 2 s, or Lease/10 if that
 	// is less.
 	CommandTimeout time.Duration
@@ -34,14 +34,14 @@ type Options struct {
 	// It does not limit the wait for a lock that others hold. Default 5 s.
 	RetryTime time.Duration
 
-	// PassCount and PassTime bound a run: the grants that this manager makes,
-	// and the time for which it makes them, before others go first. Then it
-	// stands back until others have had the lock for as long as the run was,
-	// once for each of them that seems to want it. If none is heard the pause
-	// is 10 ms at most; once in 750 ms it is up to 25 ms for processes that
-	// poll, and up to 130 ms for subscribers that are far away. A run goes on
-	// while no other subscriber is known, which is checked at least every
-	// 8*PassCount grants. Defaults 32 and 100 ms.
+	// PassCount and PassTime bound a run: how many grants this manager makes,
+	// and for how long, before others go first. Then it stands back until
+	// others have had the lock for as long as the run was, once for each that
+	// seems to want it. If none is heard the pause is 10 ms at most; once in
+	// 750 ms it is up to 25 ms for processes that poll, and up to 130 ms for
+	// subscribers that are far away. A run goes on while no other subscriber
+	// is known, which is checked at least every 8*PassCount grants. Defaults
+	// 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -50,9 +50,9 @@ type Options struct {
 	// negative: not at all.
 	Linger time.Duration
 
-	// MaxWaiters bounds the requests that are pending at one time, and
-	// MaxLocks the names that are held or waited for (as many again may be
-	// remembered for a while). Beyond them requests fail with ErrOverloaded.
+	// MaxWaiters bounds the requests that are pending at one time. MaxLocks
+	// bounds the names that are held or waited for; as many again may be
+	// remembered for a while. Beyond them requests fail with ErrOverloaded.
 	// Default 1,048,576 each.
 	MaxWaiters int
 	MaxLocks   int
@@ -77,10 +77,10 @@ const (
 	defaultLease   = 30 * time.Second
 	minWatched     = 100 * time.Millisecond
 	defaultBound   = 1 << 20
-	renewBatch     = 128 // keys a renewal script: large enough to be cheap, and over in a fraction of a millisecond
+	renewBatch     = 128 // keys per renewal script: large enough to be cheap, and over in a fraction of a millisecond
 	recordEvery    = time.Millisecond
 	backTime       = 5 * time.Millisecond
-	shareEvery     = time.Second           // the longest that a process which is not heard has no chance
+	shareEvery     = time.Second           // the longest time without a chance for a process that is not heard
 	blindPause     = 20 * time.Millisecond // longer than pollSoon
 	farPause       = 125 * time.Millisecond
 	pollBlind      = time.Second
@@ -91,7 +91,7 @@ const (
 	defaultTimeout = 2 * time.Second
 )
 
-// complete fills in defaults, or says what is wrong.
+// complete returns o with its defaults filled in, or the error of a bad field.
 func (o Options) complete() (Options, error) {
 	bad := func(field string, value any, want string) (Options, error) {
 		return o, fmt.Errorf("%w: Options.%s is %v, want %s", ErrInvalidOption, field, value, want)
@@ -186,16 +186,15 @@ func Fenced() LockOption { return LockOption{kind: optFenced} }
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
 
 // TraceContext gives the request a context for Options.Observer, such as one
-// with the span of a tracer: see [EventGranted]. It takes the place of the one
-// that Lock or TryLock was called with. The request does not end with it, and
-// it takes no part in anything else.
+// with the span of a tracer: see [EventGranted]. It replaces the context of Lock
+// or TryLock in events only: the request does not end with it.
 func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTrace, ctx: ctx} }
 
-// wish is what the options of one request come to.
+// A wish holds the options of one request.
 type wish struct {
 	wait   time.Duration // negative: for ever
 	lease  time.Duration // zero: watched
-	hold   time.Duration // the most that the watchdog keeps it; zero: no bound
+	hold   time.Duration // MaxHold; zero: no bound
 	owner  Owner
 	fenced bool
 	ctx    context.Context // for the observer

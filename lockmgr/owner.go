@@ -7,9 +7,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// An Owner is who holds a lock: what a thread is to Redisson. Requests of one
-// owner for a lock that it holds are granted at once and counted (reentry).
-// Every request gets an owner of its own unless AsOwner or WithOwner names one.
+// An Owner identifies the holder of a lock, as a thread does in Redisson.
+// Requests of an owner for a lock that it holds are granted at once and counted
+// (reentry). Every request gets an owner of its own unless AsOwner or WithOwner
+// names one.
 //
 // Owners are made by [Manager.NewOwner], belong to that manager and compare
 // with ==. The zero Owner is not valid.
@@ -19,7 +20,7 @@ type Owner struct {
 }
 
 // String returns "<manager uuid>/<number>". It does not occur in Redis, where
-// each hold has a name of its own: see [Lock.HolderID].
+// each hold has an ID of its own: see [Lock.HolderID].
 func (o Owner) String() string {
 	if o.of == nil {
 		return "no owner"
@@ -27,12 +28,12 @@ func (o Owner) String() string {
 	return o.of.uuid + "/" + strconv.FormatUint(o.n, 10)
 }
 
-// identity is what a manager is known by.
+// identity names a manager.
 type identity struct{ uuid string }
 
 func newIdentity() *identity { return &identity{uuid.NewString()} }
 
-// field is the name of a hold in the record.
+// field returns the field of hold n in the record: see [Lock.HolderID].
 func (id *identity) field(n uint64) string {
 	b := make([]byte, 0, 64)
 	b = append(b, id.uuid...)

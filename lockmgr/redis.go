@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// This file is all that lockmgr knows of the client library.
+// Of this package only this file uses the client library.
 
 // Dial connects to a server and returns a manager that owns the connection:
 // Close ends both. The client is built from opt as [TuneClient] completes it. Dial
@@ -48,15 +48,15 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, nil
 }
 
-// unsupported is the error for a client of a mode.
+// unsupported returns the error for a client of a mode.
 func unsupported(mode rueidis.ClientMode) error {
 	return fmt.Errorf("%w: a %s client: give the address of one server", ErrTopology, mode)
 }
 
 // New returns a manager that borrows a client: Close leaves it open. The
 // client should be built with the options that [TuneClient] sets. New does no
-// I/O. It returns ErrTopology for a cluster or Sentinel client; what the server
-// is part of, Check tells.
+// I/O. It returns ErrTopology for a cluster or Sentinel client. Check reports
+// whether the server is part of a cluster.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
@@ -71,10 +71,10 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	return start(newIdentity(), options, client, 0, nil), nil
 }
 
-// start makes a manager. A client of its own gets as long as dialTime, and no
-// less than the default, to open the connection for messages: a dial, a
-// handshake and a PING. The time-outs of that connection do not depend on
-// Options.CommandTimeout: no lease depends on it, and far servers need more.
+// start makes a manager. To open the connection for messages (a dial, a handshake
+// and a PING) may take dialTime, or notify's default if that is longer. A short
+// Options.CommandTimeout does not shorten the time-outs of that connection: no
+// lease depends on them, and far servers need more.
 func start(id *identity, o Options, client rueidis.Client, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State)) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
@@ -83,17 +83,17 @@ func start(id *identity, o Options, client rueidis.Client, dialTime time.Duratio
 			CommandTimeout: max(o.CommandTimeout, notify.DefaultCommandTimeout),
 		})
 		if err != nil {
-			panic(err) // Options.complete lets no such options pass
+			panic(err) // Options.complete has refused such options
 		}
 		return h
 	}
 	return newManager(id, o, &redisServer{client}, hub, closeClient)
 }
 
-// TuneClient completes client options with those that a lock manager needs, where
-// they are not set. It always sets some: a command that may have run must not
-// be sent again behind the manager's back, one caller's time-out must not
-// close the connection that all share, and commands must keep their order. One
+// TuneClient completes client options with those that a lock manager needs. It
+// sets time-outs that are not set. It overrides others, because the client must
+// not repeat a command that may have run, one caller's time-out must not close
+// the connection that all share, and commands must keep their order. One
 // address is taken for one server, not for the seed of a cluster.
 func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
@@ -139,10 +139,10 @@ func (s *redisServer) build(c *command) rueidis.Completed {
 	return s.client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 }
 
-// load runs again what the server did not know the script of, which is proof
-// that it did not run. SCRIPT LOAD keeps a script for good, where EVAL alone
-// would let newer servers forget it; but it takes a permission that not
-// everybody has, so the text goes along with the calls.
+// load repeats the commands whose script the server did not know: they did not
+// run. SCRIPT LOAD makes a server keep a script; newer servers may forget one
+// sent by EVAL alone. It needs a permission that not every user has, so the
+// calls carry the text as well.
 func (s *redisServer) load(limit *deadline, commands []command, answers []answer) {
 	var cmds rueidis.Commands
 	var again []int
@@ -167,7 +167,7 @@ func (s *redisServer) load(limit *deadline, commands []command, answers []answer
 	}
 }
 
-// missing tells that the server does not know a script.
+// missing reports whether the server did not know the script.
 func (a *answer) missing() bool {
 	if a.kind != answerError {
 		return false
@@ -229,8 +229,8 @@ func readMessage(m rueidis.RedisMessage) answer {
 	return answer{kind: answerError, ran: core.Maybe, final: true, err: &ServerError{Kind: ErrServer, Err: fmt.Errorf("unexpected reply %s", m.String())}}
 }
 
-// classify says of an error whether the command ran, whether repeating it
-// soon is of use, and how the user shall see it.
+// classify returns whether the command of an error ran, whether a retry soon is
+// useless, and the error for the user.
 func classify(err error) (ran core.Ran, final bool, typed error) {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		return readServerError(err, e.Error())
@@ -249,7 +249,7 @@ func classify(err error) (ran core.Ran, final bool, typed error) {
 	return core.Maybe, false, &ServerError{Kind: ErrUnavailable, Hint: hint, Err: err}
 }
 
-// dialError is for what went wrong before anything was sent.
+// dialError returns the error of a failure before anything was sent.
 func dialError(err error) error {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		_, _, typed := readServerError(err, e.Error())

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A script is sent by its hash; the text follows only if the server does not
-// know it.
+// A script is sent by its hash. The text follows only if the server does not know
+// the hash.
 type script struct{ name, text, sha string }
 
 func newScript(name, text string) *script {
@@ -49,7 +49,8 @@ var (
 	inspectScript     = newScript("inspect", inspectLua)
 )
 
-// A command is one call of a script, or the words of args if there is none.
+// A command is one call of a script, or, without a script, a command whose words
+// are args.
 // Keys and arguments are copied when it is built for the wire.
 type command struct {
 	script     *script
@@ -62,7 +63,7 @@ func millis(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-// ofMillis is a server's time, which can be longer than ours.
+// ofMillis converts a server's time, which may exceed a Duration.
 func ofMillis(n int64) time.Duration {
 	return time.Duration(min(n, int64(core.Forever/time.Millisecond))) * time.Millisecond
 }
@@ -134,7 +135,7 @@ func (a *answer) reply(op *core.Op) core.Reply {
 	r := core.Reply{Op: op, ID: op.ID, Ran: core.Yes}
 	if a.kind == answerError {
 		if op.Kind != core.KindAcquire && op.Tokens == 0 && errors.Is(a.err, ErrWrongType) {
-			return r // what is at the key is no lock, so it is not ours
+			return r // the key holds no lock, so none of ours
 		}
 		r.Ran, r.Final, r.Err = a.ran, a.final, a.err
 		return r
@@ -142,8 +143,8 @@ func (a *answer) reply(op *core.Op) core.Reply {
 	ok := true
 	switch op.Kind {
 	case core.KindAcquire:
-		// Tokens come if they were asked for, and only then: an answer that
-		// brought none would leave the core to ask for ever.
+		// An answer must have tokens if they were asked for, and only then:
+		// without them the core would ask for ever.
 		switch a.kind {
 		case answerNil:
 			r.OK, ok = true, op.Tokens == 0

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// topology asks the server what it is part of. The error matches ErrTopology if
-// locks can't work there; else it is that of the way to the server and back.
-// The warning is empty for a server of its own, and where the server does not
-// say.
+// topology asks the server whether it is part of a cluster or a Sentinel. The
+// error matches ErrTopology if locks can't work there; any other error says
+// that no answer came. The warning is empty for a single server, and where the
+// server does not say.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	a, err := m.run(ctx, command{args: []string{"HELLO"}})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A trace is what the events of a request tell about it. A ticket has one only
-// if there is an observer.
+// A trace holds what the events of a request report. A ticket has one only if
+// there is an observer.
 type trace struct {
 	ctx      context.Context
 	asked    time.Time

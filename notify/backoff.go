@@ -17,8 +17,8 @@ func newBackoff(min, max time.Duration) backoff {
 	return backoff{min: min, max: max, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 }
 
-// next returns the next pause, between half of it and all of it. Never zero: a
-// server that fails at once must not be asked in a loop.
+// next returns the next pause: half of it is fixed, the rest random. It is never
+// zero, so that a server that fails at once is not tried in a loop.
 func (b *backoff) next() time.Duration {
 	b.pause = min(max(2*b.pause, b.min), b.max)
 	half := b.pause / 2

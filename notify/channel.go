@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// chunk is how many channels one SUBSCRIBE or UNSUBSCRIBE names at most. The
-// server runs one such command in one go, so larger ones would make others wait.
+// chunk is the most channels of one SUBSCRIBE or UNSUBSCRIBE. Other clients wait
+// while the server runs it.
 const chunk = 512
 
-// rarely is how many RetryMax lie at most between two rounds for refused
-// channels.
+// rarely is the longest pause between two rounds for refused channels, in
+// RetryMax.
 const rarely = 32
 
 // A phase is what the hub knows of a channel on the current connection.
@@ -21,17 +21,17 @@ const (
 	asking               // SUBSCRIBE sent, not confirmed
 	live                 // confirmed; queued for UNSUBSCRIBE if nobody wants it any more
 	leaving              // UNSUBSCRIBE sent, not answered
-	refused              // the server said no; queued for a later round
+	refused              // refused by the server; queued for a later round
 )
 
-// A channel is what the hub knows of one channel name: who watches it, and how
-// far its subscription is. Only the hub's goroutine touches it.
+// A channel is the hub's state of one channel: its watches and the phase of its
+// subscription. Only the hub's goroutine uses it.
 type channel struct {
 	name    string
 	watches []*Watch // usually one
 	phase   phase
-	refusal error // refused alone, and not confirmed since, on whatever connection
-	group   int   // the largest SUBSCRIBE that it may be part of
+	refusal error // set when it was refused alone, until it is confirmed on any connection
+	group   int   // the largest SUBSCRIBE that it may be part of, in channels
 
 	queued     *queue
 	prev, next *channel
@@ -47,12 +47,11 @@ type command struct {
 	open      int // channels not confirmed
 }
 
-// enqueue lines ch up for what must be sent for it next. What it was lined up
-// for before is void.
+// enqueue moves ch to the queue of the command that it needs next, if any.
 func (c *core) enqueue(ch *channel) {
 	ch.dequeue()
 	switch {
-	case !c.up: // connected lines everything up when there is a connection
+	case !c.up: // connected enqueues everything later
 	case ch.wanted() && ch.phase == absent && ch.group < chunk:
 		c.suspects.push(ch)
 	case ch.wanted() && ch.phase == absent:
@@ -75,8 +74,8 @@ func (c *core) forget(ch *channel) {
 }
 
 // sendNext sends the next command, if the last one is answered. Three queues
-// take turns, so none can hold up the others: new subscriptions, unsubscriptions
-// and those that were in a refused command.
+// take turns, so none can delay the others for long: new subscriptions,
+// unsubscriptions, and channels of refused commands.
 func (c *core) sendNext() {
 	if c.cmd != nil {
 		return
@@ -149,7 +148,7 @@ func (c *core) answered(refusal error) {
 		c.endCommand()
 		c.setPhase(cmd.channels, absent)
 		for _, ch := range cmd.channels {
-			c.enqueue(ch) // somebody may want it again
+			c.enqueue(ch) // it may be wanted again
 			c.forget(ch)
 		}
 	case refusal != nil:
@@ -170,10 +169,9 @@ func (c *core) finish() {
 
 func (c *core) endCommand() { c.cmd, c.deadline = nil, time.Time{} }
 
-// refuse deals with a SUBSCRIBE that the server did not execute. It fails as a
-// whole, so one forbidden channel takes its neighbours along: halves of the
-// group are tried next, down to single channels. A channel that is refused
-// alone has to wait for the next round.
+// refuse handles a SUBSCRIBE that the server refused, which fails as a whole.
+// Halves of the group are tried next, down to single channels. A channel that
+// is refused alone waits for the next round.
 func (c *core) refuse(chs []*channel, err error) {
 	c.feed.ignore(chs)
 	c.setPhase(chs, absent)
@@ -188,7 +186,7 @@ func (c *core) refuse(chs []*channel, err error) {
 	}
 }
 
-// denied notes that the server refuses ch for its own sake.
+// denied notes that the server refuses ch itself.
 func (c *core) denied(ch *channel, err error) {
 	if c.round.IsZero() {
 		c.round = c.now.Add(c.rounds.next())
@@ -196,7 +194,7 @@ func (c *core) denied(ch *channel, err error) {
 	first := ch.refusal == nil
 	ch.refusal = &RefusedError{Channel: ch.name, Err: err}
 	c.refusal = ch.refusal
-	if first { // else it is no news
+	if first { // else it is reported already
 		c.stats.Refused++
 		c.opts.Logger.Warn("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
 		c.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
@@ -224,7 +222,8 @@ func (c *core) pardon(ch *channel) {
 	}
 }
 
-// askAgain starts a round for the refused channels: rights can be granted.
+// askAgain starts a round for the refused channels, as rights may have been
+// granted.
 func (c *core) askAgain() {
 	c.round = time.Time{}
 	for !c.refused.empty() {

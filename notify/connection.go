@@ -24,7 +24,7 @@ func (e *RefusedError) Error() string {
 // Unwrap returns what the server answered.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// advance does whatever is due: it gives up on what took too long, dials, and
+// advance does everything that is due: it ends what has timed out, dials, and
 // sends the next command.
 func (c *core) advance() {
 	if c.closed {
@@ -123,8 +123,8 @@ func (c *core) lose(err error) {
 	}
 	if c.up {
 		c.stats.Losses++
-		// One that stood for a while has earned a quick retry. One that keeps
-		// breaking has not, even if it can be opened each time.
+		// Retry soon after a connection that lasted. One that breaks again
+		// and again is retried ever later, even if it opens each time.
 		if c.now.Sub(c.upSince) >= c.opts.RetryMax {
 			c.retry.reset()
 		}
@@ -135,8 +135,8 @@ func (c *core) lose(err error) {
 	c.disconnect()
 }
 
-// disconnect hangs up and starts the subscriptions from nothing. It tells all
-// who were subscribed that there is a gap.
+// disconnect hangs up and makes all channels absent. Watches of live channels
+// get a Gap.
 func (c *core) disconnect() {
 	c.up, c.cmd = false, nil
 	c.deadline, c.idle, c.round = time.Time{}, time.Time{}, time.Time{}
@@ -157,7 +157,7 @@ func (c *core) disconnect() {
 // ended notes that nothing is left of the connection.
 func (c *core) ended(err error) {
 	if !c.hungUp {
-		c.hungUp = true // it did so itself
+		c.hungUp = true // it ended by itself
 		c.lose(err)
 	}
 	c.link, c.feed, c.hungUp = nil, nil, false

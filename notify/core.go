@@ -7,7 +7,7 @@ import (
 )
 
 // An event is a message to the hub's goroutine. The set is closed. Each is a
-// single pointer, so that posting one allocates nothing.
+// pointer or empty, so that posting one allocates nothing.
 type event interface{ isEvent() }
 
 type (
@@ -21,38 +21,36 @@ func (unwatch) isEvent() {}
 func (closing) isEvent() {}
 func (*feed) isEvent()   {} // a connection has something to report
 
-// core is the hub's state. It lives on the hub's one goroutine; what others may
-// see of it is published by Hub.publish.
+// core is the hub's state. Only the hub's goroutine uses it; Hub.publish shows
+// part of it to others.
 type core struct {
 	hub    *Hub
 	opts   Options
 	dialer dialer
-	now    time.Time // when the batch in hand was begun
+	now    time.Time // when the present batch was begun
 
-	channels map[string]*channel // everything wanted, and what the server still knows
+	channels map[string]*channel // all that are wanted or still subscribed
 	wanted   int                 // channels with a watch
 	fresh    queue               // absent, wanted: to be subscribed
 	drops    queue               // live, unwanted: to be unsubscribed
 	suspects queue               // absent, wanted, part of a refused command
 	refused  queue               // refused, wanted: wait for round
-	turn     int                 // whose turn it is among the first three
+	turn     int                 // which of the first three queues is next
 	cmd      *command            // in flight
-	refusal  error               // that of one channel, while there is any: the newest
+	refusal  error               // the newest RefusedError of a channel that is still refused
 	rounds   backoff             // between two rounds
-	round    time.Time           // when the refused are asked for again; zero: none waits
+	round    time.Time           // when the refused are tried again; zero: none waits
 
-	// The connection. link is nil when there is none. up means that commands
-	// can be sent. hungUp means that only its end is waited for.
-	link     link
+	link     link // the connection; nil if there is none
 	feed     *feed
-	up       bool
-	hungUp   bool
+	up       bool // commands can be sent
+	hungUp   bool // only the end of link is awaited
 	upSince  time.Time
 	deadline time.Time // of the dial or of cmd
 	idle     time.Time // when an unused connection is given up; zero: not
 	retry    backoff
-	retryAt  time.Time // not dialled before
-	failure  error     // why the last connection is gone; nil once another is up
+	retryAt  time.Time // the hub does not dial before
+	failure  error     // why the last connection was lost; nil once another is up
 
 	closed bool
 	state  State
@@ -63,7 +61,7 @@ type core struct {
 	notices []notice // of this batch, in order; reused from batch to batch
 }
 
-// A notice is an event that a watch is to be told.
+// A notice is an event to be delivered to a watch.
 type notice struct {
 	watch  *Watch
 	change change
@@ -103,8 +101,8 @@ func (c *core) Handle(batch []event) time.Duration {
 	return c.pause()
 }
 
-// deliver hands out the notices of this batch. Only now, so that a watcher who
-// was told of an event finds it in Stats and Err as well.
+// deliver delivers the notices of this batch. It runs after publish, so that a
+// watcher finds the event in Stats and Err as well.
 func (c *core) deliver() {
 	wakes := 0
 	for i, n := range c.notices {
@@ -135,7 +133,7 @@ func (c *core) watch(w *Watch) {
 		c.idle = time.Time{}
 		c.enqueue(ch)
 	}
-	// Whoever joins must not wait for an event that was before its time.
+	// A new watch does not wait for an event that was before its time.
 	switch ch.phase {
 	case live:
 		c.notices = append(c.notices, notice{w, change{reason: ReasonConfirmed, subscribed: true}})
@@ -160,8 +158,8 @@ func (c *core) unwatch(w *Watch) {
 	c.forget(ch)
 }
 
-// read takes what a connection has to report. Of an old connection nothing
-// counts, and of one that was hung up only its end does.
+// read handles the report of a connection. It ignores old connections, and
+// everything but the end of one that was hung up.
 func (c *core) read(f *feed) {
 	r := f.take(c.news[:0])
 	c.news = r.news
@@ -181,7 +179,7 @@ func (c *core) read(f *feed) {
 			c.answered(r.refusal)
 		}
 	}
-	clear(c.news) // payloads and channels are not to be kept alive
+	clear(c.news) // do not keep payloads and channels alive
 	if r.ended {
 		c.ended(r.err)
 	}
@@ -225,8 +223,8 @@ func (c *core) setPhase(chs []*channel, p phase) {
 	}
 }
 
-// close settles everything and begins to end the connection. The goroutine
-// stops when that has ended too.
+// close closes all watches and begins to close the connection. The goroutine
+// stops when the connection has ended.
 func (c *core) close() {
 	if c.closed {
 		return
@@ -242,8 +240,7 @@ func (c *core) close() {
 	c.stats.Watches, c.stats.Refused, c.wanted = 0, 0, 0
 }
 
-// err tells why some wanted channel may not be subscribed; nil if nothing is
-// known to be wrong.
+// err returns why some wanted channel may not be subscribed, or nil.
 func (c *core) err() error {
 	switch {
 	case c.closed:

@@ -2,8 +2,8 @@
 // Valkey, over one connection for any number of channels.
 //
 // It knows nothing of locks. A message is a hint that something may have
-// changed, and a [Wake] means: look again. That makes the rest simple, for
-// hints may be merged, and it is enough that none is missed unnoticed.
+// changed, and a [Wake] means: look again. So hints may be merged, and a missed
+// one does no harm if the watcher learns of the gap.
 //
 // # Contract
 //
@@ -12,20 +12,19 @@
 //     is no moment between two wake-ups in which an event could slip through.
 //  2. A wake-up merges all events since that number, and [Wake].Reason has a
 //     bit for every kind among them: a message never hides a gap.
-//  3. From a Confirmed on, every message that is published reaches the watch,
-//     until the connection is lost. The loss is a Gap, the return of the
-//     subscription another Confirmed. Look again on each Confirmed and each
-//     Message and you cannot miss the last one; while Wake.Subscribed is false,
-//     poll.
+//  3. After a Confirmed, every published message reaches the watch until the
+//     connection is lost. The loss is a Gap, the return of the subscription
+//     another Confirmed. Look again on each Confirmed and each Message and you
+//     cannot miss the last one; while Wake.Subscribed is false, poll.
 //  4. A watch that joins a channel which is subscribed already gets a Confirmed
 //     of its own, at once.
 //  5. Nothing blocks but [Hub.Close]. A flood costs a watcher one wake-up each
 //     time that it asks for one, and the hub no memory.
 //
-// What cannot be noticed: a server that is alive and answers, but no longer
-// gets the messages, such as a master that was replaced without being told yet,
-// or a cluster node that was cut off from the others. A watcher must always
-// have a timer as well. It may be a long one while Subscribed.
+// The hub cannot notice a server that answers but no longer gets the messages,
+// such as a master that does not know yet that it was replaced, or a cluster
+// node that was cut off from the others. So a watcher must always have a timer
+// as well. It may be a long one while Subscribed.
 //
 // # Goroutines
 //
@@ -40,23 +39,22 @@
 // The hub's goroutine owns all state: what is wanted, what the server has
 // confirmed, when to try again. The client's calls block, so a second goroutine
 // makes them, one after the other, as long as a connection lives; a third waits
-// for the connection to break. The call that opens a connection can't be cut off,
-// and it waits while others keep the client's pool empty, so it has a goroutine of
-// its own. A hub that gives it up after DialTimeout is Down, and its next dial
-// takes the same call over. There is at most one connection and one such call at
-// a time, so that is all of them.
+// for the connection to break. The call that opens a connection has a goroutine
+// of its own: it can't be interrupted, and it waits while the client's pool is
+// empty. A hub that gives up waiting for it after DialTimeout is Down, and its
+// next dial takes over the same call. There is at most one connection and one
+// such call at a time, so there are no more goroutines than these.
 //
 // The client's reader goroutine must never wait: it also reads the replies to
 // the client's pings. It only marks the channel in the connection's feed. The
 // first mark sends one event to the hub's mailbox, which takes all marks in one
 // go, so a mailbox grows by one event for each connection, not for each message.
 //
-// Futures are settled by the hub's goroutine. The way over it costs about a
-// microsecond (BenchmarkHop), against twenty and more for the network, and it
-// means that the order of events and the state that they are told with are
-// always right. A request made by Next is put into its watch under a mutex
-// instead of sent: that needs no goroutine to wake up, and an event that has
-// happened already settles it at once.
+// The hub's goroutine settles the futures. This hop costs about a microsecond
+// (BenchmarkHop), compared with twenty and more for the network, and keeps
+// events in order and their state right. Next does not send a message to the
+// hub: it adds its request to the watch under a mutex. So no goroutine has to
+// wake up, and an event that has happened already settles the request at once.
 //
 // # A channel's subscription
 //
@@ -70,18 +68,18 @@
 //	│                                                   │ answered
 //	└───────────────────────────────────────────────────┘
 //
-// When the connection is lost, every channel is absent, and those that were live
-// tell a Gap.
+// When the connection is lost, every channel becomes absent, and the watches of
+// live channels get a Gap.
 //
-// An absent channel that nobody watches is forgotten. One that is watched again
-// while it is live goes on as if nothing had been; while it is leaving, it is
-// subscribed again after that. As at most one command is in flight, and the
-// server answers in order, no confirmation can be taken for another's.
+// An absent channel that nobody watches is forgotten. A live one that is
+// watched again stays live; a leaving one is subscribed again after that. At
+// most one command is in flight, and the server answers in order, so no
+// confirmation can be taken for another's.
 //
 // A SUBSCRIBE names up to 512 channels and the server refuses it as a whole, so
-// one forbidden channel would take 511 others with it. Those of a refused group
-// are tried again by halves, in turn with everything else; a channel that was
-// refused alone is asked for alone from then on, in rounds that become rarer.
+// one forbidden channel would take 511 others with it. The channels of a
+// refused group are tried again by halves, in turn with other commands. A
+// channel that was refused alone is tried alone from then on, ever more rarely.
 //
 // # The connection
 //
@@ -95,11 +93,11 @@
 //	 └───────────────────────────┴───────────────────────────┘
 //
 // The pause doubles from RetryMin to RetryMax and starts over only after a
-// connection has lasted for RetryMax, so one that comes up just to break again
-// is not tried in a loop. While nobody watches, nothing is tried.
+// connection has lasted for RetryMax, so a server that breaks each connection
+// is not dialled in a loop. While nobody watches, the hub does not dial.
 //
-// Each connection has a feed of its own, and the hub listens to that of the
-// newest: messages and confirmations of an old one count for nothing.
+// Each connection has a feed of its own, and the hub ignores messages and
+// confirmations of all but the newest.
 //
 // # Failures
 //

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// maxPayload is how much of a message is kept, in bytes. A message is a hint,
-// and anyone who may publish could else make the hub hold on to megabytes.
+// maxPayload is how much of a message is kept, in bytes. Without it, anyone who
+// may publish could make the hub keep megabytes.
 const maxPayload = 64
 
-// A feed carries what one connection reports to the hub. It is what the
-// client's reader goroutine calls, so it never blocks, and it is where a flood
-// ends: news of a channel is merged into the channel's one slot, and all news
-// together is one event in the hub's mailbox until the hub has taken it. The
-// mailbox therefore grows by one event per connection, not per message.
+// A feed carries the reports of one connection to the hub. The client's reader
+// goroutine calls it, so it never blocks. It absorbs a flood: news of a channel
+// is merged into the channel's one slot, and all news together is one event in
+// the hub's mailbox until the hub has taken it. So the mailbox grows by one
+// event per connection, not per message.
 //
-// Each connection has a feed of its own. The hub listens to the newest only, so
-// a message of an old connection cannot be taken for one of the new, nor can it
-// leave a mark that would make a new one go unnoticed.
+// Each connection has a feed of its own. The hub reads the newest only, so news
+// of an old connection can neither be taken for news of the new one nor hide
+// it.
 type feed struct {
 	epoch  uint64      // counts the hub's connections, for the log
 	signal func(*feed) // puts one event into the hub's mailbox
@@ -25,8 +25,8 @@ type feed struct {
 	mu        sync.Mutex // held for a few assignments at a time
 	slots     map[string]*slot
 	ready     []*slot // slots with news, each once
-	rest      report  // what is not about one channel
-	signalled bool    // an event is on its way, the hub will take everything
+	rest      report  // what does not concern one channel
+	signalled bool    // an event is in the mailbox; the hub will take everything
 }
 
 // A slot merges the news of one channel.
@@ -38,12 +38,12 @@ type slot struct {
 	queued    bool   // in feed.ready
 }
 
-// A report is everything that a connection had to say since the last one.
+// A report is everything that a connection has reported since the last one.
 type report struct {
 	up       bool
 	news     []news
 	answered bool
-	refusal  error // what the server said instead of executing the command
+	refusal  error // the error reply to the command, or nil
 	ended    bool
 	err      error  // why it ended
 	strays   uint64 // messages for channels that are not subscribed
@@ -122,7 +122,7 @@ func (f *feed) message(name, payload string) {
 	f.mu.Lock()
 	s := f.slots[name]
 	if s == nil {
-		f.rest.strays++ // told with the next report; worth no event of its own
+		f.rest.strays++ // part of the next report; causes no event of its own
 		f.mu.Unlock()
 		return
 	}

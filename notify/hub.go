@@ -39,7 +39,7 @@ func (h *Hub) Watch(channel string) *Watch {
 // Err returns why some channels may not be subscribed: the connection's last
 // error while there is no connection, else the newest [RefusedError] while the
 // server refuses any channel, else nil. After Close it returns [ErrClosed].
-// Whoever waits for a message then had better look by himself now and then.
+// While it is not nil, watchers should poll.
 func (h *Hub) Err() error { return h.Stats().Err }
 
 // Stats returns a snapshot. It is never older than a wake-up that was delivered
@@ -66,7 +66,7 @@ func (h *Hub) publishWakes(n uint64) {
 }
 
 // Stop begins to close the hub and returns at once: all watches fail with
-// ErrClosed, the connection is closed. Done tells when that is over.
+// ErrClosed, the connection is closed. Done is closed when that is over.
 func (h *Hub) Stop() { h.actor.Post(closing{}) }
 
 // Done returns a channel that is closed when the hub has ended: its connection
@@ -76,10 +76,10 @@ func (h *Hub) Done() <-chan struct{} { return h.actor.Done() }
 // Close stops the hub and waits until it has ended. It must not be called from
 // a callback of the hub, which would wait for itself. Closing again waits too.
 //
-// Closing a connection takes a round trip, or 1 s if the server is silent. The
-// client offers no way to break off a connection that is being opened: Close
-// does not wait for it, and it is closed when the client's pool has given it
-// out and its dial has ended. Stop and Done let a caller wait for less.
+// Closing a connection takes a round trip, or 1 s if the server is silent.
+// Close does not wait for a connection that is being opened, which the client
+// can't interrupt: it is closed when its dial has ended. A caller that can't
+// wait uses Stop and Done.
 func (h *Hub) Close() {
 	h.Stop()
 	<-h.Done()

@@ -1,14 +1,13 @@
 package notify
 
-// The hub's rules know no Redis client, only these two interfaces. That is
-// where another kind of subscription (sharded pub/sub: one link per master)
-// fits in, and where the tests put a connection that follows a script.
+// The hub's rules use these two interfaces instead of a Redis client. Another
+// kind of subscription (sharded pub/sub: one link per master) would implement
+// them, as a scripted connection does in tests.
 
 // A dialer opens connections. The hub has at most one at a time: it dials again
 // only after the link before has reported its end.
 type dialer interface {
-	// dial begins to connect and returns at once. Everything that comes of it
-	// is reported to f.
+	// dial begins to connect and returns at once. The link reports to f.
 	dial(f *feed) link
 }
 
@@ -31,6 +30,6 @@ type link interface {
 	subscribe(names []string)
 	unsubscribe(names []string)
 	// hangUp closes the connection, or gives up opening it. It is called once
-	// at most, and may cross an end that is on its way.
+	// at most, possibly when the link has already ended.
 	hangUp()
 }

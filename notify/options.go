@@ -24,23 +24,23 @@ const (
 type Options struct {
 	// Logger gets a line when the connection comes or goes and when the server
 	// refuses a channel. Its handler runs on the hub's goroutine: it must not
-	// block. Nil: silence.
+	// block. Nil: nothing is logged.
 	Logger *slog.Logger
 
 	// RetryMin and RetryMax bound the pause before the next attempt to connect.
-	// It doubles from one to the other and a random half of it is taken off, so
-	// that many clients of one restarted server do not come back at once. Zero:
+	// It doubles from one to the other. Up to half of it is subtracted at random,
+	// so that the clients of a restarted server do not come back at once. Zero:
 	// 10 ms and 1 s. A RetryMax below RetryMin counts as RetryMin.
 	//
-	// A channel that the server refuses is asked for again after RetryMax, and
+	// A channel that the server refuses is tried again after RetryMax, and then
 	// ever more rarely, down to once in 32 RetryMax.
 	RetryMin, RetryMax time.Duration
 
-	// DialTimeout is how long it may take to get a connection that works: until
-	// the client's pool has one to spare, it has been dialled, its handshake is
-	// over and a PING is answered. That is several round trips. After it the
-	// hub is down and tries again. A call of the client that has begun is not
-	// repeated, the next attempt waits for the same one. Zero: 5 s.
+	// DialTimeout bounds the time to get a connection that works: to wait for the
+	// client's pool, dial, do the handshake and get an answer to a PING. That is
+	// several round trips. After it the hub is down and tries again. If the
+	// client's call still runs, the next attempt waits for the same call. Zero:
+	// 5 s.
 	DialTimeout time.Duration
 
 	// CommandTimeout is how long the server may take to confirm a SUBSCRIBE in
@@ -83,8 +83,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check returns an error that matches ErrInvalidOption if a field is negative
-// that must not be.
+// check returns an error that matches ErrInvalidOption if a field must not be
+// negative and is.
 func (o *Options) check() error {
 	for _, f := range []struct {
 		name  string

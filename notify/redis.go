@@ -17,7 +17,7 @@ import (
 //
 // The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout
 // of seconds at most: the two together are how long a silent server goes
-// unnoticed. A context or a retry setting of the client plays no part.
+// unnoticed. The client's retry settings do not matter.
 //
 // The error matches [ErrInvalidOption]. New does no I/O.
 func New(client rueidis.Client, opts Options) (*Hub, error) {
@@ -36,19 +36,19 @@ type redisDialer struct {
 	client rueidis.Client
 
 	mu        sync.Mutex
-	abandoned *dedication // under way, without a link that waits for it
+	abandoned *dedication // in progress, and no link waits for it
 }
 
 // A dedication is one call of the client's Dedicate. The call takes no context.
-// It blocks until the client's pool has a connection to spare and that has been
-// dialled, so without an end if others keep them all.
+// It blocks until the client's pool has a free connection and that has been
+// dialled, so for ever if others keep all connections.
 type dedication struct {
 	conn rueidis.DedicatedClient // set once done is closed
 	done chan struct{}
 }
 
-// dedicate returns the call that was abandoned, or begins one. So there is at
-// most one, however often the hub dials.
+// dedicate returns the abandoned call, or begins one. So there is at most one,
+// however often the hub dials.
 func (d *redisDialer) dedicate() *dedication {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,8 +62,7 @@ func (d *redisDialer) dedicate() *dedication {
 }
 
 func (d *redisDialer) run(c *dedication) {
-	// If the dial fails, the connection is one that answers everything with the
-	// error.
+	// If the dial fails, conn answers every command with the error.
 	conn, _ := d.client.Dedicate()
 	d.mu.Lock()
 	unwanted := d.abandoned == c
@@ -105,7 +104,7 @@ func (d *redisDialer) dial(f *feed) link {
 type redisLink struct {
 	dialer   *redisDialer
 	feed     *feed
-	ctx      context.Context // ends with the connection, for a cause
+	ctx      context.Context // ends with the connection; its cause is why
 	cancel   context.CancelCauseFunc
 	commands chan pubsubCommand // one buffered: the hub sends one at a time
 }
@@ -115,7 +114,7 @@ type pubsubCommand struct {
 	names     []string
 }
 
-// errHungUp is the end of a connection that the hub has asked for.
+// errHungUp is the error of a connection that the hub has closed.
 var errHungUp = errors.New("hung up")
 
 func (l *redisLink) subscribe(names []string)   { l.commands <- pubsubCommand{true, names} }
@@ -195,7 +194,7 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 	}
 }
 
-// ping returns nil if the server answers as it should.
+// ping returns nil if the server answers, even if the user may not PING.
 func (l *redisLink) ping(conn rueidis.DedicatedClient) error {
 	err := conn.Do(l.ctx, conn.B().Ping().Build()).Error()
 	if err != nil && deniedPing(err) {
@@ -211,7 +210,7 @@ func deniedPing(err error) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOPERM") && strings.Contains(e.Error(), "'ping'")
 }
 
-// cause returns err, or something in its place if a connection ended without.
+// cause returns err, or io.EOF if a connection ended without an error.
 func cause(err error) error {
 	if err == nil {
 		return io.EOF

@@ -10,7 +10,7 @@ const (
 	StateIdle       State = iota // no connection, and none needed
 	StateConnecting              // being opened
 	StateConnected               // works
-	StateDown                    // lost or not to be had; to be tried again
+	StateDown                    // lost, or could not be opened; will be tried again
 	StateClosed                  // the hub was closed
 )
 

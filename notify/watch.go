@@ -23,7 +23,7 @@ const (
 	// missed until the next Confirmed.
 	ReasonGap
 	// ReasonRefused: the server does not let this client subscribe to the channel.
-	// The hub goes on asking now and then; [Hub.Err] tells the reason.
+	// The hub tries again, ever more rarely; [Hub.Err] returns the reason.
 	ReasonRefused
 )
 
@@ -41,8 +41,8 @@ func (r Reason) String() string {
 	return strings.Join(names, "+")
 }
 
-// A Wake says why a watcher should look again. It tells everything that
-// happened since the sequence number that was given to [Watch.Next], merged.
+// A Wake says why a watcher should look again. It merges everything that happened
+// since the sequence number that was given to [Watch.Next].
 type Wake struct {
 	// Seq numbers the newest event in this wake-up. Give it to the next Next.
 	// It rises with every event of one Watch and is never 0.
@@ -51,12 +51,11 @@ type Wake struct {
 	// subscription was lost and is back, if Subscribed, or that it came back
 	// and was lost again, if not.
 	Reason Reason
-	// Subscribed is how things stand after all these events: true if messages
-	// are being delivered, as far as the hub can know.
+	// Subscribed reports whether messages are delivered after all these events,
+	// as far as the hub can know.
 	Subscribed bool
-	// Payload is the first 64 bytes of a message, if Reason has Message. If
-	// More is set, there were others since, whose payloads are gone: they may
-	// have said anything.
+	// Payload is the first 64 bytes of a message, if Reason has Message. More:
+	// there were other messages since, whose payloads are lost.
 	Payload string
 	More    bool
 	// Err is why, if Reason has Gap or Refused: how the connection ended, or a
@@ -64,15 +63,15 @@ type Wake struct {
 	Err error
 }
 
-// A Watch is somebody's interest in one channel. Its methods may be called from
-// any goroutine and none of them blocks.
+// A Watch reports the events of one channel. Its methods may be called from any
+// goroutine and none of them blocks.
 type Watch struct {
 	hub     *Hub
 	channel string
 
-	// The hub's goroutine alone writes the marks, and alone settles what waits
-	// for them. The mutex lets Next compare and queue up in one step, so that
-	// asking for a wake-up costs no trip through the mailbox.
+	// Only the hub's goroutine writes the marks and settles the requests that
+	// wait for them. The mutex lets Next compare and queue up in one step,
+	// without a message to the hub.
 	mu      sync.Mutex
 	marks   marks
 	waiting []*request // usually one
@@ -81,8 +80,8 @@ type Watch struct {
 	due []*request // of the hub's goroutine: what add settles, kept for reuse
 }
 
-// marks holds the sequence number of the newest event of each kind. That is
-// enough to tell what happened since any earlier number, in fixed space.
+// marks holds the sequence number of the newest event of each kind. From these it
+// can list the kinds of events since any earlier number, in fixed space.
 type marks struct {
 	seq        uint64
 	confirmed  uint64
@@ -152,7 +151,7 @@ type request struct {
 	after uint64
 }
 
-// Drop does nothing: a wake-up is news, which nobody has to give back.
+// Drop does nothing: a wake-up need not be given back.
 func (r *request) Drop(Wake) {}
 
 // Cancel takes a cancelled request out of the line. The future is settled
@@ -197,16 +196,17 @@ func (w *Watch) Next(after uint64) *futures.Future[Wake] {
 	return f
 }
 
-// Close ends the interest and fails a waiting Next with [ErrClosed]. The last
-// watch of a channel unsubscribes from it. Closing again does nothing.
+// Close ends the watch and fails its waiting requests with [ErrClosed]. When the
+// last watch of a channel is closed, the hub unsubscribes. Closing again does
+// nothing.
 func (w *Watch) Close() {
 	if w.shut() {
 		w.hub.actor.Post(unwatch{w})
 	}
 }
 
-// shut fails everything that waits and all that comes later. It reports whether
-// it was the first to do so.
+// shut fails all waiting and later requests. It reports whether it was the
+// first to do so.
 func (w *Watch) shut() bool {
 	w.mu.Lock()
 	first := !w.closed
@@ -220,8 +220,8 @@ func (w *Watch) shut() bool {
 	return first
 }
 
-// add notes an event and settles what waited for it. It returns how many
-// futures that were. Only the hub's goroutine calls it.
+// add notes an event and settles the requests that waited for it. It returns
+// their number. Only the hub's goroutine calls it.
 func (w *Watch) add(e change) int {
 	w.mu.Lock()
 	w.marks.add(e)
@@ -237,8 +237,8 @@ func (w *Watch) add(e change) int {
 	clear(w.waiting[len(later):])
 	w.waiting = later
 	w.mu.Unlock()
-	// Without the lock, as a callback may well call Next. The marks stand
-	// still: it is this goroutine that moves them.
+	// Without the mutex, as a callback may call Next. The marks do not change
+	// meanwhile: only this goroutine writes them.
 	for i, r := range w.due {
 		r.Resolve(w.marks.since(r.after), nil)
 		w.due[i] = nil

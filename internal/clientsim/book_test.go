@@ -20,8 +20,8 @@ var invariants = []string{
 	"unlock tells a loss", "close loses", "close ends", "goroutines",
 }
 
-// A book is what callers were told. The invariants compare it with the server
-// and with itself. Its mutex comes before that of the world.
+// A book records the requests of callers and their results. The invariants
+// compare it with the server. Its mutex is locked before that of the world.
 type book struct {
 	w *world
 
@@ -34,7 +34,7 @@ type book struct {
 	records  map[string]*sighting
 }
 
-// An entry is what is known of a manager.
+// An entry is the state of a manager.
 type entry struct {
 	m       *machine
 	closing bool
@@ -43,13 +43,13 @@ type entry struct {
 	granted bool // has been granted a lock, so the server has answered it
 }
 
-// Pages are what is known of a name.
+// Pages are the state of a name.
 type pages struct {
-	requests []*request // that have no answer, in order
-	holds    []*hold    // that were not given back
-	newest   int        // the last request
+	requests []*request // without an answer, in order
+	holds    []*hold    // not given back
+	newest   int        // the seq of the last request
 	token    int64
-	busy     time.Time // when somebody last asked for it or had it
+	busy     time.Time // when a caller last asked for it or had it
 	counts   map[string]int
 	last     map[string]time.Time // the last grant of each manager
 	ended    map[string]time.Time // the last end of a hold of each manager
@@ -59,21 +59,21 @@ type pages struct {
 	free     time.Time            // since when it is free though somebody waits
 }
 
-// A request is one that has no answer yet, or had none.
+// A request is one request of a caller.
 type request struct {
 	ask
 	seq     int
 	m       *machine
 	mgr     string // the manager's ID
 	issued  time.Time
-	told    time.Time // zero: has no answer
+	told    time.Time // when it was answered; zero: not yet
 	granted bool
 	cancels bool // the caller may cancel it
-	calm    bool // nothing was in its way
+	calm    bool // nothing was in its way when it was made
 	alone   bool // the only one of its manager for the name
-	joined  bool // part of an All or Any, which is told of its lock later or not at all
+	joined  bool // part of an All or Any, whose caller gets its lock later or not at all
 
-	base   int // grants of others, plus one, when they began to count
+	base   int // one more than the grants of others when counting began
 	baseAt time.Time
 }
 
@@ -81,21 +81,22 @@ type request struct {
 type hold struct {
 	*request
 	lock   *lockmgr.Lock
-	exempt bool      // lost to a forced unlock, or passed on by one that was
-	struck bool      // there when the unlock was forced
+	exempt bool      // lost to a forced unlock, or passed on by such a hold
+	struck bool      // existed when the unlock was forced
 	over   bool      // given back
 	late   int       // how often it was seen neither valid nor lost
-	lost   bool      // seen as such
-	heard  time.Time // when the message of a forced unlock was on its way to its manager
+	lost   bool      // seen to be lost
+	heard  time.Time // when the message of a forced unlock was sent to its manager
 }
 
-// A doubt is that a request was overtaken. It is settled once time has passed.
+// A doubt is a request, first, that a later one, second, may have overtaken. It
+// is decided at a later instant.
 type doubt struct {
 	first, second *request
 	at            time.Time
 }
 
-// A sighting is a record that nobody wants.
+// A sighting is a record that no caller has.
 type sighting struct {
 	field string
 	since time.Time
@@ -159,8 +160,7 @@ func (b *book) remove(q *request) {
 	p.requests = slices.DeleteFunc(p.requests, func(o *request) bool { return o == q })
 }
 
-// answered notes what a request ended with. It returns a hold if that is a
-// lock.
+// answered notes the result of a request. It returns a hold if that is a lock.
 func (b *book) answered(q *request, l *lockmgr.Lock, err error) *hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -243,7 +243,7 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 	return valid
 }
 
-// unlocked notes what Unlock has returned.
+// unlocked notes the result of Unlock.
 func (b *book) unlocked(h *hold, valid bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,8 +256,8 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	}
 }
 
-// forcing notes a forced unlock, just before it is asked for: from now on it
-// may cost every hold of the name that there is.
+// forcing notes a forced unlock just before the call: from now on every present
+// hold of the name may be lost.
 func (b *book) forcing(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -298,7 +298,7 @@ func (w *world) recorded(name, mgr string) bool {
 	return slices.ContainsFunc(w.server.keys.fields(name), func(f string) bool { return strings.HasPrefix(f, mgr+":") })
 }
 
-// forced notes its end. It must not cost a hold that began later.
+// forced notes the end of the call. A hold that began later must not be lost.
 func (b *book) forced(name string, m *machine, there bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -323,7 +323,7 @@ func (b *book) exempt(p *pages) {
 	}
 }
 
-// grace gives a manager the time of a command to learn of a forced unlock.
+// grace excuses a manager for the time of a command, to learn of a forced unlock.
 // w.mu is held.
 func (b *book) grace(p *pages, id string, h *host) {
 	w, now := b.w, time.Now()
@@ -354,7 +354,7 @@ func (b *book) closed(mgr *lockmgr.Manager, err error) {
 	}
 }
 
-// outcomes are what requests end with.
+// outcomes are the results of requests.
 var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
@@ -371,7 +371,7 @@ func (w *world) see(err error) {
 	}
 }
 
-// excused reports whether a record is one that a Close has said it leaves.
+// excused reports whether a record is one that Close has reported as left.
 func (b *book) excused(fields []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -412,7 +412,7 @@ func (b *book) pending() string {
 	return strings.Join(out[:min(len(out), 8)], "; ")
 }
 
-// recorded checks that a valid lock has a record that lasts.
+// recorded checks that a valid lock has a record that lives at least as long.
 func (b *book) recorded(h *hold) {
 	w := b.w
 	if h.exempt || h.over {
@@ -434,8 +434,8 @@ func (b *book) recorded(h *hold) {
 	}
 }
 
-// inTime checks an answer against what the caller asked for, and against how
-// little was in the way.
+// inTime checks that an answer kept the caller's limits, and was not late if
+// nothing delayed it.
 func (b *book) inTime(q *request) {
 	w := b.w
 	took := q.told.Sub(q.issued)
@@ -467,7 +467,7 @@ func (b *book) unanswered(q *request) bool {
 	return !b.managers[q.mgr].granted && q.told.Sub(q.issued) < 4*(2*q.m.host.latency*4/3+ms)
 }
 
-// truth checks that an error is what happened.
+// truth checks that an error matches what happened.
 func (b *book) truth(q *request, err error) {
 	w := b.w
 	p := b.of(q.name)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// plan decides who asks for what, and when, and what goes wrong.
+// plan draws the requests and the faults, and their instants.
 func (w *world) plan() {
 	for i := range w.set.strikes {
 		w.planStrike(i)
@@ -64,7 +64,7 @@ func (w *world) at(d time.Duration, f func()) {
 	})
 }
 
-// An ask is one request as a caller means it.
+// An ask holds the parameters of one request.
 type ask struct {
 	name     string
 	once     bool          // TryLock
@@ -154,7 +154,7 @@ func (a *ask) String() string {
 	return s
 }
 
-// one is what one caller does.
+// one runs one caller.
 func (w *world) one(r *rand.Rand) {
 	m := w.machines[r.IntN(len(w.machines))]
 	mgr := m.current()
@@ -250,7 +250,7 @@ func (w *world) again(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 		w.keep(first, a.hold, r)
 		return
 	}
-	// For as long as what is late may take.
+	// For as long as a command may be late.
 	end := time.Now().Add(time.Duration(r.Int64N(int64(30 * sec))))
 	for i := 0; i < 20 && time.Now().Before(end); i++ {
 		w.keep(w.lock(m, mgr, a), logBetween(r, a.hold, 4*sec), r)
@@ -279,8 +279,8 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 		oa, ob := ha.lock.Owner(), hb.lock.Owner()
 		a.name, b.name = b.name, a.name
 		a.owner, b.owner = &oa, &ob
-		// If one of the two is lost, circles of two managers can close, which
-		// nobody breaks.
+		// If one of the two is lost, a cycle over two managers can form, which
+		// no manager breaks.
 		a.patience, b.patience = 4*w.set.lease, 4*w.set.lease
 		done := make(chan struct{})
 		began := time.Now()
@@ -312,8 +312,8 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	w.unlock(ha, r)
 }
 
-// asTheReadme waits for a future or for a time, and cancels it then; or right
-// after the grant, without a look at it.
+// asTheReadme selects on a future and a timer, as the README does, then cancels
+// the future; or it cancels right after the grant, without reading the result.
 func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true
@@ -348,7 +348,7 @@ func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Ran
 	}
 }
 
-// withCallback has the future call back, slowly.
+// withCallback registers a slow callback.
 func (w *world) withCallback(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is never missed proves little. A cheat is a server, or a caller, that
-// does not do what the invariants take for granted, so that they must notice.
+// An invariant that never fails proves little. A cheat is a server or a caller
+// that breaks an invariant on purpose, so that the check must fail.
 const (
 	divided      = "each host has keys of its own"
 	evicting     = "records vanish"
@@ -96,7 +96,7 @@ func TestCheatsAreNoticed(t *testing.T) {
 	}
 }
 
-// What no server can bring about is told to the book directly.
+// Violations that no server can cause are entered into the book directly.
 func TestTheBookNotices(t *testing.T) {
 	for _, c := range []struct {
 		invariant string

@@ -4,8 +4,8 @@
 // holds tests only.
 //
 // Package sim below lockmgr simulates the core alone. That is a hundred times
-// faster and repeats a run exactly, but it has nothing to say about batches,
-// time-outs, connections, futures, callbacks and Close. This package has.
+// faster and repeats a run exactly, but it does not cover batches, time-outs,
+// connections, futures, callbacks and Close. This package does.
 //
 // # The picture
 //
@@ -16,17 +16,17 @@
 //	   ▼                                          └──── fault_test ──────┘
 //	 book_test, watch_test: the invariants ◀──────────── troubles and excuses
 //
-// Real are lockmgr, notify, futures, actor, the client library and the text of
-// the scripts, which run in a Lua interpreter. Only the public API of lockmgr
-// is used.
+// These are real: lockmgr, notify, futures, actor, the client library, and the
+// text of the scripts, which run in a Lua interpreter. Callers use only the
+// public API of lockmgr.
 //
-// Modelled are the network and the server. The server runs one command at a
-// time and needs no time for it. It knows RESP3, the commands that the scripts
-// use, pub/sub, access rules for single keys, and nothing else: a script that
-// uses another command gets an error that says so, and keys_test.go is the
-// place to add it. Time is that of the bubble, so all clocks agree and the
-// work of a processor costs no time. What is slow because it is quadratic, or
-// uses up memory, is not found here.
+// These are models: the network and the server. The server runs one command at
+// a time and needs no time for it. It knows RESP3, the commands that the
+// scripts use, pub/sub, access rules for single keys, and nothing else. A
+// script that uses another command gets an error that says so: add the command
+// in keys_test.go. Time is that of the synctest bubble, so all clocks agree and
+// computing costs no time. So quadratic run time or a growing use of memory is
+// not found here.
 //
 // # What happens
 //
@@ -35,10 +35,10 @@
 // happenings, listed in settings_test.go. Among those that go wrong:
 //
 //	late         the bytes of one connection to the server are held back; the client
-//	             gives it up, tries again on another, and goes on; then they arrive
+//	             gives up the connection and tries again on another; then they arrive
 //	stall, cut, partition, refuse, restart
 //	             connections stand still, break, reach nothing, are refused
-//	stop         the server does not run, and then runs all that it was sent
+//	stop         the server does not run, and then runs all commands that it was sent
 //	crowd        it stops just before hundreds or thousands of names are asked for
 //	noperm, badkey, badcounter, foreign
 //	             one name is forbidden, no lock, has a bad token counter, is taken by
@@ -80,14 +80,14 @@
 //	unlock tells a loss, close loses
 //	close ends                     within RetryTime plus CommandTimeout, and within its context
 //
-// A forced unlock excuses the holds that were there when it was called, and
-// what their managers had under way. Each fault excuses its host for as long
-// as it lasts and may take to recover. Nothing excuses what a late command
-// does: two valid locks, a lost hold or an orphan are violations however late
-// it came.
+// A forced unlock excuses the holds at the time of the call, and the commands
+// that their managers had in flight. A fault excuses its host until the fault
+// has ended and the host has had time to recover. Nothing excuses a late
+// command: two valid locks, a lost hold or an orphan are violations however
+// late it came.
 //
-// TestCheatsAreNoticed and TestTheBookNotices break what each invariant is
-// about, and expect it to notice.
+// TestCheatsAreNoticed and TestTheBookNotices break each invariant, and expect
+// that it notices.
 //
 // # Running it
 //
@@ -98,18 +98,18 @@
 //	go test ./internal/clientsim -run Seeds -go-on                    does not stop at the first failure
 //
 // -off switches kinds off, -ignore invariants. A failing seed is run again
-// without each of its kinds, to see which it needs. The report shows the end of
-// its trace and the command that replays it.
+// without each of its kinds, to find those that it needs. The report shows the
+// end of its trace and the command that replays it.
 //
-// A seed that does not end within -hang of real time ends the test binary, with
-// the end of the trace. Then some goroutine is busy all the time, so that the
-// time of the bubble cannot go on: a manager that sets its alarm for an instant
-// that has passed, again and again.
+// A seed that does not end within -hang of real time ends the test binary,
+// which prints the end of the trace. Then a goroutine never blocks, so the time
+// of the bubble stands still: for example a manager that again and again sets
+// its alarm for an instant that has passed.
 //
-// A seed decides all that this package draws, and what managers draw by way of
-// their IDs. It does not decide the order in which the scheduler runs what is
-// ready at one instant, nor the jitter of notify. Tests run on one processor,
-// packets arrive at instants of their own, and each goroutine draws from a
-// generator of its own. So two runs of a seed differ in little, and a failing
-// seed nearly always fails again, at the same instant.
+// A seed decides all random numbers of this package, and those of managers,
+// which depend on their IDs. It decides neither the order in which the
+// scheduler runs goroutines that are ready at one instant, nor the jitter of
+// notify. Tests run on one processor, no two packets arrive at one instant, and
+// each goroutine has a generator of its own. So two runs of a seed differ
+// little, and a failing seed nearly always fails again, at the same instant.
 package clientsim

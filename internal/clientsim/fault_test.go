@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A trouble is that of one name: what callers are told of it is true from from
-// to to.
+// A trouble is a fault of one name. Errors that name it are true between from
+// and to.
 type trouble struct {
 	kind kinds
 	host *host // nil: all
@@ -197,14 +197,14 @@ func (w *world) cutAll(h *host, arrives bool) {
 	}
 }
 
-// trouble notes what one name suffers. w.mu is held.
+// trouble notes a fault of one name. w.mu is held.
 func (w *world) trouble(kind kinds, h *host, name string, lasts time.Duration) {
 	now := time.Now()
 	w.troubles = append(w.troubles, trouble{kind, h, name, span{now, now.Add(lasts)}})
 }
 
-// troubled reports whether a name suffered one of some kinds in a span, or so
-// shortly before that its traces remain. w.mu is held.
+// troubled reports whether a name had a fault of some kinds in a span, or so
+// shortly before it that its effects remain. w.mu is held.
 func (w *world) troubled(set kinds, h *host, name string, in span) bool {
 	for _, t := range w.troubles {
 		if t.kind&set != 0 && t.name == name && (t.host == nil || h == nil || t.host == h) && t.overlaps(in) {

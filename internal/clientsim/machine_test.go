@@ -174,7 +174,7 @@ func (m *machine) close(patience time.Duration) {
 	}
 }
 
-// last reports whether this was the last use of a shared client.
+// last reports whether this was the last user of a shared client.
 func (m *machine) last() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -58,8 +58,8 @@ var kindNames = []string{
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 }
 
-// known are the kinds that no seed has unless -only asks for them: what they
-// bring about is known, and not mended yet.
+// known are the kinds with known failures, which no seed has unless -only asks
+// for them.
 const known kinds = 0
 
 // disasters are the kinds that strike at an instant and last for a time.
@@ -116,7 +116,7 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		life:     logBetween(r, 30*sec, 4*time.Minute),
 		requests: 60 + r.IntN(120),
 	}
-	// Few kinds at a time: what one does is not to be excused by another.
+	// Few kinds at a time, as each excuses some effects of others.
 	for range r.IntN(4) {
 		s.kinds |= pick(r, disasters)
 	}
@@ -152,7 +152,7 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	s.hold = logBetween(r, ms, 2*s.lease)
 	s.silent = logBetween(r, s.timeout, 6*s.retry+10*sec)
 
-	// An unbound draw of a kind that is switched off leaves the rest as it is.
+	// Kinds are switched off after all draws above, so that these stay the same.
 	s.kinds &^= known
 	if only != 0 {
 		s.kinds = only

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// often is how often everything is looked at.
+// often is the time between two checks.
 const often = 200 * ms
 
 // watch checks what must hold at every instant, until the world ends.
@@ -119,7 +119,7 @@ func (b *book) watchSilence(p *pages, q *request, now time.Time) {
 	if host.silent == 0 || b.managers[q.mgr].closing {
 		return
 	}
-	// Who waits for a holder of the same manager may still get its lock.
+	// A request behind a holder of the same manager may still get its lock.
 	if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == q.mgr && !h.over && h.lock.Valid() }) {
 		p.held[q.mgr] = now
 		return
@@ -140,7 +140,8 @@ func (b *book) watchSilence(p *pages, q *request, now time.Time) {
 	}
 }
 
-// watchSubscribed checks that who waits for others is subscribed after a while.
+// watchSubscribed checks that a manager which waits for others is subscribed
+// after a while.
 func (b *book) watchSubscribed(p *pages, q *request, now time.Time) {
 	w := b.w
 	limit := 10*sec + 40*w.slowest()
@@ -178,8 +179,8 @@ func (b *book) watchFree(name string, p *pages, now time.Time) {
 	}
 }
 
-// settleDoubts checks the order of waiters: within one instant the order in
-// which callers are told says nothing.
+// settleDoubts checks the order of waiters, at a later instant: within one
+// instant callers may get their results in any order.
 func (b *book) settleDoubts() {
 	for _, d := range b.doubts {
 		if d.first.told.IsZero() || d.first.granted && d.first.told.After(d.at) {

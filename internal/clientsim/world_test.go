@@ -27,7 +27,7 @@ type options struct {
 	trace  io.Writer       // for all that happens, at once; may be nil
 }
 
-// A result is what became of a seed.
+// A result is the outcome of a seed.
 type result struct {
 	options
 	violation *violation
@@ -129,7 +129,7 @@ func newWorld(o options) *world {
 	return w
 }
 
-// rng returns the generator of one thing among its like.
+// rng returns a generator for one purpose.
 func (w *world) rng(what, i int) *rand.Rand { return stream(w.seed, uint64(10+what)<<32+uint64(i)) }
 
 // after has f called later, on a goroutine of its own, unless the world ends
@@ -186,7 +186,7 @@ func (w *world) pause(d time.Duration) bool {
 	}
 }
 
-// live is the life of a world.
+// live runs a world from start to end.
 func (w *world) live() {
 	w.connect()
 	w.planCheat()
@@ -200,7 +200,7 @@ func (w *world) live() {
 	<-ended
 }
 
-// settle waits until everybody who has asked has an answer.
+// settle waits until all requests have an answer.
 func (w *world) settle() bool {
 	w.tracef("the end begins: no new requests, no new faults")
 	done := make(chan struct{})
@@ -310,7 +310,7 @@ func (w *world) leftovers() {
 	}
 }
 
-// tearDown ends everything, in whatever state it is.
+// tearDown ends everything, in any state.
 func (w *world) tearDown() {
 	w.failing.Lock()
 	if w.violation == nil {

@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// request takes a new request in.
+// request handles a new request.
 func (m *Machine) request(r *Request) {
 	if m.closing {
 		m.fail(r, ErrClosed)
@@ -54,7 +54,7 @@ func (m *Machine) request(r *Request) {
 	}
 }
 
-// occupied tells a request that will not wait whether it would have to.
+// occupied reports whether a request would have to wait.
 func (m *Machine) occupied(l *lock) bool {
 	switch l.phase {
 	case idle:
@@ -133,8 +133,8 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 // may be an accident; more mean that its lease is too short for this server.
 const lateGrants = 3
 
-// tooLate handles a grant that came when its lease was over, as far as that may
-// be relied on. Requests with a longer lease are not to suffer for it.
+// tooLate handles a grant that came after its deadline. It does not count against
+// requests with a longer lease.
 func (m *Machine) tooLate(l *lock, lease time.Duration) {
 	m.stats.Fails++
 	m.abandon(l)
@@ -154,8 +154,9 @@ func (m *Machine) tooLate(l *lock, lease time.Duration) {
 	m.becomeWaiting(l, m.now+m.pause(1))
 }
 
-// tryFailed handles a try that brought no answer about the lock. A refusal for
-// good may be due to the token counter, which plain requests don't need.
+// tryFailed handles a try that did not run, or may not have. A final error of a
+// try with tokens may be due to the token counter, which plain requests don't
+// need.
 func (m *Machine) tryFailed(l *lock, r *Reply) {
 	m.failed(l, r.Err)
 	tokens := r.Op.Tokens > 0
@@ -182,9 +183,9 @@ func (m *Machine) overdue(l *lock, r *Request) bool {
 	return m.now-max(l.c.retry.since, r.asked) >= m.cfg.RetryTime
 }
 
-// leave is for a lock that nobody here wants any more, when no script is in
-// flight and the record is not known to be ours. What may have been left
-// behind is removed.
+// leave is called when nobody here wants the lock any more, no script is in
+// flight and the record is not known to be ours. It removes a record that may
+// have been left behind.
 func (m *Machine) leave(l *lock) {
 	if l.c.unknown.strays() > 0 {
 		m.release(l)
@@ -212,8 +213,8 @@ func (m *Machine) othersHold(l *lock, r *Reply) {
 	case l.queue.head == nil:
 		m.leave(l)
 	case l.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
-		// Woken: the message and this refusal came by different ways. The lock
-		// may have been released after the server refused us.
+		// The message and this refusal came over different connections: the lock
+		// may have been released after the refusal.
 		m.ask(l)
 	default:
 		m.subscribe(l)
@@ -224,7 +225,7 @@ func (m *Machine) othersHold(l *lock, r *Reply) {
 	}
 }
 
-// failOnce ends the requests that ask for one try.
+// failOnce fails the requests that ask for one try.
 func (m *Machine) failOnce(l *lock, err error) {
 	for r := l.queue.head; r != nil; {
 		next := r.next
@@ -235,7 +236,7 @@ func (m *Machine) failOnce(l *lock, err error) {
 	}
 }
 
-// giveUp ends a queued request without a lock.
+// giveUp fails a queued request.
 func (m *Machine) giveUp(r *Request, err error) {
 	l := r.lock
 	m.dequeue(l, r)
@@ -266,8 +267,8 @@ func (m *Machine) fail(r *Request, err error) {
 	m.emit(Failed{r, err})
 }
 
-// cancel handles a caller who left. A script that is in flight for it can't
-// be called back: what it brings goes to the next in line or is released.
+// cancel handles a caller that left. A script in flight for it can't be
+// recalled: if it gets the lock, that goes to the next in line or is released.
 func (m *Machine) cancel(r *Request) {
 	if r.state == reqQueued {
 		m.giveUp(r, errCancel)

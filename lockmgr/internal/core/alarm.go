@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// placed is what a heap of alarms holds: it remembers its place (one more
-// than its index, so that zero means absent) for removal without a search.
+// placed is an item of a heap of alarms. It stores its index plus one, zero if
+// absent, for removal without a search.
 type placed interface{ heapPos() *int32 }
 
 // alarms is a binary heap of instants, the earliest first.
@@ -22,7 +22,7 @@ func (h *alarms[T]) next() time.Duration {
 	return h.a[0].at
 }
 
-// due takes out one whose instant has come.
+// due removes and returns an item whose instant has come.
 func (h *alarms[T]) due(now time.Duration) (x T, ok bool) {
 	if len(h.a) == 0 || h.a[0].at > now {
 		return x, false
@@ -51,9 +51,8 @@ func (h *alarms[T]) set(x T, at time.Duration) {
 	}
 }
 
-// atLatest makes sure that x is called at an instant or before it. A call
-// that comes early is harmless and costs less than moving x back each time
-// that its instant moves out.
+// atLatest makes sure that x is due at an instant or before it. An early alarm is
+// harmless, and costs less than moving x each time that its instant moves out.
 func (h *alarms[T]) atLatest(x T, at time.Duration) {
 	if p := *x.heapPos(); p == 0 || at < h.a[p-1].at {
 		h.set(x, at)

@@ -2,37 +2,37 @@ package core
 
 import "time"
 
-// Forever is the deadline of what has none.
+// Forever means no deadline.
 const Forever = time.Duration(1<<63 - 1)
 
 // Config holds the numbers that the rules need. The shell fills every field;
 // the core has no defaults of its own.
 type Config struct {
-	// Lease is the lease of a hold that the watchdog renews. Renewals fall
-	// due Lease/3 after the send they count from.
+	// Lease is the lease of a hold that the watchdog renews. A renewal falls
+	// due Lease/3 after the send of the last confirmed script.
 	Lease time.Duration
-	// Margin is taken off every lease, beside 1 % for clocks that run at
-	// different speeds: Redis counts whole milliseconds and looks at a clock
-	// that it reads once per script.
+	// Margin is subtracted from every lease, in addition to 1 % for clock drift:
+	// Redis counts whole milliseconds and reads its clock once per script.
 	Margin time.Duration
-	// RetryTime is how long tries may go on failing before those who wait
-	// are told. It does not limit waiting for a lock that others hold.
+	// RetryTime is how long tries may go on failing before waiting requests
+	// fail. It does not limit waiting for a lock that others hold.
 	RetryTime time.Duration
-	// SuspectTime is how long after its time-out the record that a command may
-	// have left is looked for. It bounds nothing: a command may run later than
-	// that, and its record then ends with its lease.
+	// SuspectTime is how long after a command's time-out the machine looks for
+	// the record that it may have left. A command that runs later still leaves a
+	// record that ends with its lease.
 	SuspectTime time.Duration
 
-	// PassCount and PassTime bound a run: the grants that one manager makes
-	// in a row, unless it knows that no others wait.
+	// PassCount and PassTime bound a run of grants in a row, unless the
+	// manager knows that no others wait.
 	PassCount int
 	PassTime  time.Duration
-	// BackTime is the longest pause after a bounded run, if nobody is heard to
-	// make use of it; up to as much again is added at random.
+	// BackTime is the longest pause after a run if nobody is heard to use it.
+	// Up to as much again is added at random.
 	BackTime time.Duration
-	// ShareEvery is how long a manager keeps the lock from processes that it
+	// ShareEvery is how long a manager may keep the lock from processes that it
 	// does not hear. Then it pauses for BlindPause, for those that poll, or for
-	// FarPause if there are subscribers, as these may be far away. Zero: never.
+	// FarPause if there are subscribers, as these may be far away. Zero: no such
+	// pauses.
 	ShareEvery           time.Duration
 	BlindPause, FarPause time.Duration
 	// RecordEvery is the least time between two transfers of one lock.
@@ -43,10 +43,10 @@ type Config struct {
 
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
-	// PollMax caps the wait between two tries while subscribed; PollBlind while
-	// not, and where the holder's release is published elsewhere. PollSoon is
-	// the wait while not subscribed, as long as few names are so: it is below
-	// BlindPause, so that a poll falls into a pause of others.
+	// PollMax caps the wait between two tries while subscribed. PollBlind caps
+	// it while not subscribed, and where the holder's release is published
+	// elsewhere. PollSoon is the wait while few names are not subscribed. It is
+	// below BlindPause, so that a poll falls into a pause of others.
 	PollMax, PollBlind, PollSoon time.Duration
 
 	// MaxLocks bounds the names known at one time.
@@ -67,7 +67,7 @@ func (c *Config) usable(lease time.Duration) time.Duration {
 // tick is the time after which a watched lease falls due for renewal.
 func (c *Config) tick() time.Duration { return c.Lease / 3 }
 
-// later is an instant after another, or Forever if that is too far off.
+// later returns at + d, or Forever if that overflows.
 func later(at, d time.Duration) time.Duration {
 	if d > Forever-at {
 		return Forever

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// waits are the requests that wait on behalf of named owners. Requests of
-// anonymous owners can't close a cycle: each owner makes one request, and holds
-// nothing while it waits.
+// waits are the waiting requests of named owners. An anonymous owner can't
+// close a cycle: it makes one request, and holds nothing while it waits.
 type waits map[uint64]map[*lock]*ownerQueue
 
 // An ownerQueue is the requests of one owner that wait for one lock, in order.
@@ -132,7 +131,7 @@ func (m *Machine) failYoungest(cycle []*Request) {
 // other holds. It returns nil if there are none.
 func (m *Machine) path(from, to uint64) []*Request {
 	if !m.leads(from, to, map[uint64]bool{}) {
-		return nil // as a rule, and found out at less cost
+		return nil // the usual case, at less cost
 	}
 	var path []*Request
 	seen := map[uint64]bool{}

@@ -6,8 +6,8 @@
 // There is no I/O, clock, goroutine, channel or context in it. Events are
 // callers' requests, replies, wake-ups and the passing of time; effects are
 // scripts to run, futures to settle, channels to subscribe to. The shell
-// around it, package lockmgr, only moves them. So a schedule is a list of
-// events, millions of which can be tried by seed, and every one of them again.
+// around it, package lockmgr, only moves them. So a schedule is a list of events:
+// tests can try millions of schedules by seed, and repeat each.
 //
 // # Who is authoritative
 //
@@ -76,12 +76,12 @@
 // # Unknown outcomes
 //
 // A command without an answer may have run, may run later, or never. Nothing
-// bounds how late. The number that it would have recorded becomes a suspect, and
-// scripts of the name list their suspects as numbers that the record may carry.
-// A stray is so taken over by the next acquire or removed by a release, whichever
-// comes first. The machine looks for it until Config.SuspectTime is over, and it
-// expires if it comes later. A record that was removed at an unknown time is never
-// passed on.
+// bounds how late. The number that it would have recorded becomes a suspect,
+// and later scripts of the name list their suspects as numbers that the record
+// may carry. So a stray is taken over by the next acquire or removed by a
+// release, whichever comes first. The machine looks for it until
+// Config.SuspectTime is over; a later one expires. A record that was removed at
+// an unknown time is never passed on.
 //
 //	command    may have run, no answer           then
 //	acquire    a record of this number           try again with another number, naming this one; nobody left: release
@@ -99,35 +99,35 @@
 //
 // # Fairness
 //
-// Waiters of one manager are served in order. Managers share out the time for
-// which they have the lock: a run of grants ends after PassCount grants or
-// PassTime, and is followed by a pause in which others have the lock for as long
-// as the run was, once for each of them that seems to want it. The pause is
-// shorter if the lock is seen to lie free. Scripts report the number of
-// subscribers, which is an upper bound of those who want the lock. Processes that
-// poll are not among them. So ShareEvery bounds how long a manager goes on without
-// a pause that is long enough for these: see turns.go.
+// Waiters of one manager are served in order. Managers share the time for which
+// they hold the lock: a run ends after PassCount grants or PassTime, and is
+// followed by a pause in which others have the lock for as long as the run was,
+// once for each of them that seems to want it. The pause is shorter if the lock
+// is seen to be free. Scripts report the number of subscribers, which is an
+// upper bound for the subscribers that want the lock. Processes that poll are
+// not counted. So ShareEvery bounds how long a manager goes on without a pause
+// that is long enough for them: see turns.go.
 //
 // # Health
 //
-// Health is one for all names. A server is failing from the send of the first
-// command that brought no answer, until any command is answered. Everyone who has
-// waited during that for Config.RetryTime is told: see health.go. Besides, a
-// request is told when the commands of its own name have failed for RetryTime, or
-// at once if trying again makes no sense.
+// All names share one health. A server is failing from the send of the first
+// command that brought no answer, until any command is answered. A request that
+// has waited during that for Config.RetryTime fails: see health.go. A request
+// also fails when the commands of its own name have failed for RetryTime, or at
+// once if trying again makes no sense.
 //
 // # Failures
 //
-//	all stand back        each tries when it has heard nobody for its own time
-//	message lost          the poll: one alarm a name, at the TTL that the refusal told, PollMax at most
-//	no subscription       polls come closer: PollSoon if few names are so, PollBlind if many
+//	all stand back        each tries when it has heard nobody for its own pause
+//	message lost          the poll: one alarm per name, after the TTL of the refusal, PollMax at most
+//	no subscription       more frequent polls: PollSoon if few names have none, PollBlind if many
 //	subscription lost     the same; its confirmation is a wake-up
 //	other kind of lock    its release may not be heard: poll after PollBlind at most
-//	renewal refused       the hold is lost at once
-//	renewal unanswered    tried again until the deadline, then lost; of a batch, each lease by itself
+//	renewal: no record    the hold is lost at once
+//	renewal fails         tried again until the deadline, then lost; each lease of a batch by itself
 //	grant too late        not handed out; the third fails the requests whose lease is no longer
 //	grant unwanted        goes to the next waiter, or is released
 //	tokens refused        requests for a token fail; plain ones try without
-//	release failing       who waits is told as above; one try at once
-//	server failing        who waits is told after Config.RetryTime; Close waits no longer than that
+//	release failing       requests fail as above; one that tries once fails at once
+//	server failing        requests fail after Config.RetryTime; Close waits no longer than that
 package core

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What a request or a hold can end with. The public package re-exports them
-// and documents them for its users.
+// The errors of requests and holds. The public package re-exports and documents
+// most of them.
 var (
 	ErrNotAcquired = errors.New("lockmgr: lock not acquired")
 	ErrWaitTimeout = fmt.Errorf("%w: wait timed out", ErrNotAcquired)

@@ -24,15 +24,15 @@ type (
 	// Wake: something happened on the channel of a name.
 	Wake struct {
 		Name string
-		// Subscribed is whether messages are delivered from now on.
+		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
-		// Confirmed and Message say what happened since the last Wake; More that
-		// there were several messages.
+		// Confirmed and Message report what happened since the last Wake, More
+		// that there were several messages.
 		Confirmed, Message, More bool
 	}
-	// Verify: someone may have removed the record of a name; look.
+	// Verify: look whether the record of a name is still there.
 	Verify struct{ Name string }
-	// A Prolongation: a holder wants to keep what it has for Lease from now on.
+	// Prolongation: a holder wants to keep its lock for Lease from now on.
 	// Prolonged answers it.
 	Prolongation struct {
 		Request *Request
@@ -47,7 +47,7 @@ type (
 	// Close: take no more requests, end those that wait, and give back what
 	// is held. Closed follows when that is done.
 	Close struct{}
-	// Abort: do not wait for what Close waits for.
+	// Abort: close without waiting for releases.
 	Abort struct{}
 )
 
@@ -63,7 +63,7 @@ func (Tick) isEvent()          {}
 func (Close) isEvent()         {}
 func (Abort) isEvent()         {}
 
-// Ran says what is known of a command's fate.
+// Ran says whether a command ran.
 type Ran uint8
 
 const (
@@ -102,12 +102,12 @@ type Op struct {
 	ID   uint64
 	Kind Kind
 	Name string
-	// Sent is an instant before the command was handed on: a lease counts
-	// from here.
+	// Sent is an instant before the command was sent: a lease counts from
+	// here.
 	Sent  time.Duration
 	Lease time.Duration
-	// Owner is to be put into the record (acquire, transfer). Others are
-	// further owners of this manager that the record may carry.
+	// Owner is the number that an acquire or a transfer records. Others are
+	// further numbers of this manager that the record may carry.
 	Owner  uint64
 	Others []uint64
 	// Tokens is how many fencing tokens to take.
@@ -116,28 +116,28 @@ type Op struct {
 	lock *lock
 }
 
-// A Reply is what became of an Op.
+// A Reply is the outcome of an Op.
 type Reply struct {
 	Op *Op
-	// ID repeats Op.ID, so that a late copy of a reply is known for one even
-	// after the Op was used again.
+	// ID repeats Op.ID, so that a late copy of a reply is recognized even after
+	// the Op was reused.
 	ID  uint64
 	Ran Ran
 	// OK is the answer when it ran: acquired, transferred, released, there.
 	OK bool
-	// TTL is the remaining life of another's record, when an acquire was
-	// refused; negative: it has none.
+	// TTL is the remaining life of the record that refused an acquire; negative
+	// if it does not end.
 	TTL time.Duration
 	// Elsewhere says that the refusing record is of a kind whose release is not
 	// published on our channel.
 	Elsewhere bool
-	// Subscribers counts who listens on the channel (transfer, release), or
-	// is negative when the server would not say.
+	// Subscribers is the channel's number of subscribers (transfer, release),
+	// negative if the server would not say.
 	Subscribers int64
 	// Token is the last of the tokens taken.
 	Token int64
-	// Err is why it did not run, or may not have; with Ran == Yes, what went
-	// wrong at no cost to the lock (a release that could tell nobody).
+	// Err is why it did not run, or may not have. With Ran == Yes it is an error
+	// that does not concern the lock: a release could not publish its message.
 	Err error
 	// Final says that trying again soon would meet the same error.
 	Final bool
@@ -151,18 +151,16 @@ type Renewal struct {
 	Entries []RenewalEntry
 }
 
-// A RenewalEntry is one lock of a Renewal. Name and Owner are the core's. Ran,
-// Lost and Err are the answer: Lost, if it ran, that the record does not carry
-// the owner; Err why it did not run, or may not have, and Final that trying
-// again soon would meet the same error.
+// A RenewalEntry is one lock of a Renewal. The core sets Name and Owner, the
+// shell the answer.
 type RenewalEntry struct {
 	Name  string
-	Owner uint64
+	Owner uint64 // the number that the record carries
 
 	Ran   Ran
-	Lost  bool
-	Final bool
-	Err   error
+	Lost  bool  // it ran, and the record does not carry Owner
+	Final bool  // trying again soon would meet the same error
+	Err   error // why it did not run, or may not have
 
 	lock *lock
 }
@@ -204,7 +202,7 @@ type (
 	Subscribe struct{ Name string }
 	// Unsubscribe from it.
 	Unsubscribe struct{ Name string }
-	// Notice is for those who watch.
+	// Notice carries an event for the observer and the log.
 	Notice struct {
 		What  What
 		Name  string
@@ -230,16 +228,16 @@ func (Unsubscribe) isEffect() {}
 func (*Notice) isEffect()     {}
 func (Closed) isEffect()      {}
 
-// What a Notice tells of.
+// What is the kind of a Notice.
 type What uint8
 
 // The notices.
 const (
 	Refused      What = iota + 1 // another manager holds the lock; TTL is its record's
 	CommandError                 // a command failed; N counts the failures in a row
-	BatchRenewed                 // a batch of N was renewed
-	RenewError                   // a batch of N was not
-	StoodBack                    // a run of N grants ended for the sake of others
+	BatchRenewed                 // N leases of a batch were renewed
+	RenewError                   // renewing N leases of a batch failed
+	StoodBack                    // a run of N grants ended, so that others go first
 	Released                     // the record is gone
 	Unreleased                   // a release was given up after the lease
 )

@@ -14,8 +14,8 @@ func (m *Machine) next(l *lock, answered *Op) {
 	case m.now >= l.until:
 		m.abandon(l)
 		if r != nil && l.flight == 0 && m.boundary(l) != goOn {
-			// Its answer says whether others wait: leases that run out one
-			// after another must not shut them out.
+			// The answer says whether others wait: leases that run out one after
+			// another must not keep the lock from them.
 			l.more().giveBack = true
 			m.release(l)
 			return
@@ -96,11 +96,11 @@ const (
 	standBack          // the run is over
 )
 
-// boundary says whether a run may go on. It ends after PassCount grants, unless
-// a transfer has told meanwhile that nobody else waits. Then it may be longer,
-// because the transfers of a fast run tell in time when somebody comes. No
-// subscriber is no proof that nobody waits: once in ShareEvery the lock is
-// given back all the same.
+// boundary returns whether a run may go on. It ends after PassCount grants or
+// PassTime, unless a transfer has reported meanwhile that nobody else
+// subscribes. Then it may be longer, because the transfers of a fast run report
+// a new subscriber in time. A waiter need not subscribe: once in ShareEvery the
+// lock is given back all the same.
 func (m *Machine) boundary(l *lock) boundary {
 	t := &l.more().turns
 	if m.keptLong(l) {
@@ -123,13 +123,14 @@ func (m *Machine) boundary(l *lock) boundary {
 	}
 }
 
-// keptLong reports whether a process that we do not hear has had no chance for
-// so long that it must get one.
+// keptLong reports whether the record has been ours for so long that a process
+// which we do not hear must get a chance.
 func (m *Machine) keptLong(l *lock) bool {
 	return m.cfg.ShareEvery > 0 && m.now-l.since >= m.cfg.ShareEvery/4*3
 }
 
-// runLimit is the most grants of a run before its end, or another look.
+// runLimit is the most grants of a run before it ends, or checks again for
+// others.
 func (m *Machine) runLimit(t *turns) int {
 	if t.alone && m.cfg.TrustSubscribers {
 		return 8 * m.cfg.PassCount
@@ -240,8 +241,8 @@ func (m *Machine) trust(l *lock, id uint64, sent, lease time.Duration) {
 // mostOthers caps the reported count, which is not trusted.
 const mostOthers = 1 << 20
 
-// othersOf is how many other managers wait, if the channel of a lock has so
-// many subscribers. It never says zero where it can't know.
+// othersOf returns the number of other subscribers of a lock's channel. It is 1
+// if the count is unknown.
 func (m *Machine) othersOf(l *lock, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1

@@ -2,27 +2,26 @@ package core
 
 import "time"
 
-// health is what is known of the server as a whole. It belongs to the server,
-// not to a name: whoever waits is told of a server that fails, whichever name's
-// command met the failure.
+// health is the health of the server, not of a name: a failing server fails the
+// requests for all names, whichever name's command met the failure.
 //
 //	          a command fails, not for good
-//	healthy ───────────────────────────────▶ failing: whoever has waited in it
-//	   ▲                                       │      for RetryTime is told
+//	healthy ───────────────────────────────▶ failing: a request that has waited
+//	   ▲                                       │      in it for RetryTime fails
 //	   └───────────────────────────────────────┘
 //	         the server answers any command
 type health struct {
 	failing bool
 	since   time.Duration // the send of the first command that failed
 	err     error         // the newest failure
-	tellAt  time.Duration // when somebody is to be told
-	probed  bool          // a waiter has looked whether it still fails
+	tellAt  time.Duration // when the next request may have to fail
+	probed  bool          // a waiter has tried whether it still fails
 }
 
-// report takes in what became of a command.
+// report takes in the outcome of a command.
 func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retryTime time.Duration) {
 	switch {
-	case ran == Yes || ran == No && final: // the server has spoken
+	case ran == Yes || ran == No && final: // the server has answered
 		*h = health{}
 	case final: // this command's own trouble
 	case !h.failing:
@@ -32,7 +31,7 @@ func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retr
 	}
 }
 
-// tellDue is when a wait that began at an instant ends, if the server goes on
+// tellDue is when a wait that began at an instant fails, if the server goes on
 // failing.
 func (m *Machine) tellDue(asked time.Duration) time.Duration {
 	return later(max(asked, m.health.since), m.cfg.RetryTime)
@@ -57,7 +56,7 @@ func (m *Machine) tellOfServer() {
 		return
 	}
 	if !h.probed {
-		// Nothing may be under way, and a failure of long ago is no reason.
+		// Maybe nothing was sent since the failure: try before requests fail.
 		h.probed = true
 		for _, l := range m.locksWhere(func(l *lock) bool { return l.phase == waiting && l.flight == 0 }) {
 			m.trySoon(l)
@@ -77,12 +76,12 @@ func (m *Machine) tellOfServer() {
 		}
 		m.settle(l)
 	}
-	// Each look goes through all names, so there are a few of them only.
+	// Each call goes through all names, so it is done rarely.
 	h.tellAt = max(h.tellAt, later(m.now, m.cfg.RetryTime/64+time.Millisecond))
 }
 
-// trySoon makes a waiter try although no message has come: its answer tells how
-// the server is.
+// trySoon makes a waiter try although no message has come: the answer shows
+// whether the server still fails.
 func (m *Machine) trySoon(l *lock) {
 	c := l.more()
 	c.turns.back = false

@@ -68,7 +68,7 @@ func (m *Machine) hold(l *lock, r *Request) {
 	}
 }
 
-// limitOf is when a hold that is granted now ends, whatever is renewed.
+// limitOf is when a hold that is granted now ends even if it is renewed.
 func (m *Machine) limitOf(r *Request) time.Duration {
 	switch {
 	case r.Lease > 0:
@@ -79,8 +79,8 @@ func (m *Machine) limitOf(r *Request) time.Duration {
 	return Forever
 }
 
-// reenter grants another hold to the owner that has one. Nothing is sent:
-// the record says who holds, the count is ours.
+// reenter grants the lock again to the owner that holds it. The record does not
+// change, as only the manager counts re-entries.
 func (m *Machine) reenter(l *lock, r *Request) {
 	h := l.hold
 	if r.Fenced && h.Token == 0 {
@@ -133,8 +133,8 @@ func (m *Machine) extended(l *lock) {
 	}
 }
 
-// tend sends what a held lock is due: a transfer when the record lags behind
-// the holder, a longer lease when somebody asked for one.
+// tend sends the script that a held lock needs: a transfer if the record does not
+// name the holder, or a renewal with a longer lease if somebody asked for one.
 func (m *Machine) tend(l *lock) {
 	c := l.c
 	if !l.contended() || l.flight != 0 || l.phase != held {
@@ -183,8 +183,7 @@ func (m *Machine) unlock(r *Request) {
 	m.settle(l)
 }
 
-// letGo ends the hold of a lock, in whatever way. err is what those get who
-// wanted to prolong it.
+// letGo ends the hold of a lock. Its prolongations fail with err.
 func (m *Machine) letGo(l *lock, err error) {
 	l.hold = nil
 	m.stats.Held--
@@ -202,8 +201,8 @@ func (m *Machine) unlocked(l *lock, err error) {
 	}
 }
 
-// expire ends a hold at its deadline. If only the holder's own time is over
-// the record is still good and goes to the next.
+// expire ends a hold at its deadline. If only a fixed lease or MaxHold is over,
+// the record is still good and goes to the next holder.
 func (m *Machine) expire(l *lock) error {
 	err := errExpired
 	switch h := l.hold; {
@@ -236,8 +235,8 @@ func (m *Machine) gone(l *lock) {
 	m.next(l, nil)
 }
 
-// abandon stops trusting the record: its deadline has passed. It may be
-// there a little longer, so the next script names its owner.
+// abandon stops trusting the record after its deadline. It may still be there, so
+// the next script names its number.
 func (m *Machine) abandon(l *lock) {
 	if l.owner != 0 {
 		m.suspectOwner(l)

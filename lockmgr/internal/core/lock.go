@@ -20,10 +20,10 @@ type lock struct {
 	// confirmed script, or zero when the record is not ours. It lags behind
 	// hold.Number while a transfer is due or in flight.
 	owner uint64
-	// until bounds our trust in the record: the send of the last confirmed
-	// script, plus the usable part of its lease.
+	// until is how long the record may be trusted: the latest of send plus
+	// usable lease of all confirmed scripts.
 	until time.Duration
-	// sent is the send of that script.
+	// sent is when the last confirmed script was sent.
 	sent time.Duration
 	// since is when the record came to us.
 	since time.Duration
@@ -43,8 +43,8 @@ type lock struct {
 	flightKind Kind
 	woken      bool // a wake-up came while a try was in flight
 	retried    bool // an earlier copy of the release may have run
-	forgotten  bool // the machine knows it no more
-	resting    bool // counted among those that are only remembered
+	forgotten  bool // removed from the machine
+	resting    bool // counted in Machine.resting
 }
 
 type subscription uint8
@@ -68,10 +68,8 @@ type contention struct {
 	// giveBack says that the release in flight ends a run although somebody
 	// here waits.
 	giveBack bool
-	// echoes counts our releases whose messages have not come back to us yet,
-	// echoed says that the message of the release in flight has.
-	echoes int
-	echoed bool
+	echoes   int  // our confirmed releases whose messages have not arrived here
+	echoed   bool // the message of the release in flight has arrived
 
 	// keepUntil is how long the record stays ours although nobody here waits.
 	keepUntil time.Duration
@@ -96,7 +94,7 @@ var uncontended contention
 
 func (l *lock) heapPos() *int32 { return &l.pos }
 
-// RenewalEntry makes a lock an item of the expiration-renewal map.
+// RenewalEntry makes a lock an item of a renewal.Map.
 func (l *lock) RenewalEntry() *renewal.Entry { return &l.entry }
 
 // contended reports whether a lock has a contention of its own.

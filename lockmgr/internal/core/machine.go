@@ -17,7 +17,7 @@ type Machine struct {
 
 	locks    map[string]*lock
 	renewals *renewal.Map[*lock]
-	alarms   alarms[*lock]    // what a lock wants to do next
+	alarms   alarms[*lock]    // when a lock has something to do
 	giveUps  alarms[*Request] // waits that end
 	waits    waits
 
@@ -25,8 +25,8 @@ type Machine struct {
 	closedAt time.Duration // when it began to close
 
 	lastID     uint64 // of scripts
-	lastNumber uint64 // under which Redis has known a hold of ours
-	resting    int    // names that are only remembered
+	lastNumber uint64 // see number
+	resting    int    // names that nobody holds or waits for
 	blind      int    // names whose subscription is not confirmed
 	closing    bool
 	closed     bool
@@ -61,8 +61,8 @@ func New(cfg Config) *Machine {
 	}
 }
 
-// Step applies an event at an instant and appends what is to be done to out.
-// Instants never run backwards: an earlier one counts as the latest.
+// Step applies an event at an instant and appends the effects to out. Time never
+// goes back: an instant before the latest counts as the latest.
 func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	m.now = max(m.now, now)
 	m.out = out
@@ -139,13 +139,13 @@ func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
 
 func (m *Machine) notice(n Notice) {
 	if m.cfg.Notices {
-		told := n // made only when somebody listens
+		told := n // allocated only if somebody listens
 		m.emit(&told)
 	}
 }
 
-// tick does all whose instant has come. Losses come first: what is due for
-// renewal but past its deadline must not be renewed.
+// tick runs everything that is due. Losses come before renewals: a lock that is
+// past its deadline must not be renewed.
 func (m *Machine) tick() {
 	for {
 		r, ok := m.giveUps.due(m.now)
@@ -166,7 +166,7 @@ func (m *Machine) tick() {
 	m.renew()
 }
 
-// alarm lets a lock do what its phase has waited for. It may come early.
+// alarm lets a lock do what is due in its phase. It may come early.
 func (m *Machine) alarm(l *lock) {
 	switch l.phase {
 	case held:
@@ -192,8 +192,8 @@ func (m *Machine) alarm(l *lock) {
 	}
 }
 
-// settle ends every piece of work on a lock: it forgets the lock if nothing
-// is left of it, or sees to it that its alarm comes in time.
+// settle follows every change of a lock: it forgets the lock if it has no state
+// left, else it sets its alarm.
 func (m *Machine) settle(l *lock) {
 	if l.phase == idle && l.flight == 0 && !l.contended() && l.sub == subNone {
 		m.forget(l)
@@ -205,8 +205,8 @@ func (m *Machine) settle(l *lock) {
 }
 
 // rest is called when nobody here wants the lock and the record is not ours.
-// What is left may be a subscription that lingers, suspects whose time is not
-// over, and a run that is not forgotten yet.
+// The lock is remembered for a lingering subscription, suspects whose time is
+// not over, or turns that others are owed.
 func (m *Machine) rest(l *lock) {
 	c := l.c
 	if !l.contended() && l.sub == subNone {
@@ -221,7 +221,7 @@ func (m *Machine) rest(l *lock) {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
 		if t := &c.turns; t.others > 0 || t.back {
-			// A run is not forgotten because nobody here waits just now.
+			// A pause of callers must not reset the turns.
 			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
 		}
 	}
@@ -348,7 +348,7 @@ func (m *Machine) failed(l *lock, err error) (retryAt time.Duration) {
 	return r.at
 }
 
-// close refuses what comes, ends what waits and gives back what is held.
+// close refuses new requests, fails those that wait and releases held locks.
 func (m *Machine) close() {
 	if m.closing {
 		return
@@ -371,7 +371,7 @@ func (m *Machine) close() {
 	}
 }
 
-// abort drops what close waits for: the answers to releases. Records that are
+// abort closes without waiting for the answers to releases. Records that are
 // still there expire.
 func (m *Machine) abort() {
 	m.close()

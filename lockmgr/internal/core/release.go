@@ -8,8 +8,8 @@ func (m *Machine) release(l *lock) {
 	}
 }
 
-// sendRelease names every owner that the record may carry, so it works
-// whatever became of the scripts before it.
+// sendRelease names every number that the record may carry, so it works whether
+// or not earlier scripts ran.
 func (m *Machine) sendRelease(l *lock) {
 	if l.contended() {
 		l.c.echoed = false
@@ -36,7 +36,7 @@ func (m *Machine) released(l *lock, r *Reply) {
 	if r.OK {
 		m.notice(Notice{What: Released, Name: l.name, Err: r.Err})
 	}
-	confirmed := l.owner != 0 // then that record is the one that was removed
+	confirmed := l.owner != 0 // the removed record is the confirmed one
 	l.owner = 0
 	m.dropTokens(l)
 	if c := l.c; l.contended() {
@@ -97,8 +97,8 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	goneBy := c.unknown.giveUpAt(max(m.now, l.until), &m.cfg)
 	m.failed(l, r.Err)
 	if r.Ran == Maybe {
-		// Nobody here may be handed a record that may have been removed. It
-		// is a suspect now, and the next script names it.
+		// A record that may have been removed is not passed on. It is a suspect
+		// now, and the next script names it.
 		l.retried = true
 		if l.owner != 0 {
 			m.suspectOwner(l)

@@ -36,7 +36,7 @@ func (m *Machine) renew() {
 	clear(m.due)
 }
 
-// sendRenewal sends one script for all of these locks.
+// sendRenewal sends one script for a batch of locks.
 func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
 	m.lastID++
 	r := &Renewal{ID: m.lastID, Sent: m.now, Lease: lease, Entries: make([]RenewalEntry, len(batch))}
@@ -110,8 +110,8 @@ func (m *Machine) renewedOne(l *lock, batch *Renewal) {
 	m.proceed(l)
 }
 
-// renewalFailed tries again at the next slot, well before the next tick. The
-// deadline stands meanwhile: only a confirmed renewal moves it.
+// renewalFailed tries again at the next slot of the renewal map, well before the
+// next tick. The deadline stays: only a confirmed script moves it.
 func (m *Machine) renewalFailed(l *lock, err error) {
 	if l.phase != held {
 		m.failOnce(l, err)

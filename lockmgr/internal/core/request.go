@@ -2,10 +2,10 @@ package core
 
 import "time"
 
-// A Request is one caller's wish for a lock. The shell fills the first group
-// of fields and hands it over with a Lock event; from then on the core owns
-// it. The shell may read the second group while it carries out an effect that
-// names the request.
+// A Request is one caller's request for a lock. The shell fills the first group
+// of fields and passes it on with a Lock event; from then on the core owns it.
+// The shell may read the second group while it carries out an effect that names
+// the request.
 //
 // A granted request has a hold: its own, or for a re-entry that of the request
 // which was granted first.
@@ -14,8 +14,8 @@ type Request struct {
 	// ID is unique within the manager and rises with time, so that of two
 	// requests the one with the larger ID is the younger.
 	ID uint64
-	// Owner is ID for an anonymous request. Explicit says that the caller
-	// named it, and so that others may share it.
+	// Owner is ID for an anonymous request. Explicit: the caller named the
+	// owner, so other requests may share it.
 	Owner    uint64
 	Explicit bool
 	Fenced   bool
@@ -56,7 +56,7 @@ const (
 
 func (r *Request) heapPos() *int32 { return &r.pos }
 
-// queue is a FIFO of requests that can lose any of its members.
+// queue is a FIFO of requests, each of which can be removed.
 type queue struct {
 	head, tail *Request
 	n          int32

@@ -3,21 +3,21 @@ package core
 import "time"
 
 // turns decides when a manager that wants a lock lets other processes have it
-// first. There is one for each contended name. It is pure: it knows instants
-// and reports of what happened, and nothing of scripts.
+// first. There is one for each contended name. It is pure: its inputs are
+// instants and what happened at them, not scripts.
 //
-// # What is shared out
+// # What is shared
 //
-// Time is shared out, not grants. A process that passes its lock on in memory
-// makes many grants in one turn; one that cannot, as a Redisson client, makes
-// one grant and asks again. So each turn of ours is measured, and the others
-// are owed that time, once for each of them that seems to want the lock.
+// Processes share time, not grants. One that passes its lock on in memory makes
+// many grants in one turn; one that cannot, as a Redisson client, makes one grant
+// and asks again. So each turn of ours is measured, and the others are owed that
+// time, once for each of them that seems to want the lock.
 //
 //	owed += (time we had the lock) × share              at each release
-//	owed −= (time that others had it, as far as known)  while we wait
+//	owed −= (estimated time that others had it)         while we wait
 //
-// A run is what we take before others go first: PassCount grants or PassTime,
-// and more if others have had more than their share. After it we stand back.
+// A run is PassCount grants or PassTime, and more if others have had more than
+// their share. After a run we stand back, so that others go first.
 //
 //	             run is over, others wait
 //	competing ────────────────────────────▶ standing back
@@ -27,19 +27,20 @@ import "time"
 //
 // # What others use
 //
-// Subscribers may be idle, so their number is an upper bound of share. A lock
-// that lies free must not wait for them: after a short pause without a message
-// we try. If the try is granted, fewer others want the lock than we thought. If
-// it was our turn and another was first, more do.
+// Subscribers may be idle, so their number is an upper bound of share. A free
+// lock must not wait for them: after a short pause without a message we try. If
+// the try is granted, share is lowered. If another was first when it was our
+// turn, share is raised.
 //
-// From a refusal to the next message another has the lock. At other times it
-// may lie free, as it does between a release and the next acquire of a client
-// without local handoff. The part for which others have it is sampled: while
-// they are active we look, at random instants, whether there is a record.
+// From a refusal to the next message another has the lock. At other times it may
+// be free, as between a release and the next acquire of a client without local
+// handoff. How much of that time others have it is sampled: while they are active
+// we look, at random instants, whether there is a record.
 //
-// A client that asks again as soon as it has released can be first for ever,
-// and a message then always comes too late. Once we have had much less than our
-// share, a refused try is repeated at once: it falls into such a gap by chance.
+// A client that asks again as soon as it has released can always be first,
+// because a message comes too late for us. Once we have had much less than our
+// share, a refused try is repeated at once: by chance it comes between its two
+// commands.
 //
 // # Who is not heard
 //
@@ -51,50 +52,40 @@ type turns struct {
 	count int
 	start time.Duration
 
-	// others is the number of other subscribers, by the last reply. fresh says
-	// that it was reported since the run's bound was last met, alone that a
-	// transfer of this record reported none.
-	others int64
-	fresh  bool
-	alone  bool
-	// share is how many of them seem to want the lock.
-	share int64
+	others int64 // other subscribers, by the last reply
+	fresh  bool  // others was reported by a transfer of this run
+	alone  bool  // a transfer of this record reported no others
+	share  int64 // how many of others seem to want the lock
 
-	// owed is the time that others may have the lock before our next run, as of
-	// an instant. It is negative if they had more than their share.
+	// owed is for how long others may have the lock before our next run, as of
+	// the instant asOf. It is negative if they had more than their share.
 	owed time.Duration
 	asOf time.Duration
-	// busy says that another has the lock: we were refused at busySince, and no
-	// message has come since.
+	// busy: another has the lock. We were refused at busySince, and no message
+	// has come since.
 	busy      bool
 	busySince time.Duration
-	// taken is the part of the time for which others have the lock when it is
-	// their turn and we are not sure, in 1/256.
+	// taken is the part of the time, in 1/256, for which others have the lock
+	// while we stand back and nothing else is known.
 	taken int64
 
-	// back says that we stand back; heard counts the turns of others since.
-	back  bool
-	heard int64
-	// tryAt is when the lock is tried although owed is not paid, because nobody
-	// was heard for a while; or Forever.
-	tryAt time.Duration
-	// sampleAt is when to look whether there is a record; or Forever.
-	sampleAt time.Duration
-	sampled  time.Duration
-	// yielded says that we have just let others go first, and it is our turn.
-	yielded bool
+	back  bool  // we stand back
+	heard int64 // the turns of others since then
+	// tryAt is when we try although owed is not paid, because nobody was heard
+	// for a while; or Forever.
+	tryAt    time.Duration
+	sampleAt time.Duration // when to look whether there is a record; or Forever
+	sampled  time.Duration // the last such look
+	yielded  bool          // we have just stood back, and it is our turn
 
-	// fruitless counts the times in a row that nobody came while we stood back,
-	// stood all times that we stood back.
-	fruitless int
-	stood     uint
-	// presses is how many tries may be repeated at once until the next message,
-	// vain counts those in a row that brought nothing.
-	presses, vain int
-	// wide says that this pause is long enough for those who are far away or
-	// poll; lastWide is when one began.
-	wide     bool
-	lastWide time.Duration
+	fruitless int  // times in a row that nobody came while we stood back
+	stood     uint // times that we stood back
+
+	presses int // tries that may be repeated at once until the next message
+	vain    int // such repetitions in a row that were refused
+
+	wide     bool          // this pause is long enough for processes that poll or are far away
+	lastWide time.Duration // when such a pause last began
 }
 
 const (
@@ -102,10 +93,10 @@ const (
 	leastTime = 256 / 4     // a lower taken would make us wait too long
 	firstTime = 256 * 5 / 8 // taken before the first sample
 
-	competing = 256 * 1 / 4 // at most, while we compete
+	competing = 256 * 1 / 4 // the most that rate returns while we compete
 
-	// mostTurn is the longest PassTime that sharing reckons with, and the most
-	// that can be owed in either direction; else it is five PassTimes.
+	// mostTurn caps PassTime here, and what can be owed in either direction.
+	// With a short PassTime that is five PassTimes.
 	mostTurn = time.Second
 
 	// smallDebt is too short for a timer: turns are counted instead.
@@ -120,14 +111,14 @@ func (t *turns) grant(now time.Duration) {
 	}
 }
 
-// newRun begins a run without standing back: nobody else waits.
+// newRun begins a run without standing back, as nobody else waits.
 func (t *turns) newRun(now time.Duration) {
 	t.count, t.start, t.fresh = 0, now, false
 }
 
-// pass accounts for the time since the last call, for which the record was not
-// ours. wanted says that somebody here waited for it: only then can others have
-// more than their share.
+// pass accounts for the time since the last call, in which the record was not
+// ours. wanted: somebody here waited for it. Only then can others have more
+// than their share.
 func (t *turns) pass(now time.Duration, cfg *Config, wanted bool) {
 	if t.taken == 0 {
 		t.taken, t.asOf = firstTime, now // made just now
@@ -143,9 +134,9 @@ func (t *turns) pass(now time.Duration, cfg *Config, wanted bool) {
 	t.asOf = now
 }
 
-// rate is the part of the time for which others are taken to have the lock, in
-// 1/256. While we compete it is a low guess, as nothing is sampled then and too
-// high a one would give us more than our share.
+// rate estimates the part of the time for which others have the lock, in 1/256.
+// While we compete it is low: nothing is sampled then, and too high an estimate
+// would give us more than our share.
 func (t *turns) rate() time.Duration {
 	if t.back {
 		return time.Duration(t.taken)
@@ -153,8 +144,8 @@ func (t *turns) rate() time.Duration {
 	return time.Duration(min(t.taken, competing))
 }
 
-// released accounts for the end of another's turn: since it was first refused to
-// us the lock was not free for a moment.
+// released accounts for the end of another's turn: the lock was not free since it
+// was first refused to us.
 func (t *turns) released(now time.Duration, cfg *Config) {
 	if t.busy {
 		t.pay((now-t.busySince)*(wholeTime-t.rate())/wholeTime, cfg, true)
@@ -162,6 +153,7 @@ func (t *turns) released(now time.Duration, cfg *Config) {
 	t.busy = false
 }
 
+// pay reduces owed. It goes below zero only if wanted.
 func (t *turns) pay(d time.Duration, cfg *Config, wanted bool) {
 	least := time.Duration(0)
 	if wanted {
@@ -172,7 +164,7 @@ func (t *turns) pay(d time.Duration, cfg *Config, wanted bool) {
 	}
 }
 
-// payAt is when owed will be paid, as far as is known.
+// payAt estimates when owed will be paid.
 func (t *turns) payAt(now time.Duration) time.Duration {
 	return now + max(0, t.owed)*wholeTime/time.Duration(max(t.taken, leastTime)) + time.Microsecond
 }
@@ -197,25 +189,26 @@ func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
 	return t.count < 2*cfg.PassCount && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
 }
 
-// mostOwed bounds what can be owed, in either direction.
+// mostOwed bounds owed in either direction.
 func (c *Config) mostOwed() time.Duration {
 	return min(5*min(c.PassTime, mostTurn), mostTurn)
 }
 
-// over reports whether the run has had its share.
+// over reports whether the run is over, or others are owed too much.
 func (t *turns) over(now time.Duration, cfg *Config) bool {
 	return !t.inCredit(now, now, cfg) && (t.count >= cfg.PassCount || t.count > 0 && now-t.start >= cfg.PassTime) ||
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
 }
 
-// standBack ends the run. others is zero if they are not known but may poll.
+// standBack ends the run. If no others subscribe, the pause is for those that
+// poll.
 func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.back, t.heard, t.yielded = true, 0, false
 	t.count, t.fresh = 0, false
 	t.stood++
 	pause := t.pause(cfg)
 	if t.stood%16 == 0 {
-		pause = cfg.BackTime // some are slower than others
+		pause = cfg.BackTime // some clients are slower than others
 	}
 	if t.wide = cfg.ShareEvery > 0 && now-t.lastWide >= cfg.ShareEvery/4*3; t.wide {
 		t.lastWide = now
@@ -229,8 +222,8 @@ func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.sampleAt = Forever
 }
 
-// pause is how long nobody must be heard before we try. It gets shorter while
-// nobody comes.
+// pause is how long nobody must be heard before we try. It gets shorter each time
+// that nobody comes.
 func (t *turns) pause(cfg *Config) time.Duration {
 	return cfg.BackTime >> min(2*t.fruitless, 4)
 }
@@ -248,8 +241,8 @@ func (t *turns) ready(now time.Duration, cfg *Config) bool {
 	return now >= t.tryAt
 }
 
-// hadTurns reports whether others have made use of our standing back: one of
-// them, or in a wide pause as many as there are.
+// hadTurns reports whether others have had turns while we stood back: at least
+// one, or in a wide pause share of them.
 func (t *turns) hadTurns() bool {
 	return t.heard > 0 && (!t.wide || t.heard >= t.share)
 }
@@ -275,18 +268,18 @@ func (t *turns) message(now time.Duration, cfg *Config, j *jitter) {
 	}
 	t.heard++
 	if t.wide {
-		t.tryAt = now + cfg.FarPause // all who wait nearby may stand back at a time
+		t.tryAt = now + cfg.FarPause // all waiters nearby may be standing back
 	} else {
 		t.tryAt = now + t.pause(cfg)/4 + j.upTo(t.pause(cfg)/4)
 	}
 	if t.sampleAt == Forever && now-t.sampled >= cfg.BackTime {
-		// Not now: just after a message the lock is always free.
+		// Not at once: just after a message the lock is always free.
 		t.sampleAt = now + j.upTo(min(t.payAt(now)-now, cfg.BackTime))
 	}
 }
 
-// refused notes that another process has the lock, or had it: a message that
-// came since we asked may be that of its release.
+// refused notes that another process has the lock. released: a message has come
+// since we asked, which may be of its release.
 func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	t.alone, t.fresh = false, false
 	t.pass(now, cfg, true)
@@ -308,8 +301,8 @@ func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	}
 }
 
-// press reports whether a refused try is to be repeated at once: twice after
-// each message, and more rarely while that is in vain.
+// press reports whether a refused try is to be repeated at once: twice after each
+// message, and after fewer messages while that is in vain.
 func (t *turns) press(cfg *Config) bool {
 	least := cfg.BackTime
 	if t.share == 0 {
@@ -329,15 +322,17 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	t.busy, t.alone, t.fresh = false, false, false
 	t.vain = 0
 	if t.share == 0 {
-		t.owed = 0 // how long the first wait was says nothing of shares
+		t.owed = 0 // the length of the first wait does not count
 	}
 	switch {
 	case t.back:
-		// It lay free although we stood back: fewer want it than we thought.
+		// It lay free although we stood back: fewer want it than we thought, or
+		// we came between two of their turns. Most of what is owed stays owed,
+		// but not more than can be paid within a second.
 		t.fruitless++
 		t.share = max(1, t.share-1)
-		t.back, t.owed = false, min(t.owed, t.owed/2)
-		t.count = 0
+		t.back, t.count = false, 0
+		t.owed = min(t.owed, t.owed*7/8, cfg.mostOwed()/4)
 	case t.yielded:
 		t.yielded, t.fruitless = false, 0
 	}
@@ -346,7 +341,8 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	}
 }
 
-// sample notes whether there was a record at a random instant of others' turn.
+// sample notes whether there was a record at a random instant while we stood
+// back.
 func (t *turns) sample(now time.Duration, there bool) {
 	t.sampled, t.sampleAt = now, Forever
 	x := int64(0)

@@ -11,15 +11,14 @@ func (m *Machine) verify(name string) {
 	}
 }
 
-// doubt notes that the record may be gone, although no script has said so: a
-// message that is not our own release's came while it was ours. A script is
-// sent at once to find out, and until it is confirmed the lock does not pass
-// on in memory.
+// doubt notes that the record may be gone: a message that is not of our own
+// release came while it was ours. A script is sent at once to find out. Until
+// one finds the record, the lock is not passed on in memory.
 func (m *Machine) doubt(l *lock) {
 	c := l.more()
 	c.doubt.raise(m.lastID)
 	if l.phase != held {
-		return // whoever is next waits for a transfer
+		return // the next holder waits for a transfer
 	}
 	m.extendSoon(l, m.verifyLease(l))
 	c.nextTransfer = min(c.nextTransfer, m.now) // which looks as well
@@ -67,8 +66,8 @@ func (m *Machine) prolong(p *Prolongation) {
 	m.settle(l)
 }
 
-// prolonged answers those whose wish a confirmed script has met that was sent
-// after they asked.
+// prolonged answers the prolongations that a confirmed script, sent after they
+// were asked for, has fulfilled.
 func (m *Machine) prolonged(l *lock, id uint64) {
 	c := l.c
 	if len(c.longer.asked) == 0 {
@@ -86,7 +85,7 @@ func (m *Machine) prolonged(l *lock, id uint64) {
 	c.longer.asked = rest
 }
 
-// answerProlongations ends all wishes for a longer lease with an error.
+// answerProlongations fails all prolongations.
 func (m *Machine) answerProlongations(l *lock, err error) {
 	for _, p := range l.c.longer.asked {
 		m.emit(Prolonged{p, err})

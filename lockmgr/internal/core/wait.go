@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// subscribe asks for the messages of a lock, if that has not been done.
+// subscribe subscribes to the channel of a lock, if that has not been done.
 func (m *Machine) subscribe(l *lock) {
 	if l.sub != subNone || m.closing {
 		return
@@ -36,8 +36,8 @@ func (m *Machine) subscribed(l *lock, on bool) {
 	}
 }
 
-// wake handles news from the channel. It is a hint: the worst that a forged
-// one can do is cause a try, and of those there is one at a time.
+// wake handles an event of the channel. It is a hint: a forged one can at worst
+// cause a script, one at a time.
 func (m *Machine) wake(ev Wake) {
 	l := m.locks[ev.Name]
 	if l == nil || l.sub == subNone {
@@ -72,8 +72,8 @@ func (m *Machine) wake(ev Wake) {
 	m.settle(l)
 }
 
-// isEcho reports whether a message is that of our own release, and notes that
-// it has come. It may be wrong, so no wake-up of a waiter depends on it.
+// isEcho reports whether a message is of our own release, and notes that it has
+// come. It may be wrong, so no wake-up of a waiter depends on it.
 func (l *lock) isEcho(ev Wake) bool {
 	c := l.c
 	switch {
@@ -102,8 +102,8 @@ func (m *Machine) tryOrWait(l *lock) {
 	}
 }
 
-// waitOver is called when the time of a wait has come: a poll, the end of a
-// stand-back, or a look at what others do meanwhile.
+// waitOver is called at the time for a poll, for the end of a stand-back, or
+// for a look whether others have the lock.
 func (m *Machine) waitOver(l *lock) {
 	t := &l.c.turns
 	if t.ready(m.now, &m.cfg) {
@@ -137,8 +137,8 @@ func (m *Machine) looked(l *lock, r *Reply) {
 	}
 }
 
-// poll is the time until the next try, should no message come: when the
-// record that stands in the way expires, unless that is too far off.
+// poll returns the time until the next try if no message comes: until the other's
+// record expires, or less if that is too far off.
 func (m *Machine) poll(l *lock, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
 	if l.sub != subOn {
@@ -147,7 +147,7 @@ func (m *Machine) poll(l *lock, ttl time.Duration) time.Duration {
 	if ttl < 0 || ttl > most {
 		ttl = most
 	}
-	// Managers that wait for the same record must not all come at once.
+	// Managers that wait for the same record must not all try at once.
 	return ttl + time.Millisecond + m.jitter.upTo(min(ttl/8, 100*time.Millisecond))
 }
 

@@ -20,35 +20,37 @@ type Config struct {
 	// stranger holds the lock for the first second; times count from its
 	// release. The case ends when the last caller has unlocked.
 	Drain bool
-	// Hop is about what each change of goroutine or thread takes, beside the few
-	// microseconds of an idle machine: in a manager from a reply or an event to
-	// its goroutine, from there to the sender, and from a message to the watch
-	// of its channel; in a direct client from a reply or a message to the
-	// thread, and from there to the sender. It is Hop/2 to Hop, one time in
-	// four up to Hop more, of these one in four once more, and so on.
+	// Hop is the extra time of each change of goroutine or thread, beside the few
+	// microseconds of an idle machine. In a manager these are the ways from a
+	// reply or an event to its goroutine, from there to the sender, and from a
+	// message to the watch of its channel. In a direct client they are the ways
+	// from a reply or a message to the thread, and from there to the sender. Each
+	// takes Hop/2 to Hop; one in four takes up to Hop more, one in four of these
+	// up to Hop more again, and so on.
 	Hop time.Duration
-	// Core is the configuration of the managers. Seed is set for each.
+	// Core is the configuration of the managers, except for Seed and Notices.
 	Core core.Config
-	// Trace, if not nil, is told of each event that concerns turns.
+	// Trace, if not nil, gets a line for each event that concerns turns.
 	Trace io.Writer
 }
 
 // A Client is one process that wants the lock.
 type Client struct {
-	// Name is what tables call it.
+	// Name is its name in tables.
 	Name string
 	// Callers is how many of its goroutines or threads take turns.
 	Callers int
 	// Direct makes it a client without a handoff in memory.
 	Direct bool
-	// Distance is the time from the client to the server, and back, without
-	// jitter. Zero means nearby.
+	// Distance is the time of one way between client and server, without jitter.
+	// Zero means nearby.
 	Distance time.Duration
-	// Deaf leaves its SUBSCRIBE without an answer.
+	// Deaf: its SUBSCRIBE gets no answer.
 	Deaf bool
 }
 
-// ShellConfig is what package lockmgr gives to the core if no option is set.
+// ShellConfig returns the configuration that package lockmgr gives to the core
+// if no option is set.
 func ShellConfig() core.Config {
 	return core.Config{
 		Lease: 30 * time.Second, Margin: 2 * time.Millisecond,
@@ -61,7 +63,7 @@ func ShellConfig() core.Config {
 	}
 }
 
-// What things take. A pair is the least and the most.
+// Delays. A pair is the least and the most.
 const (
 	nearby     = 25 * time.Microsecond // one way on one machine
 	nearJitter = 15 * time.Microsecond // at most, on top of it

@@ -7,9 +7,9 @@ import (
 
 // A direct client has threads that share a subscription and nothing else. A
 // thread that is refused subscribes, tries again, and then waits for a permit
-// or for the end of the record's life. A message is a permit for one thread. It
-// stays if no thread waits at that moment. The last thread to get the lock
-// unsubscribes.
+// or for the end of the record's life. A message is a permit for one thread. If
+// none waits at that moment, the permit is kept. The client unsubscribes when no
+// thread needs the subscription.
 type direct struct {
 	w    *world
 	id   int
@@ -97,7 +97,7 @@ func (t *thread) try() {
 	})
 }
 
-// join makes sure of the subscription, then tries again.
+// join waits for the subscription, then tries again.
 func (t *thread) join() {
 	c := t.c
 	t.user = true

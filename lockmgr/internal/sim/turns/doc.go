@@ -11,11 +11,11 @@
 //	   │          └──── link ──────────┘ │ reply
 //	   └─────── messages, another link ──┘
 //
-// The meter reads the record after each script. It adds up, for each client,
-// the time for which the record was its own, its grants, its commands, the
-// longest time that it waited between two grants, and its longest streak.
+// The meter reads the record after each script. For each client it adds up the
+// time for which it had the record, its grants and its commands, and notes its
+// longest wait between two grants and its longest streak.
 //
-// The same Config gives the same Result on every machine. Times that a real
-// process needs (a goroutine's wake-up, a late timer, a network's jitter) are
-// drawn from a generator that starts from Config.Seed.
+// The same Config gives the same Result on every machine. Delays of a real
+// process (a goroutine's wake-up, a late timer, network jitter) are drawn from
+// a generator that starts from Config.Seed.
 package turns

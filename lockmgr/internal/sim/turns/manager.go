@@ -21,13 +21,13 @@ type manager struct {
 
 	inbox   []core.Event
 	spare   []core.Event
-	wake    *core.Wake // the one in inbox that a further message joins
-	awake   bool       // a look into inbox is planned
+	wake    *core.Wake // the one in inbox; further messages are merged into it
+	awake   bool       // a run is planned
 	timerAt time.Duration
 	lastID  uint64
 
 	wanted, confirmed bool // the subscription
-	asked             int  // counts the subscriptions, to drop what is late
+	asked             int  // counts the subscriptions, to ignore late confirmations
 
 	out []core.Effect
 }
@@ -48,8 +48,8 @@ func (n *manager) call(command, done func()) {
 	n.w.afterHop(func() { n.link.call(command, done) })
 }
 
-// A caller locks, holds and unlocks. Its functions are made once: a case has a
-// million turns.
+// A caller locks, holds and unlocks. Its functions are made once, because a
+// case has a million turns.
 type caller struct {
 	req         *core.Request
 	ask, unlock func()
@@ -74,8 +74,8 @@ func (n *manager) begin() {
 
 func (n *manager) message() { n.w.afterHop(n.heard) }
 
-// heard joins the messages that the manager has not looked at yet, as the
-// watch of a channel does.
+// heard merges messages that the manager has not handled yet, as the watch of a
+// channel does.
 func (n *manager) heard() {
 	if !n.wanted {
 		return

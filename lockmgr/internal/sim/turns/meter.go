@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Result is what the meter saw.
+// A Result is what the meter measured.
 type Result struct {
 	Clients []Share
 	// Time is how long the case took.
@@ -21,13 +21,13 @@ type Result struct {
 	FirstHalf []int
 }
 
-// A Share is what one client got.
+// A Share is the part of one client.
 type Share struct {
 	Name string
-	// Had is how long the record was the client's.
+	// Had is how long the client had the record.
 	Had    time.Duration
 	Grants int
-	// Gap is the longest time for which it waited without a grant.
+	// Gap is the longest time that it waited without a grant.
 	Gap      time.Duration
 	Commands int
 	// Streak is the most grants in a row that it got while another client
@@ -69,7 +69,7 @@ type meter struct {
 	total      int
 	left       int // callers of a drain that have not unlocked
 	streak     int
-	streakFrom int // who has the present streak
+	streakFrom int // the client of the present streak
 }
 
 type metered struct {
@@ -86,7 +86,7 @@ func (m *meter) init(w *world, clients []Client) {
 	}
 }
 
-// reset starts measuring anew.
+// reset starts the measurement again.
 func (m *meter) reset() {
 	m.account()
 	m.origin, m.taken, m.idle = m.w.now, 0, 0
@@ -103,7 +103,7 @@ func (m *meter) name(client int) string {
 	return "*"
 }
 
-// account adds the time since the last change to whom it belongs.
+// account adds the time since the last change to the present holder, or to idle.
 func (m *meter) account() {
 	d := m.w.now - m.last
 	m.last = m.w.now
@@ -118,7 +118,7 @@ func (m *meter) account() {
 	}
 }
 
-// record notes whose record there is from now on.
+// record notes that the record is a client's from now on.
 func (m *meter) record(holder int) {
 	if holder != m.holder {
 		m.account()
@@ -160,7 +160,7 @@ func (m *meter) granted(client int) {
 	}
 }
 
-// leaves notes that a caller does not rely on the lock any more.
+// leaves notes that a caller begins to unlock.
 func (m *meter) leaves() { m.inside-- }
 
 func (m *meter) unlocked() {

@@ -2,7 +2,7 @@ package turns
 
 import "time"
 
-// A queue holds what is going to happen, by time and then by insertion.
+// A queue holds future events, ordered by time and then by insertion.
 type queue struct {
 	heap []happening
 	seq  uint64

@@ -26,14 +26,14 @@ type world struct {
 	meter   meter
 
 	server model.Server
-	busy   time.Duration // until when the server runs the scripts before
+	busy   time.Duration // until when the server runs earlier commands
 	stop   bool
 }
 
-// A client takes the lock again and again.
+// A client is a manager or a direct client.
 type client interface {
 	begin()
-	message() // from the channel, when it has arrived
+	message() // a message has arrived
 	line() *link
 }
 
@@ -80,7 +80,7 @@ func (w *world) after(lo, hi time.Duration, do func()) {
 	w.queue.put(w.now+w.rng.between(lo, hi), do)
 }
 
-// hop draws what one change of goroutine takes.
+// hop draws the extra time of one change of goroutine.
 func (w *world) hop() time.Duration {
 	if w.cfg.Hop == 0 {
 		return 0
@@ -92,7 +92,7 @@ func (w *world) hop() time.Duration {
 	return d
 }
 
-// afterHop does something on another goroutine.
+// afterHop calls do on another goroutine.
 func (w *world) afterHop(do func()) {
 	if w.cfg.Hop == 0 {
 		do()
@@ -101,8 +101,8 @@ func (w *world) afterHop(do func()) {
 	w.queue.put(w.now+w.hop(), do)
 }
 
-// run runs a command on the server once those before it are done, and returns
-// when its reply leaves.
+// run runs a command on the server and notes the holder. It returns w.now, when
+// the reply leaves.
 func (w *world) run(now time.Duration, command func()) time.Duration {
 	w.server.Now = max(w.server.Now, now)
 	command()
@@ -110,7 +110,7 @@ func (w *world) run(now time.Duration, command func()) time.Duration {
 	return w.now
 }
 
-// holder is the client whose record it is, or -1.
+// holder returns the client that has the record, or -1.
 func (w *world) holder() int {
 	fields, _ := w.server.Fields(key)
 	if len(fields) == 0 {
@@ -126,7 +126,7 @@ func (w *world) holder() int {
 	return n
 }
 
-// owner is what the server knows an owner by: the client, then its number.
+// owner returns the field of a number in the record: the client, then the number.
 func owner(client int, number uint64) string {
 	return strconv.Itoa(client) + ":" + strconv.FormatUint(number, 10)
 }
@@ -157,14 +157,13 @@ func newLink(w *world, id int, c Client) *link {
 	return &link{w: w, id: id, requests: one, replies: one, toHub: one, messages: one}
 }
 
-// send delivers at the other end what leaves at an instant.
+// send calls deliver when something sent at an instant arrives.
 func (p *wire) send(at time.Duration, deliver func()) {
 	p.last = max(p.last, at+p.distance+p.w.rng.between(0, p.jitter))
 	p.w.queue.put(p.last, deliver)
 }
 
-// call runs a command on the server and done on the client when the reply is
-// there.
+// call runs a command on the server, then calls done when the reply has arrived.
 func (l *link) call(command, done func()) {
 	w := l.w
 	w.meter.command(l.id)
