@@ -19,7 +19,7 @@ type ticket struct {
 	promise futures.Promise[*Lock]
 	request core.Request // the core's, once it is posted
 	lock    Lock
-	hold    hold // used if the request is the anchor of its hold
+	hold    hold // used if the request is the first of its hold
 	manager *Manager
 	asked   time.Duration // the instant of the request
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
@@ -111,14 +111,14 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.manager.id, l.ticket.reques
 // HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
 // other hold ever has it, so a command that runs late can't affect a later hold.
 // A re-entry has the ID of its hold.
-func (l *Lock) HolderID() string { return l.ticket.manager.id.field(l.ticket.request.Field) }
+func (l *Lock) HolderID() string { return l.ticket.manager.id.field(l.ticket.request.Hold.Number) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
 // larger than the token of every grant before it. A re-entry has the token of its
 // hold.
 // A resource that remembers the largest token it has seen, and refuses
 // smaller ones, is safe even from a holder that does not know of its loss.
-func (l *Lock) Token() int64 { return l.ticket.request.Token }
+func (l *Lock) Token() int64 { return l.ticket.request.Hold.Token }
 
 // Valid reports whether the lock is held: it was not unlocked, and its confirmed
 // lease has not run out. It does no I/O and does not depend on the manager having

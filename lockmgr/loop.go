@@ -217,9 +217,9 @@ func (p *loop) perform(e core.Effect) {
 	case core.Failed:
 		p.failed(e.Request, e.Err)
 	case core.Extended:
-		ticketOf(e.Anchor).hold.until.Store(int64(e.Anchor.Until))
+		ticketOf(e.Hold.Request).hold.until.Store(int64(e.Hold.Until))
 	case core.Lost:
-		p.lost(e.Anchor, e.Err)
+		p.lost(e.Hold, e.Err)
 	case core.Prolonged:
 		e.Prolongation.Tag.(*futures.Promise[struct{}]).Resolve(struct{}{}, e.Err)
 	case core.Unlocked:
@@ -265,9 +265,9 @@ func ticketOf(r *core.Request) *ticket { return r.Tag.(*ticket) }
 
 func (p *loop) granted(r *core.Request) {
 	t := ticketOf(r)
-	anchor := ticketOf(r.Anchor)
-	t.lock = Lock{ticket: t, hold: &anchor.hold}
-	anchor.hold.until.Store(int64(r.Anchor.Until))
+	h := &ticketOf(r.Hold.Request).hold
+	t.lock = Lock{ticket: t, hold: h}
+	h.until.Store(int64(r.Hold.Until))
 	p.m.pending.Add(-1)
 	if t.trace != nil {
 		t.trace.granted = time.Now()
@@ -293,11 +293,11 @@ func (p *loop) failed(r *core.Request, err error) {
 	p.observeFailure(r, err)
 }
 
-func (p *loop) lost(anchor *core.Request, err error) {
-	ticketOf(anchor).hold.end(err)
-	p.observeLoss(anchor, err)
+func (p *loop) lost(h *core.Hold, err error) {
+	ticketOf(h.Request).hold.end(err)
+	p.observeLoss(h, err)
 	if err != core.ErrClosed {
-		p.m.log.Warn("lock lost", "name", quoted(anchor.Name), "owner", p.m.id.field(anchor.Field), "error", err)
+		p.m.log.Warn("lock lost", "name", quoted(h.Request.Name), "owner", p.m.id.field(h.Number), "error", err)
 	}
 }
 

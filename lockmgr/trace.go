@@ -29,8 +29,8 @@ func (m *Manager) trace(ctx context.Context) *trace {
 func (p *loop) observeGrant(r *core.Request) {
 	t := ticketOf(r).trace
 	p.observe(EventGranted{
-		At: t.granted, Context: t.ctx, Name: r.Name, Owner: p.m.id.field(r.Field), Token: r.Token,
-		Passed: r.Passed, Reentry: r != r.Anchor, Waited: t.granted.Sub(t.asked),
+		At: t.granted, Context: t.ctx, Name: r.Name, Owner: p.m.id.field(r.Hold.Number), Token: r.Hold.Token,
+		Passed: r.Passed, Reentry: r != r.Hold.Request, Waited: t.granted.Sub(t.asked),
 	})
 }
 
@@ -47,17 +47,17 @@ func (p *loop) observeUnlock(r *core.Request, err error) {
 	if t := ticketOf(r).trace; t != nil {
 		now := time.Now()
 		p.observe(EventUnlocked{
-			At: now, Context: t.ctx, Name: r.Name, Owner: p.m.id.field(r.Field),
+			At: now, Context: t.ctx, Name: r.Name, Owner: p.m.id.field(r.Hold.Number),
 			Held: t.unlocked.Sub(t.granted), Took: now.Sub(t.unlocked), Err: err,
 		})
 	}
 }
 
-func (p *loop) observeLoss(anchor *core.Request, err error) {
-	if t := ticketOf(anchor).trace; t != nil {
+func (p *loop) observeLoss(h *core.Hold, err error) {
+	if t := ticketOf(h.Request).trace; t != nil {
 		now := time.Now()
 		p.observe(EventLost{
-			At: now, Context: t.ctx, Name: anchor.Name, Owner: p.m.id.field(anchor.Field), Held: now.Sub(t.granted), Err: err,
+			At: now, Context: t.ctx, Name: h.Request.Name, Owner: p.m.id.field(h.Number), Held: now.Sub(t.granted), Err: err,
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // Nobody pays for events that nobody observes, and no context is kept alive.
@@ -21,6 +23,6 @@ func TestWithoutAnObserverNothingIsTraced(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		p.observeFailure(&tick.request, ErrCanceled)
 		p.observeUnlock(&tick.request, nil)
-		p.observeLoss(&tick.request, ErrLeaseLost)
+		p.observeLoss(&core.Hold{Request: &tick.request}, ErrLeaseLost)
 	}))
 }

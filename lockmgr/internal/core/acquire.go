@@ -83,8 +83,8 @@ func (m *Machine) ask(l *lock) {
 	r.own.Number = 0 // one that it had before belongs to an earlier record
 	m.unlocked(l, nil)
 	m.becomeAsking(l)
-	// The number is new for each try, so that one command alone can make a
-	// record of it: whatever an earlier try leaves behind is another number's.
+	// Each try has a new number, so that only one command can create a record
+	// of it: an earlier try leaves a record of another number.
 	m.send(l, KindAcquire, m.number(), m.leaseOf(r), m.tokensFor(l, r))
 }
 

@@ -7,8 +7,9 @@ type doubt struct {
 	n     int    // messages since then that raised it again
 }
 
-// mostDoubts is how often a handoff waits once more because of a message that
-// came while it waited. A flood must not keep the lock from its next holder.
+// mostDoubts is how often a handoff waits for a further script because of a
+// message that came while it waited. A flood must not keep the lock from its
+// next holder.
 const mostDoubts = 2
 
 // open reports whether there is a doubt.

@@ -186,7 +186,7 @@ type (
 	// Lost: a hold ended without an unlock.
 	Lost struct {
 		Hold *Hold
-		Err    error
+		Err  error
 	}
 	// Prolonged answers a Prolongation.
 	Prolonged struct {

@@ -34,9 +34,8 @@ func (m *Machine) next(l *lock, answered *Op) {
 		turn := m.boundary(l)
 		switch {
 		case l.c.longer.set, turn == standBack:
-			// The record of a long fixed lease must not outlive its holder:
-			// were this process to die, the next one's lock would stay for
-			// that long.
+			// The record of a long fixed lease must not outlive its holder: if
+			// this process died, it would lock for the rest of that lease.
 			l.c.giveBack = true
 			m.release(l)
 			return

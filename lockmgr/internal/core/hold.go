@@ -21,8 +21,8 @@ type Hold struct {
 	watched bool          // renewed by the watchdog
 }
 
-// hold makes a queued request the holder. The record must be ours and good
-// for a while.
+// hold makes a queued request the holder. The record must be ours, and its
+// deadline not over.
 func (m *Machine) hold(l *lock, r *Request) {
 	m.dequeue(l, r)
 	r.state = reqGranted
@@ -89,7 +89,7 @@ func (m *Machine) reenter(l *lock, r *Request) {
 	}
 	switch {
 	case h.watched:
-		// No lease can shorten it, and no re-entry ends its MaxHold.
+		// A re-entry neither shortens it nor changes its MaxHold.
 	case r.Lease == 0:
 		h.watched, h.limit = true, max(h.limit, m.limitOf(r))
 		m.renewals.Schedule(l, m.now, m.now)

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// A lock is all that the manager knows of one name.
+// A lock is the manager's state of one name.
 type lock struct {
 	name  string
 	queue queue

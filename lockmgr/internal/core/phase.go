@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// phase is where a lock stands in this manager. See the diagram in doc.go.
+// phase is the state of a lock in this manager. See the diagram in doc.go.
 type phase uint8
 
 const (
@@ -65,7 +65,7 @@ func (m *Machine) becomeReleasing(l *lock) {
 	}
 }
 
-// Phase tells where a name stands: idle, asking, waiting, held, passing or
+// Phase returns the phase of a name: idle, asking, waiting, held, passing or
 // releasing. A name that the machine does not know is idle.
 func (m *Machine) Phase(name string) string {
 	if l := m.locks[name]; l != nil {

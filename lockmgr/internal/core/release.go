@@ -121,7 +121,7 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 		c.retry.succeeded()
 		m.afterRelease(l)
 	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.longer.set:
-		// It can't be given back, but it can be passed on.
+		// It can't be released, but it can be passed on.
 		m.unlocked(l, r.Err)
 		c.giveBack, l.since = false, m.now
 		c.turns.newRun(m.now)

@@ -17,9 +17,8 @@ func (m *Machine) renew() {
 		case l.flight != 0:
 			m.renewals.Schedule(l, m.now, m.now)
 		case l.owner != l.hold.Number && (!l.c.retry.failing() || l.c.unknown.replaced()):
-			// A transfer is due, and it renews. Not so if the server refuses
-			// transfers, as one does that is out of memory: then the record
-			// as it stands must live on.
+			// A transfer is due, and it renews too. But if the server refuses
+			// transfers, for want of memory, the record is renewed as it is.
 			m.renewals.Schedule(l, m.now, m.now)
 			if m.now >= l.c.retry.at || !l.c.retry.failing() {
 				m.transferTo(l, l.hold)

@@ -253,20 +253,20 @@ func (s *story) describe(e Effect) string {
 		}
 		return d
 	case Granted:
-		d := fmt.Sprintf("granted %d until %v", e.Request.ID, e.Request.Anchor.Until)
-		if e.Request.Token != 0 {
-			d += fmt.Sprintf(" token=%d", e.Request.Token)
+		d := fmt.Sprintf("granted %d until %v", e.Request.ID, e.Request.Hold.Until)
+		if e.Request.Hold.Token != 0 {
+			d += fmt.Sprintf(" token=%d", e.Request.Hold.Token)
 		}
-		if e.Request.Anchor != e.Request {
-			d += fmt.Sprintf(" (re-enters %d)", e.Request.Anchor.ID)
+		if e.Request.Hold.Request != e.Request {
+			d += fmt.Sprintf(" (re-enters %d)", e.Request.Hold.Request.ID)
 		}
 		return d
 	case Failed:
 		return fmt.Sprintf("failed %d: %v", e.Request.ID, e.Err)
 	case Extended:
-		return fmt.Sprintf("extended %d until %v", e.Anchor.ID, e.Anchor.Until)
+		return fmt.Sprintf("extended %d until %v", e.Hold.Request.ID, e.Hold.Until)
 	case Lost:
-		return fmt.Sprintf("lost %d: %v", e.Anchor.ID, e.Err)
+		return fmt.Sprintf("lost %d: %v", e.Hold.Request.ID, e.Err)
 	case Unlocked:
 		if e.Err != nil {
 			return fmt.Sprintf("unlocked %d: %v", e.Request.ID, e.Err)

@@ -5,36 +5,35 @@ import (
 	"time"
 )
 
-// unknown is what commands without an answer may have done, or may still do. It
-// knows the numbers that such commands named. No number is ever recorded again,
-// so nothing that happens to one can harm a later hold.
+// unknown is what the unanswered commands of a name may have done, or may still
+// do.
 type unknown struct {
 	suspects []suspect
 
-	// mayLive is how long the record may live because of scripts that were
-	// not answered.
+	// mayLive is until when the record may live because of unanswered scripts.
 	mayLive time.Duration
-	// goneBy is when the record must have expired, however often its
-	// removal failed; zero while none has failed.
+	// goneBy is when the record must have expired even if its removal goes on
+	// failing; zero while no removal has failed.
 	goneBy time.Duration
 }
 
-// A suspect is a number of this manager that was named in a command without an
-// answer. It may turn up in the record whenever the server comes round to that
-// command, however late.
+// A suspect is a number that an unanswered command of this manager may record,
+// however late that command runs. No later command records the number, so scripts
+// about it can't harm a later hold.
 type suspect struct {
 	owner uint64
 	// until is how long a record of this number is looked for.
 	until time.Duration
-	// stray says that the command creates the record, or left it behind. Others
-	// replace the owner of a record that is there.
+	// stray: the command was an acquire, which creates a record, or the record
+	// was ours and may be left. Else it was a transfer, which replaces the number
+	// in a record.
 	stray bool
-	// ours says that the record was there, and ours. It may have a long lease.
+	// ours: the record was ours. It may have a long lease.
 	ours bool
 }
 
-// maxSuspects bounds the suspects of one name. A record of an unanswered acquire
-// that is not looked for ends within Config.Lease.
+// maxSuspects bounds the suspects of one name. A dropped one can do little
+// harm: the record of an unanswered acquire ends within Config.Lease.
 const maxSuspects = 16
 
 // add notes a suspect.
@@ -62,21 +61,21 @@ func (u *unknown) addOp(op *Op, until time.Duration) {
 	}
 }
 
-// named is called when a script that named all suspects has run. It was sent at an
-// instant. The record carries what that script wrote, so those that only replace
-// an owner can never match again. Strays are looked for until their time is over.
+// named is called when a script that named the suspects has run. The record
+// carries the number that it wrote, so commands that only replace a number can
+// never match again. Strays are looked for until their time is over.
 func (u *unknown) named(sent time.Duration) {
 	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return !s.stray || s.until <= sent })
 }
 
 // replaced reports whether a transfer without an answer may have replaced the
-// owner of the record, or still may.
+// number in the record, or still may.
 func (u *unknown) replaced() bool {
 	return slices.ContainsFunc(u.suspects, func(s suspect) bool { return !s.stray })
 }
 
-// strays counts the records of ours that may be there, or come to be, of which
-// no confirmed script speaks.
+// strays counts the records of ours that unanswered commands may have left, or
+// still may create.
 func (u *unknown) strays() (n int) {
 	for _, s := range u.suspects {
 		if s.stray {
@@ -86,9 +85,9 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
-// removed is called when a record of ours has been removed of which no confirmed
-// script spoke. If exactly one unanswered acquire could have created it, that
-// acquire has run and won't run again.
+// removed is called when a release has removed a record of ours that no script
+// had confirmed. If only one suspect can be that record, its command has run and
+// won't run again.
 func (u *unknown) removed() {
 	if u.strays() == 1 {
 		u.suspects = nil
@@ -120,15 +119,14 @@ func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
 // suspectUntil is how long a number is looked for that becomes a suspect now.
 func (m *Machine) suspectUntil() time.Duration { return later(m.now, m.cfg.SuspectTime) }
 
-// suspectOwner notes that the record that was ours may still be there, and stops
-// trusting it.
+// suspectOwner stops trusting our record, and notes that it may still be there.
 func (m *Machine) suspectOwner(l *lock) {
 	l.more().unknown.add(suspect{owner: l.owner, until: m.suspectUntil(), stray: true, ours: true})
 	l.owner = 0
 }
 
-// mayCarry lists the numbers that the record may carry, beside one. A transfer
-// names no strays: a record that was ours without a break can't be one.
+// mayCarry appends to out the numbers that the record may carry, except beside. A
+// transfer names no strays: a record that was ours all the time can't be one.
 func (l *lock) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
 	if l.owner != 0 && l.owner != beside {
 		out = append(out, l.owner)

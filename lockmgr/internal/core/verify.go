@@ -25,8 +25,8 @@ func (m *Machine) doubt(l *lock) {
 	m.tend(l)
 }
 
-// verifyLease is the lease of a renewal that only looks: it must not let the
-// record of a fixed lease outlive it.
+// verifyLease is the lease of a renewal that only looks for the record: it must
+// not make the record of a fixed lease outlive that lease.
 func (m *Machine) verifyLease(l *lock) time.Duration {
 	if l.hold.watched {
 		return m.cfg.Lease

@@ -65,7 +65,7 @@ func (m *Machine) wake(ev Wake) {
 		case ev.Message || ev.Confirmed:
 			m.tryOrWait(l)
 		case gap:
-			// Nobody tells us now, so look again soon.
+			// No messages arrive now, so poll soon.
 			c.retry.at = min(c.retry.at, m.now+m.poll(l, m.cfg.PollBlind))
 		}
 	}

@@ -40,8 +40,8 @@ func (n *node) adopt(r *core.Request) {
 		return
 	}
 	if len(n.held) > 0 && w.load.percent(70) {
-		if h := n.held[w.load.below(len(n.held))]; !h.anchor.Explicit {
-			n.adopted = append(n.adopted, h.anchor.Owner)
+		if h := n.held[w.load.below(len(n.held))]; !h.core.Request.Explicit {
+			n.adopted = append(n.adopted, h.core.Request.Owner)
 		}
 	}
 	if len(n.adopted) > 0 {
@@ -178,8 +178,8 @@ func (n *node) granted(c *call) {
 	r := c.req
 	n.noLongerWaiting(c)
 	c.state = granted
-	if r.Anchor == r {
-		c.hold = &hold{n: n, name: c.name, anchor: r, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Until), using: 1, inCore: 1}
+	if r.Hold.Request == r {
+		c.hold = &hold{n: n, name: c.name, core: r.Hold, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
 		c.hold.fixed = r.Lease > 0
 		n.checkHolder(c.hold)
@@ -190,12 +190,12 @@ func (n *node) granted(c *call) {
 		c.name.holds = append(c.name.holds, c.hold)
 		w.checkGrant(c)
 	} else {
-		h := r.Anchor.Tag.(*call).hold
+		h := r.Hold.Request.Tag.(*call).hold
 		if h == nil || h.over || h.lost || h.inCore == 0 {
 			w.violated("re-entry", "%s: %s enters a hold that is over", n.label, c)
 		}
-		if a := h.anchor; a.Owner != r.Owner || a.Token != r.Token || a.Name != r.Name || r.Fenced && r.Token == 0 {
-			w.violated("re-entry", "%s: %s with token %d enters %s with token %d", n.label, c, r.Token, h, a.Token)
+		if first := r.Hold.Request; h.core != r.Hold || first.Owner != r.Owner || first.Name != r.Name || r.Fenced && r.Hold.Token == 0 {
+			w.violated("re-entry", "%s: %s enters %s with token %d", n.label, c, h, r.Hold.Token)
 		}
 		c.hold = h
 		h.limit = max(h.limit, n.limit(r))
@@ -209,8 +209,8 @@ func (n *node) granted(c *call) {
 		}
 		n.w.cover.Reentries++
 	}
-	if now := n.clock(w.now); r.Anchor.Until <= now {
-		w.violated("lost in time", "%s: %s granted when it was over, at %v of %v", n.label, c, now, r.Anchor.Until)
+	if now := n.clock(w.now); r.Hold.Until <= now {
+		w.violated("lost in time", "%s: %s granted when it was over, at %v of %v", n.label, c, now, r.Hold.Until)
 	}
 	if c.cancelled {
 		// Nobody is there to take it.

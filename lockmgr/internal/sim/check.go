@@ -93,16 +93,16 @@ func (w *world) checkToken(c *call) {
 	if !r.Fenced {
 		return
 	}
-	if r.Token <= 0 {
+	if r.Hold.Token <= 0 {
 		w.violated("tokens", "%s has no token", c)
 	}
 	rec := &c.n.record[l.index]
 	for key, last := range l.tokens {
-		if key[0] == rec.counterEpoch && key[1] <= rec.tokenEpoch && r.Token <= last {
-			w.violated("tokens", "%s has token %d, but %d has been given", c, r.Token, last)
+		if key[0] == rec.counterEpoch && key[1] <= rec.tokenEpoch && r.Hold.Token <= last {
+			w.violated("tokens", "%s has token %d, but %d has been given", c, r.Hold.Token, last)
 		}
 	}
-	l.tokens[[2]int{rec.counterEpoch, rec.tokenEpoch}] = r.Token
+	l.tokens[[2]int{rec.counterEpoch, rec.tokenEpoch}] = r.Hold.Token
 	w.cover.Tokens++
 }
 
@@ -239,7 +239,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 		waits := slices.ContainsFunc(n.waiting, func(o *call) bool {
 			return o.req.ID == edge.Request && o.req.Owner == edge.Owner && o.req.Name == edge.Name
 		})
-		holds := slices.ContainsFunc(n.held, func(h *hold) bool { return h.anchor.Owner == edge.Holder && h.anchor.Name == edge.Name })
+		holds := slices.ContainsFunc(n.held, func(h *hold) bool { return h.core.Request.Owner == edge.Holder && h.core.Request.Name == edge.Name })
 		if !waits || !holds {
 			w.violated("deadlock", "%s: not so: %v", n.label, e)
 		}
@@ -250,7 +250,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 func (n *node) checkOwners() {
 	for _, h := range n.held {
 		for _, c := range n.waiting {
-			if h.name == c.name && h.anchor.Owner == c.req.Owner && h.anchor.Until > n.clock(n.w.now) {
+			if h.name == c.name && h.core.Request.Owner == c.req.Owner && h.core.Until > n.clock(n.w.now) {
 				n.w.violated("re-entry", "%s: %s waits for %s", n.label, c, h)
 			}
 		}
@@ -261,7 +261,7 @@ func (n *node) checkOwners() {
 	// Holds are few: follow the edges as often as there are holds. Whether a
 	// holder was named at first does not matter: others may name it later.
 	for _, first := range n.held {
-		start := first.anchor.Owner
+		start := first.core.Request.Owner
 		reached := map[uint64]bool{start: true}
 		for range n.held {
 			for _, c := range n.waiting {
@@ -272,10 +272,10 @@ func (n *node) checkOwners() {
 					if h.name != c.name || h.inCore == 0 {
 						continue
 					}
-					if h.anchor.Owner == start && c.req.Owner != start {
+					if h.core.Request.Owner == start && c.req.Owner != start {
 						n.w.violated("deadlock", "%s: owner %d waits for %s in a circle", n.label, c.req.Owner, h)
 					}
-					reached[h.anchor.Owner] = true
+					reached[h.core.Request.Owner] = true
 				}
 			}
 		}

@@ -10,10 +10,10 @@ import (
 
 // A hold is what one or more calls of one owner have been granted.
 type hold struct {
-	n      *node
-	name   *lockName
-	anchor *core.Request
-	epoch  int
+	n     *node
+	name  *lockName
+	core  *core.Hold
+	epoch int
 	// until is the true time at which the manager's clock shows the
 	// deadline that the callers have been told.
 	until time.Duration
@@ -39,14 +39,14 @@ func (h *hold) String() string {
 	if h.foreign {
 		return fmt.Sprintf("foreign hold of %s until %v", h.name.key, h.until)
 	}
-	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.anchor.ID, h.name.key, h.anchor.Owner,
-		h.anchor.Field, h.until, h.epoch)
+	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.core.Request.ID, h.name.key, h.core.Request.Owner,
+		h.core.Number, h.until, h.epoch)
 }
 
 // excused reports whether a hold may end badly in a calm world: an
 // administrator removed its record, or its lease is shorter than a round trip.
 func (h *hold) excused() bool {
-	return h.epoch != h.name.epoch || h.anchor.Tag.(*call).hopeless
+	return h.epoch != h.name.epoch || h.core.Request.Tag.(*call).hopeless
 }
 
 func (n *node) extended(h *hold) {
@@ -54,8 +54,8 @@ func (n *node) extended(h *hold) {
 	if h == nil || h.over || h.lost {
 		w.violated("extended", "%s: a hold that is over: %v", n.label, h)
 	}
-	until := n.trueTime(h.anchor.Until)
-	if until < h.until || until == h.until && h.anchor.Until == never {
+	until := n.trueTime(h.core.Until)
+	if until < h.until || until == h.until && h.core.Until == never {
 		w.violated("extended", "%s: %s moved back, to %v", n.label, h, until)
 	}
 	h.until = until
@@ -74,7 +74,7 @@ func (n *node) lost(h *hold, err error) {
 	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing && !h.excused() {
 		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
 	}
-	if h.anchor.Until > now && !h.refused && !n.closing {
+	if h.core.Until > now && !h.refused && !n.closing {
 		n.w.violated("lost too soon", "%s: %s, and no script said so (%v)", n.label, h, err)
 	}
 	n.checkRenewed(h, now)
@@ -92,8 +92,8 @@ func (n *node) limit(r *core.Request) time.Duration {
 
 // checkLimit: nobody keeps a lock for longer than asked.
 func (h *hold) checkLimit() {
-	if h.anchor.Until > h.limit {
-		h.n.w.violated("until the lease ends", "%s until %v of its clock, which is past %v", h, h.anchor.Until, h.limit)
+	if h.core.Until > h.limit {
+		h.n.w.violated("until the lease ends", "%s until %v of its clock, which is past %v", h, h.core.Until, h.limit)
 	}
 }
 

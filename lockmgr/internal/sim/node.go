@@ -217,7 +217,7 @@ func (n *node) tick(now time.Duration) {
 		}
 	}
 	for _, h := range n.held {
-		if until := h.anchor.Until; until <= now {
+		if until := h.core.Until; until <= now {
 			n.w.violated("lost in time", "%s: %s was good until %v, now is %v, and nobody was told", n.label, h, until, now)
 		}
 	}
@@ -336,10 +336,10 @@ func (n *node) effect(e core.Effect) {
 		n.failed(e.Request.Tag.(*call), e.Err)
 	case core.Extended:
 		w.cover.Effects[eExtended]++
-		n.extended(e.Anchor.Tag.(*call).hold)
+		n.extended(e.Hold.Request.Tag.(*call).hold)
 	case core.Lost:
 		w.cover.Effects[eLost]++
-		n.lost(e.Anchor.Tag.(*call).hold, e.Err)
+		n.lost(e.Hold.Request.Tag.(*call).hold, e.Err)
 	case core.Unlocked:
 		w.cover.Effects[eUnlocked]++
 		n.unlocked(e.Request.Tag.(*call), e.Err)

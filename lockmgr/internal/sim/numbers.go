@@ -47,8 +47,8 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 
 // checkHolder looks at the number of a new hold.
 func (n *node) checkHolder(h *hold) {
-	if n.numbers.held[h.anchor.Field] {
+	if n.numbers.held[h.core.Number] {
 		n.w.violated("a number is used once", "%s: %s has the number of an earlier hold", n.label, h)
 	}
-	n.numbers.held[h.anchor.Field] = true
+	n.numbers.held[h.core.Number] = true
 }

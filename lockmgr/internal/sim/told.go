@@ -95,7 +95,7 @@ func (n *node) checkClosing(asked time.Duration) {
 // with its own lock.
 func (n *node) checkRenewed(h *hold, now time.Duration) {
 	w := n.w
-	if h.limit != never || h.fixed || h.refused || n.closing || now < h.anchor.Until || w.set.faults&(Pause|Slow) != 0 {
+	if h.limit != never || h.fixed || h.refused || n.closing || now < h.core.Until || w.set.faults&(Pause|Slow) != 0 {
 		return
 	}
 	if since := h.until - w.set.core.Lease; n.trouble[h.name.index] < since {

@@ -67,13 +67,13 @@ func (n *node) describeEffect(e core.Effect) string {
 		}
 		return s
 	case core.Granted:
-		return fmt.Sprintf("GRANTED %s until %v token=%d", e.Request.Tag.(*call), n.trueTime(e.Request.Anchor.Until), e.Request.Token)
+		return fmt.Sprintf("GRANTED %s until %v token=%d", e.Request.Tag.(*call), n.trueTime(e.Request.Hold.Until), e.Request.Hold.Token)
 	case core.Failed:
 		return fmt.Sprintf("failed %s: %v", e.Request.Tag.(*call), e.Err)
 	case core.Extended:
-		return fmt.Sprintf("extended %s until %v", e.Anchor.Tag.(*call), n.trueTime(e.Anchor.Until))
+		return fmt.Sprintf("extended %s until %v", e.Hold.Request.Tag.(*call), n.trueTime(e.Hold.Until))
 	case core.Lost:
-		return fmt.Sprintf("LOST %s: %v", e.Anchor.Tag.(*call), e.Err)
+		return fmt.Sprintf("LOST %s: %v", e.Hold.Request.Tag.(*call), e.Err)
 	case core.Unlocked:
 		return fmt.Sprintf("unlocked %s: %v", e.Request.Tag.(*call), e.Err)
 	case core.Subscribe:
