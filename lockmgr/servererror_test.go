@@ -374,7 +374,9 @@ func TestServerErrorPassingTrouble(t *testing.T) {
 			known := hasty.Stats().Locks
 			_, err = hasty.TryLock(patient(t), "d")
 			requireServerError(t, tt.kind, err)
-			require.LessOrEqual(t, hasty.Stats().Locks, known, "what did not run leaves nothing to clean up")
+			// A busy machine may answer a try after RetryTime.
+			require.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, patience, time.Millisecond,
+				"what did not run leaves nothing to clean up")
 			_, err = hasty.Inspect(patient(t), "d")
 			if err != nil { // what only reads may work
 				requireServerError(t, tt.kind, err)
