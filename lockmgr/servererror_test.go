@@ -859,3 +859,18 @@ func scriptBySHA(sha string) string {
 	}
 	return ""
 }
+
+// Close says why a release was refused, and does not call a server unavailable
+// that answered.
+func TestServerErrorOfClose(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}, lockmgr.Options{})
+	require.NoError(t, err)
+	_, err = m.Lock(patient(t), "app:{1}") // whose channel is forbidden
+	require.NoError(t, err)
+	err = m.Close(patient(t))
+	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	require.NotErrorIs(t, err, lockmgr.ErrUnavailable)
+}
