@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,7 @@ type Manager struct {
 
 	closing     sync.Once
 	givenUp     uint64        // releases given up before closing
+	unreleased  error         // why the newest of them had failed; written before closed is
 	closed      chan struct{} // the core has nothing left
 	gone        chan struct{} // everything has ended
 	closeClient func()        // nil for a borrowed client
@@ -234,9 +236,10 @@ func (m *Manager) Close(ctx context.Context) error {
 		m.actor.Post(core.Close{})
 		go m.shutDown()
 	})
-	cause := error(ErrUnavailable)
+	var cause error
 	select {
 	case <-m.gone:
+		cause = cmp.Or(m.unreleased, error(ErrUnavailable))
 	case <-ctx.Done():
 		cause = ctx.Err()
 		m.actor.Post(core.Abort{})
@@ -249,7 +252,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
-		return fmt.Errorf("lockmgr: close: %d releases are not confirmed, the locks will expire: %w", n, cause)
+		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire: %w", n, cause)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
 var (
@@ -46,7 +48,7 @@ func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
 		n = defaultSeeds
-		if testing.Short() {
+		if testing.Short() || raced.On {
 			n /= 10
 		}
 	}
