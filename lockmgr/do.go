@@ -15,8 +15,9 @@ import (
 // means that fn ran, returned nil, and held the lock all the time.
 //
 // The unlock does not need ctx. It takes at most RetryTime and one CommandTimeout
-// of the Options; the manager goes on releasing the lock after that. If fn panics,
-// or ends its goroutine, the lock is released first. fn may unlock early.
+// of the Options; the manager goes on releasing the lock after that. A release
+// that fails is logged and not returned, since fn held the lock. If fn panics, or
+// ends its goroutine, the lock is released first. fn may unlock early.
 func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
 	l, err := m.Lock(ctx, name, opts...)
 	if err != nil {

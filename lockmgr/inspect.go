@@ -61,10 +61,11 @@ func (m *Manager) inspect(ctx context.Context, op, name string, keys ...string) 
 }
 
 // ForceUnlock removes a lock, whoever holds it, and wakes those who wait. It
-// reports whether there was one. A holder in this manager loses it at once.
-// Others learn of their loss by the message if they are subscribed, else at
-// their next renewal. It blocks for two round trips, and more if the lock
-// changes hands meanwhile.
+// reports whether there was one. A holder in this manager checks its record at
+// once, and loses the lock one round trip after ForceUnlock has returned. Others
+// learn of their loss by the message if they are subscribed, else at their next
+// renewal. It blocks for two round trips, and more if the lock changes hands
+// meanwhile.
 //
 // It removes only a hold that it has seen. A call without an answer may still
 // take effect later, but never on a later hold of this library: see

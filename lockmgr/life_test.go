@@ -521,7 +521,7 @@ func TestClosePastItsContext(t *testing.T) {
 		start := time.Now()
 		err = m.Close(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Contains(t, err.Error(), "1 releases")
+		require.Contains(t, err.Error(), "releases not confirmed: 1")
 		require.Less(t, time.Since(start), 5*second)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
 		require.True(t, w.server.Exists("a"))

@@ -246,11 +246,15 @@ func (m *holdMore) sweep() {
 // Extend keeps the lock for at least d from now on, less 1 % and
 // Options.Margin. A fixed lease then ends no earlier than that. A watched one
 // is renewed at once, and later as usual. Extend never shortens a hold, and
-// never goes beyond MaxHold. d is from MinLease to MaxLease.
+// never goes beyond MaxHold: it returns nil, and the lock ends with its
+// MaxHold. d is from MinLease to MaxLease; otherwise the error matches
+// ErrInvalidLease.
 //
 // Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
 // the last case it may still take effect. While the server can't be reached it
 // tries again. A nil error proves that the lock was held when the command ran.
+// The error matches ErrLeaseLost if the lock is lost, and ErrNotHeld if it was
+// unlocked.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	if err := l.extend(ctx, d); err != nil {
 		return &LockError{Op: opExtend, Name: l.Name(), Err: err}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -178,6 +179,33 @@ func TestAWaitOnASilentServerIsUnavailable(t *testing.T) {
 		_, err = m.Lock(c, "orders")
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A single try does not wait, but it too does not take a silent server for
+// another owner: nobody holds the lock here.
+func TestATryOnASilentServerIsUnavailable(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{})
+		held, err := m.Lock(ctx, "held")
+		require.NoError(t, err)
+		n.hush()
+		waiter := m.LockAsync("orders")
+		time.Sleep(3 * time.Second) // longer than CommandTimeout
+		_, err = m.TryLock(ctx, "orders")
+		assert.ErrorIs(t, err, lockmgr.ErrUnavailable, "while another request waits for the server")
+		assert.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+
+		_, err = waiter.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		_, err = m.TryLock(ctx, "orders")
+		assert.ErrorIs(t, err, lockmgr.ErrUnavailable, "after the other request has failed")
+		assert.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+
+		_, err = m.TryLock(ctx, "held")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "this one is held")
+		n.heal()
+		require.NoError(t, held.Unlock(ctx))
 	})
 }
 

@@ -234,6 +234,7 @@ func (p *loop) perform(e core.Effect) {
 	case *core.Notice:
 		p.notice(e)
 	case core.Closed:
+		p.m.unreleased = e.Err
 		close(p.m.closed)
 	}
 }
@@ -355,7 +356,7 @@ func (p *loop) notice(n *core.Notice) {
 		}
 	case core.Unreleased:
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
-		log.Error("release not confirmed before the lease ended", "name", quoted(n.Name), "error", n.Err)
+		log.Error("release not confirmed, the lock will expire", "name", quoted(n.Name), "error", n.Err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,7 @@ type Manager struct {
 
 	closing     sync.Once
 	givenUp     uint64        // releases given up before closing
+	unreleased  error         // why the newest of them had failed; written before closed is
 	closed      chan struct{} // the core has nothing left
 	gone        chan struct{} // everything has ended
 	closeClient func()        // nil for a borrowed client
@@ -79,9 +81,10 @@ func (m *Manager) ID() string { return m.id.uuid }
 func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 
 // LockAsync asks for a lock and returns at once. The future settles with the
-// lock or an error: at once for bad arguments, ErrOverloaded and ErrClosed, else
-// when the wait ends. Cancelling the future withdraws the request; a grant that
-// races the cancel goes to the next waiter or back to Redis.
+// lock or with an error. Bad arguments, ErrOverloaded and ErrClosed are reported
+// at once. A wait ends with ErrWaitTimeout, ErrDeadlock, ErrClosed, or the error
+// of the server. Cancelling the future withdraws the request; a grant that races
+// the cancel goes to the next waiter or back to Redis.
 //
 // A future needs no goroutine. The caller must unlock the lock or cancel the
 // future in the end.
@@ -167,19 +170,26 @@ const abortTime = time.Second
 // Stats is a snapshot of a manager.
 type Stats struct {
 	Locks         int // names that are held, waited for or remembered
-	Held          int
+	Held          int // names that are held
 	Watched       int // of the held ones, renewed by the watchdog
 	Waiting       int // requests in line
 	Pending       int // requests that have not ended, in line or on their way there
-	Subscriptions int
+	Subscriptions int // channels that are watched
 
-	// The rest counts since the start.
-	Grants, Passes, Reentries, Losses uint64
-	Scripts                           uint64 // one for each lock, and RenewalScripts; up to 64 of the former share a command
-	RenewalScripts, Renewals          uint64 // scripts, and leases renewed by them
-	Wakes, Polls, StoodBack           uint64
-	Failures                          uint64 // scripts that failed or got no answer, and grants that came too late
-	Unreleased                        uint64 // releases given up: those records expired, or will
+	// All fields below count since the start.
+
+	Grants    uint64 // re-entries included, and grants to a request that was cancelled meanwhile
+	Passes    uint64 // grants in memory, from one owner of this manager to the next
+	Reentries uint64 // grants to an owner that held the lock already
+	Losses    uint64 // holds that ended without an unlock, fixed leases that ran out included
+
+	Scripts                  uint64 // one for each lock, and RenewalScripts; up to 64 of the former share a command
+	RenewalScripts, Renewals uint64 // scripts, and leases renewed by them
+	Wakes                    uint64 // wake-ups from the subscription
+	Polls                    uint64 // tries after a pause, without a wake-up
+	StoodBack                uint64 // runs after which others went first
+	Failures                 uint64 // scripts that failed or got no answer, and grants that came too late
+	Unreleased               uint64 // releases given up: those records expired, or will
 
 	// DroppedEvents and DroppedLogs count the events and log lines that were
 	// dropped because the observer or the log handler was too slow.
@@ -226,9 +236,10 @@ func (m *Manager) Close(ctx context.Context) error {
 		m.actor.Post(core.Close{})
 		go m.shutDown()
 	})
-	cause := error(ErrUnavailable)
+	var cause error
 	select {
 	case <-m.gone:
+		cause = cmp.Or(m.unreleased, error(ErrUnavailable))
 	case <-ctx.Done():
 		cause = ctx.Err()
 		m.actor.Post(core.Abort{})
@@ -241,7 +252,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
-		return fmt.Errorf("lockmgr: close: %d releases are not confirmed, the locks will expire: %w", n, cause)
+		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire: %w", n, cause)
 	}
 	return nil
 }

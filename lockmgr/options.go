@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The shortest and the longest lease.
+// The shortest and the longest lease that FixedLease and Extend accept: 10 ms and
+// 365 days.
 const (
 	MinLease = 10 * time.Millisecond
 	MaxLease = 365 * 24 * time.Hour
@@ -163,26 +164,32 @@ const (
 )
 
 // MaxWait bounds how long the request may wait, counted from the call. After
-// that it fails with ErrWaitTimeout. Zero means one try and no waiting, which
-// fails with ErrNotAcquired. Without MaxWait a request waits until it is granted
-// or cancelled.
+// that it fails with ErrWaitTimeout, or with ErrUnavailable if the server did
+// not answer meanwhile. Zero means one try and no waiting, which fails with
+// ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a
+// request waits until it is granted or cancelled, or the server has failed for
+// Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
 // not renew it, and the lock is lost at its end. A re-entry never shortens
-// what its owner holds; a longer lease prolongs it.
+// what its owner holds; a longer lease prolongs it. A lease out of range fails
+// with ErrInvalidLease.
 func FixedLease(d time.Duration) LockOption { return LockOption{kind: optLease, d: d} }
 
 // AsOwner makes the request on behalf of an owner. If the owner holds the lock
 // already, it is granted at once (reentry) and has to be unlocked once more.
+// The zero Owner, or one of another manager, fails with ErrInvalidOwner.
 func AsOwner(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
 
-// Fenced asks for a fencing token with the lock: see [Lock.Token].
+// Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into
+// a hold that was taken without it fails with ErrNotFenced.
 func Fenced() LockOption { return LockOption{kind: optFenced} }
 
 // MaxHold bounds how long the watchdog keeps the lock, counted from its grant: it
 // is lost then, with an error that says so. A re-entry has the bound of its hold.
-// d is from MinLease up. It has no effect beside FixedLease.
+// d is from MinLease up; less fails with ErrInvalidLease. It has no effect beside
+// FixedLease.
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
 
 // TraceContext gives the request a context for Options.Observer, such as one

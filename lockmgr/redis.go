@@ -21,7 +21,10 @@ import (
 // Close ends both. The client is built from opt as [TuneClient] completes it. Dial
 // blocks until the server has answered or the dial time-out has passed.
 //
-// Dial returns ErrTopology for Sentinel, for several addresses (the seeds of a
+// Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
+// refused the user or the password, and ErrInvalidOption if an option is bad.
+//
+// It returns ErrTopology for Sentinel, for several addresses (the seeds of a
 // cluster, unless opt.ForceSingleClient makes the first one a server), and for
 // a server that shares a cluster with others.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {

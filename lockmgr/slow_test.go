@@ -170,6 +170,6 @@ func TestCloseDoesNotWaitForTheManagersGoroutine(t *testing.T) {
 		require.ErrorIs(t, m.Close(limited), context.DeadlineExceeded)
 		require.LessOrEqual(t, time.Since(begin), 2*second)
 		resume()
-		require.ErrorContains(t, m.Close(ctx), "1 releases are not confirmed")
+		require.ErrorContains(t, m.Close(ctx), "releases not confirmed: 1")
 	})
 }

@@ -54,6 +54,7 @@ type modeClient struct {
 func (c modeClient) Mode() rueidis.ClientMode { return c.mode }
 
 func TestNewRefusesOtherTopologies(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []rueidis.ClientMode{rueidis.ClientModeCluster, rueidis.ClientModeSentinel} {
 		_, err := lockmgr.New(modeClient{mode: mode}, lockmgr.Options{})
 		require.ErrorIs(t, err, lockmgr.ErrTopology)
@@ -72,6 +73,7 @@ func TestNewRefusesOtherTopologies(t *testing.T) {
 // They are split, and no hold is lost: neither to an acquire, a renewal nor a
 // release.
 func TestServerAClusterOfOneLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := startCluster(t)
 	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}}))
 	require.NoError(t, err)
@@ -100,6 +102,7 @@ func TestServerAClusterOfOneLosesNothing(t *testing.T) {
 // Check names a cluster. One of several servers has locks in slots elsewhere,
 // so that is an error; Dial refuses it as well.
 func TestServerCheckNamesACluster(t *testing.T) {
+	t.Parallel()
 	s := startCluster(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	report, err := m.Check(patient(t), "a")

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var (
-	seeds  = flag.Int("seeds", 300, "how many seeds to run")
+	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means 300, and 50 with the race detector")
 	seed   = flag.Int64("seed", -1, "run this seed only, and tell all that happens")
 	first  = flag.Uint64("first", 1, "the first seed")
 	only   = flag.String("only", "", "kinds of happenings that every seed has, and no others, separated by commas")
@@ -51,12 +52,19 @@ func TestSeeds(t *testing.T) {
 		}
 		return
 	}
+	n := *seeds
+	if n == 0 {
+		n = 300
+		if raced.On {
+			n = 50
+		}
+	}
 	seen := make(map[string]int)
 	var ran, grants, commands int
 	var lived time.Duration
 	var failed []result
 	began := time.Now()
-	for i := range *seeds {
+	for i := range n {
 		o.seed = *first + uint64(i)
 		res := runSeed(t, o)
 		ran, grants, commands, lived = ran+1, grants+res.grants, commands+res.commands, lived+res.lived
@@ -76,7 +84,7 @@ func TestSeeds(t *testing.T) {
 		report(t, failed)
 		return
 	}
-	if *seeds >= 300 && with == 0 && without == 0 {
+	if n >= 300 && with == 0 && without == 0 {
 		requireSeen(t, seen)
 	}
 }

@@ -55,6 +55,8 @@ var shellMutants = []mutant{
 	{"handle", "Do keeps the loss to itself", "lockmgr", "err = joined(err, m.finish(ctx, l))", "m.finish(ctx, l)", shell + "TestDoTellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr", "p.health.sent(len(p.tasks), now)", "_ = now", shell + "TestAWaitOnASilentServerIsUnavailable"},
+	{"errors", "a try takes a silent server for another owner", machine, "if l.phase != held && m.health.failing {", "if false {", shell + "TestATryOnASilentServerIsUnavailable"},
+	{"errors", "Close does not know why", machine, "m.unreleased = r.Err", "", shell + "TestServerErrorOfClose"},
 	{"errors", "a failure is for ever", "lockmgr", "h.unanswered -= n\n\th.err = err", "h.unanswered -= n\n\tif err != nil {\n\t\th.err = err\n\t}", shell + "TestHealth"},
 
 	{"handle", "owner of another manager", "lockmgr", "if w.owner.of != nil && w.owner.of != m.id {", "if false {", shell + "TestBadInputSendsNothing"},

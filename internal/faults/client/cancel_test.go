@@ -90,7 +90,8 @@ func (c *crowd) live(rng *rand.Rand) error {
 		}
 		if err != nil {
 			if !errors.Is(err, lockmgr.ErrCanceled) && !errors.Is(err, context.Canceled) &&
-				!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lockmgr.ErrNotAcquired) {
+				!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lockmgr.ErrNotAcquired) &&
+				!errors.Is(err, lockmgr.ErrUnavailable) { // a busy machine is silent for some 50 ms
 				return err
 			}
 			c.cancelled.Add(1)
@@ -149,7 +150,7 @@ func TestRandomCancelsLeaveNothing(t *testing.T) {
 	}
 	require.Equal(t, "0", do(t, s, "DBSIZE"), "what managers that live on have left")
 	for _, name := range c.names {
-		require.Equal(t, "0", subscribers(t, s, name))
+		require.Eventually(t, func() bool { return subscribers(t, s, name) == "0" }, patience, time.Millisecond)
 	}
 	for _, m := range c.ms {
 		require.NoError(t, m.Close(patient(t)))

@@ -211,7 +211,7 @@ func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
 		require.FailNow(t, "it waits for the server, which is given much longer")
 	}
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "2 releases are not confirmed")
+	require.ErrorContains(t, err, "releases not confirmed: 2")
 	_, err = f.Result()
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)

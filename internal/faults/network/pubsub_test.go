@@ -88,9 +88,9 @@ func TestWithoutCommandsHoldersLoseAndWaitersAreTold(t *testing.T) {
 			var start time.Time
 			for tries := 1; rule == nil; tries++ {
 				l = take(t, holder, what)
+				start = time.Now()
 				f = waiter.LockAsync(what)
 				awaitSubscribed(t, s, what, 1)
-				start = time.Now()
 				rule = fault(p.On(faultproxy.Command("EVALSHA", "EVAL")))
 				if !l.Valid() { // a busy machine has lost it before
 					require.Less(t, tries, 10)

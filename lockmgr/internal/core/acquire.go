@@ -23,7 +23,7 @@ func (m *Machine) request(r *Request) {
 		return
 	}
 	if r.Once && m.occupied(l) {
-		m.fail(r, ErrNotAcquired)
+		m.fail(r, m.whyOccupied(l))
 		return
 	}
 	l.queue.push(r)
@@ -65,6 +65,15 @@ func (m *Machine) occupied(l *lock) bool {
 		return l.queue.head != nil || l.flight != 0
 	}
 	return true
+}
+
+// whyOccupied is what a request is told that will not wait. That another has the
+// lock is known only of a holder here, or of a server that answers.
+func (m *Machine) whyOccupied(l *lock) error {
+	if l.phase != held && m.health.failing {
+		return m.health.err
+	}
+	return ErrNotAcquired
 }
 
 // ask sends a try for the first waiter, unless it is the turn of others. No

@@ -211,8 +211,9 @@ type (
 		TTL   time.Duration
 		Err   error
 	}
-	// Closed: nothing is left.
-	Closed struct{}
+	// Closed: nothing is left. Err is why the newest release that was given up
+	// had failed, or nil.
+	Closed struct{ Err error }
 )
 
 func (Run) isEffect()         {}

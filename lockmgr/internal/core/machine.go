@@ -23,6 +23,8 @@ type Machine struct {
 
 	health   health
 	closedAt time.Duration // when it began to close
+	// unreleased is why the newest release that was given up had failed.
+	unreleased error
 
 	lastID     uint64 // of scripts
 	lastNumber uint64 // see number
@@ -96,7 +98,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	}
 	if m.closing && !m.closed && len(m.locks) == 0 {
 		m.closed = true
-		m.emit(Closed{})
+		m.emit(Closed{m.unreleased})
 	}
 	for _, l := range m.forgotten {
 		*l = lock{}
@@ -378,6 +380,7 @@ func (m *Machine) abort() {
 	for _, l := range m.everyLock() {
 		if l.owner != 0 || l.c.unknown.strays() > 0 || l.flight != 0 && l.flightKind == KindAcquire {
 			m.stats.Unreleased++
+			m.unreleased = m.health.err
 		}
 		m.unlocked(l, ErrClosed)
 		if l.sub != subNone {

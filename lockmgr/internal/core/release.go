@@ -113,6 +113,7 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	switch {
 	case closed || m.now >= goneBy:
 		m.stats.Unreleased++
+		m.unreleased = r.Err
 		m.notice(Notice{What: Unreleased, Name: l.name, Err: r.Err})
 		m.unlocked(l, r.Err)
 		l.owner = 0

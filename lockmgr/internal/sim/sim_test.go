@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
 var (
@@ -48,7 +50,7 @@ func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
 		n = defaultSeeds
-		if testing.Short() {
+		if testing.Short() || raced.On {
 			n /= 10
 		}
 	}

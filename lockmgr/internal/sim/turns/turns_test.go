@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
 var (
@@ -67,6 +69,7 @@ var cases = []shares{
 }
 
 func TestTurns(t *testing.T) {
+	skipIfRaced(t)
 	for _, c := range cases {
 		for _, hold := range holds {
 			t.Run(fmt.Sprintf("%s/hold %v", c.name, hold), func(t *testing.T) {
@@ -82,9 +85,17 @@ func TestTurns(t *testing.T) {
 // longer between two turns. A manager that comes into such a gap while it stands
 // back still owes most of what it owed.
 func TestTurnsOnASlowMachine(t *testing.T) {
+	skipIfRaced(t)
 	c := shares{"", append(managers(3), threads(50)), true}
 	for n := range 3 + *seeds {
 		c.check(t, time.Millisecond, run(t, Config{Seed: *seed + n, Clients: c.clients, Hold: time.Millisecond, Hop: 200 * time.Microsecond}))
+	}
+}
+
+// skipIfRaced leaves out what is one goroutine's work and takes half a minute.
+func skipIfRaced(t *testing.T) {
+	if raced.On {
+		t.Skip("SKIPPED: the race detector finds nothing in one goroutine")
 	}
 }
 
@@ -111,6 +122,7 @@ func (c *shares) check(t *testing.T, hold time.Duration, r Result) {
 
 // Four managers with 250 callers each, who take the lock once.
 func TestDrain(t *testing.T) {
+	skipIfRaced(t)
 	n := max(10, *seeds)
 	var sum time.Duration
 	for i := range n {
