@@ -9,7 +9,7 @@ var shellMutants = []mutant{
 		shell + "TestValidEndsByItselfWhileTheManagerIsStuck"},
 	{"deadline", "valid after an early loss", "lockmgr", "\th.until.Store(0)\n", "", client + "TestAStaleHandleTouchesNothing"},
 	{"deadline", "valid after the unlock", "lockmgr", "if l.ticket.over.Load() {\n\t\treturn 0", "if false {\n\t\treturn 0", shell + "TestServerLockAndUnlock"},
-	{"deadline", "renewals don't reach the handle", "lockmgr", "\t\tticketOf(e.Anchor).hold.until.Store(int64(e.Anchor.Until))\n", "", shell + "TestWatchdogKeepsALockForHours"},
+	{"deadline", "renewals don't reach the handle", "lockmgr", "\t\tticketOf(e.Hold.Request).hold.until.Store(int64(e.Hold.Until))\n", "", shell + "TestWatchdogKeepsALockForHours"},
 	{"deadline", "nothing is done on time", "lockmgr", "if p.core.Next() <= now {", "if false {", shell + "TestFixedLeaseEndsOnTime"},
 	{"deadline", "lease rounded down", "lockmgr", "int64((d+time.Millisecond-1)/time.Millisecond)", "int64(d/time.Millisecond)", shell + "FuzzLeasesAreRoundedUp"},
 	{"deadline", "requests go before what keeps locks", "lockmgr", "\tout = move(out[:0], &x.urgent)\n\treturn move(out, &x.queue)", "\tout = move(out[:0], &x.queue)\n\treturn move(out, &x.urgent)",
@@ -17,7 +17,7 @@ var shellMutants = []mutant{
 
 	{"deadline", "a suspension of the host does not count", "lockmgr", "func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }", "func (c *clock) exact() time.Duration { return time.Since(c.origin) }", shell + "TestASuspendedHostLosesItsLocks"},
 
-	{"loss", "only a Close is one", "lockmgr", "\t\tp.lost(e.Anchor, e.Err)\n", "\t\tif e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Anchor, e.Err)\n\t\t}\n", client + "TestTheLossIsToldForEveryLock"},
+	{"loss", "only a Close is one", "lockmgr", "\t\tp.lost(e.Hold, e.Err)\n", "\t\tif e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}\n", client + "TestTheLossIsToldForEveryLock"},
 	{"loss", "not told to those who ask later", "lockmgr", "if h.err != nil {\n\t\t\tclose(h.more.lost)", "if false {\n\t\t\tclose(h.more.lost)", client + "TestAStaleHandleTouchesNothing"},
 	{"loss", "contexts live on", "lockmgr", "\t\tc.cancel(err)\n\t}\n}", "\t\t_ = c\n\t}\n}", shell + "TestSilentServerLosesTheLockAtTheDeadline"},
 	{"loss", "contexts made later live", "lockmgr", "if h.err != nil {\n\t\treturn h.err", "if false {\n\t\treturn h.err", client + "TestAStaleHandleTouchesNothing"},

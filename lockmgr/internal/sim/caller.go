@@ -179,7 +179,7 @@ func (n *node) granted(c *call) {
 	n.noLongerWaiting(c)
 	c.state = granted
 	if r.Hold.Request == r {
-		c.hold = &hold{n: n, name: c.name, core: r.Hold, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
+		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
 		c.hold.fixed = r.Lease > 0
 		n.checkHolder(c.hold)
@@ -194,7 +194,7 @@ func (n *node) granted(c *call) {
 		if h == nil || h.over || h.lost || h.inCore == 0 {
 			w.violated("re-entry", "%s: %s enters a hold that is over", n.label, c)
 		}
-		if first := r.Hold.Request; h.core != r.Hold || first.Owner != r.Owner || first.Name != r.Name || r.Fenced && r.Hold.Token == 0 {
+		if first := r.Hold.Request; h.core != r.Hold || h.token != r.Hold.Token || first.Owner != r.Owner || first.Name != r.Name || r.Fenced && r.Hold.Token == 0 {
 			w.violated("re-entry", "%s: %s enters %s with token %d", n.label, c, h, r.Hold.Token)
 		}
 		c.hold = h

@@ -13,6 +13,7 @@ type hold struct {
 	n     *node
 	name  *lockName
 	core  *core.Hold
+	token int64 // when it began
 	epoch int
 	// until is the true time at which the manager's clock shows the
 	// deadline that the callers have been told.
