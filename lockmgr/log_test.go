@@ -45,7 +45,7 @@ func TestWhatIsLogged(t *testing.T) {
 		require.NotContains(t, a.Value.String(), "\x1b", a.Key)
 		return a
 	}}))
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: 300 * time.Millisecond, Logger: raw})
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: 1500 * time.Millisecond, Logger: raw})
 	l, err := m.Lock(patient(t), name)
 	require.NoError(t, err)
 	do(t, s, "DEL", name)

@@ -831,7 +831,10 @@ func TestServerErrorStrangeReplies(t *testing.T) {
 					l, err = second[i].Await(patient(t))
 					if err == nil {
 						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
-						require.Eventually(t, func() bool { return told[i].Load() > 0 }, patience, time.Millisecond, "%q", lie)
+						// On a busy machine the first run was over, and this is another.
+						if managers[i].Stats().Passes > 0 {
+							require.Eventually(t, func() bool { return told[i].Load() > 0 }, patience, time.Millisecond, "%q", lie)
+						}
 						require.NoError(t, l.Unlock(patient(t)), "%q", lie)
 					}
 				case "renew":
