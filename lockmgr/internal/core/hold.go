@@ -135,10 +135,10 @@ func (m *Machine) extended(l *lock) {
 
 // tend sends the script that a held lock needs: a transfer if the record does not
 // name the holder, or a renewal with a longer lease if somebody asked for one.
-func (m *Machine) tend(l *lock) {
+func (m *Machine) tend(l *lock) (again time.Duration) {
 	c := l.c
 	if !l.contended() || l.flight != 0 || l.phase != held {
-		return
+		return Forever
 	}
 	switch {
 	case l.transferDue():
@@ -146,13 +146,18 @@ func (m *Machine) tend(l *lock) {
 		// over and nobody has to wait for it.
 		t := &c.turns
 		early := !c.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
-		if early || m.now >= c.nextTransfer {
-			m.transferTo(l, l.hold)
+		if !early && m.now < c.nextTransfer {
+			return c.nextTransfer
 		}
-	case c.longer.want > 0 && m.now >= c.retry.at:
+		m.transferTo(l, l.hold)
+	case c.longer.want > 0:
+		if m.now < c.retry.at {
+			return c.retry.at
+		}
 		c.longer.sent, c.longer.want = c.longer.want, 0
 		m.sendRenewal(c.longer.sent, []*lock{l})
 	}
+	return Forever
 }
 
 // unlock handles a holder that gives back one of its holds.

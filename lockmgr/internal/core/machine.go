@@ -162,48 +162,74 @@ func (m *Machine) tick() {
 		if !ok {
 			break
 		}
-		m.alarm(l)
 		m.settle(l)
 	}
 	m.renew()
 }
 
-// alarm lets a lock do what is due in its phase. It may come early.
-func (m *Machine) alarm(l *lock) {
-	switch l.phase {
-	case held:
-		if m.now >= l.holdUntil() {
-			m.expire(l)
-			return
-		}
-		m.tend(l)
-	case passing:
-		if l.flight == 0 && m.now >= l.c.retry.at || m.now >= l.until {
-			m.next(l, nil)
-		}
-	case waiting:
-		if l.flight == 0 && m.now >= l.c.retry.at {
-			m.waitOver(l)
-		}
-	case releasing:
-		if l.flight == 0 && m.now >= l.c.retry.at {
-			m.sendRelease(l)
-		}
-	case idle:
-		m.rest(l)
-	}
-}
-
-// settle follows every change of a lock: it forgets the lock if it has no state
-// left, else it sets its alarm.
+// settle follows every change of a lock: it does what is due, and forgets the
+// lock if it has no state left, else it sets its alarm.
 func (m *Machine) settle(l *lock) {
+	again := m.advance(l)
 	if l.phase == idle && l.flight == 0 && !l.contended() && l.sub == subNone {
 		m.forget(l)
 		return
 	}
-	if at := l.nextAt(); at != Forever {
-		m.alarms.atLatest(l, at)
+	if again != Forever {
+		m.alarms.atLatest(l, again)
 	}
+}
+
+// advance does what is due in the phase of a lock. It returns when to call it
+// again, unless something happens before.
+func (m *Machine) advance(l *lock) (again time.Duration) {
+	var due time.Duration
+	switch c := l.c; l.phase {
+	case held:
+		if due = l.holdUntil(); m.now >= due {
+			m.expire(l)
+			break
+		}
+		return min(due, m.tend(l))
+	case passing:
+		if due = min(l.until, c.retry.at); l.flight != 0 {
+			due = l.until
+		}
+		if l.flight != 0 && l.owner == 0 {
+			return Forever
+		}
+		if m.now < due {
+			return due
+		}
+		m.next(l, nil)
+	case waiting:
+		if l.flight != 0 {
+			return Forever
+		}
+		if m.now < c.retry.at {
+			return c.retry.at
+		}
+		m.waitOver(l)
+	case releasing:
+		if l.flight != 0 {
+			return Forever
+		}
+		if m.now < c.retry.at {
+			return c.retry.at
+		}
+		m.sendRelease(l)
+	case idle:
+		if l.flight != 0 || !l.contended() {
+			return Forever
+		}
+		if m.now < c.restUntil {
+			return c.restUntil
+		}
+		m.rest(l)
+	default: // asking: the answer is the next event
+		return Forever
+	}
+	return m.advance(l)
 }
 
 // rest is called when nobody here wants the lock and the record is not ours.

@@ -20,5 +20,5 @@ func TestMoreSubscribersThanThereCanBe(t1 *testing.T) {
 	t.standBack(time.Hour, &m.cfg, &m.jitter)
 	m.now = time.Hour
 	m.wake(Wake{Name: "a", Subscribed: true, Message: true})
-	require.Less(t1, l.nextAt(), 2*time.Hour)
+	require.Less(t1, m.Next(), 2*time.Hour)
 }
