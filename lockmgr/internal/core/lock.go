@@ -44,7 +44,6 @@ type lock struct {
 	woken      bool // a wake-up came while a try was in flight
 	retried    bool // an earlier copy of the release may have run
 	forgotten  bool // removed from the machine
-	resting    bool // counted in Machine.resting
 }
 
 type subscription uint8

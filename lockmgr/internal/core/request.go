@@ -3,7 +3,8 @@ package core
 import "time"
 
 // A Request is one caller's request for a lock. The shell fills the first group
-// of fields and passes it on with a Lock event; from then on the core owns it.
+// of fields, Explicit, Fenced and Once, and passes it on with a Lock event; from
+// then on the core owns it.
 // The shell may read the second group while it carries out an effect that names
 // the request.
 //
@@ -14,13 +15,8 @@ type Request struct {
 	// ID is unique within the manager and rises with time, so that of two
 	// requests the one with the larger ID is the younger.
 	ID uint64
-	// Owner is ID for an anonymous request. Explicit: the caller named the
-	// owner, so other requests may share it.
-	Owner    uint64
-	Explicit bool
-	Fenced   bool
-	// Once asks for one try and no waiting.
-	Once bool
+	// Owner is ID for an anonymous request.
+	Owner uint64
 	// Lease is the fixed lease, or zero for a watched one.
 	Lease time.Duration
 	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
@@ -32,17 +28,25 @@ type Request struct {
 
 	// Hold is what it was granted, or nil.
 	Hold *Hold
-	// Passed says that the lock came from another holder in this manager.
-	Passed bool
 
 	lock       *lock
 	next, prev *Request
 	asked      time.Duration // queued: when it was made
 	pos        int32         // place in the heap of waits that end
 	place      int32         // queued, of an explicit owner: see ownerQueue
-	late       uint8         // grants that came too late
-	state      requestState
-	own        Hold // so that a grant needs no memory of its own
+	own        Hold          // so that a grant needs no memory of its own
+
+	// Passed says that the lock came from another holder in this manager. The
+	// shell may read it like Hold.
+	Passed bool
+	// Explicit: the caller named the owner, so other requests may share it.
+	Explicit bool
+	Fenced   bool
+	// Once asks for one try and no waiting.
+	Once bool
+
+	late  uint8 // grants that came too late
+	state requestState
 }
 
 type requestState uint8
