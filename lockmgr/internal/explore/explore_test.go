@@ -1,0 +1,48 @@
+package explore
+
+import (
+	"bytes"
+	"flag"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	states = flag.Int("states", 0, "the most states of each scene; 0 means as many as it says")
+	depth  = flag.Int("depth", 0, "the most choices in a path; 0 means as many as the scene says")
+	nfault = flag.Int("faults", -1, "the most faults in a path; -1 means as many as the scene says")
+	path   = flag.String("path", "", "make these choices, and tell what happens")
+)
+
+func TestScenes(t *testing.T) {
+	for _, s := range Scenes() {
+		t.Run(s.Name, func(t *testing.T) {
+			if *states > 0 {
+				s.Bounds.States = *states
+			}
+			if *depth > 0 {
+				s.Bounds.Depth = *depth
+			}
+			if *nfault >= 0 {
+				s.Bounds.Faults = *nfault
+			}
+			if *path != "" {
+				var b bytes.Buffer
+				v, err := Replay(s, strings.Fields(*path), &b)
+				t.Logf("%s%v %v", b.String(), v, err)
+				return
+			}
+			began := time.Now()
+			r := Explore(s)
+			took := time.Since(began)
+			t.Logf("%v; %v; %v, %.0f states/s", &r, &s.Bounds, took.Round(time.Millisecond), float64(r.States)/took.Seconds())
+			if r.Violation != nil {
+				var b bytes.Buffer
+				_, _ = Replay(s, r.Path, &b)
+				t.Errorf("%v\n%s\nreplay: go test ./lockmgr/internal/explore -v -run 'Scenes/%s' -path '%s'", r.Violation, b.String(), s.Name,
+					strings.Join(r.Path, " "))
+			}
+		})
+	}
+}
