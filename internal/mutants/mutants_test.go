@@ -169,7 +169,7 @@ func runList(t *testing.T, goTool string, mutants []mutant) {
 // longer, and must not pass for one that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
-	case m.by == seeds:
+	case m.by == seeds, pkg == "lockmgr/internal/explore":
 		return time.Minute
 	case pkg == strings.TrimSpace(sharing):
 		return 80 * time.Second
@@ -183,6 +183,9 @@ func (m *mutant) arguments() []string {
 	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$", "-test.failfast", "-test.timeout=" + m.time().String()}
 	if m.by == seeds {
 		args = append(args, "-seeds=12000", "-shrink=false", "-tail=0", "-hang=10s")
+	}
+	if pkg, _ := m.tests(); pkg == "lockmgr/internal/explore" {
+		args = append(args, strings.Fields(os.Getenv("TRYARGS"))...)
 	}
 	return args
 }
@@ -235,6 +238,7 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 var (
 	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	failedStory = regexp.MustCompile(`(?m)^\s+--- FAIL: TestStories/(\S+)`)
+	failedScene = regexp.MustCompile(`(?m)^\s+explore_test\.go:\d+: (?:\w+): VIOLATED ([^:\n]+):`)
 	failedSeed  = regexp.MustCompile(`(?m)^\s+sim_test\.go:\d+: seed (\d+): ([^:]+):`)
 )
 
@@ -246,6 +250,9 @@ func (m *mutant) verdict(out string, err error) (string, error) {
 	}
 	if found := failedStory.FindStringSubmatch(out); m.by == stories && found != nil {
 		return "story " + found[1], nil
+	}
+	if found := failedScene.FindStringSubmatch(out); found != nil {
+		return "explored: " + found[1], nil
 	}
 	if found := failedTest.FindStringSubmatch(out); found != nil && slices.Contains(tests, found[1]) {
 		return found[1], nil

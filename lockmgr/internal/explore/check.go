@@ -79,6 +79,17 @@ func (w *world) granted(n *manager, c *call) {
 		}
 	}
 	c.epoch = n.record.epoch
+	if r.Anchor.Until <= w.now {
+		violated("a grant is valid", "%s: request %d is granted a hold that ended at %v", n.label, c.order, w.at(r.Anchor.Until))
+	}
+	config := w.config()
+	c.limit = core.Forever
+	if want.Lease > 0 {
+		c.limit = w.now + want.Lease - want.Lease/100 - config.Margin
+	}
+	if _, until := w.server.Fields(lockKey); !w.disturbed && !again && want.Owner == 0 && until > w.now+max(want.Lease, config.Lease)+ms {
+		violated("a record is no longer than its lease", "%s: granted with a record until %v", n.label, w.at(until))
+	}
 	if want.Lease > 0 && want.Owner == 0 && r.Until > w.now+want.Lease {
 		violated("until the lease ends", "%s: until %v, with a lease of %v", n.label, w.at(r.Until), want.Lease)
 	}
@@ -104,9 +115,10 @@ func (w *world) extended(n *manager, a *core.Request) {
 }
 
 func (w *world) lost(n *manager, a *core.Request, err error) {
-	some := false
+	some, limit := false, time.Duration(0)
 	for _, c := range n.calls {
 		if c.req != nil && c.req.Anchor == a && c.state >= granted {
+			limit = max(limit, c.limit)
 			if c.lost {
 				violated("lost once", "%s: %v", n.label, err)
 			}
@@ -118,6 +130,9 @@ func (w *world) lost(n *manager, a *core.Request, err error) {
 	}
 	if a.Until > w.now && !n.refused && !n.closing {
 		violated("lost too soon", "%s: good until %v, and no script said otherwise (%v)", n.label, w.at(a.Until), err)
+	}
+	if w.now < limit && !w.disturbed && !w.slowed && !n.closing {
+		violated("lost too soon", "%s: asked for until %v, and nothing went wrong (%v)", n.label, w.at(limit), err)
 	}
 }
 
@@ -257,7 +272,7 @@ const soon = 200 * ms
 
 // checkFree: a lock that is free is taken soon by those who wait.
 func (w *world) checkFree(to time.Duration) {
-	if w.disturbed {
+	if w.disturbed || w.slowed {
 		return
 	}
 	for i := range w.managers {

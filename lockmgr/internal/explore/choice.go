@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,6 +117,10 @@ func (w *world) choices(out []choice) []choice {
 	if w.mayPass() {
 		add(pass, 0, 0)
 	}
+	if w.scene.Bounds.Detours > 0 && w.detours == 0 {
+		fair, _ := w.fair()
+		out = slices.DeleteFunc(out, func(c choice) bool { return c != fair && c.do != ask })
+	}
 	return out
 }
 
@@ -214,7 +219,9 @@ func (w *world) do(c choice) {
 		w.hear(i, command, command.answer)
 	case breaks:
 		command := n.commands[c.what]
-		if !w.timedOut(command) {
+		if w.timedOut(command) {
+			w.disturbed = true
+		} else {
 			w.spend(Break)
 		}
 		w.hear(i, command, answer{ran: core.Maybe, err: errBroken})

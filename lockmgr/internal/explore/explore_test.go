@@ -12,6 +12,7 @@ var (
 	states = flag.Int("states", 0, "the most states of each scene; 0 means as many as it says")
 	depth  = flag.Int("depth", 0, "the most choices in a path; 0 means as many as the scene says")
 	nfault = flag.Int("faults", -1, "the most faults in a path; -1 means as many as the scene says")
+	detour = flag.Int("detours", -1, "the most detours in a path; 0 means no bound, -1 as many as the scene says")
 	path   = flag.String("path", "", "make these choices, and tell what happens")
 )
 
@@ -27,6 +28,9 @@ func TestScenes(t *testing.T) {
 			if *nfault >= 0 {
 				s.Bounds.Faults = *nfault
 			}
+			if *detour >= 0 {
+				s.Bounds.Detours = *detour
+			}
 			if *path != "" {
 				var b bytes.Buffer
 				v, err := Replay(s, strings.Fields(*path), &b)
@@ -40,7 +44,7 @@ func TestScenes(t *testing.T) {
 			if r.Violation != nil {
 				var b bytes.Buffer
 				_, _ = Replay(s, r.Path, &b)
-				t.Errorf("%v\n%s\nreplay: go test ./lockmgr/internal/explore -v -run 'Scenes/%s' -path '%s'", r.Violation, b.String(), s.Name,
+				t.Errorf("%s: VIOLATED %v\n%s\nreplay: go test ./lockmgr/internal/explore -v -run 'Scenes/%s' -path '%s'", s.Name, r.Violation, b.String(), s.Name,
 					strings.Join(r.Path, " "))
 			}
 		})

@@ -45,7 +45,9 @@ func printOf(w *world, e *encoder) print {
 		e.int(int64(n))
 	}
 	e.int(int64(w.inAll))
+	e.int(int64(w.detours))
 	e.bool(w.disturbed)
+	e.bool(w.slowed)
 	e.bool(w.excused)
 	return sum(e.end())
 }

@@ -38,6 +38,11 @@ type Bounds struct {
 	// Depth is the most choices in a path, States the most states. Zero means
 	// no bound.
 	Depth, States int
+	// Detours is the most choices in a path that are not what the fair schedule
+	// does next: what arrives out of turn, a holder that keeps the lock for a
+	// time, a fault. A request is made at any time and is no detour. Zero means
+	// no bound.
+	Detours int
 	// Faults is the most faults in a path, Each the most of one kind.
 	Faults int
 	Each   [faults]int
@@ -51,6 +56,9 @@ func (b *Bounds) String() string {
 		}
 	}
 	s := fmt.Sprintf("faults %d in all (%s)", b.Faults, strings.Join(each, ", "))
+	if b.Detours > 0 {
+		s += fmt.Sprintf(", detours %d", b.Detours)
+	}
 	if b.Depth > 0 {
 		s += fmt.Sprintf(", depth %d", b.Depth)
 	}

@@ -30,11 +30,14 @@ type world struct {
 
 	left  [faults]int8 // how many faults of each kind may still happen
 	inAll int8
+	// detours is how many choices may still differ from the fair schedule's.
+	detours int8
 
 	stray     stray
 	epoch     int   // how often the record was removed by force
 	lastToken int64 // of the grants
 	disturbed bool  // something has gone wrong that may delay a wake-up
+	slowed    bool  // time has passed while something was under way or due
 	excused   bool  // something has happened after which a record may be left to expire
 
 	out io.Writer // where to tell what happens, or nil
@@ -85,6 +88,7 @@ type call struct {
 	order uint64
 	lost  bool
 	epoch int
+	limit time.Duration // how long the lease that was asked for lasts, or Forever
 }
 
 type callState uint8
@@ -165,7 +169,7 @@ func violated(invariant, format string, args ...any) {
 
 // newWorld returns the first state of a scene.
 func newWorld(s *Scene) *world {
-	w := &world{scene: s, inAll: int8(s.Bounds.Faults)}
+	w := &world{scene: s, inAll: int8(s.Bounds.Faults), detours: int8(s.Bounds.Detours)}
 	for f, n := range s.Bounds.Each {
 		w.left[f] = int8(min(n, s.Bounds.Faults))
 	}
@@ -252,6 +256,9 @@ func (w *world) apply(c choice) (v *Violation) {
 	if w.out != nil {
 		w.tell("%s", w.words(c))
 	}
+	if fair, _ := w.fair(); w.scene.Bounds.Detours > 0 && c != fair && c.do != ask {
+		w.detours--
+	}
 	w.server.Now = w.now
 	w.server.Deliver = func(to int, _, _ string) { w.managers[to].down = append(w.managers[to].down, message) }
 	w.do(c)
@@ -266,7 +273,8 @@ func (w *world) spend(f Fault) {
 	for i := range w.left {
 		w.left[i] = min(w.left[i], w.inAll)
 	}
-	w.disturbed = w.disturbed || f != Slow && f != Cancel && f != Close
+	w.disturbed = w.disturbed || f != Slow && f != Pause && f != Cancel && f != Close
+	w.slowed = w.slowed || f == Slow || f == Pause
 	w.excused = w.excused || f == Pause || f == Close || f == Forbid
 }
 
