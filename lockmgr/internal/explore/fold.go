@@ -207,12 +207,12 @@ func encodingOf(t reflect.Type) *encoding {
 var (
 	// leftOut are fields of types of the core: what is only reused, and what the
 	// world has itself.
-	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeLocks", "Stats.*"}
+	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeLocks"}
 	// gauges are the figures of Stats that are part of a state. The others only
 	// count what has happened.
 	gauges = []string{"Names", "Waiting", "Held", "Watched", "Subscriptions"}
 	// memory are fields of the explorer's own that only checks read.
-	memory = []string{"manager.label", "manager.record", "Server.Deliver"}
+	memory = []string{"manager.label", "manager.record"}
 )
 
 func isLeftOut(t reflect.Type, field string) bool {

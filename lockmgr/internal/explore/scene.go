@@ -20,6 +20,10 @@ type Scene struct {
 	Bounds Bounds
 	// PassCount is Config.PassCount.
 	PassCount int
+
+	// plant, if not nil, changes what the server answers: the explorer's own
+	// tests break it so.
+	plant func(*world, *command, *answer)
 }
 
 // A Want is the kind of a request.

@@ -183,7 +183,9 @@ func (x *search) live() {
 	x.res.Fair = len(beyond)
 }
 
-// follow runs the fair schedule from a state that was not expanded.
+// follow runs the fair schedule from a state to its end, or to a state that is
+// looked at anyhow: one of the search, or of beyond, where it notes what it
+// meets. If beyond is nil there is no such state.
 func (x *search) follow(i int32, beyond map[print]bool) bool {
 	w := clone(x.world(i))
 	path := x.path(i)
@@ -201,9 +203,12 @@ func (x *search) follow(i int32, beyond map[print]bool) bool {
 			x.fail(v, path)
 			return false
 		}
+		if beyond == nil {
+			continue
+		}
 		p := printOf(w, &x.e)
 		if j, known := x.found[p]; beyond[p] || known && x.nodes[j].fair != unknown {
-			return true // from there it was looked at, or will be
+			return true
 		}
 		beyond[p] = true
 	}
@@ -213,7 +218,7 @@ func (x *search) follow(i int32, beyond map[print]bool) bool {
 
 // confirm looks whether the fair schedule has really no end from a state. States
 // that were folded may make a circle where there is none.
-func (x *search) confirm(i int32) bool { return x.follow(i, map[print]bool{}) }
+func (x *search) confirm(i int32) bool { return x.follow(i, nil) }
 
 // check returns the invariant that a function finds violated.
 func check(f func()) (v *Violation) {

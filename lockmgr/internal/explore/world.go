@@ -434,6 +434,9 @@ func (w *world) run(i int, c *command) answer {
 		panic(err)
 	}
 	w.ran(i, c, a, before)
+	if w.scene.plant != nil {
+		w.scene.plant(w, c, &a)
+	}
 	return a
 }
 
