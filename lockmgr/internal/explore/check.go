@@ -66,7 +66,10 @@ func (w *world) granted(n *manager, c *call) {
 			violated("tokens", "%s: a re-entry has a token of its own", n.label)
 		}
 	} else {
-		n.refused = false
+		if n.doubtful && r.Passed {
+			violated("a message is looked into", "%s: passed on to request %d before a command has found the record", n.label, c.order)
+		}
+		n.refused, n.doubtful = false, false
 		if slices.Contains(n.record.held, r.Field) {
 			violated("a number is used once", "%s: two holds of number %d", n.label, r.Field)
 		}
@@ -233,6 +236,7 @@ func (w *world) accept(n *manager, c *command, a answer) {
 	if a.ran != core.Yes {
 		return
 	}
+	n.doubtful = n.doubtful && c.before
 	if !a.ok {
 		if c.kind == core.KindTransfer || c.kind == core.KindRenew {
 			n.refused = true

@@ -95,7 +95,7 @@ func (w *world) choices(out []choice) []choice {
 		}
 		if len(n.down) > 0 {
 			add(comesDown, i, 0)
-			if n.down[0] == message {
+			if n.down[0] >= message {
 				if w.may(MessageTwice) {
 					add(comesTwice, i, 0)
 				}
@@ -237,7 +237,7 @@ func (w *world) do(c choice) {
 		w.comeDown(i)
 	case comesTwice:
 		w.spend(MessageTwice)
-		n.down = append([]news{message}, n.down...)
+		n.down = append([]news{n.down[0]}, n.down...)
 		w.comeDown(i)
 	case loses:
 		w.spend(MessageLost)
@@ -311,7 +311,13 @@ func (w *world) comeDown(i int) {
 		return
 	}
 	n.confirmed = n.confirmed || what == confirmation
-	w.step(i, core.Wake{Name: lockKey, Subscribed: n.confirmed, Confirmed: what == confirmation, Message: what == message})
+	if what == forced && !n.released && n.m.Phase(lockKey) == "held" {
+		n.doubtful = true
+		if c := n.waitsFor(); c != nil {
+			c.before = true
+		}
+	}
+	w.step(i, core.Wake{Name: lockKey, Subscribed: n.confirmed, Confirmed: what == confirmation, Message: what >= message})
 }
 
 // pass lets time pass until something is due.

@@ -19,6 +19,7 @@ func Scenes() []*Scene {
 		{Name: "two faults", Wants: [2][]Want{{plain, plain}}, PassCount: 1, Bounds: Bounds{Faults: 2, Each: commands, Detours: 3}},
 		{Name: "two managers", Wants: [2][]Want{{plain}, {plain}}, PassCount: 2, Bounds: Bounds{Faults: 1, Each: all, Detours: 3}},
 		{Name: "three requests", Wants: [2][]Want{{plain, plain}, {plain}}, PassCount: 1, Bounds: Bounds{Faults: 1, Each: all, Detours: 1}},
+		{Name: "forced", Wants: [2][]Want{{plain, plain}, {plain}}, PassCount: 2, Bounds: Bounds{Faults: 1, Each: [faults]int{Force: 1}, Detours: 2}},
 		{Name: "tokens", Wants: [2][]Want{{fenced, plain}, {fenced}}, PassCount: 2, Bounds: Bounds{Faults: 1, Each: all, Detours: 1}},
 		{Name: "long lease", Wants: [2][]Want{{long, plain}}, PassCount: 2, Bounds: Bounds{Faults: 2, Each: commands, Detours: 2}},
 		{Name: "named owner", Wants: [2][]Want{{owner(short), owner(long)}, {plain}}, PassCount: 2, Bounds: Bounds{Faults: 1, Each: all, Detours: 1}},

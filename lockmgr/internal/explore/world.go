@@ -65,6 +65,10 @@ type manager struct {
 	asked, seen     uint64 // requests made, granted
 	closing, closed bool
 	refused         bool // the core was told that the record is not its own
+	// doubtful says that an administrator's message was heard while the lock was
+	// held, and that no command has been answered that was sent since.
+	doubtful bool
+	released bool // a release was sent, whose message may be taken for another's
 
 	record record
 }
@@ -109,10 +113,11 @@ const (
 	unsubscribe
 	confirmation
 	message
+	forced // a message of an administrator who has removed the record
 )
 
 func (n news) String() string {
-	return [...]string{"subscribe", "unsubscribe", "confirmation", "message"}[n]
+	return [...]string{"subscribe", "unsubscribe", "confirmation", "message", "message of an administrator"}[n]
 }
 
 // A command is one script on its way. It has copied what it needs of the core's
@@ -127,6 +132,7 @@ type command struct {
 	owners  []uint64
 	sent    time.Duration
 	state   commandState
+	before  bool          // it was sent before an administrator's message was heard
 	told    time.Duration // when the manager gave it up
 	answer  answer        // once it has run
 }
@@ -260,7 +266,11 @@ func (w *world) apply(c choice) (v *Violation) {
 		w.detours--
 	}
 	w.server.Now = w.now
-	w.server.Deliver = func(to int, _, _ string) { w.managers[to].down = append(w.managers[to].down, message) }
+	what := message
+	if c.do == force {
+		what = forced
+	}
+	w.server.Deliver = func(to int, _, _ string) { w.managers[to].down = append(w.managers[to].down, what) }
 	w.do(c)
 	w.checkState()
 	return nil
@@ -370,6 +380,7 @@ func (w *world) send(n *manager, c *command) {
 	if n.record.counting++; n.record.counting > 1 {
 		violated("bounded work", "%s: %d scripts at once", n.label, n.record.counting)
 	}
+	n.released = n.released || c.kind == core.KindRelease
 	if c.sent > w.now {
 		violated("deadline from the send", "%s: %v is sent at %v", n.label, c.kind, w.at(c.sent))
 	}
