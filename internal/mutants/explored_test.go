@@ -18,6 +18,8 @@ var exploredMutants = explored(
 	"a message is a hint: wake-up during a try not remembered",
 	"a message is a hint: remembered, but ignored",
 	"a message is a hint: no try on confirmation",
+	"a message is a hint: raises no doubt",
+	"a message is a hint: passed on in doubt",
 	"every end is an end: Unlock not answered when the record is gone",
 )
 

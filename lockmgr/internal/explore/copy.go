@@ -72,7 +72,9 @@ func newFixer(t reflect.Type) fixer {
 		}
 		return func(c *copying, p unsafe.Pointer) {
 			for i := range t.Len() {
-				(*elem)(c, unsafe.Add(p, uintptr(i)*t.Elem().Size()))
+				if *elem != nil {
+					(*elem)(c, unsafe.Add(p, uintptr(i)*t.Elem().Size()))
+				}
 			}
 		}
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer:

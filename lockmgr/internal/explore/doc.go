@@ -32,7 +32,7 @@
 //
 // # What is folded
 //
-// States with equal prints are one. A print is made by reflection over all
+// States with equal digests are one. A digest is made by reflection over all
 // fields of the core, so it survives new and renamed fields. In it
 //
 //   - the managers have no names: two that have changed places are one state;

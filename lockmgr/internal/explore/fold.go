@@ -15,22 +15,22 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A print is what states are told apart by: equal prints are one state.
-type print [2]uint64
+// A digest is what states are told apart by: states of equal digests are one.
+type digest [2]uint64
 
-// printOf returns the print of a world.
+// digestOf returns the digest of a world.
 //
 // Each manager is encoded by itself, with what is under way for it and with the
 // part that it has in the record. So two worlds in which the managers have
-// changed places have one print.
-func printOf(w *world, e *encoder) print {
-	var parts [len(w.managers)]print
+// changed places have one digest.
+func digestOf(w *world, e *encoder) digest {
+	var parts [len(w.managers)]digest
 	for i := range w.managers {
 		e.begin(w)
 		e.manager(w, i)
 		parts[i] = sum(e.end())
 	}
-	slices.SortFunc(parts[:], func(a, b print) int {
+	slices.SortFunc(parts[:], func(a, b digest) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 	})
 	e.begin(w)
@@ -202,7 +202,7 @@ func encodingOf(t reflect.Type) *encoding {
 	return f
 }
 
-// What a print leaves out or writes in its own way. A name that is gone fails a
+// What a digest leaves out or writes in its own way. A name that is gone fails a
 // test: TestWhatIsLeftOutIsThere.
 var (
 	// leftOut are fields of types of the core: what is only reused, and what the
@@ -396,7 +396,7 @@ func encodeStruct(t reflect.Type) encoding {
 }
 
 // sum is a hash of two words that is the same in each run.
-func sum(b []byte) print {
+func sum(b []byte) digest {
 	x, y := uint64(len(b))*0x9e3779b97f4a7c15, uint64(0x243f6a8885a308d3)
 	for len(b) > 0 {
 		var word uint64
@@ -410,7 +410,7 @@ func sum(b []byte) print {
 		}
 		x, y = mix(x^word, 0xe7037ed1a0b428db), mix(y^word, 0x8ebc6af09c88c6e3)^x
 	}
-	return print{mix(x, y^0x589965cc75374cc3), mix(y, x^0x1d8e4e27c47d124f)}
+	return digest{mix(x, y^0x589965cc75374cc3), mix(y, x^0x1d8e4e27c47d124f)}
 }
 
 func mix(a, b uint64) uint64 {

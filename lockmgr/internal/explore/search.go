@@ -37,7 +37,7 @@ type search struct {
 	scene *Scene
 	first *world
 	nodes []node
-	found map[print]int32
+	found map[digest]int32
 	e     encoder
 	// worlds are those of the states that are not expanded yet, from the first
 	// one on, as far as they are kept; the others are made again by their paths.
@@ -50,7 +50,7 @@ const keep = 200_000
 
 // Explore goes through all states of a scene within its bounds.
 func Explore(s *Scene) Result {
-	x := &search{scene: s, first: newWorld(s), found: map[print]int32{}, worlds: map[int32]*world{}}
+	x := &search{scene: s, first: newWorld(s), found: map[digest]int32{}, worlds: map[int32]*world{}}
 	x.add(clone(x.first), node{parent: -1, fair: unknown})
 	x.walk()
 	if x.res.Violation == nil {
@@ -62,7 +62,7 @@ func Explore(s *Scene) Result {
 
 // add takes a state in. It returns its place, and whether it is new.
 func (x *search) add(w *world, n node) (int32, bool) {
-	p := printOf(w, &x.e)
+	p := digestOf(w, &x.e)
 	if i, known := x.found[p]; known {
 		return i, false
 	}
@@ -158,7 +158,7 @@ const longest = 2000
 // live checks that the fair schedule comes to an end from each state.
 func (x *search) live() {
 	good := make([]bool, len(x.nodes))
-	beyond := map[print]bool{} // states that are not in the search, and from which it does
+	beyond := map[digest]bool{} // states that are not in the search, and from which it does
 	var way []int32
 	for i := range x.nodes {
 		way = way[:0]
@@ -186,7 +186,7 @@ func (x *search) live() {
 // follow runs the fair schedule from a state to its end, or to a state that is
 // looked at anyhow: one of the search, or of beyond, where it notes what it
 // meets. If beyond is nil there is no such state.
-func (x *search) follow(i int32, beyond map[print]bool) bool {
+func (x *search) follow(i int32, beyond map[digest]bool) bool {
 	w := clone(x.world(i))
 	path := x.path(i)
 	for range longest {
@@ -206,7 +206,7 @@ func (x *search) follow(i int32, beyond map[print]bool) bool {
 		if beyond == nil {
 			continue
 		}
-		p := printOf(w, &x.e)
+		p := digestOf(w, &x.e)
 		if j, known := x.found[p]; beyond[p] || known && x.nodes[j].fair != unknown {
 			return true
 		}
@@ -233,12 +233,8 @@ func check(f func()) (v *Violation) {
 
 func (x *search) fail(v *Violation, path []choice) {
 	x.res.Violation = v
-	w := clone(x.first)
 	for _, c := range path {
 		x.res.Path = append(x.res.Path, fmt.Sprintf("%d.%d.%d", c.do, c.who, c.what))
-		if w.apply(c) != nil {
-			break
-		}
 	}
 }
 

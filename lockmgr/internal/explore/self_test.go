@@ -46,7 +46,7 @@ func TestManagersThatChangePlaces(t *testing.T) {
 			c.who = 1 - c.who
 		}
 		require.Nil(t, second.apply(c))
-		require.Equal(t, printOf(first, &e), printOf(second, &e))
+		require.Equal(t, digestOf(first, &e), digestOf(second, &e))
 	}
 	require.Equal(t, done, first.managers[0].calls[0].state)
 }
@@ -62,24 +62,24 @@ func TestACopyIsDeep(t *testing.T) {
 			if len(all) == 0 {
 				break
 			}
-			before := printOf(w, &e)
+			before := digestOf(w, &e)
 			for _, c := range all {
 				require.Nil(t, clone(w).apply(c))
-				require.Equal(t, before, printOf(w, &e), "%s: %s", s.Name, w.words(c))
+				require.Equal(t, before, digestOf(w, &e), "%s: %s", s.Name, w.words(c))
 			}
 			seed = mix(seed, 0xe7037ed1a0b428db)
 			c := all[seed%uint64(len(all))]
 			next := clone(w)
 			require.Nil(t, next.apply(c))
 			require.Nil(t, again.apply(c))
-			require.Equal(t, printOf(next, &e), printOf(again, &e))
+			require.Equal(t, digestOf(next, &e), digestOf(again, &e))
 			w = next
 		}
 	}
 }
 
-// What a print leaves out by name must be there, or a name has changed and the
-// print tells states apart that are the same.
+// What a digest leaves out by name must be there, or a name has changed and the
+// digest tells states apart that are the same.
 func TestWhatIsLeftOutIsThere(t *testing.T) {
 	machine := reflect.TypeFor[core.Machine]()
 	for _, name := range leftOut {

@@ -74,7 +74,7 @@ type manager struct {
 }
 
 // A record is what checks remember of a manager. It is no part of a state's
-// print: nothing that the core does depends on it.
+// digest: nothing that the core does depends on it.
 type record struct {
 	epoch    int
 	until    time.Duration
