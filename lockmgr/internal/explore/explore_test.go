@@ -3,11 +3,16 @@ package explore
 import (
 	"bytes"
 	"flag"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 )
 
+// few is the most states of each scene with -short and the race detector.
+const few = 3000
+
+// The flags change the bounds of the scenes. See doc.go.
 var (
 	states = flag.Int("states", 0, "the most states of each scene; 0 means as many as it says")
 	depth  = flag.Int("depth", 0, "the most choices in a path; 0 means as many as the scene says")
@@ -17,8 +22,12 @@ var (
 )
 
 func TestScenes(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // few worlds live long
 	for _, s := range Scenes() {
 		t.Run(s.Name, func(t *testing.T) {
+			if slow || testing.Short() {
+				s.Bounds.States = few
+			}
 			if *states > 0 {
 				s.Bounds.States = *states
 			}
@@ -44,8 +53,8 @@ func TestScenes(t *testing.T) {
 			if r.Violation != nil {
 				var b bytes.Buffer
 				_, _ = Replay(s, r.Path, &b)
-				t.Errorf("%s: VIOLATED %v\n%s\nreplay: go test ./lockmgr/internal/explore -v -run 'Scenes/%s' -path '%s'", s.Name, r.Violation, b.String(), s.Name,
-					strings.Join(r.Path, " "))
+				t.Errorf("%s: VIOLATED %v\n%s\nreplay: go test ./lockmgr/internal/explore -v -run 'Scenes/%s' -faults %d -detours %d -path '%s'",
+					s.Name, r.Violation, b.String(), s.Name, s.Bounds.Faults, s.Bounds.Detours, strings.Join(r.Path, " "))
 			}
 		})
 	}
