@@ -54,7 +54,7 @@ var rueidisFiles = []string{"lockmgr/redis.go", "notify/redis.go"}
 
 // testSupport are the folders that tests alone import: they may import package
 // testing, and nothing that users link may import them.
-var testSupport = []string{"internal", "lockmgr/internal/model", "lockmgr/internal/sim"}
+var testSupport = []string{"internal", "lockmgr/internal/explore", "lockmgr/internal/model", "lockmgr/internal/sim"}
 
 // requirements are the modules that the library's go.mod may require directly.
 var requirements = []string{

@@ -6,6 +6,7 @@ package mutants
 var coreMutants = []mutant{
 	{"deadline", "counted from the reply", machine, "l.sent, l.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)", "l.sent, l.until = m.now, m.now+m.cfg.usable(op.Lease)", seeds},
 	{"deadline", "a long lease is inherited", machine, "case l.c.longer.set, turn == standBack:", "case turn == standBack:", stories},
+	{"deadline", "a long record is taken for a new one", machine, "c.longer.set = c.longer.set && len(op.Others) > 0", "c.longer.set = false", stories},
 	{"deadline", "renewal counted from the reply", machine, "m.trust(l, batch.ID, batch.Sent, batch.Lease)", "m.trust(l, batch.ID, m.now, batch.Lease)", seeds},
 	{"deadline", "transfer counted from the reply", machine, "m.trust(l, op.ID, op.Sent, op.Lease)", "m.trust(l, op.ID, m.now, op.Lease)", seeds},
 	{"deadline", "without the 1 %", machine, "return lease - lease/100 - c.Margin", "return lease - c.Margin", seeds},

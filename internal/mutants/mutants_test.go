@@ -48,13 +48,15 @@ const machine = "lockmgr/internal/core"
 const (
 	seeds   = "lockmgr/internal/sim TestSeeds"
 	stories = "lockmgr/internal/core TestStories"
-	shell   = "lockmgr "
-	client  = "internal/faults/client "
-	hub     = "notify "
-	renewer = "renewal "
-	future  = "futures "
-	actors  = "actor "
-	sharing = "lockmgr/internal/sim/turns "
+	// explorer is for what seeds find late or never.
+	explorer = "lockmgr/internal/explore TestScenes"
+	shell    = "lockmgr "
+	client   = "internal/faults/client "
+	hub      = "notify "
+	renewer  = "renewal "
+	future   = "futures "
+	actors   = "actor "
+	sharing  = "lockmgr/internal/sim/turns "
 )
 
 // lists are run each by itself: go test -run Mutants/core.
@@ -63,6 +65,7 @@ var lists = []struct {
 	mutants []mutant
 }{
 	{"core", coreMutants},
+	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }
 
@@ -169,7 +172,7 @@ func runList(t *testing.T, goTool string, mutants []mutant) {
 // longer, and must not pass for one that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
-	case m.by == seeds:
+	case m.by == seeds, m.by == explorer:
 		return time.Minute
 	case pkg == strings.TrimSpace(sharing):
 		return 80 * time.Second
@@ -235,6 +238,7 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 var (
 	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	failedStory = regexp.MustCompile(`(?m)^\s+--- FAIL: TestStories/(\S+)`)
+	failedScene = regexp.MustCompile(`(?m)^\s+explore_test\.go:\d+: ([^:\n]+): VIOLATED ([^:\n]+):`)
 	failedSeed  = regexp.MustCompile(`(?m)^\s+sim_test\.go:\d+: seed (\d+): ([^:]+):`)
 )
 
@@ -246,6 +250,9 @@ func (m *mutant) verdict(out string, err error) (string, error) {
 	}
 	if found := failedStory.FindStringSubmatch(out); m.by == stories && found != nil {
 		return "story " + found[1], nil
+	}
+	if found := failedScene.FindStringSubmatch(out); m.by == explorer && found != nil {
+		return found[2] + ", scene " + found[1], nil
 	}
 	if found := failedTest.FindStringSubmatch(out); found != nil && slices.Contains(tests, found[1]) {
 		return found[1], nil

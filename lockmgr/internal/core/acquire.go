@@ -130,7 +130,7 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 		}
 		if c := l.c; l.contended() {
 			c.retry.succeeded()
-			c.longer.set = false
+			c.longer.set = c.longer.set && len(op.Others) > 0 // it may be the record that we had
 			c.turns.acquired(m.now, &m.cfg)
 			c.nextTransfer, c.retry.at = m.now, m.now
 		}

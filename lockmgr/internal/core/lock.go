@@ -91,6 +91,10 @@ type longer struct {
 // any other and never written.
 var uncontended contention
 
+// Shared returns a pointer to what all machines share and none writes. A copy of
+// a machine shares it too.
+func Shared() any { return &uncontended }
+
 func (l *lock) heapPos() *int32 { return &l.pos }
 
 // RenewalEntry makes a lock an item of a renewal.Map.

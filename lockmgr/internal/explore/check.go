@@ -1,0 +1,312 @@
+package explore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// valid reports whether the caller may rely on its hold now.
+func (w *world) valid(c *call) bool {
+	return c.state == granted && !c.lost && w.now < c.req.Hold.Until
+}
+
+// checkState looks at what must hold in every state.
+func (w *world) checkState() {
+	var holder *core.Hold
+	for i := range w.managers {
+		n := &w.managers[i]
+		for _, c := range n.calls {
+			if !w.valid(c) || c.epoch != w.epoch {
+				continue
+			}
+			h := c.req.Hold
+			if holder != nil && holder != h {
+				violated("mutual exclusion", "%s and another hold the lock", n.label)
+			}
+			holder = h
+			w.checkRecord(n, h)
+		}
+	}
+}
+
+// checkRecord: a valid hold rests on a record of its manager that lasts longer.
+func (w *world) checkRecord(n *manager, h *core.Hold) {
+	fields, until := w.server.Fields(lockKey)
+	if len(fields) != 1 {
+		violated("until the record ends", "%s holds until %v, and the record is %v", n.label, w.at(h.Until), fields)
+	}
+	if _, mine := n.number(fields[0].Name); !mine {
+		violated("until the record ends", "%s holds until %v, and the record is %v", n.label, w.at(h.Until), fields)
+	}
+	if h.Until > until {
+		violated("until the record ends", "%s holds until %v, and the record ends at %v", n.label, w.at(h.Until), w.at(until))
+	}
+}
+
+func (w *world) granted(n *manager, c *call) {
+	r := c.req
+	if c.state != pending {
+		violated("one answer", "%s: a request is granted that is not pending", n.label)
+	}
+	want := w.scene.Wants[n.index()][c.want]
+	again := r.Hold.Request != r
+	for _, o := range n.calls {
+		if o.state == pending && o.order < c.order && !again {
+			violated("order", "%s: request %d is granted before %d", n.label, c.order, o.order)
+		}
+	}
+	c.state = granted
+	if again {
+		if !slices.ContainsFunc(n.calls, func(o *call) bool { return o.req == r.Hold.Request && !o.lost }) && r.Hold.Request.Owner != r.Owner {
+			violated("re-entry", "%s: into a hold of another", n.label)
+		}
+	} else {
+		if n.doubtful && r.Passed {
+			violated("a message is looked into", "%s: passed on to request %d before a command has found the record", n.label, c.order)
+		}
+		n.refused, n.doubtful = false, false
+		if slices.Contains(n.record.held, r.Hold.Number) {
+			violated("a number is used once", "%s: two holds of number %d", n.label, r.Hold.Number)
+		}
+		n.record.held = append(n.record.held, r.Hold.Number)
+		if want.Fenced {
+			if w.epoch == 0 && r.Hold.Token <= w.lastToken {
+				violated("tokens", "%s: token %d after %d", n.label, r.Hold.Token, w.lastToken)
+			}
+			w.lastToken = r.Hold.Token
+		}
+	}
+	c.epoch = n.record.epoch
+	if r.Hold.Until <= w.now {
+		violated("a grant is valid", "%s: request %d is granted a hold that ended at %v", n.label, c.order, w.at(r.Hold.Until))
+	}
+	config := w.config()
+	c.limit = core.Forever
+	if want.Lease > 0 {
+		c.limit = w.now + want.Lease - want.Lease/100 - config.Margin
+	}
+	if _, until := w.server.Fields(lockKey); !w.disturbed && !again && want.Owner == 0 && until > w.now+max(want.Lease, config.Lease)+ms {
+		violated("a record is no longer than its lease", "%s: granted with a record until %v", n.label, w.at(until))
+	}
+	if want.Lease > 0 && want.Owner == 0 && r.Hold.Until > w.now+want.Lease {
+		violated("until the lease ends", "%s: until %v, with a lease of %v", n.label, w.at(r.Hold.Until), want.Lease)
+	}
+}
+
+// index is the place of a manager.
+func (n *manager) index() int { return int(n.label[0] - 'A') }
+
+func (w *world) extended(n *manager, h *core.Hold) {
+	some := false
+	for _, c := range n.calls {
+		if c.req != nil && c.req.Hold == h && c.state >= granted {
+			some = true
+			c.epoch = n.record.epoch
+			if c.lost {
+				violated("extended", "%s: a hold that was lost", n.label)
+			}
+		}
+	}
+	if !some {
+		violated("extended", "%s: a hold that is over", n.label)
+	}
+}
+
+func (w *world) lost(n *manager, h *core.Hold, err error) {
+	some, limit := false, time.Duration(0)
+	for _, c := range n.calls {
+		if c.req != nil && c.req.Hold == h && c.state >= granted {
+			limit = max(limit, c.limit)
+			if c.lost {
+				violated("lost once", "%s: %v", n.label, err)
+			}
+			some, c.lost = true, true
+		}
+	}
+	if !some {
+		violated("lost once", "%s: nobody holds it (%v)", n.label, err)
+	}
+	if h.Until > w.now && !n.refused && !n.closing {
+		violated("lost too soon", "%s: good until %v, and no script said otherwise (%v)", n.label, w.at(h.Until), err)
+	}
+	if w.now < limit && !w.disturbed && !w.slowed && !n.closing {
+		violated("lost too soon", "%s: asked for until %v, and nothing went wrong (%v)", n.label, w.at(limit), err)
+	}
+}
+
+// checkTick: after a Tick, nothing that was due is left.
+func (w *world) checkTick(n *manager) {
+	if next := n.m.Next(); next <= w.now {
+		violated("bounded work", "%s: after a Tick, Next is still %v", n.label, w.at(next))
+	}
+	for _, c := range n.calls {
+		if c.state == granted && !c.lost && c.req.Hold.Until <= w.now {
+			violated("lost in time", "%s: good until %v, and nobody was told", n.label, w.at(c.req.Hold.Until))
+		}
+	}
+}
+
+// checkNumbers: a number is the owner of one acquire, and of nothing once a
+// command has named it as one to be removed.
+func (w *world) checkNumbers(n *manager, op *core.Op) {
+	const rule = "a number is used once"
+	r := &n.record
+	if op.Owner != 0 && slices.Contains(r.spent, op.Owner) {
+		violated(rule, "%s: %v makes %d the owner, and an earlier command removes it", n.label, op.Kind, op.Owner)
+	}
+	if op.Kind == core.KindAcquire {
+		if slices.Contains(r.acquired, op.Owner) {
+			violated(rule, "%s: two acquires for %d", n.label, op.Owner)
+		}
+		r.acquired = append(r.acquired, op.Owner)
+	}
+	for _, o := range op.Others {
+		if !slices.Contains(r.spent, o) {
+			r.spent = append(r.spent, o)
+		}
+	}
+	if (op.Kind == core.KindAcquire || op.Kind == core.KindTransfer) && op.Lease > w.config().Lease {
+		violated("an acquire asks for Lease at most", "%s: %v asks for %v", n.label, op.Kind, op.Lease)
+	}
+}
+
+func (w *world) config() core.Config { return w.scene.config() }
+
+// checkRefusal: a manager is not kept out by what it has left behind, unless a
+// late acquire has made it.
+func (w *world) checkRefusal(i int, c *command, ok bool) {
+	if ok || c.state == given {
+		return
+	}
+	n := &w.managers[i]
+	fields, until := w.server.Fields(lockKey)
+	if len(fields) == 0 {
+		return
+	}
+	if _, mine := n.number(fields[0].Name); mine && !w.isStray(i, until) {
+		violated("own record known", "%s: the acquire of %v is refused because of %v", n.label, c.owners, fields)
+	}
+}
+
+// isStray reports whether the record was made by a manager's late acquire, and
+// is within the time that such a one may cost.
+func (w *world) isStray(i int, until time.Duration) bool {
+	return w.stray.until != 0 && w.stray.of == i && until <= w.stray.until
+}
+
+// ran looks at what a command has done. The record ended at before when the
+// command began, or there was none.
+func (w *world) ran(i int, c *command, a answer, before time.Duration) {
+	n := &w.managers[i]
+	fields, until := w.server.Fields(lockKey)
+	if !a.ok || len(fields) == 0 || c.kind == core.KindLook {
+		if len(fields) == 0 {
+			w.stray = stray{}
+		}
+		return
+	}
+	if c.state != given {
+		if c.kind == core.KindAcquire || c.kind == core.KindTransfer {
+			w.stray = stray{}
+		}
+		return
+	}
+	most := w.now + w.config().Lease + 2*ms
+	switch {
+	case c.kind == core.KindAcquire:
+		// A record that was removed by force may be followed by a stray while
+		// its manager believes that it holds the lock, and does not look.
+		w.stray = stray{i, most, w.epoch == 0 && w.now < c.told+w.config().SuspectTime}
+	case c.kind == core.KindTransfer && w.stray.until != 0 && w.stray.of == i:
+		w.stray.until = most
+	}
+	held := slices.ContainsFunc(n.calls, func(c *call) bool { return w.valid(c) })
+	if until > most && until > before && !held && c.kind != core.KindRenew {
+		violated("a late command costs at most Lease", "%s: %v leaves %v until %v", n.label, c.kind, fields, w.at(until))
+	}
+}
+
+// accept notes what a manager learns from an answer.
+func (w *world) accept(n *manager, c *command, a answer) {
+	if a.ran != core.Yes {
+		return
+	}
+	n.doubtful = n.doubtful && c.before
+	if !a.ok {
+		if c.kind == core.KindTransfer || c.kind == core.KindRenew {
+			n.refused = true
+		}
+		return
+	}
+	switch c.kind {
+	case core.KindAcquire, core.KindTransfer, core.KindRenew:
+		if until := c.sent + c.lease - c.lease/100; c.kind == core.KindAcquire || until >= n.record.until {
+			n.record.epoch, n.record.until = a.epoch, until
+		}
+	}
+}
+
+// checkPassing looks at what time passes over when nothing is under way and
+// nothing is due.
+func (w *world) checkPassing(to time.Duration) {
+	fields, until := w.server.Fields(lockKey)
+	if len(fields) == 0 {
+		w.checkFree(to)
+		return
+	}
+	if to <= until || w.excused {
+		return
+	}
+	for i := range w.managers {
+		n := &w.managers[i]
+		if _, mine := n.number(fields[0].Name); mine && (!w.isStray(i, until) || w.stray.sought) {
+			violated("removed, not left to expire", "%s leaves %v, and nothing is under way", n.label, fields)
+		}
+	}
+}
+
+// soon is the longest that a free lock lies about where somebody waits, if no
+// fault has happened.
+const soon = 200 * ms
+
+// checkFree: a lock that is free is taken soon by those who wait.
+func (w *world) checkFree(to time.Duration) {
+	if w.disturbed || w.slowed {
+		return
+	}
+	for i := range w.managers {
+		n := &w.managers[i]
+		if !n.closing && to > w.now+soon && slices.ContainsFunc(n.calls, func(c *call) bool { return c.state == pending }) {
+			violated("no lost wake-up", "%s waits, the lock is free, and nothing happens before %v", n.label, w.at(to))
+		}
+	}
+}
+
+// checkOver looks at what is left when nothing can happen any more.
+func (w *world) checkOver() {
+	for i := range w.managers {
+		n := &w.managers[i]
+		for _, c := range n.calls {
+			switch c.state {
+			case pending:
+				violated("nobody waits for ever", "%s: request %d is never answered", n.label, c.order)
+			case unlocking:
+				violated("one answer", "%s: the Unlock of request %d is never answered", n.label, c.order)
+			}
+		}
+		if s := n.m.Stats(); s.Names != 0 || s.Waiting != 0 || s.Held != 0 || s.Watched != 0 || s.Subscriptions != 0 {
+			violated("nothing left", "%s: %+v", n.label, s)
+		}
+		if n.wanted || w.server.Subscribed(channelKey, i) {
+			violated("nothing left", "%s: subscribed", n.label)
+		}
+		if n.closing != n.closed {
+			violated("close", "%s: closing, and never Closed", n.label)
+		}
+	}
+	if fields, _ := w.server.Fields(lockKey); len(fields) > 0 {
+		violated("nothing left", "the record %v", fields)
+	}
+}

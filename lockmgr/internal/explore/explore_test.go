@@ -1,0 +1,61 @@
+package explore
+
+import (
+	"bytes"
+	"flag"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+// few is the most states of each scene with -short and the race detector.
+const few = 3000
+
+// The flags change the bounds of the scenes. See doc.go.
+var (
+	states = flag.Int("states", 0, "the most states of each scene; 0 means as many as it says")
+	depth  = flag.Int("depth", 0, "the most choices in a path; 0 means as many as the scene says")
+	nfault = flag.Int("faults", -1, "the most faults in a path; -1 means as many as the scene says")
+	detour = flag.Int("detours", -1, "the most detours in a path; 0 means no bound, -1 as many as the scene says")
+	path   = flag.String("path", "", "make these choices, and tell what happens")
+)
+
+func TestScenes(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // few worlds live long
+	for _, s := range Scenes() {
+		t.Run(s.Name, func(t *testing.T) {
+			if slow || testing.Short() {
+				s.Bounds.States = few
+			}
+			if *states > 0 {
+				s.Bounds.States = *states
+			}
+			if *depth > 0 {
+				s.Bounds.Depth = *depth
+			}
+			if *nfault >= 0 {
+				s.Bounds.Faults = *nfault
+			}
+			if *detour >= 0 {
+				s.Bounds.Detours = *detour
+			}
+			if *path != "" {
+				var b bytes.Buffer
+				v, err := Replay(s, strings.Fields(*path), &b)
+				t.Logf("%s%v %v", b.String(), v, err)
+				return
+			}
+			began := time.Now()
+			r := Explore(s)
+			took := time.Since(began)
+			t.Logf("%v; %v; %v, %.0f states/s", &r, &s.Bounds, took.Round(time.Millisecond), float64(r.States)/took.Seconds())
+			if r.Violation != nil {
+				var b bytes.Buffer
+				_, _ = Replay(s, r.Path, &b)
+				t.Errorf("%s: VIOLATED %v\n%s\nreplay: go test ./lockmgr/internal/explore -v -run 'Scenes/%s' -faults %d -detours %d -path '%s'",
+					s.Name, r.Violation, b.String(), s.Name, s.Bounds.Faults, s.Bounds.Detours, strings.Join(r.Path, " "))
+			}
+		})
+	}
+}
