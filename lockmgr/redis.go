@@ -118,16 +118,23 @@ func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 type redisServer struct{ client rueidis.Client }
 
 func (s *redisServer) exec(limit *deadline, commands []command, answers []answer) {
-	cmds := make(rueidis.Commands, len(commands))
-	for i := range commands {
-		cmds[i] = s.build(&commands[i])
-	}
 	missing := 0
-	for i, r := range s.client.DoMulti(limit.start(), cmds...) {
+	read := func(i int, r rueidis.RedisResult) {
 		if commands[i].script == nil {
 			answers[i] = readWords(r)
 		} else if answers[i] = readResult(r); answers[i].missing() {
 			missing++
+		}
+	}
+	if len(commands) == 1 { // Do needs no memory for results
+		read(0, s.client.Do(limit.start(), s.build(&commands[0])))
+	} else {
+		cmds := make(rueidis.Commands, len(commands))
+		for i := range commands {
+			cmds[i] = s.build(&commands[i])
+		}
+		for i, r := range s.client.DoMulti(limit.start(), cmds...) {
+			read(i, r)
 		}
 	}
 	if missing > 0 {
