@@ -14,7 +14,7 @@ import (
 //
 // The memory of a batch is reused for the next one.
 type batch struct {
-	id       *identity
+	encoder
 	tasks    []task
 	parts    []part // of tasks, in the same order
 	commands []command
@@ -49,7 +49,7 @@ type shared struct {
 }
 
 func newBatch(id *identity) *batch {
-	return &batch{id: id, commands: make([]command, 0, maxBatch), answers: make([]answer, 0, maxBatch)}
+	return &batch{encoder: encoder{id: id}, commands: make([]command, 0, maxBatch), answers: make([]answer, 0, maxBatch)}
 }
 
 // build writes the commands for b.tasks, which are sent no earlier than now.
@@ -66,7 +66,7 @@ func (b *batch) build(now time.Duration) {
 			if b.apart && len(t.renewal.Entries) > 1 {
 				b.parts = append(b.parts, b.renewEach(t.renewal))
 			} else {
-				b.id.renewCommand(t.renewal, b.open(alone))
+				b.encoder.renewal(t.renewal, b.open(alone))
 			}
 		default:
 			c := b.open(alone) // its memory is the batch's, not the caller's
@@ -107,7 +107,7 @@ func (b *batch) add() *command {
 func (b *batch) renewEach(r *core.Renewal) part {
 	p := part{command: len(b.commands), index: alone, each: len(r.Entries)}
 	for i := range r.Entries {
-		b.id.renewCommand(&core.Renewal{Lease: r.Lease, Entries: r.Entries[i : i+1]}, b.add())
+		b.encoder.renewal(&core.Renewal{Lease: r.Lease, Entries: r.Entries[i : i+1]}, b.add())
 	}
 	return p
 }
@@ -116,18 +116,18 @@ func (b *batch) renewEach(r *core.Renewal) part {
 func (b *batch) op(i int, op *core.Op) {
 	switch {
 	case b.apart:
-		b.id.opCommand(op, b.open(alone))
+		b.encoder.op(op, b.open(alone))
 	case op.Kind == core.KindAcquire && op.Tokens == 0 && len(op.Others) == 0:
 		c := b.join(&b.acquires, i, op.Lease, acquireManyScript, acquireScript)
 		if len(c.args) == 0 {
-			c.args = append(c.args, millis(op.Lease))
+			c.args = append(c.args, b.millis(op.Lease))
 		}
-		c.keys, c.args = append(c.keys, op.Name), append(c.args, b.id.field(op.Owner))
+		c.keys, c.args = append(c.keys, op.Name), append(c.args, b.field(op.Owner))
 	case op.Kind == core.KindRelease && len(op.Others) == 1:
 		c := b.join(&b.releases, i, 0, releaseManyScript, releaseScript)
-		c.keys, c.args = append(c.keys, op.Name, channelOf(op.Name)), append(c.args, b.id.field(op.Others[0]))
+		c.keys, c.args = append(c.keys, op.Name, b.channel(op.Name)), append(c.args, b.field(op.Others[0]))
 	default:
-		b.id.opCommand(op, b.open(alone))
+		b.encoder.op(op, b.open(alone))
 	}
 }
 
@@ -153,7 +153,7 @@ func (b *batch) join(s *shared, i int, lease time.Duration, many, one *script) *
 func (b *batch) close(s *shared, one *script) {
 	if s.command >= 0 && s.n == 1 {
 		c := &b.commands[s.command]
-		b.id.opCommand(b.tasks[s.first].op, c)
+		b.encoder.op(b.tasks[s.first].op, c)
 		b.parts[s.first].index = alone
 	}
 	s.command = -1
@@ -176,7 +176,7 @@ func (b *batch) split() bool {
 			continue
 		}
 		*p = part{command: len(b.commands), index: alone}
-		b.id.opCommand(t.op, b.add())
+		b.encoder.op(t.op, b.add())
 	}
 	b.makeAnswers()
 	return len(b.commands) > before

@@ -104,6 +104,8 @@ func (c *checkup) run(ctx context.Context) error {
 	return err
 }
 
+func (c *checkup) encoder() *encoder { return &encoder{id: c.m.id} }
+
 // denied returns the error that names what is missing, or nil.
 func (c *checkup) denied() error {
 	if len(c.needed) == 0 {
@@ -265,7 +267,7 @@ func (c *checkup) live(ctx context.Context) error {
 		return c.unless(err, "a lock that was taken is gone")
 	}
 	var renew command
-	c.m.id.renewCommand(&core.Renewal{Lease: checkLease, Entries: []core.RenewalEntry{{Name: c.name, Owner: third}}}, &renew)
+	c.encoder().renewal(&core.Renewal{Lease: checkLease, Entries: []core.RenewalEntry{{Name: c.name, Owner: third}}}, &renew)
 	a, err := c.m.run(ctx, renew)
 	if err = cmp.Or(err, a.err); err != nil || a.kind != answerArray || len(a.array) > 0 {
 		return c.unless(err, "a lock that was taken could not be renewed")
@@ -281,7 +283,7 @@ func (c *checkup) live(ctx context.Context) error {
 func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	op.Name, op.Lease = c.name, checkLease
 	var cmd command
-	c.m.id.opCommand(&op, &cmd)
+	c.encoder().op(&op, &cmd)
 	a, err := c.m.run(ctx, cmd)
 	if err = cmp.Or(err, a.err); err != nil {
 		return core.Reply{}, err

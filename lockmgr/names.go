@@ -33,10 +33,17 @@ func tokenKeyOf(name string) string { return beside(tokenPrefix, name) }
 
 // beside composes a key or channel in the same cluster slot as the lock's key.
 func beside(prefix, name string) string {
+	before, after := around(name)
+	return prefix + before + name + after
+}
+
+// around returns what stands before and after the name of a lock in a name
+// beside it.
+func around(name string) (before, after string) {
 	if strings.Contains(name, "{") {
-		return prefix + ":" + name
+		return ":", ""
 	}
-	return prefix + ":{" + name + "}"
+	return ":{", "}"
 }
 
 // checkName refuses names whose channel would be in another slot than their key,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -68,8 +69,62 @@ func ofMillis(n int64) time.Duration {
 	return time.Duration(min(n, int64(core.Forever/time.Millisecond))) * time.Millisecond
 }
 
-// opCommand writes an op as a command. See the headers of the scripts.
-func (id *identity) opCommand(op *core.Op, c *command) {
+// An encoder writes commands. The words that it makes up are parts of one long
+// string, so that most commands need no memory of their own. A word keeps the
+// string that it is a part of: it is for the wire, not for keeps.
+type encoder struct {
+	id    *identity
+	chunk strings.Builder
+
+	lease time.Duration // the last one, and its word
+	word  string
+}
+
+// chunkSize is the least size of a chunk: enough for the words of some ten locks.
+const chunkSize = 1 << 10
+
+// room makes sure that n more bytes fit into the chunk, which begins a new one if
+// they do not. It returns where they will be.
+func (e *encoder) room(n int) (start int) {
+	if e.chunk.Cap()-e.chunk.Len() < n {
+		e.chunk.Reset()
+		e.chunk.Grow(max(n, chunkSize))
+	}
+	return e.chunk.Len()
+}
+
+// field is identity.field.
+func (e *encoder) field(n uint64) string {
+	var digits [20]byte
+	number := strconv.AppendUint(digits[:0], n, 10)
+	start := e.room(len(e.id.uuid) + 1 + len(number))
+	e.chunk.WriteString(e.id.uuid)
+	e.chunk.WriteByte(':')
+	e.chunk.Write(number)
+	return e.chunk.String()[start:]
+}
+
+// channel is channelOf.
+func (e *encoder) channel(name string) string {
+	before, after := around(name)
+	start := e.room(len(channelPrefix) + len(before) + len(name) + len(after))
+	e.chunk.WriteString(channelPrefix)
+	e.chunk.WriteString(before)
+	e.chunk.WriteString(name)
+	e.chunk.WriteString(after)
+	return e.chunk.String()[start:]
+}
+
+// millis is millis. Most leases are like the one before.
+func (e *encoder) millis(lease time.Duration) string {
+	if lease != e.lease || e.word == "" {
+		e.lease, e.word = lease, millis(lease)
+	}
+	return e.word
+}
+
+// op writes an op as a command. See the headers of the scripts.
+func (e *encoder) op(op *core.Op, c *command) {
 	c.keys = append(c.keys[:0], op.Name)
 	c.args = c.args[:0]
 	switch op.Kind {
@@ -80,10 +135,10 @@ func (id *identity) opCommand(op *core.Op, c *command) {
 		c.script = acquireScript
 	case core.KindTransfer:
 		c.script = transferScript
-		c.keys = append(c.keys, channelOf(op.Name))
+		c.keys = append(c.keys, e.channel(op.Name))
 	case core.KindRelease:
 		c.script = releaseScript
-		c.keys = append(c.keys, channelOf(op.Name))
+		c.keys = append(c.keys, e.channel(op.Name))
 	default:
 		panic("lockmgr: no script for " + op.Kind.String())
 	}
@@ -91,20 +146,20 @@ func (id *identity) opCommand(op *core.Op, c *command) {
 		if op.Tokens > 0 {
 			c.keys = append(c.keys, tokenKeyOf(op.Name))
 		}
-		c.args = append(c.args, millis(op.Lease), strconv.FormatInt(op.Tokens, 10), id.field(op.Owner))
+		c.args = append(c.args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10), e.field(op.Owner))
 	}
 	for _, o := range op.Others {
-		c.args = append(c.args, id.field(o))
+		c.args = append(c.args, e.field(o))
 	}
 }
 
-// renewCommand writes a batch of renewals as one command.
-func (id *identity) renewCommand(r *core.Renewal, c *command) {
+// renewal writes a batch of renewals as one command.
+func (e *encoder) renewal(r *core.Renewal, c *command) {
 	c.script = renewScript
-	c.keys, c.args = c.keys[:0], append(c.args[:0], millis(r.Lease))
-	for _, e := range r.Entries {
-		c.keys = append(c.keys, e.Name)
-		c.args = append(c.args, id.field(e.Owner))
+	c.keys, c.args = c.keys[:0], append(c.args[:0], e.millis(r.Lease))
+	for i := range r.Entries {
+		c.keys = append(c.keys, r.Entries[i].Name)
+		c.args = append(c.args, e.field(r.Entries[i].Owner))
 	}
 }
 

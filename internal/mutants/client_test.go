@@ -116,7 +116,7 @@ var shellMutants = []mutant{
 	{"shared commands", "suspects not named", "lockmgr", "op.Tokens == 0 && len(op.Others) == 0", "op.Tokens == 0", shell + "TestTheOrdinaryShareACommand"},
 	{"shared commands", "no bound", "lockmgr", "s.n == maxShared || ", "", shell + "TestASharedCommandHasABound"},
 
-	{"names", "channel in another slot", "lockmgr", `return prefix + ":{" + name + "}"`, `return prefix + ":" + name`, shell + "FuzzTwoNamesShareNoKey"},
+	{"names", "channel in another slot", "lockmgr", `return ":{", "}"`, `return ":", ""`, shell + "FuzzTwoNamesShareNoKey"},
 	{"names", "braces that part the slots", "lockmgr", "hashed(channelOf(name)) != hashed(name)", "false", client + "TestEveryAcceptedNameStaysInOneSlot"},
 	{"names", "names of what stands beside locks", "lockmgr", "case isBeside(name):", "case false:", shell + "FuzzTwoNamesShareNoKey"},
 	{"names", "keys of read holds", "lockmgr", `":rwlock_timeout:"`, `":nothing:"`, shell + "TestNamesThatAreFine"},
