@@ -10,9 +10,9 @@ import (
 
 // heldLock is a lock with a hold and no manager.
 func heldLock() *Lock {
-	t := &ticket{}
-	t.lock = Lock{ticket: t, hold: &t.hold}
-	return &t.lock
+	l := &Lock{}
+	l.hold = &l.ticket.hold
+	return l
 }
 
 func (l *Lock) bound() int {

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A ticket is all that the shell keeps of one request, in one allocation.
+// A ticket is what the shell keeps of one request. It is a part of the Lock that
+// the request may come to: one allocation for both.
 type ticket struct {
 	promise futures.Promise[*Lock]
 	request core.Request // the core's, once it is posted
-	lock    Lock
-	hold    hold // used if the request is the first of its hold
+	hold    hold         // used if the request is the first of its hold
 	manager *Manager
 	asked   time.Duration // the instant of the request
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
@@ -42,11 +42,11 @@ type hold struct {
 	until atomic.Int64 // the deadline, an instant of the manager's clock
 
 	mu   sync.Mutex
-	err  error // why the hold ended, if it was lost
-	more *holdMore
+	more *holdMore // nil for most
 }
 
 type holdMore struct {
+	err      error         // why the hold ended, if it was lost
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
 	// child is the context bound last, parent its parent.
@@ -69,13 +69,12 @@ type boundContext struct {
 func (h *hold) end(err error) {
 	h.until.Store(0)
 	h.mu.Lock()
-	h.err = err
-	var lost chan struct{}
-	var contexts []boundContext
-	if h.more != nil {
-		lost, contexts = h.more.lost, h.more.contexts
-		h.more.contexts = nil
+	if h.more == nil {
+		h.more = &holdMore{}
 	}
+	h.more.err = err
+	lost, contexts := h.more.lost, h.more.contexts
+	h.more.contexts = nil
 	h.mu.Unlock()
 	if lost != nil {
 		close(lost)
@@ -88,7 +87,15 @@ func (h *hold) end(err error) {
 func (h *hold) lostErr() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.err
+	return h.ended()
+}
+
+// ended returns why the hold was lost, or nil. It is called with the mutex held.
+func (h *hold) ended() error {
+	if h.more == nil {
+		return nil
+	}
+	return h.more.err
 }
 
 // A Lock is a hold on a name. Its methods are safe for concurrent use. It is
@@ -97,8 +104,8 @@ func (h *hold) lostErr() error {
 // No lock service can keep a paused process from acting on a lock that it has
 // lost meanwhile: where that matters, use [Lock.Token].
 type Lock struct {
-	ticket *ticket
-	hold   *hold
+	ticket ticket
+	hold   *hold // of the first request of the hold; nil before the grant
 }
 
 // Name returns what is locked.
@@ -147,7 +154,7 @@ func (l *Lock) Lost() <-chan struct{} {
 	}
 	if h.more.lost == nil {
 		h.more.lost = make(chan struct{})
-		if h.err != nil {
+		if h.ended() != nil {
 			close(h.more.lost)
 		}
 	}
@@ -218,8 +225,8 @@ func (h *hold) remember(parent, child context.Context) {
 func (h *hold) bind(b boundContext) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err != nil {
-		return h.err
+	if h.ended() != nil {
+		return h.ended()
 	}
 	if b.lock.ticket.over.Load() {
 		return ErrNotHeld
@@ -263,7 +270,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 }
 
 func (l *Lock) extend(ctx context.Context, d time.Duration) error {
-	t := l.ticket
+	t := &l.ticket
 	switch err := l.hold.lostErr(); {
 	case d < MinLease || d > MaxLease:
 		return fmt.Errorf("%w: %v is not within %v and %v", ErrInvalidLease, d, MinLease, MaxLease)
@@ -304,7 +311,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // UnlockAsync is Unlock without waiting. Cancelling its future does not stop the
 // release.
 func (l *Lock) UnlockAsync() *futures.Future[struct{}] {
-	t := l.ticket
+	t := &l.ticket
 	if !t.over.CompareAndSwap(false, true) {
 		return t.notUnlocked(ErrNotHeld)
 	}
@@ -332,7 +339,7 @@ func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
 func (l *Lock) cancelContexts() {
 	h := l.hold
 	h.mu.Lock()
-	if h.more == nil || h.err != nil {
+	if h.more == nil || h.ended() != nil {
 		h.mu.Unlock()
 		return
 	}

@@ -262,18 +262,19 @@ func (p *loop) rearm(ev *wakeup) {
 	}
 }
 
-func ticketOf(r *core.Request) *ticket { return r.Tag.(*ticket) }
+func ticketOf(r *core.Request) *ticket { return &lockOf(r).ticket }
+func lockOf(r *core.Request) *Lock     { return r.Tag.(*Lock) }
 
 func (p *loop) granted(r *core.Request) {
-	t := ticketOf(r)
+	l, t := lockOf(r), ticketOf(r)
 	h := &ticketOf(r.Hold.Request).hold
-	t.lock = Lock{ticket: t, hold: h}
+	l.hold = h
 	h.until.Store(int64(r.Hold.Until))
 	p.m.pending.Add(-1)
 	if t.trace != nil {
 		t.trace.granted = time.Now()
 	}
-	if !t.promise.Resolve(&t.lock, nil) {
+	if !t.promise.Resolve(l, nil) {
 		// The caller left while the grant was on its way.
 		p.m.actor.Post(core.Unlock{Request: r})
 		p.observeFailure(r, ErrCanceled)
@@ -309,7 +310,7 @@ func (p *loop) unlocked(r *core.Request, err error) {
 		return // the caller left before the grant, which has been reported
 	}
 	if err == core.ErrLeaseLost { // lost before the unlock: the hold has the reason
-		err = cmp.Or(t.lock.hold.lostErr(), err)
+		err = cmp.Or(lockOf(r).hold.lostErr(), err)
 	}
 	if err != nil {
 		err = &LockError{Op: opUnlock, Name: r.Name, Err: err}

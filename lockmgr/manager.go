@@ -136,13 +136,14 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 		m.pending.Add(-1)
 		return refused(name, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters))
 	}
-	t := &ticket{manager: m, asked: m.now()}
+	l := &Lock{ticket: ticket{manager: m, asked: m.now()}}
+	t := &l.ticket
 	t.promise.Bind(t)
 	t.trace = m.trace(w.ctx)
 	id := m.lastID.Add(1)
 	t.request = core.Request{
 		Name: name, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease, MaxHold: w.hold,
-		Once: w.wait == 0, GiveUp: core.Forever, Tag: t,
+		Once: w.wait == 0, GiveUp: core.Forever, Tag: l,
 	}
 	if w.owner.of != nil {
 		t.request.Owner, t.request.Explicit = w.owner.n, true

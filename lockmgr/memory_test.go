@@ -46,7 +46,7 @@ func TestMemory(t *testing.T) {
 	clear(fs)
 	perLock := (heap() - before) / n
 	t.Logf("%d bytes a held lock", perLock)
-	require.LessOrEqual(t, perLock, int64(600))
+	require.LessOrEqual(t, perLock, int64(570))
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+slack)
 
 	before = heap()
@@ -57,7 +57,7 @@ func TestMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().Waiting == n }, 10*time.Second, time.Millisecond)
 	perWaiter := (heap() - before) / n
 	t.Logf("%d bytes a waiting future", perWaiter)
-	require.LessOrEqual(t, perWaiter, int64(500))
+	require.LessOrEqual(t, perWaiter, int64(330))
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+slack)
 	for _, f := range waiting {
 		f.Cancel()

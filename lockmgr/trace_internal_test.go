@@ -18,8 +18,9 @@ func TestWithoutAnObserverNothingIsTraced(t *testing.T) {
 		}
 	}))
 	p := &loop{m: m}
-	tick := &ticket{}
-	tick.request.Tag = tick
+	l := &Lock{}
+	tick := &l.ticket
+	tick.request.Tag = l
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		p.observeFailure(&tick.request, ErrCanceled)
 		p.observeUnlock(&tick.request, nil)

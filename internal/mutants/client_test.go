@@ -18,9 +18,9 @@ var shellMutants = []mutant{
 	{"deadline", "a suspension of the host does not count", "lockmgr", "func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }", "func (c *clock) exact() time.Duration { return time.Since(c.origin) }", shell + "TestASuspendedHostLosesItsLocks"},
 
 	{"loss", "only a Close is one", "lockmgr", "\t\tp.lost(e.Hold, e.Err)\n", "\t\tif e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}\n", client + "TestTheLossIsToldForEveryLock"},
-	{"loss", "not told to those who ask later", "lockmgr", "if h.err != nil {\n\t\t\tclose(h.more.lost)", "if false {\n\t\t\tclose(h.more.lost)", client + "TestAStaleHandleTouchesNothing"},
+	{"loss", "not told to those who ask later", "lockmgr", "if h.ended() != nil {\n\t\t\tclose(h.more.lost)", "if false {\n\t\t\tclose(h.more.lost)", client + "TestAStaleHandleTouchesNothing"},
 	{"loss", "contexts live on", "lockmgr", "\t\tc.cancel(err)\n\t}\n}", "\t\t_ = c\n\t}\n}", shell + "TestSilentServerLosesTheLockAtTheDeadline"},
-	{"loss", "contexts made later live", "lockmgr", "if h.err != nil {\n\t\treturn h.err", "if false {\n\t\treturn h.err", client + "TestAStaleHandleTouchesNothing"},
+	{"loss", "contexts made later live", "lockmgr", "if h.ended() != nil {\n\t\treturn h.ended()", "if false {\n\t\treturn h.ended()", client + "TestAStaleHandleTouchesNothing"},
 	{"loss", "contexts outlive the unlock", "lockmgr", "\t\tc.cancel(ErrNotHeld)\n", "\t\t_ = c\n", shell + "TestReentry"},
 	{"loss", "positions in a renewal's reply ignored", "lockmgr", "\t\t\t\te.Lost = true\n", "\t\t\t\te.Lost = false\n", shell + "TestLossIsSeenAtTheNextRenewal"},
 	{"loss", "positions taken to count from 0", "lockmgr", "e := &r.Entries[n-1]; text", "e := &r.Entries[min(n, len(r.Entries)-1)]; text", shell + "FuzzOnlyAGrantIsAGrant"},
