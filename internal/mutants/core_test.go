@@ -119,6 +119,8 @@ var coreMutants = []mutant{
 	{"fair", "trusts a count that is none", machine, "if subscribers < 0 || !m.cfg.TrustSubscribers {", "if false {", seeds},
 	{"fair", "a try though others are first", machine, "if !c.turns.ready(m.now, &m.cfg) {", "if false {", stories},
 	{"fair", "a run forgotten at rest", machine, "if t := &c.turns; t.others > 0 || t.back {", "if t := &c.turns; t == nil {", stories},
+	{"fair", "the first holder's time counts", machine, "first := l.c.firstPass", "first := l.since", stories},
+	{"fair", "counts from an earlier record", machine, "c.firstPass = 0", "", stories},
 	{"fair", "kept though nobody comes back", machine, "return m.now < c.keepUntil", "return true", seeds},
 	{"fair", "last come, first served", machine, "q.tail = r\n\tq.n++", "q.tail = r\n\tq.n++\n\tif q.head != r && q.head.Owner%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t\tq.n++\n\t}", seeds},
 

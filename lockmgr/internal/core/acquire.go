@@ -133,6 +133,7 @@ func (m *Machine) acquired(l *lock, r *Reply) {
 			c.longer.set = c.longer.set && len(op.Others) > 0 // it may be the record that we had
 			c.turns.acquired(m.now, &m.cfg)
 			c.nextTransfer, c.retry.at = m.now, m.now
+			c.firstPass = 0
 		}
 		m.next(l, op)
 	}

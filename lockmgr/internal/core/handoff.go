@@ -105,6 +105,9 @@ func (m *Machine) boundary(l *lock) boundary {
 	if m.keptLong(l) {
 		return standBack
 	}
+	if c := l.c; c.firstPass == 0 {
+		c.firstPass = m.now
+	}
 	if t.count == 0 {
 		return goOn
 	}
@@ -122,10 +125,12 @@ func (m *Machine) boundary(l *lock) boundary {
 	}
 }
 
-// keptLong reports whether the record has been ours for so long that a process
-// which we do not hear must get a chance.
+// keptLong reports whether the lock has been passed on here for so long that a
+// process without a subscription must get a chance. How long the first holder had
+// it does not count: it gave nobody a chance, here or elsewhere.
 func (m *Machine) keptLong(l *lock) bool {
-	return m.cfg.ShareEvery > 0 && m.now-l.since >= m.cfg.ShareEvery/4*3
+	first := l.c.firstPass
+	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
 }
 
 // runLimit is the most grants of a run before it ends, or checks again for

@@ -70,6 +70,9 @@ type contention struct {
 	echoes   int  // our confirmed releases whose messages have not arrived here
 	echoed   bool // the message of the release in flight has arrived
 
+	// firstPass is when the record was first passed on since it came to us, or
+	// zero.
+	firstPass time.Duration
 	// keepUntil is how long the record stays ours although nobody here waits.
 	keepUntil time.Duration
 	// nextTransfer spaces the transfers of a lock that moves fast.

@@ -124,7 +124,7 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.longer.set:
 		// It can't be released, but it can be passed on.
 		m.unlocked(l, r.Err)
-		c.giveBack, l.since = false, m.now
+		c.giveBack, l.since, c.firstPass = false, m.now, m.now
 		c.turns.newRun(m.now)
 		m.next(l, nil)
 		if l.phase == passing || l.phase == releasing {
