@@ -593,3 +593,18 @@ func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
 	}
 	return out
 }
+
+// A message may be missed before the subscription is confirmed. So there is a try
+// when it is, well before a poll.
+func TestAConfirmationIsATry(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		w.server.HSet("a", "somebody:1", "1")
+		w.server.SetTTL("a", time.Minute)
+		m, _ := w.manager(lockmgr.Options{})
+		f := m.LockAsync("a")
+		time.Sleep(5 * milli)
+		require.EqualValues(t, 2, m.Stats().Scripts, "when it was asked for, and when the subscription was confirmed")
+		require.Zero(t, m.Stats().Polls)
+		f.Cancel()
+	})
+}

@@ -68,7 +68,7 @@ var shellMutants = []mutant{
 		"\t\t\t\tp.effects = p.core.Step(now, ev.Wake, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.Message && r.Op.Kind == core.KindAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",
 		client + "TestAForgedMessageGrantsNothing"},
 	{"a message is a hint", "it wakes nobody", "lockmgr", "Message: wake.Reason.Has(notify.ReasonMessage)", "Message: false", shell + "TestOthersGetTheirTurn"},
-	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", client + "TestAnUnlockInTheGapIsNotMissed"},
+	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", shell + "TestAConfirmationIsATry"},
 	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[ev.Name] == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestAWakeupOfAClosedWatchIsIgnored"},
 	{"a message is a hint", "only the first one is heard", "lockmgr", "\t\t\t\tp.rearm(ev)\n", "", shell + "TestOthersGetTheirTurn"},
 
