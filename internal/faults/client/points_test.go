@@ -80,9 +80,8 @@ var withdrawals = map[string]withdrawal{
 			// Long enough to get to the point in hand; where it is not, this is
 			// a cancel at an earlier one.
 			const wait = 40 * time.Millisecond
-			over := time.Now().Add(wait + 5*time.Millisecond)
 			f := m.LockAsync(name, lockmgr.MaxWait(wait))
-			return await(f), func() { time.Sleep(time.Until(over)) }
+			return await(f), func() { <-f.Done() }
 		},
 		err: lockmgr.ErrWaitTimeout,
 	},
