@@ -11,15 +11,15 @@ const (
 	waiting                // others hold it: a wake-up or the poll comes next
 	held                   // a local owner holds it
 	passing                // the record is ours, the next holder waits for a reply
-	releasing              // nobody here wants it, the record is to be removed
+	releasing              // the record is to be removed: nobody here waits, or others go first
 )
 
 func (p phase) String() string {
 	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
 }
 
-// become changes the phase of a lock. The functions below are its only callers:
-// each says what else changes with it.
+// become changes the phase of a lock. Only the functions below call it. Each makes
+// the other changes that belong to its phase.
 func (m *Machine) become(l *lock, p phase) {
 	switch {
 	case p == idle && l.phase != idle:

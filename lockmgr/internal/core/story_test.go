@@ -46,6 +46,7 @@ func TestStories(t *testing.T) {
 			require.Equal(t, string(want), got)
 		})
 	}
+	require.Zero(t, uncontended, "what all machines share is never written")
 }
 
 // replay returns a story with the outcomes that it has now.
