@@ -259,8 +259,11 @@ func TestACallbackMayClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
 		begin := time.Now()
+		held, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
 		closed := make(chan error)
 		m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) { closed <- errors.Join(err, m.Close(ctx)) })
+		held.UnlockAsync()
 		require.NoError(t, <-closed)
 		require.Equal(t, 2*second, time.Since(begin))
 		require.Empty(t, w.owners("a"))
@@ -271,7 +274,8 @@ func TestACallbackMayClose(t *testing.T) {
 // goroutine that registers it.
 func TestALateCallbackRunsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
+		m, net := w.manager(lockmgr.Options{})
+		net.delay.Store(int64(milli)) // the callback comes before the answer
 		leave := hang(m.LockAsync("hung"))
 		defer leave()
 		f := m.LockAsync("a")

@@ -42,6 +42,7 @@ func TestOthersGetTheirTurn(t *testing.T) {
 			require.Less(t, time.Since(start), 100*milli, "10 grants of 1 ms, and as much again until they know")
 			require.Greater(t, a.Stats().Waiting, 0)
 			require.NoError(t, l.Unlock(ctx))
+			synctest.Wait() // no time passes before a has heard of it
 		}
 		require.Positive(t, a.Stats().StoodBack)
 		over.Wait()

@@ -745,6 +745,7 @@ func TestServerErrorReplies(t *testing.T) {
 			if tt.reply == "" {
 				return // what was not answered then keeps all later answers off by one
 			}
+			requireAtRest(t, m) // a refusal that is still on its way fails who comes before it
 			l, err := m.Lock(patient(t), "a")
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(patient(t)))

@@ -38,6 +38,7 @@ func (r *register) leave() { r.holders.Add(-1) }
 // kills connections and forgets scripts: locks stay exclusive, nothing stays
 // behind.
 func TestServerStress(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const managers, workers, names = 3, 40, 4
 	var registers [names]register
@@ -45,7 +46,7 @@ func TestServerStress(t *testing.T) {
 	for i := range ms {
 		ms[i] = dial(t, s.Addr(), lockmgr.Options{CommandTimeout: 500 * time.Millisecond, Linger: 100 * time.Millisecond})
 	}
-	until := time.Now().Add(3 * time.Second)
+	until := time.Now().Add(2 * time.Second)
 	var g errgroup.Group
 	for _, m := range ms {
 		for range workers {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheStory(t *testing.T) {
+	t.Parallel()
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out := runtest.Run(t, run, append(args, "-pause", "0s")...)
 		runtest.InOrder(t, out,
@@ -30,6 +31,7 @@ func TestTheStory(t *testing.T) {
 
 // Whichever scene is interrupted, nothing stays behind.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"cleo waits", "dora", "callbacks wait", "holds blue", "either", "not longer"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
