@@ -51,8 +51,6 @@ type Config struct {
 
 	// MaxLocks bounds the names known at one time.
 	MaxLocks int
-	// RenewBatch is the most names that one renewal script takes.
-	RenewBatch int
 	// Notices asks for Notice effects.
 	Notices bool
 	// Seed starts the generator of jitter.

@@ -124,7 +124,7 @@
 //	subscription lost     the same; its confirmation is a wake-up
 //	other kind of lock    its release may not be heard: poll after PollBlind at most
 //	renewal: no record    the hold is lost at once
-//	renewal fails         tried again until the deadline, then lost; each lease of a batch by itself
+//	renewal fails         tried again until the deadline, then lost
 //	grant too late        not handed out; the third fails the requests whose lease is no longer
 //	grant unwanted        goes to the next waiter, or is released
 //	tokens refused        requests for a token fail; plain ones try without

@@ -18,9 +18,6 @@ type (
 	Unlock struct{ Request *Request }
 	// Replies: scripts have been answered, or never will be.
 	Replies struct{ Replies []Reply }
-	// Renewed: a batch of renewals has been answered, or never will be. What
-	// became of each lease is in Renewal.Entries.
-	Renewed struct{ Renewal *Renewal }
 	// Wake: something happened on the channel of a name.
 	Wake struct {
 		Name string
@@ -55,7 +52,6 @@ func (Lock) isEvent()          {}
 func (Cancel) isEvent()        {}
 func (Unlock) isEvent()        {}
 func (*Replies) isEvent()      {}
-func (*Renewed) isEvent()      {}
 func (Wake) isEvent()          {}
 func (Verify) isEvent()        {}
 func (*Prolongation) isEvent() {}
@@ -80,7 +76,7 @@ func (r Ran) String() string { return [...]string{"maybe", "no", "yes"}[r] }
 // Kind is the script that an Op stands for.
 type Kind uint8
 
-// The scripts. KindRenew is not carried by an Op but by a Renewal.
+// The scripts.
 const (
 	KindNone Kind = iota
 	KindAcquire
@@ -106,8 +102,9 @@ type Op struct {
 	// here.
 	Sent  time.Duration
 	Lease time.Duration
-	// Owner is the number that an acquire or a transfer records. Others are
-	// further numbers of this manager that the record may carry.
+	// Owner is the number that an acquire or a transfer records, and that a
+	// renewal looks for. Others are further numbers of this manager that the
+	// record may carry.
 	Owner  uint64
 	Others []uint64
 	// Tokens is how many fencing tokens to take.
@@ -123,7 +120,8 @@ type Reply struct {
 	// the Op was reused.
 	ID  uint64
 	Ran Ran
-	// OK is the answer when it ran: acquired, transferred, released, there.
+	// OK is the answer when it ran: acquired, transferred, released, renewed,
+	// there.
 	OK bool
 	// TTL is the remaining life of the record that refused an acquire; negative
 	// if it does not end.
@@ -143,28 +141,6 @@ type Reply struct {
 	Final bool
 }
 
-// A Renewal is one script that renews many leases of the same length.
-type Renewal struct {
-	ID      uint64
-	Sent    time.Duration
-	Lease   time.Duration
-	Entries []RenewalEntry
-}
-
-// A RenewalEntry is one lock of a Renewal. The core sets Name and Owner, the
-// shell the answer.
-type RenewalEntry struct {
-	Name  string
-	Owner uint64 // the number that the record carries
-
-	Ran   Ran
-	Lost  bool  // it ran, and the record does not carry Owner
-	Final bool  // trying again soon would meet the same error
-	Err   error // why it did not run, or may not have
-
-	lock *lock
-}
-
 // An Effect is something that the machine wants done. The set is closed.
 type Effect interface{ isEffect() }
 
@@ -172,8 +148,6 @@ type (
 	// Run a script and answer with a Reply, exactly once, within the
 	// command time-out.
 	Run struct{ Op *Op }
-	// Renew a batch and answer with a Renewed event, exactly once.
-	Renew struct{ Renewal *Renewal }
 	// Granted: the request holds the lock.
 	Granted struct{ Request *Request }
 	// Failed: the request ended without a lock.
@@ -217,7 +191,6 @@ type (
 )
 
 func (Run) isEffect()         {}
-func (Renew) isEffect()       {}
 func (Granted) isEffect()     {}
 func (Failed) isEffect()      {}
 func (Extended) isEffect()    {}
@@ -234,13 +207,13 @@ type What uint8
 
 // The notices.
 const (
-	Refused      What = iota + 1 // another manager holds the lock; TTL is its record's
-	CommandError                 // a command failed; N counts the failures in a row
-	BatchRenewed                 // N leases of a batch were renewed
-	RenewError                   // renewing N leases of a batch failed
-	StoodBack                    // a run of N grants ended, so that others go first
-	Released                     // the record is gone
-	Unreleased                   // a release was given up after the lease
+	Refused       What = iota + 1 // another manager holds the lock; TTL is its record's
+	CommandError                  // a command failed; N counts the failures in a row
+	LeasesRenewed                 // N leases were renewed, in the replies of one event
+	RenewError                    // renewing N leases failed, in the replies of one event
+	StoodBack                     // a run of N grants ended, so that others go first
+	Released                      // the record is gone
+	Unreleased                    // a release was given up after the lease
 )
 
 func (w What) String() string {
@@ -251,6 +224,6 @@ func (w What) String() string {
 }
 
 var whatNames = [...]string{
-	Refused: "refused", CommandError: "command failed", BatchRenewed: "renewed", RenewError: "renewal failed",
+	Refused: "refused", CommandError: "command failed", LeasesRenewed: "renewed", RenewError: "renewal failed",
 	StoodBack: "stood back", Released: "released", Unreleased: "release given up",
 }

@@ -155,7 +155,7 @@ func (m *Machine) tend(l *lock) (again time.Duration) {
 			return c.retry.at
 		}
 		c.longer.sent, c.longer.want = c.longer.want, 0
-		m.sendRenewal(c.longer.sent, []*lock{l})
+		m.renew(l, c.longer.sent)
 	}
 	return Forever
 }

@@ -37,14 +37,17 @@ type Machine struct {
 	now time.Duration
 	out []Effect
 
-	due       []*lock // reused by renew
+	due       []*lock // reused by renewDueLocks
 	freeOps   []*Op
 	freeLocks []*lock
 	forgotten []*lock // during this step: their handlers may still look at them
+	tally     tally
 	stats     Stats
 }
 
-// Stats counts what the machine holds and has done.
+// Stats counts what the machine holds and has done. Scripts counts all
+// operations, Renewals those of them that were renewals, and Renewed the
+// renewals that succeeded.
 type Stats struct {
 	Names, Waiting, Held, Watched, Subscriptions      int
 	Grants, Passes, Reentries, Losses, Scripts        uint64
@@ -79,8 +82,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 		for i := range ev.Replies {
 			m.reply(&ev.Replies[i])
 		}
-	case *Renewed:
-		m.renewed(ev)
+		m.reportRenewals()
 	case Wake:
 		m.wake(ev)
 	case Verify:
@@ -164,7 +166,7 @@ func (m *Machine) tick() {
 		}
 		m.settle(l)
 	}
-	m.renew()
+	m.renewDueLocks()
 }
 
 // settle follows every change of a lock: it does what is due, and forgets the
@@ -321,7 +323,11 @@ func (m *Machine) send(l *lock, kind Kind, owner uint64, lease time.Duration, to
 		ID: m.lastID, Kind: kind, Name: l.name, Sent: m.now, Lease: lease,
 		Owner: owner, Tokens: tokens, lock: l, Others: op.Others[:0],
 	}
-	if kind != KindLook {
+	switch kind {
+	case KindRenew:
+		m.stats.Renewals++
+	case KindLook:
+	default:
 		op.Others = l.mayCarry(owner, kind, op.Others)
 	}
 	l.flight, l.flightKind = op.ID, kind
@@ -340,6 +346,10 @@ func (m *Machine) reply(r *Reply) {
 	m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
 	case op.Kind == KindLook:
+	case r.Ran == Yes && op.Kind == KindRenew:
+		if r.OK { // a renewal names no number but the holder's
+			m.confirm(l, op.ID)
+		}
 	case r.Ran == Yes:
 		if l.contended() {
 			l.c.unknown.named(op.Sent)
@@ -360,6 +370,8 @@ func (m *Machine) reply(r *Reply) {
 		m.transferred(l, r)
 	case KindRelease:
 		m.released(l, r)
+	case KindRenew:
+		m.renewed(l, r)
 	}
 	m.settle(l)
 	op.lock = nil

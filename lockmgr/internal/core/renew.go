@@ -1,15 +1,12 @@
 package core
 
-import (
-	"time"
+import "time"
 
-	"github.com/holdfast-go/holdfast/renewal"
-)
-
-// renew sends the renewals that have fallen due, many leases in one script.
-func (m *Machine) renew() {
+// renewDueLocks sends the renewals that have fallen due, each as an Op of its
+// own. Those that are sent together may share a script: that is the shell's
+// business.
+func (m *Machine) renewDueLocks() {
 	m.due = m.renewals.Due(m.now, m.due[:0])
-	ready := m.due[:0]
 	for _, l := range m.due {
 		switch {
 		case l.phase != held || !l.hold.watched:
@@ -26,87 +23,61 @@ func (m *Machine) renew() {
 		case m.renewDue(l) > m.now:
 			m.watch(l) // a transfer has renewed it since
 		default:
-			ready = append(ready, l)
+			m.renew(l, m.cfg.Lease)
 		}
-	}
-	for _, batch := range renewal.Batches(ready, func(*lock) uint8 { return 0 }, m.cfg.RenewBatch) {
-		m.sendRenewal(m.cfg.Lease, batch)
 	}
 	clear(m.due)
 }
 
-// sendRenewal sends one script for a batch of locks.
-func (m *Machine) sendRenewal(lease time.Duration, batch []*lock) {
-	m.lastID++
-	r := &Renewal{ID: m.lastID, Sent: m.now, Lease: lease, Entries: make([]RenewalEntry, len(batch))}
-	for i, l := range batch {
-		if l.flight != 0 {
-			panic("lockmgr: two scripts in flight for one name")
-		}
-		l.flight, l.flightKind = r.ID, KindRenew
-		if lease > m.cfg.Lease {
-			l.more().longer.set = true
-		}
-		r.Entries[i] = RenewalEntry{Name: l.name, Owner: l.owner, lock: l}
+// renew sends a renewal of a lock's record.
+func (m *Machine) renew(l *lock, lease time.Duration) {
+	if lease > m.cfg.Lease {
+		l.more().longer.set = true
 	}
-	m.stats.Scripts++
-	m.stats.Renewals++
-	m.emit(Renew{r})
+	m.send(l, KindRenew, l.owner, lease, 0)
 }
 
-// renewed handles the answer to a batch.
-func (m *Machine) renewed(ev *Renewed) {
-	batch := ev.Renewal
-	renewed, failed := 0, 0
-	var err error
-	for i := range batch.Entries {
-		e := &batch.Entries[i]
-		l := e.lock
-		if l == nil || l.flight != batch.ID {
-			continue // stale
-		}
-		e.lock = nil
-		l.flight = 0
-		m.health.report(batch.Sent, e.Ran, e.Final, e.Err, m.cfg.RetryTime)
-		switch {
-		case e.Ran != Yes:
-			failed++
-			err = e.Err
-			if e.Ran == Maybe {
-				c := l.more()
-				c.unknown.mayLive = max(c.unknown.mayLive, later(m.now+batch.Lease, m.cfg.SuspectTime))
-			}
-			m.renewalFailed(l, e.Err)
-		case e.Lost:
-			m.gone(l)
-		default:
-			renewed++
-			m.confirm(l, batch.ID)
-			m.renewedOne(l, batch)
-		}
-		m.settle(l)
-	}
-	if failed > 0 {
-		m.stats.Fails++
-		m.notice(Notice{What: RenewError, N: failed, Err: err})
-	}
-	if renewed > 0 {
-		m.stats.Renewed += uint64(renewed)
-		m.notice(Notice{What: BatchRenewed, N: renewed})
-	}
+// tally counts the renewals among the replies of one event, which are reported
+// together.
+type tally struct {
+	renewed, failed int
+	err             error // the newest failure
 }
 
-func (m *Machine) renewedOne(l *lock, batch *Renewal) {
-	if l.contended() {
-		l.c.longer.sent = 0
+// reportRenewals reports what was counted, and begins anew.
+func (m *Machine) reportRenewals() {
+	t := m.tally
+	if t.failed > 0 {
+		m.notice(Notice{What: RenewError, N: t.failed, Err: t.err})
 	}
-	if l.owner != 0 {
-		m.trust(l, batch.ID, batch.Sent, batch.Lease)
+	if t.renewed > 0 {
+		m.stats.Renewed += uint64(t.renewed)
+		m.notice(Notice{What: LeasesRenewed, N: t.renewed})
 	}
-	if l.phase == held && l.hold.watched {
-		m.watch(l)
+	m.tally = tally{}
+}
+
+// renewed handles the answer to a renewal.
+func (m *Machine) renewed(l *lock, r *Reply) {
+	switch {
+	case r.Ran != Yes:
+		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
+		m.renewalFailed(l, r.Err)
+	case !r.OK:
+		m.gone(l)
+	default:
+		m.tally.renewed++
+		if l.contended() {
+			l.c.longer.sent = 0
+		}
+		if l.owner != 0 {
+			m.trust(l, r.Op.ID, r.Op.Sent, r.Op.Lease)
+		}
+		if l.phase == held && l.hold.watched {
+			m.watch(l)
+		}
+		m.proceed(l)
 	}
-	m.proceed(l)
 }
 
 // renewalFailed tries again at the next slot of the renewal map, well before the

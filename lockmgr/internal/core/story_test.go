@@ -51,7 +51,7 @@ func TestStories(t *testing.T) {
 
 // replay returns a story with the outcomes that it has now.
 func replay(t *testing.T, text string) string {
-	s := &story{t: t, requests: map[string]*Request{}, last: map[string]Event{}, ops: map[string]Reply{}, renewals: map[string]*Renewal{}}
+	s := &story{t: t, requests: map[string]*Request{}, last: map[string]Event{}, ops: map[string]Reply{}}
 	var out []string
 	for par := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		told, _, _ := strings.Cut(par, "\n----")
@@ -80,9 +80,8 @@ type story struct {
 	now      time.Duration
 	names    []string
 	requests map[string]*Request
-	ops      map[string]Reply    // by name: the script in flight
-	renewals map[string]*Renewal // by name: the renewal in flight
-	last     map[string]Event    // by name: the last answer
+	ops      map[string]Reply // by name: the script in flight
+	last     map[string]Event // by name: the last answer
 	out      []string
 }
 
@@ -127,7 +126,7 @@ func (s *story) line(line string) {
 			BlindPause: 50 * time.Millisecond, FarPause: 200 * time.Millisecond,
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
 			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
-			MaxLocks: int(count("maxlocks", 10)), RenewBatch: 10, Seed: 1,
+			MaxLocks: int(count("maxlocks", 10)), Seed: 1,
 		})
 	case "lock":
 		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), MaxHold: duration("maxhold", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
@@ -170,20 +169,6 @@ func (s *story) line(line string) {
 		r.Final, r.Elsewhere = arg["final"] != "", arg["elsewhere"] != ""
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		s.answer(plain[1], &Replies{[]Reply{r}})
-	case "renewed":
-		r := s.renewals[plain[1]]
-		require.NotNil(s.t, r, "no renewal in flight: %s", line)
-		delete(s.renewals, plain[1])
-		ev := &Renewed{Renewal: r}
-		for i := range r.Entries {
-			e := &r.Entries[i]
-			e.Ran, e.Lost, e.Err = Yes, plain[2] == "lost" && e.Name == plain[1], nil
-			if plain[2] == "maybe" && (arg["only"] == "" || e.Name == plain[1]) {
-				e.Ran, e.Err = Maybe, errors.New("timeout")
-			}
-			e.Final = arg["final"] != ""
-		}
-		s.answer(plain[1], ev)
 	case "again": // the last answer comes a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
@@ -244,13 +229,6 @@ func (s *story) describe(e Effect) string {
 		}
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
-		}
-		return d
-	case Renew:
-		d := fmt.Sprintf("run renew lease=%v", e.Renewal.Lease)
-		for _, en := range e.Renewal.Entries {
-			s.renewals[en.Name] = e.Renewal
-			d += fmt.Sprintf(" %s/%s", en.Name, number(en.Owner))
 		}
 		return d
 	case Granted:

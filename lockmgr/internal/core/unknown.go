@@ -56,7 +56,7 @@ func (u *unknown) add(s suspect) {
 // addOp notes that op may have run, or may yet.
 func (u *unknown) addOp(op *Op, until time.Duration) {
 	u.mayLive = max(u.mayLive, until+op.Lease)
-	if op.Owner != 0 {
+	if op.Owner != 0 && op.Kind != KindRenew {
 		u.add(suspect{owner: op.Owner, until: until, stray: op.Kind == KindAcquire})
 	}
 }

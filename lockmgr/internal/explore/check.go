@@ -153,7 +153,7 @@ func (w *world) checkTick(n *manager) {
 func (w *world) checkNumbers(n *manager, op *core.Op) {
 	const rule = "a number is used once"
 	r := &n.record
-	if op.Owner != 0 && slices.Contains(r.spent, op.Owner) {
+	if op.Owner != 0 && op.Kind != core.KindRenew && slices.Contains(r.spent, op.Owner) {
 		violated(rule, "%s: %v makes %d the owner, and an earlier command removes it", n.label, op.Kind, op.Owner)
 	}
 	if op.Kind == core.KindAcquire {

@@ -132,7 +132,6 @@ func (s *Scene) config() core.Config {
 		// Polls are far off, so that none hides a lost wake-up.
 		PollMax: time.Minute, PollBlind: time.Minute, PollSoon: time.Minute,
 
-		MaxLocks:   4,
-		RenewBatch: 1,
+		MaxLocks: 4,
 	}
 }

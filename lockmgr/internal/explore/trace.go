@@ -23,9 +23,6 @@ func describeEvent(ev core.Event) string {
 	case *core.Replies:
 		r := ev.Replies[0]
 		return fmt.Sprintf("reply #%d ran=%v ok=%v ttl=%v subscribers=%d err=%v", r.ID, r.Ran, r.OK, r.TTL, r.Subscribers, r.Err)
-	case *core.Renewed:
-		e := ev.Renewal.Entries[0]
-		return fmt.Sprintf("renewed #%d ran=%v lost=%v err=%v", ev.Renewal.ID, e.Ran, e.Lost, e.Err)
 	case core.Wake:
 		return fmt.Sprintf("wake subscribed=%v confirmed=%v message=%v", ev.Subscribed, ev.Confirmed, ev.Message)
 	}
@@ -36,8 +33,6 @@ func describeEffect(e core.Effect) string {
 	switch e := e.(type) {
 	case core.Run:
 		return fmt.Sprintf("%v #%d owner=%d others=%v lease=%v tokens=%d", e.Op.Kind, e.Op.ID, e.Op.Owner, e.Op.Others, e.Op.Lease, e.Op.Tokens)
-	case core.Renew:
-		return fmt.Sprintf("renew #%d owner=%d lease=%v", e.Renewal.ID, e.Renewal.Entries[0].Owner, e.Renewal.Lease)
 	case core.Granted:
 		return fmt.Sprintf("granted request %d token=%d", e.Request.Tag, e.Request.Hold.Token)
 	case core.Failed:

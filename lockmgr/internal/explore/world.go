@@ -123,18 +123,17 @@ func (n news) String() string {
 // A command is one script on its way. It has copied what it needs of the core's
 // operation, which may be used again after the answer.
 type command struct {
-	op      *core.Op
-	renewal *core.Renewal
-	kind    core.Kind
-	id      uint64
-	lease   time.Duration
-	tokens  int64
-	owners  []uint64
-	sent    time.Duration
-	state   commandState
-	before  bool          // it was sent before an administrator's message was heard
-	told    time.Duration // when the manager gave it up
-	answer  answer        // once it has run
+	op     *core.Op
+	kind   core.Kind
+	id     uint64
+	lease  time.Duration
+	tokens int64
+	owners []uint64
+	sent   time.Duration
+	state  commandState
+	before bool          // it was sent before an administrator's message was heard
+	told   time.Duration // when the manager gave it up
+	answer answer        // once it has run
 }
 
 type commandState uint8
@@ -200,12 +199,8 @@ func prime(m *core.Machine) (*core.Machine, time.Duration) {
 	step := func(ev core.Event) {
 		for evs := []core.Event{ev}; len(evs) > 0; evs = evs[1:] {
 			for _, e := range m.Step(now, evs[0], out[:0]) {
-				switch e := e.(type) {
-				case core.Run:
+				if e, ok := e.(core.Run); ok {
 					evs = append(evs, &core.Replies{Replies: []core.Reply{{Op: e.Op, ID: e.Op.ID, Ran: core.Yes, OK: true}}})
-				case core.Renew:
-					e.Renewal.Entries[0].Ran = core.Yes
-					evs = append(evs, &core.Renewed{Renewal: e.Renewal})
 				}
 			}
 		}
@@ -319,12 +314,6 @@ func (w *world) effect(i int, e core.Effect) {
 		c.owners = append(c.owners, e.Op.Others...)
 		w.checkNumbers(n, e.Op)
 		w.send(n, c)
-	case core.Renew:
-		r := e.Renewal
-		if len(r.Entries) != 1 {
-			violated("batch", "%s: a renewal of %d", n.label, len(r.Entries))
-		}
-		w.send(n, &command{renewal: r, id: r.ID, kind: core.KindRenew, lease: r.Lease, sent: r.Sent, owners: []uint64{r.Entries[0].Owner}})
 	case core.Granted:
 		w.granted(n, n.calls[e.Request.Tag.(int)])
 	case core.Failed:
@@ -458,21 +447,13 @@ func (w *world) hear(i int, c *command, a answer) {
 	if c.state == toServer && a.ran == core.Maybe && c.kind != core.KindLook {
 		// It may run later. The operation belongs to the core again.
 		late := *c
-		late.op, late.renewal, late.state, late.told = nil, nil, given, w.now
+		late.op, late.state, late.told = nil, given, w.now
 		n.commands[slices.Index(n.commands, c)] = &late
 	} else {
 		n.commands = slices.DeleteFunc(n.commands, func(o *command) bool { return o == c })
 	}
 	if told {
 		w.accept(n, c, a)
-	}
-	if c.kind == core.KindRenew {
-		r := *c.renewal // a copy may be told otherwise
-		r.Entries = slices.Clone(r.Entries)
-		e := &r.Entries[0]
-		e.Ran, e.Err, e.Final, e.Lost = a.ran, a.err, a.final, a.ran == core.Yes && !a.ok
-		w.step(i, &core.Renewed{Renewal: &r})
-		return
 	}
 	w.step(i, &core.Replies{Replies: []core.Reply{{
 		Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, TTL: time.Duration(a.ttl) * ms, Subscribers: a.subscribers, Token: a.token, Err: a.err,

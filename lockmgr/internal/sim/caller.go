@@ -178,6 +178,7 @@ func (n *node) granted(c *call) {
 	r := c.req
 	n.noLongerWaiting(c)
 	c.state = granted
+	c.name.leakSince = never // checkCalm may look between two holds each time
 	if r.Hold.Request == r {
 		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
@@ -299,7 +300,7 @@ func (n *node) afterStep(ev core.Event, out []core.Effect) {
 	scripts := 0
 	for _, e := range out {
 		switch e.(type) {
-		case core.Run, core.Renew:
+		case core.Run:
 			scripts++
 		}
 	}

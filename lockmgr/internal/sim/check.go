@@ -208,11 +208,6 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 		if slices.ContainsFunc(ev.Replies, func(r core.Reply) bool { return r.Ran != core.Yes }) {
 			most = len(n.w.names) // waits end elsewhere, too
 		}
-	case *core.Renewed:
-		most = len(ev.Renewal.Entries)
-		if slices.ContainsFunc(ev.Renewal.Entries, func(e core.RenewalEntry) bool { return e.Ran != core.Yes }) {
-			most = len(n.w.names)
-		}
 	}
 	// A request that fails ends a wait elsewhere: a deadlock, say.
 	if scripts > most && n.w.set.explicit == 0 && n.w.set.adopt == 0 {

@@ -29,7 +29,6 @@ type Coverage struct {
 	Hopeless        uint64
 	Adopted         uint64
 	CounterFailed   uint64
-	DeniedOne       uint64
 }
 
 // The effects, the five scripts first.
@@ -83,7 +82,6 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Hopeless += o.Hopeless
 	c.Adopted += o.Adopted
 	c.CounterFailed += o.CounterFailed
-	c.DeniedOne += o.DeniedOne
 	for i := range c.Faults {
 		c.Faults[i] += o.Faults[i]
 	}
@@ -160,7 +158,6 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	f("lease too short", c.Hopeless)
 	f("owner adopted", c.Adopted)
 	f("failed for the counter", c.CounterFailed)
-	f("renewal refused to one of many", c.DeniedOne)
 }
 
 // possible are the transitions of a phase that one step can make, by index

@@ -77,7 +77,7 @@
 //	                             within a time-out, Close within RetryTime and a time-out
 //	trouble stays where it is    a bad token counter fails fenced requests only; a lease that
 //	                             is shorter than a round trip fails its own request only; a
-//	                             name that is refused in a batch costs no other name its lease
+//	                             name that is refused costs no other name its lease
 //	a message is looked into     a lock that an administrator removed is not passed on once
 //	                             its holder has heard the message, before a later command has
 //	                             confirmed the record

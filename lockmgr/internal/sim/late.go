@@ -28,14 +28,11 @@ func (w *world) runLate(commands ...*command) {
 	switch w.fate.below(10) {
 	case 0: // endLate decides
 	case 1, 2, 3, 4:
-		name := commands[0].name
-		if name == nil {
-			name = commands[0].names[0]
-		}
 		t := &lateTrigger{run: l, grants: 1 + w.fate.below(3)}
 		if w.fate.percent(50) {
 			t.by = commands[0].n
 		}
+		name := commands[0].name
 		name.late = append(name.late, t)
 	default:
 		w.after(w.fate.evenly(w.set.latency/4, w.maxLate()), func() { w.runNow(l) })

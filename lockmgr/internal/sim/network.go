@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,20 +23,16 @@ var (
 type command struct {
 	n       *node
 	op      *core.Op
-	renewal *core.Renewal
 	id      uint64
 	kind    core.Kind
 	name    *lockName
-	names   []*lockName // of a renewal
 	leaseMs int64
 	owners  []string
-	keys    []string
 	tokens  int64
 
 	oom       bool
 	noPublish bool
 	noCount   bool
-	denied    int // the position, from 1, of one lock that a renewal may not touch
 
 	sentAt   time.Duration // the true time
 	answered bool
@@ -52,12 +47,9 @@ type answer struct {
 	ttl         int64
 	subscribers int64
 	token       int64
-	lost        []int // positions in a renewal, from 1
-	denied      []int // ... of those that did not run
 	sentAt      time.Duration
 
-	epoch, counterEpoch int   // of the name when it ran
-	epochs              []int // of the names of a renewal
+	epoch, counterEpoch int // of the name when it ran
 }
 
 // owner is what the server knows an owner of this manager by.
@@ -92,7 +84,7 @@ func (n *node) runOp(op *core.Op) {
 	}
 	n.checkNumbers(l, op)
 	n.ears[l.index].sent(n.pubsub.channels[l.index].wanted && op.Kind == core.KindRelease)
-	if op.Kind != core.KindTransfer { // a run ends: the record is given back, or has been given up
+	if op.Kind != core.KindTransfer && op.Kind != core.KindRenew { // a run ends: the record is given back, or has been given up
 		rec := &n.record[l.index]
 		switch {
 		case op.Kind == core.KindAcquire && rec.run > 0:
@@ -105,22 +97,6 @@ func (n *node) runOp(op *core.Op) {
 		}
 		rec.run, rec.known, rec.knows = 0, 0, false
 		rec.alone = rec.alone && op.Kind != core.KindAcquire // a release may not run
-	}
-	c.send()
-}
-
-func (n *node) runRenewal(r *core.Renewal) {
-	w := n.w
-	c := &command{n: n, renewal: r, id: r.ID, kind: core.KindRenew, leaseMs: int64(r.Lease / ms)}
-	for _, e := range r.Entries {
-		l := w.named(e.Name)
-		n.takeOff(l, r.ID, r.Sent)
-		c.names = append(c.names, l)
-		c.keys = append(c.keys, l.key)
-		c.owners = append(c.owners, n.owner(e.Owner))
-	}
-	if len(c.keys) == 0 || len(c.keys) > w.set.core.RenewBatch {
-		w.violated("batch", "%s: renewal of %d", n.label, len(c.keys))
 	}
 	c.send()
 }
@@ -189,12 +165,9 @@ func (c *command) send() {
 		w.after(timeout, func() { w.runLate(c) })
 	case w.strikes(RefusedForNow):
 		refuse(answer{ran: core.No, err: errLoading})
-	case c.renewal == nil && w.strikes(RefusedFinal):
+	case w.strikes(RefusedFinal):
 		refuse(answer{ran: core.No, err: errNoPerm, final: true})
 	default:
-		if c.renewal != nil && w.strikes(RefusedFinal) {
-			c.denied = 1 + w.fate.below(len(c.names))
-		}
 		if there+back >= timeout {
 			w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 		}
@@ -232,10 +205,10 @@ func (c *command) run() answer {
 		return answer{ran: core.Maybe, err: errConn}
 	}
 	w.readClock()
-	if c.name != nil && c.n.refuses(c.name, c.kind) {
+	if c.n.refuses(c.name, c.kind) {
 		return answer{ran: core.No, err: errNoPerm, final: true}
 	}
-	befores := c.ends()
+	before := c.end()
 	s.OOM = c.oom
 	if c.noPublish {
 		s.PublishErr = errPublish
@@ -265,55 +238,36 @@ func (c *command) run() answer {
 			a.err, a.subscribers = r.PublishErr, -1
 		}
 	case core.KindRenew:
-		if a.denied = c.deniedOf(); len(a.denied) > 0 && len(a.denied) < len(c.names) {
-			w.cover.DeniedOne++
-		}
-		a.lost, err = c.renew(a.denied)
+		lost, e := s.Renew(c.leaseMs, []string{c.name.key}, c.owners)
+		a.ok, err = len(lost) == 0, e
 	case core.KindLook:
 		a.ok = s.Exists(c.name.key)
 	}
 	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
 	w.releaser = nil
-	if c.name != nil {
-		a.epoch, a.counterEpoch = c.name.epoch, c.name.counterEpoch
-		w.watchRecord(c.name)
-	}
-	for _, l := range c.names {
-		a.epochs = append(a.epochs, l.epoch)
-	}
-	c.ran(&a, err, befores)
+	a.epoch, a.counterEpoch = c.name.epoch, c.name.counterEpoch
+	w.watchRecord(c.name)
+	c.ran(&a, err, before)
 	if err != nil {
 		return c.readError(err)
 	}
 	return a
 }
 
-// ends are the instants at which the records of a command's locks end, 0 where
-// there is none. Only a late command asks.
-func (c *command) ends() (out []time.Duration) {
+// end is the instant at which the record of a command's lock ends, 0 if there is
+// none. Only a late command asks.
+func (c *command) end() time.Duration {
 	if !c.answered {
-		return nil
+		return 0
 	}
-	for _, l := range c.locks() {
-		_, until := c.n.w.server.Fields(l.key)
-		out = append(out, until)
-	}
-	return out
-}
-
-func (c *command) locks() []*lockName {
-	if c.name != nil {
-		return []*lockName{c.name}
-	}
-	return c.names
+	_, until := c.n.w.server.Fields(c.name.key)
+	return until
 }
 
 // ran looks at what a command has done.
-func (c *command) ran(a *answer, err error, befores []time.Duration) {
+func (c *command) ran(a *answer, err error, before time.Duration) {
 	if c.answered {
-		for i, l := range c.locks() {
-			c.ranLate(l, err == nil && (a.ok || c.kind == core.KindRenew), befores[i])
-		}
+		c.ranLate(c.name, err == nil && a.ok, before)
 		return
 	}
 	if a.ok && (c.kind == core.KindAcquire || c.kind == core.KindTransfer) {
@@ -347,19 +301,6 @@ func (c *command) again(a answer) {
 	n := c.n
 	a.sentAt = c.sentAt
 	n.mind(c.id, a)
-	if c.kind == core.KindRenew {
-		r := *c.renewal // a copy of the answer may say something else
-		r.Entries = slices.Clone(r.Entries)
-		for i := range r.Entries {
-			e := &r.Entries[i]
-			e.Ran, e.Err, e.Lost = a.ran, a.err, slices.Contains(a.lost, i+1)
-			if slices.Contains(a.denied, i+1) {
-				e.Ran, e.Err = core.No, errNoPerm
-			}
-		}
-		n.post(&core.Renewed{Renewal: &r})
-		return
-	}
 	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final}
 	r.TTL = time.Duration(a.ttl) * ms
 	n.post(&core.Replies{Replies: []core.Reply{r}})
@@ -391,21 +332,22 @@ func (n *node) recall(id uint64) answer {
 	panic(fmt.Sprintf("no answer to command %d", id))
 }
 
-// accept notes what the core learns from a reply.
+// accept notes what the core learns from a reply. It learns nothing from a copy
+// of one that it has had.
 func (n *node) accept(r *core.Reply) {
 	a := n.recall(r.ID)
-	n.heardServer(&a)
 	for i := range n.flight {
 		if n.flight[i].id != r.ID {
 			continue
 		}
 		n.flight[i].id = 0
+		n.heardServer(&a)
 		rec := &n.record[i]
 		if a.ran != core.Yes {
 			n.trouble[i] = n.w.now
 		}
 		n.ears[i].answered(r.ID, r.Op.Kind, a.ran, a.ok)
-		if a.ran == core.Yes && !a.ok && r.Op.Kind == core.KindTransfer {
+		if a.ran == core.Yes && !a.ok && (r.Op.Kind == core.KindTransfer || r.Op.Kind == core.KindRenew) {
 			n.refused(n.w.names[i])
 		}
 		if a.ran != core.Yes || !a.ok {
@@ -416,28 +358,6 @@ func (n *node) accept(r *core.Reply) {
 			rec.tokenEpoch, rec.counterEpoch = a.epoch, a.counterEpoch
 		}
 		n.learn(rec, i, r, a)
-	}
-}
-
-func (n *node) acceptRenewed(ev *core.Renewed) {
-	a := n.recall(ev.Renewal.ID)
-	n.heardServer(&a)
-	for i, e := range ev.Renewal.Entries {
-		l := n.w.named(e.Name)
-		if n.flight[l.index].id != ev.Renewal.ID {
-			continue
-		}
-		n.flight[l.index].id = 0
-		if e.Ran != core.Yes {
-			n.trouble[l.index] = n.w.now
-		}
-		n.ears[l.index].answered(ev.Renewal.ID, core.KindRenew, e.Ran, true)
-		if e.Ran == core.Yes && e.Lost {
-			n.refused(l)
-		}
-		if e.Ran == core.Yes && !e.Lost {
-			n.record[l.index].rest(a.epochs[i], ev.Renewal.Sent, ev.Renewal.Lease, false)
-		}
 	}
 }
 
@@ -463,5 +383,5 @@ func (a *answer) String() string {
 	if a.ran != core.Yes {
 		return fmt.Sprintf("%v (%v)", a.ran, a.err)
 	}
-	return fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d lost=%v err=%v", a.ok, a.ttl, a.subscribers, a.token, a.lost, a.err)
+	return fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d err=%v", a.ok, a.ttl, a.subscribers, a.token, a.err)
 }

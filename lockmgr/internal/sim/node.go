@@ -313,8 +313,6 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 		for i := range ev.Replies {
 			n.accept(&ev.Replies[i])
 		}
-	case *core.Renewed:
-		n.acceptRenewed(ev)
 	}
 	return ev, true
 }
@@ -325,9 +323,6 @@ func (n *node) effect(e core.Effect) {
 	case core.Run:
 		w.cover.Effects[eRun+int(e.Op.Kind)]++
 		n.runOp(e.Op)
-	case core.Renew:
-		w.cover.Effects[eRun+int(core.KindRenew)]++
-		n.runRenewal(e.Renewal)
 	case core.Granted:
 		w.cover.Effects[eGranted]++
 		n.granted(e.Request.Tag.(*call))

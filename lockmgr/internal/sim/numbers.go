@@ -24,7 +24,7 @@ func (s *numbers) init(names int) {
 func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	const rule = "a number is used once"
 	s, w := &n.numbers, n.w
-	if op.Owner != 0 {
+	if op.Owner != 0 && op.Kind != core.KindRenew {
 		if by, is := s.spent[l.index][op.Owner]; is {
 			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Kind, op.ID, l.key, op.Owner, by)
 		}

@@ -134,7 +134,6 @@ func drawSettings(r *rng, allow Faults) settings {
 		PollMax:          r.logBetween(50*ms, 10*time.Second),
 		PollBlind:        r.logBetween(10*ms, time.Second),
 		MaxLocks:         64,
-		RenewBatch:       1 + r.below(4),
 		Notices:          r.percent(20),
 	}
 	if s.calm {
@@ -143,9 +142,6 @@ func drawSettings(r *rng, allow Faults) settings {
 		s.core.PollMax, s.core.PollBlind, s.core.PollSoon, s.core.ShareEvery = time.Minute, time.Minute, time.Minute, 0
 	} else if r.percent(3) {
 		s.core.MaxLocks = 1
-	}
-	if s.names > 4 {
-		s.core.RenewBatch += 4
 	}
 	return s
 }
@@ -183,8 +179,8 @@ func (s *settings) String() string {
 	c := &s.core
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
 		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
-		"trust=%v linger=%v poll=%v/%v maxlocks=%d batch=%d",
+		"trust=%v linger=%v poll=%v/%v maxlocks=%d",
 		s.nodes, s.names, s.calm, s.faults, s.often, s.latency, s.timeout, s.think, s.hold, s.explicit, s.fixed, s.fenced, s.impatient,
 		s.foreign, s.long, s.hopeless, s.adopt, c.Lease, c.Margin, c.RetryTime, c.SuspectTime, c.PassCount, c.PassTime, c.BackTime, c.RecordEvery,
-		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks, c.RenewBatch)
+		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks)
 }

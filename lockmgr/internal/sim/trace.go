@@ -36,9 +36,6 @@ func describeEvent(ev core.Event) string {
 			}
 		}
 		return b.String()
-	case *core.Renewed:
-		e := ev.Renewal.Entries[0]
-		return fmt.Sprintf("renewed #%d %s ran=%v lost=%v err=%v (of %d)", ev.Renewal.ID, e.Name, e.Ran, e.Lost, e.Err, len(ev.Renewal.Entries))
 	case *heard:
 		return fmt.Sprintf("wake %s subscribed=%v confirmed=%v message=%v more=%v (own %d, forced %d)", ev.Name, ev.Subscribed, ev.Confirmed,
 			ev.Message, ev.More, ev.own, ev.forced)
@@ -58,12 +55,6 @@ func (n *node) describeEffect(e core.Effect) string {
 		}
 		if o.Tokens > 0 {
 			s += fmt.Sprintf(" tokens=%d", o.Tokens)
-		}
-		return s
-	case core.Renew:
-		s := fmt.Sprintf("renew #%d lease=%v", e.Renewal.ID, e.Renewal.Lease)
-		for _, en := range e.Renewal.Entries {
-			s += fmt.Sprintf(" %s/%d", en.Name, en.Owner)
 		}
 		return s
 	case core.Granted:

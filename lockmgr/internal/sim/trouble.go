@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -98,35 +97,4 @@ func (n *node) forbid(l *lockName) {
 func (n *node) refuses(l *lockName, kind core.Kind) bool {
 	b := n.forbidden[l.index]
 	return b.until > n.w.now && (!b.releases || kind == core.KindRelease)
-}
-
-// deniedOf lists the positions, from 1, of the locks of a renewal that the
-// manager may not use.
-func (c *command) deniedOf() (out []int) {
-	for i, l := range c.names {
-		if c.n.refuses(l, c.kind) || c.denied == i+1 {
-			out = append(out, i+1)
-		}
-	}
-	return out
-}
-
-// renew renews the locks that the manager may use.
-func (c *command) renew(denied []int) (lost []int, err error) {
-	if len(denied) == 0 {
-		return c.n.w.server.Renew(c.leaseMs, c.keys, c.owners)
-	}
-	for i := range c.keys {
-		if slices.Contains(denied, i+1) {
-			continue
-		}
-		gone, err := c.n.w.server.Renew(c.leaseMs, c.keys[i:i+1], c.owners[i:i+1])
-		if err != nil {
-			return nil, err
-		}
-		if len(gone) > 0 {
-			lost = append(lost, i+1)
-		}
-	}
-	return lost, nil
 }

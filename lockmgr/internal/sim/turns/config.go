@@ -59,7 +59,7 @@ func ShellConfig() core.Config {
 		ShareEvery: time.Second, BlindPause: 20 * time.Millisecond, FarPause: 125 * time.Millisecond,
 		RecordEvery: time.Millisecond, TrustSubscribers: true,
 		Linger: 2 * time.Second, PollMax: 30 * time.Second, PollBlind: time.Second, PollSoon: 10 * time.Millisecond,
-		MaxLocks: 1 << 20, RenewBatch: 128,
+		MaxLocks: 1 << 20,
 	}
 }
 

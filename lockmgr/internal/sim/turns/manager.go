@@ -151,8 +151,6 @@ func (n *manager) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
 		n.runOp(e.Op)
-	case core.Renew:
-		n.runRenewal(e.Renewal)
 	case core.Granted:
 		n.w.meter.granted(n.id)
 		n.w.after(n.w.cfg.Hold+callerMin, n.w.cfg.Hold+callerMax, e.Request.Tag.(*caller).unlock)
@@ -229,6 +227,9 @@ func (n *manager) runOp(op *core.Op) {
 		case core.KindRelease:
 			a, e := s.Release(key, channel, owners...)
 			r.OK, r.Subscribers, err = a.OK, a.Subscribers, e
+		case core.KindRenew:
+			lost, e := s.Renew(lease, []string{key}, owners)
+			r.OK, err = len(lost) == 0, e
 		case core.KindLook:
 			r.OK = s.Exists(key)
 		default:
@@ -242,17 +243,4 @@ func (n *manager) runOp(op *core.Op) {
 			n.w.tracef(n.id, "%v %s: ok=%v subscribers=%d", kind, strings.Join(owners, " "), r.OK, r.Subscribers)
 		}
 	}, func() { n.post(&core.Replies{Replies: []core.Reply{r}}) })
-}
-
-func (n *manager) runRenewal(r *core.Renewal) {
-	n.call(func() {
-		for i := range r.Entries {
-			e := &r.Entries[i]
-			lost, err := n.w.server.Renew(r.Lease.Milliseconds(), []string{e.Name}, []string{owner(n.id, e.Owner)})
-			if err != nil {
-				panic(err)
-			}
-			e.Ran, e.Lost = core.Yes, len(lost) > 0
-		}
-	}, func() { n.post(&core.Renewed{Renewal: r}) })
 }
