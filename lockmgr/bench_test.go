@@ -32,7 +32,7 @@ func newRaw(b testing.TB, addr string) *raw {
 	require.NoError(b, err)
 	b.Cleanup(c.Close)
 	load := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("script", name+".lua"))
+		text, err := os.ReadFile(filepath.Join("internal/wire/script", name+".lua"))
 		require.NoError(b, err)
 		sha, err := c.Do(ctx, c.B().ScriptLoad().Script(string(text)).Build()).ToString()
 		require.NoError(b, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
@@ -62,7 +63,7 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	}
 	c := &checkup{
 		m: m, prefix: prefix,
-		name: name, channel: channelOf(name), counter: tokenKeyOf(name),
+		name: name, channel: wire.Channel(name), counter: wire.TokenKey(name),
 	}
 	err := c.run(ctx)
 	return c.report, err
@@ -103,8 +104,6 @@ func (c *checkup) run(ctx context.Context) error {
 	}
 	return err
 }
-
-func (c *checkup) encoder() *encoder { return &encoder{id: c.m.id} }
 
 // denied returns the error that names what is missing, or nil.
 func (c *checkup) denied() error {
@@ -150,16 +149,16 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"EXISTS", c.name}, "~" + c.prefix + "*", forAll, false},
 		{[]string{"EVALSHA", unknown, "1", c.name}, "", forAll, false},
 		{[]string{"EVAL", "return 1", "1", c.name}, "", "scripts that the server has forgotten", false},
-		{[]string{"SCRIPT", "LOAD", acquireLua}, "", "scripts that the server does not forget", optional},
+		{[]string{"SCRIPT", "LOAD", wire.Acquire.Text}, "", "scripts that the server does not forget", optional},
 		{[]string{"PEXPIRE", c.name, "1000"}, "", forAll, false},
 		{[]string{"PTTL", c.name}, "", forWaiting, false},
 		{[]string{"HEXISTS", c.name, "0"}, "", forUnlock, false},
 		{[]string{"DEL", c.name}, "", forUnlock, false},
-		{[]string{"EXISTS", c.channel}, "~" + channelOf(c.prefix) + "*", forUnlock, false},
-		{[]string{"PUBLISH", c.channel, "0"}, "&" + channelOf(c.prefix) + "*", forUnlock, false},
+		{[]string{"EXISTS", c.channel}, "~" + wire.Channel(c.prefix) + "*", forUnlock, false},
+		{[]string{"PUBLISH", c.channel, "0"}, "&" + wire.Channel(c.prefix) + "*", forUnlock, false},
 		{[]string{"HDEL", c.name, "0"}, "", forHandoff, false},
 		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "turns that are no shorter than they need be", optional},
-		{[]string{"GET", c.counter}, "~" + tokenKeyOf(c.prefix) + "*", forFenced, optional},
+		{[]string{"GET", c.counter}, "~" + wire.TokenKey(c.prefix) + "*", forFenced, optional},
 		{[]string{"HGETALL", c.name}, "", forInspect, optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
 	} {
@@ -176,12 +175,12 @@ func (c *checkup) permissions(ctx context.Context) error {
 
 // deniedRule returns the rule that would have allowed a command, or "" if it was
 // not denied. Other errors will show in the rehearsal.
-func deniedRule(a answer, words []string, pattern string) string {
-	var e *ServerError
-	if a.kind != answerError || !errors.As(a.err, &e) || e.Kind != ErrPermission {
+func deniedRule(a wire.Answer, words []string, pattern string) string {
+	f := a.Failure
+	if f == nil || f.Kind != wire.Permission {
 		return ""
 	}
-	if !strings.Contains(e.Err.Error(), "run the") {
+	if !strings.Contains(f.Err.Error(), "run the") {
 		return pattern // denied for its key or channel
 	}
 	command := strings.ToLower(words[0])
@@ -194,11 +193,11 @@ func deniedRule(a answer, words []string, pattern string) string {
 // about reads the server's INFO, if the user may.
 func (c *checkup) about(ctx context.Context) error {
 	a, err := c.say(ctx, "INFO")
-	if err != nil || a.kind != answerText {
+	if err != nil || a.Kind != wire.Text {
 		return err
 	}
 	info := map[string]string{}
-	for line := range strings.Lines(a.text) {
+	for line := range strings.Lines(a.Text) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			info[key] = value
 		}
@@ -266,10 +265,8 @@ func (c *checkup) live(ctx context.Context) error {
 	if err != nil || !r.OK {
 		return c.unless(err, "a lock that was taken is gone")
 	}
-	var renew command
-	c.encoder().renewal(&core.Renewal{Lease: checkLease, Entries: []core.RenewalEntry{{Name: c.name, Owner: third}}}, &renew)
-	a, err := c.m.run(ctx, renew)
-	if err = cmp.Or(err, a.err); err != nil || a.kind != answerArray || len(a.array) > 0 {
+	r, err = c.do(ctx, core.Op{Kind: core.KindRenew, Owner: third})
+	if err != nil || !r.OK {
 		return c.unless(err, "a lock that was taken could not be renewed")
 	}
 	r, err = c.do(ctx, core.Op{Kind: core.KindRelease, Others: []uint64{third}})
@@ -282,13 +279,11 @@ func (c *checkup) live(ctx context.Context) error {
 // do runs a script as the core would.
 func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	op.Name, op.Lease = c.name, checkLease
-	var cmd command
-	c.encoder().op(&op, &cmd)
-	a, err := c.m.run(ctx, cmd)
-	if err = cmp.Or(err, a.err); err != nil {
+	a, err := c.m.run(ctx, wire.Encode(c.m.id.uuid, &op))
+	if err = cmp.Or(err, serverError(a.Failure)); err != nil {
 		return core.Reply{}, err
 	}
-	r := a.reply(&op)
+	r := wire.Decode(&op, &a, serverError)
 	return r, r.Err
 }
 
@@ -364,15 +359,15 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 // cleanUp removes the record that a failed rehearsal may have left, and does not
 // wait for that. The record would expire anyway.
 func (c *checkup) cleanUp() {
-	c.m.exec.submit([]task{{call: &call{command{args: []string{"DEL", c.name}}, func(answer) {}}}})
+	c.m.lane.Call(wire.Command{Args: []string{"DEL", c.name}}, func(wire.Answer) {})
 }
 
 // say sends a command that is no script. Its error says that no answer came, or
 // that the server is unavailable. Other errors of the server are in the answer.
-func (c *checkup) say(ctx context.Context, words ...string) (answer, error) {
-	a, err := c.m.run(ctx, command{args: words})
-	if err == nil && a.err != nil && (errors.Is(a.err, ErrUnavailable) || ctx.Err() != nil) {
-		return a, a.err
+func (c *checkup) say(ctx context.Context, words ...string) (wire.Answer, error) {
+	a, err := c.m.run(ctx, wire.Command{Args: words})
+	if f := a.Failure; err == nil && f != nil && (f.Kind == wire.Unavailable || f.Kind == wire.Closed || ctx.Err() != nil) {
+		return a, serverError(f)
 	}
 	return a, err
 }

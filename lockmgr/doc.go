@@ -21,12 +21,11 @@
 // One goroutine owns all lock state. Callers send it messages and hold futures;
 // it answers by settling them. The rules themselves are a pure state machine
 // (internal/core, whose documentation has the diagram and the failure table);
-// this package is the shell that moves messages: loop.go carries out effects,
-// executor.go and batch.go turn them into batches of scripts, and only redis.go
-// uses the client library. Acquires and releases that come at about the same
-// time share a script of up to 64 locks, which saves the server half of the
-// work. A lock that fails in it fails alone. Goroutines and timers do not grow
-// with locks or waiters.
+// this package is the shell that moves messages, and loop.go carries out effects.
+// Package internal/wire sends the operations: those that come at about the same
+// time share a script, acquires and releases of up to 64 locks and renewals of up
+// to 128. That saves the server half of the work. A lock that fails in it fails
+// alone. Goroutines and timers do not grow with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
 // requests, and Redis is updated in the background. A waiter of another process

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // The errors that requests and locks end with. They come wrapped: match them with
@@ -97,66 +98,19 @@ func (e *ServerError) Error() string {
 // Unwrap lets errors.Is match both the kind and the client's error.
 func (e *ServerError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// A serverCode classifies an error reply by its first word.
-type serverCode struct {
-	kind error
-	// before: the server replies so before it writes anything.
-	before bool
-	// final: a retry soon would get the same answer.
-	final bool
-	hint  string
+// failureKinds are the errors that stand for the kinds of failures.
+var failureKinds = [...]error{
+	wire.Unknown: ErrServer, wire.Unavailable: ErrUnavailable, wire.Permission: ErrPermission, wire.WrongType: ErrWrongType,
+	wire.OutOfMemory: ErrOutOfMemory, wire.ReadOnly: ErrReadOnly, wire.Topology: ErrTopology,
 }
 
-var serverCodes = map[string]serverCode{
-	"NOPERM":      {ErrPermission, false, true, "grant the user the commands, keys and channels that the README lists; ACL LOG on the server tells which one was missing"},
-	"NOAUTH":      {ErrPermission, true, true, "the connection is not authenticated: check the user name and password"},
-	"WRONGPASS":   {ErrPermission, true, true, "check the user name and password"},
-	"WRONGTYPE":   {ErrWrongType, true, true, "something else uses this key: choose another name for the lock, or remove the key"},
-	"OOM":         {ErrOutOfMemory, true, true, "raise maxmemory or free some; locks that are held can still be renewed and released"},
-	"READONLY":    {ErrReadOnly, true, false, "the address belongs to a replica: connect to the primary"},
-	"MISCONF":     {ErrReadOnly, true, false, "the server can't save its data and refuses writes: see its log"},
-	"NOREPLICAS":  {ErrReadOnly, true, false, "fewer replicas are connected than min-replicas-to-write asks for"},
-	"LOADING":     {ErrUnavailable, true, false, "the server is loading its data: try again later"},
-	"BUSY":        {ErrUnavailable, true, false, "a script blocks the server: SCRIPT KILL ends it"},
-	"MASTERDOWN":  {ErrUnavailable, true, false, "the replica has lost its primary"},
-	"CLUSTERDOWN": {ErrUnavailable, true, false, "the cluster does not serve this slot"},
-	"TRYAGAIN":    {ErrUnavailable, true, false, "the slot is being moved"},
-	"CROSSSLOT":   {ErrTopology, true, true, "the server is part of a cluster"},
-	"MOVED":       {ErrTopology, true, true, "another server of the cluster keeps this name"},
-	"ASK":         {ErrTopology, true, true, "another server of the cluster gets this name"},
-}
-
-// readServerError classifies the text of an error reply. An error raised
-// within a script by a command that is not known to fail first may have left
-// the script half done.
-func readServerError(err error, text string) (ran core.Ran, final bool, typed error) {
-	word, _, _ := strings.Cut(text, " ")
-	code, known := serverCodes[word]
-	if !known && deniedInScript(text) {
-		code, known = serverCodes["NOPERM"], true
+// serverError returns the error for a failure, and nil for none.
+func serverError(f *wire.Failure) error {
+	switch {
+	case f == nil:
+		return nil
+	case f.Kind == wire.Closed:
+		return ErrClosed
 	}
-	if !known {
-		return core.Maybe, true, &ServerError{Kind: ErrServer, Err: err}
-	}
-	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
-		ran = core.No // a NOPERM that is not a script's denied the script itself
-	}
-	return ran, code.final, &ServerError{Kind: code.kind, Hint: code.hint, Err: err}
-}
-
-// deniedInScript reports whether an error text is a NOPERM for a command that a
-// script calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and
-// in Valkey, the text says more.
-func deniedInScript(text string) bool {
-	for _, phrase := range []string{
-		"ACL failure in script",
-		"can't run this command",
-		"can't access at least one of the keys",
-		"can't publish to the channel",
-	} {
-		if strings.Contains(text, phrase) {
-			return true
-		}
-	}
-	return false
+	return &ServerError{Kind: failureKinds[f.Kind], Hint: f.Hint, Err: f.Err}
 }

@@ -136,7 +136,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *scriptServer)) {
 // scripts are the texts as they are shipped.
 var scripts = sync.OnceValue(func() map[string]string {
 	out := make(map[string]string)
-	files, _ := filepath.Glob("script/*.lua")
+	files, _ := filepath.Glob("internal/wire/script/*.lua")
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // Info is what Redis knows of a lock.
@@ -35,27 +36,28 @@ type Holder struct {
 // Inspect reads the state of a lock from Redis. It blocks for one round trip
 // and takes no part in the lock.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
-	return m.inspect(ctx, opInspect, name, name, channelOf(name), tokenKeyOf(name))
+	return m.inspect(ctx, opInspect, name, true)
 }
 
-func (m *Manager) inspect(ctx context.Context, op, name string, keys ...string) (Info, error) {
-	a, err := m.call(ctx, op, name, command{script: inspectScript, keys: keys})
+func (m *Manager) inspect(ctx context.Context, op, name string, token bool) (Info, error) {
+	a, err := m.call(ctx, op, name, wire.Inspect(name, token))
 	if err != nil {
 		return Info{}, err
 	}
 	info := Info{Name: name}
-	if a.kind != answerArray || len(a.array) < 3 || a.array[0].kind != answerInt || a.array[1].kind != answerInt || len(a.array)%2 != 1 {
-		return Info{}, &LockError{Op: op, Name: name, Err: errShape(&a)}
+	v := a.Array
+	if a.Kind != wire.Array || len(v) < 3 || v[0].Kind != wire.Int || v[1].Kind != wire.Int || len(v)%2 != 1 {
+		return Info{}, &LockError{Op: op, Name: name, Err: serverError(a.Unexpected())}
 	}
-	if ttl := a.array[0].n; ttl != -2 {
+	if ttl := v[0].Int; ttl != -2 {
 		info.Locked = true
-		info.TTL = ofMillis(ttl)
+		info.TTL = wire.ReadMillis(ttl)
 	}
-	info.Subscribers = a.array[1].n
-	info.Token, _ = readToken(a.array[2].text)
-	for i := 3; i < len(a.array); i += 2 {
-		n, _ := strconv.ParseInt(a.array[i+1].text, 10, 64)
-		info.Holders = append(info.Holders, Holder{a.array[i].text, n})
+	info.Subscribers = v[1].Int
+	info.Token, _ = wire.ReadToken(v[2].Text)
+	for i := 3; i < len(v); i += 2 {
+		n, _ := strconv.ParseInt(v[i+1].Text, 10, 64)
+		info.Holders = append(info.Holders, Holder{v[i].Text, n})
 	}
 	return info, nil
 }
@@ -76,52 +78,51 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 		defer m.actor.Post(core.Verify{Name: name})
 	}
 	for {
-		info, err := m.inspect(ctx, opForceUnlock, name, name, channelOf(name))
+		info, err := m.inspect(ctx, opForceUnlock, name, false)
 		if err != nil || !info.Locked {
 			return false, err
 		}
-		c := command{script: forceScript, keys: []string{name, channelOf(name)}}
+		var holders []string
 		for _, h := range info.Holders {
-			c.args = append(c.args, h.Owner)
+			holders = append(holders, h.Owner)
 		}
-		a, err := m.call(ctx, opForceUnlock, name, c)
+		a, err := m.call(ctx, opForceUnlock, name, wire.Force(name, holders))
 		switch {
 		case err != nil:
 			return false, err
-		case a.kind != answerInt:
-			return false, &LockError{Op: opForceUnlock, Name: name, Err: errShape(&a)}
-		case a.n >= 0:
-			return a.n == 1, nil
+		case a.Kind != wire.Int:
+			return false, &LockError{Op: opForceUnlock, Name: name, Err: serverError(a.Unexpected())}
+		case a.Int >= 0:
+			return a.Int == 1, nil
 		}
 	}
 }
 
 // call runs a script that does not concern the core. Its errors are LockErrors.
-func (m *Manager) call(ctx context.Context, op, name string, c command) (answer, error) {
+func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wire.Answer, error) {
 	err := checkName(name)
 	if err == nil && ctx.Err() != nil {
 		err = contextError(ctx)
 	}
-	var a answer
+	var a wire.Answer
 	if err == nil {
 		if a, err = m.run(ctx, c); err == nil {
-			err = a.err
+			err = serverError(a.Failure)
 		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 			err = m.whileFailing(err)
 		}
 	}
 	if err != nil {
-		return answer{}, &LockError{Op: op, Name: name, Err: err}
+		return wire.Answer{}, &LockError{Op: op, Name: name, Err: err}
 	}
 	return a, nil
 }
 
 // run sends a command beside the core. Its error says that no answer will come.
-func (m *Manager) run(ctx context.Context, c command) (answer, error) {
-	var p futures.Promise[answer]
-	done := func(a answer) { p.Resolve(a, nil) }
-	if !m.exec.submit([]task{{call: &call{c, done}}}) {
-		return answer{}, ErrClosed
+func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
+	var p futures.Promise[wire.Answer]
+	if !m.lane.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {
+		return wire.Answer{}, ErrClosed
 	}
 	return p.Future().Await(ctx)
 }

@@ -90,7 +90,7 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
 	}
 	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.manager.loop.health.failing(t.asked, now); down != nil {
+		if down := t.manager.failing(t.asked, now); down != nil {
 			err = down
 		} else {
 			err = fmt.Errorf("%w: another owner held it", err)
@@ -107,7 +107,7 @@ func (t *ticket) Explain(err error) error {
 	}
 	now := t.manager.now()
 	reason := error(errHeld)
-	if down := t.manager.loop.health.failing(t.asked, now); down != nil {
+	if down := t.manager.failing(t.asked, now); down != nil {
 		reason = down
 	}
 	return &LockError{opLock, t.request.Name, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err)}
@@ -132,7 +132,7 @@ func (r *unlocking) Explain(err error) error {
 // whileFailing adds the server's failure, if there is one, to the error of a
 // context.
 func (m *Manager) whileFailing(err error) error {
-	if down := m.loop.health.failing(0, m.now()); down != nil {
+	if down := m.failing(0, m.now()); down != nil {
 		return fmt.Errorf("%w: %w", down, err)
 	}
 	return err

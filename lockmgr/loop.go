@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
@@ -21,8 +22,7 @@ type loop struct {
 	watches map[string]*notify.Watch
 	urgent  []core.Event  // reused
 	effects []core.Effect // reused
-	tasks   []task        // reused
-	health  health
+	ops     []*core.Op    // reused
 
 	mu      sync.Mutex
 	stats   core.Stats
@@ -34,7 +34,6 @@ func newLoop(m *Manager) *loop {
 	return &loop{
 		m:       m,
 		watches: make(map[string]*notify.Watch),
-		health:  newHealth(o.CommandTimeout),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 			SuspectTime: suspectFactor * o.CommandTimeout,
@@ -42,8 +41,8 @@ func newLoop(m *Manager) *loop {
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 			RecordEvery: recordEvery, TrustSubscribers: true,
 			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
-			MaxLocks: o.MaxLocks, RenewBatch: renewBatch,
-			Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(m.id),
+			MaxLocks: o.MaxLocks,
+			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(m.id),
 		}),
 	}
 }
@@ -78,7 +77,7 @@ type (
 // answer queues an answer of the server. Answers overtake the requests of
 // callers: a burst of these must not delay the confirmation of a lease. It
 // never blocks.
-func (p *loop) answer(ev core.Event) {
+func (p *loop) answer(ev *core.Replies) {
 	p.mu.Lock()
 	p.answers = append(p.answers, ev)
 	p.mu.Unlock()
@@ -147,36 +146,16 @@ func (p *loop) step(now time.Duration, batch []core.Event) {
 			}
 		case nudge:
 		case *core.Replies:
-			p.answered(now, ev)
 			p.effects = p.core.Step(now, ev, p.effects)
-			recycle(ev)
-		case *core.Renewed:
-			err := unansweredRenewal(ev.Renewal)
-			p.health.ended(1, now, err)
-			if err == nil {
-				p.health.took(now - ev.Renewal.Sent)
-			}
-			p.effects = p.core.Step(now, ev, p.effects)
+			wire.Recycle(ev)
 		default:
 			p.effects = p.core.Step(now, ev, p.effects)
 		}
 	}
 }
 
-// answered notes whether the server has answered. One answer is enough.
-func (p *loop) answered(now time.Duration, ev *core.Replies) {
-	var err error
-	for i := range ev.Replies {
-		if err = unanswered(ev.Replies[i].Err); err == nil {
-			p.health.took(now - ev.Replies[i].Op.Sent)
-			break
-		}
-	}
-	p.health.ended(len(ev.Replies), now, err)
-}
-
 // carryOut runs a tick that is due, carries out all effects and submits the
-// tasks.
+// operations.
 func (p *loop) carryOut(now time.Duration) {
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
@@ -191,12 +170,9 @@ func (p *loop) carryOut(now time.Duration) {
 		p.effects[i] = nil
 	}
 	p.effects = p.effects[:0]
-	if len(p.tasks) > 0 {
-		p.health.sent(len(p.tasks), now)
-		p.m.exec.submit(p.tasks)
-		clear(p.tasks)
-		p.tasks = p.tasks[:0]
-	}
+	p.m.lane.Submit(p.ops, now)
+	clear(p.ops)
+	p.ops = p.ops[:0]
 }
 
 func (p *loop) snapshot() core.Stats {
@@ -209,9 +185,7 @@ func (p *loop) snapshot() core.Stats {
 func (p *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
-		p.tasks = append(p.tasks, task{op: e.Op})
-	case core.Renew:
-		p.tasks = append(p.tasks, task{renewal: e.Renewal})
+		p.ops = append(p.ops, e.Op)
 	case core.Granted:
 		p.granted(e.Request)
 	case core.Failed:
@@ -225,7 +199,7 @@ func (p *loop) perform(e core.Effect) {
 	case core.Unlocked:
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
-		w := p.m.hub.Watch(channelOf(e.Name))
+		w := p.m.hub.Watch(wire.Channel(e.Name))
 		p.watches[e.Name] = w
 		p.listen(e.Name, w, 0)
 	case core.Unsubscribe:
@@ -345,7 +319,7 @@ func (p *loop) notice(n *core.Notice) {
 		p.observe(EventReleased{now, n.Name})
 	case core.StoodBack:
 		p.observe(EventStoodBack{now, n.Name, n.N})
-	case core.BatchRenewed:
+	case core.LeasesRenewed:
 		p.observe(EventRenewed{now, n.N})
 	case core.RenewError:
 		p.observe(EventRenewalFailed{now, n.N, n.Err})
@@ -359,15 +333,4 @@ func (p *loop) notice(n *core.Notice) {
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
 		log.Error("release not confirmed, the lock will expire", "name", quoted(n.Name), "error", n.Err)
 	}
-}
-
-// unansweredRenewal returns why no lease of a batch got an answer, or nil.
-func unansweredRenewal(r *core.Renewal) error {
-	var err error
-	for i := range r.Entries {
-		if err = unanswered(r.Entries[i].Err); err == nil {
-			break
-		}
-	}
-	return err
 }

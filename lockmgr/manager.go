@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/actor"
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
@@ -26,7 +27,7 @@ type Manager struct {
 
 	actor *actor.Actor[core.Event]
 	loop  *loop
-	exec  *executor
+	lane  *wire.Lane
 	hub   *notify.Hub
 
 	events *dispatcher[Event]   // to the observer; nil without one
@@ -46,7 +47,7 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, s server, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
+func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
 		id:          id,
 		options:     o,
@@ -65,13 +66,25 @@ func newManager(id *identity, o Options, s server, newHub func(*slog.Logger, fun
 	}
 	m.loop = newLoop(m)
 	m.actor = actor.Start[core.Event](m.loop)
-	m.exec = newExecutor(id, s, o.CommandTimeout, m.now, m.loop.answer, m.events)
+	lane := wire.Config{
+		Manager: id.uuid, Server: s, Timeout: o.CommandTimeout, Now: m.now, Post: m.loop.answer, Error: serverError,
+	}
+	if m.events != nil {
+		lane.Observe = m.observeCommand
+	}
+	m.lane = wire.NewLane(lane)
 	m.hub = newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) })
 	return m
 }
 
 // now returns the present instant.
 func (m *Manager) now() time.Duration { return m.clock.now() }
+
+// failing returns why the server could not serve a wait from asked to now, or
+// nil. The error matches ErrUnavailable.
+func (m *Manager) failing(asked, now time.Duration) error {
+	return serverError(m.lane.Failing(asked, now))
+}
 
 // ID returns the manager's UUID, with which its holder IDs begin: see
 // [Lock.HolderID].
@@ -200,12 +213,12 @@ type Stats struct {
 // Stats returns a snapshot as of the last message that the manager handled.
 // It never blocks for long and does no I/O.
 func (m *Manager) Stats() Stats {
-	s := m.loop.snapshot()
+	s, renewals := m.loop.snapshot(), m.lane.RenewalScripts()
 	stats := Stats{
 		Locks: s.Names, Held: s.Held, Watched: s.Watched, Waiting: s.Waiting,
 		Pending: int(m.pending.Load()), Subscriptions: s.Subscriptions,
 		Grants: s.Grants, Passes: s.Passes, Reentries: s.Reentries, Losses: s.Losses,
-		Scripts: s.Scripts, RenewalScripts: s.Renewals, Renewals: s.Renewed,
+		Scripts: s.Scripts - s.Renewals + renewals, RenewalScripts: renewals, Renewals: s.Renewed,
 		Wakes: s.Wakes, Polls: s.Polls, StoodBack: s.StoodBack, Failures: s.Fails,
 		Unreleased: s.Unreleased,
 	}
@@ -262,7 +275,7 @@ func (m *Manager) Close(ctx context.Context) error {
 func (m *Manager) shutDown() {
 	<-m.closed
 	m.hub.Stop()
-	m.exec.close()
+	m.lane.Close()
 	<-m.hub.Done()
 	m.actor.Stop()
 	<-m.actor.Done()

@@ -3,22 +3,17 @@ package lockmgr
 import (
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // MaxNameBytes is the longest name a lock can have.
 const MaxNameBytes = 64 << 10
 
-// The keys and channels of a lock, as Redisson composes them. The key of the
-// lock itself is its name.
-const (
-	channelPrefix = "redisson_lock__channel"
-	tokenPrefix   = "redisson_lock_token"
-)
-
 // besidePrefixes are the prefixes of the keys and channels that Redisson's
 // locks of any kind have beside the lock's own key.
 var besidePrefixes = [...]string{
-	channelPrefix, tokenPrefix,
+	wire.ChannelPrefix, wire.TokenPrefix,
 	"redisson_lock_queue", "redisson_lock_timeout", // fair locks
 	"redisson_rwlock",       // read-write locks: the channel
 	"redisson_unlock_latch", // the result of one unlock
@@ -27,24 +22,6 @@ var besidePrefixes = [...]string{
 // readHold begins the last part of the key of one read hold of a read-write lock:
 // "{name}:<owner>:rwlock_timeout:<number>".
 const readHold = ":rwlock_timeout:"
-
-func channelOf(name string) string  { return beside(channelPrefix, name) }
-func tokenKeyOf(name string) string { return beside(tokenPrefix, name) }
-
-// beside composes a key or channel in the same cluster slot as the lock's key.
-func beside(prefix, name string) string {
-	before, after := around(name)
-	return prefix + before + name + after
-}
-
-// around returns what stands before and after the name of a lock in a name
-// beside it.
-func around(name string) (before, after string) {
-	if strings.Contains(name, "{") {
-		return ":", ""
-	}
-	return ":{", "}"
-}
 
 // checkName refuses names whose channel would be in another slot than their key,
 // and names that are another lock's own keys or channels. It runs before anything
@@ -59,7 +36,7 @@ func checkName(name string) error {
 		return nil // other keys and channels of a lock have braces
 	case isBeside(name):
 		return fmt.Errorf("%w: it is a key or a channel of another lock", ErrInvalidName)
-	case hashed(channelOf(name)) != hashed(name):
+	case hashed(wire.Channel(name)) != hashed(name):
 		return fmt.Errorf("%w: its braces would put its channel into another slot than its key", ErrInvalidName)
 	}
 	return nil

@@ -70,13 +70,15 @@ type (
 		Name   string
 		Grants int
 	}
-	// EventRenewed: a batch of leases was renewed.
+	// EventRenewed: so many leases were renewed, by commands that were answered
+	// together.
 	EventRenewed struct {
 		At     time.Time
 		Leases int
 	}
-	// EventRenewalFailed: renewing this many leases failed. Each is retried
-	// until its own deadline.
+	// EventRenewalFailed: renewing this many leases failed, in commands that were
+	// answered together. Err is the newest error. Each is retried until its own
+	// deadline.
 	EventRenewalFailed struct {
 		At     time.Time
 		Leases int

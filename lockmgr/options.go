@@ -78,7 +78,6 @@ const (
 	defaultLease   = 30 * time.Second
 	minWatched     = 100 * time.Millisecond
 	defaultBound   = 1 << 20
-	renewBatch     = 128 // keys per renewal script: large enough to be cheap, and over in a fraction of a millisecond
 	recordEvery    = time.Millisecond
 	backTime       = 5 * time.Millisecond
 	shareEvery     = time.Second           // the longest time without a chance for a process that is not heard

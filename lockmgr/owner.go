@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // An Owner identifies the holder of a lock, as a thread does in Redisson.
@@ -34,12 +36,7 @@ type identity struct{ uuid string }
 func newIdentity() *identity { return &identity{uuid.NewString()} }
 
 // field returns the field of hold n in the record: see [Lock.HolderID].
-func (id *identity) field(n uint64) string {
-	b := make([]byte, 0, 64)
-	b = append(b, id.uuid...)
-	b = append(b, ':')
-	return string(strconv.AppendUint(b, n, 10))
-}
+func (id *identity) field(n uint64) string { return wire.HolderID(id.uuid, n) }
 
 type ownerKey struct{}
 

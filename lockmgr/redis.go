@@ -2,20 +2,19 @@ package lockmgr
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// Of this package only this file uses the client library.
+// Of this package only this file uses the client library. The commands of locks are
+// sent by package wire.
 
 // Dial connects to a server and returns a manager that owns the connection:
 // Close ends both. The client is built from opt as [TuneClient] completes it. Dial
@@ -41,7 +40,7 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
-		return nil, dialError(err)
+		return nil, serverError(wire.DialFailure(err))
 	}
 	m := start(newIdentity(), options, client, 2*opt.Dialer.Timeout+time.Second, client.Close)
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
@@ -90,7 +89,7 @@ func start(id *identity, o Options, client rueidis.Client, dialTime time.Duratio
 		}
 		return h
 	}
-	return newManager(id, o, &redisServer{client}, hub, closeClient)
+	return newManager(id, o, wire.Redis{Client: client}, hub, closeClient)
 }
 
 // TuneClient completes client options with those that a lock manager needs. It
@@ -112,163 +111,4 @@ func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 		opt.ForceSingleClient = true
 	}
 	return opt
-}
-
-// redisServer runs scripts through a client.
-type redisServer struct{ client rueidis.Client }
-
-func (s *redisServer) exec(limit *deadline, commands []command, answers []answer) {
-	missing := 0
-	read := func(i int, r rueidis.RedisResult) {
-		if commands[i].script == nil {
-			answers[i] = readWords(r)
-		} else if answers[i] = readResult(r); answers[i].missing() {
-			missing++
-		}
-	}
-	if len(commands) == 1 { // Do needs no memory for results
-		read(0, s.client.Do(limit.start(), s.build(&commands[0])))
-	} else {
-		cmds := make(rueidis.Commands, len(commands))
-		for i := range commands {
-			cmds[i] = s.build(&commands[i])
-		}
-		for i, r := range s.client.DoMulti(limit.start(), cmds...) {
-			read(i, r)
-		}
-	}
-	if missing > 0 {
-		s.load(limit, commands, answers)
-	}
-}
-
-func (s *redisServer) build(c *command) rueidis.Completed {
-	if c.script == nil {
-		return s.client.B().Arbitrary(c.args...).Build()
-	}
-	return s.client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
-}
-
-// load repeats the commands whose script the server did not know: they did not
-// run. SCRIPT LOAD makes a server keep a script; newer servers may forget one
-// sent by EVAL alone. It needs a permission that not every user has, so the
-// calls carry the text as well.
-func (s *redisServer) load(limit *deadline, commands []command, answers []answer) {
-	var cmds rueidis.Commands
-	var again []int
-	loaded := map[*script]bool{}
-	for i := range commands {
-		c := &commands[i]
-		if c.script == nil || !answers[i].missing() {
-			continue
-		}
-		if !loaded[c.script] {
-			loaded[c.script] = true
-			cmds = append(cmds, s.client.B().ScriptLoad().Script(c.script.text).Build())
-			again = append(again, -1)
-		}
-		cmds = append(cmds, s.client.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build())
-		again = append(again, i)
-	}
-	for j, r := range s.client.DoMulti(limit.start(), cmds...) {
-		if i := again[j]; i >= 0 {
-			answers[i] = readResult(r)
-		}
-	}
-}
-
-// missing reports whether the server did not know the script.
-func (a *answer) missing() bool {
-	if a.kind != answerError {
-		return false
-	}
-	var e *rueidis.RedisError
-	return errors.As(a.err, &e) && e.IsNoScript()
-}
-
-func readResult(r rueidis.RedisResult) answer {
-	m, err := r.ToMessage()
-	switch {
-	case err == nil:
-		return readMessage(m)
-	case rueidis.IsRedisNil(err):
-		return answer{}
-	}
-	ran, final, typed := classify(err)
-	return answer{kind: answerError, ran: ran, final: final, err: typed}
-}
-
-// readWords reads the answer to a command that is no script. Some are texts of
-// a type of their own.
-func readWords(r rueidis.RedisResult) answer {
-	if text, err := r.ToString(); err == nil {
-		return answer{kind: answerText, text: text}
-	}
-	return readResult(r)
-}
-
-func readMessage(m rueidis.RedisMessage) answer {
-	switch {
-	case m.IsInt64():
-		n, _ := m.ToInt64()
-		return answer{kind: answerInt, n: n}
-	case m.IsString():
-		s, _ := m.ToString()
-		return answer{kind: answerText, text: s}
-	case m.IsArray():
-		items, _ := m.ToArray()
-		a := answer{kind: answerArray, array: make([]answer, len(items))}
-		for i, item := range items {
-			a.array[i] = readMessage(item)
-		}
-		return a
-	case m.IsMap(): // read as an array of keys and values
-		fields, _ := m.ToMap()
-		a := answer{kind: answerArray}
-		for key, value := range fields {
-			a.array = append(a.array, answer{kind: answerText, text: key}, readMessage(value))
-		}
-		return a
-	case m.IsNil():
-		return answer{}
-	}
-	if err := m.Error(); err != nil { // of one lock among many
-		ran, final, typed := classify(err)
-		return answer{kind: answerError, ran: ran, final: final, err: typed}
-	}
-	return answer{kind: answerError, ran: core.Maybe, final: true, err: &ServerError{Kind: ErrServer, Err: fmt.Errorf("unexpected reply %s", m.String())}}
-}
-
-// classify returns whether the command of an error ran, whether a retry soon is
-// useless, and the error for the user.
-func classify(err error) (ran core.Ran, final bool, typed error) {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		return readServerError(err, e.Error())
-	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return core.No, false, dialError(err)
-	}
-	hint := "the connection broke before the answer came"
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		hint = "no answer within the command time-out"
-	case errors.Is(err, rueidis.ErrClosing):
-		return core.Maybe, true, &ServerError{Kind: ErrUnavailable, Hint: "the client was closed", Err: err}
-	}
-	return core.Maybe, false, &ServerError{Kind: ErrUnavailable, Hint: hint, Err: err}
-}
-
-// dialError returns the error of a failure before anything was sent.
-func dialError(err error) error {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		_, _, typed := readServerError(err, e.Error())
-		return typed
-	}
-	hint := "is a server listening there?"
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
-		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
-	}
-	return &ServerError{Kind: ErrUnavailable, Hint: hint, Err: err}
 }

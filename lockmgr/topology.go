@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // topology asks the server whether it is part of a cluster or a Sentinel. The
@@ -11,35 +13,25 @@ import (
 // that no answer came. The warning is empty for a single server, and where the
 // server does not say.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
-	a, err := m.run(ctx, command{args: []string{"HELLO"}})
+	a, err := m.run(ctx, wire.Command{Args: []string{"HELLO"}})
 	if err != nil {
 		return "", err
 	}
-	switch a.field("mode") {
+	switch a.Field("mode") {
 	case "sentinel":
 		return "", fmt.Errorf("%w: the server is a Sentinel: give the address of one server", ErrTopology)
 	case "cluster":
 	default:
 		return "", nil
 	}
-	a, err = m.run(ctx, command{args: []string{"CLUSTER", "INFO"}})
+	a, err = m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(a.text) {
+	for line := range strings.Lines(a.Text) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok && n != "0" && n != "1" {
 			return "", fmt.Errorf("%w: the server is one of %s in a cluster, and keeps some names only", ErrTopology, n)
 		}
 	}
 	return "the server is part of a cluster: names that other servers keep fail with ErrTopology, and no two locks share a command", nil
-}
-
-// field returns the text that follows a key in an array of keys and values.
-func (a *answer) field(key string) string {
-	for i := 0; i+1 < len(a.array); i += 2 {
-		if a.array[i].text == key {
-			return a.array[i+1].text
-		}
-	}
-	return ""
 }

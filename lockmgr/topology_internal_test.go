@@ -8,29 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A saying is a server that answers commands by their words, and others with
 // an error.
-type saying map[string]answer
+type saying map[string]wire.Answer
 
-func (s saying) exec(_ *deadline, commands []command, answers []answer) {
+func (s saying) Exec(_ *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
 	for i, c := range commands {
-		a, ok := s[strings.Join(c.args, " ")]
+		a, ok := s[strings.Join(c.Args, " ")]
 		if !ok {
-			a = answer{kind: answerError, ran: core.No, err: ErrPermission}
+			a = wire.Answer{Kind: wire.Failed, Failure: &wire.Failure{Kind: wire.Permission, Ran: core.No}}
 		}
 		answers[i] = a
 	}
 }
 
-func mode(m string) answer {
-	text := func(s string) answer { return answer{kind: answerText, text: s} }
-	return answer{kind: answerArray, array: []answer{text("server"), text("redis"), text("mode"), text(m), text("modules"), {kind: answerArray}}}
+func mode(m string) wire.Answer {
+	text := func(s string) wire.Answer { return wire.Answer{Kind: wire.Text, Text: s} }
+	return wire.Answer{Kind: wire.Array, Array: []wire.Answer{text("server"), text("redis"), text("mode"), text(m), text("modules"), {Kind: wire.Array}}}
 }
 
 func TestWhatAServerIsPartOf(t *testing.T) {
-	info := func(s string) answer { return answer{kind: answerText, text: "cluster_state:ok\r\n" + s + "\r\n"} }
+	info := func(s string) wire.Answer { return wire.Answer{Kind: wire.Text, Text: "cluster_state:ok\r\n" + s + "\r\n"} }
 	for name, test := range map[string]struct {
 		server saying
 		warn   bool
@@ -45,8 +46,10 @@ func TestWhatAServerIsPartOf(t *testing.T) {
 		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &Manager{exec: newExecutor(&identity{}, test.server, time.Minute, func() time.Duration { return 0 }, func(core.Event) {}, nil)}
-			defer m.exec.close()
+			m := &Manager{lane: wire.NewLane(wire.Config{
+				Server: test.server, Timeout: time.Minute, Now: func() time.Duration { return 0 }, Post: func(*core.Replies) {}, Error: serverError,
+			})}
+			defer m.lane.Close()
 			warning, err := m.topology(t.Context())
 			require.ErrorIs(t, err, test.err)
 			require.Equal(t, test.warn, warning != "")

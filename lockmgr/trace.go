@@ -2,11 +2,10 @@ package lockmgr
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A trace holds what the events of a request report. A ticket has one only if
@@ -62,36 +61,7 @@ func (p *loop) observeLoss(h *core.Hold, err error) {
 	}
 }
 
-// observe reports commands from first on, which were sent at begin and have
-// been answered.
-func (b *batch) observe(events *dispatcher[Event], first int, begin time.Time) {
-	now := time.Now()
-	for i := first; i < len(b.commands); i++ {
-		c := &b.commands[i]
-		e := EventCommand{At: now, Took: now.Sub(begin)}
-		if c.script == nil {
-			e.Command = c.args[0]
-		} else {
-			e.Command, e.Names = strings.TrimSuffix(c.script.name, "_many"), c.names()
-		}
-		if a := &b.answers[i]; a.kind == answerError {
-			e.Err = a.err
-		}
-		events.put(e)
-	}
-}
-
-// names returns the locks of a script. The memory of keys is not theirs.
-func (c *command) names() []string {
-	switch c.script {
-	case acquireManyScript, renewScript:
-		return slices.Clone(c.keys)
-	case releaseManyScript: // each key is followed by its channel
-		var out []string
-		for i := 0; i < len(c.keys); i += 2 {
-			out = append(out, c.keys[i])
-		}
-		return out
-	}
-	return []string{c.keys[0]}
+// observeCommand reports a command of the lane.
+func (m *Manager) observeCommand(o *wire.Observed) {
+	m.events.put(EventCommand{At: time.Now(), Command: o.Command, Names: o.Names, Took: o.Took, Err: serverError(o.Failure)})
 }

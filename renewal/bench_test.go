@@ -75,22 +75,3 @@ func BenchmarkRenew100k(b *testing.B) {
 		n += len(due)
 	}
 }
-
-// BenchmarkBatches groups 12,500 leases, an eighth of 100,000, by one key and by many; per lease.
-func BenchmarkBatches(b *testing.B) {
-	for _, keys := range []int{1, 1000} {
-		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
-			b.ReportAllocs()
-			due := make([]*lease, 12_500)
-			for i := range due {
-				due[i] = &lease{id: i}
-			}
-			n := 0
-			for n < b.N {
-				for _, items := range renewal.Batches(due, func(l *lease) int { return l.id % keys }, 500) {
-					n += len(items)
-				}
-			}
-		})
-	}
-}

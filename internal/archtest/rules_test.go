@@ -30,6 +30,7 @@ var packages = map[string][]string{
 	"notify":                {"actor", "futures"},
 	"lockmgr":               {"actor", "futures", "notify", "renewal", "lockmgr/..."},
 	"lockmgr/internal/core": {"renewal"},
+	"lockmgr/internal/wire": {"lockmgr/internal/core"},
 }
 
 // pure are the folders whose code must give the same result for the same
@@ -50,7 +51,7 @@ var timeless = []string{
 var programs = []string{"examples", "bench"}
 
 // rueidisFiles are the library's files that may talk to Redis.
-var rueidisFiles = []string{"lockmgr/redis.go", "notify/redis.go"}
+var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/redis.go", "notify/redis.go"}
 
 // testSupport are the folders that tests alone import: they may import package
 // testing, and nothing that users link may import them.

@@ -1,5 +1,5 @@
 // Package clientsim simulates the whole client by seed: real managers, with
-// their executors, notify hubs and client library, in the fake time of
+// their lanes, notify hubs and client library, in the fake time of
 // testing/synctest. The seed decides what callers do and what goes wrong. It
 // holds tests only.
 //

@@ -51,6 +51,7 @@ const (
 	// explorer is for what seeds find late or never.
 	explorer = "lockmgr/internal/explore TestScenes"
 	shell    = "lockmgr "
+	wires    = "lockmgr/internal/wire "
 	client   = "internal/faults/client "
 	hub      = "notify "
 	renewer  = "renewal "

@@ -19,14 +19,14 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // The comparison is of like with like only while the copies are true.
 func TestScriptsAreThoseOfHoldfast(t *testing.T) {
-	original := "../../../lockmgr/script"
+	original := "../../../lockmgr/internal/wire/script"
 	if _, err := os.Stat(original); err != nil {
 		t.Skip("the library's sources are not here")
 	}
 	for name, copied := range map[string]string{"acquire": acquireLua, "release": releaseLua, "transfer": transferLua} {
 		text, err := os.ReadFile(filepath.Join(original, name+".lua"))
 		require.NoError(t, err)
-		require.Equal(t, string(text), copied, "copy lockmgr/script/%s.lua to bench/internal/locker/script", name)
+		require.Equal(t, string(text), copied, "copy lockmgr/internal/wire/script/%s.lua to bench/internal/locker/script", name)
 	}
 }
 

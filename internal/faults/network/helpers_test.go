@@ -99,7 +99,7 @@ func script(t testing.TB, kind string) faultproxy.Match {
 
 func scriptText(t testing.TB, kind string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../lockmgr/script/" + kind + ".lua")
+	text, err := os.ReadFile("../../../lockmgr/internal/wire/script/" + kind + ".lua")
 	require.NoError(t, err)
 	return string(text)
 }

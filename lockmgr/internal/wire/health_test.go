@@ -1,4 +1,4 @@
-package lockmgr
+package wire
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 func TestHealth(t *testing.T) {
 	const ms = time.Millisecond
-	down := &ServerError{Kind: ErrUnavailable, Err: errTest}
+	down := &Failure{Kind: Unavailable, Err: textError("down")}
 	type step func(h *health)
 	sent := func(at time.Duration, n int) step { return func(h *health) { h.sent(n, at) } }
 	answered := func(at time.Duration, n int) step { return func(h *health) { h.ended(n, at, nil) } }
@@ -43,14 +43,8 @@ func TestHealth(t *testing.T) {
 			for _, s := range test.steps {
 				s(&h)
 			}
-			err := h.failing(test.asked, test.now)
-			if test.failing {
-				require.ErrorIs(t, err, ErrUnavailable)
-			} else {
-				require.NoError(t, err)
-			}
+			f := h.failing(test.asked, test.now)
+			require.Equal(t, test.failing, f.unanswered(), "%+v", f)
 		})
 	}
 }
-
-const errTest = textError("down")

@@ -1,4 +1,4 @@
-package lockmgr
+package wire
 
 import (
 	"fmt"
@@ -10,29 +10,32 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
+// manager is as long as a real one.
+const manager = "00112233-4455-6677-8899-aabbccddeeff"
+
 // The words of a batch share memory, and stay as they are when it is used up.
 func TestEncoder_WordsStayWhenAChunkIsFull(t *testing.T) {
-	e := encoder{id: newIdentity()}
+	e := encoder{manager: manager}
 	var got, want []string
 	for i := range uint64(200) {
 		name := fmt.Sprint("n", i)
 		if i%50 == 0 {
 			name = strings.Repeat("{x}", chunkSize)
 		}
-		got = append(got, e.field(i), e.channel(name))
-		want = append(want, e.id.field(i), channelOf(name))
+		got = append(got, e.holder(i), e.channel(name))
+		want = append(want, HolderID(manager, i), Channel(name))
 	}
 	require.Equal(t, want, got)
 }
 
 func TestEncoder_NeedsLittleMemory(t *testing.T) {
-	e := encoder{id: newIdentity()}
+	e := encoder{manager: manager}
 	acquire := &core.Op{Kind: core.KindAcquire, Name: "name", Lease: lease, Owner: 1 << 40}
 	release := &core.Op{Kind: core.KindRelease, Name: "name", Others: []uint64{1 << 40}}
-	var c command
+	var c Command
 	allocated := testing.AllocsPerRun(1000, func() {
-		e.op(acquire, &c)
-		e.op(release, &c)
+		formatOf(acquire).write(&e, acquire, &c)
+		formatOf(release).write(&e, release, &c)
 	})
 	require.LessOrEqual(t, allocated, 0.5, "a chunk is for several commands")
 }

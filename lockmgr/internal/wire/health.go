@@ -1,21 +1,22 @@
-package lockmgr
+package wire
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// health records whether the server answers. The manager's goroutine writes it,
-// once per batch; callers read it when a wait has ended.
+// health records whether the server answers. Senders write it, once per batch;
+// callers read it when a wait has ended.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
 	mu         sync.Mutex
 	unanswered int           // commands under way
 	since      time.Duration // the newest answer, or the first send after a time with no command under way
-	err        error         // of the newest command to end, if it got no answer
+	failure    *Failure      // of the newest batch to end, if it got no answer
 	failed     time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
 }
@@ -45,14 +46,14 @@ func (h *health) sent(n int, now time.Duration) {
 	h.unanswered += n
 }
 
-// ended notes that n commands have ended. err is nil if the server answered one
-// of them, whatever it said.
-func (h *health) ended(n int, now time.Duration, err error) {
+// ended notes that n commands have ended. f is nil if the server answered one of
+// them, whatever it said.
+func (h *health) ended(n int, now time.Duration, f *Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unanswered -= n
-	h.err = err
-	if err == nil {
+	h.failure = f
+	if f == nil {
 		h.since = now
 	} else {
 		h.failed = now
@@ -71,28 +72,19 @@ func (h *health) took(d time.Duration) {
 }
 
 // failing returns why the server could not serve a wait from asked to now, or
-// nil. The error matches ErrUnavailable. The server is failing if the newest
+// nil. The failure is of the kind Unavailable. The server is failing if the newest
 // command to end got no answer, or if a command is under way and nothing was
 // answered during the wait, or for longer than quiet. A silence that is not much
 // longer than answers usually take does not count.
-func (h *health) failing(asked, now time.Duration) error {
+func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silence := now - h.since
 	switch {
-	case h.err != nil && (h.unanswered > 0 || h.failed >= asked || now-h.failed <= rememberFailure):
-		return h.err
+	case h.failure != nil && (h.unanswered > 0 || h.failed >= asked || now-h.failed <= rememberFailure):
+		return h.failure
 	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, now-asked)):
-		return &ServerError{Kind: ErrUnavailable, Err: fmt.Errorf("no answer for %v", roundWait(silence))}
-	}
-	return nil
-}
-
-// unanswered returns err if it says that the server did not answer, or could
-// not serve anybody, and nil if err is an answer.
-func unanswered(err error) error {
-	if err != nil && errors.Is(err, ErrUnavailable) {
-		return err
+		return &Failure{Kind: Unavailable, Ran: core.Maybe, Err: fmt.Errorf("no answer for %v", silence.Round(10*time.Millisecond))}
 	}
 	return nil
 }

@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// An Answer is what a command returned, free of the client's types. A Failure
+// takes the place of everything else.
+type Answer struct {
+	Kind    AnswerKind
+	Int     int64
+	Text    string
+	Array   []Answer
+	Failure *Failure
+}
+
+// AnswerKind says which field of an Answer counts.
+type AnswerKind uint8
+
+const (
+	Nil AnswerKind = iota
+	Int
+	Text
+	Array
+	Failed
+)
+
+// failed returns the answer that a failure makes.
+func failed(f *Failure) Answer { return Answer{Kind: Failed, Failure: f} }
+
+// Field returns the text that follows a key in an array of keys and values.
+func (a *Answer) Field(key string) string {
+	for i := 0; i+1 < len(a.Array); i += 2 {
+		if a.Array[i].Text == key {
+			return a.Array[i+1].Text
+		}
+	}
+	return ""
+}
+
+// Unexpected returns the failure of an answer that is none of its command's.
+func (a *Answer) Unexpected() *Failure {
+	return &Failure{
+		Kind: Unknown, Ran: core.Maybe, Final: true,
+		Err:  fmt.Errorf("unexpected reply %q (kind %d, %d)", a.Text, a.Kind, a.Int),
+		Hint: "is this a Redis or Valkey server, and does nothing between rewrite replies?",
+	}
+}
+
+// ReadToken reads a fencing token, which is positive.
+func ReadToken(text string) (token int64, ok bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n > 0
+}
+
+// ReadMillis reads a server's time, which may exceed a Duration.
+func ReadMillis(n int64) time.Duration {
+	return time.Duration(min(n, int64(core.Forever/time.Millisecond))) * time.Millisecond
+}

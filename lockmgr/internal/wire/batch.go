@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A task is something to be sent: an operation, or a command that does not
+// concern the core.
+type task struct {
+	op      *core.Op
+	command Command
+	done    func(Answer) // of a command; must not block
+
+	// Where the answer is: a command of the batch, and the operation's position
+	// among those that share it, or alone.
+	at, index int
+}
+
+const alone = -1
+
+// A batch is the commands for a slice of tasks. The memory of a batch is reused
+// for the next one.
+type batch struct {
+	encoder
+	tasks    []task
+	commands []Command
+	answers  []Answer
+
+	open [len(exclusive)]shared
+
+	// apart gives each lock a command of its own. It is set when the server has
+	// refused a script because its keys are in several slots.
+	apart bool
+}
+
+// shared is the command that the next operation of a verb can join.
+type shared struct {
+	at    int // none if negative
+	first int // the task that opened it
+	lease time.Duration
+}
+
+func newBatch(manager string) *batch {
+	return &batch{
+		encoder:  encoder{manager: manager},
+		commands: make([]Command, 0, maxBatch), answers: make([]Answer, 0, maxBatch),
+	}
+}
+
+// build writes the commands for b.tasks, which are sent no earlier than now.
+func (b *batch) build(now time.Duration) {
+	b.commands, b.answers = b.commands[:0], b.answers[:0]
+	for verb := range b.open {
+		b.open[verb].at = -1
+	}
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		switch {
+		case t.op == nil:
+			c := b.add(t)
+			c.reset(t.command.Script) // its memory is the batch's, not the caller's
+			c.Keys, c.Args = append(c.Keys, t.command.Keys...), append(c.Args, t.command.Args...)
+		case !b.apart && formatOf(t.op).shares(t.op):
+			t.op.Sent = now
+			b.join(i)
+		default:
+			t.op.Sent = now
+			b.single(t)
+		}
+	}
+	for verb := range b.open {
+		b.close(&b.open[verb])
+	}
+	b.makeAnswers()
+}
+
+// makeAnswers makes room for an answer to each command.
+func (b *batch) makeAnswers() {
+	for len(b.answers) < len(b.commands) {
+		b.answers = append(b.answers, Answer{})
+	}
+}
+
+// add adds a command for a task. It reuses the memory of one of a former batch.
+func (b *batch) add(t *task) *Command {
+	n := len(b.commands)
+	if n == cap(b.commands) {
+		b.commands = append(b.commands, Command{})
+	}
+	b.commands = b.commands[:n+1]
+	t.at, t.index = n, alone
+	return &b.commands[n]
+}
+
+// single gives an operation a command of its own.
+func (b *batch) single(t *task) {
+	f := formatOf(t.op)
+	f.write(&b.encoder, t.op, b.add(t))
+	if f.always {
+		t.index = 0
+	}
+}
+
+// join adds the operation of task i to the command that others of its verb and
+// lease share, or opens one.
+func (b *batch) join(i int) {
+	t := &b.tasks[i]
+	f, s := formatOf(t.op), &b.open[t.op.Kind]
+	if s.at >= 0 && (b.commands[s.at].locks == f.most || s.lease != t.op.Lease) {
+		b.close(s)
+	}
+	if s.at < 0 {
+		b.add(t).reset(f.many)
+		b.commands[t.at].locks = 0
+		*s = shared{at: t.at, first: i, lease: t.op.Lease}
+	}
+	c := &b.commands[s.at]
+	t.at, t.index = s.at, c.locks
+	f.join(&b.encoder, t.op, c)
+	c.locks++
+}
+
+// close ends a shared command. If it has one operation only, that one gets the
+// script for a single lock.
+func (b *batch) close(s *shared) {
+	if s.at < 0 {
+		return
+	}
+	t := &b.tasks[s.first]
+	if f := formatOf(t.op); b.commands[s.at].locks == 1 && !f.always {
+		f.write(&b.encoder, t.op, &b.commands[s.at])
+		t.index = alone
+	}
+	s.at = -1
+}
+
+// split adds a command for each lock of a shared command that was refused as a
+// whole and did not run. The name of one lock may be the reason: it is
+// forbidden, or the names are in several slots of a cluster. It reports whether
+// it added any. The other answers stay.
+func (b *batch) split() bool {
+	before := len(b.commands)
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		if b.commands[t.at].locks > 1 && b.refused(t.at) {
+			b.single(t)
+		}
+	}
+	b.makeAnswers()
+	return len(b.commands) > before
+}
+
+// refused reports whether a command did not run for a reason that may concern one
+// of its locks only. Other failures concern the server.
+func (b *batch) refused(at int) bool {
+	f := b.answers[at].Failure
+	if f == nil || f.Ran != core.No {
+		return false
+	}
+	b.apart = b.apart || f.Kind == Topology
+	return f.Kind == Topology || f.Kind == Permission
+}
+
+// answer returns the server's answer to a task.
+func (b *batch) answer(t *task) Answer {
+	if t.index == alone {
+		return b.answers[t.at]
+	}
+	return formatOf(t.op).pick(&b.answers[t.at], t.index, b.commands[t.at].locks)
+}
+
+// refuse answers all commands with a failure, unsent.
+func (b *batch) refuse(f *Failure) {
+	for i := range b.answers {
+		b.answers[i] = failed(f)
+	}
+}
+
+// clear drops the references of a batch to its tasks and answers.
+func (b *batch) clear() {
+	clear(b.tasks)
+	clear(b.answers)
+}

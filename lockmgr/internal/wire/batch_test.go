@@ -1,0 +1,273 @@
+package wire
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+const lease = time.Second
+
+func tasks(ops ...*core.Op) []task {
+	var out []task
+	for _, op := range ops {
+		out = append(out, task{op: op})
+	}
+	return out
+}
+
+func acquire(name string, owner uint64) *core.Op {
+	return &core.Op{Kind: core.KindAcquire, Name: name, Lease: lease, Owner: owner}
+}
+
+func renewal(name string, owner uint64) *core.Op {
+	return &core.Op{Kind: core.KindRenew, Name: name, Lease: lease, Owner: owner}
+}
+
+func released(name string, owners ...uint64) *core.Op {
+	return &core.Op{Kind: core.KindRelease, Name: name, Others: owners}
+}
+
+// sent writes what a batch would send, a line a command.
+func sent(b *batch) []string {
+	var out []string
+	for _, c := range b.commands {
+		out = append(out, fmt.Sprintf("%s%v%v", c.Script.Name, c.Keys, c.Args))
+	}
+	return out
+}
+
+func batchOf(tasks []task) *batch {
+	b := newBatch("u")
+	b.tasks = tasks
+	b.build(0)
+	return b
+}
+
+// refusal is the answer to a command that did not run as a whole.
+func refusal(kind FailureKind) Answer { return failed(&Failure{Kind: kind, Ran: core.No}) }
+
+func TestTheOrdinaryShareACommand(t *testing.T) {
+	fenced, known := acquire("f", 7), acquire("k", 8)
+	fenced.Tokens, known.Others = 1, []uint64{9}
+	longer := acquire("l", 10)
+	longer.Lease = 2 * lease
+	later := renewal("m", 15)
+	later.Lease = 2 * lease
+	b := batchOf(tasks(
+		renewal("n", 14), later, renewal("o", 16),
+		acquire("a", 1), released("r", 2), fenced, acquire("b", 3), released("s", 4), known, released("t", 5, 6), longer, acquire("c", 11),
+		&core.Op{Kind: core.KindTransfer, Name: "x", Lease: lease, Owner: 12, Others: []uint64{13}},
+		renewal("p", 17),
+	))
+	require.Equal(t, []string{
+		"renew[n][1000 u:14]",
+		"renew[m][2000 u:15]",
+		"renew[o p][1000 u:16 u:17]",
+		"acquire_many[a b][1000 u:1 u:3]",
+		"release_many[r redisson_lock__channel:{r} s redisson_lock__channel:{s}][u:2 u:4]",
+		"acquire[f redisson_lock_token:{f}][1000 1 u:7]",
+		"acquire[k][1000 0 u:8 u:9]",
+		"release[t redisson_lock__channel:{t}][u:5 u:6]",
+		"acquire[l][2000 0 u:10]",
+		"acquire[c][1000 0 u:11]",
+		"transfer[x redisson_lock__channel:{x}][1000 0 u:12 u:13]",
+	}, sent(b))
+
+	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "release[b redisson_lock__channel:{b}][u:2]"},
+		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "what is alone is sent as it is")
+}
+
+func TestASharedCommandHasABound(t *testing.T) {
+	var ops []*core.Op
+	for i := range 2*maxShared + 1 {
+		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
+	}
+	b := batchOf(tasks(ops...))
+	require.Len(t, b.commands, 3)
+	for i, keys := range []int{maxShared, maxShared, 1} {
+		require.Len(t, b.commands[i].Keys, keys)
+	}
+	require.Equal(t, "acquire", b.commands[2].Script.Name)
+}
+
+// Each task gets its own answer, whatever it shared a command with, and the
+// memory of the batch before does not show.
+func TestAnswersFindTheirTasks(t *testing.T) {
+	b := newBatch("u")
+	for range 2 {
+		b.tasks = tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("t", 5, 6), released("s", 4), acquire("c", 7))
+		b.build(5)
+		require.Len(t, b.commands, 3)
+		refused := &Failure{Ran: core.No, Err: textError("refused")}
+		b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, failed(refused)}}
+		b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 1}, {}}}
+		b.answers[2] = Answer{Kind: Int, Int: 9}
+		require.False(t, b.split(), "one lock that fails is not the command that failed")
+		got := replies(b)
+		require.True(t, got[0].OK)
+		require.Equal(t, 7*time.Millisecond, got[2].TTL)
+		require.Equal(t, refused.Err, got[5].Err)
+		require.Equal(t, []int64{1, 9, 0}, []int64{got[1].Subscribers, got[3].Subscribers, got[4].Subscribers})
+		require.False(t, got[4].OK)
+		for _, task := range b.tasks {
+			require.Equal(t, time.Duration(5), task.op.Sent)
+		}
+		b.clear()
+	}
+}
+
+// fail is a Config.Error.
+func fail(f *Failure) error {
+	if f == nil {
+		return nil
+	}
+	return f.Err
+}
+
+// replies are what a batch reports.
+func replies(b *batch) (out []core.Reply) {
+	for i := range b.tasks {
+		a := b.answer(&b.tasks[i])
+		out = append(out, decode(b.tasks[i].op, &a, fail))
+	}
+	return out
+}
+
+// What the server refused to run as a whole is tried one by one; what may have
+// run is not.
+func TestARefusedCommandIsSplit(t *testing.T) {
+	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
+	cut := failed(&Failure{Kind: Permission, Ran: core.Maybe})
+	b.answers[0], b.answers[1] = refusal(Permission), cut
+	require.True(t, b.split())
+	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:3]", "acquire[c][1000 0 u:5]"}, sent(b)[2:])
+	b.answers[3] = refusal(Permission)
+	for i, want := range []Answer{{}, cut, refusal(Permission), cut, {}} {
+		require.Equal(t, want, b.answer(&b.tasks[i]), "task %d", i)
+	}
+	require.False(t, b.split(), "only once")
+}
+
+// A renewal that was refused as a whole is tried for each lease, so that a
+// forbidden name costs no other its lease.
+func TestARefusedRenewalIsSplit(t *testing.T) {
+	longer := renewal("d", 3)
+	longer.Lease = 2 * lease
+	b := batchOf(tasks(renewal("a", 0), renewal("b", 1), renewal("c", 2), acquire("x", 9), longer))
+	require.Equal(t, []string{"renew[a b c][1000 u:0 u:1 u:2]", "acquire[x][1000 0 u:9]", "renew[d][2000 u:3]"}, sent(b))
+	b.answers[0], b.answers[1], b.answers[2] = refusal(Permission), Answer{}, Answer{Kind: Array}
+	require.True(t, b.split())
+	require.Equal(t, []string{"renew[a][1000 u:0]", "renew[b][1000 u:1]", "renew[c][1000 u:2]"}, sent(b)[3:])
+	b.answers[3] = Answer{Kind: Array}
+	b.answers[4] = refusal(Permission)
+	b.answers[5] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 1}}}
+	require.False(t, b.split(), "only once")
+	got := replies(b)
+	for i, want := range []core.Reply{{Ran: core.Yes, OK: true}, {Ran: core.No}, {Ran: core.Yes}, {Ran: core.Yes, OK: true}, {Ran: core.Yes, OK: true}} {
+		require.Equal(t, want.Ran, got[i].Ran, "task %d", i)
+		require.Equal(t, want.OK, got[i].OK, "task %d", i)
+	}
+}
+
+// Once a server has refused a script because of its slots, no two locks share
+// one.
+func TestLocksOfAClusterShareNothing(t *testing.T) {
+	b := batchOf(tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4)))
+	const text = "CROSSSLOT Keys in request don't hash to the same slot"
+	f := serverFailure(textError(text), text)
+	require.Equal(t, core.No, f.Ran)
+	require.Equal(t, Topology, f.Kind)
+	for i := range b.answers {
+		b.answers[i] = failed(f)
+	}
+	require.True(t, b.split())
+	require.Len(t, b.commands, 6)
+	b.clear()
+	b.tasks = tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4), renewal("n", 5), renewal("o", 6))
+	b.build(0)
+	require.Equal(t, []string{
+		"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:2]",
+		"release[r redisson_lock__channel:{r}][u:3]", "release[s redisson_lock__channel:{s}][u:4]",
+		"renew[n][1000 u:5]", "renew[o][1000 u:6]",
+	}, sent(b))
+	for i := range b.answers {
+		b.answers[i] = Answer{Kind: Array}
+	}
+	require.True(t, replies(b)[5].OK)
+	require.False(t, b.split(), "nothing is left to be split")
+}
+
+// With all of a full batch to be sent again there is room for it.
+func TestAFullBatchCanBeSplit(t *testing.T) {
+	var ops []*core.Op
+	for i := range maxBatch {
+		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
+	}
+	b := batchOf(tasks(ops...))
+	for i := range b.answers {
+		b.answers[i] = refusal(Permission)
+	}
+	require.True(t, b.split())
+	require.Len(t, b.commands, maxBatch/maxShared+maxBatch)
+	require.Len(t, b.answers, len(b.commands))
+	b.tasks = b.tasks[:3]
+	b.build(0)
+	require.Len(t, b.commands, 1)
+}
+
+// A reply of another length says nothing about any of its locks.
+func TestAnAnswerOutOfStep(t *testing.T) {
+	for _, a := range []Answer{
+		{}, {Kind: Int, Int: 1}, {Kind: Text, Text: "OK"},
+		{Kind: Array, Array: make([]Answer, 1)}, {Kind: Array, Array: make([]Answer, 3)},
+	} {
+		b := batchOf(tasks(acquire("a", 1), acquire("b", 2)))
+		b.answers[0] = a
+		for i, r := range replies(b) {
+			require.Equal(t, core.Maybe, r.Ran)
+			require.Equal(t, Unknown, b.answer(&b.tasks[i]).Failure.Kind)
+			require.False(t, r.OK)
+		}
+	}
+}
+
+// A server that serves nobody is not asked for each lock.
+func TestATroubledServerIsNotAskedOneByOne(t *testing.T) {
+	b := batchOf(tasks(acquire("a", 1), acquire("b", 3)))
+	const text = "LOADING Redis is loading the dataset in memory"
+	b.answers[0] = failed(serverFailure(textError(text), text))
+	require.False(t, b.split())
+}
+
+// The memory of a batch is used again, that of its tasks is theirs.
+func TestACallKeepsItsWords(t *testing.T) {
+	b := newBatch("u")
+	words := []string{"PEXPIRE", "app:x", "1000"}
+	b.tasks = []task{{command: Command{Args: words}}}
+	b.build(0)
+	b.clear()
+	b.tasks = tasks(acquire("a", 1))
+	b.build(0)
+	require.Equal(t, []string{"PEXPIRE", "app:x", "1000"}, words)
+}
+
+// The locks of a command are named to the observer, whatever else its keys are.
+func TestTheNamesOfACommand(t *testing.T) {
+	fenced := acquire("f", 3)
+	fenced.Tokens = 1
+	b := batchOf(tasks(acquire("a", 1), acquire("b", 2), fenced, released("r", 4), released("s", 5), renewal("n", 6), renewal("o", 7)))
+	got := map[string][]string{}
+	for i := range b.commands {
+		got[b.commands[i].Script.Name] = b.commands[i].names()
+	}
+	require.Equal(t, map[string][]string{
+		"acquire_many": {"a", "b"}, "acquire": {"f"}, "release_many": {"r", "s"}, "renew": {"n", "o"},
+	}, got)
+	one := Inspect("x", true)
+	require.Equal(t, []string{"x"}, one.names())
+}

@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// Of this package only this file uses the client library.
+
+// Redis is a Server that is reached through a client.
+type Redis struct{ Client rueidis.Client }
+
+// Exec makes Redis a Server.
+func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	missing := 0
+	read := func(i int, r rueidis.RedisResult) {
+		if commands[i].Script == nil {
+			answers[i] = readWords(r)
+		} else if answers[i] = readResult(r); answers[i].missing() {
+			missing++
+		}
+	}
+	if len(commands) == 1 { // Do needs no memory for results
+		read(0, s.Client.Do(limit.Start(), s.build(&commands[0])))
+	} else {
+		cmds := make(rueidis.Commands, len(commands))
+		for i := range commands {
+			cmds[i] = s.build(&commands[i])
+		}
+		for i, r := range s.Client.DoMulti(limit.Start(), cmds...) {
+			read(i, r)
+		}
+	}
+	if missing > 0 {
+		s.load(limit, commands, answers)
+	}
+}
+
+func (s Redis) build(c *Command) rueidis.Completed {
+	if c.Script == nil {
+		return s.Client.B().Arbitrary(c.Args...).Build()
+	}
+	return s.Client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+}
+
+// load repeats the commands whose script the server did not know: they did not
+// run. SCRIPT LOAD makes a server keep a script; newer servers may forget one
+// sent by EVAL alone. It needs a permission that not every user has, so the
+// calls carry the text as well.
+func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
+	var cmds rueidis.Commands
+	var again []int
+	loaded := map[*Script]bool{}
+	for i := range commands {
+		c := &commands[i]
+		if c.Script == nil || !answers[i].missing() {
+			continue
+		}
+		if !loaded[c.Script] {
+			loaded[c.Script] = true
+			cmds = append(cmds, s.Client.B().ScriptLoad().Script(c.Script.Text).Build())
+			again = append(again, -1)
+		}
+		cmds = append(cmds, s.Client.B().Eval().Script(c.Script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+		again = append(again, i)
+	}
+	for j, r := range s.Client.DoMulti(limit.Start(), cmds...) {
+		if i := again[j]; i >= 0 {
+			answers[i] = readResult(r)
+		}
+	}
+}
+
+// missing reports whether the server did not know the script.
+func (a *Answer) missing() bool {
+	var e *rueidis.RedisError
+	return a.Failure != nil && errors.As(a.Failure.Err, &e) && e.IsNoScript()
+}
+
+func readResult(r rueidis.RedisResult) Answer {
+	m, err := r.ToMessage()
+	switch {
+	case err == nil:
+		return readMessage(m)
+	case rueidis.IsRedisNil(err):
+		return Answer{}
+	}
+	return failed(failureOf(err))
+}
+
+// readWords reads the answer to a command that is no script. Some are texts of
+// a type of their own.
+func readWords(r rueidis.RedisResult) Answer {
+	if text, err := r.ToString(); err == nil {
+		return Answer{Kind: Text, Text: text}
+	}
+	return readResult(r)
+}
+
+func readMessage(m rueidis.RedisMessage) Answer {
+	switch {
+	case m.IsInt64():
+		n, _ := m.ToInt64()
+		return Answer{Kind: Int, Int: n}
+	case m.IsString():
+		s, _ := m.ToString()
+		return Answer{Kind: Text, Text: s}
+	case m.IsArray():
+		items, _ := m.ToArray()
+		a := Answer{Kind: Array, Array: make([]Answer, len(items))}
+		for i, item := range items {
+			a.Array[i] = readMessage(item)
+		}
+		return a
+	case m.IsMap(): // read as an array of keys and values
+		fields, _ := m.ToMap()
+		a := Answer{Kind: Array}
+		for key, value := range fields {
+			a.Array = append(a.Array, Answer{Kind: Text, Text: key}, readMessage(value))
+		}
+		return a
+	case m.IsNil():
+		return Answer{}
+	}
+	if err := m.Error(); err != nil { // of one lock among many
+		return failed(failureOf(err))
+	}
+	return failed(&Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: fmt.Errorf("unexpected reply %s", m.String())})
+}
+
+// failureOf classifies an error of the client.
+func failureOf(err error) *Failure {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return serverFailure(err, e.Error())
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return DialFailure(err)
+	}
+	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Hint = "no answer within the command time-out"
+	case errors.Is(err, rueidis.ErrClosing):
+		f.Hint, f.Final = "the client was closed", true
+	}
+	return f
+}
+
+// DialFailure classifies an error of the client before anything was sent.
+func DialFailure(err error) *Failure {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		f := serverFailure(err, e.Error())
+		f.Ran = core.No
+		return f
+	}
+	hint := "is a server listening there?"
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
+	}
+	return &Failure{Kind: Unavailable, Ran: core.No, Hint: hint, Err: err}
+}

@@ -1,0 +1,173 @@
+package wire
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A Script is sent by its hash. The text follows only if the server does not know
+// the hash.
+type Script struct{ Name, Text, sha string }
+
+func newScript(name, text string) *Script {
+	sum := sha1.Sum([]byte(text))
+	return &Script{name, text, hex.EncodeToString(sum[:])}
+}
+
+// A Command is one call of a script for some locks, or, without a script, a
+// command whose words are Args. Keys and arguments are copied when it is built
+// for the client.
+type Command struct {
+	Script     *Script
+	Keys, Args []string
+
+	locks int // how many locks share it; none if it does not concern the core
+}
+
+// reset makes c a call of a script without keys and arguments.
+func (c *Command) reset(s *Script) {
+	c.Script, c.Keys, c.Args, c.locks = s, c.Keys[:0], c.Args[:0], 1
+}
+
+// names returns the names of the locks of a script. Their keys are in the order
+// of the locks, as many for each, and the first key of a lock is its name. The
+// memory of Keys is not the caller's.
+func (c *Command) names() []string {
+	each := len(c.Keys)
+	if c.locks > 1 {
+		each /= c.locks
+	}
+	var out []string
+	for i := 0; i < len(c.Keys); i += each {
+		out = append(out, c.Keys[i])
+	}
+	return out
+}
+
+// A format says how the operations of one verb become commands, and how the
+// answers are read.
+type format struct {
+	// write writes a command for one operation.
+	write func(e *encoder, op *core.Op, c *Command)
+	// many is the script of a command that several operations share. Without it
+	// none do.
+	many *Script
+	// most is how many operations share a command at most.
+	most int
+	// plain reports whether an operation may share a command. Nil: any may.
+	plain func(op *core.Op) bool
+	// join adds an operation to a command of the script many.
+	join func(e *encoder, op *core.Op, c *Command)
+	// pick returns the answer to operation i of the n that share a command.
+	pick func(a *Answer, i, n int) Answer
+	// always: the script many is used for one operation, too.
+	always bool
+	// read fills in the reply. It reports whether the answer has a shape that the
+	// script can return.
+	read func(op *core.Op, a *Answer, r *core.Reply) bool
+	// warning returns a failure that an answer tells of although the operation
+	// was done. Nil: none does.
+	warning func(a *Answer) *Failure
+}
+
+// shares reports whether an operation may share a command.
+func (f *format) shares(op *core.Op) bool { return f.many != nil && (f.plain == nil || f.plain(op)) }
+
+// An encoder writes commands. The words that it makes up are parts of one long
+// string, so that most commands need no memory of their own. A word keeps the
+// string that it is a part of: it is for the wire, not for keeps.
+type encoder struct {
+	manager string // the first part of holder IDs
+	chunk   strings.Builder
+
+	lease time.Duration // the last one, and its word
+	word  string
+}
+
+// chunkSize is the least size of a chunk: enough for the words of some ten locks.
+const chunkSize = 1 << 10
+
+// room makes sure that n more bytes fit into the chunk, which begins a new one if
+// they do not. It returns where they will be.
+func (e *encoder) room(n int) (start int) {
+	if e.chunk.Cap()-e.chunk.Len() < n {
+		e.chunk.Reset()
+		e.chunk.Grow(max(n, chunkSize))
+	}
+	return e.chunk.Len()
+}
+
+// holder is HolderID.
+func (e *encoder) holder(n uint64) string {
+	var digits [20]byte
+	number := strconv.AppendUint(digits[:0], n, 10)
+	start := e.room(len(e.manager) + 1 + len(number))
+	e.chunk.WriteString(e.manager)
+	e.chunk.WriteByte(':')
+	e.chunk.Write(number)
+	return e.chunk.String()[start:]
+}
+
+// channel is Channel.
+func (e *encoder) channel(name string) string {
+	before, after := around(name)
+	start := e.room(len(ChannelPrefix) + len(before) + len(name) + len(after))
+	e.chunk.WriteString(ChannelPrefix)
+	e.chunk.WriteString(before)
+	e.chunk.WriteString(name)
+	e.chunk.WriteString(after)
+	return e.chunk.String()[start:]
+}
+
+// millis is millis. Most leases are like the one before.
+func (e *encoder) millis(lease time.Duration) string {
+	if lease != e.lease || e.word == "" {
+		e.lease, e.word = lease, millis(lease)
+	}
+	return e.word
+}
+
+// millis rounds up: a record must not end before the lease that was asked for.
+func millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// Encode returns an operation of a manager as a command of its own.
+func Encode(manager string, op *core.Op) (c Command) {
+	e := encoder{manager: manager}
+	formatOf(op).write(&e, op, &c)
+	return c
+}
+
+// Decode reads the answer to an operation that had a command of its own. Its
+// error is what fail makes of a failure; that of nil is nil.
+func Decode(op *core.Op, a *Answer, fail func(*Failure) error) core.Reply {
+	if f := formatOf(op); f.always {
+		one := f.pick(a, 0, 1)
+		a = &one
+	}
+	return decode(op, a, fail)
+}
+
+func decode(op *core.Op, a *Answer, fail func(*Failure) error) core.Reply {
+	r := core.Reply{Op: op, ID: op.ID, Ran: core.Yes}
+	format, f := formatOf(op), a.Failure
+	switch {
+	case a.Kind != Failed:
+		if format.read(op, a, &r) {
+			if format.warning != nil {
+				r.Err = fail(format.warning(a))
+			}
+			return r
+		}
+		f = a.Unexpected()
+	case op.Kind != core.KindAcquire && op.Tokens == 0 && f.Kind == WrongType:
+		return r // the key holds no lock, so none of ours
+	}
+	return core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, Err: fail(f)}
+}

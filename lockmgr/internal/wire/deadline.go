@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Deadline makes a context for each round trip. It reuses one that has not
+// ended: a new one costs more than a batch of one command.
+type Deadline struct {
+	parent  context.Context
+	timeout time.Duration
+	current *limit
+}
+
+// Start returns a context that ends after the time-out, or with the parent. It
+// ends the use of the one before: each round trip has a time-out of its own.
+func (d *Deadline) Start() context.Context {
+	d.finish()
+	if d.current == nil {
+		d.current = &limit{done: make(chan struct{})}
+		d.current.timer = time.AfterFunc(d.timeout, d.current.end)
+		d.current.unbind = context.AfterFunc(d.parent, d.current.end)
+	} else {
+		d.current.timer.Reset(d.timeout)
+	}
+	d.current.running = true
+	return d.current
+}
+
+// finish ends the use of the context that Start returned.
+func (d *Deadline) finish() {
+	if d.current == nil || !d.current.running {
+		return
+	}
+	d.current.running = false
+	if !d.current.timer.Stop() || d.current.Err() != nil {
+		d.current.unbind()
+		d.current = nil // it has ended, or is about to
+	}
+}
+
+// A limit is a context that ends after a time. Its Deadline is hidden from the
+// client: some clients close their connection when one passes.
+type limit struct {
+	timer   *time.Timer
+	running bool // between Start and finish
+	unbind  func() bool
+	once    sync.Once
+	done    chan struct{}
+}
+
+func (l *limit) end() { l.once.Do(func() { close(l.done) }) }
+
+func (l *limit) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (l *limit) Value(any) any               { return nil }
+func (l *limit) Done() <-chan struct{}       { return l.done }
+
+func (l *limit) Err() error {
+	select {
+	case <-l.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,263 @@
+package wire
+
+import (
+	_ "embed" // the scripts
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+var (
+	//go:embed script/acquire.lua
+	acquireLua string
+	//go:embed script/acquire_many.lua
+	acquireManyLua string
+	//go:embed script/transfer.lua
+	transferLua string
+	//go:embed script/renew.lua
+	renewLua string
+	//go:embed script/release.lua
+	releaseLua string
+	//go:embed script/release_many.lua
+	releaseManyLua string
+	//go:embed script/force.lua
+	forceLua string
+	//go:embed script/inspect.lua
+	inspectLua string
+
+	// Acquire is the script that Check loads.
+	Acquire     = newScript("acquire", acquireLua)
+	acquireMany = newScript("acquire_many", acquireManyLua)
+	transfer    = newScript("transfer", transferLua)
+	renew       = newScript("renew", renewLua)
+	release     = newScript("release", releaseLua)
+	releaseMany = newScript("release_many", releaseManyLua)
+	force       = newScript("force", forceLua)
+	inspect     = newScript("inspect", inspectLua)
+)
+
+// maxShared is the most locks that share a command. More would gain little, and
+// would occupy the server for longer than a fraction of a millisecond. A renewal
+// is cheaper.
+const (
+	maxShared  = 64
+	maxRenewed = 128
+)
+
+// exclusive has the formats of the exclusive lock. See the headers of the
+// scripts.
+var exclusive = [...]format{
+	core.KindAcquire: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(Acquire)
+			c.Keys = append(c.Keys, op.Name)
+			e.record(op, c)
+		},
+		many: acquireMany, most: maxShared, pick: element,
+		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.Others) == 0 },
+		join:  joinLease,
+		read:  readAcquired,
+	},
+	core.KindTransfer: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(transfer)
+			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
+			e.record(op, c)
+		},
+		read: readTransferred,
+	},
+	core.KindRenew: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(renew)
+			joinLease(e, op, c)
+		},
+		many: renew, most: maxRenewed, always: true, pick: exception,
+		join: joinLease,
+		read: readRenewed,
+	},
+	core.KindRelease: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(release)
+			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
+			e.others(op, c)
+		},
+		many: releaseMany, most: maxShared, pick: element,
+		plain: func(op *core.Op) bool { return len(op.Others) == 1 },
+		join: func(e *encoder, op *core.Op, c *Command) {
+			c.Keys, c.Args = append(c.Keys, op.Name, e.channel(op.Name)), append(c.Args, e.holder(op.Others[0]))
+		},
+		read:    readReleased,
+		warning: untold,
+	},
+	core.KindLook: {
+		write: func(_ *encoder, op *core.Op, c *Command) {
+			c.reset(nil)
+			c.Args = append(c.Args, "EXISTS", op.Name)
+		},
+		read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
+			r.OK = a.Int > 0
+			return a.Kind == Int
+		},
+	},
+}
+
+// formatOf returns the format of an operation.
+func formatOf(op *core.Op) *format { return &exclusive[op.Kind] }
+
+// record writes the arguments of a script that records a number as the holder's,
+// and the key of the token counter if there are tokens to be taken.
+func (e *encoder) record(op *core.Op, c *Command) {
+	if op.Tokens > 0 {
+		c.Keys = append(c.Keys, TokenKey(op.Name))
+	}
+	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10), e.holder(op.Owner))
+	e.others(op, c)
+}
+
+func (e *encoder) others(op *core.Op, c *Command) {
+	for _, o := range op.Others {
+		c.Args = append(c.Args, e.holder(o))
+	}
+}
+
+// joinLease adds a lock to a command whose first argument is the lease of all.
+func joinLease(e *encoder, op *core.Op, c *Command) {
+	if len(c.Args) == 0 {
+		c.Args = append(c.Args, e.millis(op.Lease))
+	}
+	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Owner))
+}
+
+// element is the pick of a script that returns an array of the answers to its
+// locks. An array that is too short or too long can't be assigned to them.
+func element(a *Answer, i, n int) Answer {
+	if a.Kind == Failed {
+		return *a
+	}
+	if a.Kind != Array || len(a.Array) != n {
+		return failed(a.Unexpected())
+	}
+	return a.Array[i]
+}
+
+// exception is the pick of the renewal, which returns an array of what it could
+// not renew. Its answer is 1 if the lease was renewed, and 0 if it is lost.
+func exception(a *Answer, i, n int) Answer {
+	if a.Kind == Failed {
+		return *a
+	}
+	if a.Kind != Array {
+		return failed(a.Unexpected())
+	}
+	out := Answer{Kind: Int, Int: 1}
+	last := 0
+	for j := range a.Array {
+		position, text, ok := a.Array[j].exception()
+		if !ok || position <= last || position > n {
+			return failed(a.Array[j].Unexpected())
+		}
+		last = position
+		switch {
+		case position != i+1:
+		case text == "":
+			out = Answer{Kind: Int}
+		default:
+			out = failed(serverFailure(textError(text), text))
+		}
+	}
+	return out
+}
+
+// exception reads one element of the reply to a renewal: the position of a
+// lease, which counts from 1, and the error that it met, if it is not lost.
+func (a *Answer) exception() (position int, text string, ok bool) {
+	switch {
+	case a.Kind == Int:
+		return int(a.Int), "", true
+	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Text && a.Array[1].Text != "":
+		return int(a.Array[0].Int), a.Array[1].Text, true
+	}
+	return 0, "", false
+}
+
+func readRenewed(_ *core.Op, a *Answer, r *core.Reply) bool {
+	r.OK = a.Int == 1
+	return a.Kind == Int
+}
+
+// readAcquired wants tokens if they were asked for, and only then: without them
+// the core would ask for ever.
+func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
+	switch a.Kind {
+	case Nil:
+		r.OK = op.Tokens == 0
+		return r.OK
+	case Text:
+		r.Token, ok = ReadToken(a.Text)
+		r.OK = ok && op.Tokens > 0
+		return r.OK
+	case Int:
+		r.TTL = ReadMillis(a.Int)
+		return true
+	case Array: // the same, of a record of another kind of lock
+		if len(a.Array) != 1 || a.Array[0].Kind != Int {
+			return false
+		}
+		r.TTL, r.Elsewhere = ReadMillis(a.Array[0].Int), true
+		return true
+	}
+	return false
+}
+
+func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
+	switch {
+	case a.Kind == Nil: // the record is not ours any more
+		return true
+	case a.Kind == Int && op.Tokens == 0:
+		r.OK, r.Subscribers = true, a.Int
+		return true
+	case a.Kind == Array && op.Tokens > 0 && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Text:
+		r.OK, r.Subscribers = true, a.Array[0].Int
+		r.Token, ok = ReadToken(a.Array[1].Text)
+		return ok
+	}
+	return false
+}
+
+func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
+	switch a.Kind {
+	case Nil: // there was no record of ours
+		return true
+	case Int:
+		r.OK, r.Subscribers = true, a.Int
+		return true
+	case Text: // released, but nobody was told
+		r.OK, r.Subscribers = true, -1
+		return true
+	}
+	return false
+}
+
+// untold returns why the message of a release could not be published, or nil.
+func untold(a *Answer) *Failure {
+	if a.Kind != Text {
+		return nil
+	}
+	return serverFailure(textError(a.Text), a.Text)
+}
+
+// Inspect returns the command that reads a lock's record, the number of
+// subscribers of its channel and, if asked for, its token counter.
+func Inspect(name string, token bool) Command {
+	keys := []string{name, Channel(name)}
+	if token {
+		keys = append(keys, TokenKey(name))
+	}
+	return Command{Script: inspect, Keys: keys}
+}
+
+// Force returns the command that removes a lock's record if it carries all these
+// holders, whoever they are.
+func Force(name string, holders []string) Command {
+	return Command{Script: force, Keys: []string{name, Channel(name)}, Args: holders}
+}

@@ -1,0 +1,107 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A Failure is why a command got no answer that can be used.
+type Failure struct {
+	Kind FailureKind
+	Ran  core.Ran // core.No or core.Maybe
+	// Final reports whether trying again soon would fail in the same way.
+	Final bool
+	// Hint says what can be done about it. It may be empty.
+	Hint string
+	// Err is the error as the client returned it. It is nil for Closed.
+	Err error
+}
+
+// FailureKind is the class of a Failure.
+type FailureKind uint8
+
+const (
+	Unknown     FailureKind = iota // the server said something that is not known here
+	Unavailable                    // the server can't be reached, is silent, loading, busy or without its cluster
+	Permission                     // the access rules forbid a command, a key or the channel
+	WrongType                      // the key holds no lock
+	OutOfMemory
+	ReadOnly // a replica, or a server that refuses writes
+	Topology // the name, or one of several, belongs to another server of a cluster
+	Closed   // the lane was closed: the command was not sent
+)
+
+// unanswered reports whether the failure says that the server did not answer, or
+// could serve nobody. A nil Failure is an answer.
+func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable }
+
+// A serverCode classifies an error reply by its first word.
+type serverCode struct {
+	kind FailureKind
+	// before: the server replies so before it writes anything.
+	before bool
+	// final: a retry soon would get the same answer.
+	final bool
+	hint  string
+}
+
+var serverCodes = map[string]serverCode{
+	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that the README lists; ACL LOG on the server tells which one was missing"},
+	"NOAUTH":      {Permission, true, true, "the connection is not authenticated: check the user name and password"},
+	"WRONGPASS":   {Permission, true, true, "check the user name and password"},
+	"WRONGTYPE":   {WrongType, true, true, "something else uses this key: choose another name for the lock, or remove the key"},
+	"OOM":         {OutOfMemory, true, true, "raise maxmemory or free some; locks that are held can still be renewed and released"},
+	"READONLY":    {ReadOnly, true, false, "the address belongs to a replica: connect to the primary"},
+	"MISCONF":     {ReadOnly, true, false, "the server can't save its data and refuses writes: see its log"},
+	"NOREPLICAS":  {ReadOnly, true, false, "fewer replicas are connected than min-replicas-to-write asks for"},
+	"LOADING":     {Unavailable, true, false, "the server is loading its data: try again later"},
+	"BUSY":        {Unavailable, true, false, "a script blocks the server: SCRIPT KILL ends it"},
+	"MASTERDOWN":  {Unavailable, true, false, "the replica has lost its primary"},
+	"CLUSTERDOWN": {Unavailable, true, false, "the cluster does not serve this slot"},
+	"TRYAGAIN":    {Unavailable, true, false, "the slot is being moved"},
+	"CROSSSLOT":   {Topology, true, true, "the server is part of a cluster"},
+	"MOVED":       {Topology, true, true, "another server of the cluster keeps this name"},
+	"ASK":         {Topology, true, true, "another server of the cluster gets this name"},
+}
+
+// serverFailure classifies the text of an error reply. An error raised within a
+// script by a command that is not known to fail first may have left the script
+// half done.
+func serverFailure(err error, text string) *Failure {
+	word, _, _ := strings.Cut(text, " ")
+	code, known := serverCodes[word]
+	if !known && deniedInScript(text) {
+		code, known = serverCodes["NOPERM"], true
+	}
+	if !known {
+		return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
+	}
+	f := &Failure{Kind: code.kind, Ran: core.Maybe, Final: code.final, Hint: code.hint, Err: err}
+	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
+		f.Ran = core.No // a NOPERM that is not a script's denied the script itself
+	}
+	return f
+}
+
+// deniedInScript reports whether an error text is a NOPERM for a command that a
+// script calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and
+// in Valkey, the text says more.
+func deniedInScript(text string) bool {
+	for _, phrase := range []string{
+		"ACL failure in script",
+		"can't run this command",
+		"can't access at least one of the keys",
+		"can't publish to the channel",
+	} {
+		if strings.Contains(text, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+// textError is an error that a script caught and returned as a text.
+type textError string
+
+func (e textError) Error() string { return string(e) }

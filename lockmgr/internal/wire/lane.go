@@ -1,0 +1,294 @@
+package wire
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A Server runs commands. Redis is one.
+type Server interface {
+	// Exec runs the commands in one batch and fills in an answer for each. Each
+	// round trip begins with limit.Start, which gives it its time-out. A command
+	// without an answer may have run.
+	Exec(limit *Deadline, commands []Command, answers []Answer)
+}
+
+// Config is what a lane needs of its manager.
+type Config struct {
+	// Manager is the first part of the manager's holder IDs.
+	Manager string
+	Server  Server
+	// Timeout is how long a round trip may take.
+	Timeout time.Duration
+	// Now is the manager's clock.
+	Now func() time.Duration
+	// Post takes the replies of a batch. It must not block. The event is given
+	// back by Recycle.
+	Post func(*core.Replies)
+	// Error makes the error of a reply from a failure, and nil from nil.
+	Error func(*Failure) error
+	// Observe is told of each command that was answered or timed out. It must not
+	// block. Nil: nobody is.
+	Observe func(*Observed)
+}
+
+// Observed is a command that was answered, or whose time-out has passed.
+type Observed struct {
+	// Command is the name of the script, without what tells that several locks
+	// share it, or the first word of a command that is no script.
+	Command string
+	Names   []string // of the locks that the script is for
+	Took    time.Duration
+	Failure *Failure // of the command as a whole
+}
+
+// senders is the number of senders. Two keep a connection busy: one batch is on
+// its way while the next is filled. More would make smaller batches, and could
+// fill the client's queue, where waiting ignores contexts.
+const senders = 2
+
+// maxBatch is the most tasks of one batch. Larger ones gain no throughput and
+// make each answer wait for the last.
+const maxBatch = 256
+
+// minSecond is the queue length at which a second batch is sent while one is in
+// flight. Fewer tasks wait for the next batch: a small one of their own would
+// cost the server and us a system call each way.
+const minSecond = 48
+
+// A Lane is the way to one server: see the package comment. Its methods may be
+// called by any goroutine.
+type Lane struct {
+	cfg      Config
+	health   health
+	renewals atomic.Uint64
+
+	mu     sync.Mutex
+	filled *sync.Cond // there is work for a sender, or closed is set
+	// urgent holds everything but acquires and calls, which wait in queue.
+	urgent, queue []task
+	sending       int // senders that have a batch under way
+	closed        bool
+
+	stop context.CancelFunc // cuts off what is in flight
+	ctx  context.Context
+	wg   sync.WaitGroup
+}
+
+// NewLane starts a lane. It ends with Close.
+func NewLane(cfg Config) *Lane {
+	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
+	l.filled = sync.NewCond(&l.mu)
+	l.sending = senders // until each has looked for its first batch
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	for range senders {
+		l.wg.Go(l.send)
+	}
+	return l
+}
+
+// Submit queues operations. It never blocks. After Close it does nothing: nobody
+// waits for the replies then.
+func (l *Lane) Submit(ops []*core.Op, now time.Duration) {
+	if len(ops) == 0 {
+		return
+	}
+	l.health.sent(len(ops), now)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for _, op := range ops {
+		if op.Kind == core.KindAcquire {
+			l.queue = append(l.queue, task{op: op})
+		} else {
+			l.urgent = append(l.urgent, task{op: op})
+		}
+	}
+	l.wake()
+}
+
+// Call queues a command that does not concern the core. It never blocks. done is
+// called with the answer, on a sender's goroutine, and must not block. After
+// Close, Call returns false.
+func (l *Lane) Call(c Command, done func(Answer)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.queue = append(l.queue, task{command: c, done: done})
+	l.wake()
+	return true
+}
+
+// Failing returns why the server could not serve a wait from asked to now, or
+// nil. The failure is of the kind Unavailable.
+func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
+
+// RenewalScripts returns how many scripts have been sent that renew leases.
+func (l *Lane) RenewalScripts() uint64 { return l.renewals.Load() }
+
+// Close refuses further tasks, cuts off what is in flight and waits for the
+// senders. Tasks that are still queued are answered without being sent.
+func (l *Lane) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.filled.Broadcast()
+	l.mu.Unlock()
+	l.stop()
+	l.wg.Wait()
+}
+
+// wake wakes as many senders as there is work for.
+func (l *Lane) wake() {
+	switch {
+	case len(l.urgent)+len(l.queue) > maxBatch:
+		l.filled.Broadcast()
+	case l.worthSending():
+		l.filled.Signal() // else the busy sender takes them next
+	}
+}
+
+// worthSending reports whether a sender should take a batch now.
+func (l *Lane) worthSending() bool {
+	n := len(l.urgent) + len(l.queue)
+	return n >= minSecond || n > 0 && l.sending == 0
+}
+
+// take waits for tasks and moves up to maxBatch of them to out. It returns none
+// when the lane is closed and nothing is left. The caller has finished its last
+// batch.
+func (l *Lane) take(out []task) []task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sending--
+	for !l.closed && !l.worthSending() {
+		l.filled.Wait()
+	}
+	l.sending++
+	out = move(out[:0], &l.urgent)
+	return move(out, &l.queue)
+}
+
+// move takes tasks from the front of a queue until out has maxBatch of them.
+func move(out []task, queue *[]task) []task {
+	q := *queue
+	n := min(len(q), maxBatch-len(out))
+	out = append(out, q[:n]...)
+	clear(q[:n])
+	switch {
+	case n < len(q):
+		*queue = q[n:] // append drops the front when it next grows the slice
+	case cap(q) > 16*maxBatch:
+		*queue = nil // after a burst
+	default:
+		*queue = q[:0]
+	}
+	return out
+}
+
+// send sends batches until the lane is closed.
+func (l *Lane) send() {
+	b := newBatch(l.cfg.Manager)
+	limit := &Deadline{parent: l.ctx, timeout: l.cfg.Timeout}
+	for {
+		b.tasks = l.take(b.tasks)
+		if len(b.tasks) == 0 {
+			return
+		}
+		// Leases count from here: after the wait in our own queue, before the
+		// client gets the command.
+		b.build(l.cfg.Now())
+		if l.ctx.Err() != nil {
+			// Not sent: a dial that hangs would block once for each batch.
+			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
+		} else {
+			l.exec(limit, b, 0)
+			if whole := len(b.commands); b.split() {
+				l.exec(limit, b, whole)
+			}
+		}
+		l.report(b)
+		b.clear()
+	}
+}
+
+// exec runs the commands of a batch from first on.
+func (l *Lane) exec(limit *Deadline, b *batch, first int) {
+	defer limit.finish()
+	commands, answers := b.commands[first:], b.answers[first:]
+	for i := range commands {
+		if commands[i].Script == renew {
+			l.renewals.Add(1)
+		}
+	}
+	if l.cfg.Observe == nil {
+		l.cfg.Server.Exec(limit, commands, answers)
+		return
+	}
+	begin := time.Now()
+	l.cfg.Server.Exec(limit, commands, answers)
+	took := time.Since(begin) // commands that were sent together have the same
+	for i := range commands {
+		c := &commands[i]
+		o := &Observed{Took: took, Failure: answers[i].Failure}
+		if c.Script == nil {
+			o.Command = c.Args[0]
+		} else {
+			o.Command, o.Names = strings.TrimSuffix(c.Script.Name, "_many"), c.names()
+		}
+		l.cfg.Observe(o)
+	}
+}
+
+// report posts the answers of a batch: all replies in one event.
+func (l *Lane) report(b *batch) {
+	var replies *core.Replies
+	var answered *core.Op // one that the server has answered; one is enough
+	var silent *Failure
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		a := b.answer(t)
+		if t.op == nil {
+			t.done(a)
+			continue
+		}
+		if a.Failure.unanswered() {
+			silent = a.Failure
+		} else {
+			answered = t.op
+		}
+		if replies == nil {
+			replies = repliesPool.Get().(*core.Replies)
+		}
+		replies.Replies = append(replies.Replies, decode(t.op, &a, l.cfg.Error))
+	}
+	if replies == nil {
+		return
+	}
+	now := l.cfg.Now()
+	if answered != nil {
+		silent = nil
+		l.health.took(now - answered.Sent)
+	}
+	l.health.ended(len(replies.Replies), now, silent)
+	l.cfg.Post(replies)
+}
+
+// repliesPool holds events that were handled.
+var repliesPool = sync.Pool{New: func() any { return new(core.Replies) }}
+
+// Recycle takes back an event that Config.Post was given, and nobody uses any
+// more.
+func Recycle(r *core.Replies) {
+	clear(r.Replies)
+	r.Replies = r.Replies[:0]
+	repliesPool.Put(r)
+}

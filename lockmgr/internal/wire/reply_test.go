@@ -1,0 +1,34 @@
+package wire
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A record that lives for longer than a time.Duration can tell is not one that
+// has no end, nor one that is over.
+func TestALifeOfThousandsOfYears(t *testing.T) {
+	op := &core.Op{Kind: core.KindAcquire}
+	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 1000, 18446744073710} {
+		r := Decode(op, &Answer{Kind: Int, Int: ms}, fail)
+		require.Greater(t, r.TTL, core.Forever/2, "%d", ms)
+	}
+	require.Negative(t, Decode(op, &Answer{Kind: Int, Int: -1}, fail).TTL)
+}
+
+// A renewal tells of each lease by itself: the first was renewed, the second is
+// lost, the third could not be renewed and may be tried again.
+func TestARenewalTellsOfEachLease(t *testing.T) {
+	b := batchOf(tasks(renewal("a", 1), renewal("b", 2), renewal("c", 3)))
+	refused := Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 3}, {Kind: Text, Text: "OOM command not allowed"}}}
+	b.answers[0] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 2}, refused}}
+	r := replies(b)
+	require.Equal(t, []core.Ran{core.Yes, core.Yes, core.No}, []core.Ran{r[0].Ran, r[1].Ran, r[2].Ran})
+	require.True(t, r[0].OK)
+	require.False(t, r[1].OK)
+	require.Equal(t, OutOfMemory, b.answer(&b.tasks[2]).Failure.Kind)
+}
