@@ -116,6 +116,50 @@ func TestWhatArrivesMeanwhileIsOneBatch(t *testing.T) {
 	require.Equal(t, [][]int{{0}, {1, 2, 3, 4, 5}}, b.got)
 }
 
+// Urgent messages overtake what waits, between two batches, and keep their order.
+func TestUrgentMessagesOvertake(t *testing.T) {
+	var a *actor.Actor[int]
+	var batches [][]int
+	left := 1 + 1000 + 4
+	taken, posted, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	a = start(t, func(batch []int) time.Duration {
+		batches = append(batches, slices.Clone(batch))
+		switch len(batches) {
+		case 1:
+			close(taken)
+			<-posted // everything below is in the mailbox
+		case 3: // after the urgent ones, the first batch of the others
+			a.PostUrgent(-3)
+			a.PostUrgent(-4)
+		}
+		if left -= len(batch); left == 0 {
+			close(done)
+		}
+		return -1
+	})
+	a.Post(0)
+	<-taken
+	for i := range 1000 {
+		a.Post(1 + i)
+	}
+	a.PostUrgent(-1)
+	a.PostUrgent(-2)
+	close(posted)
+	<-done
+	require.Equal(t, []int{0}, batches[0])
+	require.Equal(t, []int{-1, -2}, batches[1])
+	require.Equal(t, []int{-3, -4}, batches[3])
+	var others []int
+	for i, b := range batches {
+		require.LessOrEqual(t, len(b), 256)
+		if i != 1 && i != 3 {
+			others = append(others, b...)
+		}
+	}
+	require.Len(t, others, 1001)
+	require.IsIncreasing(t, others)
+}
+
 func TestStopHandlesWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
 	b, a := startBusy(t)
 	require.True(t, a.Post(1))

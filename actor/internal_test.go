@@ -12,12 +12,13 @@ import (
 // receive takes everything from m, as an actor does that parks afterwards.
 func receive(m *mailbox[int]) (n int) {
 	for {
-		batch, _ := m.take(true)
-		if len(batch) == 0 {
+		urgent, batch, _ := m.take(true)
+		if len(urgent)+len(batch) == 0 {
 			return n
 		}
-		n += len(batch)
+		n += len(urgent) + len(batch)
 		m.reuse(batch)
+		m.reuseUrgent(urgent)
 	}
 }
 
@@ -36,15 +37,21 @@ func TestABurstIsNotKept(t *testing.T) {
 		require.Equal(t, kept, receive(m))
 	}
 	require.Equal(t, 2*kept, cap(m.in)+cap(m.spare), "room for an ordinary batch stays")
+	for i := range 100 * kept {
+		m.putUrgent(i)
+	}
+	require.Equal(t, 100*kept, receive(m))
+	require.LessOrEqual(t, cap(m.urgent), kept)
+	require.LessOrEqual(t, cap(m.spareUrgent), kept)
 }
 
 func TestABurstIsKeptWhileBusy(t *testing.T) {
 	m := &mailbox[int]{wake: make(chan struct{}, 1)}
 	m.putAll(make([]int, 10*kept))
-	batch, _ := m.take(true)
+	_, batch, _ := m.take(true)
 	m.put(1)
 	m.reuse(batch)
-	batch, _ = m.take(true)
+	_, batch, _ = m.take(true)
 	require.GreaterOrEqual(t, cap(m.in), 10*kept)
 	m.reuse(batch)
 	m.take(true)

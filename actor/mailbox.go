@@ -5,32 +5,38 @@ import (
 	"sync"
 )
 
-// kept is how many messages a mailbox has room for while its actor is parked. Above the batches that a few hundred busy producers make,
-// so that these never allocate; what a burst grew beyond it goes back to the collector.
+// kept is how many messages a mailbox has room for while its actor is parked. That
+// is more than the batches that a few hundred busy producers make, so that these
+// never allocate. What a burst grew beyond it goes back to the collector.
 const kept = 1024
 
-// mailbox is a queue of many producers and one consumer. Two slices swap roles: producers fill one while the consumer works through the
-// other, so the lock is held for an append or a swap only.
+// mailbox is a queue of many producers and one consumer. Two slices swap roles:
+// producers fill one while the consumer works through the other, so the mutex is
+// held for an append or a swap only. Urgent messages have two slices of their own.
 type mailbox[T any] struct {
-	mu     sync.Mutex
-	in     []T  // posted, not yet taken
-	idle   bool // the consumer found nothing and parks: the next post must signal
-	closed bool
+	mu         sync.Mutex
+	in, urgent []T  // posted, not yet taken
+	idle       bool // the consumer found nothing and parks: the next post must signal
+	closed     bool
 
-	wake  chan struct{} // one buffered wake-up; they may be spurious, they are never lost
-	spare []T           // the consumer's: empty, becomes in at the next swap
+	wake chan struct{} // one buffered wake-up; they may be spurious, they are never lost
+	// The consumer's: empty, each becomes in or urgent at the next swap.
+	spare, spareUrgent []T
 }
 
-func (m *mailbox[T]) put(x T) bool {
+func (m *mailbox[T]) put(x T) bool       { return m.add(&m.in, x) }
+func (m *mailbox[T]) putUrgent(x T) bool { return m.add(&m.urgent, x) }
+
+func (m *mailbox[T]) add(queue *[]T, x T) bool {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
 		return false
 	}
-	if len(m.in) == cap(m.in) {
-		m.grow(1)
+	if len(*queue) == cap(*queue) {
+		grow(queue, 1)
 	}
-	m.in = append(m.in, x)
+	*queue = append(*queue, x)
 	idle := m.idle
 	m.idle = false
 	m.mu.Unlock()
@@ -47,7 +53,7 @@ func (m *mailbox[T]) putAll(xs []T) bool {
 		return false
 	}
 	if len(xs) > cap(m.in)-len(m.in) {
-		m.grow(len(xs))
+		grow(&m.in, len(xs))
 	}
 	m.in = append(m.in, xs...)
 	idle := m.idle && len(xs) > 0
@@ -59,12 +65,14 @@ func (m *mailbox[T]) putAll(xs []T) bool {
 	return true
 }
 
-// grow makes room for n more, doubling at least: append alone would copy a burst several times over, with the lock held.
-func (m *mailbox[T]) grow(n int) {
-	m.in = slices.Grow(m.in, max(n, len(m.in), 16))
+// grow makes room for n more, doubling at least: append alone would copy a burst
+// several times over, with the mutex held.
+func grow[T any](queue *[]T, n int) {
+	*queue = slices.Grow(*queue, max(n, len(*queue), 16))
 }
 
-// signal wakes the consumer. A wake-up that is already waiting for it serves as well: it looks at everything when it comes.
+// signal wakes the consumer. A wake-up that is already waiting for it serves as
+// well: it looks at everything when it comes.
 func (m *mailbox[T]) signal() {
 	select {
 	case m.wake <- struct{}{}:
@@ -83,32 +91,59 @@ func (m *mailbox[T]) close() {
 	}
 }
 
-// take hands over what was posted; open is false when there is nothing and never will be. If there is nothing and the caller is to park,
-// the next post is made to signal. The batch goes back by reuse. For the consumer only, like reuse.
-func (m *mailbox[T]) take(park bool) (batch []T, open bool) {
+// take hands over what was posted; open is false when there is nothing and never
+// will be. If there is nothing and the caller is to park, the next post signals.
+// The slices go back by reuse and reuseUrgent. These four methods are for the
+// consumer only.
+func (m *mailbox[T]) take(park bool) (urgent, messages []T, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	urgent = m.swapUrgent()
 	if len(m.in) > 0 {
-		batch, m.in, m.spare = m.in, m.spare, nil
-		return batch, true // idle is false: whoever posted saw to that
+		messages, m.in, m.spare = m.in, m.spare, nil
+	}
+	if len(urgent)+len(messages) > 0 {
+		return urgent, messages, true // idle is false: whoever posted saw to that
 	}
 	if m.closed {
-		return nil, false
+		return nil, nil, false
 	}
 	m.idle = park
-	if park && cap(m.in) > kept {
-		m.in = nil
+	if park {
+		for _, queue := range [...]*[]T{&m.in, &m.urgent, &m.spare, &m.spareUrgent} {
+			if cap(*queue) > kept {
+				*queue = nil
+			}
+		}
 	}
-	if park && cap(m.spare) > kept {
-		m.spare = nil
-	}
-	return nil, true
+	return nil, nil, true
 }
 
-// reuse takes a handled batch back, cleared, so that the mailbox keeps nothing alive that was handled.
-func (m *mailbox[T]) reuse(batch []T) {
-	if cap(batch) > 0 {
-		clear(batch)
-		m.spare = batch[:0]
+// takeUrgent hands over the urgent messages alone.
+func (m *mailbox[T]) takeUrgent() []T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.swapUrgent()
+}
+
+func (m *mailbox[T]) swapUrgent() (urgent []T) {
+	if len(m.urgent) > 0 {
+		urgent, m.urgent, m.spareUrgent = m.urgent, m.spareUrgent, nil
 	}
+	return urgent
+}
+
+// reuse takes handled messages back, cleared, so that the mailbox keeps nothing
+// alive that was handled.
+func (m *mailbox[T]) reuse(messages []T) {
+	if cap(messages) > 0 {
+		clear(messages)
+		m.spare = messages[:0]
+	}
+}
+
+// reuseUrgent is reuse for urgent messages.
+func (m *mailbox[T]) reuseUrgent(messages []T) {
+	clear(messages)
+	m.spareUrgent = messages[:0]
 }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // WithClocks gives a manager a host of its own: one clock that stands still
@@ -34,7 +36,7 @@ func (s *Stopper) Options(o Options) Options {
 func (s *Stopper) Stop(m *Manager) (resume func()) {
 	next := &stop{make(chan struct{}), make(chan struct{})}
 	s.next.Store(next)
-	m.actor.Post(nudge{})
+	m.actor.Post(core.Tick{})
 	<-next.reached
 	return sync.OnceFunc(func() { close(next.leave) })
 }

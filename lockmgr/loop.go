@@ -20,13 +20,11 @@ type loop struct {
 	m       *Manager
 	core    *core.Machine
 	watches map[string]*notify.Watch
-	urgent  []core.Event  // reused
 	effects []core.Effect // reused
 	ops     []*core.Op    // reused
 
-	mu      sync.Mutex
-	stats   core.Stats
-	answers []core.Event // see answer
+	mu    sync.Mutex
+	stats core.Stats
 }
 
 func newLoop(m *Manager) *loop {
@@ -56,61 +54,33 @@ func seedOf(id *identity) uint64 {
 	return seed
 }
 
-// Messages that are not the core's own.
+// A message is what the manager's goroutine gets: a core.Event, or one of the types
+// below.
+type message any
+
 type (
 	// wakeup is an event of a watch. The next one is asked for after it was
 	// handled, so a flood of messages makes one wakeup at a time.
 	wakeup struct {
-		core.Wake
+		event core.Wake
 		watch *notify.Watch
 		seq   uint64
 	}
+	// subscriptionState is news of the connection for messages.
 	subscriptionState struct {
-		core.Tick
 		at    time.Time
 		state notify.State
 	}
-	// nudge makes the loop handle its answers.
-	nudge struct{ core.Tick }
 )
 
-// answer queues an answer of the server. Answers overtake the requests of
-// callers: a burst of these must not delay the confirmation of a lease. It
-// never blocks.
-func (p *loop) answer(ev *core.Replies) {
-	p.mu.Lock()
-	p.answers = append(p.answers, ev)
-	p.mu.Unlock()
-	p.m.actor.Post(nudge{})
-}
-
-func (p *loop) takeAnswers(out []core.Event) []core.Event {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out = append(out, p.answers...)
-	clear(p.answers)
-	p.answers = p.answers[:0]
-	return out
-}
-
-// atOnce is how many messages are handled per clock reading.
-const atOnce = 256
-
 // Handle makes the loop an actor's handler.
-func (p *loop) Handle(batch []core.Event) time.Duration {
+func (p *loop) Handle(batch []message) time.Duration {
 	if p.m.options.onBatch != nil {
 		p.m.options.onBatch()
 	}
-	for first := true; first || len(batch) > 0; first = false {
-		n := min(len(batch), atOnce)
-		now := p.m.now()
-		p.urgent = p.takeAnswers(p.urgent[:0])
-		p.step(now, p.urgent)
-		p.step(now, batch[:n])
-		p.carryOut(now)
-		clear(p.urgent)
-		batch = batch[n:]
-	}
+	now := p.m.now()
+	p.step(now, batch)
+	p.carryOut(now)
 	next := p.core.Next()
 	if next == core.Forever {
 		return -1
@@ -132,23 +102,22 @@ func (p *loop) watchful() time.Duration {
 }
 
 // step gives messages to the core.
-func (p *loop) step(now time.Duration, batch []core.Event) {
+func (p *loop) step(now time.Duration, batch []message) {
 	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
-			if p.watches[ev.Name] == ev.watch { // else of a subscription that is over
-				p.effects = p.core.Step(now, ev.Wake, p.effects)
+			if p.watches[ev.event.Name] == ev.watch { // else of a subscription that is over
+				p.effects = p.core.Step(now, ev.event, p.effects)
 				p.rearm(ev)
 			}
 		case *subscriptionState:
 			if p.observed() {
 				p.observe(EventSubscription{ev.at, ev.state.String()})
 			}
-		case nudge:
 		case *core.Replies:
 			p.effects = p.core.Step(now, ev, p.effects)
 			wire.Recycle(ev)
-		default:
+		case core.Event:
 			p.effects = p.core.Step(now, ev, p.effects)
 		}
 	}
@@ -220,7 +189,7 @@ func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 			return // closed
 		}
 		p.m.actor.Post(&wakeup{
-			Wake: core.Wake{
+			event: core.Wake{
 				Name: name, Subscribed: wake.Subscribed,
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
@@ -231,8 +200,8 @@ func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 
 // rearm asks for the event after ev.
 func (p *loop) rearm(ev *wakeup) {
-	if p.watches[ev.Name] == ev.watch {
-		p.listen(ev.Name, ev.watch, ev.seq)
+	if p.watches[ev.event.Name] == ev.watch {
+		p.listen(ev.event.Name, ev.watch, ev.seq)
 	}
 }
 

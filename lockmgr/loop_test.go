@@ -32,16 +32,16 @@ func TestAWakeupOfAClosedWatchIsIgnored(t *testing.T) {
 		return out
 	}
 	r := &core.Request{Name: "a", ID: 1, Owner: 1, GiveUp: core.Forever}
-	p.step(0, []core.Event{core.Lock{Request: r}})
+	p.step(0, []message{core.Lock{Request: r}})
 	effects()
 	require.NotNil(t, sent)
-	p.step(0, []core.Event{&core.Replies{Replies: []core.Reply{{Op: sent, ID: sent.ID, Ran: core.Yes, TTL: time.Minute}}}})
+	p.step(0, []message{&core.Replies{Replies: []core.Reply{{Op: sent, ID: sent.ID, Ran: core.Yes, TTL: time.Minute}}}})
 	effects()
 	require.True(t, subscribed)
 
 	closed, open := new(notify.Watch), new(notify.Watch)
 	p.watches["a"] = open
-	p.step(0, []core.Event{&wakeup{Wake: core.Wake{Name: "a", Subscribed: true, Confirmed: true}, watch: closed}})
+	p.step(0, []message{&wakeup{event: core.Wake{Name: "a", Subscribed: true, Confirmed: true}, watch: closed}})
 	require.Empty(t, effects(), "the new subscription is not confirmed, so nothing is to be tried")
 	require.Zero(t, p.core.Stats().Wakes)
 }

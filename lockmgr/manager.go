@@ -25,7 +25,7 @@ type Manager struct {
 	options Options
 	clock   *clock
 
-	actor *actor.Actor[core.Event]
+	actor *actor.Actor[message]
 	loop  *loop
 	lane  *wire.Lane
 	hub   *notify.Hub
@@ -65,9 +65,12 @@ func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger
 		m.log = slog.New(queuedHandler{m.lines, o.Logger.Handler()})
 	}
 	m.loop = newLoop(m)
-	m.actor = actor.Start[core.Event](m.loop)
+	m.actor = actor.Start[message](m.loop)
 	lane := wire.Config{
-		Manager: id.uuid, Server: s, Timeout: o.CommandTimeout, Now: m.now, Post: m.loop.answer, Error: serverError,
+		Manager: id.uuid, Server: s, Timeout: o.CommandTimeout, Now: m.now, Error: serverError,
+		// Answers overtake the requests of callers: a burst of these must not delay
+		// the confirmation of a lease.
+		Post: func(r *core.Replies) { m.actor.PostUrgent(r) },
 	}
 	if m.events != nil {
 		lane.Observe = m.observeCommand

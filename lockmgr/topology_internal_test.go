@@ -31,7 +31,9 @@ func mode(m string) wire.Answer {
 }
 
 func TestWhatAServerIsPartOf(t *testing.T) {
-	info := func(s string) wire.Answer { return wire.Answer{Kind: wire.Text, Text: "cluster_state:ok\r\n" + s + "\r\n"} }
+	info := func(s string) wire.Answer {
+		return wire.Answer{Kind: wire.Text, Text: "cluster_state:ok\r\n" + s + "\r\n"}
+	}
 	for name, test := range map[string]struct {
 		server saying
 		warn   bool

@@ -61,12 +61,12 @@ var shellMutants = []mutant{
 	{"handle", "no bound on waiters", "lockmgr", "if m.pending.Add(1) > int64(m.options.MaxWaiters) {", "if m.pending.Add(1) < 0 {", shell + "TestBoundOnWaiters"},
 	{"handle", "no bound on remembered names", machine, " || n >= 2*m.cfg.MaxLocks {", " {", shell + "TestRememberedNamesHaveABound"},
 
-	{"a message is a hint", "it grants", "lockmgr", "\t\t\t\tp.effects = p.core.Step(now, ev.Wake, p.effects)\n",
-		"\t\t\t\tp.effects = p.core.Step(now, ev.Wake, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.Message && r.Op.Kind == core.KindAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",
+	{"a message is a hint", "it grants", "lockmgr", "\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n",
+		"\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Kind == core.KindAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",
 		client + "TestAForgedMessageGrantsNothing"},
 	{"a message is a hint", "it wakes nobody", "lockmgr", "Message: wake.Reason.Has(notify.ReasonMessage)", "Message: false", shell + "TestOthersGetTheirTurn"},
 	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", shell + "TestAConfirmationIsATry"},
-	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[ev.Name] == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestAWakeupOfAClosedWatchIsIgnored"},
+	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[ev.event.Name] == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestAWakeupOfAClosedWatchIsIgnored"},
 	{"a message is a hint", "only the first one is heard", "lockmgr", "\t\t\t\tp.rearm(ev)\n", "", shell + "TestOthersGetTheirTurn"},
 
 	{"unknown", "a time-out is a refusal", "lockmgr/internal/wire", "f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint", "f := &Failure{Kind: Unavailable, Ran: core.No, Hint", shell + "TestLostReplyToTryLock"},
@@ -189,5 +189,7 @@ var partMutants = []mutant{
 	{"actor", "stop drops what was accepted", "actor", "if len(m.in) > 0 {", "if len(m.in) > 0 && !m.closed {", actors + "TestStopHandlesWhatWasAcceptedAndRefusesTheRest"},
 	{"actor", "a parked actor is not woken", "actor", "\tm.idle = park\n", "\tm.idle = false\n", actors + "TestMessagesOfOneProducerStayInOrder"},
 	{"actor", "alarms come late", "actor", "if now < a.armed && a.armed <= a.at {", "if now < a.armed {", actors + "TestAlarms"},
-	{"actor", "accepts after the stop", "actor", "func (m *mailbox[T]) put(x T) bool {\n\tm.mu.Lock()\n\tif m.closed {", "func (m *mailbox[T]) put(x T) bool {\n\tm.mu.Lock()\n\tif false {", actors + "TestStopHandlesWhatWasAcceptedAndRefusesTheRest"},
+	{"actor", "urgent messages wait for all others", "actor", "\t\t\turgent = a.box.takeUrgent()\n", "\t\t\turgent = nil\n", actors + "TestUrgentMessagesOvertake"},
+	{"actor", "answers wait for requests", "lockmgr", "m.actor.PostUrgent(r)", "m.actor.Post(r)", shell + "TestManager_AnswersOvertakeRequests"},
+	{"actor", "accepts after the stop", "actor", "func (m *mailbox[T]) add(queue *[]T, x T) bool {\n\tm.mu.Lock()\n\tif m.closed {", "func (m *mailbox[T]) add(queue *[]T, x T) bool {\n\tm.mu.Lock()\n\tif false {", actors + "TestStopHandlesWhatWasAcceptedAndRefusesTheRest"},
 }

@@ -30,7 +30,7 @@ var coreMutants = []mutant{
 	{"re-entry", "does not count", machine, "h.count++\n", "", seeds},
 	{"re-entry", "shorter lease shortens", machine, "limit := m.now + m.cfg.usable(lease); limit > h.limit {", "limit := m.now + m.cfg.usable(lease); true {", seeds},
 	{"re-entry", "shortens a watched hold", machine, "case h.watched:\n", "case h.watched && r.Lease > 0:\n\t\th.limit = m.now + m.cfg.usable(r.Lease)\n\tcase h.watched:\n", seeds},
-	{"re-entry", "after the deadline", machine, "if l.phase == held && m.now >= l.holdUntil() {\n\t\tm.expire(l)", "if false {\n\t\tm.expire(l)", seeds},
+	{"re-entry", "after the deadline", machine, "if l.phase == held && m.now >= l.holdUntil() {\n\t\tm.expire(l)", "if false {\n\t\tm.expire(l)", explorer},
 	{"re-entry", "by anybody", machine, "r.Explicit && l.hold.Request.Owner == r.Owner", "r.Explicit", seeds},
 	{"re-entry", "owner queues behind itself", machine, "for q := m.waits.first(r.Owner, l); q != nil; q =", "for q := m.waits.first(r.Owner, l); false; q =", seeds},
 	{"re-entry", "longer lease not asked for", machine, "c.longer.want, c.retry.at = r.Lease, m.now", "c.retry.at = m.now", seeds},
