@@ -24,51 +24,108 @@ func (e *RefusedError) Error() string {
 // Unwrap returns what the server answered.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// A connection is the hub's state of one connection to a server, from one dial to
+// the next, and of the channels that are subscribed over it. Only the hub's
+// goroutine uses it.
+//
+//	              dial              up: connected
+//	no link ───────────▶ connecting ─────────────▶ up ─┐ commands, messages
+//	  ▲                      │ lose                │◀──┘
+//	  │ retryAt              ▼                     ▼ lose, or idle
+//	  └────────────────── hungUp ◀─────────────────┘
+//	         ended
+type connection struct {
+	core   *core
+	dialer dialer
+
+	channels map[string]*channel // all that are wanted or still subscribed
+	wanted   int                 // channels with a watch
+	refusals int                 // channels that are refused
+	refusal  error               // the newest RefusedError of a channel that is still refused
+	fresh    queue               // absent, wanted: to be subscribed
+	drops    queue               // live, unwanted: to be unsubscribed
+	suspects queue               // absent, wanted, part of a refused command
+	refused  queue               // refused, wanted: wait for round
+	turn     int                 // which of the first three queues is next
+	cmd      *command            // in flight
+	rounds   backoff             // between two rounds
+	round    time.Time           // when the refused are tried again; zero: none waits
+
+	link     link // nil if there is none
+	feed     *feed
+	up       bool // commands can be sent
+	hungUp   bool // only the end of link is awaited
+	upSince  time.Time
+	deadline time.Time // of the dial or of cmd
+	idle     time.Time // when an unused connection is given up; zero: not
+	retry    backoff
+	retryAt  time.Time // no dial before
+	failure  error     // why the last link was lost; nil once another is up
+	epoch    uint64    // counts the links
+}
+
+func newConnection(c *core, d dialer) *connection {
+	return &connection{
+		core: c, dialer: d, channels: make(map[string]*channel),
+		retry:  newBackoff(c.opts.RetryMin, c.opts.RetryMax),
+		rounds: newBackoff(c.opts.RetryMax, rarely*c.opts.RetryMax),
+	}
+}
+
+// want subscribes to a channel that has its first watch.
+func (c *connection) want(ch *channel) {
+	c.wanted++
+	c.idle = time.Time{}
+	c.enqueue(ch)
+}
+
+// leave unsubscribes from a channel that has lost its last watch.
+func (c *connection) leave(ch *channel) {
+	if c.wanted--; c.wanted == 0 && c.core.opts.IdleTimeout > 0 {
+		c.idle = c.core.now.Add(c.core.opts.IdleTimeout)
+	}
+	c.enqueue(ch)
+	c.forget(ch)
+}
+
 // advance does everything that is due: it ends what has timed out, dials, and
 // sends the next command.
-func (c *core) advance() {
-	if c.closed {
-		c.setState(StateClosed)
-		if c.link == nil {
-			c.hub.actor.Stop()
-		}
-		return
-	}
-	if due(c.deadline, c.now) {
+func (c *connection) advance() {
+	if due(c.deadline, c.core.now) {
 		c.lose(c.timeout())
 	}
 	if c.up {
-		if due(c.idle, c.now) {
-			c.opts.Logger.Debug("notify: idle, disconnecting", "connection", c.epoch)
+		if due(c.idle, c.core.now) {
+			c.core.opts.Logger.Debug("notify: idle, disconnecting", "connection", c.epoch)
 			c.disconnect()
 		} else {
-			if due(c.round, c.now) {
+			if due(c.round, c.core.now) {
 				c.askAgain()
 			}
 			c.sendNext()
 		}
 	}
-	if c.link == nil && c.wanted > 0 && !c.now.Before(c.retryAt) {
+	if c.link == nil && c.wanted > 0 && !c.core.now.Before(c.retryAt) {
 		c.dial()
 	}
+}
+
+// state is the connection's part of the hub's state.
+func (c *connection) state() State {
 	switch {
 	case c.up:
-		c.setState(StateConnected)
+		return StateConnected
 	case c.link != nil && !c.hungUp:
-		c.setState(StateConnecting)
+		return StateConnecting
 	case c.wanted > 0:
-		c.setState(StateDown)
-	default:
-		c.setState(StateIdle)
+		return StateDown
 	}
+	return StateIdle
 }
 
 // pause returns how long until advance has something to do if no event comes;
 // negative if it never has.
-func (c *core) pause() time.Duration {
-	if c.closed {
-		return -1
-	}
+func (c *connection) pause() time.Duration {
 	times := [...]time.Time{c.deadline, time.Time{}, time.Time{}, time.Time{}}
 	if c.up {
 		times[1], times[2] = c.idle, c.round
@@ -90,61 +147,61 @@ func (c *core) pause() time.Duration {
 
 func due(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 
-func (c *core) dial() {
+func (c *connection) dial() {
 	c.epoch++
-	c.feed = newFeed(c.epoch, func(f *feed) { c.hub.actor.Post(f) })
-	c.deadline = c.now.Add(c.opts.DialTimeout)
+	c.feed = newFeed(c.epoch, func(f *feed) { c.core.hub.actor.Post(f) })
+	c.deadline = c.core.now.Add(c.core.opts.DialTimeout)
 	c.link = c.dialer.dial(c.feed)
 }
 
 // timeout is the error of a deadline that has passed.
-func (c *core) timeout() error {
+func (c *connection) timeout() error {
 	if c.up {
 		return ErrTimeout
 	}
-	return fmt.Errorf("%w: no connection within %v: is the server reachable, and has the client's pool (BlockingPoolSize) one to spare?", ErrTimeout, c.opts.DialTimeout)
+	return fmt.Errorf("%w: no connection within %v: is the server reachable, and has the client's pool (BlockingPoolSize) one to spare?", ErrTimeout, c.core.opts.DialTimeout)
 }
 
 // connected begins to subscribe to everything that is wanted.
-func (c *core) connected() {
-	c.up, c.upSince, c.deadline, c.failure = true, c.now, time.Time{}, nil
-	c.stats.Connects++
-	c.opts.Logger.Info("notify: connected", "connection", c.epoch, "channels", c.wanted)
+func (c *connection) connected() {
+	c.up, c.upSince, c.deadline, c.failure = true, c.core.now, time.Time{}, nil
+	c.core.stats.Connects++
+	c.core.opts.Logger.Info("notify: connected", "connection", c.epoch, "channels", c.wanted)
 	for _, ch := range c.channels {
 		c.enqueue(ch)
 	}
 }
 
 // lose gives up a connection that failed, and sets when to try again.
-func (c *core) lose(err error) {
+func (c *connection) lose(err error) {
 	c.failure = err
 	if !errors.Is(err, ErrTimeout) {
 		c.failure = fmt.Errorf("notify: connection: %w", err)
 	}
 	if c.up {
-		c.stats.Losses++
+		c.core.stats.Losses++
 		// Retry soon after a connection that lasted. One that breaks again
 		// and again is retried ever later, even if it opens each time.
-		if c.now.Sub(c.upSince) >= c.opts.RetryMax {
+		if c.core.now.Sub(c.upSince) >= c.core.opts.RetryMax {
 			c.retry.reset()
 		}
 	}
 	pause := c.retry.next()
-	c.retryAt = c.now.Add(pause)
-	c.opts.Logger.Warn("notify: connection lost", "connection", c.epoch, "up", c.up, "retry", pause, "err", err)
+	c.retryAt = c.core.now.Add(pause)
+	c.core.opts.Logger.Warn("notify: connection lost", "connection", c.epoch, "up", c.up, "retry", pause, "err", err)
 	c.disconnect()
 }
 
 // disconnect hangs up and makes all channels absent. Watches of live channels
 // get a Gap.
-func (c *core) disconnect() {
+func (c *connection) disconnect() {
 	c.up, c.cmd = false, nil
 	c.deadline, c.idle, c.round = time.Time{}, time.Time{}, time.Time{}
 	for _, ch := range c.channels {
 		was := ch.phase
-		c.setPhase([]*channel{ch}, absent)
+		c.core.setPhase([]*channel{ch}, absent)
 		if was == live {
-			c.tell(ch, change{reason: ReasonGap, err: c.failure})
+			c.core.tell(ch, change{reason: ReasonGap, err: c.failure})
 		}
 		c.forget(ch)
 	}
@@ -155,7 +212,7 @@ func (c *core) disconnect() {
 }
 
 // ended notes that nothing is left of the connection.
-func (c *core) ended(err error) {
+func (c *connection) ended(err error) {
 	if !c.hungUp {
 		c.hungUp = true // it ended by itself
 		c.lose(err)
@@ -163,12 +220,46 @@ func (c *core) ended(err error) {
 	c.link, c.feed, c.hungUp = nil, nil, false
 }
 
-func (c *core) setState(s State) {
-	if c.state == s {
+// read handles the report of a connection. It ignores old connections, and
+// everything but the end of one that was hung up.
+func (c *connection) read(f *feed) {
+	r := f.take(c.core.news[:0])
+	c.core.news = r.news
+	c.core.stats.Messages += r.strays
+	c.core.stats.Strays += r.strays
+	if f != c.feed {
 		return
 	}
-	c.state = s
-	if c.opts.OnState != nil {
-		c.opts.OnState(s)
+	if !c.hungUp {
+		if r.up {
+			c.connected()
+		}
+		for i := range r.news {
+			c.heard(&r.news[i])
+		}
+		if r.answered {
+			c.answered(r.refusal)
+		}
+	}
+	clear(c.core.news) // do not keep payloads and channels alive
+	if r.ended {
+		c.ended(r.err)
+	}
+}
+
+// heard passes news of a channel on to its watches, as one event.
+func (c *connection) heard(n *news) {
+	var e change
+	if n.confirmed && c.confirmed(n.ch) {
+		e.reason |= ReasonConfirmed
+	}
+	if n.messages > 0 {
+		e.reason |= ReasonMessage
+		e.messages, e.payload = n.messages, n.payload
+		c.core.stats.Messages += n.messages
+		c.core.stats.Coalesced += n.messages - 1
+	}
+	if e.reason != 0 {
+		c.core.tell(n.ch, e)
 	}
 }

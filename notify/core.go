@@ -2,7 +2,6 @@ package notify
 
 import (
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -24,37 +23,14 @@ func (*feed) isEvent()   {} // a connection has something to report
 // core is the hub's state. Only the hub's goroutine uses it; Hub.publish shows
 // part of it to others.
 type core struct {
-	hub    *Hub
-	opts   Options
-	dialer dialer
-	now    time.Time // when the present batch was begun
+	hub  *Hub
+	opts Options
+	now  time.Time // when the present batch was begun
 
-	channels map[string]*channel // all that are wanted or still subscribed
-	wanted   int                 // channels with a watch
-	fresh    queue               // absent, wanted: to be subscribed
-	drops    queue               // live, unwanted: to be unsubscribed
-	suspects queue               // absent, wanted, part of a refused command
-	refused  queue               // refused, wanted: wait for round
-	turn     int                 // which of the first three queues is next
-	cmd      *command            // in flight
-	refusal  error               // the newest RefusedError of a channel that is still refused
-	rounds   backoff             // between two rounds
-	round    time.Time           // when the refused are tried again; zero: none waits
-
-	link     link // the connection; nil if there is none
-	feed     *feed
-	up       bool // commands can be sent
-	hungUp   bool // only the end of link is awaited
-	upSince  time.Time
-	deadline time.Time // of the dial or of cmd
-	idle     time.Time // when an unused connection is given up; zero: not
-	retry    backoff
-	retryAt  time.Time // the hub does not dial before
-	failure  error     // why the last connection was lost; nil once another is up
+	conn *connection // the one that all channels are subscribed over
 
 	closed bool
 	state  State
-	epoch  uint64
 	stats  Stats
 	news   []news // reused from report to report
 
@@ -69,14 +45,9 @@ type notice struct {
 
 func newCore(h *Hub, d dialer, opts Options) *core {
 	opts = opts.withDefaults()
-	return &core{
-		hub:      h,
-		opts:     opts,
-		dialer:   d,
-		channels: make(map[string]*channel),
-		retry:    newBackoff(opts.RetryMin, opts.RetryMax),
-		rounds:   newBackoff(opts.RetryMax, rarely*opts.RetryMax),
-	}
+	c := &core{hub: h, opts: opts}
+	c.conn = newConnection(c, d)
+	return c
 }
 
 // Handle takes a batch of events and then does what is due. It returns how long
@@ -90,7 +61,7 @@ func (c *core) Handle(batch []event) time.Duration {
 		case unwatch:
 			c.unwatch(e.w)
 		case *feed:
-			c.read(e)
+			c.conn.read(e)
 		case closing:
 			c.close()
 		}
@@ -98,7 +69,33 @@ func (c *core) Handle(batch []event) time.Duration {
 	c.advance()
 	c.hub.publish(c)
 	c.deliver()
-	return c.pause()
+	if c.closed {
+		return -1
+	}
+	return c.conn.pause()
+}
+
+// advance does everything that is due.
+func (c *core) advance() {
+	if c.closed {
+		c.setState(StateClosed)
+		if c.conn.link == nil {
+			c.hub.actor.Stop()
+		}
+		return
+	}
+	c.conn.advance()
+	c.setState(c.conn.state())
+}
+
+func (c *core) setState(s State) {
+	if c.state == s {
+		return
+	}
+	c.state = s
+	if c.opts.OnState != nil {
+		c.opts.OnState(s)
+	}
 }
 
 // deliver delivers the notices of this batch. It runs after publish, so that a
@@ -121,17 +118,15 @@ func (c *core) watch(w *Watch) {
 		w.shut()
 		return
 	}
-	ch := c.channels[w.channel]
+	ch := c.conn.channels[w.channel]
 	if ch == nil {
 		ch = &channel{name: w.channel, group: chunk}
-		c.channels[w.channel] = ch
+		c.conn.channels[w.channel] = ch
 	}
 	ch.watches = append(ch.watches, w)
 	c.stats.Watches++
 	if len(ch.watches) == 1 {
-		c.wanted++
-		c.idle = time.Time{}
-		c.enqueue(ch)
+		c.conn.want(ch)
 	}
 	// A new watch does not wait for an event that was before its time.
 	switch ch.phase {
@@ -143,7 +138,7 @@ func (c *core) watch(w *Watch) {
 }
 
 func (c *core) unwatch(w *Watch) {
-	ch := c.channels[w.channel]
+	ch := c.conn.channels[w.channel]
 	if ch == nil || !ch.remove(w) {
 		return // closed together with the hub
 	}
@@ -151,55 +146,7 @@ func (c *core) unwatch(w *Watch) {
 	if ch.wanted() {
 		return
 	}
-	if c.wanted--; c.wanted == 0 && c.opts.IdleTimeout > 0 {
-		c.idle = c.now.Add(c.opts.IdleTimeout)
-	}
-	c.enqueue(ch)
-	c.forget(ch)
-}
-
-// read handles the report of a connection. It ignores old connections, and
-// everything but the end of one that was hung up.
-func (c *core) read(f *feed) {
-	r := f.take(c.news[:0])
-	c.news = r.news
-	c.stats.Messages += r.strays
-	c.stats.Strays += r.strays
-	if f != c.feed {
-		return
-	}
-	if !c.hungUp {
-		if r.up {
-			c.connected()
-		}
-		for i := range r.news {
-			c.heard(&r.news[i])
-		}
-		if r.answered {
-			c.answered(r.refusal)
-		}
-	}
-	clear(c.news) // do not keep payloads and channels alive
-	if r.ended {
-		c.ended(r.err)
-	}
-}
-
-// heard passes news of a channel on to its watches, as one event.
-func (c *core) heard(n *news) {
-	var e change
-	if n.confirmed && c.confirmed(n.ch) {
-		e.reason |= ReasonConfirmed
-	}
-	if n.messages > 0 {
-		e.reason |= ReasonMessage
-		e.messages, e.payload = n.messages, n.payload
-		c.stats.Messages += n.messages
-		c.stats.Coalesced += n.messages - 1
-	}
-	if e.reason != 0 {
-		c.tell(n.ch, e)
-	}
+	c.conn.leave(ch)
 }
 
 // tell makes a notice of an event for all watches of ch.
@@ -230,14 +177,14 @@ func (c *core) close() {
 		return
 	}
 	c.closed = true
-	for _, ch := range c.channels {
+	for _, ch := range c.conn.channels {
 		for _, w := range ch.watches {
 			w.shut()
 		}
 	}
-	c.disconnect()
-	clear(c.channels)
-	c.stats.Watches, c.stats.Refused, c.wanted = 0, 0, 0
+	c.conn.disconnect()
+	clear(c.conn.channels)
+	c.stats.Watches, c.stats.Refused, c.conn.wanted = 0, 0, 0
 }
 
 // err returns why some wanted channel may not be subscribed, or nil.
@@ -245,23 +192,13 @@ func (c *core) err() error {
 	switch {
 	case c.closed:
 		return ErrClosed
-	case c.wanted == 0:
+	case c.conn.wanted == 0:
 		return nil
-	case !c.up && c.failure != nil:
-		return c.failure
+	case !c.conn.up && c.conn.failure != nil:
+		return c.conn.failure
 	}
-	return c.refusal
+	return c.conn.refusal
 }
 
 // ErrClosed is the error of every future of a watch or a hub that was closed.
 var ErrClosed = errors.New("notify: closed")
-
-// remove takes w from the channel's watches.
-func (ch *channel) remove(w *Watch) bool {
-	i := slices.Index(ch.watches, w)
-	if i < 0 {
-		return false
-	}
-	ch.watches = slices.Delete(ch.watches, i, i+1)
-	return true
-}

@@ -71,8 +71,9 @@ func TestNothingIsLeft(t *testing.T) {
 		w := h.Watch("last")
 		defer w.Close()
 		w.Next(0).OnDone(func(Wake, error) {
-			queued := !c.fresh.empty() || !c.drops.empty() || !c.suspects.empty() || !c.refused.empty()
-			found <- left{len(c.channels), len(s.feed.slots), queued}
+			n := c.conn
+			queued := !n.fresh.empty() || !n.drops.empty() || !n.suspects.empty() || !n.refused.empty()
+			found <- left{len(n.channels), len(s.feed.slots), queued}
 		})
 		return <-found
 	}

@@ -118,5 +118,6 @@
 //
 // Messages of PUBLISH reach every node of a cluster, so one connection to any
 // node serves, without a guarantee as to their order among nodes. Sharded
-// pub/sub will need a connection for each master: see link in this package.
+// pub/sub will need a connection for each master: a hub's state of one is the type
+// connection in this package.
 package notify

@@ -53,7 +53,7 @@ func (h *Hub) Stats() Stats {
 // publish makes the core's figures visible to Stats.
 func (h *Hub) publish(c *core) {
 	s := c.stats
-	s.State, s.Err, s.Channels = c.state, c.err(), c.wanted
+	s.State, s.Err, s.Channels = c.state, c.err(), c.conn.wanted
 	h.mu.Lock()
 	h.seen = s
 	h.mu.Unlock()

@@ -205,7 +205,7 @@ func (s *story) step(words []string) {
 	case "stats":
 		st := s.hub.Stats()
 		s.log("%v watches=%d channels=%d (kept %d) confirmed=%d refused=%d",
-			st.State, st.Watches, st.Channels, len(s.core.channels), st.Confirmed, st.Refused)
+			st.State, st.Watches, st.Channels, len(s.core.conn.channels), st.Confirmed, st.Refused)
 		s.log("connects=%d losses=%d messages=%d coalesced=%d strays=%d wakes=%d",
 			st.Connects, st.Losses, st.Messages, st.Coalesced, st.Strays, st.Wakes)
 	case "err":

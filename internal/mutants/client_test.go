@@ -152,8 +152,8 @@ var scriptMutants = []mutant{
 }
 
 var partMutants = []mutant{
-	{"notify", "confirmed when it is asked for", "notify", "\tc.link.subscribe(names)\n", "\tc.link.subscribe(names)\n\tfor _, ch := range chs {\n\t\tif c.confirmed(ch) {\n\t\t\tc.tell(ch, change{reason: ReasonConfirmed})\n\t\t}\n\t}\n", hub + "TestStories"},
-	{"notify", "does not subscribe again", "notify", "\tfor _, ch := range c.channels {\n\t\tc.enqueue(ch)\n", "\tfor _, ch := range c.channels {\n\t\tif c.stats.Connects == 1 {\n\t\t\tc.enqueue(ch)\n\t\t}\n", hub + "TestReconnect"},
+	{"notify", "confirmed when it is asked for", "notify", "\tc.link.subscribe(names)\n", "\tc.link.subscribe(names)\n\tfor _, ch := range chs {\n\t\tif c.confirmed(ch) {\n\t\t\tc.core.tell(ch, change{reason: ReasonConfirmed})\n\t\t}\n\t}\n", hub + "TestStories"},
+	{"notify", "does not subscribe again", "notify", "\tfor _, ch := range c.channels {\n\t\tc.enqueue(ch)\n", "\tfor _, ch := range c.channels {\n\t\tif c.core.stats.Connects == 1 {\n\t\t\tc.enqueue(ch)\n\t\t}\n", hub + "TestReconnect"},
 	{"notify", "does not tell of a gap", "notify", "if was == live {", "if was == live && false {", hub + "TestStories"},
 	{"notify", "listens to old connections", "notify", "if f != c.feed {", "if false {", hub + "TestStories"},
 	{"notify", "asks before it listens", "notify", "\tc.feed.listen(chs) // first, or the confirmation might find nobody\n\tc.link.subscribe(names)\n", "\tc.link.subscribe(names)\n\tc.feed.listen(chs)\n", hub + "TestCancel"},
@@ -164,7 +164,7 @@ var partMutants = []mutant{
 	{"notify", "keeps payloads of any size", "notify", "if len(payload) > maxPayload {", "if false {", hub + "FuzzAMessageOnlyWakes"},
 	{"notify", "strays wake", "notify", "\ts := f.slots[name]\n\tif s == nil {\n\t\tf.rest.strays++", "\ts := f.slots[name]\n\tfor _, s = range f.slots {\n\t}\n\tif s == nil {\n\t\tf.rest.strays++", hub + "FuzzAMessageOnlyWakes"},
 	{"notify", "an event for each message", "notify", "if first {\n\t\tf.signal(f)", "if first || true {\n\t\tf.signal(f)", hub + "TestFloodIsBounded"},
-	{"notify", "dead links are not given up", "notify", "if due(c.deadline, c.now) {", "if false {", hub + "TestStories"},
+	{"notify", "dead links are not given up", "notify", "if due(c.deadline, c.core.now) {", "if false {", hub + "TestStories"},
 
 	{"renewal", "a slot late", "renewal", "at := m.boundary(now, due)", "at := m.boundary(now, due) + 1", renewer + "TestWhenAnItemComesOut"},
 	{"renewal", "before it is due", "renewal", "return min(ceil(due, m.slot), m.last)", "return min(max(floor(due, m.slot), floor(now, m.slot)+1), m.last)", renewer + "TestWhenAnItemComesOut"},

@@ -1,0 +1,210 @@
+package notify
+
+import (
+	"strconv"
+	"time"
+)
+
+// chunk is the most channels of one SUBSCRIBE or UNSUBSCRIBE. Other clients wait
+// while the server runs it.
+const chunk = 512
+
+// rarely is the longest pause between two rounds for refused channels, in
+// RetryMax.
+const rarely = 32
+
+// A command is the SUBSCRIBE or UNSUBSCRIBE that waits for its answer.
+type command struct {
+	subscribe bool
+	channels  []*channel
+	answered  bool
+	open      int // channels not confirmed
+}
+
+// enqueue moves ch to the queue of the command that it needs next, if any.
+func (c *connection) enqueue(ch *channel) {
+	ch.dequeue()
+	switch {
+	case !c.up: // connected enqueues everything later
+	case ch.wanted() && ch.phase == absent && ch.group < chunk:
+		c.suspects.push(ch)
+	case ch.wanted() && ch.phase == absent:
+		c.fresh.push(ch)
+	case ch.wanted() && ch.phase == refused:
+		c.refused.push(ch)
+	case !ch.wanted() && ch.phase == live:
+		c.drops.push(ch)
+	}
+}
+
+// forget removes ch if nobody wants it and the server does not know it.
+func (c *connection) forget(ch *channel) {
+	if ch.wanted() || ch.phase != absent && ch.phase != refused {
+		return
+	}
+	ch.dequeue()
+	c.pardon(ch)
+	delete(c.channels, ch.name)
+}
+
+// pardon notes that ch is not refused any more, or not wanted.
+func (c *connection) pardon(ch *channel) {
+	old := ch.refusal
+	if old == nil {
+		return
+	}
+	ch.refusal = nil
+	c.core.stats.Refused--
+	if c.refusals--; c.refusals == 0 {
+		c.rounds.reset()
+	}
+	if c.refusal == old {
+		c.refusal = nil
+		for _, other := range c.channels {
+			if other.refusal != nil {
+				c.refusal = other.refusal
+				break
+			}
+		}
+	}
+}
+
+// sendNext sends the next command, if the last one is answered. Three queues
+// take turns, so none can delay the others for long: new subscriptions,
+// unsubscriptions, and channels of refused commands.
+func (c *connection) sendNext() {
+	if c.cmd != nil {
+		return
+	}
+	queues := [...]*queue{&c.fresh, &c.drops, &c.suspects}
+	for range queues {
+		q := queues[c.turn%len(queues)]
+		c.turn++
+		if !q.empty() {
+			c.send(q)
+			return
+		}
+	}
+}
+
+// send sends one command for the first channels of q.
+func (c *connection) send(q *queue) {
+	var (
+		chs   []*channel
+		names []string
+		room  = chunk
+	)
+	subscribe := q != &c.drops
+	for !q.empty() && len(chs) < min(room, q.head.group) {
+		ch := q.pop()
+		room = min(room, ch.group)
+		chs = append(chs, ch)
+		names = append(names, ch.name)
+	}
+	c.cmd = &command{subscribe: subscribe, channels: chs}
+	c.deadline = c.core.now.Add(c.core.opts.CommandTimeout)
+	if !subscribe {
+		c.core.setPhase(chs, leaving)
+		c.feed.ignore(chs)
+		c.link.unsubscribe(names)
+		return
+	}
+	c.cmd.open = len(chs)
+	c.core.setPhase(chs, asking)
+	c.feed.listen(chs) // first, or the confirmation might find nobody
+	c.link.subscribe(names)
+}
+
+// confirmed notes that the server delivers ch's messages from now on.
+func (c *connection) confirmed(ch *channel) bool {
+	if ch.phase != asking {
+		return false
+	}
+	c.core.setPhase([]*channel{ch}, live)
+	ch.group = chunk
+	c.pardon(ch)
+	c.cmd.open--
+	c.finish()
+	c.enqueue(ch) // nobody may want it any more
+	return true
+}
+
+// answered notes that the server has executed or refused the last command.
+func (c *connection) answered(refusal error) {
+	cmd := c.cmd
+	switch {
+	case cmd == nil:
+	case !cmd.subscribe:
+		// A refused UNSUBSCRIBE leaves the channel subscribed until the
+		// connection ends. Its messages have no slot, so they go nowhere, and a
+		// new SUBSCRIBE is confirmed like a first one.
+		if refusal != nil {
+			c.core.opts.Logger.Warn("notify: unsubscribe refused", "channels", len(cmd.channels), "err", refusal)
+		}
+		c.endCommand()
+		c.core.setPhase(cmd.channels, absent)
+		for _, ch := range cmd.channels {
+			c.enqueue(ch) // it may be wanted again
+			c.forget(ch)
+		}
+	case refusal != nil:
+		c.endCommand()
+		c.refuse(cmd.channels, refusal)
+	default:
+		cmd.answered = true
+		c.finish()
+	}
+}
+
+// finish ends the command in flight if it is answered and confirmed in full.
+func (c *connection) finish() {
+	if c.cmd != nil && c.cmd.answered && c.cmd.open == 0 {
+		c.endCommand()
+	}
+}
+
+func (c *connection) endCommand() { c.cmd, c.deadline = nil, time.Time{} }
+
+// refuse handles a SUBSCRIBE that the server refused, which fails as a whole.
+// Halves of the group are tried next, down to single channels. A channel that
+// is refused alone waits for the next round.
+func (c *connection) refuse(chs []*channel, err error) {
+	c.feed.ignore(chs)
+	c.core.setPhase(chs, absent)
+	for _, ch := range chs {
+		ch.group = max(1, len(chs)/2)
+		if len(chs) == 1 && ch.wanted() {
+			c.core.setPhase(chs, refused)
+			c.denied(ch, err)
+		}
+		c.enqueue(ch)
+		c.forget(ch)
+	}
+}
+
+// denied notes that the server refuses ch itself.
+func (c *connection) denied(ch *channel, err error) {
+	if c.round.IsZero() {
+		c.round = c.core.now.Add(c.rounds.next())
+	}
+	first := ch.refusal == nil
+	ch.refusal = &RefusedError{Channel: ch.name, Err: err}
+	c.refusal = ch.refusal
+	if first { // else it is reported already
+		c.core.stats.Refused++
+		c.refusals++
+		c.core.opts.Logger.Warn("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
+		c.core.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
+	}
+}
+
+// askAgain starts a round for the refused channels, as rights may have been
+// granted.
+func (c *connection) askAgain() {
+	c.round = time.Time{}
+	for !c.refused.empty() {
+		ch := c.refused.pop()
+		ch.phase = absent
+		c.enqueue(ch)
+	}
+}
