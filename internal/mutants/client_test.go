@@ -52,14 +52,14 @@ var shellMutants = []mutant{
 	{"handle", "Do keeps the loss to itself", "lockmgr", "err = joined(err, m.finish(ctx, l))", "m.finish(ctx, l)", shell + "TestDoTellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestAWaitOnASilentServerIsUnavailable"},
-	{"errors", "a try takes a silent server for another owner", machine, "if l.phase != held && m.health.failing {", "if false {", shell + "TestATryOnASilentServerIsUnavailable"},
+	{"errors", "a try takes a silent server for another owner", machine, "if n.phase != held && m.health.failing {", "if false {", shell + "TestATryOnASilentServerIsUnavailable"},
 	{"errors", "Close does not know why", machine, "m.unreleased = r.Err", "", shell + "TestServerErrorOfClose"},
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "h.unanswered -= n\n\th.failure = f\n", "h.unanswered -= n\n\tif f != nil {\n\t\th.failure = f\n\t}\n", wires + "TestHealth"},
 
 	{"handle", "owner of another manager", "lockmgr", "if w.owner.of != nil && w.owner.of != m.id {", "if false {", shell + "TestBadInputSendsNothing"},
 	{"handle", "lease of nothing", "lockmgr", "if o.d < MinLease || o.d > MaxLease {", "if false {", shell + "TestBadInputSendsNothing"},
 	{"handle", "no bound on waiters", "lockmgr", "if m.pending.Add(1) > int64(m.options.MaxWaiters) {", "if m.pending.Add(1) < 0 {", shell + "TestBoundOnWaiters"},
-	{"handle", "no bound on remembered names", machine, " || n >= 2*m.cfg.MaxLocks {", " {", shell + "TestRememberedNamesHaveABound"},
+	{"handle", "no bound on remembered names", machine, " || known >= 2*m.cfg.MaxLocks {", " {", shell + "TestRememberedNamesHaveABound"},
 
 	{"a message is a hint", "it grants", "lockmgr", "\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n",
 		"\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Kind == core.KindAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",
@@ -107,7 +107,7 @@ var shellMutants = []mutant{
 	{"turns", "tries while another has it", machine, "\t\tt.tryAt = Forever // until", "\t\t_ = now // until", sharing + "TestTurns TestDrain"},
 	{"turns", "owed though nobody came", machine, "t.owed = min(t.owed, t.owed*7/8, cfg.mostOwed()/4)", "", sharing + "TestTurns TestDrain"},
 	{"turns", "half of what is owed is forgiven", machine, "t.owed = min(t.owed, t.owed*7/8, cfg.mostOwed()/4)", "t.owed = min(t.owed, t.owed/2)", sharing + "TestTurnsOnASlowMachine"},
-	{"turns", "handoff goes on in a run that is over", machine, "if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, l.since, &m.cfg) {", "if true {", sharing + "TestTurns TestDrain"},
+	{"turns", "handoff goes on in a run that is over", machine, "if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, n.entry.since, &m.cfg) {", "if true {", sharing + "TestTurns TestDrain"},
 	{"shared commands", "leases mixed", "lockmgr/internal/wire", "s.lease != t.op.Lease", "false", wires + "TestTheOrdinaryShareACommand"},
 	{"shared commands", "tokens not asked for", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.Others) == 0", "return len(op.Others) == 0", wires + "TestTheOrdinaryShareACommand"},
 	{"shared commands", "suspects not named", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.Others) == 0", "return op.Tokens == 0", wires + "TestTheOrdinaryShareACommand"},

@@ -8,25 +8,25 @@ func (m *Machine) request(r *Request) {
 		m.fail(r, ErrClosed)
 		return
 	}
-	l := m.lookup(r.Name)
-	if l == nil {
+	n := m.lookup(r.Name)
+	if n == nil {
 		m.fail(r, ErrOverloaded)
 		return
 	}
-	r.lock = l
-	defer m.settle(l)
-	if l.phase == held && m.now >= l.holdUntil() {
-		m.expire(l) // before its alarm came
+	r.of = n
+	defer m.settle(n)
+	if n.phase == held && m.now >= n.holdUntil() {
+		m.expire(n) // before its alarm came
 	}
-	if l.phase == held && r.Explicit && l.hold.Request.Owner == r.Owner {
-		m.reenter(l, r)
+	if n.phase == held && r.Explicit && n.hold.Request.Owner == r.Owner {
+		m.reenter(n, r)
 		return
 	}
-	if r.Once && m.occupied(l) {
-		m.fail(r, m.whyOccupied(l))
+	if r.Once && m.occupied(n) {
+		m.fail(r, m.whyOccupied(n))
 		return
 	}
-	l.queue.push(r)
+	n.queue.push(r)
 	r.state = reqQueued
 	r.asked = m.now
 	if m.health.failing {
@@ -38,39 +38,39 @@ func (m *Machine) request(r *Request) {
 	}
 	if r.Explicit {
 		m.waits.add(r)
-		m.breakDeadlock(r, l)
+		m.breakDeadlock(r, n)
 	}
 	switch {
-	case l.flight != 0:
-	case l.phase == waiting && m.health.failing:
-		m.trySoon(l)
-	case l.queue.head != r:
-	case l.phase == idle:
-		m.ask(l)
-	case l.phase == passing: // the record was kept
-		m.next(l, nil)
-	case l.phase == releasing && r.Once: // it does not wait for a failed release
-		m.proceed(l)
+	case n.flight != 0:
+	case n.phase == waiting && m.health.failing:
+		m.trySoon(n)
+	case n.queue.head != r:
+	case n.phase == idle:
+		m.ask(n)
+	case n.phase == passing: // the record was kept
+		m.next(n, nil)
+	case n.phase == releasing && r.Once: // it does not wait for a failed release
+		m.proceed(n)
 	}
 }
 
 // occupied reports whether a request would have to wait.
-func (m *Machine) occupied(l *lock) bool {
-	switch l.phase {
+func (m *Machine) occupied(n *name) bool {
+	switch n.phase {
 	case idle:
-		return l.contended() && !l.c.turns.ready(m.now, &m.cfg)
+		return n.contended() && !n.c.turns.ready(m.now, &m.cfg)
 	case releasing:
-		return l.queue.head != nil
+		return n.queue.head != nil
 	case passing:
-		return l.queue.head != nil || l.flight != 0
+		return n.queue.head != nil || n.flight != 0
 	}
 	return true
 }
 
 // whyOccupied is what a request is told that will not wait. That another has the
 // lock is known only of a holder here, or of a server that answers.
-func (m *Machine) whyOccupied(l *lock) error {
-	if l.phase != held && m.health.failing {
+func (m *Machine) whyOccupied(n *name) error {
+	if n.phase != held && m.health.failing {
 		return m.health.err
 	}
 	return ErrNotAcquired
@@ -78,23 +78,23 @@ func (m *Machine) whyOccupied(l *lock) error {
 
 // ask sends a try for the first waiter, unless it is the turn of others. No
 // script may be in flight.
-func (m *Machine) ask(l *lock) {
-	if c := l.c; l.contended() {
-		c.turns.pass(m.now, &m.cfg, l.phase != idle)
+func (m *Machine) ask(n *name) {
+	if c := n.c; n.contended() {
+		c.turns.pass(m.now, &m.cfg, n.phase != idle)
 		if !c.turns.ready(m.now, &m.cfg) {
-			m.subscribe(l)
-			m.becomeWaiting(l, c.turns.wakeAt(m.now))
-			m.failOnce(l, ErrNotAcquired) // the last of them lets the name rest
+			m.subscribe(n)
+			m.becomeWaiting(n, c.turns.wakeAt(m.now))
+			m.failOnce(n, ErrNotAcquired) // the last of them lets the name rest
 			return
 		}
 	}
-	r := l.queue.head
+	r := n.queue.head
 	r.own.Number = 0 // one that it had before belongs to an earlier record
-	m.unlocked(l, nil)
-	m.becomeAsking(l)
+	m.unlocked(n, nil)
+	m.becomeAsking(n)
 	// Each try has a new number, so that only one command can create a record
 	// of it: an earlier try leaves a record of another number.
-	m.send(l, KindAcquire, m.number(), m.leaseOf(r), m.tokensFor(l, r))
+	m.send(n, KindAcquire, m.number(), m.leaseOf(r), m.tokensFor(n, r))
 }
 
 // leaseOf is the lease that a request's record gets when it is acquired or
@@ -109,33 +109,33 @@ func (m *Machine) leaseOf(r *Request) time.Duration {
 }
 
 // acquired handles the answer to a try.
-func (m *Machine) acquired(l *lock, r *Reply) {
+func (m *Machine) acquired(n *name, r *Reply) {
 	op := r.Op
 	switch {
 	case r.Ran != Yes:
-		m.tryFailed(l, r)
+		m.tryFailed(n, r)
 	case !r.OK:
-		m.othersHold(l, r)
+		m.othersHold(n, r)
 	default:
-		l.owner = op.Owner
-		l.since = m.now
-		l.sent, l.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
-		m.dropTokens(l) // those of an earlier record are too old
+		n.entry.number = op.Owner
+		n.entry.since = m.now
+		n.entry.sent, n.entry.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
+		m.dropTokens(n) // those of an earlier record are too old
 		if op.Tokens > 0 {
-			l.more().tokens.got(r.Token, op.Tokens)
+			n.more().tokens.got(r.Token, op.Tokens)
 		}
-		if m.now >= l.until {
-			m.tooLate(l, op.Lease)
+		if m.now >= n.entry.until {
+			m.tooLate(n, op.Lease)
 			return
 		}
-		if c := l.c; l.contended() {
+		if c := n.c; n.contended() {
 			c.retry.succeeded()
 			c.longer.set = c.longer.set && len(op.Others) > 0 // it may be the record that we had
 			c.turns.acquired(m.now, &m.cfg)
 			c.nextTransfer, c.retry.at = m.now, m.now
 			c.firstPass = 0
 		}
-		m.next(l, op)
+		m.next(n, op)
 	}
 }
 
@@ -145,10 +145,10 @@ const lateGrants = 3
 
 // tooLate handles a grant that came after its deadline. It does not count against
 // requests with a longer lease.
-func (m *Machine) tooLate(l *lock, lease time.Duration) {
+func (m *Machine) tooLate(n *name, lease time.Duration) {
 	m.stats.Fails++
-	m.abandon(l)
-	for r := l.queue.head; r != nil; {
+	m.abandon(n)
+	for r := n.queue.head; r != nil; {
 		next := r.next
 		if m.leaseOf(r) <= lease {
 			if r.late++; r.Once || r.late >= lateGrants {
@@ -157,87 +157,87 @@ func (m *Machine) tooLate(l *lock, lease time.Duration) {
 		}
 		r = next
 	}
-	if l.queue.head == nil {
-		m.leave(l)
+	if n.queue.head == nil {
+		m.leave(n)
 		return
 	}
-	m.becomeWaiting(l, m.now+m.pause(1))
+	m.becomeWaiting(n, m.now+m.pause(1))
 }
 
 // tryFailed handles a try that did not run, or may not have. A final error of a
 // try with tokens may be due to the token counter, which plain requests don't
 // need.
-func (m *Machine) tryFailed(l *lock, r *Reply) {
-	m.failed(l, r.Err)
+func (m *Machine) tryFailed(n *name, r *Reply) {
+	m.failed(n, r.Err)
 	tokens := r.Op.Tokens > 0
-	for q := l.queue.head; q != nil; {
+	for q := n.queue.head; q != nil; {
 		next := q.next
 		concerned := q.Fenced || !tokens || !r.Final
-		if concerned && (r.Final || q.Once || m.overdue(l, q)) {
+		if concerned && (r.Final || q.Once || m.overdue(n, q)) {
 			m.giveUp(q, r.Err)
 		}
 		q = next
 	}
 	if r.Final {
-		l.c.retry.succeeded() // those that are left have not met a failure yet
+		n.c.retry.succeeded() // those that are left have not met a failure yet
 	}
-	if l.queue.head != nil {
-		m.becomeWaiting(l, l.c.retry.at)
+	if n.queue.head != nil {
+		m.becomeWaiting(n, n.c.retry.at)
 		return
 	}
-	m.leave(l)
+	m.leave(n)
 }
 
 // overdue reports whether a request has met failures of its lock for RetryTime.
-func (m *Machine) overdue(l *lock, r *Request) bool {
-	return m.now-max(l.c.retry.since, r.asked) >= m.cfg.RetryTime
+func (m *Machine) overdue(n *name, r *Request) bool {
+	return m.now-max(n.c.retry.since, r.asked) >= m.cfg.RetryTime
 }
 
 // leave is called when nobody here wants the lock any more, no script is in
 // flight and the record is not known to be ours. It removes a record that may
 // have been left behind.
-func (m *Machine) leave(l *lock) {
-	if l.c.unknown.strays() > 0 {
-		m.release(l)
+func (m *Machine) leave(n *name) {
+	if n.c.unknown.strays() > 0 {
+		m.release(n)
 		return
 	}
-	m.rest(l)
+	m.rest(n)
 }
 
 // othersHold handles the answer that another manager holds the lock.
-func (m *Machine) othersHold(l *lock, r *Reply) {
-	c := l.more()
+func (m *Machine) othersHold(n *name, r *Reply) {
+	c := n.more()
 	c.retry.succeeded()
 	t := &c.turns
-	t.refused(m.now, &m.cfg, l.woken)
-	l.owner = 0
+	t.refused(m.now, &m.cfg, n.woken)
+	n.entry.number = 0
 	ttl := r.TTL
 	if r.Elsewhere && (ttl <= 0 || ttl > m.cfg.PollBlind) {
 		ttl = m.cfg.PollBlind
 	}
-	poll := m.now + m.poll(l, ttl)
+	poll := m.now + m.poll(n, ttl)
 	t.tryAt = min(t.tryAt, poll) // whatever is heard, its record expires
-	m.failOnce(l, ErrNotAcquired)
-	m.notice(Notice{What: Refused, Name: l.name, TTL: r.TTL})
+	m.failOnce(n, ErrNotAcquired)
+	m.notice(Notice{What: Refused, Name: n.name, TTL: r.TTL})
 	switch {
-	case l.queue.head == nil:
-		m.leave(l)
-	case l.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
+	case n.queue.head == nil:
+		m.leave(n)
+	case n.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
 		// The message and this refusal came over different connections: the lock
 		// may have been released after the refusal.
-		m.ask(l)
+		m.ask(n)
 	default:
-		m.subscribe(l)
+		m.subscribe(n)
 		if t.back {
 			poll = t.wakeAt(m.now)
 		}
-		m.becomeWaiting(l, poll)
+		m.becomeWaiting(n, poll)
 	}
 }
 
 // failOnce fails the requests that ask for one try.
-func (m *Machine) failOnce(l *lock, err error) {
-	for r := l.queue.head; r != nil; {
+func (m *Machine) failOnce(n *name, err error) {
+	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Once {
 			m.giveUp(r, err)
@@ -248,23 +248,23 @@ func (m *Machine) failOnce(l *lock, err error) {
 
 // giveUp fails a queued request.
 func (m *Machine) giveUp(r *Request, err error) {
-	l := r.lock
-	m.dequeue(l, r)
+	n := r.of
+	m.dequeue(n, r)
 	m.fail(r, err)
-	if l.queue.head == nil {
+	if n.queue.head == nil {
 		switch {
-		case l.phase == waiting && l.flight == 0:
-			m.leave(l)
-			m.settle(l)
-		case l.phase == passing && l.flight == 0:
-			m.next(l, nil) // the record was being kept for it
-			m.settle(l)
+		case n.phase == waiting && n.flight == 0:
+			m.leave(n)
+			m.settle(n)
+		case n.phase == passing && n.flight == 0:
+			m.next(n, nil) // the record was being kept for it
+			m.settle(n)
 		}
 	}
 }
 
-func (m *Machine) dequeue(l *lock, r *Request) {
-	l.queue.remove(r)
+func (m *Machine) dequeue(n *name, r *Request) {
+	n.queue.remove(r)
 	m.giveUps.remove(r)
 	m.stats.Waiting--
 	if r.Explicit {

@@ -7,7 +7,7 @@ import (
 
 // waits are the waiting requests of named owners. An anonymous owner can't
 // close a cycle: it makes one request, and holds nothing while it waits.
-type waits map[uint64]map[*lock]*ownerQueue
+type waits map[uint64]map[*name]*ownerQueue
 
 // An ownerQueue is the requests of one owner that wait for one lock, in order.
 // One that was removed leaves a nil at its place.
@@ -19,32 +19,32 @@ type ownerQueue struct {
 func (w waits) add(r *Request) {
 	locks := w[r.Owner]
 	if locks == nil {
-		locks = make(map[*lock]*ownerQueue)
+		locks = make(map[*name]*ownerQueue)
 		w[r.Owner] = locks
 	}
-	q := locks[r.lock]
+	q := locks[r.of]
 	if q == nil {
 		q = &ownerQueue{}
-		locks[r.lock] = q
+		locks[r.of] = q
 	}
 	q.push(r)
 }
 
 func (w waits) remove(r *Request) {
-	q := w[r.Owner][r.lock]
+	q := w[r.Owner][r.of]
 	q.requests[r.place] = nil
 	if q.n--; q.n > 0 {
 		return
 	}
-	delete(w[r.Owner], r.lock)
+	delete(w[r.Owner], r.of)
 	if len(w[r.Owner]) == 0 {
 		delete(w, r.Owner)
 	}
 }
 
 // first returns an owner's first request for a lock, or nil.
-func (w waits) first(owner uint64, l *lock) *Request {
-	if q := w[owner][l]; q != nil {
+func (w waits) first(owner uint64, n *name) *Request {
+	if q := w[owner][n]; q != nil {
 		return q.first()
 	}
 	return nil
@@ -86,9 +86,9 @@ func (q *ownerQueue) compact() {
 
 // breakDeadlock looks for a cycle that a request closes by waiting for a lock,
 // and fails the youngest request of it.
-func (m *Machine) breakDeadlock(r *Request, l *lock) {
-	for r.state == reqQueued && l.hold != nil {
-		path := m.path(l.hold.Request.Owner, r.Owner)
+func (m *Machine) breakDeadlock(r *Request, n *name) {
+	for r.state == reqQueued && n.hold != nil {
+		path := m.path(n.hold.Request.Owner, r.Owner)
 		if path == nil {
 			return
 		}
@@ -98,16 +98,16 @@ func (m *Machine) breakDeadlock(r *Request, l *lock) {
 
 // breakDeadlocks looks for the cycles that an owner closes by taking a lock
 // which others wait for, and fails the youngest request of each.
-func (m *Machine) breakDeadlocks(owner uint64, l *lock) {
+func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	if len(m.waits[owner]) == 0 {
 		return // it waits for nothing
 	}
-	for r := l.queue.head; r != nil; {
+	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Explicit {
-			m.breakDeadlock(r, l)
+			m.breakDeadlock(r, n)
 			if next != nil && next.state != reqQueued {
-				next = l.queue.head // it was the youngest
+				next = n.queue.head // it was the youngest
 			}
 		}
 		r = next
@@ -121,7 +121,7 @@ func (m *Machine) failYoungest(cycle []*Request) {
 		if r.ID > youngest.ID {
 			youngest = r
 		}
-		e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.lock.hold.Request.Owner})
+		e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.of.hold.Request.Owner})
 	}
 	m.giveUp(youngest, e)
 }
@@ -142,7 +142,7 @@ func (m *Machine) path(from, to uint64) []*Request {
 		}
 		seen[owner] = true
 		for _, r := range m.inOrder(owner) {
-			h := r.lock.hold
+			h := r.of.hold
 			if h == nil {
 				continue
 			}
@@ -166,8 +166,8 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 		return false
 	}
 	seen[from] = true
-	for l := range m.waits[from] {
-		if h := l.hold; h != nil && (h.Request.Owner == to || m.leads(h.Request.Owner, to, seen)) {
+	for n := range m.waits[from] {
+		if h := n.hold; h != nil && (h.Request.Owner == to || m.leads(h.Request.Owner, to, seen)) {
 			return true
 		}
 	}

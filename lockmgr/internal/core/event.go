@@ -110,7 +110,7 @@ type Op struct {
 	// Tokens is how many fencing tokens to take.
 	Tokens int64
 
-	lock *lock
+	of *name
 }
 
 // A Reply is the outcome of an Op.

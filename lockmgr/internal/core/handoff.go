@@ -4,57 +4,57 @@ import "time"
 
 // next finds a lock its next holder. The record is ours, as far as we know,
 // and nobody holds it. answered is the operation just confirmed, or nil.
-func (m *Machine) next(l *lock, answered *Op) {
-	m.becomePassing(l)
-	r := l.queue.head
+func (m *Machine) next(n *name, answered *Op) {
+	m.becomePassing(n)
+	r := n.queue.head
 	switch {
-	case l.owner == 0: // the record is gone
-		m.startOver(l)
+	case n.entry.number == 0: // the record is gone
+		m.startOver(n)
 		return
-	case m.now >= l.until:
-		m.abandon(l)
-		if r != nil && l.flight == 0 && m.boundary(l) != goOn {
+	case m.now >= n.entry.until:
+		m.abandon(n)
+		if r != nil && n.flight == 0 && m.boundary(n) != goOn {
 			// The answer says whether others wait: leases that run out one after
 			// another must not keep the lock from them.
-			l.more().giveBack = true
-			m.release(l)
+			n.more().giveBack = true
+			m.release(n)
 			return
 		}
-		m.startOver(l)
+		m.startOver(n)
 		return
 	case r == nil:
-		if m.keep(l) {
+		if m.keep(n) {
 			return
 		}
-		m.release(l)
+		m.release(n)
 		return
 	}
 	passed := answered == nil || answered.Kind != KindAcquire
 	if passed {
-		turn := m.boundary(l)
+		turn := m.boundary(n)
 		switch {
-		case l.c.longer.set, turn == standBack:
+		case n.c.longer.set, turn == standBack:
 			// The record of a long fixed lease must not outlive its holder: if
 			// this process died, it would lock for the rest of that lease.
-			l.c.giveBack = true
-			m.release(l)
+			n.c.giveBack = true
+			m.release(n)
 			return
 		case turn == askFirst:
-			m.unlocked(l, nil)
-			m.transferFirst(l, r)
+			m.unlocked(n, nil)
+			m.transferFirst(n, r)
 			return
 		}
 	}
-	m.unlocked(l, nil)
+	m.unlocked(n, nil)
 	// The record may be that of an earlier request with a short lease.
-	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && l.until-m.now < m.cfg.usable(m.leaseOf(r))/3
-	if tooShort || r.Fenced && !l.c.tokens.left() || l.c.doubt.open() {
-		m.transferFirst(l, r)
+	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && n.entry.until-m.now < m.cfg.usable(m.leaseOf(r))/3
+	if tooShort || r.Fenced && !n.c.tokens.left() || n.c.doubt.open() {
+		m.transferFirst(n, r)
 		return
 	}
 	r.Passed = passed
-	m.hold(l, r)
-	m.tend(l)
+	m.hold(n, r)
+	m.tend(n)
 }
 
 // keep reports whether the record is kept although nobody here waits. A caller
@@ -62,28 +62,28 @@ func (m *Machine) next(l *lock, answered *Op) {
 // client that asks again at once is always there first. So once others have had
 // much more than their share, the record stays ours for a moment after an
 // unlock, until the caller comes back.
-func (m *Machine) keep(l *lock) bool {
-	c := l.c
-	if !l.contended() || m.closing || l.flight != 0 || c.doubt.open() || c.longer.set || l.retried || c.retry.failing() ||
-		c.turns.others == 0 || !c.turns.inCredit(m.now, l.since, &m.cfg) {
+func (m *Machine) keep(n *name) bool {
+	c := n.c
+	if !n.contended() || m.closing || n.flight != 0 || c.doubt.open() || c.longer.set || n.retried || c.retry.failing() ||
+		c.turns.others == 0 || !c.turns.inCredit(m.now, n.entry.since, &m.cfg) {
 		return false
 	}
-	if l.unlocking != nil {
+	if n.unlocking != nil {
 		c.keepUntil = m.now + m.cfg.BackTime/4
-		m.unlocked(l, nil)
+		m.unlocked(n, nil)
 	}
 	c.retry.at = c.keepUntil
 	return m.now < c.keepUntil
 }
 
 // startOver asks for a lock whose record is not ours, or lets it rest.
-func (m *Machine) startOver(l *lock) {
+func (m *Machine) startOver(n *name) {
 	switch {
-	case l.flight != 0: // its answer leads here again
-	case l.queue.head != nil:
-		m.ask(l)
+	case n.flight != 0: // its answer leads here again
+	case n.queue.head != nil:
+		m.ask(n)
 	default:
-		m.leave(l)
+		m.leave(n)
 	}
 }
 
@@ -100,18 +100,18 @@ const (
 // subscribes. Then it may be longer, because the transfers of a fast run report
 // a new subscriber in time. A waiter need not subscribe: once in ShareEvery the
 // lock is given back all the same.
-func (m *Machine) boundary(l *lock) boundary {
-	t := &l.more().turns
-	if m.keptLong(l) {
+func (m *Machine) boundary(n *name) boundary {
+	t := &n.more().turns
+	if m.keptLong(n) {
 		return standBack
 	}
-	if c := l.c; c.firstPass == 0 {
+	if c := n.c; c.firstPass == 0 {
 		c.firstPass = m.now
 	}
 	if t.count == 0 {
 		return goOn
 	}
-	if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, l.since, &m.cfg) {
+	if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, n.entry.since, &m.cfg) {
 		return goOn
 	}
 	switch {
@@ -128,8 +128,8 @@ func (m *Machine) boundary(l *lock) boundary {
 // keptLong reports whether the lock has been passed on here for so long that a
 // process without a subscription must get a chance. How long the first holder had
 // it does not count: it gave nobody a chance, here or elsewhere.
-func (m *Machine) keptLong(l *lock) bool {
-	first := l.c.firstPass
+func (m *Machine) keptLong(n *name) bool {
+	first := n.c.firstPass
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
 }
 
@@ -143,55 +143,55 @@ func (m *Machine) runLimit(t *turns) int {
 }
 
 // leaving reports whether a release must go out although someone here waits.
-func (m *Machine) leaving(l *lock) bool {
-	return m.closing || l.c.giveBack
+func (m *Machine) leaving(n *name) bool {
+	return m.closing || n.c.giveBack
 }
 
 // transferFirst holds the lock back from its next holder until a transfer has
 // been answered: too little of the lease is left, there is no token left,
 // others may be waiting, or the record may be gone.
-func (m *Machine) transferFirst(l *lock, r *Request) {
-	if c := l.more(); l.flight != 0 || m.now < c.retry.at {
+func (m *Machine) transferFirst(n *name, r *Request) {
+	if c := n.more(); n.flight != 0 || m.now < c.retry.at {
 		return
 	}
 	if r.own.Number == 0 {
 		r.own.Number = m.number()
 	}
-	m.transfer(l, r.own.Number, m.leaseOf(r), m.tokensFor(l, r))
+	m.transfer(n, r.own.Number, m.leaseOf(r), m.tokensFor(n, r))
 }
 
 // transferTo records the present holder.
-func (m *Machine) transferTo(l *lock, h *Hold) {
+func (m *Machine) transferTo(n *name, h *Hold) {
 	lease := m.cfg.Lease
 	if !h.watched {
 		lease = m.leaseOf(h.Request)
 	}
-	m.transfer(l, h.Number, lease, 0)
+	m.transfer(n, h.Number, lease, 0)
 }
 
 // transfer records a number of ours as the holder's, and renews the lease in
 // passing.
-func (m *Machine) transfer(l *lock, number uint64, lease time.Duration, tokens int64) {
-	l.more().nextTransfer = m.now + m.cfg.RecordEvery
-	m.send(l, KindTransfer, number, lease, tokens)
+func (m *Machine) transfer(n *name, number uint64, lease time.Duration, tokens int64) {
+	n.more().nextTransfer = m.now + m.cfg.RecordEvery
+	m.send(n, KindTransfer, number, lease, tokens)
 }
 
 // transferred handles the answer to a transfer.
-func (m *Machine) transferred(l *lock, r *Reply) {
+func (m *Machine) transferred(n *name, r *Reply) {
 	op := r.Op
-	c := l.more()
+	c := n.more()
 	if r.Ran == Yes && !r.OK {
-		m.gone(l)
+		m.gone(n)
 		return
 	}
 	if r.Ran != Yes {
-		m.transferFailed(l, r)
+		m.transferFailed(n, r)
 		return
 	}
 	c.retry.succeeded()
-	if l.owner != 0 {
-		l.owner = op.Owner
-		m.trust(l, op.ID, op.Sent, op.Lease)
+	if n.entry.number != 0 {
+		n.entry.number = op.Owner
+		m.trust(n, op.ID, op.Sent, op.Lease)
 		if op.Tokens > 0 {
 			c.tokens.got(r.Token, op.Tokens)
 		}
@@ -199,47 +199,47 @@ func (m *Machine) transferred(l *lock, r *Reply) {
 		c.unknown.add(suspect{owner: op.Owner, until: m.suspectUntil(), stray: true})
 	}
 	t := &c.turns
-	t.others = m.othersOf(l, r.Subscribers)
+	t.others = m.othersOf(n, r.Subscribers)
 	if t.alone = t.others == 0; t.alone {
 		t.newRun(m.now)
 	}
 	t.fresh = true
-	if l.phase == passing {
-		m.next(l, op)
+	if n.phase == passing {
+		m.next(n, op)
 		return
 	}
-	m.proceed(l)
+	m.proceed(n)
 }
 
 // transferFailed tries again later. It fails the requests that the error concerns.
-func (m *Machine) transferFailed(l *lock, r *Reply) {
-	c := l.c
-	c.nextTransfer = m.failed(l, r.Err)
-	if l.phase != held {
-		m.failOnce(l, r.Err)
+func (m *Machine) transferFailed(n *name, r *Reply) {
+	c := n.c
+	c.nextTransfer = m.failed(n, r.Err)
+	if n.phase != held {
+		m.failOnce(n, r.Err)
 	}
-	if l.phase == passing && r.Final { // do not wait for tokens or a subscriber count
+	if n.phase == passing && r.Final { // do not wait for tokens or a subscriber count
 		c.turns.others = max(c.turns.others, 1)
-		for q := l.queue.head; q != nil; {
+		for q := n.queue.head; q != nil; {
 			next := q.next
-			if q.Fenced && !l.c.tokens.left() {
+			if q.Fenced && !n.c.tokens.left() {
 				m.giveUp(q, r.Err)
 			}
 			q = next
 		}
 	}
-	if l.flight == 0 {
-		m.proceed(l)
+	if n.flight == 0 {
+		m.proceed(n)
 	}
 }
 
 // trust moves the deadline of the record forward, never back: no script
 // shortens the life of a record.
-func (m *Machine) trust(l *lock, id uint64, sent, lease time.Duration) {
-	l.sent = max(l.sent, sent)
-	l.until = max(l.until, sent+m.cfg.usable(lease))
-	m.extended(l)
-	m.prolonged(l, id)
+func (m *Machine) trust(n *name, id uint64, sent, lease time.Duration) {
+	n.entry.sent = max(n.entry.sent, sent)
+	n.entry.until = max(n.entry.until, sent+m.cfg.usable(lease))
+	m.extended(n)
+	m.prolonged(n, id)
 }
 
 // mostOthers caps the reported count, which is not trusted.
@@ -247,11 +247,11 @@ const mostOthers = 1 << 20
 
 // othersOf returns the number of other subscribers of a lock's channel. It is 1
 // if the count is unknown.
-func (m *Machine) othersOf(l *lock, subscribers int64) int64 {
+func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1
 	}
-	if l.sub == subOn {
+	if n.sub == subOn {
 		subscribers--
 	}
 	return max(0, min(subscribers, mostOthers))

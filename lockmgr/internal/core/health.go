@@ -58,14 +58,14 @@ func (m *Machine) tellOfServer() {
 	if !h.probed {
 		// Maybe nothing was sent since the failure: try before requests fail.
 		h.probed = true
-		for _, l := range m.locksWhere(func(l *lock) bool { return l.phase == waiting && l.flight == 0 }) {
-			m.trySoon(l)
-			m.settle(l)
+		for _, n := range m.namesWhere(func(n *name) bool { return n.phase == waiting && n.flight == 0 }) {
+			m.trySoon(n)
+			m.settle(n)
 			break
 		}
 	}
-	for _, l := range m.locksWhere(func(l *lock) bool { return l.queue.head != nil }) {
-		for r := l.queue.head; r != nil; {
+	for _, n := range m.namesWhere(func(n *name) bool { return n.queue.head != nil }) {
+		for r := n.queue.head; r != nil; {
 			next := r.next
 			if due := m.tellDue(r.asked); due <= m.now {
 				m.giveUp(r, h.err)
@@ -74,7 +74,7 @@ func (m *Machine) tellOfServer() {
 			}
 			r = next
 		}
-		m.settle(l)
+		m.settle(n)
 	}
 	// Each call goes through all names, so it is done rarely.
 	h.tellAt = max(h.tellAt, later(m.now, m.cfg.RetryTime/64+time.Millisecond))
@@ -82,8 +82,8 @@ func (m *Machine) tellOfServer() {
 
 // trySoon makes a waiter try although no message has come: the answer shows
 // whether the server still fails.
-func (m *Machine) trySoon(l *lock) {
-	c := l.more()
+func (m *Machine) trySoon(n *name) {
+	c := n.more()
 	c.turns.back = false
 	c.retry.at = min(c.retry.at, m.now+m.pause(1))
 }

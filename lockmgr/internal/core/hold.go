@@ -23,35 +23,35 @@ type Hold struct {
 
 // hold makes a queued request the holder. The record must be ours, and its
 // deadline not over.
-func (m *Machine) hold(l *lock, r *Request) {
-	m.dequeue(l, r)
+func (m *Machine) hold(n *name, r *Request) {
+	m.dequeue(n, r)
 	r.state = reqGranted
 	h := &r.own
 	h.Request, h.count, h.watched, h.limit = r, 1, r.Lease == 0, m.limitOf(r)
 	if !r.Passed {
-		h.Number = l.owner // that of the acquire, or of a transfer for this request
+		h.Number = n.entry.number // that of the acquire, or of a transfer for this request
 	} else if h.Number == 0 {
 		h.Number = m.number()
 	}
-	if h.Number != l.owner {
-		l.more() // a transfer is due
+	if h.Number != n.entry.number {
+		n.more() // a transfer is due
 	}
 	if r.Fenced {
-		h.Token = l.c.tokens.take()
+		h.Token = n.c.tokens.take()
 	}
-	m.becomeHeld(l, h)
-	r.Hold, h.Until = h, l.holdUntil()
+	m.becomeHeld(n, h)
+	r.Hold, h.Until = h, n.holdUntil()
 	if !h.watched {
-		m.renewals.Remove(l)
-	} else if !l.entry.Scheduled() {
-		m.watch(l)
+		m.renewals.Remove(&n.entry)
+	} else if !n.entry.renewal.Scheduled() {
+		m.watch(n)
 	}
 	if r.Lease > m.cfg.Lease {
-		c := l.more()
+		c := n.more()
 		c.longer.want, c.retry.at = r.Lease, m.now
 	}
-	if l.contended() {
-		l.c.turns.grant(m.now)
+	if n.contended() {
+		n.c.turns.grant(m.now)
 	}
 	m.stats.Held++
 	m.stats.Grants++
@@ -60,11 +60,11 @@ func (m *Machine) hold(l *lock, r *Request) {
 	}
 	m.emit(Granted{r})
 	if r.Explicit {
-		for q := m.waits.first(r.Owner, l); q != nil; q = m.waits.first(r.Owner, l) {
-			m.dequeue(l, q)
-			m.reenter(l, q)
+		for q := m.waits.first(r.Owner, n); q != nil; q = m.waits.first(r.Owner, n) {
+			m.dequeue(n, q)
+			m.reenter(n, q)
 		}
-		m.breakDeadlocks(r.Owner, l)
+		m.breakDeadlocks(r.Owner, n)
 	}
 }
 
@@ -81,8 +81,8 @@ func (m *Machine) limitOf(r *Request) time.Duration {
 
 // reenter grants the lock again to the owner that holds it. The record does not
 // change, as only the manager counts re-entries.
-func (m *Machine) reenter(l *lock, r *Request) {
-	h := l.hold
+func (m *Machine) reenter(n *name, r *Request) {
+	h := n.hold
 	if r.Fenced && h.Token == 0 {
 		m.fail(r, ErrNotFenced)
 		return
@@ -92,41 +92,41 @@ func (m *Machine) reenter(l *lock, r *Request) {
 		// A re-entry neither shortens it nor changes its MaxHold.
 	case r.Lease == 0:
 		h.watched, h.limit = true, max(h.limit, m.limitOf(r))
-		m.renewals.Schedule(l, m.now, m.now)
-		m.extendSoon(l, m.cfg.Lease)
+		m.renewals.Schedule(&n.entry, m.now, m.now)
+		m.extendSoon(n, m.cfg.Lease)
 	default:
-		m.prolongFixed(l, r.Lease)
+		m.prolongFixed(n, r.Lease)
 	}
-	m.extended(l)
+	m.extended(n)
 	h.count++
 	r.state, r.Hold = reqGranted, h
 	m.stats.Grants++
 	m.stats.Reentries++
 	m.emit(Granted{r})
-	m.tend(l)
+	m.tend(n)
 }
 
 // prolongFixed lets a fixed lease end no earlier than a lease that begins now.
-func (m *Machine) prolongFixed(l *lock, lease time.Duration) {
-	h := l.hold
+func (m *Machine) prolongFixed(n *name, lease time.Duration) {
+	h := n.hold
 	if limit := m.now + m.cfg.usable(lease); limit > h.limit {
 		h.limit = limit
-		if limit > l.until {
-			m.extendSoon(l, lease)
+		if limit > n.entry.until {
+			m.extendSoon(n, lease)
 		}
 	}
 }
 
 // extendSoon asks for a renewal of the record with a lease of its own.
-func (m *Machine) extendSoon(l *lock, lease time.Duration) {
-	c := l.more()
+func (m *Machine) extendSoon(n *name, lease time.Duration) {
+	c := n.more()
 	c.longer.want, c.retry.at = max(c.longer.want, lease), m.now
 }
 
 // extended tells the holder when its deadline has moved.
-func (m *Machine) extended(l *lock) {
-	if h := l.hold; h != nil {
-		if until := l.holdUntil(); until > h.Until {
+func (m *Machine) extended(n *name) {
+	if h := n.hold; h != nil {
+		if until := n.holdUntil(); until > h.Until {
 			h.Until = until
 			m.emit(Extended{h})
 		}
@@ -135,13 +135,13 @@ func (m *Machine) extended(l *lock) {
 
 // tend sends the script that a held lock needs: a transfer if the record does not
 // name the holder, or a renewal with a longer lease if somebody asked for one.
-func (m *Machine) tend(l *lock) (again time.Duration) {
-	c := l.c
-	if !l.contended() || l.flight != 0 || l.phase != held {
+func (m *Machine) tend(n *name) (again time.Duration) {
+	c := n.c
+	if !n.contended() || n.flight != 0 || n.phase != held {
 		return Forever
 	}
 	switch {
-	case l.transferDue():
+	case n.transferDue():
 		// Early in a fast run, so that the answer is there when the run is
 		// over and nobody has to wait for it.
 		t := &c.turns
@@ -149,32 +149,32 @@ func (m *Machine) tend(l *lock) (again time.Duration) {
 		if !early && m.now < c.nextTransfer {
 			return c.nextTransfer
 		}
-		m.transferTo(l, l.hold)
+		m.transferTo(n, n.hold)
 	case c.longer.want > 0:
 		if m.now < c.retry.at {
 			return c.retry.at
 		}
 		c.longer.sent, c.longer.want = c.longer.want, 0
-		m.renew(l, c.longer.sent)
+		m.renew(n, c.longer.sent)
 	}
 	return Forever
 }
 
 // unlock handles a holder that gives back one of its holds.
 func (m *Machine) unlock(r *Request) {
-	l := r.lock
+	n := r.of
 	if r.state != reqGranted {
 		return
 	}
 	r.state = reqDone
 	h := r.Hold
-	if l.phase != held || l.hold != h {
+	if n.phase != held || n.hold != h {
 		m.emit(Unlocked{r, ErrLeaseLost})
 		return
 	}
-	if m.now >= l.holdUntil() {
-		m.emit(Unlocked{r, m.expire(l)}) // before its alarm came
-		m.settle(l)
+	if m.now >= n.holdUntil() {
+		m.emit(Unlocked{r, m.expire(n)}) // before its alarm came
+		m.settle(n)
 		return
 	}
 	h.count--
@@ -182,97 +182,97 @@ func (m *Machine) unlock(r *Request) {
 		m.emit(Unlocked{r, nil})
 		return
 	}
-	m.letGo(l, ErrNotHeld)
-	l.unlocking = r
-	m.next(l, nil)
-	m.settle(l)
+	m.letGo(n, ErrNotHeld)
+	n.unlocking = r
+	m.next(n, nil)
+	m.settle(n)
 }
 
 // letGo ends the hold of a lock. Its prolongations fail with err.
-func (m *Machine) letGo(l *lock, err error) {
-	l.hold = nil
+func (m *Machine) letGo(n *name, err error) {
+	n.hold = nil
 	m.stats.Held--
-	if l.contended() {
-		l.c.longer.want, l.c.longer.sent = 0, 0
-		m.answerProlongations(l, err)
+	if n.contended() {
+		n.c.longer.want, n.c.longer.sent = 0, 0
+		m.answerProlongations(n, err)
 	}
 }
 
 // unlocked answers the Unlock that waits, if one does.
-func (m *Machine) unlocked(l *lock, err error) {
-	if r := l.unlocking; r != nil {
-		l.unlocking = nil
+func (m *Machine) unlocked(n *name, err error) {
+	if r := n.unlocking; r != nil {
+		n.unlocking = nil
 		m.emit(Unlocked{r, err})
 	}
 }
 
 // expire ends a hold at its deadline. If only a fixed lease or MaxHold is over,
 // the record is still good and goes to the next holder.
-func (m *Machine) expire(l *lock) error {
+func (m *Machine) expire(n *name) error {
 	err := errExpired
-	switch h := l.hold; {
+	switch h := n.hold; {
 	case h.watched && m.now >= h.limit:
 		err = errMaxHold
-	case !h.watched && l.owner == h.Number && l.c.longer.want == 0 && l.c.longer.sent == 0:
+	case !h.watched && n.entry.number == h.Number && n.c.longer.want == 0 && n.c.longer.sent == 0:
 		err = errOver
 	}
-	m.loseHold(l, err)
-	m.next(l, nil)
+	m.loseHold(n, err)
+	m.next(n, nil)
 	return err
 }
 
 // loseHold ends a hold without an unlock.
-func (m *Machine) loseHold(l *lock, err error) {
+func (m *Machine) loseHold(n *name, err error) {
 	m.stats.Losses++
-	m.emit(Lost{l.hold, err}) // before anybody hears of it in another way
-	m.letGo(l, err)
+	m.emit(Lost{n.hold, err}) // before anybody hears of it in another way
+	m.letGo(n, err)
 }
 
 // gone handles the news that the record is not ours any more.
-func (m *Machine) gone(l *lock) {
-	l.owner = 0
-	m.dropTokens(l)
-	m.renewals.Remove(l)
-	if l.phase == held {
-		m.loseHold(l, errGone)
+func (m *Machine) gone(n *name) {
+	n.entry.number = 0
+	m.dropTokens(n)
+	m.renewals.Remove(&n.entry)
+	if n.phase == held {
+		m.loseHold(n, errGone)
 	}
-	m.unlocked(l, errGone)
-	m.next(l, nil)
+	m.unlocked(n, errGone)
+	m.next(n, nil)
 }
 
 // abandon stops trusting the record after its deadline. It may still be there, so
 // the next script names its number.
-func (m *Machine) abandon(l *lock) {
-	if l.owner != 0 {
-		m.suspectOwner(l)
-		l.c.turns.had(m.now, l.since, &m.cfg)
+func (m *Machine) abandon(n *name) {
+	if n.entry.number != 0 {
+		m.suspectOwner(n)
+		n.c.turns.had(m.now, n.entry.since, &m.cfg)
 	}
-	m.dropTokens(l)
-	m.renewals.Remove(l)
+	m.dropTokens(n)
+	m.renewals.Remove(&n.entry)
 }
 
 // proceed goes on where a lock had to wait for the script in flight.
-func (m *Machine) proceed(l *lock) {
-	switch l.phase {
+func (m *Machine) proceed(n *name) {
+	switch n.phase {
 	case held:
-		m.tend(l)
+		m.tend(n)
 	case passing:
-		m.next(l, nil)
+		m.next(n, nil)
 	case releasing:
-		if l.queue.head != nil && !m.leaving(l) {
-			m.next(l, nil) // someone came in the meantime
+		if n.queue.head != nil && !m.leaving(n) {
+			m.next(n, nil) // someone came in the meantime
 			return
 		}
-		m.sendRelease(l)
+		m.sendRelease(n)
 	}
 }
 
 // watch schedules the renewal of a lock one tick after the send that its
 // lease counts from.
-func (m *Machine) watch(l *lock) {
-	m.renewals.Schedule(l, m.now, m.renewDue(l))
+func (m *Machine) watch(n *name) {
+	m.renewals.Schedule(&n.entry, m.now, m.renewDue(n))
 }
 
-func (m *Machine) renewDue(l *lock) time.Duration {
-	return l.sent + m.cfg.tick()
+func (m *Machine) renewDue(n *name) time.Duration {
+	return n.entry.sent + m.cfg.tick()
 }

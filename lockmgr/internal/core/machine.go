@@ -15,9 +15,9 @@ type Machine struct {
 	cfg    Config
 	jitter jitter
 
-	locks    map[string]*lock
-	renewals *renewal.Map[*lock]
-	alarms   alarms[*lock]    // when a lock has something to do
+	names    map[string]*name
+	renewals *renewal.Map[*entry]
+	alarms   alarms[*name]    // when a name has something to do
 	giveUps  alarms[*Request] // waits that end
 	waits    waits
 
@@ -37,10 +37,10 @@ type Machine struct {
 	now time.Duration
 	out []Effect
 
-	due       []*lock // reused by renewDueLocks
+	due       []*entry // reused by renewDueLocks
 	freeOps   []*Op
-	freeLocks []*lock
-	forgotten []*lock // during this step: their handlers may still look at them
+	freeNames []*name
+	forgotten []*name // during this step: their handlers may still look at them
 	tally     tally
 	stats     Stats
 }
@@ -60,8 +60,8 @@ func New(cfg Config) *Machine {
 	return &Machine{
 		cfg:      cfg,
 		jitter:   jitter(cfg.Seed),
-		locks:    make(map[string]*lock),
-		renewals: renewal.NewMap[*lock](cfg.tick()),
+		names:    make(map[string]*name),
+		renewals: renewal.NewMap[*entry](cfg.tick()),
 		waits:    make(waits),
 	}
 }
@@ -98,14 +98,14 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	default:
 		panic(fmt.Sprintf("lockmgr: unknown event %T", ev))
 	}
-	if m.closing && !m.closed && len(m.locks) == 0 {
+	if m.closing && !m.closed && len(m.names) == 0 {
 		m.closed = true
 		m.emit(Closed{m.unreleased})
 	}
-	for _, l := range m.forgotten {
-		*l = lock{}
-		if len(m.freeLocks) < 256 {
-			m.freeLocks = append(m.freeLocks, l)
+	for _, n := range m.forgotten {
+		*n = name{}
+		if len(m.freeNames) < 256 {
+			m.freeNames = append(m.freeNames, n)
 		}
 	}
 	m.forgotten = m.forgotten[:0]
@@ -134,16 +134,16 @@ func (m *Machine) number() uint64 {
 // Stats returns the counters.
 func (m *Machine) Stats() Stats {
 	s := m.stats
-	s.Names = len(m.locks)
+	s.Names = len(m.names)
 	s.Watched = m.renewals.Len()
 	return s
 }
 
 func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
 
-func (m *Machine) notice(n Notice) {
+func (m *Machine) notice(what Notice) {
 	if m.cfg.Notices {
-		told := n // allocated only if somebody listens
+		told := what // allocated only if somebody listens
 		m.emit(&told)
 	}
 }
@@ -160,94 +160,94 @@ func (m *Machine) tick() {
 	}
 	m.tellOfServer()
 	for {
-		l, ok := m.alarms.due(m.now)
+		n, ok := m.alarms.due(m.now)
 		if !ok {
 			break
 		}
-		m.settle(l)
+		m.settle(n)
 	}
 	m.renewDueLocks()
 }
 
 // settle follows every change of a lock: it does what is due, and forgets the
 // lock if it has no state left, else it sets its alarm.
-func (m *Machine) settle(l *lock) {
-	again := m.advance(l)
-	if l.phase == idle && l.flight == 0 && !l.contended() && l.sub == subNone {
-		m.forget(l)
+func (m *Machine) settle(n *name) {
+	again := m.advance(n)
+	if n.phase == idle && n.flight == 0 && !n.contended() && n.sub == subNone {
+		m.forget(n)
 		return
 	}
 	if again != Forever {
-		m.alarms.atLatest(l, again)
+		m.alarms.atLatest(n, again)
 	}
 }
 
 // advance does what is due in the phase of a lock. It returns when to call it
 // again, unless something happens before.
-func (m *Machine) advance(l *lock) (again time.Duration) {
+func (m *Machine) advance(n *name) (again time.Duration) {
 	var due time.Duration
-	switch c := l.c; l.phase {
+	switch c := n.c; n.phase {
 	case held:
-		if due = l.holdUntil(); m.now >= due {
-			m.expire(l)
+		if due = n.holdUntil(); m.now >= due {
+			m.expire(n)
 			break
 		}
-		return min(due, m.tend(l))
+		return min(due, m.tend(n))
 	case passing:
-		if due = min(l.until, c.retry.at); l.flight != 0 {
-			due = l.until
+		if due = min(n.entry.until, c.retry.at); n.flight != 0 {
+			due = n.entry.until
 		}
-		if l.flight != 0 && l.owner == 0 {
+		if n.flight != 0 && n.entry.number == 0 {
 			return Forever
 		}
 		if m.now < due {
 			return due
 		}
-		m.next(l, nil)
+		m.next(n, nil)
 	case waiting:
-		if l.flight != 0 {
+		if n.flight != 0 {
 			return Forever
 		}
 		if m.now < c.retry.at {
 			return c.retry.at
 		}
-		m.waitOver(l)
+		m.waitOver(n)
 	case releasing:
-		if l.flight != 0 {
+		if n.flight != 0 {
 			return Forever
 		}
 		if m.now < c.retry.at {
 			return c.retry.at
 		}
-		m.sendRelease(l)
+		m.sendRelease(n)
 	case idle:
-		if l.flight != 0 || !l.contended() {
+		if n.flight != 0 || !n.contended() {
 			return Forever
 		}
 		if m.now < c.restUntil {
 			return c.restUntil
 		}
-		m.rest(l)
+		m.rest(n)
 	default: // asking: the answer is the next event
 		return Forever
 	}
-	return m.advance(l)
+	return m.advance(n)
 }
 
 // rest is called when nobody here wants the lock and the record is not ours.
 // The lock is remembered for a lingering subscription, suspects whose time is
 // not over, or turns that others are owed.
-func (m *Machine) rest(l *lock) {
-	c := l.c
-	if !l.contended() && l.sub == subNone {
-		m.becomeIdle(l)
+func (m *Machine) rest(n *name) {
+	c := n.c
+	if !n.contended() && n.sub == subNone {
+		m.becomeIdle(n)
 		return
 	}
-	if l.phase != idle {
-		m.becomeIdle(l)
-		c = l.more()
+	if n.phase != idle {
+		m.becomeIdle(n)
+		c = n.more()
 		c.restUntil = m.now
-		if l.sub != subNone {
+		if n.sub != subNone {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
 		if t := &c.turns; t.others > 0 || t.back {
@@ -260,77 +260,78 @@ func (m *Machine) rest(l *lock) {
 		c.restUntil = at
 		return
 	}
-	if l.c.unknown.strays() > 0 && !m.closing {
-		m.release(l)
+	if n.c.unknown.strays() > 0 && !m.closing {
+		m.release(n)
 		return
 	}
-	if l.sub != subNone {
-		m.unsubscribe(l)
+	if n.sub != subNone {
+		m.unsubscribe(n)
 	}
-	l.c = &uncontended
+	n.c = &uncontended
 }
 
-func (m *Machine) forget(l *lock) {
-	if l.forgotten {
+func (m *Machine) forget(n *name) {
+	if n.forgotten {
 		return
 	}
-	l.forgotten = true
-	if l.phase == idle {
+	n.forgotten = true
+	if n.phase == idle {
 		m.resting--
 	}
-	if l.contended() {
-		m.answerProlongations(l, ErrClosed)
+	if n.contended() {
+		m.answerProlongations(n, ErrClosed)
 	}
-	m.alarms.remove(l)
-	m.renewals.Remove(l)
-	delete(m.locks, l.name)
-	m.forgotten = append(m.forgotten, l)
+	m.alarms.remove(n)
+	m.renewals.Remove(&n.entry)
+	delete(m.names, n.name)
+	m.forgotten = append(m.forgotten, n)
 }
 
 // lookup returns the lock of a name, made if need be; nil at the bound.
-func (m *Machine) lookup(name string) *lock {
-	l := m.locks[name]
-	if l == nil {
+func (m *Machine) lookup(key string) *name {
+	n := m.names[key]
+	if n == nil {
 		// Names that are only remembered do not count, within reason.
-		if n := len(m.locks); n-m.resting >= m.cfg.MaxLocks || n >= 2*m.cfg.MaxLocks {
+		if known := len(m.names); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
 			return nil
 		}
-		if n := len(m.freeLocks); n > 0 {
-			l, m.freeLocks = m.freeLocks[n-1], m.freeLocks[:n-1]
+		if free := len(m.freeNames); free > 0 {
+			n, m.freeNames = m.freeNames[free-1], m.freeNames[:free-1]
 		} else {
-			l = new(lock)
+			n = new(name)
 		}
-		l.name, l.c = name, &uncontended
-		m.locks[name] = l
+		n.name, n.c = key, &uncontended
+		n.entry.of = n
+		m.names[key] = n
 		m.resting++
 	}
-	return l
+	return n
 }
 
 // send puts a script in flight.
-func (m *Machine) send(l *lock, kind Kind, owner uint64, lease time.Duration, tokens int64) {
-	if l.flight != 0 {
+func (m *Machine) send(n *name, kind Kind, owner uint64, lease time.Duration, tokens int64) {
+	if n.flight != 0 {
 		panic("lockmgr: two scripts in flight for one name")
 	}
 	var op *Op
-	if n := len(m.freeOps); n > 0 {
-		op, m.freeOps = m.freeOps[n-1], m.freeOps[:n-1]
+	if free := len(m.freeOps); free > 0 {
+		op, m.freeOps = m.freeOps[free-1], m.freeOps[:free-1]
 	} else {
 		op = new(Op)
 	}
 	m.lastID++
 	*op = Op{
-		ID: m.lastID, Kind: kind, Name: l.name, Sent: m.now, Lease: lease,
-		Owner: owner, Tokens: tokens, lock: l, Others: op.Others[:0],
+		ID: m.lastID, Kind: kind, Name: n.name, Sent: m.now, Lease: lease,
+		Owner: owner, Tokens: tokens, of: n, Others: op.Others[:0],
 	}
 	switch kind {
 	case KindRenew:
 		m.stats.Renewals++
 	case KindLook:
 	default:
-		op.Others = l.mayCarry(owner, kind, op.Others)
+		op.Others = n.mayCarry(owner, kind, op.Others)
 	}
-	l.flight, l.flightKind = op.ID, kind
+	n.flight, n.flightKind = op.ID, kind
 	m.stats.Scripts++
 	m.emit(Run{op})
 }
@@ -338,53 +339,53 @@ func (m *Machine) send(l *lock, kind Kind, owner uint64, lease time.Duration, to
 // reply hands an answer to the phase that waited for it.
 func (m *Machine) reply(r *Reply) {
 	op := r.Op
-	l := op.lock
-	if r.ID != op.ID || l == nil || l.flight != op.ID {
+	n := op.of
+	if r.ID != op.ID || n == nil || n.flight != op.ID {
 		return // stale
 	}
-	l.flight = 0
+	n.flight = 0
 	m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
 	case op.Kind == KindLook:
 	case r.Ran == Yes && op.Kind == KindRenew:
 		if r.OK { // a renewal names no number but the holder's
-			m.confirm(l, op.ID)
+			m.confirm(n, op.ID)
 		}
 	case r.Ran == Yes:
-		if l.contended() {
-			l.c.unknown.named(op.Sent)
+		if n.contended() {
+			n.c.unknown.named(op.Sent)
 		}
-		m.confirm(l, op.ID)
+		m.confirm(n, op.ID)
 	case r.Ran == Maybe:
-		l.more().unknown.addOp(op, m.suspectUntil())
+		n.more().unknown.addOp(op, m.suspectUntil())
 	}
 	if r.Err != nil {
 		m.stats.Fails++
 	}
 	switch op.Kind {
 	case KindLook:
-		m.looked(l, r)
+		m.looked(n, r)
 	case KindAcquire:
-		m.acquired(l, r)
+		m.acquired(n, r)
 	case KindTransfer:
-		m.transferred(l, r)
+		m.transferred(n, r)
 	case KindRelease:
-		m.released(l, r)
+		m.released(n, r)
 	case KindRenew:
-		m.renewed(l, r)
+		m.renewed(n, r)
 	}
-	m.settle(l)
-	op.lock = nil
+	m.settle(n)
+	op.of = nil
 	if len(m.freeOps) < 1024 {
 		m.freeOps = append(m.freeOps, op)
 	}
 }
 
 // failed notes a failure of a script and returns when to try again.
-func (m *Machine) failed(l *lock, err error) (retryAt time.Duration) {
-	r := &l.more().retry
+func (m *Machine) failed(n *name, err error) (retryAt time.Duration) {
+	r := &n.more().retry
 	r.failed(m.now, m.pause(r.n+1))
-	m.notice(Notice{What: CommandError, Name: l.name, N: r.n, Err: err})
+	m.notice(Notice{What: CommandError, Name: n.name, N: r.n, Err: err})
 	return r.at
 }
 
@@ -396,18 +397,18 @@ func (m *Machine) close() {
 	m.closing = true
 	m.closedAt = m.now
 	m.health.tellAt = m.tellDue(m.now)
-	for _, l := range m.everyLock() {
-		for l.queue.head != nil {
-			m.giveUp(l.queue.head, ErrClosed)
+	for _, n := range m.everyName() {
+		for n.queue.head != nil {
+			m.giveUp(n.queue.head, ErrClosed)
 		}
-		switch l.phase {
+		switch n.phase {
 		case held:
-			m.loseHold(l, ErrClosed)
-			m.release(l)
+			m.loseHold(n, ErrClosed)
+			m.release(n)
 		case idle:
-			m.leave(l)
+			m.leave(n)
 		}
-		m.settle(l)
+		m.settle(n)
 	}
 }
 
@@ -415,33 +416,33 @@ func (m *Machine) close() {
 // still there expire.
 func (m *Machine) abort() {
 	m.close()
-	for _, l := range m.everyLock() {
-		if l.owner != 0 || l.c.unknown.strays() > 0 || l.flight != 0 && l.flightKind == KindAcquire {
+	for _, n := range m.everyName() {
+		if n.entry.number != 0 || n.c.unknown.strays() > 0 || n.flight != 0 && n.flightKind == KindAcquire {
 			m.stats.Unreleased++
 			m.unreleased = m.health.err
 		}
-		m.unlocked(l, ErrClosed)
-		if l.sub != subNone {
-			m.unsubscribe(l)
+		m.unlocked(n, ErrClosed)
+		if n.sub != subNone {
+			m.unsubscribe(n)
 		}
-		m.forget(l)
+		m.forget(n)
 	}
 }
 
-// everyLock lists all locks by name.
-func (m *Machine) everyLock() []*lock {
-	return m.locksWhere(func(*lock) bool { return true })
+// everyName lists all locks by name.
+func (m *Machine) everyName() []*name {
+	return m.namesWhere(func(*name) bool { return true })
 }
 
-// locksWhere lists the locks that pass a test, by name: the order of a map must
+// namesWhere lists the locks that pass a test, by name: the order of a map must
 // not decide what happens.
-func (m *Machine) locksWhere(pass func(*lock) bool) []*lock {
-	var some []*lock
-	for _, l := range m.locks {
-		if pass(l) {
-			some = append(some, l)
+func (m *Machine) namesWhere(pass func(*name) bool) []*name {
+	var some []*name
+	for _, n := range m.names {
+		if pass(n) {
+			some = append(some, n)
 		}
 	}
-	slices.SortFunc(some, func(a, b *lock) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(some, func(a, b *name) int { return strings.Compare(a.name, b.name) })
 	return some
 }

@@ -11,11 +11,11 @@ import (
 // Whatever a server says of its subscribers, nothing is divided by zero.
 func TestMoreSubscribersThanThereCanBe(t1 *testing.T) {
 	m := New(Config{Lease: time.Second, BackTime: 5 * time.Millisecond, PassTime: time.Second, PollMax: time.Second, PollBlind: time.Second, TrustSubscribers: true, MaxLocks: 10})
-	l := m.lookup("a")
-	l.phase, l.sub = waiting, subOn
-	l.queue.push(&Request{Name: "a", lock: l})
-	t := &l.more().turns
-	t.others = m.othersOf(&lock{}, math.MaxInt64)
+	n := m.lookup("a")
+	n.phase, n.sub = waiting, subOn
+	n.queue.push(&Request{Name: "a", of: n})
+	t := &n.more().turns
+	t.others = m.othersOf(&name{}, math.MaxInt64)
 	t.had(time.Hour, 0, &m.cfg)
 	t.standBack(time.Hour, &m.cfg, &m.jitter)
 	m.now = time.Hour

@@ -20,56 +20,56 @@ func (p phase) String() string {
 
 // become changes the phase of a lock. Only the functions below call it. Each makes
 // the other changes that belong to its phase.
-func (m *Machine) become(l *lock, p phase) {
+func (m *Machine) become(n *name, p phase) {
 	switch {
-	case p == idle && l.phase != idle:
+	case p == idle && n.phase != idle:
 		m.resting++
-	case p != idle && l.phase == idle:
+	case p != idle && n.phase == idle:
 		m.resting--
 	}
-	l.phase = p
+	n.phase = p
 }
 
 // becomeIdle: nobody here wants the lock, the record is not ours, no script is in
 // flight.
-func (m *Machine) becomeIdle(l *lock) { m.become(l, idle) }
+func (m *Machine) becomeIdle(n *name) { m.become(n, idle) }
 
 // becomeAsking: an acquire is about to be sent.
-func (m *Machine) becomeAsking(l *lock) {
-	m.become(l, asking)
-	l.woken = false
+func (m *Machine) becomeAsking(n *name) {
+	m.become(n, asking)
+	n.woken = false
 }
 
 // becomeWaiting: the record is not ours. Without a message we try at an instant.
-func (m *Machine) becomeWaiting(l *lock, at time.Duration) {
-	m.become(l, waiting)
-	l.more().retry.at = at
+func (m *Machine) becomeWaiting(n *name, at time.Duration) {
+	m.become(n, waiting)
+	n.more().retry.at = at
 }
 
 // becomeHeld: a hold begins.
-func (m *Machine) becomeHeld(l *lock, h *Hold) {
-	m.become(l, held)
-	l.hold = h
+func (m *Machine) becomeHeld(n *name, h *Hold) {
+	m.become(n, held)
+	n.hold = h
 }
 
 // becomePassing: the record is ours, and nobody holds it any more, or yet.
-func (m *Machine) becomePassing(l *lock) { m.become(l, passing) }
+func (m *Machine) becomePassing(n *name) { m.become(n, passing) }
 
 // becomeReleasing: the record is to be removed, as soon as no script is in flight.
-func (m *Machine) becomeReleasing(l *lock) {
-	m.become(l, releasing)
-	l.retried = false
-	m.renewals.Remove(l)
-	if l.contended() {
-		l.c.unknown.goneBy = 0
+func (m *Machine) becomeReleasing(n *name) {
+	m.become(n, releasing)
+	n.retried = false
+	m.renewals.Remove(&n.entry)
+	if n.contended() {
+		n.c.unknown.goneBy = 0
 	}
 }
 
 // Phase returns the phase of a name: idle, asking, waiting, held, passing or
 // releasing. A name that the machine does not know is idle.
 func (m *Machine) Phase(name string) string {
-	if l := m.locks[name]; l != nil {
-		return l.phase.String()
+	if n := m.names[name]; n != nil {
+		return n.phase.String()
 	}
 	return idle.String()
 }

@@ -1,63 +1,63 @@
 package core
 
 // release removes the record, as soon as no script is in flight.
-func (m *Machine) release(l *lock) {
-	m.becomeReleasing(l)
-	if l.flight == 0 {
-		m.sendRelease(l)
+func (m *Machine) release(n *name) {
+	m.becomeReleasing(n)
+	if n.flight == 0 {
+		m.sendRelease(n)
 	}
 }
 
 // sendRelease names every number that the record may carry, so it works whether
 // or not earlier scripts ran.
-func (m *Machine) sendRelease(l *lock) {
-	if l.contended() {
-		l.c.echoed = false
+func (m *Machine) sendRelease(n *name) {
+	if n.contended() {
+		n.c.echoed = false
 	}
-	if r := l.queue.head; r != nil {
+	if r := n.queue.head; r != nil {
 		r.own.Number = 0 // this release names it
 	}
-	m.send(l, KindRelease, 0, 0, 0)
+	m.send(n, KindRelease, 0, 0, 0)
 }
 
 // released handles the answer to a release.
-func (m *Machine) released(l *lock, r *Reply) {
+func (m *Machine) released(n *name, r *Reply) {
 	if r.Ran != Yes {
-		m.releaseFailed(l, r)
+		m.releaseFailed(n, r)
 		return
 	}
 	var err error
 	switch {
 	case r.Err != nil:
 		err = r.Err
-	case !r.OK && l.owner != 0 && !l.retried:
+	case !r.OK && n.entry.number != 0 && !n.retried:
 		err = errGone
 	}
 	if r.OK {
-		m.notice(Notice{What: Released, Name: l.name, Err: r.Err})
+		m.notice(Notice{What: Released, Name: n.name, Err: r.Err})
 	}
-	confirmed := l.owner != 0 // the removed record is the confirmed one
-	l.owner = 0
-	m.dropTokens(l)
-	if c := l.c; l.contended() {
+	confirmed := n.entry.number != 0 // the removed record is the confirmed one
+	n.entry.number = 0
+	m.dropTokens(n)
+	if c := n.c; n.contended() {
 		c.retry.succeeded()
 		if r.OK && !confirmed {
 			c.unknown.removed()
 		}
 	}
-	m.unlocked(l, err)
+	m.unlocked(n, err)
 	if r.OK {
-		if others := m.othersOf(l, r.Subscribers); others > 0 || l.contended() {
-			m.endTurn(l, l.more(), others)
+		if others := m.othersOf(n, r.Subscribers); others > 0 || n.contended() {
+			m.endTurn(n, n.more(), others)
 		}
 	}
-	m.afterRelease(l)
+	m.afterRelease(n)
 }
 
 // endTurn decides, after a release that others could hear, whether this manager
 // must stand back before it tries again.
-func (m *Machine) endTurn(l *lock, c *contention, others int64) {
-	if l.sub == subOn {
+func (m *Machine) endTurn(n *name, c *contention, others int64) {
+	if n.sub == subOn {
 		if c.echoed {
 			c.echoed = false
 		} else {
@@ -66,47 +66,47 @@ func (m *Machine) endTurn(l *lock, c *contention, others int64) {
 	}
 	t := &c.turns
 	t.others, t.fresh = others, false
-	t.had(m.now, l.since, &m.cfg)
+	t.had(m.now, n.entry.since, &m.cfg)
 	switch {
-	case others == 0 && !(c.giveBack && m.keptLong(l)):
+	case others == 0 && !(c.giveBack && m.keptLong(n)):
 		t.newRun(m.now)
 	case c.giveBack && t.count > 0, t.over(m.now, &m.cfg):
-		m.notice(Notice{What: StoodBack, Name: l.name, N: t.count})
+		m.notice(Notice{What: StoodBack, Name: n.name, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
-		m.subscribe(l)
+		m.subscribe(n)
 	}
 }
 
 // afterRelease goes on when the record is not ours any more.
-func (m *Machine) afterRelease(l *lock) {
-	if l.contended() {
-		l.c.giveBack = false
+func (m *Machine) afterRelease(n *name) {
+	if n.contended() {
+		n.c.giveBack = false
 	}
-	if l.queue.head != nil && !m.closing {
-		m.ask(l)
+	if n.queue.head != nil && !m.closing {
+		m.ask(n)
 		return
 	}
-	m.rest(l)
+	m.rest(n)
 }
 
 // releaseFailed handles a release that did not run, or may not have. It is
 // sent again until it is confirmed, or the record has expired.
-func (m *Machine) releaseFailed(l *lock, r *Reply) {
-	c := l.more()
-	goneBy := c.unknown.giveUpAt(max(m.now, l.until), &m.cfg)
-	m.failed(l, r.Err)
+func (m *Machine) releaseFailed(n *name, r *Reply) {
+	c := n.more()
+	goneBy := c.unknown.giveUpAt(max(m.now, n.entry.until), &m.cfg)
+	m.failed(n, r.Err)
 	if r.Ran == Maybe {
 		// A record that may have been removed is not passed on. It is a suspect
 		// now, and the next script names it.
-		l.retried = true
-		if l.owner != 0 {
-			m.suspectOwner(l)
+		n.retried = true
+		if n.entry.number != 0 {
+			m.suspectOwner(n)
 		}
-		m.dropTokens(l)
+		m.dropTokens(n)
 	}
 	if r.Ran != No || !r.Final {
-		m.failOnce(l, r.Err)
+		m.failOnce(n, r.Err)
 	}
 	// A manager that closes doesn't wait for a server that has failed for long.
 	closed := m.closing && (r.Final || m.now-max(c.retry.since, m.closedAt) >= m.cfg.RetryTime)
@@ -114,32 +114,32 @@ func (m *Machine) releaseFailed(l *lock, r *Reply) {
 	case closed || m.now >= goneBy:
 		m.stats.Unreleased++
 		m.unreleased = r.Err
-		m.notice(Notice{What: Unreleased, Name: l.name, Err: r.Err})
-		m.unlocked(l, r.Err)
-		l.owner = 0
-		m.dropTokens(l)
+		m.notice(Notice{What: Unreleased, Name: n.name, Err: r.Err})
+		m.unlocked(n, r.Err)
+		n.entry.number = 0
+		m.dropTokens(n)
 		c.unknown.suspects = nil // expired
 		c.retry.succeeded()
-		m.afterRelease(l)
-	case r.Ran == No && r.Final && l.queue.head != nil && !m.closing && !c.longer.set:
+		m.afterRelease(n)
+	case r.Ran == No && r.Final && n.queue.head != nil && !m.closing && !c.longer.set:
 		// It can't be released, but it can be passed on.
-		m.unlocked(l, r.Err)
-		c.giveBack, l.since, c.firstPass = false, m.now, m.now
+		m.unlocked(n, r.Err)
+		c.giveBack, n.entry.since, c.firstPass = false, m.now, m.now
 		c.turns.newRun(m.now)
-		m.next(l, nil)
-		if l.phase == passing || l.phase == releasing {
-			m.failOnce(l, r.Err)
+		m.next(n, nil)
+		if n.phase == passing || n.phase == releasing {
+			m.failOnce(n, r.Err)
 		}
 	case r.Final || m.now-c.retry.since >= m.cfg.RetryTime:
-		m.unlocked(l, r.Err) // it goes on, but not at the caller's expense
-		for q := l.queue.head; q != nil; {
+		m.unlocked(n, r.Err) // it goes on, but not at the caller's expense
+		for q := n.queue.head; q != nil; {
 			next := q.next
-			if r.Final || m.overdue(l, q) {
+			if r.Final || m.overdue(n, q) {
 				m.giveUp(q, r.Err)
 			}
 			q = next
 		}
-	case l.queue.head != nil && !m.leaving(l):
-		m.next(l, nil)
+	case n.queue.head != nil && !m.leaving(n):
+		m.next(n, nil)
 	}
 }

@@ -7,34 +7,35 @@ import "time"
 // business.
 func (m *Machine) renewDueLocks() {
 	m.due = m.renewals.Due(m.now, m.due[:0])
-	for _, l := range m.due {
+	for _, e := range m.due {
+		n := e.of
 		switch {
-		case l.phase != held || !l.hold.watched:
+		case n.phase != held || !n.hold.watched:
 			// The next watched holder puts it back.
-		case l.flight != 0:
-			m.renewals.Schedule(l, m.now, m.now)
-		case l.owner != l.hold.Number && (!l.c.retry.failing() || l.c.unknown.replaced()):
+		case n.flight != 0:
+			m.renewals.Schedule(&n.entry, m.now, m.now)
+		case n.entry.number != n.hold.Number && (!n.c.retry.failing() || n.c.unknown.replaced()):
 			// A transfer is due, and it renews too. But if the server refuses
 			// transfers, for want of memory, the record is renewed as it is.
-			m.renewals.Schedule(l, m.now, m.now)
-			if m.now >= l.c.retry.at || !l.c.retry.failing() {
-				m.transferTo(l, l.hold)
+			m.renewals.Schedule(&n.entry, m.now, m.now)
+			if m.now >= n.c.retry.at || !n.c.retry.failing() {
+				m.transferTo(n, n.hold)
 			}
-		case m.renewDue(l) > m.now:
-			m.watch(l) // a transfer has renewed it since
+		case m.renewDue(n) > m.now:
+			m.watch(n) // a transfer has renewed it since
 		default:
-			m.renew(l, m.cfg.Lease)
+			m.renew(n, m.cfg.Lease)
 		}
 	}
 	clear(m.due)
 }
 
 // renew sends a renewal of a lock's record.
-func (m *Machine) renew(l *lock, lease time.Duration) {
+func (m *Machine) renew(n *name, lease time.Duration) {
 	if lease > m.cfg.Lease {
-		l.more().longer.set = true
+		n.more().longer.set = true
 	}
-	m.send(l, KindRenew, l.owner, lease, 0)
+	m.send(n, KindRenew, n.entry.number, lease, 0)
 }
 
 // tally counts the renewals among the replies of one event, which are reported
@@ -58,42 +59,42 @@ func (m *Machine) reportRenewals() {
 }
 
 // renewed handles the answer to a renewal.
-func (m *Machine) renewed(l *lock, r *Reply) {
+func (m *Machine) renewed(n *name, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
-		m.renewalFailed(l, r.Err)
+		m.renewalFailed(n, r.Err)
 	case !r.OK:
-		m.gone(l)
+		m.gone(n)
 	default:
 		m.tally.renewed++
-		if l.contended() {
-			l.c.longer.sent = 0
+		if n.contended() {
+			n.c.longer.sent = 0
 		}
-		if l.owner != 0 {
-			m.trust(l, r.Op.ID, r.Op.Sent, r.Op.Lease)
+		if n.entry.number != 0 {
+			m.trust(n, r.Op.ID, r.Op.Sent, r.Op.Lease)
 		}
-		if l.phase == held && l.hold.watched {
-			m.watch(l)
+		if n.phase == held && n.hold.watched {
+			m.watch(n)
 		}
-		m.proceed(l)
+		m.proceed(n)
 	}
 }
 
 // renewalFailed tries again at the next slot of the renewal map, well before the
 // next tick. The deadline stays: only a confirmed script moves it.
-func (m *Machine) renewalFailed(l *lock, err error) {
-	if l.phase != held {
-		m.failOnce(l, err)
+func (m *Machine) renewalFailed(n *name, err error) {
+	if n.phase != held {
+		m.failOnce(n, err)
 	}
-	if c := l.c; l.contended() {
+	if c := n.c; n.contended() {
 		c.longer.want, c.longer.sent = max(c.longer.want, c.longer.sent), 0
 	}
-	if c := l.c; c.longer.want > 0 {
+	if c := n.c; c.longer.want > 0 {
 		c.retry.at = m.now + m.cfg.tick()/8
 	}
-	if l.phase == held && l.hold.watched {
-		m.renewals.Schedule(l, m.now, m.now)
+	if n.phase == held && n.hold.watched {
+		m.renewals.Schedule(&n.entry, m.now, m.now)
 	}
-	m.proceed(l)
+	m.proceed(n)
 }

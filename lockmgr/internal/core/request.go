@@ -29,7 +29,7 @@ type Request struct {
 	// Hold is what it was granted, or nil.
 	Hold *Hold
 
-	lock       *lock
+	of         *name
 	next, prev *Request
 	asked      time.Duration // queued: when it was made
 	pos        int32         // place in the heap of waits that end
@@ -63,7 +63,6 @@ func (r *Request) heapPos() *int32 { return &r.pos }
 // queue is a FIFO of requests, each of which can be removed.
 type queue struct {
 	head, tail *Request
-	n          int32
 }
 
 func (q *queue) push(r *Request) {
@@ -74,7 +73,6 @@ func (q *queue) push(r *Request) {
 		q.head = r
 	}
 	q.tail = r
-	q.n++
 }
 
 func (q *queue) remove(r *Request) {
@@ -89,5 +87,12 @@ func (q *queue) remove(r *Request) {
 		q.tail = r.prev
 	}
 	r.prev, r.next = nil, nil
-	q.n--
+}
+
+// upTo counts the requests, up to a limit.
+func (q *queue) upTo(limit int) (count int) {
+	for r := q.head; r != nil && count < limit; r = r.next {
+		count++
+	}
+	return count
 }

@@ -269,10 +269,10 @@ func number(n uint64) string { return fmt.Sprintf("#%d", n) }
 func (s *story) state() string {
 	var b []string
 	for _, name := range s.names {
-		if l := s.m.locks[name]; l != nil {
-			d := name + " " + l.phase.String()
-			if l.flight != 0 {
-				d += ", " + l.flightKind.String() + " in flight"
+		if n := s.m.names[name]; n != nil {
+			d := name + " " + n.phase.String()
+			if n.flight != 0 {
+				d += ", " + n.flightKind.String() + " in flight"
 			}
 			b = append(b, d)
 		}

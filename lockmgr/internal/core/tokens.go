@@ -21,16 +21,16 @@ func (t *tokens) drop() { *t = tokens{} }
 
 // tokensFor is how many tokens to take along for a request: one for it and
 // one for each of those that may be granted after it in the same run.
-func (m *Machine) tokensFor(l *lock, r *Request) int64 {
+func (m *Machine) tokensFor(n *name, r *Request) int64 {
 	if !r.Fenced {
 		return 0
 	}
-	return int64(max(1, min(int(l.queue.n), m.cfg.PassCount)))
+	return int64(max(1, n.queue.upTo(m.cfg.PassCount)))
 }
 
 // dropTokens is called when the record of a lock is not ours any more.
-func (m *Machine) dropTokens(l *lock) {
-	if l.contended() {
-		l.c.tokens.drop()
+func (m *Machine) dropTokens(n *name) {
+	if n.contended() {
+		n.c.tokens.drop()
 	}
 }

@@ -120,19 +120,19 @@ func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
 func (m *Machine) suspectUntil() time.Duration { return later(m.now, m.cfg.SuspectTime) }
 
 // suspectOwner stops trusting our record, and notes that it may still be there.
-func (m *Machine) suspectOwner(l *lock) {
-	l.more().unknown.add(suspect{owner: l.owner, until: m.suspectUntil(), stray: true, ours: true})
-	l.owner = 0
+func (m *Machine) suspectOwner(n *name) {
+	n.more().unknown.add(suspect{owner: n.entry.number, until: m.suspectUntil(), stray: true, ours: true})
+	n.entry.number = 0
 }
 
 // mayCarry appends to out the numbers that the record may carry, except beside. A
 // transfer names no strays: a record that was ours all the time can't be one.
-func (l *lock) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
-	if l.owner != 0 && l.owner != beside {
-		out = append(out, l.owner)
+func (n *name) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
+	if n.entry.number != 0 && n.entry.number != beside {
+		out = append(out, n.entry.number)
 	}
-	for _, s := range l.c.unknown.suspects {
-		if s.owner != beside && s.owner != l.owner && !(s.stray && kind == KindTransfer) {
+	for _, s := range n.c.unknown.suspects {
+		if s.owner != beside && s.owner != n.entry.number && !(s.stray && kind == KindTransfer) {
 			out = append(out, s.owner)
 		}
 	}

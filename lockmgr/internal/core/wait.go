@@ -3,35 +3,35 @@ package core
 import "time"
 
 // subscribe subscribes to the channel of a lock, if that has not been done.
-func (m *Machine) subscribe(l *lock) {
-	if l.sub != subNone || m.closing {
+func (m *Machine) subscribe(n *name) {
+	if n.sub != subNone || m.closing {
 		return
 	}
-	l.sub = subPending
+	n.sub = subPending
 	m.blind++
 	m.stats.Subscriptions++
-	m.emit(Subscribe{l.name})
+	m.emit(Subscribe{n.name})
 }
 
-func (m *Machine) unsubscribe(l *lock) {
-	m.subscribed(l, false)
-	l.sub = subNone
+func (m *Machine) unsubscribe(n *name) {
+	m.subscribed(n, false)
+	n.sub = subNone
 	m.blind--
 	m.stats.Subscriptions--
-	m.emit(Unsubscribe{l.name})
+	m.emit(Unsubscribe{n.name})
 }
 
 // subscribed notes whether the messages of a lock are delivered from now on.
-func (m *Machine) subscribed(l *lock, on bool) {
+func (m *Machine) subscribed(n *name, on bool) {
 	switch {
-	case on && l.sub == subPending:
-		l.sub = subOn
+	case on && n.sub == subPending:
+		n.sub = subOn
 		m.blind--
-	case !on && l.sub == subOn:
-		l.sub = subPending
+	case !on && n.sub == subOn:
+		n.sub = subPending
 		m.blind++
-		if l.contended() {
-			l.c.echoes = 0 // they are lost
+		if n.contended() {
+			n.c.echoes = 0 // they are lost
 		}
 	}
 }
@@ -39,50 +39,50 @@ func (m *Machine) subscribed(l *lock, on bool) {
 // wake handles an event of the channel. It is a hint: a forged one can at worst
 // cause a script, one at a time.
 func (m *Machine) wake(ev Wake) {
-	l := m.locks[ev.Name]
-	if l == nil || l.sub == subNone {
+	n := m.names[ev.Name]
+	if n == nil || n.sub == subNone {
 		return // late
 	}
 	m.stats.Wakes++
-	gap := l.sub == subOn && !ev.Subscribed
-	m.subscribed(l, ev.Subscribed)
-	c := l.more()
-	foreign := ev.Message && !l.isEcho(ev)
+	gap := n.sub == subOn && !ev.Subscribed
+	m.subscribed(n, ev.Subscribed)
+	c := n.more()
+	foreign := ev.Message && !n.isEcho(ev)
 	if foreign {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
-	switch l.phase {
+	switch n.phase {
 	case held, passing:
 		if foreign {
-			m.doubt(l)
+			m.doubt(n)
 		}
 	case asking:
 		// A confirmation closes the gap in which a message may have been
 		// missed, whether at the start or after a reconnection.
-		l.woken = l.woken || ev.Message || ev.Confirmed
+		n.woken = n.woken || ev.Message || ev.Confirmed
 	case waiting:
 		switch {
 		case ev.Message || ev.Confirmed:
-			m.tryOrWait(l)
+			m.tryOrWait(n)
 		case gap:
 			// No messages arrive now, so poll soon.
-			c.retry.at = min(c.retry.at, m.now+m.poll(l, m.cfg.PollBlind))
+			c.retry.at = min(c.retry.at, m.now+m.poll(n, m.cfg.PollBlind))
 		}
 	}
-	m.settle(l)
+	m.settle(n)
 }
 
 // isEcho reports whether a message is of our own release, and notes that it has
 // come. It may be wrong, so no wake-up of a waiter depends on it.
-func (l *lock) isEcho(ev Wake) bool {
-	c := l.c
+func (n *name) isEcho(ev Wake) bool {
+	c := n.c
 	switch {
 	case ev.More: // several in one: not ours alone
 		c.echoes = 0
 	case c.echoes > 0:
 		c.echoes--
 		return true
-	case l.flight != 0 && l.flightKind == KindRelease && !c.echoed:
+	case n.flight != 0 && n.flightKind == KindRelease && !c.echoed:
 		c.echoed = true // before the answer of that release
 		return true
 	}
@@ -90,13 +90,13 @@ func (l *lock) isEcho(ev Wake) bool {
 }
 
 // tryOrWait tries to get a lock that is waited for, if it is our turn.
-func (m *Machine) tryOrWait(l *lock) {
-	c := l.c
+func (m *Machine) tryOrWait(n *name) {
+	c := n.c
 	switch {
-	case l.flight != 0: // a look
-		l.woken = true
+	case n.flight != 0: // a look
+		n.woken = true
 	case c.turns.ready(m.now, &m.cfg):
-		m.ask(l)
+		m.ask(n)
 	default:
 		c.retry.at = c.turns.wakeAt(m.now)
 	}
@@ -104,44 +104,44 @@ func (m *Machine) tryOrWait(l *lock) {
 
 // waitOver is called at the time for a poll, for the end of a stand-back, or
 // for a look whether others have the lock.
-func (m *Machine) waitOver(l *lock) {
-	t := &l.c.turns
+func (m *Machine) waitOver(n *name) {
+	t := &n.c.turns
 	if t.ready(m.now, &m.cfg) {
 		m.stats.Polls++
-		m.ask(l)
+		m.ask(n)
 		return
 	}
 	if m.now >= t.sampleAt {
-		l.woken = false
-		m.send(l, KindLook, 0, 0, 0)
+		n.woken = false
+		m.send(n, KindLook, 0, 0, 0)
 		return
 	}
-	l.c.retry.at = t.wakeAt(m.now)
+	n.c.retry.at = t.wakeAt(m.now)
 }
 
 // looked handles the answer to a look.
-func (m *Machine) looked(l *lock, r *Reply) {
-	c := l.more()
+func (m *Machine) looked(n *name, r *Reply) {
+	c := n.more()
 	if r.Ran == Yes {
 		c.turns.sample(m.now, r.OK)
 	} else {
 		c.turns.sampleAt = Forever
 	}
 	switch {
-	case l.phase != waiting:
-		m.proceed(l)
-	case l.queue.head == nil:
-		m.leave(l)
+	case n.phase != waiting:
+		m.proceed(n)
+	case n.queue.head == nil:
+		m.leave(n)
 	default:
-		m.tryOrWait(l)
+		m.tryOrWait(n)
 	}
 }
 
 // poll returns the time until the next try if no message comes: until the other's
 // record expires, or less if that is too far off.
-func (m *Machine) poll(l *lock, ttl time.Duration) time.Duration {
+func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
-	if l.sub != subOn {
+	if n.sub != subOn {
 		most = m.pollBlind()
 	}
 	if ttl < 0 || ttl > most {

@@ -101,23 +101,33 @@ func refers(t reflect.Type) bool {
 // untouched is what all machines share and none writes.
 var untouched = reflect.ValueOf(core.Shared()).UnsafePointer()
 
-// fixHold copies a pointer to a hold, which is a part of its first request.
-func fixHold(request *fixer) fixer {
+// inside are the types of the core that are parts of other values, each with its
+// field that points to the whole.
+var inside = map[string]string{"Hold": "Request", "entry": "of"}
+
+// fixInside copies a pointer to a part of a value, given the part's field that
+// points to the whole.
+func fixInside(field reflect.StructField) fixer {
+	whole := fixerOf(field.Type)
 	return func(c *copying, p unsafe.Pointer) {
-		at := (**core.Hold)(p)
+		at := (*unsafe.Pointer)(p)
 		if *at == nil {
 			return
 		}
-		from := (*at).Request
-		inside := uintptr(unsafe.Pointer(*at)) - uintptr(unsafe.Pointer(from))
-		(*request)(c, unsafe.Pointer(&from))
-		*at = (*core.Hold)(unsafe.Add(unsafe.Pointer(from), inside))
+		from := *(*unsafe.Pointer)(unsafe.Add(*at, field.Offset))
+		distance := uintptr(*at) - uintptr(from)
+		(*whole)(c, unsafe.Pointer(&from))
+		*at = unsafe.Add(from, distance)
 	}
 }
 
 func fixPointer(t reflect.Type) fixer {
-	if t == reflect.TypeFor[*core.Hold]() {
-		return fixHold(fixerOf(reflect.TypeFor[*core.Request]()))
+	if name, ok := inside[t.Elem().Name()]; ok && t.Elem().PkgPath() == corePath {
+		field, ok := t.Elem().FieldByName(name)
+		if !ok {
+			panic(fmt.Sprintf("explore: %v has no field %s", t, name))
+		}
+		return fixInside(field)
 	}
 	elem := fixerOf(t.Elem())
 	return func(c *copying, p unsafe.Pointer) {

@@ -207,7 +207,7 @@ func encodingOf(t reflect.Type) *encoding {
 var (
 	// leftOut are fields of types of the core: what is only reused, and what the
 	// world has itself.
-	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeLocks"}
+	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeNames"}
 	// gauges are the figures of Stats that are part of a state. The others only
 	// count what has happened.
 	gauges = []string{"Names", "Waiting", "Held", "Watched", "Subscriptions"}

@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// A lock is the manager's state of one name.
-type lock struct {
+// A name is what the manager knows of one key of the server: who wants it, who holds
+// it, and what is under way.
+type name struct {
 	name  string
 	queue queue
 
@@ -16,17 +17,8 @@ type lock struct {
 	// unlocking is the request whose Unlock waits for the release.
 	unlocking *Request
 
-	// owner is the number that the record in Redis carries, by the last
-	// confirmed script, or zero when the record is not ours. It lags behind
-	// hold.Number while a transfer is due or in flight.
-	owner uint64
-	// until is how long the record may be trusted: the latest of send plus
-	// usable lease of all confirmed scripts.
-	until time.Duration
-	// sent is when the last confirmed script was sent.
-	sent time.Duration
-	// since is when the record came to us.
-	since time.Duration
+	// entry is the record of the lock, as far as it is ours.
+	entry entry
 
 	// flight is the ID of the one script in flight, or zero.
 	flight uint64
@@ -35,8 +27,7 @@ type lock struct {
 	// given back alone never has its own.
 	c *contention
 
-	pos   int32 // place in the heap of alarms
-	entry renewal.Entry
+	pos int32 // place in the heap of alarms
 
 	phase      phase
 	sub        subscription
@@ -45,6 +36,28 @@ type lock struct {
 	retried    bool // an earlier copy of the release may have run
 	forgotten  bool // removed from the machine
 }
+
+// An entry is something of ours on the server that has a lease of its own and is
+// renewed by itself: the record of an exclusive lock.
+type entry struct {
+	of *name
+	// number is the one that the entry carries on the server, by the last confirmed
+	// script, or zero when there is no entry of ours. It lags behind Hold.Number
+	// while a transfer is due or in flight.
+	number uint64
+	// until is how long the entry may be trusted: the latest of send plus usable
+	// lease of all confirmed scripts.
+	until time.Duration
+	// sent is when the last confirmed script was sent.
+	sent time.Duration
+	// since is when the entry came to us.
+	since time.Duration
+
+	renewal renewal.Entry
+}
+
+// RenewalEntry makes an entry an item of a renewal.Map.
+func (e *entry) RenewalEntry() *renewal.Entry { return &e.renewal }
 
 type subscription uint8
 
@@ -98,30 +111,27 @@ var uncontended contention
 // a machine shares it too.
 func Shared() any { return &uncontended }
 
-func (l *lock) heapPos() *int32 { return &l.pos }
-
-// RenewalEntry makes a lock an item of a renewal.Map.
-func (l *lock) RenewalEntry() *renewal.Entry { return &l.entry }
+func (n *name) heapPos() *int32 { return &n.pos }
 
 // contended reports whether a lock has a contention of its own.
-func (l *lock) contended() bool { return l.c != &uncontended }
+func (n *name) contended() bool { return n.c != &uncontended }
 
 // more returns a lock's contention for writing. It is made on first use.
-func (l *lock) more() *contention {
-	if !l.contended() {
-		l.c = &contention{}
+func (n *name) more() *contention {
+	if !n.contended() {
+		n.c = &contention{}
 	}
-	return l.c
+	return n.c
 }
 
 // holdUntil is the deadline of the present holder: the record's, or the end
 // of a fixed lease or of a MaxHold if that is earlier.
-func (l *lock) holdUntil() time.Duration { return min(l.until, l.hold.limit) }
+func (n *name) holdUntil() time.Duration { return min(n.entry.until, n.hold.limit) }
 
 // transferDue reports whether the record of a held lock is to be given its
 // holder's number. While the server refuses transfers, as one does that is out
 // of memory, a longer lease goes to the record as it stands.
-func (l *lock) transferDue() bool {
-	c := l.c
-	return l.owner != l.hold.Number && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
+func (n *name) transferDue() bool {
+	c := n.c
+	return n.entry.number != n.hold.Number && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
 }
