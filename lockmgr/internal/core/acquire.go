@@ -2,80 +2,6 @@ package core
 
 import "time"
 
-// request handles a new request.
-func (m *Machine) request(r *Request) {
-	if m.closing {
-		m.fail(r, ErrClosed)
-		return
-	}
-	n := m.lookup(r.Name)
-	if n == nil {
-		m.fail(r, ErrOverloaded)
-		return
-	}
-	r.of = n
-	defer m.settle(n)
-	if n.phase == held && m.now >= n.holdUntil() {
-		m.expire(n) // before its alarm came
-	}
-	if n.phase == held && r.Explicit && n.hold.Request.Owner == r.Owner {
-		m.reenter(n, r)
-		return
-	}
-	if r.Once && m.occupied(n) {
-		m.fail(r, m.whyOccupied(n))
-		return
-	}
-	n.queue.push(r)
-	r.state = reqQueued
-	r.asked = m.now
-	if m.health.failing {
-		m.health.tellAt = min(m.health.tellAt, m.tellDue(m.now))
-	}
-	m.stats.Waiting++
-	if r.GiveUp != Forever {
-		m.giveUps.set(r, r.GiveUp)
-	}
-	if r.Explicit {
-		m.waits.add(r)
-		m.breakDeadlock(r, n)
-	}
-	switch {
-	case n.flight != 0:
-	case n.phase == waiting && m.health.failing:
-		m.trySoon(n)
-	case n.queue.head != r:
-	case n.phase == idle:
-		m.ask(n)
-	case n.phase == passing: // the record was kept
-		m.next(n, nil)
-	case n.phase == releasing && r.Once: // it does not wait for a failed release
-		m.proceed(n)
-	}
-}
-
-// occupied reports whether a request would have to wait.
-func (m *Machine) occupied(n *name) bool {
-	switch n.phase {
-	case idle:
-		return n.contended() && !n.c.turns.ready(m.now, &m.cfg)
-	case releasing:
-		return n.queue.head != nil
-	case passing:
-		return n.queue.head != nil || n.flight != 0
-	}
-	return true
-}
-
-// whyOccupied is what a request is told that will not wait. That another has the
-// lock is known only of a holder here, or of a server that answers.
-func (m *Machine) whyOccupied(n *name) error {
-	if n.phase != held && m.health.failing {
-		return m.health.err
-	}
-	return ErrNotAcquired
-}
-
 // ask sends a try for the first waiter, unless it is the turn of others. No
 // script may be in flight.
 func (m *Machine) ask(n *name) {
@@ -188,22 +114,6 @@ func (m *Machine) tryFailed(n *name, r *Reply) {
 	m.leave(n)
 }
 
-// overdue reports whether a request has met failures of its lock for RetryTime.
-func (m *Machine) overdue(n *name, r *Request) bool {
-	return m.now-max(n.c.retry.since, r.asked) >= m.cfg.RetryTime
-}
-
-// leave is called when nobody here wants the lock any more, no script is in
-// flight and the record is not known to be ours. It removes a record that may
-// have been left behind.
-func (m *Machine) leave(n *name) {
-	if n.c.unknown.strays() > 0 {
-		m.release(n)
-		return
-	}
-	m.rest(n)
-}
-
 // othersHold handles the answer that another manager holds the lock.
 func (m *Machine) othersHold(n *name, r *Reply) {
 	c := n.more()
@@ -232,55 +142,5 @@ func (m *Machine) othersHold(n *name, r *Reply) {
 			poll = t.wakeAt(m.now)
 		}
 		m.becomeWaiting(n, poll)
-	}
-}
-
-// failOnce fails the requests that ask for one try.
-func (m *Machine) failOnce(n *name, err error) {
-	for r := n.queue.head; r != nil; {
-		next := r.next
-		if r.Once {
-			m.giveUp(r, err)
-		}
-		r = next
-	}
-}
-
-// giveUp fails a queued request.
-func (m *Machine) giveUp(r *Request, err error) {
-	n := r.of
-	m.dequeue(n, r)
-	m.fail(r, err)
-	if n.queue.head == nil {
-		switch {
-		case n.phase == waiting && n.flight == 0:
-			m.leave(n)
-			m.settle(n)
-		case n.phase == passing && n.flight == 0:
-			m.next(n, nil) // the record was being kept for it
-			m.settle(n)
-		}
-	}
-}
-
-func (m *Machine) dequeue(n *name, r *Request) {
-	n.queue.remove(r)
-	m.giveUps.remove(r)
-	m.stats.Waiting--
-	if r.Explicit {
-		m.waits.remove(r)
-	}
-}
-
-func (m *Machine) fail(r *Request, err error) {
-	r.state = reqDone
-	m.emit(Failed{r, err})
-}
-
-// cancel handles a caller that left. A script in flight for it can't be
-// recalled: if it gets the lock, that goes to the next in line or is released.
-func (m *Machine) cancel(r *Request) {
-	if r.state == reqQueued {
-		m.giveUp(r, errCancel)
 	}
 }

@@ -108,6 +108,23 @@
 // not counted. So ShareEvery bounds how long a manager goes on without a pause
 // that is long enough for them: see turns.go.
 //
+// # Files
+//
+// Step hands an event to the file of its subject, and reply an answer to that of
+// its operation:
+//
+//	request.go   Lock, Cancel                     entry.go    the record: trusted until when
+//	acquire.go   acquire, and its answers         op.go       operations, one in flight for a name
+//	handoff.go   transfer, who is next            hold.go     what a holder has
+//	unlock.go    Unlock, release                  wait.go     Wake, polls
+//	renew.go     renew                            verify.go   Verify
+//	prolong.go   Prolongation                     close.go    Close, Abort
+//
+// The state of a name is in name.go, its phases are in phase.go, and each concern
+// that only some names have is a type and a file: retry, unknown, turns, tokens,
+// doubt, prolong. A function that acts on a name returns, or leads to one that
+// returns, when to look at the name again: see advance in machine.go.
+//
 // # Health
 //
 // All names share one health. A server is failing from the send of the first

@@ -57,25 +57,6 @@ func (m *Machine) next(n *name, answered *Op) {
 	m.tend(n)
 }
 
-// keep reports whether the record is kept although nobody here waits. A caller
-// that takes the lock again and again needs a round trip for each grant, and a
-// client that asks again at once is always there first. So once others have had
-// much more than their share, the record stays ours for a moment after an
-// unlock, until the caller comes back.
-func (m *Machine) keep(n *name) bool {
-	c := n.c
-	if !n.contended() || m.closing || n.flight != 0 || c.doubt.open() || c.longer.set || n.retried || c.retry.failing() ||
-		c.turns.others == 0 || !c.turns.inCredit(m.now, n.entry.since, &m.cfg) {
-		return false
-	}
-	if n.unlocking != nil {
-		c.keepUntil = m.now + m.cfg.BackTime/4
-		m.unlocked(n, nil)
-	}
-	c.retry.at = c.keepUntil
-	return m.now < c.keepUntil
-}
-
 // startOver asks for a lock whose record is not ours, or lets it rest.
 func (m *Machine) startOver(n *name) {
 	switch {
@@ -231,28 +212,4 @@ func (m *Machine) transferFailed(n *name, r *Reply) {
 	if n.flight == 0 {
 		m.proceed(n)
 	}
-}
-
-// trust moves the deadline of the record forward, never back: no script
-// shortens the life of a record.
-func (m *Machine) trust(n *name, id uint64, sent, lease time.Duration) {
-	n.entry.sent = max(n.entry.sent, sent)
-	n.entry.until = max(n.entry.until, sent+m.cfg.usable(lease))
-	m.extended(n)
-	m.prolonged(n, id)
-}
-
-// mostOthers caps the reported count, which is not trusted.
-const mostOthers = 1 << 20
-
-// othersOf returns the number of other subscribers of a lock's channel. It is 1
-// if the count is unknown.
-func (m *Machine) othersOf(n *name, subscribers int64) int64 {
-	if subscribers < 0 || !m.cfg.TrustSubscribers {
-		return 1
-	}
-	if n.sub == subOn {
-		subscribers--
-	}
-	return max(0, min(subscribers, mostOthers))
 }

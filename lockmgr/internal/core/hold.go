@@ -106,23 +106,6 @@ func (m *Machine) reenter(n *name, r *Request) {
 	m.tend(n)
 }
 
-// prolongFixed lets a fixed lease end no earlier than a lease that begins now.
-func (m *Machine) prolongFixed(n *name, lease time.Duration) {
-	h := n.hold
-	if limit := m.now + m.cfg.usable(lease); limit > h.limit {
-		h.limit = limit
-		if limit > n.entry.until {
-			m.extendSoon(n, lease)
-		}
-	}
-}
-
-// extendSoon asks for a renewal of the record with a lease of its own.
-func (m *Machine) extendSoon(n *name, lease time.Duration) {
-	c := n.more()
-	c.longer.want, c.retry.at = max(c.longer.want, lease), m.now
-}
-
 // extended tells the holder when its deadline has moved.
 func (m *Machine) extended(n *name) {
 	if h := n.hold; h != nil {
@@ -160,52 +143,6 @@ func (m *Machine) tend(n *name) (again time.Duration) {
 	return Forever
 }
 
-// unlock handles a holder that gives back one of its holds.
-func (m *Machine) unlock(r *Request) {
-	n := r.of
-	if r.state != reqGranted {
-		return
-	}
-	r.state = reqDone
-	h := r.Hold
-	if n.phase != held || n.hold != h {
-		m.emit(Unlocked{r, ErrLeaseLost})
-		return
-	}
-	if m.now >= n.holdUntil() {
-		m.emit(Unlocked{r, m.expire(n)}) // before its alarm came
-		m.settle(n)
-		return
-	}
-	h.count--
-	if h.count > 0 {
-		m.emit(Unlocked{r, nil})
-		return
-	}
-	m.letGo(n, ErrNotHeld)
-	n.unlocking = r
-	m.next(n, nil)
-	m.settle(n)
-}
-
-// letGo ends the hold of a lock. Its prolongations fail with err.
-func (m *Machine) letGo(n *name, err error) {
-	n.hold = nil
-	m.stats.Held--
-	if n.contended() {
-		n.c.longer.want, n.c.longer.sent = 0, 0
-		m.answerProlongations(n, err)
-	}
-}
-
-// unlocked answers the Unlock that waits, if one does.
-func (m *Machine) unlocked(n *name, err error) {
-	if r := n.unlocking; r != nil {
-		n.unlocking = nil
-		m.emit(Unlocked{r, err})
-	}
-}
-
 // expire ends a hold at its deadline. If only a fixed lease or MaxHold is over,
 // the record is still good and goes to the next holder.
 func (m *Machine) expire(n *name) error {
@@ -228,29 +165,6 @@ func (m *Machine) loseHold(n *name, err error) {
 	m.letGo(n, err)
 }
 
-// gone handles the news that the record is not ours any more.
-func (m *Machine) gone(n *name) {
-	n.entry.number = 0
-	m.dropTokens(n)
-	m.renewals.Remove(&n.entry)
-	if n.phase == held {
-		m.loseHold(n, errGone)
-	}
-	m.unlocked(n, errGone)
-	m.next(n, nil)
-}
-
-// abandon stops trusting the record after its deadline. It may still be there, so
-// the next script names its number.
-func (m *Machine) abandon(n *name) {
-	if n.entry.number != 0 {
-		m.suspectOwner(n)
-		n.c.turns.had(m.now, n.entry.since, &m.cfg)
-	}
-	m.dropTokens(n)
-	m.renewals.Remove(&n.entry)
-}
-
 // proceed goes on where a lock had to wait for the script in flight.
 func (m *Machine) proceed(n *name) {
 	switch n.phase {
@@ -265,14 +179,4 @@ func (m *Machine) proceed(n *name) {
 		}
 		m.sendRelease(n)
 	}
-}
-
-// watch schedules the renewal of a lock one tick after the send that its
-// lease counts from.
-func (m *Machine) watch(n *name) {
-	m.renewals.Schedule(&n.entry, m.now, m.renewDue(n))
-}
-
-func (m *Machine) renewDue(n *name) time.Duration {
-	return n.entry.sent + m.cfg.tick()
 }

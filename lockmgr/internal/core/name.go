@@ -1,9 +1,9 @@
 package core
 
 import (
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/renewal"
 )
 
 // A name is what the manager knows of one key of the server: who wants it, who holds
@@ -36,28 +36,6 @@ type name struct {
 	retried    bool // an earlier copy of the release may have run
 	forgotten  bool // removed from the machine
 }
-
-// An entry is something of ours on the server that has a lease of its own and is
-// renewed by itself: the record of an exclusive lock.
-type entry struct {
-	of *name
-	// number is the one that the entry carries on the server, by the last confirmed
-	// script, or zero when there is no entry of ours. It lags behind Hold.Number
-	// while a transfer is due or in flight.
-	number uint64
-	// until is how long the entry may be trusted: the latest of send plus usable
-	// lease of all confirmed scripts.
-	until time.Duration
-	// sent is when the last confirmed script was sent.
-	sent time.Duration
-	// since is when the entry came to us.
-	since time.Duration
-
-	renewal renewal.Entry
-}
-
-// RenewalEntry makes an entry an item of a renewal.Map.
-func (e *entry) RenewalEntry() *renewal.Entry { return &e.renewal }
 
 type subscription uint8
 
@@ -94,15 +72,6 @@ type contention struct {
 	restUntil time.Duration
 }
 
-// longer is what is to be done because a holder wants a longer lease than the
-// record has.
-type longer struct {
-	want  time.Duration   // the lease of a renewal that is to be sent; zero if none is
-	sent  time.Duration   // that of the renewal in flight
-	set   bool            // the record may live longer than Config.Lease from now on
-	asked []*Prolongation // they wait for a renewal
-}
-
 // uncontended is the contention of all names that need none. It is read like
 // any other and never written.
 var uncontended contention
@@ -134,4 +103,107 @@ func (n *name) holdUntil() time.Duration { return min(n.entry.until, n.hold.limi
 func (n *name) transferDue() bool {
 	c := n.c
 	return n.entry.number != n.hold.Number && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
+}
+
+// lookup returns the lock of a name, made if need be; nil at the bound.
+func (m *Machine) lookup(key string) *name {
+	n := m.names[key]
+	if n == nil {
+		// Names that are only remembered do not count, within reason.
+		if known := len(m.names); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
+			return nil
+		}
+		if free := len(m.freeNames); free > 0 {
+			n, m.freeNames = m.freeNames[free-1], m.freeNames[:free-1]
+		} else {
+			n = new(name)
+		}
+		n.name, n.c = key, &uncontended
+		n.entry.of = n
+		m.names[key] = n
+		m.resting++
+	}
+	return n
+}
+
+// rest is called when nobody here wants the lock and the record is not ours.
+// The lock is remembered for a lingering subscription, suspects whose time is
+// not over, or turns that others are owed.
+func (m *Machine) rest(n *name) {
+	c := n.c
+	if !n.contended() && n.sub == subNone {
+		m.becomeIdle(n)
+		return
+	}
+	if n.phase != idle {
+		m.becomeIdle(n)
+		c = n.more()
+		c.restUntil = m.now
+		if n.sub != subNone {
+			c.restUntil = later(m.now, m.cfg.Linger)
+		}
+		if t := &c.turns; t.others > 0 || t.back {
+			// A pause of callers must not reset the turns.
+			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
+		}
+	}
+	at := c.unknown.forgetAt(c.restUntil)
+	if m.now < at && !m.closing {
+		c.restUntil = at
+		return
+	}
+	if n.c.unknown.strays() > 0 && !m.closing {
+		m.release(n)
+		return
+	}
+	if n.sub != subNone {
+		m.unsubscribe(n)
+	}
+	n.c = &uncontended
+}
+
+// leave is called when nobody here wants the lock any more, no script is in
+// flight and the record is not known to be ours. It removes a record that may
+// have been left behind.
+func (m *Machine) leave(n *name) {
+	if n.c.unknown.strays() > 0 {
+		m.release(n)
+		return
+	}
+	m.rest(n)
+}
+
+func (m *Machine) forget(n *name) {
+	if n.forgotten {
+		return
+	}
+	n.forgotten = true
+	if n.phase == idle {
+		m.resting--
+	}
+	if n.contended() {
+		m.answerProlongations(n, ErrClosed)
+	}
+	m.alarms.remove(n)
+	m.renewals.Remove(&n.entry)
+	delete(m.names, n.name)
+	m.forgotten = append(m.forgotten, n)
+}
+
+// everyName lists all locks by name.
+func (m *Machine) everyName() []*name {
+	return m.namesWhere(func(*name) bool { return true })
+}
+
+// namesWhere lists the locks that pass a test, by name: the order of a map must
+// not decide what happens.
+func (m *Machine) namesWhere(pass func(*name) bool) []*name {
+	var some []*name
+	for _, n := range m.names {
+		if pass(n) {
+			some = append(some, n)
+		}
+	}
+	slices.SortFunc(some, func(a, b *name) int { return strings.Compare(a.name, b.name) })
+	return some
 }

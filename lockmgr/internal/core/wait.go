@@ -161,3 +161,18 @@ func (m *Machine) pollBlind() time.Duration {
 	d := time.Duration(m.blind) * (time.Second / blindPolls)
 	return min(max(d, m.cfg.PollSoon), m.cfg.PollBlind)
 }
+
+// mostOthers caps the reported count, which is not trusted.
+const mostOthers = 1 << 20
+
+// othersOf returns the number of other subscribers of a lock's channel. It is 1
+// if the count is unknown.
+func (m *Machine) othersOf(n *name, subscribers int64) int64 {
+	if subscribers < 0 || !m.cfg.TrustSubscribers {
+		return 1
+	}
+	if n.sub == subOn {
+		subscribers--
+	}
+	return max(0, min(subscribers, mostOthers))
+}

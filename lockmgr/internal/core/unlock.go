@@ -1,5 +1,70 @@
 package core
 
+// unlock handles a holder that gives back one of its holds.
+func (m *Machine) unlock(r *Request) {
+	n := r.of
+	if r.state != reqGranted {
+		return
+	}
+	r.state = reqDone
+	h := r.Hold
+	if n.phase != held || n.hold != h {
+		m.emit(Unlocked{r, ErrLeaseLost})
+		return
+	}
+	if m.now >= n.holdUntil() {
+		m.emit(Unlocked{r, m.expire(n)}) // before its alarm came
+		m.settle(n)
+		return
+	}
+	h.count--
+	if h.count > 0 {
+		m.emit(Unlocked{r, nil})
+		return
+	}
+	m.letGo(n, ErrNotHeld)
+	n.unlocking = r
+	m.next(n, nil)
+	m.settle(n)
+}
+
+// letGo ends the hold of a lock. Its prolongations fail with err.
+func (m *Machine) letGo(n *name, err error) {
+	n.hold = nil
+	m.stats.Held--
+	if n.contended() {
+		n.c.longer.want, n.c.longer.sent = 0, 0
+		m.answerProlongations(n, err)
+	}
+}
+
+// unlocked answers the Unlock that waits, if one does.
+func (m *Machine) unlocked(n *name, err error) {
+	if r := n.unlocking; r != nil {
+		n.unlocking = nil
+		m.emit(Unlocked{r, err})
+	}
+}
+
+// keep reports whether the record is kept although nobody here waits. A caller
+// that takes the lock again and again needs a round trip for each grant, and a
+// client that asks again at once is always there first. So once others have had
+// much more than their share, the record stays ours for a moment after an
+// unlock, until the caller comes back.
+func (m *Machine) keep(n *name) bool {
+	c := n.c
+	if !n.contended() || m.closing || n.flight != 0 || c.doubt.open() || c.longer.set || n.retried || c.retry.failing() ||
+		c.turns.others == 0 || !c.turns.inCredit(m.now, n.entry.since, &m.cfg) {
+		return false
+	}
+	if n.unlocking != nil {
+		c.keepUntil = m.now + m.cfg.BackTime/4
+		m.unlocked(n, nil)
+	}
+	c.retry.at = c.keepUntil
+	return m.now < c.keepUntil
+}
+
 // release removes the record, as soon as no script is in flight.
 func (m *Machine) release(n *name) {
 	m.becomeReleasing(n)
