@@ -80,3 +80,24 @@ func TestAClosedClientIsFinal(t *testing.T) {
 		require.Error(t, m.Close(ctx), "what may have run cannot be released")
 	})
 }
+
+func TestRememberedNamesDoNotCount(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		other, _ := w.manager(lockmgr.Options{})
+		m, _ := w.manager(lockmgr.Options{MaxLocks: 1})
+		l, err := other.Lock(ctx, "a")
+		require.NoError(t, err)
+		f := m.LockAsync("a")
+		time.Sleep(second)
+		require.NoError(t, l.Unlock(ctx))
+		l, err = f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+		require.Equal(t, 1, m.Stats().Locks, "its subscription lingers")
+		l, err = m.TryLock(ctx, "b")
+		require.NoError(t, err)
+		_, err = m.TryLock(ctx, "c")
+		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}

@@ -1,0 +1,107 @@
+package lockmgr_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestCloseEndsEverything(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		foreign, err := other.Lock(ctx, "foreign")
+		require.NoError(t, err)
+		var held []*lockmgr.Lock
+		for _, name := range []string{"a", "b", "c"} {
+			l, err := m.Lock(ctx, name)
+			require.NoError(t, err)
+			held = append(held, l)
+		}
+		waiters := []*futures.Future[*lockmgr.Lock]{m.LockAsync("a"), m.LockAsync("foreign"), m.LockAsync("foreign", lockmgr.MaxWait(time.Hour))}
+		time.Sleep(second)
+		c := held[0].Context(ctx)
+		done := make(chan error)
+		for range 3 {
+			go func() { done <- m.Close(ctx) }()
+		}
+		for range 3 {
+			require.NoError(t, <-done)
+		}
+		for _, f := range waiters {
+			_, err := f.Result()
+			require.ErrorIs(t, err, lockmgr.ErrClosed)
+		}
+		for _, l := range held {
+			require.True(t, closedNow(l.Lost()))
+			require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrClosed)
+			require.Empty(t, w.owners(l.Name()))
+		}
+		require.ErrorIs(t, context.Cause(c), lockmgr.ErrClosed)
+		require.NoError(t, foreign.Unlock(ctx))
+		time.Sleep(5 * second)
+		require.Empty(t, w.server.PubSubChannels("*"))
+	})
+}
+
+func TestClosePastItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		n := &network{server: w.server}
+		m := dialNetwork(t, n, lockmgr.Options{})
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		n.hush()
+		short, cancel := context.WithTimeout(ctx, second)
+		defer cancel()
+		start := time.Now()
+		err = m.Close(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Contains(t, err.Error(), "releases not confirmed: 1")
+		require.Less(t, time.Since(start), 5*second)
+		require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
+		require.True(t, w.server.Exists("a"))
+		time.Sleep(30 * second)
+		require.False(t, w.server.Exists("a"))
+	})
+}
+
+func TestCloseTellsOfATryInFlight(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		n := &network{server: w.server}
+		m := dialNetwork(t, n, lockmgr.Options{})
+		n.hush()
+		f := m.LockAsync("a")
+		short, cancel := context.WithTimeout(ctx, 100*milli)
+		defer cancel()
+		require.ErrorIs(t, m.Close(short), context.DeadlineExceeded)
+		_, err := f.Result()
+		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		time.Sleep(10 * second)
+	})
+}
+
+// An unlock that crosses the Close says what every later one does.
+func TestAnUnlockThatCrossesACloseSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var stopper lockmgr.Stopper
+		m, _ := w.manager(stopper.Options(lockmgr.Options{}))
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		resume := stopper.Stop(m)
+		closed := make(chan error, 1)
+		go func() { closed <- m.Close(ctx) }()
+		synctest.Wait() // Close is in the mailbox
+		f := l.UnlockAsync()
+		resume()
+		_, err = f.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.NoError(t, <-closed)
+	})
+}

@@ -1,0 +1,87 @@
+package lockmgr_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestObserver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		f := m.LockAsync("a")
+		require.NoError(t, l.Unlock(ctx))
+		l2, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l2.Unlock(ctx))
+		synctest.Wait()
+		require.Equal(t, []lockmgr.Event{
+			lockmgr.EventGranted{Name: "a", Owner: l.HolderID()},
+			lockmgr.EventUnlocked{Name: "a", Owner: l.HolderID()},
+			lockmgr.EventGranted{Name: "a", Owner: l2.HolderID(), Passed: true},
+			lockmgr.EventReleased{Name: "a"},
+			lockmgr.EventUnlocked{Name: "a", Owner: l2.HolderID()},
+		}, withoutConnection(events))
+	})
+}
+
+// withoutConnection leaves out what concerns no lock, and the times.
+func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
+	for _, e := range events {
+		switch e := e.(type) {
+		case lockmgr.EventSubscription, lockmgr.EventCommand:
+		case lockmgr.EventGranted:
+			e.At, e.Context, e.Waited = time.Time{}, nil, 0
+			out = append(out, e)
+		case lockmgr.EventUnlocked:
+			e.At, e.Context, e.Held, e.Took = time.Time{}, nil, 0, 0
+			out = append(out, e)
+		case lockmgr.EventReleased:
+			e.At = time.Time{}
+			out = append(out, e)
+		default:
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// A cancelled request is told to the observer once, and so is every grant.
+func TestObserverBalances(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var granted, failed, unlocked int
+		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
+			switch e.(type) {
+			case lockmgr.EventGranted:
+				granted++
+			case lockmgr.EventFailed:
+				failed++
+			case lockmgr.EventUnlocked:
+				unlocked++
+			}
+		}})
+		const n = 300
+		for i := range n {
+			f := m.LockAsync("a")
+			if i%3 == 0 {
+				f.Cancel() // some race their grant
+			}
+			f.OnDone(func(l *lockmgr.Lock, err error) {
+				if err == nil {
+					l.UnlockAsync()
+				}
+			})
+		}
+		time.Sleep(second)
+		require.NoError(t, m.Close(ctx))
+		require.Equal(t, n, granted+failed)
+		require.Equal(t, granted, unlocked)
+	})
+}

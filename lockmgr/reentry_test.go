@@ -1,0 +1,130 @@
+package lockmgr_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestReentry(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		o := m.NewOwner()
+		l1, err := m.Lock(ctx, "a", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		scripts := m.Stats().Scripts
+		l2, err := m.Lock(lockmgr.WithOwner(ctx, o), "a")
+		require.NoError(t, err)
+		l3, err := m.TryLock(ctx, "a", lockmgr.AsOwner(o), lockmgr.FixedLease(10*milli))
+		require.NoError(t, err)
+		require.Equal(t, scripts, m.Stats().Scripts, "re-entry takes no round trip")
+		require.Equal(t, "1", w.server.HGet("a", l1.HolderID()))
+		time.Sleep(time.Minute)
+		require.True(t, l3.Valid(), "a shorter lease does not shorten what is held")
+		_, err = m.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		inner := l2.Context(ctx)
+		for i, l := range []*lockmgr.Lock{l2, l1, l3} {
+			require.Equal(t, []string{l1.HolderID()}, w.owners("a"), i)
+			require.True(t, l.Valid())
+			require.NoError(t, l.Unlock(ctx))
+			require.False(t, l.Valid())
+			require.ErrorIs(t, l.Err(), lockmgr.ErrNotHeld)
+		}
+		require.ErrorIs(t, context.Cause(inner), lockmgr.ErrNotHeld)
+		require.Empty(t, w.owners("a"))
+	})
+}
+
+func TestReentryWithLongerLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		o := m.NewOwner()
+		_, err := m.Lock(ctx, "a", lockmgr.AsOwner(o), lockmgr.FixedLease(second))
+		require.NoError(t, err)
+		l, err := m.Lock(ctx, "a", lockmgr.AsOwner(o), lockmgr.FixedLease(time.Minute))
+		require.NoError(t, err)
+		time.Sleep(50 * second)
+		require.True(t, l.Valid())
+		time.Sleep(10 * second)
+		require.False(t, l.Valid())
+
+		_, err = m.Lock(ctx, "b", lockmgr.AsOwner(o), lockmgr.FixedLease(second))
+		require.NoError(t, err)
+		l, err = m.Lock(ctx, "b", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.True(t, l.Valid(), "the watchdog has taken over")
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+func TestFencing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m1, _ := w.manager(lockmgr.Options{PassCount: 3})
+		m2, _ := w.manager(lockmgr.Options{PassCount: 3})
+		var mu sync.Mutex
+		var last int64
+		for range 5 {
+			var fs []*futures.Future[*lockmgr.Lock]
+			for range 8 {
+				fs = append(fs, m1.LockAsync("a", lockmgr.Fenced()), m2.LockAsync("a", lockmgr.Fenced()))
+			}
+			done := make(chan struct{})
+			left := len(fs)
+			for _, f := range fs {
+				f.OnDone(func(l *lockmgr.Lock, err error) {
+					go func() {
+						mu.Lock() // for the race detector: one at a time holds the lock
+						defer mu.Unlock()
+						if l.Token() <= last {
+							t.Errorf("token %d after %d", l.Token(), last)
+						}
+						last = l.Token()
+						left--
+						if left == 0 {
+							close(done)
+						}
+						l.UnlockAsync()
+					}()
+				})
+			}
+			<-done
+		}
+		o := m1.NewOwner()
+		l, err := m1.Lock(ctx, "a", lockmgr.AsOwner(o), lockmgr.Fenced())
+		require.NoError(t, err)
+		require.Greater(t, l.Token(), last)
+		again, err := m1.Lock(ctx, "a", lockmgr.AsOwner(o), lockmgr.Fenced())
+		require.NoError(t, err)
+		require.Equal(t, l.Token(), again.Token(), "a re-entry has the token of its hold")
+		plain, err := m1.Lock(ctx, "b", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		require.Zero(t, plain.Token())
+		_, err = m1.Lock(ctx, "b", lockmgr.AsOwner(o), lockmgr.Fenced())
+		require.ErrorIs(t, err, lockmgr.ErrNotFenced)
+	})
+}
+
+func TestErrOfAReentryThatWasUnlocked(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		o := m.NewOwner()
+		outer, err := m.Lock(ctx, "a", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		inner, err := m.Lock(ctx, "a", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		require.NoError(t, inner.Unlock(ctx))
+		_, err = m.ForceUnlock(ctx, "a")
+		require.NoError(t, err)
+		<-outer.Lost()
+		require.ErrorIs(t, outer.Err(), lockmgr.ErrLeaseLost)
+		require.ErrorIs(t, inner.Err(), lockmgr.ErrNotHeld)
+	})
+}

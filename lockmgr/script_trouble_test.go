@@ -1,0 +1,133 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Where the server is out of memory no lock can be taken, but one that is held
+// can be kept and, above all, given back.
+func TestScriptsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	e := listen(t, s, theChannel)
+	for _, tokens := range []string{"0", "1"} {
+		s.do(t, "CONFIG", "SET", "maxmemory", "0")
+		s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000; SET T 5")
+		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		run := func(script string, args ...string) string {
+			return s.eval(t, s.wire, script, keysOf(script, args), args)
+		}
+		s.requireReply(t, "!OOM", run("acquire", "30000", tokens, "me:1"))
+		s.requireReply(t, "!OOM", run("transfer", "30000", tokens, "me:2", "me:1"))
+		s.requireReply(t, "!OOM", s.eval(t, s.wire, "acquire", []string{"another", theCounter}, []string{"30000", tokens, "me:1"}))
+		s.requireState(t, `L: me:1=1 for 20000; T: "5" for -1`)
+		require.Equal(t, "[]", run("renew", "30000", "me:1"))
+		require.Contains(t, run("inspect"), "me:1")
+		s.requireState(t, `L: me:1=1 for 30000; T: "5" for -1`)
+		require.Equal(t, "1", run("release", "me:2", "me:1"))
+		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+		s.requireState(t, `T: "5" for -1`)
+		s.prepare(t, "")
+	}
+}
+
+// as returns a connection of a user who may do anything but what rules take
+// away.
+func (s *scriptServer) as(t testing.TB, rules ...string) *wire {
+	t.Helper()
+	user := userOf(t)
+	require.Equal(t, `"OK"`, s.show(s.do(t, slices.Concat([]string{"ACL", "SETUSER", user, "reset", "on", ">pw", "+@all", "~*", "&*"}, rules)...)))
+	w := dialWire(t, s.addr)
+	require.Equal(t, "OK", w.do(t, "AUTH", user, "pw"))
+	return w
+}
+
+// userOf names a user after a test.
+func userOf(t testing.TB) string {
+	return strings.NewReplacer("/", "-", " ", "-", "#", "-", "|", "-").Replace(t.Name())
+}
+
+// A release that can tell nobody is a release all the same.
+func TestScriptReleaseWithoutPublish(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, rules := range [][]string{{"-publish"}, {"resetchannels", "&others:*"}} {
+		t.Run(rules[0], func(t *testing.T) {
+			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			w := s.as(t, rules...)
+			reply := s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"})
+			require.Regexp(t, `^".*(NOPERM|can't|permission).*"$`, reply, "a text, not an error")
+			s.requireState(t, "")
+			require.Equal(t, "nil", s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"}))
+
+			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock, theChannel}, []string{"me:1"}))
+			s.requireState(t, "")
+		})
+	}
+}
+
+// A server that won't count subscribers keeps nobody from passing a lock on.
+func TestScriptsWithoutNumsub(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	w := s.as(t, "-pubsub|numsub")
+	s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+	keys := []string{theLock, theChannel, theCounter}
+	require.Equal(t, "-1", s.eval(t, w, "transfer", keys[:2], []string{"30000", "0", "me:2", "me:1"}))
+	require.Equal(t, `[-1 "1"]`, s.eval(t, w, "transfer", keys, []string{"30000", "1", "me:3", "me:2"}))
+	require.Equal(t, `[30000 -1 "1" "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
+}
+
+// Whatever command a user may not use, and wherever that stops a script: it
+// must not make a record that lives for ever, nor one for an owner who is told
+// that it failed, nor harm another's record or shorten a life.
+func TestScriptsStoppedHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	states := map[string]string{
+		"free":        "",
+		"ours":        "HSET L me:1 1; PEXPIRE L 20000",
+		"ours longer": "HSET L me:1 1; PEXPIRE L 50000",
+		"another's":   "HSET L you:1 1; PEXPIRE L 20000",
+	}
+	for _, denied := range strings.Fields("exists hexists pttl incrby get hset hdel pexpire del publish pubsub hgetall") {
+		t.Run(denied, func(t *testing.T) {
+			w := s.as(t, "-"+denied)
+			for state, given := range states {
+				for _, call := range []string{
+					"acquire 30000 0 me:1", "acquire 30000 2 me:1", "acquire 30000 0 me:2 me:1", "acquire 30000 2 me:2 me:1",
+					"transfer 30000 0 me:2 me:1", "transfer 30000 2 me:2 me:1", "release me:1", "renew 30000 me:1",
+				} {
+					words := strings.Fields(call)
+					script, args := words[0], words[1:]
+					s.prepare(t, given)
+					before := s.state(t)[theLock]
+					reply := s.eval(t, w, script, keysOf(script, args), args)
+					after := s.state(t)[theLock]
+					msg := fmt.Sprintf("%s, %s: %q became %q, reply %s", state, call, before, after, reply)
+					require.False(t, strings.HasSuffix(after, "for -1"), msg)
+					switch state {
+					case "another's":
+						require.Equal(t, before, after, msg)
+					case "ours longer":
+						require.NotContains(t, after, "for 30000", msg)
+						fallthrough
+					case "ours":
+						lost := map[string]string{"transfer": "nil", "release": "nil", "renew": "[1]"}
+						require.NotEqual(t, lost[script], reply, "what can't be read is not lost: "+msg)
+					}
+					if reply[0] == '!' {
+						require.NotEqual(t, "publish", denied, msg)
+						require.NotEqual(t, "pubsub", denied, msg)
+					}
+				}
+			}
+		})
+	}
+}

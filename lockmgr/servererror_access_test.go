@@ -1,0 +1,276 @@
+package lockmgr_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// setUser gives a user the rules of a test.
+func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
+	t.Helper()
+	do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)...)
+}
+
+// What a user may not do, and what that comes to.
+var permissionTests = []struct {
+	denied  string // rules, separated by spaces, that follow "everything"
+	take    error  // TryLock of a free lock
+	contend error  // TryLock of one that others hold
+	fenced  error  // TryLock with Fenced of a free lock
+	unlock  error
+	stays   bool // the record stays after Unlock until it expires
+}{
+	{denied: "-evalsha", take: lockmgr.ErrPermission, contend: lockmgr.ErrPermission, fenced: lockmgr.ErrPermission},
+	{denied: "-exists", take: lockmgr.ErrPermission, contend: lockmgr.ErrPermission, fenced: lockmgr.ErrPermission},
+	{denied: "-hset", take: lockmgr.ErrPermission, contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
+	{denied: "-pexpire", take: lockmgr.ErrPermission, contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
+	{denied: "resetkeys ~redisson_*", take: lockmgr.ErrPermission, contend: lockmgr.ErrPermission, fenced: lockmgr.ErrPermission},
+	{denied: "-pttl", contend: lockmgr.ErrPermission},
+	{denied: "-hexists", contend: lockmgr.ErrPermission, unlock: lockmgr.ErrPermission, stays: true},
+	{denied: "-del", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission, stays: true},
+	{denied: "resetkeys ~lock* ~redisson_lock_token:*", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission, stays: true},
+	{denied: "-publish", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission},
+	{denied: "resetchannels", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission},
+	{denied: "-incrby", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
+	{denied: "-get", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
+	{denied: "resetkeys ~lock* ~redisson_lock__channel:*", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
+	// Worse service, but service.
+	{denied: "-hdel", contend: lockmgr.ErrNotAcquired},
+	{denied: "-subscribe", contend: lockmgr.ErrNotAcquired},
+	{denied: "-unsubscribe", contend: lockmgr.ErrNotAcquired},
+	{denied: "-pubsub|numsub", contend: lockmgr.ErrNotAcquired},
+	{denied: "-hgetall", contend: lockmgr.ErrNotAcquired},
+	{denied: "-script", contend: lockmgr.ErrNotAcquired},
+	{denied: "-eval", contend: lockmgr.ErrNotAcquired}, // others have loaded the scripts
+	{denied: "-ping", contend: lockmgr.ErrNotAcquired},
+	{denied: "-client", contend: lockmgr.ErrNotAcquired},
+}
+
+func TestServerErrorPermissions(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for script := range scripts() {
+		do(t, s, "SCRIPT", "LOAD", scripts()[script])
+	}
+	free := dial(t, s.Addr(), lockmgr.Options{})
+	for i, tt := range permissionTests {
+		t.Run(tt.denied, func(t *testing.T) {
+			t.Parallel()
+			user, name, w := fmt.Sprint("user", i), fmt.Sprint("lock", i), newWitness()
+			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
+			// A short lease, as that is how long what can't be removed stays.
+			m := dialAs(t, s.Addr(), user, secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.observe})
+			requireKind := func(kind, err error) {
+				t.Helper()
+				if kind == lockmgr.ErrPermission {
+					requireServerError(t, kind, err)
+				} else {
+					require.ErrorIs(t, err, kind)
+				}
+			}
+			gone := func() {
+				t.Helper()
+				require.Eventually(t, func() bool {
+					ttl := do(t, s, "PTTL", name)
+					require.NotEqual(t, "-1", ttl, "a lock for ever")
+					return ttl == "-2"
+				}, patience, 10*time.Millisecond)
+			}
+			for _, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
+				want := tt.take
+				if opts != nil && want == nil {
+					want = tt.fenced
+				}
+				if opts != nil && tt.stays {
+					continue // it would take another lease
+				}
+				l, err := m.TryLock(patient(t), name, opts...)
+				requireKind(want, err)
+				if err == nil {
+					requireKind(tt.unlock, l.Unlock(patient(t)))
+					if !tt.stays {
+						await(t, w, func(lockmgr.EventReleased) bool { return true })
+						require.Equal(t, "0", do(t, s, "EXISTS", name))
+					}
+				}
+				gone()
+			}
+
+			// Another holds it.
+			other, err := free.Lock(patient(t), name)
+			require.NoError(t, err)
+			_, err = m.TryLock(patient(t), name)
+			requireKind(tt.contend, err)
+			waiting := m.LockAsync(name)
+			if tt.contend == lockmgr.ErrPermission {
+				_, err = waiting.Await(patient(t))
+				requireKind(tt.contend, err)
+				waiting = nil
+			}
+			require.True(t, other.Valid())
+			require.NoError(t, other.Unlock(patient(t)))
+			if waiting != nil {
+				l, err := waiting.Await(patient(t))
+				requireKind(tt.take, err)
+				if err == nil {
+					// Those who wait in line get it whatever becomes of the record;
+					// but for that it may have to expire first.
+					next := m.LockAsync(name)
+					if err := l.Unlock(patient(t)); err != nil {
+						requireKind(tt.unlock, err)
+					}
+					l, err = next.Await(patient(t))
+					require.NoError(t, err)
+					requireKind(tt.unlock, l.Unlock(patient(t)))
+				}
+			}
+			gone()
+			requireAtRest(t, m)
+		})
+	}
+}
+
+// A password that changes, or a user that is removed, while locks are held:
+// they are lost in time, and it shows why nothing works any more.
+func TestServerErrorUserGone(t *testing.T) {
+	t.Parallel()
+	for what, revoke := range map[string][][]string{
+		"password changed": {{"ACL", "SETUSER", "someone", "resetpass", ">another"}, {"CLIENT", "KILL", "USER", "someone"}},
+		"user deleted":     {{"ACL", "DELUSER", "someone"}},
+		"user disabled":    {{"ACL", "SETUSER", "someone", "off"}, {"CLIENT", "KILL", "USER", "someone"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			setUser(t, s, "someone", "+@all", "~*", "&*")
+			w := newWitness()
+			m := dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.observe})
+			l, err := m.Lock(ctx, "held")
+			require.NoError(t, err)
+			for _, command := range revoke {
+				do(t, s, command...)
+			}
+			// The first command may meet the connection's end, the next must
+			// meet the refusal.
+			require.Eventually(t, func() bool {
+				_, err := m.TryLock(patient(t), "new")
+				require.Error(t, err)
+				require.NotContains(t, err.Error(), secret)
+				return errors.Is(err, lockmgr.ErrPermission)
+			}, patience, 5*time.Millisecond)
+			_, err = m.Lock(patient(t), "new")
+			requireServerError(t, lockmgr.ErrPermission, err)
+			lost := await(t, w, func(e lockmgr.EventLost) bool { return e.Name == "held" })
+			require.ErrorIs(t, lost.Err, lockmgr.ErrLeaseLost)
+			awaitLost(t, l)
+			require.False(t, l.Valid())
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+
+			setUser(t, s, "someone", "+@all", "~*", "&*")
+			require.Eventually(t, func() bool {
+				l, err := m.Lock(patient(t), "held")
+				return err == nil && l.Unlock(patient(t)) == nil
+			}, patience, 5*time.Millisecond)
+		})
+	}
+}
+
+// leastPrivilege is all that a user needs whose locks begin with "app:", on
+// Redis 7.0. The second line is for Fenced, the third for Inspect.
+const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
+	+incrby +get
+	+hgetall
+	~app:* ~redisson_lock__channel:{app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
+
+// The rules suffice for all that managers do, and none of them is idle.
+func TestServerErrorLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
+	do(t, s, "CONFIG", "RESETSTAT")
+	w := newWitness()
+	connect := func() *lockmgr.Manager {
+		opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}
+		opt.Dialer.KeepAlive = 20 * time.Millisecond // pings
+		m, err := lockmgr.Dial(opt, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.observe})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close(patient(t))) })
+		return m
+	}
+	m, other := connect(), connect()
+
+	// Passed on, renewed, wrested from another manager, with tokens.
+	var wg sync.WaitGroup
+	for _, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
+		for i := range 20 {
+			wg.Go(func() {
+				l, err := []*lockmgr.Manager{m, other}[i%2].Lock(patient(t), "app:1", opts...)
+				if err == nil && i == 7 {
+					await(t, w, func(lockmgr.EventRenewed) bool { return true })
+				}
+				if err == nil {
+					err = l.Unlock(patient(t))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	l, err := m.Lock(patient(t), "app:1")
+	require.NoError(t, err)
+	_, err = other.TryLock(patient(t), "app:1")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	info, err := other.Inspect(patient(t), "app:1")
+	require.NoError(t, err)
+	require.True(t, info.Locked)
+	require.Positive(t, info.Token)
+	require.GreaterOrEqual(t, info.Subscribers, int64(0))
+	removed, err := other.ForceUnlock(patient(t), "app:1")
+	require.NoError(t, err)
+	require.True(t, removed)
+	awaitLost(t, l)
+	requireAtRest(t, m)
+	requireAtRest(t, other)
+	require.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 }, patience, 5*time.Millisecond)
+	for _, entry := range strings.Split(do(t, s, "ACL", "LOG"), "object\n")[1:] {
+		// From 7.2 on there is this, which clients try and do without.
+		require.True(t, strings.HasPrefix(entry, "client|setinfo\n"), "denied: %s", entry)
+	}
+
+	// The server adds up what scripts call, too. The rest is what a client says
+	// before it is this user, and what the test says.
+	used := s.Commands(t)
+	for _, c := range []string{"hello", "client|setinfo", "info", "acl|log", "acl|setuser", "config|resetstat"} {
+		delete(used, c)
+	}
+	granted := map[string]bool{}
+	for _, rule := range strings.Fields(leastPrivilege) {
+		if c, ok := strings.CutPrefix(rule, "+"); ok {
+			granted[c] = true
+			require.Positive(t, used[c], "%s is granted but not used", c)
+		}
+	}
+	for c := range used {
+		require.True(t, granted[c], "%s is used but not granted", c)
+	}
+
+	sent := m.Stats().Scripts
+	_, err = m.TryLock(patient(t), "other:1")
+	requireServerError(t, lockmgr.ErrPermission, err)
+	require.EqualValues(t, 1, m.Stats().Scripts-sent, "what was denied as a whole left nothing to clean up")
+	requireAtRest(t, m)
+	_, err = m.ForceUnlock(patient(t), "other:1")
+	requireServerError(t, lockmgr.ErrPermission, err)
+}

@@ -1,0 +1,192 @@
+package lockmgr_test
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Errors that a child server is hard to bring to, or that other versions word
+// differently.
+func TestServerErrorReplies(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		reply string // "": none at all
+		kind  error
+		clean bool // nothing can have been left behind
+	}{
+		{"-LOADING Redis is loading the dataset in memory", lockmgr.ErrUnavailable, true},
+		{"-TRYAGAIN Multiple keys request during rehashing of slot", lockmgr.ErrUnavailable, true},
+		{"-BUSY Valkey is busy running a script.", lockmgr.ErrUnavailable, true},
+		{"-NOAUTH Authentication required.", lockmgr.ErrPermission, true},
+		{"-NOPERM User locker has no permissions to run the 'evalsha' command", lockmgr.ErrPermission, true},
+		{"-NOPERM User locker has no permissions to run the 'hset' command script: f00, on @user_script:1.", lockmgr.ErrPermission, false},
+		{"-ERR ACL failure in script: User locker has no permissions to run the 'hset' command script: f00, on @user_script:1.", lockmgr.ErrPermission, false},
+		{"-ERR The user executing the script can't run this command or subcommand script: f00, on @user_script:1.", lockmgr.ErrPermission, false},
+		{"-ERR The user executing the script can't access at least one of the keys mentioned in the command arguments", lockmgr.ErrPermission, false},
+		{"-READONLY You can't write against a read only replica. script: f00, on @user_script:1.", lockmgr.ErrReadOnly, true},
+		{"-OOM command not allowed when used memory > 'maxmemory'. script: f00, on @user_script:1.", lockmgr.ErrOutOfMemory, true},
+		{"-WRONGTYPE Operation against a key holding the wrong kind of value", lockmgr.ErrWrongType, true},
+		{"", lockmgr.ErrUnavailable, false},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Split(tt.reply, ":")[0], func(t *testing.T) {
+			t.Parallel()
+			var healed atomic.Bool
+			addr := fakeServer(t, func(args []string) string {
+				switch {
+				case !healed.Load() && tt.reply == "":
+					return ""
+				case !healed.Load():
+					return tt.reply + "\r\n"
+				case scriptBySHA(args[1]) == "acquire":
+					return "_\r\n"
+				}
+				return ":0\r\n"
+			})
+			options := lockmgr.Options{Lease: time.Second, CommandTimeout: slow}
+			if tt.reply == "" {
+				options = lockmgr.Options{Lease: 200 * time.Millisecond} // all that is to be seen are time-outs
+			}
+			m := dialTroubled(t, addr, options)
+			_, err := m.TryLock(patient(t), "a")
+			requireServerError(t, tt.kind, err)
+			require.Contains(t, err.Error(), strings.TrimPrefix(tt.reply[min(1, len(tt.reply)):], "ERR "))
+			if tt.clean {
+				requireAtRest(t, m)
+				require.EqualValues(t, 1, m.Stats().Scripts)
+			} else {
+				require.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, patience, time.Millisecond, "nothing is done about it")
+			}
+			healed.Store(true)
+			if tt.reply == "" {
+				return // what was not answered then keeps all later answers off by one
+			}
+			requireAtRest(t, m) // a refusal that is still on its way fails who comes before it
+			l, err := m.Lock(patient(t), "a")
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(patient(t)))
+		})
+	}
+}
+
+// A server that is no Redis, or a proxy that rewrites replies: whatever comes,
+// nobody may take it for a grant, and nothing may panic, spin or stay.
+func TestServerErrorStrangeReplies(t *testing.T) {
+	t.Parallel()
+	strange := []string{
+		"+OK", "+QUEUED", "$0\r\n", "$3\r\nabc", "$1\r\n0", "$2\r\n-5", "$20\r\n99999999999999999999", "$4\r\n1e10",
+		"*1\r\n:0", "*1\r\n:2", "*1\r\n:-1", "*1\r\n:9223372036854775807", "*2\r\n:1\r\n:1", "*3\r\n:1\r\n:2\r\n:3",
+		"*1\r\n_", "*2\r\n_\r\n_", "*2\r\n:0\r\n$1\r\nx", "*2\r\n$1\r\n0\r\n$1\r\n5", "*1\r\n*1\r\n*0",
+		"%1\r\n+a\r\n:1", "~1\r\n:2", ",1.5", ",inf", "#t", "#f", "(12345678901234567890123", "=5\r\ntxt:x",
+		"!9\r\nERR blobs", "-", "-ERR", "-ERR unknown command 'EVALSHA'", "-NEVERHEARD of it",
+	}
+	// Good replies, but not to this script, or not to this question.
+	null, number, text, pair, empty := "_", ":0", "$1\r\n7", "*2\r\n:0\r\n$1\r\n7", "*0"
+	for _, tt := range []struct {
+		script  string
+		fenced  bool
+		strange []string
+	}{
+		{"acquire", false, []string{text, pair, empty}},
+		{"acquire", true, []string{null, pair, empty}},
+		{"transfer", false, []string{text, pair, empty}},
+		{"transfer", true, []string{number, text, empty}},
+		{"renew", false, []string{null, number, text, pair}},
+		{"release", false, []string{text, pair, empty}},
+	} {
+		t.Run(fmt.Sprintf("%s fenced=%v", tt.script, tt.fenced), func(t *testing.T) {
+			t.Parallel()
+			lies := append(slices.Clone(strange), tt.strange...)
+			if tt.script == "acquire" { // an array of one number is a refusal
+				lies = slices.DeleteFunc(lies, func(lie string) bool { return strings.HasPrefix(lie[1:], "1\r\n:") })
+			}
+			told := make([]atomic.Int64, len(lies))
+			addr := fakeServer(t, func(args []string) string {
+				script, fenced := scriptBySHA(args[1]), strings.Contains(strings.Join(args, " "), "redisson_lock_token")
+				if script == tt.script && fenced == tt.fenced {
+					i, _ := strconv.Atoi(args[3]) // the name is the number of a lie
+					told[i].Add(1)
+					return lies[i] + "\r\n"
+				}
+				reply := map[string]string{"acquire": null, "transfer": number, "renew": empty, "release": number}[script]
+				if fenced {
+					reply = map[string]string{"acquire": text, "transfer": pair}[script]
+				}
+				return reply + "\r\n"
+			})
+			var opts []lockmgr.LockOption
+			if tt.fenced {
+				opts = append(opts, lockmgr.Fenced())
+			}
+			lease := 10 * time.Second
+			if tt.script == "renew" || tt.script == "release" {
+				lease = time.Second // for this is the time that they take
+			}
+			// All at once, as most of it is waiting for leases to end.
+			managers := make([]*lockmgr.Manager, len(lies))
+			first, second := make([]*futures.Future[*lockmgr.Lock], len(lies)), make([]*futures.Future[*lockmgr.Lock], len(lies))
+			for i := range lies {
+				managers[i] = dialTroubled(t, addr, lockmgr.Options{Lease: lease, CommandTimeout: slow})
+				first[i], second[i] = managers[i].LockAsync(strconv.Itoa(i), opts...), managers[i].LockAsync(strconv.Itoa(i), opts...)
+				if tt.script != "acquire" && tt.script != "transfer" {
+					second[i].Cancel()
+				}
+			}
+			for i, lie := range lies {
+				l, err := first[i].Await(patient(t))
+				if tt.script == "acquire" {
+					require.Error(t, err, "%q", lie)
+					_, err = second[i].Await(patient(t))
+					require.Error(t, err, "%q", lie)
+					continue
+				}
+				require.NoError(t, err, "%q", lie)
+				switch tt.script {
+				case "transfer":
+					// The other one takes over all the same, unless it needs a token.
+					require.NoError(t, l.Unlock(patient(t)), "%q", lie)
+					l, err = second[i].Await(patient(t))
+					if err == nil {
+						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
+						// On a busy machine the first run was over, and this is another.
+						if managers[i].Stats().Passes > 0 {
+							require.Eventually(t, func() bool { return told[i].Load() > 0 }, patience, time.Millisecond, "%q", lie)
+						}
+						require.NoError(t, l.Unlock(patient(t)), "%q", lie)
+					}
+				case "renew":
+					awaitLost(t, l)
+					require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost, "%q", lie)
+				case "release":
+					require.Error(t, l.Unlock(patient(t)), "%q", lie)
+				}
+			}
+			for i, lie := range lies {
+				requireAtRest(t, managers[i])
+				require.Less(t, told[i].Load(), int64(50), "%q is asked for again and again", lie)
+				require.Positive(t, told[i].Load(), "%q is never asked for", lie)
+			}
+		})
+	}
+}
+
+// scriptBySHA names the script that an EVALSHA calls.
+func scriptBySHA(sha string) string {
+	for name, text := range scripts() {
+		if fmt.Sprintf("%x", sha1.Sum([]byte(text))) == sha {
+			return name
+		}
+	}
+	return ""
+}

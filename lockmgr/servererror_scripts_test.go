@@ -1,0 +1,73 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Scripts may vanish from the server at any moment.
+func TestServerErrorScriptsFlushed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	var users, flusher sync.WaitGroup
+	var stop atomic.Bool
+	w := dialWire(t, s.Addr())
+	flushes := 0
+	flusher.Go(func() {
+		for ; !stop.Load(); flushes++ {
+			if w.write("SCRIPT", "FLUSH") != nil {
+				return
+			}
+			if _, err := w.read(); err != nil {
+				return
+			}
+		}
+	})
+	for i := range 50 {
+		users.Go(func() {
+			for range 40 {
+				l, err := m.Lock(ctx, fmt.Sprint("name", i%20), lockmgr.Fenced())
+				if err == nil {
+					err = l.Unlock(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	users.Wait()
+	stop.Store(true)
+	flusher.Wait()
+	require.Greater(t, flushes, 10)
+	require.Zero(t, m.Stats().Losses)
+	requireAtRest(t, m)
+}
+
+// Without EVAL the scripts must be on the server already. Without SCRIPT LOAD
+// they get there by EVAL.
+func TestServerErrorScriptsNotLoaded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "mute", "+@all", "-eval", "-script", "~*", "&*")
+	setUser(t, s, "speaker", "+@all", "-script", "~*", "&*")
+	mute := dialAs(t, s.Addr(), "mute", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
+	speaker := dialAs(t, s.Addr(), "speaker", secret, lockmgr.Options{})
+	_, err := mute.TryLock(patient(t), "a")
+	requireServerError(t, lockmgr.ErrPermission, err)
+	for _, m := range []*lockmgr.Manager{speaker, mute} {
+		l, err := m.Lock(patient(t), "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(patient(t)))
+	}
+}

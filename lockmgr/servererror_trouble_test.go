@@ -1,0 +1,217 @@
+package lockmgr_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// passingTroubles are a server's troubles that end one day.
+var passingTroubles = []struct {
+	what       string
+	args       []string // of the server
+	begin, end func(t testing.TB, s *redistest.Server)
+	kind       error
+}{
+	{
+		what:  "READONLY",
+		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
+		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "NO", "ONE") },
+		kind:  lockmgr.ErrReadOnly,
+	},
+	{
+		what:  "MASTERDOWN",
+		args:  []string{"--replica-serve-stale-data", "no"},
+		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
+		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "NO", "ONE") },
+		kind:  lockmgr.ErrUnavailable,
+	},
+	{
+		what:  "NOREPLICAS",
+		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1") },
+		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0") },
+		kind:  lockmgr.ErrReadOnly,
+	},
+	{
+		what: "MISCONF",
+		args: []string{"--enable-protected-configs", "yes"},
+		begin: func(t testing.TB, s *redistest.Server) {
+			// A folder is where the file should go, so it can't be saved.
+			dir := strings.TrimPrefix(do(t, s, "CONFIG", "GET", "dir"), "dir\n")
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "occupied"), 0o700))
+			do(t, s, "CONFIG", "SET", "dbfilename", "occupied")
+			do(t, s, "CONFIG", "SET", "save", "3600 1000000")
+			do(t, s, "BGSAVE")
+			require.Eventually(t, func() bool {
+				return strings.Contains(do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
+			}, patience, 5*time.Millisecond)
+		},
+		end: func(t testing.TB, s *redistest.Server) {
+			do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+		},
+		kind: lockmgr.ErrReadOnly,
+	},
+	{
+		what: "CLUSTERDOWN",
+		args: []string{"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"}, // a cluster of one, without slots
+		end:  func(t testing.TB, s *redistest.Server) { do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383") },
+		kind: lockmgr.ErrUnavailable,
+	},
+	{
+		what: "BUSY",
+		args: []string{"--lua-time-limit", "20"},
+		begin: func(t testing.TB, s *redistest.Server) {
+			w := dialWire(t, s.Addr())
+			require.NoError(t, w.write("EVAL", "while true do end", "0"))
+			require.Eventually(t, func() bool {
+				_, err := s.Do("GET", "x")
+				return err != nil && strings.HasPrefix(err.Error(), "BUSY")
+			}, patience, 5*time.Millisecond)
+		},
+		end:  func(t testing.TB, s *redistest.Server) { do(t, s, "SCRIPT", "KILL") },
+		kind: lockmgr.ErrUnavailable,
+	},
+	{
+		what:  "down",
+		begin: func(t testing.TB, s *redistest.Server) { s.Kill() },
+		end:   func(t testing.TB, s *redistest.Server) { s.Restart() },
+		kind:  lockmgr.ErrUnavailable,
+	},
+}
+
+// Who won't wait is told at once; who waits, after RetryTime, unless the
+// trouble has passed by then.
+func TestServerErrorPassingTrouble(t *testing.T) {
+	t.Parallel()
+	for _, tt := range passingTroubles {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, tt.args...)
+			w := newWitness()
+			hasty := dial(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond})
+			steady := dial(t, s.Addr(), lockmgr.Options{RetryTime: time.Minute, Observer: w.observe})
+			if tt.begin != nil {
+				tt.begin(t, s)
+			}
+			waiting := steady.LockAsync("a")
+			await(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.kind) })
+
+			_, err := hasty.TryLock(patient(t), "b")
+			requireServerError(t, tt.kind, err)
+			require.EqualValues(t, 1, hasty.Stats().Failures, "one try")
+			_, err = hasty.Lock(patient(t), "c") // how often it tries depends on the machine
+			requireServerError(t, tt.kind, err)
+			known := hasty.Stats().Locks
+			_, err = hasty.TryLock(patient(t), "d")
+			requireServerError(t, tt.kind, err)
+			// A busy machine may answer a try after RetryTime.
+			require.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, patience, time.Millisecond,
+				"what did not run leaves nothing to clean up")
+			_, err = hasty.Inspect(patient(t), "d")
+			if err != nil { // what only reads may work
+				requireServerError(t, tt.kind, err)
+			}
+
+			require.False(t, settled(waiting), "it waits")
+			tt.end(t, s)
+			l, err := waiting.Await(patient(t))
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(patient(t)))
+			require.Eventually(t, func() bool {
+				l, err = hasty.Lock(patient(t), "b")
+				return !lockmgr.Temporary(err) // it waits for 50 ms only
+			}, patience, time.Millisecond)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(patient(t)))
+		})
+	}
+}
+
+// A server that is out of memory grants nothing, but what is held can be
+// renewed, passed on and, every time, given back.
+func TestServerErrorOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	w := newWitness()
+	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.observe})
+	var held []*lockmgr.Lock
+	for i := range 50 {
+		l, err := m.Lock(ctx, fmt.Sprint("held", i))
+		require.NoError(t, err)
+		held = append(held, l)
+	}
+	next := m.LockAsync("held0")
+	do(t, s, "CONFIG", "SET", "maxmemory", "1")
+
+	before := m.Stats().Scripts - m.Stats().RenewalScripts
+	_, err := m.TryLock(ctx, "new")
+	requireServerError(t, lockmgr.ErrOutOfMemory, err)
+	_, err = m.LockAsync("new").Await(patient(t))
+	requireServerError(t, lockmgr.ErrOutOfMemory, err)
+	require.EqualValues(t, 2, m.Stats().Scripts-m.Stats().RenewalScripts-before, "one try each")
+
+	require.NoError(t, held[0].Unlock(patient(t)))
+	held[0], err = next.Await(patient(t))
+	require.NoError(t, err)
+
+	// Twice: the first may have been on its way before.
+	seen := m.Stats().Renewals
+	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, patience, 5*time.Millisecond)
+	for i, l := range held {
+		require.NoError(t, l.Err(), i)
+		require.NoError(t, l.Unlock(patient(t)), i)
+		require.Equal(t, "0", do(t, s, "EXISTS", l.Name()))
+	}
+	requireAtRest(t, m)
+	do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	l, err := m.Lock(patient(t), "new")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// A server that dies under a holder: the loss is known by the deadline, and
+// when the server is back all goes on as if nothing had been.
+func TestServerErrorKilledWhileHolding(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	w := newWitness()
+	m := dial(t, s.Addr(), lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: time.Minute, Observer: w.observe})
+	l, err := m.Lock(ctx, "held")
+	require.NoError(t, err)
+	hasty := dial(t, s.Addr(), lockmgr.Options{RetryTime: 100 * time.Millisecond})
+	unlocked, err := hasty.Lock(ctx, "unlocked")
+	require.NoError(t, err)
+	work := l.Context(ctx)
+	waiting := m.LockAsync("held")
+
+	s.Kill()
+	left, start := l.Remaining(), time.Now()
+	requireServerError(t, lockmgr.ErrUnavailable, unlocked.Unlock(patient(t)))
+	awaitLost(t, l)
+	<-work.Done()
+	require.False(t, l.Valid())
+	require.GreaterOrEqual(t, time.Since(start), left-time.Millisecond, "not before the deadline: the server may be back in time")
+	await(t, w, func(e lockmgr.EventRenewalFailed) bool { return errors.Is(e.Err, lockmgr.ErrUnavailable) })
+	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+
+	s.Restart()
+	l, err = waiting.Await(patient(t))
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(patient(t)))
+	require.Eventually(t, func() bool {
+		l, err = hasty.Lock(patient(t), "unlocked", lockmgr.Fenced())
+		return !lockmgr.Temporary(err) // it waits for a tenth of a second only
+	}, patience, time.Millisecond)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(patient(t)))
+	require.Equal(t, "redisson_lock_token:{unlocked}", do(t, s, "KEYS", "*"))
+}

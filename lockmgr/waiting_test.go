@@ -1,0 +1,218 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A message that got lost costs a wait until the record's TTL, no more.
+func TestPollCoversLostMessages(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m1, _ := w.manager(lockmgr.Options{})
+		m2, net := w.manager(lockmgr.Options{})
+		l, err := m1.Lock(ctx, "a", lockmgr.FixedLease(20*second))
+		require.NoError(t, err)
+		f := m2.LockAsync("a")
+		time.Sleep(second)
+		net.cut()
+		require.NoError(t, l.Unlock(ctx)) // m2 hears nothing
+		net.heal()
+		start := time.Now()
+		l2, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 3*second, "the new subscription is a reason to try")
+		require.NoError(t, l2.Unlock(ctx))
+	})
+}
+
+func TestWaitTimesOut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		l, err := other.Lock(ctx, "a")
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = m.Lock(ctx, "a", lockmgr.MaxWait(3*second))
+		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.Equal(t, 3*second, time.Since(start).Round(milli))
+		_, err = m.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.NotErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		_, err = m.LockAsync("b", lockmgr.MaxWait(math.MaxInt64)).Await(ctx)
+		require.NoError(t, err, "the longest wait is not a negative one")
+		short, cancel := context.WithTimeout(ctx, second)
+		defer cancel()
+		_, err = m.Lock(short, "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, l.Unlock(ctx))
+		time.Sleep(10 * second)
+		require.Equal(t, 1, m.Stats().Locks, "b: no waiter, no subscription, no alarm")
+		require.Zero(t, m.Stats().Subscriptions)
+		require.Zero(t, m.Stats().Pending)
+		require.Empty(t, w.server.PubSubChannels("*"))
+	})
+}
+
+func TestWaitersCostNoGoroutines(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		l, err := other.Lock(ctx, "a")
+		require.NoError(t, err)
+		first := m.LockAsync("a")
+		time.Sleep(1250 * milli)
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		fs := []*futures.Future[*lockmgr.Lock]{first}
+		for range 5000 {
+			fs = append(fs, m.LockAsync("a"), m.LockAsync("a", lockmgr.MaxWait(time.Hour)))
+		}
+		time.Sleep(second)
+		synctest.Wait()
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+slack)
+		require.Equal(t, len(fs), m.Stats().Waiting)
+		for i, f := range fs {
+			if i%2 == 0 {
+				require.True(t, f.Cancel())
+			}
+		}
+		require.NoError(t, l.Unlock(ctx))
+		for i, f := range fs {
+			got, err := f.Await(ctx)
+			if i%2 == 0 {
+				require.ErrorIs(t, err, lockmgr.ErrCanceled)
+				continue
+			}
+			require.NoError(t, err)
+			require.NoError(t, got.Unlock(ctx))
+		}
+		time.Sleep(10 * second)
+		require.Zero(t, m.Stats().Locks)
+	})
+}
+
+func TestOrderOfWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		var order []int
+		for i := range 100 {
+			m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) {
+				order = append(order, i) // one at a time
+				l.UnlockAsync()
+			})
+		}
+		require.NoError(t, l.Unlock(ctx))
+		time.Sleep(second)
+		synctest.Wait()
+		require.Len(t, order, 100)
+		require.IsIncreasing(t, order)
+	})
+}
+
+func TestDeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		a, b := m.NewOwner(), m.NewOwner()
+		x, err := m.Lock(ctx, "x", lockmgr.AsOwner(a))
+		require.NoError(t, err)
+		y, err := m.Lock(ctx, "y", lockmgr.AsOwner(b))
+		require.NoError(t, err)
+		f := m.LockAsync("y", lockmgr.AsOwner(a))
+		_, err = m.Lock(ctx, "x", lockmgr.AsOwner(b))
+		require.ErrorIs(t, err, lockmgr.ErrDeadlock)
+		var cycle *lockmgr.DeadlockError
+		require.True(t, errors.As(err, &cycle))
+		require.ElementsMatch(t, []lockmgr.Edge{
+			{Owner: b.String(), Name: "x", Holder: a.String()},
+			{Owner: a.String(), Name: "y", Holder: b.String()},
+		}, cycle.Cycle)
+		require.Contains(t, err.Error(), `"x"`)
+		require.NoError(t, y.Unlock(ctx))
+		y, err = f.Await(ctx)
+		require.NoError(t, err, "the older request lives on")
+		require.NoError(t, y.Unlock(ctx))
+		require.NoError(t, x.Unlock(ctx))
+	})
+}
+
+func TestServerDownTellsWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{RetryTime: 3 * second})
+		net.cut()
+		start := time.Now()
+		_, err := m.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.Less(t, time.Since(start), second)
+		_, err = m.Lock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.GreaterOrEqual(t, time.Since(start), 3*second)
+		require.Less(t, time.Since(start), 5*second)
+		f := m.LockAsync("a")
+		time.Sleep(second)
+		net.heal()
+		l, err := f.Await(ctx)
+		require.NoError(t, err, "a server that comes back in time is waited for")
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// A message may be missed before the subscription is confirmed. So there is a try
+// when it is, well before a poll.
+func TestAConfirmationIsATry(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		w.server.HSet("a", "somebody:1", "1")
+		w.server.SetTTL("a", time.Minute)
+		m, _ := w.manager(lockmgr.Options{})
+		f := m.LockAsync("a")
+		time.Sleep(5 * milli)
+		require.EqualValues(t, 2, m.Stats().Scripts, "when it was asked for, and when the subscription was confirmed")
+		require.Zero(t, m.Stats().Polls)
+		f.Cancel()
+	})
+}
+
+// A holder that died sends no message: the waiter finds out when the record
+// has expired.
+func TestDeadHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		dead, net := w.manager(lockmgr.Options{Lease: 10 * second})
+		m, _ := w.manager(lockmgr.Options{})
+		_, err := dead.Lock(ctx, "a")
+		require.NoError(t, err)
+		net.hush()
+		start := time.Now()
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(start), 9900*milli)
+		require.LessOrEqual(t, time.Since(start), 10200*milli)
+		require.LessOrEqual(t, m.Stats().Scripts, uint64(4), "the waiter tries, tries again when subscribed, and polls")
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+func TestAnswersThatAreAlwaysTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{RetryTime: second})
+		warm(t, m)
+		net.delay.Store(int64(15 * milli))
+		start := time.Now()
+		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*milli))
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.Contains(t, err.Error(), "longer lease")
+		require.Less(t, time.Since(start), second, "three tries tell")
+		require.Less(t, m.Stats().Scripts, uint64(10))
+	})
+}
