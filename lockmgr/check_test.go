@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -21,14 +22,14 @@ func TestCheckUnderLeastPrivilege(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
-	report, err := m.Check(patient(t), "app:")
+	report, err := m.Check(faults.Patient(t), "app:")
 	require.NoError(t, err)
 	require.Empty(t, report.Missing)
 	require.Empty(t, report.Warnings)
 	require.Empty(t, report.Server, "it may not ask")
-	require.Equal(t, "0", do(t, s, "DBSIZE"), "nothing is left behind")
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "nothing is left behind")
 
-	_, err = m.Check(patient(t), "other:")
+	_, err = m.Check(faults.Patient(t), "other:")
 	requireServerError(t, lockmgr.ErrPermission, err)
 	require.ErrorContains(t, err, "~other:*")
 }
@@ -53,7 +54,7 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 			rest := append(append([]string{}, rules[:i]...), rules[i+1:]...)
 			setUser(t, s, user, rest...)
 			m := dialAs(t, s.Addr(), user, secret, lockmgr.Options{CommandTimeout: slow})
-			report, err := m.Check(patient(t), "app:")
+			report, err := m.Check(faults.Patient(t), "app:")
 			var named []string
 			for _, p := range report.Missing {
 				named = append(named, p.Rule)
@@ -80,29 +81,29 @@ func TestCheckWarns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").Unrestricted() // INFO
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	report, err := m.Check(patient(t), "")
+	report, err := m.Check(faults.Patient(t), "")
 	require.NoError(t, err)
 	require.Len(t, report.Warnings, 1)
 	require.Contains(t, report.Warnings[0], "allkeys-lru")
 	require.Regexp(t, `^(redis|valkey) \d`, report.Server)
 
-	do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
-	_, err = m.Check(patient(t), "")
+	faults.Do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
+	_, err = m.Check(faults.Patient(t), "")
 	requireServerError(t, lockmgr.ErrOutOfMemory, err)
-	do(t, s, "CONFIG", "SET", "maxmemory", "0")
-	require.Equal(t, "0", do(t, s, "DBSIZE"))
+	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 }
 
 func TestCheckOnTheEmbeddedServer(t *testing.T) {
 	addr, mini := redistest.Mini(t)
 	m := dial(t, addr, lockmgr.Options{})
-	_, err := m.Check(patient(t), "")
+	_, err := m.Check(faults.Patient(t), "")
 	require.NoError(t, err)
 	require.Empty(t, mini.Keys())
 
-	_, err = m.Check(patient(t), "redisson_lock_token:{")
+	_, err = m.Check(faults.Patient(t), "redisson_lock_token:{")
 	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-	_, err = m.Check(patient(t), strings.Repeat("x", lockmgr.MaxNameBytes))
+	_, err = m.Check(faults.Patient(t), strings.Repeat("x", lockmgr.MaxNameBytes))
 	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -115,10 +116,10 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{CommandTimeout: slow})
 	require.NoError(t, err)
 	mini.Close()
-	_, err = m.Check(patient(t), "")
+	_, err = m.Check(faults.Patient(t), "")
 	requireServerError(t, lockmgr.ErrUnavailable, err)
-	require.NoError(t, m.Close(patient(t)))
-	_, err = m.Check(patient(t), "")
+	require.NoError(t, m.Close(faults.Patient(t)))
+	_, err = m.Check(faults.Patient(t), "")
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 }
 
@@ -156,7 +157,7 @@ func TestCheckWhileLocksAreTaken(t *testing.T) {
 		})
 	}
 	for range 50 {
-		report, err := m.Check(patient(t), "app:")
+		report, err := m.Check(faults.Patient(t), "app:")
 		require.ErrorIs(t, err, lockmgr.ErrPermission)
 		require.Len(t, report.Missing, 1)
 		require.Equal(t, "+hdel", report.Missing[0].Rule)
@@ -175,7 +176,7 @@ func TestCheckCrossesClose(t *testing.T) {
 		for m.Stats().Scripts == 0 && len(got) == 0 && i > 0 {
 			i-- // some time, another each round
 		}
-		require.NoError(t, m.Close(patient(t)))
+		require.NoError(t, m.Close(faults.Patient(t)))
 		if err := <-got; err != nil && !errors.Is(err, lockmgr.ErrUnavailable) { // what was under way was cut off
 			require.ErrorIs(t, err, lockmgr.ErrClosed)
 		}

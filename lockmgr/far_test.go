@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -111,24 +112,24 @@ func TestServerAPoolOfOne(t *testing.T) {
 
 	other := dial(t, s.Addr(), lockmgr.Options{})
 	for _, name := range []string{"a", "b"} {
-		_, err := other.Lock(patient(t), name)
+		_, err := other.Lock(faults.Patient(t), name)
 		require.NoError(t, err)
 	}
 	forB := first.LockAsync("b")
 	require.Eventually(t, func() bool {
-		return strings.HasSuffix(do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{b}"), "1")
-	}, patience, time.Millisecond)
+		return strings.HasSuffix(faults.Do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{b}"), "1")
+	}, faults.Patience, time.Millisecond)
 	forA := second.LockAsync("a")
-	require.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 }, patience, time.Millisecond)
-	_, err = other.ForceUnlock(patient(t), "a")
+	require.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 }, faults.Patience, time.Millisecond)
+	_, err = other.ForceUnlock(faults.Patient(t), "a")
 	require.NoError(t, err)
-	a, err := forA.Await(patient(t))
+	a, err := forA.Await(faults.Patient(t))
 	require.NoError(t, err, "it polls")
-	require.NoError(t, a.Unlock(patient(t)))
+	require.NoError(t, a.Unlock(faults.Patient(t)))
 
 	begin := time.Now()
-	require.NoError(t, second.Close(patient(t)))
-	require.Less(t, time.Since(begin), patience/2)
+	require.NoError(t, second.Close(faults.Patient(t)))
+	require.Less(t, time.Since(begin), faults.Patience/2)
 	forB.Cancel()
-	require.NoError(t, first.Close(patient(t)))
+	require.NoError(t, first.Close(faults.Patient(t)))
 }

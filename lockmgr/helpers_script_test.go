@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -250,61 +250,12 @@ func (e *ear) heard(t testing.TB) []string {
 	}
 }
 
-// A witness keeps what a manager's observer is told.
-type witness struct {
-	mu     sync.Mutex
-	events []lockmgr.Event
-	more   chan struct{} // closed at the next event
-}
-
-func newWitness() *witness { return &witness{more: make(chan struct{})} }
-
-func (w *witness) observe(e lockmgr.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, e)
-	close(w.more)
-	w.more = make(chan struct{})
-}
-
-// patience is for what must happen, on a machine that may be busy.
-const patience = 10 * time.Second
-
-// await returns the first event of a kind that is so, be it past or to come.
-func await[E lockmgr.Event](t testing.TB, w *witness, so func(E) bool) E {
-	t.Helper()
-	timeout := time.After(patience)
-	for seen := 0; ; {
-		w.mu.Lock()
-		events, more := w.events, w.more
-		w.mu.Unlock()
-		for ; seen < len(events); seen++ {
-			if e, ok := events[seen].(E); ok && so(e) {
-				return e
-			}
-		}
-		select {
-		case <-more:
-		case <-timeout:
-			var none E
-			require.FailNow(t, "no such event", "%T, but only %v", none, events)
-		}
-	}
-}
-
-// patient is a context for calls that must not hang.
-func patient(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // dialAs connects as a user.
 func dialAs(t testing.TB, addr, user, password string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: password}, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close(patient(t))) })
+	t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
 	return m
 }
 
@@ -314,7 +265,7 @@ func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager
 	t.Helper()
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = m.Close(patient(t)) })
+	t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -46,19 +47,19 @@ func TestWhatIsLogged(t *testing.T) {
 		return a
 	}}))
 	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: 1500 * time.Millisecond, Logger: raw})
-	l, err := m.Lock(patient(t), name)
+	l, err := m.Lock(faults.Patient(t), name)
 	require.NoError(t, err)
-	do(t, s, "DEL", name)
-	awaitLost(t, l)
-	do(t, s, "SET", name, "x")
-	_, err = m.TryLock(patient(t), name)
+	faults.Do(t, s, "DEL", name)
+	faults.AwaitLost(t, l)
+	faults.Do(t, s, "SET", name, "x")
+	_, err = m.TryLock(faults.Patient(t), name)
 	require.Error(t, err)
-	do(t, s, "DEL", name)
-	do(t, s, "HSET", name, "another", "1")
-	_, err = m.TryLock(patient(t), name)
+	faults.Do(t, s, "DEL", name)
+	faults.Do(t, s, "HSET", name, "another", "1")
+	_, err = m.TryLock(faults.Patient(t), name)
 	require.Error(t, err)
 	for _, line := range []string{`msg="lock lost" name="\"a\\nlevel=`, `msg="command failed" name="\"a\\nlevel=`} {
-		require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, patience, time.Millisecond, log.String())
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, faults.Patience, time.Millisecond, log.String())
 	}
 	require.NotContains(t, log.String(), secret)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -177,22 +178,22 @@ func TestAHopelessLeaseFailsAlone(t *testing.T) {
 func TestServerABadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{RetryTime: patience})
-	do(t, s, "HSET", "redisson_lock_token:{a}", "x", "1")
+	m := dial(t, s.Addr(), lockmgr.Options{RetryTime: faults.Patience})
+	faults.Do(t, s, "HSET", "redisson_lock_token:{a}", "x", "1")
 	fenced, plain := m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
-	_, err := fenced.Await(patient(t))
+	_, err := fenced.Await(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrWrongType)
-	l, err := plain.Await(patient(t))
+	l, err := plain.Await(faults.Patient(t))
 	require.NoError(t, err)
 
 	fenced, plain = m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
-	require.NoError(t, l.Unlock(patient(t)))
-	_, err = fenced.Await(patient(t))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	_, err = fenced.Await(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrWrongType, "when the lock is passed on")
-	l, err = plain.Await(patient(t))
+	l, err = plain.Await(faults.Patient(t))
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(patient(t)))
-	require.Equal(t, "1", do(t, s, "DBSIZE"))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	require.Equal(t, "1", faults.Do(t, s, "DBSIZE"))
 }
 
 // The longest durations are as good as others: no sum of them overflows.
@@ -232,22 +233,22 @@ func TestServerAForbiddenNameCostsNoNeighbourItsLease(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", "+@all", "~*", "&*")
 	const lease = 3 * time.Second
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: lease, RetryTime: patience})
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: lease, RetryTime: faults.Patience})
 	names := append(some(50), "other:1")
 	locks, errs := burst(t, m, names)
 	for i := range names {
 		require.NoError(t, errs[i], names[i])
 	}
-	do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:*", "~redisson_lock__channel:*")
+	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:*", "~redisson_lock__channel:*")
 	last := slices.Index(names, "other:1")
 	select {
 	case <-locks[last].Lost():
-	case <-patient(t).Done():
+	case <-faults.Patient(t).Done():
 		require.Fail(t, "the forbidden lock was never lost")
 	}
 	for i, l := range locks[:last] {
 		require.True(t, l.Valid(), names[i])
-		require.NoError(t, l.Unlock(patient(t)))
+		require.NoError(t, l.Unlock(faults.Patient(t)))
 	}
-	do(t, s, "ACL", "SETUSER", "locker", "~*")
+	faults.Do(t, s, "ACL", "SETUSER", "locker", "~*")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -32,23 +33,23 @@ func TestAWaiterThatLeavesARefusingServerLivesOn(t *testing.T) {
 		begin func(t *testing.T, s *redistest.Server)
 	}{
 		"MISCONF": {nil, func(t *testing.T, s *redistest.Server) {
-			dir := strings.TrimPrefix(do(t, s, "CONFIG", "GET", "dir"), "dir\n")
+			dir := strings.TrimPrefix(faults.Do(t, s, "CONFIG", "GET", "dir"), "dir\n")
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "in-the-way"), 0o700))
-			do(t, s, "CONFIG", "SET", "save", "3600 1000000")
-			do(t, s, "BGSAVE")
+			faults.Do(t, s, "CONFIG", "SET", "save", "3600 1000000")
+			faults.Do(t, s, "BGSAVE")
 			require.Eventually(t, func() bool {
-				return strings.Contains(do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
-			}, patience, time.Millisecond)
+				return strings.Contains(faults.Do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
+			}, faults.Patience, time.Millisecond)
 		}},
 		"MASTERDOWN": {[]string{"--replica-serve-stale-data", "no"}, func(t *testing.T, s *redistest.Server) {
-			do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t))
+			faults.Do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t))
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, append([]string{"--dbfilename", "in-the-way"}, tt.args...)...)
-			do(t, s, "HSET", "a", "somebody", "1")
-			cmd := exec.CommandContext(patient(t), os.Args[0], "-test.run", "^TestAWaiterThatLeavesARefusingServerLivesOn$")
+			faults.Do(t, s, "HSET", "a", "somebody", "1")
+			cmd := exec.CommandContext(faults.Patient(t), os.Args[0], "-test.run", "^TestAWaiterThatLeavesARefusingServerLivesOn$")
 			cmd.Env = append(os.Environ(), envLeaver+"="+s.Addr())
 			in, err := cmd.StdinPipe()
 			require.NoError(t, err)
@@ -74,11 +75,11 @@ func leave(t *testing.T, addr string) {
 	var log lockedBuffer
 	m := dialTroubled(t, addr, lockmgr.Options{Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	f := m.LockAsync("a")
-	require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, faults.Patience, time.Millisecond)
 	os.Stdout.WriteString("waiting\n")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	f.Cancel()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "unsubscribe refused") }, patience, time.Millisecond)
-	_ = m.Close(patient(t))
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "unsubscribe refused") }, faults.Patience, time.Millisecond)
+	_ = m.Close(faults.Patient(t))
 	os.Stdout.WriteString("survived\n")
 }

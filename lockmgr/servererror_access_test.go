@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -18,7 +19,7 @@ import (
 // setUser gives a user the rules of a test.
 func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 	t.Helper()
-	do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)...)
+	faults.Do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)...)
 }
 
 // What a user may not do, and what that comes to.
@@ -60,16 +61,22 @@ func TestServerErrorPermissions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for script := range scripts() {
-		do(t, s, "SCRIPT", "LOAD", scripts()[script])
+		faults.Do(t, s, "SCRIPT", "LOAD", scripts()[script])
 	}
 	free := dial(t, s.Addr(), lockmgr.Options{})
 	for i, tt := range permissionTests {
 		t.Run(tt.denied, func(t *testing.T) {
 			t.Parallel()
-			user, name, w := fmt.Sprint("user", i), fmt.Sprint("lock", i), newWitness()
+			user, name, w := fmt.Sprint("user", i), fmt.Sprint("lock", i), faults.NewWitness()
 			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
 			// A short lease, as that is how long what can't be removed stays.
-			m := dialAs(t, s.Addr(), user, secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.observe})
+			o := lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe}
+			if tt.unlock != nil && !tt.stays {
+				// A release that is repeated after a time-out finds no record and
+				// has nothing to complain of.
+				o.Lease, o.CommandTimeout = 20*time.Second, 5*time.Second
+			}
+			m := dialAs(t, s.Addr(), user, secret, o)
 			requireKind := func(kind, err error) {
 				t.Helper()
 				if kind == lockmgr.ErrPermission {
@@ -81,10 +88,10 @@ func TestServerErrorPermissions(t *testing.T) {
 			gone := func() {
 				t.Helper()
 				require.Eventually(t, func() bool {
-					ttl := do(t, s, "PTTL", name)
+					ttl := faults.Do(t, s, "PTTL", name)
 					require.NotEqual(t, "-1", ttl, "a lock for ever")
 					return ttl == "-2"
-				}, patience, 10*time.Millisecond)
+				}, faults.Patience, 10*time.Millisecond)
 			}
 			for _, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
 				want := tt.take
@@ -94,44 +101,44 @@ func TestServerErrorPermissions(t *testing.T) {
 				if opts != nil && tt.stays {
 					continue // it would take another lease
 				}
-				l, err := m.TryLock(patient(t), name, opts...)
+				l, err := m.TryLock(faults.Patient(t), name, opts...)
 				requireKind(want, err)
 				if err == nil {
-					requireKind(tt.unlock, l.Unlock(patient(t)))
+					requireKind(tt.unlock, l.Unlock(faults.Patient(t)))
 					if !tt.stays {
-						await(t, w, func(lockmgr.EventReleased) bool { return true })
-						require.Equal(t, "0", do(t, s, "EXISTS", name))
+						faults.AwaitEvent(t, w, func(lockmgr.EventReleased) bool { return true })
+						require.Equal(t, "0", faults.Do(t, s, "EXISTS", name))
 					}
 				}
 				gone()
 			}
 
 			// Another holds it.
-			other, err := free.Lock(patient(t), name)
+			other, err := free.Lock(faults.Patient(t), name)
 			require.NoError(t, err)
-			_, err = m.TryLock(patient(t), name)
+			_, err = m.TryLock(faults.Patient(t), name)
 			requireKind(tt.contend, err)
 			waiting := m.LockAsync(name)
 			if tt.contend == lockmgr.ErrPermission {
-				_, err = waiting.Await(patient(t))
+				_, err = waiting.Await(faults.Patient(t))
 				requireKind(tt.contend, err)
 				waiting = nil
 			}
 			require.True(t, other.Valid())
-			require.NoError(t, other.Unlock(patient(t)))
+			require.NoError(t, other.Unlock(faults.Patient(t)))
 			if waiting != nil {
-				l, err := waiting.Await(patient(t))
+				l, err := waiting.Await(faults.Patient(t))
 				requireKind(tt.take, err)
 				if err == nil {
 					// Those who wait in line get it whatever becomes of the record;
 					// but for that it may have to expire first.
 					next := m.LockAsync(name)
-					if err := l.Unlock(patient(t)); err != nil {
+					if err := l.Unlock(faults.Patient(t)); err != nil {
 						requireKind(tt.unlock, err)
 					}
-					l, err = next.Await(patient(t))
+					l, err = next.Await(faults.Patient(t))
 					require.NoError(t, err)
-					requireKind(tt.unlock, l.Unlock(patient(t)))
+					requireKind(tt.unlock, l.Unlock(faults.Patient(t)))
 				}
 			}
 			gone()
@@ -153,34 +160,34 @@ func TestServerErrorUserGone(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			setUser(t, s, "someone", "+@all", "~*", "&*")
-			w := newWitness()
-			m := dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.observe})
+			w := faults.NewWitness()
+			m := dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.Observe})
 			l, err := m.Lock(ctx, "held")
 			require.NoError(t, err)
 			for _, command := range revoke {
-				do(t, s, command...)
+				faults.Do(t, s, command...)
 			}
 			// The first command may meet the connection's end, the next must
 			// meet the refusal.
 			require.Eventually(t, func() bool {
-				_, err := m.TryLock(patient(t), "new")
+				_, err := m.TryLock(faults.Patient(t), "new")
 				require.Error(t, err)
 				require.NotContains(t, err.Error(), secret)
 				return errors.Is(err, lockmgr.ErrPermission)
-			}, patience, 5*time.Millisecond)
-			_, err = m.Lock(patient(t), "new")
+			}, faults.Patience, 5*time.Millisecond)
+			_, err = m.Lock(faults.Patient(t), "new")
 			requireServerError(t, lockmgr.ErrPermission, err)
-			lost := await(t, w, func(e lockmgr.EventLost) bool { return e.Name == "held" })
+			lost := faults.AwaitEvent(t, w, func(e lockmgr.EventLost) bool { return e.Name == "held" })
 			require.ErrorIs(t, lost.Err, lockmgr.ErrLeaseLost)
-			awaitLost(t, l)
+			faults.AwaitLost(t, l)
 			require.False(t, l.Valid())
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 
 			setUser(t, s, "someone", "+@all", "~*", "&*")
 			require.Eventually(t, func() bool {
-				l, err := m.Lock(patient(t), "held")
-				return err == nil && l.Unlock(patient(t)) == nil
-			}, patience, 5*time.Millisecond)
+				l, err := m.Lock(faults.Patient(t), "held")
+				return err == nil && l.Unlock(faults.Patient(t)) == nil
+			}, faults.Patience, 5*time.Millisecond)
 		})
 	}
 }
@@ -197,14 +204,14 @@ func TestServerErrorLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
-	do(t, s, "CONFIG", "RESETSTAT")
-	w := newWitness()
+	faults.Do(t, s, "CONFIG", "RESETSTAT")
+	w := faults.NewWitness()
 	connect := func() *lockmgr.Manager {
 		opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}
 		opt.Dialer.KeepAlive = 20 * time.Millisecond // pings
-		m, err := lockmgr.Dial(opt, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.observe})
+		m, err := lockmgr.Dial(opt, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, m.Close(patient(t))) })
+		t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
 		return m
 	}
 	m, other := connect(), connect()
@@ -214,12 +221,12 @@ func TestServerErrorLeastPrivilege(t *testing.T) {
 	for _, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
 		for i := range 20 {
 			wg.Go(func() {
-				l, err := []*lockmgr.Manager{m, other}[i%2].Lock(patient(t), "app:1", opts...)
+				l, err := []*lockmgr.Manager{m, other}[i%2].Lock(faults.Patient(t), "app:1", opts...)
 				if err == nil && i == 7 {
-					await(t, w, func(lockmgr.EventRenewed) bool { return true })
+					faults.AwaitEvent(t, w, func(lockmgr.EventRenewed) bool { return true })
 				}
 				if err == nil {
-					err = l.Unlock(patient(t))
+					err = l.Unlock(faults.Patient(t))
 				}
 				if err != nil {
 					t.Error(err)
@@ -228,23 +235,23 @@ func TestServerErrorLeastPrivilege(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	l, err := m.Lock(patient(t), "app:1")
+	l, err := m.Lock(faults.Patient(t), "app:1")
 	require.NoError(t, err)
-	_, err = other.TryLock(patient(t), "app:1")
+	_, err = other.TryLock(faults.Patient(t), "app:1")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	info, err := other.Inspect(patient(t), "app:1")
+	info, err := other.Inspect(faults.Patient(t), "app:1")
 	require.NoError(t, err)
 	require.True(t, info.Locked)
 	require.Positive(t, info.Token)
 	require.GreaterOrEqual(t, info.Subscribers, int64(0))
-	removed, err := other.ForceUnlock(patient(t), "app:1")
+	removed, err := other.ForceUnlock(faults.Patient(t), "app:1")
 	require.NoError(t, err)
 	require.True(t, removed)
-	awaitLost(t, l)
+	faults.AwaitLost(t, l)
 	requireAtRest(t, m)
 	requireAtRest(t, other)
-	require.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 }, patience, 5*time.Millisecond)
-	for _, entry := range strings.Split(do(t, s, "ACL", "LOG"), "object\n")[1:] {
+	require.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
+	for _, entry := range strings.Split(faults.Do(t, s, "ACL", "LOG"), "object\n")[1:] {
 		// From 7.2 on there is this, which clients try and do without.
 		require.True(t, strings.HasPrefix(entry, "client|setinfo\n"), "denied: %s", entry)
 	}
@@ -267,10 +274,10 @@ func TestServerErrorLeastPrivilege(t *testing.T) {
 	}
 
 	sent := m.Stats().Scripts
-	_, err = m.TryLock(patient(t), "other:1")
+	_, err = m.TryLock(faults.Patient(t), "other:1")
 	requireServerError(t, lockmgr.ErrPermission, err)
 	require.EqualValues(t, 1, m.Stats().Scripts-sent, "what was denied as a whole left nothing to clean up")
 	requireAtRest(t, m)
-	_, err = m.ForceUnlock(patient(t), "other:1")
+	_, err = m.ForceUnlock(faults.Patient(t), "other:1")
 	requireServerError(t, lockmgr.ErrPermission, err)
 }

@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -35,38 +34,12 @@ func requireAtRest(t testing.TB, m *lockmgr.Manager) {
 	require.Eventually(t, func() bool {
 		s := m.Stats()
 		return s.Locks == 0 && s.Pending == 0 && s.Subscriptions == 0
-	}, patience, 5*time.Millisecond, "%+v", m.Stats())
+	}, faults.Patience, 5*time.Millisecond, "%+v", m.Stats())
 }
 
 // slow is a time-out for commands under leases that are short for a test's
 // sake: a tenth of such a lease would be too little for a busy machine.
 const slow = 320 * time.Millisecond
-
-// settled tells whether a future has a result.
-func settled(f *futures.Future[*lockmgr.Lock]) bool {
-	select {
-	case <-f.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-func awaitLost(t testing.TB, l *lockmgr.Lock) {
-	t.Helper()
-	select {
-	case <-l.Lost():
-	case <-time.After(patience):
-		require.FailNow(t, "not lost", "%s has %v left", l.Name(), l.Remaining())
-	}
-}
-
-func do(t testing.TB, s *redistest.Server, args ...string) string {
-	t.Helper()
-	reply, err := s.Do(args...)
-	require.NoError(t, err)
-	return reply
-}
 
 // closedPort is one that nobody listens on.
 func closedPort(t testing.TB) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -59,23 +60,23 @@ func TestServerErrorReplies(t *testing.T) {
 				options = lockmgr.Options{Lease: 200 * time.Millisecond} // all that is to be seen are time-outs
 			}
 			m := dialTroubled(t, addr, options)
-			_, err := m.TryLock(patient(t), "a")
+			_, err := m.TryLock(faults.Patient(t), "a")
 			requireServerError(t, tt.kind, err)
 			require.Contains(t, err.Error(), strings.TrimPrefix(tt.reply[min(1, len(tt.reply)):], "ERR "))
 			if tt.clean {
 				requireAtRest(t, m)
 				require.EqualValues(t, 1, m.Stats().Scripts)
 			} else {
-				require.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, patience, time.Millisecond, "nothing is done about it")
+				require.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, faults.Patience, time.Millisecond, "nothing is done about it")
 			}
 			healed.Store(true)
 			if tt.reply == "" {
 				return // what was not answered then keeps all later answers off by one
 			}
 			requireAtRest(t, m) // a refusal that is still on its way fails who comes before it
-			l, err := m.Lock(patient(t), "a")
+			l, err := m.Lock(faults.Patient(t), "a")
 			require.NoError(t, err)
-			require.NoError(t, l.Unlock(patient(t)))
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 		})
 	}
 }
@@ -144,10 +145,10 @@ func TestServerErrorStrangeReplies(t *testing.T) {
 				}
 			}
 			for i, lie := range lies {
-				l, err := first[i].Await(patient(t))
+				l, err := first[i].Await(faults.Patient(t))
 				if tt.script == "acquire" {
 					require.Error(t, err, "%q", lie)
-					_, err = second[i].Await(patient(t))
+					_, err = second[i].Await(faults.Patient(t))
 					require.Error(t, err, "%q", lie)
 					continue
 				}
@@ -155,21 +156,21 @@ func TestServerErrorStrangeReplies(t *testing.T) {
 				switch tt.script {
 				case "transfer":
 					// The other one takes over all the same, unless it needs a token.
-					require.NoError(t, l.Unlock(patient(t)), "%q", lie)
-					l, err = second[i].Await(patient(t))
+					require.NoError(t, l.Unlock(faults.Patient(t)), "%q", lie)
+					l, err = second[i].Await(faults.Patient(t))
 					if err == nil {
 						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
 						// On a busy machine the first run was over, and this is another.
 						if managers[i].Stats().Passes > 0 {
-							require.Eventually(t, func() bool { return told[i].Load() > 0 }, patience, time.Millisecond, "%q", lie)
+							require.Eventually(t, func() bool { return told[i].Load() > 0 }, faults.Patience, time.Millisecond, "%q", lie)
 						}
-						require.NoError(t, l.Unlock(patient(t)), "%q", lie)
+						require.NoError(t, l.Unlock(faults.Patient(t)), "%q", lie)
 					}
 				case "renew":
-					awaitLost(t, l)
-					require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost, "%q", lie)
+					faults.AwaitLost(t, l)
+					require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "%q", lie)
 				case "release":
-					require.Error(t, l.Unlock(patient(t)), "%q", lie)
+					require.Error(t, l.Unlock(faults.Patient(t)), "%q", lie)
 				}
 			}
 			for i, lie := range lies {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -63,11 +64,11 @@ func TestServerErrorScriptsNotLoaded(t *testing.T) {
 	setUser(t, s, "speaker", "+@all", "-script", "~*", "&*")
 	mute := dialAs(t, s.Addr(), "mute", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
 	speaker := dialAs(t, s.Addr(), "speaker", secret, lockmgr.Options{})
-	_, err := mute.TryLock(patient(t), "a")
+	_, err := mute.TryLock(faults.Patient(t), "a")
 	requireServerError(t, lockmgr.ErrPermission, err)
 	for _, m := range []*lockmgr.Manager{speaker, mute} {
-		l, err := m.Lock(patient(t), "a")
+		l, err := m.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
-		require.NoError(t, l.Unlock(patient(t)))
+		require.NoError(t, l.Unlock(faults.Patient(t)))
 	}
 }

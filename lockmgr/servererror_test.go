@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -16,32 +17,32 @@ func TestServerErrorKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	do(t, s, "SET", "taken", "hello")
+	faults.Do(t, s, "SET", "taken", "hello")
 
 	_, err := m.TryLock(ctx, "taken")
 	requireServerError(t, lockmgr.ErrWrongType, err)
-	_, err = m.LockAsync("taken").Await(patient(t))
+	_, err = m.LockAsync("taken").Await(faults.Patient(t))
 	requireServerError(t, lockmgr.ErrWrongType, err)
 	require.EqualValues(t, 2, m.Stats().Scripts, "there is no use in trying again")
 	_, err = m.Inspect(ctx, "taken")
 	requireServerError(t, lockmgr.ErrWrongType, err)
 	requireAtRest(t, m)
-	require.Equal(t, "hello", do(t, s, "GET", "taken"))
+	require.Equal(t, "hello", faults.Do(t, s, "GET", "taken"))
 
 	// A hash of somebody else's looks like a lock of somebody else's.
-	do(t, s, "HSET", "taken too", "colour", "green")
+	faults.Do(t, s, "HSET", "taken too", "colour", "green")
 	_, err = m.TryLock(ctx, "taken too")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	_, err = m.Lock(patient(t), "taken too", lockmgr.MaxWait(time.Millisecond))
+	_, err = m.Lock(faults.Patient(t), "taken too", lockmgr.MaxWait(time.Millisecond))
 	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
-	require.Equal(t, "colour\ngreen", do(t, s, "HGETALL", "taken too"))
-	require.Equal(t, "-1", do(t, s, "PTTL", "taken too"))
+	require.Equal(t, "colour\ngreen", faults.Do(t, s, "HGETALL", "taken too"))
+	require.Equal(t, "-1", faults.Do(t, s, "PTTL", "taken too"))
 
 	// A counter that is none fails fenced requests only.
-	do(t, s, "RPUSH", "redisson_lock_token:{counted}", "x")
-	_, err = m.Lock(patient(t), "counted", lockmgr.Fenced())
+	faults.Do(t, s, "RPUSH", "redisson_lock_token:{counted}", "x")
+	_, err = m.Lock(faults.Patient(t), "counted", lockmgr.Fenced())
 	requireServerError(t, lockmgr.ErrWrongType, err)
-	l, err := m.Lock(patient(t), "counted")
+	l, err := m.Lock(faults.Patient(t), "counted")
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(ctx))
 }
@@ -56,21 +57,21 @@ func TestServerErrorOverwritten(t *testing.T) {
 		m := dial(t, s.Addr(), lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
 		l, err := m.Lock(ctx, "watched")
 		require.NoError(t, err)
-		do(t, s, "SET", "watched", "hello")
-		awaitLost(t, l)
+		faults.Do(t, s, "SET", "watched", "hello")
+		faults.AwaitLost(t, l)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
-		require.Equal(t, "hello", do(t, s, "GET", "watched"))
+		require.Equal(t, "hello", faults.Do(t, s, "GET", "watched"))
 	})
 	t.Run("noticed by the release", func(t *testing.T) {
 		t.Parallel()
 		m := dial(t, s.Addr(), lockmgr.Options{})
 		l, err := m.Lock(ctx, "released")
 		require.NoError(t, err)
-		do(t, s, "SET", "released", "hello")
-		require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+		faults.Do(t, s, "SET", "released", "hello")
+		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 		requireAtRest(t, m)
-		require.Equal(t, "hello", do(t, s, "GET", "released"))
+		require.Equal(t, "hello", faults.Do(t, s, "GET", "released"))
 	})
 }
 
@@ -100,9 +101,9 @@ func TestServerErrorOfClose(t *testing.T) {
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}, lockmgr.Options{})
 	require.NoError(t, err)
-	_, err = m.Lock(patient(t), "app:{1}") // whose channel is forbidden
+	_, err = m.Lock(faults.Patient(t), "app:{1}") // whose channel is forbidden
 	require.NoError(t, err)
-	err = m.Close(patient(t))
+	err = m.Close(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
 	require.NotErrorIs(t, err, lockmgr.ErrUnavailable)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -24,46 +25,50 @@ var passingTroubles = []struct {
 }{
 	{
 		what:  "READONLY",
-		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
-		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "NO", "ONE") },
+		begin: func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
+		end:   func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "NO", "ONE") },
 		kind:  lockmgr.ErrReadOnly,
 	},
 	{
 		what:  "MASTERDOWN",
 		args:  []string{"--replica-serve-stale-data", "no"},
-		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
-		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "NO", "ONE") },
+		begin: func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
+		end:   func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "NO", "ONE") },
 		kind:  lockmgr.ErrUnavailable,
 	},
 	{
-		what:  "NOREPLICAS",
-		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1") },
-		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0") },
-		kind:  lockmgr.ErrReadOnly,
+		what: "NOREPLICAS",
+		begin: func(t testing.TB, s *redistest.Server) {
+			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1")
+		},
+		end: func(t testing.TB, s *redistest.Server) {
+			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0")
+		},
+		kind: lockmgr.ErrReadOnly,
 	},
 	{
 		what: "MISCONF",
 		args: []string{"--enable-protected-configs", "yes"},
 		begin: func(t testing.TB, s *redistest.Server) {
 			// A folder is where the file should go, so it can't be saved.
-			dir := strings.TrimPrefix(do(t, s, "CONFIG", "GET", "dir"), "dir\n")
+			dir := strings.TrimPrefix(faults.Do(t, s, "CONFIG", "GET", "dir"), "dir\n")
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "occupied"), 0o700))
-			do(t, s, "CONFIG", "SET", "dbfilename", "occupied")
-			do(t, s, "CONFIG", "SET", "save", "3600 1000000")
-			do(t, s, "BGSAVE")
+			faults.Do(t, s, "CONFIG", "SET", "dbfilename", "occupied")
+			faults.Do(t, s, "CONFIG", "SET", "save", "3600 1000000")
+			faults.Do(t, s, "BGSAVE")
 			require.Eventually(t, func() bool {
-				return strings.Contains(do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
-			}, patience, 5*time.Millisecond)
+				return strings.Contains(faults.Do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
+			}, faults.Patience, 5*time.Millisecond)
 		},
 		end: func(t testing.TB, s *redistest.Server) {
-			do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+			faults.Do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
 		},
 		kind: lockmgr.ErrReadOnly,
 	},
 	{
 		what: "CLUSTERDOWN",
 		args: []string{"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"}, // a cluster of one, without slots
-		end:  func(t testing.TB, s *redistest.Server) { do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383") },
+		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383") },
 		kind: lockmgr.ErrUnavailable,
 	},
 	{
@@ -75,9 +80,9 @@ var passingTroubles = []struct {
 			require.Eventually(t, func() bool {
 				_, err := s.Do("GET", "x")
 				return err != nil && strings.HasPrefix(err.Error(), "BUSY")
-			}, patience, 5*time.Millisecond)
+			}, faults.Patience, 5*time.Millisecond)
 		},
-		end:  func(t testing.TB, s *redistest.Server) { do(t, s, "SCRIPT", "KILL") },
+		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "SCRIPT", "KILL") },
 		kind: lockmgr.ErrUnavailable,
 	},
 	{
@@ -96,42 +101,42 @@ func TestServerErrorPassingTrouble(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, tt.args...)
-			w := newWitness()
+			w := faults.NewWitness()
 			hasty := dial(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond})
-			steady := dial(t, s.Addr(), lockmgr.Options{RetryTime: time.Minute, Observer: w.observe})
+			steady := dial(t, s.Addr(), lockmgr.Options{RetryTime: time.Minute, Observer: w.Observe})
 			if tt.begin != nil {
 				tt.begin(t, s)
 			}
 			waiting := steady.LockAsync("a")
-			await(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.kind) })
+			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.kind) })
 
-			_, err := hasty.TryLock(patient(t), "b")
+			_, err := hasty.TryLock(faults.Patient(t), "b")
 			requireServerError(t, tt.kind, err)
 			require.EqualValues(t, 1, hasty.Stats().Failures, "one try")
-			_, err = hasty.Lock(patient(t), "c") // how often it tries depends on the machine
+			_, err = hasty.Lock(faults.Patient(t), "c") // how often it tries depends on the machine
 			requireServerError(t, tt.kind, err)
 			known := hasty.Stats().Locks
-			_, err = hasty.TryLock(patient(t), "d")
+			_, err = hasty.TryLock(faults.Patient(t), "d")
 			requireServerError(t, tt.kind, err)
 			// A busy machine may answer a try after RetryTime.
-			require.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, patience, time.Millisecond,
+			require.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, faults.Patience, time.Millisecond,
 				"what did not run leaves nothing to clean up")
-			_, err = hasty.Inspect(patient(t), "d")
+			_, err = hasty.Inspect(faults.Patient(t), "d")
 			if err != nil { // what only reads may work
 				requireServerError(t, tt.kind, err)
 			}
 
-			require.False(t, settled(waiting), "it waits")
+			require.False(t, faults.Settled(waiting), "it waits")
 			tt.end(t, s)
-			l, err := waiting.Await(patient(t))
+			l, err := waiting.Await(faults.Patient(t))
 			require.NoError(t, err)
-			require.NoError(t, l.Unlock(patient(t)))
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 			require.Eventually(t, func() bool {
-				l, err = hasty.Lock(patient(t), "b")
+				l, err = hasty.Lock(faults.Patient(t), "b")
 				return !lockmgr.Temporary(err) // it waits for 50 ms only
-			}, patience, time.Millisecond)
+			}, faults.Patience, time.Millisecond)
 			require.NoError(t, err)
-			require.NoError(t, l.Unlock(patient(t)))
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 		})
 	}
 }
@@ -141,8 +146,8 @@ func TestServerErrorPassingTrouble(t *testing.T) {
 func TestServerErrorOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w := newWitness()
-	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.observe})
+	w := faults.NewWitness()
+	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.Observe})
 	var held []*lockmgr.Lock
 	for i := range 50 {
 		l, err := m.Lock(ctx, fmt.Sprint("held", i))
@@ -150,30 +155,30 @@ func TestServerErrorOutOfMemory(t *testing.T) {
 		held = append(held, l)
 	}
 	next := m.LockAsync("held0")
-	do(t, s, "CONFIG", "SET", "maxmemory", "1")
+	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 
 	before := m.Stats().Scripts - m.Stats().RenewalScripts
 	_, err := m.TryLock(ctx, "new")
 	requireServerError(t, lockmgr.ErrOutOfMemory, err)
-	_, err = m.LockAsync("new").Await(patient(t))
+	_, err = m.LockAsync("new").Await(faults.Patient(t))
 	requireServerError(t, lockmgr.ErrOutOfMemory, err)
 	require.EqualValues(t, 2, m.Stats().Scripts-m.Stats().RenewalScripts-before, "one try each")
 
-	require.NoError(t, held[0].Unlock(patient(t)))
-	held[0], err = next.Await(patient(t))
+	require.NoError(t, held[0].Unlock(faults.Patient(t)))
+	held[0], err = next.Await(faults.Patient(t))
 	require.NoError(t, err)
 
 	// Twice: the first may have been on its way before.
 	seen := m.Stats().Renewals
-	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, faults.Patience, 5*time.Millisecond)
 	for i, l := range held {
 		require.NoError(t, l.Err(), i)
-		require.NoError(t, l.Unlock(patient(t)), i)
-		require.Equal(t, "0", do(t, s, "EXISTS", l.Name()))
+		require.NoError(t, l.Unlock(faults.Patient(t)), i)
+		require.Equal(t, "0", faults.Do(t, s, "EXISTS", l.Name()))
 	}
 	requireAtRest(t, m)
-	do(t, s, "CONFIG", "SET", "maxmemory", "0")
-	l, err := m.Lock(patient(t), "new")
+	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	l, err := m.Lock(faults.Patient(t), "new")
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(ctx))
 }
@@ -183,8 +188,8 @@ func TestServerErrorOutOfMemory(t *testing.T) {
 func TestServerErrorKilledWhileHolding(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w := newWitness()
-	m := dial(t, s.Addr(), lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: time.Minute, Observer: w.observe})
+	w := faults.NewWitness()
+	m := dial(t, s.Addr(), lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: time.Minute, Observer: w.Observe})
 	l, err := m.Lock(ctx, "held")
 	require.NoError(t, err)
 	hasty := dial(t, s.Addr(), lockmgr.Options{RetryTime: 100 * time.Millisecond})
@@ -195,23 +200,23 @@ func TestServerErrorKilledWhileHolding(t *testing.T) {
 
 	s.Kill()
 	left, start := l.Remaining(), time.Now()
-	requireServerError(t, lockmgr.ErrUnavailable, unlocked.Unlock(patient(t)))
-	awaitLost(t, l)
+	requireServerError(t, lockmgr.ErrUnavailable, unlocked.Unlock(faults.Patient(t)))
+	faults.AwaitLost(t, l)
 	<-work.Done()
 	require.False(t, l.Valid())
 	require.GreaterOrEqual(t, time.Since(start), left-time.Millisecond, "not before the deadline: the server may be back in time")
-	await(t, w, func(e lockmgr.EventRenewalFailed) bool { return errors.Is(e.Err, lockmgr.ErrUnavailable) })
+	faults.AwaitEvent(t, w, func(e lockmgr.EventRenewalFailed) bool { return errors.Is(e.Err, lockmgr.ErrUnavailable) })
 	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 
 	s.Restart()
-	l, err = waiting.Await(patient(t))
+	l, err = waiting.Await(faults.Patient(t))
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(patient(t)))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
 	require.Eventually(t, func() bool {
-		l, err = hasty.Lock(patient(t), "unlocked", lockmgr.Fenced())
+		l, err = hasty.Lock(faults.Patient(t), "unlocked", lockmgr.Fenced())
 		return !lockmgr.Temporary(err) // it waits for a tenth of a second only
-	}, patience, time.Millisecond)
+	}, faults.Patience, time.Millisecond)
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(patient(t)))
-	require.Equal(t, "redisson_lock_token:{unlocked}", do(t, s, "KEYS", "*"))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	require.Equal(t, "redisson_lock_token:{unlocked}", faults.Do(t, s, "KEYS", "*"))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -20,7 +21,7 @@ func burst(t *testing.T, m *lockmgr.Manager, names []string) ([]*lockmgr.Lock, [
 	}
 	locks, errs := make([]*lockmgr.Lock, len(names)), make([]error, len(names))
 	for i, f := range asked {
-		locks[i], errs[i] = f.Await(patient(t))
+		locks[i], errs[i] = f.Await(faults.Patient(t))
 	}
 	return locks, errs
 }
@@ -36,7 +37,7 @@ func some(n int) []string {
 func TestServerLocksShareCommands(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	_, err := m.Check(patient(t), "")
+	_, err := m.Check(faults.Patient(t), "")
 	require.NoError(t, err)
 	before := s.Commands(t)["evalsha"]
 	names := some(500)
@@ -45,16 +46,16 @@ func TestServerLocksShareCommands(t *testing.T) {
 		require.NoError(t, errs[i])
 		require.True(t, locks[i].Valid())
 	}
-	require.Equal(t, "500", do(t, s, "DBSIZE"))
+	require.Equal(t, "500", faults.Do(t, s, "DBSIZE"))
 	var given []*futures.Future[struct{}]
 	for _, l := range locks {
 		given = append(given, l.UnlockAsync())
 	}
 	for _, f := range given {
-		_, err := f.Await(patient(t))
+		_, err := f.Await(faults.Patient(t))
 		require.NoError(t, err)
 	}
-	require.Equal(t, "0", do(t, s, "DBSIZE"))
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 	require.Less(t, s.Commands(t)["evalsha"]-before, 500, "of a thousand scripts")
 }
 
@@ -73,9 +74,9 @@ func TestServerAForbiddenNameHarmsNobodyElse(t *testing.T) {
 			continue
 		}
 		require.NoError(t, errs[i], names[i])
-		require.NoError(t, locks[i].Unlock(patient(t)))
+		require.NoError(t, locks[i].Unlock(faults.Patient(t)))
 	}
-	require.Equal(t, "0", do(t, s, "DBSIZE"))
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 }
 
 // Nor from a key that is no lock.
@@ -83,20 +84,20 @@ func TestServerAWrongKeyHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	names := some(200)
-	do(t, s, "SET", names[77], "x")
+	faults.Do(t, s, "SET", names[77], "x")
 	locks, errs := burst(t, m, names)
-	do(t, s, "SET", names[78], "y")
+	faults.Do(t, s, "SET", names[78], "y")
 	for i := range names {
 		switch {
 		case i == 77:
 			requireServerError(t, lockmgr.ErrWrongType, errs[i])
 		case i == 78:
 			require.NoError(t, errs[i])
-			require.ErrorIs(t, locks[i].Unlock(patient(t)), lockmgr.ErrLeaseLost, "it was overwritten")
+			require.ErrorIs(t, locks[i].Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "it was overwritten")
 		default:
 			require.NoError(t, errs[i], names[i])
-			require.NoError(t, locks[i].Unlock(patient(t)))
+			require.NoError(t, locks[i].Unlock(faults.Patient(t)))
 		}
 	}
-	require.Equal(t, "2", do(t, s, "DBSIZE"))
+	require.Equal(t, "2", faults.Do(t, s, "DBSIZE"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -18,8 +19,8 @@ import (
 // startCluster runs a cluster of one server that has all slots.
 func startCluster(t testing.TB) *redistest.Server {
 	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no").Unrestricted() // to ask for the topology takes a permission that locks do not need
-	do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-	require.Eventually(t, func() bool { return strings.Contains(do(t, s, "CLUSTER", "INFO"), "cluster_state:ok") }, patience, time.Millisecond)
+	faults.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_state:ok") }, faults.Patience, time.Millisecond)
 	return s
 }
 
@@ -42,7 +43,7 @@ func TestDialRefusesOtherTopologies(t *testing.T) {
 	s := redistest.Start(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr(), "b:1"}, ForceSingleClient: true}, lockmgr.Options{})
 	require.NoError(t, err, "the first address is the server")
-	require.NoError(t, m.Close(patient(t)))
+	require.NoError(t, m.Close(faults.Patient(t)))
 }
 
 // A modeClient is a client of a mode.
@@ -86,17 +87,17 @@ func TestServerAClusterOfOneLosesNothing(t *testing.T) {
 		require.NoError(t, errs[i], names[i])
 	}
 	// Each is renewed three times.
-	require.Eventually(t, func() bool { return m.Stats().Renewals >= 900 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Renewals >= 900 }, faults.Patience, time.Millisecond)
 	for i, l := range locks {
 		require.NoError(t, l.Err(), names[i])
 	}
-	locks[0].Unlock(patient(t))
+	locks[0].Unlock(faults.Patient(t))
 	for _, l := range locks[1:] {
 		_ = l.UnlockAsync()
 	}
-	require.Eventually(t, func() bool { return do(t, s, "DBSIZE") == "0" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" }, faults.Patience, time.Millisecond)
 	require.Zero(t, m.Stats().Losses)
-	require.NoError(t, m.Close(patient(t)))
+	require.NoError(t, m.Close(faults.Patient(t)))
 }
 
 // Check names a cluster. One of several servers has locks in slots elsewhere,
@@ -105,26 +106,26 @@ func TestServerCheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	report, err := m.Check(patient(t), "a")
+	report, err := m.Check(faults.Patient(t), "a")
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "cluster")
 
 	other := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
-	do(t, s, "CLUSTER", "DELSLOTSRANGE", "8192", "16383")
-	do(t, other, "CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
+	faults.Do(t, s, "CLUSTER", "DELSLOTSRANGE", "8192", "16383")
+	faults.Do(t, other, "CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
 	host, port, err := net.SplitHostPort(other.Addr())
 	require.NoError(t, err)
-	do(t, s, "CLUSTER", "MEET", host, port)
-	require.Eventually(t, func() bool { return strings.Contains(do(t, s, "CLUSTER", "INFO"), "cluster_size:2") }, patience, 10*time.Millisecond)
-	_, err = m.Check(patient(t), "a")
+	faults.Do(t, s, "CLUSTER", "MEET", host, port)
+	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_size:2") }, faults.Patience, 10*time.Millisecond)
+	_, err = m.Check(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	moved := 0
 	for _, name := range some(20) {
-		l, err := m.Lock(patient(t), name)
+		l, err := m.Lock(faults.Patient(t), name)
 		if err == nil {
-			require.NoError(t, l.Unlock(patient(t)))
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 			continue
 		}
 		require.ErrorIs(t, err, lockmgr.ErrTopology)

@@ -57,6 +57,9 @@ var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/redis.go
 // testing, and nothing that users link may import them.
 var testSupport = []string{"internal", "lockmgr/internal/explore", "lockmgr/internal/model", "lockmgr/internal/sim"}
 
+// faultSuites is where tests of the whole client have their helpers.
+const faultSuites = "internal/faults"
+
 // requirements are the modules that the library's go.mod may require directly.
 var requirements = []string{
 	rueidis, testify, miniredis, lua, "github.com/google/uuid", "golang.org/x/sync",
@@ -123,7 +126,7 @@ func (r *report) imports(name string, file *ast.File) {
 		case within(imported, testify) || within(imported, "github.com/alicebob/miniredis") || within(imported, lua):
 			// Programs bring a server with them, so that they run anywhere.
 			embeds := program && !within(imported, testify)
-			if !within(name, "internal/redistest") && !embeds {
+			if !within(name, "internal/redistest") && !within(name, faultSuites) && !embeds {
 				r.add(name, "imports %s outside a test: it would be linked into users' programs", imported)
 			}
 		case imported == module || strings.HasPrefix(imported, module+"/"):
@@ -131,7 +134,7 @@ func (r *report) imports(name string, file *ast.File) {
 			if owner != "" && !allowed(ours, mayImport) {
 				r.add(name, "imports %s: %s may import %v of ours", ours, owner, mayImport)
 			}
-			if owner == "" && !program && within(ours, "lockmgr") {
+			if owner == "" && !program && within(ours, "lockmgr") && !within(name, faultSuites) {
 				r.add(name, "imports %s: only programs and tests may, imports point one way", ours)
 			}
 			if anyWithin(ours, testSupport) && !support && !program {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -56,7 +57,7 @@ func (c *crowd) live(rng *rand.Rand) error {
 		switch way {
 		case 0, 1: // is wanted
 			c.wanted.Add(1)
-			patient, cancel := context.WithTimeout(ctx, patience)
+			patient, cancel := context.WithTimeout(ctx, faults.Patience)
 			l, err = m.Lock(patient, c.names[i])
 			cancel()
 			if err != nil {
@@ -144,16 +145,16 @@ func TestRandomCancelsLeaveNothing(t *testing.T) {
 		require.Eventually(t, func() bool {
 			st := m.Stats()
 			return st.Pending == 0 && st.Waiting == 0 && st.Held == 0 && st.Locks == 0 && st.Subscriptions == 0
-		}, patience, time.Millisecond, "%+v", m.Stats())
+		}, faults.Patience, time.Millisecond, "%+v", m.Stats())
 		require.Zero(t, m.Stats().Losses)
 		require.Zero(t, m.Stats().Unreleased)
 	}
-	require.Equal(t, "0", do(t, s, "DBSIZE"), "what managers that live on have left")
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "what managers that live on have left")
 	for _, name := range c.names {
-		require.Eventually(t, func() bool { return subscribers(t, s, name) == "0" }, patience, time.Millisecond)
+		faults.AwaitSubscribed(t, s, name, 0)
 	}
 	for _, m := range c.ms {
-		require.NoError(t, m.Close(patient(t)))
+		require.NoError(t, m.Close(faults.Patient(t)))
 	}
 	requireNothingLeft(t, s)
 }
@@ -162,7 +163,7 @@ func TestRandomCancelsLeaveNothing(t *testing.T) {
 func TestACloseAmidCancelsLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	for round := range 8 {
-		do(t, s, "CONFIG", "RESETSTAT")
+		faults.Do(t, s, "CONFIG", "RESETSTAT")
 		closing, staying := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
 		callers := func(m *lockmgr.Manager) *crowd {
 			c := &crowd{ms: []*lockmgr.Manager{m}, names: []string{"a", "b", "c"}}
@@ -177,8 +178,8 @@ func TestACloseAmidCancelsLeavesNothing(t *testing.T) {
 			g.Go(func() error { return leave.live(rand.New(rand.NewPCG(uint64(round), uint64(i)))) })
 			h.Go(func() error { return stay.live(rand.New(rand.NewPCG(uint64(round), uint64(100+i)))) })
 		}
-		require.Eventually(t, func() bool { return leave.raced.Load() > int64(10*round) }, patience, 100*time.Microsecond)
-		require.NoError(t, closing.Close(patient(t)))
+		require.Eventually(t, func() bool { return leave.raced.Load() > int64(10*round) }, faults.Patience, 100*time.Microsecond)
+		require.NoError(t, closing.Close(faults.Patient(t)))
 		// An unlock that crosses the Close finds its lock lost.
 		if err := g.Wait(); !errors.Is(err, lockmgr.ErrLeaseLost) {
 			require.ErrorIs(t, err, lockmgr.ErrClosed)
@@ -186,7 +187,7 @@ func TestACloseAmidCancelsLeavesNothing(t *testing.T) {
 		require.Zero(t, closing.Stats().Pending)
 		require.Zero(t, closing.Stats().Waiting)
 		require.NoError(t, h.Wait(), "the other manager's callers are served")
-		require.NoError(t, staying.Close(patient(t)))
+		require.NoError(t, staying.Close(faults.Patient(t)))
 		requireNothingLeft(t, s)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -32,7 +33,7 @@ type closing struct {
 
 func (c *closing) hold(names ...string) {
 	for _, name := range names {
-		l, err := c.m.Lock(patient(c.t), name)
+		l, err := c.m.Lock(faults.Patient(c.t), name)
 		require.NoError(c.t, err)
 		c.locks = append(c.locks, l)
 	}
@@ -59,16 +60,16 @@ var closings = []struct {
 		c.want(c.m, "a", "b", "a", "a")
 	}},
 	{"waits behind others", func(c *closing) {
-		_, err := c.other.Lock(patient(c.t), "a")
+		_, err := c.other.Lock(faults.Patient(c.t), "a")
 		require.NoError(c.t, err)
 		c.want(c.m, "a", "a")
-		require.Eventually(c.t, func() bool { return subscribers(c.t, c.s, "a") == "1" }, patience, time.Millisecond)
+		faults.AwaitSubscribed(c.t, c.s, "a", 1)
 	}},
 	{"subscribing", func(c *closing) {
-		_, err := c.other.Lock(patient(c.t), "a")
+		_, err := c.other.Lock(faults.Patient(c.t), "a")
 		require.NoError(c.t, err)
 		c.want(c.m, "a")
-		require.Eventually(c.t, func() bool { return c.m.Stats().Subscriptions > 0 }, patience, 50*time.Microsecond)
+		require.Eventually(c.t, func() bool { return c.m.Stats().Subscriptions > 0 }, faults.Patience, 50*time.Microsecond)
 	}},
 	{"first tries in flight", func(c *closing) {
 		c.resume = pause(c.t, c.s)
@@ -81,8 +82,8 @@ var closings = []struct {
 		c.resume = pause(c.t, c.s)
 		for _, l := range c.locks {
 			next := c.m.LockAsync(l.Name())
-			require.NoError(c.t, l.Unlock(patient(c.t)), "it passes on in memory")
-			got, err := next.Await(patient(c.t))
+			require.NoError(c.t, l.Unlock(faults.Patient(c.t)), "it passes on in memory")
+			got, err := next.Await(faults.Patient(c.t))
 			require.NoError(c.t, err)
 			c.locks = append(c.locks[1:], got)
 			c.want(c.m, l.Name())
@@ -108,7 +109,7 @@ var closings = []struct {
 	{"a lock that others wait for", func(c *closing) {
 		c.hold("a")
 		c.want(c.other, "a")
-		require.Eventually(c.t, func() bool { return subscribers(c.t, c.s, "a") == "1" }, patience, time.Millisecond)
+		faults.AwaitSubscribed(c.t, c.s, "a", 1)
 	}},
 }
 
@@ -121,7 +122,7 @@ func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
 		for _, closers := range []int{1, 3} {
 			t.Run(tt.what, func(t *testing.T) {
 				leakcheck.Check(t)
-				do(t, s, "CONFIG", "RESETSTAT")
+				faults.Do(t, s, "CONFIG", "RESETSTAT")
 				c := &closing{t: t, s: s, m: dial(t, s, lockmgr.Options{}), other: dial(t, s, lockmgr.Options{})}
 				tt.begin(c)
 				var contexts []context.Context
@@ -130,10 +131,10 @@ func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
 				}
 				closed := make(chan error, closers)
 				for range closers {
-					go func() { closed <- c.m.Close(patient(t)) }()
+					go func() { closed <- c.m.Close(faults.Patient(t)) }()
 				}
 				for _, f := range c.waits { // they are told before the server is done
-					_, err := f.Await(patient(t))
+					_, err := f.Await(faults.Patient(t))
 					require.ErrorIs(t, err, lockmgr.ErrClosed)
 				}
 				for i, l := range c.locks {
@@ -172,7 +173,7 @@ func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
 						require.Contains(t, owner, c.other.ID(), "%s is left", name)
 					}
 				}
-				require.NoError(t, c.other.Close(patient(t)))
+				require.NoError(t, c.other.Close(faults.Patient(t)))
 				requireNothingLeft(t, s)
 			})
 		}
@@ -182,7 +183,7 @@ func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
 // ownersOf reads a record.
 func ownersOf(t testing.TB, s *redistest.Server, name string) map[string]bool {
 	owners := map[string]bool{}
-	reply := do(t, s, "HKEYS", name)
+	reply := faults.Do(t, s, "HKEYS", name)
 	if reply != "" {
 		owners[reply] = true // one line for each; here never more than one
 	}
@@ -194,7 +195,7 @@ func ownersOf(t testing.TB, s *redistest.Server, name string) map[string]bool {
 func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: long, CommandTimeout: 2 * patience, RetryTime: 2 * patience})
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: long, CommandTimeout: long / 4, RetryTime: 2 * faults.Patience})
 	require.NoError(t, err)
 	l, err := m.Lock(ctx, "held")
 	require.NoError(t, err)
@@ -207,7 +208,7 @@ func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	go func() { closed <- m.Close(ended) }()
 	select {
 	case err = <-closed:
-	case <-time.After(patience):
+	case <-time.After(faults.Patience):
 		require.FailNow(t, "it waits for the server, which is given much longer")
 	}
 	require.ErrorIs(t, err, context.Canceled)
@@ -216,13 +217,13 @@ func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
 	require.False(t, l.Valid())
-	require.Equal(t, "1", do(t, s, "EXISTS", "held"), "the server has run nothing since")
+	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "held"), "the server has run nothing since")
 	resume()
-	require.Error(t, m.Close(patient(t)), "waits for the same end")
+	require.Error(t, m.Close(faults.Patient(t)), "waits for the same end")
 	// Whether the server runs what it held back, or finds its sender gone
 	// first, is up to the server: so a release may have run, and the acquire.
 	for _, name := range []string{"held", "asked for"} {
-		require.NotEqual(t, "-1", do(t, s, "PTTL", name), "a record without an end")
+		require.NotEqual(t, "-1", faults.Do(t, s, "PTTL", name), "a record without an end")
 	}
 }
 
@@ -255,10 +256,10 @@ func TestCloseWhileTheConnectionForMessagesIsDialled(t *testing.T) {
 	impatient, cancel := context.WithCancel(ctx)
 	closed := make(chan error, 1)
 	go func() { closed <- m.Close(impatient) }()
-	_, err = f.Await(patient(t))
+	_, err = f.Await(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	<-l.Lost()
-	require.Eventually(t, func() bool { return do(t, s, "EXISTS", "b") == "0" }, patience, time.Millisecond, "what is held is released, dial or no dial")
+	require.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "b") == "0" }, faults.Patience, time.Millisecond, "what is held is released, dial or no dial")
 	cancel()
 	first := <-closed
 	if first != nil {
@@ -266,9 +267,9 @@ func TestCloseWhileTheConnectionForMessagesIsDialled(t *testing.T) {
 		require.ErrorIs(t, first, context.Canceled)
 	}
 	close(proceed)
-	if again := m.Close(patient(t)); first == nil {
+	if again := m.Close(faults.Patient(t)); first == nil {
 		require.NoError(t, again)
 	}
-	require.NoError(t, other.Close(patient(t)))
+	require.NoError(t, other.Close(faults.Patient(t)))
 	requireNothingLeft(t, s)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -46,7 +47,7 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 		sent := time.Now()
 		time.Sleep(slowly) // the answer takes so long
 		resume()
-		l, err := f.Await(patient(t))
+		l, err := f.Await(faults.Patient(t))
 		require.NoError(t, err)
 		requireSentBefore(t, l, sent, long)
 	})
@@ -54,7 +55,7 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
 		m := dial(t, s, lockmgr.Options{})
-		first, err := m.Lock(patient(t), "a")
+		first, err := m.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
 		f := m.LockAsync("a", lockmgr.FixedLease(2*long)) // needs a longer record
 		resume := pause(t, s)
@@ -63,10 +64,10 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 		sent := time.Now()
 		time.Sleep(slowly)
 		resume()
-		l, err := f.Await(patient(t))
+		l, err := f.Await(faults.Patient(t))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return do(t, s, "HKEYS", "a") == l.HolderID() }, patience, time.Millisecond)
-		_, err = m.Inspect(patient(t), "a") // goes when the handoff was dealt with
+		require.Eventually(t, func() bool { return faults.Do(t, s, "HKEYS", "a") == l.HolderID() }, faults.Patience, time.Millisecond)
+		_, err = m.Inspect(faults.Patient(t), "a") // goes when the handoff was dealt with
 		require.NoError(t, err)
 		requireSentBefore(t, l, sent, 2*long)
 	})
@@ -80,7 +81,7 @@ func TestASlowAnswerStretchesNoLease(t *testing.T) {
 				renewed <- struct{}{}
 			}
 		}})
-		l, err := m.Lock(patient(t), "a")
+		l, err := m.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
 		resume := pause(t, s)
 		held(t, s, 1) // the renewal
@@ -100,16 +101,16 @@ func TestAnImpatientCallerClosesNoConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{CommandTimeout: 500 * time.Millisecond})
-	l, err := m.Lock(patient(t), "held")
+	l, err := m.Lock(faults.Patient(t), "held")
 	require.NoError(t, err)
-	_, err = m.Inspect(patient(t), "held") // so that there is no EVAL, but EVALSHA last
+	_, err = m.Inspect(faults.Patient(t), "held") // so that there is no EVAL, but EVALSHA last
 	require.NoError(t, err)
-	_, err = m.Inspect(patient(t), "held")
+	_, err = m.Inspect(faults.Patient(t), "held")
 	require.NoError(t, err)
-	before := scriptRunner.FindStringSubmatch(do(t, s, "CLIENT", "LIST"))
+	before := scriptRunner.FindStringSubmatch(faults.Do(t, s, "CLIENT", "LIST"))
 	require.Len(t, before, 2)
 	resume := pause(t, s)
-	_, err = m.TryLock(patient(t), "a")
+	_, err = m.TryLock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorContains(t, err, "time-out")
 	for _, hurry := range []error{context.Canceled, context.DeadlineExceeded} {
@@ -119,9 +120,9 @@ func TestAnImpatientCallerClosesNoConnection(t *testing.T) {
 		require.ErrorIs(t, err, hurry)
 	}
 	resume()
-	require.Eventually(t, func() bool { return do(t, s, "EXISTS", "a", "b") == "0" && m.Stats().Pending == 0 }, patience, 5*time.Millisecond)
-	require.NoError(t, l.Unlock(patient(t)))
-	require.Contains(t, do(t, s, "CLIENT", "LIST"), "id="+before[1]+" ", "its connection is another one now")
+	require.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b") == "0" && m.Stats().Pending == 0 }, faults.Patience, 5*time.Millisecond)
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	require.Contains(t, faults.Do(t, s, "CLIENT", "LIST"), "id="+before[1]+" ", "its connection is another one now")
 }
 
 // What keeps or gives back a lock does not queue behind a burst of requests.
@@ -129,7 +130,7 @@ func TestAnUnlockOvertakesABurst(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})
-	l, err := m.Lock(patient(t), "held")
+	l, err := m.Lock(faults.Patient(t), "held")
 	require.NoError(t, err)
 	resume := pause(t, s)
 	const burst = 20_000
@@ -139,15 +140,15 @@ func TestAnUnlockOvertakesABurst(t *testing.T) {
 		fs[i] = m.LockAsync(fmt.Sprint("burst:", i))
 		fs[i].OnDone(func(*lockmgr.Lock, error) { granted.Add(1) })
 	}
-	require.Eventually(t, func() bool { return m.Stats().Scripts >= burst }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Scripts >= burst }, faults.Patience, time.Millisecond)
 	before := make(chan int64, 1)
 	l.UnlockAsync().OnDone(func(struct{}, error) { before <- granted.Load() }) // callbacks run in the order of the results
-	require.Eventually(t, func() bool { return m.Stats().Scripts > burst }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Scripts > burst }, faults.Patience, time.Millisecond)
 	resume()
 	// Some batches of 256 may be on their way already.
 	require.Less(t, <-before, int64(burst/4))
 	for _, f := range fs {
-		_, err := f.Await(patient(t))
+		_, err := f.Await(faults.Patient(t))
 		require.NoError(t, err)
 	}
 }

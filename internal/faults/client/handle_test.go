@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -31,7 +32,7 @@ func TestCallersWhoNeverUnlockAreBoundByTheirLeases(t *testing.T) {
 	for i := range 2 * callers {
 		f := []*lockmgr.Manager{m, other}[i%2].LockAsync("a", lockmgr.FixedLease(lease))
 		wg.Go(func() {
-			l, err := f.Await(patient(t))
+			l, err := f.Await(faults.Patient(t))
 			if err != nil {
 				t.Error(err)
 				return
@@ -56,9 +57,9 @@ func TestCallersWhoNeverUnlockAreBoundByTheirLeases(t *testing.T) {
 	}
 	require.EqualValues(t, 2*callers, m.Stats().Losses+other.Stats().Losses)
 	// One that comes later needs no help of theirs.
-	l, err := m.Lock(patient(t), "a")
+	l, err := m.Lock(faults.Patient(t), "a")
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(patient(t)))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
 
 // A handle gives its lock back once, however many try at the same time: one of
@@ -68,7 +69,7 @@ func TestUnlockTwiceIsHarmless(t *testing.T) {
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
 	for i := range 20 {
-		first, err := m.Lock(patient(t), "a")
+		first, err := m.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
 		next := []*lockmgr.Manager{m, other}[i%2].LockAsync("a")
 		var wg sync.WaitGroup
@@ -88,7 +89,7 @@ func TestUnlockTwiceIsHarmless(t *testing.T) {
 		wg.Wait()
 		require.EqualValues(t, 1, done.Load())
 		require.EqualValues(t, 15, refused.Load())
-		l, err := next.Await(patient(t))
+		l, err := next.Await(faults.Patient(t))
 		require.NoError(t, err)
 		for range 3 {
 			require.ErrorIs(t, first.Unlock(ctx), lockmgr.ErrNotHeld)
@@ -100,32 +101,32 @@ func TestUnlockTwiceIsHarmless(t *testing.T) {
 			require.FailNow(t, "an unlock is no loss")
 		default:
 		}
-		require.NoError(t, l.Unlock(patient(t)))
+		require.NoError(t, l.Unlock(faults.Patient(t)))
 	}
 }
 
 // losses are the ways to lose a lock; all but the last leave another holder.
 var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (lost, next *lockmgr.Lock){
 	"its lease ended": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l, err := m.Lock(patient(t), "a", lockmgr.FixedLease(50*time.Millisecond))
+		l, err := m.Lock(faults.Patient(t), "a", lockmgr.FixedLease(50*time.Millisecond))
 		require.NoError(t, err)
-		next, err := other.Lock(patient(t), "a")
+		next, err := other.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
 		return l, next
 	},
 	"it was forced open": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l, err := m.Lock(patient(t), "a")
+		l, err := m.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
-		_, err = m.ForceUnlock(patient(t), "a")
+		_, err = m.ForceUnlock(faults.Patient(t), "a")
 		require.NoError(t, err)
-		next, err := other.Lock(patient(t), "a")
+		next, err := other.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
 		return l, next
 	},
 	"another of its manager has it": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l, err := m.Lock(patient(t), "a", lockmgr.FixedLease(50*time.Millisecond))
+		l, err := m.Lock(faults.Patient(t), "a", lockmgr.FixedLease(50*time.Millisecond))
 		require.NoError(t, err)
-		next, err := m.Lock(patient(t), "a")
+		next, err := m.Lock(faults.Patient(t), "a")
 		require.NoError(t, err)
 		return l, next
 	},
@@ -140,12 +141,12 @@ func TestAStaleHandleTouchesNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
 			l, next := lose(t, s, m, other)
-			require.Eventually(t, func() bool { return l.Err() != nil }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return l.Err() != nil }, faults.Patience, time.Millisecond)
 			require.False(t, l.Valid())
 			require.Zero(t, l.Remaining())
 			select {
 			case <-l.Lost(): // asked for the first time
-			case <-time.After(patience):
+			case <-time.After(faults.Patience):
 				require.FailNow(t, "Lost is not closed")
 			}
 			require.ErrorIs(t, context.Cause(l.Context(ctx)), lockmgr.ErrLeaseLost)
@@ -153,17 +154,17 @@ func TestAStaleHandleTouchesNothing(t *testing.T) {
 
 			// The answer to an Inspect comes after that to all that was sent
 			// before.
-			_, err := m.Inspect(patient(t), "a")
+			_, err := m.Inspect(faults.Patient(t), "a")
 			require.NoError(t, err)
 			sent := m.Stats().Scripts
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
 			require.Equal(t, sent, m.Stats().Scripts, "a lost lock is not released")
-			info, err := m.Inspect(patient(t), "a")
+			info, err := m.Inspect(faults.Patient(t), "a")
 			require.NoError(t, err)
 			require.Equal(t, []lockmgr.Holder{{Owner: next.HolderID(), Count: 1}}, info.Holders)
 			require.True(t, next.Valid())
-			require.NoError(t, next.Unlock(patient(t)))
+			require.NoError(t, next.Unlock(faults.Patient(t)))
 		})
 	}
 }
@@ -174,16 +175,16 @@ func TestAnUnlockByAFormerOwnerReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})
-	l, err := m.Lock(patient(t), "a")
+	l, err := m.Lock(faults.Patient(t), "a")
 	require.NoError(t, err)
 	someone := "3c0ffee0-0000-4000-8000-000000000000:17"
-	do(t, s, "DEL", "a")
-	do(t, s, "HSET", "a", someone, "2")
-	do(t, s, "PEXPIRE", "a", "100000")
+	faults.Do(t, s, "DEL", "a")
+	faults.Do(t, s, "HSET", "a", someone, "2")
+	faults.Do(t, s, "PEXPIRE", "a", "100000")
 	require.True(t, l.Valid(), "it can't know")
-	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-	require.Equal(t, someone+"\n2", do(t, s, "HGETALL", "a"))
-	_, err = m.TryLock(patient(t), "a")
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+	require.Equal(t, someone+"\n2", faults.Do(t, s, "HGETALL", "a"))
+	_, err = m.TryLock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 }
 
@@ -193,20 +194,20 @@ func TestAForgedMessageGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-	l, err := other.Lock(patient(t), "a")
+	l, err := other.Lock(faults.Patient(t), "a")
 	require.NoError(t, err)
 	var fs []*futures.Future[*lockmgr.Lock]
 	for range 3 {
 		fs = append(fs, m.LockAsync("a"))
 	}
-	require.Eventually(t, func() bool { return subscribers(t, s, "a") == "1" }, patience, time.Millisecond)
+	faults.AwaitSubscribed(t, s, "a", 1)
 	for i, payload := range []string{"0", "1", "", "OK", "granted", l.HolderID(), m.ID() + ":1", fmt.Sprint("\x00", 0)} {
 		looked := m.Stats().Wakes
-		do(t, s, "PUBLISH", channel("a"), payload)
-		require.Eventually(t, func() bool { return m.Stats().Wakes > looked }, patience, time.Millisecond, "%d", i)
+		faults.Do(t, s, "PUBLISH", faults.Channel("a"), payload)
+		require.Eventually(t, func() bool { return m.Stats().Wakes > looked }, faults.Patience, time.Millisecond, "%d", i)
 		// Behind the try that the message has caused.
 		for range 2 {
-			info, err := m.Inspect(patient(t), "a")
+			info, err := m.Inspect(faults.Patient(t), "a")
 			require.NoError(t, err)
 			require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, info.Holders, "%q", payload)
 		}
@@ -215,11 +216,11 @@ func TestAForgedMessageGrantsNothing(t *testing.T) {
 			require.ErrorIs(t, err, futures.ErrPending, "%q", payload)
 		}
 	}
-	require.NoError(t, l.Unlock(patient(t)))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
 	for _, f := range fs {
-		l, err := f.Await(patient(t))
+		l, err := f.Await(faults.Patient(t))
 		require.NoError(t, err)
-		require.NoError(t, l.Unlock(patient(t)))
+		require.NoError(t, l.Unlock(faults.Patient(t)))
 	}
 }
 
@@ -231,17 +232,17 @@ func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // for CLIENT KILL over a plain connection
 	m := dial(t, s, lockmgr.Options{})
 	for range 5 {
-		do(t, s, "HSET", "a", "somebody:1", "1")
-		do(t, s, "PEXPIRE", "a", "120000")
+		faults.Do(t, s, "HSET", "a", "somebody:1", "1")
+		faults.Do(t, s, "PEXPIRE", "a", "120000")
 		f := m.LockAsync("a")
-		require.Eventually(t, func() bool { return subscribers(t, s, "a") == "1" }, patience, time.Millisecond)
-		require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, patience, time.Millisecond)
-		_, err := m.Inspect(patient(t), "a") // behind the try that the confirmation has caused
+		faults.AwaitSubscribed(t, s, "a", 1)
+		require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, faults.Patience, time.Millisecond)
+		_, err := m.Inspect(faults.Patient(t), "a") // behind the try that the confirmation has caused
 		require.NoError(t, err)
-		atOnce(t, s, "CLIENT KILL TYPE pubsub", "DEL a", "PUBLISH "+channel("a")+" 0")
-		l, err := f.Await(patient(t))
+		atOnce(t, s, "CLIENT KILL TYPE pubsub", "DEL a", "PUBLISH "+faults.Channel("a")+" 0")
+		l, err := f.Await(faults.Patient(t))
 		require.NoError(t, err)
-		require.NoError(t, l.Unlock(patient(t)))
-		require.Eventually(t, func() bool { return subscribers(t, s, "a") == "0" }, patience, time.Millisecond)
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.AwaitSubscribed(t, s, "a", 0)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -71,7 +72,7 @@ func TestTheLossIsToldForEveryLock(t *testing.T) {
 			}
 			select {
 			case <-lost:
-			case <-time.After(left + patience):
+			case <-time.After(left + faults.Patience):
 				return fmt.Errorf("%s: Lost has not fired", l.Name())
 			}
 			at := time.Now()

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -34,18 +35,8 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// patience is how long anything may take that must happen in the end. It is
-// below what the leases here are, so that nothing is owed to their end.
-const patience = 15 * time.Second
-
 // long is a lease that does not end while a test runs.
 const long = 2 * time.Minute
-
-func patient(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(ctx, patience)
-	t.Cleanup(cancel)
-	return c
-}
 
 // dial connects a manager that the test closes at its end, if it has not done
 // so before. Its records outlive the test unless somebody releases them, and
@@ -64,30 +55,23 @@ func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		c, cancel := context.WithTimeout(ctx, patience)
+		c, cancel := context.WithTimeout(ctx, faults.Patience)
 		defer cancel()
 		require.NoError(t, m.Close(c))
 	})
 	return m
 }
 
-func do(t testing.TB, s *redistest.Server, args ...string) string {
-	t.Helper()
-	reply, err := s.Do(args...)
-	require.NoError(t, err)
-	return reply
-}
-
 // pause makes the server hold back scripts until the returned function is
 // called, or the test ends. Reads and SUBSCRIBE go on.
 func pause(t testing.TB, s *redistest.Server) (resume func()) {
 	t.Helper()
-	do(t, s, "CLIENT", "PAUSE", "60000", "WRITE")
+	faults.Do(t, s, "CLIENT", "PAUSE", "60000", "WRITE")
 	resumed := false
 	resume = func() {
 		if !resumed {
 			resumed = true
-			do(t, s, "CLIENT", "UNPAUSE")
+			faults.Do(t, s, "CLIENT", "UNPAUSE")
 		}
 	}
 	t.Cleanup(resume)
@@ -97,12 +81,12 @@ func pause(t testing.TB, s *redistest.Server) (resume func()) {
 // held waits until the server holds back scripts of n connections.
 func held(t testing.TB, s *redistest.Server, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return blocked(t, s) >= n }, patience, time.Millisecond, "no script arrived")
+	require.Eventually(t, func() bool { return blocked(t, s) >= n }, faults.Patience, time.Millisecond, "no script arrived")
 }
 
 // blocked counts the connections whose scripts the server holds back.
 func blocked(t testing.TB, s *redistest.Server) (n int) {
-	for line := range strings.Lines(do(t, s, "CLIENT", "LIST")) {
+	for line := range strings.Lines(faults.Do(t, s, "CLIENT", "LIST")) {
 		if blockedFlag.MatchString(line) {
 			n++
 		}
@@ -134,29 +118,20 @@ func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 // nothing, and none of it because a lease ended.
 func requireNothingLeft(t testing.TB, s *redistest.Server) {
 	t.Helper()
-	require.Equal(t, "0", do(t, s, "DBSIZE"), "keys are left: %s", do(t, s, "KEYS", "*"))
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "keys are left: %s", faults.Do(t, s, "KEYS", "*"))
 	require.Zero(t, stat(t, s, "stats", "expired_keys"), "keys were left until they expired")
 	// The managers' connections have been closed on their side; the server
 	// sees it a moment later.
-	require.Eventually(t, func() bool { return do(t, s, "PUBSUB", "CHANNELS") == "" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return faults.Do(t, s, "PUBSUB", "CHANNELS") == "" }, faults.Patience, time.Millisecond)
 }
 
 // stat reads a number from INFO.
 func stat(t testing.TB, s *redistest.Server, section, name string) int {
 	t.Helper()
-	_, rest, ok := strings.Cut(do(t, s, "INFO", section), name+":")
+	_, rest, ok := strings.Cut(faults.Do(t, s, "INFO", section), name+":")
 	require.True(t, ok, name)
 	text, _, _ := strings.Cut(rest, "\r\n")
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err)
 	return n
 }
-
-// subscribers counts who listens to a name's channel. Names here have no
-// braces.
-func subscribers(t testing.TB, s *redistest.Server, name string) string {
-	_, n, _ := strings.Cut(do(t, s, "PUBSUB", "NUMSUB", channel(name)), "\n")
-	return n
-}
-
-func channel(name string) string { return "redisson_lock__channel:{" + name + "}" }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -54,10 +55,10 @@ func randomName(rng *rand.Rand) string {
 func TestEveryAcceptedNameStaysInOneSlot(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
-	do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-	require.Eventually(t, func() bool { return strings.Contains(do(t, s, "CLUSTER", "INFO"), "cluster_state:ok") }, patience, 1e6)
+	faults.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_state:ok") }, faults.Patience, 1e6)
 	for _, key := range []string{"foo", "{foo}bar", "a{}b", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "}a{", "{"} {
-		require.Equal(t, fmt.Sprint(slot(key)), do(t, s, "CLUSTER", "KEYSLOT", key), "this test and the server agree on %q", key)
+		require.Equal(t, fmt.Sprint(slot(key)), faults.Do(t, s, "CLUSTER", "KEYSLOT", key), "this test and the server agree on %q", key)
 	}
 	m := dial(t, s, lockmgr.Options{})
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -69,21 +70,21 @@ func TestEveryAcceptedNameStaysInOneSlot(t *testing.T) {
 		}
 		f := m.LockAsync(name, lockmgr.Fenced())
 		next := m.LockAsync(name, lockmgr.Fenced())
-		l, err := f.Await(patient(t))
+		l, err := f.Await(faults.Patient(t))
 		if err != nil {
 			require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", name)
 			refused++
 			continue
 		}
 		accepted[name] = true
-		require.Equal(t, l.HolderID()+"\n1", do(t, s, "HGETALL", name), "the key is the name")
-		require.NoError(t, l.Unlock(patient(t)), "%q", name)
-		l, err = next.Await(patient(t))
+		require.Equal(t, l.HolderID()+"\n1", faults.Do(t, s, "HGETALL", name), "the key is the name")
+		require.NoError(t, l.Unlock(faults.Patient(t)), "%q", name)
+		l, err = next.Await(faults.Patient(t))
 		require.NoError(t, err, "%q", name)
-		info, err := m.Inspect(patient(t), name)
+		info, err := m.Inspect(faults.Patient(t), name)
 		require.NoError(t, err, "%q", name)
 		require.GreaterOrEqual(t, info.Token, l.Token())
-		require.NoError(t, l.Unlock(patient(t)), "%q", name)
+		require.NoError(t, l.Unlock(faults.Patient(t)), "%q", name)
 
 		// All that the server has now are counters of names so far.
 		for _, prefix := range []string{"redisson_lock__channel", "redisson_lock_token"} {
@@ -93,15 +94,15 @@ func TestEveryAcceptedNameStaysInOneSlot(t *testing.T) {
 			}
 			require.Equal(t, slot(name), slot(beside), "%q", name)
 			if prefix == "redisson_lock_token" {
-				require.Equal(t, "1", do(t, s, "EXISTS", beside), "%q", beside)
+				require.Equal(t, "1", faults.Do(t, s, "EXISTS", beside), "%q", beside)
 			}
 		}
-		_, err = m.ForceUnlock(patient(t), name)
+		_, err = m.ForceUnlock(faults.Patient(t), name)
 		require.NoError(t, err, "%q", name)
 	}
 	require.Positive(t, refused)
-	require.NoError(t, m.Close(patient(t)))
-	for key := range strings.SplitSeq(do(t, s, "KEYS", "*"), "\n") {
+	require.NoError(t, m.Close(faults.Patient(t)))
+	for key := range strings.SplitSeq(faults.Do(t, s, "KEYS", "*"), "\n") {
 		require.True(t, strings.HasPrefix(key, "redisson_lock_token:"), "%q is left", key)
 	}
 }
@@ -113,12 +114,12 @@ func TestNamesThatLookAlikeAreDifferentLocks(t *testing.T) {
 	m := dial(t, s, lockmgr.Options{})
 	var locks []*lockmgr.Lock
 	for _, name := range []string{"x", "{x}", "{x}}", "{{x}}", "y{x}", "{x}y", "X", "x ", " x", "x\x00", "x:1", "xx", "redisson", "redisson_lock:x", "redisson_lock_token:x", strings.Repeat("x", 1000), "é", "e\u0301"} {
-		l, err := m.TryLock(patient(t), name, lockmgr.Fenced())
+		l, err := m.TryLock(faults.Patient(t), name, lockmgr.Fenced())
 		require.NoError(t, err, "%q", name)
 		locks = append(locks, l)
 	}
 	for _, l := range locks {
 		require.NoError(t, l.Err())
-		require.NoError(t, l.Unlock(patient(t)), "%q", l.Name())
+		require.NoError(t, l.Unlock(faults.Patient(t)), "%q", l.Name())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -109,7 +110,7 @@ type stage struct {
 // sending waits until the manager has made n scripts in all.
 func (w *stage) sending(n uint64) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return w.m.Stats().Scripts >= n }, patience, 50*time.Microsecond)
+	require.Eventually(w.t, func() bool { return w.m.Stats().Scripts >= n }, faults.Patience, 50*time.Microsecond)
 }
 
 var points = []point{
@@ -121,9 +122,9 @@ var points = []point{
 		w.sending(2)
 		withdraw()
 		resume()
-		l, err := first.Await(patient(w.t))
+		l, err := first.Await(faults.Patient(w.t))
 		require.NoError(w.t, err)
-		require.NoError(w.t, l.Unlock(patient(w.t)))
+		require.NoError(w.t, l.Unlock(faults.Patient(w.t)))
 	}},
 	{name: "the answer is on its way", reach: func(w *stage, _ string, begin func() func()) {
 		resume := pause(w.t, w.s)
@@ -134,7 +135,7 @@ var points = []point{
 	}},
 	{name: "refused, and subscribing", contended: true, reach: func(w *stage, name string, begin func() func()) {
 		withdraw := begin()
-		require.Eventually(w.t, func() bool { return w.over() || w.m.Stats().Subscriptions > 0 }, patience, 50*time.Microsecond)
+		require.Eventually(w.t, func() bool { return w.over() || w.m.Stats().Subscriptions > 0 }, faults.Patience, 50*time.Microsecond)
 		withdraw()
 	}},
 	{name: "waiting for a message", contended: true, reach: func(w *stage, name string, begin func() func()) {
@@ -143,15 +144,15 @@ var points = []point{
 		withdraw()
 	}},
 	{name: "woken, and asking again", reach: func(w *stage, name string, begin func() func()) {
-		do(w.t, w.s, "HSET", name, "somebody:1", "1")
-		do(w.t, w.s, "PEXPIRE", name, "120000")
+		faults.Do(w.t, w.s, "HSET", name, "somebody:1", "1")
+		faults.Do(w.t, w.s, "PEXPIRE", name, "120000")
 		withdraw := begin()
 		w.subscribed(name)
 		// What an unlock does, but so that the next script is held back.
-		atOnce(w.t, w.s, "DEL "+name, "PUBLISH "+channel(name)+" 0", "CLIENT PAUSE 60000 WRITE")
-		require.Eventually(w.t, func() bool { return w.over() || blocked(w.t, w.s) > 0 }, patience, time.Millisecond, "no script arrived")
+		atOnce(w.t, w.s, "DEL "+name, "PUBLISH "+faults.Channel(name)+" 0", "CLIENT PAUSE 60000 WRITE")
+		require.Eventually(w.t, func() bool { return w.over() || blocked(w.t, w.s) > 0 }, faults.Patience, time.Millisecond, "no script arrived")
 		withdraw()
-		do(w.t, w.s, "CLIENT", "UNPAUSE")
+		faults.Do(w.t, w.s, "CLIENT", "UNPAUSE")
 	}},
 }
 
@@ -163,15 +164,15 @@ func (w *stage) over() bool { return w.m.Stats().Pending == 0 }
 // request is over.
 func (w *stage) subscribed(name string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return w.over() || subscribers(w.t, w.s, name) != "0" }, patience, time.Millisecond)
+	require.Eventually(w.t, func() bool { return w.over() || faults.Subscribers(w.t, w.s, name) != 0 }, faults.Patience, time.Millisecond)
 	sent := w.m.Stats().Scripts
 	require.Eventually(w.t, func() bool {
 		was := sent
 		sent = w.m.Stats().Scripts
-		_, err := w.m.Inspect(patient(w.t), name) // goes behind a try
+		_, err := w.m.Inspect(faults.Patient(w.t), name) // goes behind a try
 		require.NoError(w.t, err)
 		return was == sent
-	}, patience, time.Millisecond)
+	}, faults.Patience, time.Millisecond)
 }
 
 // Whatever a request is doing when it is taken back, and however that is done:
@@ -194,11 +195,11 @@ func TestCancelsAtEveryPointLeaveNothing(t *testing.T) {
 
 func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followed bool) {
 	const name = "a"
-	do(t, s, "CONFIG", "RESETSTAT")
+	faults.Do(t, s, "CONFIG", "RESETSTAT")
 	w := &stage{t: t, s: s, m: dial(t, s, lockmgr.Options{}), other: dial(t, s, lockmgr.Options{})}
 	if p.contended {
 		var err error
-		w.lock, err = w.other.Lock(patient(t), name)
+		w.lock, err = w.other.Lock(faults.Patient(t), name)
 		require.NoError(t, err)
 	}
 
@@ -219,16 +220,16 @@ func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followe
 		require.ErrorIs(t, err, wd.err)
 	}
 	if w.lock != nil && w.lock.Err() == nil {
-		require.NoError(t, w.lock.Unlock(patient(t)))
+		require.NoError(t, w.lock.Unlock(faults.Patient(t)))
 	}
 	if followed {
 		// In either order: each is served, and only when the other is done.
 		served := make(chan error, 2)
 		for _, f := range []*futures.Future[*lockmgr.Lock]{here, there} {
 			go func() {
-				l, err := f.Await(patient(t))
+				l, err := f.Await(faults.Patient(t))
 				if err == nil {
-					err = l.Unlock(patient(t))
+					err = l.Unlock(faults.Patient(t))
 				}
 				served <- err
 			}()
@@ -238,10 +239,10 @@ func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followe
 	}
 	require.Eventually(t, func() bool {
 		st := w.m.Stats()
-		return st.Pending == 0 && st.Waiting == 0 && do(t, s, "EXISTS", name) == "0"
-	}, patience, time.Millisecond, "what is left while the manager lives")
-	require.Eventually(t, func() bool { return subscribers(t, s, name) == "0" }, patience, time.Millisecond)
-	require.NoError(t, w.m.Close(patient(t)))
-	require.NoError(t, w.other.Close(patient(t)))
+		return st.Pending == 0 && st.Waiting == 0 && faults.Do(t, s, "EXISTS", name) == "0"
+	}, faults.Patience, time.Millisecond, "what is left while the manager lives")
+	faults.AwaitSubscribed(t, s, name, 0)
+	require.NoError(t, w.m.Close(faults.Patient(t)))
+	require.NoError(t, w.other.Close(faults.Patient(t)))
 	requireNothingLeft(t, s)
 }

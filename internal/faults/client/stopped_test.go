@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -34,7 +35,7 @@ func TestAStoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	hung := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := bufio.NewReader(out)
 	line := func() string {
@@ -47,9 +48,9 @@ func TestAStoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	stopped := time.Now()
 	other := dial(t, s, lockmgr.Options{})
 	// It waits as long as the record lives.
-	l, err := other.Lock(patient(t), "watched")
+	l, err := other.Lock(faults.Patient(t), "watched")
 	require.NoError(t, err)
-	record := do(t, s, "HGETALL", "watched")
+	record := faults.Do(t, s, "HGETALL", "watched")
 	s.Signal(syscall.SIGSTOP)
 	time.Sleep(time.Until(stopped.Add(2 * stoppedLease))) // that is what it must not miss
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
@@ -63,6 +64,6 @@ func TestAStoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	require.Equal(t, "fixed lost=true", line())
 	require.NoError(t, cmd.Wait())
 	require.True(t, l.Valid())
-	require.Equal(t, record, do(t, s, "HGETALL", "watched"))
-	require.NoError(t, l.Unlock(patient(t)))
+	require.Equal(t, record, faults.Do(t, s, "HGETALL", "watched"))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
 }

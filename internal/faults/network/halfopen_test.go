@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -25,18 +26,18 @@ func TestAHalfOpenConnectionLosesTheLockInTime(t *testing.T) {
 	options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
 	cutOff, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
 	var held beliefs
-	l, err := cutOff.Lock(patient(t), "a")
+	l, err := cutOff.Lock(faults.Patient(t), "a")
 	require.NoError(t, err)
 	first := held.begin(l)
 	waiting, next := cutOff.LockAsync("a"), other.LockAsync("a")
-	awaitSubscribed(t, s, "a", 1)
+	faults.AwaitSubscribed(t, s, "a", 1)
 
 	p.BlackHole()
 	require.True(t, l.Valid(), "the lease is good for its time")
 	first.lookUntil(nil)
-	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-	awaitLost(t, l)
-	got := await(t, next)
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+	faults.AwaitLost(t, l)
+	got := faults.Await(t, next)
 	second := held.begin(got)
 	second.look()
 	require.Empty(t, p.PubSub(), "the holder never subscribed")
@@ -45,14 +46,14 @@ func TestAHalfOpenConnectionLosesTheLockInTime(t *testing.T) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { second.lookUntil(done) })
-	if err := cutOff.Close(patient(t)); err != nil { // a slow release gives way to the end of the lease
+	if err := cutOff.Close(faults.Patient(t)); err != nil { // a slow release gives way to the end of the lease
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "what hung in the black hole does not keep it from closing")
 	}
 	_, err = waiting.Result()
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	close(done)
 	wg.Wait()
-	require.NoError(t, got.Unlock(patient(t)))
+	require.NoError(t, got.Unlock(faults.Patient(t)))
 	held.requireApart(t)
 	requireNothingLeft(t, s, "a", other)
 }
@@ -71,20 +72,20 @@ func TestAfterABlackHoleWaitersAreServed(t *testing.T) {
 			options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
 			m := dial(t, p.Addr(), options)
 			var held beliefs
-			l, err := m.Lock(patient(t), what)
+			l, err := m.Lock(faults.Patient(t), what)
 			require.NoError(t, err)
 			first := held.begin(l)
 			f, g := m.LockAsync(what), m.LockAsync(what, lockmgr.FixedLease(time.Hour))
 			fault(p)
 			first.lookUntil(nil)
-			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 			p.Heal()
-			l = await(t, f)
+			l = faults.Await(t, f)
 			held.begin(l).look()
-			require.NoError(t, l.Unlock(patient(t)))
-			l = await(t, g)
+			require.NoError(t, l.Unlock(faults.Patient(t)))
+			l = faults.Await(t, g)
 			held.begin(l).look()
-			require.NoError(t, l.Unlock(patient(t)))
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 			held.requireApart(t)
 			requireNothingLeft(t, s, what, m)
 		})
@@ -126,12 +127,12 @@ func TestLateRenewalsNeverProlongALease(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			p := faultproxy.Start(t, s.Addr())
-			seen, sent := newEvents(), &sends{}
-			m := dial(t, p.Addr(), lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.observe})
+			seen, sent := faults.NewWitness(), &sends{}
+			m := dial(t, p.Addr(), lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.Observe})
 			p.On(script(t, "acquire").Where(sent.see)).Observe()
 			p.On(script(t, "renew").Where(sent.see)).Observe()
 			fault(p, script(t, "renew"))
-			l, err := m.Lock(patient(t), what)
+			l, err := m.Lock(faults.Patient(t), what)
 			require.NoError(t, err)
 			// Sampled in the background, so that no moment is left out.
 			stop := make(chan struct{})
@@ -150,12 +151,12 @@ func TestLateRenewalsNeverProlongALease(t *testing.T) {
 					}
 				}
 			})
-			held := reached[lockmgr.EventRenewed](seen, 2, l.Lost())
+			held := faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
 			close(stop)
 			wg.Wait()
 			require.LessOrEqual(t, worst, time.Duration(0), "the deadline is later than its send allows")
 			if held {
-				require.NoError(t, l.Unlock(patient(t)))
+				require.NoError(t, l.Unlock(faults.Patient(t)))
 			}
 		})
 	}
@@ -171,35 +172,35 @@ func TestRenewalsThatComeTooLateChangeNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			p := faultproxy.Start(t, s.Addr())
-			seen, other := newEvents(), dial(t, s.Addr(), lockmgr.Options{Linger: -1})
+			seen, other := faults.NewWitness(), dial(t, s.Addr(), lockmgr.Options{Linger: -1})
 			// No pings, so that the connection that is held up is not replaced.
 			opt := hasty(p.Addr())
 			opt.Dialer.KeepAlive, opt.ConnWriteTimeout = time.Minute, time.Minute
-			m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Linger: -1, Observer: seen.observe})
+			m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Linger: -1, Observer: seen.Observe})
 			var held beliefs
 			rule := fault(p.On(script(t, "renew")))
-			l, err := m.Lock(patient(t), what)
+			l, err := m.Lock(faults.Patient(t), what)
 			require.NoError(t, err)
 			first := held.begin(l)
 			first.lookUntil(nil)
-			awaitLost(t, l)
+			faults.AwaitLost(t, l)
 			require.Positive(t, rule.Count())
 			next := other.LockAsync(what)
 			rule.Release()
-			got := await(t, next)
+			got := faults.Await(t, next)
 			second := held.begin(got)
 			// The scripts that were held have run once this one has.
 			require.Eventually(t, func() bool {
-				_, err := m.TryLock(patient(t), what)
+				_, err := m.TryLock(faults.Patient(t), what)
 				return errors.Is(err, lockmgr.ErrNotAcquired)
-			}, patience, 5*time.Millisecond)
+			}, faults.Patience, 5*time.Millisecond)
 			require.False(t, l.Valid())
 			require.Zero(t, l.Remaining())
 			require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 			require.True(t, second.look())
-			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 			require.True(t, second.look(), "the late release of another frees nothing")
-			require.NoError(t, got.Unlock(patient(t)))
+			require.NoError(t, got.Unlock(faults.Patient(t)))
 			held.requireApart(t)
 			requireNothingLeft(t, s, what, m, other)
 		})
@@ -217,23 +218,23 @@ func TestCommandsOfTheDeadRunLate(t *testing.T) {
 	var held beliefs
 	for round := range 3 {
 		name := fmt.Sprint("late ", round)
-		l, err := m.Lock(patient(t), name)
+		l, err := m.Lock(faults.Patient(t), name)
 		require.NoError(t, err)
 		first := held.begin(l)
 		p.Stall()
 		waiting := m.LockAsync(name)
 		first.lookUntil(nil) // renewals are under way, and stuck
-		next := await(t, other.LockAsync(name, lockmgr.FixedLease(time.Minute)))
+		next := faults.Await(t, other.LockAsync(name, lockmgr.FixedLease(time.Minute)))
 		second := held.begin(next)
 		p.Heal()
 		_ = waiting // asks again, behind what was stuck
-		require.Eventually(t, func() bool { return m.Stats().Subscriptions > 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Stats().Subscriptions > 0 }, faults.Patience, time.Millisecond)
 		require.True(t, second.look())
-		require.Equal(t, next.HolderID()+"\n1", do(t, s, "HGETALL", name))
-		require.NoError(t, next.Unlock(patient(t)))
-		l = await(t, waiting)
+		require.Equal(t, next.HolderID()+"\n1", faults.Do(t, s, "HGETALL", name))
+		require.NoError(t, next.Unlock(faults.Patient(t)))
+		l = faults.Await(t, waiting)
 		held.begin(l).look()
-		require.NoError(t, l.Unlock(patient(t)))
+		require.NoError(t, l.Unlock(faults.Patient(t)))
 		held.requireApart(t)
 		held.all = slices.Delete(held.all, 0, len(held.all))
 		requireNothingLeft(t, s, name, m, other)

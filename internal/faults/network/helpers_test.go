@@ -14,29 +14,17 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 var ctx = context.Background()
 
-// patience is what a test waits for something that must happen. Where a poll
-// or a lease could do in time what something else should have done, the lease
-// is longer than that.
-const patience = 25 * time.Second
-
-// patient returns a context for what must not hang.
-func patient(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(ctx, patience)
-	t.Cleanup(cancel)
-	return c
-}
-
 // dial connects a manager, and closes it at the end of the test. What a fault
 // keeps from being released then may be left to expire. Unless a test asks for
-// less, trouble is not told before patience ends: a busy machine may be slower
+// less, trouble is not told before Patience ends: a busy machine may be slower
 // than the time-outs here for seconds.
 func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
@@ -46,14 +34,14 @@ func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 func dialBy(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	if o.RetryTime == 0 {
-		o.RetryTime = patience
+		o.RetryTime = faults.Patience
 	}
 	m, err := lockmgr.Dial(opt, o)
-	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
+	for end := time.Now().Add(faults.Patience); err != nil && time.Now().Before(end); {
 		m, err = lockmgr.Dial(opt, o) // a busy machine may be slower than its time-outs
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = m.Close(patient(t)) })
+	t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
 	return m
 }
 
@@ -70,7 +58,7 @@ func hasty(addr string) rueidis.ClientOption {
 // does.
 func calm(addr string) rueidis.ClientOption {
 	opt := hasty(addr)
-	opt.ConnWriteTimeout = 2 * patience
+	opt.ConnWriteTimeout = 2 * faults.Patience
 	return opt
 }
 
@@ -80,13 +68,6 @@ const (
 	lease   = 1200 * time.Millisecond
 	timeout = 350 * time.Millisecond
 )
-
-func do(t testing.TB, s *redistest.Server, args ...string) string {
-	t.Helper()
-	reply, err := s.Do(args...)
-	require.NoError(t, err)
-	return reply
-}
 
 // scripts are the kinds of commands that concern one lock, in the order of its
 // life.
@@ -109,7 +90,7 @@ func startServer(t testing.TB) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
 	for _, kind := range scripts {
-		do(t, s, "SCRIPT", "LOAD", scriptText(t, kind))
+		faults.Do(t, s, "SCRIPT", "LOAD", scriptText(t, kind))
 	}
 	return s
 }
@@ -163,7 +144,7 @@ func (b *belief) look() bool {
 func (b *belief) lookUntil(done <-chan struct{}) {
 	tick := time.NewTicker(500 * time.Microsecond)
 	defer tick.Stop()
-	for end := now() + patience; b.look() && now() < end; {
+	for end := now() + faults.Patience; b.look() && now() < end; {
 		select {
 		case <-done:
 			return
@@ -208,8 +189,8 @@ func requireTyped(t testing.TB, err error) {
 func requireNothingLeft(t testing.TB, s *redistest.Server, name string, managers ...*lockmgr.Manager) {
 	t.Helper()
 	state := func() (string, bool) {
-		left := do(t, s, "EXISTS", name) + " key, subscribers " + strings.ReplaceAll(do(t, s, "PUBSUB", "NUMSUB", channel(name)), "\n", " ")
-		ok := left == "0 key, subscribers "+channel(name)+" 0"
+		left := faults.Do(t, s, "EXISTS", name) + " key, subscribers " + strings.ReplaceAll(faults.Do(t, s, "PUBSUB", "NUMSUB", faults.Channel(name)), "\n", " ")
+		ok := left == "0 key, subscribers "+faults.Channel(name)+" 0"
 		for _, m := range managers {
 			st := m.Stats()
 			left += fmt.Sprintf(", %d names %d pending %d subscriptions", st.Locks, st.Pending, st.Subscriptions)
@@ -217,7 +198,7 @@ func requireNothingLeft(t testing.TB, s *redistest.Server, name string, managers
 		}
 		return left, ok
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(faults.Patience); ; time.Sleep(2 * time.Millisecond) {
 		left, ok := state()
 		if ok {
 			return
@@ -228,92 +209,17 @@ func requireNothingLeft(t testing.TB, s *redistest.Server, name string, managers
 	}
 }
 
-func channel(name string) string {
-	if strings.Contains(name, "{") {
-		return "redisson_lock__channel:" + name
-	}
-	return "redisson_lock__channel:{" + name + "}"
-}
-
-// awaitSubscribed waits until so many managers are told of unlocks.
-func awaitSubscribed(t testing.TB, s *redistest.Server, name string, n int) {
-	t.Helper()
-	want := fmt.Sprintf("%s\n%d", channel(name), n)
-	require.Eventually(t, func() bool { return do(t, s, "PUBSUB", "NUMSUB", channel(name)) == want }, patience, time.Millisecond)
-}
-
-func await(t testing.TB, f *futures.Future[*lockmgr.Lock]) *lockmgr.Lock {
-	t.Helper()
-	l, err := f.Await(patient(t))
-	require.NoError(t, err)
-	return l
-}
-
 // take gets a free lock from a manager that is told of trouble so soon that a
 // busy machine may be enough.
 func take(t testing.TB, m *lockmgr.Manager, name string) *lockmgr.Lock {
 	t.Helper()
-	limit := patient(t)
+	limit := faults.Patient(t)
 	l, err := m.Lock(limit, name)
 	for errors.Is(err, lockmgr.ErrUnavailable) && limit.Err() == nil {
 		l, err = m.Lock(limit, name)
 	}
 	require.NoError(t, err)
 	return l
-}
-
-func awaitLost(t testing.TB, l *lockmgr.Lock) {
-	t.Helper()
-	awaitClosed(t, l.Lost(), "the loss of "+l.Name())
-}
-
-func awaitClosed(t testing.TB, c <-chan struct{}, what string) {
-	t.Helper()
-	select {
-	case <-c:
-	case <-time.After(patience):
-		require.FailNow(t, "did not happen: "+what)
-	}
-}
-
-// events is an observer that counts, and tells of the first.
-type events struct {
-	mu   sync.Mutex
-	all  []lockmgr.Event
-	more chan struct{} // closed with the next event
-}
-
-func newEvents() *events { return &events{more: make(chan struct{})} }
-
-func (e *events) observe(ev lockmgr.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, ev)
-	close(e.more)
-	e.more = make(chan struct{})
-}
-
-// reached waits for the n-th event of a kind, and tells false if done is closed
-// before.
-func reached[E lockmgr.Event](e *events, n int, done <-chan struct{}) bool {
-	for {
-		e.mu.Lock()
-		seen, more := 0, e.more
-		for _, ev := range e.all {
-			if _, ok := ev.(E); ok {
-				seen++
-			}
-		}
-		e.mu.Unlock()
-		if seen >= n {
-			return true
-		}
-		select {
-		case <-more:
-		case <-done:
-			return false
-		}
-	}
 }
 
 // atOnce runs parts of a test at the same time, a few at a time: most of what

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -16,28 +17,28 @@ import (
 // may have remembered of commands without an answer is forgotten then.
 func awaitForgotten(t testing.TB, m *lockmgr.Manager) {
 	t.Helper()
-	require.Eventually(t, func() bool { return m.Stats().Locks == 0 }, patience, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Locks == 0 }, faults.Patience, 2*time.Millisecond)
 }
 
 // runLate lets a command that is held back run: the client has given its
 // connection up, and the manager has had an answer on another one.
 func runLate(t testing.TB, r *faultproxy.Rule) {
 	t.Helper()
-	awaitClosed(t, r.GivenUp(), "the client gave the connection up")
+	faults.AwaitClosed(t, r.GivenUp(), "the client gave the connection up")
 	r.Release()
-	awaitClosed(t, r.Delivered(), "the command ran late")
+	faults.AwaitClosed(t, r.Delivered(), "the command ran late")
 }
 
 func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	t.Helper()
-	ms, err := strconv.Atoi(do(t, s, "PTTL", name))
+	ms, err := strconv.Atoi(faults.Do(t, s, "PTTL", name))
 	require.NoError(t, err)
 	return time.Duration(ms) * time.Millisecond
 }
 
 // lateOptions give a lease that no test lives to see the end of.
 func lateOptions() lockmgr.Options {
-	return lockmgr.Options{Lease: 2 * patience, CommandTimeout: timeout, RetryTime: patience, Linger: -1}
+	return lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: faults.Patience, Linger: -1}
 }
 
 // A relay keeps the bytes of one connection. A named owner's release is
@@ -55,19 +56,19 @@ func TestALateReleaseLeavesALaterHoldOfItsOwner(t *testing.T) {
 			if named {
 				as = append(as, lockmgr.AsOwner(m.NewOwner()))
 			}
-			first := await(t, m.LockAsync(what, as...))
+			first := faults.Await(t, m.LockAsync(what, as...))
 			late := p.On(script(t, "release").Nth(1)).HoldBack(-1)
-			require.NoError(t, first.Unlock(patient(t)), "it is repeated on another connection")
+			require.NoError(t, first.Unlock(faults.Patient(t)), "it is repeated on another connection")
 			awaitForgotten(t, m)
 
-			second := await(t, m.LockAsync(what, lockmgr.AsOwner(first.Owner())))
+			second := faults.Await(t, m.LockAsync(what, lockmgr.AsOwner(first.Owner())))
 			runLate(t, late)
-			_, err := other.TryLock(patient(t), what)
+			_, err := other.TryLock(faults.Patient(t), what)
 			require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "two managers hold it")
 			require.True(t, second.Valid())
-			require.Equal(t, second.HolderID()+"\n1", do(t, s, "HGETALL", what))
+			require.Equal(t, second.HolderID()+"\n1", faults.Do(t, s, "HGETALL", what))
 			require.NotEqual(t, first.HolderID(), second.HolderID(), "a number is used for one hold only")
-			require.NoError(t, second.Unlock(patient(t)))
+			require.NoError(t, second.Unlock(faults.Patient(t)))
 			requireNothingLeft(t, s, what, m, other)
 		})
 	}
@@ -80,13 +81,13 @@ func TestALateAcquireCostsAtMostTheLease(t *testing.T) {
 	s := startServer(t)
 	for what, end := range map[string]func(*testing.T, *lockmgr.Manager, string, *faultproxy.Rule){
 		"granted by its retry": func(t *testing.T, m *lockmgr.Manager, name string, _ *faultproxy.Rule) {
-			l := await(t, m.LockAsync(name, lockmgr.FixedLease(24*time.Hour)))
-			require.Eventually(t, func() bool { return l.Remaining() > time.Hour }, patience, time.Millisecond, "the renewal sets the long lease")
-			require.NoError(t, l.Unlock(patient(t)))
+			l := faults.Await(t, m.LockAsync(name, lockmgr.FixedLease(24*time.Hour)))
+			require.Eventually(t, func() bool { return l.Remaining() > time.Hour }, faults.Patience, time.Millisecond, "the renewal sets the long lease")
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 		},
 		"cancelled": func(t *testing.T, m *lockmgr.Manager, name string, late *faultproxy.Rule) {
 			f := m.LockAsync(name, lockmgr.FixedLease(24*time.Hour))
-			awaitClosed(t, late.Fired(), "the acquire was held back")
+			faults.AwaitClosed(t, late.Fired(), "the acquire was held back")
 			f.Cancel()
 			_, err := f.Result()
 			require.Error(t, err)
@@ -101,12 +102,12 @@ func TestALateAcquireCostsAtMostTheLease(t *testing.T) {
 			late := p.On(script(t, "acquire").Nth(1)).HoldBack(-1)
 			end(t, m, what, late)
 			awaitForgotten(t, m)
-			require.Equal(t, "0", do(t, s, "EXISTS", what))
+			require.Equal(t, "0", faults.Do(t, s, "EXISTS", what))
 
 			runLate(t, late)
 			require.LessOrEqual(t, pttl(t, s, what), lease)
-			l := await(t, other.LockAsync(what))
-			require.NoError(t, l.Unlock(patient(t)))
+			l := faults.Await(t, other.LockAsync(what))
+			require.NoError(t, l.Unlock(faults.Patient(t)))
 			requireNothingLeft(t, s, what, m, other)
 		})
 	}
@@ -119,18 +120,18 @@ func TestALateForceUnlockLeavesALaterHold(t *testing.T) {
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
 	admin, other := dial(t, p.Addr(), lateOptions()), dial(t, s.Addr(), lateOptions())
-	seen := await(t, other.LockAsync("a"))
+	seen := faults.Await(t, other.LockAsync("a"))
 	late := p.On(script(t, "force").Nth(1)).HoldBack(-1)
-	_, err := admin.ForceUnlock(patient(t), "a")
+	_, err := admin.ForceUnlock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable, "nobody knows whether it runs")
 	require.True(t, seen.Valid())
-	require.NoError(t, seen.Unlock(patient(t)))
+	require.NoError(t, seen.Unlock(faults.Patient(t)))
 
-	later := await(t, other.LockAsync("a"))
+	later := faults.Await(t, other.LockAsync("a"))
 	runLate(t, late)
-	require.Equal(t, later.HolderID()+"\n1", do(t, s, "HGETALL", "a"))
-	_, err = admin.TryLock(patient(t), "a")
+	require.Equal(t, later.HolderID()+"\n1", faults.Do(t, s, "HGETALL", "a"))
+	_, err = admin.TryLock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	require.NoError(t, later.Unlock(patient(t)))
+	require.NoError(t, later.Unlock(faults.Patient(t)))
 	requireNothingLeft(t, s, "a", admin, other)
 }

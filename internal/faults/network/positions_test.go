@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -131,11 +132,11 @@ func watchMachine(t *testing.T, s *redistest.Server) *standstills {
 
 // playScene lets two managers take one lock in turn. The n-th call of a script
 // meets a fault; fired reports whether there was such a call, and served
-// whether all who waited had the lock before their patience ended.
+// whether all who waited had the lock before their faults.Patience ended.
 func playScene(t *testing.T, s *redistest.Server, name string, at position, n int, speed pace) (fired, served bool) {
 	p := faultproxy.Start(t, s.Addr())
-	seen := newEvents()
-	options := lockmgr.Options{Lease: speed.lease(), CommandTimeout: speed.timeout(), RetryTime: 2 * patience, Linger: -1, Observer: seen.observe}
+	seen := faults.NewWitness()
+	options := lockmgr.Options{Lease: speed.lease(), CommandTimeout: speed.timeout(), RetryTime: 2 * faults.Patience, Linger: -1, Observer: seen.Observe}
 	a := dial(t, p.Addr(), options)
 	options.Observer = nil
 	b := dial(t, p.Addr(), options)
@@ -145,7 +146,7 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	var wg sync.WaitGroup
 	var grants atomic.Int32
 	// The first is renewed twice, unless it is lost.
-	l, err := a.Lock(patient(t), name)
+	l, err := a.Lock(faults.Patient(t), name)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false, false
 	}
@@ -159,7 +160,7 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 		m := []*lockmgr.Manager{a, b}[i%2]
 		f := m.LockAsync(name, lockmgr.FixedLease(time.Hour))
 		wg.Go(func() {
-			l, err := f.Await(patient(t))
+			l, err := f.Await(faults.Patient(t))
 			if errors.Is(err, context.DeadlineExceeded) {
 				return
 			}
@@ -175,9 +176,9 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 			requireReleased(t, l)
 		})
 	}
-	reached[lockmgr.EventRenewed](seen, 2, l.Lost())
+	faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
 	if l.Valid() {
-		record := do(t, s, "HVALS", name)
+		record := faults.Do(t, s, "HVALS", name)
 		require.Contains(t, []string{"1", ""}, record, "one owner, counted once")
 	}
 	close(done)
@@ -194,10 +195,10 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 }
 
 // requireReleased unlocks, and expects an error of a documented kind if any, or
-// the end of all patience.
+// the end of all faults.Patience.
 func requireReleased(t testing.TB, l *lockmgr.Lock) {
 	t.Helper()
-	if err := l.Unlock(patient(t)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := l.Unlock(faults.Patient(t)); !errors.Is(err, context.DeadlineExceeded) {
 		requireTyped(t, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -30,17 +31,17 @@ func TestWithoutPubSubWaitersPoll(t *testing.T) {
 			rule := fault(p.On(faultproxy.Command("SUBSCRIBE")))
 			holder := dial(t, s.Addr(), lockmgr.Options{})
 			waiter := dial(t, p.Addr(), lockmgr.Options{Linger: -1})
-			l, err := holder.Lock(patient(t), what)
+			l, err := holder.Lock(faults.Patient(t), what)
 			require.NoError(t, err)
 			f := waiter.LockAsync(what)
-			awaitClosed(t, rule.Fired(), "SUBSCRIBE")
+			faults.AwaitClosed(t, rule.Fired(), "SUBSCRIBE")
 			if what == "silent" { // the command connection is another one
 				require.NotEmpty(t, p.PubSub())
 			}
-			require.NoError(t, l.Unlock(patient(t)))
-			got := await(t, f)
+			require.NoError(t, l.Unlock(faults.Patient(t)))
+			got := faults.Await(t, f)
 			require.Positive(t, waiter.Stats().Polls)
-			require.NoError(t, got.Unlock(patient(t)))
+			require.NoError(t, got.Unlock(faults.Patient(t)))
 			p.Heal()
 			requireNothingLeft(t, s, what, holder, waiter)
 		})
@@ -54,15 +55,15 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
 	holder, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, p.Addr(), lockmgr.Options{Linger: -1})
-	l, err := holder.Lock(patient(t), "a")
+	l, err := holder.Lock(faults.Patient(t), "a")
 	require.NoError(t, err)
 	f := waiter.LockAsync("a")
-	awaitSubscribed(t, s, "a", 1)
+	faults.AwaitSubscribed(t, s, "a", 1)
 	for _, c := range p.PubSub() {
 		c.BlackHole()
 	}
-	require.NoError(t, l.Unlock(patient(t)))
-	require.NoError(t, await(t, f).Unlock(patient(t)))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	require.NoError(t, faults.Await(t, f).Unlock(faults.Patient(t)))
 	p.Heal()
 	requireNothingLeft(t, s, "a", holder, waiter)
 }
@@ -90,7 +91,7 @@ func TestWithoutCommandsHoldersLoseAndWaitersAreTold(t *testing.T) {
 				l = take(t, holder, what)
 				start = time.Now()
 				f = waiter.LockAsync(what)
-				awaitSubscribed(t, s, what, 1)
+				faults.AwaitSubscribed(t, s, what, 1)
 				rule = fault(p.On(faultproxy.Command("EVALSHA", "EVAL")))
 				if !l.Valid() { // a busy machine has lost it before
 					require.Less(t, tries, 10)
@@ -106,17 +107,17 @@ func TestWithoutCommandsHoldersLoseAndWaitersAreTold(t *testing.T) {
 			defer cancel()
 			_, err := waiter.Lock(short, what)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			awaitLost(t, l)
+			faults.AwaitLost(t, l)
 			require.False(t, l.Valid())
-			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-			_, err = f.Await(patient(t))
+			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+			_, err = f.Await(faults.Patient(t))
 			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 			require.GreaterOrEqual(t, time.Since(start), retry)
 			require.Positive(t, rule.Count())
 			require.Contains(t, p.PubSub(), subscribed[0], "the subscription is still there")
 
 			p.Heal()
-			_ = take(t, waiter, what).Unlock(patient(t))
+			_ = take(t, waiter, what).Unlock(faults.Patient(t))
 		})
 	}
 }
@@ -128,24 +129,24 @@ type breaker struct {
 	p       *faultproxy.Proxy
 	holder  *lockmgr.Manager
 	waiter  *lockmgr.Manager
-	seen    *events // by the waiter
+	seen    *faults.Witness // by the waiter
 	refused int
 	name    string
 }
 
 func newBreaker(t testing.TB, s *redistest.Server, name string) *breaker {
 	p := faultproxy.Start(t, s.Addr())
-	seen := newEvents()
+	seen := faults.NewWitness()
 	return &breaker{
 		s: s, p: p, name: name, seen: seen, holder: dial(t, s.Addr(), lockmgr.Options{}),
-		waiter: dial(t, p.Addr(), lockmgr.Options{Observer: seen.observe, Linger: time.Hour}),
+		waiter: dial(t, p.Addr(), lockmgr.Options{Observer: seen.Observe, Linger: time.Hour}),
 	}
 }
 
 // breakOnce returns how long after the break the waiter had the lock, and
 // whether a poll helped.
 func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
-	l, err := b.holder.Lock(patient(t), b.name)
+	l, err := b.holder.Lock(faults.Patient(t), b.name)
 	require.NoError(t, err)
 	// Its first try, and the one that follows the confirmation of its
 	// subscription. After that it waits to be told.
@@ -153,22 +154,21 @@ func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
 		b.refused++
 	}
 	f := b.waiter.LockAsync(b.name)
-	require.True(t, reached[lockmgr.EventRefused](b.seen, b.refused, patient(t).Done()))
-	require.Eventually(t, func() bool {
+	require.True(t, faults.Reached[lockmgr.EventRefused](b.seen, b.refused, faults.Patient(t).Done()))
+	faults.Eventually(t, func() bool {
 		// The holder is subscribed, too, if it has stood back.
-		n := 1 + b.holder.Stats().Subscriptions
-		return do(t, b.s, "PUBSUB", "NUMSUB", channel(b.name)) == fmt.Sprintf("%s\n%d", channel(b.name), n)
-	}, patience, time.Millisecond)
+		return faults.Subscribers(t, b.s, b.name) == 1+b.holder.Stats().Subscriptions
+	}, "the waiter subscribes")
 	conns := b.p.PubSub()
 	require.Len(t, conns, 1)
 	polls := b.waiter.Stats().Polls
 	start := time.Now()
 	conns[0].Cut()
-	require.NoError(t, l.Unlock(patient(t)))
-	got := await(t, f)
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	got := faults.Await(t, f)
 	took = time.Since(start)
 	polled = b.waiter.Stats().Polls > polls
-	require.NoError(t, got.Unlock(patient(t)))
+	require.NoError(t, got.Unlock(faults.Patient(t)))
 	return took, polled
 }
 
@@ -179,7 +179,7 @@ func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
 	b := newBreaker(t, startServer(t), "a")
 	for range 4 {
 		took, _ := b.breakOnce(t)
-		require.Less(t, took, patience, "the lease is longer than that")
+		require.Less(t, took, faults.Patience, "the lease is longer than that")
 	}
 }
 

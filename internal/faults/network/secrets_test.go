@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -53,7 +54,7 @@ func (l *log) read() (text, json string) {
 func TestPasswordsAreNeverTold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
+	faults.Do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
 	p := faultproxy.Start(t, s.Addr())
 	var out log
 	var told []string
@@ -86,25 +87,25 @@ func TestPasswordsAreNeverTold(t *testing.T) {
 	m := dialBy(t, opt, options)
 	l := take(t, m, "held")
 	other := dial(t, s.Addr(), lockmgr.Options{})
-	theirs, err := other.Lock(patient(t), "theirs")
+	theirs, err := other.Lock(faults.Patient(t), "theirs")
 	require.NoError(t, err)
 	f := m.LockAsync("theirs")
-	awaitSubscribed(t, s, "theirs", 1)
-	do(t, s, "ACL", "SETUSER", "someone", "resetpass", ">another")
+	faults.AwaitSubscribed(t, s, "theirs", 1)
+	faults.Do(t, s, "ACL", "SETUSER", "someone", "resetpass", ">another")
 	p.Cut()
 	require.Eventually(t, func() bool {
-		_, err := m.TryLock(patient(t), "new")
+		_, err := m.TryLock(faults.Patient(t), "new")
 		tell(err)
 		return errors.Is(err, lockmgr.ErrPermission)
-	}, patience, 5*time.Millisecond)
-	awaitLost(t, l)
+	}, faults.Patience, 5*time.Millisecond)
+	faults.AwaitLost(t, l)
 	tell(l.Err())
-	tell(l.Unlock(patient(t)))
-	require.NoError(t, theirs.Unlock(patient(t)))
-	_, err = f.Await(patient(t))
+	tell(l.Unlock(faults.Patient(t)))
+	require.NoError(t, theirs.Unlock(faults.Patient(t)))
+	_, err = f.Await(faults.Patient(t))
 	require.Error(t, err)
 	tell(err)
-	tell(m.Close(patient(t)))
+	tell(m.Close(faults.Patient(t)))
 
 	text, json := out.read()
 	require.Contains(t, text, "WRONGPASS", "the reason is told")
@@ -127,35 +128,35 @@ func TestNamesCanForgeNoLogLines(t *testing.T) {
 		Lease: lease, CommandTimeout: timeout, RetryTime: time.Second, Logger: out.logger(), Linger: -1,
 	})
 	other := dial(t, s.Addr(), lockmgr.Options{})
-	theirs, err := other.Lock(patient(t), name+" theirs")
+	theirs, err := other.Lock(faults.Patient(t), name+" theirs")
 	require.NoError(t, err)
 	f := m.LockAsync(name + " theirs")
-	awaitSubscribed(t, s, name+" theirs", 1)
+	faults.AwaitSubscribed(t, s, name+" theirs", 1)
 	l := take(t, m, name)
 
 	// It is refused, the connection breaks, commands fail, the lock is lost, and
 	// its release is given up.
-	do(t, s, "SET", name+" taken", "x")
+	faults.Do(t, s, "SET", name+" taken", "x")
 	var errs []error
 	require.Eventually(t, func() bool {
-		_, err = m.Lock(patient(t), name+" taken")
+		_, err = m.Lock(faults.Patient(t), name+" taken")
 		return errors.Is(err, lockmgr.ErrWrongType)
-	}, patience, time.Millisecond)
+	}, faults.Patience, time.Millisecond)
 	errs = append(errs, err)
 	gone := take(t, m, name+" gone")
 	p.On(faultproxy.Command("EVALSHA", "EVAL", "SUBSCRIBE")).CutBefore()
 	p.Cut()
-	errs = append(errs, gone.Unlock(patient(t)))
-	awaitLost(t, l)
-	errs = append(errs, l.Err(), l.Unlock(patient(t)))
-	_, err = f.Await(patient(t))
+	errs = append(errs, gone.Unlock(faults.Patient(t)))
+	faults.AwaitLost(t, l)
+	errs = append(errs, l.Err(), l.Unlock(faults.Patient(t)))
+	_, err = f.Await(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	errs = append(errs, err)
-	_, err = m.Lock(patient(t), "unbalanced {\n")
+	_, err = m.Lock(faults.Patient(t), "unbalanced {\n")
 	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
 	errs = append(errs, err)
-	require.Eventually(t, func() bool { text, _ := out.read(); return strings.Contains(text, "release not confirmed") }, patience, 5*time.Millisecond)
-	require.NoError(t, theirs.Unlock(patient(t)))
+	require.Eventually(t, func() bool { text, _ := out.read(); return strings.Contains(text, "release not confirmed") }, faults.Patience, 5*time.Millisecond)
+	require.NoError(t, theirs.Unlock(faults.Patient(t)))
 	p.Heal()
 
 	for _, err := range errs {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -68,7 +69,7 @@ func tlsClient(addr string, a *authority) rueidis.ClientOption {
 func TestABadCertificateIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
+	faults.Do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
 	ours, theirs := newAuthority(t), newAuthority(t)
 	later, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	for what, tt := range map[string]struct {
@@ -87,13 +88,13 @@ func TestABadCertificateIsRefusedAtOnce(t *testing.T) {
 			opt.Dialer.Timeout = time.Minute // so that it is not the time-out that ends it
 			start := time.Now()
 			m, err := lockmgr.Dial(opt, lockmgr.Options{})
-			require.Less(t, time.Since(start), patience)
+			require.Less(t, time.Since(start), faults.Patience)
 			if tt.says == "" {
 				require.NoError(t, err)
-				l, err := m.Lock(patient(t), "a")
+				l, err := m.Lock(faults.Patient(t), "a")
 				require.NoError(t, err)
-				require.NoError(t, l.Unlock(patient(t)))
-				require.NoError(t, m.Close(patient(t)))
+				require.NoError(t, l.Unlock(faults.Patient(t)))
+				require.NoError(t, m.Close(faults.Patient(t)))
 				return
 			}
 			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
@@ -128,13 +129,13 @@ func TestAHandshakeThatHangsEndsWithTheDialTimeout(t *testing.T) {
 	p.StallHandshakes()
 	opt := tlsClient(p.Addr(), ours)
 	opt.Dialer.Timeout = 200 * time.Millisecond
-	opt.ConnWriteTimeout = 10 * patience // so that it is not this one
+	opt.ConnWriteTimeout = 10 * faults.Patience // so that it is not this one
 	start := time.Now()
 	_, err := lockmgr.Dial(opt, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.NotContains(t, err.Error(), secret)
 	require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
-	require.Less(t, time.Since(start), patience)
+	require.Less(t, time.Since(start), faults.Patience)
 }
 
 // A certificate that runs out does no harm to connections that stand. When the
@@ -153,11 +154,11 @@ func TestACertificateThatExpiresMeanwhile(t *testing.T) {
 	}))
 	opt := calm(p.Addr())
 	opt.TLSConfig = &tls.Config{RootCAs: ours.roots, ServerName: host}
-	seen := newEvents()
-	m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.observe})
+	seen := faults.NewWitness()
+	m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.Observe})
 	l := take(t, m, "a")
 	present.Store(expired)
-	for tries := 1; !reached[lockmgr.EventRenewed](seen, 2, l.Lost()); tries++ {
+	for tries := 1; !faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost()); tries++ {
 		require.Less(t, tries, 10) // a busy machine may lose it for other reasons
 		l = take(t, m, "a")
 	}
@@ -166,13 +167,13 @@ func TestACertificateThatExpiresMeanwhile(t *testing.T) {
 	// A try that is made while another one dials may end without its reason.
 	var cert *tls.CertificateVerificationError
 	require.Eventually(t, func() bool {
-		_, err := m.TryLock(patient(t), "b")
+		_, err := m.TryLock(faults.Patient(t), "b")
 		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		return errors.As(err, &cert)
-	}, patience, 5*time.Millisecond)
-	awaitLost(t, l)
+	}, faults.Patience, 5*time.Millisecond)
+	faults.AwaitLost(t, l)
 	require.False(t, l.Valid())
 
 	present.Store(good)
-	_ = take(t, m, "a").Unlock(patient(t))
+	_ = take(t, m, "a").Unlock(faults.Patient(t))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -151,7 +152,7 @@ func (c *child) say(t testing.TB, line string) {
 // hear waits for the next line that begins with a word, and returns the rest.
 func (c *child) hear(t testing.TB, word string) string {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(faults.Patience)
 	for {
 		select {
 		case line, ok := <-c.lines:

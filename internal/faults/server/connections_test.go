@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 	"github.com/holdfast-go/holdfast/notify"
@@ -20,7 +21,7 @@ import (
 // name.
 func connections(t testing.TB, s *redistest.Server, typ, name string) (ids []string) {
 	t.Helper()
-	for line := range strings.Lines(do(t, s, "CLIENT", "LIST", "TYPE", typ)) {
+	for line := range strings.Lines(faults.Do(t, s, "CLIENT", "LIST", "TYPE", typ)) {
 		if id, _, _ := strings.Cut(line, " "); slices.Contains(strings.Fields(line), "name="+name) {
 			ids = append(ids, strings.TrimPrefix(id, "id="))
 		}
@@ -77,17 +78,17 @@ type gapRun struct {
 func (g *gapRun) lane(t *testing.T, name string) {
 	// With the default lease, whose end nobody here would live to see.
 	holder := dial(t, g.s.Addr(), lockmgr.Options{})
-	w := &witness{}
-	waiter := dialOpt(t, rueidis.ClientOption{InitAddress: []string{g.s.Addr()}, ClientName: name}, lockmgr.Options{Observer: w.observe})
+	w := faults.NewWitness()
+	waiter := dialOpt(t, rueidis.ClientOption{InitAddress: []string{g.s.Addr()}, ClientName: name}, lockmgr.Options{Observer: w.Observe})
 	for range g.rounds {
 		l := take(t, holder, name)
-		refused := count(w, always[lockmgr.EventRefused]) + 1
+		refused := faults.Count(w, faults.Always[lockmgr.EventRefused]) + 1
 		if waiter.Stats().Subscriptions == 0 {
 			refused++ // once more when its subscription is confirmed
 		}
 		f := waiter.LockAsync(name)
-		eventually(t, func() bool {
-			return count(w, always[lockmgr.EventRefused]) >= refused && subscribers(t, g.s, name) > 0 &&
+		faults.Eventually(t, func() bool {
+			return faults.Count(w, faults.Always[lockmgr.EventRefused]) >= refused && faults.Subscribers(t, g.s, name) > 0 &&
 				len(connections(t, g.s, "pubsub", name)) == 1
 		})
 		if g.grown {
@@ -97,14 +98,14 @@ func (g *gapRun) lane(t *testing.T, name string) {
 		var killed []string
 		for _, typ := range g.types {
 			for _, id := range connections(t, g.s, typ, name) {
-				do(t, g.s, "CLIENT", "KILL", "ID", id)
+				faults.Do(t, g.s, "CLIENT", "KILL", "ID", id)
 				killed = append(killed, id)
 			}
 		}
 		require.GreaterOrEqual(t, len(killed), len(g.types))
 		start := time.Now()
 		release(t, l)
-		l = granted(t, f)
+		l = faults.Await(t, f)
 		took := time.Since(start)
 		polled := waiter.Stats().Polls - polls
 		release(t, l)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -40,7 +41,7 @@ func TestAKilledHolderIsSucceededWhenItsLeaseEnds(t *testing.T) {
 		crowds[i] = spawn(t, "crowd", task{Addr: s.Addr(), Name: "a", Lease: 30 * time.Second, Waiters: *waiters})
 	}
 	for _, c := range crowds {
-		eventually(t, func() bool {
+		faults.Eventually(t, func() bool {
 			// Refused, subscribed, and refused again as it had to make sure.
 			s := c.stats(t)
 			return s.waiting == *waiters && s.subscriptions == 1 && s.wakes >= 1 && s.acquires >= 2
@@ -70,7 +71,7 @@ func TestAKilledHolderIsSucceededWhenItsLeaseEnds(t *testing.T) {
 
 	winner, took := -1, time.Duration(0)
 	var after [processes]crowdStats
-	eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		// All have tried, now that the lease is over.
 		tried := 0
 		for i, c := range crowds {
@@ -113,5 +114,5 @@ func TestAKilledHolderIsSucceededWhenItsLeaseEnds(t *testing.T) {
 	for _, c := range crowds {
 		c.hear(t, "done")
 	}
-	require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -89,34 +90,34 @@ func TestAFailoverThatLosesTheLockIsNoticed(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t)
-	do(t, replica, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port()))
+	faults.Do(t, replica, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port()))
 	a := newAddress(t, primary.Addr())
 	holder, other := dial(t, a.listener.Addr().String(), with(watched)), dial(t, a.listener.Addr().String(), with(watched))
 	first := take(t, holder, "a", lockmgr.Fenced())
 	release(t, first)
 	kept := take(t, other, "kept")
-	eventually(t, func() bool {
-		return do(t, replica, "GET", "redisson_lock_token:{a}") == "1" && do(t, replica, "EXISTS", "kept") == "1"
+	faults.Eventually(t, func() bool {
+		return faults.Do(t, replica, "GET", "redisson_lock_token:{a}") == "1" && faults.Do(t, replica, "EXISTS", "kept") == "1"
 	})
 
 	replica.Signal(syscall.SIGSTOP)
-	do(t, primary, "CLIENT", "KILL", "TYPE", "replica") // what is not sent can't arrive when it goes on
+	faults.Do(t, primary, "CLIENT", "KILL", "TYPE", "replica") // what is not sent can't arrive when it goes on
 	lost := take(t, holder, "a", lockmgr.Fenced())
 	require.EqualValues(t, 2, lost.Token())
 	primary.Kill()
 	replica.Signal(syscall.SIGCONT)
-	do(t, replica, "REPLICAOF", "NO", "ONE")
-	require.Equal(t, "0", do(t, replica, "EXISTS", "a"))
+	faults.Do(t, replica, "REPLICAOF", "NO", "ONE")
+	require.Equal(t, "0", faults.Do(t, replica, "EXISTS", "a"))
 	went := time.Now()
 	a.move(replica.Addr())
 
 	second := take(t, other, "a", lockmgr.Fenced())
 	require.Equal(t, lost.Token(), second.Token(), "the reason why resources must not take an equal token from anybody")
 	t.Logf("noticed after %v", requireNoticed(t, lost, watched, went))
-	require.ErrorIs(t, lost.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	require.ErrorIs(t, lost.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 	require.Equal(t, []string{second.HolderID()}, owners(t, replica, "a"))
 	requireKept(t, other, second, kept) // what the replica knew goes on
 	release(t, second)
 	release(t, kept)
-	require.True(t, strings.Contains(do(t, replica, "INFO", "replication"), "role:master"))
+	require.True(t, strings.Contains(faults.Do(t, replica, "INFO", "replication"), "role:master"))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -50,16 +51,16 @@ func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manag
 	holder, waiter = dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), with(watched))
 	l, beside := take(t, holder, "a"), take(t, waiter, "beside")
 	next := waiter.LockAsync("a")
-	eventually(t, func() bool { return waiter.Stats().Wakes > 0 && subscribers(t, s, "a") == 1 })
+	faults.Eventually(t, func() bool { return waiter.Stats().Wakes > 0 && faults.Subscribers(t, s, "a") == 1 })
 	return s, holder, waiter, func(scripts uint64) {
 		t.Helper()
-		require.False(t, settled(next), "a message grants nothing")
+		require.False(t, faults.Settled(next), "a message grants nothing")
 		require.NoError(t, l.Err())
 		require.NoError(t, beside.Err())
 		require.Equal(t, []string{l.HolderID()}, owners(t, s, "a"))
 		require.LessOrEqual(t, waiter.Stats().Scripts, scripts)
 		release(t, l)
-		release(t, granted(t, next))
+		release(t, faults.Await(t, next))
 		release(t, beside)
 		require.Zero(t, holder.Stats().Losses+waiter.Stats().Losses)
 	}
@@ -70,7 +71,7 @@ func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manag
 func TestAFloodOfMessagesCostsNoLock(t *testing.T) {
 	t.Parallel()
 	s, holder, waiter, check := contended(t)
-	c := newCrier(t, s, channel("a"))
+	c := newCrier(t, s, faults.Channel("a"))
 	batch := make([]string, 1000)
 	for i := range batch {
 		batch[i] = "0"
@@ -96,8 +97,8 @@ func TestAFloodOfMessagesCostsNoLock(t *testing.T) {
 func TestGarbageOnTheChannelGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s, _, waiter, check := contended(t)
-	c := newCrier(t, s, channel("a"))
-	messages := []string{"", "1", "2", "-1", "OK", "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "message", channel("a")}
+	c := newCrier(t, s, faults.Channel("a"))
+	messages := []string{"", "1", "2", "-1", "OK", "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "message", faults.Channel("a")}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{1, 63, 64, 65, 4095, 1 << 16, 1 << 20, 5 << 20} {
 		junk := make([]byte, size)
@@ -110,7 +111,7 @@ func TestGarbageOnTheChannelGrantsNothing(t *testing.T) {
 	for _, m := range messages {
 		wakes := waiter.Stats().Wakes
 		c.cry(t, m)
-		eventually(t, func() bool { return waiter.Stats().Wakes > wakes }, "every one is a hint")
+		faults.Eventually(t, func() bool { return waiter.Stats().Wakes > wakes }, "every one is a hint")
 	}
 	check(sent + 4*uint64(len(messages)))
 }

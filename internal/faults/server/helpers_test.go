@@ -3,16 +3,14 @@ package server_test
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -20,8 +18,6 @@ import (
 var ctx = context.Background()
 
 const (
-	// patience is for what must happen, on a machine that may be busy.
-	patience = 20 * time.Second
 	// steady is the lease of a lock that must not be lost: a test binary that
 	// stands still for less than two thirds of it does no harm.
 	steady = 9 * time.Second
@@ -58,59 +54,20 @@ func dialOpt(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr
 	t.Helper()
 	m, err := lockmgr.Dial(opt, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close(patient(t))) })
+	t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
 	return m
-}
-
-// patient is a context for calls that must not hang.
-func patient(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return c
-}
-
-func do(t testing.TB, s *redistest.Server, args ...string) string {
-	t.Helper()
-	reply, err := s.Do(args...)
-	require.NoError(t, err)
-	return reply
 }
 
 func take(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	l, err := m.Lock(patient(t), name, opts...)
+	l, err := m.Lock(faults.Patient(t), name, opts...)
 	require.NoError(t, err)
 	return l
 }
 
 func release(t testing.TB, l *lockmgr.Lock) {
 	t.Helper()
-	require.NoError(t, l.Unlock(patient(t)))
-}
-
-func granted(t testing.TB, f *futures.Future[*lockmgr.Lock]) *lockmgr.Lock {
-	t.Helper()
-	l, err := f.Await(patient(t))
-	require.NoError(t, err)
-	return l
-}
-
-func settled(f *futures.Future[*lockmgr.Lock]) bool {
-	select {
-	case <-f.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-func isLost(l *lockmgr.Lock) bool {
-	select {
-	case <-l.Lost():
-		return true
-	default:
-		return false
-	}
+	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
 
 // requireLost waits for the loss of a lock and checks why it was lost.
@@ -118,7 +75,7 @@ func requireLost(t testing.TB, l *lockmgr.Lock, why string) {
 	t.Helper()
 	select {
 	case <-l.Lost():
-	case <-time.After(patience):
+	case <-time.After(faults.Patience):
 		require.FailNow(t, "not lost", "%s has %v left", l.Name(), l.Remaining())
 	}
 	require.False(t, l.Valid())
@@ -141,67 +98,18 @@ func requireKept(t testing.TB, m *lockmgr.Manager, locks ...*lockmgr.Lock) {
 	t.Helper()
 	// Twice as many, since one of each may have been on its way before.
 	want := m.Stats().Renewals + 2*uint64(m.Stats().Watched)
-	eventually(t, func() bool { return m.Stats().Renewals >= want }, "no renewals")
+	faults.Eventually(t, func() bool { return m.Stats().Renewals >= want }, "no renewals")
 	for _, l := range locks {
 		require.NoError(t, l.Err(), l.Name())
 		require.True(t, l.Valid(), l.Name())
 	}
 }
 
-// eventually waits until something is so. Unlike require.Eventually it asks on
-// the test's own goroutine, so that what it calls may end the test.
-func eventually(t testing.TB, so func() bool, what ...any) {
-	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			require.FailNow(t, "it never was so", what...)
-		}
-	}
-}
-
-// subscribers is how many clients listen for messages about a lock.
-func subscribers(t testing.TB, s *redistest.Server, name string) int {
-	t.Helper()
-	lines := strings.Split(do(t, s, "PUBSUB", "NUMSUB", channel(name)), "\n")
-	n, err := strconv.Atoi(lines[len(lines)-1])
-	require.NoError(t, err)
-	return n
-}
-
-func channel(name string) string { return "redisson_lock__channel:{" + name + "}" }
-
 func owners(t testing.TB, s *redistest.Server, name string) []string {
 	t.Helper()
-	keys := strings.Split(do(t, s, "HKEYS", name), "\n")
+	keys := strings.Split(faults.Do(t, s, "HKEYS", name), "\n")
 	return slices.DeleteFunc(keys, func(k string) bool { return k == "" })
 }
-
-// A witness keeps what a manager's observer is told.
-type witness struct {
-	mu     sync.Mutex
-	events []lockmgr.Event
-}
-
-func (w *witness) observe(e lockmgr.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, e)
-}
-
-// count tells how many events of a kind there were.
-func count[E lockmgr.Event](w *witness, so func(E) bool) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	for _, e := range w.events {
-		if e, ok := e.(E); ok && so(e) {
-			n++
-		}
-	}
-	return n
-}
-
-func always[E lockmgr.Event](E) bool { return true }
 
 // percentile returns the duration that a share p of the sorted ones does not
 // exceed.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -17,7 +18,7 @@ import (
 // infoNumber reads one figure of INFO.
 func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 	t.Helper()
-	_, rest, found := strings.Cut(do(t, s, "INFO", section), field+":")
+	_, rest, found := strings.Cut(faults.Do(t, s, "INFO", section), field+":")
 	require.True(t, found)
 	n, err := strconv.Atoi(rest[:strings.IndexByte(rest, '\r')])
 	require.NoError(t, err)
@@ -29,9 +30,9 @@ func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory-policy", "noeviction")
-	w := &witness{}
+	w := faults.NewWitness()
 	o := with(watched)
-	o.Observer = w.observe
+	o.Observer = w.Observe
 	m, other := dial(t, s.Addr(), o), dial(t, s.Addr(), lockmgr.Options{})
 	var wanted []*futures.Future[*lockmgr.Lock]
 	for i := range *locks {
@@ -39,26 +40,26 @@ func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
 	}
 	var held []*lockmgr.Lock
 	for _, f := range wanted {
-		held = append(held, granted(t, f))
+		held = append(held, faults.Await(t, f))
 	}
-	do(t, s, "CONFIG", "SET", "maxmemory", "1")
+	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 
 	refusedFor := func(m *lockmgr.Manager, name string) {
 		t.Helper()
-		_, err := m.TryLock(patient(t), name)
+		_, err := m.TryLock(faults.Patient(t), name)
 		require.ErrorIs(t, err, lockmgr.ErrOutOfMemory)
-		_, err = m.Lock(patient(t), name)
+		_, err = m.Lock(faults.Patient(t), name)
 		require.ErrorIs(t, err, lockmgr.ErrOutOfMemory)
 	}
 	refusedFor(m, "new")
 	refusedFor(other, "new")
-	_, err := other.TryLock(patient(t), "lock0")
+	_, err := other.TryLock(faults.Patient(t), "lock0")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "it is held, which is no matter of memory")
 
 	renewed := m.Stats().Renewals
 	requireKept(t, m, held...)
 	renewed = m.Stats().Renewals - renewed
-	require.Zero(t, count(w, always[lockmgr.EventRenewalFailed]))
+	require.Zero(t, faults.Count(w, faults.Always[lockmgr.EventRenewalFailed]))
 
 	// One after the other, and all at once: that may be other scripts.
 	confirmed := 0
@@ -75,16 +76,16 @@ func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
 		}
 	}
 	for i, f := range released {
-		_, err := f.Await(patient(t))
+		_, err := f.Await(faults.Patient(t))
 		require.NoError(t, err, i)
 		confirmed++
 	}
 	require.Equal(t, len(held), confirmed)
-	require.Equal(t, "0", do(t, s, "DBSIZE"))
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 	require.Zero(t, m.Stats().Losses+m.Stats().Unreleased)
 	t.Logf("%d of %d locks released, %d renewals, none failed", confirmed, len(held), renewed)
 	refusedFor(m, "lock0")
-	do(t, s, "CONFIG", "SET", "maxmemory", "0")
+	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	release(t, take(t, m, "lock0"))
 }
 
@@ -106,22 +107,22 @@ func TestAnEvictedLockIsNoticedAtTheNextRenewal(t *testing.T) {
 				}
 			}
 			hold("old")
-			do(t, s, "DEBUG", "POPULATE", "500", "filling", "4000")
+			faults.Do(t, s, "DEBUG", "POPULATE", "500", "filling", "4000")
 			hold("new")
 			went := time.Now()
-			do(t, s, "CONFIG", "SET", "maxmemory", strconv.Itoa(infoNumber(t, s, "memory", "used_memory")-800_000))
-			eventually(t, func() bool { return infoNumber(t, s, "stats", "evicted_keys") > 150 })
-			do(t, s, "CONFIG", "SET", "maxmemory", "0")
+			faults.Do(t, s, "CONFIG", "SET", "maxmemory", strconv.Itoa(infoNumber(t, s, "memory", "used_memory")-800_000))
+			faults.Eventually(t, func() bool { return infoNumber(t, s, "stats", "evicted_keys") > 150 })
+			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 
 			var kept []*lockmgr.Lock
 			worst := time.Duration(0)
 			for _, l := range held {
-				if do(t, s, "EXISTS", l.Name()) == "1" {
+				if faults.Do(t, s, "EXISTS", l.Name()) == "1" {
 					kept = append(kept, l)
 					continue
 				}
 				worst = max(worst, requireNoticed(t, l, watched, went))
-				require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+				require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 			}
 			t.Logf("%d of %d locks evicted, all noticed within %v", len(held)-len(kept), len(held), worst)
 			require.Less(t, len(kept), len(held), "nothing was evicted")

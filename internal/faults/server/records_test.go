@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	t.Helper()
-	n, err := strconv.ParseInt(do(t, s, "PTTL", name), 10, 64)
+	n, err := strconv.ParseInt(faults.Do(t, s, "PTTL", name), 10, 64)
 	require.NoError(t, err)
 	return time.Duration(n) * time.Millisecond
 }
@@ -38,15 +39,15 @@ func TestARemovedRecordIsNoticedAtTheNextRenewal(t *testing.T) {
 			m := dial(t, s.Addr(), with(watched))
 			l := take(t, m, "a")
 			went := time.Now()
-			do(t, s, command...)
-			eventually(t, func() bool {
-				typ := do(t, s, "TYPE", "a")
-				return typ != "hash" || do(t, s, "HEXISTS", "a", l.HolderID()) == "0"
+			faults.Do(t, s, command...)
+			faults.Eventually(t, func() bool {
+				typ := faults.Do(t, s, "TYPE", "a")
+				return typ != "hash" || faults.Do(t, s, "HEXISTS", "a", l.HolderID()) == "0"
 			})
-			left := do(t, s, "TYPE", "a")
+			left := faults.Do(t, s, "TYPE", "a")
 			t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
-			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-			require.Equal(t, left, do(t, s, "TYPE", "a"), "what is not ours stays as it is")
+			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+			require.Equal(t, left, faults.Do(t, s, "TYPE", "a"), "what is not ours stays as it is")
 			require.Empty(t, own(t, s, l))
 		})
 	}
@@ -55,7 +56,7 @@ func TestARemovedRecordIsNoticedAtTheNextRenewal(t *testing.T) {
 // own lists the fields of the lock's key that are the lock's own.
 func own(t testing.TB, s *redistest.Server, l *lockmgr.Lock) (out []string) {
 	t.Helper()
-	if do(t, s, "TYPE", l.Name()) != "hash" {
+	if faults.Do(t, s, "TYPE", l.Name()) != "hash" {
 		return nil
 	}
 	for _, o := range owners(t, s, l.Name()) {
@@ -73,15 +74,15 @@ func TestARecordWithoutAnEndIsMended(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), with(watched))
 	l := take(t, m, "a")
-	require.Equal(t, "1", do(t, s, "PERSIST", "a"))
+	require.Equal(t, "1", faults.Do(t, s, "PERSIST", "a"))
 	require.Negative(t, pttl(t, s, "a"))
 	start := time.Now()
-	eventually(t, func() bool { return pttl(t, s, "a") > 0 })
+	faults.Eventually(t, func() bool { return pttl(t, s, "a") > 0 })
 	require.Less(t, time.Since(start), 4*watched/10+late)
 	require.LessOrEqual(t, pttl(t, s, "a"), watched)
 	require.NoError(t, l.Err())
 	release(t, l)
-	require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 }
 
 // Those who wait look by the clock as well, and never more rarely than once a
@@ -100,24 +101,26 @@ func TestWaitersLookOnceALeaseWhateverTheRecordSays(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			for _, command := range prepare {
-				do(t, s, command...)
+				faults.Do(t, s, command...)
 			}
-			w := &witness{}
+			w := faults.NewWitness()
 			o := with(short)
-			o.Observer = w.observe
+			o.Observer = w.Observe
 			m := dial(t, s.Addr(), o)
 			f := m.LockAsync("a")
 			// At rest: subscribed, and refused once more after that.
-			eventually(t, func() bool { return subscribers(t, s, "a") == 1 && count(w, always[lockmgr.EventRefused]) >= 2 })
-			before := do(t, s, "HGETALL", "a")
+			faults.Eventually(t, func() bool {
+				return faults.Subscribers(t, s, "a") == 1 && faults.Count(w, faults.Always[lockmgr.EventRefused]) >= 2
+			})
+			before := faults.Do(t, s, "HGETALL", "a")
 			polls := m.Stats().Polls
 			start := time.Now()
-			eventually(t, func() bool { return m.Stats().Polls >= polls+2 })
+			faults.Eventually(t, func() bool { return m.Stats().Polls >= polls+2 })
 			require.GreaterOrEqual(t, time.Since(start), short, "not all the time either")
-			require.False(t, settled(f))
-			require.Equal(t, before, do(t, s, "HGETALL", "a"))
-			do(t, s, "DEL", "a")
-			release(t, granted(t, f))
+			require.False(t, faults.Settled(f))
+			require.Equal(t, before, faults.Do(t, s, "HGETALL", "a"))
+			faults.Do(t, s, "DEL", "a")
+			release(t, faults.Await(t, f))
 		})
 	}
 }
@@ -129,14 +132,14 @@ func TestAServerClockThatGoesBackDoesNotDelayAnUnlock(t *testing.T) {
 	s := redistest.Start(t)
 	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), lockmgr.Options{})
 	l := take(t, holder, "a")
-	do(t, s, "PEXPIRE", "a", "31536000000")
+	faults.Do(t, s, "PEXPIRE", "a", "31536000000")
 	next := other.LockAsync("a")
-	eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
+	faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 })
 	requireKept(t, holder, l)
 	require.Greater(t, pttl(t, s, "a"), time.Hour)
-	require.False(t, settled(next))
+	require.False(t, faults.Settled(next))
 	release(t, l)
-	l = granted(t, next)
+	l = faults.Await(t, next)
 	require.LessOrEqual(t, pttl(t, s, "a"), 30*time.Second)
 	release(t, l)
 }
@@ -148,14 +151,14 @@ func TestAHolderThatTheClockOvertookLeavesTheNextOneAlone(t *testing.T) {
 	s := redistest.Start(t)
 	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), with(watched))
 	l, ignorant := take(t, holder, "a", lockmgr.Fenced()), take(t, holder, "b")
-	do(t, s, "PEXPIRE", "a", "1")
-	do(t, s, "PEXPIRE", "b", "1")
+	faults.Do(t, s, "PEXPIRE", "a", "1")
+	faults.Do(t, s, "PEXPIRE", "b", "1")
 	went := time.Now()
 	next, afterIgnorant := take(t, other, "a", lockmgr.Fenced()), take(t, other, "b")
 	require.Greater(t, next.Token(), l.Token(), "with this a resource can tell")
-	require.ErrorIs(t, ignorant.Unlock(patient(t)), lockmgr.ErrLeaseLost, "it had not heard of it")
+	require.ErrorIs(t, ignorant.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "it had not heard of it")
 	requireNoticed(t, l, watched, went)
-	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 	requireKept(t, other, next, afterIgnorant)
 	require.Equal(t, []string{next.HolderID()}, owners(t, s, "a"))
 	require.Equal(t, []string{afterIgnorant.HolderID()}, owners(t, s, "b"))

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -52,30 +53,34 @@ var refusals = []struct {
 }{
 	{
 		what:  "READONLY",
-		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "127.0.0.1", nobody(t)) },
-		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "REPLICAOF", "NO", "ONE") },
+		begin: func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "127.0.0.1", nobody(t)) },
+		end:   func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "NO", "ONE") },
 		kind:  lockmgr.ErrReadOnly,
 	},
 	{
-		what:  "NOREPLICAS",
-		begin: func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1") },
-		end:   func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0") },
-		kind:  lockmgr.ErrReadOnly,
+		what: "NOREPLICAS",
+		begin: func(t testing.TB, s *redistest.Server) {
+			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1")
+		},
+		end: func(t testing.TB, s *redistest.Server) {
+			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0")
+		},
+		kind: lockmgr.ErrReadOnly,
 	},
 	{
 		what: "MISCONF",
 		args: []string{"--dbfilename", "in-the-way"},
 		begin: func(t testing.TB, s *redistest.Server) {
-			dir := strings.TrimPrefix(do(t, s, "CONFIG", "GET", "dir"), "dir\n")
+			dir := strings.TrimPrefix(faults.Do(t, s, "CONFIG", "GET", "dir"), "dir\n")
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "in-the-way"), 0o700))
-			do(t, s, "CONFIG", "SET", "save", "3600 1000000")
-			do(t, s, "BGSAVE")
-			eventually(t, func() bool {
-				return strings.Contains(do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
+			faults.Do(t, s, "CONFIG", "SET", "save", "3600 1000000")
+			faults.Do(t, s, "BGSAVE")
+			faults.Eventually(t, func() bool {
+				return strings.Contains(faults.Do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
 			})
 		},
 		end: func(t testing.TB, s *redistest.Server) {
-			do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+			faults.Do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
 		},
 		kind: lockmgr.ErrReadOnly,
 	},
@@ -84,21 +89,21 @@ var refusals = []struct {
 		args: []string{"--lua-time-limit", "20"},
 		begin: func(t testing.TB, s *redistest.Server) {
 			inBackground(t, s, "EVAL", "while true do end", "0")
-			eventually(t, answers(s, "BUSY"))
+			faults.Eventually(t, answers(s, "BUSY"))
 		},
-		end:  func(t testing.TB, s *redistest.Server) { do(t, s, "SCRIPT", "KILL") },
+		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "SCRIPT", "KILL") },
 		kind: lockmgr.ErrUnavailable,
 	},
 	{
 		what: "LOADING",
 		args: []string{"--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024"},
 		begin: func(t testing.TB, s *redistest.Server) {
-			do(t, s, "DEBUG", "POPULATE", "1000", "filling", "1000")
-			do(t, s, "CONFIG", "SET", "key-load-delay", "20000")
+			faults.Do(t, s, "DEBUG", "POPULATE", "1000", "filling", "1000")
+			faults.Do(t, s, "CONFIG", "SET", "key-load-delay", "20000")
 			inBackground(t, s, "DEBUG", "RELOAD")
-			eventually(t, answers(s, "LOADING"))
+			faults.Eventually(t, answers(s, "LOADING"))
 		},
-		end:  func(t testing.TB, s *redistest.Server) { do(t, s, "CONFIG", "SET", "key-load-delay", "0") },
+		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "CONFIG", "SET", "key-load-delay", "0") },
 		kind: lockmgr.ErrUnavailable,
 	},
 }
@@ -130,13 +135,13 @@ func TestARevokedUserLosesNoLockBeforeItsDeadline(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			do(t, s, restore...)
+			faults.Do(t, s, restore...)
 			troubled := &trouble{t: t, s: s, kind: lockmgr.ErrPermission, user: "someone", password: password}
 			troubled.run(func() {
 				for _, command := range revoke {
-					do(t, s, command...)
+					faults.Do(t, s, command...)
 				}
-			}, func() { do(t, s, restore...) })
+			}, func() { faults.Do(t, s, restore...) })
 		})
 	}
 }
@@ -155,9 +160,9 @@ func (x *trouble) dial(o lockmgr.Options) *lockmgr.Manager {
 
 func (x *trouble) run(begin, end func()) {
 	t := x.t
-	w := &witness{}
+	w := faults.NewWitness()
 	o := with(steady)
-	o.Observer = w.observe
+	o.Observer = w.Observe
 	patientHolder, hastyHolder := x.dial(o), x.dial(with(short))
 	kept, lost := take(t, patientHolder, "kept"), take(t, hastyHolder, "lost")
 	next := patientHolder.LockAsync("lost")
@@ -165,29 +170,29 @@ func (x *trouble) run(begin, end func()) {
 	begin()
 	left, asked := lost.Remaining(), time.Now()
 	// The first command may meet no more than the end of a connection.
-	eventually(t, func() bool {
-		_, err := hastyHolder.TryLock(patient(t), "new")
+	faults.Eventually(t, func() bool {
+		_, err := hastyHolder.TryLock(faults.Patient(t), "new")
 		require.Error(t, err)
 		return errors.Is(err, x.kind)
 	})
 	requireLost(t, lost, ranOut)
 	require.GreaterOrEqual(t, time.Since(asked), left-time.Millisecond)
-	require.ErrorIs(t, lost.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-	eventually(t, func() bool {
-		return count(w, func(e lockmgr.EventRenewalFailed) bool { return errors.Is(e.Err, x.kind) }) > 0
+	require.ErrorIs(t, lost.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+	faults.Eventually(t, func() bool {
+		return faults.Count(w, func(e lockmgr.EventRenewalFailed) bool { return errors.Is(e.Err, x.kind) }) > 0
 	})
 	require.True(t, kept.Valid())
 	renewed := patientHolder.Stats().Renewals
 	end()
-	eventually(t, func() bool { return patientHolder.Stats().Renewals > renewed })
+	faults.Eventually(t, func() bool { return patientHolder.Stats().Renewals > renewed })
 	require.NoError(t, kept.Err())
 	if x.kind != lockmgr.ErrPermission { // else it has been told so
-		release(t, granted(t, next))
+		release(t, faults.Await(t, next))
 	}
 	release(t, kept)
-	eventually(t, func() bool {
-		l, err := hastyHolder.Lock(patient(t), "lost")
-		return err == nil && l.Unlock(patient(t)) == nil
+	faults.Eventually(t, func() bool {
+		l, err := hastyHolder.Lock(faults.Patient(t), "lost")
+		return err == nil && l.Unlock(faults.Patient(t)) == nil
 	})
 	require.Zero(t, patientHolder.Stats().Losses)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -15,21 +16,21 @@ import (
 func TestARestartWithoutDataIsALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w := &witness{}
+	w := faults.NewWitness()
 	o := with(watched)
-	o.Observer = w.observe
+	o.Observer = w.Observe
 	holder := dial(t, s.Addr(), o)
 	l := take(t, holder, "a", lockmgr.Fenced())
 	went := time.Now()
 	s.Restart()
-	for !isLost(l) {
-		require.Equal(t, "0", do(t, s, "EXISTS", "a"), "nobody but an acquire makes a record")
-		require.Less(t, time.Since(went), patience)
+	for !faults.Closed(l.Lost()) {
+		require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"), "nobody but an acquire makes a record")
+		require.Less(t, time.Since(went), faults.Patience)
 	}
 	t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
-	eventually(t, func() bool { return count(w, always[lockmgr.EventLost]) == 1 })
-	require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
-	require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+	faults.Eventually(t, func() bool { return faults.Count(w, faults.Always[lockmgr.EventLost]) == 1 })
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 	release(t, take(t, holder, "a", lockmgr.Fenced()))
 }
 
@@ -41,14 +42,14 @@ func TestARestartWithDataIsNoLoss(t *testing.T) {
 	holder, other := dial(t, s.Addr(), with(steady)), dial(t, s.Addr(), with(steady))
 	l := take(t, holder, "a", lockmgr.Fenced())
 	next := other.LockAsync("a", lockmgr.Fenced())
-	eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
+	faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 })
 	s.Restart()
 	requireKept(t, holder, l)
 	require.Equal(t, []string{l.HolderID()}, owners(t, s, "a"))
-	eventually(t, func() bool { return subscribers(t, s, "a") == 1 }, "it listens again")
-	require.False(t, settled(next))
+	faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 }, "it listens again")
+	require.False(t, faults.Settled(next))
 	release(t, l)
-	after := granted(t, next)
+	after := faults.Await(t, next)
 	require.Greater(t, after.Token(), l.Token())
 	release(t, after)
 	require.Zero(t, holder.Stats().Losses)
@@ -59,9 +60,9 @@ func TestARestartWithDataIsNoLoss(t *testing.T) {
 func TestRenewalsSurviveAServerThatForgetsScripts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w := &witness{}
+	w := faults.NewWitness()
 	o := with(watched)
-	o.Observer = w.observe
+	o.Observer = w.Observe
 	m, other := dial(t, s.Addr(), o), dial(t, s.Addr(), with(watched))
 	var held []*lockmgr.Lock
 	for _, name := range []string{"a", "b", "c"} {
@@ -86,7 +87,7 @@ func TestRenewalsSurviveAServerThatForgetsScripts(t *testing.T) {
 	for i, l := range held {
 		next := other.LockAsync(l.Name())
 		release(t, l)
-		held[i] = granted(t, next)
+		held[i] = faults.Await(t, next)
 	}
 	requireKept(t, other, held...)
 	for _, l := range held {
@@ -96,6 +97,6 @@ func TestRenewalsSurviveAServerThatForgetsScripts(t *testing.T) {
 	require.NoError(t, <-stopped)
 	require.Zero(t, m.Stats().Losses+other.Stats().Losses)
 	require.Zero(t, m.Stats().Failures+other.Stats().Failures, "a script that is not there is no failure")
-	require.Zero(t, count(w, always[lockmgr.EventCommandFailed])+count(w, always[lockmgr.EventRenewalFailed]))
+	require.Zero(t, faults.Count(w, faults.Always[lockmgr.EventCommandFailed])+faults.Count(w, faults.Always[lockmgr.EventRenewalFailed]))
 	require.Greater(t, s.Commands(t)["script|flush"], 10)
 }

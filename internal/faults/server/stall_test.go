@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -18,10 +19,10 @@ import (
 // stalls make a server say nothing for a time. They return at once.
 var stalls = map[string]func(t *testing.T, s *redistest.Server, d time.Duration){
 	"CLIENT PAUSE": func(t *testing.T, s *redistest.Server, d time.Duration) {
-		do(t, s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
+		faults.Do(t, s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
 	},
 	"CLIENT PAUSE WRITE": func(t *testing.T, s *redistest.Server, d time.Duration) {
-		do(t, s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "WRITE")
+		faults.Do(t, s, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "WRITE")
 	},
 	"DEBUG SLEEP": func(t *testing.T, s *redistest.Server, d time.Duration) {
 		slept := make(chan error, 1)
@@ -57,17 +58,17 @@ func TestAServerThatStandsStillCostsTheLockAtItsDeadline(t *testing.T) {
 				next  *futures.Future[*lockmgr.Lock]
 				early chan bool
 			)
-			eventually(t, func() bool {
+			faults.Eventually(t, func() bool {
 				l = take(t, holder, "a", lockmgr.Fenced())
 				next = other.LockAsync("a", lockmgr.Fenced())
 				before, told := l, make(chan bool, 1)
 				early = told
 				next.OnDone(func(*lockmgr.Lock, error) { told <- before.Valid() })
-				eventually(t, func() bool { return subscribers(t, s, "a") == 1 })
+				faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 })
 				if l.Valid() {
 					return true
 				}
-				release(t, granted(t, next)) // a busy machine has lost it already
+				release(t, faults.Await(t, next)) // a busy machine has lost it already
 				return false
 			})
 
@@ -84,15 +85,15 @@ func TestAServerThatStandsStillCostsTheLockAtItsDeadline(t *testing.T) {
 			require.GreaterOrEqual(t, lost.Sub(asked), left-time.Millisecond)
 			require.Less(t, lost.Sub(start), short+late)
 
-			after := granted(t, next)
+			after := faults.Await(t, next)
 			require.False(t, <-early, "two holders")
 			require.Greater(t, after.Token(), l.Token())
-			require.ErrorIs(t, l.Unlock(patient(t)), lockmgr.ErrLeaseLost)
+			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 			again := holder.LockAsync("a", lockmgr.Fenced())
 			require.Equal(t, []string{after.HolderID()}, owners(t, s, "a"), "what was sent to a deaf server changes nothing when it wakes up")
 			release(t, after)
-			release(t, granted(t, again))
-			require.Equal(t, "0", do(t, s, "EXISTS", "a"))
+			release(t, faults.Await(t, again))
+			require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 		})
 	}
 }

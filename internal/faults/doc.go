@@ -1,0 +1,4 @@
+// Package faults has what the fault suites below it, and the tests of lockmgr on
+// real servers, share: contexts that do not hang, questions to a server, and an
+// observer that keeps what it is told.
+package faults

@@ -1,0 +1,107 @@
+package faults
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Patience is how long a test waits for what must happen, on a machine that may be
+// busy. Where the end of a lease could do what something else should have done, the
+// lease is longer.
+const Patience = 25 * time.Second
+
+// Patient returns a context for what must not hang.
+func Patient(t testing.TB) context.Context {
+	c, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return c
+}
+
+// Do sends a command to a server and returns the reply.
+func Do(t testing.TB, s *redistest.Server, args ...string) string {
+	t.Helper()
+	reply, err := s.Do(args...)
+	require.NoError(t, err)
+	return reply
+}
+
+// Channel returns the channel of a lock. It does not ask the library, which may be
+// wrong.
+func Channel(name string) string {
+	if strings.Contains(name, "{") {
+		return "redisson_lock__channel:" + name
+	}
+	return "redisson_lock__channel:{" + name + "}"
+}
+
+// Subscribers returns how many clients are subscribed to the channel of a lock.
+func Subscribers(t testing.TB, s *redistest.Server, name string) int {
+	t.Helper()
+	lines := strings.Split(Do(t, s, "PUBSUB", "NUMSUB", Channel(name)), "\n") // the name may have line breaks
+	n, err := strconv.Atoi(lines[len(lines)-1])
+	require.NoError(t, err)
+	return n
+}
+
+// AwaitSubscribed waits until so many clients are subscribed.
+func AwaitSubscribed(t testing.TB, s *redistest.Server, name string, n int) {
+	t.Helper()
+	Eventually(t, func() bool { return Subscribers(t, s, name) == n }, "subscribers of %q: never %d", name, n)
+}
+
+// Eventually waits until something is so. Unlike require.Eventually it asks on the
+// test's own goroutine, so that what it calls may end the test.
+func Eventually(t testing.TB, so func() bool, what ...any) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			require.FailNow(t, "it never was so", what...)
+		}
+	}
+}
+
+// Await waits for the lock of a future.
+func Await(t testing.TB, f *futures.Future[*lockmgr.Lock]) *lockmgr.Lock {
+	t.Helper()
+	l, err := f.Await(Patient(t))
+	require.NoError(t, err)
+	return l
+}
+
+// Settled reports whether a future has a result.
+func Settled(f *futures.Future[*lockmgr.Lock]) bool { return Closed(f.Done()) }
+
+// Closed reports whether a channel is closed.
+func Closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// AwaitClosed waits until a channel is closed.
+func AwaitClosed(t testing.TB, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(Patience):
+		require.FailNow(t, "did not happen: "+what)
+	}
+}
+
+// AwaitLost waits for the loss of a lock.
+func AwaitLost(t testing.TB, l *lockmgr.Lock) {
+	t.Helper()
+	AwaitClosed(t, l.Lost(), "the loss of "+l.Name())
+}
