@@ -20,7 +20,7 @@ type process struct {
 // ends threads when it likes. So one goroutine forks, stays locked to its
 // thread, and holds on to it until the child has ended.
 func spawn(cmd *exec.Cmd) (*process, error) {
-	killWithParent(cmd)
+	KillWithParent(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {

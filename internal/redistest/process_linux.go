@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// killWithParent has the kernel kill the child when the thread that starts it
+// KillWithParent has the kernel kill the child when the thread that starts it
 // ends, that is, at the latest when this process does.
-func killWithParent(cmd *exec.Cmd) {
+func KillWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

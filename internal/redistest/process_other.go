@@ -4,6 +4,6 @@ package redistest
 
 import "os/exec"
 
-// killWithParent does nothing: other systems have no such request. There a
+// KillWithParent does nothing: other systems have no such request. There a
 // test binary that is killed leaves its server behind.
-func killWithParent(*exec.Cmd) {}
+func KillWithParent(*exec.Cmd) {}

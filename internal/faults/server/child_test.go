@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -107,7 +108,7 @@ func spawn(t testing.TB, role string, what task) *child {
 	require.NoError(t, err)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(t, err)
-	killWithParent(c.cmd)
+	redistest.KillWithParent(c.cmd)
 	started := make(chan error)
 	go func() {
 		// To the kernel, a child's parent is the thread that started it.

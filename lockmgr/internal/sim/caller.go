@@ -36,17 +36,17 @@ const (
 // adopt gives a request the owner of an anonymous hold, or of one that was one.
 func (n *node) adopt(r *core.Request) {
 	w := n.w
-	if !w.load.percent(w.set.adopt) {
+	if !w.load.Percent(w.set.adopt) {
 		return
 	}
-	if len(n.held) > 0 && w.load.percent(70) {
-		if h := n.held[w.load.below(len(n.held))]; !h.core.Request.Explicit {
+	if len(n.held) > 0 && w.load.Percent(70) {
+		if h := n.held[w.load.Below(len(n.held))]; !h.core.Request.Explicit {
 			n.adopted = append(n.adopted, h.core.Request.Owner)
 		}
 	}
 	if len(n.adopted) > 0 {
 		last := n.adopted[max(0, len(n.adopted)-4):]
-		r.Owner, r.Explicit = last[w.load.below(len(last))], true
+		r.Owner, r.Explicit = last[w.load.Below(len(last))], true
 		w.cover.Adopted++
 	}
 }
@@ -61,11 +61,11 @@ func (n *node) think() {
 	if w.silent() {
 		gap = max(gap, (w.silentUntil-w.now)/8)
 	}
-	w.after(w.load.between(0, gap), n.think)
+	w.after(w.load.Between(0, gap), n.think)
 	if len(n.waiting) >= 10 || n.pausedUntil > w.now {
 		return
 	}
-	name := w.load.below(len(w.names))
+	name := w.load.Below(len(w.names))
 	for i := range max(1, w.set.together) {
 		n.lock(w.names[(name+i)%len(w.names)], nil)
 	}
@@ -82,32 +82,32 @@ func (n *node) lock(l *lockName, again *call) {
 	case again != nil:
 		r.Owner, r.Explicit = again.req.Owner, true
 		c.depth = again.depth + 1
-	case w.load.percent(w.set.explicit):
-		r.Owner, r.Explicit = n.owners[w.load.below(len(n.owners))], true
+	case w.load.Percent(w.set.explicit):
+		r.Owner, r.Explicit = n.owners[w.load.Below(len(n.owners))], true
 	case w.set.adopt > 0:
 		n.adopt(r)
 	}
-	r.Fenced = w.load.percent(w.set.fenced)
-	if w.load.percent(w.set.fixed) {
-		r.Lease = w.load.between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), 2*w.set.core.Lease).Truncate(ms)
-		if w.load.percent(w.set.long) {
-			r.Lease = w.load.between(2*w.set.core.Lease, longest*w.set.core.Lease).Truncate(ms)
+	r.Fenced = w.load.Percent(w.set.fenced)
+	if w.load.Percent(w.set.fixed) {
+		r.Lease = w.load.Between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), 2*w.set.core.Lease).Truncate(ms)
+		if w.load.Percent(w.set.long) {
+			r.Lease = w.load.Between(2*w.set.core.Lease, longest*w.set.core.Lease).Truncate(ms)
 		}
 	}
-	if w.load.percent(w.set.hopeless) {
-		r.Lease = w.load.between(2*w.set.core.Margin, 2*w.set.core.Margin+w.set.latency).Truncate(ms)
+	if w.load.Percent(w.set.hopeless) {
+		r.Lease = w.load.Between(2*w.set.core.Margin, 2*w.set.core.Margin+w.set.latency).Truncate(ms)
 		c.hopeless = true
 		w.cover.Hopeless++
 	}
 	cancelIn := never
-	if w.load.percent(w.set.impatient) {
-		switch w.load.below(3) {
+	if w.load.Percent(w.set.impatient) {
+		switch w.load.Below(3) {
 		case 0:
 			r.Once = true
 		case 1:
-			r.GiveUp = n.clock(w.now) + w.load.logBetween(ms/10, 40*w.set.think)
+			r.GiveUp = n.clock(w.now) + w.load.LogBetween(ms/10, 40*w.set.think)
 		default:
-			cancelIn = w.load.logBetween(1, 40*w.set.think)
+			cancelIn = w.load.LogBetween(1, 40*w.set.think)
 		}
 	}
 	w.calls = append(w.calls, c)
@@ -147,26 +147,26 @@ func (c *call) giveBack() {
 // planHold decides what a caller does with a lock that it was granted.
 func (c *call) planHold() {
 	w, n := c.n.w, c.n
-	d := w.load.logBetween(1, 4*w.set.hold)
-	if w.load.percent(15) {
+	d := w.load.LogBetween(1, 4*w.set.hold)
+	if w.load.Percent(15) {
 		d = 0
 	}
 	if w.ending {
-		d = w.load.between(0, w.set.latency)
+		d = w.load.Between(0, w.set.latency)
 	}
 	w.after(d, c.unlock)
 	if w.ending {
 		return
 	}
-	if c.req.Explicit && c.depth < 3 && w.load.percent(30) {
-		w.after(w.load.between(0, d+d/8+1), func() {
+	if c.req.Explicit && c.depth < 3 && w.load.Percent(30) {
+		w.after(w.load.Between(0, d+d/8+1), func() {
 			if !n.dead && !n.closed && !w.ending {
 				n.lock(c.name, c)
 			}
 		})
 	}
-	if w.load.percent(3) {
-		w.after(w.load.between(0, d), func() { n.verify(c.name) })
+	if w.load.Percent(3) {
+		w.after(w.load.Between(0, d), func() { n.verify(c.name) })
 	}
 }
 

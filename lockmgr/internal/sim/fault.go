@@ -92,7 +92,7 @@ next:
 // strikes tells whether a fault of a kind that befalls single commands or
 // messages happens now.
 func (w *world) strikes(f Faults) bool {
-	if w.ending || w.set.faults&f == 0 || !w.fate.permille(w.set.often) {
+	if w.ending || w.set.faults&f == 0 || !w.fate.Permille(w.set.often) {
 		return false
 	}
 	w.struck(f)
@@ -113,7 +113,7 @@ func (w *world) disaster() {
 	if w.ending {
 		return
 	}
-	w.after(w.fate.between(w.set.quiet/4, w.set.quiet*2), w.disaster)
+	w.after(w.fate.Between(w.set.quiet/4, w.set.quiet*2), w.disaster)
 	possible := disasters & w.set.faults
 	if w.silent() {
 		possible &= Pause | Crash | Shut
@@ -121,20 +121,20 @@ func (w *world) disaster() {
 	if w.server.down || possible == 0 {
 		return
 	}
-	f := Faults(1) << w.fate.below(len(faultNames))
+	f := Faults(1) << w.fate.Below(len(faultNames))
 	for f&possible == 0 {
-		f = Faults(1) << w.fate.below(len(faultNames))
+		f = Faults(1) << w.fate.Below(len(faultNames))
 	}
 	w.readClock()
 	w.struck(f)
-	n := w.nodes[w.fate.below(len(w.nodes))]
-	name := w.names[w.fate.below(len(w.names))]
+	n := w.nodes[w.fate.Below(len(w.nodes))]
+	name := w.names[w.fate.Below(len(w.names))]
 	if w.tracing() {
 		w.tracef("*", "FAULT %v (node %s, name %s)", f, n.label, name.key)
 	}
 	switch f {
 	case Gap:
-		n.pubsub.drop(w.fate.between(0, 20*w.set.latency))
+		n.pubsub.drop(w.fate.Between(0, 20*w.set.latency))
 	case Garbage:
 		n.pubsub.deliver(name, 0, 0)
 	case RestartKeep, RestartLose:
@@ -160,13 +160,13 @@ func (w *world) disaster() {
 		_, _ = w.server.Force(name.key, name.channel, seen...)
 		w.forcing = false
 		w.watchRecord(name)
-		if w.fate.percent(50) {
+		if w.fate.Percent(50) {
 			n.verify(name)
 		}
 	case Retype:
 		w.lose(false, name)
-		w.server.SetOther(name.key, int64(w.fate.logBetween(ms, w.set.core.Lease)/ms))
-		if w.fate.percent(50) {
+		w.server.SetOther(name.key, int64(w.fate.LogBetween(ms, w.set.core.Lease)/ms))
+		if w.fate.Percent(50) {
 			n.verify(name)
 		}
 	case WrongCounter:
@@ -176,7 +176,7 @@ func (w *world) disaster() {
 	case Silence:
 		w.stop()
 	case Pause:
-		n.pause(w.fate.logBetween(w.set.latency, 2*w.set.core.Lease))
+		n.pause(w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease))
 	case Crash:
 		n.crash()
 	case Shut:

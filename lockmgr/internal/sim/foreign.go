@@ -8,10 +8,10 @@ func (w *world) foreigner() {
 	if w.ending {
 		return
 	}
-	w.after(w.load.between(0, 20*w.set.think), w.foreigner)
-	l := w.names[w.load.below(len(w.names))]
+	w.after(w.load.Between(0, 20*w.set.think), w.foreigner)
+	l := w.names[w.load.Below(len(w.names))]
 	w.readClock()
-	lease := w.load.between(50*ms, w.set.core.Lease)
+	lease := w.load.Between(50*ms, w.set.core.Lease)
 	owner := fmt.Sprintf("foreign:%d", w.cover.Foreign)
 	a, err := w.server.Acquire(l.key, l.counter, int64(lease/ms), 0, owner)
 	if err != nil || !a.OK {
@@ -26,7 +26,7 @@ func (w *world) foreigner() {
 	w.checkExclusion(h)
 	l.holds = append(l.holds, h)
 	w.watchRecord(l)
-	w.after(min(lease, w.load.logBetween(ms, lease*2)), func() {
+	w.after(min(lease, w.load.LogBetween(ms, lease*2)), func() {
 		h.using, h.over = 0, true
 		h.forgetIfOver()
 		w.readClock()

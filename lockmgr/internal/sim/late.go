@@ -25,17 +25,17 @@ func (w *world) maxLate() time.Duration { return max(5*time.Minute, 40*w.set.cor
 func (w *world) runLate(commands ...*command) {
 	l := &lateRun{commands: commands}
 	w.late = append(w.late, l)
-	switch w.fate.below(10) {
+	switch w.fate.Below(10) {
 	case 0: // endLate decides
 	case 1, 2, 3, 4:
-		t := &lateTrigger{run: l, grants: 1 + w.fate.below(3)}
-		if w.fate.percent(50) {
+		t := &lateTrigger{run: l, grants: 1 + w.fate.Below(3)}
+		if w.fate.Percent(50) {
 			t.by = commands[0].n
 		}
 		name := commands[0].name
 		name.late = append(name.late, t)
 	default:
-		w.after(w.fate.evenly(w.set.latency/4, w.maxLate()), func() { w.runNow(l) })
+		w.after(w.fate.Evenly(w.set.latency/4, w.maxLate()), func() { w.runNow(l) })
 	}
 }
 
@@ -60,9 +60,9 @@ func (n *node) grantedLate(name *lockName) {
 			kept = append(kept, t)
 			continue
 		}
-		d := w.fate.between(0, w.set.latency)
-		if w.fate.percent(50) {
-			d = w.fate.logBetween(1, 4*w.set.hold)
+		d := w.fate.Between(0, w.set.latency)
+		if w.fate.Percent(50) {
+			d = w.fate.LogBetween(1, 4*w.set.hold)
 		}
 		w.after(d, func() { w.runNow(t.run) })
 	}
@@ -91,7 +91,7 @@ func (w *world) nextLate(commands []*command) {
 			w.tracef(c.n.label, "(server ran %s #%d %v late: %s)", c.kind, c.id, c.owners, &a)
 		}
 		if commands = commands[1:]; len(commands) > 0 {
-			w.after(w.fate.between(0, w.set.latency/8), func() { w.nextLate(commands) })
+			w.after(w.fate.Between(0, w.set.latency/8), func() { w.nextLate(commands) })
 		}
 	}
 }
@@ -110,28 +110,14 @@ func (w *world) endLate() {
 			continue
 		}
 		at := w.over - 1
-		switch w.fate.below(3) {
+		switch w.fate.Below(3) {
 		case 0:
-			at = w.now + w.fate.between(0, w.set.core.Lease)
+			at = w.now + w.fate.Between(0, w.set.core.Lease)
 		case 1:
-			at = w.now + w.fate.evenly(w.set.latency, w.over-w.now)
+			at = w.now + w.fate.Evenly(w.set.latency, w.over-w.now)
 		}
-		w.queue.put(at, func() { w.runNow(l) })
+		w.queue.Put(at, func() { w.runNow(l) })
 	}
-}
-
-// evenly returns a length of time in [lo, hi] whose order of magnitude is as
-// likely to be one as another.
-func (r *rng) evenly(lo, hi time.Duration) time.Duration {
-	lo = max(lo, 1)
-	n := 1
-	for t := hi / 4; t > lo; t /= 4 {
-		n++
-	}
-	for range r.below(n) {
-		hi /= 4
-	}
-	return r.between(max(lo, hi/4), hi)
 }
 
 // A backlog is a connection that keeps a manager's commands back. The client
@@ -144,8 +130,8 @@ func (n *node) holdBack() {
 	b := &backlog{}
 	n.backlog = b
 	d := w.set.timeout
-	if w.fate.percent(30) {
-		d = w.fate.between(0, d)
+	if w.fate.Percent(30) {
+		d = w.fate.Between(0, d)
 	}
 	w.after(d, func() {
 		n.backlog = nil
@@ -185,7 +171,7 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	}
 	if c.kind == core.KindRenew {
 		field := fields[0].Name
-		w.queue.put(most+1, func() { c.n.checkCost(l, field, until) })
+		w.queue.Put(most+1, func() { c.n.checkCost(l, field, until) })
 		return
 	}
 	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.kind, c.id, fields, until)

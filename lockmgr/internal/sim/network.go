@@ -123,18 +123,18 @@ func (c *command) send() {
 		b.commands = append(b.commands, c)
 		return
 	}
-	there := w.fate.between(w.set.latency/8, w.set.latency/2)
-	back := w.fate.between(w.set.latency/8, w.set.latency/2)
+	there := w.fate.Between(w.set.latency/8, w.set.latency/2)
+	back := w.fate.Between(w.set.latency/8, w.set.latency/2)
 	timeout := w.set.timeout
 	if w.strikes(SlowCommand) {
-		there = w.fate.between(0, timeout)
-		back = w.fate.between(0, timeout)
+		there = w.fate.Between(0, timeout)
+		back = w.fate.Between(0, timeout)
 	}
 	c.oom, c.noPublish, c.noCount = w.strikes(ScriptError), w.strikes(PublishError), w.strikes(CountRefused)
 	// A client sees a broken connection sooner than its time-out.
 	silence := func() {
-		if w.fate.percent(30) {
-			timeout = w.fate.between(0, timeout)
+		if w.fate.Percent(30) {
+			timeout = w.fate.Between(0, timeout)
 		}
 		w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 	}
@@ -174,12 +174,12 @@ func (c *command) send() {
 		w.after(there, func() {
 			if w.silent() {
 				w.stopped = append(w.stopped, c)
-				w.queue.put(max(w.now, c.sentAt+timeout), func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+				w.queue.Put(max(w.now, c.sentAt+timeout), func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 				return
 			}
 			if w.server.down {
 				a := answer{ran: core.Maybe, err: errConn}
-				if w.fate.percent(50) {
+				if w.fate.Percent(50) {
 					a = answer{ran: core.No, err: errLoading}
 				}
 				w.after(back, func() { c.answer(a) })
@@ -191,7 +191,7 @@ func (c *command) send() {
 			}
 			w.after(back, func() { c.answer(a) })
 			if w.strikes(ReplyTwice) {
-				w.after(back+w.fate.between(0, 4*w.set.latency), func() { c.again(a) })
+				w.after(back+w.fate.Between(0, 4*w.set.latency), func() { c.again(a) })
 			}
 		})
 	}

@@ -88,10 +88,10 @@ func (w *world) addNode() *node {
 	}
 	n.numbers.init(len(w.names))
 	n.health.silentFrom = never
-	n.origin = w.load.between(0, time.Hour) - w.now
+	n.origin = w.load.Between(0, time.Hour) - w.now
 	if w.set.faults&Drift != 0 {
-		n.rate = float64(w.fate.below(20001) - 10000)
-		if w.fate.percent(50) {
+		n.rate = float64(w.fate.Below(20001) - 10000)
+		if w.fate.Percent(50) {
 			n.rate = -10000
 		}
 		w.struck(Drift)
@@ -101,14 +101,14 @@ func (w *world) addNode() *node {
 	}
 	n.pubsub.init(n)
 	cfg := w.set.core
-	cfg.Seed = w.load.next()
+	cfg.Seed = w.load.Next()
 	n.m = core.New(cfg)
-	n.lastID = w.load.next() % 1000
+	n.lastID = w.load.Next() % 1000
 	for range 3 {
 		n.owners = append(n.owners, n.newID())
 	}
 	w.nodes = append(w.nodes, n)
-	w.after(w.load.between(0, w.set.think), n.think)
+	w.after(w.load.Between(0, w.set.think), n.think)
 	return n
 }
 
@@ -159,11 +159,11 @@ func (n *node) wakeUp() {
 	}
 	n.awake = true
 	w := n.w
-	lag := w.fate.between(0, w.set.latency/16)
+	lag := w.fate.Between(0, w.set.latency/16)
 	if w.strikes(Slow) {
-		lag = w.fate.between(0, 8*w.set.latency)
+		lag = w.fate.Between(0, 8*w.set.latency)
 	}
-	w.queue.put(max(w.now+lag, n.pausedUntil), n.run)
+	w.queue.Put(max(w.now+lag, n.pausedUntil), n.run)
 }
 
 // run looks into the mailbox, and at the clock.
@@ -173,12 +173,12 @@ func (n *node) run() {
 	}
 	w := n.w
 	if n.pausedUntil > w.now {
-		w.queue.put(n.pausedUntil, n.run)
+		w.queue.Put(n.pausedUntil, n.run)
 		return
 	}
 	n.awake = false
 	now := n.clock(w.now)
-	if n.m.Next() <= now && w.fate.percent(50) {
+	if n.m.Next() <= now && w.fate.Percent(50) {
 		n.tick(now)
 	}
 	// The mailbox is drained in one go; answers that lie together are one
@@ -234,7 +234,7 @@ func (n *node) setTimer() {
 		return // an earlier one will see
 	}
 	n.timerAt = at
-	w.queue.put(max(at, w.now), func() {
+	w.queue.Put(max(at, w.now), func() {
 		if n.dead || n.timerAt != at {
 			return
 		}
@@ -377,8 +377,8 @@ func (n *node) shut() {
 	n.post(core.Close{})
 	asked := w.now
 	w.after(w.set.timeout, func() { n.checkClosing(asked) })
-	if w.fate.percent(30) { // Close has a context, and that may end
-		w.after(w.fate.between(0, 8*w.set.latency), func() {
+	if w.fate.Percent(30) { // Close has a context, and that may end
+		w.after(w.fate.Between(0, 8*w.set.latency), func() {
 			n.aborted = true
 			n.post(core.Abort{})
 		})

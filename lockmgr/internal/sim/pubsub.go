@@ -73,9 +73,9 @@ func (p *pubsub) ask(l *lockName) {
 	p.toServer(func() {
 		w.server.Subscribe(l.channel, id)
 		p.n.readiness(l)
-		d := w.fate.between(w.set.latency/8, w.set.latency/2)
+		d := w.fate.Between(w.set.latency/8, w.set.latency/2)
 		if w.strikes(SlowConfirm) {
-			d = w.fate.between(0, 20*w.set.latency)
+			d = w.fate.Between(0, 20*w.set.latency)
 		}
 		p.fromServer(d, id, func() {
 			if ch.wanted && ch.asked == asked {
@@ -89,25 +89,25 @@ func (p *pubsub) ask(l *lockName) {
 func (p *pubsub) toServer(do func()) {
 	w := p.n.w
 	id := p.id
-	p.sentAt = max(p.sentAt, w.now+w.fate.between(w.set.latency/8, w.set.latency/2))
+	p.sentAt = max(p.sentAt, w.now+w.fate.Between(w.set.latency/8, w.set.latency/2))
 	var arrive func()
 	arrive = func() {
 		if w.silent() { // it is read when the server goes on
 			p.sentAt = max(p.sentAt, w.silentUntil)
-			w.queue.put(w.silentUntil, arrive)
+			w.queue.Put(w.silentUntil, arrive)
 			return
 		}
 		if p.id == id && p.connected && !p.n.dead {
 			do()
 		}
 	}
-	w.queue.put(p.sentAt, arrive)
+	w.queue.Put(p.sentAt, arrive)
 }
 
 func (p *pubsub) fromServer(d time.Duration, id int, do func()) {
 	w := p.n.w
 	p.heardAt = max(p.heardAt, w.now+d)
-	w.queue.put(p.heardAt, func() {
+	w.queue.Put(p.heardAt, func() {
 		if p.id == id && p.connected && !p.n.dead {
 			do()
 		}
@@ -132,7 +132,7 @@ func (w *world) message(subscriber int, chanName string) {
 		forced = 1
 	}
 	for range times {
-		p.fromServer(w.fate.between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l, own, forced) })
+		p.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l, own, forced) })
 	}
 }
 
@@ -149,7 +149,7 @@ func (p *pubsub) deliver(l *lockName, own, forced int) {
 		if !is || h.Name != l.key {
 			continue
 		}
-		if !w.fate.percent(50) {
+		if !w.fate.Percent(50) {
 			break
 		}
 		h.Subscribed = ch.confirmed
@@ -171,7 +171,7 @@ func (p *pubsub) drop(d time.Duration) {
 	}
 	w := p.n.w
 	p.cut()
-	w.after(w.fate.between(0, w.set.latency), func() {
+	w.after(w.fate.Between(0, w.set.latency), func() {
 		// The client has noticed, unless it is connected again by now.
 		if p.connected || p.n.dead {
 			return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
 const ms = time.Millisecond
@@ -42,73 +43,73 @@ type settings struct {
 	core core.Config
 }
 
-func drawSettings(r *rng, allow Faults) settings {
+func drawSettings(r *agenda.Rand, allow Faults) settings {
 	var s settings
-	s.nodes = 2 + r.below(3)
-	s.names = 1 + r.below(1+r.below(4))
-	s.calm = r.percent(25)
-	lease := r.logBetween(50*ms, 30*time.Second)
+	s.nodes = 2 + r.Below(3)
+	s.names = 1 + r.Below(1+r.Below(4))
+	s.calm = r.Percent(25)
+	lease := r.LogBetween(50*ms, 30*time.Second)
 	if s.calm {
-		lease = r.between(10*time.Second, 30*time.Second)
+		lease = r.Between(10*time.Second, 30*time.Second)
 	}
 	lease = lease.Truncate(ms) // the servers' unit
-	if r.percent(15) {
-		s.hopeless = r.below(12)
+	if r.Percent(15) {
+		s.hopeless = r.Below(12)
 	}
-	s.latency = r.logBetween(ms/2, min(lease/20, 20*ms))
+	s.latency = r.LogBetween(ms/2, min(lease/20, 20*ms))
 	if s.hopeless > 0 {
 		s.latency = min(lease/20, 20*ms)
 	}
-	s.timeout = r.between(lease/12, lease/4)
-	margin := r.between(2*ms, max(2*ms, min(lease/10, 20*ms)))
+	s.timeout = r.Between(lease/12, lease/4)
+	margin := r.Between(2*ms, max(2*ms, min(lease/10, 20*ms)))
 	if s.hopeless > 0 {
 		margin = 2 * ms
 	}
 	s.stale = margin - margin/50 - ms
-	s.think = r.logBetween(s.latency, 20*s.latency)
-	if !s.calm && r.percent(40) {
-		s.think = r.logBetween(s.latency, lease) // slow enough to see leases end
+	s.think = r.LogBetween(s.latency, 20*s.latency)
+	if !s.calm && r.Percent(40) {
+		s.think = r.LogBetween(s.latency, lease) // slow enough to see leases end
 	}
-	s.quiet = r.logBetween(8*s.think, 200*s.think)
-	s.hold = r.logBetween(s.latency/4, lease)
-	s.explicit = r.below(2) * r.below(100)
-	s.fixed = r.below(2) * r.below(100)
-	s.fenced = r.below(2) * r.below(100)
-	s.impatient = r.below(2) * r.below(60)
-	s.long = r.below(2) * r.below(20)
-	if r.percent(30) {
-		s.adopt = r.below(40)
+	s.quiet = r.LogBetween(8*s.think, 200*s.think)
+	s.hold = r.LogBetween(s.latency/4, lease)
+	s.explicit = r.Below(2) * r.Below(100)
+	s.fixed = r.Below(2) * r.Below(100)
+	s.fenced = r.Below(2) * r.Below(100)
+	s.impatient = r.Below(2) * r.Below(60)
+	s.long = r.Below(2) * r.Below(20)
+	if r.Percent(30) {
+		s.adopt = r.Below(40)
 	}
 	if s.calm {
-		if r.percent(25) {
+		if r.Percent(25) {
 			s.faults = Force
 		}
-		if r.percent(75) {
-			s.hold = r.logBetween(s.latency/4, 20*s.latency)
+		if r.Percent(75) {
+			s.hold = r.LogBetween(s.latency/4, 20*s.latency)
 		}
 	} else {
-		s.foreign = r.percent(15)
+		s.foreign = r.Percent(15)
 		for f := Faults(1); f < allFaults; f <<= 1 {
-			if r.percent(30) {
+			if r.Percent(30) {
 				s.faults |= f
 			}
 		}
-		s.often = 1 + r.below(200)
-		if r.percent(7) {
+		s.often = 1 + r.Below(200)
+		if r.Percent(7) {
 			s.drawMany(r, lease)
-		} else if s.faults&Forbid != 0 && r.percent(20) {
+		} else if s.faults&Forbid != 0 && r.Percent(20) {
 			// Slow enough to outlive a record that can't be released.
 			s.names, s.foreign = 1, false
 			s.faults &= Forbid | MessageLost | Slow | Drift
-			s.think, s.hold, s.quiet = r.between(lease/32, lease/4), r.between(lease/64, lease/8), r.between(lease, 4*lease)
-			s.fenced, s.impatient, s.often = 30+r.below(40), 50, 1+r.below(20)
+			s.think, s.hold, s.quiet = r.Between(lease/32, lease/4), r.Between(lease/64, lease/8), r.Between(lease, 4*lease)
+			s.fenced, s.impatient, s.often = 30+r.Below(40), 50, 1+r.Below(20)
 		}
 	}
 	if s.faults&Silence != 0 {
 		s.impatient = max(s.impatient, 30)
 	}
 	if s.faults&WrongCounter != 0 && s.fenced == 0 {
-		s.fenced = 1 + r.below(99)
+		s.fenced = 1 + r.Below(99)
 	}
 	s.faults &= allow
 	if s.faults&Persist != 0 {
@@ -119,28 +120,28 @@ func drawSettings(r *rng, allow Faults) settings {
 	s.core = core.Config{
 		Lease:            lease,
 		Margin:           margin,
-		RetryTime:        r.logBetween(100*ms, 10*time.Second),
-		SuspectTime:      r.logBetween(50*ms, 5*time.Second),
-		PassCount:        1 + r.below(8),
-		PassTime:         r.logBetween(5*ms, time.Second),
-		BackTime:         r.between(4*s.latency, 20*s.latency),
-		ShareEvery:       time.Duration(r.below(2)) * r.logBetween(100*ms, 2*time.Second),
-		BlindPause:       r.between(4*s.latency, 20*s.latency),
-		FarPause:         r.between(20*s.latency, 100*s.latency),
-		PollSoon:         r.logBetween(ms, 50*ms),
-		RecordEvery:      time.Duration(r.below(2)) * r.logBetween(ms, 20*ms),
-		TrustSubscribers: r.percent(60),
-		Linger:           time.Duration(r.below(2)) * r.logBetween(ms, 2*time.Second),
-		PollMax:          r.logBetween(50*ms, 10*time.Second),
-		PollBlind:        r.logBetween(10*ms, time.Second),
+		RetryTime:        r.LogBetween(100*ms, 10*time.Second),
+		SuspectTime:      r.LogBetween(50*ms, 5*time.Second),
+		PassCount:        1 + r.Below(8),
+		PassTime:         r.LogBetween(5*ms, time.Second),
+		BackTime:         r.Between(4*s.latency, 20*s.latency),
+		ShareEvery:       time.Duration(r.Below(2)) * r.LogBetween(100*ms, 2*time.Second),
+		BlindPause:       r.Between(4*s.latency, 20*s.latency),
+		FarPause:         r.Between(20*s.latency, 100*s.latency),
+		PollSoon:         r.LogBetween(ms, 50*ms),
+		RecordEvery:      time.Duration(r.Below(2)) * r.LogBetween(ms, 20*ms),
+		TrustSubscribers: r.Percent(60),
+		Linger:           time.Duration(r.Below(2)) * r.LogBetween(ms, 2*time.Second),
+		PollMax:          r.LogBetween(50*ms, 10*time.Second),
+		PollBlind:        r.LogBetween(10*ms, time.Second),
 		MaxLocks:         64,
-		Notices:          r.percent(20),
+		Notices:          r.Percent(20),
 	}
 	if s.calm {
 		s.core.Notices = true // they tell who stands back
 		// A poll must not hide that a wake-up got lost.
 		s.core.PollMax, s.core.PollBlind, s.core.PollSoon, s.core.ShareEvery = time.Minute, time.Minute, time.Minute, 0
-	} else if r.percent(3) {
+	} else if r.Percent(3) {
 		s.core.MaxLocks = 1
 	}
 	return s
@@ -148,16 +149,16 @@ func drawSettings(r *rng, allow Faults) settings {
 
 // drawMany makes a world in which each manager holds many locks for long, and
 // one of them gives trouble, or all do.
-func (s *settings) drawMany(r *rng, lease time.Duration) {
-	s.names = 5 + r.below(5)
-	s.hold = r.between(lease/2, 2*lease)
-	s.together = 2 + r.below(s.names-1)
-	s.think = r.between(lease/8, lease)
-	s.quiet = r.between(lease/8, lease)
+func (s *settings) drawMany(r *agenda.Rand, lease time.Duration) {
+	s.names = 5 + r.Below(5)
+	s.hold = r.Between(lease/2, 2*lease)
+	s.together = 2 + r.Below(s.names-1)
+	s.think = r.Between(lease/8, lease)
+	s.quiet = r.Between(lease/8, lease)
 	s.foreign = false
-	s.often = 1 + r.below(20)
+	s.often = 1 + r.Below(20)
 	s.fixed /= 4
-	s.faults = s.faults&^(Pause|Slow) | []Faults{Forbid, Forbid, Forbid, Silence, RefusedFinal}[r.below(5)]
+	s.faults = s.faults&^(Pause|Slow) | []Faults{Forbid, Forbid, Forbid, Silence, RefusedFinal}[r.Below(5)]
 }
 
 // longest is the longest lease that anybody asks for, in leases of the

@@ -73,7 +73,7 @@ func (c *call) checkOnce() {
 	if w.now-from >= bound {
 		w.violated("told in time", "%s asks for one try, and has waited since %v (the server last spoke at %v)", c, c.since, n.health.lastGood)
 	}
-	w.queue.put(max(from+bound, w.now+w.set.latency), c.checkOnce)
+	w.queue.Put(max(from+bound, w.now+w.set.latency), c.checkOnce)
 }
 
 // checkClosing: Close does not wait for a server that is silent.
@@ -88,7 +88,7 @@ func (n *node) checkClosing(asked time.Duration) {
 	if w.now-from >= bound {
 		w.violated("told in time", "%s was closed at %v, the server last spoke at %v, and no Closed has come", n.label, asked, n.health.lastGood)
 	}
-	w.queue.put(max(from+bound, w.now+w.set.latency), func() { n.checkClosing(asked) })
+	w.queue.Put(max(from+bound, w.now+w.set.latency), func() { n.checkClosing(asked) })
 }
 
 // checkRenewed: a watched hold ends at its deadline only if something is wrong

@@ -16,15 +16,15 @@ func (w *world) silent() bool { return w.now < w.silentUntil }
 // another server with its data takes over and what was sent is lost.
 func (w *world) stop() {
 	c := &w.set.core
-	d := w.fate.logBetween(w.set.timeout, 2*c.RetryTime+4*w.set.timeout+c.Lease)
+	d := w.fate.LogBetween(w.set.timeout, 2*c.RetryTime+4*w.set.timeout+c.Lease)
 	w.silentUntil = w.now + d
-	dies := w.fate.percent(30)
+	dies := w.fate.Percent(30)
 	w.after(d, func() {
 		commands := w.stopped
 		w.stopped = nil
 		if dies {
 			for _, n := range w.nodes {
-				n.pubsub.drop(w.fate.between(0, 20*w.set.latency))
+				n.pubsub.drop(w.fate.Between(0, 20*w.set.latency))
 			}
 			return
 		}
@@ -33,7 +33,7 @@ func (w *world) stop() {
 			if w.tracing() {
 				w.tracef(c.n.label, "(server ran %s #%d %v when it went on: %s)", c.kind, c.id, c.owners, &a)
 			}
-			w.after(w.fate.between(w.set.latency/8, w.set.latency/2), func() { c.answer(a) })
+			w.after(w.fate.Between(w.set.latency/8, w.set.latency/2), func() { c.answer(a) })
 		}
 	})
 }
@@ -45,8 +45,8 @@ var errCounter = errors.New("the token counter is of a wrong type")
 // counter. It expires, and the tokens begin at 1 again.
 func (w *world) spoilCounter(l *lockName) {
 	l.counterEpoch++
-	life := max(1, int64(w.fate.logBetween(ms, w.set.core.Lease)/ms))
-	if w.fate.percent(50) {
+	life := max(1, int64(w.fate.LogBetween(ms, w.set.core.Lease)/ms))
+	if w.fate.Percent(50) {
 		w.server.SetOther(l.counter, life)
 	} else {
 		w.server.SetString(l.counter, "many", life)
@@ -65,7 +65,7 @@ func (c *command) readError(err error) answer {
 		return answer{ran: core.No, err: err, final: true}
 	case errors.Is(err, model.ErrNotInteger), errors.Is(err, model.ErrOverflow):
 		return answer{ran: core.Maybe, err: err, final: true}
-	case errors.Is(err, model.ErrOOM) && w.fate.percent(50): // before it wrote anything
+	case errors.Is(err, model.ErrOOM) && w.fate.Percent(50): // before it wrote anything
 		return answer{ran: core.No, err: err, final: true}
 	}
 	return answer{ran: core.Maybe, err: err}
@@ -82,13 +82,13 @@ type ban struct {
 // have had the lock.
 func (n *node) forbid(l *lockName) {
 	w := n.w
-	b := ban{until: w.now + w.fate.logBetween(w.set.latency, 2*w.set.core.Lease)}
+	b := ban{until: w.now + w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)}
 	switch {
 	case w.set.together > 0:
 		b.until += w.set.core.Lease
-	case w.fate.percent(50):
+	case w.fate.Percent(50):
 		b.releases = true
-		b.until += w.set.core.Lease + w.fate.logBetween(w.set.latency, 8*time.Second)
+		b.until += w.set.core.Lease + w.fate.LogBetween(w.set.latency, 8*time.Second)
 	}
 	n.forbidden[l.index] = b
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
 // Options say what to simulate.
@@ -47,10 +48,10 @@ func (v *Violation) Error() string { return fmt.Sprintf("%s: %s (at %v)", v.Inva
 type world struct {
 	opt   Options
 	set   settings
-	load  rng // decides what callers do
-	fate  rng // decides what goes wrong and how long things take
+	load  agenda.Rand // decides what callers do
+	fate  agenda.Rand // decides what goes wrong and how long things take
 	now   time.Duration
-	queue queue
+	queue agenda.Queue
 	cover *Coverage
 
 	server    server
@@ -108,8 +109,8 @@ const never = core.Forever
 // Run simulates one seed.
 func Run(o Options) Result {
 	res := Result{Options: o}
-	w := &world{opt: o, load: rng(o.Seed), fate: rng(o.Seed ^ 0xfa7e), cover: &res.Cover}
-	w.set = drawSettings((*rng)(&w.load), ^o.Off)
+	w := &world{opt: o, load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
+	w.set = drawSettings((*agenda.Rand)(&w.load), ^o.Off)
 	res.Faults = w.set.faults
 	func() {
 		defer func() {
@@ -122,11 +123,11 @@ func Run(o Options) Result {
 			}
 		}()
 		w.begin()
-		for len(w.queue.heap) > 0 {
-			h := w.queue.take()
-			w.now = h.at
+		for !w.queue.Empty() {
+			at, do := w.queue.Take()
+			w.now = at
 			res.Events++
-			h.do()
+			do()
 			if !w.ending && res.Events >= o.Events {
 				w.end()
 			}
@@ -163,7 +164,7 @@ func (w *world) begin() {
 		w.addNode()
 	}
 	if w.set.faults&disasters != 0 {
-		w.after(w.fate.between(0, w.set.quiet), w.disaster)
+		w.after(w.fate.Between(0, w.set.quiet), w.disaster)
 	}
 	if w.set.foreign {
 		w.after(w.set.think, w.foreigner)
@@ -173,7 +174,7 @@ func (w *world) begin() {
 	}
 }
 
-func (w *world) after(d time.Duration, do func()) { w.queue.put(w.now+d, do) }
+func (w *world) after(d time.Duration, do func()) { w.queue.Put(w.now+d, do) }
 
 // end stops the faults and the callers' wishes, and lets everybody give back
 // what they hold. Soon after, nothing must be left.
@@ -198,7 +199,7 @@ func (w *world) end() {
 	}
 	for _, c := range w.calls {
 		if c.state == granted {
-			w.after(w.load.between(0, w.set.latency), c.unlock)
+			w.after(w.load.Between(0, w.set.latency), c.unlock)
 		}
 	}
 }
@@ -244,16 +245,16 @@ func (w *world) restart(loseData bool) {
 		w.server.Flush()
 	}
 	w.server.down = true
-	d := w.fate.logBetween(w.set.latency, w.set.core.Lease)
+	d := w.fate.LogBetween(w.set.latency, w.set.core.Lease)
 	for _, n := range w.nodes {
-		n.pubsub.drop(d + w.fate.between(0, 20*w.set.latency))
+		n.pubsub.drop(d + w.fate.Between(0, 20*w.set.latency))
 	}
 	w.after(d, func() { w.server.down = false })
 }
 
 // readClock sets the server's clock to what it takes for now.
 func (w *world) readClock() {
-	w.server.Now = max(w.server.Now, w.now-w.fate.between(0, w.set.stale))
+	w.server.Now = max(w.server.Now, w.now-w.fate.Between(0, w.set.stale))
 }
 
 func (w *world) violated(invariant, format string, args ...any) {

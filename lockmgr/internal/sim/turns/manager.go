@@ -34,7 +34,7 @@ type manager struct {
 
 func newManager(w *world, id int, c Client) *manager {
 	cfg := w.cfg.Core
-	cfg.Seed = w.rng.next()
+	cfg.Seed = w.rng.Next()
 	cfg.Notices = w.cfg.Trace != nil
 	n := &manager{w: w, id: id, cfg: c, m: core.New(cfg), link: newLink(w, id, c), timerAt: core.Forever}
 	n.turn = n.run
@@ -135,7 +135,7 @@ func (n *manager) setTimer() {
 		return
 	}
 	n.timerAt = next
-	n.w.queue.put(max(next, n.w.now)+n.w.rng.between(timerMin, timerMax), func() {
+	n.w.queue.Put(max(next, n.w.now)+n.w.rng.Between(timerMin, timerMax), func() {
 		if n.timerAt != next {
 			return
 		}

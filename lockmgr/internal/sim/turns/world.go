@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
 const (
@@ -19,9 +20,9 @@ const (
 // A world is one case under way.
 type world struct {
 	cfg     Config
-	rng     rng
+	rng     agenda.Rand
 	now     time.Duration
-	queue   queue
+	queue   agenda.Queue
 	clients []client
 	meter   meter
 
@@ -39,7 +40,7 @@ type client interface {
 
 // Run simulates a case.
 func Run(cfg Config) Result {
-	w := &world{cfg: cfg, rng: rng(cfg.Seed)}
+	w := &world{cfg: cfg, rng: agenda.Rand(cfg.Seed)}
 	w.meter.init(w, cfg.Clients)
 	w.server.Deliver = func(subscriber int, _, _ string) {
 		c := w.clients[subscriber]
@@ -54,21 +55,21 @@ func Run(cfg Config) Result {
 	}
 	if cfg.Drain {
 		_, _ = w.server.Acquire(key, counter, time.Hour.Milliseconds(), 0, owner(len(cfg.Clients), 1))
-		w.queue.put(drainFrom, func() {
+		w.queue.Put(drainFrom, func() {
 			w.meter.reset()
 			w.run(drainFrom, func() { _, _ = w.server.Release(key, channel, owner(len(cfg.Clients), 1)) })
 		})
 	}
 	for _, c := range w.clients {
-		w.queue.put(w.rng.between(0, time.Millisecond), c.begin)
+		w.queue.Put(w.rng.Between(0, time.Millisecond), c.begin)
 	}
-	for len(w.queue.heap) > 0 && !w.stop {
-		h := w.queue.take()
-		if h.at > cfg.Time {
+	for !w.queue.Empty() && !w.stop {
+		at, do := w.queue.Take()
+		if at > cfg.Time {
 			break
 		}
-		w.now = h.at
-		h.do()
+		w.now = at
+		do()
 	}
 	if !w.stop {
 		w.now = cfg.Time
@@ -77,7 +78,7 @@ func Run(cfg Config) Result {
 }
 
 func (w *world) after(lo, hi time.Duration, do func()) {
-	w.queue.put(w.now+w.rng.between(lo, hi), do)
+	w.queue.Put(w.now+w.rng.Between(lo, hi), do)
 }
 
 // hop draws the extra time of one change of goroutine.
@@ -85,9 +86,9 @@ func (w *world) hop() time.Duration {
 	if w.cfg.Hop == 0 {
 		return 0
 	}
-	d := w.rng.between(w.cfg.Hop/2, w.cfg.Hop)
-	for w.rng.next()%4 == 0 {
-		d += w.rng.between(0, w.cfg.Hop)
+	d := w.rng.Between(w.cfg.Hop/2, w.cfg.Hop)
+	for w.rng.Next()%4 == 0 {
+		d += w.rng.Between(0, w.cfg.Hop)
 	}
 	return d
 }
@@ -98,7 +99,7 @@ func (w *world) afterHop(do func()) {
 		do()
 		return
 	}
-	w.queue.put(w.now+w.hop(), do)
+	w.queue.Put(w.now+w.hop(), do)
 }
 
 // run runs a command on the server and notes the holder. It returns w.now, when
@@ -159,8 +160,8 @@ func newLink(w *world, id int, c Client) *link {
 
 // send calls deliver when something sent at an instant arrives.
 func (p *wire) send(at time.Duration, deliver func()) {
-	p.last = max(p.last, at+p.distance+p.w.rng.between(0, p.jitter))
-	p.w.queue.put(p.last, deliver)
+	p.last = max(p.last, at+p.distance+p.w.rng.Between(0, p.jitter))
+	p.w.queue.Put(p.last, deliver)
 }
 
 // call runs a command on the server, then calls done when the reply has arrived.
@@ -168,8 +169,8 @@ func (l *link) call(command, done func()) {
 	w := l.w
 	w.meter.command(l.id)
 	l.requests.send(w.now, func() {
-		w.busy = max(w.busy, w.now) + w.rng.between(scriptMin, scriptMax)
-		w.queue.put(w.busy, func() {
+		w.busy = max(w.busy, w.now) + w.rng.Between(scriptMin, scriptMax)
+		w.queue.Put(w.busy, func() {
 			w.run(w.now, command)
 			l.replies.send(w.now, done)
 		})

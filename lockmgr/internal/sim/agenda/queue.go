@@ -1,9 +1,12 @@
-package turns
+// Package agenda is what simulations in exact time are made of: a queue of what is
+// going to happen, and a generator of random numbers.
+package agenda
 
 import "time"
 
-// A queue holds future events, ordered by time and then by insertion.
-type queue struct {
+// A Queue holds what is going to happen, in order of time and, at one
+// instant, in the order in which it was put in.
+type Queue struct {
 	heap []happening
 	seq  uint64
 }
@@ -18,7 +21,8 @@ func (a *happening) before(b *happening) bool {
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
-func (q *queue) put(at time.Duration, do func()) {
+// Put adds what is to happen at an instant.
+func (q *Queue) Put(at time.Duration, do func()) {
 	q.seq++
 	h := append(q.heap, happening{at, q.seq, do})
 	i := len(h) - 1
@@ -33,14 +37,19 @@ func (q *queue) put(at time.Duration, do func()) {
 	q.heap = h
 }
 
-func (q *queue) take() happening {
+// Empty reports whether nothing is going to happen.
+func (q *Queue) Empty() bool { return len(q.heap) == 0 }
+
+// Take removes what happens next.
+func (q *Queue) Take() (at time.Duration, do func()) {
 	h := q.heap
 	top := h[0]
 	last := len(h) - 1
 	h[0] = h[last]
 	h[last] = happening{}
 	h = h[:last]
-	for i := 0; ; {
+	i := 0
+	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
 			if h[child].before(&h[least]) {
@@ -54,24 +63,5 @@ func (q *queue) take() happening {
 		i = least
 	}
 	q.heap = h
-	return top
-}
-
-// A rng is a splitmix64 generator.
-type rng uint64
-
-func (r *rng) next() uint64 {
-	*r += 0x9e3779b97f4a7c15
-	z := uint64(*r)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// between returns a duration in [lo, hi].
-func (r *rng) between(lo, hi time.Duration) time.Duration {
-	if hi <= lo {
-		return lo
-	}
-	return lo + time.Duration(r.next()%uint64(hi-lo+1))
+	return top.at, top.do
 }
