@@ -62,7 +62,7 @@ var shellMutants = []mutant{
 	{"handle", "no bound on remembered names", machine, " || known >= 2*m.cfg.MaxLocks {", " {", shell + "TestRememberedNamesHaveABound"},
 
 	{"a message is a hint", "it grants", "lockmgr", "\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n",
-		"\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Kind == core.KindAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",
+		"\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",
 		client + "TestAForgedMessageGrantsNothing"},
 	{"a message is a hint", "it wakes nobody", "lockmgr", "Message: wake.Reason.Has(notify.ReasonMessage)", "Message: false", shell + "TestOthersGetTheirTurn"},
 	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", shell + "TestAConfirmationIsATry"},

@@ -20,7 +20,7 @@ func (m *Machine) ask(n *name) {
 	m.becomeAsking(n)
 	// Each try has a new number, so that only one command can create a record
 	// of it: an earlier try leaves a record of another number.
-	m.send(n, KindAcquire, m.number(), m.leaseOf(r), m.tokensFor(n, r))
+	m.send(n, VerbAcquire, m.number(), m.leaseOf(r), m.tokensFor(n, r))
 }
 
 // leaseOf is the lease that a request's record gets when it is acquired or

@@ -28,7 +28,7 @@ func (m *Machine) close() {
 func (m *Machine) abort() {
 	m.close()
 	for _, n := range m.everyName() {
-		if n.entry.number != 0 || n.c.unknown.strays() > 0 || n.flight != 0 && n.flightKind == KindAcquire {
+		if n.entry.number != 0 || n.c.unknown.strays() > 0 || n.flight != 0 && n.flightVerb == VerbAcquire {
 			m.stats.Unreleased++
 			m.unreleased = m.health.err
 		}

@@ -73,21 +73,21 @@ const (
 
 func (r Ran) String() string { return [...]string{"maybe", "no", "yes"}[r] }
 
-// Kind is the script that an Op stands for.
-type Kind uint8
+// Verb is what an Op does: a script, or a plain command.
+type Verb uint8
 
-// The scripts.
+// The verbs.
 const (
-	KindNone Kind = iota
-	KindAcquire
-	KindTransfer
-	KindRelease
-	KindRenew
-	KindLook // is there a record? It changes nothing
+	VerbNone Verb = iota
+	VerbAcquire
+	VerbTransfer
+	VerbRelease
+	VerbRenew
+	VerbLook // a command that asks whether there is a record, and changes nothing
 )
 
-func (k Kind) String() string {
-	return [...]string{"none", "acquire", "transfer", "release", "renew", "look"}[k]
+func (v Verb) String() string {
+	return [...]string{"none", "acquire", "transfer", "release", "renew", "look"}[v]
 }
 
 // An Op is one script to run for one name. It belongs to the shell from the
@@ -96,7 +96,7 @@ type Op struct {
 	// ID is never used twice. A reply whose ID is not the one in flight is
 	// stale.
 	ID   uint64
-	Kind Kind
+	Verb Verb
 	Name string
 	// Sent is an instant before the command was sent: a lease counts from
 	// here.

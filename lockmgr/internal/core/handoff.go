@@ -29,7 +29,7 @@ func (m *Machine) next(n *name, answered *Op) {
 		m.release(n)
 		return
 	}
-	passed := answered == nil || answered.Kind != KindAcquire
+	passed := answered == nil || answered.Verb != VerbAcquire
 	if passed {
 		turn := m.boundary(n)
 		switch {
@@ -154,7 +154,7 @@ func (m *Machine) transferTo(n *name, h *Hold) {
 // passing.
 func (m *Machine) transfer(n *name, number uint64, lease time.Duration, tokens int64) {
 	n.more().nextTransfer = m.now + m.cfg.RecordEvery
-	m.send(n, KindTransfer, number, lease, tokens)
+	m.send(n, VerbTransfer, number, lease, tokens)
 }
 
 // transferred handles the answer to a transfer.

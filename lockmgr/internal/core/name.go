@@ -31,7 +31,7 @@ type name struct {
 
 	phase      phase
 	sub        subscription
-	flightKind Kind
+	flightVerb Verb
 	woken      bool // a wake-up came while a try was in flight
 	retried    bool // an earlier copy of the release may have run
 	forgotten  bool // removed from the machine

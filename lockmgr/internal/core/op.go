@@ -3,7 +3,7 @@ package core
 import "time"
 
 // send puts a script in flight.
-func (m *Machine) send(n *name, kind Kind, owner uint64, lease time.Duration, tokens int64) {
+func (m *Machine) send(n *name, verb Verb, owner uint64, lease time.Duration, tokens int64) {
 	if n.flight != 0 {
 		panic("lockmgr: two scripts in flight for one name")
 	}
@@ -15,17 +15,17 @@ func (m *Machine) send(n *name, kind Kind, owner uint64, lease time.Duration, to
 	}
 	m.lastID++
 	*op = Op{
-		ID: m.lastID, Kind: kind, Name: n.name, Sent: m.now, Lease: lease,
+		ID: m.lastID, Verb: verb, Name: n.name, Sent: m.now, Lease: lease,
 		Owner: owner, Tokens: tokens, of: n, Others: op.Others[:0],
 	}
-	switch kind {
-	case KindRenew:
+	switch verb {
+	case VerbRenew:
 		m.stats.Renewals++
-	case KindLook:
+	case VerbLook:
 	default:
-		op.Others = n.mayCarry(owner, kind, op.Others)
+		op.Others = n.mayCarry(owner, verb, op.Others)
 	}
-	n.flight, n.flightKind = op.ID, kind
+	n.flight, n.flightVerb = op.ID, verb
 	m.stats.Scripts++
 	m.emit(Run{op})
 }
@@ -40,8 +40,8 @@ func (m *Machine) reply(r *Reply) {
 	n.flight = 0
 	m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
-	case op.Kind == KindLook:
-	case r.Ran == Yes && op.Kind == KindRenew:
+	case op.Verb == VerbLook:
+	case r.Ran == Yes && op.Verb == VerbRenew:
 		if r.OK { // a renewal names no number but the holder's
 			m.confirm(n, op.ID)
 		}
@@ -56,16 +56,16 @@ func (m *Machine) reply(r *Reply) {
 	if r.Err != nil {
 		m.stats.Fails++
 	}
-	switch op.Kind {
-	case KindLook:
+	switch op.Verb {
+	case VerbLook:
 		m.looked(n, r)
-	case KindAcquire:
+	case VerbAcquire:
 		m.acquired(n, r)
-	case KindTransfer:
+	case VerbTransfer:
 		m.transferred(n, r)
-	case KindRelease:
+	case VerbRelease:
 		m.released(n, r)
-	case KindRenew:
+	case VerbRenew:
 		m.renewed(n, r)
 	}
 	m.settle(n)

@@ -20,7 +20,7 @@ func TestManyRequestsOfOneOwner(t *testing.T) {
 		})
 		answer := func(out []Effect) {
 			for _, e := range out {
-				if run, ok := e.(Run); ok && run.Op.Kind == KindAcquire {
+				if run, ok := e.(Run); ok && run.Op.Verb == VerbAcquire {
 					m.Step(0, &Replies{Replies: []Reply{{Op: run.Op, ID: run.Op.ID, Ran: Yes, OK: true}}}, nil)
 				}
 			}

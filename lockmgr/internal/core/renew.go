@@ -35,7 +35,7 @@ func (m *Machine) renew(n *name, lease time.Duration) {
 	if lease > m.cfg.Lease {
 		n.more().longer.set = true
 	}
-	m.send(n, KindRenew, n.entry.number, lease, 0)
+	m.send(n, VerbRenew, n.entry.number, lease, 0)
 }
 
 // tally counts the renewals among the replies of one event, which are reported

@@ -216,7 +216,7 @@ func (s *story) describe(e Effect) string {
 	case Run:
 		o := e.Op
 		s.ops[o.Name] = Reply{Op: o, ID: o.ID}
-		d := fmt.Sprintf("run %v %s", o.Kind, o.Name)
+		d := fmt.Sprintf("run %v %s", o.Verb, o.Name)
 		if o.Owner != 0 {
 			d += fmt.Sprintf(" owner=%s lease=%v", number(o.Owner), o.Lease)
 		}
@@ -272,7 +272,7 @@ func (s *story) state() string {
 		if n := s.m.names[name]; n != nil {
 			d := name + " " + n.phase.String()
 			if n.flight != 0 {
-				d += ", " + n.flightKind.String() + " in flight"
+				d += ", " + n.flightVerb.String() + " in flight"
 			}
 			b = append(b, d)
 		}

@@ -56,8 +56,8 @@ func (u *unknown) add(s suspect) {
 // addOp notes that op may have run, or may yet.
 func (u *unknown) addOp(op *Op, until time.Duration) {
 	u.mayLive = max(u.mayLive, until+op.Lease)
-	if op.Owner != 0 && op.Kind != KindRenew {
-		u.add(suspect{owner: op.Owner, until: until, stray: op.Kind == KindAcquire})
+	if op.Owner != 0 && op.Verb != VerbRenew {
+		u.add(suspect{owner: op.Owner, until: until, stray: op.Verb == VerbAcquire})
 	}
 }
 
@@ -127,12 +127,12 @@ func (m *Machine) suspectOwner(n *name) {
 
 // mayCarry appends to out the numbers that the record may carry, except beside. A
 // transfer names no strays: a record that was ours all the time can't be one.
-func (n *name) mayCarry(beside uint64, kind Kind, out []uint64) []uint64 {
+func (n *name) mayCarry(beside uint64, verb Verb, out []uint64) []uint64 {
 	if n.entry.number != 0 && n.entry.number != beside {
 		out = append(out, n.entry.number)
 	}
 	for _, s := range n.c.unknown.suspects {
-		if s.owner != beside && s.owner != n.entry.number && !(s.stray && kind == KindTransfer) {
+		if s.owner != beside && s.owner != n.entry.number && !(s.stray && verb == VerbTransfer) {
 			out = append(out, s.owner)
 		}
 	}

@@ -82,7 +82,7 @@ func (m *Machine) sendRelease(n *name) {
 	if r := n.queue.head; r != nil {
 		r.own.Number = 0 // this release names it
 	}
-	m.send(n, KindRelease, 0, 0, 0)
+	m.send(n, VerbRelease, 0, 0, 0)
 }
 
 // released handles the answer to a release.

@@ -82,7 +82,7 @@ func (n *name) isEcho(ev Wake) bool {
 	case c.echoes > 0:
 		c.echoes--
 		return true
-	case n.flight != 0 && n.flightKind == KindRelease && !c.echoed:
+	case n.flight != 0 && n.flightVerb == VerbRelease && !c.echoed:
 		c.echoed = true // before the answer of that release
 		return true
 	}
@@ -113,7 +113,7 @@ func (m *Machine) waitOver(n *name) {
 	}
 	if m.now >= t.sampleAt {
 		n.woken = false
-		m.send(n, KindLook, 0, 0, 0)
+		m.send(n, VerbLook, 0, 0, 0)
 		return
 	}
 	n.c.retry.at = t.wakeAt(m.now)

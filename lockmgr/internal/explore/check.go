@@ -153,10 +153,10 @@ func (w *world) checkTick(n *manager) {
 func (w *world) checkNumbers(n *manager, op *core.Op) {
 	const rule = "a number is used once"
 	r := &n.record
-	if op.Owner != 0 && op.Kind != core.KindRenew && slices.Contains(r.spent, op.Owner) {
-		violated(rule, "%s: %v makes %d the owner, and an earlier command removes it", n.label, op.Kind, op.Owner)
+	if op.Owner != 0 && op.Verb != core.VerbRenew && slices.Contains(r.spent, op.Owner) {
+		violated(rule, "%s: %v makes %d the owner, and an earlier command removes it", n.label, op.Verb, op.Owner)
 	}
-	if op.Kind == core.KindAcquire {
+	if op.Verb == core.VerbAcquire {
 		if slices.Contains(r.acquired, op.Owner) {
 			violated(rule, "%s: two acquires for %d", n.label, op.Owner)
 		}
@@ -167,8 +167,8 @@ func (w *world) checkNumbers(n *manager, op *core.Op) {
 			r.spent = append(r.spent, o)
 		}
 	}
-	if (op.Kind == core.KindAcquire || op.Kind == core.KindTransfer) && op.Lease > w.config().Lease {
-		violated("an acquire asks for Lease at most", "%s: %v asks for %v", n.label, op.Kind, op.Lease)
+	if (op.Verb == core.VerbAcquire || op.Verb == core.VerbTransfer) && op.Lease > w.config().Lease {
+		violated("an acquire asks for Lease at most", "%s: %v asks for %v", n.label, op.Verb, op.Lease)
 	}
 }
 
@@ -201,30 +201,30 @@ func (w *world) isStray(i int, until time.Duration) bool {
 func (w *world) ran(i int, c *command, a answer, before time.Duration) {
 	n := &w.managers[i]
 	fields, until := w.server.Fields(lockKey)
-	if !a.ok || len(fields) == 0 || c.kind == core.KindLook {
+	if !a.ok || len(fields) == 0 || c.verb == core.VerbLook {
 		if len(fields) == 0 {
 			w.stray = stray{}
 		}
 		return
 	}
 	if c.state != given {
-		if c.kind == core.KindAcquire || c.kind == core.KindTransfer {
+		if c.verb == core.VerbAcquire || c.verb == core.VerbTransfer {
 			w.stray = stray{}
 		}
 		return
 	}
 	most := w.now + w.config().Lease + 2*ms
 	switch {
-	case c.kind == core.KindAcquire:
+	case c.verb == core.VerbAcquire:
 		// A record that was removed by force may be followed by a stray while
 		// its manager believes that it holds the lock, and does not look.
 		w.stray = stray{i, most, w.epoch == 0 && w.now < c.told+w.config().SuspectTime}
-	case c.kind == core.KindTransfer && w.stray.until != 0 && w.stray.of == i:
+	case c.verb == core.VerbTransfer && w.stray.until != 0 && w.stray.of == i:
 		w.stray.until = most
 	}
 	held := slices.ContainsFunc(n.calls, func(c *call) bool { return w.valid(c) })
-	if until > most && until > before && !held && c.kind != core.KindRenew {
-		violated("a late command costs at most Lease", "%s: %v leaves %v until %v", n.label, c.kind, fields, w.at(until))
+	if until > most && until > before && !held && c.verb != core.VerbRenew {
+		violated("a late command costs at most Lease", "%s: %v leaves %v until %v", n.label, c.verb, fields, w.at(until))
 	}
 }
 
@@ -235,14 +235,14 @@ func (w *world) accept(n *manager, c *command, a answer) {
 	}
 	n.doubtful = n.doubtful && c.before
 	if !a.ok {
-		if c.kind == core.KindTransfer || c.kind == core.KindRenew {
+		if c.verb == core.VerbTransfer || c.verb == core.VerbRenew {
 			n.refused = true
 		}
 		return
 	}
-	switch c.kind {
-	case core.KindAcquire, core.KindTransfer, core.KindRenew:
-		if until := c.sent + c.lease - c.lease/100; c.kind == core.KindAcquire || until >= n.record.until {
+	switch c.verb {
+	case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:
+		if until := c.sent + c.lease - c.lease/100; c.verb == core.VerbAcquire || until >= n.record.until {
 			n.record.epoch, n.record.until = a.epoch, until
 		}
 	}

@@ -378,7 +378,7 @@ func (w *world) words(c choice) string {
 	n := &w.managers[c.who]
 	script := func() string {
 		o := n.commands[c.what]
-		return fmt.Sprintf("%v #%d %v", o.kind, o.id, o.owners)
+		return fmt.Sprintf("%v #%d %v", o.verb, o.id, o.owners)
 	}
 	switch c.do {
 	case ask:

@@ -109,16 +109,16 @@ func TestPlantedBugs(t *testing.T) {
 		plant     func(*world, *command, *answer)
 	}{
 		{"every acquire is granted", "until the record ends", 5, func(_ *world, c *command, a *answer) {
-			a.ok = a.ok || c.kind == core.KindAcquire
+			a.ok = a.ok || c.verb == core.VerbAcquire
 		}},
 		{"nothing is granted", "no lost wake-up", 0, func(w *world, c *command, a *answer) {
-			if c.kind == core.KindAcquire {
+			if c.verb == core.VerbAcquire {
 				w.server.Del(lockKey)
 				a.ok, a.ttl = false, 9000
 			}
 		}},
 		{"another has the lock for ever", "nobody waits for ever", 0, func(w *world, c *command, a *answer) {
-			if c.kind == core.KindAcquire {
+			if c.verb == core.VerbAcquire {
 				w.server.SetHash(lockKey, 0, model.Field{Name: "F:1", Value: "1"})
 				a.ok, a.ttl = false, -1
 			}

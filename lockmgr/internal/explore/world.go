@@ -124,7 +124,7 @@ func (n news) String() string {
 // operation, which may be used again after the answer.
 type command struct {
 	op     *core.Op
-	kind   core.Kind
+	verb   core.Verb
 	id     uint64
 	lease  time.Duration
 	tokens int64
@@ -307,7 +307,7 @@ func (w *world) effect(i int, e core.Effect) {
 	n := &w.managers[i]
 	switch e := e.(type) {
 	case core.Run:
-		c := &command{op: e.Op, id: e.Op.ID, kind: e.Op.Kind, lease: e.Op.Lease, tokens: e.Op.Tokens, sent: e.Op.Sent}
+		c := &command{op: e.Op, id: e.Op.ID, verb: e.Op.Verb, lease: e.Op.Lease, tokens: e.Op.Tokens, sent: e.Op.Sent}
 		if e.Op.Owner != 0 {
 			c.owners = append(c.owners, e.Op.Owner)
 		}
@@ -361,17 +361,17 @@ func (c *call) end() { *c = call{want: c.want, state: done} }
 
 func (w *world) send(n *manager, c *command) {
 	if n.waitsFor() != nil {
-		violated("one script in flight", "%s: %v beside %v", n.label, c.kind, n.waitsFor().kind)
+		violated("one script in flight", "%s: %v beside %v", n.label, c.verb, n.waitsFor().verb)
 	}
 	if n.closed {
-		violated("close", "%s: %v after the end", n.label, c.kind)
+		violated("close", "%s: %v after the end", n.label, c.verb)
 	}
 	if n.record.counting++; n.record.counting > 1 {
 		violated("bounded work", "%s: %d scripts at once", n.label, n.record.counting)
 	}
-	n.released = n.released || c.kind == core.KindRelease
+	n.released = n.released || c.verb == core.VerbRelease
 	if c.sent > w.now {
-		violated("deadline from the send", "%s: %v is sent at %v", n.label, c.kind, w.at(c.sent))
+		violated("deadline from the send", "%s: %v is sent at %v", n.label, c.verb, w.at(c.sent))
 	}
 	n.commands = append(n.commands, c)
 }
@@ -401,8 +401,8 @@ func (w *world) run(i int, c *command) answer {
 	lease := int64(c.lease / ms)
 	_, before := w.server.Fields(lockKey)
 	var err error
-	switch c.kind {
-	case core.KindAcquire:
+	switch c.verb {
+	case core.VerbAcquire:
 		var r model.Acquired
 		r, err = w.server.Acquire(lockKey, counterKey, lease, c.tokens, owners...)
 		a.ok, a.ttl = r.OK, r.TTL
@@ -410,25 +410,25 @@ func (w *world) run(i int, c *command) answer {
 			a.token = number(r.Token)
 		}
 		w.checkRefusal(i, c, a.ok)
-	case core.KindTransfer:
+	case core.VerbTransfer:
 		var r model.Transferred
 		r, err = w.server.Transfer(lockKey, channelKey, counterKey, lease, c.tokens, owners...)
 		a.ok, a.subscribers = r.OK, r.Subscribers
 		if r.Token != "" {
 			a.token = number(r.Token)
 		}
-	case core.KindRelease:
+	case core.VerbRelease:
 		var r model.Released
 		r, err = w.server.Release(lockKey, channelKey, owners...)
 		a.ok, a.subscribers = r.OK, r.Subscribers
-	case core.KindRenew:
+	case core.VerbRenew:
 		var lost []int
 		lost, err = w.server.Renew(lease, []string{lockKey}, owners)
 		a.ok = len(lost) == 0
-	case core.KindLook:
+	case core.VerbLook:
 		a.ok = w.server.Exists(lockKey)
 	default:
-		violated("effects", "unknown script %v", c.kind)
+		violated("effects", "unknown script %v", c.verb)
 	}
 	if err != nil {
 		panic(err)
@@ -444,7 +444,7 @@ func (w *world) run(i int, c *command) answer {
 func (w *world) hear(i int, c *command, a answer) {
 	n := &w.managers[i]
 	told := c.underWay()
-	if c.state == toServer && a.ran == core.Maybe && c.kind != core.KindLook {
+	if c.state == toServer && a.ran == core.Maybe && c.verb != core.VerbLook {
 		// It may run later. The operation belongs to the core again.
 		late := *c
 		late.op, late.state, late.told = nil, given, w.now

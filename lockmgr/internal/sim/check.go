@@ -181,7 +181,7 @@ func (w *world) turnOf(n *node, l *lockName) {
 
 // learn notes what a reply tells of others.
 func (n *node) learn(rec *record, name int, r *core.Reply, a answer) {
-	if r.Op.Kind != core.KindTransfer || !n.w.set.core.TrustSubscribers || a.subscribers < 0 {
+	if r.Op.Verb != core.VerbTransfer || !n.w.set.core.TrustSubscribers || a.subscribers < 0 {
 		return
 	}
 	others := a.subscribers

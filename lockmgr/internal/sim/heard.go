@@ -28,8 +28,8 @@ func (e *ear) sent(release bool) {
 }
 
 // answered notes an answer. A release that found nothing has told nobody.
-func (e *ear) answered(id uint64, kind core.Kind, ran core.Ran, ok bool) {
-	if kind == core.KindRelease && ran == core.Yes && !ok {
+func (e *ear) answered(id uint64, verb core.Verb, ran core.Ran, ok bool) {
+	if verb == core.VerbRelease && ran == core.Yes && !ok {
 		e.echoes = max(0, e.echoes-1)
 	}
 	if ran == core.Yes && id != e.before {

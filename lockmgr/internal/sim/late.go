@@ -88,7 +88,7 @@ func (w *world) nextLate(commands []*command) {
 		c := commands[0]
 		a := c.run()
 		if w.tracing() {
-			w.tracef(c.n.label, "(server ran %s #%d %v late: %s)", c.kind, c.id, c.owners, &a)
+			w.tracef(c.n.label, "(server ran %s #%d %v late: %s)", c.verb, c.id, c.owners, &a)
 		}
 		if commands = commands[1:]; len(commands) > 0 {
 			w.after(w.fate.Between(0, w.set.latency/8), func() { w.nextLate(commands) })
@@ -160,21 +160,21 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	w.cover.LateRuns++
 	most := w.now + w.set.core.Lease + 2*ms
 	switch {
-	case c.kind == core.KindAcquire:
+	case c.verb == core.VerbAcquire:
 		l.stray = &stray{c.n, most}
 		w.cover.Strays++
-	case c.kind == core.KindTransfer && l.stray != nil && l.stray.n == c.n:
+	case c.verb == core.VerbTransfer && l.stray != nil && l.stray.n == c.n:
 		l.stray.until = most
 	}
 	if until <= before || until <= most || w.persisted || c.n.holds(l) {
 		return
 	}
-	if c.kind == core.KindRenew {
+	if c.verb == core.VerbRenew {
 		field := fields[0].Name
 		w.queue.Put(most+1, func() { c.n.checkCost(l, field, until) })
 		return
 	}
-	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.kind, c.id, fields, until)
+	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, fields, until)
 }
 
 // checkCost is called Config.Lease after a late renewal, and looks whether the

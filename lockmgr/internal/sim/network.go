@@ -24,7 +24,7 @@ type command struct {
 	n       *node
 	op      *core.Op
 	id      uint64
-	kind    core.Kind
+	verb    core.Verb
 	name    *lockName
 	leaseMs int64
 	owners  []string
@@ -73,7 +73,7 @@ func (n *node) runOp(op *core.Op) {
 		w.violated("bounded work", "%s: %d scripts for %s in a row, and nothing else happened to it", n.label, n.chain[l.index], l.key)
 	}
 	c := &command{
-		n: n, op: op, id: op.ID, kind: op.Kind, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
+		n: n, op: op, id: op.ID, verb: op.Verb, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
 		owners: make([]string, 0, 1+len(op.Others)),
 	}
 	if op.Owner != 0 {
@@ -83,20 +83,20 @@ func (n *node) runOp(op *core.Op) {
 		c.owners = append(c.owners, n.owner(o))
 	}
 	n.checkNumbers(l, op)
-	n.ears[l.index].sent(n.pubsub.channels[l.index].wanted && op.Kind == core.KindRelease)
-	if op.Kind != core.KindTransfer && op.Kind != core.KindRenew { // a run ends: the record is given back, or has been given up
+	n.ears[l.index].sent(n.pubsub.channels[l.index].wanted && op.Verb == core.VerbRelease)
+	if op.Verb != core.VerbTransfer && op.Verb != core.VerbRenew { // a run ends: the record is given back, or has been given up
 		rec := &n.record[l.index]
 		switch {
-		case op.Kind == core.KindAcquire && rec.run > 0:
+		case op.Verb == core.VerbAcquire && rec.run > 0:
 			rec.lastRun = 0 // it has ended by itself, without a release
 		case rec.run > 0:
 			rec.lastRun = rec.run
 		}
-		if op.Kind == core.KindAcquire && n.ticking {
+		if op.Verb == core.VerbAcquire && n.ticking {
 			rec.stoodBack = false // its pause was over, and nobody had come
 		}
 		rec.run, rec.known, rec.knows = 0, 0, false
-		rec.alone = rec.alone && op.Kind != core.KindAcquire // a release may not run
+		rec.alone = rec.alone && op.Verb != core.VerbAcquire // a release may not run
 	}
 	c.send()
 }
@@ -187,7 +187,7 @@ func (c *command) send() {
 			}
 			a := c.run()
 			if w.tracing() {
-				w.tracef(n.label, "(server ran %s #%d %v: %s)", c.kind, c.id, c.owners, &a)
+				w.tracef(n.label, "(server ran %s #%d %v: %s)", c.verb, c.id, c.owners, &a)
 			}
 			w.after(back, func() { c.answer(a) })
 			if w.strikes(ReplyTwice) {
@@ -205,7 +205,7 @@ func (c *command) run() answer {
 		return answer{ran: core.Maybe, err: errConn}
 	}
 	w.readClock()
-	if c.n.refuses(c.name, c.kind) {
+	if c.n.refuses(c.name, c.verb) {
 		return answer{ran: core.No, err: errNoPerm, final: true}
 	}
 	before := c.end()
@@ -218,18 +218,18 @@ func (c *command) run() answer {
 	}
 	a := answer{ran: core.Yes}
 	var err error
-	switch c.kind {
-	case core.KindAcquire:
+	switch c.verb {
+	case core.VerbAcquire:
 		r, e := s.Acquire(c.name.key, c.name.counter, c.leaseMs, c.tokens, c.owners...)
 		a.ok, a.ttl, a.token, err = r.OK, r.TTL, number(r.Token), e
 		c.mayBeRefused(a.ok || err != nil)
 		if a.ok {
 			w.turnOf(c.n, c.name)
 		}
-	case core.KindTransfer:
+	case core.VerbTransfer:
 		r, e := s.Transfer(c.name.key, c.name.channel, c.name.counter, c.leaseMs, c.tokens, c.owners...)
 		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
-	case core.KindRelease:
+	case core.VerbRelease:
 		c.mayRelease()
 		w.releaser = c.n
 		r, e := s.Release(c.name.key, c.name.channel, c.owners...)
@@ -237,10 +237,10 @@ func (c *command) run() answer {
 		if r.PublishErr != nil {
 			a.err, a.subscribers = r.PublishErr, -1
 		}
-	case core.KindRenew:
+	case core.VerbRenew:
 		lost, e := s.Renew(c.leaseMs, []string{c.name.key}, c.owners)
 		a.ok, err = len(lost) == 0, e
-	case core.KindLook:
+	case core.VerbLook:
 		a.ok = s.Exists(c.name.key)
 	}
 	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
@@ -270,7 +270,7 @@ func (c *command) ran(a *answer, err error, before time.Duration) {
 		c.ranLate(c.name, err == nil && a.ok, before)
 		return
 	}
-	if a.ok && (c.kind == core.KindAcquire || c.kind == core.KindTransfer) {
+	if a.ok && (c.verb == core.VerbAcquire || c.verb == core.VerbTransfer) {
 		c.name.stray = nil
 	}
 }
@@ -346,14 +346,14 @@ func (n *node) accept(r *core.Reply) {
 		if a.ran != core.Yes {
 			n.trouble[i] = n.w.now
 		}
-		n.ears[i].answered(r.ID, r.Op.Kind, a.ran, a.ok)
-		if a.ran == core.Yes && !a.ok && (r.Op.Kind == core.KindTransfer || r.Op.Kind == core.KindRenew) {
+		n.ears[i].answered(r.ID, r.Op.Verb, a.ran, a.ok)
+		if a.ran == core.Yes && !a.ok && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
 			n.refused(n.w.names[i])
 		}
 		if a.ran != core.Yes || !a.ok {
 			continue
 		}
-		rec.rest(a.epoch, r.Op.Sent, r.Op.Lease, r.Op.Kind == core.KindAcquire)
+		rec.rest(a.epoch, r.Op.Sent, r.Op.Lease, r.Op.Verb == core.VerbAcquire)
 		if a.token != 0 {
 			rec.tokenEpoch, rec.counterEpoch = a.epoch, a.counterEpoch
 		}

@@ -321,7 +321,7 @@ func (n *node) effect(e core.Effect) {
 	w := n.w
 	switch e := e.(type) {
 	case core.Run:
-		w.cover.Effects[eRun+int(e.Op.Kind)]++
+		w.cover.Effects[eRun+int(e.Op.Verb)]++
 		n.runOp(e.Op)
 	case core.Granted:
 		w.cover.Effects[eGranted]++

@@ -24,12 +24,12 @@ func (s *numbers) init(names int) {
 func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	const rule = "a number is used once"
 	s, w := &n.numbers, n.w
-	if op.Owner != 0 && op.Kind != core.KindRenew {
+	if op.Owner != 0 && op.Verb != core.VerbRenew {
 		if by, is := s.spent[l.index][op.Owner]; is {
-			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Kind, op.ID, l.key, op.Owner, by)
+			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Verb, op.ID, l.key, op.Owner, by)
 		}
 	}
-	if op.Kind == core.KindAcquire {
+	if op.Verb == core.VerbAcquire {
 		if by, is := s.acquired[op.Owner]; is {
 			w.violated(rule, "%s: acquire #%d of %s makes %d the owner, as acquire #%d does", n.label, op.ID, l.key, op.Owner, by)
 		}
@@ -40,8 +40,8 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 			s.spent[l.index][o] = op.ID
 		}
 	}
-	if (op.Kind == core.KindAcquire || op.Kind == core.KindTransfer) && op.Lease > w.set.core.Lease {
-		w.violated("an acquire asks for Lease at most", "%s: %s #%d of %s asks for %v", n.label, op.Kind, op.ID, l.key, op.Lease)
+	if (op.Verb == core.VerbAcquire || op.Verb == core.VerbTransfer) && op.Lease > w.set.core.Lease {
+		w.violated("an acquire asks for Lease at most", "%s: %s #%d of %s asks for %v", n.label, op.Verb, op.ID, l.key, op.Lease)
 	}
 }
 

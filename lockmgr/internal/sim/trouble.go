@@ -31,7 +31,7 @@ func (w *world) stop() {
 		for _, c := range commands {
 			a := c.run()
 			if w.tracing() {
-				w.tracef(c.n.label, "(server ran %s #%d %v when it went on: %s)", c.kind, c.id, c.owners, &a)
+				w.tracef(c.n.label, "(server ran %s #%d %v when it went on: %s)", c.verb, c.id, c.owners, &a)
 			}
 			w.after(w.fate.Between(w.set.latency/8, w.set.latency/2), func() { c.answer(a) })
 		}
@@ -94,7 +94,7 @@ func (n *node) forbid(l *lockName) {
 }
 
 // refuses reports whether a manager may not run a script for a lock now.
-func (n *node) refuses(l *lockName, kind core.Kind) bool {
+func (n *node) refuses(l *lockName, verb core.Verb) bool {
 	b := n.forbidden[l.index]
-	return b.until > n.w.now && (!b.releases || kind == core.KindRelease)
+	return b.until > n.w.now && (!b.releases || verb == core.VerbRelease)
 }

@@ -107,7 +107,7 @@ func (b *batch) single(t *task) {
 // lease share, or opens one.
 func (b *batch) join(i int) {
 	t := &b.tasks[i]
-	f, s := formatOf(t.op), &b.open[t.op.Kind]
+	f, s := formatOf(t.op), &b.open[t.op.Verb]
 	if s.at >= 0 && (b.commands[s.at].locks == f.most || s.lease != t.op.Lease) {
 		b.close(s)
 	}

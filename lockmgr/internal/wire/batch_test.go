@@ -21,15 +21,15 @@ func tasks(ops ...*core.Op) []task {
 }
 
 func acquire(name string, owner uint64) *core.Op {
-	return &core.Op{Kind: core.KindAcquire, Name: name, Lease: lease, Owner: owner}
+	return &core.Op{Verb: core.VerbAcquire, Name: name, Lease: lease, Owner: owner}
 }
 
 func renewal(name string, owner uint64) *core.Op {
-	return &core.Op{Kind: core.KindRenew, Name: name, Lease: lease, Owner: owner}
+	return &core.Op{Verb: core.VerbRenew, Name: name, Lease: lease, Owner: owner}
 }
 
 func released(name string, owners ...uint64) *core.Op {
-	return &core.Op{Kind: core.KindRelease, Name: name, Others: owners}
+	return &core.Op{Verb: core.VerbRelease, Name: name, Others: owners}
 }
 
 // sent writes what a batch would send, a line a command.
@@ -61,7 +61,7 @@ func TestTheOrdinaryShareACommand(t *testing.T) {
 	b := batchOf(tasks(
 		renewal("n", 14), later, renewal("o", 16),
 		acquire("a", 1), released("r", 2), fenced, acquire("b", 3), released("s", 4), known, released("t", 5, 6), longer, acquire("c", 11),
-		&core.Op{Kind: core.KindTransfer, Name: "x", Lease: lease, Owner: 12, Others: []uint64{13}},
+		&core.Op{Verb: core.VerbTransfer, Name: "x", Lease: lease, Owner: 12, Others: []uint64{13}},
 		renewal("p", 17),
 	))
 	require.Equal(t, []string{

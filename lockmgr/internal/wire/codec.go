@@ -166,7 +166,7 @@ func decode(op *core.Op, a *Answer, fail func(*Failure) error) core.Reply {
 			return r
 		}
 		f = a.Unexpected()
-	case op.Kind != core.KindAcquire && op.Tokens == 0 && f.Kind == WrongType:
+	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType:
 		return r // the key holds no lock, so none of ours
 	}
 	return core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, Err: fail(f)}

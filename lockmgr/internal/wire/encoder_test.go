@@ -30,8 +30,8 @@ func TestEncoder_WordsStayWhenAChunkIsFull(t *testing.T) {
 
 func TestEncoder_NeedsLittleMemory(t *testing.T) {
 	e := encoder{manager: manager}
-	acquire := &core.Op{Kind: core.KindAcquire, Name: "name", Lease: lease, Owner: 1 << 40}
-	release := &core.Op{Kind: core.KindRelease, Name: "name", Others: []uint64{1 << 40}}
+	acquire := &core.Op{Verb: core.VerbAcquire, Name: "name", Lease: lease, Owner: 1 << 40}
+	release := &core.Op{Verb: core.VerbRelease, Name: "name", Others: []uint64{1 << 40}}
 	var c Command
 	allocated := testing.AllocsPerRun(1000, func() {
 		formatOf(acquire).write(&e, acquire, &c)

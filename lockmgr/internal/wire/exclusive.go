@@ -47,7 +47,7 @@ const (
 // exclusive has the formats of the exclusive lock. See the headers of the
 // scripts.
 var exclusive = [...]format{
-	core.KindAcquire: {
+	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(Acquire)
 			c.Keys = append(c.Keys, op.Name)
@@ -58,7 +58,7 @@ var exclusive = [...]format{
 		join:  joinLease,
 		read:  readAcquired,
 	},
-	core.KindTransfer: {
+	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(transfer)
 			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
@@ -66,7 +66,7 @@ var exclusive = [...]format{
 		},
 		read: readTransferred,
 	},
-	core.KindRenew: {
+	core.VerbRenew: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(renew)
 			joinLease(e, op, c)
@@ -75,7 +75,7 @@ var exclusive = [...]format{
 		join: joinLease,
 		read: readRenewed,
 	},
-	core.KindRelease: {
+	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(release)
 			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
@@ -89,7 +89,7 @@ var exclusive = [...]format{
 		read:    readReleased,
 		warning: untold,
 	},
-	core.KindLook: {
+	core.VerbLook: {
 		write: func(_ *encoder, op *core.Op, c *Command) {
 			c.reset(nil)
 			c.Args = append(c.Args, "EXISTS", op.Name)
@@ -102,7 +102,7 @@ var exclusive = [...]format{
 }
 
 // formatOf returns the format of an operation.
-func formatOf(op *core.Op) *format { return &exclusive[op.Kind] }
+func formatOf(op *core.Op) *format { return &exclusive[op.Verb] }
 
 // record writes the arguments of a script that records a number as the holder's,
 // and the key of the token counter if there are tokens to be taken.

@@ -105,10 +105,10 @@ func FuzzOnlyAGrantIsAGrant(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := &builder{data}
 		a := b.reply(0)
-		for _, kind := range []core.Kind{core.KindAcquire, core.KindTransfer, core.KindRelease} {
+		for _, verb := range []core.Verb{core.VerbAcquire, core.VerbTransfer, core.VerbRelease} {
 			for _, tokens := range []int64{0, 1, 5} {
-				if kind != core.KindRelease || tokens == 0 {
-					checkReply(t, &a, &core.Op{ID: 7, Name: "a", Kind: kind, Tokens: tokens})
+				if verb != core.VerbRelease || tokens == 0 {
+					checkReply(t, &a, &core.Op{ID: 7, Name: "a", Verb: verb, Tokens: tokens})
 				}
 			}
 		}
@@ -130,19 +130,19 @@ func checkReply(t *testing.T, a *Answer, op *core.Op) {
 	elsewhere := a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int
 	var granted, refused bool
 	switch {
-	case op.Kind == core.KindAcquire && op.Tokens == 0:
+	case op.Verb == core.VerbAcquire && op.Tokens == 0:
 		granted, refused = a.Kind == Nil, a.Kind == Int || elsewhere
-	case op.Kind == core.KindAcquire:
+	case op.Verb == core.VerbAcquire:
 		granted, refused = token(*a), a.Kind == Int || elsewhere
-	case op.Kind == core.KindTransfer && op.Tokens == 0:
+	case op.Verb == core.VerbTransfer && op.Tokens == 0:
 		granted, refused = a.Kind == Int, a.Kind == Nil
-	case op.Kind == core.KindTransfer:
+	case op.Verb == core.VerbTransfer:
 		granted = a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && token(a.Array[1])
 		refused = a.Kind == Nil
 	default:
 		granted, refused = a.Kind == Int || a.Kind == Text, a.Kind == Nil
 	}
-	if op.Kind != core.KindAcquire && op.Tokens == 0 && a.Kind == Failed && a.Failure.Kind == WrongType {
+	if op.Verb != core.VerbAcquire && op.Tokens == 0 && a.Kind == Failed && a.Failure.Kind == WrongType {
 		refused = true // what is at the key is not ours
 	}
 	require.Equal(t, granted, r.OK, "%+v", a)
@@ -168,7 +168,7 @@ func checkRenewed(t *testing.T, a *Answer, n int) {
 		exceptions[at-1] = text
 	}
 	for i := range n {
-		op := &core.Op{Kind: core.KindRenew}
+		op := &core.Op{Verb: core.VerbRenew}
 		one := exception(a, i, n)
 		r := decode(op, &one, typed)
 		text, excepted := exceptions[i]

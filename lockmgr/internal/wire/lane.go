@@ -105,7 +105,7 @@ func (l *Lane) Submit(ops []*core.Op, now time.Duration) {
 		return
 	}
 	for _, op := range ops {
-		if op.Kind == core.KindAcquire {
+		if op.Verb == core.VerbAcquire {
 			l.queue = append(l.queue, task{op: op})
 		} else {
 			l.urgent = append(l.urgent, task{op: op})

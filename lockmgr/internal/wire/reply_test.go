@@ -12,7 +12,7 @@ import (
 // A record that lives for longer than a time.Duration can tell is not one that
 // has no end, nor one that is over.
 func TestALifeOfThousandsOfYears(t *testing.T) {
-	op := &core.Op{Kind: core.KindAcquire}
+	op := &core.Op{Verb: core.VerbAcquire}
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 1000, 18446744073710} {
 		r := Decode(op, &Answer{Kind: Int, Int: ms}, fail)
 		require.Greater(t, r.TTL, core.Forever/2, "%d", ms)

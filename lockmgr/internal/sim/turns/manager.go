@@ -204,7 +204,7 @@ func (n *manager) subscribe() {
 // runOp runs a script. It copies the Op, which is the core's again after the
 // reply.
 func (n *manager) runOp(op *core.Op) {
-	kind, lease, tokens, id := op.Kind, op.Lease.Milliseconds(), op.Tokens, op.ID
+	verb, lease, tokens, id := op.Verb, op.Lease.Milliseconds(), op.Tokens, op.ID
 	var owners []string
 	if op.Owner != 0 {
 		owners = append(owners, owner(n.id, op.Owner))
@@ -217,30 +217,30 @@ func (n *manager) runOp(op *core.Op) {
 	n.call(func() {
 		var err error
 		token := ""
-		switch kind {
-		case core.KindAcquire:
+		switch verb {
+		case core.VerbAcquire:
 			a, e := s.Acquire(key, counter, lease, tokens, owners...)
 			r.OK, r.TTL, token, err = a.OK, time.Duration(a.TTL)*time.Millisecond, a.Token, e
-		case core.KindTransfer:
+		case core.VerbTransfer:
 			a, e := s.Transfer(key, channel, counter, lease, tokens, owners...)
 			r.OK, r.Subscribers, token, err = a.OK, a.Subscribers, a.Token, e
-		case core.KindRelease:
+		case core.VerbRelease:
 			a, e := s.Release(key, channel, owners...)
 			r.OK, r.Subscribers, err = a.OK, a.Subscribers, e
-		case core.KindRenew:
+		case core.VerbRenew:
 			lost, e := s.Renew(lease, []string{key}, owners)
 			r.OK, err = len(lost) == 0, e
-		case core.KindLook:
+		case core.VerbLook:
 			r.OK = s.Exists(key)
 		default:
-			panic(kind)
+			panic(verb)
 		}
 		if err != nil {
 			panic(err)
 		}
 		r.Token, _ = strconv.ParseInt(token, 10, 64)
 		if n.w.cfg.Trace != nil {
-			n.w.tracef(n.id, "%v %s: ok=%v subscribers=%d", kind, strings.Join(owners, " "), r.OK, r.Subscribers)
+			n.w.tracef(n.id, "%v %s: ok=%v subscribers=%d", verb, strings.Join(owners, " "), r.OK, r.Subscribers)
 		}
 	}, func() { n.post(&core.Replies{Replies: []core.Reply{r}}) })
 }
