@@ -3,8 +3,6 @@ package lockmgr
 import (
 	"context"
 	"sync"
-
-	"github.com/holdfast-go/holdfast/futures"
 )
 
 // callbacks runs the callbacks of futures in order and one at a time, on a
@@ -91,11 +89,3 @@ func (c *callbacks) wait(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
-
-var _, _ futures.Dispatcher = (*ticket)(nil), (*unlocking)(nil)
-
-// Dispatch queues the callbacks of the future of a request.
-func (t *ticket) Dispatch(run func()) { t.manager.callbacks.put(run) }
-
-// Dispatch queues the callbacks of the future of an unlock.
-func (r *unlocking) Dispatch(run func()) { r.manager.callbacks.put(run) }

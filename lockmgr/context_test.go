@@ -64,7 +64,7 @@ func TestACallOfContextLooksAtFewOthers(t *testing.T) {
 	const n = 10_000
 	for range n {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		require.NoError(t, l.hold.bind(boundContext{l, countedContext{ctx, &asked}, cancel}))
+		require.NoError(t, l.hold.bind(boundContext{&l.ticket, countedContext{ctx, &asked}, cancel}))
 	}
 	require.Equal(t, n, l.bound())
 	require.LessOrEqual(t, asked, 2*n)

@@ -82,62 +82,6 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// waitError returns the error of a request that ended at now without a lock.
-// While the server is silent, a wait that ran out does not mean that another
-// owner holds the lock.
-func (t *ticket) waitError(now time.Duration, err error) error {
-	if t.request.Once {
-		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
-	}
-	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.manager.failing(t.asked, now); down != nil {
-			err = down
-		} else {
-			err = fmt.Errorf("%w: another owner held it", err)
-		}
-	}
-	return &LockError{opLock, t.request.Name, max(0, now-t.asked), err}
-}
-
-// Explain returns the error of a future that was cancelled, or whose Await ended
-// with its context.
-func (t *ticket) Explain(err error) error {
-	if errors.Is(err, ErrCanceled) {
-		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
-	}
-	now := t.manager.now()
-	reason := error(errHeld)
-	if down := t.manager.failing(t.asked, now); down != nil {
-		reason = down
-	}
-	return &LockError{opLock, t.request.Name, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err)}
-}
-
-var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
-
-// An unlocking is a ticket as the source of its unlock's future. Cancel and
-// Drop do nothing: the release goes on in any case.
-type unlocking ticket
-
-func (r *unlocking) Cancel()       {}
-func (r *unlocking) Drop(struct{}) {}
-
-func (r *unlocking) Explain(err error) error {
-	if !errors.Is(err, ErrCanceled) {
-		err = r.manager.whileFailing(err)
-	}
-	return &LockError{Op: opUnlock, Name: r.request.Name, Err: err}
-}
-
-// whileFailing adds the server's failure, if there is one, to the error of a
-// context.
-func (m *Manager) whileFailing(err error) error {
-	if down := m.failing(0, m.now()); down != nil {
-		return fmt.Errorf("%w: %w", down, err)
-	}
-	return err
-}
-
 // Temporary reports whether the same call may succeed later although the caller
 // changes nothing: the lock was held by another owner, or the server or the
 // manager could not serve the request just then. A caller should wait a moment

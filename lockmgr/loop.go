@@ -17,7 +17,7 @@ import (
 // loop is the manager's goroutine: it moves messages between the core and
 // everything else, and decides nothing.
 type loop struct {
-	m       *Manager
+	*shell
 	core    *core.Machine
 	watches map[string]*notify.Watch
 	effects []core.Effect // reused
@@ -27,10 +27,10 @@ type loop struct {
 	stats core.Stats
 }
 
-func newLoop(m *Manager) *loop {
-	o := m.options
+func newLoop(s *shell) *loop {
+	o := s.options
 	return &loop{
-		m:       m,
+		shell:   s,
 		watches: make(map[string]*notify.Watch),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
@@ -40,7 +40,7 @@ func newLoop(m *Manager) *loop {
 			RecordEvery: recordEvery, TrustSubscribers: true,
 			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
 			MaxLocks: o.MaxLocks,
-			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(m.id),
+			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
 		}),
 	}
 }
@@ -54,38 +54,19 @@ func seedOf(id *identity) uint64 {
 	return seed
 }
 
-// A message is what the manager's goroutine gets: a core.Event, or one of the types
-// below.
-type message any
-
-type (
-	// wakeup is an event of a watch. The next one is asked for after it was
-	// handled, so a flood of messages makes one wakeup at a time.
-	wakeup struct {
-		event core.Wake
-		watch *notify.Watch
-		seq   uint64
-	}
-	// subscriptionState is news of the connection for messages.
-	subscriptionState struct {
-		at    time.Time
-		state notify.State
-	}
-)
-
 // Handle makes the loop an actor's handler.
 func (p *loop) Handle(batch []message) time.Duration {
-	if p.m.options.onBatch != nil {
-		p.m.options.onBatch()
+	if p.options.onBatch != nil {
+		p.options.onBatch()
 	}
-	now := p.m.now()
+	now := p.now()
 	p.step(now, batch)
 	p.carryOut(now)
 	next := p.core.Next()
 	if next == core.Forever {
 		return -1
 	}
-	return max(0, min(next-p.m.now(), p.watchful()))
+	return max(0, min(next-p.now(), p.watchful()))
 }
 
 // lookEvery is the longest time that the loop sleeps while a lock is held, on
@@ -95,7 +76,7 @@ const lookEvery = time.Second
 
 // watchful returns the longest time that the loop may sleep.
 func (p *loop) watchful() time.Duration {
-	if p.m.clock.counts() && p.core.Stats().Held > 0 {
+	if p.clock.counts() && p.core.Stats().Held > 0 {
 		return lookEvery
 	}
 	return core.Forever
@@ -139,7 +120,7 @@ func (p *loop) carryOut(now time.Duration) {
 		p.effects[i] = nil
 	}
 	p.effects = p.effects[:0]
-	p.m.lane.Submit(p.ops, now)
+	p.lane.Submit(p.ops, now)
 	clear(p.ops)
 	p.ops = p.ops[:0]
 }
@@ -168,7 +149,7 @@ func (p *loop) perform(e core.Effect) {
 	case core.Unlocked:
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
-		w := p.m.hub.Watch(wire.Channel(e.Name))
+		w := p.hub.Watch(wire.Channel(e.Name))
 		p.watches[e.Name] = w
 		p.listen(e.Name, w, 0)
 	case core.Unsubscribe:
@@ -177,8 +158,8 @@ func (p *loop) perform(e core.Effect) {
 	case *core.Notice:
 		p.notice(e)
 	case core.Closed:
-		p.m.unreleased = e.Err
-		close(p.m.closed)
+		p.unreleased = e.Err
+		close(p.closed)
 	}
 }
 
@@ -188,7 +169,7 @@ func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 		if err != nil {
 			return // closed
 		}
-		p.m.actor.Post(&wakeup{
+		p.actor.Post(&wakeup{
 			event: core.Wake{
 				Name: name, Subscribed: wake.Subscribed,
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
@@ -213,25 +194,25 @@ func (p *loop) granted(r *core.Request) {
 	h := &ticketOf(r.Hold.Request).hold
 	l.hold = h
 	h.until.Store(int64(r.Hold.Until))
-	p.m.pending.Add(-1)
+	p.pending.Add(-1)
 	if t.trace != nil {
 		t.trace.granted = time.Now()
 	}
 	if !t.promise.Resolve(l, nil) {
 		// The caller left while the grant was on its way.
-		p.m.actor.Post(core.Unlock{Request: r})
+		p.actor.Post(core.Unlock{Request: r})
 		p.observeFailure(r, ErrCanceled)
 		return
 	}
 	if t.trace != nil {
-		p.observeGrant(r)
+		p.observe(t.trace.grantEvent(p.id, r))
 	}
 }
 
 func (p *loop) failed(r *core.Request, err error) {
 	t := ticketOf(r)
-	p.m.pending.Add(-1)
-	err = t.waitError(p.m.now(), p.m.id.named(err))
+	p.pending.Add(-1)
+	err = t.waitError(p.now(), p.id.named(err))
 	if !t.promise.Resolve(nil, err) {
 		err = ErrCanceled
 	}
@@ -242,7 +223,7 @@ func (p *loop) lost(h *core.Hold, err error) {
 	ticketOf(h.Request).hold.end(err)
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
-		p.m.log.Warn("lock lost", "name", quoted(h.Request.Name), "owner", p.m.id.field(h.Number), "error", err)
+		p.log.Warn("lock lost", "name", quoted(h.Request.Name), "owner", p.id.field(h.Number), "error", err)
 	}
 }
 
@@ -262,16 +243,6 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	p.observeUnlock(r, err)
 }
 
-// observed reports whether there is an observer to make events for.
-func (p *loop) observed() bool { return p.m.events != nil }
-
-// observe queues an event for the observer. It never blocks.
-func (p *loop) observe(e Event) {
-	if d := p.m.events; d != nil {
-		d.put(e)
-	}
-}
-
 // quoted is a name that log lines quote: it may contain a line break, and not
 // every handler quotes by itself.
 type quoted string
@@ -280,7 +251,7 @@ func (q quoted) LogValue() slog.Value { return slog.StringValue(strconv.Quote(st
 
 // notice passes a notice of the core to the observer and the log.
 func (p *loop) notice(n *core.Notice) {
-	log, now := p.m.log, time.Now()
+	log, now := p.log, time.Now()
 	switch n.What {
 	case core.Refused:
 		p.observe(EventRefused{now, n.Name, n.TTL})
@@ -301,5 +272,23 @@ func (p *loop) notice(n *core.Notice) {
 	case core.Unreleased:
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
 		log.Error("release not confirmed, the lock will expire", "name", quoted(n.Name), "error", n.Err)
+	}
+}
+
+func (p *loop) observeFailure(r *core.Request, err error) {
+	if t := ticketOf(r).trace; t != nil {
+		p.observe(t.failEvent(p.id, r, err))
+	}
+}
+
+func (p *loop) observeUnlock(r *core.Request, err error) {
+	if t := ticketOf(r).trace; t != nil {
+		p.observe(t.unlockEvent(p.id, r, err))
+	}
+}
+
+func (p *loop) observeLoss(h *core.Hold, err error) {
+	if t := ticketOf(h.Request).trace; t != nil {
+		p.observe(t.lossEvent(p.id, h, err))
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestAWakeupOfAClosedWatchIsIgnored(t *testing.T) {
 	o, err := Options{}.complete()
 	require.NoError(t, err)
-	p := newLoop(&Manager{id: newIdentity(), options: o, clock: newClock(o.readClocks)})
+	p := newLoop(&shell{id: newIdentity(), options: o, clock: newClock(o.readClocks)})
 	var sent *core.Op
 	subscribed := false
 	effects := func() []core.Effect {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actor"
@@ -21,38 +20,18 @@ import (
 // concurrent use. Make one per process and server, with [Dial] or [New], and
 // end it with [Manager.Close].
 type Manager struct {
-	id      *identity
-	options Options
-	clock   *clock
-
-	actor *actor.Actor[message]
-	loop  *loop
-	lane  *wire.Lane
-	hub   *notify.Hub
-
-	events *dispatcher[Event]   // to the observer; nil without one
-	lines  *dispatcher[logLine] // to the log handler; nil without one
-	log    *slog.Logger         // writes to lines
-
-	callbacks callbacks // of the futures
-
-	lastID  atomic.Uint64 // owners and requests
-	pending atomic.Int64  // requests that have not ended
+	shell
+	loop *loop
 
 	closing     sync.Once
 	givenUp     uint64        // releases given up before closing
-	unreleased  error         // why the newest of them had failed; written before closed is
-	closed      chan struct{} // the core has nothing left
 	gone        chan struct{} // everything has ended
 	closeClient func()        // nil for a borrowed client
 }
 
 func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
-		id:          id,
-		options:     o,
-		clock:       newClock(o.readClocks),
-		closed:      make(chan struct{}),
+		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
 		closeClient: closeClient,
 	}
@@ -64,7 +43,7 @@ func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger
 		m.lines = newLineDispatcher(o.Logger.Handler())
 		m.log = slog.New(queuedHandler{m.lines, o.Logger.Handler()})
 	}
-	m.loop = newLoop(m)
+	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane := wire.Config{
 		Manager: id.uuid, Server: s, Timeout: o.CommandTimeout, Now: m.now, Error: serverError,
@@ -78,15 +57,6 @@ func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger
 	m.lane = wire.NewLane(lane)
 	m.hub = newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) })
 	return m
-}
-
-// now returns the present instant.
-func (m *Manager) now() time.Duration { return m.clock.now() }
-
-// failing returns why the server could not serve a wait from asked to now, or
-// nil. The error matches ErrUnavailable.
-func (m *Manager) failing(asked, now time.Duration) error {
-	return serverError(m.lane.Failing(asked, now))
 }
 
 // ID returns the manager's UUID, with which its holder IDs begin: see
@@ -145,17 +115,17 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	if err := checkName(name); err != nil {
 		return refused(name, err)
 	}
-	if err := w.apply(m, opts); err != nil {
+	if err := w.apply(m.id, opts); err != nil {
 		return refused(name, err)
 	}
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
 		return refused(name, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters))
 	}
-	l := &Lock{ticket: ticket{manager: m, asked: m.now()}}
+	l := &Lock{ticket: ticket{shell: &m.shell, asked: m.now()}}
 	t := &l.ticket
 	t.promise.Bind(t)
-	t.trace = m.trace(w.ctx)
+	t.trace = m.newTrace(w.ctx)
 	id := m.lastID.Add(1)
 	t.request = core.Request{
 		Name: name, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease, MaxHold: w.hold,

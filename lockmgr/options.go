@@ -206,7 +206,7 @@ type wish struct {
 	ctx    context.Context // for the observer
 }
 
-func (w *wish) apply(m *Manager, opts []LockOption) error {
+func (w *wish) apply(id *identity, opts []LockOption) error {
 	for _, o := range opts {
 		switch o.kind {
 		case optWait:
@@ -235,7 +235,7 @@ func (w *wish) apply(m *Manager, opts []LockOption) error {
 			w.ctx = o.ctx
 		}
 	}
-	if w.owner.of != nil && w.owner.of != m.id {
+	if w.owner.of != nil && w.owner.of != id {
 		return fmt.Errorf("%w: %v belongs to another manager", ErrInvalidOwner, w.owner)
 	}
 	return nil

@@ -48,9 +48,9 @@ func TestWhatAServerIsPartOf(t *testing.T) {
 		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &Manager{lane: wire.NewLane(wire.Config{
+			m := &Manager{shell: shell{lane: wire.NewLane(wire.Config{
 				Server: test.server, Timeout: time.Minute, Now: func() time.Duration { return 0 }, Post: func(*core.Replies) {}, Error: serverError,
-			})}
+			})}}
 			defer m.lane.Close()
 			warning, err := m.topology(t.Context())
 			require.ErrorIs(t, err, test.err)

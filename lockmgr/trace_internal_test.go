@@ -11,13 +11,13 @@ import (
 
 // Nobody pays for events that nobody observes, and no context is kept alive.
 func TestWithoutAnObserverNothingIsTraced(t *testing.T) {
-	m := &Manager{}
+	m := &shell{}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if m.trace(context.Background()) != nil {
+		if m.newTrace(context.Background()) != nil {
 			t.Error("a trace")
 		}
 	}))
-	p := &loop{m: m}
+	p := &loop{shell: m}
 	l := &Lock{}
 	tick := &l.ticket
 	tick.request.Tag = l

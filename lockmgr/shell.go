@@ -1,0 +1,98 @@
+package lockmgr
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actor"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// A shell is what surrounds the core of one manager: what its goroutine, its locks
+// and its methods share.
+type shell struct {
+	id      *identity
+	options Options
+	clock   *clock
+
+	actor *actor.Actor[message]
+	lane  *wire.Lane
+	hub   *notify.Hub
+
+	events *dispatcher[Event]   // to the observer; nil without one
+	lines  *dispatcher[logLine] // to the log handler; nil without one
+	log    *slog.Logger         // writes to lines
+
+	callbacks callbacks // of the futures
+
+	lastID  atomic.Uint64 // owners and requests
+	pending atomic.Int64  // requests that have not ended
+
+	unreleased error         // why the newest release that was given up had failed; written before closed is
+	closed     chan struct{} // the core has nothing left
+}
+
+// A message is what the manager's goroutine gets: a core.Event, or one of the types
+// below.
+type message any
+
+type (
+	// wakeup is an event of a watch. The next one is asked for after it was
+	// handled, so a flood of messages makes one wakeup at a time.
+	wakeup struct {
+		event core.Wake
+		watch *notify.Watch
+		seq   uint64
+	}
+	// subscriptionState is news of the connection for messages.
+	subscriptionState struct {
+		at    time.Time
+		state notify.State
+	}
+)
+
+// now returns the present instant.
+func (s *shell) now() time.Duration { return s.clock.now() }
+
+// failing returns why the server could not serve a wait from asked to now, or
+// nil. The error matches ErrUnavailable.
+func (s *shell) failing(asked, now time.Duration) error {
+	return serverError(s.lane.Failing(asked, now))
+}
+
+// whileFailing adds the server's failure, if there is one, to the error of a
+// context.
+func (s *shell) whileFailing(err error) error {
+	if down := s.failing(0, s.now()); down != nil {
+		return fmt.Errorf("%w: %w", down, err)
+	}
+	return err
+}
+
+// observed reports whether there is an observer to make events for.
+func (s *shell) observed() bool { return s.events != nil }
+
+// observe queues an event for the observer. It never blocks.
+func (s *shell) observe(e Event) {
+	if d := s.events; d != nil {
+		d.put(e)
+	}
+}
+
+// observeCommand reports a command of the lane.
+func (s *shell) observeCommand(o *wire.Observed) {
+	s.events.put(EventCommand{At: time.Now(), Command: o.Command, Names: o.Names, Took: o.Took, Err: serverError(o.Failure)})
+}
+
+// newTrace begins the trace of a request, or returns nil if nobody observes it.
+func (s *shell) newTrace(ctx context.Context) *trace {
+	if s.events == nil {
+		return nil
+	}
+	return &trace{ctx: ctx, asked: time.Now()}
+}

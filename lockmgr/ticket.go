@@ -1,0 +1,216 @@
+package lockmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A ticket is what the shell keeps of one request. It is a part of the Lock that
+// the request may come to: one allocation for both.
+type ticket struct {
+	promise futures.Promise[*Lock]
+	request core.Request // the core's, once it is posted
+	hold    hold         // used if the request is the first of its hold
+	shell   *shell
+	asked   time.Duration // the instant of the request
+	unlock  atomic.Pointer[futures.Promise[struct{}]]
+	over    atomic.Bool // the caller has given the lock back
+	trace   *trace      // for the observer, or nil
+}
+
+// A ticket is the source of its future, and runs its callbacks.
+var (
+	_ futures.Source[*Lock] = (*ticket)(nil)
+	_ futures.Dispatcher    = (*ticket)(nil)
+	_ futures.Dispatcher    = (*unlocking)(nil)
+)
+
+// Cancel withdraws a request that is pending.
+func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
+
+// Drop gives back a lock that was granted and that nobody has taken.
+func (t *ticket) Drop(l *Lock) { l.UnlockAsync() }
+
+// Dispatch queues the callbacks of the future of a request.
+func (t *ticket) Dispatch(run func()) { t.shell.callbacks.put(run) }
+
+// Explain returns the error of a future that was cancelled, or whose Await ended
+// with its context.
+func (t *ticket) Explain(err error) error {
+	if errors.Is(err, ErrCanceled) {
+		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
+	}
+	now := t.shell.now()
+	reason := error(errHeld)
+	if down := t.shell.failing(t.asked, now); down != nil {
+		reason = down
+	}
+	return &LockError{opLock, t.request.Name, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err)}
+}
+
+var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
+
+// waitError returns the error of a request that ended at now without a lock.
+// While the server is silent, a wait that ran out does not mean that another
+// owner holds the lock.
+func (t *ticket) waitError(now time.Duration, err error) error {
+	if t.request.Once {
+		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
+	}
+	if errors.Is(err, ErrWaitTimeout) {
+		if down := t.shell.failing(t.asked, now); down != nil {
+			err = down
+		} else {
+			err = fmt.Errorf("%w: another owner held it", err)
+		}
+	}
+	return &LockError{opLock, t.request.Name, max(0, now-t.asked), err}
+}
+
+func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
+	return futures.Ready(struct{}{}, error(&LockError{Op: opUnlock, Name: t.request.Name, Err: err}))
+}
+
+// An unlocking is a ticket as the source of its unlock's future. Cancel and
+// Drop do nothing: the release goes on in any case.
+type unlocking ticket
+
+func (r *unlocking) Cancel() {}
+
+func (r *unlocking) Drop(struct{}) {}
+
+// Dispatch queues the callbacks of the future of an unlock.
+func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
+
+func (r *unlocking) Explain(err error) error {
+	if !errors.Is(err, ErrCanceled) {
+		err = r.shell.whileFailing(err)
+	}
+	return &LockError{Op: opUnlock, Name: r.request.Name, Err: err}
+}
+
+// A hold is shared by its handles. until is authoritative and read atomically;
+// err, lost and contexts report it.
+type hold struct {
+	until atomic.Int64 // the deadline, an instant of the manager's clock
+
+	mu   sync.Mutex
+	more *holdMore // nil for most
+}
+
+type holdMore struct {
+	err      error         // why the hold ended, if it was lost
+	lost     chan struct{} // closed when err is set
+	contexts []boundContext
+	// child is the context bound last, parent its parent.
+	parent, child context.Context
+	sweepAt       int // the number of contexts at which the ended ones are removed
+}
+
+// minSweep is the smallest number of contexts at which sweep does anything.
+const minSweep = 16
+
+// A boundContext is cancelled when its hold is lost or its lock unlocked.
+type boundContext struct {
+	of     *ticket
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// end marks the hold lost, closes the channel handed out and cancels the
+// contexts. Later calls of Lost return a closed channel.
+func (h *hold) end(err error) {
+	h.until.Store(0)
+	h.mu.Lock()
+	if h.more == nil {
+		h.more = &holdMore{}
+	}
+	h.more.err = err
+	lost, contexts := h.more.lost, h.more.contexts
+	h.more.contexts = nil
+	h.mu.Unlock()
+	if lost != nil {
+		close(lost)
+	}
+	for _, c := range contexts {
+		c.cancel(err)
+	}
+}
+
+func (h *hold) lostErr() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended()
+}
+
+// ended returns why the hold was lost, or nil. It is called with the mutex held.
+func (h *hold) ended() error {
+	if h.more == nil {
+		return nil
+	}
+	return h.more.err
+}
+
+// sameContext returns the context of the last call, if that was for the same
+// lock and parent, else nil. So a long hold that calls Lock.Context once for
+// each piece of work keeps one context, not thousands.
+func (h *hold) sameContext(t *ticket, parent context.Context) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.more == nil || len(h.more.contexts) == 0 || !reflect.ValueOf(parent).Comparable() || h.more.parent != parent {
+		return nil
+	}
+	last := h.more.contexts[len(h.more.contexts)-1]
+	if last.of != t || last.ctx != h.more.child || last.ctx.Err() != nil {
+		return nil
+	}
+	return last.ctx
+}
+
+// remember notes the parent of the context that was bound last.
+func (h *hold) remember(parent, child context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if reflect.ValueOf(parent).Comparable() {
+		h.more.parent, h.more.child = parent, child
+	}
+}
+
+// bind stores a context to be cancelled when its lock ends. If the lock has ended
+// already, it returns the reason.
+func (h *hold) bind(b boundContext) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended() != nil {
+		return h.ended()
+	}
+	if b.of.over.Load() {
+		return ErrNotHeld
+	}
+	if h.more == nil {
+		h.more = &holdMore{}
+	}
+	h.more.sweep()
+	h.more.contexts = append(h.more.contexts, b)
+	return nil
+}
+
+// sweep removes contexts that ended with their parents, each time that the
+// number of contexts has doubled since the last sweep. So a call of
+// Lock.Context looks at two others on average.
+func (m *holdMore) sweep() {
+	if len(m.contexts) < max(m.sweepAt, minSweep) {
+		return
+	}
+	m.contexts = slices.DeleteFunc(m.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
+	m.sweepAt = 2 * len(m.contexts)
+}
