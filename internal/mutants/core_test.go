@@ -100,7 +100,7 @@ var coreMutants = []mutant{
 	{"every end is an end", "waiter kept at its time-out", machine, "\tn.queue.remove(r)\n", "", seeds},
 	{"every end is an end", "time-out kept after a grant", machine, "\tm.giveUps.remove(r)\n", "", seeds},
 	{"every end is an end", "time-outs not kept", machine, "m.giveUps.set(r, r.GiveUp)", "", seeds},
-	{"every end is an end", "poll's time left to the next phase", machine, "c.nextTransfer, c.retry.at = m.now, m.now", "c.nextTransfer = m.now", seeds},
+	{"every end is an end", "poll's time left to the next phase", machine, "c.nextTransfer, c.spacing, c.retry.at = m.now, 0, m.now", "c.nextTransfer, c.spacing = m.now, 0", seeds},
 	{"every end is an end", "owner's wait not forgotten", machine, "\t\tm.waits.remove(r)\n", "", seeds},
 	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(n, errGone)\n\tm.next(n, nil)", "\tm.next(n, nil)", seeds},
 	{"every end is an end", "Close leaves holds", machine, "m.loseHold(n, ErrClosed)\n\t\t\tm.release(n)", "m.loseHold(n, ErrClosed)", seeds},
@@ -120,6 +120,8 @@ var coreMutants = []mutant{
 	{"fair", "the first holder's time counts", machine, "first := n.c.firstPass", "first := n.entry.since", stories},
 	{"fair", "counts from an earlier record", machine, "c.firstPass = 0", "", stories},
 	{"fair", "kept though nobody comes back", machine, "return m.now < c.keepUntil", "return true", seeds},
+	{"fair", "transfers as close as ever though nobody waits", machine, "c.spacing = min(2*max(c.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery)", "c.spacing = m.cfg.RecordEvery", stories},
+	{"fair", "transfers far apart though others wait", machine, "\t\tc.spacing, c.nextTransfer = 0, min(c.nextTransfer, m.now+m.cfg.RecordEvery)\n", "", stories},
 	{"fair", "last come, first served", machine, "\tq.tail = r\n}", "\tq.tail = r\n\tif q.head != r && q.head.Owner%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}\n}", seeds},
 
 	{"tokens", "given twice", machine, "t.next++\n", "", seeds},

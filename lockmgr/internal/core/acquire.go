@@ -58,7 +58,7 @@ func (m *Machine) acquired(n *name, r *Reply) {
 			c.retry.succeeded()
 			c.longer.set = c.longer.set && len(op.Others) > 0 // it may be the record that we had
 			c.turns.acquired(m.now, &m.cfg)
-			c.nextTransfer, c.retry.at = m.now, m.now
+			c.nextTransfer, c.spacing, c.retry.at = m.now, 0, m.now
 			c.firstPass = 0
 		}
 		m.next(n, op)

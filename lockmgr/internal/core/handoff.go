@@ -128,6 +128,12 @@ func (m *Machine) leaving(n *name) bool {
 	return m.closing || n.c.giveBack
 }
 
+// mostSpacing is the longest time between two transfers of a lock that moves fast,
+// in Config.RecordEvery. It grows to that while nobody else waits: a process that
+// begins to wait is noticed that much later, and a record that an administrator
+// reads may name a holder that is that long gone.
+const mostSpacing = 16
+
 // transferFirst holds the lock back from its next holder until a transfer has
 // been answered: too little of the lease is left, there is no token left,
 // others may be waiting, or the record may be gone.
@@ -153,7 +159,8 @@ func (m *Machine) transferTo(n *name, h *Hold) {
 // transfer records a number of ours as the holder's, and renews the lease in
 // passing.
 func (m *Machine) transfer(n *name, number uint64, lease time.Duration, tokens int64) {
-	n.more().nextTransfer = m.now + m.cfg.RecordEvery
+	c := n.more()
+	c.nextTransfer = m.now + max(m.cfg.RecordEvery, c.spacing)
 	m.send(n, VerbTransfer, number, lease, tokens)
 }
 
@@ -183,6 +190,9 @@ func (m *Machine) transferred(n *name, r *Reply) {
 	t.others = m.othersOf(n, r.Subscribers)
 	if t.alone = t.others == 0; t.alone {
 		t.newRun(m.now)
+		c.spacing = min(2*max(c.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery)
+	} else {
+		c.spacing, c.nextTransfer = 0, min(c.nextTransfer, m.now+m.cfg.RecordEvery)
 	}
 	t.fresh = true
 	if n.phase == passing {

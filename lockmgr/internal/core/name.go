@@ -66,8 +66,9 @@ type contention struct {
 	firstPass time.Duration
 	// keepUntil is how long the record stays ours although nobody here waits.
 	keepUntil time.Duration
-	// nextTransfer spaces the transfers of a lock that moves fast.
-	nextTransfer time.Duration
+	// nextTransfer spaces the transfers of a lock that moves fast. spacing is the
+	// time between two of them, zero for Config.RecordEvery.
+	nextTransfer, spacing time.Duration
 	// restUntil is how long an idle lock is remembered.
 	restUntil time.Duration
 }
