@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// held is a lock that is held, with its place in the Map.
+// held is a lock that is held. It contains its place in the Map.
 type held struct {
 	name string
 	slot renewal.Entry
