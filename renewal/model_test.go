@@ -47,8 +47,8 @@ func (m *model) next() (first time.Duration, ok bool) {
 	return first, ok
 }
 
-// TestAgainstModel makes the same random calls to a Map, to the model and to a second
-// Map. The second Map must return the same order.
+// TestAgainstModel makes the same random calls to a Map, to the model and to a
+// second Map. The second Map must return the same order.
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -66,7 +66,7 @@ func TestAgainstModel(t *testing.T) {
 			// so Next has to be exact. In the others Due is called at random times.
 			ahead   = tick * time.Duration(1+4*rng.IntN(2)*rng.IntN(10))
 			inside  = ahead == tick
-			stale   = !inside && rng.IntN(2) == 0 // now and then an old reading of the clock is used
+			stale   = !inside && rng.IntN(2) == 0 // sometimes now is an old reading
 			now     = between(0, time.Hour)
 			origin  = now
 			removed bool
