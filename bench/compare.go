@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// compare tells what changed between two runs, and ends with 1 if holdfast
-// became worse.
+// compare prints what changed between two runs. It returns 1 if holdfast became
+// worse.
 func (p program) compare(args []string) int {
 	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
 	flags.SetOutput(p.err)
@@ -74,7 +74,7 @@ func (p program) verdict(before, after *result.Run, threshold float64, all bool)
 	return 0
 }
 
-// render shows the results of an earlier run again.
+// render prints the tables of an earlier run and writes its report.
 func (p program) render(args []string) int {
 	if len(args) != 2 {
 		fmt.Fprintln(p.err, "usage: go run ./bench report RESULTS.json DIR")

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// machine says what figures depend on, and nothing that names the machine.
+// machine returns the properties on which figures depend. None of them identifies
+// the machine.
 func machine() result.Machine {
 	m := result.Machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
@@ -31,7 +32,7 @@ func machine() result.Machine {
 	return m
 }
 
-// versions are those of what is compared.
+// versions returns the versions of the modules that are compared.
 func versions() map[string]string {
 	out := map[string]string{"github.com/holdfast-go/holdfast": "this checkout"}
 	info, ok := debug.ReadBuildInfo()

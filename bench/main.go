@@ -31,8 +31,8 @@ func main() {
 	os.Exit(program{out: os.Stdout, err: os.Stderr, measure: inChild}.main(ctx, os.Args[1:]))
 }
 
-// hidden is for the processes that a run starts. It does not return if this
-// is one.
+// hidden is the main function of the processes that a run starts. It does not return
+// in such a process.
 func hidden(arg string) {
 	switch arg {
 	case measureArg:
@@ -46,7 +46,7 @@ func hidden(arg string) {
 	}
 }
 
-// program is the command, with what a test would replace.
+// program is the command. Its fields are what tests replace.
 type program struct {
 	out, err io.Writer
 	measure  func(context.Context, measure.Spec) measure.Measure
@@ -193,13 +193,13 @@ func write(dir string, run *result.Run) error {
 	return report.Write(dir, run)
 }
 
-// repeat is the command that does it again.
+// repeat returns the command that repeats the run.
 func repeat(command string, flags *flag.FlagSet) string {
 	out := []string{"go run ./bench", command}
 	flags.VisitAll(func(f *flag.Flag) {
 		v := f.Value.String()
 		switch {
-		case f.Name == "out", f.Name == "redis": // where it is on this machine is nobody's concern
+		case f.Name == "out", f.Name == "redis": // paths of this machine do not matter elsewhere
 		case f.Name == "short" && v == "true", f.Name == "embedded" && v == "true":
 			out = append(out, "-"+f.Name)
 		case f.Name == "seed", f.Name != "short" && v != f.DefValue:

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// A plan is one table to be: a workload, and who takes part.
+// A plan describes one table: its workload and its candidates.
 type plan struct {
 	table      *result.Table
 	spec       measure.Spec
@@ -18,10 +18,10 @@ type plan struct {
 	reps       int
 }
 
-// idle is how long a measurement takes at least.
+// idle returns the shortest time that a measurement can take.
 func (p *plan) idle() time.Duration { return p.spec.Settle + p.spec.Warmup + p.spec.Window }
 
-// sizes are what flags set. The zero value of a field means the default.
+// sizes has the values of flags. The zero value of a field means the default.
 type sizes struct {
 	short   bool
 	reps    int

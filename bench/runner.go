@@ -30,16 +30,16 @@ type runner struct {
 	measure  func(context.Context, measure.Spec) measure.Measure
 }
 
-// A candidate that takes longer than this, beyond the time that everyone is
-// watched for, or fails, is not repeated as often as the others: its figures
-// are not close enough to anyone's to need it.
+// A candidate has only slowReps repetitions if it fails, or takes longer than the
+// planned time plus slow. Its figures are so far from the others' that more
+// repetitions are not needed.
 const (
 	slow     = 6 * time.Second
 	slowReps = 2
 )
 
-// run carries out a plan: the candidates in turn, as often as there are
-// repetitions. It returns early, with what it has, when ctx ends.
+// run runs all candidates of a plan in turn, once for each repetition. When ctx
+// ends, it returns early with the samples that it has.
 func (r *runner) run(ctx context.Context, p *plan) error {
 	took, lame := map[string]time.Duration{}, map[string]bool{}
 	for _, name := range p.candidates {
@@ -106,8 +106,8 @@ func flush(ctx context.Context, addr string) error {
 	return err
 }
 
-// inChild makes a measurement in a process of its own. The watchdog of the
-// measurement comes first; a process that does not heed it is killed.
+// inChild runs a measurement in its own process. The measurement has its own time
+// limit. A process that goes on after that is killed.
 func inChild(ctx context.Context, s measure.Spec) measure.Measure {
 	failed := func(err error) measure.Measure { return measure.Measure{Problem: err.Error()} }
 	self, err := os.Executable()
@@ -147,8 +147,8 @@ func inChild(ctx context.Context, s measure.Spec) measure.Measure {
 	return m
 }
 
-// measureMain is the life of such a process. It does not wait for the
-// candidate to clean up: the process' end does.
+// measureMain is the main function of such a process. It does not wait for the
+// candidate to clean up, because the process ends.
 func measureMain(in io.Reader, out io.Writer) int {
 	d := json.NewDecoder(in)
 	var s measure.Spec
@@ -158,7 +158,7 @@ func measureMain(in io.Reader, out io.Writer) int {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
-		os.Exit(3) // whoever wanted the measurement is gone
+		os.Exit(3) // the parent has gone
 	}()
 	m, _ := measure.Run(context.Background(), s)
 	if err := json.NewEncoder(out).Encode(m); err != nil {
@@ -167,7 +167,7 @@ func measureMain(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// inProcess makes a measurement right here, for tests.
+// inProcess runs a measurement in this process, for tests.
 func inProcess(ctx context.Context, s measure.Spec) measure.Measure {
 	m, cleanup := measure.Run(ctx, s)
 	cleanup()

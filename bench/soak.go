@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/soak"
 )
 
-// soakClientEnv makes the workers use a client that is broken on purpose; see
-// package soak. It shows that the run fails then.
+// soakClientEnv names the environment variable that makes the workers use a client
+// that is broken on purpose. The run must fail then. See package soak.
 const soakClientEnv = "HOLDFAST_SOAK_CLIENT"
 
 // soak runs workers under faults and prints the verdict. The status is 1 if
@@ -106,7 +106,7 @@ func printSchedule(w io.Writer, schedule []soak.Fault) {
 	fmt.Fprintln(w)
 }
 
-// printVerdict prints the table, and what was wrong.
+// printVerdict prints the table and the violations.
 func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(what, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...)) }
@@ -163,7 +163,7 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	}
 }
 
-// faultCounts lists the faults by kind, with what they hit.
+// faultCounts lists the number of faults of each kind.
 func faultCounts(r *soak.Result) string {
 	total := 0
 	var parts []string
@@ -189,8 +189,8 @@ func writeVerdict(path string, r *soak.Result, violations []string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// status is the live line. Away from a terminal it says nothing. A nil one is
-// silent.
+// status shows the progress in one line. It is nil, and shows nothing, if the output
+// is not a terminal.
 type status struct {
 	bar    *progressbar.ProgressBar
 	length time.Duration

@@ -5,24 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// All returns a future that settles when every one of fs has settled: with the
-// values in the order of fs, or, if any has failed, with a nil slice and the
-// errors joined in that order. All of none settles at once.
+// All returns a future that settles when every one of fs has settled. Its result has
+// the values in the order of fs. If any of fs failed, it has a nil slice and the
+// errors joined in the order of fs. Without any fs it settles at once.
 //
-// The first failure cancels the futures that are still pending; their ErrCanceled
-// is left out of the joined error. Every value that arrived is dropped before the
-// failure is reported. Cancelling the result does the same,
-// even after it has settled, as long as nobody has taken the slice.
+// The first failure cancels the futures that are still pending. Their ErrCanceled is
+// left out of the joined error. Every value that arrived is dropped before the
+// failure is reported. A Cancel of the result also cancels the pending futures and
+// drops the values, even after the result has settled, as long as nobody has taken
+// the slice.
 //
-// A dropped value goes to drop. If drop is nil, it goes back to the Source of
-// its future. drop is called by the goroutine that settles the last of fs or
-// cancels the result, where it must not block.
+// A dropped value is passed to drop. If drop is nil, the value goes to the Source of
+// its future. drop is called by the goroutine that settles the last of fs or cancels
+// the result. There it must not block.
 //
-// If Sources of fs are Dispatchers, the first of them runs drop and the
-// callbacks of the result. Then the failure may be reported before drop has
-// run.
+// If Sources of fs are Dispatchers, the first of them runs drop and the callbacks of
+// the result. Then the failure may be reported before drop has run.
 //
-// All owns the futures from here on: nobody else may take their values, and none
+// All owns the futures from the call on: nobody else may take their values, and none
 // may be passed twice.
 func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	if len(fs) == 0 {
@@ -42,10 +42,10 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	return a.Future()
 }
 
-// all is shared by the inputs' callbacks. Each writes values[i] and
-// inputs[i].failure of its own input only; the one that brings left to zero
-// reads them all. So no mutex is needed, which a callback could not hold while
-// it cancels other inputs.
+// all is shared by the inputs' callbacks. Each writes only values[i] and
+// inputs[i].failure of its own input. The callback that brings left to zero reads
+// them all. So no mutex is needed. A callback could not hold one while it cancels
+// other inputs.
 type all[T any] struct {
 	Promise[[]T]
 	relay

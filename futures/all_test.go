@@ -42,7 +42,7 @@ func (p *parts) fail(i int, err error) bool { return p.promises[i].Resolve(nil, 
 
 func (p *parts) drop(l *lease) { p.dropped = append(p.dropped, l.id) }
 
-// cancelled says which parts were told so.
+// cancelled returns the parts whose Cancel was called.
 func (p *parts) cancelled() (which []int) {
 	for i, c := range p.cancels {
 		require.LessOrEqual(p.t, c.n, 1)
@@ -53,7 +53,7 @@ func (p *parts) cancelled() (which []int) {
 	return which
 }
 
-// returned says what went back to the source of each part.
+// returned returns the values that went back to the source of each part.
 func (p *parts) returned() (which [][]int) {
 	for _, c := range p.cancels {
 		which = append(which, c.dropped)
@@ -120,7 +120,7 @@ func TestAllFirstFailureCancelsTheRest(t *testing.T) {
 
 func TestAllDropsAValueThatRacesTheCancel(t *testing.T) {
 	p := newParts(t, 3)
-	// Part 2 has its answer already when part 0, told of the cancel, is only on its way out.
+	// Part 2 gets its value while part 0 is being cancelled.
 	p.cancels[0].do = func() { require.True(t, p.resolve(2)) }
 	f := futures.All(p.drop, p.futures()...)
 	p.fail(1, errOther)

@@ -94,7 +94,8 @@ func TestAnyCancelled(t *testing.T) {
 	require.Equal(t, [][]int{nil, {2}}, p.returned())
 }
 
-// Whatever races what, each lease that was handed over is in exactly one place: in the result, or dropped.
+// In every race, each value that a future accepted is in exactly one place: it is in
+// the result, or it was dropped.
 func TestCombinatorsLoseNothing(t *testing.T) {
 	const n = 4
 	for _, kind := range []string{"all", "any"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-// request is how a promise is meant to be used: inside of what goes to the one who resolves it.
+// request embeds its Promise, as it is meant to be used.
 type request struct {
 	promise futures.Promise[*lease]
 	_       string
@@ -19,7 +19,8 @@ var (
 	sinkLease   = &lease{1}
 )
 
-// BenchmarkSettledBeforeAwait is a request from beginning to end whose answer is there before somebody waits for it.
+// BenchmarkSettledBeforeAwait measures a whole request whose result is there before
+// Await is called.
 func BenchmarkSettledBeforeAwait(b *testing.B) {
 	b.ReportAllocs()
 	ctx := b.Context()
@@ -55,7 +56,8 @@ func BenchmarkCallback(b *testing.B) {
 	}
 }
 
-// BenchmarkAwait hands each request to another goroutine and waits for the answer: two goroutine switches.
+// BenchmarkAwait passes each request to another goroutine and waits for the result,
+// which takes two goroutine switches.
 func BenchmarkAwait(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -99,7 +101,8 @@ func BenchmarkAll(b *testing.B) {
 	}
 }
 
-// BenchmarkPendingMemory reports what a pending future costs, alone and with somebody waiting for it in one way or another.
+// BenchmarkPendingMemory reports the memory of a pending future, without a waiter
+// and with each kind of waiter.
 func BenchmarkPendingMemory(b *testing.B) {
 	const n = 100_000
 	for _, bench := range []struct {

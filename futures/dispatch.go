@@ -1,7 +1,7 @@
 package futures
 
-// dispatcherOf returns the Dispatcher of the callbacks of s's futures, or nil:
-// then the goroutine that settles a future runs them.
+// dispatcherOf returns the Dispatcher for the callbacks of the futures of s. If
+// it is nil, the goroutine that settles a future runs them.
 func dispatcherOf[T any](s Source[T]) Dispatcher {
 	switch s := s.(type) {
 	case interface{ dispatcher() Dispatcher }:
@@ -36,7 +36,7 @@ func (in inputs[T]) relay() relay {
 	return relay{}
 }
 
-// dispatched returns drop as d calls it. Either may be nil.
+// dispatched returns a function that dispatches drop to d. Either may be nil.
 func dispatched[T any](d Dispatcher, drop func(T)) func(T) {
 	if d == nil || drop == nil {
 		return drop

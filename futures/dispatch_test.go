@@ -68,7 +68,7 @@ func TestADispatcherRunsTheCallbacks(t *testing.T) {
 	}
 }
 
-// Who uses Await, Result or Done needs no dispatcher.
+// Await, Result and Done need no dispatcher.
 func TestNothingIsDispatchedWithoutACallback(t *testing.T) {
 	for name, settle := range settlements {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ var combinators = map[string]func(drop func(*lease), a, b *futures.Future[*lease
 	},
 }
 
-// The result of a combinator does not wait for the dispatcher, whatever waits
+// The result of a combinator does not wait for the dispatcher, whatever is queued
 // there.
 func TestCombinatorsDoNotWaitForTheDispatcher(t *testing.T) {
 	for name, combine := range combinators {
@@ -164,7 +164,8 @@ func TestInputsThatACombinatorCancelsAreDispatched(t *testing.T) {
 	require.Equal(t, []string{"failed", "cancelled"}, order)
 }
 
-// drop is foreign code too. Without one, values go back at once.
+// drop is code of the caller, so it is dispatched too. If it is nil, values go back
+// at once.
 func TestDropIsDispatched(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		var q queue

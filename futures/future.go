@@ -9,40 +9,41 @@ import (
 )
 
 var (
-	// ErrPending is what Result returns while there is no result.
+	// ErrPending is the error of Result while there is no result.
 	ErrPending = errors.New("futures: not settled yet")
 	// ErrCanceled is the result of a future that was cancelled.
 	ErrCanceled = errors.New("futures: cancelled")
 )
 
-// A Source is the side that a future's value comes from. It learns what the
-// readers do not want. Its methods are called without a mutex held, on the
-// goroutine that cancelled, and must not block.
+// A Source is the origin of a future's value. It is told when readers do not want
+// the value. Its methods are called on the goroutine that cancels, without a
+// mutex held, and must not block.
 type Source[T any] interface {
-	// Cancel is called when a pending future was cancelled, after it settled.
+	// Cancel is called when a pending future was cancelled, after it has settled.
 	Cancel()
-	// Drop is called with a value that no reader has taken and none will get.
+	// Drop is called with a value that no reader has taken or will get.
 	Drop(v T)
 }
 
-// An Explainer is a Source with its own errors for the end of a wait.
+// An Explainer is a Source that gives its own errors to a cancelled future and to an
+// Await whose context has ended.
 type Explainer interface {
-	// Explain returns an error that wraps err: ErrCanceled, or the error of the
-	// context that ended an Await.
+	// Explain returns an error that wraps err. err is ErrCanceled, or the error of
+	// the context that ended an Await.
 	Explain(err error) error
 }
 
-// A Dispatcher is a Source that runs callbacks, so that the goroutines that
-// settle its futures need not.
+// A Dispatcher is a Source that runs the callbacks of its futures. Without it the
+// goroutine that settles a future runs them.
 type Dispatcher interface {
 	// Dispatch arranges that run is called once, on another goroutine, after the
-	// functions of earlier calls. run may block; Dispatch must not.
+	// functions of earlier calls of Dispatch. run may block. Dispatch must not.
 	Dispatch(run func())
 }
 
-// Future is the read end of a result that comes later. Any number of goroutines
-// may use it at once. It comes from a [Promise], from [Ready] or a combinator; a
-// zero Future stays pending until it is cancelled.
+// Future is the read end of a one-shot result. Any number of goroutines may use
+// it at once. A Future comes from a [Promise], from [Ready], or from [All] or
+// [Any]. The zero Future stays pending until it is cancelled.
 type Future[T any] struct {
 	mu    sync.Mutex
 	state atomic.Uint32 // leaves pending with mu held; see the states
@@ -50,7 +51,7 @@ type Future[T any] struct {
 	value T
 	err   error
 
-	done      chan struct{} // made when first asked for; closed and set to nil by settle
+	done      chan struct{} // made by the first Done; closed and set to nil by settle
 	callbacks *callback[T]  // newest first
 	source    Source[T]     // nil if there is none
 }
@@ -69,7 +70,7 @@ const (
 type callback[T any] struct {
 	fn   func(T, error)
 	next *callback[T]
-	own  bool // this package's own: it does not block, and is never dispatched
+	own  bool // of this package: it does not block, and is never dispatched
 }
 
 // closed is what Done returns for a settled future.
@@ -96,9 +97,9 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.done
 }
 
-// Result returns the result of the future, ErrPending while there is none. A
-// value that it returns is taken: it belongs to the caller, and Cancel can no
-// longer give it back. Later calls return the same. Result does not block.
+// Result returns the result of the future, or ErrPending while there is none. A
+// value that Result returns is taken: it belongs to the caller, and Cancel can no
+// longer give it back. Later calls return the same result. Result does not block.
 func (f *Future[T]) Result() (T, error) {
 	for {
 		switch f.state.Load() {
@@ -119,10 +120,10 @@ func (f *Future[T]) Result() (T, error) {
 	}
 }
 
-// Await blocks until the future is settled or ctx ends, and returns the result
-// as Result does. If ctx ends first, Await cancels the future and returns an
-// error that matches both ctx.Err() and context.Cause(ctx). If there is a
-// result by then, Await returns it.
+// Await blocks until the future is settled or ctx ends. It returns the result as
+// Result does. If ctx ends first, Await cancels the future and returns an error that
+// matches both ctx.Err() and context.Cause(ctx). If the future has settled before it
+// can be cancelled, Await returns the result.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if f.state.Load() == pending {
 		if stop := ctx.Done(); stop == nil {
@@ -158,12 +159,13 @@ func (f *Future[T]) explain(err error) error {
 	return err
 }
 
-// Cancel cancels the future: Result returns ErrCanceled from then on. For a
-// pending future it calls the Source's Cancel. A value that nobody has taken
-// goes to the Source's Drop. Cancel reports whether this call did so. If not,
-// the future was cancelled before, has failed, or its value was taken, which
-// Result shows. A caller that has not taken the value has nothing to give back,
-// whatever Cancel reports.
+// Cancel cancels the future: Result returns ErrCanceled from then on. If the
+// future is pending, Cancel calls the Source's Cancel. If the future has a value
+// that nobody has taken, Cancel passes the value to the Source's Drop. Cancel
+// reports whether this call cancelled the future. If not, the future was
+// cancelled before, has failed, or its value was taken; Result shows which. A
+// caller that has not taken the value has nothing to give back, whatever Cancel
+// reports.
 func (f *Future[T]) Cancel() bool {
 	if f.cancelPending() {
 		return true
@@ -196,13 +198,13 @@ func (f *Future[T]) cancelPending() bool {
 	return true
 }
 
-// OnDone registers fn to be called once with the result. If the future is
-// settled, OnDone calls fn itself. Else fn is called when the future settles:
-// by the Source's Dispatcher, or, without one, by the goroutine that settles
-// it, where fn must not block. Callbacks registered before the future was
-// settled are called in order. A value is taken, and belongs to the callbacks,
-// as soon as there is one and a callback is registered. fn may use the future
-// in any way.
+// OnDone registers fn to be called once with the result. If the future is already
+// settled, OnDone calls fn itself. Otherwise fn is called when the future settles:
+// by the Source's Dispatcher if there is one, else by the goroutine that settles the
+// future. On that goroutine fn must not block. Callbacks that were registered before
+// the future settled are called in order. A value is taken as soon as there is a
+// value and a callback is registered. It then belongs to the callbacks. fn may use
+// the future in any way.
 func (f *Future[T]) OnDone(fn func(T, error)) { f.onDone(fn, false) }
 
 // onDone is OnDone. A callback of this package's own is not dispatched.

@@ -215,7 +215,7 @@ func TestAResultWinsOverAnEndedContext(t *testing.T) {
 	require.Equal(t, 1, v.id)
 }
 
-// lateEnd is a context that has ended, but in the moment when this is looked at, a result comes.
+// lateEnd is a context that has ended. Its Done resolves the future.
 type lateEnd struct {
 	context.Context
 	p *futures.Promise[*lease]
@@ -249,7 +249,8 @@ func TestCancelledByAnotherReader(t *testing.T) {
 	})
 }
 
-// Of all that try to settle a future, one does, and a value is never lost: it is read, or stays with the one who brought it.
+// If several goroutines try to settle a future, one of them does. No value is
+// lost: a reader gets it, or its writer keeps it.
 func TestResolveRacesCancel(t *testing.T) {
 	for i := range 3000 {
 		var p futures.Promise[*lease]

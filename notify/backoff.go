@@ -9,8 +9,8 @@ import (
 // one goroutine.
 type backoff struct {
 	min, max time.Duration
-	pause    time.Duration // the last one, without jitter; zero after a reset
-	rng      *rand.Rand    // its own, so that no lock is shared with the program
+	pause    time.Duration // the last pause, without jitter; zero after a reset
+	rng      *rand.Rand    // not shared with the program
 }
 
 func newBackoff(min, max time.Duration) backoff {

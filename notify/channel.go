@@ -2,13 +2,13 @@ package notify
 
 import "slices"
 
-// A phase is what the hub knows of a channel on the current connection.
+// A phase is the state of a channel's subscription on the current connection.
 type phase uint8
 
 const (
-	absent  phase = iota // not subscribed; queued if it is wanted and there is a connection
+	absent  phase = iota // not subscribed; queued if it is wanted and a connection is up
 	asking               // SUBSCRIBE sent, not confirmed
-	live                 // confirmed; queued for UNSUBSCRIBE if nobody wants it any more
+	live                 // confirmed; queued for UNSUBSCRIBE if no watch is left
 	leaving              // UNSUBSCRIBE sent, not answered
 	refused              // refused by the server; queued for a later round
 )
@@ -19,8 +19,8 @@ type channel struct {
 	name    string
 	watches []*Watch // usually one
 	phase   phase
-	refusal error // set when it was refused alone, until it is confirmed on any connection
-	group   int   // the largest SUBSCRIBE that it may be part of, in channels
+	refusal error // set when it is refused alone, until any connection confirms it
+	group   int   // the most channels that its next SUBSCRIBE may have
 
 	queued     *queue
 	prev, next *channel

@@ -9,11 +9,11 @@ import (
 // while the server runs it.
 const chunk = 512
 
-// rarely is the longest pause between two rounds for refused channels, in
-// RetryMax.
+// rarely is the longest pause between two rounds for refused channels, as a
+// multiple of RetryMax.
 const rarely = 32
 
-// A command is the SUBSCRIBE or UNSUBSCRIBE that waits for its answer.
+// A command is the SUBSCRIBE or UNSUBSCRIBE in flight.
 type command struct {
 	subscribe bool
 	channels  []*channel
@@ -115,7 +115,7 @@ func (c *connection) send(q *queue) {
 	c.link.subscribe(names)
 }
 
-// confirmed notes that the server delivers ch's messages from now on.
+// confirmed notes that the server delivers the messages of ch from now on.
 func (c *connection) confirmed(ch *channel) bool {
 	if ch.phase != asking {
 		return false

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// ErrTimeout says that there was no connection within Options.DialTimeout, or
+// ErrTimeout reports that there was no connection within Options.DialTimeout, or
 // that the server did not answer a SUBSCRIBE within Options.CommandTimeout.
 var ErrTimeout = errors.New("notify: no answer in time")
 
-// A RefusedError says that the server refuses to subscribe to a channel. Err is
-// what it answered, a *rueidis.RedisError.
+// A RefusedError reports that the server refuses a subscription to Channel. Err is
+// the server's reply, a *rueidis.RedisError.
 type RefusedError struct {
 	Channel string
 	Err     error
@@ -21,7 +21,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("notify: subscribe to %q: %v", e.Channel, e.Err)
 }
 
-// Unwrap returns what the server answered.
+// Unwrap returns the server's reply.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // A connection is the hub's state of one connection to a server, from one dial to
@@ -41,7 +41,7 @@ type connection struct {
 	channels map[string]*channel // all that are wanted or still subscribed
 	wanted   int                 // channels with a watch
 	refusals int                 // channels that are refused
-	refusal  error               // the newest RefusedError of a channel that is still refused
+	refusal  error               // the newest RefusedError that still holds
 	fresh    queue               // absent, wanted: to be subscribed
 	drops    queue               // live, unwanted: to be unsubscribed
 	suspects queue               // absent, wanted, part of a refused command
@@ -49,15 +49,15 @@ type connection struct {
 	turn     int                 // which of the first three queues is next
 	cmd      *command            // in flight
 	rounds   backoff             // between two rounds
-	round    time.Time           // when the refused are tried again; zero: none waits
+	round    time.Time           // when refused channels are tried again; zero: none
 
 	link     link // nil if there is none
 	feed     *feed
 	up       bool // commands can be sent
-	hungUp   bool // only the end of link is awaited
+	hungUp   bool // hangUp was called; only the end of link is awaited
 	upSince  time.Time
 	deadline time.Time // of the dial or of cmd
-	idle     time.Time // when an unused connection is given up; zero: not
+	idle     time.Time // when an unused connection is closed; zero: never
 	retry    backoff
 	retryAt  time.Time // no dial before
 	failure  error     // why the last link was lost; nil once another is up
@@ -220,8 +220,8 @@ func (c *connection) ended(err error) {
 	c.link, c.feed, c.hungUp = nil, nil, false
 }
 
-// read handles the report of a connection. It ignores old connections, and
-// everything but the end of one that was hung up.
+// read handles the report of a connection. It ignores reports of old connections. If
+// the connection was hung up, it handles only the end.
 func (c *connection) read(f *feed) {
 	r := f.take(c.core.news[:0])
 	c.core.news = r.news

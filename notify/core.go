@@ -20,12 +20,12 @@ func (unwatch) isEvent() {}
 func (closing) isEvent() {}
 func (*feed) isEvent()   {} // a connection has something to report
 
-// core is the hub's state. Only the hub's goroutine uses it; Hub.publish shows
-// part of it to others.
+// core is the hub's state. Only the hub's goroutine uses it. Hub.publish copies a
+// part of it for other goroutines.
 type core struct {
 	hub  *Hub
 	opts Options
-	now  time.Time // when the present batch was begun
+	now  time.Time // when Handle began the present batch
 
 	conn *connection // the one that all channels are subscribed over
 
@@ -98,8 +98,8 @@ func (c *core) setState(s State) {
 	}
 }
 
-// deliver delivers the notices of this batch. It runs after publish, so that a
-// watcher finds the event in Stats and Err as well.
+// deliver delivers the notices of this batch. It runs after publish, so that Stats
+// and Err already include the event that a watcher gets.
 func (c *core) deliver() {
 	wakes := 0
 	for i, n := range c.notices {
@@ -128,7 +128,7 @@ func (c *core) watch(w *Watch) {
 	if len(ch.watches) == 1 {
 		c.conn.want(ch)
 	}
-	// A new watch does not wait for an event that was before its time.
+	// A new watch gets the channel's present state as an event.
 	switch ch.phase {
 	case live:
 		c.notices = append(c.notices, notice{w, change{reason: ReasonConfirmed, subscribed: true}})

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actor"
 )
 
-// A wake-up that nobody waits for any more leaves nothing behind.
+// A cancelled Next leaves nothing behind.
 func TestCancel(t *testing.T) {
 	_, w, f := subscribedTo(t, "c")
 	for range 1000 {
@@ -27,8 +27,7 @@ func TestCancel(t *testing.T) {
 	require.Empty(t, w.waiting)
 }
 
-// Who is told of an event can ask the hub about it at once, even in the
-// callback.
+// Stats and Err include an event as soon as a watch gets it, even in the callback.
 func TestStatsAreAsNewAsTheWake(t *testing.T) {
 	h, w, f := subscribedTo(t, "c")
 	require.Equal(t, 1, h.Stats().Confirmed)
@@ -41,7 +40,8 @@ func TestStatsAreAsNewAsTheWake(t *testing.T) {
 	require.EqualError(t, s.Err, "notify: connection: broken")
 }
 
-// However many channels come and go, nothing is left of them.
+// Channels that are not watched any more leave nothing behind, however many there
+// were.
 func TestNothingIsLeft(t *testing.T) {
 	h, s := &Hub{}, &still{}
 	c := newCore(h, s, Options{})

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// Wait until a counter has reached three. What counts is the look after each
-// wake-up, not what the messages say.
+// The example waits until a counter has reached three. It reads the counter after
+// each wake-up, and does not read the messages.
 func Example() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -51,7 +51,7 @@ func Example() {
 		if n == 3 {
 			return
 		}
-		// Somebody else's part: change it, then tell.
+		// Usually another process does this: it changes the counter, then publishes.
 		_, _ = server.Incr("counter", 1)
 		server.Publish("counter.changed", "")
 	}
@@ -62,8 +62,8 @@ func Example() {
 	// Message 3
 }
 
-// Nothing has to wait: a callback runs as soon as there is news. It must not
-// block, and mostly sends a message to an actor of its own.
+// No goroutine has to wait: a callback runs as soon as there is an event. It must
+// not block. Usually it sends a message to another goroutine.
 func ExampleWatch_Next() {
 	server, err := miniredis.Run()
 	if err != nil {

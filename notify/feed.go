@@ -5,19 +5,18 @@ import (
 	"sync"
 )
 
-// maxPayload is how much of a message is kept, in bytes. Without it, anyone who
-// may publish could make the hub keep megabytes.
+// maxPayload is the number of bytes that are kept of a message. Without it, any user
+// with permission to publish could make the hub keep megabytes.
 const maxPayload = 64
 
 // A feed carries the reports of one connection to the hub. The client's reader
-// goroutine calls it, so it never blocks. It absorbs a flood: news of a channel
-// is merged into the channel's one slot, and all news together is one event in
-// the hub's mailbox until the hub has taken it. So the mailbox grows by one
-// event per connection, not per message.
+// goroutine calls it, so it never blocks. It merges the messages of a flood: each
+// channel has one slot for its news, and all slots together cause one event in the
+// hub's mailbox until the hub has taken the news. So the mailbox grows by one event
+// per connection, not per message.
 //
-// Each connection has a feed of its own. The hub reads the newest only, so news
-// of an old connection can neither be taken for news of the new one nor hide
-// it.
+// Each connection has its own feed, and the hub reads only the newest. So news of an
+// old connection is never taken for news of the new one, and never hides it.
 type feed struct {
 	epoch  uint64      // counts the hub's connections, for the log
 	signal func(*feed) // puts one event into the hub's mailbox
@@ -25,7 +24,7 @@ type feed struct {
 	mu        sync.Mutex // held for a few assignments at a time
 	slots     map[string]*slot
 	ready     []*slot // slots with news, each once
-	rest      report  // what does not concern one channel
+	rest      report  // everything that is not about one channel
 	signalled bool    // an event is in the mailbox; the hub will take everything
 }
 
@@ -49,7 +48,7 @@ type report struct {
 	strays   uint64 // messages for channels that are not subscribed
 }
 
-// news is what happened on one channel.
+// news is the confirmation and the messages of one channel since the last report.
 type news struct {
 	ch        *channel
 	confirmed bool
@@ -62,7 +61,7 @@ func newFeed(epoch uint64, signal func(*feed)) *feed {
 }
 
 // listen makes a slot for each channel. It must be called before the SUBSCRIBE
-// is sent: what has no slot is dropped.
+// is sent, because messages and confirmations without a slot are dropped.
 func (f *feed) listen(chs []*channel) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +70,7 @@ func (f *feed) listen(chs []*channel) {
 	}
 }
 
-// ignore takes the slots away. News that the hub has not taken yet stays.
+// ignore removes the slots of chs. News that the hub has not taken yet is kept.
 func (f *feed) ignore(chs []*channel) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

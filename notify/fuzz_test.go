@@ -10,10 +10,10 @@ import (
 // FuzzAMessageOnlyWakes sends arbitrary payloads on arbitrary channels. A
 // program is lines "channel payload"; the channel "c" is the one watched.
 //
-// What holds: whoever may publish can make a watcher look, and nothing else.
-// The wake-up has the one reason Message; the subscription, the connection and
-// the errors are as before; at most 64 bytes are kept; a message for another
-// channel wakes nobody.
+// A user with permission to publish can make a watcher check again, and nothing
+// else. The only reason of the wake-up is Message. The subscription, the connection
+// and the errors are as before. At most 64 bytes are kept. A message for another
+// channel wakes no watch.
 //
 //	go test ./notify -run XXX -fuzz FuzzAMessageOnlyWakes -fuzztime 60s
 func FuzzAMessageOnlyWakes(f *testing.F) {
@@ -37,8 +37,8 @@ func FuzzAMessageOnlyWakes(f *testing.F) {
 		require.Equal(t, Wake{Seq: 1, Reason: ReasonConfirmed, Subscribed: true}, wake)
 		before := h.Stats()
 
-		// The last line is one for "c", as those that nobody watches are told of
-		// with the next report only.
+		// The last line is for "c": a message of a channel that is not watched is
+		// reported only with the next event.
 		var payloads []string
 		sent, strays := uint64(0), uint64(0)
 		for line := range strings.SplitSeq(program+"\nc end", "\n") {

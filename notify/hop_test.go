@@ -35,8 +35,8 @@ func subscribedTo(t testing.TB, channel string) (*Hub, *Watch, *feed) {
 	return h, w, s.feed
 }
 
-// BenchmarkHop measures what lies between the client's reader goroutine and a
-// callback: the way over the hub's goroutine, which is parked each time.
+// BenchmarkHop measures the time from a message on the client's reader goroutine to
+// the callback. Between them is the hub's goroutine, which is parked each time.
 func BenchmarkHop(b *testing.B) {
 	_, w, f := subscribedTo(b, "c")
 	woken := make(chan uint64)
@@ -61,8 +61,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// However many messages come while the hub is busy, its mailbox gets one event,
-// and what is kept of them is one slot for each channel.
+// While the hub is busy its mailbox gets one event, and the feed has one slot for
+// each channel, however many messages come.
 func TestFloodIsBounded(t *testing.T) {
 	_, w, f := subscribedTo(t, "c")
 	posts := 0

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/actor"
 )
 
-// A Hub owns one connection for pub/sub and tells any number of watchers when
-// something happens on their channels. Its methods may be called from any
-// goroutine; only Close blocks.
+// A Hub owns one pub/sub connection and wakes any number of watchers when something
+// happens on their channels. Its methods may be called from any goroutine. Only
+// Close blocks.
 type Hub struct {
 	actor *actor.Actor[event]
 
@@ -16,18 +16,18 @@ type Hub struct {
 	seen Stats
 }
 
-// start begins a hub's goroutine on top of any kind of connection.
+// start starts a hub that uses the connections of d.
 func start(d dialer, opts Options) *Hub {
 	h := &Hub{}
 	h.actor = actor.Start[event](newCore(h, d, opts))
 	return h
 }
 
-// Watch begins to watch a channel and returns at once. The first watch of a
-// channel subscribes to it, others share the subscription; each gets a
-// Confirmed of its own. After Close, the watch fails with [ErrClosed].
+// Watch begins to watch a channel and returns at once. The first watch of a channel
+// subscribes to it. Further watches share the subscription. Each watch gets its own
+// Confirmed. After Close of the hub, the watch fails with [ErrClosed].
 //
-// Close the watch when it is not needed any more.
+// The caller must close the watch when it does not need it any more.
 func (h *Hub) Watch(channel string) *Watch {
 	w := &Watch{hub: h, channel: channel}
 	if !h.actor.Post(watch{w}) {
@@ -36,14 +36,14 @@ func (h *Hub) Watch(channel string) *Watch {
 	return w
 }
 
-// Err returns why some channels may not be subscribed: the connection's last
-// error while there is no connection, else the newest [RefusedError] while the
-// server refuses any channel, else nil. After Close it returns [ErrClosed].
-// While it is not nil, watchers should poll.
+// Err returns the reason why a channel may not be subscribed, or nil. While there is
+// no connection, it returns the connection's last error. With a connection, it
+// returns the newest [RefusedError] as long as the server refuses a channel. After
+// Close it returns [ErrClosed]. While Err is not nil, watchers should poll.
 func (h *Hub) Err() error { return h.Stats().Err }
 
-// Stats returns a snapshot. It is never older than a wake-up that was delivered
-// before.
+// Stats returns a snapshot of the hub. The snapshot includes every event whose
+// wake-up was delivered before the call.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,21 +65,20 @@ func (h *Hub) publishWakes(n uint64) {
 	h.mu.Unlock()
 }
 
-// Stop begins to close the hub and returns at once: all watches fail with
-// ErrClosed, the connection is closed. Done is closed when that is over.
+// Stop begins to close the hub and returns at once. All watches fail with ErrClosed
+// and the connection is closed. Done is closed when that has happened.
 func (h *Hub) Stop() { h.actor.Post(closing{}) }
 
-// Done returns a channel that is closed when the hub has ended: its connection
-// is closed and its goroutines are gone, except for one in a dial: see Close.
+// Done returns a channel that is closed when the hub has ended. Its connection is
+// closed then, and its goroutines have ended, except for one in a dial: see Close.
 func (h *Hub) Done() <-chan struct{} { return h.actor.Done() }
 
-// Close stops the hub and waits until it has ended. It must not be called from
-// a callback of the hub, which would wait for itself. Closing again waits too.
+// Close stops the hub and waits until it has ended. A second call waits too. A
+// callback of the hub must not call Close, because it would wait for itself.
 //
-// Closing a connection takes a round trip, or 1 s if the server is silent.
-// Close does not wait for a connection that is being opened, which the client
-// can't interrupt: it is closed when its dial has ended. A caller that can't
-// wait uses Stop and Done.
+// Closing a connection takes a round trip, or 1 s if the server does not answer.
+// The client cannot interrupt a dial, so Close does not wait for one: the connection
+// is closed when the dial has ended. A caller that cannot wait uses Stop and Done.
 func (h *Hub) Close() {
 	h.Stop()
 	<-h.Done()

@@ -1,8 +1,8 @@
 package notify
 
-// The hub's rules use these two interfaces instead of a Redis client. Another
-// kind of subscription (sharded pub/sub: one link per master) would implement
-// them, as a scripted connection does in tests.
+// The hub uses these two interfaces instead of a Redis client. Tests implement them
+// by a scripted connection. Sharded pub/sub, with one link per master, would
+// implement them too.
 
 // A dialer opens connections. The hub has at most one at a time: it dials again
 // only after the link before has reported its end.
@@ -18,11 +18,11 @@ type dialer interface {
 //	confirmed  a channel of a subscribe is subscribed on the server
 //	message    something was published on a channel
 //	answered   once per command, when the server has executed or refused it
-//	ended      once, always, and last: the connection is closed, or will be as soon as it is open
+//	ended      once, always, and last: the connection is closed, or will be once open
 //
-// For a subscribe, confirmed and answered may come in any order. What was
-// confirmed before an unsubscribe reached the server is reported before the
-// unsubscribe is answered.
+// The confirmed and the answered of a subscribe may come in any order. If a channel
+// was confirmed before an unsubscribe reached the server, that is reported before
+// the unsubscribe is answered.
 type link interface {
 	// subscribe and unsubscribe send one command. The hub waits for the answer
 	// to one before it sends the next, and sends none after hangUp. The link

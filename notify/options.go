@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// ErrInvalidOption is the error of New for a negative option that has no meaning.
+// ErrInvalidOption is the error of New for a nil client, and for a negative value of
+// an option that must not be negative.
 var ErrInvalidOption = errors.New("notify: invalid option")
 
 // Defaults of [Options].
@@ -19,43 +20,44 @@ const (
 	DefaultIdleTimeout    = time.Minute
 )
 
-// Options tunes a [Hub]. Zero is the default of each field. New refuses a
-// negative value with ErrInvalidOption, unless the field says what it means.
+// Options are the settings of a [Hub]. Zero is the default of each field. New
+// refuses a negative value with ErrInvalidOption, unless the field's comment
+// gives it a meaning.
 type Options struct {
-	// Logger gets a line when the connection comes or goes and when the server
-	// refuses a channel. Its handler runs on the hub's goroutine: it must not
-	// block. Nil: nothing is logged.
+	// Logger gets a line when the connection is opened or lost, and when the
+	// server refuses a channel. Its handler runs on the hub's goroutine and must
+	// not block. Nil: nothing is logged.
 	Logger *slog.Logger
 
 	// RetryMin and RetryMax bound the pause before the next attempt to connect.
-	// It doubles from one to the other. Up to half of it is subtracted at random,
-	// so that the clients of a restarted server do not come back at once. Zero:
-	// 10 ms and 1 s. A RetryMax below RetryMin counts as RetryMin.
+	// The pause doubles from RetryMin to RetryMax. Up to half of it is subtracted
+	// at random, so that the clients of a restarted server do not all come back
+	// at once. Zero: 10 ms and 1 s. A RetryMax below RetryMin counts as RetryMin.
 	//
-	// A channel that the server refuses is tried again after RetryMax, and then
-	// ever more rarely, down to once in 32 RetryMax.
+	// The hub tries a refused channel again after RetryMax, and then ever more
+	// rarely, down to once in 32 times RetryMax.
 	RetryMin, RetryMax time.Duration
 
-	// DialTimeout bounds the time to get a connection that works: to wait for the
-	// client's pool, dial, do the handshake and get an answer to a PING. That is
-	// several round trips. After it the hub is down and tries again. If the
-	// client's call still runs, the next attempt waits for the same call. Zero:
-	// 5 s.
+	// DialTimeout bounds the time to get a connection that works. The hub waits
+	// for the client's pool, dials, does the handshake and waits for an answer to
+	// a PING, which takes several round trips. After DialTimeout the hub is Down,
+	// and tries again. If the client's call still runs, the next attempt waits
+	// for the same call. Zero: 5 s.
 	DialTimeout time.Duration
 
-	// CommandTimeout is how long the server may take to confirm a SUBSCRIBE in
-	// full, or to execute an UNSUBSCRIBE, which takes two round trips. After
-	// that the connection counts as lost. Zero: 2 s.
+	// CommandTimeout is the time within which the server must confirm all
+	// channels of a SUBSCRIBE, or execute an UNSUBSCRIBE, which takes two round
+	// trips. After it the connection counts as lost. Zero: 2 s.
 	CommandTimeout time.Duration
 
-	// IdleTimeout is how long the connection is kept when no channel is watched
-	// any more. The next Watch opens a new one. Zero: 1 min. Negative: it is
-	// kept until Close.
+	// IdleTimeout is how long the hub keeps the connection when no channel is
+	// watched any more. The next Watch opens a new one. Zero: 1 min. Negative:
+	// the connection is kept until Close.
 	IdleTimeout time.Duration
 
-	// OnState, if set, is called when the connection's state has changed. It
-	// runs on the hub's goroutine: it must not block, and must not call
-	// [Hub.Close] (Stop is fine).
+	// OnState, if set, is called when the connection's state has changed. It runs
+	// on the hub's goroutine. It must not block and must not call [Hub.Close]. It
+	// may call [Hub.Stop].
 	OnState func(State)
 }
 

@@ -1,16 +1,16 @@
 package notify
 
-// A queue is a FIFO of channels, linked through the channels themselves: a
-// channel is in one queue at most and leaves it in constant time. So a channel
-// that is watched and closed again while the server is away leaves nothing
-// behind, however often that happens.
+// A queue is a FIFO of channels, linked through the channels themselves. A channel
+// is in at most one queue and leaves it in constant time. So a channel that is
+// watched and closed again while the server is away leaves nothing behind, however
+// often that happens.
 type queue struct {
 	head, tail *channel
 }
 
 func (q *queue) empty() bool { return q.head == nil }
 
-// push puts ch last, taking it from wherever it was queued before.
+// push puts ch last. If ch is in a queue, it leaves that queue first.
 func (q *queue) push(ch *channel) {
 	ch.dequeue()
 	ch.queued, ch.prev, ch.next = q, q.tail, nil

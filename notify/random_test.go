@@ -14,9 +14,9 @@ import (
 )
 
 // TestRandom plays random runs against a simulated server that is slow, breaks,
-// falls silent and refuses channels, and checks what a watcher relies on: who
-// looks again on every wake-up has, once all is quiet, looked after the last
-// message of his channel. Whatever else the hub does, that must hold.
+// does not answer and refuses channels. It checks what a watcher relies on: a
+// watcher that checks again on every wake-up has, at the end, checked after the
+// last message of its channel.
 func TestRandom(t *testing.T) {
 	runs := 200
 	if testing.Short() {

@@ -12,12 +12,12 @@ import (
 )
 
 // New starts a hub that subscribes over one dedicated connection of client. The
-// connection is opened by the first Watch. The client stays the caller's, who
-// must close the hub first, and may use it for anything else meanwhile.
+// first Watch opens the connection. The caller still owns the client: it may use the
+// client for anything else, and must close the hub before the client.
 //
-// The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout
-// of seconds at most: the two together are how long a silent server goes
-// unnoticed. The client's retry settings do not matter.
+// The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout of
+// seconds at most. Their sum is the time after which the client notices that the
+// server does not answer. The client's retry settings do not matter.
 //
 // The error matches [ErrInvalidOption]. New does no I/O.
 func New(client rueidis.Client, opts Options) (*Hub, error) {
@@ -39,16 +39,16 @@ type redisDialer struct {
 	abandoned *dedication // in progress, and no link waits for it
 }
 
-// A dedication is one call of the client's Dedicate. The call takes no context.
-// It blocks until the client's pool has a free connection and that has been
-// dialled, so for ever if others keep all connections.
+// A dedication is one call of the client's Dedicate. The call takes no context. It
+// blocks until the client's pool has a free connection and the connection has been
+// dialled. If others keep all connections, it blocks for ever.
 type dedication struct {
 	conn rueidis.DedicatedClient // set once done is closed
 	done chan struct{}
 }
 
-// dedicate returns the abandoned call, or begins one. So there is at most one,
-// however often the hub dials.
+// dedicate returns the abandoned call, or begins a new one. So there is at most one
+// call, however often the hub dials.
 func (d *redisDialer) dedicate() *dedication {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -182,8 +182,8 @@ func TestManyChannels(t *testing.T) {
 	})
 }
 
-// A flood costs the consumer one wake-up each time he asks, no more, and the
-// hub no memory.
+// In a flood a watcher gets one wake-up per call of Next, and the hub's memory does
+// not grow.
 func TestFlood(t *testing.T) {
 	n := 100_000
 	if os.Getenv("HOLDFAST_LONG") != "" {
@@ -243,7 +243,7 @@ func flood(t *testing.T, client rueidis.Client, channel string, n int) {
 	}
 }
 
-// Of a message that is not what anybody expects, little is kept.
+// At most 64 bytes of an unexpected message are kept.
 func TestHugePayload(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	hub := open(t, connect(t, s.Addr()), notify.Options{})
@@ -254,7 +254,7 @@ func TestHugePayload(t *testing.T) {
 	require.Equal(t, strings.Repeat("\x00x", 32), c.until(t, reasons(notify.ReasonMessage)).Payload)
 }
 
-// One forbidden channel is told, and does not take the others with it.
+// A watch of a forbidden channel gets Refused. The other channels are subscribed.
 func TestForbiddenChannel(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks

@@ -9,8 +9,8 @@ type State uint8
 const (
 	StateIdle       State = iota // no connection, and none needed
 	StateConnecting              // being opened
-	StateConnected               // works
-	StateDown                    // lost, or could not be opened; will be tried again
+	StateConnected               // open, and the server has answered
+	StateDown                    // lost, or could not be opened; will be retried
 	StateClosed                  // the hub was closed
 )
 
@@ -31,21 +31,21 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// Stats is a snapshot of a hub. All its figures were taken at one moment; those
-// that count events do so since New.
+// Stats is a snapshot of a hub. All its figures were taken at one moment. Counters
+// count from New.
 type Stats struct {
 	State State
 	Err   error // see [Hub.Err]
 
 	Watches   int // open watches
 	Channels  int // channels with at least one watch
-	Confirmed int // of these, subscribed on the server
-	Refused   int // of these, refused by the server so far
+	Confirmed int // channels that are subscribed on the server
+	Refused   int // watched channels that the server has refused so far
 
 	Connects  uint64 // connections that came up
-	Losses    uint64 // connections that were up and got lost
+	Losses    uint64 // connections that came up and were lost
 	Messages  uint64 // messages that arrived
-	Coalesced uint64 // of these, merged into a wake-up that was due already
-	Strays    uint64 // of these, for a channel that was not watched any more
-	Wakes     uint64 // futures that an event has settled
+	Coalesced uint64 // messages that were merged into an event with an earlier one
+	Strays    uint64 // messages of channels that were not watched any more
+	Wakes     uint64 // waiting futures that an event has settled
 }

@@ -36,7 +36,7 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into testdata inst
 //	stats, err
 //	sleep DURATION
 //
-// and what a connection, the newest or the one with a number, has to report:
+// A step can also be a report of a connection, the newest one or that with a number:
 //
 //	[N:] up | confirm CHANNEL... | confirmall | message CHANNEL PAYLOAD | answer | refuse TEXT | end TEXT
 //

@@ -8,22 +8,22 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-// Reason says what happened on a channel. Reasons are bits: one wake-up can
+// Reason is a set of bits. Each bit is a kind of event on a channel. One wake-up can
 // stand for several events.
 type Reason uint8
 
 const (
 	// ReasonConfirmed: the server has confirmed the subscription, for the first time
-	// or again. Messages are delivered from now on; those before may have been
-	// missed, so look once.
+	// or again. Messages are delivered from now on. Earlier messages may have been
+	// missed, so the watcher should check again.
 	ReasonConfirmed Reason = 1 << iota
 	// ReasonMessage: something was published on the channel.
 	ReasonMessage
-	// ReasonGap: the subscription was lost with the connection. Messages may be
-	// missed until the next Confirmed.
+	// ReasonGap: the connection was lost, and the subscription with it. Messages may
+	// be missed until the next Confirmed.
 	ReasonGap
-	// ReasonRefused: the server does not let this client subscribe to the channel.
-	// The hub tries again, ever more rarely; [Hub.Err] returns the reason.
+	// ReasonRefused: the server refuses to subscribe this client to the channel. The
+	// hub tries again, ever more rarely. [Hub.Err] returns the reason.
 	ReasonRefused
 )
 
@@ -41,25 +41,26 @@ func (r Reason) String() string {
 	return strings.Join(names, "+")
 }
 
-// A Wake says why a watcher should look again. It merges everything that happened
-// since the sequence number that was given to [Watch.Next].
+// A Wake says why a watcher should check again. It merges all events since the
+// sequence number that was passed to [Watch.Next].
 type Wake struct {
-	// Seq numbers the newest event in this wake-up. Give it to the next Next.
-	// It rises with every event of one Watch and is never 0.
+	// Seq is the number of the newest event in this wake-up. Pass it to the next
+	// call of Next. It rises with every event of one Watch and is never 0.
 	Seq uint64
-	// Reason has every kind of event since then. Gap|Confirmed means that the
-	// subscription was lost and is back, if Subscribed, or that it came back
-	// and was lost again, if not.
+	// Reason has a bit for every kind of event in this wake-up. Gap|Confirmed with
+	// Subscribed true means that the subscription was lost and is back. With
+	// Subscribed false, it means that the subscription came back and was lost
+	// again.
 	Reason Reason
-	// Subscribed reports whether messages are delivered after all these events,
-	// as far as the hub can know.
+	// Subscribed reports whether messages are delivered after the newest of these
+	// events, as far as the hub can know.
 	Subscribed bool
-	// Payload is the first 64 bytes of a message, if Reason has Message. More:
-	// there were other messages since, whose payloads are lost.
+	// Payload is the first 64 bytes of one message, if Reason has Message. More
+	// reports whether there were other messages, whose payloads are dropped.
 	Payload string
 	More    bool
-	// Err is why, if Reason has Gap or Refused: how the connection ended, or a
-	// [RefusedError].
+	// Err is the reason for a Gap or a Refused: the error that ended the
+	// connection, or a [RefusedError]. It is nil if Reason has neither.
 	Err error
 }
 
@@ -69,24 +70,26 @@ type Watch struct {
 	hub     *Hub
 	channel string
 
-	// Only the hub's goroutine writes the marks and settles the requests that
-	// wait for them. The mutex lets Next compare and queue up in one step,
+	// Only the hub's goroutine writes the marks and settles the waiting requests.
+	// The mutex lets Next compare the number and queue its request in one step,
 	// without a message to the hub.
 	mu      sync.Mutex
 	marks   marks
 	waiting []*request // usually one
 	closed  bool
 
-	due []*request // of the hub's goroutine: what add settles, kept for reuse
+	// due has the requests that add settles. It is kept for reuse, and only the
+	// hub's goroutine uses it.
+	due []*request
 }
 
-// marks holds the sequence number of the newest event of each kind. From these it
-// can list the kinds of events since any earlier number, in fixed space.
+// marks holds the sequence number of the newest event of each kind. That is
+// enough to list the kinds of events since any earlier number, in fixed space.
 type marks struct {
 	seq        uint64
 	confirmed  uint64
 	message    uint64
-	earlier    uint64 // the message event before; message if one event stood for several
+	earlier    uint64 // the one before message, or message if that merged several
 	gap        uint64
 	refused    uint64
 	subscribed bool
@@ -94,7 +97,7 @@ type marks struct {
 	err        error // of the newest gap or refusal
 }
 
-// A change is one event, as the hub tells it to the watches of a channel.
+// A change is one event that the hub passes to the watches of a channel.
 type change struct {
 	reason     Reason
 	messages   uint64
@@ -123,7 +126,7 @@ func (m *marks) add(e change) {
 	}
 }
 
-// since merges all events after the given number. It must be smaller than seq.
+// since merges all events after the given number, which must be smaller than seq.
 func (m *marks) since(after uint64) Wake {
 	w := Wake{Seq: m.seq, Subscribed: m.subscribed}
 	if m.confirmed > after {
@@ -154,8 +157,8 @@ type request struct {
 // Drop does nothing: a wake-up need not be given back.
 func (r *request) Drop(Wake) {}
 
-// Cancel takes a cancelled request out of the line. The future is settled
-// already.
+// Cancel removes a cancelled request from the waiting requests. The future is
+// already settled.
 func (r *request) Cancel() {
 	w := r.watch
 	w.mu.Lock()
@@ -168,14 +171,14 @@ func (r *request) Cancel() {
 // Channel returns the name of the watched channel.
 func (w *Watch) Channel() string { return w.channel }
 
-// Next returns a future of the next wake-up: it is settled as soon as something
-// has happened after event number after, which may be at once. Start with 0 and
-// pass on Wake.Seq. Then no event is missed between two calls, though many may
-// come as one.
+// Next returns a future of the next wake-up. The future settles as soon as there is
+// an event with a number greater than after, which may be at once. Pass 0 first, and
+// the Wake.Seq of the last wake-up after that. Then no event is missed between two
+// calls, though several events may be merged into one wake-up.
 //
-// The future's callbacks usually run on the hub's goroutine, so they must not
-// block. It fails with [ErrClosed] when the watch or the hub is closed, and can
-// be cancelled, which leaves nothing behind.
+// The future's callbacks usually run on the hub's goroutine, so they must not block.
+// The future fails with [ErrClosed] when the watch or the hub is closed. It can be
+// cancelled, which leaves nothing behind.
 func (w *Watch) Next(after uint64) *futures.Future[Wake] {
 	r := &request{watch: w, after: after}
 	r.Bind(r)
@@ -196,9 +199,9 @@ func (w *Watch) Next(after uint64) *futures.Future[Wake] {
 	return f
 }
 
-// Close ends the watch and fails its waiting requests with [ErrClosed]. When the
-// last watch of a channel is closed, the hub unsubscribes. Closing again does
-// nothing.
+// Close ends the watch. Its waiting futures fail with [ErrClosed]. When the last
+// watch of a channel is closed, the hub unsubscribes from the channel. A second call
+// does nothing.
 func (w *Watch) Close() {
 	if w.shut() {
 		w.hub.actor.Post(unwatch{w})

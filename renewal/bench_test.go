@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// BenchmarkScheduleRemove is what each lock costs that is taken and released, while more or fewer others are held.
+// BenchmarkScheduleRemove measures the cost of one lock that is taken and released,
+// while more or fewer others are held.
 func BenchmarkScheduleRemove(b *testing.B) {
 	for _, others := range []int{0, 256, 100_000} {
 		b.Run(fmt.Sprintf("held=%d", others), func(b *testing.B) {
@@ -29,8 +30,8 @@ func BenchmarkScheduleRemove(b *testing.B) {
 	}
 }
 
-// BenchmarkHop is the whole part of the Map in one turn of a lock manager with 256 locks held: ask for what is due, release one, take
-// another, say when to be called next.
+// BenchmarkHop measures the calls of the Map in one turn of a lock manager that
+// holds 256 locks: Due, the release of a lock, the grant of another, and Next.
 func BenchmarkHop(b *testing.B) {
 	b.ReportAllocs()
 	const tick = 10 * s
@@ -54,7 +55,8 @@ func BenchmarkHop(b *testing.B) {
 	_ = next
 }
 
-// BenchmarkRenew100k takes out 100,000 leases that are due, an eighth at a time, and schedules them anew; per lease.
+// BenchmarkRenew100k measures the cost per lease when 100,000 leases are due, an
+// eighth of them at a time, and are scheduled again.
 func BenchmarkRenew100k(b *testing.B) {
 	b.ReportAllocs()
 	const tick = 8 * s

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// held is a lock that is held, with its place in the Map.
+// held is a lock that is held. It contains its place in the Map.
 type held struct {
 	name string
 	slot renewal.Entry
@@ -28,7 +28,8 @@ func Example() {
 	now, _ := m.Next() // sleep until then
 	for _, h := range m.Due(now, nil) {
 		fmt.Println("renew", h.name, "at", now)
-		m.Schedule(h, now, now+tick) // once the renewal is confirmed; now is when it was sent
+		// Once the renewal is confirmed; now is when it was sent.
+		m.Schedule(h, now, now+tick)
 	}
 	// Output: renew orders at 8s
 }

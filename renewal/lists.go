@@ -1,18 +1,20 @@
 package renewal
 
-// keep is for how many items an empty Map has room in any case.
+// keep is the number of items for which an empty Map always keeps its room.
 const keep = 1024
 
-// lists are doubly linked lists whose nodes lie in one slice and point to each other by index. One slice, because items wander from list to
-// list: were each list a slice of its own, every one would keep the room of its busiest time. And linked, so that an item is removed
-// without touching any other item.
+// lists holds doubly linked lists. Their nodes are in one slice and refer to each
+// other by index. Items move from list to list. If each list had its own slice, each
+// slice would keep the room of its busiest time. Links allow an item to be removed
+// without touching another item.
 //
-// A list is a ring of nodes that begins and ends with its head; the head of list i is node i.
+// A list is a ring of nodes that begins and ends with its head. The head of list i
+// is node i.
 type lists[T any] struct {
 	nodes []node[T]
 	free  uint32 // unused nodes, a chain through next; 0 ends it
 	n     int    // items
-	peak  int    // the most items since there were none
+	peak  int    // the largest n since it was last 0
 }
 
 type node[T any] struct {
@@ -21,7 +23,7 @@ type node[T any] struct {
 	prev, next uint32
 }
 
-// heads returns the nodes of lists without items.
+// heads returns the head nodes of empty lists.
 func heads[T any]() []node[T] {
 	nodes := make([]node[T], outside+1)
 	for i := range nodes {
@@ -30,7 +32,7 @@ func heads[T any]() []node[T] {
 	return nodes
 }
 
-// add makes a node for x that is in no list yet.
+// add makes a node for x. The node is in no list yet.
 func (l *lists[T]) add(x T, boundary int64) (i uint32) {
 	if l.n++; l.n > l.peak {
 		l.peak = l.n
@@ -45,13 +47,13 @@ func (l *lists[T]) add(x T, boundary int64) (i uint32) {
 	return i
 }
 
-// at returns what node i holds, and the node that comes next.
+// at returns the item and boundary of node i, and the next node of its list.
 func (l *lists[T]) at(i uint32) (x T, boundary int64, next uint32) {
 	n := &l.nodes[i]
 	return n.item, n.boundary, n.next
 }
 
-// link puts node i at the end of a list.
+// link appends node i to a list.
 func (l *lists[T]) link(i, list uint32) {
 	head, n := &l.nodes[list], &l.nodes[i]
 	n.prev, n.next = head.prev, list
@@ -59,7 +61,8 @@ func (l *lists[T]) link(i, list uint32) {
 	head.prev = i
 }
 
-// unlink takes node i out of its list. If it was the only one there, emptied is the list, else some larger number.
+// unlink removes node i from its list. If the list is empty then, emptied is the
+// list, else a number larger than that of any list.
 func (l *lists[T]) unlink(i uint32) (emptied uint32) {
 	n := &l.nodes[i]
 	l.nodes[n.prev].next = n.next
@@ -67,10 +70,11 @@ func (l *lists[T]) unlink(i uint32) (emptied uint32) {
 	if n.prev != n.next {
 		return outside + 1
 	}
-	return n.prev // which is the head, on both sides
+	return n.prev // the head, which is also n.next
 }
 
-// cut empties a list and returns its first node. The nodes still lead to one another, the last one to the head.
+// cut empties a list and returns its first node. The nodes stay linked to each
+// other; the next node of the last one is the head.
 func (l *lists[T]) cut(list uint32) (first uint32) {
 	head := &l.nodes[list]
 	first = head.next
@@ -78,7 +82,8 @@ func (l *lists[T]) cut(list uint32) (first uint32) {
 	return first
 }
 
-// release gives back a node that is in no list any more. When there is none in use, room that was not needed lately is let go.
+// release frees a node that is in no list any more. If no node is in use then, it
+// also frees room that was not needed since that was last so.
 func (l *lists[T]) release(i uint32) {
 	l.nodes[i] = node[T]{next: l.free}
 	l.free = i

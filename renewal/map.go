@@ -8,8 +8,9 @@ import (
 // perTick is how many slots a tick has.
 const perTick = 8
 
-// Entry remembers an item's place in a Map, so that it is found without a search. It is embedded by value in what holds a lease, belongs to
-// one Map at a time, and must not be copied while it is scheduled. Its zero value is in no Map.
+// Entry is an item's place in a Map, so that the Map finds the item without a
+// search. It is meant to be embedded by value in the item. It belongs to one Map at
+// a time and must not be copied while it is scheduled. The zero value is in no Map.
 type Entry struct {
 	node uint32 // index in lists.nodes; 0 is a head, hence never an item's
 }
@@ -17,25 +18,31 @@ type Entry struct {
 // Scheduled reports whether the item is in a Map.
 func (e *Entry) Scheduled() bool { return e.node != 0 }
 
-// Item is what a Map holds. RenewalEntry must always return the same Entry.
+// Item is an element of a Map. RenewalEntry must always return the same Entry.
 type Item interface{ RenewalEntry() *Entry }
 
-// Map holds leases until they are due for renewal. It is not safe for concurrent use. Make one with NewMap.
+// Map holds leases until they are due for renewal. It is not safe for concurrent
+// use. Make one with NewMap.
 //
-// Boundaries are counted: boundary k is the instant k·slot. The window holds those in (passed, passed+window], each in a list of its own; one
-// more list takes the items of all others, which lie far ahead, or in the past because they were scheduled with an old reading of the clock.
+// Boundary k is the instant k·slot. The boundaries in (passed, passed+window] are
+// the window. Each of them has its own list. One more list has the items of all
+// other boundaries. These are far ahead, or in the past if an item was scheduled
+// with an old reading of the clock.
 type Map[T Item] struct {
 	slot time.Duration
-	last int64 // the last boundary that a time.Duration can name
+	last int64 // the last boundary that a time.Duration can represent
 
 	lists  lists[T]
 	passed int64  // this boundary and those before it have no items in the window
-	used   uint64 // bit k%window: boundary k of the window has items
-	other  int64  // no item outside of the window has an earlier boundary; math.MaxInt64 if there is none
+	used   uint64 // bit k%window is set if boundary k of the window has items
+	// other is a lower bound of the boundaries of the items outside of the window,
+	// or math.MaxInt64 if there are none.
+	other int64
 }
 
-// NewMap returns an empty Map whose slots are an eighth of tick long. Leases are to be renewed once a tick, so it is a third of the lease.
-// A tick of less than 8 ns counts as 8 ns.
+// NewMap returns an empty Map whose slots are an eighth of tick long. A lease is
+// renewed once a tick, so tick is a third of the lease. A tick of less than 8 ns
+// counts as 8 ns.
 func NewMap[T Item](tick time.Duration) *Map[T] {
 	slot := max(tick/perTick, 1)
 	return &Map[T]{
@@ -46,11 +53,15 @@ func NewMap[T Item](tick time.Duration) *Map[T] {
 	}
 }
 
-// Schedule places x, or moves it if it is in the Map already. Its boundary is the first one that is at or after due and after now: so it
-// comes out no earlier than due, less than a slot later, and, if it is overdue, not at once but within one slot from now.
+// Schedule adds x to the Map, or moves it if the Map has it already. The boundary
+// of x is the first one that is at or after due and also after now. So x comes out
+// no earlier than due, and less than a slot later. If x is overdue, it does not
+// come out at once but within one slot from now.
 //
-// now is a reading of the clock. It may be older than the one that Due was last called with; then the boundary may have passed, and x comes
-// out the next time. The last boundary that a time.Duration can name, after 292 years, stands for all instants after it as well.
+// now is a reading of the clock. It may be older than that of the last call of Due.
+// Then the boundary may have passed, and x comes out at the next call of Due. The
+// last boundary that a time.Duration can represent, after 292 years, also stands
+// for all later instants.
 func (m *Map[T]) Schedule(x T, now, due time.Duration) {
 	e := x.RenewalEntry()
 	m.remove(e)
@@ -62,7 +73,8 @@ func (m *Map[T]) Schedule(x T, now, due time.Duration) {
 	m.place(e.node, at)
 }
 
-// boundary takes one division: there is a boundary after now at or before the first one after a later instant.
+// boundary returns the first boundary at or after due and after now. It needs one
+// division only: if due is after now, so is each boundary at or after due.
 func (m *Map[T]) boundary(now, due time.Duration) int64 {
 	if due <= now {
 		return min(floor(now, m.slot)+1, m.last)
@@ -70,7 +82,7 @@ func (m *Map[T]) boundary(now, due time.Duration) int64 {
 	return min(ceil(due, m.slot), m.last)
 }
 
-// Remove takes x out of the Map. It does nothing if x is not in it.
+// Remove removes x from the Map. It does nothing if x is not in the Map.
 func (m *Map[T]) Remove(x T) { m.remove(x.RenewalEntry()) }
 
 func (m *Map[T]) remove(e *Entry) {
@@ -86,9 +98,11 @@ func (m *Map[T]) remove(e *Entry) {
 	e.node = 0
 }
 
-// Due takes out whatever has a boundary at or before now, appends it to out and returns that. Items of the window come by boundary, those of
-// one boundary in the order in which they were scheduled; then come the others, in the order of their scheduling. It costs nothing to
-// speak of while now is before Next.
+// Due removes the items whose boundary is at or before now, appends them to out and
+// returns the extended slice. The items of the window come first, by boundary. The
+// items of one boundary are in the order in which they were scheduled. The other
+// items come last, in the order in which they were scheduled. While now is before
+// Next, a call costs next to nothing.
 func (m *Map[T]) Due(now time.Duration, out []T) []T {
 	if next, ok := m.Next(); !ok || now < next {
 		return out
@@ -106,8 +120,9 @@ func (m *Map[T]) Due(now time.Duration, out []T) []T {
 	return out
 }
 
-// Next returns the next instant at which Due has something to give; ok is false if the Map is empty. After an item was removed or moved whose
-// boundary lay outside of the window, Next may name that boundary still. Calling Due then finds nothing, and corrects it.
+// Next returns the next instant at which Due returns an item. ok is false if the Map
+// is empty. If an item outside of the window was removed or moved, Next may still
+// return its boundary. A call of Due then finds no item, and corrects Next.
 func (m *Map[T]) Next() (at time.Duration, ok bool) {
 	if m.lists.n == 0 {
 		return 0, false
@@ -115,7 +130,7 @@ func (m *Map[T]) Next() (at time.Duration, ok bool) {
 	return time.Duration(min(m.first(), m.other)) * m.slot, true
 }
 
-// Len returns how many items are in the Map.
+// Len returns the number of items in the Map.
 func (m *Map[T]) Len() int { return m.lists.n }
 
 func floor(d, slot time.Duration) int64 {

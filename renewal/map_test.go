@@ -170,7 +170,8 @@ func TestNextAfterRemoval(t *testing.T) {
 	require.Equal(t, 3008*s, next(), "nothing is left outside of the window")
 }
 
-// What lay outside of the window is as good as any other item once the window has come there.
+// An item that was outside of the window behaves like any other item once the window
+// has reached it.
 func TestItemsFarAheadComeIntoTheWindow(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	a, b, c := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}
@@ -184,7 +185,8 @@ func TestItemsFarAheadComeIntoTheWindow(t *testing.T) {
 	require.Equal(t, []*lease{c}, m.Due(next, nil))
 }
 
-// The owner asks for Due when Next says so, not for every slot. The window still keeps up with the items.
+// The caller calls Due when Next says so, not in every slot. The window still keeps
+// up with the items.
 func TestTheWindowFollows(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	oldest := &lease{id: -1}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// model is the contract, done in the simplest way.
+// model implements the contract in the simplest way.
 type model struct {
 	slot time.Duration
 	at   map[*lease]time.Duration
@@ -47,7 +47,8 @@ func (m *model) next() (first time.Duration, ok bool) {
 	return first, ok
 }
 
-// TestAgainstModel does the same random things to a Map and to the model, and to a second Map, which must give the same order.
+// TestAgainstModel makes the same random calls to a Map, to the model and to a
+// second Map. The second Map must return the same order.
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -60,11 +61,12 @@ func TestAgainstModel(t *testing.T) {
 			want = &model{slot: tick / 8, at: make(map[*lease]time.Duration)}
 
 			leases, twins []*lease
-			// The most that a lease is scheduled ahead. In half of the runs all is within the window, and Due is called in time, so Next
-			// has to be exact. In the others Due is called whenever it happens to be.
+			// The longest time for which a lease is scheduled ahead. In half of
+			// the runs all items are within the window and Due is called in time,
+			// so Next has to be exact. In the others Due is called at random times.
 			ahead   = tick * time.Duration(1+4*rng.IntN(2)*rng.IntN(10))
 			inside  = ahead == tick
-			stale   = !inside && rng.IntN(2) == 0 // now and then an old reading of the clock is used
+			stale   = !inside && rng.IntN(2) == 0 // sometimes now is an old reading
 			now     = between(0, time.Hour)
 			origin  = now
 			removed bool
@@ -134,7 +136,8 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// Many leases, taken and given back all the time, and renewed as they come due: none is forgotten, none renewed early or twice.
+// Many leases are taken, released, and renewed when they are due: none is forgotten,
+// none is renewed early or twice.
 func TestManyLeases(t *testing.T) {
 	const n = 100_000
 	const tick = 10 * s

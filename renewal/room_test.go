@@ -14,7 +14,8 @@ func (x *item) RenewalEntry() *Entry { return &x.entry }
 
 const tick = 8 * time.Second
 
-// A burst of leases that come due together goes through list after list. They share one room, which is let go once times are quiet.
+// Many leases that are due together move from list to list. All lists share one
+// slice, which is made small again when few leases are left.
 func TestABurstKeepsItsRoomOnce(t *testing.T) {
 	const n = 100_000
 	m := NewMap[*item](tick)
@@ -45,7 +46,8 @@ func TestABurstKeepsItsRoomOnce(t *testing.T) {
 	require.Equal(t, []*item{straggler}, m.Due(now+tick, nil), "and the Map is as good as new")
 }
 
-// Whatever was taken out is forgotten, also in the unused part of slices.
+// The Map keeps no reference to an item that was removed, also not in the unused
+// part of its slices.
 func TestNothingTakenOutIsKeptAlive(t *testing.T) {
 	m := NewMap[*item](tick)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -73,7 +75,8 @@ func TestNothingTakenOutIsKeptAlive(t *testing.T) {
 	require.Equal(t, m.Len(), kept)
 }
 
-// Locks that come and go, in small and large numbers, while time passes: nothing is allocated.
+// Locks are taken and released, in small and large numbers, while time passes:
+// nothing is allocated.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	for _, n := range []int{1, 10, 100, 1000, 10_000} {
 		m := NewMap[*item](tick)

@@ -7,15 +7,17 @@ import (
 )
 
 const (
-	// window is how many boundaries have a list of their own: as many as there are bits in Map.used. That is eight ticks, while items are
-	// normally due within one, so nearly all of them are in the window even if the Map's owner is late, or calls Due only when there is
-	// something.
+	// window is the number of boundaries that have their own list. It is the
+	// number of bits in Map.used. It covers eight ticks, and items are normally
+	// due within one. So nearly all items are in the window, even if the Map's
+	// caller is late, or calls Due only when Next says so.
 	window = 64
-	// outside is the list of all other boundaries' items.
+	// outside is the list of the items of all other boundaries.
 	outside = window
 )
 
-// first returns the first boundary of the window that has items, math.MaxInt64 if none has.
+// first returns the first boundary of the window that has items, or math.MaxInt64
+// if none has.
 func (m *Map[T]) first() int64 {
 	if m.used == 0 {
 		return math.MaxInt64
@@ -24,12 +26,13 @@ func (m *Map[T]) first() int64 {
 	return next + int64(bits.TrailingZeros64(bits.RotateLeft64(m.used, -int(next%window))))
 }
 
-// advance moves the window up to now, or as far as the items in it allow.
+// advance moves the beginning of the window to now, or to the first item in it if
+// that is earlier.
 func (m *Map[T]) advance(now time.Duration) {
 	m.passed = max(m.passed, min(floor(now, m.slot), m.first()-1))
 }
 
-// place links a node whose boundary is at into the list where it belongs.
+// place appends a node to the list of boundary at, or to outside.
 func (m *Map[T]) place(node uint32, at int64) {
 	if at > m.passed && at <= m.passed+window {
 		slot := uint64(at) % window
@@ -41,7 +44,7 @@ func (m *Map[T]) place(node uint32, at int64) {
 	m.lists.link(node, outside)
 }
 
-// take takes out all items of a list.
+// take removes all items of a list and appends them to out.
 func (m *Map[T]) take(list uint32, out []T) []T {
 	for node := m.lists.cut(list); node != list; {
 		x, _, next := m.lists.at(node)
@@ -51,7 +54,8 @@ func (m *Map[T]) take(list uint32, out []T) []T {
 	return out
 }
 
-// takeOthers takes out the items outside of the window that are due at boundary k, and places the rest anew, since the window has moved.
+// takeOthers removes the items outside of the window that are due at boundary k. It
+// places the others again, because the window has moved.
 func (m *Map[T]) takeOthers(k int64, out []T) []T {
 	m.other = math.MaxInt64
 	for node := m.lists.cut(outside); node != outside; {
