@@ -30,7 +30,7 @@ func start[T any](t *testing.T, h func(batch []T) time.Duration) *actor.Actor[T]
 	return a
 }
 
-func TestMessagesOfOneProducerStayInOrder(t *testing.T) {
+func TestActor_KeepsTheOrderOfAProducer(t *testing.T) {
 	const producers, each = 8, 20_000
 	type msg struct{ producer, n int }
 	var next [producers]int
@@ -104,7 +104,7 @@ func (b *busy) Handle(batch []int) time.Duration {
 
 func (b *busy) Stopped() { b.stopped = true }
 
-func TestWhatArrivesMeanwhileIsOneBatch(t *testing.T) {
+func TestActor_WhatArrivesMeanwhileIsOneBatch(t *testing.T) {
 	b, a := startBusy(t)
 	require.True(t, a.Post(1))
 	require.True(t, a.PostBatch([]int{2, 3, 4}))
@@ -117,7 +117,7 @@ func TestWhatArrivesMeanwhileIsOneBatch(t *testing.T) {
 }
 
 // Urgent messages overtake what waits, between two batches, and keep their order.
-func TestUrgentMessagesOvertake(t *testing.T) {
+func TestActor_UrgentMessagesOvertake(t *testing.T) {
 	var a *actor.Actor[int]
 	var batches [][]int
 	left := 1 + 1000 + 4
@@ -160,7 +160,7 @@ func TestUrgentMessagesOvertake(t *testing.T) {
 	require.IsIncreasing(t, others)
 }
 
-func TestStopHandlesWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
+func TestStop_HandlesTheAcceptedAndRefusesTheRest(t *testing.T) {
 	b, a := startBusy(t)
 	require.True(t, a.Post(1))
 	a.Stop()
@@ -182,7 +182,7 @@ func TestStopHandlesWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
 	require.False(t, a.Post(5))
 }
 
-func TestStopOfAParkedActorHandlesNothing(t *testing.T) {
+func TestStop_OfAParkedActorHandlesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		a := start(t, func([]int) time.Duration { calls++; return time.Hour })
@@ -194,7 +194,7 @@ func TestStopOfAParkedActorHandlesNothing(t *testing.T) {
 	})
 }
 
-func TestStopFromTheHandler(t *testing.T) {
+func TestStop_FromTheHandler(t *testing.T) {
 	var got []int
 	var a *actor.Actor[int]
 	ready := make(chan struct{})
@@ -214,7 +214,7 @@ func TestStopFromTheHandler(t *testing.T) {
 	require.Equal(t, []int{1, 2}, got)
 }
 
-func TestPostFromTheHandler(t *testing.T) {
+func TestPost_FromTheHandler(t *testing.T) {
 	var got []int
 	var a *actor.Actor[int]
 	done := make(chan struct{})
@@ -237,7 +237,7 @@ func TestPostFromTheHandler(t *testing.T) {
 	require.True(t, slices.IsSorted(got))
 }
 
-func TestEveryAcceptedMessageIsHandledWhenStopComesAnyTime(t *testing.T) {
+func TestStop_AtAnyTimeHandlesEveryAcceptedMessage(t *testing.T) {
 	for i := range 300 {
 		var handled int
 		a := start(t, func(batch []int) time.Duration { handled += len(batch); return -1 })
@@ -267,7 +267,7 @@ func TestEveryAcceptedMessageIsHandledWhenStopComesAnyTime(t *testing.T) {
 	}
 }
 
-func TestStartAndStopAtOnce(t *testing.T) {
+func TestStop_RightAfterStart(t *testing.T) {
 	for range 1000 {
 		b := &busy{entered: make(chan struct{}), leave: make(chan struct{})}
 		close(b.leave)
@@ -284,7 +284,7 @@ func TestStartAndStopAtOnce(t *testing.T) {
 	}
 }
 
-func TestNothingHandledIsKeptAlive(t *testing.T) {
+func TestActor_KeepsNothingHandledAlive(t *testing.T) {
 	handled := make(chan struct{})
 	a := start(t, func([]*[64]byte) time.Duration { handled <- struct{}{}; return -1 })
 	var refs []weak.Pointer[[64]byte]
@@ -306,7 +306,7 @@ func TestNothingHandledIsKeptAlive(t *testing.T) {
 	}
 }
 
-func TestPostDoesNotAllocate(t *testing.T) {
+func TestPost_DoesNotAllocate(t *testing.T) {
 	handled := make(chan struct{}, 1)
 	a := start(t, func([]int) time.Duration { handled <- struct{}{}; return time.Hour })
 	ms := make([]int, 100)

@@ -108,7 +108,7 @@ func TestAlarms(t *testing.T) {
 }
 
 // A handler that returns zero is called again without having to wait for a message.
-func TestNoSleepAtAll(t *testing.T) {
+func TestAlarm_ZeroSleep(t *testing.T) {
 	turns := 0
 	done := make(chan struct{})
 	a := start(t, func([]int) time.Duration {
@@ -122,9 +122,9 @@ func TestNoSleepAtAll(t *testing.T) {
 	<-done
 }
 
-// TestAlarmsAtRandom checks the alarms against the rule itself: a call comes with each message, and else when the sleep that the last
+// TestAlarm_RandomRuns checks the alarms against the rule itself: a call comes with each message, and else when the sleep that the last
 // call asked for is over.
-func TestAlarmsAtRandom(t *testing.T) {
+func TestAlarm_RandomRuns(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))

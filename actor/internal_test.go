@@ -22,7 +22,7 @@ func receive(m *mailbox[int]) (n int) {
 	}
 }
 
-func TestABurstIsNotKept(t *testing.T) {
+func TestMailbox_BurstIsNotKept(t *testing.T) {
 	m := &mailbox[int]{wake: make(chan struct{}, 1)}
 	for round := range 2 {
 		for i := range 100 * kept {
@@ -45,7 +45,7 @@ func TestABurstIsNotKept(t *testing.T) {
 	require.LessOrEqual(t, cap(m.spareUrgent), kept)
 }
 
-func TestABurstIsKeptWhileBusy(t *testing.T) {
+func TestMailbox_BurstIsKeptWhileBusy(t *testing.T) {
 	m := &mailbox[int]{wake: make(chan struct{}, 1)}
 	m.putAll(make([]int, 10*kept))
 	_, batch, _ := m.take(true)
@@ -58,7 +58,7 @@ func TestABurstIsKeptWhileBusy(t *testing.T) {
 	require.LessOrEqual(t, cap(m.in), kept, "until the consumer parks")
 }
 
-func TestProducersSignalOnlyAParkedConsumer(t *testing.T) {
+func TestMailbox_WakesOnlyAParkedConsumer(t *testing.T) {
 	m := &mailbox[int]{wake: make(chan struct{}, 1)}
 	m.put(1)
 	require.Empty(t, m.wake, "the consumer has not looked yet")
@@ -85,7 +85,7 @@ func TestProducersSignalOnlyAParkedConsumer(t *testing.T) {
 	require.Empty(t, m.wake, "the consumer will look again anyway")
 }
 
-func TestBurstsGrowByDoubling(t *testing.T) {
+func TestMailbox_GrowsByDoubling(t *testing.T) {
 	m := &mailbox[int]{wake: make(chan struct{}, 1)}
 	grown := 0
 	for last := 0; len(m.in) < 1<<20; m.put(1) {
@@ -98,7 +98,7 @@ func TestBurstsGrowByDoubling(t *testing.T) {
 }
 
 // The timer is set as seldom as possible, because a handler names another instant after every batch.
-func TestTheTimerIsLeftAloneWhileItFiresEarlyEnough(t *testing.T) {
+func TestAlarm_TimerIsNotSetWhileItIsEarlyEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wakes := make(chan struct{}, 10)
 		a := alarm{origin: time.Now(), wake: func() { wakes <- struct{}{} }}
@@ -133,7 +133,7 @@ func TestTheTimerIsLeftAloneWhileItFiresEarlyEnough(t *testing.T) {
 }
 
 // A timer must not keep a stopped actor's memory, nor wake anybody.
-func TestAStoppedActorHasNoTimer(t *testing.T) {
+func TestStop_LeavesNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Start(sleeper{})
 		a.Post(1)

@@ -58,7 +58,7 @@ func hurried(ctx context.Context, s measure.Spec) measure.Measure {
 	return inProcess(ctx, s)
 }
 
-func TestEachCommandInSmall(t *testing.T) {
+func TestCommand_EachInSmall(t *testing.T) {
 	for command, c := range map[string]struct {
 		only    string
 		figures []string
@@ -91,7 +91,7 @@ func TestEachCommandInSmall(t *testing.T) {
 
 // A candidate that cannot do what is asked of it gets a row that says so, and
 // the others get theirs. Client-side caching is unknown to the embedded server.
-func TestARowSaysWhatWentWrong(t *testing.T) {
+func TestRow_TellsWhatWentWrong(t *testing.T) {
 	out, run := bench(t, program{measure: hurried}, "uncontended", "-only", "holdfast,rueidislock tuned")
 	row := run.Tables[0].Rows[1]
 	n, why := row.Problems()
@@ -103,7 +103,7 @@ func TestARowSaysWhatWentWrong(t *testing.T) {
 }
 
 // One that hangs is stopped, and the row says how far it came.
-func TestTheWatchdog(t *testing.T) {
+func TestMeasurement_StoppedByItsWatchdog(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	s := measure.Spec{
 		Workload: "fanout", Candidate: "poll", Addr: addr, Embedded: true,
@@ -114,7 +114,7 @@ func TestTheWatchdog(t *testing.T) {
 }
 
 // A measurement that does not even heed its own watchdog is killed.
-func TestAMeasurementIsAProcess(t *testing.T) {
+func TestMeasurement_IsAProcess(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	s := measure.Spec{Workload: "fanout", Candidate: "holdfast", Addr: addr, Embedded: true, Waiters: 10, Limit: 10 * time.Second}
 	m := inChild(t.Context(), s)
@@ -133,7 +133,7 @@ func TestAMeasurementIsAProcess(t *testing.T) {
 	require.NotEmpty(t, inChild(ctx, s).Problem)
 }
 
-func TestOnARealServer(t *testing.T) {
+func TestFanout_OnARealServer(t *testing.T) {
 	s := redistest.Start(t)
 	for _, name := range []string{"holdfast", "rueidislock tuned", "redsync"} {
 		m := inProcess(t.Context(), measure.Spec{
@@ -151,7 +151,7 @@ func TestOnARealServer(t *testing.T) {
 }
 
 // Processes that are far off, or may not subscribe, need a real server.
-func TestTurnsOnARealServer(t *testing.T) {
+func TestTurns_OnARealServer(t *testing.T) {
 	s := redistest.Start(t)
 	for _, mix := range []string{"1 + direct 1", "25 + 25 far off", "25 + 25 deaf"} {
 		require.NoError(t, flush(t.Context(), s.Addr())) // processes end with the lock in their hands
@@ -176,7 +176,7 @@ func TestTurnsOnARealServer(t *testing.T) {
 	require.Contains(t, m.Problem, "no mix")
 }
 
-func TestBadArguments(t *testing.T) {
+func TestCommand_BadArguments(t *testing.T) {
 	for name, args := range map[string][]string{
 		"command":   {"walk"},
 		"flag":      {"-walk"},
@@ -195,7 +195,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-func TestCompareCommand(t *testing.T) {
+func TestCompare_Command(t *testing.T) {
 	_, run := bench(t, program{measure: hurried}, "uncontended", "-only", "holdfast")
 	dir := t.TempDir()
 	before, after := filepath.Join(dir, "old.json"), filepath.Join(dir, "new.json")
@@ -214,7 +214,7 @@ func TestCompareCommand(t *testing.T) {
 	require.Zero(t, p.main(t.Context(), []string{"report", after, dir}))
 }
 
-func TestASpecSurvivesTheWayToItsProcess(t *testing.T) {
+func TestSpec_ReachesItsProcessUnchanged(t *testing.T) {
 	s := sizes{}.plans("processes")[0].spec
 	text, err := json.Marshal(s)
 	require.NoError(t, err)

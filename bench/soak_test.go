@@ -24,7 +24,7 @@ func soakFor(t *testing.T, args ...string) (status int, out string) {
 	return status, o.String()
 }
 
-func TestSoakPassesTheLibrary(t *testing.T) {
+func TestSoak_PassesTheLibrary(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "verdict.json")
 	status, out := soakFor(t, "-d", "800ms", "-seed", "4", "-v", "-json", file)
 	require.Zero(t, status, out)
@@ -45,7 +45,7 @@ func TestSoakPassesTheLibrary(t *testing.T) {
 	require.NotEmpty(t, verdict.Schedule)
 }
 
-func TestSoakFailsABrokenClient(t *testing.T) {
+func TestSoak_FailsABrokenClient(t *testing.T) {
 	t.Setenv(soakClientEnv, "careless")
 	status, out := soakFor(t, "-d", "800ms", "-seed", "4", "-faults", "stop,scripts")
 	require.Equal(t, 1, status, out)
@@ -55,7 +55,7 @@ func TestSoakFailsABrokenClient(t *testing.T) {
 	require.Contains(t, out, "go run ./bench soak -seed 4 -d 800ms", "how to repeat it")
 }
 
-func TestSoakRefusesBadArguments(t *testing.T) {
+func TestSoak_RefusesBadArguments(t *testing.T) {
 	for name, args := range map[string][]string{
 		"fault":    {"soak", "-faults", "earthquake"},
 		"flag":     {"soak", "-earthquake"},

@@ -72,7 +72,7 @@ func ids(ls []*lease) (ids []int) {
 	return ids
 }
 
-func TestAllSucceed(t *testing.T) {
+func TestAll_Succeed(t *testing.T) {
 	p := newParts(t, 3)
 	fs := p.futures()
 	f := futures.All(p.drop, fs...)
@@ -91,19 +91,19 @@ func TestAllSucceed(t *testing.T) {
 	require.Empty(t, p.dropped, "the reader has them")
 }
 
-func TestAllOfNone(t *testing.T) {
+func TestAll_OfNone(t *testing.T) {
 	got, err := futures.All[int](nil).Result()
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
 
-func TestAllOfSettled(t *testing.T) {
+func TestAll_OfSettled(t *testing.T) {
 	got, err := futures.All(nil, futures.Ready(1, nil), futures.Ready(2, nil)).Result()
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 2}, got)
 }
 
-func TestAllFirstFailureCancelsTheRest(t *testing.T) {
+func TestAll_FirstFailureCancelsTheRest(t *testing.T) {
 	p := newParts(t, 4)
 	f := futures.All(p.drop, p.futures()...)
 	p.resolve(1)
@@ -118,7 +118,7 @@ func TestAllFirstFailureCancelsTheRest(t *testing.T) {
 	require.Equal(t, []int{2}, p.dropped, "what arrived is given back")
 }
 
-func TestAllDropsAValueThatRacesTheCancel(t *testing.T) {
+func TestAll_DropsAValueThatRacesTheCancel(t *testing.T) {
 	p := newParts(t, 3)
 	// Part 2 gets its value while part 0 is being cancelled.
 	p.cancels[0].do = func() { require.True(t, p.resolve(2)) }
@@ -131,7 +131,7 @@ func TestAllDropsAValueThatRacesTheCancel(t *testing.T) {
 	require.Equal(t, []int{0}, p.cancelled())
 }
 
-func TestAllWaitsForEveryInputAfterAFailure(t *testing.T) {
+func TestAll_WaitsForEveryInputAfterAFailure(t *testing.T) {
 	p := newParts(t, 3)
 	var seen error
 	p.cancels[0].do = func() { p.fail(2, errOther2) }
@@ -143,7 +143,7 @@ func TestAllWaitsForEveryInputAfterAFailure(t *testing.T) {
 	require.Equal(t, "other\nanother", seen.Error(), "in the order of the inputs")
 }
 
-func TestAllInputCancelledByAnother(t *testing.T) {
+func TestAll_InputCancelledByAnother(t *testing.T) {
 	p := newParts(t, 2)
 	f := futures.All(p.drop, p.futures()...)
 	p.promises[0].Future().Cancel()
@@ -152,7 +152,7 @@ func TestAllInputCancelledByAnother(t *testing.T) {
 	require.Equal(t, []int{0, 1}, p.cancelled())
 }
 
-func TestAllInputFailedBefore(t *testing.T) {
+func TestAll_InputFailedBefore(t *testing.T) {
 	p := newParts(t, 3)
 	p.resolve(0)
 	p.fail(1, errOther)
@@ -163,7 +163,7 @@ func TestAllInputFailedBefore(t *testing.T) {
 	require.Equal(t, []int{2}, p.cancelled())
 }
 
-func TestAllCancelled(t *testing.T) {
+func TestAll_Cancelled(t *testing.T) {
 	p := newParts(t, 4)
 	p.promises[1].Future().OnDone(func(*lease, error) {
 		require.True(t, p.resolve(3)) // part 3 wins its race against the cancel, which has come to part 1 just now
@@ -179,7 +179,7 @@ func TestAllCancelled(t *testing.T) {
 }
 
 // Without a drop, values go back to where they came from.
-func TestAllWithoutADrop(t *testing.T) {
+func TestAll_WithoutADrop(t *testing.T) {
 	p := newParts(t, 2)
 	f := futures.All(nil, p.futures()...)
 	p.resolve(0)
@@ -198,7 +198,7 @@ func TestAllWithoutADrop(t *testing.T) {
 	require.ErrorIs(t, err, errOther)
 }
 
-func TestAllCancelledAfterItSucceeded(t *testing.T) {
+func TestAll_CancelledAfterItSucceeded(t *testing.T) {
 	for _, take := range []bool{false, true} {
 		p := newParts(t, 2)
 		f := futures.All(p.drop, p.futures()...)
@@ -218,7 +218,7 @@ func TestAllCancelledAfterItSucceeded(t *testing.T) {
 }
 
 // A caller that sees the failure can rely on it that nothing is held any more.
-func TestAllDropsBeforeItFails(t *testing.T) {
+func TestAll_DropsBeforeItFails(t *testing.T) {
 	p := newParts(t, 2)
 	f := futures.All(p.drop, p.futures()...)
 	f.OnDone(func([]*lease, error) { require.Equal(t, []int{1}, p.dropped) })

@@ -13,7 +13,7 @@ import (
 
 var errOther2 = errors.New("another")
 
-func TestAnyFirstSuccess(t *testing.T) {
+func TestAny_FirstSuccess(t *testing.T) {
 	p := newParts(t, 4)
 	p.cancels[0].do = func() { require.True(t, p.resolve(3)) } // wins its race against the cancel
 	fs := p.futures()
@@ -33,7 +33,7 @@ func TestAnyFirstSuccess(t *testing.T) {
 	require.Equal(t, []int{4}, p.dropped)
 }
 
-func TestAnyCancelledAfterItSucceeded(t *testing.T) {
+func TestAny_CancelledAfterItSucceeded(t *testing.T) {
 	p := newParts(t, 3)
 	f := futures.Any(p.drop, p.futures()...)
 	p.resolve(1)
@@ -48,7 +48,7 @@ func TestAnyCancelledAfterItSucceeded(t *testing.T) {
 	require.Equal(t, [][]int{nil, nil, {3}}, p.returned())
 }
 
-func TestAnyAllFail(t *testing.T) {
+func TestAny_AllFail(t *testing.T) {
 	p := newParts(t, 3)
 	f := futures.Any(p.drop, p.futures()...)
 	p.fail(2, errOther2)
@@ -61,12 +61,12 @@ func TestAnyAllFail(t *testing.T) {
 	require.Equal(t, "other\nfutures: cancelled\nanother", err.Error(), "in the order of the inputs")
 }
 
-func TestAnyOfNone(t *testing.T) {
+func TestAny_OfNone(t *testing.T) {
 	_, err := futures.Any[int](nil).Result()
 	require.Equal(t, futures.ErrNone, err)
 }
 
-func TestAnyOfSettled(t *testing.T) {
+func TestAny_OfSettled(t *testing.T) {
 	p := newParts(t, 4)
 	p.fail(0, errOther)
 	p.resolve(1)
@@ -78,7 +78,7 @@ func TestAnyOfSettled(t *testing.T) {
 	require.Equal(t, []int{3}, p.cancelled())
 }
 
-func TestAnyCancelled(t *testing.T) {
+func TestAny_Cancelled(t *testing.T) {
 	p := newParts(t, 3)
 	p.cancels[0].do = func() { require.True(t, p.resolve(2)) }
 	f := futures.Any(p.drop, p.futures()...)
@@ -96,7 +96,7 @@ func TestAnyCancelled(t *testing.T) {
 
 // In every race, each value that a future accepted is in exactly one place: it is in
 // the result, or it was dropped.
-func TestCombinatorsLoseNothing(t *testing.T) {
+func TestCombinator_LosesNothing(t *testing.T) {
 	const n = 4
 	for _, kind := range []string{"all", "any"} {
 		t.Run(kind, func(t *testing.T) {

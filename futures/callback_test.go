@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-func TestCallbacksRunInOrderAfterDone(t *testing.T) {
+func TestCallback_RunsInOrderAfterDone(t *testing.T) {
 	var p futures.Promise[int]
 	f := p.Future()
 	var order []int
@@ -30,7 +30,7 @@ func TestCallbacksRunInOrderAfterDone(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 3, 4}, order)
 }
 
-func TestCallbacksRunBeforeTheSource(t *testing.T) {
+func TestCallback_RunsBeforeTheSource(t *testing.T) {
 	var p futures.Promise[int]
 	var order []string
 	p.Bind(&told{func() { order = append(order, "source") }})
@@ -43,7 +43,7 @@ func TestCallbacksRunBeforeTheSource(t *testing.T) {
 }
 
 // A callback may do anything with its future; no lock is held.
-func TestCallbacksMayUseTheirFuture(t *testing.T) {
+func TestCallback_MayUseItsFuture(t *testing.T) {
 	for name, settle := range map[string]func(*futures.Promise[int]) bool{
 		"resolved":  func(p *futures.Promise[int]) bool { return p.Resolve(1, nil) },
 		"cancelled": func(p *futures.Promise[int]) bool { return p.Future().Cancel() },

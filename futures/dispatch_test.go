@@ -41,7 +41,7 @@ var settlements = map[string]func(*futures.Promise[*lease]) bool{
 
 // The goroutine that settles a future runs no callback of a source that
 // dispatches. All callbacks of a future are dispatched together.
-func TestADispatcherRunsTheCallbacks(t *testing.T) {
+func TestDispatcher_RunsTheCallbacks(t *testing.T) {
 	for name, settle := range settlements {
 		t.Run(name, func(t *testing.T) {
 			var q queue
@@ -69,7 +69,7 @@ func TestADispatcherRunsTheCallbacks(t *testing.T) {
 }
 
 // Await, Result and Done need no dispatcher.
-func TestNothingIsDispatchedWithoutACallback(t *testing.T) {
+func TestDispatcher_GetsNothingWithoutACallback(t *testing.T) {
 	for name, settle := range settlements {
 		t.Run(name, func(t *testing.T) {
 			var q queue
@@ -85,7 +85,7 @@ func TestNothingIsDispatchedWithoutACallback(t *testing.T) {
 }
 
 // A value is taken as soon as its callback is dispatched.
-func TestADispatchedValueIsTaken(t *testing.T) {
+func TestDispatcher_DispatchedValueIsTaken(t *testing.T) {
 	var q queue
 	p := q.promise()
 	var got *lease
@@ -117,7 +117,7 @@ var combinators = map[string]func(drop func(*lease), a, b *futures.Future[*lease
 
 // The result of a combinator does not wait for the dispatcher, whatever is queued
 // there.
-func TestCombinatorsDoNotWaitForTheDispatcher(t *testing.T) {
+func TestCombinator_DoesNotWaitForTheDispatcher(t *testing.T) {
 	for name, combine := range combinators {
 		t.Run(name, func(t *testing.T) {
 			var q queue
@@ -133,7 +133,7 @@ func TestCombinatorsDoNotWaitForTheDispatcher(t *testing.T) {
 }
 
 // The callbacks of a result go where those of its inputs go.
-func TestCombinatorsPassTheDispatcherOn(t *testing.T) {
+func TestCombinator_PassesTheDispatcherOn(t *testing.T) {
 	var q queue
 	a, b, plain := q.promise(), q.promise(), new(futures.Promise[*lease])
 	ran := 0
@@ -149,7 +149,7 @@ func TestCombinatorsPassTheDispatcherOn(t *testing.T) {
 
 // An input that is cancelled because another one failed calls back by its own
 // dispatcher, after the callbacks of the one that failed.
-func TestInputsThatACombinatorCancelsAreDispatched(t *testing.T) {
+func TestCombinator_CancelledInputsAreDispatched(t *testing.T) {
 	var q queue
 	a, b := q.promise(), q.promise()
 	var order []string
@@ -166,7 +166,7 @@ func TestInputsThatACombinatorCancelsAreDispatched(t *testing.T) {
 
 // drop is code of the caller, so it is dispatched too. If it is nil, values go back
 // at once.
-func TestDropIsDispatched(t *testing.T) {
+func TestDrop_IsDispatched(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		var q queue
 		var dropped []int

@@ -44,12 +44,12 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func TestSize(t *testing.T) {
+func TestFuture_Size(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(futures.Future[*lease]{}), uintptr(80))
 	require.Equal(t, unsafe.Sizeof(futures.Future[*lease]{}), unsafe.Sizeof(futures.Promise[*lease]{}))
 }
 
-func TestPending(t *testing.T) {
+func TestFuture_Pending(t *testing.T) {
 	var p futures.Promise[*lease]
 	f := p.Future()
 	require.Same(t, f, p.Future())
@@ -132,12 +132,12 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, 1, c.n)
 }
 
-func TestCancelWithoutSource(t *testing.T) {
+func TestCancel_WithoutSource(t *testing.T) {
 	require.True(t, new(futures.Promise[int]).Future().Cancel())
 	require.True(t, new(futures.Future[int]).Cancel())
 }
 
-func TestAwaitGetsWhatComesLater(t *testing.T) {
+func TestAwait_GetsWhatComesLater(t *testing.T) {
 	for name, ctx := range map[string]func(context.Context) context.Context{
 		"a context that may end":   func(ctx context.Context) context.Context { return ctx },
 		"a context without an end": context.WithoutCancel,
@@ -157,7 +157,7 @@ func TestAwaitGetsWhatComesLater(t *testing.T) {
 	}
 }
 
-func TestAwaitEndsWithItsContext(t *testing.T) {
+func TestAwait_EndsWithItsContext(t *testing.T) {
 	wrapped := errors.Join(context.DeadlineExceeded, errOther)
 	for _, test := range []struct {
 		name string
@@ -207,7 +207,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAResultWinsOverAnEndedContext(t *testing.T) {
+func TestAwait_PrefersAResultToAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	v, err := futures.Ready(&lease{1}, nil).Await(ctx)
@@ -228,7 +228,7 @@ func (c lateEnd) Done() <-chan struct{} {
 	return ended.Done()
 }
 
-func TestAResultThatRacesTheCancelIsReturned(t *testing.T) {
+func TestAwait_ReturnsAResultThatRacesTheEnd(t *testing.T) {
 	for range 100 { // select picks either
 		var p futures.Promise[*lease]
 		v, err := p.Future().Await(lateEnd{t.Context(), &p})
@@ -237,7 +237,7 @@ func TestAResultThatRacesTheCancelIsReturned(t *testing.T) {
 	}
 }
 
-func TestCancelledByAnotherReader(t *testing.T) {
+func TestAwait_CancelledByAnotherReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p futures.Promise[*lease]
 		go func() {
@@ -251,7 +251,7 @@ func TestCancelledByAnotherReader(t *testing.T) {
 
 // If several goroutines try to settle a future, one of them does. No value is
 // lost: a reader gets it, or its writer keeps it.
-func TestResolveRacesCancel(t *testing.T) {
+func TestResolve_RacesCancel(t *testing.T) {
 	for i := range 3000 {
 		var p futures.Promise[*lease]
 		told := make(chan struct{}, 10)
@@ -313,7 +313,7 @@ func TestResolveRacesCancel(t *testing.T) {
 	}
 }
 
-func TestNoChannelUnlessNeeded(t *testing.T) {
+func TestFuture_NoChannelUnlessNeeded(t *testing.T) {
 	type request struct {
 		_ [4]int
 		futures.Promise[*lease]

@@ -22,7 +22,7 @@ func offered() (*futures.Future[*lease], *cancels) {
 	return p.Future(), c
 }
 
-func TestCancelGivesBackWhatNobodyHasTaken(t *testing.T) {
+func TestCancel_GivesBackWhatNobodyHasTaken(t *testing.T) {
 	f, c := offered()
 	<-f.Done() // to see that there is a value does not take it
 	require.True(t, f.Cancel())
@@ -43,7 +43,7 @@ func TestCancelGivesBackWhatNobodyHasTaken(t *testing.T) {
 	require.Equal(t, []int{1}, c.dropped, "once")
 }
 
-func TestATakenValueStaysWithItsTaker(t *testing.T) {
+func TestCancel_LeavesATakenValue(t *testing.T) {
 	for name, take := range map[string]func(*futures.Future[*lease]) *lease{
 		"by Result": func(f *futures.Future[*lease]) *lease {
 			v, _ := f.Result()
@@ -81,7 +81,7 @@ func TestATakenValueStaysWithItsTaker(t *testing.T) {
 
 // A callback that is given the value while the future settles has it before
 // anybody else can cancel.
-func TestAValueGoesToAWaitingCallback(t *testing.T) {
+func TestCallback_TakesTheValueItWaitsFor(t *testing.T) {
 	var p futures.Promise[*lease]
 	c := &cancels{}
 	p.Bind(c)
@@ -96,7 +96,7 @@ func TestAValueGoesToAWaitingCallback(t *testing.T) {
 	require.Empty(t, c.dropped)
 }
 
-func TestAFailureHasNothingToGiveBack(t *testing.T) {
+func TestCancel_AfterAFailureGivesNothingBack(t *testing.T) {
 	var p futures.Promise[*lease]
 	c := &cancels{}
 	p.Bind(c)
@@ -108,7 +108,7 @@ func TestAFailureHasNothingToGiveBack(t *testing.T) {
 }
 
 // Of readers that take a value and readers that cancel, one side wins for all.
-func TestResultRacesCancelAfterTheGrant(t *testing.T) {
+func TestResult_RacesCancelAfterTheGrant(t *testing.T) {
 	wins := map[bool]int{}
 	for i := range 5000 {
 		var p futures.Promise[*lease]
@@ -164,7 +164,7 @@ type named struct{ cancels }
 
 func (n *named) Explain(err error) error { return fmt.Errorf("named: %w", err) }
 
-func TestASourceExplainsTheEnd(t *testing.T) {
+func TestSource_ExplainsTheEnd(t *testing.T) {
 	start := func() *futures.Promise[*lease] {
 		p := new(futures.Promise[*lease])
 		p.Bind(&named{})

@@ -10,7 +10,7 @@ import (
 
 // An owner that was adopted from a lock nobody named an owner for can be part
 // of a deadlock like any other.
-func TestADeadlockOfAdoptedOwners(t *testing.T) {
+func TestDeadlock_OfAdoptedOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		x, err := m.Lock(ctx, "x")

@@ -21,7 +21,7 @@ func dialMini(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 }
 
 // What is refused must be refused at once, and nothing may be sent for it.
-func TestBadInputSendsNothing(t *testing.T) {
+func TestLock_BadInputSendsNothing(t *testing.T) {
 	m, other := dialMini(t, lockmgr.Options{}), dialMini(t, lockmgr.Options{})
 	closed := dialMini(t, lockmgr.Options{})
 	require.NoError(t, closed.Close(ctx))
@@ -75,7 +75,7 @@ func TestBadInputSendsNothing(t *testing.T) {
 	require.Zero(t, m.Stats().Locks)
 }
 
-func TestNamesWithBracesThatFit(t *testing.T) {
+func TestName_WithBracesThatFit(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	for _, name := range []string{"a", "order:1", "x{t}y", "{x}", "{a}b}", "with space", "redisson_lock:orders", "\x00\xff", strings.Repeat("x", lockmgr.MaxNameBytes)} {
 		l, err := m.Lock(ctx, name)
@@ -84,7 +84,7 @@ func TestNamesWithBracesThatFit(t *testing.T) {
 	}
 }
 
-func TestEndedContextSendsNothing(t *testing.T) {
+func TestLock_EndedContextSendsNothing(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	ended, cancel := context.WithCancelCause(ctx)
 	cause := context.DeadlineExceeded
@@ -99,7 +99,7 @@ func TestEndedContextSendsNothing(t *testing.T) {
 	require.Zero(t, m.Stats().Scripts)
 }
 
-func TestNewRefusesNonsense(t *testing.T) {
+func TestNew_RefusesNonsense(t *testing.T) {
 	_, err := lockmgr.New(nil, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
 	addr, _ := redistest.Mini(t)
@@ -127,7 +127,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestBorrowedClientStaysOpen(t *testing.T) {
+func TestClose_LeavesABorrowedClientOpen(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestBorrowedClientStaysOpen(t *testing.T) {
 	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
 }
 
-func TestClosedClient(t *testing.T) {
+func TestManager_ClosedClient(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestClosedClient(t *testing.T) {
 	require.ErrorIs(t, m.Close(ctx), lockmgr.ErrUnavailable)
 }
 
-func TestBoundOnWaiters(t *testing.T) {
+func TestOptions_MaxWaiters(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{MaxWaiters: 3})
 	l, err := m.Lock(ctx, "a")
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestBoundOnWaiters(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
-func TestBoundOnLocks(t *testing.T) {
+func TestOptions_MaxLocks(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{MaxLocks: 2})
 	for _, name := range []string{"a", "b"} {
 		_, err := m.Lock(ctx, name)

@@ -14,7 +14,7 @@ import (
 )
 
 // Names that are only remembered are bounded too: as many again as MaxLocks.
-func TestRememberedNamesHaveABound(t *testing.T) {
+func TestName_RememberedOnesHaveABound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		const most = 3
 		other, _ := w.manager(lockmgr.Options{})
@@ -40,7 +40,7 @@ func TestRememberedNamesHaveABound(t *testing.T) {
 }
 
 // A long hold forgets the contexts that ended with their parents.
-func TestEndedContextsAreForgotten(t *testing.T) {
+func TestContext_EndedOnesAreForgotten(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	m := dial(t, addr, lockmgr.Options{})
 	l, err := m.Lock(ctx, "a")
@@ -64,7 +64,7 @@ func TestEndedContextsAreForgotten(t *testing.T) {
 
 // A client that was closed stays closed: there is no use in trying until
 // RetryTime is over.
-func TestAClosedClientIsFinal(t *testing.T) {
+func TestError_ClosedClientIsFinal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
 		client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, DialCtxFn: n.dial}))
@@ -81,7 +81,7 @@ func TestAClosedClientIsFinal(t *testing.T) {
 	})
 }
 
-func TestRememberedNamesDoNotCount(t *testing.T) {
+func TestName_RememberedOnesDoNotCount(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		other, _ := w.manager(lockmgr.Options{})
 		m, _ := w.manager(lockmgr.Options{MaxLocks: 1})

@@ -77,7 +77,7 @@ var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 
 // A callback that does not return delays no other lock: others are granted,
 // renewed, told of their loss in time and unlocked.
-func TestACallbackThatHangsDelaysOnlyCallbacks(t *testing.T) {
+func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 	for name, hung := range hungs {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
@@ -98,7 +98,7 @@ func TestACallbackThatHangsDelaysOnlyCallbacks(t *testing.T) {
 
 // Callbacks run in the order of the results, one at a time, and none is
 // dropped, however many wait.
-func TestCallbacksWaitInOrder(t *testing.T) {
+func TestCallback_WaitsInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		net.delay.Store(int64(milli))
@@ -124,7 +124,7 @@ func TestCallbacksWaitInOrder(t *testing.T) {
 }
 
 // A lock belongs to its callback as soon as the callback is queued.
-func TestAQueuedCallbackHasTakenTheLock(t *testing.T) {
+func TestCallback_HasTakenTheLockOnceQueued(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		net.delay.Store(int64(milli))
@@ -149,7 +149,7 @@ func TestAQueuedCallbackHasTakenTheLock(t *testing.T) {
 
 // A cancel of a pending request does not wait for its callback, and withdraws
 // the request.
-func TestACancelDoesNotWaitForItsCallback(t *testing.T) {
+func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		held, err := m.Lock(ctx, "a")
@@ -170,7 +170,7 @@ func TestACancelDoesNotWaitForItsCallback(t *testing.T) {
 }
 
 // A callback may call what waits for the manager, which goes on meanwhile.
-func TestACallbackMayWaitForTheManager(t *testing.T) {
+func TestCallback_MayWaitForTheManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		net.delay.Store(int64(milli))
@@ -197,7 +197,7 @@ func TestACallbackMayWaitForTheManager(t *testing.T) {
 
 // A callback that ends its goroutine, as a failed check of a test does, takes
 // no other callback along.
-func TestCallbacksOutliveAGoexit(t *testing.T) {
+func TestCallback_Goexit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		net.delay.Store(int64(milli))
@@ -217,7 +217,7 @@ func TestCallbacksOutliveAGoexit(t *testing.T) {
 
 // Close waits for queued callbacks, no longer than its context allows and for
 // two seconds at most. They run all the same.
-func TestCloseWaitsForCallbacksForATime(t *testing.T) {
+func TestClose_WaitsForCallbacksForATime(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes, limit time.Duration // each callback; Close's context
 		want         time.Duration // Close
@@ -255,7 +255,7 @@ func TestCloseWaitsForCallbacksForATime(t *testing.T) {
 }
 
 // A callback that closes its manager waits for itself, but not for ever.
-func TestACallbackMayClose(t *testing.T) {
+func TestCallback_MayClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
 		begin := time.Now()
@@ -272,7 +272,7 @@ func TestACallbackMayClose(t *testing.T) {
 
 // A callback that is registered after the result runs at once, on the
 // goroutine that registers it.
-func TestALateCallbackRunsAtOnce(t *testing.T) {
+func TestCallback_LateRunsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		net.delay.Store(int64(milli)) // the callback comes before the answer

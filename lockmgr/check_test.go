@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestCheckUnderLeastPrivilege(t *testing.T) {
+func TestCheck_UnderLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
@@ -36,7 +36,7 @@ func TestCheckUnderLeastPrivilege(t *testing.T) {
 
 // Whatever single rule is taken away, it is named, and is an error only if
 // plain locks need it.
-func TestCheckNamesWhatIsMissing(t *testing.T) {
+func TestCheck_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rules := strings.Fields(leastPrivilege)
@@ -77,7 +77,7 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestCheckWarns(t *testing.T) {
+func TestCheck_Warns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").Unrestricted() // INFO
 	m := dial(t, s.Addr(), lockmgr.Options{})
@@ -94,7 +94,7 @@ func TestCheckWarns(t *testing.T) {
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 }
 
-func TestCheckOnTheEmbeddedServer(t *testing.T) {
+func TestCheck_OnTheEmbeddedServer(t *testing.T) {
 	addr, mini := redistest.Mini(t)
 	m := dial(t, addr, lockmgr.Options{})
 	_, err := m.Check(faults.Patient(t), "")
@@ -111,7 +111,7 @@ func TestCheckOnTheEmbeddedServer(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestCheckOfAServerThatIsGone(t *testing.T) {
+func TestCheck_OfAServerThatIsGone(t *testing.T) {
 	addr, mini := redistest.Mini(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{CommandTimeout: slow})
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 }
 
 // A lease that is no multiple of what it is divided by is no fault.
-func TestCheckWithAnyLease(t *testing.T) {
+func TestCheck_WithAnyLease(t *testing.T) {
 	for _, lease := range []time.Duration{100 * milli, 10 * second, 20 * second} {
 		bubble(t, func(t *testing.T, w *scene) { // else a tenth of the first is too little for a busy machine
 			m, _ := w.manager(lockmgr.Options{Lease: lease})
@@ -135,7 +135,7 @@ func TestCheckWithAnyLease(t *testing.T) {
 }
 
 // Check and all that goes on beside it share batches, and nothing else.
-func TestCheckWhileLocksAreTaken(t *testing.T) {
+func TestCheck_WhileLocksAreTaken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(strings.ReplaceAll(leastPrivilege, "+hdel ", ""))...)
@@ -166,7 +166,7 @@ func TestCheckWhileLocksAreTaken(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCheckCrossesClose(t *testing.T) {
+func TestCheck_CrossesClose(t *testing.T) {
 	addr, mini := redistest.Mini(t)
 	for i := range 40 {
 		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{})

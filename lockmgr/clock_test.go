@@ -31,7 +31,7 @@ func (c *twoClocks) sleep(d time.Duration) {
 	c.all += d
 }
 
-func TestASuspensionCounts(t *testing.T) {
+func TestClock_CountsASuspension(t *testing.T) {
 	host := &twoClocks{awake: time.Hour, all: 3 * time.Hour}
 	c := newClock(host.read)
 	require.True(t, c.counts())
@@ -45,7 +45,7 @@ func TestASuspensionCounts(t *testing.T) {
 }
 
 // A thread that is interrupted between the readings has not slept.
-func TestAnInterruptedReadingIsNoSuspension(t *testing.T) {
+func TestClock_InterruptedReadingIsNoSuspension(t *testing.T) {
 	host := &twoClocks{}
 	c := newClock(host.read)
 	host.late = []time.Duration{30 * time.Millisecond, 20 * time.Millisecond}
@@ -58,7 +58,7 @@ func TestAnInterruptedReadingIsNoSuspension(t *testing.T) {
 	require.Equal(t, 30*time.Millisecond, c.suspended(), "time does not go back")
 }
 
-func TestTheClockNeverGoesBack(t *testing.T) {
+func TestClock_NeverGoesBack(t *testing.T) {
 	host := &twoClocks{}
 	c := newClock(host.read)
 	var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func TestTheClockNeverGoesBack(t *testing.T) {
 	require.GreaterOrEqual(t, c.exact(), 100*time.Second)
 }
 
-func TestAHostWithOneClock(t *testing.T) {
+func TestClock_HostWithOneOnly(t *testing.T) {
 	c := newClock(func() (awake, all time.Duration, ok bool) { return 0, 0, false })
 	require.False(t, c.counts())
 	before := c.exact()
@@ -89,7 +89,7 @@ func TestAHostWithOneClock(t *testing.T) {
 	require.GreaterOrEqual(t, c.now(), before)
 }
 
-func TestTheSystemsClocks(t *testing.T) {
+func TestClock_OfTheSystem(t *testing.T) {
 	awake, all, ok := readClocks()
 	if !ok {
 		t.Skip("this system has no clock that counts suspensions, or none that we read")

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestCloseEndsEverything(t *testing.T) {
+func TestClose_EndsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
@@ -51,7 +51,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-func TestClosePastItsContext(t *testing.T) {
+func TestClose_PastItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
 		m := dialNetwork(t, n, lockmgr.Options{})
@@ -72,7 +72,7 @@ func TestClosePastItsContext(t *testing.T) {
 	})
 }
 
-func TestCloseTellsOfATryInFlight(t *testing.T) {
+func TestClose_TellsOfATryInFlight(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
 		m := dialNetwork(t, n, lockmgr.Options{})
@@ -88,7 +88,7 @@ func TestCloseTellsOfATryInFlight(t *testing.T) {
 }
 
 // An unlock that crosses the Close says what every later one does.
-func TestAnUnlockThatCrossesACloseSaysSo(t *testing.T) {
+func TestUnlock_CrossesClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m, _ := w.manager(stopper.Options(lockmgr.Options{}))

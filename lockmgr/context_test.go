@@ -23,7 +23,7 @@ func (l *Lock) bound() int {
 
 // A hold that lasts forgets the contexts whose parents have ended, and keeps
 // those that have not.
-func TestContextsThatEndedAreForgotten(t *testing.T) {
+func TestContext_ForgottenOnceItsParentEnded(t *testing.T) {
 	l := heldLock()
 	var live []context.Context
 	for i := range 100 {
@@ -58,7 +58,7 @@ func (c countedContext) Err() error {
 }
 
 // The cost of a call does not depend on how many contexts the hold has.
-func TestACallOfContextLooksAtFewOthers(t *testing.T) {
+func TestContext_CallLooksAtFewOthers(t *testing.T) {
 	l := heldLock()
 	asked := 0
 	const n = 10_000

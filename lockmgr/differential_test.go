@@ -102,7 +102,7 @@ func differentialSeeds(n int) []uint64 {
 	return out
 }
 
-func TestDifferentialModelMiniredisServer(t *testing.T) {
+func TestModel_LikeMiniredisAndTheServer(t *testing.T) {
 	redistest.Need(t)
 	t.Parallel()
 	all := tally{}
@@ -115,7 +115,7 @@ func TestDifferentialModelMiniredisServer(t *testing.T) {
 }
 
 // What only a real server can do: refuse.
-func TestDifferentialModelServer(t *testing.T) {
+func TestModel_LikeTheServer(t *testing.T) {
 	redistest.Need(t)
 	t.Parallel()
 	all := tally{}

@@ -21,7 +21,7 @@ func newNotes(limit int, deliver func(note)) *dispatcher[note] {
 	return d
 }
 
-func TestADispatcherReportsDropsInTheirPlace(t *testing.T) {
+func TestDispatcher_ReportsDropsInTheirPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []note
 		next := make(chan struct{})
@@ -42,7 +42,7 @@ func TestADispatcherReportsDropsInTheirPlace(t *testing.T) {
 	})
 }
 
-func TestADispatcherReportsDropsIfNothingFollows(t *testing.T) {
+func TestDispatcher_ReportsDropsIfNothingFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []note
 		next := make(chan struct{})
@@ -58,7 +58,7 @@ func TestADispatcherReportsDropsIfNothingFollows(t *testing.T) {
 
 // Values of several goroutines arrive one at a time, and those of each in
 // order.
-func TestADispatcherKeepsTheOrder(t *testing.T) {
+func TestDispatcher_KeepsTheOrder(t *testing.T) {
 	const producers, each = 4, 2000
 	var last [producers]note
 	d := newNotes(producers*each, func(n note) {
@@ -84,7 +84,7 @@ func TestADispatcherKeepsTheOrder(t *testing.T) {
 
 // finish ends with its context, drops the rest, and leaves no goroutine once
 // the delivery in hand has returned.
-func TestADispatcherEndsWithTheContext(t *testing.T) {
+func TestDispatcher_EndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []note
 		next := make(chan struct{})
@@ -108,7 +108,7 @@ func TestADispatcherEndsWithTheContext(t *testing.T) {
 
 // A log handler that does not want a line is not given it, and attributes and
 // groups of the logger reach it.
-func TestAQueuedHandlerIsALogHandler(t *testing.T) {
+func TestLog_QueuedHandlerIsALogHandler(t *testing.T) {
 	var out syncBuffer
 	next := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})
 	lines := newLineDispatcher(next)

@@ -31,7 +31,7 @@ func TestDo(t *testing.T) {
 	free(t, m)
 }
 
-func TestDoReturnsTheErrors(t *testing.T) {
+func TestDo_ReturnsTheErrors(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
 	held, err := m.Lock(ctx, "held")
@@ -50,7 +50,7 @@ func TestDoReturnsTheErrors(t *testing.T) {
 }
 
 // The loss of the lock is in the error, whatever fn made of it.
-func TestDoTellsTheLoss(t *testing.T) {
+func TestDo_TellsTheLoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		failed := errors.New("failed")
@@ -72,7 +72,7 @@ func TestDoTellsTheLoss(t *testing.T) {
 	})
 }
 
-func TestDoUnlocksAfterItsContextEnded(t *testing.T) {
+func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
 	c, cancel := context.WithCancel(ctx)
@@ -87,7 +87,7 @@ func TestDoUnlocksAfterItsContextEnded(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
-func TestDoLetsPanicsPass(t *testing.T) {
+func TestDo_LetsPanicsPass(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
 	require.PanicsWithValue(t, "at the disco", func() {
@@ -99,7 +99,7 @@ func TestDoLetsPanicsPass(t *testing.T) {
 
 // A server that is silent keeps Do no longer than it may keep Unlock, and says
 // nothing about the work, which was done under the lock.
-func TestDoOnASilentServerEndsInTime(t *testing.T) {
+func TestDo_OnASilentServerEndsInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
 		start := time.Now()

@@ -112,7 +112,7 @@ func BenchmarkDrain(b *testing.B) {
 }
 
 // The number of commands is exact enough for a test.
-func TestDrainTakesFewCommands(t *testing.T) {
+func TestDrain_TakesFewCommands(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	l, err := m.Lock(ctx, "hot")

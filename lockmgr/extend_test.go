@@ -12,7 +12,7 @@ import (
 
 // A fixed lease that is extended ends no earlier than it was extended to, and
 // still ends by itself.
-func TestExtendAFixedLease(t *testing.T) {
+func TestExtend_FixedLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*second))
@@ -33,7 +33,7 @@ func TestExtendAFixedLease(t *testing.T) {
 }
 
 // A watched lock has at least the time that was asked for, and is watched on.
-func TestExtendAWatchedLock(t *testing.T) {
+func TestExtend_WatchedLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -49,7 +49,7 @@ func TestExtendAWatchedLock(t *testing.T) {
 }
 
 // Extend is an answer of the server: it finds a loss that nobody has told.
-func TestExtendFindsALoss(t *testing.T) {
+func TestExtend_FindsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -104,7 +104,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-func TestTwoExtendsAtATime(t *testing.T) {
+func TestExtend_TwoAtATime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(20*second))
@@ -122,7 +122,7 @@ func TestTwoExtendsAtATime(t *testing.T) {
 	})
 }
 
-func TestExtendOfAFixedLeaseBeyondTheWatchdogs(t *testing.T) {
+func TestExtend_FixedLeaseBeyondTheWatchdogs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(second))
@@ -135,7 +135,7 @@ func TestExtendOfAFixedLeaseBeyondTheWatchdogs(t *testing.T) {
 	})
 }
 
-func TestAReentryWithMaxHoldShortensNothing(t *testing.T) {
+func TestReentry_WithMaxHoldShortensNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		o := m.NewOwner()
@@ -151,7 +151,7 @@ func TestAReentryWithMaxHoldShortensNothing(t *testing.T) {
 // A worker that asks for a context with each job does not pile them up.
 
 // A worker that asks for a context with each job does not pile them up.
-func TestAContextOfTheSameParentIsTheSame(t *testing.T) {
+func TestContext_OfTheSameParentIsTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")

@@ -29,7 +29,7 @@ func crowd(m *lockmgr.Manager, n int, hold time.Duration) *sync.WaitGroup {
 	return &left
 }
 
-func TestOthersGetTheirTurn(t *testing.T) {
+func TestTurns_OthersGetTheirs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, _ := w.manager(lockmgr.Options{PassCount: 10})
 		b, _ := w.manager(lockmgr.Options{})
@@ -49,7 +49,7 @@ func TestOthersGetTheirTurn(t *testing.T) {
 	})
 }
 
-func TestARunGoesOnWhileNobodyElseWaits(t *testing.T) {
+func TestTurns_RunGoesOnWhileNobodyElseWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		released := 0
 		m, _ := w.manager(lockmgr.Options{PassCount: 10, PassTime: 5 * milli, Observer: func(e lockmgr.Event) {
@@ -69,7 +69,7 @@ func TestARunGoesOnWhileNobodyElseWaits(t *testing.T) {
 
 // A manager whose only worker takes the lock again at once must let others in
 // as well.
-func TestAWorkerThatComesBackAtOnce(t *testing.T) {
+func TestTurns_WorkerThatComesBackAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, _ := w.manager(lockmgr.Options{PassCount: 5})
 		b, _ := w.manager(lockmgr.Options{})
@@ -106,7 +106,7 @@ func TestAWorkerThatComesBackAtOnce(t *testing.T) {
 }
 
 // Nor may leases that run out one after another keep others out.
-func TestLapsingLeasesEndARun(t *testing.T) {
+func TestTurns_LapsingLeasesEndARun(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, _ := w.manager(lockmgr.Options{})
 		b, _ := w.manager(lockmgr.Options{})
@@ -187,7 +187,7 @@ func (s *turns) longest() int {
 
 // A handoff in memory takes no time, and an answer from Redis some: nobody may
 // go on for long before it is there.
-func TestARunIsShortUntilOthersAreKnownNotToWait(t *testing.T) {
+func TestTurns_RunIsShortUntilOthersAreKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var managers []*lockmgr.Manager
 		for range 2 {
@@ -202,7 +202,7 @@ func TestARunIsShortUntilOthersAreKnownNotToWait(t *testing.T) {
 }
 
 // All who want the lock for long get about the same share of it.
-func TestManagersTakeTurns(t *testing.T) {
+func TestTurns_ManagersTakeThem(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"held for no time": 0, "held for long": 3 * milli} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
@@ -228,7 +228,7 @@ func TestManagersTakeTurns(t *testing.T) {
 
 // Those who are subscribed need not wait: a lock that nobody else wants does
 // not lie idle for long while it is found out.
-func TestSubscribersThatDoNotWaitCostLittle(t *testing.T) {
+func TestTurns_IdleSubscribersCostLittle(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{PassCount: 10})
 		var others []*lockmgr.Manager
@@ -245,7 +245,7 @@ func TestSubscribersThatDoNotWaitCostLittle(t *testing.T) {
 
 // A manager that is farther away than a pause is long gets its turn too, while
 // those who are near still want the lock.
-func TestAManagerFarAwayGetsItsTurn(t *testing.T) {
+func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 	for name, near := range map[string]int{"from one": 1, "from two": 2} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
@@ -290,7 +290,7 @@ func TestAManagerFarAwayGetsItsTurn(t *testing.T) {
 }
 
 // Once it is known that others wait there is nothing to be asked.
-func TestContentionCostsNoScriptAHandoff(t *testing.T) {
+func TestHandoff_CostsNoScriptUnderContention(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, na := w.manager(lockmgr.Options{})
 		b, nb := w.manager(lockmgr.Options{})

@@ -19,7 +19,7 @@ import (
 
 // A manager 60 ms away with a lease of 1 s, and so a command time-out of
 // 100 ms, gets its subscription, keeps it, and is woken by messages.
-func TestAFarManagerIsSubscribed(t *testing.T) {
+func TestSubscription_OfAFarManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var mu sync.Mutex
 		var states []string
@@ -71,7 +71,7 @@ func (c slowConn) Read(b []byte) (int, error) {
 
 // Check waits for its subscription, which takes several round trips, for longer
 // than a command may take.
-func TestCheckOfAFarServerFindsItsSubscription(t *testing.T) {
+func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
 		dials := 0
@@ -98,7 +98,7 @@ func TestCheckOfAFarServerFindsItsSubscription(t *testing.T) {
 
 // Two managers share a client whose pool has one connection. The second one
 // gets no subscription: it says so, polls, and its Close does not hang.
-func TestServerAPoolOfOne(t *testing.T) {
+func TestServer_PoolOfOne(t *testing.T) {
 	s := redistest.Start(t)
 	opt := lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
 	opt.BlockingPoolSize = 1

@@ -11,14 +11,14 @@ import (
 
 // Targets for native fuzzing. Their seeds run with the tests; to look further:
 //
-//	go test ./lockmgr -run XXX -fuzz FuzzTwoNamesShareNoKey -fuzztime 60s
+//	go test ./lockmgr -run XXX -fuzz FuzzName_TwoShareNoKey -fuzztime 60s
 
-// FuzzTwoNamesShareNoKey: of two names that are accepted, neither's key is
+// FuzzName_TwoShareNoKey: of two names that are accepted, neither's key is
 // anything of the other's, a channel is never a token key, and what stands
 // beside a lock is in the slot of its key. Channel and counter are shared by
 // one pair only, x and {x}, which Redisson composes alike: there a message
 // wakes both and tokens skip numbers, but no lock is mistaken for the other.
-func FuzzTwoNamesShareNoKey(f *testing.F) {
+func FuzzName_TwoShareNoKey(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"a", "b"}, {"a", "a"}, {"", "a"}, {"x", "{x}"}, {"{x}", "{{x}}"}, {"a{t}b", "t"}, {"{a}b}", "a}b"},
 		{"a{b", "a{b}"}, {"{}a", "a"}, {"a}b", "b"}, {"{}", "{}{x}"}, {"x}{", "x"},
@@ -69,7 +69,7 @@ func besideOf(name string) (keys []string) {
 }
 
 // Names are refused for a reason only: see checkName.
-func TestNamesThatAreFine(t *testing.T) {
+func TestName_Accepted(t *testing.T) {
 	for _, name := range []string{
 		"redisson", "redisson_", "redisson_lock:orders", "redisson_lock:{orders}", "redisson_lock_token", "redisson_lock_token:orders",
 		"redisson_lock__channel:orders", "redisson_lock_tokens:{a}", "my:redisson_lock_token:{a}", "x{t}y", "{x}", "{x}:timeout",
@@ -110,7 +110,7 @@ func slotOf(key string) uint16 {
 	return crc % 16384
 }
 
-func TestSlotsAreThoseOfTheSpecification(t *testing.T) {
+func TestName_SlotsOfTheSpecification(t *testing.T) {
 	for key, slot := range map[string]uint16{"123456789": 12739, "foo": 12182, "{foo}bar": 12182, "foo{bar}{zap}": 5061} {
 		require.Equal(t, slot, slotOf(key), key)
 	}

@@ -8,7 +8,7 @@ import (
 
 // A channel that is asked for while the loss is being told is closed once. With
 // the race detector this fails at once if the two do not agree on who does it.
-func TestLostIsAskedForDuringTheLoss(t *testing.T) {
+func TestLock_LostIsAskedForDuringTheLoss(t *testing.T) {
 	for range 2000 {
 		h := &hold{more: &holdMore{}} // as after Context
 		l := &Lock{hold: h}

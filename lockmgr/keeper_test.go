@@ -20,7 +20,7 @@ func free(t *testing.T, m *lockmgr.Manager) {
 	require.Eventually(t, func() bool { s := m.Stats(); return s.Held == 0 && s.Pending == 0 }, 20*time.Second, time.Millisecond)
 }
 
-func TestCancelAfterTheGrantGivesTheLockBack(t *testing.T) {
+func TestCancel_AfterTheGrantGivesTheLockBack(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a")
 	<-f.Done()
@@ -35,7 +35,7 @@ func TestCancelAfterTheGrantGivesTheLockBack(t *testing.T) {
 	free(t, m)
 }
 
-func TestATakenLockIsNotGivenBackByCancel(t *testing.T) {
+func TestCancel_LeavesATakenLock(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a")
 	l, err := f.Await(ctx)
@@ -55,7 +55,7 @@ func TestATakenLockIsNotGivenBackByCancel(t *testing.T) {
 }
 
 // A fixed lease that ended in the future is neither unlocked nor told twice.
-func TestCancelOfALockThatWasLostInItsFuture(t *testing.T) {
+func TestCancel_OfALockLostInItsFuture(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a", lockmgr.FixedLease(lockmgr.MinLease))
 	<-f.Done()
@@ -64,7 +64,7 @@ func TestCancelOfALockThatWasLostInItsFuture(t *testing.T) {
 	free(t, m)
 }
 
-func TestCombinatorsThatFailKeepNoLock(t *testing.T) {
+func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	held, err := m.Lock(ctx, "held")
 	require.NoError(t, err)

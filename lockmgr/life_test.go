@@ -18,7 +18,7 @@ import (
 // what the test binary runs beside the test.
 const slack = 10
 
-func TestWatchdogKeepsALockForHours(t *testing.T) {
+func TestWatchdog_KeepsALockForHours(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -44,7 +44,7 @@ func TestWatchdogKeepsALockForHours(t *testing.T) {
 	})
 }
 
-func TestFixedLeaseEndsOnTime(t *testing.T) {
+func TestLease_FixedEndsOnTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		start := time.Now()
@@ -64,7 +64,7 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 	})
 }
 
-func TestUnlockOutlivesItsContext(t *testing.T) {
+func TestUnlock_GoesOnAfterItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -82,7 +82,7 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 
 // A holder that is watched is looked after every tick, whatever lease the
 // holder before it had, and its record is no more lasting than its own lease.
-func TestLongLeaseIsNotInherited(t *testing.T) {
+func TestLease_LongIsNotInherited(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		long, err := m.Lock(ctx, "a", lockmgr.FixedLease(24*time.Hour))

@@ -36,7 +36,7 @@ func requireLockError(t *testing.T, err error, op, name string, kinds ...error) 
 	return e
 }
 
-func TestEveryErrorNamesItsLockOnce(t *testing.T) {
+func TestError_NamesItsLockOnce(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{MaxLocks: 2})
 	ended, cancel := context.WithCancel(ctx)
@@ -92,7 +92,7 @@ func TestEveryErrorNamesItsLockOnce(t *testing.T) {
 }
 
 // A wait that its context ended says so once, and why there was no lock.
-func TestAnEndedContextIsSaidOnce(t *testing.T) {
+func TestError_TellsAnEndedContextOnce(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
 	held, err := m.Lock(ctx, "a long name")
@@ -134,7 +134,7 @@ func TestAnEndedContextIsSaidOnce(t *testing.T) {
 
 // "The server is silent" and "another owner holds it" never look alike, however
 // the wait ended.
-func TestAWaitOnASilentServerIsUnavailable(t *testing.T) {
+func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
 		held, err := m.Lock(ctx, "held")
@@ -185,7 +185,7 @@ func TestAWaitOnASilentServerIsUnavailable(t *testing.T) {
 
 // A single try does not wait, but it too does not take a silent server for
 // another owner: nobody holds the lock here.
-func TestATryOnASilentServerIsUnavailable(t *testing.T) {
+func TestTryLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
 		held, err := m.Lock(ctx, "held")
@@ -210,7 +210,7 @@ func TestATryOnASilentServerIsUnavailable(t *testing.T) {
 	})
 }
 
-func TestALongNameIsCutInErrors(t *testing.T) {
+func TestError_CutsALongName(t *testing.T) {
 	name := strings.Repeat("x", 200)
 	err := &lockmgr.LockError{Op: "lock", Name: name, Err: lockmgr.ErrNotHeld}
 	require.Equal(t, "lockmgr: lock \""+name[:128]+"\"… (200 bytes): lock not held", err.Error())

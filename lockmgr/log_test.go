@@ -35,7 +35,7 @@ func (b *lockedBuffer) String() string {
 
 // A name can't pass for a line of the log, whatever the handler does, and the
 // password is in none.
-func TestWhatIsLogged(t *testing.T) {
+func TestLog_NamesAndPasswords(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", "+@all", "~*", "&*", "-subscribe", "-pttl")

@@ -12,7 +12,7 @@ import (
 
 // A wake-up of a watch that was closed meanwhile may still be in the mailbox
 // when its name is watched again. It says nothing about the new subscription.
-func TestAWakeupOfAClosedWatchIsIgnored(t *testing.T) {
+func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 	o, err := Options{}.complete()
 	require.NoError(t, err)
 	p := newLoop(&shell{id: newIdentity(), options: o, clock: newClock(o.readClocks)})

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestLossIsSeenAtTheNextRenewal(t *testing.T) {
+func TestRenewal_FindsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -27,7 +27,7 @@ func TestLossIsSeenAtTheNextRenewal(t *testing.T) {
 	})
 }
 
-func TestForceUnlockIsSeenAtOnce(t *testing.T) {
+func TestForceUnlock_IsSeenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -44,7 +44,7 @@ func TestForceUnlockIsSeenAtOnce(t *testing.T) {
 	})
 }
 
-func TestSilentServerLosesTheLockAtTheDeadline(t *testing.T) {
+func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		start := time.Now()
@@ -64,7 +64,7 @@ func TestSilentServerLosesTheLockAtTheDeadline(t *testing.T) {
 	})
 }
 
-func TestRenewalFailuresAreSurvived(t *testing.T) {
+func TestRenewal_FailuresCostNoLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -81,7 +81,7 @@ func TestRenewalFailuresAreSurvived(t *testing.T) {
 }
 
 // Bursts of requests must not cost those their leases who hold locks.
-func TestServerBurstLosesNothing(t *testing.T) {
+func TestServer_BurstLosesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 3 * time.Second, CommandTimeout: 900 * time.Millisecond})
 	var held []*lockmgr.Lock
@@ -108,7 +108,7 @@ func TestServerBurstLosesNothing(t *testing.T) {
 }
 
 // What ended by itself did not lack a renewal.
-func TestAFixedLeaseThatIsOverSaysSo(t *testing.T) {
+func TestLease_FixedTellsThatItIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(second))
@@ -120,7 +120,7 @@ func TestAFixedLeaseThatIsOverSaysSo(t *testing.T) {
 }
 
 // One that an outage cut short did.
-func TestAFixedLeaseThatWasCutShortSaysSo(t *testing.T) {
+func TestLease_FixedTellsThatItWasCutShort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
 		first, err := m.Lock(ctx, "a")

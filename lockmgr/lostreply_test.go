@@ -19,7 +19,7 @@ func warm(t *testing.T, m *lockmgr.Manager) {
 
 // The reply to an acquire is lost, but the script ran: the request must be
 // granted all the same, and be the only owner.
-func TestLostReplyToAcquire(t *testing.T) {
+func TestAcquire_LostReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
@@ -37,7 +37,7 @@ func TestLostReplyToAcquire(t *testing.T) {
 }
 
 // The same, but the caller leaves: no orphan may stay until its lease ends.
-func TestLostReplyToAcquireAndCancel(t *testing.T) {
+func TestAcquire_LostReplyAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
@@ -53,7 +53,7 @@ func TestLostReplyToAcquireAndCancel(t *testing.T) {
 	})
 }
 
-func TestLostReplyToTryLock(t *testing.T) {
+func TestTryLock_LostReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
@@ -65,7 +65,7 @@ func TestLostReplyToTryLock(t *testing.T) {
 	})
 }
 
-func TestLostReplyToRelease(t *testing.T) {
+func TestRelease_LostReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)

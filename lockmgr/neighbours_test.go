@@ -31,7 +31,7 @@ func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *loc
 
 // A holder that hears the message of a forced unlock looks at once, and does
 // not pass the lost lock on.
-func TestAHolderLooksIntoAMessage(t *testing.T) {
+func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		o := lockmgr.Options{Linger: time.Hour}
 		m, _ := w.manager(o)
@@ -61,7 +61,7 @@ func TestAHolderLooksIntoAMessage(t *testing.T) {
 
 // A record of a read-write lock refuses us, and its release may not be
 // published on our channel: its TTL is no reason to wait for so long.
-func TestARecordOfAnotherKindIsPolled(t *testing.T) {
+func TestRecord_OfAnotherKindIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		w.server.HSet("a", "mode", "read", "java:1", "1")
@@ -80,7 +80,7 @@ func TestARecordOfAnotherKindIsPolled(t *testing.T) {
 
 // A server that stops is one trouble, however many names wait for it: all are
 // told in time, and Close ends.
-func TestThousandsAreToldOfASilentServer(t *testing.T) {
+func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	const dialTime = 2 * second
 	for _, names := range []int{1, 5000} {
 		t.Run(fmt.Sprint(names), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestThousandsAreToldOfASilentServer(t *testing.T) {
 
 // Those who come while a release fails are told like all others, whatever
 // lease the record has, and one try ends with the first failure.
-func TestWaitersBehindAFailingReleaseAreTold(t *testing.T) {
+func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: second})
 		ask := map[string]func(string) error{
@@ -157,7 +157,7 @@ func TestWaitersBehindAFailingReleaseAreTold(t *testing.T) {
 
 // A lease that is over before its answer comes fails for the one who asked for
 // it, and for nobody else.
-func TestAHopelessLeaseFailsAlone(t *testing.T) {
+func TestLease_TooShortFailsAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
@@ -175,7 +175,7 @@ func TestAHopelessLeaseFailsAlone(t *testing.T) {
 }
 
 // A counter that is no number fails those who ask for a token, and nobody else.
-func TestServerABadTokenCounterFailsTheFencedAlone(t *testing.T) {
+func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{RetryTime: faults.Patience})
@@ -197,7 +197,7 @@ func TestServerABadTokenCounterFailsTheFencedAlone(t *testing.T) {
 }
 
 // The longest durations are as good as others: no sum of them overflows.
-func TestTheLongestDurations(t *testing.T) {
+func TestOptions_LongestDurations(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		o := lockmgr.Options{Linger: math.MaxInt64, RetryTime: math.MaxInt64, PassTime: math.MaxInt64}
 		n := &network{server: w.server}
@@ -228,7 +228,7 @@ func TestTheLongestDurations(t *testing.T) {
 
 // A name that a user may not touch any more is lost. The locks that are renewed
 // with it are not.
-func TestServerAForbiddenNameCostsNoNeighbourItsLease(t *testing.T) {
+func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", "+@all", "~*", "&*")

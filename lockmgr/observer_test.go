@@ -54,7 +54,7 @@ func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
 }
 
 // A cancelled request is told to the observer once, and so is every grant.
-func TestObserverBalances(t *testing.T) {
+func TestObserver_Balances(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var granted, failed, unlocked int
 		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {

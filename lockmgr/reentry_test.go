@@ -42,7 +42,7 @@ func TestReentry(t *testing.T) {
 	})
 }
 
-func TestReentryWithLongerLease(t *testing.T) {
+func TestReentry_WithLongerLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		o := m.NewOwner()
@@ -112,7 +112,7 @@ func TestFencing(t *testing.T) {
 	})
 }
 
-func TestErrOfAReentryThatWasUnlocked(t *testing.T) {
+func TestReentry_ErrAfterTheUnlock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		o := m.NewOwner()

@@ -23,7 +23,7 @@ const envLeaver = "HOLDFAST_TEST_LEAVER"
 // A server that refuses PING must not end the process of a waiter that leaves.
 // The client library follows each UNSUBSCRIBE by a PING and panics at a refusal
 // that it does not know, so the waiter is a process of its own.
-func TestAWaiterThatLeavesARefusingServerLivesOn(t *testing.T) {
+func TestWaiter_LeavesAServerThatRefusesPing(t *testing.T) {
 	if addr := os.Getenv(envLeaver); addr != "" {
 		leave(t, addr)
 		return
@@ -49,7 +49,7 @@ func TestAWaiterThatLeavesARefusingServerLivesOn(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, append([]string{"--dbfilename", "in-the-way"}, tt.args...)...)
 			faults.Do(t, s, "HSET", "a", "somebody", "1")
-			cmd := exec.CommandContext(faults.Patient(t), os.Args[0], "-test.run", "^TestAWaiterThatLeavesARefusingServerLivesOn$")
+			cmd := exec.CommandContext(faults.Patient(t), os.Args[0], "-test.run", "^TestWaiter_LeavesAServerThatRefusesPing$")
 			cmd.Env = append(os.Environ(), envLeaver+"="+s.Addr())
 			in, err := cmd.StdinPipe()
 			require.NoError(t, err)

@@ -29,7 +29,7 @@ const (
 		return 1`
 )
 
-func TestScriptsShareARecordWithRedisson(t *testing.T) {
+func TestScript_SharesARecordWithRedisson(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel)
 		keys := []string{theLock, theChannel}
@@ -58,7 +58,7 @@ func TestScriptsShareARecordWithRedisson(t *testing.T) {
 
 // What a manager writes looks like what Redisson writes: the key is the name,
 // the field "uuid:number", the value a decimal, always with an end.
-func TestServerRecordLooksLikeRedissons(t *testing.T) {
+func TestServer_RecordLooksLikeRedissons(t *testing.T) {
 	s := realScripts(t)
 	m := dial(t, s.addr, lockmgr.Options{})
 	for name, suffix := range map[string]string{"plain": "{plain}", "with {tag} inside": "with {tag} inside"} {

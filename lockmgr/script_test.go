@@ -239,7 +239,7 @@ func TestScripts(t *testing.T) {
 
 // A batch of renewals: what was lost in its middle must not keep the rest from
 // being renewed, and comes back by its position.
-func TestScriptRenew(t *testing.T) {
+func TestScript_Renew(t *testing.T) {
 	const given = "HSET a me:1 1; PEXPIRE a 10000; " + // shorter
 		"HSET b you:1 1; PEXPIRE b 10000; " + // another's
 		"HSET c me:3 1; PEXPIRE c 50000; " + // longer
@@ -269,7 +269,7 @@ func TestScriptRenew(t *testing.T) {
 
 // A release counts who was told, a transfer and an inspection who listens, and
 // a pattern does not count as one that waits.
-func TestScriptSubscribers(t *testing.T) {
+func TestScript_Subscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for n := range 3 {
 			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
@@ -284,7 +284,7 @@ func TestScriptSubscribers(t *testing.T) {
 
 // Every step in the life of a contended lock is safe to repeat, and a late
 // repetition does not disturb who came after.
-func TestScriptLateCopies(t *testing.T) {
+func TestScript_LateCopies(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel)
 		run := func(script string, args ...string) string {
@@ -307,7 +307,7 @@ func TestScriptLateCopies(t *testing.T) {
 
 // Tokens may be skipped but never come twice, however often a script is
 // repeated and whoever runs it.
-func TestScriptTokensRise(t *testing.T) {
+func TestScript_TokensRise(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		newest := 0
 		// given checks that a range of n tokens begins after all others.

@@ -11,7 +11,7 @@ import (
 
 // Where the server is out of memory no lock can be taken, but one that is held
 // can be kept and, above all, given back.
-func TestScriptsOutOfMemory(t *testing.T) {
+func TestScript_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	e := listen(t, s, theChannel)
@@ -53,7 +53,7 @@ func userOf(t testing.TB) string {
 }
 
 // A release that can tell nobody is a release all the same.
-func TestScriptReleaseWithoutPublish(t *testing.T) {
+func TestScript_ReleaseWithoutPublish(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	for _, rules := range [][]string{{"-publish"}, {"resetchannels", "&others:*"}} {
@@ -73,7 +73,7 @@ func TestScriptReleaseWithoutPublish(t *testing.T) {
 }
 
 // A server that won't count subscribers keeps nobody from passing a lock on.
-func TestScriptsWithoutNumsub(t *testing.T) {
+func TestScript_WithoutNumsub(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	w := s.as(t, "-pubsub|numsub")
@@ -87,7 +87,7 @@ func TestScriptsWithoutNumsub(t *testing.T) {
 // Whatever command a user may not use, and wherever that stops a script: it
 // must not make a record that lives for ever, nor one for an owner who is told
 // that it failed, nor harm another's record or shorten a life.
-func TestScriptsStoppedHalfway(t *testing.T) {
+func TestScript_StoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	states := map[string]string{

@@ -29,7 +29,7 @@ func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	return m
 }
 
-func TestServerLockAndUnlock(t *testing.T) {
+func TestServer_LockAndUnlock(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	l, err := m.Lock(ctx, "orders:42")
@@ -46,7 +46,7 @@ func TestServerLockAndUnlock(t *testing.T) {
 	require.False(t, info.Locked)
 }
 
-func TestServerThousandWaiters(t *testing.T) {
+func TestServer_ThousandWaiters(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	first, err := m.Lock(ctx, "hot")
@@ -72,7 +72,7 @@ func TestServerThousandWaiters(t *testing.T) {
 	require.EqualValues(t, 1000, grants.Load())
 }
 
-func TestServerTwoManagers(t *testing.T) {
+func TestServer_TwoManagers(t *testing.T) {
 	s := redistest.Start(t)
 	var ms []*lockmgr.Manager
 	for range 3 {

@@ -57,7 +57,7 @@ var permissionTests = []struct {
 	{denied: "-client", contend: lockmgr.ErrNotAcquired},
 }
 
-func TestServerErrorPermissions(t *testing.T) {
+func TestServerError_Permissions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for script := range scripts() {
@@ -149,7 +149,7 @@ func TestServerErrorPermissions(t *testing.T) {
 
 // A password that changes, or a user that is removed, while locks are held:
 // they are lost in time, and it shows why nothing works any more.
-func TestServerErrorUserGone(t *testing.T) {
+func TestServerError_UserGone(t *testing.T) {
 	t.Parallel()
 	for what, revoke := range map[string][][]string{
 		"password changed": {{"ACL", "SETUSER", "someone", "resetpass", ">another"}, {"CLIENT", "KILL", "USER", "someone"}},
@@ -200,7 +200,7 @@ const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset
 	~app:* ~redisson_lock__channel:{app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
 
 // The rules suffice for all that managers do, and none of them is idle.
-func TestServerErrorLeastPrivilege(t *testing.T) {
+func TestServerError_LeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)

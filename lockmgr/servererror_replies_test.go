@@ -19,7 +19,7 @@ import (
 
 // Errors that a child server is hard to bring to, or that other versions word
 // differently.
-func TestServerErrorReplies(t *testing.T) {
+func TestServerError_Replies(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		reply string // "": none at all
@@ -83,7 +83,7 @@ func TestServerErrorReplies(t *testing.T) {
 
 // A server that is no Redis, or a proxy that rewrites replies: whatever comes,
 // nobody may take it for a grant, and nothing may panic, spin or stay.
-func TestServerErrorStrangeReplies(t *testing.T) {
+func TestServerError_StrangeReplies(t *testing.T) {
 	t.Parallel()
 	strange := []string{
 		"+OK", "+QUEUED", "$0\r\n", "$3\r\nabc", "$1\r\n0", "$2\r\n-5", "$20\r\n99999999999999999999", "$4\r\n1e10",

@@ -15,7 +15,7 @@ import (
 )
 
 // Scripts may vanish from the server at any moment.
-func TestServerErrorScriptsFlushed(t *testing.T) {
+func TestServerError_ScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
@@ -57,7 +57,7 @@ func TestServerErrorScriptsFlushed(t *testing.T) {
 
 // Without EVAL the scripts must be on the server already. Without SCRIPT LOAD
 // they get there by EVAL.
-func TestServerErrorScriptsNotLoaded(t *testing.T) {
+func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "mute", "+@all", "-eval", "-script", "~*", "&*")

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestServerErrorKeyOfAnotherType(t *testing.T) {
+func TestServerError_KeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
@@ -49,7 +49,7 @@ func TestServerErrorKeyOfAnotherType(t *testing.T) {
 
 // A lock that somebody writes over is lost: noticed by the renewal, or else by
 // the release, which has nothing left to do then.
-func TestServerErrorOverwritten(t *testing.T) {
+func TestServerError_Overwritten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	t.Run("noticed by the renewal", func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestServerErrorOverwritten(t *testing.T) {
 	})
 }
 
-func TestServerErrorAtDial(t *testing.T) {
+func TestServerError_AtDial(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", secret)
 	setUser(t, s, "someone", "+@all", "~*", "&*")
@@ -95,7 +95,7 @@ func TestServerErrorAtDial(t *testing.T) {
 
 // Close says why a release was refused, and does not call a server unavailable
 // that answered.
-func TestServerErrorOfClose(t *testing.T) {
+func TestServerError_OfClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)

@@ -95,7 +95,7 @@ var passingTroubles = []struct {
 
 // Who won't wait is told at once; who waits, after RetryTime, unless the
 // trouble has passed by then.
-func TestServerErrorPassingTrouble(t *testing.T) {
+func TestServerError_PassingTrouble(t *testing.T) {
 	t.Parallel()
 	for _, tt := range passingTroubles {
 		t.Run(tt.what, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestServerErrorPassingTrouble(t *testing.T) {
 
 // A server that is out of memory grants nothing, but what is held can be
 // renewed, passed on and, every time, given back.
-func TestServerErrorOutOfMemory(t *testing.T) {
+func TestServerError_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	w := faults.NewWitness()
@@ -185,7 +185,7 @@ func TestServerErrorOutOfMemory(t *testing.T) {
 
 // A server that dies under a holder: the loss is known by the deadline, and
 // when the server is back all goes on as if nothing had been.
-func TestServerErrorKilledWhileHolding(t *testing.T) {
+func TestServerError_KilledWhileHolding(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	w := faults.NewWitness()

@@ -34,7 +34,7 @@ func some(n int) []string {
 	return out
 }
 
-func TestServerLocksShareCommands(t *testing.T) {
+func TestServer_LocksShareCommands(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	_, err := m.Check(faults.Patient(t), "")
@@ -61,7 +61,7 @@ func TestServerLocksShareCommands(t *testing.T) {
 
 // The server refuses a command for one key that the user may not touch, and
 // the others in it must not suffer from that.
-func TestServerAForbiddenNameHarmsNobodyElse(t *testing.T) {
+func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
@@ -80,7 +80,7 @@ func TestServerAForbiddenNameHarmsNobodyElse(t *testing.T) {
 }
 
 // Nor from a key that is no lock.
-func TestServerAWrongKeyHarmsNobodyElse(t *testing.T) {
+func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	names := some(200)

@@ -49,7 +49,7 @@ func keepThroughTrouble(t *testing.T, w *scene, m *lockmgr.Manager) {
 }
 
 // A log handler that takes two seconds costs no lock.
-func TestASlowLogHandlerDelaysOnlyItself(t *testing.T) {
+func TestLog_SlowHandlerDelaysOnlyItself(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var lines []string
 		m, _ := w.manager(lockmgr.Options{Lease: second, Logger: slog.New(slowHandler{func(r slog.Record) {
@@ -67,7 +67,7 @@ func TestASlowLogHandlerDelaysOnlyItself(t *testing.T) {
 
 // Neither does an observer that never returns. Events beyond the bound of the
 // queue are dropped, counted and reported once the observer goes on.
-func TestAnObserverThatHangsDelaysOnlyItself(t *testing.T) {
+func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		leave := make(chan struct{})
 		release := sync.OnceFunc(func() { close(leave) })
@@ -113,7 +113,7 @@ func TestAnObserverThatHangsDelaysOnlyItself(t *testing.T) {
 
 // Close returns with its context, whatever the observer does, and within
 // seconds without one.
-func TestCloseDoesNotWaitForASlowObserver(t *testing.T) {
+func TestClose_DoesNotWaitForASlowObserver(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit, within time.Duration
 	}{
@@ -140,7 +140,7 @@ func TestCloseDoesNotWaitForASlowObserver(t *testing.T) {
 
 // An observer and a log handler hear of everything up to the end of the
 // manager before Close returns.
-func TestCloseWaitsForWhatIsToBeTold(t *testing.T) {
+func TestClose_WaitsForWhatIsToBeTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var lost bool
 		m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{Observer: func(e lockmgr.Event) {
@@ -157,7 +157,7 @@ func TestCloseWaitsForWhatIsToBeTold(t *testing.T) {
 }
 
 // Close returns with its context even if the manager's goroutine stands still.
-func TestCloseDoesNotWaitForTheManagersGoroutine(t *testing.T) {
+func TestClose_DoesNotWaitForTheManagersGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m := dialNetwork(t, &network{server: w.server}, stopper.Options(lockmgr.Options{}))

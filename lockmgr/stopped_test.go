@@ -18,7 +18,7 @@ import (
 
 // Valid does not depend on the manager: it ends at the deadline even if the
 // manager's goroutine cannot notice anything.
-func TestValidEndsByItselfWhileTheManagerIsStuck(t *testing.T) {
+func TestLock_ValidEndsWhileTheManagerIsStuck(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m, _ := w.manager(stopper.Options(lockmgr.Options{}))
@@ -113,7 +113,7 @@ var stoppings = []stopping{
 // A request that is withdrawn while the manager cannot notice leaves nothing,
 // and those who still want the lock get it. The points at which the manager runs
 // are those of internal/faults/client.
-func TestAWithdrawalWhileTheManagerIsStuckLeavesNothing(t *testing.T) {
+func TestCancel_WhileTheManagerIsStuckLeavesNothing(t *testing.T) {
 	for _, at := range stoppings {
 		for way, wd := range withdrawals {
 			for _, followed := range []bool{false, true} {

@@ -37,7 +37,7 @@ func (r *register) leave() { r.holders.Add(-1) }
 // Several managers, hot names, impatient callers, and an administrator who
 // kills connections and forgets scripts: locks stay exclusive, nothing stays
 // behind.
-func TestServerStress(t *testing.T) {
+func TestServer_Stress(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	const managers, workers, names = 3, 40, 4

@@ -12,7 +12,7 @@ import (
 )
 
 // While a host is suspended its timers stand still and its leases run out.
-func TestASuspendedHostLosesItsLocks(t *testing.T) {
+func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var slept atomic.Int64
 		host := func() (awake, all time.Duration, ok bool) { return 0, time.Duration(slept.Load()), true }

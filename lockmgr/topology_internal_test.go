@@ -30,7 +30,7 @@ func mode(m string) wire.Answer {
 	return wire.Answer{Kind: wire.Array, Array: []wire.Answer{text("server"), text("redis"), text("mode"), text(m), text("modules"), {Kind: wire.Array}}}
 }
 
-func TestWhatAServerIsPartOf(t *testing.T) {
+func TestTopology_OfAServer(t *testing.T) {
 	info := func(s string) wire.Answer {
 		return wire.Answer{Kind: wire.Text, Text: "cluster_state:ok\r\n" + s + "\r\n"}
 	}

@@ -26,7 +26,7 @@ func startCluster(t testing.TB) *redistest.Server {
 
 // Dial refuses what the client library would take for a cluster or Sentinel,
 // and connects to nothing.
-func TestDialRefusesOtherTopologies(t *testing.T) {
+func TestDial_RefusesOtherTopologies(t *testing.T) {
 	for name, opt := range map[string]rueidis.ClientOption{
 		"seed list": {InitAddress: []string{"a:1", "b:1"}},
 		"Sentinel":  {InitAddress: []string{"a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}},
@@ -54,7 +54,7 @@ type modeClient struct {
 
 func (c modeClient) Mode() rueidis.ClientMode { return c.mode }
 
-func TestNewRefusesOtherTopologies(t *testing.T) {
+func TestNew_RefusesOtherTopologies(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []rueidis.ClientMode{rueidis.ClientModeCluster, rueidis.ClientModeSentinel} {
 		_, err := lockmgr.New(modeClient{mode: mode}, lockmgr.Options{})
@@ -73,7 +73,7 @@ func TestNewRefusesOtherTopologies(t *testing.T) {
 // A server with all slots of its cluster refuses scripts for several locks.
 // They are split, and no hold is lost: neither to an acquire, a renewal nor a
 // release.
-func TestServerAClusterOfOneLosesNothing(t *testing.T) {
+func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
 	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}}))
@@ -102,7 +102,7 @@ func TestServerAClusterOfOneLosesNothing(t *testing.T) {
 
 // Check names a cluster. One of several servers has locks in slots elsewhere,
 // so that is an error; Dial refuses it as well.
-func TestServerCheckNamesACluster(t *testing.T) {
+func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})

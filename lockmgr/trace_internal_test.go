@@ -10,7 +10,7 @@ import (
 )
 
 // Nobody pays for events that nobody observes, and no context is kept alive.
-func TestWithoutAnObserverNothingIsTraced(t *testing.T) {
+func TestObserver_NothingIsTracedWithoutOne(t *testing.T) {
 	m := &shell{}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		if m.newTrace(context.Background()) != nil {

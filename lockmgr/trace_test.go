@@ -39,7 +39,7 @@ func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
 
 // Events tell who asked, when, for how long the request waited, for how long
 // the lock was held and how long the commands took.
-func TestEventsTellTimesAndContexts(t *testing.T) {
+func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
 		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
@@ -112,7 +112,7 @@ func TestEventsTellTimesAndContexts(t *testing.T) {
 }
 
 // An event says when it happened, not when the observer got to it.
-func TestEventsTellWhenTheyHappened(t *testing.T) {
+func TestEvent_TellsWhenItHappened(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var at []time.Time
 		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
@@ -136,7 +136,7 @@ func TestEventsTellWhenTheyHappened(t *testing.T) {
 }
 
 // Locks that share a command are all named.
-func TestACommandNamesItsLocks(t *testing.T) {
+func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
 		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: func(e lockmgr.Event) { events = append(events, e) }})

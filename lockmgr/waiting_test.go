@@ -16,7 +16,7 @@ import (
 )
 
 // A message that got lost costs a wait until the record's TTL, no more.
-func TestPollCoversLostMessages(t *testing.T) {
+func TestPoll_CoversLostMessages(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m1, _ := w.manager(lockmgr.Options{})
 		m2, net := w.manager(lockmgr.Options{})
@@ -35,7 +35,7 @@ func TestPollCoversLostMessages(t *testing.T) {
 	})
 }
 
-func TestWaitTimesOut(t *testing.T) {
+func TestMaxWait_TimesOut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
@@ -64,7 +64,7 @@ func TestWaitTimesOut(t *testing.T) {
 	})
 }
 
-func TestWaitersCostNoGoroutines(t *testing.T) {
+func TestWaiter_CostsNoGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
@@ -102,7 +102,7 @@ func TestWaitersCostNoGoroutines(t *testing.T) {
 	})
 }
 
-func TestOrderOfWaiters(t *testing.T) {
+func TestWaiter_Order(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
@@ -148,7 +148,7 @@ func TestDeadlock(t *testing.T) {
 	})
 }
 
-func TestServerDownTellsWaiters(t *testing.T) {
+func TestWaiter_ServerIsDown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: 3 * second})
 		net.cut()
@@ -171,7 +171,7 @@ func TestServerDownTellsWaiters(t *testing.T) {
 
 // A message may be missed before the subscription is confirmed. So there is a try
 // when it is, well before a poll.
-func TestAConfirmationIsATry(t *testing.T) {
+func TestSubscription_ConfirmationIsATry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		w.server.HSet("a", "somebody:1", "1")
 		w.server.SetTTL("a", time.Minute)
@@ -186,7 +186,7 @@ func TestAConfirmationIsATry(t *testing.T) {
 
 // A holder that died sends no message: the waiter finds out when the record
 // has expired.
-func TestDeadHolder(t *testing.T) {
+func TestWaiter_HolderDied(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		dead, net := w.manager(lockmgr.Options{Lease: 10 * second})
 		m, _ := w.manager(lockmgr.Options{})
@@ -203,7 +203,7 @@ func TestDeadHolder(t *testing.T) {
 	})
 }
 
-func TestAnswersThatAreAlwaysTooLate(t *testing.T) {
+func TestAnswer_AlwaysTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: second})
 		warm(t, m)

@@ -28,7 +28,7 @@ func TestCancel(t *testing.T) {
 }
 
 // Stats and Err include an event as soon as a watch gets it, even in the callback.
-func TestStatsAreAsNewAsTheWake(t *testing.T) {
+func TestStats_AsNewAsTheWake(t *testing.T) {
 	h, w, f := subscribedTo(t, "c")
 	require.Equal(t, 1, h.Stats().Confirmed)
 	stats := make(chan Stats)
@@ -42,7 +42,7 @@ func TestStatsAreAsNewAsTheWake(t *testing.T) {
 
 // Channels that are not watched any more leave nothing behind, however many there
 // were.
-func TestNothingIsLeft(t *testing.T) {
+func TestHub_NothingIsLeft(t *testing.T) {
 	h, s := &Hub{}, &still{}
 	c := newCore(h, s, Options{})
 	h.actor = actor.Start[event](c)

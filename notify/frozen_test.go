@@ -16,7 +16,7 @@ import (
 
 // A server that hangs, with all its connections standing, is noticed by the
 // client's pings.
-func TestFrozenServer(t *testing.T) {
+func TestHub_FrozenServer(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		client := connect(t, s.Addr(), resp2, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 200 * time.Millisecond })

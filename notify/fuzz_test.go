@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzAMessageOnlyWakes sends arbitrary payloads on arbitrary channels. A
+// FuzzMessage_OnlyWakes sends arbitrary payloads on arbitrary channels. A
 // program is lines "channel payload"; the channel "c" is the one watched.
 //
 // A user with permission to publish can make a watcher check again, and nothing
@@ -15,8 +15,8 @@ import (
 // and the errors are as before. At most 64 bytes are kept. A message for another
 // channel wakes no watch.
 //
-//	go test ./notify -run XXX -fuzz FuzzAMessageOnlyWakes -fuzztime 60s
-func FuzzAMessageOnlyWakes(f *testing.F) {
+//	go test ./notify -run XXX -fuzz FuzzMessage_OnlyWakes -fuzztime 60s
+func FuzzMessage_OnlyWakes(f *testing.F) {
 	for _, program := range []string{
 		"", "c 0", "c 1", "c", "d 0", " 0", "c \x00\xff", "C 0", "c0 0",
 		"c 0\nc 0\nd x\nc 1",

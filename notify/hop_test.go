@@ -63,7 +63,7 @@ func BenchmarkFlood(b *testing.B) {
 
 // While the hub is busy its mailbox gets one event, and the feed has one slot for
 // each channel, however many messages come.
-func TestFloodIsBounded(t *testing.T) {
+func TestMailbox_FloodIsBounded(t *testing.T) {
 	_, w, f := subscribedTo(t, "c")
 	posts := 0
 	signal := f.signal

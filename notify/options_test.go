@@ -10,7 +10,7 @@ import (
 )
 
 // Zero is a default, and a negative value is refused or means "off".
-func TestZeroAndNegativeOptions(t *testing.T) {
+func TestOptions_ZeroAndNegative(t *testing.T) {
 	off := map[string]bool{"IdleTimeout": true}
 	durations := reflect.TypeFor[Options]()
 	for i := range durations.NumField() {

@@ -40,7 +40,7 @@ func poolOfOne(t *testing.T, test func(t *testing.T, p *pipes, client rueidis.Cl
 
 // A hub that gets no connection from the client's pool says so, can be closed
 // all the same, and leaves no more than the one call that waits.
-func TestAPoolWithoutAConnectionIsReported(t *testing.T) {
+func TestHub_PoolWithoutAConnectionIsReported(t *testing.T) {
 	poolOfOne(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		first := newHub(t, client, notify.Options{})
 		defer first.Close()
@@ -82,7 +82,7 @@ func TestAPoolWithoutAConnectionIsReported(t *testing.T) {
 
 // The connection is used as soon as there is one, and given back to the pool
 // if nobody wants it any more.
-func TestAPoolsConnectionIsPassedOn(t *testing.T) {
+func TestConnection_OfAPoolIsPassedOn(t *testing.T) {
 	poolOfOne(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		first := newHub(t, client, notify.Options{})
 		first.Watch("a")

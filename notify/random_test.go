@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRandom plays random runs against a simulated server that is slow, breaks,
+// TestHub_RandomRuns plays random runs against a simulated server that is slow, breaks,
 // does not answer and refuses channels. It checks what a watcher relies on: a
 // watcher that checks again on every wake-up has, at the end, checked after the
 // last message of its channel.
-func TestRandom(t *testing.T) {
+func TestHub_RandomRuns(t *testing.T) {
 	runs := 200
 	if testing.Short() {
 		runs = 20

@@ -124,7 +124,7 @@ func protocols(t *testing.T, test func(t *testing.T, resp2 func(*rueidis.ClientO
 	}
 }
 
-func TestManyChannels(t *testing.T) {
+func TestHub_ManyChannels(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		hub := open(t, connect(t, s.Addr(), resp2), notify.Options{})
@@ -244,7 +244,7 @@ func flood(t *testing.T, client rueidis.Client, channel string, n int) {
 }
 
 // At most 64 bytes of an unexpected message are kept.
-func TestHugePayload(t *testing.T) {
+func TestMessage_HugePayload(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	hub := open(t, connect(t, s.Addr()), notify.Options{})
 	c := &cursor{Watch: hub.Watch("c")}
@@ -255,7 +255,7 @@ func TestHugePayload(t *testing.T) {
 }
 
 // A watch of a forbidden channel gets Refused. The other channels are subscribed.
-func TestForbiddenChannel(t *testing.T) {
+func TestHub_ForbiddenChannel(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		_, err := s.Do("ACL", "SETUSER", "limited", "on", ">pw", "resetchannels", "&c*",
@@ -296,7 +296,7 @@ func TestForbiddenChannel(t *testing.T) {
 }
 
 // A user without any right to subscribe gets nothing but an error.
-func TestNoRights(t *testing.T) {
+func TestHub_NoRights(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	_, err := s.Do("ACL", "SETUSER", "nobody", "on", ">pw", "resetchannels", "-@all", "+hello", "+auth")
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestNoRights(t *testing.T) {
 }
 
 // While there is no server, no attempt counts as a connection.
-func TestServerAway(t *testing.T) {
+func TestHub_ServerAway(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		attempts := make(chan struct{}, 1000)
@@ -346,7 +346,7 @@ func TestServerAway(t *testing.T) {
 
 // Under constant kills and changes nothing gets lost or stuck, whatever was in
 // flight. The client has its default settings here, retries among them.
-func TestStorm(t *testing.T) {
+func TestHub_UnderConstantKills(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		client := connect(t, s.Addr(), resp2, func(o *rueidis.ClientOption) {

@@ -137,7 +137,7 @@ func (r *record) last() notify.Wake { r.mu.Lock(); defer r.mu.Unlock(); return r
 func (r *record) failure() error    { r.mu.Lock(); defer r.mu.Unlock(); return r.err }
 func (r *record) count() int        { r.mu.Lock(); defer r.mu.Unlock(); return r.n }
 
-func TestHoursOfLife(t *testing.T) {
+func TestHub_WorksForHours(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		hub, err := notify.New(client, notify.Options{})
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestHoursOfLife(t *testing.T) {
 	})
 }
 
-func TestIdleHubOpensNothing(t *testing.T) {
+func TestHub_OpensNothingWhileIdle(t *testing.T) {
 	bubble(t, false, func(t *testing.T, p *pipes, client rueidis.Client) {
 		before := p.dials.Load()
 		hub, err := notify.New(client, notify.Options{})
@@ -182,7 +182,7 @@ func TestIdleHubOpensNothing(t *testing.T) {
 	})
 }
 
-func TestConnectionIsKept(t *testing.T) {
+func TestConnection_IsKept(t *testing.T) {
 	bubble(t, false, func(t *testing.T, p *pipes, client rueidis.Client) {
 		hub, err := notify.New(client, notify.Options{IdleTimeout: -1})
 		require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestConnectionIsKept(t *testing.T) {
 	})
 }
 
-func TestReconnect(t *testing.T) {
+func TestHub_Reconnects(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		hub, err := notify.New(client, notify.Options{})
 		require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestSilence(t *testing.T) {
 }
 
 // Close ends whatever the connection is at.
-func TestCloseAnywhere(t *testing.T) {
+func TestClose_Anywhere(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		for step := range 40 {
 			t.Run(fmt.Sprint("silent=", silent, " step=", step), func(t *testing.T) {

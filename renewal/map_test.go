@@ -34,7 +34,7 @@ func TestEntry(t *testing.T) {
 }
 
 // The slot is one second here, the tick eight.
-func TestWhenAnItemComesOut(t *testing.T) {
+func TestMap_WhenAnItemComesOut(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		now, due, want time.Duration
@@ -81,7 +81,7 @@ func TestWhenAnItemComesOut(t *testing.T) {
 	}
 }
 
-func TestEmpty(t *testing.T) {
+func TestMap_Empty(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	out := []*lease{{id: 1}}
 	require.Equal(t, out, m.Due(time.Hour, out), "what was in out stays")
@@ -91,7 +91,7 @@ func TestEmpty(t *testing.T) {
 	require.Zero(t, m.Len())
 }
 
-func TestScheduleMoves(t *testing.T) {
+func TestSchedule_Moves(t *testing.T) {
 	for name, dues := range map[string][]time.Duration{
 		"later":                 {3 * s, 7 * s},
 		"sooner":                {7 * s, 3 * s},
@@ -142,7 +142,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestNextAfterRemoval(t *testing.T) {
+func TestNext_AfterRemoval(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	a, b, far, further := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}, &lease{id: 4}
 	m.Schedule(b, 0, 9*s)
@@ -172,7 +172,7 @@ func TestNextAfterRemoval(t *testing.T) {
 
 // An item that was outside of the window behaves like any other item once the window
 // has reached it.
-func TestItemsFarAheadComeIntoTheWindow(t *testing.T) {
+func TestMap_ItemsFarAheadComeIntoTheWindow(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	a, b, c := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}
 	m.Schedule(c, 0, 1030*s)
@@ -187,7 +187,7 @@ func TestItemsFarAheadComeIntoTheWindow(t *testing.T) {
 
 // The caller calls Due when Next says so, not in every slot. The window still keeps
 // up with the items.
-func TestTheWindowFollows(t *testing.T) {
+func TestMap_WindowFollows(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	oldest := &lease{id: -1}
 	now := 3 * time.Hour
@@ -204,7 +204,7 @@ func TestTheWindowFollows(t *testing.T) {
 	}
 }
 
-func TestALongPause(t *testing.T) {
+func TestMap_LongPause(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	for i := range 1000 {
 		m.Schedule(&lease{id: i}, 0, time.Duration(i)*s) // in the window, and far past it
@@ -225,7 +225,7 @@ func TestALongPause(t *testing.T) {
 	require.Equal(t, []*lease{late}, m.Due(24*time.Hour, nil))
 }
 
-func TestAFailedRenewalIsTriedAgainAtTheNextBoundary(t *testing.T) {
+func TestMap_FailedRenewalIsTriedAtTheNextBoundary(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	x := &lease{}
 	m.Schedule(x, 100, 8*s+100)
@@ -239,7 +239,7 @@ func TestAFailedRenewalIsTriedAgainAtTheNextBoundary(t *testing.T) {
 	require.Equal(t, []time.Duration{9 * s, 10 * s, 11 * s, 12 * s, 13 * s}, tries)
 }
 
-func TestDueComesByBoundary(t *testing.T) {
+func TestDue_ComesByBoundary(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	for i, due := range []time.Duration{7, 3, 5, 3, 7} {
 		m.Schedule(&lease{id: i}, 0, due*s)
@@ -247,7 +247,7 @@ func TestDueComesByBoundary(t *testing.T) {
 	require.Equal(t, []int{1, 3, 2, 0, 4}, ids(m.Due(10*s, nil)))
 }
 
-func TestTinyTicks(t *testing.T) {
+func TestMap_TinyTicks(t *testing.T) {
 	for _, tick := range []time.Duration{-s, 0, 1, 7, 8, 9} {
 		m := renewal.NewMap[*lease](tick)
 		x := &lease{}

@@ -47,9 +47,9 @@ func (m *model) next() (first time.Duration, ok bool) {
 	return first, ok
 }
 
-// TestAgainstModel makes the same random calls to a Map, to the model and to a
+// TestMap_LikeTheModel makes the same random calls to a Map, to the model and to a
 // second Map. The second Map must return the same order.
-func TestAgainstModel(t *testing.T) {
+func TestMap_LikeTheModel(t *testing.T) {
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(rng.Int64N(int64(hi-lo))) }
@@ -138,7 +138,7 @@ func TestAgainstModel(t *testing.T) {
 
 // Many leases are taken, released, and renewed when they are due: none is forgotten,
 // none is renewed early or twice.
-func TestManyLeases(t *testing.T) {
+func TestMap_ManyLeases(t *testing.T) {
 	const n = 100_000
 	const tick = 10 * s
 	rng := rand.New(rand.NewPCG(1, 2))

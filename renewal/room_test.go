@@ -16,7 +16,7 @@ const tick = 8 * time.Second
 
 // Many leases that are due together move from list to list. All lists share one
 // slice, which is made small again when few leases are left.
-func TestABurstKeepsItsRoomOnce(t *testing.T) {
+func TestMap_BurstKeepsItsRoomOnce(t *testing.T) {
 	const n = 100_000
 	m := NewMap[*item](tick)
 	items := make([]item, n)
@@ -48,7 +48,7 @@ func TestABurstKeepsItsRoomOnce(t *testing.T) {
 
 // The Map keeps no reference to an item that was removed, also not in the unused
 // part of its slices.
-func TestNothingTakenOutIsKeptAlive(t *testing.T) {
+func TestMap_KeepsNothingTakenOutAlive(t *testing.T) {
 	m := NewMap[*item](tick)
 	rng := rand.New(rand.NewPCG(1, 1))
 	items := make([]item, 1000)
@@ -77,7 +77,7 @@ func TestNothingTakenOutIsKeptAlive(t *testing.T) {
 
 // Locks are taken and released, in small and large numbers, while time passes:
 // nothing is allocated.
-func TestSteadyStateDoesNotAllocate(t *testing.T) {
+func TestMap_SteadyStateDoesNotAllocate(t *testing.T) {
 	for _, n := range []int{1, 10, 100, 1000, 10_000} {
 		m := NewMap[*item](tick)
 		items := make([]item, n)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/internal/runtest"
 )
 
-func TestTheStory(t *testing.T) {
+func TestRun_Story(t *testing.T) {
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out := runtest.Run(t, run, append(args, "-pause", "1ms")...)
 		runtest.InOrder(t, out,
@@ -29,7 +29,7 @@ func TestTheStory(t *testing.T) {
 }
 
 // Whenever it is interrupted, it gives back what it holds.
-func TestInterrupted(t *testing.T) {
+func TestRun_Interrupted(t *testing.T) {
 	for _, text := range []string{"1. One holds", "tries it", "unlocks", "token 2", "by force", "LOST", "3. Closing"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +42,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-func TestNoServer(t *testing.T) {
+func TestRun_NoServer(t *testing.T) {
 	url := runtest.Nowhere(t)
 	err := run(t.Context(), t.Output(), []string{"-redis", url})
 	require.ErrorContains(t, err, "can't use the server at "+url[len("redis://"):])
@@ -50,7 +50,7 @@ func TestNoServer(t *testing.T) {
 	require.ErrorContains(t, err, "Without -redis")
 }
 
-func TestStoreRefusesWhatIsStale(t *testing.T) {
+func TestStore_RefusesWhatIsStale(t *testing.T) {
 	var s store
 	require.NoError(t, s.write(1))
 	require.NoError(t, s.write(1), "a holder may write more than once")

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/internal/runtest"
 )
 
-func TestTheStory(t *testing.T) {
+func TestRun_Story(t *testing.T) {
 	t.Parallel()
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out := runtest.Run(t, run, append(args, "-pause", "0s")...)
@@ -30,7 +30,7 @@ func TestTheStory(t *testing.T) {
 }
 
 // Whichever scene is interrupted, nothing stays behind.
-func TestInterrupted(t *testing.T) {
+func TestRun_Interrupted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"cleo waits", "dora", "callbacks wait", "holds blue", "either", "not longer"} {
 		t.Run(text, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-func TestNoServer(t *testing.T) {
+func TestRun_NoServer(t *testing.T) {
 	err := run(t.Context(), t.Output(), []string{"-redis", runtest.Nowhere(t)})
 	require.ErrorContains(t, err, "Without -redis")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestTheReport(t *testing.T) {
+func TestRun_Report(t *testing.T) {
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out := runtest.Run(t, run, append(args, "-workers", "200", "-names", "20", "-for", "500ms")...)
 		runtest.InOrder(t, out,
@@ -30,7 +30,7 @@ func TestTheReport(t *testing.T) {
 }
 
 // Who is interrupted still sees what was counted until then.
-func TestInterrupted(t *testing.T) {
+func TestRun_Interrupted(t *testing.T) {
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out, err := runtest.Interrupt(t, run, "Server:", append(args, "-for", "1h")...)
 		require.NoError(t, err)
@@ -38,12 +38,12 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-func TestNoServer(t *testing.T) {
+func TestRun_NoServer(t *testing.T) {
 	err := run(t.Context(), t.Output(), []string{"-redis", runtest.Nowhere(t)})
 	require.ErrorContains(t, err, "Without -redis")
 }
 
-func TestFlagsThatMakeNoSense(t *testing.T) {
+func TestRun_FlagsThatMakeNoSense(t *testing.T) {
 	for _, args := range [][]string{{"-workers", "0"}, {"-names", "0"}, {"-for", "0s"}, {"-hold", "-1s"}} {
 		require.ErrorContains(t, run(t.Context(), io.Discard, args), "must be positive")
 	}
@@ -52,7 +52,7 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 
 // The check itself has to find what it looks for: here, somebody who is there
 // under another lock.
-func TestTwoAtOnceAreFound(t *testing.T) {
+func TestCheck_FindsTwoAtOnce(t *testing.T) {
 	srv, err := server.Open("")
 	require.NoError(t, err)
 	defer srv.Close()
@@ -79,7 +79,7 @@ func TestTwoAtOnceAreFound(t *testing.T) {
 	require.EqualValues(t, 1, f.overlaps.Load())
 }
 
-func TestProgressNeedsATerminal(t *testing.T) {
+func TestProgress_NeedsATerminal(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
 	defer f.Close()

@@ -24,7 +24,7 @@ var faultFolders = map[string]string{
 }
 
 // A page that names tests is worth something only while they are there.
-func TestFaultsNamesTestsThatExist(t *testing.T) {
+func TestFaults_NamesTestsThatExist(t *testing.T) {
 	text, err := os.ReadFile(root + "/FAULTS.md")
 	require.NoError(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")

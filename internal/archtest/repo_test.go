@@ -10,7 +10,7 @@ import (
 // The tests of a package run in its folder.
 const root = "../.."
 
-func TestTheRepositoryKeepsItsRules(t *testing.T) {
+func TestRepository_KeepsItsRules(t *testing.T) {
 	r, err := survey(os.DirFS(root))
 	require.NoError(t, err)
 	mod, err := os.ReadFile(root + "/go.mod")
@@ -24,7 +24,7 @@ func TestTheRepositoryKeepsItsRules(t *testing.T) {
 }
 
 // A rule about a folder that is not there holds for nothing.
-func TestTheFoldersOfTheRulesExist(t *testing.T) {
+func TestRules_FoldersExist(t *testing.T) {
 	r, err := survey(os.DirFS(root))
 	require.NoError(t, err)
 	for dir := range packages {

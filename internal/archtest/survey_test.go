@@ -18,7 +18,7 @@ func importing(path string) string {
 	return "package p\n\nimport _ \"" + path + "\"\n"
 }
 
-func TestEachRuleIsBroken(t *testing.T) {
+func TestSurvey_FindsEachBrokenRule(t *testing.T) {
 	for _, c := range []struct {
 		name, file, src, want string
 	}{
@@ -80,7 +80,7 @@ func TestEachRuleIsBroken(t *testing.T) {
 	}
 }
 
-func TestWhatIsAllowed(t *testing.T) {
+func TestSurvey_WhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ name, file, src string }{
 		{"rueidis where it belongs", "lockmgr/redis.go", importing(rueidis)},
 		{"rueidis in an example", "examples/quickstart/main.go", importing(rueidis)},
@@ -113,7 +113,7 @@ func TestWhatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestAFileThatDoesNotParseIsAnError(t *testing.T) {
+func TestSurvey_FileThatDoesNotParseIsAnError(t *testing.T) {
 	_, err := survey(repoOf("actor/a.go", "package"))
 	require.Error(t, err)
 }

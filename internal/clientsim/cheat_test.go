@@ -62,7 +62,7 @@ func (w *world) planCheat() {
 	}
 }
 
-func TestCheatsAreNoticed(t *testing.T) {
+func TestInvariants_NoticeCheats(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
 		cheat      string
@@ -97,7 +97,7 @@ func TestCheatsAreNoticed(t *testing.T) {
 }
 
 // Violations that no server can cause are entered into the book directly.
-func TestTheBookNotices(t *testing.T) {
+func TestInvariants_NoticeWhatNoServerCauses(t *testing.T) {
 	for _, c := range []struct {
 		invariant string
 		tell      func(w *world, h *hold)

@@ -86,7 +86,7 @@
 // command: two valid locks, a lost hold or an orphan are violations however
 // late it came.
 //
-// TestCheatsAreNoticed and TestTheBookNotices break each invariant, and expect
+// TestInvariants_NoticeCheats and TestInvariants_NoticeWhatNoServerCauses break each invariant, and expect
 // that it notices.
 //
 // # Running it

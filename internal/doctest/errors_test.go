@@ -80,7 +80,7 @@ var sentinels = map[string]error{
 
 // The table of docs/errors.md has every error of package lockmgr, with the status
 // that the page's own function gives it and with what Temporary reports.
-func TestTheTableOfErrors(t *testing.T) {
+func TestErrors_Table(t *testing.T) {
 	page, err := os.ReadFile(root + "docs/errors.md")
 	require.NoError(t, err)
 	rows := regexp.MustCompile("(?m)^\\| `(Err\\w+)` \\| .* \\| (\\d+) \\| (yes|no) \\|$").FindAllStringSubmatch(string(page), -1)
@@ -105,7 +105,7 @@ func TestTheTableOfErrors(t *testing.T) {
 	require.Equal(t, http.StatusOK, status(nil))
 }
 
-func TestTheOtherSnippetsOfErrors(t *testing.T) {
+func TestErrors_OtherSnippets(t *testing.T) {
 	t.Parallel()
 	addr, _ := redistest.Mini(t)
 	ctx := t.Context()

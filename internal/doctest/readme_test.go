@@ -94,7 +94,7 @@ func TestReadme(t *testing.T) {
 
 // The first snippet, by impatient callers: many of them leave when their lock has
 // just been granted. Nothing may be held in the end that nobody knows of.
-func TestReadmeUnderLoad(t *testing.T) {
+func TestReadme_UnderLoad(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	ctx := t.Context()

@@ -85,7 +85,7 @@ func dedent(lines []string) string {
 	return strings.Join(out, "\n")
 }
 
-func TestSnippetsAreWhatIsRunHere(t *testing.T) {
+func TestSnippets_AreWhatIsRunHere(t *testing.T) {
 	pages, here := blocks(t), copies(t)
 	require.Contains(t, pages, "README.md 1")
 	for name, code := range pages {

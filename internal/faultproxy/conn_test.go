@@ -19,7 +19,7 @@ func greet(t *testing.T, p *Proxy) *client {
 	return c
 }
 
-func TestOneConnectionIsCutOthersStay(t *testing.T) {
+func TestCut_OneConnectionOthersStay(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	a, b := greet(t, p), greet(t, p)
@@ -33,7 +33,7 @@ func TestOneConnectionIsCutOthersStay(t *testing.T) {
 }
 
 // Neither end hears of the other, until it is healed: then both do.
-func TestABlackHoleSwallowsTheEndsToo(t *testing.T) {
+func TestBlackHole_HidesTheEndsToo(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	a, b := greet(t, p), greet(t, p)
@@ -62,7 +62,7 @@ func TestABlackHoleSwallowsTheEndsToo(t *testing.T) {
 }
 
 // What was stalled comes late, even if nobody waits for it any more.
-func TestAStallLosesNothing(t *testing.T) {
+func TestStall_LosesNothing(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	a, b := greet(t, p), greet(t, p)
@@ -90,7 +90,7 @@ func TestAStallLosesNothing(t *testing.T) {
 	a.requireReply("+three\r\n")
 }
 
-func TestNewConnectionsAreRefused(t *testing.T) {
+func TestRefuse_NewConnections(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	a := connect(t, p.Addr())
@@ -107,7 +107,7 @@ func TestNewConnectionsAreRefused(t *testing.T) {
 	require.Equal(t, 3, p.Connections())
 }
 
-func TestAServerThatIsNotThereResets(t *testing.T) {
+func TestProxy_ResetsWithoutAServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
@@ -125,7 +125,7 @@ func requireRefused(t *testing.T, addr string) {
 	(&client{t: t, Conn: c}).requireEnd()
 }
 
-func TestEndsArePassedOn(t *testing.T) {
+func TestProxy_PassesEndsOn(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	c := connect(t, p.Addr())
@@ -136,7 +136,7 @@ func TestEndsArePassedOn(t *testing.T) {
 	require.Eventually(t, func() bool { return len(p.Conns()) == 0 }, patience, time.Millisecond)
 }
 
-func TestClientsSpeakTLS(t *testing.T) {
+func TestProxy_ClientsSpeakTLS(t *testing.T) {
 	s := startPeer(t, echo)
 	server, roots := selfSigned(t)
 	p := Start(t, s.addr, WithTLS(server))

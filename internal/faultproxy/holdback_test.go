@@ -28,7 +28,7 @@ func requireOpen(t *testing.T, c <-chan struct{}, what string) {
 // A command is held back with what follows it. The client gives up and repeats
 // it on another connection; the first one runs after its repetition, on the
 // connection on which it was sent, in order, followed by the client's end.
-func TestWhatIsHeldBackRunsAfterItsRetry(t *testing.T) {
+func TestHoldBack_RunsAfterItsRetry(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	r := p.On(Command("two").Nth(1)).HoldBack(-1)
@@ -62,7 +62,7 @@ func TestWhatIsHeldBackRunsAfterItsRetry(t *testing.T) {
 
 // With a time, what is held back runs by itself, and no sooner than that after
 // the client's end.
-func TestWhatIsHeldBackRunsAfterItsTime(t *testing.T) {
+func TestHoldBack_RunsAfterItsTime(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	r := p.On(Command("two")).HoldBack(moment)
@@ -78,7 +78,7 @@ func TestWhatIsHeldBackRunsAfterItsTime(t *testing.T) {
 
 // A client that has not given up gets its replies once the rule is released,
 // and the rule keeps nothing from then on.
-func TestWhatIsHeldBackIsReleasedToAClientThatWaits(t *testing.T) {
+func TestHoldBack_IsReleasedToAClientThatWaits(t *testing.T) {
 	for end, release := range map[string]func(*Proxy, *Rule){
 		"Release": func(_ *Proxy, r *Rule) { r.Release() },
 		"Remove":  func(_ *Proxy, r *Rule) { r.Remove() },
@@ -105,7 +105,7 @@ func TestWhatIsHeldBackIsReleasedToAClientThatWaits(t *testing.T) {
 }
 
 // What is held back goes with a connection that is cut.
-func TestWhatIsHeldBackIsLostWithItsConnection(t *testing.T) {
+func TestHoldBack_IsLostWithItsConnection(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	r := p.On(Command("two")).HoldBack(-1)
@@ -119,7 +119,7 @@ func TestWhatIsHeldBackIsLostWithItsConnection(t *testing.T) {
 }
 
 // A rule may be left alone at the end of a test.
-func TestWhatIsHeldBackEndsWithTheTest(t *testing.T) {
+func TestHoldBack_EndsWithTheTest(t *testing.T) {
 	s := startPeer(t, echo)
 	t.Run("held", func(t *testing.T) {
 		p := Start(t, s.addr)

@@ -15,7 +15,7 @@ import (
 
 // What passes is what a server says without the proxy, byte for byte, however
 // the bytes are cut on their way.
-func TestWithoutAFaultNothingChanges(t *testing.T) {
+func TestProxy_ChangesNothingWithoutAFault(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
 	p := Start(t, s.Addr())
 	var in strings.Builder
@@ -52,7 +52,7 @@ func TestWithoutAFaultNothingChanges(t *testing.T) {
 	require.Equal(t, 2, p.Connections())
 }
 
-func TestBytesThatAreNoProtocolPass(t *testing.T) {
+func TestProxy_PassesBytesThatAreNoProtocol(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -83,7 +83,7 @@ func TestBytesThatAreNoProtocolPass(t *testing.T) {
 }
 
 // Each case sends "one", "two", "three" at once; the rule is about "two".
-func TestFaultsOfACommand(t *testing.T) {
+func TestFault_OfACommand(t *testing.T) {
 	one, two, three := "+one\r\n", "+two\r\n", "+three\r\n"
 	all := []string{"1: one", "1: two", "1: three"}
 	tests := []struct {
@@ -150,7 +150,7 @@ func TestFaultsOfACommand(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldIsReleased(t *testing.T) {
+func TestFault_WhatIsHeldIsReleased(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	for name, hold := range map[string]func(Fault) *Rule{"command": Fault.HoldCommand, "reply": Fault.HoldReply} {
@@ -175,7 +175,7 @@ func TestWhatIsHeldIsReleased(t *testing.T) {
 	}
 }
 
-func TestDelaysLastAsLongAsTheySay(t *testing.T) {
+func TestFault_DelayLastsAsLongAsItSays(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	for name, delay := range map[string]func(Fault, time.Duration) *Rule{"command": Fault.DelayCommand, "reply": Fault.DelayReply} {
@@ -194,7 +194,7 @@ func TestDelaysLastAsLongAsTheySay(t *testing.T) {
 
 // Confirmations and messages are not replies to commands, and a confirmation
 // belongs to its SUBSCRIBE: in both protocols.
-func TestMessagesAreNotReplies(t *testing.T) {
+func TestProxy_MessagesAreNotReplies(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	p := Start(t, s.Addr())
 	c := connect(t, p.Addr())
@@ -246,7 +246,7 @@ func TestMessagesAreNotReplies(t *testing.T) {
 	require.Len(t, p.PubSub(), 2)
 }
 
-func TestAttributesBelongToTheirReply(t *testing.T) {
+func TestProxy_AttributesBelongToTheirReply(t *testing.T) {
 	s := startPeer(t, func(args []string) string {
 		return "|1\r\n+ttl\r\n:1\r\n>2\r\n+invalidate\r\n+x\r\n" + "|1\r\n+ttl\r\n*2\r\n:1\r\n:2\r\n" + echo(args)
 	})
@@ -260,7 +260,7 @@ func TestAttributesBelongToTheirReply(t *testing.T) {
 	}
 }
 
-func TestRulesChoose(t *testing.T) {
+func TestRule_Chooses(t *testing.T) {
 	s := startPeer(t, echo)
 	p := Start(t, s.addr)
 	ask := func(c *client, line string) {

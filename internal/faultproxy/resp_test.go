@@ -32,7 +32,7 @@ func split(s *splitter, input []byte, chunk int) (out [][]byte) {
 	return out
 }
 
-func TestFramesAreCutWhereTheyEnd(t *testing.T) {
+func TestSplitter_CutsFramesWhereTheyEnd(t *testing.T) {
 	all := []byte(strings.Join(frames, ""))
 	for _, chunk := range []int{1, 2, 3, 7, 100, len(all)} {
 		var s splitter
@@ -46,7 +46,7 @@ func TestFramesAreCutWhereTheyEnd(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFrameIsLeftOver(t *testing.T) {
+func TestSplitter_LeavesWhatIsNoFrame(t *testing.T) {
 	for _, bad := range []string{
 		"hello\r\n", "+OK\n", "\r\n", "$x\r\n", "$-2\r\n", "$3\r\nabcde", "*-2\r\n", "*1000000000\r\n",
 		"$99999999999\r\n", "%x\r\n:1\r\n", "*1\r\nx\r\n", "|1\r\n+a\r\n\x00\r\n",
@@ -59,7 +59,7 @@ func TestWhatIsNoFrameIsLeftOver(t *testing.T) {
 	}
 }
 
-func TestCommandsAreRead(t *testing.T) {
+func TestSplitter_ReadsCommands(t *testing.T) {
 	s := splitter{inline: true}
 	got := split(&s, []byte("*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\nPING  a\r\n\r\n*0\r\n*1\r\n:1\r\n*1\r\n+PING\r\n"), 1)
 	require.Len(t, got, 6)
@@ -68,7 +68,7 @@ func TestCommandsAreRead(t *testing.T) {
 	}
 }
 
-func TestPushesAreToldFromReplies(t *testing.T) {
+func TestSplitter_TellsPushesFromReplies(t *testing.T) {
 	for frame, want := range map[string][2]string{ // not subscribed, subscribed
 		">2\r\n+invalidate\r\n*0\r\n":                                  {"push invalidate", "push invalidate"},
 		"|1\r\n+a\r\n*1\r\n:1\r\n>2\r\n$9\r\nsubscribe\r\n:1\r\n":      {"push subscribe", "push subscribe"},

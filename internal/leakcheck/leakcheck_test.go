@@ -30,7 +30,7 @@ func leaker(stop, ended chan struct{}) {
 	<-stop
 }
 
-func TestRunReportsALeak(t *testing.T) {
+func TestRun_ReportsALeak(t *testing.T) {
 	defer leakOnPurpose()()
 	var report bytes.Buffer
 	require.Equal(t, 1, run(passed, &report, short))
@@ -38,7 +38,7 @@ func TestRunReportsALeak(t *testing.T) {
 	require.Contains(t, report.String(), "leakcheck.leakOnPurpose", "the stack says who it is, even before it has run")
 }
 
-func TestRunKeepsTheExitCodeOfFailedTests(t *testing.T) {
+func TestRun_KeepsTheExitCodeOfFailedTests(t *testing.T) {
 	defer leakOnPurpose()()
 	var report bytes.Buffer
 	require.Equal(t, 2, run(func() int { return 2 }, &report, short))
@@ -46,7 +46,7 @@ func TestRunKeepsTheExitCodeOfFailedTests(t *testing.T) {
 }
 
 // A goroutine that is about to end is no leak: run waits for it.
-func TestRunWaitsForStragglers(t *testing.T) {
+func TestRun_WaitsForGoroutinesAboutToEnd(t *testing.T) {
 	end := leakOnPurpose()
 	time.AfterFunc(5*short, end)
 	var report bytes.Buffer
@@ -54,7 +54,7 @@ func TestRunWaitsForStragglers(t *testing.T) {
 }
 
 // signal.Notify starts a goroutine that no caller can end.
-func TestRunIgnoresTheRuntimesGoroutines(t *testing.T) {
+func TestRun_IgnoresTheRuntimesGoroutines(t *testing.T) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt)
 	defer signal.Stop(c)

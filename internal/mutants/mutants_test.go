@@ -79,7 +79,7 @@ func (m *mutant) tests() (pkg string, tests []string) {
 }
 
 // A mutant whose place has gone tests nothing, and so does one whose test has.
-func TestTheListsAreUpToDate(t *testing.T) {
+func TestLists_AreUpToDate(t *testing.T) {
 	names := map[string]bool{}
 	for _, l := range lists {
 		for _, m := range l.mutants {

@@ -15,7 +15,7 @@ func asDefault(s *Server, args ...string) (string, error) {
 	return do(s.Addr(), login{password: s.password}, roundTripTimeout, args...)
 }
 
-func TestTheDefaultUserCanBeRestricted(t *testing.T) {
+func TestUser_DefaultCanBeRestricted(t *testing.T) {
 	find(t)
 	t.Setenv(envLeast, "1")
 	for name, args := range map[string][]string{"plain": nil, "with a password": {"--requirepass", "secret"}} {
@@ -59,7 +59,7 @@ func TestTheDefaultUserCanBeRestricted(t *testing.T) {
 	}
 }
 
-func TestReplicasOfRestrictedServersSync(t *testing.T) {
+func TestUser_ReplicasOfRestrictedServersSync(t *testing.T) {
 	find(t)
 	t.Setenv(envLeast, "1")
 	primary, replica := Start(t, "--repl-diskless-sync-delay", "0"), Start(t)
@@ -73,7 +73,7 @@ func TestReplicasOfRestrictedServersSync(t *testing.T) {
 	}, startTimeout, 5*time.Millisecond)
 }
 
-func TestArgsWithRulesAreLeftAlone(t *testing.T) {
+func TestArgs_WithRulesAreLeftAlone(t *testing.T) {
 	find(t)
 	t.Setenv(envLeast, "1")
 	s := Start(t, "--user", "somebody", "on", "nopass", "+@all")
@@ -82,7 +82,7 @@ func TestArgsWithRulesAreLeftAlone(t *testing.T) {
 	require.Same(t, s, s.Unrestricted())
 }
 
-func TestNobodyIsRestrictedUnasked(t *testing.T) {
+func TestUser_NotRestrictedUnasked(t *testing.T) {
 	t.Setenv(envLeast, "")
 	s := Start(t)
 	_, err := asDefault(s, "FLUSHALL")
@@ -91,7 +91,7 @@ func TestNobodyIsRestrictedUnasked(t *testing.T) {
 }
 
 // What is tested here must be what users are told.
-func TestTheRulesAreThoseOfTheReadme(t *testing.T) {
+func TestUser_RulesAreThoseOfTheReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	_, rules, found := strings.Cut(string(readme), "ACL SETUSER locker")

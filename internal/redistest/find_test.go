@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWithoutAServer(t *testing.T) {
+func TestFind_WithoutAServer(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(envServer, "")
 
@@ -43,14 +43,14 @@ func TestWithoutAServer(t *testing.T) {
 	})
 }
 
-func TestABinaryCanBeNamed(t *testing.T) {
+func TestFind_NamedBinary(t *testing.T) {
 	path := find(t)
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(envServer, path)
 	require.Equal(t, path, find(t))
 }
 
-func TestABadArgumentIsReported(t *testing.T) {
+func TestArgs_BadOneIsReported(t *testing.T) {
 	find(t)
 	tb := outcome(t, func(tb testing.TB) { Start(tb, "--no-such-option", "1") })
 	require.Contains(t, tb.fatal, errChildEnded.Error())

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMiniExpiresKeys(t *testing.T) {
+func TestMini_ExpiresKeys(t *testing.T) {
 	addr, m := Mini(t)
 	reply, err := do(addr, login{}, roundTripTimeout, "SET", "short", "v", "PX", "50")
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ import (
 const envOrphan = "REDISTEST_ORPHAN"
 
 // A test binary that is killed runs no cleanup. The kernel ends its server.
-func TestServerEndsWithItsTestBinary(t *testing.T) {
+func TestServer_EndsWithItsTestBinary(t *testing.T) {
 	find(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestOrphanHelper$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHelper_InABinaryThatIsKilled$")
 	cmd.Env = append(os.Environ(), envOrphan+"=1", "TMPDIR="+t.TempDir()) // it cannot tidy up
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -45,9 +45,9 @@ func TestServerEndsWithItsTestBinary(t *testing.T) {
 	}, startTimeout, 10*time.Millisecond)
 }
 
-// TestOrphanHelper is what runs in the binary that gets killed above. Elsewhere
+// TestHelper_InABinaryThatIsKilled is what runs in the binary that gets killed above. Elsewhere
 // it does nothing.
-func TestOrphanHelper(t *testing.T) {
+func TestHelper_InABinaryThatIsKilled(t *testing.T) {
 	if os.Getenv(envOrphan) == "" {
 		return
 	}
@@ -57,7 +57,7 @@ func TestOrphanHelper(t *testing.T) {
 
 // The child is tied to the thread that forked it, so that thread has to stay,
 // even if the one that called Start goes.
-func TestServerOutlivesTheThreadOfStart(t *testing.T) {
+func TestServer_StaysAfterTheThreadOfStart(t *testing.T) {
 	find(t) // skips here: on another goroutine it would not end this test
 	s, tid := startOnDyingThread(t)
 	for tid == os.Getpid() { // the main thread never ends

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestServerEndsWithItsTest(t *testing.T) {
+func TestServer_EndsWithItsTest(t *testing.T) {
 	Need(t)
 	var pid int
 	t.Run("test", func(t *testing.T) { pid = Start(t).PID() })
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-func TestSignalStopsAndContinues(t *testing.T) {
+func TestSignal_StopsAndContinues(t *testing.T) {
 	s := Start(t)
 	s.Signal(syscall.SIGSTOP)
 	_, err := do(s.Addr(), login{}, 50*time.Millisecond, "PING")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestServerAnswersWhereItSays(t *testing.T) {
+func TestServer_AnswersWhereItSays(t *testing.T) {
 	s := Start(t)
 	require.Equal(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())), s.Addr())
 
@@ -27,7 +27,7 @@ func TestServerAnswersWhereItSays(t *testing.T) {
 	require.ErrorContains(t, err, "ERR value is not an integer")
 }
 
-func TestServersAreApart(t *testing.T) {
+func TestServer_IsApartFromOthers(t *testing.T) {
 	a, b := Start(t), Start(t)
 	_, err := a.Do("SET", "k", "v")
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestServersAreApart(t *testing.T) {
 	require.Equal(t, "0", reply)
 }
 
-func TestServerWritesNothing(t *testing.T) {
+func TestServer_WritesNothing(t *testing.T) {
 	s := Start(t)
 	for _, name := range []string{"save", "appendonly"} {
 		reply, err := s.Do("CONFIG", "GET", name)
@@ -45,7 +45,7 @@ func TestServerWritesNothing(t *testing.T) {
 	}
 }
 
-func TestArgsReachTheServer(t *testing.T) {
+func TestArgs_ReachTheServer(t *testing.T) {
 	s := Start(t, "--maxmemory", "12345678", "--requirepass", "secret")
 	reply, err := s.Do("CONFIG", "GET", "maxmemory")
 	require.NoError(t, err, "Do knows the password")
@@ -54,14 +54,14 @@ func TestArgsReachTheServer(t *testing.T) {
 	require.ErrorContains(t, err, "NOAUTH")
 }
 
-func TestClusterNodesFindAPort(t *testing.T) {
+func TestServer_ClusterNodeFindsAPort(t *testing.T) {
 	s := Start(t, "--cluster-enabled", "yes")
 	reply, err := s.Do("CLUSTER", "INFO")
 	require.NoError(t, err)
 	require.Contains(t, reply, "cluster_known_nodes:1")
 }
 
-func TestKillAndRestart(t *testing.T) {
+func TestServer_KillAndRestart(t *testing.T) {
 	s := Start(t)
 	addr, pid := s.Addr(), s.PID()
 	_, err := s.Do("SET", "k", "v")
@@ -85,7 +85,7 @@ func TestKillAndRestart(t *testing.T) {
 }
 
 // Another server on our port answers our PING. It must not be taken for ours.
-func TestAStrangerOnThePortIsNoticed(t *testing.T) {
+func TestServer_NoticesAnotherOneOnItsPort(t *testing.T) {
 	stranger := Start(t)
 	for range 5 {
 		s := newServer(t, stranger.binary, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestShardsPartTheWhole(t *testing.T) {
+func TestShard_PartsTheWhole(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		for i := range 20 {
 			in := 0

@@ -12,7 +12,7 @@ func kept(id uint64, from, to int64) *Hold {
 	return &Hold{ID: id, Proc: uint32(id % 3), Asked: from - 1, From: from, Seen: to, Ending: to, Ended: to + 1, How: Released}
 }
 
-func TestBeliefsThatFollowEachOtherPass(t *testing.T) {
+func TestBeliefs_ThatFollowEachOtherPass(t *testing.T) {
 	var b Beliefs
 	r := rand.New(rand.NewPCG(1, 1))
 	const n = 5000
@@ -25,7 +25,7 @@ func TestBeliefsThatFollowEachOtherPass(t *testing.T) {
 	require.Positive(t, b.Crossed)
 }
 
-func TestBeliefsThatIntersectAreCaught(t *testing.T) {
+func TestBeliefs_ThatIntersectAreFound(t *testing.T) {
 	for name, c := range map[string]struct{ from, to int64 }{
 		"by one":        {199, 300},
 		"the same":      {100, 200},
@@ -51,7 +51,7 @@ func TestBeliefsThatIntersectAreCaught(t *testing.T) {
 	}
 }
 
-func TestBeliefsOfDifferentLocksAreNotCompared(t *testing.T) {
+func TestBeliefs_OfDifferentLocksAreNotCompared(t *testing.T) {
 	var b Beliefs
 	one, two := kept(1, 100, 200), kept(2, 100, 200)
 	two.Name = 1
@@ -60,7 +60,7 @@ func TestBeliefsOfDifferentLocksAreNotCompared(t *testing.T) {
 }
 
 // A million holds must not need the memory of a million.
-func TestMemoryOfBeliefsIsBounded(t *testing.T) {
+func TestBeliefs_MemoryIsBounded(t *testing.T) {
 	var b Beliefs
 	const n, length = 100_000, int64(1e9) / 100 // a thousand seconds
 	for i := range n {

@@ -123,7 +123,7 @@ func history(r *rand.Rand, n int) []Hold {
 	return out
 }
 
-func TestAFullHistoryIsDecided(t *testing.T) {
+func TestHistory_FullOneIsDecided(t *testing.T) {
 	holds := history(rand.New(rand.NewPCG(1, 3)), HoldsPerHistory)
 	v := History(holds, decide)
 	require.Equal(t, porcupine.Ok, v.Result)
@@ -135,7 +135,7 @@ func TestAFullHistoryIsDecided(t *testing.T) {
 	require.Equal(t, porcupine.Illegal, History(bad, decide).Result)
 }
 
-func TestAnyPartOfALegalHistoryIsLegal(t *testing.T) {
+func TestHistory_AnyPartOfALegalOneIsLegal(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for range 20 {
 		holds := history(r, 300)
@@ -144,7 +144,7 @@ func TestAnyPartOfALegalHistoryIsLegal(t *testing.T) {
 	}
 }
 
-func TestASeededDoubleGrantIsCaught(t *testing.T) {
+func TestHistory_DoubleGrantIsFound(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 50 {
 		holds := history(r, 200)
@@ -154,7 +154,7 @@ func TestASeededDoubleGrantIsCaught(t *testing.T) {
 	}
 }
 
-func TestACheckThatTakesTooLongIsUndecided(t *testing.T) {
+func TestHistory_UndecidedAfterTooLong(t *testing.T) {
 	// Nothing orders these, and each order is as good as the other, until the
 	// last hold shows that none is legal.
 	var holds []Hold
@@ -169,7 +169,7 @@ func TestACheckThatTakesTooLongIsUndecided(t *testing.T) {
 	require.Nil(t, v.Violation(), "which is no proof of anything")
 }
 
-func TestChunksLoseNothing(t *testing.T) {
+func TestChunks_LoseNothing(t *testing.T) {
 	var c Chunks
 	const n = 2*HoldsPerHistory + 1000
 	r := rand.New(rand.NewPCG(4, 3))

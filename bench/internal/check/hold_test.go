@@ -12,7 +12,7 @@ func believed(h *Hold) []int64 {
 }
 
 // Each end of an interval is the reading that makes it shorter.
-func TestBeliefIsTheShorterReading(t *testing.T) {
+func TestBelief_IsTheShorterReading(t *testing.T) {
 	h := Hold{Asked: 5}
 	require.True(t, h.Sample(10, 12, 100))
 	require.True(t, h.Unlocking(50, 53, 60))
@@ -21,7 +21,7 @@ func TestBeliefIsTheShorterReading(t *testing.T) {
 	require.Equal(t, Released, h.How)
 }
 
-func TestAClaimIsABelief(t *testing.T) {
+func TestBelief_LastsAsLongAsTheClaim(t *testing.T) {
 	h := Hold{Asked: 5}
 	h.Sample(10, 12, 100) // valid until 110 at least
 	require.False(t, h.Sample(200, 201, 0))
@@ -30,7 +30,7 @@ func TestAClaimIsABelief(t *testing.T) {
 	require.False(t, h.Early)
 }
 
-func TestALossBeforeTheClaimWasOverEndsBelief(t *testing.T) {
+func TestBelief_EndsWithAnEarlyLoss(t *testing.T) {
 	h := Hold{Asked: 5}
 	h.Sample(10, 12, 100)
 	h.Sample(40, 41, 70)
@@ -44,7 +44,7 @@ func TestALossBeforeTheClaimWasOverEndsBelief(t *testing.T) {
 	require.Equal(t, Lost, h.How, "unlock comes too late to count")
 }
 
-func TestAnUnlockEndsTheClaim(t *testing.T) {
+func TestBelief_EndsWithTheUnlock(t *testing.T) {
 	h := Hold{Asked: 5}
 	h.Sample(10, 12, 100)
 	h.Unlocking(20, 21, 90)
@@ -53,7 +53,7 @@ func TestAnUnlockEndsTheClaim(t *testing.T) {
 	require.Equal(t, Unknown, h.How)
 }
 
-func TestALateRenewalGoesOnWithAHold(t *testing.T) {
+func TestBelief_GoesOnAfterALateRenewal(t *testing.T) {
 	h := Hold{Asked: 5}
 	h.Sample(10, 12, 100)
 	h.Sample(115, 116, 0)
@@ -64,14 +64,14 @@ func TestALateRenewalGoesOnWithAHold(t *testing.T) {
 	require.Equal(t, Released, h.How)
 }
 
-func TestAKilledProcessLeavesNoClaim(t *testing.T) {
+func TestBelief_OfAKilledProcess(t *testing.T) {
 	h := Hold{Asked: 5}
 	h.Sample(10, 12, 100)
 	h.Sample(40, 41, 70)
 	require.Equal(t, []int64{12, 40}, believed(&h), "it may have unlocked after that")
 }
 
-func TestAHoldThatWasNeverValidHasNoBelief(t *testing.T) {
+func TestBelief_NoneOfAHoldThatWasNeverValid(t *testing.T) {
 	h := Hold{Asked: 5}
 	require.False(t, h.Sample(10, 12, -1))
 	h.Finish(20, false)

@@ -9,7 +9,7 @@ import (
 
 const ms = int64(time.Millisecond)
 
-func TestLatenessCountsFromTheClaim(t *testing.T) {
+func TestLateness_CountsFromTheClaim(t *testing.T) {
 	var l Lateness
 	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 107 * ms})
 	require.InEpsilon(t, 7*ms, int64(l.Running.Quantile(1)), 0.01)
@@ -22,7 +22,7 @@ func TestLatenessCountsFromTheClaim(t *testing.T) {
 	require.EqualValues(t, 1, l.Running.N(), "a timer is no loss")
 }
 
-func TestAStoppedProcessIsNotLate(t *testing.T) {
+func TestLateness_NotOfAStoppedProcess(t *testing.T) {
 	var l Lateness
 	l.Stop(1, 50*ms)
 	l.Continue(1, 300*ms)
@@ -45,7 +45,7 @@ func TestAStoppedProcessIsNotLate(t *testing.T) {
 
 // A process that gets no processor is late with everything. What is left is
 // what the lock added.
-func TestWhatATimerIsLateByIsTakenOff(t *testing.T) {
+func TestLateness_WithoutThatOfTheTimer(t *testing.T) {
 	timer := func(claim, saw int64) Loss { return Loss{Proc: 1, Claim: claim * ms, Saw: saw * ms, Timer: true} }
 	var l Lateness
 	l.Add(timer(90, 95))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheRegisterRefusesStaleTokens(t *testing.T) {
+func TestRegister_RefusesStaleTokens(t *testing.T) {
 	var r Register
 	require.True(t, r.Write(5, 1))
 	require.True(t, r.Write(5, 1), "the holder may write again")
@@ -27,7 +27,7 @@ func TestTheRegisterRefusesStaleTokens(t *testing.T) {
 
 // Of many at once, each token is accepted of one holder only, and none after a
 // larger one was seen.
-func TestTheRegisterHoldsUnderContention(t *testing.T) {
+func TestRegister_UnderContention(t *testing.T) {
 	var r Register
 	var mu sync.Mutex
 	holders := map[int64]map[uint64]bool{}

@@ -6,20 +6,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAStaleWriteThatIsRefusedIsAllRight(t *testing.T) {
+func TestWrite_StaleAndRefusedIsAllRight(t *testing.T) {
 	var w Writes
 	require.Nil(t, w.AddWrite(&Write{Hold: 1, Token: 1, Before: 10, After: 11}))
 	require.Equal(t, 1, w.Refused)
 	require.Zero(t, w.Unjust)
 }
 
-func TestAValidHolderThatIsRefusedIsCaught(t *testing.T) {
+func TestWrite_OfAValidHolderRefusedIsFound(t *testing.T) {
 	var w Writes
 	require.NotNil(t, w.AddWrite(&Write{Hold: 1, Token: 1, Before: 10, After: 11, Valid: true}))
 	require.Equal(t, 1, w.Unjust)
 }
 
-func TestAnAcceptedWriteInAnothersReignIsCaught(t *testing.T) {
+func TestWrite_AcceptedInAnothersReignIsFound(t *testing.T) {
 	reign := func() *Hold { h := kept(1, 100, 200); h.Wrote = 120; return h }
 	for name, c := range map[string]struct {
 		hold          uint64
@@ -55,7 +55,7 @@ func TestAnAcceptedWriteInAnothersReignIsCaught(t *testing.T) {
 	}
 }
 
-func TestOneReignsFromItsFirstAcceptedWrite(t *testing.T) {
+func TestWrite_ReignBeginsWithTheFirstAccepted(t *testing.T) {
 	var w Writes
 	require.Nil(t, w.AddHold(kept(1, 100, 200)), "it never wrote")
 	require.Nil(t, w.AddWrite(&Write{Hold: 2, Before: 130, After: 131, Accepted: true, Late: true}))
@@ -63,7 +63,7 @@ func TestOneReignsFromItsFirstAcceptedWrite(t *testing.T) {
 	require.Equal(t, 1, w.LateAccepted)
 }
 
-func TestAWriteIsFoundBehindOnesOwnReign(t *testing.T) {
+func TestWrite_FoundBehindItsOwnReign(t *testing.T) {
 	var w Writes
 	one, two := kept(1, 100, 200), kept(2, 110, 190)
 	one.Wrote, two.Wrote = 105, 115

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // The comparison is of like with like only while the copies are true.
-func TestScriptsAreThoseOfHoldfast(t *testing.T) {
+func TestScript_IsThatOfHoldfast(t *testing.T) {
 	original := "../../../lockmgr/internal/wire/script"
 	if _, err := os.Stat(original); err != nil {
 		t.Skip("the library's sources are not here")
@@ -30,7 +30,7 @@ func TestScriptsAreThoseOfHoldfast(t *testing.T) {
 	}
 }
 
-func TestNamesAreUnique(t *testing.T) {
+func TestCandidate_NamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range All() {
 		require.False(t, seen[c.Name], c.Name)
@@ -46,7 +46,7 @@ func TestNamesAreUnique(t *testing.T) {
 
 // Whatever is compared must be a lock: of two clients, one caller at a time,
 // and all get their turn.
-func TestCandidatesExcludeAndServeAll(t *testing.T) {
+func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	s := redistest.Start(t)
 	for _, name := range Names(Holdfast, Waker, Peer, Neighbour) {
 		if name == "rueidislock" || name == "rueidislock tuned" {
@@ -87,7 +87,7 @@ func TestCandidatesExcludeAndServeAll(t *testing.T) {
 }
 
 // A wait ends with its context, for all of them.
-func TestWaitsEnd(t *testing.T) {
+func TestCandidate_WaitEndsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
 	for _, name := range Names(Holdfast, Waker, Peer, Neighbour) {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestWaitsEnd(t *testing.T) {
 	}
 }
 
-func TestCeilingsRun(t *testing.T) {
+func TestCandidate_RawBatchesRun(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	c, _ := ByName("raw batches")
 	l, err := c.Open(t.Context(), Config{Addr: addr})

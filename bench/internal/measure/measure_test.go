@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 	require.Equal(t, 2, judge(mixed, 2).streak, "grants are put in order first")
 }
 
-func TestTheClockGoesOn(t *testing.T) {
+func TestClock_GoesOn(t *testing.T) {
 	a := clock()
 	require.GreaterOrEqual(t, clock(), a)
 	require.Positive(t, a)

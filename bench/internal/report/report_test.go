@@ -56,7 +56,7 @@ func TestText(t *testing.T) {
 	require.NotContains(t, b.String(), Stamp)
 }
 
-func TestPageStandsByItself(t *testing.T) {
+func TestPage_NeedsNothingElse(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, example(false, 10, 2500, 0)))
 	out := b.String()
@@ -70,7 +70,7 @@ func TestPageStandsByItself(t *testing.T) {
 }
 
 // Whatever the figures are, there is a picture.
-func TestChartsOfOddFigures(t *testing.T) {
+func TestChart_OfOddFigures(t *testing.T) {
 	for name, values := range map[string][]float64{
 		"decades apart":    {0.003, 40, 5e6},
 		"close":            {10, 11, 12},

@@ -34,7 +34,7 @@ func run(f Figure, rows ...*Row) *Run {
 	return &Run{Schema: Schema, Tables: []*Table{t}}
 }
 
-func TestRatiosAreFormedWithinARepetition(t *testing.T) {
+func TestRatio_IsFormedWithinARepetition(t *testing.T) {
 	// The machine was ten times slower in the second repetition. The ratio of
 	// the medians would be 20/10.
 	ours, other := row("holdfast", "drain", 1, 100, 10), row("other", "drain", 3, 300, 20)
@@ -43,7 +43,7 @@ func TestRatiosAreFormedWithinARepetition(t *testing.T) {
 	require.Equal(t, stats.Summary{N: 3, Median: 3, Min: 2, Max: 3}, other.Ratio["drain"])
 }
 
-func TestProblemsAreLeftOut(t *testing.T) {
+func TestSummary_LeavesProblemsOut(t *testing.T) {
 	ours, other := row("holdfast", "drain", 1, 2), row("other", "drain", 3, 4000)
 	other.Samples[1].Problem = "stopped"
 	run(drain, ours, other)
@@ -60,7 +60,7 @@ func TestProblemsAreLeftOut(t *testing.T) {
 	require.Empty(t, other.Ratio, "there is nothing to compare with")
 }
 
-func TestRoundTrip(t *testing.T) {
+func TestResults_RoundTrip(t *testing.T) {
 	r := run(drain, row("holdfast", "drain", 1, 2), row("other", "drain", 3))
 	r.Started, r.Seconds, r.Command, r.Seed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 12, "go run ./bench", 7
 	r.Machine = Machine{OS: "linux", Cores: 2}
@@ -115,7 +115,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestCompareWhatIsNotThere(t *testing.T) {
+func TestCompare_WhatIsNotThere(t *testing.T) {
 	before := run(drain, row("holdfast", "drain", 1, 2))
 	failed := row("holdfast", "drain", 1)
 	failed.Samples[0].Problem = "stopped"

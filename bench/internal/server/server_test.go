@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-func TestStartAndStop(t *testing.T) {
+func TestServer_StartAndStop(t *testing.T) {
 	redistest.Start(t) // skips where there is no server
 	path, err := Find(os.Getenv("HOLDFAST_SERVER"))
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestStartAndStop(t *testing.T) {
 }
 
 // What reading the counters costs must not be in them.
-func TestCountersLeaveThemselvesOut(t *testing.T) {
+func TestCounters_LeaveThemselvesOut(t *testing.T) {
 	s := redistest.Start(t)
 	c, err := Dial(t.Context(), s.Addr())
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestCountersLeaveThemselvesOut(t *testing.T) {
 	require.Equal(t, float64(sent), d.In+d.Out)
 }
 
-func TestEmbeddedCountsCommands(t *testing.T) {
+func TestEmbedded_CountsCommands(t *testing.T) {
 	s, err := Embedded()
 	require.NoError(t, err)
 	defer s.Stop()

@@ -9,7 +9,7 @@ import (
 )
 
 // What a killed process held was held: others are compared with it.
-func TestTheHoldsOfAKilledProcessCount(t *testing.T) {
+func TestJudge_CountsTheHoldsOfAKilledProcess(t *testing.T) {
 	j := newJudge(false)
 	one := &reporter{judge: j, life: 1}
 	two := &reporter{judge: j, life: 2}
@@ -33,7 +33,7 @@ func TestTheHoldsOfAKilledProcessCount(t *testing.T) {
 	require.Len(t, j.told, 2)
 }
 
-func TestTheNewestFiguresOfEachLifeAreSummedUp(t *testing.T) {
+func TestJudge_SumsTheNewestFiguresOfEachLife(t *testing.T) {
 	j := newJudge(false)
 	for _, r := range []*reporter{{judge: j, life: 1}, {judge: j, life: 2}} {
 		r.figures(figures{Requests: 1})

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASeedRepeatsTheSchedule(t *testing.T) {
+func TestSchedule_RepeatedByItsSeed(t *testing.T) {
 	faults, err := ParseFaults("all,breaking")
 	require.NoError(t, err)
 	of := func(seed uint64) []Fault {
@@ -18,7 +18,7 @@ func TestASeedRepeatsTheSchedule(t *testing.T) {
 	require.NotEqual(t, of(7), of(8))
 }
 
-func TestAScheduleKeepsItsRules(t *testing.T) {
+func TestSchedule_KeepsItsRules(t *testing.T) {
 	faults, err := ParseFaults("all")
 	require.NoError(t, err)
 	const length, lease, procs = 10 * time.Minute, time.Second, 4
@@ -65,7 +65,7 @@ func TestParseFaults(t *testing.T) {
 	require.ErrorContains(t, err, "killpubsub", "it says which there are")
 }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestConfig_IsChecked(t *testing.T) {
 	c, err := Config{}.complete()
 	require.NoError(t, err)
 	require.Equal(t, time.Minute, c.Duration)
@@ -88,7 +88,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-func TestAThirdOfTheLocksIsSlow(t *testing.T) {
+func TestSoak_AThirdOfTheLocksIsSlow(t *testing.T) {
 	of := func(names int) (n int) {
 		for i := range names {
 			if slow(i, names) {

@@ -26,7 +26,7 @@ func small(t *testing.T, faults string, seed uint64, length time.Duration) Confi
 	}
 }
 
-func TestNoLockIsHeldTwiceUnderFaults(t *testing.T) {
+func TestSoak_NoLockIsHeldTwiceUnderFaults(t *testing.T) {
 	t.Parallel()
 	var statuses []Status
 	c := small(t, "all", 5, 2*time.Second)
@@ -50,7 +50,7 @@ func TestNoLockIsHeldTwiceUnderFaults(t *testing.T) {
 // The checker is checked: each of these clients is broken in a way that only
 // what it does can show. A run ends as soon as that is seen, or after a time
 // that is enough on any machine.
-func TestABrokenClientIsCaught(t *testing.T) {
+func TestSoak_FindsABrokenClient(t *testing.T) {
 	t.Parallel()
 	overlaps := func(s Status) bool { return s.Overlaps > 0 }
 	for client, c := range map[string]struct {
@@ -101,7 +101,7 @@ func begun(t *testing.T, procs int) *run {
 	return r
 }
 
-func TestEachFaultStrikes(t *testing.T) {
+func TestFault_EachStrikes(t *testing.T) {
 	r := begun(t, 2)
 	life := func() uint32 { return r.procs[0].life }
 	for _, k := range kinds {
@@ -137,7 +137,7 @@ func TestEachFaultStrikes(t *testing.T) {
 	require.Eventually(t, func() bool { return grants() > was }, 20*time.Second, time.Millisecond, "life goes on")
 }
 
-func TestAWorkerThatDiesByItselfIsAViolation(t *testing.T) {
+func TestWorker_EndOfItsOwnIsAViolation(t *testing.T) {
 	r := begun(t, 1)
 	r.procs[0].child.kill()
 	r.rest(false)
@@ -146,7 +146,7 @@ func TestAWorkerThatDiesByItselfIsAViolation(t *testing.T) {
 }
 
 // A worker whose parent is gone must not stay.
-func TestAWorkerEndsWithItsInput(t *testing.T) {
+func TestWorker_EndsWithItsInput(t *testing.T) {
 	r := begun(t, 1)
 	require.NoError(t, r.procs[0].in.Close())
 	select {
@@ -156,7 +156,7 @@ func TestAWorkerEndsWithItsInput(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOnTheServerIsFound(t *testing.T) {
+func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	r := begun(t, 1)
 	r.rest(false)
 	require.Empty(t, r.judge.told)
@@ -191,7 +191,7 @@ func TestWhatIsLeftOnTheServerIsFound(t *testing.T) {
 	require.Empty(t, l.Keys)
 }
 
-func TestEachKindOfViolationCounts(t *testing.T) {
+func TestViolations_EachKindCounts(t *testing.T) {
 	good := func() *Result { return &Result{Grants: 1} }
 	require.Empty(t, good().Violations())
 	require.NotEmpty(t, (&Result{}).Violations(), "nothing was granted")

@@ -23,7 +23,7 @@ func (e *ears) fault(text string)   { e.heard = append(e.heard, text) }
 func (e *ears) ready()              { e.heard = append(e.heard, true) }
 func (e *ears) last(w lastWords)    { e.heard = append(e.heard, w) }
 
-func TestRecordsSurviveTheWay(t *testing.T) {
+func TestRecord_ArrivesUnchanged(t *testing.T) {
 	hold := check.Hold{ID: 1<<40 | 7, Name: 3, Proc: 2, Token: 9, Asked: 1, From: 2, Seen: 3, Claim: 4, Ending: 5, Ended: 6, Wrote: 7, How: check.Lost, Early: true}
 	write := check.Write{Hold: 8, Token: 9, Before: 10, After: 11, Name: 1, Proc: 2, Accepted: true, Late: true, Valid: true}
 	loss := check.Loss{Proc: 1, Claim: 2, Saw: 3, Timer: true}

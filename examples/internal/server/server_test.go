@@ -12,7 +12,7 @@ import (
 )
 
 // The embedded server's clock has to run, or no lock would ever expire there.
-func TestLocksOfTheDeadExpire(t *testing.T) {
+func TestEmbedded_RecordsExpire(t *testing.T) {
 	srv, err := server.Open("")
 	require.NoError(t, err)
 	defer srv.Close()
@@ -40,7 +40,7 @@ func TestURLs(t *testing.T) {
 	require.ErrorContains(t, err, "NOAUTH")
 }
 
-func TestWrongURLs(t *testing.T) {
+func TestURLs_Wrong(t *testing.T) {
 	for _, url := range []string{"127.0.0.1:6379", "http://127.0.0.1:6379", "redis://127.0.0.1:6379/x"} {
 		_, err := server.Open(url)
 		require.ErrorContains(t, err, "-redis should look like", url)

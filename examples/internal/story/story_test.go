@@ -28,7 +28,7 @@ func TestExpect(t *testing.T) {
 	require.ErrorIs(t, story.Expect(other, want), other, "so that a cancelled context shows")
 }
 
-func TestPauseEndsWithTheContext(t *testing.T) {
+func TestPause_EndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, story.Pause(ctx, time.Hour), context.Canceled)

@@ -121,7 +121,7 @@ func (c *crowd) live(rng *rand.Rand) error {
 // random moment, while two managers contend: every request that was not taken
 // back is served, and by messages, as no lease ends here. When the managers are
 // closed Redis has nothing, and nothing of it went by expiring.
-func TestRandomCancelsLeaveNothing(t *testing.T) {
+func TestCancel_RandomCancelsLeaveNothing(t *testing.T) {
 	s := redistest.Start(t)
 	c := &crowd{names: []string{"a", "b", "c"}}
 	c.inside = make([]atomic.Int32, len(c.names))
@@ -160,7 +160,7 @@ func TestRandomCancelsLeaveNothing(t *testing.T) {
 }
 
 // The same, but the managers are closed in the middle of it.
-func TestACloseAmidCancelsLeavesNothing(t *testing.T) {
+func TestClose_AmidCancelsLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	for round := range 8 {
 		faults.Do(t, s, "CONFIG", "RESETSTAT")

@@ -116,7 +116,7 @@ var closings = []struct {
 // Whatever a manager is in the middle of when it is closed, by one or by many
 // at a time: when Close returns all has an end and Redis knows nothing more of
 // it, and whoever waits elsewhere is served.
-func TestCloseAtEveryPointLeavesNothing(t *testing.T) {
+func TestClose_AtEveryPointLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	for _, tt := range closings {
 		for _, closers := range []int{1, 3} {
@@ -192,7 +192,7 @@ func ownersOf(t testing.TB, s *redistest.Server, name string) map[string]bool {
 
 // A Close whose context has ended does not wait for the server: it says what is
 // left, and that has an end.
-func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
+func TestClose_WithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: long, CommandTimeout: long / 4, RetryTime: 2 * faults.Patience})
@@ -229,7 +229,7 @@ func TestCloseWithAnEndedContextLeavesWhatExpires(t *testing.T) {
 
 // The connection for messages is dialled when it is needed first. A Close that
 // comes meanwhile ends that too.
-func TestCloseWhileTheConnectionForMessagesIsDialled(t *testing.T) {
+func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
 	s := redistest.Start(t)
 	leakcheck.Check(t)
 	other := dial(t, s, lockmgr.Options{})

@@ -35,7 +35,7 @@ func requireSentBefore(t *testing.T, l *lockmgr.Lock, sent time.Time, lease time
 
 // An answer that takes long stretches no lease: a first grant, a lock that was
 // handed on and a renewal are all good for as long as if it had come at once.
-func TestASlowAnswerStretchesNoLease(t *testing.T) {
+func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 	t.Parallel()
 	t.Run("grant", func(t *testing.T) {
 		t.Parallel()
@@ -97,7 +97,7 @@ var scriptRunner = regexp.MustCompile(`(?m)^id=(\d+) .* cmd=evalsha`)
 
 // A script that takes longer than its time-out, and a caller whose context
 // ends, leave the connection alone, and the commands of everybody else on it.
-func TestAnImpatientCallerClosesNoConnection(t *testing.T) {
+func TestConnection_ClosedByNoImpatientCaller(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{CommandTimeout: 500 * time.Millisecond})
@@ -126,7 +126,7 @@ func TestAnImpatientCallerClosesNoConnection(t *testing.T) {
 }
 
 // What keeps or gives back a lock does not queue behind a burst of requests.
-func TestAnUnlockOvertakesABurst(t *testing.T) {
+func TestUnlock_OvertakesABurst(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})

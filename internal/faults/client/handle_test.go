@@ -20,7 +20,7 @@ import (
 
 // Callers who never unlock keep nobody out for longer than their leases, here
 // or elsewhere, and nobody is let in before.
-func TestCallersWhoNeverUnlockAreBoundByTheirLeases(t *testing.T) {
+func TestLease_BindsCallersWhoNeverUnlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
@@ -64,7 +64,7 @@ func TestCallersWhoNeverUnlockAreBoundByTheirLeases(t *testing.T) {
 
 // A handle gives its lock back once, however many try at the same time: one of
 // them succeeds, the others are told, and whoever has the lock next keeps it.
-func TestUnlockTwiceIsHarmless(t *testing.T) {
+func TestUnlock_TwiceIsHarmless(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
@@ -134,7 +134,7 @@ var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmg
 
 // A handle whose lock is lost releases nothing and extends nothing; it says
 // that it was lost, to those as well who ask for the first time.
-func TestAStaleHandleTouchesNothing(t *testing.T) {
+func TestHandle_StaleTouchesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for what, lose := range losses {
@@ -171,7 +171,7 @@ func TestAStaleHandleTouchesNothing(t *testing.T) {
 
 // A holder that has not heard of its loss tries to give back what is another's
 // by now. The record of the other one stays, whatever kind of client that is.
-func TestAnUnlockByAFormerOwnerReleasesNothing(t *testing.T) {
+func TestUnlock_ByAFormerOwnerReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})
@@ -190,7 +190,7 @@ func TestAnUnlockByAFormerOwnerReleasesNothing(t *testing.T) {
 
 // Nobody can grant a lock by what he publishes: messages make waiters look,
 // and the record decides.
-func TestAForgedMessageGrantsNothing(t *testing.T) {
+func TestMessage_ForgedGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
@@ -227,7 +227,7 @@ func TestAForgedMessageGrantsNothing(t *testing.T) {
 // The connection for messages breaks and the lock is given back in the gap. The
 // waiter finds out long before the record's TTL: by polls while it is not
 // subscribed, and by a try when it is again.
-func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
+func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted() // for CLIENT KILL over a plain connection
 	m := dial(t, s, lockmgr.Options{})

@@ -23,7 +23,7 @@ const tooEarly = 10 * time.Millisecond
 // Locks whose leases end at random while others keep the manager busy: Lost
 // fires for each, not before its deadline, and none is valid then. With
 // -lateness it measures how long after the deadline the news was read.
-func TestTheLossIsToldForEveryLock(t *testing.T) {
+func TestLock_LossIsToldForEach(t *testing.T) {
 	t.Parallel()
 	locks, busy, longest := 200, 32, 600*time.Millisecond
 	if *lateness {

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	cancels  = flag.Int("cancels", 3000, "how many requests TestRandomCancelsLeaveNothing cancels")
+	cancels  = flag.Int("cancels", 3000, "how many requests TestCancel_RandomCancelsLeaveNothing cancels")
 	lateness = flag.Bool("lateness", false, "measure how late Lost is, with more locks and more load")
 )
 

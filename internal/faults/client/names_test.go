@@ -52,7 +52,7 @@ func randomName(rng *rand.Rand) string {
 // on a server in cluster mode, which refuses scripts whose keys are in more
 // than one slot. The lock's key is the name itself, so that no two locks share
 // one, and what stands beside it stays in its slot.
-func TestEveryAcceptedNameStaysInOneSlot(t *testing.T) {
+func TestName_StaysInOneSlot(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
 	faults.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
@@ -108,7 +108,7 @@ func TestEveryAcceptedNameStaysInOneSlot(t *testing.T) {
 }
 
 // Locks whose names look alike are different locks, held at the same time.
-func TestNamesThatLookAlikeAreDifferentLocks(t *testing.T) {
+func TestName_SimilarOnesAreDifferentLocks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})

@@ -178,7 +178,7 @@ func (w *stage) subscribed(name string) {
 // Whatever a request is doing when it is taken back, and however that is done:
 // nothing is left of it, and those who still want the lock get it. A wake-up
 // that came for it goes to the next in line.
-func TestCancelsAtEveryPointLeaveNothing(t *testing.T) {
+func TestCancel_AtEveryPointLeavesNothing(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // an administrator acts here, over a connection of its own
 	for _, p := range points {
 		for way, wd := range withdrawals {

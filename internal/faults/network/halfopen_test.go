@@ -19,7 +19,7 @@ import (
 // Nothing comes and nothing breaks. The holder knows by its own clock, the next
 // one gets the lock when the record has expired, and never before the first has
 // let go.
-func TestAHalfOpenConnectionLosesTheLockInTime(t *testing.T) {
+func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
@@ -59,7 +59,7 @@ func TestAHalfOpenConnectionLosesTheLockInTime(t *testing.T) {
 }
 
 // Waiters of a manager that was cut off get the lock when the network is back.
-func TestAfterABlackHoleWaitersAreServed(t *testing.T) {
+func TestWaiter_ServedAfterABlackHole(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, fault := range map[string]func(*faultproxy.Proxy){
@@ -114,7 +114,7 @@ func (s *sends) last() time.Duration {
 
 // A deadline counts from a send. Whatever the reply to a renewal goes through,
 // the lease ends no later than if it had come at once.
-func TestLateRenewalsNeverProlongALease(t *testing.T) {
+func TestRenewal_LateReplyNeverProlongsALease(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, fault := range map[string]func(p *faultproxy.Proxy, m faultproxy.Match){
@@ -163,7 +163,7 @@ func TestLateRenewalsNeverProlongALease(t *testing.T) {
 }
 
 // Replies that come when the lease is over give nothing back.
-func TestRenewalsThatComeTooLateChangeNothing(t *testing.T) {
+func TestRenewal_TooLateChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
@@ -209,7 +209,7 @@ func TestRenewalsThatComeTooLateChangeNothing(t *testing.T) {
 
 // A partition that ends while its connections still stand delivers everything
 // late: old commands run long after their clients have given up.
-func TestCommandsOfTheDeadRunLate(t *testing.T) {
+func TestConnection_CommandsRunLateAfterAPartition(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())

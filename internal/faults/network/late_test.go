@@ -44,7 +44,7 @@ func lateOptions() lockmgr.Options {
 // A relay keeps the bytes of one connection. A named owner's release is
 // repeated on another connection, and the owner locks again. The first release
 // then runs: it names a hold that is over, so it must not remove the new one.
-func TestALateReleaseLeavesALaterHoldOfItsOwner(t *testing.T) {
+func TestRelease_LateLeavesALaterHoldOfItsOwner(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, named := range map[string]bool{"named owner": true, "owner of an earlier lock": false} {
@@ -76,7 +76,7 @@ func TestALateReleaseLeavesALaterHoldOfItsOwner(t *testing.T) {
 
 // An acquire that runs when nobody wants the lock any more takes it for nobody.
 // That may cost at most Options.Lease, whatever lease the caller asked for.
-func TestALateAcquireCostsAtMostTheLease(t *testing.T) {
+func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, end := range map[string]func(*testing.T, *lockmgr.Manager, string, *faultproxy.Rule){
@@ -115,7 +115,7 @@ func TestALateAcquireCostsAtMostTheLease(t *testing.T) {
 
 // A forced unlock that runs late removes nothing but the hold that was there
 // when it was asked for.
-func TestALateForceUnlockLeavesALaterHold(t *testing.T) {
+func TestForceUnlock_LateLeavesALaterHold(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())

@@ -57,7 +57,7 @@ type position struct {
 
 // Each reply is lost, each command is lost, each is late, one at a time: nobody
 // is hurt.
-func TestAFaultAtEveryPosition(t *testing.T) {
+func TestFault_AtEveryPosition(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	var all []position

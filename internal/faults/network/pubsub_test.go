@@ -19,7 +19,7 @@ import (
 
 // The lock was released and nobody was told. The lease is 30 s, so it is not
 // its end that serves the waiter, but the poll of those who can't subscribe.
-func TestWithoutPubSubWaitersPoll(t *testing.T) {
+func TestWaiter_PollsWithoutPubSub(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
@@ -50,7 +50,7 @@ func TestWithoutPubSubWaitersPoll(t *testing.T) {
 
 // A subscription that has gone silent without a sign: the message is lost, and
 // the waiter finds out as soon as the client notices that nothing comes.
-func TestASilentSubscriptionIsReplaced(t *testing.T) {
+func TestSubscription_SilentOneIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
@@ -71,7 +71,7 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 // Commands fail while messages come: holders lose at their deadline, those who
 // wait do so as long as they said, and no longer than Options.RetryTime after
 // the trouble began.
-func TestWithoutCommandsHoldersLoseAndWaitersAreTold(t *testing.T) {
+func TestConnection_CommandsFailMessagesCome(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
@@ -174,7 +174,7 @@ func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
 
 // The message that tells of the unlock meets no subscription. The waiter looks
 // again when it is subscribed again, and polls until then.
-func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
+func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, startServer(t), "a")
 	for range 4 {
@@ -185,7 +185,7 @@ func TestAnUnlockInTheGapIsNotMissed(t *testing.T) {
 
 // The figures of the above. Each manager waits for longer than a second between
 // two breaks, as connections that break at once are tried again more slowly.
-func TestMeasureTheGap(t *testing.T) {
+func TestSubscription_MeasureTheGap(t *testing.T) {
 	s := startServer(t)
 	const managers = 20
 	var mu sync.Mutex

@@ -51,7 +51,7 @@ func (l *log) read() (text, json string) {
 }
 
 // Errors and logs of a manager that may not come in, or not any more.
-func TestPasswordsAreNeverTold(t *testing.T) {
+func TestLog_PasswordsAreNeverTold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	faults.Do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
@@ -118,7 +118,7 @@ func TestPasswordsAreNeverTold(t *testing.T) {
 
 // Names come from users. One that holds line ends, quotes or escapes stays one
 // value of one line.
-func TestNamesCanForgeNoLogLines(t *testing.T) {
+func TestName_CanForgeNoLogLine(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())

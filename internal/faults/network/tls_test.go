@@ -66,7 +66,7 @@ func tlsClient(addr string, a *authority) rueidis.ClientOption {
 
 // What is wrong with a certificate is told at once, as an error that can be
 // matched.
-func TestABadCertificateIsRefusedAtOnce(t *testing.T) {
+func TestTLS_BadCertificateIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	faults.Do(t, s, "ACL", "SETUSER", "someone", "on", ">"+secret, "+@all", "~*", "&*")
@@ -108,7 +108,7 @@ func TestABadCertificateIsRefusedAtOnce(t *testing.T) {
 }
 
 // A server of plain text, or a client of it: no hang either.
-func TestTLSOnOneSideOnlyFails(t *testing.T) {
+func TestTLS_OnOneSideOnlyFails(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	ours := newAuthority(t)
@@ -121,7 +121,7 @@ func TestTLSOnOneSideOnlyFails(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 }
 
-func TestAHandshakeThatHangsEndsWithTheDialTimeout(t *testing.T) {
+func TestTLS_HandshakeEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	ours := newAuthority(t)
@@ -141,7 +141,7 @@ func TestAHandshakeThatHangsEndsWithTheDialTimeout(t *testing.T) {
 // A certificate that runs out does no harm to connections that stand. When the
 // next one has to be made, holders lose their locks in time, who waits is told,
 // and with a new certificate all goes on.
-func TestACertificateThatExpiresMeanwhile(t *testing.T) {
+func TestTLS_CertificateExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	ours := newAuthority(t)

@@ -31,7 +31,7 @@ func connections(t testing.TB, s *redistest.Server, typ, name string) (ids []str
 
 // Whichever of a waiter's connections breaks, and whatever it misses then, it
 // has the lock when it is back, and not when the old record's lease is over.
-func TestAnUnlockIsNotMissedWhileAConnectionIsGone(t *testing.T) {
+func TestUnlock_NotMissedWhileAConnectionIsGone(t *testing.T) {
 	t.Parallel()
 	for _, types := range []string{"pubsub", "normal", "pubsub normal"} {
 		t.Run(types, func(t *testing.T) {

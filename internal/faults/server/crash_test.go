@@ -25,7 +25,7 @@ func (c *child) stats(t testing.TB) (s crowdStats) {
 // A process that holds a lock dies, and nobody sends a message. Those who wait
 // in many processes find out when its lease is over, with one try for each
 // process and not for each waiter, and then all get their turn.
-func TestAKilledHolderIsSucceededWhenItsLeaseEnds(t *testing.T) {
+func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 	t.Parallel()
 	const (
 		processes = 8

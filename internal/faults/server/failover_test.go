@@ -86,7 +86,7 @@ func (a *address) serve(client net.Conn) {
 // What a failover costs that loses the newest writes, as it may: the holder
 // learns of it at its next renewal, and no record comes back. Until then there
 // may be two holders, even with one token.
-func TestAFailoverThatLosesTheLockIsNoticed(t *testing.T) {
+func TestRenewal_NoticesAFailoverThatLosesTheLock(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t)

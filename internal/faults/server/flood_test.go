@@ -68,7 +68,7 @@ func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manag
 
 // However many messages come for a lock, they cause one try at a time, keep
 // nobody from renewing, and never grant anything.
-func TestAFloodOfMessagesCostsNoLock(t *testing.T) {
+func TestMessage_FloodCostsNoLock(t *testing.T) {
 	t.Parallel()
 	s, holder, waiter, check := contended(t)
 	c := newCrier(t, s, faults.Channel("a"))
@@ -94,7 +94,7 @@ func TestAFloodOfMessagesCostsNoLock(t *testing.T) {
 }
 
 // What a message says does not matter.
-func TestGarbageOnTheChannelGrantsNothing(t *testing.T) {
+func TestMessage_OfAnyTextGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s, _, waiter, check := contended(t)
 	c := newCrier(t, s, faults.Channel("a"))

@@ -27,7 +27,7 @@ func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 
 // A server without memory for another lock keeps those it has, for as long as
 // they are wanted, and takes every one of them back.
-func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
+func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory-policy", "noeviction")
 	w := faults.NewWitness()
@@ -91,7 +91,7 @@ func TestWithoutMemoryEveryLockCanBeKeptAndGivenBack(t *testing.T) {
 
 // A server that evicts keys takes locks away from their holders. Each of these
 // hears of it at its next renewal, and nobody else does.
-func TestAnEvictedLockIsNoticedAtTheNextRenewal(t *testing.T) {
+func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"allkeys-lru", "allkeys-random"} {
 		t.Run(policy, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // A process that wakes up after its lease knows at once that it has lost the
 // lock, although nobody has told it: the server does not answer then. What it
 // does too late harms nobody.
-func TestAProcessThatWakesUpKnowsThatItLostItsLock(t *testing.T) {
+func TestLock_ProcessThatWakesUpKnowsItIsLost(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
 	s := redistest.Start(t)

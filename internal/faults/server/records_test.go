@@ -22,7 +22,7 @@ func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 // Whoever removes a record, and in whatever way, the holder learns it from the
 // next renewal. A clock that jumps forward is one of these ways: all that is
 // seen of it is that keys expire early.
-func TestARemovedRecordIsNoticedAtTheNextRenewal(t *testing.T) {
+func TestRenewal_NoticesARemovedRecord(t *testing.T) {
 	t.Parallel()
 	for what, command := range map[string][]string{
 		"FLUSHALL":                 {"FLUSHALL"},
@@ -69,7 +69,7 @@ func own(t testing.TB, s *redistest.Server, l *lockmgr.Lock) (out []string) {
 
 // A record that lives for ever, by the hand of an administrator, gets its end
 // back.
-func TestARecordWithoutAnEndIsMended(t *testing.T) {
+func TestRenewal_MendsARecordWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), with(watched))
@@ -89,7 +89,7 @@ func TestARecordWithoutAnEndIsMended(t *testing.T) {
 // lease: neither a record without an end nor one that ends in a year (the
 // server's clock was set back) may make them wait for ever. Nobody tells them
 // that it goes.
-func TestWaitersLookOnceALeaseWhateverTheRecordSays(t *testing.T) {
+func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 	t.Parallel()
 	for what, prepare := range map[string][][]string{
 		"a foreign hash":                 {{"HSET", "a", "colour", "green"}},
@@ -127,7 +127,7 @@ func TestWaitersLookOnceALeaseWhateverTheRecordSays(t *testing.T) {
 
 // The same with a holder who is alive: its renewals do not shorten a record
 // that lives too long, and its unlock is heard as always.
-func TestAServerClockThatGoesBackDoesNotDelayAnUnlock(t *testing.T) {
+func TestUnlock_NotDelayedByAServerClockThatGoesBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), lockmgr.Options{})
@@ -146,7 +146,7 @@ func TestAServerClockThatGoesBackDoesNotDelayAnUnlock(t *testing.T) {
 
 // After a jump forward others may have the lock before its holder hears of it.
 // The holder must not disturb them then: neither by renewals nor by an unlock.
-func TestAHolderThatTheClockOvertookLeavesTheNextOneAlone(t *testing.T) {
+func TestUnlock_AfterServerClockJump(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), with(watched))

@@ -110,7 +110,7 @@ var refusals = []struct {
 
 // A server that refuses to work takes nothing away. A lock is lost when its
 // deadline passes meanwhile, and not before; one with time left goes on.
-func TestARefusalCostsNoLockBeforeItsDeadline(t *testing.T) {
+func TestLock_RefusalCostsNoneBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
 	for _, tt := range refusals {
 		t.Run(tt.what, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestARefusalCostsNoLockBeforeItsDeadline(t *testing.T) {
 
 // The same for a user whose rights are taken away, connections and all, and
 // given back.
-func TestARevokedUserLosesNoLockBeforeItsDeadline(t *testing.T) {
+func TestLock_RevokedUserLosesNoneBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse-battery-staple"
 	restore := []string{"ACL", "SETUSER", "someone", "reset", "on", ">" + password, "+@all", "~*", "&*"}

@@ -13,7 +13,7 @@ import (
 
 // A server that comes back empty has forgotten the lock: the holder learns it
 // from the next renewal, which must not bring the record back.
-func TestARestartWithoutDataIsALoss(t *testing.T) {
+func TestLock_LostByARestartWithoutData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	w := faults.NewWitness()
@@ -36,7 +36,7 @@ func TestARestartWithoutDataIsALoss(t *testing.T) {
 
 // A server that kept what it acknowledged goes on as if nothing had been, for
 // the holder and for who waits.
-func TestARestartWithDataIsNoLoss(t *testing.T) {
+func TestLock_KeptThroughARestartWithData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	holder, other := dial(t, s.Addr(), with(steady)), dial(t, s.Addr(), with(steady))
@@ -57,7 +57,7 @@ func TestARestartWithDataIsNoLoss(t *testing.T) {
 
 // Locks are renewed by scripts that the server may have forgotten. That is so
 // after a restart too; here it is so all the time.
-func TestRenewalsSurviveAServerThatForgetsScripts(t *testing.T) {
+func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	w := faults.NewWitness()

@@ -46,7 +46,7 @@ var stalls = map[string]func(t *testing.T, s *redistest.Server, d time.Duration)
 // A server that stands still for longer than a lease can't confirm anything:
 // the holder gives the lock up at its deadline, neither before nor after, and
 // the next one has it only then.
-func TestAServerThatStandsStillCostsTheLockAtItsDeadline(t *testing.T) {
+func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 	t.Parallel()
 	for what, stall := range stalls {
 		t.Run(what, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Whatever a server says of its subscribers, nothing is divided by zero.
-func TestMoreSubscribersThanThereCanBe(t1 *testing.T) {
+func TestTurns_MoreSubscribersThanThereCanBe(t1 *testing.T) {
 	m := New(Config{Lease: time.Second, BackTime: 5 * time.Millisecond, PassTime: time.Second, PollMax: time.Second, PollBlind: time.Second, TrustSubscribers: true, MaxLocks: 10})
 	n := m.lookup("a")
 	n.phase, n.sub = waiting, subOn

@@ -11,7 +11,7 @@ import (
 // The requests of one owner that wait for one lock cost about as much as those
 // of as many owners: the search for deadlocks must not look at all of them for
 // each. Otherwise one owner with many requests keeps everybody waiting.
-func TestManyRequestsOfOneOwner(t *testing.T) {
+func TestOwner_ManyRequests(t *testing.T) {
 	const n = 60_000
 	life := func(explicit bool) time.Duration {
 		m := New(Config{

@@ -203,7 +203,7 @@ func encodingOf(t reflect.Type) *encoding {
 }
 
 // What a digest leaves out or writes in its own way. A name that is gone fails a
-// test: TestWhatIsLeftOutIsThere.
+// test: TestExplorer_WhatADigestLeavesOutIsThere.
 var (
 	// leftOut are fields of types of the core: what is only reused, and what the
 	// world has itself.

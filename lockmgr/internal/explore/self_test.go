@@ -18,7 +18,7 @@ import (
 // then it unlocks in time, or too late, or the manager notices first, and in each
 // case the release is on its way, its answer is, or it is done. What the caller
 // and the manager do too late can be done in either order.
-func TestACountThatIsKnown(t *testing.T) {
+func TestExplorer_FindsAKnownCount(t *testing.T) {
 	s := &Scene{Wants: [2][]Want{{{Lease: 2 * time.Second}}}}
 	r := Explore(s)
 	require.Nil(t, r.Violation)
@@ -29,7 +29,7 @@ func TestACountThatIsKnown(t *testing.T) {
 }
 
 // Two managers that have changed places are one state.
-func TestManagersThatChangePlaces(t *testing.T) {
+func TestExplorer_ManagersThatChangePlaces(t *testing.T) {
 	s := &Scene{Wants: [2][]Want{{{}}, {{}}}}
 	var e encoder
 	first, second := newWorld(s), newWorld(s)
@@ -53,7 +53,7 @@ func TestManagersThatChangePlaces(t *testing.T) {
 
 // A copy shares nothing with its original that a step changes, and a path made
 // again leads to the same state.
-func TestACopyIsDeep(t *testing.T) {
+func TestExplorer_CopyIsDeep(t *testing.T) {
 	for _, s := range Scenes() {
 		var e encoder
 		w, again, seed := newWorld(s), newWorld(s), uint64(1)
@@ -80,7 +80,7 @@ func TestACopyIsDeep(t *testing.T) {
 
 // What a digest leaves out by name must be there, or a name has changed and the
 // digest tells states apart that are the same.
-func TestWhatIsLeftOutIsThere(t *testing.T) {
+func TestExplorer_WhatADigestLeavesOutIsThere(t *testing.T) {
 	machine := reflect.TypeFor[core.Machine]()
 	for _, name := range leftOut {
 		field, ok := strings.CutPrefix(name, machine.Name()+".")
@@ -101,7 +101,7 @@ func TestWhatIsLeftOutIsThere(t *testing.T) {
 
 // Each plant breaks the server, and the explorer must notice. The path is the
 // shortest, can be made again, and tells what happened.
-func TestPlantedBugs(t *testing.T) {
+func TestExplorer_FindsPlantedBugs(t *testing.T) {
 	for _, p := range []struct {
 		name      string
 		invariant string
@@ -143,7 +143,7 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-func TestReplayRefusesWhatIsNoChoice(t *testing.T) {
+func TestReplay_RefusesWhatIsNoChoice(t *testing.T) {
 	s := &Scene{Wants: [2][]Want{{{}}}}
 	for _, path := range []string{"1.0.0", "0.0.0 0.0.0", "x", "4.0.7"} {
 		_, err := Replay(s, strings.Fields(path), &bytes.Buffer{})

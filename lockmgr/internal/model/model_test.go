@@ -13,7 +13,7 @@ const ms = time.Millisecond
 
 func at(d time.Duration) *model.Server { return &model.Server{Now: d} }
 
-func TestAcquireTakesAFreeLockAndRefusesOthers(t *testing.T) {
+func TestAcquire_TakesAFreeLockAndRefusesOthers(t *testing.T) {
 	s := at(0)
 	a, err := s.Acquire("n", "t", 100, 0, "a:1")
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestAcquireTakesAFreeLockAndRefusesOthers(t *testing.T) {
 	require.Equal(t, model.Acquired{TTL: 60}, a)
 }
 
-func TestAcquireIsSafeToRepeatAndNeverShortens(t *testing.T) {
+func TestAcquire_IsSafeToRepeatAndNeverShortens(t *testing.T) {
 	s := at(0)
 	_, err := s.Acquire("n", "t", 100, 2, "a:1")
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestAcquireIsSafeToRepeatAndNeverShortens(t *testing.T) {
 	require.Equal(t, model.Inspection{TTL: 100, Token: "4", Holders: []model.Field{{Name: "a:2", Value: "1"}}}, in)
 }
 
-func TestAKeyLivesThroughItsLastMillisecond(t *testing.T) {
+func TestRecord_StaysForItsLastMillisecond(t *testing.T) {
 	s := at(ms / 2)
 	_, err := s.Acquire("n", "t", 100, 0, "a:1")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestAKeyLivesThroughItsLastMillisecond(t *testing.T) {
 	require.Equal(t, 0, s.Len())
 }
 
-func TestTransferNeverCreates(t *testing.T) {
+func TestTransfer_NeverCreates(t *testing.T) {
 	s := at(0)
 	r, err := s.Transfer("n", "c", "t", 100, 1, "a:2", "a:1")
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestTransferNeverCreates(t *testing.T) {
 	require.Equal(t, 500*ms, until)
 }
 
-func TestRenewFindsWhatIsLost(t *testing.T) {
+func TestRenew_FindsWhatIsLost(t *testing.T) {
 	s := at(0)
 	for _, n := range []string{"x", "y", "z"} {
 		_, err := s.Acquire(n, "t", 100, 0, "a:1")
@@ -82,7 +82,7 @@ func TestRenewFindsWhatIsLost(t *testing.T) {
 	require.Equal(t, 300*ms, until, "a record without an end gets one back")
 }
 
-func TestReleaseDeletesThenTells(t *testing.T) {
+func TestRelease_DeletesThenTells(t *testing.T) {
 	var told []int
 	s := at(0)
 	s.Deliver = func(sub int, channel, payload string) {

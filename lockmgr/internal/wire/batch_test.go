@@ -51,7 +51,7 @@ func batchOf(tasks []task) *batch {
 // refusal is the answer to a command that did not run as a whole.
 func refusal(kind FailureKind) Answer { return failed(&Failure{Kind: kind, Ran: core.No}) }
 
-func TestTheOrdinaryShareACommand(t *testing.T) {
+func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 	fenced, known := acquire("f", 7), acquire("k", 8)
 	fenced.Tokens, known.Others = 1, []uint64{9}
 	longer := acquire("l", 10)
@@ -82,7 +82,7 @@ func TestTheOrdinaryShareACommand(t *testing.T) {
 		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "what is alone is sent as it is")
 }
 
-func TestASharedCommandHasABound(t *testing.T) {
+func TestBatch_SharedCommandHasABound(t *testing.T) {
 	var ops []*core.Op
 	for i := range 2*maxShared + 1 {
 		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
@@ -97,7 +97,7 @@ func TestASharedCommandHasABound(t *testing.T) {
 
 // Each task gets its own answer, whatever it shared a command with, and the
 // memory of the batch before does not show.
-func TestAnswersFindTheirTasks(t *testing.T) {
+func TestAnswer_FindsItsTask(t *testing.T) {
 	b := newBatch("u")
 	for range 2 {
 		b.tasks = tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("t", 5, 6), released("s", 4), acquire("c", 7))
@@ -140,7 +140,7 @@ func replies(b *batch) (out []core.Reply) {
 
 // What the server refused to run as a whole is tried one by one; what may have
 // run is not.
-func TestARefusedCommandIsSplit(t *testing.T) {
+func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
 	cut := failed(&Failure{Kind: Permission, Ran: core.Maybe})
 	b.answers[0], b.answers[1] = refusal(Permission), cut
@@ -155,7 +155,7 @@ func TestARefusedCommandIsSplit(t *testing.T) {
 
 // A renewal that was refused as a whole is tried for each lease, so that a
 // forbidden name costs no other its lease.
-func TestARefusedRenewalIsSplit(t *testing.T) {
+func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
 	longer := renewal("d", 3)
 	longer.Lease = 2 * lease
 	b := batchOf(tasks(renewal("a", 0), renewal("b", 1), renewal("c", 2), acquire("x", 9), longer))
@@ -176,7 +176,7 @@ func TestARefusedRenewalIsSplit(t *testing.T) {
 
 // Once a server has refused a script because of its slots, no two locks share
 // one.
-func TestLocksOfAClusterShareNothing(t *testing.T) {
+func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4)))
 	const text = "CROSSSLOT Keys in request don't hash to the same slot"
 	f := serverFailure(textError(text), text)
@@ -203,7 +203,7 @@ func TestLocksOfAClusterShareNothing(t *testing.T) {
 }
 
 // With all of a full batch to be sent again there is room for it.
-func TestAFullBatchCanBeSplit(t *testing.T) {
+func TestBatch_SplitWhenFull(t *testing.T) {
 	var ops []*core.Op
 	for i := range maxBatch {
 		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
@@ -221,7 +221,7 @@ func TestAFullBatchCanBeSplit(t *testing.T) {
 }
 
 // A reply of another length says nothing about any of its locks.
-func TestAnAnswerOutOfStep(t *testing.T) {
+func TestAnswer_OutOfStep(t *testing.T) {
 	for _, a := range []Answer{
 		{}, {Kind: Int, Int: 1}, {Kind: Text, Text: "OK"},
 		{Kind: Array, Array: make([]Answer, 1)}, {Kind: Array, Array: make([]Answer, 3)},
@@ -237,7 +237,7 @@ func TestAnAnswerOutOfStep(t *testing.T) {
 }
 
 // A server that serves nobody is not asked for each lock.
-func TestATroubledServerIsNotAskedOneByOne(t *testing.T) {
+func TestBatch_NotSplitForATroubledServer(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), acquire("b", 3)))
 	const text = "LOADING Redis is loading the dataset in memory"
 	b.answers[0] = failed(serverFailure(textError(text), text))
@@ -245,7 +245,7 @@ func TestATroubledServerIsNotAskedOneByOne(t *testing.T) {
 }
 
 // The memory of a batch is used again, that of its tasks is theirs.
-func TestACallKeepsItsWords(t *testing.T) {
+func TestBatch_CallKeepsItsWords(t *testing.T) {
 	b := newBatch("u")
 	words := []string{"PEXPIRE", "app:x", "1000"}
 	b.tasks = []task{{command: Command{Args: words}}}
@@ -257,7 +257,7 @@ func TestACallKeepsItsWords(t *testing.T) {
 }
 
 // The locks of a command are named to the observer, whatever else its keys are.
-func TestTheNamesOfACommand(t *testing.T) {
+func TestBatch_NamesOfACommand(t *testing.T) {
 	fenced := acquire("f", 3)
 	fenced.Tokens = 1
 	b := batchOf(tasks(acquire("a", 1), acquire("b", 2), fenced, released("r", 4), released("s", 5), renewal("n", 6), renewal("o", 7)))

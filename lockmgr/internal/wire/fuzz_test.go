@@ -13,11 +13,11 @@ import (
 
 // Targets for native fuzzing. Their seeds run with the tests; to look further:
 //
-//	go test ./lockmgr/internal/wire -run XXX -fuzz FuzzOnlyAGrantIsAGrant -fuzztime 60s
+//	go test ./lockmgr/internal/wire -run XXX -fuzz FuzzAnswer_OnlyAGrantIsAGrant -fuzztime 60s
 
-// FuzzLeasesAreRoundedUp: a record never ends before the lease that was asked
+// FuzzLease_IsRoundedUp: a record never ends before the lease that was asked
 // for, nor a millisecond after it.
-func FuzzLeasesAreRoundedUp(f *testing.F) {
+func FuzzLease_IsRoundedUp(f *testing.F) {
 	const longest = 100 * 365 * 24 * time.Hour
 	for _, d := range []time.Duration{10 * time.Millisecond, 10*time.Millisecond + 1, 30 * time.Second, 30*time.Second - 1, 10500 * time.Microsecond, longest, longest - 1} {
 		f.Add(int64(d))
@@ -88,12 +88,12 @@ func (b *builder) reply(depth int) Answer {
 	}
 }
 
-// FuzzOnlyAGrantIsAGrant gives replies of any shape to every question. What
+// FuzzAnswer_OnlyAGrantIsAGrant gives replies of any shape to every question. What
 // holds for a single one of them: OK if and only if it has the shape that the
 // script's header gives for success; a refusal if and only if it has that of a
 // refusal; and of everything else it is unknown whether the script ran, with
 // an error of a known kind.
-func FuzzOnlyAGrantIsAGrant(f *testing.F) {
+func FuzzAnswer_OnlyAGrantIsAGrant(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x01\x05", "\x01\xff", "\x02\x017", "\x02\x010", "\x02\x02-5", "\x02\x041e10", "\x02\x1499999999999999999999",
 		"\x03\x00", "\x03\x02\x01\x00\x02\x017", "\x03\x02\x01\x00\x02\x010", "\x03\x02\x01\x00\x00", "\x03\x03\x01\x01\x01\x02\x01\x03",
@@ -211,11 +211,11 @@ func requireTyped(t *testing.T, f *Failure) {
 	require.NotEqual(t, core.Yes, f.Ran)
 }
 
-// FuzzErrorTextsAreTyped: whatever a server says instead of an answer becomes
+// FuzzError_TextsAreTyped: whatever a server says instead of an answer becomes
 // an error of a known kind that has its words, and the command counts as "did
 // not run" only for the words that servers say before they run anything. It
 // never counts as done.
-func FuzzErrorTextsAreTyped(f *testing.F) {
+func FuzzError_TextsAreTyped(f *testing.F) {
 	for word := range serverCodes {
 		f.Add(word)
 		f.Add(word + " some text")

@@ -11,7 +11,7 @@ import (
 
 // A record that lives for longer than a time.Duration can tell is not one that
 // has no end, nor one that is over.
-func TestALifeOfThousandsOfYears(t *testing.T) {
+func TestRecord_OfThousandsOfYears(t *testing.T) {
 	op := &core.Op{Verb: core.VerbAcquire}
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 1000, 18446744073710} {
 		r := Decode(op, &Answer{Kind: Int, Int: ms}, fail)
@@ -22,7 +22,7 @@ func TestALifeOfThousandsOfYears(t *testing.T) {
 
 // A renewal tells of each lease by itself: the first was renewed, the second is
 // lost, the third could not be renewed and may be tried again.
-func TestARenewalTellsOfEachLease(t *testing.T) {
+func TestRenewal_TellsOfEachLease(t *testing.T) {
 	b := batchOf(tasks(renewal("a", 1), renewal("b", 2), renewal("c", 3)))
 	refused := Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 3}, {Kind: Text, Text: "OOM command not allowed"}}}
 	b.answers[0] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 2}, refused}}

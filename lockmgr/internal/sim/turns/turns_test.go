@@ -84,7 +84,7 @@ func TestTurns(t *testing.T) {
 // On a slow machine the clients without local handoff leave the lock free for
 // longer between two turns. A manager that comes into such a gap while it stands
 // back still owes most of what it owed.
-func TestTurnsOnASlowMachine(t *testing.T) {
+func TestTurns_OnASlowMachine(t *testing.T) {
 	skipIfRaced(t)
 	c := shares{"", append(managers(3), threads(50)), true}
 	for n := range 3 + *seeds {
@@ -139,7 +139,7 @@ func TestDrain(t *testing.T) {
 }
 
 // The figures of a case must be repeatable, and add up.
-func TestTheMeter(t *testing.T) {
+func TestMeter_RepeatsAndAddsUp(t *testing.T) {
 	cfg := Config{Seed: 1, Time: time.Second, Hold: time.Millisecond, Core: ShellConfig()}
 	cfg.Clients = append(managers(1, 50), threads(10))
 	r := Run(cfg)
@@ -160,7 +160,7 @@ func TestTheMeter(t *testing.T) {
 }
 
 // Two clients without a handoff in memory, with as many threads, are equal.
-func TestDirectClientsAreEqual(t *testing.T) {
+func TestTurns_DirectClientsAreEqual(t *testing.T) {
 	for _, hold := range holds {
 		r := run(t, Config{Seed: 1, Clients: []Client{threads(50), threads(50)}, Hold: hold})
 		require.InDelta(t, 0.5, r.Part(0), 0.1)
