@@ -77,7 +77,8 @@ type ServerError struct {
 	Kind error
 	// Hint says what can be done about it. It may be empty.
 	Hint string
-	// Err is the error as the client returned it.
+	// Err is the error as the client returned it, or that there was no answer within
+	// the command time-out.
 	Err error
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/raced"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -25,6 +26,9 @@ func heap() int64 {
 // The cost of a lock that is held, names included, and of a future that
 // waits. Bytes and goroutines are exact enough for a test, unlike times.
 func TestMemory(t *testing.T) {
+	if raced.On {
+		t.Skip("the race detector uses memory of its own")
+	}
 	const n = 100_000
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})

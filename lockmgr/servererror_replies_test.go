@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"crypto/sha1"
 	"fmt"
 	"slices"
@@ -62,6 +63,7 @@ func TestServerError_Replies(t *testing.T) {
 			m := dialTroubled(t, addr, options)
 			_, err := m.TryLock(faults.Patient(t), "a")
 			requireServerError(t, tt.kind, err)
+			require.NotErrorIs(t, err, context.DeadlineExceeded, "no context of the caller's has ended")
 			require.Contains(t, err.Error(), strings.TrimPrefix(tt.reply[min(1, len(tt.reply)):], "ERR "))
 			if tt.clean {
 				requireAtRest(t, m)

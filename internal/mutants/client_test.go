@@ -54,6 +54,7 @@ var shellMutants = []mutant{
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
 	{"errors", "a try takes a silent server for another owner", machine, "if n.phase != held && m.health.failing {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
 	{"errors", "Close does not know why", machine, "m.unreleased = r.Err", "", shell + "TestServerError_OfClose"},
+	{"errors", "a time-out looks like the end of a caller's context", "lockmgr/internal/wire", "\"is the server overloaded, stopped or cut off?\", errNoAnswer", "\"is the server overloaded, stopped or cut off?\", err", shell + "TestServerError_Replies"},
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "h.unanswered -= n\n\th.failure = f\n", "h.unanswered -= n\n\tif f != nil {\n\t\th.failure = f\n\t}\n", wires + "TestHealth"},
 
 	{"handle", "owner of another manager", "lockmgr", "if w.owner.of != nil && w.owner.of != id {", "if false {", shell + "TestLock_BadInputSendsNothing"},

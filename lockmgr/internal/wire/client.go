@@ -147,12 +147,16 @@ func failureOf(err error) *Failure {
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		f.Hint = "no answer within the command time-out"
+		f.Hint, f.Err = "is the server overloaded, stopped or cut off?", errNoAnswer
 	case errors.Is(err, rueidis.ErrClosing):
 		f.Hint, f.Final = "the client was closed", true
 	}
 	return f
 }
+
+// errNoAnswer takes the place of the end of a round trip's context. That context is
+// the lane's own: its error must not look like the end of a caller's.
+var errNoAnswer = errors.New("no answer within the command time-out")
 
 // DialFailure classifies an error of the client before anything was sent.
 func DialFailure(err error) *Failure {
