@@ -69,3 +69,31 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, one.Unlock(ctx))
 	runtime.KeepAlive(locks)
 }
+
+// A lock that is taken and given back alone costs few allocations: its Lock, two
+// channels, a promise, an effect, and what the client needs for a call.
+func TestLock_AllocatesLittle(t *testing.T) {
+	if raced.On {
+		t.Skip("the race detector uses memory of its own")
+	}
+	const n = 2000
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	pair := func() {
+		l, err := m.Lock(ctx, "one")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
+	for range 100 {
+		pair()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range n {
+		pair()
+	}
+	runtime.ReadMemStats(&after)
+	allocated := float64(after.Mallocs-before.Mallocs) / n
+	t.Logf("%.2f allocations", allocated)
+	require.LessOrEqual(t, allocated, 6.0)
+}

@@ -27,6 +27,7 @@ type batch struct {
 	tasks    []task
 	commands []Command
 	answers  []Answer
+	picked   Answer // see answer
 
 	open [len(exclusive)]shared
 
@@ -163,12 +164,13 @@ func (b *batch) refused(at int) bool {
 	return f.Kind == Topology || f.Kind == Permission
 }
 
-// answer returns the server's answer to a task.
-func (b *batch) answer(t *task) Answer {
+// answer returns the server's answer to a task. It is good until the next call.
+func (b *batch) answer(t *task) *Answer {
 	if t.index == alone {
-		return b.answers[t.at]
+		return &b.answers[t.at]
 	}
-	return formatOf(t.op).pick(&b.answers[t.at], t.index, b.commands[t.at].locks)
+	b.picked = formatOf(t.op).pick(&b.answers[t.at], t.index, b.commands[t.at].locks)
+	return &b.picked
 }
 
 // refuse answers all commands with a failure, unsent.
@@ -182,4 +184,5 @@ func (b *batch) refuse(f *Failure) {
 func (b *batch) clear() {
 	clear(b.tasks)
 	clear(b.answers)
+	b.picked = Answer{}
 }

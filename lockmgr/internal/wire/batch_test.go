@@ -132,8 +132,9 @@ func fail(f *Failure) error {
 // replies are what a batch reports.
 func replies(b *batch) (out []core.Reply) {
 	for i := range b.tasks {
-		a := b.answer(&b.tasks[i])
-		out = append(out, decode(b.tasks[i].op, &a, fail))
+		var r core.Reply
+		decode(b.tasks[i].op, b.answer(&b.tasks[i]), &r, fail)
+		out = append(out, r)
 	}
 	return out
 }
@@ -148,7 +149,7 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:3]", "acquire[c][1000 0 u:5]"}, sent(b)[2:])
 	b.answers[3] = refusal(Permission)
 	for i, want := range []Answer{{}, cut, refusal(Permission), cut, {}} {
-		require.Equal(t, want, b.answer(&b.tasks[i]), "task %d", i)
+		require.Equal(t, want, *b.answer(&b.tasks[i]), "task %d", i)
 	}
 	require.False(t, b.split(), "only once")
 }

@@ -80,8 +80,11 @@ func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
 
 // missing reports whether the server did not know the script.
 func (a *Answer) missing() bool {
+	if a.Failure == nil { // e below is allocated at once
+		return false
+	}
 	var e *rueidis.RedisError
-	return a.Failure != nil && errors.As(a.Failure.Err, &e) && e.IsNoScript()
+	return errors.As(a.Failure.Err, &e) && e.IsNoScript()
 }
 
 func readResult(r rueidis.RedisResult) Answer {

@@ -146,28 +146,30 @@ func Encode(manager string, op *core.Op) (c Command) {
 
 // Decode reads the answer to an operation that had a command of its own. Its
 // error is what fail makes of a failure; that of nil is nil.
-func Decode(op *core.Op, a *Answer, fail func(*Failure) error) core.Reply {
+func Decode(op *core.Op, a *Answer, fail func(*Failure) error) (r core.Reply) {
 	if f := formatOf(op); f.always {
 		one := f.pick(a, 0, 1)
 		a = &one
 	}
-	return decode(op, a, fail)
+	decode(op, a, &r, fail)
+	return r
 }
 
-func decode(op *core.Op, a *Answer, fail func(*Failure) error) core.Reply {
-	r := core.Reply{Op: op, ID: op.ID, Ran: core.Yes}
+// decode fills in the reply to an operation.
+func decode(op *core.Op, a *Answer, r *core.Reply, fail func(*Failure) error) {
+	*r = core.Reply{Op: op, ID: op.ID, Ran: core.Yes}
 	format, f := formatOf(op), a.Failure
 	switch {
 	case a.Kind != Failed:
-		if format.read(op, a, &r) {
+		if format.read(op, a, r) {
 			if format.warning != nil {
 				r.Err = fail(format.warning(a))
 			}
-			return r
+			return
 		}
 		f = a.Unexpected()
 	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType:
-		return r // the key holds no lock, so none of ours
+		return // the key holds no lock, so none of ours
 	}
-	return core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, Err: fail(f)}
+	*r = core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, Err: fail(f)}
 }

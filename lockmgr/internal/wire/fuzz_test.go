@@ -170,7 +170,8 @@ func checkRenewed(t *testing.T, a *Answer, n int) {
 	for i := range n {
 		op := &core.Op{Verb: core.VerbRenew}
 		one := exception(a, i, n)
-		r := decode(op, &one, typed)
+		var r core.Reply
+		decode(op, &one, &r, typed)
 		text, excepted := exceptions[i]
 		switch {
 		case !good:

@@ -257,7 +257,7 @@ func (l *Lane) report(b *batch) {
 		t := &b.tasks[i]
 		a := b.answer(t)
 		if t.op == nil {
-			t.done(a)
+			t.done(*a)
 			continue
 		}
 		if a.Failure.unanswered() {
@@ -268,7 +268,8 @@ func (l *Lane) report(b *batch) {
 		if replies == nil {
 			replies = repliesPool.Get().(*core.Replies)
 		}
-		replies.Replies = append(replies.Replies, decode(t.op, &a, l.cfg.Error))
+		replies.Replies = append(replies.Replies, core.Reply{})
+		decode(t.op, a, &replies.Replies[len(replies.Replies)-1], l.cfg.Error)
 	}
 	if replies == nil {
 		return
