@@ -35,8 +35,8 @@ type Holder struct {
 
 // Inspect reads the state of a lock from Redis. It blocks for one round trip
 // and takes no part in the lock. While a manager passes a lock on in memory, the
-// record may name a holder of that manager which has given the lock back up to 16 ms
-// ago.
+// record may name a holder of that manager which has given the lock back some 20 ms
+// ago, or up to a second while the server refuses to update it.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	return m.inspect(ctx, opInspect, name, true)
 }

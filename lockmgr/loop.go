@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -100,6 +101,8 @@ func (p *loop) step(now time.Duration, batch []message) {
 			wire.Recycle(ev)
 		case core.Event:
 			p.effects = p.core.Step(now, ev, p.effects)
+		default:
+			panic(fmt.Sprintf("lockmgr: unknown message %T", ev))
 		}
 	}
 }
@@ -115,14 +118,21 @@ func (p *loop) carryOut(now time.Duration) {
 	p.mu.Lock()
 	p.stats = p.core.Stats()
 	p.mu.Unlock()
-	for i, e := range p.effects {
+	for _, e := range p.effects {
 		p.perform(e)
-		p.effects[i] = nil
 	}
-	p.effects = p.effects[:0]
+	p.effects = reuse(p.effects)
 	p.lane.Submit(p.ops, now)
-	clear(p.ops)
-	p.ops = p.ops[:0]
+	p.ops = reuse(p.ops)
+}
+
+// reuse empties a slice, and drops the memory of a burst.
+func reuse[T any](s []T) []T {
+	if cap(s) > 1<<14 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
 }
 
 func (p *loop) snapshot() core.Stats {

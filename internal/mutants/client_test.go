@@ -10,7 +10,7 @@ var shellMutants = []mutant{
 	{"deadline", "renewals don't reach the handle", "lockmgr", "\t\tticketOf(e.Hold.Request).hold.until.Store(int64(e.Hold.Until))\n", "", shell + "TestWatchdog_KeepsALockForHours"},
 	{"deadline", "nothing is done on time", "lockmgr", "if p.core.Next() <= now {", "if false {", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "lease rounded down", "lockmgr/internal/wire", "int64((d+time.Millisecond-1)/time.Millisecond)", "int64(d/time.Millisecond)", wires + "FuzzLease_IsRoundedUp"},
-	{"deadline", "requests go before what keeps locks", "lockmgr/internal/wire", "\tout = move(out[:0], &l.urgent)\n\treturn move(out, &l.queue)", "\tout = move(out[:0], &l.queue)\n\treturn move(out, &l.urgent)", client + "TestUnlock_OvertakesABurst"},
+	{"deadline", "requests go before what keeps locks", "lockmgr/internal/wire", "\tout = move(out, &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))\n\treturn move(out, &l.queue, maxBatch-(len(out)-renewals))\n", "\tout = move(out, &l.queue, maxBatch)\n\treturn move(out, &l.urgent, max(0, maxBatch-(len(out)-renewals)))\n", client + "TestUnlock_OvertakesABurst"},
 
 	{"deadline", "a suspension of the host does not count", "lockmgr", "func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }", "func (c *clock) exact() time.Duration { return time.Since(c.origin) }", shell + "TestLock_LostWhileTheHostIsSuspended"},
 
@@ -55,7 +55,7 @@ var shellMutants = []mutant{
 	{"errors", "a try takes a silent server for another owner", machine, "if n.phase != held && m.health.failing {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
 	{"errors", "Close does not know why", machine, "m.unreleased = r.Err", "", shell + "TestServerError_OfClose"},
 	{"errors", "a time-out looks like the end of a caller's context", "lockmgr/internal/wire", "\"is the server overloaded, stopped or cut off?\", errNoAnswer", "\"is the server overloaded, stopped or cut off?\", err", shell + "TestServerError_Replies"},
-	{"errors", "a failure is for ever", "lockmgr/internal/wire", "h.unanswered -= n\n\th.failure = f\n", "h.unanswered -= n\n\tif f != nil {\n\t\th.failure = f\n\t}\n", wires + "TestHealth"},
+	{"errors", "a failure is for ever", "lockmgr/internal/wire", "\th.failure = f\n\tif f == nil {\n", "\tif f != nil {\n\t\th.failure = f\n\t}\n\tif f == nil {\n", wires + "TestHealth"},
 
 	{"handle", "owner of another manager", "lockmgr", "if w.owner.of != nil && w.owner.of != id {", "if false {", shell + "TestLock_BadInputSendsNothing"},
 	{"handle", "lease of nothing", "lockmgr", "if o.d < MinLease || o.d > MaxLease {", "if false {", shell + "TestLock_BadInputSendsNothing"},
@@ -92,7 +92,7 @@ var shellMutants = []mutant{
 	{"shared commands", "a refused renewal is not split", "lockmgr/internal/wire", "if b.commands[t.at].locks > 1 && b.refused(t.at) {", "if b.commands[t.at].locks > 1 && b.commands[t.at].Script != renew && b.refused(t.at) {", wires + "TestBatch_RefusedRenewalIsSplit"},
 	{"shared commands", "repeated though they may have run", "lockmgr/internal/wire", "if f == nil || f.Ran != core.No {", "if f == nil {", wires + "TestBatch_RefusedCommandIsSplit"},
 	{"shared commands", "asked one by one in any trouble", "lockmgr/internal/wire", "return f.Kind == Topology || f.Kind == Permission", "return true", wires + "TestBatch_NotSplitForATroubledServer"},
-	{"shared commands", "a call's words overwritten", "lockmgr/internal/wire", "c.Keys, c.Args = append(c.Keys, t.command.Keys...), append(c.Args, t.command.Args...)", "c.Keys, c.Args = t.command.Keys, t.command.Args", wires + "TestBatch_CallKeepsItsWords"},
+	{"shared commands", "a call's words overwritten", "lockmgr/internal/wire", "c.Keys, c.Args = append(c.Keys, t.call.command.Keys...), append(c.Args, t.call.command.Args...)", "c.Keys, c.Args = t.call.command.Keys, t.call.command.Args", wires + "TestBatch_CallKeepsItsWords"},
 	{"fair", "asked though it is known", machine, "!(t.fresh && t.others > 0) && ", "", shell + "TestHandoff_CostsNoScriptUnderContention"},
 	{"fair", "a full pause each time", machine, "\t\tt.fruitless++\n", "", shell + "TestTurns_IdleSubscribersCostLittle"},
 
@@ -112,6 +112,9 @@ var shellMutants = []mutant{
 	{"shared commands", "leases mixed", "lockmgr/internal/wire", "s.lease != t.op.Lease", "false", wires + "TestBatch_PlainOperationsShareACommand"},
 	{"shared commands", "tokens not asked for", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.Others) == 0", "return len(op.Others) == 0", wires + "TestBatch_PlainOperationsShareACommand"},
 	{"shared commands", "suspects not named", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.Others) == 0", "return op.Tokens == 0", wires + "TestBatch_PlainOperationsShareACommand"},
+	{"lane", "renewals fill a batch", "lockmgr/internal/wire", "out = move(out[:0], &l.renewals, maxRenewals)", "out = move(out[:0], &l.renewals, maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
+	{"lane", "acquires wait for all else", "lockmgr/internal/wire", "maxBatch-min(len(l.queue), maxBatch/4))", "maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
+	{"lane", "an old failure counts", "lockmgr/internal/wire", "if f != nil && now < h.since {", "if false {", wires + "TestHealth_OldFailure"},
 	{"shared commands", "no bound", "lockmgr/internal/wire", "b.commands[s.at].locks == f.most || ", "", wires + "TestBatch_SharedCommandHasABound"},
 
 	{"names", "channel in another slot", "lockmgr/internal/wire", "return \":{\", \"}\"", "return \":\", \"\"", shell + "FuzzName_TwoShareNoKey"},

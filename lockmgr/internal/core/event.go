@@ -145,8 +145,7 @@ type Reply struct {
 type Effect interface{ isEffect() }
 
 type (
-	// Run a script and answer with a Reply, exactly once, within the
-	// command time-out.
+	// Run an operation and answer with a Reply, exactly once.
 	Run struct{ Op *Op }
 	// Granted: the request holds the lock.
 	Granted struct{ Request *Request }

@@ -129,7 +129,8 @@ func (m *Machine) leaving(n *name) bool {
 }
 
 // mostSpacing is the longest time between two transfers of a lock that moves fast,
-// in Config.RecordEvery. It grows to that while nobody else waits: a process that
+// in Config.RecordEvery. It grows to that while nobody else waits, or to a quarter of
+// PassTime if that is less: a run that goes on must not have to ask. A process that
 // begins to wait is noticed that much later, and a record that an administrator
 // reads may name a holder that is that long gone.
 const mostSpacing = 16
@@ -190,7 +191,7 @@ func (m *Machine) transferred(n *name, r *Reply) {
 	t.others = m.othersOf(n, r.Subscribers)
 	if t.alone = t.others == 0; t.alone {
 		t.newRun(m.now)
-		c.spacing = min(2*max(c.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery)
+		c.spacing = min(2*max(c.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))
 	} else {
 		c.spacing, c.nextTransfer = 0, min(c.nextTransfer, m.now+m.cfg.RecordEvery)
 	}

@@ -28,6 +28,9 @@ func (m *Machine) renewDueLocks() {
 		}
 	}
 	clear(m.due)
+	if cap(m.due) > 1<<14 {
+		m.due = nil // after a burst
+	}
 }
 
 // renew sends a renewal of a lock's record.

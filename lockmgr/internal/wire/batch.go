@@ -9,9 +9,8 @@ import (
 // A task is something to be sent: an operation, or a command that does not
 // concern the core.
 type task struct {
-	op      *core.Op
-	command Command
-	done    func(Answer) // of a command; must not block
+	op   *core.Op
+	call *call
 
 	// Where the answer is: a command of the batch, and the operation's position
 	// among those that share it, or alone.
@@ -19,6 +18,12 @@ type task struct {
 }
 
 const alone = -1
+
+// A call is a command that does not concern the core.
+type call struct {
+	command Command
+	done    func(Answer) // must not block
+}
 
 // A batch is the commands for a slice of tasks. The memory of a batch is reused
 // for the next one.
@@ -61,8 +66,9 @@ func (b *batch) build(now time.Duration) {
 		switch {
 		case t.op == nil:
 			c := b.add(t)
-			c.reset(t.command.Script) // its memory is the batch's, not the caller's
-			c.Keys, c.Args = append(c.Keys, t.command.Keys...), append(c.Args, t.command.Args...)
+			c.reset(t.call.command.Script) // its memory is the batch's, not the caller's
+			c.Keys, c.Args = append(c.Keys, t.call.command.Keys...), append(c.Args, t.call.command.Args...)
+			c.locks = 0
 		case !b.apart && formatOf(t.op).shares(t.op):
 			t.op.Sent = now
 			b.join(i)
@@ -180,9 +186,16 @@ func (b *batch) refuse(f *Failure) {
 	}
 }
 
-// clear drops the references of a batch to its tasks and answers.
+// clear drops the references of a batch to its tasks and answers, and memory that
+// only a wave of renewals needs.
 func (b *batch) clear() {
 	clear(b.tasks)
 	clear(b.answers)
+	if cap(b.tasks) > 4*maxBatch {
+		b.tasks = nil
+	}
+	if cap(b.commands) > 4*maxBatch { // many were split
+		b.commands, b.answers = make([]Command, 0, maxBatch), make([]Answer, 0, maxBatch)
+	}
 	b.picked = Answer{}
 }

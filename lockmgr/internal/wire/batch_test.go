@@ -249,7 +249,7 @@ func TestBatch_NotSplitForATroubledServer(t *testing.T) {
 func TestBatch_CallKeepsItsWords(t *testing.T) {
 	b := newBatch("u")
 	words := []string{"PEXPIRE", "app:x", "1000"}
-	b.tasks = []task{{command: Command{Args: words}}}
+	b.tasks = []task{{call: &call{command: Command{Args: words}}}}
 	b.build(0)
 	b.clear()
 	b.tasks = tasks(acquire("a", 1))

@@ -26,7 +26,7 @@ type Command struct {
 	Script     *Script
 	Keys, Args []string
 
-	locks int // how many locks share it; none if it does not concern the core
+	locks int // how many operations share it; none if it does not concern the core
 }
 
 // reset makes c a call of a script without keys and arguments.

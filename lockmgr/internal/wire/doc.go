@@ -13,9 +13,13 @@
 // while the next one is filled. Renewals, handoffs and releases go before
 // acquires, so that a burst of requests delays no renewal past its lease.
 //
-// Each operation that Submit took gets exactly one reply, within the time-out of
-// a batch: two round trips, and two more if a command is split. All replies of a
-// batch are posted in one event. Close answers what is queued without sending it.
+// Each operation that Submit took gets exactly one reply. A batch takes two round
+// trips at most, and two more if a command is split; the wait for the batches before
+// it comes on top. All replies of a batch are posted in one event. Close answers what
+// is queued without sending it.
+//
+// A batch has 256 tasks at most, of which a quarter is for acquires if any wait. It
+// has 4,096 renewals besides, as these share few commands.
 //
 // # Batch
 //

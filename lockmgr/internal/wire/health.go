@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// health records whether the server answers. Senders write it, once per batch;
-// callers read it when a wait has ended.
+// health records whether the server answers. The manager's goroutine and senders
+// write it, a few times per batch. Callers read it when a wait has ended.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
@@ -52,9 +52,12 @@ func (h *health) ended(n int, now time.Duration, f *Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unanswered -= n
+	if f != nil && now < h.since {
+		return // another batch has been answered since
+	}
 	h.failure = f
 	if f == nil {
-		h.since = now
+		h.since = max(h.since, now)
 	} else {
 		h.failed = now
 	}

@@ -52,9 +52,13 @@ type Observed struct {
 // fill the client's queue, where waiting ignores contexts.
 const senders = 2
 
-// maxBatch is the most tasks of one batch. Larger ones gain no throughput and
-// make each answer wait for the last.
+// maxBatch is the most tasks of one batch, but for renewals. Larger ones gain no
+// throughput and make each answer wait for the last.
 const maxBatch = 256
+
+// maxRenewals is the most renewals of one batch. They share few commands, and must
+// not take longer because the server is far away.
+const maxRenewals = 32 * maxRenewed
 
 // minSecond is the queue length at which a second batch is sent while one is in
 // flight. Fewer tasks wait for the next batch: a small one of their own would
@@ -64,16 +68,17 @@ const minSecond = 48
 // A Lane is the way to one server: see the package comment. Its methods may be
 // called by any goroutine.
 type Lane struct {
-	cfg      Config
-	health   health
-	renewals atomic.Uint64
+	cfg     Config
+	health  health
+	renewed atomic.Uint64 // scripts that renew
 
 	mu     sync.Mutex
 	filled *sync.Cond // there is work for a sender, or closed is set
-	// urgent holds everything but acquires and calls, which wait in queue.
-	urgent, queue []task
-	sending       int // senders that have a batch under way
-	closed        bool
+	// urgent holds transfers, looks and releases, queue acquires and calls.
+	renewals, urgent, queue []task
+
+	sending int // senders that have a batch under way
+	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
 	ctx  context.Context
@@ -98,18 +103,21 @@ func (l *Lane) Submit(ops []*core.Op, now time.Duration) {
 	if len(ops) == 0 {
 		return
 	}
-	l.health.sent(len(ops), now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return
 	}
+	l.health.sent(len(ops), now)
 	for _, op := range ops {
-		if op.Verb == core.VerbAcquire {
-			l.queue = append(l.queue, task{op: op})
-		} else {
-			l.urgent = append(l.urgent, task{op: op})
+		queue := &l.urgent
+		switch op.Verb {
+		case core.VerbAcquire:
+			queue = &l.queue
+		case core.VerbRenew:
+			queue = &l.renewals
 		}
+		*queue = append(*queue, task{op: op})
 	}
 	l.wake()
 }
@@ -123,7 +131,7 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 	if l.closed {
 		return false
 	}
-	l.queue = append(l.queue, task{command: c, done: done})
+	l.queue = append(l.queue, task{call: &call{c, done}})
 	l.wake()
 	return true
 }
@@ -133,7 +141,7 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
 // RenewalScripts returns how many scripts have been sent that renew leases.
-func (l *Lane) RenewalScripts() uint64 { return l.renewals.Load() }
+func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 
 // Close refuses further tasks, cuts off what is in flight and waits for the
 // senders. Tasks that are still queued are answered without being sent.
@@ -149,22 +157,28 @@ func (l *Lane) Close() {
 // wake wakes as many senders as there is work for.
 func (l *Lane) wake() {
 	switch {
-	case len(l.urgent)+len(l.queue) > maxBatch:
+	case l.waiting() > maxBatch:
 		l.filled.Broadcast()
 	case l.worthSending():
 		l.filled.Signal() // else the busy sender takes them next
 	}
 }
 
+// waiting counts what is queued. Renewals count as the commands that they become.
+func (l *Lane) waiting() int {
+	return (len(l.renewals)+maxRenewed-1)/maxRenewed + len(l.urgent) + len(l.queue)
+}
+
 // worthSending reports whether a sender should take a batch now.
 func (l *Lane) worthSending() bool {
-	n := len(l.urgent) + len(l.queue)
+	n := l.waiting()
 	return n >= minSecond || n > 0 && l.sending == 0
 }
 
-// take waits for tasks and moves up to maxBatch of them to out. It returns none
-// when the lane is closed and nothing is left. The caller has finished its last
-// batch.
+// take waits for tasks and moves those of a batch to out: renewals first, then what
+// is urgent, then the others. A quarter of maxBatch is for these: nothing may keep
+// acquires back for ever. take returns none when the lane is closed and nothing is
+// left. The caller has finished its last batch.
 func (l *Lane) take(out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,14 +187,16 @@ func (l *Lane) take(out []task) []task {
 		l.filled.Wait()
 	}
 	l.sending++
-	out = move(out[:0], &l.urgent)
-	return move(out, &l.queue)
+	out = move(out[:0], &l.renewals, maxRenewals)
+	renewals := len(out)
+	out = move(out, &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
+	return move(out, &l.queue, maxBatch-(len(out)-renewals))
 }
 
-// move takes tasks from the front of a queue until out has maxBatch of them.
-func move(out []task, queue *[]task) []task {
+// move moves up to most tasks from the front of a queue to out.
+func move(out []task, queue *[]task, most int) []task {
 	q := *queue
-	n := min(len(q), maxBatch-len(out))
+	n := min(len(q), most)
 	out = append(out, q[:n]...)
 	clear(q[:n])
 	switch {
@@ -225,8 +241,8 @@ func (l *Lane) exec(limit *Deadline, b *batch, first int) {
 	defer limit.finish()
 	commands, answers := b.commands[first:], b.answers[first:]
 	for i := range commands {
-		if commands[i].Script == renew {
-			l.renewals.Add(1)
+		if c := &commands[i]; c.Script == renew && c.locks > 0 {
+			l.renewed.Add(1)
 		}
 	}
 	if l.cfg.Observe == nil {
@@ -257,7 +273,7 @@ func (l *Lane) report(b *batch) {
 		t := &b.tasks[i]
 		a := b.answer(t)
 		if t.op == nil {
-			t.done(*a)
+			t.call.done(*a)
 			continue
 		}
 		if a.Failure.unanswered() {

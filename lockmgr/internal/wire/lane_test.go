@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// queued is a lane without senders, with as many operations of each verb.
+func queued(renewals, releases, acquires int) *Lane {
+	l := &Lane{}
+	l.filled = sync.NewCond(&l.mu)
+	l.sending = 1 // the caller of take
+	var ops []*core.Op
+	for i := range renewals {
+		ops = append(ops, renewal(fmt.Sprint("n", i), uint64(i)))
+	}
+	for i := range releases {
+		ops = append(ops, released(fmt.Sprint("r", i), uint64(i)))
+	}
+	for i := range acquires {
+		ops = append(ops, acquire(fmt.Sprint("a", i), uint64(i)))
+	}
+	l.Submit(ops, 0)
+	return l
+}
+
+func verbs(tasks []task) map[core.Verb]int {
+	out := map[core.Verb]int{}
+	for _, t := range tasks {
+		out[t.op.Verb]++
+	}
+	return out
+}
+
+// However far away the server is, a wave of renewals takes few round trips, and
+// nothing keeps acquires back for ever.
+func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
+	l := queued(10_000, 1000, 1000)
+	got := verbs(l.take(nil))
+	require.Equal(t, map[core.Verb]int{
+		core.VerbRenew: maxRenewals, core.VerbRelease: maxBatch * 3 / 4, core.VerbAcquire: maxBatch / 4,
+	}, got)
+
+	l = queued(0, 1000, 3)
+	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbs(l.take(nil)))
+
+	l = queued(10, 20, 1000)
+	require.Equal(t, map[core.Verb]int{
+		core.VerbRenew: 10, core.VerbRelease: 20, core.VerbAcquire: maxBatch - 20,
+	}, verbs(l.take(nil)))
+}
+
+// A wave of renewals is worth a second sender only if it makes many commands.
+func TestLane_RenewalsCountAsCommands(t *testing.T) {
+	l := queued(maxRenewed*(minSecond-1), 0, 0)
+	l.sending = 1
+	require.False(t, l.worthSending())
+	l = queued(maxRenewed*(minSecond-1)+1, 0, 0)
+	l.sending = 1
+	require.True(t, l.worthSending())
+}
+
+// The memory of a wave of renewals is not kept.
+func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
+	b := newBatch("u")
+	b.tasks = queued(maxRenewals, 0, 0).take(nil)
+	b.build(0)
+	require.Len(t, b.commands, maxRenewals/maxRenewed)
+	for i := range b.answers {
+		b.answers[i] = refusal(Permission)
+	}
+	require.True(t, b.split())
+	require.Len(t, b.commands, maxRenewals/maxRenewed+maxRenewals)
+	b.clear()
+	require.LessOrEqual(t, cap(b.tasks), 4*maxBatch)
+	require.LessOrEqual(t, cap(b.commands), 4*maxBatch)
+}
+
+// A failure that is reported after a later answer does not count.
+func TestHealth_OldFailure(t *testing.T) {
+	h := newHealth(2 * time.Second)
+	h.sent(2, 0)
+	h.ended(1, 10*time.Millisecond, nil)
+	h.ended(1, 9*time.Millisecond, &Failure{Kind: Unavailable})
+	require.Nil(t, h.failing(0, time.Second))
+}
