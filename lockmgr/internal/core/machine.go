@@ -167,8 +167,8 @@ func (m *Machine) tick() {
 	m.renewDueLocks()
 }
 
-// settle follows every change of a lock: it does what is due, and forgets the
-// lock if it has no state left, else it sets its alarm.
+// settle follows every change of a name: it does what is due, and forgets the
+// name if it has no state left, else it sets its alarm.
 func (m *Machine) settle(n *name) {
 	again := m.advance(n)
 	if n.phase == idle && n.flight == 0 && !n.contended() && n.sub == subNone {
@@ -180,7 +180,7 @@ func (m *Machine) settle(n *name) {
 	}
 }
 
-// advance does what is due in the phase of a lock. It returns when to call it
+// advance does what is due in the phase of a name. It returns when to call it
 // again, unless something happens before.
 func (m *Machine) advance(n *name) (again time.Duration) {
 	var due time.Duration

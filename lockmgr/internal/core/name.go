@@ -23,7 +23,7 @@ type name struct {
 	// flight is the ID of the one script in flight, or zero.
 	flight uint64
 
-	// c is uncontended, or the lock's own: see more. A lock that is taken and
+	// c is uncontended, or the name's own: see more. A name that is taken and
 	// given back alone never has its own.
 	c *contention
 
@@ -83,10 +83,10 @@ func Shared() any { return &uncontended }
 
 func (n *name) heapPos() *int32 { return &n.pos }
 
-// contended reports whether a lock has a contention of its own.
+// contended reports whether a name has a contention of its own.
 func (n *name) contended() bool { return n.c != &uncontended }
 
-// more returns a lock's contention for writing. It is made on first use.
+// more returns a name's contention for writing. It is made on first use.
 func (n *name) more() *contention {
 	if !n.contended() {
 		n.c = &contention{}
@@ -106,7 +106,7 @@ func (n *name) transferDue() bool {
 	return n.entry.number != n.hold.Number && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
 }
 
-// lookup returns the lock of a name, made if need be; nil at the bound.
+// lookup returns the name of a key, made if need be; nil at the bound.
 func (m *Machine) lookup(key string) *name {
 	n := m.names[key]
 	if n == nil {
@@ -127,8 +127,8 @@ func (m *Machine) lookup(key string) *name {
 	return n
 }
 
-// rest is called when nobody here wants the lock and the record is not ours.
-// The lock is remembered for a lingering subscription, suspects whose time is
+// rest is called when nobody here wants the name and the record is not ours.
+// The name is remembered for a lingering subscription, suspects whose time is
 // not over, or turns that others are owed.
 func (m *Machine) rest(n *name) {
 	c := n.c
@@ -191,12 +191,12 @@ func (m *Machine) forget(n *name) {
 	m.forgotten = append(m.forgotten, n)
 }
 
-// everyName lists all locks by name.
+// everyName lists all names in order.
 func (m *Machine) everyName() []*name {
 	return m.namesWhere(func(*name) bool { return true })
 }
 
-// namesWhere lists the locks that pass a test, by name: the order of a map must
+// namesWhere lists the names that pass a test, in order: the order of a map must
 // not decide what happens.
 func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 	var some []*name
