@@ -317,8 +317,11 @@ func (w *world) checkCalm() {
 		waits, good := false, false
 		wanted := len(l.holds) > 0
 		for _, n := range slices.Concat(w.nodes, w.gone) {
+			if n.believes(l) {
+				n.believed[l.index] = w.now
+			}
 			for _, c := range n.waiting {
-				waits = waits || c.name == l && c.since < w.now-slack && !n.believes(l) && !c.hopeless
+				waits = waits || c.name == l && max(c.since, n.believed[l.index]) < w.now-slack && !c.hopeless
 				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless
 			}
 			wanted = wanted || n.flight[l.index].id != 0 && !n.dead

@@ -179,15 +179,16 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 
 // checkCost is called Config.Lease after a late renewal, and looks whether the
 // lease that it set has outlived the hold. A manager that is still sending
-// releases may go on, and one whose process is paused can't send any. One that has died or closed with a long lease may leave it
-// behind.
+// releases, or tries that fail, may go on, and one whose process is paused can't
+// send any. One that has died or closed with a long lease may leave it behind.
 func (n *node) checkCost(l *lockName, field string, until time.Duration) {
 	w := n.w
 	fields, still := w.server.Fields(l.key)
 	if len(fields) == 0 || fields[0].Name != field || still != until || until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted {
 		return
 	}
-	if n.flight[l.index].id != 0 || n.m.Phase(l.key) == "releasing" || n.pausedUntil > w.now {
+	trying := n.m.Phase(l.key) == "releasing" || n.m.Phase(l.key) == "waiting" && w.now-n.trouble[l.index] < w.set.core.Lease
+	if n.flight[l.index].id != 0 || trying || n.pausedUntil > w.now {
 		w.after(w.set.core.Lease, func() { n.checkCost(l, field, until) })
 		return
 	}

@@ -50,6 +50,7 @@ type node struct {
 	chain     []int           // by name: scripts since anything but an answer happened
 	backlog   *backlog        // not nil: a connection that keeps commands back
 	forbidden []ban           // by name: what the server refuses this manager
+	believed  []time.Duration // by name: when checkCalm last saw that it believed in a holder of its own
 	trouble   []time.Duration // by name: when a command was last heard to have failed
 	ears      []ear           // by name: messages that were heard
 	numbers   numbers         // those that the server was told of
@@ -84,7 +85,7 @@ func (w *world) addNode() *node {
 		w: w, index: len(w.nodes), id: i, label: string(rune('A'+i%26)) + nonZero(i/26), born: w.now, timerAt: never,
 		flight: make([]flight, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
 		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
-		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), ears: make([]ear, len(w.names)),
+		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), ears: make([]ear, len(w.names)),
 	}
 	n.numbers.init(len(w.names))
 	n.health.silentFrom = never

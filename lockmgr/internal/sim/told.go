@@ -18,9 +18,10 @@ type health struct {
 }
 
 // lag is how much later than planned things may happen in a manager: its clock
-// runs at a speed of its own, and it looks into its mailbox late.
+// runs at a speed of its own, it looks into its mailbox late, and it looks for
+// requests to be told once in RetryTime/64.
 func (w *world) lag() time.Duration {
-	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50
+	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50 + w.set.core.RetryTime/64
 }
 
 // heardServer notes what an answer tells of the server, when the core hears it.
