@@ -40,9 +40,9 @@ func Start[T any](h Handler[T]) *Actor[T] {
 }
 
 // Post leaves m in the mailbox. It returns false once the actor was stopped: m is
-// not handled then, and the caller must tell whoever waits for an answer to it. The
-// mailbox has no bound, because a bound would have to block or refuse; callers limit
-// what they post.
+// not handled then. If somebody waits for an answer to m, the caller of Post must
+// answer. The mailbox has no bound, because a bound would have to block or refuse.
+// Callers limit what they post.
 func (a *Actor[T]) Post(m T) bool { return a.box.put(m) }
 
 // PostUrgent is Post for a message that overtakes others. It waits for at most one

@@ -103,7 +103,7 @@ func (m *mailbox[T]) take(park bool) (urgent, messages []T, open bool) {
 		messages, m.in, m.spare = m.in, m.spare, nil
 	}
 	if len(urgent)+len(messages) > 0 {
-		return urgent, messages, true // idle is false: whoever posted saw to that
+		return urgent, messages, true // idle is false: add has cleared it
 	}
 	if m.closed {
 		return nil, nil, false

@@ -75,7 +75,8 @@
 // takes it: by a Result or an Await that returns it, or by a callback, which takes
 // it as soon as the callback is queued. Cancel gives back a lock that nobody has
 // taken, and so do All and Any of package futures when they fail or are cancelled.
-// A receive from Done does not take the lock. Whoever takes it must unlock it.
+// A receive from Done does not take the lock. A caller that takes the lock must
+// unlock it.
 //
 // # Callbacks
 //

@@ -11,7 +11,7 @@ import (
 
 // Targets for native fuzzing. Their seeds run with the tests; to look further:
 //
-//	go test ./lockmgr -run XXX -fuzz FuzzName_TwoShareNoKey -fuzztime 60s
+//	go test ./lockmgr -run '^$' -fuzz FuzzName_TwoShareNoKey -fuzztime 60s
 
 // FuzzName_TwoShareNoKey: of two names that are accepted, neither's key is
 // anything of the other's, a channel is never a token key, and what stands

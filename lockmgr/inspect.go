@@ -64,7 +64,7 @@ func (m *Manager) inspect(ctx context.Context, op, name string, token bool) (Inf
 	return info, nil
 }
 
-// ForceUnlock removes a lock, whoever holds it, and wakes those who wait. It
+// ForceUnlock removes a lock that any owner holds, and wakes its waiters. It
 // reports whether there was one. A holder in this manager checks its record at
 // once, and loses the lock one round trip after ForceUnlock has returned. Others
 // learn of their loss by the message if they are subscribed, else at their next

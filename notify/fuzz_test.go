@@ -15,7 +15,7 @@ import (
 // and the errors are as before. At most 64 bytes are kept. A message for another
 // channel wakes no watch.
 //
-//	go test ./notify -run XXX -fuzz FuzzMessage_OnlyWakes -fuzztime 60s
+//	go test ./notify -run '^$' -fuzz FuzzMessage_OnlyWakes -fuzztime 60s
 func FuzzMessage_OnlyWakes(f *testing.F) {
 	for _, program := range []string{
 		"", "c 0", "c 1", "c", "d 0", " 0", "c \x00\xff", "C 0", "c0 0",

@@ -121,6 +121,7 @@ var coreMutants = []mutant{
 	{"fair", "counts from an earlier record", machine, "c.firstPass = 0", "", stories},
 	{"fair", "kept though nobody comes back", machine, "return m.now < c.keepUntil", "return true", seeds},
 	{"fair", "transfers as close as ever though nobody waits", machine, "c.spacing = min(2*max(c.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))", "c.spacing = m.cfg.RecordEvery", stories},
+	{"fair", "transfers ever further apart", machine, "mostSpacing*m.cfg.RecordEvery, max(m", "max(m", "lockmgr/internal/core TestTransfer_SpacingHasABound"},
 	{"fair", "transfers further apart than a run is long", machine, ", max(m.cfg.RecordEvery, m.cfg.PassTime/4))", ")", stories},
 	{"fair", "transfers far apart though others wait", machine, "\t\tc.spacing, c.nextTransfer = 0, min(c.nextTransfer, m.now+m.cfg.RecordEvery)\n", "", stories},
 	{"fair", "last come, first served", machine, "\tq.tail = r\n}", "\tq.tail = r\n\tif q.head != r && q.head.Owner%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}\n}", seeds},

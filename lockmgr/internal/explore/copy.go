@@ -41,13 +41,17 @@ var (
 
 // fixerOf returns the fixer of a type. It points to nil if a shallow copy of a
 // value is a deep one.
-func fixerOf(t reflect.Type) *fixer {
-	if f := fixers[t]; f != nil {
+func fixerOf(t reflect.Type) *fixer { return madeOnce(fixers, t, newFixer) }
+
+// madeOnce returns what is known of a type, and makes it if nothing is. The pointer is
+// known before that is made: a type may refer to itself.
+func madeOnce[F any](known map[reflect.Type]*F, t reflect.Type, make func(reflect.Type) F) *F {
+	if f := known[t]; f != nil {
 		return f
 	}
-	f := new(fixer)
-	fixers[t] = f // before its parts: a type may refer to itself
-	*f = newFixer(t)
+	f := new(F)
+	known[t] = f
+	*f = make(t)
 	return f
 }
 

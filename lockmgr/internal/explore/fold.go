@@ -192,15 +192,7 @@ var (
 	encodeManager = *encodingOf(reflect.TypeFor[manager]())
 )
 
-func encodingOf(t reflect.Type) *encoding {
-	if f := encodings[t]; f != nil {
-		return f
-	}
-	f := new(encoding)
-	encodings[t] = f
-	*f = newEncoding(t)
-	return f
-}
+func encodingOf(t reflect.Type) *encoding { return madeOnce(encodings, t, newEncoding) }
 
 // What a digest leaves out or writes in its own way. A name that is gone fails a
 // test: TestExplorer_WhatADigestLeavesOutIsThere.

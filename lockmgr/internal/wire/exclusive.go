@@ -256,8 +256,8 @@ func Inspect(name string, token bool) Command {
 	return Command{Script: inspect, Keys: keys}
 }
 
-// Force returns the command that removes a lock's record if it carries all these
-// holders, whoever they are.
+// Force returns the command that removes a lock's record if it carries exactly these
+// holders.
 func Force(name string, holders []string) Command {
 	return Command{Script: force, Keys: []string{name, Channel(name)}, Args: holders}
 }

@@ -13,7 +13,7 @@ import (
 
 // Targets for native fuzzing. Their seeds run with the tests; to look further:
 //
-//	go test ./lockmgr/internal/wire -run XXX -fuzz FuzzAnswer_OnlyAGrantIsAGrant -fuzztime 60s
+//	go test ./lockmgr/internal/wire -run '^$' -fuzz FuzzAnswer_OnlyAGrantIsAGrant -fuzztime 60s
 
 // FuzzLease_IsRoundedUp: a record never ends before the lease that was asked
 // for, nor a millisecond after it.
