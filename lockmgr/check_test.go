@@ -100,6 +100,7 @@ func TestCheck_OnTheEmbeddedServer(t *testing.T) {
 	_, err := m.Check(faults.Patient(t), "")
 	require.NoError(t, err)
 	require.Empty(t, mini.Keys())
+	require.Zero(t, m.Stats().RenewalScripts, "Check renews no lease of the manager")
 
 	_, err = m.Check(faults.Patient(t), "redisson_lock_token:{")
 	require.ErrorIs(t, err, lockmgr.ErrInvalidName)

@@ -45,3 +45,12 @@ func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 	require.Empty(t, effects(), "the new subscription is not confirmed, so nothing is to be tried")
 	require.Zero(t, p.core.Stats().Wakes)
 }
+
+// A message that nobody knows is a mistake in this package: what was to be answered
+// would never be.
+func TestLoop_UnknownMessage(t *testing.T) {
+	o, err := Options{}.complete()
+	require.NoError(t, err)
+	p := newLoop(&shell{id: newIdentity(), options: o, clock: newClock(o.readClocks)})
+	require.Panics(t, func() { p.step(0, []message{core.Prolongation{}}) })
+}
