@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/bench/internal/soak"
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
 func main() {
@@ -173,8 +174,8 @@ func serve(binary string, embedded bool) (*server.Server, error) {
 	if embedded {
 		return server.Embedded()
 	}
-	path, err := server.Find(binary)
-	if errors.Is(err, server.ErrNone) {
+	path, err := redisserver.Find(binary)
+	if errors.Is(err, redisserver.ErrNone) {
 		return server.Embedded()
 	}
 	if err != nil {

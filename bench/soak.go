@@ -16,8 +16,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/bench/internal/soak"
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
 // soakClientEnv names the environment variable that makes the workers use a client
@@ -62,7 +62,7 @@ func (p program) soak(ctx context.Context, args []string) int {
 	if c.Faults, err = soak.ParseFaults(*faults); err != nil {
 		return bad(err)
 	}
-	if c.Server, err = server.Find(*binary); err != nil {
+	if c.Server, err = redisserver.Find(*binary); err != nil {
 		return fail(err)
 	}
 	if c.Seed == 0 {

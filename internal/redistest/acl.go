@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 const (
@@ -17,10 +19,10 @@ const (
 
 // leastCommands are the commands that README.md grants to a user of locks.
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
-	"+subscribe +unsubscribe +ping +incrby +get +hgetall"
+	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hget +hlen +set"
 
 // leastChannels are those of all locks.
-const leastChannels = "&redisson_lock__channel:*"
+const leastChannels = "&redisson_lock__channel:* &redisson_rwlock:*"
 
 // leastPrivilege tells whether a server with these args is to restrict its
 // default user. Args that bring users of their own are left alone.
@@ -34,17 +36,17 @@ func leastPrivilege(args []string) bool {
 // Elsewhere it does nothing. It returns s.
 func (s *Server) Unrestricted() *Server {
 	s.t.Helper()
-	admin := s.admin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.restricted {
 		return s
 	}
+	admin := s.admin()
 	s.restricted = false
-	if s.proc.ended() {
+	if !s.server.Running() {
 		return s // the next child will have no rules
 	}
-	if _, err := do(s.Addr(), admin, roundTripTimeout, append([]string{"ACL", "SETUSER", "default", "reset", "on"}, s.free()...)...); err != nil {
+	if _, err := s.do(admin, append([]string{"ACL", "SETUSER", "default", "reset", "on"}, s.free()...)...); err != nil {
 		s.t.Errorf("redistest: %v", err)
 	}
 	return s
@@ -62,31 +64,30 @@ func (s *Server) secret() string {
 
 // rules returns the arguments that restrict the default user from the server's
 // first moment on, so that clients that reconnect to a restarted server never
-// find it open. Replicas of a restricted server must be somebody else.
+// find it open. Replicas of a restricted server must be somebody else. The caller
+// holds s.mu.
 func (s *Server) rules() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.restricted {
 		return nil
 	}
 	args := []string{"--user", adminUser, "on", ">" + adminPassword, "~*", "&*", "+@all"}
-	args = append(args, "--user", "default", "on", s.secret(), "~*", "resetchannels", leastChannels, "-@all")
+	args = append(args, "--user", "default", "on", s.secret(), "~*", "resetchannels")
+	args = append(args, strings.Fields(leastChannels)...)
+	args = append(args, "-@all")
 	args = append(args, strings.Fields(leastCommands)...)
 	return append(args, "--masteruser", adminUser, "--masterauth", adminPassword)
 }
 
 // grantSetInfo allows what newer clients tell newer servers. Older servers do
 // not know it, and would not start with such a rule.
-func (s *Server) grantSetInfo(admin login) {
-	_, _ = do(s.Addr(), admin, roundTripTimeout, "ACL", "SETUSER", "default", "+client|setinfo")
+func (s *Server) grantSetInfo(admin resp.Login) {
+	_, _ = s.do(admin, "ACL", "SETUSER", "default", "+client|setinfo")
 }
 
-// admin returns who Do is.
-func (s *Server) admin() login {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// admin returns the user of Do. The caller holds s.mu.
+func (s *Server) admin() resp.Login {
 	if s.restricted {
-		return login{adminUser, adminPassword}
+		return resp.Login{User: adminUser, Password: adminPassword}
 	}
-	return login{password: s.password}
+	return resp.Login{Password: s.password}
 }

@@ -1,12 +1,14 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
 const (
@@ -47,22 +49,16 @@ func find(t testing.TB) string {
 
 func findOr(t testing.TB, w io.Writer, once *sync.Once) string {
 	t.Helper()
-	// A binary that was asked for by name and is not there is a mistake, never
-	// a reason to skip.
-	if name := os.Getenv(envServer); name != "" {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatalf("redistest: %s: %v", envServer, err)
-		}
+	path, err := redisserver.Find(os.Getenv(envServer))
+	switch {
+	case err == nil:
 		return path
-	}
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv(envRequire) == "1" {
-		t.Fatalf("redistest: no redis-server or valkey-server on PATH, and %s=1 asks for one", envRequire)
+	case !errors.Is(err, redisserver.ErrNone):
+		// A binary that was asked for by name and is not there is a mistake,
+		// never a reason to skip.
+		t.Fatalf("redistest: %s: %v", envServer, err)
+	case os.Getenv(envRequire) == "1":
+		t.Fatalf("redistest: %v, and %s=1 asks for one", err, envRequire)
 	}
 	once.Do(func() { fmt.Fprint(w, notice) })
 	t.Skip(skipped)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
 func TestFind_WithoutAServer(t *testing.T) {
@@ -53,7 +55,7 @@ func TestFind_NamedBinary(t *testing.T) {
 func TestArgs_BadOneIsReported(t *testing.T) {
 	find(t)
 	tb := outcome(t, func(tb testing.TB) { Start(tb, "--no-such-option", "1") })
-	require.Contains(t, tb.fatal, errChildEnded.Error())
+	require.Contains(t, tb.fatal, redisserver.ErrEnded.Error())
 	require.Contains(t, tb.fatal, "no-such-option", "what the server said about it")
 }
 

@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 func TestMini_ExpiresKeys(t *testing.T) {
 	addr, m := Mini(t)
-	reply, err := do(addr, login{}, roundTripTimeout, "SET", "short", "v", "PX", "50")
+	reply, err := resp.Do(addr, resp.Login{}, roundTripTimeout, "SET", "short", "v", "PX", "50")
 	require.NoError(t, err)
 	require.Equal(t, "OK", reply)
-	_, err = do(addr, login{}, roundTripTimeout, "SET", "long", "v", "PX", "3600000")
+	_, err = resp.Do(addr, resp.Login{}, roundTripTimeout, "SET", "long", "v", "PX", "3600000")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !m.Exists("short") }, startTimeout, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !m.Exists("short") }, time.Minute, 5*time.Millisecond)
 	require.True(t, m.Exists("long"))
 }

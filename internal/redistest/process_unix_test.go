@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 func TestServer_EndsWithItsTest(t *testing.T) {
@@ -21,7 +23,7 @@ func TestServer_EndsWithItsTest(t *testing.T) {
 func TestSignal_StopsAndContinues(t *testing.T) {
 	s := Start(t)
 	s.Signal(syscall.SIGSTOP)
-	_, err := do(s.Addr(), login{}, 50*time.Millisecond, "PING")
+	_, err := resp.Do(s.Addr(), resp.Login{}, 50*time.Millisecond, "PING")
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "a stopped server takes connections and says nothing")
 	s.Signal(syscall.SIGCONT)
 	_, err = s.Do("PING")

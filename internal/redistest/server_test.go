@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 func TestServer_AnswersWhereItSays(t *testing.T) {
@@ -50,7 +52,7 @@ func TestArgs_ReachTheServer(t *testing.T) {
 	reply, err := s.Do("CONFIG", "GET", "maxmemory")
 	require.NoError(t, err, "Do knows the password")
 	require.Equal(t, "maxmemory\n12345678", reply)
-	_, err = do(s.Addr(), login{}, roundTripTimeout, "PING")
+	_, err = s.do(resp.Login{}, "PING")
 	require.ErrorContains(t, err, "NOAUTH")
 }
 
@@ -84,18 +86,6 @@ func TestServer_KillAndRestart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Another server on our port answers our PING. It must not be taken for ours.
-func TestServer_NoticesAnotherOneOnItsPort(t *testing.T) {
-	stranger := Start(t)
-	for range 5 {
-		s := newServer(t, stranger.binary, nil)
-		s.port = stranger.port
-		require.ErrorIs(t, s.launch(), errChildEnded)
-	}
-	_, err := stranger.Do("PING")
-	require.NoError(t, err)
-}
-
 func TestCommands(t *testing.T) {
 	s := Start(t)
 	for range 3 {
@@ -112,4 +102,12 @@ func TestCommands(t *testing.T) {
 	_, err = s.Do("CONFIG", "RESETSTAT")
 	require.NoError(t, err)
 	require.Zero(t, s.Commands(t)["get"])
+}
+
+func TestParseCommandStats(t *testing.T) {
+	require.Equal(t,
+		map[string]int{"evalsha": 12, "client|kill": 1},
+		parseCommandStats("# Commandstats\r\n"+
+			"cmdstat_evalsha:calls=12,usec=3,usec_per_call=0.25,rejected_calls=0,failed_calls=0\r\n"+
+			"cmdstat_client|kill:calls=1,usec=9\r\n"))
 }

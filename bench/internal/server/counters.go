@@ -37,7 +37,8 @@ func (c *Conn) Snapshot(embedded bool) (Snapshot, error) {
 		x, _ := strconv.ParseFloat(f[key], 64)
 		return x
 	}
-	s := Snapshot{sent: c.sent, received: c.received}
+	var s Snapshot
+	s.sent, s.received = c.Traffic()
 	s.at = Counters{
 		Calls: map[string]float64{},
 		Total: num("total_commands_processed"),

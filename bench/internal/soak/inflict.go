@@ -34,11 +34,11 @@ func (run *run) inflict(f Fault, stop <-chan struct{}) (int, error) {
 		return 1, run.replace(f.Slot)
 	case "stop":
 		run.judge.stopped(p.life)
-		if err := p.child.signal(signalStop); err != nil {
+		if err := p.child.Signal(signalStop); err != nil {
 			return 0, err
 		}
 		pause(f.For, stop)
-		err := p.child.signal(signalCont)
+		err := p.child.Signal(signalCont)
 		run.judge.continued(p.life)
 		return 1, err
 	case "cut":
@@ -88,20 +88,20 @@ func (run *run) hitServer(f Fault, stop <-chan struct{}) (int, error) {
 	r := rand.New(rand.NewPCG(f.Seed, 1))
 	switch f.Kind {
 	case "freeze":
-		if err := s.signal(signalStop); err != nil {
+		if err := s.Signal(signalStop); err != nil {
 			return 0, err
 		}
 		pause(f.For, stop)
-		return 1, s.signal(signalCont)
+		return 1, s.Signal(signalCont)
 	case "restart", "forget":
-		s.stop()
+		s.Kill()
 		pause(f.For, stop)
 		if f.Kind == "forget" {
 			if err := s.forget(); err != nil {
 				return 0, err
 			}
 		}
-		return 1, s.start()
+		return 1, s.restart()
 	case "pause":
 		mode := "ALL"
 		if r.IntN(2) == 0 {

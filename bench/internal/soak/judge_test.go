@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/bench/internal/check"
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
 // What a killed process held was held: others are compared with it.
@@ -42,7 +43,7 @@ func TestJudge_SumsTheNewestFiguresOfEachLife(t *testing.T) {
 	j.finish()
 	c, err := Config{}.complete()
 	require.NoError(t, err)
-	r := (&run{Config: c, judge: j, server: &redisServer{}}).result(nil, 1e9, Leftovers{})
+	r := (&run{Config: c, judge: j, server: &redisServer{new(redisserver.Server)}}).result(nil, 1e9, Leftovers{})
 	require.Equal(t, 10, r.Requests)
 	require.Equal(t, 4, r.HandedOn)
 }

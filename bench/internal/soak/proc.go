@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // A proc is one life of a worker process.
 type proc struct {
 	life   uint32
-	child  *child
+	child  *child.Process
 	in     io.WriteCloser
 	report *reporter
 	read   chan struct{} // closed when all its records were read
@@ -32,6 +34,7 @@ func (run *run) spawn(slot int) (*proc, error) {
 		report: &reporter{judge: run.judge, life: life, alive: make(chan struct{})},
 	}
 	cmd := exec.Command(self, WorkerArg)
+	child.Detach(cmd) // from Ctrl-C: the run ends its workers itself
 	cmd.Stderr = os.Stderr
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -40,7 +43,7 @@ func (run *run) spawn(slot int) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.child, err = startChild(cmd); err != nil {
+	if p.child, err = child.Start(cmd); err != nil {
 		return nil, err
 	}
 	// The child has its own ends, these would keep the pipes open.
@@ -75,7 +78,7 @@ func (run *run) replace(slot int) error {
 
 // kill ends a worker as a crash would, and waits until all its records are read.
 func (p *proc) kill() {
-	p.child.kill()
+	p.child.Kill()
 	<-p.read
 	p.in.Close()
 }
@@ -94,10 +97,10 @@ func (p *proc) await(giveUp <-chan struct{}) error {
 		p.kill()
 		return errors.New("did not end, it was killed")
 	}
-	<-p.child.done
+	<-p.child.Done()
 	switch {
-	case p.child.err != nil:
-		return fmt.Errorf("ended by itself: %w", p.child.err)
+	case p.child.Err() != nil:
+		return fmt.Errorf("ended by itself: %w", p.child.Err())
 	case p.err != nil:
 		return p.err
 	case p.report.words == nil:

@@ -84,14 +84,14 @@ func prepare(c Config) (r *run, end func(), err error) {
 	if r.server, err = startServer(c.Server, r.dir); err != nil {
 		return nil, end, err
 	}
-	ends = append(ends, r.server.stop)
+	ends = append(ends, r.server.Kill)
 	if r.registers, err = openRegisters(filepath.Join(r.dir, registersFile), c.Names); err != nil {
 		return nil, end, err
 	}
 	ends = append(ends, r.registers.close)
 	s := &stage{}
 	ends = append(ends, s.end)
-	if r.proxies, err = proxies(s, r.server.addr(), c.Procs); err != nil {
+	if r.proxies, err = proxies(s, r.server.Addr(), c.Procs); err != nil {
 		return nil, end, err
 	}
 	r.judge = newJudge(c.breaking())

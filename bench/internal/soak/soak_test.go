@@ -8,15 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	benchserver "github.com/holdfast-go/holdfast/bench/internal/server"
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // small is a run that takes some seconds.
 func small(t *testing.T, faults string, seed uint64, length time.Duration) Config {
 	t.Helper()
 	redistest.Need(t)
-	path, err := benchserver.Find(os.Getenv("HOLDFAST_SERVER"))
+	path, err := redisserver.Find(os.Getenv("HOLDFAST_SERVER"))
 	require.NoError(t, err)
 	list, err := ParseFaults(faults)
 	require.NoError(t, err)
@@ -139,7 +140,7 @@ func TestFault_EachStrikes(t *testing.T) {
 
 func TestWorker_EndOfItsOwnIsAViolation(t *testing.T) {
 	r := begun(t, 1)
-	r.procs[0].child.kill()
+	r.procs[0].child.Kill()
 	r.rest(false)
 	require.Equal(t, 1, r.judge.faults, "%v", r.judge.told)
 	require.Positive(t, r.judge.violations())
@@ -150,7 +151,7 @@ func TestWorker_EndsWithItsInput(t *testing.T) {
 	r := begun(t, 1)
 	require.NoError(t, r.procs[0].in.Close())
 	select {
-	case <-r.procs[0].child.done:
+	case <-r.procs[0].child.Done():
 	case <-time.After(20 * time.Second):
 		t.Error("the worker is still there")
 	}
@@ -170,10 +171,11 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.probe(&l))
 	require.Equal(t, []string{"soak:0"}, l.Keys, "counters may stay")
-	c, err := benchserver.Dial(t.Context(), r.server.addr())
+	c, err := resp.Dial(r.server.Addr(), replyTimeout)
 	require.NoError(t, err)
 	defer c.Close()
-	_, _ = c.Do("SUBSCRIBE", "there") // its reply is of a kind that Do does not know
+	_, err = c.Do("SUBSCRIBE", "there")
+	require.NoError(t, err)
 	require.NoError(t, r.probe(&l))
 	require.Equal(t, []string{"there"}, l.Channels)
 	require.Len(t, l.Connections, 1)

@@ -1,4 +1,4 @@
-package redistest
+package child
 
 import (
 	"os/exec"
@@ -8,5 +8,8 @@ import (
 // KillWithParent has the kernel kill the child when the thread that starts it
 // ends, that is, at the latest when this process does.
 func KillWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
