@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// An owner that was adopted from a lock nobody named an owner for can be part
-// of a deadlock like any other.
+// A lock was taken without AsOwner, and later requests name its owner. That owner
+// can be part of a deadlock like any other.
 func TestDeadlock_OfAdoptedOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})

@@ -20,7 +20,7 @@ func dialMini(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 	return dial(t, addr, o)
 }
 
-// What is refused must be refused at once, and nothing may be sent for it.
+// Bad arguments fail at once, and send nothing.
 func TestLock_BadInputSendsNothing(t *testing.T) {
 	m, other := dialMini(t, lockmgr.Options{}), dialMini(t, lockmgr.Options{})
 	closed := dialMini(t, lockmgr.Options{})
@@ -151,7 +151,7 @@ func TestManager_ClosedClient(t *testing.T) {
 	_, err = m.Lock(ctx, "a")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorIs(t, err, rueidis.ErrClosing)
-	// What may have been taken can't be given back.
+	// The lock may have been taken, and can't be given back.
 	require.ErrorIs(t, m.Close(ctx), lockmgr.ErrUnavailable)
 }
 

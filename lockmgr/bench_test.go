@@ -51,7 +51,7 @@ func (r *raw) unlock(name, owner string) rueidis.Completed {
 
 const rawOwner = "8f14e45f-ceea-467f-a8b5-6d1c3f1b2a90:1"
 
-// pairsRaw drives n pairs in batches of 256, by two senders.
+// pairs runs n acquires and releases, in batches of half the names, by two senders.
 func (r *raw) pairs(b testing.TB, names []string, n int) {
 	var wg sync.WaitGroup
 	half := len(names) / 2
@@ -87,7 +87,8 @@ func names(n int) []string {
 	return out
 }
 
-// pairs drives n pairs through the manager, a goroutine a name.
+// pairs runs n locks and unlocks through the manager, with one goroutine for each
+// name.
 func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
 	var wg sync.WaitGroup
 	for _, name := range names {
@@ -108,8 +109,8 @@ func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
 	wg.Wait()
 }
 
-// BenchmarkUncontended256 alternates short stretches of both, so that a
-// neighbour on the machine hits them alike.
+// BenchmarkUncontended256 alternates short stretches of the manager and of raw
+// scripts, so that other load on the machine slows both alike.
 func BenchmarkUncontended256(b *testing.B) {
 	s := redistest.Start(b)
 	m, r := dial(b, s.Addr(), lockmgr.Options{}), newRaw(b, s.Addr())
@@ -212,7 +213,7 @@ func BenchmarkRenewal100k(b *testing.B) {
 	b.ReportMetric((cpuTime(b, os.Getpid()) - own).Seconds(), "client-cpu-s")
 }
 
-// cpuTime is what a process has used so far, in steps of 10 ms.
+// cpuTime returns the CPU time of a process so far, in steps of 10 ms.
 func cpuTime(b testing.TB, pid int) time.Duration {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.NoError(b, err)

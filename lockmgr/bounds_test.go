@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Names that are only remembered are bounded too: as many again as MaxLocks.
+// Names that are only remembered are bounded too: there are at most MaxLocks of
+// them, besides those that are held or waited for.
 func TestName_RememberedOnesHaveABound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		const most = 3
@@ -62,8 +63,7 @@ func TestContext_EndedOnesAreForgotten(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
-// A client that was closed stays closed: there is no use in trying until
-// RetryTime is over.
+// A closed client stays closed, so a request fails at once and not after RetryTime.
 func TestError_ClosedClientIsFinal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}

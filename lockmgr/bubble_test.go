@@ -36,8 +36,8 @@ func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 	})
 }
 
-// manager starts a manager of its own network, closed at the end of the
-// bubble.
+// manager starts a manager with a network of its own. It is closed at the end of
+// the bubble.
 func (w *scene) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
 	n := &network{server: w.server}
 	m := dialNetwork(w.t, n, o)
@@ -74,7 +74,7 @@ type network struct {
 	// lose makes the reply to the next EVALSHA or EVAL vanish, with the
 	// connection.
 	lose  atomic.Bool
-	delay atomic.Int64 // of what the server says
+	delay atomic.Int64 // of the server's replies, in nanoseconds
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -113,8 +113,8 @@ func (n *network) cut() {
 // hush makes every byte vanish until heal.
 func (n *network) hush() { n.silent.Store(true) }
 
-// heal ends cut and hush. Connections that were hushed are broken, as they
-// have lost their place in the stream.
+// heal ends cut and hush. It breaks connections that were hushed, because bytes of
+// their streams are missing.
 func (n *network) heal() {
 	if n.silent.Swap(false) {
 		n.cut()
@@ -176,7 +176,8 @@ func isEval(b []byte) bool {
 	return false
 }
 
-// closedNow tells whether a channel is closed, once nothing moves any more.
+// closedNow reports whether a channel is closed once all goroutines of the bubble
+// are blocked.
 func closedNow(c <-chan struct{}) bool {
 	synctest.Wait()
 	select {

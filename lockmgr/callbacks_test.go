@@ -22,7 +22,7 @@ func hang[T any](f *futures.Future[T]) (leave func()) {
 	return sync.OnceFunc(func() { close(c) })
 }
 
-// A hung is a way to have a callback of a manager that does not return.
+// hungs are ways to make a callback of a manager hang until leave is called.
 var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 	"granted": func(_ *testing.T, m *lockmgr.Manager) func() { return hang(m.LockAsync("hung")) },
 	"failed": func(t *testing.T, m *lockmgr.Manager) func() {
@@ -76,7 +76,7 @@ var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 }
 
 // A callback that does not return delays no other lock: others are granted,
-// renewed, told of their loss in time and unlocked.
+// renewed and unlocked, and their loss is reported in time.
 func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 	for name, hung := range hungs {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,8 @@ func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
 	})
 }
 
-// A callback may call what waits for the manager, which goes on meanwhile.
+// A callback may call methods that wait for the manager: the manager does not wait
+// for the callback.
 func TestCallback_MayWaitForTheManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -195,8 +196,8 @@ func TestCallback_MayWaitForTheManager(t *testing.T) {
 	})
 }
 
-// A callback that ends its goroutine, as a failed check of a test does, takes
-// no other callback along.
+// A callback that ends its goroutine, as a failed check of a test does, does not
+// keep other callbacks from running.
 func TestCallback_Goexit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -215,12 +216,12 @@ func TestCallback_Goexit(t *testing.T) {
 	})
 }
 
-// Close waits for queued callbacks, no longer than its context allows and for
-// two seconds at most. They run all the same.
+// Close waits for queued callbacks, for two seconds at most and no longer than its
+// context allows. Callbacks that are left run after that.
 func TestClose_WaitsForCallbacksForATime(t *testing.T) {
 	for name, test := range map[string]struct {
-		takes, limit time.Duration // each callback; Close's context
-		want         time.Duration // Close
+		takes, limit time.Duration // of each callback; of Close's context
+		want         time.Duration // of Close
 	}{
 		"quick callbacks":   {100 * milli, time.Hour, 300 * milli},
 		"slow callbacks":    {5 * second, time.Hour, 2 * second},

@@ -18,7 +18,7 @@ import (
 
 // A Report is what Check found.
 type Report struct {
-	// Server is the name and version of the server, if the user may ask.
+	// Server is the name and version of the server, if the user may call INFO.
 	Server string
 	// Missing are the permissions that the user lacks.
 	Missing []Permission
@@ -29,8 +29,8 @@ type Report struct {
 
 // A Permission is something that the server's access rules may allow.
 type Permission struct {
-	// Rule grants it, as an argument of ACL SETUSER: "+pttl". A pattern is
-	// made from the prefix that was given to Check.
+	// Rule is the argument of ACL SETUSER that grants it, such as "+pttl". A
+	// pattern is made from the prefix that was given to Check.
 	Rule string
 	// For names what does not work without it.
 	For string
@@ -41,12 +41,12 @@ type Permission struct {
 // String returns the rule and what it is for.
 func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
 
-// Check tries out everything that a lock needs, on a name of its own that
-// begins with prefix, as those of your locks do. It takes the lock, contends
-// for it under another owner, passes it on, renews it, releases it and waits
-// for the release's message. So a missing permission shows at the start of a
-// service and not in its first contention. If ctx ends first, the lock it took is
-// left to expire, within ten seconds; otherwise nothing is left.
+// Check tries out everything that a lock needs, on a name of its own. The name
+// begins with prefix, which should be the prefix of your locks' names. Check takes
+// the lock, contends for it under another owner, passes it on, renews it, releases
+// it and waits for the release's message. So a missing permission shows at the
+// start of a service and not in its first contention. If ctx ends first, the lock
+// it took is left to expire, within ten seconds; otherwise nothing is left.
 //
 // The error is nil if locks work. It matches ErrPermission if the user lacks
 // permissions, and names them. Other refusals match the errors that Lock returns
@@ -135,8 +135,8 @@ const (
 	forInspect = "Inspect"
 )
 
-// permissions tries each command by itself, since the error of a script that is
-// denied one does not always name it. None of them writes, as no key exists.
+// permissions tries each command by itself, because the error of a script does not
+// always name the command that was denied. None of them writes, as no key exists.
 func (c *checkup) permissions(ctx context.Context) error {
 	const optional = true
 	unknown := strings.Repeat("0", 40)
@@ -157,7 +157,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"EXISTS", c.channel}, "~" + wire.Channel(c.prefix) + "*", forUnlock, false},
 		{[]string{"PUBLISH", c.channel, "0"}, "&" + wire.Channel(c.prefix) + "*", forUnlock, false},
 		{[]string{"HDEL", c.name, "0"}, "", forHandoff, false},
-		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "turns that are no shorter than they need be", optional},
+		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "longer runs while nobody else waits", optional},
 		{[]string{"GET", c.counter}, "~" + wire.TokenKey(c.prefix) + "*", forFenced, optional},
 		{[]string{"HGETALL", c.name}, "", forInspect, optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
@@ -287,8 +287,8 @@ func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	return r, r.Err
 }
 
-// unless returns err, or, if it is nil, that the server gave an impossible
-// answer.
+// unless returns err. If err is nil, it returns an error that says which impossible
+// answer the server gave.
 func (c *checkup) unless(err error, what string) error {
 	if err != nil {
 		return err
@@ -296,8 +296,8 @@ func (c *checkup) unless(err error, what string) error {
 	return &ServerError{Kind: ErrServer, Err: errors.New(what)}
 }
 
-// counting tries INCRBY on the lock's key, where it fails because the key is a
-// hash. A counter would be left behind.
+// counting checks the permission for INCRBY on the lock's key. There the command
+// fails, because the key is a hash, and leaves no counter behind.
 func (c *checkup) counting(ctx context.Context) error {
 	words := []string{"INCRBY", c.name, "1"}
 	a, err := c.say(ctx, words...)

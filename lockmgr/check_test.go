@@ -26,7 +26,7 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.Missing)
 	require.Empty(t, report.Warnings)
-	require.Empty(t, report.Server, "it may not ask")
+	require.Empty(t, report.Server, "the user may not call INFO")
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "nothing is left behind")
 
 	_, err = m.Check(faults.Patient(t), "other:")
@@ -34,8 +34,8 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 	require.ErrorContains(t, err, "~other:*")
 }
 
-// Whatever single rule is taken away, it is named, and is an error only if
-// plain locks need it.
+// Check names each single rule that is missing. It returns an error only if plain
+// locks need the rule.
 func TestCheck_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -124,10 +124,10 @@ func TestCheck_OfAServerThatIsGone(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 }
 
-// A lease that is no multiple of what it is divided by is no fault.
+// Check succeeds with any lease, whatever time-outs are derived from it.
 func TestCheck_WithAnyLease(t *testing.T) {
 	for _, lease := range []time.Duration{100 * milli, 10 * second, 20 * second} {
-		bubble(t, func(t *testing.T, w *scene) { // else a tenth of the first is too little for a busy machine
+		bubble(t, func(t *testing.T, w *scene) { // on a busy machine a time-out of 10 ms would be too short
 			m, _ := w.manager(lockmgr.Options{Lease: lease})
 			_, err := m.Check(ctx, "")
 			require.NoError(t, err, lease)
@@ -135,7 +135,8 @@ func TestCheck_WithAnyLease(t *testing.T) {
 	}
 }
 
-// Check and all that goes on beside it share batches, and nothing else.
+// Check works while locks are taken and released by the same manager. Its commands
+// share batches with theirs.
 func TestCheck_WhileLocksAreTaken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -175,14 +176,14 @@ func TestCheck_CrossesClose(t *testing.T) {
 		got := make(chan error, 1)
 		go func() { _, err := m.Check(ctx, ""); got <- err }()
 		for m.Stats().Scripts == 0 && len(got) == 0 && i > 0 {
-			i-- // some time, another each round
+			i-- // closes a little later in each round
 		}
 		require.NoError(t, m.Close(faults.Patient(t)))
-		if err := <-got; err != nil && !errors.Is(err, lockmgr.ErrUnavailable) { // what was under way was cut off
+		if err := <-got; err != nil && !errors.Is(err, lockmgr.ErrUnavailable) { // a command under way was cut off
 			require.ErrorIs(t, err, lockmgr.ErrClosed)
 		}
 	}
 	for _, key := range mini.Keys() {
-		require.Positive(t, mini.TTL(key), "what is left has an end")
+		require.Positive(t, mini.TTL(key), "a key that is left expires")
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A clock tells the time since it was made, and counts the time that the host
-// was suspended. Leases run out on the server meanwhile, but Go's monotonic
-// clock stands still on some systems, Linux among them: a lock would look
-// valid for as long as it had left when the lid was closed.
+// A clock returns the time since it was made, including the time for which the
+// host was suspended. Leases run out on the server meanwhile, but Go's monotonic
+// clock stands still on some systems, Linux among them. By that clock a lock would
+// look valid after the suspension for as long as it had left before.
 //
-// Where the system has a clock that counts suspensions, readClocks reads it
-// together with the one that does not. Only their difference is used, so that
-// the instants are otherwise those of package time.
+// If the system has a clock that counts suspensions, readClocks reads it together
+// with the one that does not. The clock adds their difference to the time of
+// package time.
 type clock struct {
 	origin time.Time
 	read   func() (awake, all time.Duration, ok bool)
@@ -36,14 +36,14 @@ func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
 	return c
 }
 
-// lookAgain is how often now looks for suspensions, which costs more than the
-// rest of it.
+// lookAgain is the time between two looks of now for a suspension. A look costs
+// more than the rest of now.
 const lookAgain = 10 * time.Millisecond
 
-// now returns the present instant. It never goes back. For up to lookAgain
-// after a suspension it may lack that time. Then the manager counts a new lease
-// from too early an instant, which is safe, and notices the end of an old one
-// late, where [clock.exact] is right.
+// now returns the present instant. It never goes back. For up to lookAgain after a
+// suspension, the result may lack the time of the suspension. Then the manager
+// counts a new lease from too early an instant, which is safe. It notices the end
+// of an old lease late, but [Lock.Valid] uses [clock.exact], which is right.
 func (c *clock) now() time.Duration {
 	awake := time.Since(c.origin)
 	if c.read == nil {
@@ -56,7 +56,7 @@ func (c *clock) now() time.Duration {
 	return awake + time.Duration(c.slept.Load())
 }
 
-// exact is now without the delay. Lock.Valid uses it.
+// exact is now without that delay.
 func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }
 
 // counts reports whether suspensions are noticed at all.

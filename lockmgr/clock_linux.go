@@ -14,7 +14,7 @@ const (
 
 // readClocks reads the clock that stands still while the host is suspended,
 // then the one that goes on. In this order the time between the two readings
-// makes leases shorter, never longer. The calls don't block, and cost some
+// makes leases shorter, never longer. The calls don't block, and take some
 // hundred nanoseconds.
 func readClocks() (awake, all time.Duration, ok bool) {
 	awake, ok = readClock(clockMonotonic)

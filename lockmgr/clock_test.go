@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twoClocks are what a host has: one stands still while it sleeps.
+// twoClocks are the clocks of a host: awake stands still while the host sleeps, all
+// goes on.
 type twoClocks struct {
 	mu         sync.Mutex
 	awake, all time.Duration
-	late       []time.Duration // of the next readings, the time between the two
+	late       []time.Duration // for each of the next reads, the time between the readings of both clocks
 }
 
 func (c *twoClocks) read() (awake, all time.Duration, ok bool) {
@@ -35,7 +36,7 @@ func TestClock_CountsASuspension(t *testing.T) {
 	host := &twoClocks{awake: time.Hour, all: 3 * time.Hour}
 	c := newClock(host.read)
 	require.True(t, c.counts())
-	require.Less(t, c.exact(), time.Minute, "what was slept before is no part of it")
+	require.Less(t, c.exact(), time.Minute, "a suspension before newClock does not count")
 	host.sleep(10 * time.Minute)
 	require.GreaterOrEqual(t, c.exact(), 10*time.Minute)
 	require.Less(t, c.exact(), 11*time.Minute)
@@ -44,7 +45,8 @@ func TestClock_CountsASuspension(t *testing.T) {
 	require.Eventually(t, func() bool { return c.now() >= 11*time.Minute }, 10*time.Second, time.Millisecond, "it looks by itself")
 }
 
-// A thread that is interrupted between the readings has not slept.
+// A thread that was interrupted between the two readings must not look like a
+// suspension.
 func TestClock_InterruptedReadingIsNoSuspension(t *testing.T) {
 	host := &twoClocks{}
 	c := newClock(host.read)
@@ -52,7 +54,7 @@ func TestClock_InterruptedReadingIsNoSuspension(t *testing.T) {
 	require.Zero(t, c.suspended())
 	host.late = []time.Duration{clockNoise, clockNoise, clockNoise, clockNoise}
 	require.Zero(t, c.suspended())
-	// Should it happen each time, then leases end early, which is harmless.
+	// If it happens at each of three reads, leases end early, which is harmless.
 	host.late = []time.Duration{30 * time.Millisecond, 30 * time.Millisecond, 30 * time.Millisecond, 30 * time.Millisecond}
 	require.Equal(t, 30*time.Millisecond, c.suspended())
 	require.Equal(t, 30*time.Millisecond, c.suspended(), "time does not go back")
@@ -98,5 +100,5 @@ func TestClock_OfTheSystem(t *testing.T) {
 	require.GreaterOrEqual(t, all, awake)
 	again, _, _ := readClocks()
 	require.GreaterOrEqual(t, again, awake)
-	require.Less(t, again-awake, time.Minute, "nanoseconds, not something else")
+	require.Less(t, again-awake, time.Minute, "the unit is nanoseconds")
 }

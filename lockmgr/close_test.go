@@ -87,7 +87,8 @@ func TestClose_TellsOfATryInFlight(t *testing.T) {
 	})
 }
 
-// An unlock that crosses the Close says what every later one does.
+// An unlock that reaches the manager just after Close fails with ErrClosed, as every
+// later unlock does.
 func TestUnlock_CrossesClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper

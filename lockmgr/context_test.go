@@ -21,8 +21,7 @@ func (l *Lock) bound() int {
 	return len(l.hold.more.contexts)
 }
 
-// A hold that lasts forgets the contexts whose parents have ended, and keeps
-// those that have not.
+// A long hold forgets the contexts whose parents have ended, and keeps the others.
 func TestContext_ForgottenOnceItsParentEnded(t *testing.T) {
 	l := heldLock()
 	var live []context.Context

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
-// modelWorld is the model.
+// modelWorld is a world that runs steps on the model.
 type modelWorld struct {
 	model.Server
 	messages map[int][]string
@@ -108,7 +108,8 @@ func (w *modelWorld) do(t testing.TB, p step) string {
 	return ""
 }
 
-// oneByOne is what a script for many locks has to be like.
+// oneByOne runs a script once for each lock: the reply that a script for many locks
+// must give.
 func (w *modelWorld) oneByOne(t testing.TB, p step, op string, nums []int64) string {
 	var out []string
 	for i, name := range p.names {
@@ -156,7 +157,7 @@ func (w *modelWorld) admin(t testing.TB, p step, name, channel, counter string) 
 		w.SetHash(counter, 0, model.Field{Name: "x", Value: "1"})
 	case "message":
 		_, err := w.Publish(channel, p.args[0])
-		if err != nil { // an administrator may
+		if err != nil { // the administrator is another user, who may publish
 			was := w.PublishErr
 			w.PublishErr = nil
 			_, err = w.Publish(channel, p.args[0])
@@ -184,7 +185,7 @@ func (w *modelWorld) inspect(name, channel, counter string) string {
 	return "[" + strings.Join(append(out, sorted(fields)...), " ") + "]"
 }
 
-// sorted makes up for servers that order the fields of a hash as they like.
+// sorted sorts the fields of a hash, because servers differ in their order.
 func sorted(fields []string) []string {
 	slices.Sort(fields)
 	return fields

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // serverWorld is a real server or miniredis.
 type serverWorld struct {
 	*scriptServer
-	user *wire // runs the scripts; on a real server it can be denied things
+	user *wire // runs the scripts; on a real server it is a user who may be denied commands
 	ears map[string]*ear
 	got  map[string][]string
 }
@@ -56,7 +58,7 @@ func (w *serverWorld) script(t testing.TB, p step, keys []string) string {
 	return w.read1(p.op, w.show(reply))
 }
 
-// read1 puts the reply of a script into the words of all worlds.
+// read1 converts the reply of a script to the text that all worlds use.
 func (w *serverWorld) read1(op, reply string) string {
 	switch {
 	case reply[0] == '!':
@@ -106,7 +108,7 @@ func (w *serverWorld) do(t testing.TB, p step) string {
 		w.pass(t, p.nums[0])
 	case "subscribe", "unsubscribe":
 		e := w.ears[p.args[0]]
-		w.got[p.args[0]] = append(w.got[p.args[0]], e.heard(t)...) // so that the next to come is the confirmation
+		w.got[p.args[0]] = append(w.got[p.args[0]], e.heard(t)...) // so that do reads the confirmation and no message
 		e.do(t, p.op, channel)
 	case "oom":
 		run("CONFIG", "SET", "maxmemory", fmt.Sprint(p.nums[0]))
@@ -158,8 +160,8 @@ func (w *serverWorld) admin(t testing.TB, p step, name, channel, counter string)
 	}
 }
 
-// pass lets time pass. A real server's clock can't be moved, so what its keys
-// have left to live is cut.
+// pass lets time pass. A real server's clock can't be moved, so pass shortens the
+// TTL of each key instead.
 func (w *serverWorld) pass(t testing.TB, ms int64) {
 	if w.mini != nil {
 		w.mini.FastForward(time.Duration(ms) * time.Millisecond)
@@ -168,7 +170,7 @@ func (w *serverWorld) pass(t testing.TB, ms int64) {
 	for _, k := range w.scriptServer.do(t, "KEYS", "*").([]any) {
 		key := k.(string)
 		if left := w.scriptServer.do(t, "PTTL", key).(int64); left >= 0 {
-			w.scriptServer.do(t, "PEXPIRE", key, fmt.Sprint(left-ms)) // which removes it if nothing is left
+			w.scriptServer.do(t, "PEXPIRE", key, fmt.Sprint(left-ms)) // a TTL of zero or less removes the key
 		}
 	}
 }
@@ -179,13 +181,14 @@ func (w *serverWorld) data(t testing.TB) []string {
 		ask = append(ask, []string{"HGETALL", name}, []string{"PTTL", name}, []string{"GET", counterName(name)})
 	}
 	ask = append(ask, []string{"DBSIZE"})
-	for _, command := range ask { // all at once: it is done after each step
-		require.NoError(t, w.write(command...))
+	for _, command := range ask { // in one go, because data is called after each step
+		w.Send(command...)
 	}
+	require.NoError(t, w.Flush())
 	read := func() any {
-		reply, err := w.read()
+		reply, err := w.Receive()
 		require.NoError(t, err)
-		if e, ok := reply.(respError); ok {
+		if e, ok := reply.(resp.Error); ok {
 			return failure(string(e))
 		}
 		return reply

@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The simulation of the core proves something about locks only if the model
-// that it runs against is true. Here the same random trace of scripts and
-// administrators' deeds runs on the model and on servers; after every step
-// each must have given the same reply and hold the same data.
+// The simulation of the core proves something about locks only if the model that it
+// runs against behaves like a server. Here the same random trace of scripts and of
+// an administrator's commands runs on the model and on servers. After every step all
+// must have given the same reply and hold the same data.
 //
 // To run one trace again: -differential.seed=N, and -differential.steps=N for
 // a longer or shorter one.
@@ -27,7 +27,8 @@ var (
 	differentialSteps = flag.Int("differential.steps", 500, "steps of a trace")
 )
 
-// Names that Redisson composes in both ways, and too few of them for peace.
+// The names have channels with and without braces. They are few, so that steps often
+// meet on the same name.
 var (
 	diffNames       = []string{"a", "b{b}", "c:3"}
 	diffSubscribers = []string{"0", "1", "2"}
@@ -37,7 +38,7 @@ var (
 // tally counts which replies a trace has seen, by script.
 type tally map[string]int
 
-// runTrace compares worlds; the first sets the tone.
+// runTrace runs a random trace on all worlds and compares each with the first.
 func runTrace(t *testing.T, seed uint64, refusals bool, worlds ...world) tally {
 	g := &tracer{rng: rand.New(rand.NewPCG(seed, 0)), refusals: refusals}
 	var trace []string
@@ -75,7 +76,7 @@ func runTrace(t *testing.T, seed uint64, refusals bool, worlds ...world) tally {
 	return seen
 }
 
-// shape is a reply without its numbers.
+// shape returns the kind of a reply, without its numbers.
 func shape(reply string) string {
 	switch {
 	case strings.HasPrefix(reply, "["):
@@ -90,7 +91,7 @@ func shape(reply string) string {
 	return reply
 }
 
-// seeds are fixed ones, and one that nobody has seen yet.
+// differentialSeeds returns n fixed seeds and a new one, or only that of the flag.
 func differentialSeeds(n int) []uint64 {
 	if *differentialSeed != 0 {
 		return []uint64{*differentialSeed}
@@ -114,7 +115,7 @@ func TestModel_LikeMiniredisAndTheServer(t *testing.T) {
 	all.requireAll(t, "acquire failed: WRONGTYPE", "acquire failed: would overflow", "acquire failed: not an integer")
 }
 
-// What only a real server can do: refuse.
+// Traces with refusals run without miniredis, which has none.
 func TestModel_LikeTheServer(t *testing.T) {
 	redistest.Need(t)
 	t.Parallel()
@@ -133,8 +134,8 @@ func (a tally) add(b tally) {
 	}
 }
 
-// requireAll makes sure that the traces went everywhere: where nothing happens
-// all worlds agree.
+// requireAll checks that the traces have seen every kind of reply. Worlds that were
+// never compared in some case prove nothing about it.
 func (a tally) requireAll(t *testing.T, more ...string) {
 	t.Helper()
 	if *differentialSeed != 0 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A step is one thing to do, written down so that it can be done anywhere.
+// A step is a script call or a command in a form that every world can run.
 type step struct {
 	op    string
 	names []string // locks
@@ -20,15 +20,15 @@ func (p step) String() string {
 	return strings.Trim(fmt.Sprintln(p.op, p.names, p.nums, p.args), "\n")
 }
 
-// A world can do a step and show itself. All words that it uses are the same
-// as those of other worlds.
+// A world runs steps and shows its data. All worlds use the same texts for the same
+// replies and data.
 type world interface {
 	name() string
 	// do returns the reply, or "" for steps that have none.
 	do(t testing.TB, p step) string
-	// data is a line for each key.
+	// data returns the state of all keys as lines of text.
 	data(t testing.TB) []string
-	// heard is what reached a subscriber since the last call.
+	// heard returns the messages that reached a subscriber since the last call.
 	heard(t testing.TB, subscriber string) []string
 }
 
@@ -43,13 +43,13 @@ func compose(prefix, name string) string {
 	return prefix + "{" + name + "}"
 }
 
-// Lives are counted in units that dwarf the time which a trace takes, and end
-// between two units, so that a step of time never ends on a key's last moment.
+// TTLs are counted in units that are much longer than a trace takes. They end in the
+// middle of a unit, so that no "pass" ends just when a key expires.
 const diffUnit = int64(1_000_000) // ms
 
 func diffLife(rng *rand.Rand) int64 { return rng.Int64N(5)*diffUnit + diffUnit/2 }
 
-// A tracer makes up steps. It looks at nothing but its generator.
+// A tracer makes random steps. They depend on its generator only.
 type tracer struct {
 	rng      *rand.Rand
 	refusals bool // out of memory, and users that may not publish or count
@@ -58,7 +58,7 @@ type tracer struct {
 
 func (g *tracer) oneOf(from []string) string { return from[g.rng.IntN(len(from))] }
 
-// owners are of one manager, the first is the new one.
+// owners returns owners of one manager. The first is the new one.
 func (g *tracer) owners() []string {
 	all := slices.Clone(diffOwners[g.oneOf([]string{"m1", "m1", "m2"})])
 	g.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -123,7 +123,7 @@ func oneIf(b bool) int64 {
 	return 0
 }
 
-// administrator steps change data by hand, as no manager would.
+// administrator returns a step that changes data as no manager does.
 func (g *tracer) administrator(one []string) step {
 	harmless := []string{"del", "persist", "expire", "delcounter", "message"}
 	all := append(harmless, "flush", "hash", "hash", "hash", "string", "list", "counter", "counter", "counterhash")

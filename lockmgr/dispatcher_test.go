@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A note is an event that a dispatcher of tests delivers; negative: so many
-// were dropped.
+// A note is a value that a dispatcher of these tests delivers. A negative note -n
+// reports that n were dropped.
 type note int
 
 func newNotes(limit int, deliver func(note)) *dispatcher[note] {
@@ -106,8 +106,8 @@ func TestDispatcher_EndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A log handler that does not want a line is not given it, and attributes and
-// groups of the logger reach it.
+// A log handler gets no line of a level that is disabled. Attributes and groups of
+// the logger reach it.
 func TestLog_QueuedHandlerIsALogHandler(t *testing.T) {
 	var out syncBuffer
 	next := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})

@@ -14,10 +14,10 @@ import (
 // manager was closed: the work of fn may have met another holder. A nil error
 // means that fn ran, returned nil, and held the lock all the time.
 //
-// The unlock does not need ctx. It takes at most RetryTime and one CommandTimeout
-// of the Options; the manager goes on releasing the lock after that. A release
-// that fails is logged and not returned, since fn held the lock. If fn panics, or
-// ends its goroutine, the lock is released first. fn may unlock early.
+// The unlock does not end with ctx. Do waits for it for at most Options.RetryTime
+// plus one Options.CommandTimeout; the manager goes on releasing the lock after
+// that. A release that fails is logged and not returned, since fn held the lock. If
+// fn panics, or ends its goroutine, the lock is released first. fn may unlock early.
 func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
 	l, err := m.Lock(ctx, name, opts...)
 	if err != nil {
@@ -27,8 +27,8 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	return fn(l.Context(ctx), l)
 }
 
-// finish unlocks at the end of a Do, and returns why the lock was lost before
-// that, if it was.
+// finish unlocks at the end of a Do. It returns why the lock was lost before that,
+// or nil.
 func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	limit := m.options.RetryTime + m.options.CommandTimeout
 	if limit < 0 { // too long to add up

@@ -49,7 +49,7 @@ func TestDo_ReturnsTheErrors(t *testing.T) {
 	free(t, m)
 }
 
-// The loss of the lock is in the error, whatever fn made of it.
+// The error of Do matches the loss of the lock, whatever fn returned.
 func TestDo_TellsTheLoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -97,8 +97,8 @@ func TestDo_LetsPanicsPass(t *testing.T) {
 	free(t, m)
 }
 
-// A server that is silent keeps Do no longer than it may keep Unlock, and says
-// nothing about the work, which was done under the lock.
+// On a silent server Do returns in time. Its error is nil, since fn held the lock all
+// the time.
 func TestDo_OnASilentServerEndsInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})

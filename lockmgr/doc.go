@@ -22,10 +22,10 @@
 // it answers by settling them. The rules themselves are a pure state machine
 // (internal/core, whose documentation has the diagram and the failure table);
 // this package is the shell that moves messages, and loop.go carries out effects.
-// Package internal/wire sends the operations: those that come at about the same
-// time share a script, acquires and releases of up to 64 locks and renewals of up
-// to 128. That saves the server half of the work. A lock that fails in it fails
-// alone. Goroutines and timers do not grow with locks or waiters.
+// Package internal/wire sends the operations. Those that come at about the same
+// time share a script: acquires and releases of up to 64 locks, renewals of up to
+// 128. That halves the server's work. A lock that fails in a shared script fails
+// alone. The number of goroutines and timers does not grow with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
 // requests, and Redis is updated in the background. A waiter of another process
@@ -44,11 +44,11 @@
 // a cancel or Close. A command that runs late, however late, changes no later
 // hold: each hold has an ID of its own in Redis ([Lock.HolderID]).
 //
-// It is not promised that a holder who is paused, or whose write is already on
-// its way, does no harm after it lost the lock: only the resource itself can
-// refuse it, by [Lock.Token]. Nor is anything promised across a failover or a
-// restart that loses data. An acquire that runs after its request has ended can
-// take the lock for nobody, for up to Options.Lease.
+// A holder that is paused, or whose write is already on its way, may still write
+// after it lost the lock. Only the resource itself can refuse that write, by
+// [Lock.Token]. Nothing is promised across a failover or a restart that loses data.
+// An acquire that runs after its request has ended can take the lock although
+// nobody wants it, for up to Options.Lease.
 //
 // # Deadlines
 //
@@ -66,10 +66,9 @@
 //
 // # Cancellation
 //
-// A method with a context returns when the context ends; what it had begun
-// goes on or is undone in the background. A call that needs no waiting
-// succeeds even if its context ends meanwhile. No caller's context reaches the
-// connection.
+// A method with a context returns when the context ends; its work goes on or is
+// undone in the background. A call that needs no waiting succeeds even if its
+// context ends meanwhile. No caller's context reaches the connection.
 //
 // A granted lock has exactly one keeper. It belongs to its future until somebody
 // takes it: by a Result or an Await that returns it, or by a callback, which takes
@@ -93,9 +92,9 @@
 // own a lock. A callback that blocks delays the callbacks behind it, and with them
 // the locks that they own, but no renewal, no loss, and nobody who uses Await,
 // Done or Result. It may call any method of the manager, but must not wait for a
-// callback behind it. It must not panic. A
-// callback that is registered after the result runs at once, on the goroutine that
-// registers it. A future without callbacks costs nothing here.
+// callback behind it. It must not panic. A callback that is registered after the
+// result runs at once, on the goroutine that registers it. A future without
+// callbacks costs nothing here.
 //
 // Close waits for these goroutines, 2 s at most and no longer than its context.
 // Callbacks still in the queue run after that.
@@ -104,17 +103,17 @@
 //
 // All errors match one of the package's Err variables by errors.Is, or that of
 // the context that ended. Those about one lock are a [LockError], which names it.
-// What the server said comes as a [ServerError] with a hint. Bad arguments fail
-// at once and send nothing. While the server can't be reached, waiting requests
-// are told within Options.RetryTime and one Options.CommandTimeout, however many
-// there are, and TryLock when its command has failed. A dial that hangs adds the
-// dial time-out of the client. A wait that ended while the server was silent
+// An error reply of the server comes as a [ServerError] with a hint. Bad arguments
+// fail at once and send nothing. While the server can't be reached, waiting requests
+// fail within Options.RetryTime plus one Options.CommandTimeout, however many there
+// are; TryLock fails when its command has failed. A dial that hangs adds the dial
+// time-out of the client. The error of a wait that ended while the server was silent
 // matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether it is
 // worth trying again.
 //
-// One server is supported. Dial and New refuse clients of a cluster or of
-// Sentinel with [ErrTopology], and Dial a server that shares a cluster with others.
-// [Manager.Check] reports such a server too, and warns of a cluster of one.
+// One server is supported. Dial and New refuse clients of a cluster or of Sentinel
+// with [ErrTopology]. Dial also refuses a server that shares a cluster with others.
+// [Manager.Check] reports such a server too, and warns of a cluster of one server.
 //
 // # In Redis
 //

@@ -14,8 +14,8 @@ import (
 
 const waiters = 1000
 
-// drainManager times how long a thousand goroutines take that wait for one
-// name, from the first unlock to the last.
+// drainManager returns how long a thousand waiters of one name take, from the first
+// unlock to the last.
 func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
 	first, err := m.Lock(ctx, "hot")
 	require.NoError(t, err)
@@ -39,8 +39,8 @@ func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
 	return time.Since(start)
 }
 
-// drainByMessages does the same with the scripts by hand: every release
-// publishes, every message lets the first in line try.
+// drainByMessages does the same with raw scripts: every release publishes, and every
+// message lets the first waiter try.
 func (r *raw) drainByMessages(t testing.TB) time.Duration {
 	conn, hangUp := r.client.Dedicate()
 	defer hangUp()
@@ -74,7 +74,7 @@ func (r *raw) drainByMessages(t testing.TB) time.Duration {
 	return time.Since(start)
 }
 
-// drainMutex is the ceiling: the same goroutines and a local mutex.
+// drainMutex does the same with a local mutex: no lock can be faster.
 func drainMutex() time.Duration {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -136,7 +136,8 @@ func TestDrain_TakesFewCommands(t *testing.T) {
 	require.Less(t, spent, 50)
 }
 
-// clientCommands counts what clients sent, without what scripts called.
+// clientCommands counts the commands that clients sent, without those that scripts
+// called.
 func clientCommands(t testing.TB, s *redistest.Server) int {
 	n := 0
 	for name, calls := range s.Commands(t) {

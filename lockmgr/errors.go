@@ -12,8 +12,8 @@ import (
 // The errors that requests and locks end with. They come wrapped: match them with
 // errors.Is.
 var (
-	// ErrNotAcquired: the lock is held by another owner. It is the reason of
-	// TryLock; a wait that ran out has ErrWaitTimeout, which matches it.
+	// ErrNotAcquired: the lock is held by another owner. TryLock returns it. A
+	// wait that ran out ends with ErrWaitTimeout, which matches ErrNotAcquired.
 	ErrNotAcquired = core.ErrNotAcquired
 	// ErrWaitTimeout: the time given by MaxWait passed before the lock came.
 	ErrWaitTimeout = core.ErrWaitTimeout
@@ -29,6 +29,9 @@ var (
 	ErrDeadlock = core.ErrDeadlock
 	// ErrOverloaded: Options.MaxWaiters or Options.MaxLocks is reached.
 	ErrOverloaded = core.ErrOverloaded
+	// ErrKind: the manager uses the name as a lock of another kind. A name is a plain
+	// lock, or a read-write lock: see [Shared].
+	ErrKind = core.ErrKind
 	// ErrNotFenced: a re-entry asked for a token, and its hold was taken
 	// without Fenced.
 	ErrNotFenced = core.ErrNotFenced
@@ -63,7 +66,7 @@ var (
 	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
 	// ErrReadOnly: the server is a replica, or refuses writes.
 	ErrReadOnly = errors.New("lockmgr: server is read-only")
-	// ErrServer: the server replied something that this package does not know.
+	// ErrServer: the server sent a reply that this package does not know.
 	ErrServer = errors.New("lockmgr: server error")
 	// ErrUnavailable: the server can't be reached, does not answer in time,
 	// or is loading, busy or without its cluster.
@@ -99,7 +102,7 @@ func (e *ServerError) Error() string {
 // Unwrap lets errors.Is match both the kind and the client's error.
 func (e *ServerError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// failureKinds are the errors that stand for the kinds of failures.
+// failureKinds has the error for each kind of failure.
 var failureKinds = [...]error{
 	wire.Unknown: ErrServer, wire.Unavailable: ErrUnavailable, wire.Permission: ErrPermission, wire.WrongType: ErrWrongType,
 	wire.OutOfMemory: ErrOutOfMemory, wire.ReadOnly: ErrReadOnly, wire.Topology: ErrTopology,

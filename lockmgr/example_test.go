@@ -44,7 +44,7 @@ func Example() {
 	// valid after Unlock: false
 }
 
-// managerForExample is what Example shows in full.
+// managerForExample makes a manager as Example does.
 func managerForExample() (manager *lockmgr.Manager, done func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -115,8 +115,8 @@ func ExampleManager_LockAsync() {
 	case <-impatient.Done():
 		fmt.Println("locked")
 	case <-time.After(10 * time.Millisecond):
-		// If Cancel came too late it would return false: there would be a
-		// lock in the future, to be unlocked as usual.
+		// Cancel returns true: it withdrew the request, or gave back a lock that
+		// was granted meanwhile.
 		fmt.Println("gave up:", impatient.Cancel())
 	}
 
@@ -130,7 +130,8 @@ func ExampleManager_LockAsync() {
 	// the next one: true <nil>
 }
 
-// Several locks, or none: what arrived before the time was over is given back.
+// All takes several locks or none: locks that came before the time was over are
+// given back.
 func ExampleManager_LockAsync_all() {
 	manager, done := managerForExample()
 	defer done()
@@ -156,7 +157,7 @@ func ExampleManager_LockAsync_all() {
 	// red is free: true
 }
 
-// Lock waits for as long as its context does.
+// Lock waits until its context ends.
 func ExampleManager_Lock() {
 	manager, done := managerForExample()
 	defer done()
@@ -234,6 +235,33 @@ func ExampleAsOwner() {
 	// after the second: false false
 }
 
+// Many may read at a time. A writer has the name alone.
+func ExampleShared() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+
+	first, err := manager.Lock(ctx, "catalog", lockmgr.Shared())
+	if err != nil {
+		panic(err)
+	}
+	second, err := manager.Lock(ctx, "catalog", lockmgr.Shared())
+	if err != nil {
+		panic(err)
+	}
+	_, err = manager.TryLock(ctx, "catalog", lockmgr.Exclusive())
+	fmt.Println("while two read:", errors.Is(err, lockmgr.ErrNotAcquired))
+
+	_ = first.Unlock(ctx)
+	_ = second.Unlock(ctx)
+	writer, err := manager.TryLock(ctx, "catalog", lockmgr.Exclusive())
+	fmt.Println("when nobody reads:", err == nil)
+	_ = writer.Unlock(ctx)
+	// Output:
+	// while two read: true
+	// when nobody reads: true
+}
+
 // The bound belongs to the hold: a holder that hangs loses its lock in the end,
 // although its process lives on.
 func ExampleMaxHold() {
@@ -287,8 +315,8 @@ func ExampleManager_Do() {
 	// no more orders
 }
 
-// What the lock protects can refuse a holder who was overtaken without knowing:
-// it remembers the largest token that it has seen.
+// The resource that the lock protects remembers the largest token that it has seen.
+// So it can refuse a holder that does not know that it has lost the lock.
 func ExampleLock_Token() {
 	manager, done := managerForExample()
 	defer done()
@@ -324,7 +352,8 @@ func ExampleLock_Token() {
 	// anna writes with token 1: refused
 }
 
-// Work in small pieces looks after each whether the lock is still there.
+// A holder that works in small pieces checks before each that it has not lost the
+// lock.
 func ExampleLock_Lost() {
 	manager, done := managerForExample()
 	defer done()
@@ -375,7 +404,7 @@ func ExampleLock_Context() {
 	// Output: true
 }
 
-// What Redis knows of a lock, whoever holds it.
+// Inspect reads what Redis knows of a lock, even if another process holds it.
 func ExampleManager_Inspect() {
 	manager, done := managerForExample()
 	defer done()
@@ -408,7 +437,7 @@ func ExampleOptions_observer() {
 	defer server.Close()
 	seen := make(chan string, 16)
 	manager, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, lockmgr.Options{
-		// It runs on the manager's goroutine and must not wait for anything.
+		// It runs on a goroutine of its own, and delays no lock.
 		Observer: func(ev lockmgr.Event) {
 			switch ev := ev.(type) {
 			case lockmgr.EventGranted:
@@ -448,8 +477,8 @@ func ExampleOptions_observer() {
 	// unlocked orders:42
 }
 
-// A service that talks to a server of its company over TLS, as a user that may
-// lock names which begin with "app:". That it may is found out at the start.
+// A service connects over TLS as a user that may lock names which begin with "app:".
+// It checks these permissions at its start.
 func ExampleManager_Check() {
 	connect := func(ctx context.Context, password string) (*lockmgr.Manager, error) {
 		mgr, err := lockmgr.Dial(rueidis.ClientOption{

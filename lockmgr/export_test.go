@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// WithClocks gives a manager a host of its own: one clock that stands still
-// while the host is suspended, and one that does not.
+// WithClocks returns o for a manager that reads these clocks of its host: one stands
+// still while the host is suspended, the other does not.
 func WithClocks(o Options, read func() (awake, all time.Duration, ok bool)) Options {
 	o.readClocks = read
 	return o

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A fixed lease that is extended ends no earlier than it was extended to, and
-// still ends by itself.
+// A fixed lease that was extended lasts as long as Extend promised, and then ends by
+// itself.
 func TestExtend_FixedLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -32,7 +32,7 @@ func TestExtend_FixedLease(t *testing.T) {
 	})
 }
 
-// A watched lock has at least the time that was asked for, and is watched on.
+// Extend gives a watched lock at least the time asked for. The watchdog goes on.
 func TestExtend_WatchedLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -48,14 +48,14 @@ func TestExtend_WatchedLock(t *testing.T) {
 	})
 }
 
-// Extend is an answer of the server: it finds a loss that nobody has told.
+// Extend asks the server, so it finds a loss that the manager does not know of yet.
 func TestExtend_FindsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
 		w.server.Del("a")
-		require.True(t, l.Valid(), "nobody knows yet")
+		require.True(t, l.Valid(), "the manager does not know yet")
 		var failed *lockmgr.LockError
 		err = l.Extend(ctx, second)
 		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
@@ -148,9 +148,7 @@ func TestReentry_WithMaxHoldShortensNothing(t *testing.T) {
 	})
 }
 
-// A worker that asks for a context with each job does not pile them up.
-
-// A worker that asks for a context with each job does not pile them up.
+// A worker that asks for a context with each job gets the same one each time.
 func TestContext_OfTheSameParentIsTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})

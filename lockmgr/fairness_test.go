@@ -42,7 +42,7 @@ func TestTurns_OthersGetTheirs(t *testing.T) {
 			require.Less(t, time.Since(start), 100*milli, "10 grants of 1 ms, and as much again until they know")
 			require.Greater(t, a.Stats().Waiting, 0)
 			require.NoError(t, l.Unlock(ctx))
-			synctest.Wait() // no time passes before a has heard of it
+			synctest.Wait() // a hears of the unlock before time passes
 		}
 		require.Positive(t, a.Stats().StoodBack)
 		over.Wait()
@@ -60,7 +60,7 @@ func TestTurns_RunGoesOnWhileNobodyElseWaits(t *testing.T) {
 		crowd(m, 1000, milli).Wait()
 		time.Sleep(second)
 		synctest.Wait()
-		// Once a second a process that is not heard gets a chance.
+		// Once a second the manager lets an unknown process, which may poll, go first.
 		require.LessOrEqual(t, released, 3)
 		require.LessOrEqual(t, m.Stats().StoodBack, uint64(2))
 		require.GreaterOrEqual(t, m.Stats().Passes, uint64(997))
@@ -105,7 +105,7 @@ func TestTurns_WorkerThatComesBackAtOnce(t *testing.T) {
 	})
 }
 
-// Nor may leases that run out one after another keep others out.
+// Leases of one manager that run out one after another must not keep others out.
 func TestTurns_LapsingLeasesEndARun(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, _ := w.manager(lockmgr.Options{})
@@ -123,15 +123,15 @@ func TestTurns_LapsingLeasesEndARun(t *testing.T) {
 	})
 }
 
-// turns are who was granted the lock, in order, while more than one wanted it.
+// turns records which manager was granted the lock, in order.
 type turns struct {
 	mu      sync.Mutex
-	order   []int
-	waiting []int
+	order   []int // managers by index, one for each grant
+	waiting []int // by manager: how many requests it had at first
 }
 
-// contend has each manager's crowd queue up behind a lock that another one
-// holds, and returns the order of grants once all have had theirs.
+// contend queues requests of each manager behind a lock that another manager holds.
+// It returns the order of grants once every request has had the lock.
 func contend(t *testing.T, w *scene, managers []*lockmgr.Manager, each int, hold time.Duration) *turns {
 	first, _ := w.manager(lockmgr.Options{})
 	l, err := first.Lock(ctx, "a")
@@ -165,7 +165,7 @@ func contend(t *testing.T, w *scene, managers []*lockmgr.Manager, each int, hold
 	return s
 }
 
-// longest is the longest streak of one manager while another waited.
+// longest returns the longest streak of one manager while another waited.
 func (s *turns) longest() int {
 	left := append([]int(nil), s.waiting...)
 	most, run, last := 0, 0, -1
@@ -185,8 +185,8 @@ func (s *turns) longest() int {
 	return most
 }
 
-// A handoff in memory takes no time, and an answer from Redis some: nobody may
-// go on for long before it is there.
+// A handoff in memory takes no time, but the answer that names other subscribers
+// does. A manager must not make many handoffs before that answer.
 func TestTurns_RunIsShortUntilOthersAreKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var managers []*lockmgr.Manager
@@ -201,7 +201,7 @@ func TestTurns_RunIsShortUntilOthersAreKnown(t *testing.T) {
 	})
 }
 
-// All who want the lock for long get about the same share of it.
+// Managers that want the lock all the time get about the same share of it.
 func TestTurns_ManagersTakeThem(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"held for no time": 0, "held for long": 3 * milli} {
 		t.Run(name, func(t *testing.T) {
@@ -213,9 +213,9 @@ func TestTurns_ManagersTakeThem(t *testing.T) {
 					managers = append(managers, m)
 				}
 				s := contend(t, w, managers, 300, hold)
-				require.LessOrEqual(t, s.longest(), 60, "should all stand back at a time, the last may be first")
+				require.LessOrEqual(t, s.longest(), 60, "if all stand back at a time, the same one may go first again")
 				shares := make([]int, 5)
-				for _, who := range s.order[:750] { // in the end each has had 300
+				for _, who := range s.order[:750] { // half of all: in the end each has had 300
 					shares[who]++
 				}
 				for _, n := range shares {
@@ -226,8 +226,8 @@ func TestTurns_ManagersTakeThem(t *testing.T) {
 	}
 }
 
-// Those who are subscribed need not wait: a lock that nobody else wants does
-// not lie idle for long while it is found out.
+// Subscribers may be idle. A lock that none of them wants must not be free for long
+// while its manager stands back for them.
 func TestTurns_IdleSubscribersCostLittle(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{PassCount: 10})
@@ -243,8 +243,8 @@ func TestTurns_IdleSubscribersCostLittle(t *testing.T) {
 	})
 }
 
-// A manager that is farther away than a pause is long gets its turn too, while
-// those who are near still want the lock.
+// A manager whose round trip is longer than a pause gets its turn too, while managers
+// nearby want the lock all the time.
 func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 	for name, near := range map[string]int{"from one": 1, "from two": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -282,14 +282,14 @@ func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 					cancel()
 					require.NoError(t, err, "some three hundred runs of 32 grants of 2 ms")
 					require.NoError(t, l.Unlock(ctx))
-					time.Sleep(300 * milli) // subscribed, and wants nothing
+					time.Sleep(300 * milli) // it stays subscribed, and asks for nothing
 				}
 			})
 		})
 	}
 }
 
-// Once it is known that others wait there is nothing to be asked.
+// While a manager knows that others wait, its handoffs need no script to ask.
 func TestHandoff_CostsNoScriptUnderContention(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, na := w.manager(lockmgr.Options{})

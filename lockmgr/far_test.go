@@ -55,7 +55,7 @@ func TestSubscription_OfAFarManager(t *testing.T) {
 	})
 }
 
-// A slowConn delays all that the server says.
+// A slowConn delays what the server sends.
 type slowConn struct {
 	net.Conn
 	delay time.Duration
@@ -69,8 +69,8 @@ func (c slowConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Check waits for its subscription, which takes several round trips, for longer
-// than a command may take.
+// Check waits for its subscription for longer than a command may take, because a
+// subscription takes several round trips.
 func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}

@@ -13,11 +13,11 @@ import (
 //
 //	go test ./lockmgr -run '^$' -fuzz FuzzName_TwoShareNoKey -fuzztime 60s
 
-// FuzzName_TwoShareNoKey: of two names that are accepted, neither's key is
-// anything of the other's, a channel is never a token key, and what stands
-// beside a lock is in the slot of its key. Channel and counter are shared by
-// one pair only, x and {x}, which Redisson composes alike: there a message
-// wakes both and tokens skip numbers, but no lock is mistaken for the other.
+// FuzzName_TwoShareNoKey checks pairs of accepted names. The key of one is never a
+// key or a channel of the other, a channel is never a token key, and channel and
+// token key are in the slot of the lock's key. Only x and {x} share a channel and a
+// counter, as in Redisson: a message wakes the waiters of both and tokens skip
+// numbers, but no lock is mistaken for the other.
 func FuzzName_TwoShareNoKey(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"a", "b"}, {"a", "a"}, {"", "a"}, {"x", "{x}"}, {"{x}", "{{x}}"}, {"a{t}b", "t"}, {"{a}b}", "a}b"},
@@ -51,8 +51,8 @@ func FuzzName_TwoShareNoKey(f *testing.F) {
 	})
 }
 
-// besideOf lists what Redisson keeps beside a lock of whatever kind. It is
-// written without regard to how names.go does it.
+// besideOf returns the keys and channels that Redisson has beside a lock's key, for
+// all kinds of locks. It shares no code with names.go.
 func besideOf(name string) (keys []string) {
 	inBraces := name
 	if !strings.Contains(name, "{") {
@@ -68,7 +68,7 @@ func besideOf(name string) (keys []string) {
 	)
 }
 
-// Names are refused for a reason only: see checkName.
+// Only the names that checkName describes are refused.
 func TestName_Accepted(t *testing.T) {
 	for _, name := range []string{
 		"redisson", "redisson_", "redisson_lock:orders", "redisson_lock:{orders}", "redisson_lock_token", "redisson_lock_token:orders",
@@ -87,9 +87,9 @@ func TestName_Accepted(t *testing.T) {
 	}
 }
 
-// slotOf is a key's slot as the cluster specification has it: CRC-16/XMODEM of
-// the key, or of what is between the first "{" and the first "}" after it if
-// that is not empty. It is written without regard to how names.go does it.
+// slotOf returns a key's slot by the cluster specification: CRC-16/XMODEM of the
+// text between the first "{" and the next "}", or of the key if there is none or it
+// is empty. It shares no code with names.go.
 func slotOf(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {

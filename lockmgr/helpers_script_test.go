@@ -1,9 +1,7 @@
 package lockmgr_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,89 +18,32 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A wire is a connection that speaks RESP2 and hides nothing: a client's to a
-// real server, or a server's to a client under test.
-type wire struct {
-	conn net.Conn
-	r    *bufio.Reader
-}
-
-// respError is an error reply.
-type respError string
-
-func newWire(conn net.Conn) *wire {
-	return &wire{conn, bufio.NewReader(conn)}
-}
+// A wire is a client's connection to a server.
+type wire struct{ *resp.Conn }
 
 func dialWire(t testing.TB, addr string) *wire {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
+	c, err := resp.Dial(addr, time.Minute) // no test may hang on it
 	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute))) // no test may hang on it
-	return newWire(conn)
-}
-
-func (w *wire) write(args ...string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	_, err := io.WriteString(w.conn, b.String())
-	return err
-}
-
-// read returns a nil, int64, string, []any or respError.
-func (w *wire) read() (any, error) {
-	line, err := w.r.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	kind, rest := line[0], strings.TrimSpace(line[1:])
-	if kind == '+' {
-		return rest, nil
-	}
-	if kind == '-' {
-		return respError(rest), nil
-	}
-	n, err := strconv.ParseInt(rest, 10, 64)
-	switch {
-	case err != nil || kind == ':':
-		return n, err
-	case n < 0:
-		return nil, nil
-	case kind == '$':
-		buf := make([]byte, n+2)
-		_, err := io.ReadFull(w.r, buf)
-		return string(buf[:n]), err
-	case kind == '*':
-		out := make([]any, n)
-		for i := range out {
-			if out[i], err = w.read(); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}
-	return nil, fmt.Errorf("unexpected reply %q", line)
+	t.Cleanup(c.Close)
+	return &wire{c}
 }
 
 // do sends a command and returns its reply.
 func (w *wire) do(t testing.TB, args ...string) any {
 	t.Helper()
-	require.NoError(t, w.write(args...))
-	reply, err := w.read()
+	reply, err := w.Do(args...)
 	require.NoError(t, err)
 	return reply
 }
 
-// A scriptServer is a server that scripts are run on by hand. Its clock stands
-// still if it is miniredis. Otherwise lives are rounded up to a multiple of
-// grain: tests use no others, and take less time than that.
+// A scriptServer is a server on which tests run scripts without a manager. The clock
+// of miniredis stands still. On a real server TTLs are rounded up to a multiple of
+// grain. Tests use only such TTLs, and take less time than grain.
 type scriptServer struct {
 	*wire
 	addr  string
@@ -112,7 +53,7 @@ type scriptServer struct {
 }
 
 func realScripts(t testing.TB, args ...string) *scriptServer {
-	s := redistest.Start(t, args...).Unrestricted() // scripts are run by hand here, and data changed
+	s := redistest.Start(t, args...).Unrestricted() // tests run EVAL and change data
 	return &scriptServer{wire: dialWire(t, s.Addr()), addr: s.Addr(), real: s, grain: 10_000}
 }
 
@@ -133,7 +74,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *scriptServer)) {
 	})
 }
 
-// scripts are the texts as they are shipped.
+// scripts returns the text of each script by its name.
 var scripts = sync.OnceValue(func() map[string]string {
 	out := make(map[string]string)
 	files, _ := filepath.Glob("internal/wire/script/*.lua")
@@ -158,6 +99,12 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	t.Helper()
 	text := scripts()[script]
 	require.NotEmpty(t, text, script)
+	switch script { // what every test of them gives
+	case "force":
+		args = append([]string{"0"}, args...)
+	case "inspect":
+		args = append(slices.Clip(args), "redisson_rwlock:{"+keys[0]+"}")
+	}
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
 }
 
@@ -170,7 +117,7 @@ func (s *scriptServer) show(reply any) string {
 		return strconv.FormatInt(s.round(v), 10)
 	case string:
 		return strconv.Quote(v)
-	case respError:
+	case resp.Error:
 		return "!" + string(v)
 	case []any:
 		items := make([]string, len(v))
@@ -182,10 +129,10 @@ func (s *scriptServer) show(reply any) string {
 	return fmt.Sprintf("%T", reply)
 }
 
-// round makes up for the time that has passed since a life was given.
+// round rounds a TTL up, to make up for the time since it was set.
 func (s *scriptServer) round(n int64) int64 {
 	if n < s.grain/2 {
-		return n // no life but a count, or one of PTTL's negative answers
+		return n // not a TTL but a count, or a negative answer of PTTL
 	}
 	return (n + s.grain - 1) / s.grain * s.grain
 }
@@ -215,31 +162,31 @@ func (s *scriptServer) state(t testing.TB) map[string]string {
 	return out
 }
 
-// An ear hears what is published on some channels.
+// An ear is a subscriber of some channels.
 type ear struct {
 	*wire
-	mouth *wire
+	mouth *wire  // publishes on mark
 	mark  string // a channel of its own
 }
 
 func listen(t testing.TB, s *scriptServer, channels ...string) *ear {
 	t.Helper()
 	w := dialWire(t, s.addr)
-	e := &ear{w, s.wire, "ear " + w.conn.LocalAddr().String()}
+	e := &ear{w, s.wire, "ear " + w.LocalAddr()}
 	for _, c := range append(channels, e.mark) {
 		e.do(t, "SUBSCRIBE", c)
 	}
 	return e
 }
 
-// heard returns what has been published since the last call, as
-// "channel payload". A server delivers in order, so the mark comes last.
+// heard returns the messages published since the last call, as "channel payload". It
+// publishes on mark and reads until that message: a server delivers in order.
 func (e *ear) heard(t testing.TB) []string {
 	t.Helper()
 	e.mouth.do(t, "PUBLISH", e.mark, "")
 	var out []string
 	for {
-		reply, err := e.read()
+		reply, err := e.Receive()
 		require.NoError(t, err)
 		m := reply.([]any)
 		require.Equal(t, "message", m[0])
@@ -269,9 +216,9 @@ func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager
 	return m
 }
 
-// A fakeServer says what a test wants it to say, for as long as the test runs.
-// It knows how to greet a client; the rest is up to answer, which returns what
-// goes over the wire, or "" to say nothing.
+// fakeServer starts a server that runs until the end of the test. It answers the
+// commands of resp.Greet. answer returns the reply to any other command in RESP, or
+// "" for no reply.
 func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -279,34 +226,6 @@ func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var conns []net.Conn
-	serve := func(conn net.Conn) {
-		defer conn.Close()
-		for w := newWire(conn); ; {
-			command, err := w.read()
-			if err != nil {
-				return
-			}
-			var args []string
-			for _, a := range command.([]any) {
-				args = append(args, a.(string))
-			}
-			reply := "+OK\r\n"
-			switch strings.ToUpper(args[0]) {
-			case "HELLO":
-				reply = "%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"
-			case "CLIENT":
-			case "PING":
-				reply = "+PONG\r\n"
-			case "SUBSCRIBE":
-				reply = fmt.Sprintf(">3\r\n+subscribe\r\n$%d\r\n%s\r\n:1\r\n", len(args[1]), args[1])
-			default:
-				reply = answer(args)
-			}
-			if _, err := io.WriteString(conn, reply); err != nil {
-				return
-			}
-		}
-	}
 	wg.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -316,7 +235,14 @@ func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
 			mu.Lock()
 			conns = append(conns, conn)
 			mu.Unlock()
-			wg.Go(func() { serve(conn) })
+			wg.Go(func() {
+				resp.Serve(conn, func(args []string) string {
+					if reply, ok := resp.Greet(args); ok {
+						return reply
+					}
+					return answer(args)
+				})
+			})
 		}
 	})
 	t.Cleanup(func() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A channel that is asked for while the loss is being told is closed once. With
-// the race detector this fails at once if the two do not agree on who does it.
+// A call of Lost while the loss is reported: the channel is closed exactly once. With
+// the race detector this fails at once if both close it, or neither.
 func TestLock_LostIsAskedForDuringTheLoss(t *testing.T) {
 	for range 2000 {
 		h := &hold{more: &holdMore{}} // as after Context

@@ -15,6 +15,8 @@ import (
 type Info struct {
 	Name   string
 	Locked bool
+	// Mode is "read" or "write" if the record is that of a read-write lock, else "".
+	Mode string
 	// Holders are the entries of the record; more than one only for kinds of
 	// lock that can be shared.
 	Holders []Holder
@@ -29,7 +31,7 @@ type Info struct {
 
 // A Holder is one entry of a record.
 type Holder struct {
-	Owner string // as Lock.HolderID returns it
+	Owner string // as Lock.HolderID returns it; a writer of a read-write lock has ":write" added
 	Count int64  // this library always writes 1, and counts re-entries in memory
 }
 
@@ -58,8 +60,13 @@ func (m *Manager) inspect(ctx context.Context, op, name string, token bool) (Inf
 	info.Subscribers = v[1].Int
 	info.Token, _ = wire.ReadToken(v[2].Text)
 	for i := 3; i < len(v); i += 2 {
-		n, _ := strconv.ParseInt(v[i+1].Text, 10, 64)
-		info.Holders = append(info.Holders, Holder{v[i].Text, n})
+		field, value := v[i].Text, v[i+1].Text
+		if field == wire.ModeField {
+			info.Mode = value
+			continue
+		}
+		n, _ := strconv.ParseInt(value, 10, 64)
+		info.Holders = append(info.Holders, Holder{field, n})
 	}
 	return info, nil
 }
@@ -84,11 +91,14 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 		if err != nil || !info.Locked {
 			return false, err
 		}
-		var holders []string
-		for _, h := range info.Holders {
-			holders = append(holders, h.Owner)
+		kind, fields := core.Exclusive, []string(nil)
+		if info.Mode != "" {
+			kind, fields = core.ReadWrite, []string{wire.ModeField}
 		}
-		a, err := m.call(ctx, opForceUnlock, name, wire.Force(name, holders))
+		for _, h := range info.Holders {
+			fields = append(fields, h.Owner)
+		}
+		a, err := m.call(ctx, opForceUnlock, name, wire.Force(kind, name, fields))
 		switch {
 		case err != nil:
 			return false, err
@@ -120,7 +130,8 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 	return a, nil
 }
 
-// run sends a command beside the core. Its error says that no answer will come.
+// run sends a command that does not concern the core. Its error means that no
+// answer will come.
 func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
 	var p futures.Promise[wire.Answer]
 	if !m.lane.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {

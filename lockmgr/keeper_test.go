@@ -54,7 +54,8 @@ func TestCancel_LeavesATakenLock(t *testing.T) {
 	free(t, m)
 }
 
-// A fixed lease that ended in the future is neither unlocked nor told twice.
+// A lock whose fixed lease ended while it was in its future needs no unlock, and its
+// loss is counted once.
 func TestCancel_OfALockLostInItsFuture(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a", lockmgr.FixedLease(lockmgr.MinLease))

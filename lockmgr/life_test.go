@@ -14,8 +14,8 @@ import (
 
 // Tests of the real actors and the real client in fake time.
 
-// slack is for goroutines that are not the manager's: pings of the client, and
-// what the test binary runs beside the test.
+// slack is how many goroutines may run that are not the manager's: pings of the
+// client, and those of the test binary.
 const slack = 10
 
 func TestWatchdog_KeepsALockForHours(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLease_FixedEndsOnTime(t *testing.T) {
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 		next, err := f.Await(ctx)
 		require.NoError(t, err)
-		require.Less(t, time.Since(start), 10*second, "the waiter need not wait for Redis to forget")
+		require.Less(t, time.Since(start), 10*second, "the waiter need not wait until the record expires")
 		require.NoError(t, next.Unlock(ctx))
 	})
 }
@@ -80,8 +80,8 @@ func TestUnlock_GoesOnAfterItsContext(t *testing.T) {
 	})
 }
 
-// A holder that is watched is looked after every tick, whatever lease the
-// holder before it had, and its record is no more lasting than its own lease.
+// A watched holder is renewed at every tick, whatever lease the holder before it had,
+// and its record lasts no longer than its own lease.
 func TestLease_LongIsNotInherited(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})

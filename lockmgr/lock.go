@@ -30,12 +30,15 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.
 
 // HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
 // other hold ever has it, so a command that runs late can't affect a later hold.
-// A re-entry has the ID of its hold.
+// A re-entry has the ID of its hold. The readers of one manager share an ID. The
+// record of a read-write lock names its writer by the ID with ":write" added. When an owner that reads gets the write side too, the record has another ID
+// than the read hold from then on.
 func (l *Lock) HolderID() string { return l.ticket.shell.id.field(l.ticket.request.Hold.Number) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
 // larger than the token of every grant before it. A re-entry has the token of its
-// hold.
+// hold. The token of a reader is no smaller than those of the writers before it, and
+// smaller than those of the writers after it.
 // A resource that remembers the largest token it has seen, and refuses
 // smaller ones, is safe even from a holder that does not know of its loss.
 func (l *Lock) Token() int64 { return l.ticket.request.Hold.Token }
@@ -82,7 +85,7 @@ func (l *Lock) Err() error {
 		return ErrNotHeld
 	}
 	if err := l.hold.lostErr(); err != nil {
-		return err // before the unlock, if there was one
+		return err // lost before the unlock, if there was one
 	}
 	switch {
 	case over:

@@ -19,9 +19,9 @@ const (
 
 // A LockError records which operation on which lock failed, and why. Every error
 // of a method that takes or gives back one lock is a LockError. So is the error of
-// a future of LockAsync or UnlockAsync, except futures.ErrPending. Not a LockError
-// is what the function given to Manager.Do returns, and the end of the context of
-// an Await of futures.All or futures.Any.
+// a future of LockAsync or UnlockAsync, except futures.ErrPending. Two errors are
+// not: that of the function given to Manager.Do, and that of an Await of
+// futures.All or futures.Any whose context ended.
 type LockError struct {
 	// Op is "lock" (Lock, TryLock and LockAsync), "unlock", "extend",
 	// "inspect" or "force unlock".

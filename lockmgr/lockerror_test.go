@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// requireLockError checks that an error says which lock it is about, once.
+// requireLockError checks that an error is one LockError, which names its lock and
+// each kind exactly once.
 func requireLockError(t *testing.T, err error, op, name string, kinds ...error) *lockmgr.LockError {
 	t.Helper()
 	var e *lockmgr.LockError
@@ -78,7 +79,7 @@ func TestError_NamesItsLockOnce(t *testing.T) {
 	requireLockError(t, err, "inspect", "a{b", lockmgr.ErrInvalidName)
 	_, err = m.ForceUnlock(ended, name)
 	requireLockError(t, err, "force unlock", name, context.Canceled)
-	brief, err := m.Lock(ctx, name, lockmgr.FixedLease(lockmgr.MinLease))
+	brief, err := m.Lock(ctx, name, lockmgr.FixedLease(500*time.Millisecond))
 	require.NoError(t, err)
 	<-brief.Lost()
 	requireLockError(t, brief.Unlock(ctx), "unlock", name, lockmgr.ErrLeaseLost)
@@ -91,7 +92,7 @@ func TestError_NamesItsLockOnce(t *testing.T) {
 	requireLockError(t, err, "inspect", name, lockmgr.ErrClosed)
 }
 
-// A wait that its context ended says so once, and why there was no lock.
+// The error of a wait whose context ended says that once, and why there was no lock.
 func TestError_TellsAnEndedContextOnce(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
@@ -183,8 +184,8 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 	})
 }
 
-// A single try does not wait, but it too does not take a silent server for
-// another owner: nobody holds the lock here.
+// TryLock does not wait, and does not take a silent server for another owner either:
+// nobody holds the lock "orders" here.
 func TestTryLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
@@ -231,6 +232,7 @@ func TestTemporary(t *testing.T) {
 		"ErrDeadlock":      {lockmgr.ErrDeadlock, false},
 		"ErrOverloaded":    {lockmgr.ErrOverloaded, true},
 		"ErrNotFenced":     {lockmgr.ErrNotFenced, false},
+		"ErrKind":          {lockmgr.ErrKind, false},
 		"ErrCanceled":      {lockmgr.ErrCanceled, false},
 		"ErrInvalidName":   {lockmgr.ErrInvalidName, false},
 		"ErrInvalidLease":  {lockmgr.ErrInvalidLease, false},

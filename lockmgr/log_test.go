@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A lockedBuffer may be written to and read at a time.
+// A lockedBuffer may be written and read concurrently.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -33,8 +33,8 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// A name can't pass for a line of the log, whatever the handler does, and the
-// password is in none.
+// A name with a line break can't forge a log line, whatever the handler does. No
+// line contains the password.
 func TestLog_NamesAndPasswords(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -88,7 +88,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
-			if p.watches[ev.event.Name] == ev.watch { // else of a subscription that is over
+			if p.watches[ev.event.Name] == ev.watch { // else the subscription has ended
 				p.effects = p.core.Step(now, ev.event, p.effects)
 				p.rearm(ev)
 			}
@@ -159,7 +159,7 @@ func (p *loop) perform(e core.Effect) {
 	case core.Unlocked:
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
-		w := p.hub.Watch(wire.Channel(e.Name))
+		w := p.hub.Watch(wire.ChannelOf(e.Kind, e.Name))
 		p.watches[e.Name] = w
 		p.listen(e.Name, w, 0)
 	case core.Unsubscribe:
@@ -241,7 +241,7 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	t := ticketOf(r)
 	u := t.unlock.Load()
 	if u == nil {
-		return // the caller left before the grant, which has been reported
+		return // the caller left before the grant; granted has reported that
 	}
 	if err == core.ErrLeaseLost { // lost before the unlock: the hold has the reason
 		err = cmp.Or(lockOf(r).hold.lostErr(), err)

@@ -46,8 +46,8 @@ func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 	require.Zero(t, p.core.Stats().Wakes)
 }
 
-// A message that nobody knows is a mistake in this package: what was to be answered
-// would never be.
+// A message of an unknown type is a bug of this package, and panics: otherwise a
+// caller might wait for an answer for ever.
 func TestLoop_UnknownMessage(t *testing.T) {
 	o, err := Options{}.complete()
 	require.NoError(t, err)

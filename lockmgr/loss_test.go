@@ -80,7 +80,7 @@ func TestRenewal_FailuresCostNoLock(t *testing.T) {
 	})
 }
 
-// Bursts of requests must not cost those their leases who hold locks.
+// Bursts of requests must not delay renewals until leases are lost.
 func TestServer_BurstLosesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 3 * time.Second, CommandTimeout: 900 * time.Millisecond})
@@ -107,7 +107,7 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 	require.Zero(t, m.Stats().Losses)
 }
 
-// What ended by itself did not lack a renewal.
+// The error of a fixed lease that ended by itself says so.
 func TestLease_FixedTellsThatItIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -119,7 +119,7 @@ func TestLease_FixedTellsThatItIsOver(t *testing.T) {
 	})
 }
 
-// One that an outage cut short did.
+// The error of a fixed lease that an outage cut short does not say that it is over.
 func TestLease_FixedTellsThatItWasCutShort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})

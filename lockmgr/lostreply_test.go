@@ -36,7 +36,7 @@ func TestAcquire_LostReply(t *testing.T) {
 	})
 }
 
-// The same, but the caller leaves: no orphan may stay until its lease ends.
+// The same, but the caller leaves: the record must not stay until its lease ends.
 func TestAcquire_LostReplyAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -72,7 +72,7 @@ func TestRelease_LostReply(t *testing.T) {
 		l, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
 		net.lose.Store(true)
-		require.NoError(t, l.Unlock(ctx), "gone, as was wished")
+		require.NoError(t, l.Unlock(ctx), "the repeated release finds no record, which is what the caller wants")
 		require.Empty(t, w.owners("a"))
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // an eighth of these tests' time goes to the collector otherwise
+	debug.SetGCPercent(400) // otherwise the garbage collector takes an eighth of the time
 	redistest.Parallel(8)
 	leakcheck.Main(m)
 }

@@ -128,7 +128,7 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	t.trace = m.newTrace(w.ctx)
 	id := m.lastID.Add(1)
 	t.request = core.Request{
-		Name: name, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease, MaxHold: w.hold,
+		Name: name, Kind: w.kind, Side: w.side, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease, MaxHold: w.hold,
 		Once: w.wait == 0, GiveUp: core.Forever, Tag: l,
 	}
 	if w.owner.of != nil {
@@ -158,7 +158,7 @@ const abortTime = time.Second
 type Stats struct {
 	Locks         int // names that are held, waited for or remembered
 	Held          int // names that are held
-	Watched       int // of the held ones, renewed by the watchdog
+	Watched       int // held names that the watchdog renews
 	Waiting       int // requests in line
 	Pending       int // requests that have not ended, in line or on their way there
 	Subscriptions int // channels that are watched
@@ -170,13 +170,13 @@ type Stats struct {
 	Reentries uint64 // grants to an owner that held the lock already
 	Losses    uint64 // holds that ended without an unlock, fixed leases that ran out included
 
-	Scripts                  uint64 // one for each lock, and RenewalScripts; up to 64 of the former share a command
+	Scripts                  uint64 // scripts for one lock each, up to 64 of which share a command, plus RenewalScripts
 	RenewalScripts, Renewals uint64 // scripts, and leases renewed by them
 	Wakes                    uint64 // wake-ups from the subscription
 	Polls                    uint64 // tries after a pause, without a wake-up
 	StoodBack                uint64 // runs after which others went first
 	Failures                 uint64 // scripts that failed or got no answer, and grants that came too late
-	Unreleased               uint64 // releases given up: those records expired, or will
+	Unreleased               uint64 // releases given up: their records have expired, or will
 
 	// DroppedEvents and DroppedLogs count the events and log lines that were
 	// dropped because the observer or the log handler was too slow.
@@ -215,8 +215,8 @@ func (m *Manager) Stats() Stats {
 // Close also waits for Options.Observer and the log handler to get what is
 // queued, and for the callbacks of futures to return, for at most 2 s and no
 // longer than ctx allows. Events and log lines that are left are dropped.
-// Callbacks that are left still run. A callback or an observer that calls Close
-// waits for itself, that is, for 2 s or until ctx ends.
+// Callbacks that are left still run. A call of Close from a callback or an observer
+// waits for that function, that is, for 2 s or until ctx ends.
 func (m *Manager) Close(ctx context.Context) error {
 	m.closing.Do(func() {
 		m.givenUp = m.Stats().Unreleased

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// heap is what is in use after everything that can be collected was.
+// heap returns the bytes in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -23,8 +23,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// The cost of a lock that is held, names included, and of a future that
-// waits. Bytes and goroutines are exact enough for a test, unlike times.
+// The bytes of a held lock, its name included, and of a waiting future have a bound,
+// and neither costs a goroutine.
 func TestMemory(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector uses memory of its own")
@@ -70,8 +70,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(locks)
 }
 
-// A lock that is taken and given back alone costs few allocations: its Lock, two
-// channels, a promise, an effect, and what the client needs for a call.
+// A lock and an unlock of one goroutine cost few allocations: the Lock, two channels,
+// a promise, an effect, and those of the client for a call.
 func TestLock_AllocatesLittle(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector uses memory of its own")

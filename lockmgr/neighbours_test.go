@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// subscribedHolder returns a lock of m whose subscription lingers: m has
-// waited for it.
+// subscribedHolder returns a lock that m has waited for, so that its subscription
+// lingers.
 func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *lockmgr.Lock {
 	t.Helper()
 	first, err := other.Lock(ctx, name)
@@ -29,8 +29,8 @@ func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *loc
 	return l
 }
 
-// A holder that hears the message of a forced unlock looks at once, and does
-// not pass the lost lock on.
+// A holder that hears the message of a forced unlock checks its record at once, and
+// does not pass the lost lock on.
 func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		o := lockmgr.Options{Linger: time.Hour}
@@ -59,8 +59,8 @@ func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	})
 }
 
-// A record of a read-write lock refuses us, and its release may not be
-// published on our channel: its TTL is no reason to wait for so long.
+// A record of a read-write lock refuses an acquire, and its release may be published
+// on another channel. So the waiter polls, and does not wait for the record's TTL.
 func TestRecord_OfAnotherKindIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -78,8 +78,8 @@ func TestRecord_OfAnotherKindIsPolled(t *testing.T) {
 	})
 }
 
-// A server that stops is one trouble, however many names wait for it: all are
-// told in time, and Close ends.
+// When a server stops, all waiters fail in time, however many names they wait for,
+// and Close ends.
 func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	const dialTime = 2 * second
 	for _, names := range []int{1, 5000} {
@@ -87,7 +87,7 @@ func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
 				n := &network{server: w.server}
 				m := dialNetwork(t, n, lockmgr.Options{RetryTime: second})
-				limit := second + 2*second + dialTime // and CommandTimeout
+				limit := second + 2*second + dialTime // RetryTime, CommandTimeout and the dial
 				warm(t, m)
 				n.hush()
 				ask := func() (fs []*futures.Future[*lockmgr.Lock]) {
@@ -115,8 +115,8 @@ func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	}
 }
 
-// Those who come while a release fails are told like all others, whatever
-// lease the record has, and one try ends with the first failure.
+// Requests that come while a release fails end in time like all others, whatever
+// lease the record has. A TryLock ends with the first failure.
 func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: second})
@@ -146,7 +146,7 @@ func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 			if name == "one try" {
 				require.Less(t, time.Since(asked), 100*milli)
 			}
-			_, _ = unlocked.Await(ctx) // it ends, whatever it says
+			_, _ = unlocked.Await(ctx) // it must end, with any result
 		}
 		require.LessOrEqual(t, time.Since(start), 2*(second+2*second))
 		net.heal()
@@ -155,8 +155,7 @@ func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 	})
 }
 
-// A lease that is over before its answer comes fails for the one who asked for
-// it, and for nobody else.
+// A lease that ends before its answer comes fails only the request that asked for it.
 func TestLease_TooShortFailsAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -174,7 +173,7 @@ func TestLease_TooShortFailsAlone(t *testing.T) {
 	})
 }
 
-// A counter that is no number fails those who ask for a token, and nobody else.
+// A token counter that is no number fails only requests that ask for a token.
 func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -196,7 +195,7 @@ func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	require.Equal(t, "1", faults.Do(t, s, "DBSIZE"))
 }
 
-// The longest durations are as good as others: no sum of them overflows.
+// The longest durations work like any others: no sum of them overflows.
 func TestOptions_LongestDurations(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		o := lockmgr.Options{Linger: math.MaxInt64, RetryTime: math.MaxInt64, PassTime: math.MaxInt64}
@@ -220,7 +219,7 @@ func TestOptions_LongestDurations(t *testing.T) {
 		time.Sleep(time.Minute)
 		n.heal()
 		l, err := f.Await(ctx)
-		require.NoError(t, err, "nobody is told of trouble before RetryTime is over")
+		require.NoError(t, err, "no request fails before RetryTime is over")
 		require.NoError(t, l.Unlock(ctx))
 		require.NoError(t, m.Close(ctx))
 	})

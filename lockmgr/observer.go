@@ -7,9 +7,8 @@ import (
 
 // An Event is something that happened in a manager. The set may grow:
 // observers should ignore types that they do not know. At is when it happened,
-// which may be long before a slow observer hears of it. Context is that of the
-// request: what Lock or TryLock was called with, or [TraceContext]; nil
-// without one.
+// which may be long before a slow observer gets it. Context is the context of
+// the request: that of Lock or TryLock, or of [TraceContext]; nil without one.
 type Event interface{ isEvent() }
 
 type (
@@ -70,7 +69,7 @@ type (
 		Name   string
 		Grants int
 	}
-	// EventRenewed: so many leases were renewed, by commands that were answered
+	// EventRenewed: this many leases were renewed, by commands that were answered
 	// together.
 	EventRenewed struct {
 		At     time.Time

@@ -32,7 +32,7 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// withoutConnection leaves out what concerns no lock, and the times.
+// withoutConnection leaves out times, and events that concern no lock.
 func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
@@ -53,7 +53,8 @@ func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
 	return out
 }
 
-// A cancelled request is told to the observer once, and so is every grant.
+// The observer gets one event for each grant, and one for each request that was
+// cancelled.
 func TestObserver_Balances(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var granted, failed, unlocked int

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // The shortest and the longest lease that FixedLease and Extend accept: 10 ms and
@@ -30,19 +32,20 @@ type Options struct {
 	// is less.
 	CommandTimeout time.Duration
 	// RetryTime is how long the server may fail to answer, or refuse for a
-	// passing reason, before those who wait are told: within RetryTime and
-	// one CommandTimeout, and the client's dial time-out while a dial hangs.
-	// It does not limit the wait for a lock that others hold. Default 5 s.
+	// passing reason, before waiting requests fail. They fail within RetryTime
+	// plus one CommandTimeout, plus the client's dial time-out while a dial
+	// hangs. RetryTime does not limit the wait for a lock that others hold.
+	// Default 5 s.
 	RetryTime time.Duration
 
-	// PassCount and PassTime bound a run: how many grants this manager makes,
-	// and for how long, before others go first. Then it stands back until
-	// others have had the lock for as long as the run was, once for each that
-	// seems to want it. If none is heard the pause is 10 ms at most; once in
-	// 750 ms it is up to 25 ms for processes that poll, and up to 130 ms for
-	// subscribers that are far away. A run goes on while no other subscriber
-	// is known, which is checked at least every 8*PassCount grants. Defaults
-	// 32 and 100 ms.
+	// PassCount and PassTime bound a run: how many grants in a row this manager
+	// makes, and for how long, before others go first. After a run the manager
+	// stands back until the others have had the lock for as long as the run
+	// took, times the number of processes that seem to want it. If it hears of
+	// none, it stands back for 10 ms at most; once in 750 ms for up to 25 ms, for
+	// processes that poll, and up to 130 ms, for subscribers that are far away.
+	// A run goes on while no other subscriber is known, which is checked at least
+	// every 8*PassCount grants. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -80,12 +83,12 @@ const (
 	defaultBound   = 1 << 20
 	recordEvery    = time.Millisecond
 	backTime       = 5 * time.Millisecond
-	shareEvery     = time.Second           // the longest time without a chance for a process that is not heard
+	shareEvery     = time.Second           // the longest time without a chance for a process that is not known
 	blindPause     = 20 * time.Millisecond // longer than pollSoon
 	farPause       = 125 * time.Millisecond
 	pollBlind      = time.Second
 	pollSoon       = 10 * time.Millisecond
-	suspectFactor  = 2 // of CommandTimeout
+	suspectFactor  = 2 // SuspectTime, in command time-outs
 	defaultLinger  = 2 * time.Second
 	defaultRetry   = 5 * time.Second
 	defaultTimeout = 2 * time.Second
@@ -149,6 +152,7 @@ type LockOption struct {
 	d     time.Duration
 	owner Owner
 	ctx   context.Context
+	side  core.Side
 }
 
 type optionKind uint8
@@ -160,6 +164,7 @@ const (
 	optFenced
 	optMaxHold
 	optTrace
+	optSide
 )
 
 // MaxWait bounds how long the request may wait, counted from the call. After
@@ -185,16 +190,41 @@ func AsOwner(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
 // a hold that was taken without it fails with ErrNotFenced.
 func Fenced() LockOption { return LockOption{kind: optFenced} }
 
-// MaxHold bounds how long the watchdog keeps the lock, counted from its grant: it
-// is lost then, with an error that says so. A re-entry has the bound of its hold.
-// d is from MinLease up; less fails with ErrInvalidLease. It has no effect beside
-// FixedLease.
+// MaxHold bounds how long the watchdog keeps the lock, counted from its grant. Then
+// the lock is lost, with an error that says so. A re-entry has the bound of its
+// hold. A d below MinLease fails with ErrInvalidLease. MaxHold has no effect
+// together with FixedLease.
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
 
 // TraceContext gives the request a context for Options.Observer, such as one
 // with the span of a tracer: see [EventGranted]. It replaces the context of Lock
 // or TryLock in events only: the request does not end with it.
 func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTrace, ctx: ctx} }
+
+// Shared asks for the read side of a read-write lock. Any number of owners can have it
+// at a time, in all processes, while nobody has the other side: see [Exclusive].
+//
+// All readers of one manager share one entry in Redis, so that only the first of them
+// and the last one need a command. A reader waits behind a writer of its manager that
+// waits, even if others read. An owner that has the other side gets this one at once,
+// and keeps it when it unlocks the other: others can read from then on.
+//
+// A token that a reader asks for with Fenced is no smaller than that of the last
+// writer, and smaller than that of the next.
+//
+// A name is either a read-write lock or a plain one. A request for a name that this
+// manager uses as the other kind fails with ErrKind. A record of the other kind in
+// Redis keeps the request waiting, and is looked at once a second.
+func Shared() LockOption { return LockOption{kind: optSide, side: core.Shared} }
+
+// Exclusive asks for the write side of a read-write lock: see [Shared]. One owner has
+// it, while nobody reads. An owner that reads and waits for it would wait for itself,
+// so its request fails with ErrDeadlock at once. TryLock does not wait: it gets this
+// side too if nobody else reads, here or elsewhere, and fails with ErrNotAcquired if
+// somebody does.
+//
+// Without Shared or Exclusive a request is for a plain lock, which is another kind.
+func Exclusive() LockOption { return LockOption{kind: optSide, side: core.Alone} }
 
 // A wish holds the options of one request.
 type wish struct {
@@ -203,6 +233,8 @@ type wish struct {
 	hold   time.Duration // MaxHold; zero: no bound
 	owner  Owner
 	fenced bool
+	kind   core.Kind
+	side   core.Side
 	ctx    context.Context // for the observer
 }
 
@@ -233,6 +265,8 @@ func (w *wish) apply(id *identity, opts []LockOption) error {
 			w.hold = o.d
 		case optTrace:
 			w.ctx = o.ctx
+		case optSide:
+			w.kind, w.side = core.ReadWrite, o.side
 		}
 	}
 	if w.owner.of != nil && w.owner.of != id {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Zero is a default, and a negative value is refused or means "off".
+// Zero means the default, and a negative value is refused or means "off".
 func TestOptions_ZeroAndNegative(t *testing.T) {
 	off := map[string]bool{"Linger": true}
 	fields := reflect.TypeFor[Options]()

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// Of this package only this file uses the client library. The commands of locks are
-// sent by package wire.
+// Only this file of the package uses the client library. Package wire sends the
+// commands of locks.
 
 // Dial connects to a server and returns a manager that owns the connection:
 // Close ends both. The client is built from opt as [TuneClient] completes it. Dial
@@ -73,7 +73,7 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	return start(newIdentity(), options, client, 0, nil), nil
 }
 
-// start makes a manager. To open the connection for messages (a dial, a handshake
+// start makes a manager. Opening the connection for messages (a dial, a handshake
 // and a PING) may take dialTime, or notify's default if that is longer. A short
 // Options.CommandTimeout does not shorten the time-outs of that connection: no
 // lease depends on them, and far servers need more.
@@ -99,11 +99,11 @@ func start(id *identity, o Options, client rueidis.Client, dialTime time.Duratio
 // address is taken for one server, not for the seed of a cluster.
 func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
-	opt.DisableRetry = true     // the manager knows what may be repeated
+	opt.DisableRetry = true     // the manager decides what may be repeated
 	opt.AlwaysPipelining = true // a time-out frees its caller and leaves the connection alone
 	opt.PipelineMultiplex = -1  // one connection: commands keep their order
 	opt.BlockingPipeline = -1   // large batches stay on it
-	opt.ConnLifetime = 0        // its end would send commands twice
+	opt.ConnLifetime = 0        // when it ends, the client sends commands twice
 	setDefault(&opt.Dialer.Timeout, 2*time.Second)
 	setDefault(&opt.Dialer.KeepAlive, 500*time.Millisecond) // the time between pings of an idle connection
 	setDefault(&opt.ConnWriteTimeout, 2*time.Second)

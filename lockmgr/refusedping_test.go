@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,34 +19,18 @@ import (
 
 const envLeaver = "HOLDFAST_TEST_LEAVER"
 
-// A server that refuses PING must not end the process of a waiter that leaves.
-// The client library follows each UNSUBSCRIBE by a PING and panics at a refusal
-// that it does not know, so the waiter is a process of its own.
+// A server that refuses PING must not end the process of a waiter that leaves. The
+// client library sends a PING after each UNSUBSCRIBE, and panics if that is refused
+// in a way that it does not know. So the waiter runs in a process of its own.
 func TestWaiter_LeavesAServerThatRefusesPing(t *testing.T) {
 	if addr := os.Getenv(envLeaver); addr != "" {
 		leave(t, addr)
 		return
 	}
-	for what, tt := range map[string]struct {
-		args  []string
-		begin func(t *testing.T, s *redistest.Server)
-	}{
-		"MISCONF": {nil, func(t *testing.T, s *redistest.Server) {
-			dir := strings.TrimPrefix(faults.Do(t, s, "CONFIG", "GET", "dir"), "dir\n")
-			require.NoError(t, os.Mkdir(filepath.Join(dir, "in-the-way"), 0o700))
-			faults.Do(t, s, "CONFIG", "SET", "save", "3600 1000000")
-			faults.Do(t, s, "BGSAVE")
-			require.Eventually(t, func() bool {
-				return strings.Contains(faults.Do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
-			}, faults.Patience, time.Millisecond)
-		}},
-		"MASTERDOWN": {[]string{"--replica-serve-stale-data", "no"}, func(t *testing.T, s *redistest.Server) {
-			faults.Do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t))
-		}},
-	} {
-		t.Run(what, func(t *testing.T) {
+	for _, tt := range faults.Troubles("MISCONF", "MASTERDOWN") {
+		t.Run(tt.What, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t, append([]string{"--dbfilename", "in-the-way"}, tt.args...)...)
+			s := redistest.Start(t, tt.Args...)
 			faults.Do(t, s, "HSET", "a", "somebody", "1")
 			cmd := exec.CommandContext(faults.Patient(t), os.Args[0], "-test.run", "^TestWaiter_LeavesAServerThatRefusesPing$")
 			cmd.Env = append(os.Environ(), envLeaver+"="+s.Addr())
@@ -61,7 +44,7 @@ func TestWaiter_LeavesAServerThatRefusesPing(t *testing.T) {
 			said, err := lines.ReadString('\n')
 			require.NoError(t, err)
 			require.Equal(t, "waiting\n", said)
-			tt.begin(t, s)
+			tt.Begin(t, s)
 			require.NoError(t, in.Close())
 			rest, _ := io.ReadAll(lines)
 			require.NoError(t, cmd.Wait(), "%s", rest)

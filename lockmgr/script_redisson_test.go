@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Redisson's own scripts, as far as they concern the record: whoever wrote it,
-// the other side must understand it.
+// The parts of Redisson's own scripts that concern the record. Each side must
+// understand a record that the other has written.
 const (
 	redissonLock = `
 		if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
@@ -56,8 +56,8 @@ func TestScript_SharesARecordWithRedisson(t *testing.T) {
 	})
 }
 
-// What a manager writes looks like what Redisson writes: the key is the name,
-// the field "uuid:number", the value a decimal, always with an end.
+// A manager writes records as Redisson does: the key is the name, the field
+// "uuid:number", the value a decimal, and there is always a TTL.
 func TestServer_RecordLooksLikeRedissons(t *testing.T) {
 	s := realScripts(t)
 	m := dial(t, s.addr, lockmgr.Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What every script does, for every kind of state that it can meet: on a real
-// server and on miniredis, once and twice.
+// The tests run each script on each kind of state that it can meet, on a real server
+// and on miniredis, and then once more on the state that it left.
 
 const (
 	theLock    = "orders:42"
@@ -26,10 +26,10 @@ type scriptTest struct {
 	args   string // separated by spaces
 	reply  string // as show prints it; an error may be cut short
 	then   string // the whole state, "key: value" by line; the lock's key is L, the counter's T
-	told   bool   // that a message is published
+	told   bool   // a message is published
 
-	// The second run, where it differs from the first. Nothing is published.
-	again string
+	// The second run, if it differs from the first. It publishes nothing.
+	again string // its reply
 	later string // the state after it
 }
 
@@ -193,8 +193,8 @@ func (s *scriptServer) requireState(t testing.TB, want string, msg ...any) {
 	require.Equal(t, all, s.state(t), msg...)
 }
 
-// requireReply accepts any text after the beginning of an error: scripts append
-// where in them it was.
+// requireReply compares a reply with what a test wants. Of an error only a part is
+// compared, because servers append the place in the script.
 func (s *scriptServer) requireReply(t testing.TB, want, got string, msg ...any) {
 	t.Helper()
 	if text, ok := strings.CutPrefix(want, "!"); ok {
@@ -237,8 +237,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// A batch of renewals: what was lost in its middle must not keep the rest from
-// being renewed, and comes back by its position.
+// A renewal of several leases returns the positions of those that are lost, and
+// renews the others.
 func TestScript_Renew(t *testing.T) {
 	const given = "HSET a me:1 1; PEXPIRE a 10000; " + // shorter
 		"HSET b you:1 1; PEXPIRE b 10000; " + // another's
@@ -267,8 +267,8 @@ func TestScript_Renew(t *testing.T) {
 	})
 }
 
-// A release counts who was told, a transfer and an inspection who listens, and
-// a pattern does not count as one that waits.
+// A release returns how many subscribers got its message, a transfer and an
+// inspection how many there are.
 func TestScript_Subscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for n := range 3 {
@@ -282,8 +282,7 @@ func TestScript_Subscribers(t *testing.T) {
 	})
 }
 
-// Every step in the life of a contended lock is safe to repeat, and a late
-// repetition does not disturb who came after.
+// A copy of any script that runs late does not disturb a later holder.
 func TestScript_LateCopies(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel)
@@ -305,15 +304,14 @@ func TestScript_LateCopies(t *testing.T) {
 	})
 }
 
-// Tokens may be skipped but never come twice, however often a script is
-// repeated and whoever runs it.
+// Tokens may be skipped but never come twice, however often a script is repeated.
 func TestScript_TokensRise(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		newest := 0
 		// given checks that a range of n tokens begins after all others.
 		given := func(n int, reply string) {
 			t.Helper()
-			quoted := strings.Split(reply, `"`) // what is quoted is the last of them
+			quoted := strings.Split(reply, `"`) // the last token is in quotes
 			require.Len(t, quoted, 3, reply)
 			last, err := strconv.Atoi(quoted[1])
 			require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where the server is out of memory no lock can be taken, but one that is held
-// can be kept and, above all, given back.
+// While the server is out of memory no lock can be taken, but locks that are held
+// can be renewed and, above all, released.
 func TestScript_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -36,8 +36,7 @@ func TestScript_OutOfMemory(t *testing.T) {
 	}
 }
 
-// as returns a connection of a user who may do anything but what rules take
-// away.
+// as returns a connection of a user who may do everything that rules do not forbid.
 func (s *scriptServer) as(t testing.TB, rules ...string) *wire {
 	t.Helper()
 	user := userOf(t)
@@ -52,7 +51,7 @@ func userOf(t testing.TB) string {
 	return strings.NewReplacer("/", "-", " ", "-", "#", "-", "|", "-").Replace(t.Name())
 }
 
-// A release that can tell nobody is a release all the same.
+// A release whose message can't be published succeeds all the same.
 func TestScript_ReleaseWithoutPublish(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -72,7 +71,8 @@ func TestScript_ReleaseWithoutPublish(t *testing.T) {
 	}
 }
 
-// A server that won't count subscribers keeps nobody from passing a lock on.
+// A server that refuses to count subscribers does not keep a lock from being passed
+// on.
 func TestScript_WithoutNumsub(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -84,9 +84,9 @@ func TestScript_WithoutNumsub(t *testing.T) {
 	require.Equal(t, `[30000 -1 "1" "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
 }
 
-// Whatever command a user may not use, and wherever that stops a script: it
-// must not make a record that lives for ever, nor one for an owner who is told
-// that it failed, nor harm another's record or shorten a life.
+// A script that is stopped half-way, because the user may not use one of its
+// commands, must not make a record without a TTL, harm another's record, shorten a
+// TTL or report a loss.
 func TestScript_StoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)

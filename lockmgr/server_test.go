@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -72,7 +71,7 @@ func TestServer_ThousandWaiters(t *testing.T) {
 	require.EqualValues(t, 1000, grants.Load())
 }
 
-func TestServer_TwoManagers(t *testing.T) {
+func TestServer_ThreeManagers(t *testing.T) {
 	s := redistest.Start(t)
 	var ms []*lockmgr.Manager
 	for range 3 {
@@ -102,5 +101,3 @@ func TestServer_TwoManagers(t *testing.T) {
 	}
 	require.EqualValues(t, 3000, grants.Load())
 }
-
-var _ = futures.ErrCanceled

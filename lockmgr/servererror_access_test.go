@@ -16,17 +16,17 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// setUser gives a user the rules of a test.
+// setUser makes a user with a password and exactly these rules.
 func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 	t.Helper()
 	faults.Do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)...)
 }
 
-// What a user may not do, and what that comes to.
+// permissionTests take one permission away and say which calls fail then.
 var permissionTests = []struct {
-	denied  string // rules, separated by spaces, that follow "everything"
+	denied  string // rules, separated by spaces, that follow those that allow everything
 	take    error  // TryLock of a free lock
-	contend error  // TryLock of one that others hold
+	contend error  // TryLock of a lock that another manager holds
 	fenced  error  // TryLock with Fenced of a free lock
 	unlock  error
 	stays   bool // the record stays after Unlock until it expires
@@ -45,7 +45,7 @@ var permissionTests = []struct {
 	{denied: "-incrby", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "-get", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "resetkeys ~lock* ~redisson_lock__channel:*", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
-	// Worse service, but service.
+	// Without these, locks work, but some calls take longer.
 	{denied: "-hdel", contend: lockmgr.ErrNotAcquired},
 	{denied: "-subscribe", contend: lockmgr.ErrNotAcquired},
 	{denied: "-unsubscribe", contend: lockmgr.ErrNotAcquired},
@@ -69,11 +69,11 @@ func TestServerError_Permissions(t *testing.T) {
 			t.Parallel()
 			user, name, w := fmt.Sprint("user", i), fmt.Sprint("lock", i), faults.NewWitness()
 			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
-			// A short lease, as that is how long what can't be removed stays.
+			// A short lease, because a record that can't be removed stays so long.
 			o := lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe}
 			if tt.unlock != nil && !tt.stays {
-				// A release that is repeated after a time-out finds no record and
-				// has nothing to complain of.
+				// A release that is repeated after a time-out would find no record
+				// and return no error.
 				o.Lease, o.CommandTimeout = 20*time.Second, 5*time.Second
 			}
 			m := dialAs(t, s.Addr(), user, secret, o)
@@ -130,8 +130,8 @@ func TestServerError_Permissions(t *testing.T) {
 				l, err := waiting.Await(faults.Patient(t))
 				requireKind(tt.take, err)
 				if err == nil {
-					// Those who wait in line get it whatever becomes of the record;
-					// but for that it may have to expire first.
+					// The next waiter gets the lock in any case, but the record may
+					// have to expire first.
 					next := m.LockAsync(name)
 					if err := l.Unlock(faults.Patient(t)); err != nil {
 						requireKind(tt.unlock, err)
@@ -147,8 +147,8 @@ func TestServerError_Permissions(t *testing.T) {
 	}
 }
 
-// A password that changes, or a user that is removed, while locks are held:
-// they are lost in time, and it shows why nothing works any more.
+// A password is changed, or a user is removed, while locks are held: the locks are
+// lost in time, and the errors say why.
 func TestServerError_UserGone(t *testing.T) {
 	t.Parallel()
 	for what, revoke := range map[string][][]string{
@@ -167,8 +167,8 @@ func TestServerError_UserGone(t *testing.T) {
 			for _, command := range revoke {
 				faults.Do(t, s, command...)
 			}
-			// The first command may meet the connection's end, the next must
-			// meet the refusal.
+			// The first command may get the error of the broken connection, a later
+			// one gets the refusal.
 			require.Eventually(t, func() bool {
 				_, err := m.TryLock(faults.Patient(t), "new")
 				require.Error(t, err)
@@ -192,18 +192,22 @@ func TestServerError_UserGone(t *testing.T) {
 	}
 }
 
-// leastPrivilege is all that a user needs whose locks begin with "app:", on
-// Redis 7.0. The second line is for Fenced, the third for Inspect.
+// leastPrivilege has the rules that a user needs for locks whose names begin with
+// "app:", on Redis 7.0. The second line is for Fenced, the third for Inspect.
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
 	+incrby +get
 	+hgetall
 	~app:* ~redisson_lock__channel:{app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
 
-// The rules suffice for all that managers do, and none of them is idle.
+// readWritePrivilege has the rules that read-write locks need in addition.
+const readWritePrivilege = "+hget +hlen +set ~{app:* ~redisson_rwlock:{app:* &redisson_rwlock:{app:*"
+
+// The rules suffice for all that managers do, and each of them is needed.
 func TestServerError_LeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
+	rules := strings.Fields(leastPrivilege + " " + readWritePrivilege)
+	setUser(t, s, "locker", rules...)
 	faults.Do(t, s, "CONFIG", "RESETSTAT")
 	w := faults.NewWitness()
 	connect := func() *lockmgr.Manager {
@@ -216,12 +220,23 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	}
 	m, other := connect(), connect()
 
-	// Passed on, renewed, wrested from another manager, with tokens.
+	// Locks are passed on, renewed and taken by turns, with and without tokens.
 	var wg sync.WaitGroup
-	for _, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
+	for _, kind := range []struct {
+		name           string
+		fourth, others []lockmgr.LockOption // of every fourth caller, and of the others
+	}{
+		{"app:1", nil, nil},
+		{"app:1", []lockmgr.LockOption{lockmgr.Fenced()}, []lockmgr.LockOption{lockmgr.Fenced()}},
+		{"app:2", []lockmgr.LockOption{lockmgr.Exclusive()}, []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Fenced()}},
+	} {
 		for i := range 20 {
+			opts := kind.others
+			if i%4 == 0 {
+				opts = kind.fourth
+			}
 			wg.Go(func() {
-				l, err := []*lockmgr.Manager{m, other}[i%2].Lock(faults.Patient(t), "app:1", opts...)
+				l, err := []*lockmgr.Manager{m, other}[i%2].Lock(faults.Patient(t), kind.name, opts...)
 				if err == nil && i == 7 {
 					faults.AwaitEvent(t, w, func(lockmgr.EventRenewed) bool { return true })
 				}
@@ -252,18 +267,18 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	requireAtRest(t, other)
 	require.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
 	for _, entry := range strings.Split(faults.Do(t, s, "ACL", "LOG"), "object\n")[1:] {
-		// From 7.2 on there is this, which clients try and do without.
+		// The client tries this command on servers from 7.2 on, and can do without.
 		require.True(t, strings.HasPrefix(entry, "client|setinfo\n"), "denied: %s", entry)
 	}
 
-	// The server adds up what scripts call, too. The rest is what a client says
-	// before it is this user, and what the test says.
+	// The server also counts the commands that scripts call. Left out are those of the
+	// client before it has logged in, and those of the test.
 	used := s.Commands(t)
 	for _, c := range []string{"hello", "client|setinfo", "info", "acl|log", "acl|setuser", "config|resetstat"} {
 		delete(used, c)
 	}
 	granted := map[string]bool{}
-	for _, rule := range strings.Fields(leastPrivilege) {
+	for _, rule := range rules {
 		if c, ok := strings.CutPrefix(rule, "+"); ok {
 			granted[c] = true
 			require.Positive(t, used[c], "%s is granted but not used", c)
@@ -276,7 +291,7 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	sent := m.Stats().Scripts
 	_, err = m.TryLock(faults.Patient(t), "other:1")
 	requireServerError(t, lockmgr.ErrPermission, err)
-	require.EqualValues(t, 1, m.Stats().Scripts-sent, "what was denied as a whole left nothing to clean up")
+	require.EqualValues(t, 1, m.Stats().Scripts-sent, "a script that did not run leaves nothing to release")
 	requireAtRest(t, m)
 	_, err = m.ForceUnlock(faults.Patient(t), "other:1")
 	requireServerError(t, lockmgr.ErrPermission, err)

@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -11,10 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// What a user of the library meets when the server refuses, is in trouble or
-// is gone: typed errors that say what to do, and nothing left behind.
+// The servererror tests check what a caller gets while the server refuses commands,
+// is in trouble or is gone: typed errors that say what to do, and nothing left
+// behind.
 
-// requireServerError checks a kind, and that the error says more than that.
+// requireServerError checks that an error is a ServerError of a kind, with a hint and
+// without the password.
 func requireServerError(t testing.TB, kind, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, kind)
@@ -28,7 +29,7 @@ func requireServerError(t testing.TB, kind, err error) {
 // secret is the password of all users here: no error may contain it.
 const secret = "correct-horse-battery-staple"
 
-// requireAtRest waits until a manager has nothing in hand.
+// requireAtRest waits until a manager has no names, requests or subscriptions.
 func requireAtRest(t testing.TB, m *lockmgr.Manager) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -37,16 +38,6 @@ func requireAtRest(t testing.TB, m *lockmgr.Manager) {
 	}, faults.Patience, 5*time.Millisecond, "%+v", m.Stats())
 }
 
-// slow is a time-out for commands under leases that are short for a test's
-// sake: a tenth of such a lease would be too little for a busy machine.
+// slow is the command time-out of tests with a short lease. The default, a tenth of
+// the lease, would be too short on a busy machine.
 const slow = 320 * time.Millisecond
-
-// closedPort is one that nobody listens on.
-func closedPort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
-}

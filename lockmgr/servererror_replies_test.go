@@ -18,14 +18,13 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Errors that a child server is hard to bring to, or that other versions word
-// differently.
+// Errors that a real server seldom returns, or that other versions word differently.
 func TestServerError_Replies(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		reply string // "": none at all
 		kind  error
-		clean bool // nothing can have been left behind
+		clean bool // the script can't have left anything behind
 	}{
 		{"-LOADING Redis is loading the dataset in memory", lockmgr.ErrUnavailable, true},
 		{"-TRYAGAIN Multiple keys request during rehashing of slot", lockmgr.ErrUnavailable, true},
@@ -58,24 +57,24 @@ func TestServerError_Replies(t *testing.T) {
 			})
 			options := lockmgr.Options{Lease: time.Second, CommandTimeout: slow}
 			if tt.reply == "" {
-				options = lockmgr.Options{Lease: 200 * time.Millisecond} // all that is to be seen are time-outs
+				options = lockmgr.Options{Lease: 200 * time.Millisecond} // every command times out
 			}
 			m := dialTroubled(t, addr, options)
 			_, err := m.TryLock(faults.Patient(t), "a")
 			requireServerError(t, tt.kind, err)
-			require.NotErrorIs(t, err, context.DeadlineExceeded, "no context of the caller's has ended")
+			require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller's context has not ended")
 			require.Contains(t, err.Error(), strings.TrimPrefix(tt.reply[min(1, len(tt.reply)):], "ERR "))
 			if tt.clean {
 				requireAtRest(t, m)
 				require.EqualValues(t, 1, m.Stats().Scripts)
 			} else {
-				require.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, faults.Patience, time.Millisecond, "nothing is done about it")
+				require.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, faults.Patience, time.Millisecond, "the manager sends no release")
 			}
 			healed.Store(true)
 			if tt.reply == "" {
-				return // what was not answered then keeps all later answers off by one
+				return // the missing replies would shift all later ones
 			}
-			requireAtRest(t, m) // a refusal that is still on its way fails who comes before it
+			requireAtRest(t, m) // a refusal that arrives later would fail the next request
 			l, err := m.Lock(faults.Patient(t), "a")
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(faults.Patient(t)))
@@ -83,8 +82,9 @@ func TestServerError_Replies(t *testing.T) {
 	}
 }
 
-// A server that is no Redis, or a proxy that rewrites replies: whatever comes,
-// nobody may take it for a grant, and nothing may panic, spin or stay.
+// The server is no Redis, or a proxy rewrites replies. No strange reply may count as
+// a grant, make anything panic, be asked for again and again, or leave anything
+// behind.
 func TestServerError_StrangeReplies(t *testing.T) {
 	t.Parallel()
 	strange := []string{
@@ -94,7 +94,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 		"%1\r\n+a\r\n:1", "~1\r\n:2", ",1.5", ",inf", "#t", "#f", "(12345678901234567890123", "=5\r\ntxt:x",
 		"!9\r\nERR blobs", "-", "-ERR", "-ERR unknown command 'EVALSHA'", "-NEVERHEARD of it",
 	}
-	// Good replies, but not to this script, or not to this question.
+	// Replies that are good for another script, or for other arguments.
 	null, number, text, pair, empty := "_", ":0", "$1\r\n7", "*2\r\n:0\r\n$1\r\n7", "*0"
 	for _, tt := range []struct {
 		script  string
@@ -134,9 +134,9 @@ func TestServerError_StrangeReplies(t *testing.T) {
 			}
 			lease := 10 * time.Second
 			if tt.script == "renew" || tt.script == "release" {
-				lease = time.Second // for this is the time that they take
+				lease = time.Second // because these tests take that long
 			}
-			// All at once, as most of it is waiting for leases to end.
+			// All at once, because most of the time goes to waiting for leases to end.
 			managers := make([]*lockmgr.Manager, len(lies))
 			first, second := make([]*futures.Future[*lockmgr.Lock], len(lies)), make([]*futures.Future[*lockmgr.Lock], len(lies))
 			for i := range lies {
@@ -157,12 +157,12 @@ func TestServerError_StrangeReplies(t *testing.T) {
 				require.NoError(t, err, "%q", lie)
 				switch tt.script {
 				case "transfer":
-					// The other one takes over all the same, unless it needs a token.
+					// The other request gets the lock all the same, unless it needs a token.
 					require.NoError(t, l.Unlock(faults.Patient(t)), "%q", lie)
 					l, err = second[i].Await(faults.Patient(t))
 					if err == nil {
 						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
-						// On a busy machine the first run was over, and this is another.
+						// On a busy machine the first run may have ended before, without a transfer.
 						if managers[i].Stats().Passes > 0 {
 							require.Eventually(t, func() bool { return told[i].Load() > 0 }, faults.Patience, time.Millisecond, "%q", lie)
 						}
@@ -184,7 +184,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 	}
 }
 
-// scriptBySHA names the script that an EVALSHA calls.
+// scriptBySHA returns the name of the script that an EVALSHA calls.
 func scriptBySHA(sha string) string {
 	for name, text := range scripts() {
 		if fmt.Sprintf("%x", sha1.Sum([]byte(text))) == sha {

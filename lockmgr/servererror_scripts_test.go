@@ -25,10 +25,7 @@ func TestServerError_ScriptsFlushed(t *testing.T) {
 	flushes := 0
 	flusher.Go(func() {
 		for ; !stop.Load(); flushes++ {
-			if w.write("SCRIPT", "FLUSH") != nil {
-				return
-			}
-			if _, err := w.read(); err != nil {
+			if _, err := w.Do("SCRIPT", "FLUSH"); err != nil {
 				return
 			}
 		}
@@ -55,8 +52,8 @@ func TestServerError_ScriptsFlushed(t *testing.T) {
 	requireAtRest(t, m)
 }
 
-// Without EVAL the scripts must be on the server already. Without SCRIPT LOAD
-// they get there by EVAL.
+// A user who may not call EVAL needs the scripts on the server already. A user who may
+// not call SCRIPT LOAD brings them there by EVAL.
 func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -29,7 +29,7 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	requireAtRest(t, m)
 	require.Equal(t, "hello", faults.Do(t, s, "GET", "taken"))
 
-	// A hash of somebody else's looks like a lock of somebody else's.
+	// A hash that is no lock looks like a lock that another client holds.
 	faults.Do(t, s, "HSET", "taken too", "colour", "green")
 	_, err = m.TryLock(ctx, "taken too")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
@@ -38,7 +38,7 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	require.Equal(t, "colour\ngreen", faults.Do(t, s, "HGETALL", "taken too"))
 	require.Equal(t, "-1", faults.Do(t, s, "PTTL", "taken too"))
 
-	// A counter that is none fails fenced requests only.
+	// A token counter of another type fails fenced requests only.
 	faults.Do(t, s, "RPUSH", "redisson_lock_token:{counted}", "x")
 	_, err = m.Lock(faults.Patient(t), "counted", lockmgr.Fenced())
 	requireServerError(t, lockmgr.ErrWrongType, err)
@@ -47,8 +47,8 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
-// A lock that somebody writes over is lost: noticed by the renewal, or else by
-// the release, which has nothing left to do then.
+// A lock whose key was overwritten is lost. The renewal notices that, or else the
+// release, which then leaves the key alone.
 func TestServerError_Overwritten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -93,8 +93,8 @@ func TestServerError_AtDial(t *testing.T) {
 	requireServerError(t, lockmgr.ErrUnavailable, try("someone", secret))
 }
 
-// Close says why a release was refused, and does not call a server unavailable
-// that answered.
+// Close says why a release was refused. Its error does not match ErrUnavailable if
+// the server has answered.
 func TestServerError_OfClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

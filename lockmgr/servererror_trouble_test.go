@@ -3,9 +3,6 @@ package lockmgr_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,118 +13,39 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// passingTroubles are a server's troubles that end one day.
-var passingTroubles = []struct {
-	what       string
-	args       []string // of the server
-	begin, end func(t testing.TB, s *redistest.Server)
-	kind       error
-}{
-	{
-		what:  "READONLY",
-		begin: func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
-		end:   func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "NO", "ONE") },
-		kind:  lockmgr.ErrReadOnly,
-	},
-	{
-		what:  "MASTERDOWN",
-		args:  []string{"--replica-serve-stale-data", "no"},
-		begin: func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "127.0.0.1", closedPort(t)) },
-		end:   func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "NO", "ONE") },
-		kind:  lockmgr.ErrUnavailable,
-	},
-	{
-		what: "NOREPLICAS",
-		begin: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1")
-		},
-		end: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0")
-		},
-		kind: lockmgr.ErrReadOnly,
-	},
-	{
-		what: "MISCONF",
-		args: []string{"--enable-protected-configs", "yes"},
-		begin: func(t testing.TB, s *redistest.Server) {
-			// A folder is where the file should go, so it can't be saved.
-			dir := strings.TrimPrefix(faults.Do(t, s, "CONFIG", "GET", "dir"), "dir\n")
-			require.NoError(t, os.Mkdir(filepath.Join(dir, "occupied"), 0o700))
-			faults.Do(t, s, "CONFIG", "SET", "dbfilename", "occupied")
-			faults.Do(t, s, "CONFIG", "SET", "save", "3600 1000000")
-			faults.Do(t, s, "BGSAVE")
-			require.Eventually(t, func() bool {
-				return strings.Contains(faults.Do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
-			}, faults.Patience, 5*time.Millisecond)
-		},
-		end: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
-		},
-		kind: lockmgr.ErrReadOnly,
-	},
-	{
-		what: "CLUSTERDOWN",
-		args: []string{"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"}, // a cluster of one, without slots
-		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383") },
-		kind: lockmgr.ErrUnavailable,
-	},
-	{
-		what: "BUSY",
-		args: []string{"--lua-time-limit", "20"},
-		begin: func(t testing.TB, s *redistest.Server) {
-			w := dialWire(t, s.Addr())
-			require.NoError(t, w.write("EVAL", "while true do end", "0"))
-			require.Eventually(t, func() bool {
-				_, err := s.Do("GET", "x")
-				return err != nil && strings.HasPrefix(err.Error(), "BUSY")
-			}, faults.Patience, 5*time.Millisecond)
-		},
-		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "SCRIPT", "KILL") },
-		kind: lockmgr.ErrUnavailable,
-	},
-	{
-		what:  "down",
-		begin: func(t testing.TB, s *redistest.Server) { s.Kill() },
-		end:   func(t testing.TB, s *redistest.Server) { s.Restart() },
-		kind:  lockmgr.ErrUnavailable,
-	},
-}
-
-// Who won't wait is told at once; who waits, after RetryTime, unless the
-// trouble has passed by then.
+// TryLock fails at once. A waiting request fails after RetryTime, unless the trouble
+// is over by then.
 func TestServerError_PassingTrouble(t *testing.T) {
 	t.Parallel()
-	for _, tt := range passingTroubles {
-		t.Run(tt.what, func(t *testing.T) {
+	for _, tt := range faults.Troubles("READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "CLUSTERDOWN", "BUSY", "down") {
+		t.Run(tt.What, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t, tt.args...)
+			s := redistest.Start(t, tt.Args...)
 			w := faults.NewWitness()
 			hasty := dial(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond})
 			steady := dial(t, s.Addr(), lockmgr.Options{RetryTime: time.Minute, Observer: w.Observe})
-			if tt.begin != nil {
-				tt.begin(t, s)
-			}
+			tt.Begin(t, s)
 			waiting := steady.LockAsync("a")
-			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.kind) })
+			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.Kind) })
 
 			_, err := hasty.TryLock(faults.Patient(t), "b")
-			requireServerError(t, tt.kind, err)
+			requireServerError(t, tt.Kind, err)
 			require.EqualValues(t, 1, hasty.Stats().Failures, "one try")
 			_, err = hasty.Lock(faults.Patient(t), "c") // how often it tries depends on the machine
-			requireServerError(t, tt.kind, err)
+			requireServerError(t, tt.Kind, err)
 			known := hasty.Stats().Locks
 			_, err = hasty.TryLock(faults.Patient(t), "d")
-			requireServerError(t, tt.kind, err)
+			requireServerError(t, tt.Kind, err)
 			// A busy machine may answer a try after RetryTime.
 			require.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, faults.Patience, time.Millisecond,
-				"what did not run leaves nothing to clean up")
+				"a script that did not run leaves nothing to release")
 			_, err = hasty.Inspect(faults.Patient(t), "d")
-			if err != nil { // what only reads may work
-				requireServerError(t, tt.kind, err)
+			if err != nil { // a script that only reads may work
+				requireServerError(t, tt.Kind, err)
 			}
 
 			require.False(t, faults.Settled(waiting), "it waits")
-			tt.end(t, s)
+			tt.End(t, s)
 			l, err := waiting.Await(faults.Patient(t))
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(faults.Patient(t)))
@@ -141,8 +59,8 @@ func TestServerError_PassingTrouble(t *testing.T) {
 	}
 }
 
-// A server that is out of memory grants nothing, but what is held can be
-// renewed, passed on and, every time, given back.
+// A server that is out of memory grants no lock, but locks that are held can be
+// renewed, passed on and always released.
 func TestServerError_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -168,7 +86,7 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	held[0], err = next.Await(faults.Patient(t))
 	require.NoError(t, err)
 
-	// Twice: the first may have been on its way before.
+	// Two rounds of renewals, because the first may have been on its way before.
 	seen := m.Stats().Renewals
 	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, faults.Patience, 5*time.Millisecond)
 	for i, l := range held {
@@ -183,8 +101,8 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
-// A server that dies under a holder: the loss is known by the deadline, and
-// when the server is back all goes on as if nothing had been.
+// A server dies while a lock is held: the loss is reported at the deadline, and when
+// the server is back, locks work as before.
 func TestServerError_KilledWhileHolding(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// burst asks for many locks at once and returns what became of each.
+// burst asks for many locks at once and returns the lock or the error of each.
 func burst(t *testing.T, m *lockmgr.Manager, names []string) ([]*lockmgr.Lock, []error) {
 	var asked []*futures.Future[*lockmgr.Lock]
 	for _, name := range names {
@@ -59,8 +59,8 @@ func TestServer_LocksShareCommands(t *testing.T) {
 	require.Less(t, s.Commands(t)["evalsha"]-before, 500, "of a thousand scripts")
 }
 
-// The server refuses a command for one key that the user may not touch, and
-// the others in it must not suffer from that.
+// The server refuses a shared command because the user may not use one of its keys.
+// The other locks of the command must be granted all the same.
 func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
@@ -79,7 +79,7 @@ func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 }
 
-// Nor from a key that is no lock.
+// A key that is no lock does not harm the other locks of its command.
 func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})

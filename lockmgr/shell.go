@@ -30,11 +30,11 @@ type shell struct {
 
 	callbacks callbacks // of the futures
 
-	lastID  atomic.Uint64 // owners and requests
+	lastID  atomic.Uint64 // the last ID of an owner or a request
 	pending atomic.Int64  // requests that have not ended
 
-	unreleased error         // why the newest release that was given up had failed; written before closed is
-	closed     chan struct{} // the core has nothing left
+	unreleased error         // why the release that was given up last had failed; written before closed is closed
+	closed     chan struct{} // closed when the core has nothing left
 }
 
 // A message is what the manager's goroutine gets: a core.Event, or one of the types

@@ -26,7 +26,7 @@ func (h slowHandler) WithGroup(string) slog.Handler      { return h }
 
 // keepThroughTrouble takes a lock with a lease of 1 s, makes commands fail for
 // a moment so that there is something to report, and checks that the lock is
-// kept and that the loss of another one is told in time.
+// kept and that the loss of another one is reported in time.
 func keepThroughTrouble(t *testing.T, w *scene, m *lockmgr.Manager) {
 	kept, err := m.Lock(ctx, "kept")
 	require.NoError(t, err)
@@ -65,8 +65,8 @@ func TestLog_SlowHandlerDelaysOnlyItself(t *testing.T) {
 	})
 }
 
-// Neither does an observer that never returns. Events beyond the bound of the
-// queue are dropped, counted and reported once the observer goes on.
+// An observer that does not return costs no lock either. Events beyond the bound of
+// the queue are dropped, counted, and reported once the observer goes on.
 func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		leave := make(chan struct{})
@@ -111,8 +111,8 @@ func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 	})
 }
 
-// Close returns with its context, whatever the observer does, and within
-// seconds without one.
+// While the observer hangs, Close returns when its context ends, and within seconds
+// if that never ends.
 func TestClose_DoesNotWaitForASlowObserver(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit, within time.Duration
@@ -138,8 +138,7 @@ func TestClose_DoesNotWaitForASlowObserver(t *testing.T) {
 	}
 }
 
-// An observer and a log handler hear of everything up to the end of the
-// manager before Close returns.
+// The observer gets all events up to the end of the manager before Close returns.
 func TestClose_WaitsForWhatIsToBeTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var lost bool
@@ -156,7 +155,7 @@ func TestClose_WaitsForWhatIsToBeTold(t *testing.T) {
 	})
 }
 
-// Close returns with its context even if the manager's goroutine stands still.
+// Close returns after its context ends even if the manager's goroutine stands still.
 func TestClose_DoesNotWaitForTheManagersGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper

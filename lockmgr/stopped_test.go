@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Here the manager's goroutine stands still at a moment of the test's choice.
+// In these tests a Stopper stops the manager's goroutine at a chosen moment.
 
 // Valid does not depend on the manager: it ends at the deadline even if the
 // manager's goroutine cannot notice anything.
@@ -39,8 +39,8 @@ func TestLock_ValidEndsWhileTheManagerIsStuck(t *testing.T) {
 	})
 }
 
-// A withdrawal is a request and a way to take it back. The request is made when
-// begin has returned, and is withdrawn 40 ms later at the latest.
+// A withdrawal is a request and a way to withdraw it. begin makes the request.
+// withdraw ends it, which takes 41 ms at most; err is the request's error then.
 type withdrawal struct {
 	begin func(m *lockmgr.Manager) (result func() (*lockmgr.Lock, error), withdraw func())
 	err   error
@@ -110,9 +110,9 @@ var stoppings = []stopping{
 	},
 }
 
-// A request that is withdrawn while the manager cannot notice leaves nothing,
-// and those who still want the lock get it. The points at which the manager runs
-// are those of internal/faults/client.
+// A request that is withdrawn while the manager's goroutine stands still leaves
+// nothing behind, and later requests get the lock. The tests of internal/faults/client
+// withdraw requests while the goroutine runs.
 func TestCancel_WhileTheManagerIsStuckLeavesNothing(t *testing.T) {
 	for _, at := range stoppings {
 		for way, wd := range withdrawals {

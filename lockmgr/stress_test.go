@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// register is a resource that refuses stale tokens and counts overlaps.
+// register is a resource that finds stale tokens and two holders at a time.
 type register struct {
 	token   atomic.Int64
 	holders atomic.Int32
@@ -34,9 +34,8 @@ func (r *register) enter(t *testing.T, l *lockmgr.Lock) {
 
 func (r *register) leave() { r.holders.Add(-1) }
 
-// Several managers, hot names, impatient callers, and an administrator who
-// kills connections and forgets scripts: locks stay exclusive, nothing stays
-// behind.
+// Several managers contend for few names, callers give up early, and an administrator
+// kills connections and flushes scripts. Locks stay exclusive, and nothing is left.
 func TestServer_Stress(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -94,7 +93,7 @@ func TestServer_Stress(t *testing.T) {
 				if _, err := s.Do(cmd...); err != nil {
 					return err
 				}
-				time.Sleep(50 * time.Millisecond) // between two acts of violence
+				time.Sleep(50 * time.Millisecond)
 			}
 		}
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// While a host is suspended its timers stand still and its leases run out.
+// While the host is suspended its timers stand still, but leases run out on the
+// server.
 func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var slept atomic.Int64
@@ -28,7 +29,7 @@ func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 		synctest.Wait()
 
 		slept.Add(int64(time.Minute))
-		w.server.FastForward(time.Minute) // which did not sleep
+		w.server.FastForward(time.Minute) // its host was not suspended
 		require.False(t, watched.Valid(), "at once, without asking anybody")
 		require.False(t, brief.Valid())
 		require.True(t, fixed.Valid(), "it has an hour")

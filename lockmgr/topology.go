@@ -9,8 +9,8 @@ import (
 )
 
 // topology asks the server whether it is part of a cluster or a Sentinel. The
-// error matches ErrTopology if locks can't work there; any other error says
-// that no answer came. The warning is empty for a single server, and where the
+// error matches ErrTopology if locks can't work there; any other error means
+// that no answer came. The warning is empty for a single server, or if the
 // server does not say.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	a, err := m.run(ctx, wire.Command{Args: []string{"HELLO"}})

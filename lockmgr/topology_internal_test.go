@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// A saying is a server that answers commands by their words, and others with
+// A saying is a server that has an answer for some commands, and answers others with
 // an error.
 type saying map[string]wire.Answer
 

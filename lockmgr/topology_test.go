@@ -24,8 +24,8 @@ func startCluster(t testing.TB) *redistest.Server {
 	return s
 }
 
-// Dial refuses what the client library would take for a cluster or Sentinel,
-// and connects to nothing.
+// Dial refuses options with which the client library would use a cluster or Sentinel,
+// before it connects.
 func TestDial_RefusesOtherTopologies(t *testing.T) {
 	for name, opt := range map[string]rueidis.ClientOption{
 		"seed list": {InitAddress: []string{"a:1", "b:1"}},
@@ -46,7 +46,7 @@ func TestDial_RefusesOtherTopologies(t *testing.T) {
 	require.NoError(t, m.Close(faults.Patient(t)))
 }
 
-// A modeClient is a client of a mode.
+// A modeClient is a client that says that it has a mode.
 type modeClient struct {
 	rueidis.Client
 	mode rueidis.ClientMode
@@ -70,9 +70,8 @@ func TestNew_RefusesOtherTopologies(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 }
 
-// A server with all slots of its cluster refuses scripts for several locks.
-// They are split, and no hold is lost: neither to an acquire, a renewal nor a
-// release.
+// A server that has all slots of its cluster refuses scripts for several locks. The
+// scripts are split, and no acquire, renewal or release loses a lock.
 func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
@@ -100,8 +99,8 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	require.NoError(t, m.Close(faults.Patient(t)))
 }
 
-// Check names a cluster. One of several servers has locks in slots elsewhere,
-// so that is an error; Dial refuses it as well.
+// Check warns of a cluster of one server. A cluster of several keeps some names on
+// other servers, so Check returns an error, and Dial refuses it as well.
 func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Nobody pays for events that nobody observes, and no context is kept alive.
+// Without an observer, traces and events cost no memory.
 func TestObserver_NothingIsTracedWithoutOne(t *testing.T) {
 	m := &shell{}
 	require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -24,7 +24,8 @@ func spanOf(c context.Context) any {
 	return c.Value(spanKey{})
 }
 
-// last returns the newest event of a type, once nothing moves any more.
+// last returns the newest event of a type, once all goroutines of the bubble are
+// blocked.
 func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
 	t.Helper()
 	synctest.Wait()
@@ -37,8 +38,8 @@ func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
 	panic("unreachable")
 }
 
-// Events tell who asked, when, for how long the request waited, for how long
-// the lock was held and how long the commands took.
+// Events carry their time, the context of the request, how long it waited, how long
+// the lock was held and how long commands took.
 func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
@@ -97,7 +98,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 		require.InDelta(t, second, lost.Held, float64(20*milli))
 		require.Equal(t, "b", lost.Name)
 
-		// A server that says nothing.
+		// A server that does not answer.
 		net.hush()
 		_, err = m.TryLock(ctx, "c")
 		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
@@ -111,7 +112,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	})
 }
 
-// An event says when it happened, not when the observer got to it.
+// At is when an event happened, not when the observer got it.
 func TestEvent_TellsWhenItHappened(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var at []time.Time
@@ -135,7 +136,7 @@ func TestEvent_TellsWhenItHappened(t *testing.T) {
 	})
 }
 
-// Locks that share a command are all named.
+// The event of a shared command names all its locks.
 func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event

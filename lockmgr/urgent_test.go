@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A burst of requests does not delay what the server has answered: the deadline
-// of a lease may depend on it.
+// A burst of requests does not delay answers of the server: the deadline of a lease
+// may depend on them.
 func TestManager_AnswersOvertakeRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper

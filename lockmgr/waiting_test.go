@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A message that got lost costs a wait until the record's TTL, no more.
-func TestPoll_CoversLostMessages(t *testing.T) {
+// A waiter that misses a message because its connection broke tries again when it has
+// subscribed again.
+func TestWaiter_TriesAfterResubscribing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m1, _ := w.manager(lockmgr.Options{})
 		m2, net := w.manager(lockmgr.Options{})
@@ -169,8 +170,8 @@ func TestWaiter_ServerIsDown(t *testing.T) {
 	})
 }
 
-// A message may be missed before the subscription is confirmed. So there is a try
-// when it is, well before a poll.
+// A message may be missed before the subscription is confirmed. So the manager tries
+// when it is confirmed, long before it polls.
 func TestSubscription_ConfirmationIsATry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		w.server.HSet("a", "somebody:1", "1")
@@ -212,7 +213,7 @@ func TestAnswer_AlwaysTooLate(t *testing.T) {
 		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*milli))
 		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		require.Contains(t, err.Error(), "longer lease")
-		require.Less(t, time.Since(start), second, "three tries tell")
+		require.Less(t, time.Since(start), second, "three tries are enough to know")
 		require.Less(t, m.Stats().Scripts, uint64(10))
 	})
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// What a command or a script answers: nil, int64, string, status, failure or
-// []any of these.
+// A command or a script answers with a value of package resp.
 type (
-	status  string
-	failure string
+	status  = resp.Status
+	failure = resp.Error
 )
 
 // An engine runs Lua scripts. Compiled scripts are kept, and one Lua state

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // A host is where a client runs, as the network and the server see it. Managers
@@ -170,7 +172,7 @@ func (c *conn) arrive(p packet) {
 	c.partial = append(c.partial, p.bytes...)
 	for {
 		var args []string
-		if args, c.partial = readCommand(c.partial); args == nil {
+		if args, c.partial = resp.CutCommand(c.partial); args == nil {
 			return
 		}
 		w.server.arrive(arrival{c, args})

@@ -20,13 +20,13 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var (
 	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means 300, and 50 with the race detector")
-	seed   = flag.Int64("seed", -1, "run this seed only, and tell all that happens")
+	seed   = flag.Int64("seed", -1, "run this seed only, and print every event")
 	first  = flag.Uint64("first", 1, "the first seed")
 	only   = flag.String("only", "", "kinds of happenings that every seed has, and no others, separated by commas")
 	off    = flag.String("off", "", "kinds of happenings to switch off, separated by commas")
 	ignore = flag.String("ignore", "", "invariants to ignore, separated by commas")
 	goOn   = flag.Bool("go-on", false, "go on after a seed that fails, and count at the end")
-	hang   = flag.Duration("hang", 30*time.Second, "how long a seed may take")
+	hang   = flag.Duration("hang", 2*time.Minute, "how long a seed may take")
 	tail   = flag.Int("tail", 60, "how much of a failing seed's trace to show, in lines")
 )
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // A server runs one command at a time, in no time. All of it is guarded by the
@@ -90,15 +92,15 @@ func (s *server) command(c *conn, args []string) []byte {
 	case "HELLO":
 		return []byte("%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n")
 	case "CLIENT":
-		return encode(nil, status("OK"))
+		return resp.Append(nil, status("OK"))
 	case "PING":
-		return encode(nil, status("PONG"))
+		return resp.Append(nil, status("PONG"))
 	case "SUBSCRIBE":
 		if s.cheat == unsubscribed {
-			return encode(nil, failure("ERR not now"))
+			return resp.Append(nil, failure("ERR not now"))
 		}
 		if c.from.mute {
-			return encode(nil, failure("NOPERM No permissions to access a channel"))
+			return resp.Append(nil, failure("NOPERM No permissions to access a channel"))
 		}
 		var out []byte
 		for _, channel := range args[1:] {
@@ -106,30 +108,30 @@ func (s *server) command(c *conn, args []string) []byte {
 				c.subscribed[channel] = true
 				s.subscribers[channel] = append(s.subscribers[channel], c)
 			}
-			out = push(out, "subscribe", channel, int64(len(c.subscribed)))
+			out = resp.Append(out, resp.Push{"subscribe", channel, int64(len(c.subscribed))})
 		}
 		return out
 	case "UNSUBSCRIBE":
 		var out []byte
 		for _, channel := range args[1:] {
 			s.unsubscribe(c, channel)
-			out = push(out, "unsubscribe", channel, int64(len(c.subscribed)))
+			out = resp.Append(out, resp.Push{"unsubscribe", channel, int64(len(c.subscribed))})
 		}
 		return out
 	case "SCRIPT":
 		if strings.ToUpper(args[1]) != "LOAD" {
-			return encode(nil, failure("ERR unknown subcommand"))
+			return resp.Append(nil, failure("ERR unknown subcommand"))
 		}
 		sha, err := scripts.load(args[2])
 		if err != nil {
-			return encode(nil, failure("ERR "+err.Error()))
+			return resp.Append(nil, failure("ERR "+err.Error()))
 		}
 		s.known[sha] = true
-		return encode(nil, sha)
+		return resp.Append(nil, sha)
 	case "EVAL", "EVALSHA":
-		return encode(nil, s.eval(c, name, args))
+		return resp.Append(nil, s.eval(c, name, args))
 	}
-	return encode(nil, s.plain(args))
+	return resp.Append(nil, s.plain(args))
 }
 
 func (s *server) eval(c *conn, name string, args []string) any {
@@ -171,7 +173,7 @@ func (s *server) plain(args []string) any {
 			return int64(len(subs))
 		}
 		for _, c := range subs {
-			c.reply(push(nil, "message", args[1], args[2]))
+			c.reply(resp.Append(nil, resp.Push{"message", args[1], args[2]}))
 		}
 		return int64(len(subs))
 	case "PUBSUB":
@@ -182,78 +184,4 @@ func (s *server) plain(args []string) any {
 		return out
 	}
 	return s.keys.do(args)
-}
-
-func push(b []byte, items ...any) []byte {
-	b = append(b, '>')
-	b = strconv.AppendInt(b, int64(len(items)), 10)
-	b = append(b, "\r\n"...)
-	for _, item := range items {
-		b = encode(b, item)
-	}
-	return b
-}
-
-// encode appends an answer as RESP3.
-func encode(b []byte, v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return append(b, "_\r\n"...)
-	case int64:
-		b = append(b, ':')
-		b = strconv.AppendInt(b, v, 10)
-	case status:
-		b = append(append(b, '+'), v...)
-	case failure:
-		b = append(append(b, '-'), v...)
-	case string:
-		b = append(b, '$')
-		b = strconv.AppendInt(b, int64(len(v)), 10)
-		b = append(b, "\r\n"...)
-		b = append(b, v...)
-	case []any:
-		b = append(b, '*')
-		b = strconv.AppendInt(b, int64(len(v)), 10)
-		b = append(b, "\r\n"...)
-		for _, item := range v {
-			b = encode(b, item)
-		}
-		return b
-	}
-	return append(b, "\r\n"...)
-}
-
-// readCommand takes one command off the front of b. It returns nil if b holds
-// no whole one.
-func readCommand(b []byte) (args []string, rest []byte) {
-	n, p, ok := readLength(b, '*')
-	for range n {
-		var size int
-		var q []byte
-		if size, q, ok = readLength(p, '$'); !ok || len(q) < size+2 {
-			return nil, b
-		}
-		args = append(args, string(q[:size]))
-		p = q[size+2:]
-	}
-	if !ok {
-		return nil, b
-	}
-	return args, p
-}
-
-func readLength(b []byte, mark byte) (n int, rest []byte, ok bool) {
-	if len(b) == 0 {
-		return 0, b, false
-	}
-	if b[0] != mark {
-		panic("clientsim: not a command: " + string(b[:min(len(b), 40)]))
-	}
-	for i := 1; i+1 < len(b); i++ {
-		if b[i] == '\r' {
-			return n, b[i+2:], true
-		}
-		n = 10*n + int(b[i]-'0')
-	}
-	return 0, b, false
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // patience is what a test waits for something that must happen.
@@ -112,15 +114,11 @@ func connect(t *testing.T, addr string) *client {
 // send writes commands at once, each as an array. A connection that broke is
 // noticed by who reads.
 func (c *client) send(lines ...string) {
-	var b strings.Builder
+	var b []byte
 	for _, l := range lines {
-		args := strings.Fields(l)
-		fmt.Fprintf(&b, "*%d\r\n", len(args))
-		for _, a := range args {
-			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-		}
+		b = resp.AppendCommand(b, strings.Fields(l)...)
 	}
-	_, _ = io.WriteString(c, b.String())
+	_, _ = c.Write(b)
 }
 
 // read returns the next frame.

@@ -52,7 +52,7 @@ var shellMutants = []mutant{
 	{"handle", "Do keeps the loss to itself", "lockmgr", "err = joined(err, m.finish(ctx, l))", "m.finish(ctx, l)", shell + "TestDo_TellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
-	{"errors", "a try takes a silent server for another owner", machine, "if n.phase != held && m.health.failing {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
+	{"errors", "a try takes a silent server for another owner", machine, "if m.health.failing && !n.held() {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
 	{"errors", "Close does not know why", machine, "m.unreleased = r.Err", "", shell + "TestServerError_OfClose"},
 	{"errors", "a time-out looks like the end of a caller's context", "lockmgr/internal/wire", "\"is the server overloaded, stopped or cut off?\", errNoAnswer", "\"is the server overloaded, stopped or cut off?\", err", shell + "TestServerError_Replies"},
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "\th.failure = f\n\tif f == nil {\n", "\tif f != nil {\n\t\th.failure = f\n\t}\n\tif f == nil {\n", wires + "TestHealth"},
@@ -108,7 +108,7 @@ var shellMutants = []mutant{
 	{"turns", "tries while another has it", machine, "\t\tt.tryAt = Forever // until", "\t\t_ = now // until", sharing + "TestTurns TestDrain"},
 	{"turns", "owed though nobody came", machine, "t.owed = min(t.owed, t.owed*7/8, cfg.mostOwed()/4)", "", sharing + "TestTurns TestDrain"},
 	{"turns", "half of what is owed is forgiven", machine, "t.owed = min(t.owed, t.owed*7/8, cfg.mostOwed()/4)", "t.owed = min(t.owed, t.owed/2)", sharing + "TestTurns_OnASlowMachine"},
-	{"turns", "handoff goes on in a run that is over", machine, "if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, n.entry.since, &m.cfg) {", "if true {", sharing + "TestTurns TestDrain"},
+	{"turns", "handoff goes on in a run that is over", machine, "if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, e.since, &m.cfg) {", "if true {", sharing + "TestTurns TestDrain"},
 	{"shared commands", "leases mixed", "lockmgr/internal/wire", "s.lease != t.op.Lease", "false", wires + "TestBatch_PlainOperationsShareACommand"},
 	{"shared commands", "tokens not asked for", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.Others) == 0", "return len(op.Others) == 0", wires + "TestBatch_PlainOperationsShareACommand"},
 	{"shared commands", "suspects not named", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.Others) == 0", "return op.Tokens == 0", wires + "TestBatch_PlainOperationsShareACommand"},
@@ -153,7 +153,7 @@ var scriptMutants = []mutant{
 	{"acquire_many.lua", "increments the count", "lockmgr/internal/wire/script/acquire_many.lua", "redis.pcall('HSET', key, owner, 1)", "redis.pcall('HINCRBY', key, owner, 1)", shell + "TestModel_LikeTheServer"},
 	{"release_many.lua", "whoever the owner is", "lockmgr/internal/wire/script/release_many.lua", "  if answer == 0 then\n    answer = false\n  elseif answer == 1 then", "  if answer == 0 or answer == 1 then", shell + "TestModel_LikeTheServer"},
 	{"release_many.lua", "tells nobody", "lockmgr/internal/wire/script/release_many.lua", "answer = redis.pcall('PUBLISH', KEYS[2 * i], '0')", "answer = 0", shell + "TestModel_LikeTheServer"},
-	{"force.lua", "tells nobody", "lockmgr/internal/wire/script/force.lua", "redis.pcall('PUBLISH', KEYS[2], '0')\n", "", shell + "TestScripts"},
+	{"force.lua", "tells nobody", "lockmgr/internal/wire/script/force.lua", "redis.pcall('PUBLISH', KEYS[2], ARGV[1])\n", "", shell + "TestScripts"},
 }
 
 var partMutants = []mutant{

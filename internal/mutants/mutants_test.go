@@ -47,6 +47,7 @@ const machine = "lockmgr/internal/core"
 // The packages whose tests catch mutants.
 const (
 	seeds   = "lockmgr/internal/sim TestSeeds"
+	rwSeeds = "lockmgr/internal/sim TestSeeds_ReadWrite"
 	stories = "lockmgr/internal/core TestStories"
 	// explorer is for what seeds find late or never.
 	explorer = "lockmgr/internal/explore TestScenes"
@@ -65,7 +66,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", coreMutants},
+	{"core", slices.Concat(coreMutants, readWriteMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }
@@ -173,7 +174,7 @@ func runList(t *testing.T, goTool string, mutants []mutant) {
 // longer, and must not pass for one that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
-	case m.by == seeds, m.by == explorer:
+	case m.simulated(), m.by == explorer:
 		return time.Minute
 	case pkg == strings.TrimSpace(sharing):
 		return 80 * time.Second
@@ -181,11 +182,14 @@ func (m *mutant) time() time.Duration {
 	return 20 * time.Second
 }
 
+// simulated reports whether seeds of a simulation must catch the mutant.
+func (m *mutant) simulated() bool { return m.by == seeds || m.by == rwSeeds }
+
 // arguments returns those of the test binary.
 func (m *mutant) arguments() []string {
 	_, tests := m.tests()
 	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$", "-test.failfast", "-test.timeout=" + m.time().String()}
-	if m.by == seeds {
+	if m.simulated() {
 		args = append(args, "-seeds=12000", "-shrink=false", "-tail=0", "-hang=10s")
 	}
 	return args
@@ -220,7 +224,7 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 	}
 	tester := exec.CommandContext(ctx, bin, m.arguments()...)
 	tester.Dir = filepath.Join(root, pkg)
-	if m.by == seeds {
+	if m.simulated() {
 		tester.Env = append(os.Environ(), "GOMAXPROCS=1") // the mutants are parallel, not their seeds
 	}
 	if strings.HasSuffix(path, ".lua") {
@@ -246,7 +250,7 @@ var (
 // verdict reads what caught a mutant out of the tests' output.
 func (m *mutant) verdict(out string, err error) (string, error) {
 	_, tests := m.tests()
-	if found := failedSeed.FindStringSubmatch(out); m.by == seeds && found != nil {
+	if found := failedSeed.FindStringSubmatch(out); m.simulated() && found != nil {
 		return found[2] + ", seed " + found[1], nil
 	}
 	if found := failedStory.FindStringSubmatch(out); m.by == stories && found != nil {
@@ -270,28 +274,36 @@ func (m *mutant) verdict(out string, err error) (string, error) {
 	return "", fmt.Errorf("failed in another way: %v\n%s", err, out)
 }
 
+// scriptFolder is where the tests of lockmgr find the scripts, from their folder.
+const scriptFolder = "internal/wire/script"
+
 // withScript makes a folder like that of lockmgr's tests, with one script
 // changed.
 func withScript(dir, name, text string) (string, error) {
-	scripts, err := filepath.Glob(filepath.Join(root, "lockmgr", "script", "*.lua"))
+	scripts, err := filepath.Glob(filepath.Join(root, "lockmgr", scriptFolder, "*.lua"))
 	if err != nil {
 		return "", err
 	}
 	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(filepath.Join(work, "script"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(work, scriptFolder), 0o700); err != nil {
 		return "", err
 	}
+	changed := false
 	for _, script := range scripts {
 		content, err := os.ReadFile(script)
 		if err != nil {
 			return "", err
 		}
 		if filepath.Base(script) == name {
-			content = []byte(text)
+			content, changed = []byte(text), true
 		}
-		if err := os.WriteFile(filepath.Join(work, "script", filepath.Base(script)), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(work, scriptFolder, filepath.Base(script)), content, 0o600); err != nil {
 			return "", err
 		}
+	}
+	if !changed {
+		// The tests would fail for want of scripts, and the mutant would seem caught.
+		return "", fmt.Errorf("%s is not where the tests look for scripts", name)
 	}
 	return work, nil
 }

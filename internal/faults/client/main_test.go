@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"flag"
-	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -99,19 +99,18 @@ var blockedFlag = regexp.MustCompile(` flags=\w*b\w* `)
 // atOnce sends commands that the server executes with nothing in between.
 func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
+	c, err := resp.Dial(s.Addr(), faults.Patience)
 	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Write([]byte(strings.Join(commands, "\r\n") + "\r\nPING\r\n"))
-	require.NoError(t, err)
-	var got strings.Builder
-	buf := make([]byte, 512)
-	for !strings.Contains(got.String(), "+PONG") {
-		n, err := conn.Read(buf)
-		require.NoError(t, err)
-		got.Write(buf[:n])
+	defer c.Close()
+	for _, command := range commands {
+		c.Send(strings.Fields(command)...)
 	}
-	require.NotContains(t, "\r\n"+got.String(), "\r\n-", "an error among the replies")
+	require.NoError(t, c.Flush())
+	for _, command := range commands {
+		reply, err := c.Receive()
+		require.NoError(t, err)
+		require.IsNotType(t, resp.Error(""), reply, command)
+	}
 }
 
 // requireNothingLeft checks what Redis has after all managers were closed:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -166,13 +167,13 @@ func lie(t *testing.T, texts map[string]string, data []byte) {
 			granted = true
 			if withToken {
 				token += 100
-				return fmt.Sprintf("$%d\r\n%d\r\n", len(strconv.Itoa(token)), token)
+				return string(resp.Append(nil, strconv.Itoa(token)))
 			}
 			return "_\r\n"
 		case "transfer":
 			if withToken {
 				token += 100
-				return fmt.Sprintf("*2\r\n:0\r\n$%d\r\n%d\r\n", len(strconv.Itoa(token)), token)
+				return string(resp.Append(nil, []any{int64(0), strconv.Itoa(token)}))
 			}
 		case "renew":
 			return "*0\r\n"

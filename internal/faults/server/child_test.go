@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +15,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/child"
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -88,70 +87,62 @@ func beChild(role string) {
 	os.Exit(0)
 }
 
-// A child is what its test sees of it.
-type child struct {
-	cmd   *exec.Cmd
+// A subprocess is what its test sees of a child.
+type subprocess struct {
+	*child.Process
 	in    io.WriteCloser
 	lines chan string // closed when the child has ended
-	ended chan struct{}
 }
 
 // spawn starts a child. It is killed at the end of the test.
-func spawn(t testing.TB, role string, what task) *child {
+func spawn(t testing.TB, role string, what task) *subprocess {
 	t.Helper()
 	text, err := json.Marshal(what)
 	require.NoError(t, err)
-	c := &child{cmd: exec.Command(os.Args[0]), lines: make(chan string, 64), ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), envRole+"="+role, envTask+"="+string(text))
-	c.cmd.Stderr = os.Stderr
-	c.in, err = c.cmd.StdinPipe()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envRole+"="+role, envTask+"="+string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
-	out, err := c.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	redistest.KillWithParent(c.cmd)
-	started := make(chan error)
+	p, err := child.Start(cmd)
+	require.NoError(t, err)
+	c := &subprocess{Process: p, in: in, lines: make(chan string, 64)}
 	go func() {
-		// To the kernel, a child's parent is the thread that started it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(c.ended)
 		defer close(c.lines)
-		err := c.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
+		defer in.Close()
+		defer out.Close()
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			c.lines <- lines.Text()
 		}
-		_ = c.cmd.Wait()
+		<-p.Done()
 	}()
-	require.NoError(t, <-started)
 	t.Cleanup(c.kill)
 	return c
 }
 
-// kill ends the child at once, stopped or not, and returns when it is gone.
-func (c *child) kill() {
-	_ = c.cmd.Process.Kill() // fails only when it has ended already
+// kill ends the child at once, stopped or not, and returns when it is gone and
+// its output was read.
+func (c *subprocess) kill() {
+	c.Kill()
 	for range c.lines {
 	}
-	<-c.ended
 }
 
-func (c *child) signal(t testing.TB, sig os.Signal) {
+func (c *subprocess) signal(t testing.TB, sig os.Signal) {
 	t.Helper()
-	require.NoError(t, c.cmd.Process.Signal(sig))
+	require.NoError(t, c.Signal(sig))
 }
 
-func (c *child) say(t testing.TB, line string) {
+func (c *subprocess) say(t testing.TB, line string) {
 	t.Helper()
 	_, err := io.WriteString(c.in, line+"\n")
 	require.NoError(t, err)
 }
 
 // hear waits for the next line that begins with a word, and returns the rest.
-func (c *child) hear(t testing.TB, word string) string {
+func (c *subprocess) hear(t testing.TB, word string) string {
 	t.Helper()
 	timeout := time.After(faults.Patience)
 	for {

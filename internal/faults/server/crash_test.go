@@ -14,7 +14,7 @@ import (
 
 type crowdStats struct{ acquires, waiting, subscriptions, wakes int }
 
-func (c *child) stats(t testing.TB) (s crowdStats) {
+func (c *subprocess) stats(t testing.TB) (s crowdStats) {
 	t.Helper()
 	c.say(t, "stats")
 	_, err := fmt.Sscan(c.hear(t, "stats"), &s.acquires, &s.waiting, &s.subscriptions, &s.wakes)
@@ -36,7 +36,7 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 	s := redistest.Start(t)
 	victim := spawn(t, "holder", task{Addr: s.Addr(), Name: "a", Lease: dying})
 	victim.hear(t, "held")
-	crowds := make([]*child, processes)
+	crowds := make([]*subprocess, processes)
 	for i := range crowds {
 		crowds[i] = spawn(t, "crowd", task{Addr: s.Addr(), Name: "a", Lease: 30 * time.Second, Waiters: *waiters})
 	}

@@ -1,46 +1,42 @@
 package server_test
 
 import (
-	"bufio"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A crier publishes on one channel, many messages at a time.
 type crier struct {
-	conn net.Conn
-	w    *bufio.Writer
-	r    *bufio.Reader
-	head string
+	conn    *resp.Conn
+	channel string
 }
 
 func newCrier(t testing.TB, s *redistest.Server, channel string) *crier {
 	t.Helper()
-	c, err := net.Dial("tcp", s.Addr())
+	c, err := resp.Dial(s.Addr(), faults.Patience)
 	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	return &crier{c, bufio.NewWriter(c), bufio.NewReader(c), fmt.Sprintf("*3\r\n$7\r\nPUBLISH\r\n$%d\r\n%s\r\n", len(channel), channel)}
+	t.Cleanup(c.Close)
+	return &crier{c, channel}
 }
 
 // cry publishes messages and waits until the server has passed them on.
 func (c *crier) cry(t testing.TB, messages ...string) {
 	t.Helper()
 	for _, m := range messages {
-		fmt.Fprintf(c.w, "%s$%d\r\n%s\r\n", c.head, len(m), m)
+		c.conn.Send("PUBLISH", c.channel, m)
 	}
-	require.NoError(t, c.w.Flush())
+	require.NoError(t, c.conn.Flush())
 	for range messages {
-		line, err := c.r.ReadString('\n')
+		reply, err := c.conn.Receive()
 		require.NoError(t, err)
-		require.Equal(t, byte(':'), line[0], line)
+		require.IsType(t, int64(0), reply)
 	}
 }
 

@@ -2,11 +2,6 @@ package server_test
 
 import (
 	"errors"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,106 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// inBackground sends a command whose answer comes late, if at all.
-func inBackground(t testing.TB, s *redistest.Server, args ...string) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = s.Do(args...)
-	}()
-	t.Cleanup(func() { <-done })
-}
-
-// nobody is a port where nobody listens.
-func nobody(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
-func answers(s *redistest.Server, prefix string) func() bool {
-	return func() bool {
-		_, err := s.Do("GET", "x")
-		return err != nil && strings.HasPrefix(err.Error(), prefix)
-	}
-}
-
-// refusals are what a server may say to every script for a time.
-var refusals = []struct {
-	what       string
-	args       []string
-	begin, end func(t testing.TB, s *redistest.Server)
-	kind       error
-}{
-	{
-		what:  "READONLY",
-		begin: func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "127.0.0.1", nobody(t)) },
-		end:   func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "REPLICAOF", "NO", "ONE") },
-		kind:  lockmgr.ErrReadOnly,
-	},
-	{
-		what: "NOREPLICAS",
-		begin: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "1")
-		},
-		end: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "CONFIG", "SET", "min-replicas-to-write", "0")
-		},
-		kind: lockmgr.ErrReadOnly,
-	},
-	{
-		what: "MISCONF",
-		args: []string{"--dbfilename", "in-the-way"},
-		begin: func(t testing.TB, s *redistest.Server) {
-			dir := strings.TrimPrefix(faults.Do(t, s, "CONFIG", "GET", "dir"), "dir\n")
-			require.NoError(t, os.Mkdir(filepath.Join(dir, "in-the-way"), 0o700))
-			faults.Do(t, s, "CONFIG", "SET", "save", "3600 1000000")
-			faults.Do(t, s, "BGSAVE")
-			faults.Eventually(t, func() bool {
-				return strings.Contains(faults.Do(t, s, "INFO", "persistence"), "rdb_last_bgsave_status:err")
-			})
-		},
-		end: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
-		},
-		kind: lockmgr.ErrReadOnly,
-	},
-	{
-		what: "BUSY",
-		args: []string{"--lua-time-limit", "20"},
-		begin: func(t testing.TB, s *redistest.Server) {
-			inBackground(t, s, "EVAL", "while true do end", "0")
-			faults.Eventually(t, answers(s, "BUSY"))
-		},
-		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "SCRIPT", "KILL") },
-		kind: lockmgr.ErrUnavailable,
-	},
-	{
-		what: "LOADING",
-		args: []string{"--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024"},
-		begin: func(t testing.TB, s *redistest.Server) {
-			faults.Do(t, s, "DEBUG", "POPULATE", "1000", "filling", "1000")
-			faults.Do(t, s, "CONFIG", "SET", "key-load-delay", "20000")
-			inBackground(t, s, "DEBUG", "RELOAD")
-			faults.Eventually(t, answers(s, "LOADING"))
-		},
-		end:  func(t testing.TB, s *redistest.Server) { faults.Do(t, s, "CONFIG", "SET", "key-load-delay", "0") },
-		kind: lockmgr.ErrUnavailable,
-	},
-}
-
 // A server that refuses to work takes nothing away. A lock is lost when its
 // deadline passes meanwhile, and not before; one with time left goes on.
 func TestLock_RefusalCostsNoneBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
-	for _, tt := range refusals {
-		t.Run(tt.what, func(t *testing.T) {
+	for _, tt := range faults.Troubles("READONLY", "NOREPLICAS", "MISCONF", "BUSY", "LOADING") {
+		t.Run(tt.What, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t, tt.args...)
-			troubled := &trouble{t: t, s: s, kind: tt.kind}
-			troubled.run(func() { tt.begin(t, s) }, func() { tt.end(t, s) })
+			s := redistest.Start(t, tt.Args...)
+			troubled := &trouble{t: t, s: s, kind: tt.Kind}
+			troubled.run(func() { tt.Begin(t, s) }, func() { tt.End(t, s) })
 		})
 	}
 }
@@ -163,6 +68,7 @@ func (x *trouble) run(begin, end func()) {
 	w := faults.NewWitness()
 	o := with(steady)
 	o.Observer = w.Observe
+	o.RetryTime = time.Minute // on a busy machine the trouble may last longer than the default
 	patientHolder, hastyHolder := x.dial(o), x.dial(with(short))
 	kept, lost := take(t, patientHolder, "kept"), take(t, hastyHolder, "lost")
 	next := patientHolder.LockAsync("lost")

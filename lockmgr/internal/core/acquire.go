@@ -2,31 +2,32 @@ package core
 
 import "time"
 
-// ask sends a try for the first waiter, unless it is the turn of others. No
-// script may be in flight.
-func (m *Machine) ask(n *name) {
-	if c := n.c; n.contended() {
-		c.turns.pass(m.now, &m.cfg, n.phase != idle)
-		if !c.turns.ready(m.now, &m.cfg) {
+// ask sends an acquire for the first waiter, unless it is the turn of others. No
+// script about the entry may be in flight.
+func (m *Machine) ask(e *entry) {
+	n := e.of
+	if t := &n.c.turns; n.contended() {
+		t.pass(m.now, &m.cfg, e.phase != idle)
+		if !t.ready(m.now, &m.cfg) {
 			m.subscribe(n)
-			m.becomeWaiting(n, c.turns.wakeAt(m.now))
-			m.failOnce(n, ErrNotAcquired) // the last of them lets the name rest
+			m.becomeWaiting(e, t.wakeAt(m.now))
+			m.failOnce(n, ErrNotAcquired) // if nobody waits then, the entry rests
 			return
 		}
 	}
 	r := n.queue.head
-	r.own.Number = 0 // one that it had before belongs to an earlier record
-	m.unlocked(n, nil)
-	m.becomeAsking(n)
-	// Each try has a new number, so that only one command can create a record
-	// of it: an earlier try leaves a record of another number.
-	m.send(n, VerbAcquire, m.number(), m.leaseOf(r), m.tokensFor(n, r))
+	r.own.Number = 0 // a number from before belongs to an earlier record
+	m.unlocked(e, nil)
+	m.becomeAsking(e)
+	// Each try has a new number, so only one command can create a record with that
+	// number.
+	m.send(e, VerbAcquire, r.Side, m.number(), m.leaseOf(r), m.tokensFor(e, r))
 }
 
-// leaseOf is the lease that a request's record gets when it is acquired or
-// passed on. A fixed lease that is longer than the watchdog's is set by a
-// renewal afterwards, when the record is known to be ours: an acquire that runs
-// late must not leave a record for so long.
+// leaseOf returns the lease that an entry gets when it is acquired for a request
+// or passed on to it. An acquire that runs late must not leave a record for longer
+// than Config.Lease. So a renewal sets a longer fixed lease once the entry is
+// known to be ours.
 func (m *Machine) leaseOf(r *Request) time.Duration {
 	if r.Lease == 0 {
 		return m.cfg.Lease
@@ -35,45 +36,48 @@ func (m *Machine) leaseOf(r *Request) time.Duration {
 }
 
 // acquired handles the answer to a try.
-func (m *Machine) acquired(n *name, r *Reply) {
+func (m *Machine) acquired(e *entry, r *Reply) {
+	n := e.of
 	op := r.Op
 	switch {
 	case r.Ran != Yes:
-		m.tryFailed(n, r)
+		m.tryFailed(e, r)
 	case !r.OK:
-		m.othersHold(n, r)
+		m.othersHold(e, r)
 	default:
-		n.entry.number = op.Owner
-		n.entry.since = m.now
-		n.entry.sent, n.entry.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
-		m.dropTokens(n) // those of an earlier record are too old
+		e.number, e.side, e.open = op.Owner, op.Side, op.Side == Shared
+		e.since = m.now
+		e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
+		m.dropTokens(e) // tokens of an earlier record are too old
 		if op.Tokens > 0 {
-			n.more().tokens.got(r.Token, op.Tokens)
+			e.more().tokens.got(r.Token, op.Tokens)
 		}
-		if m.now >= n.entry.until {
-			m.tooLate(n, op.Lease)
+		if m.now >= e.until {
+			m.tooLate(e, op.Lease)
 			return
 		}
-		if c := n.c; n.contended() {
-			c.retry.succeeded()
-			c.longer.set = c.longer.set && len(op.Others) > 0 // it may be the record that we had
-			c.turns.acquired(m.now, &m.cfg)
-			c.nextTransfer, c.spacing, c.retry.at = m.now, 0, m.now
-			c.firstPass = 0
+		if u := e.up(); n.contended() {
+			u.retry.succeeded()
+			u.longer.set = u.longer.set && len(op.Others) > 0 // with Others it may be our old record
+			n.c.turns.acquired(m.now, &m.cfg)
+			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
+			u.firstPass = 0
 		}
-		m.next(n, op)
+		m.next(e, op)
 	}
 }
 
-// lateGrants is how many grants in a row may come too late for a request. One
-// may be an accident; more mean that its lease is too short for this server.
+// lateGrants is the number of grants in a row that may come too late for a
+// request. One may be an accident. More mean that its lease is too short for this
+// server.
 const lateGrants = 3
 
-// tooLate handles a grant that came after its deadline. It does not count against
-// requests with a longer lease.
-func (m *Machine) tooLate(n *name, lease time.Duration) {
+// tooLate handles a grant that came after its deadline. It counts only against
+// requests whose lease is no longer than the one that was granted.
+func (m *Machine) tooLate(e *entry, lease time.Duration) {
+	n := e.of
 	m.stats.Fails++
-	m.abandon(n)
+	m.abandon(e)
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		if m.leaseOf(r) <= lease {
@@ -84,63 +88,65 @@ func (m *Machine) tooLate(n *name, lease time.Duration) {
 		r = next
 	}
 	if n.queue.head == nil {
-		m.leave(n)
+		m.leave(e)
 		return
 	}
-	m.becomeWaiting(n, m.now+m.pause(1))
+	m.becomeWaiting(e, m.now+m.pause(1))
 }
 
 // tryFailed handles a try that did not run, or may not have. A final error of a
-// try with tokens may be due to the token counter, which plain requests don't
-// need.
-func (m *Machine) tryFailed(n *name, r *Reply) {
-	m.failed(n, r.Err)
+// try with tokens may be due to the token counter, so it fails only the requests
+// that need a token.
+func (m *Machine) tryFailed(e *entry, r *Reply) {
+	n := e.of
+	m.failed(e, r.Err)
 	tokens := r.Op.Tokens > 0
 	for q := n.queue.head; q != nil; {
 		next := q.next
 		concerned := q.Fenced || !tokens || !r.Final
-		if concerned && (r.Final || q.Once || m.overdue(n, q)) {
+		if concerned && (r.Final || q.Once || m.overdue(e, q)) {
 			m.giveUp(q, r.Err)
 		}
 		q = next
 	}
 	if r.Final {
-		n.c.retry.succeeded() // those that are left have not met a failure yet
+		e.up().retry.succeeded() // the error does not concern the requests that are left
 	}
 	if n.queue.head != nil {
-		m.becomeWaiting(n, n.c.retry.at)
+		m.becomeWaiting(e, e.up().retry.at)
 		return
 	}
-	m.leave(n)
+	m.leave(e)
 }
 
-// othersHold handles the answer that another manager holds the lock.
-func (m *Machine) othersHold(n *name, r *Reply) {
-	c := n.more()
-	c.retry.succeeded()
-	t := &c.turns
-	t.refused(m.now, &m.cfg, n.woken)
-	n.entry.number = 0
+// othersHold handles the answer that another manager has the name.
+func (m *Machine) othersHold(e *entry, r *Reply) {
+	n := e.of
+	u := e.more()
+	u.retry.succeeded()
+	t := &n.c.turns
+	t.refused(m.now, &m.cfg, e.woken)
+	e.number = 0
 	ttl := r.TTL
 	if r.Elsewhere && (ttl <= 0 || ttl > m.cfg.PollBlind) {
 		ttl = m.cfg.PollBlind
 	}
 	poll := m.now + m.poll(n, ttl)
-	t.tryAt = min(t.tryAt, poll) // whatever is heard, its record expires
+	t.tryAt = min(t.tryAt, poll) // no message comes if the record expires
 	m.failOnce(n, ErrNotAcquired)
 	m.notice(Notice{What: Refused, Name: n.name, TTL: r.TTL})
 	switch {
 	case n.queue.head == nil:
-		m.leave(n)
-	case n.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
-		// The message and this refusal came over different connections: the lock
-		// may have been released after the refusal.
-		m.ask(n)
+		m.leave(e)
+	case e.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
+		// A message came while the try was in flight. It came over another
+		// connection, so the lock may have been released after the refusal.
+		m.ask(e)
 	default:
 		m.subscribe(n)
 		if t.back {
 			poll = t.wakeAt(m.now)
 		}
-		m.becomeWaiting(n, poll)
+		m.becomeWaiting(e, poll)
 	}
 }

@@ -2,11 +2,11 @@ package core
 
 import "time"
 
-// placed is an item of a heap of alarms. It stores its index plus one, zero if
-// absent, for removal without a search.
+// placed is an item of a heap of alarms. heapPos points to its index in the heap
+// plus one, or to zero if it is not there. So it is removed without a search.
 type placed interface{ heapPos() *int32 }
 
-// alarms is a binary heap of instants, the earliest first.
+// alarms is a binary heap of items, each with an instant. The earliest is first.
 type alarms[T placed] struct{ a []alarm[T] }
 
 type alarm[T placed] struct {
@@ -22,7 +22,8 @@ func (h *alarms[T]) next() time.Duration {
 	return h.a[0].at
 }
 
-// due removes and returns an item whose instant has come.
+// due removes and returns an item whose instant has come. ok is false if there is
+// none.
 func (h *alarms[T]) due(now time.Duration) (x T, ok bool) {
 	if len(h.a) == 0 || h.a[0].at > now {
 		return x, false
@@ -32,7 +33,7 @@ func (h *alarms[T]) due(now time.Duration) (x T, ok bool) {
 	return x, true
 }
 
-// set places x at an instant, wherever it was before.
+// set gives x an instant. x may be in the heap already.
 func (h *alarms[T]) set(x T, at time.Duration) {
 	p := x.heapPos()
 	if *p == 0 {
@@ -51,8 +52,8 @@ func (h *alarms[T]) set(x T, at time.Duration) {
 	}
 }
 
-// atLatest makes sure that x is due at an instant or before it. An early alarm is
-// harmless, and costs less than moving x each time that its instant moves out.
+// atLatest makes sure that x is due at the instant or before it. An early alarm is
+// harmless. It costs less than moving x each time that its instant becomes later.
 func (h *alarms[T]) atLatest(x T, at time.Duration) {
 	if p := *x.heapPos(); p == 0 || at < h.a[p-1].at {
 		h.set(x, at)

@@ -1,6 +1,7 @@
 package core
 
-// close refuses new requests, fails those that wait and releases held locks.
+// close refuses new requests, fails the requests that wait, ends all holds and
+// releases their entries.
 func (m *Machine) close() {
 	if m.closing {
 		return
@@ -12,27 +13,32 @@ func (m *Machine) close() {
 		for n.queue.head != nil {
 			m.giveUp(n.queue.head, ErrClosed)
 		}
-		switch n.phase {
-		case held:
-			m.loseHold(n, ErrClosed)
-			m.release(n)
-		case idle:
-			m.leave(n)
+		for e := range n.entries {
+			switch e.phase {
+			case held:
+				m.failUpgrade(e, ErrClosed)
+				m.loseAll(e, ErrClosed)
+				m.release(e)
+			case idle:
+				m.leave(e)
+			}
 		}
 		m.settle(n)
 	}
 }
 
-// abort closes without waiting for the answers to releases. Records that are
-// still there expire.
+// abort closes without waiting for the answers to releases. Records that are left
+// expire.
 func (m *Machine) abort() {
 	m.close()
 	for _, n := range m.everyName() {
-		if n.entry.number != 0 || n.c.unknown.strays() > 0 || n.flight != 0 && n.flightVerb == VerbAcquire {
-			m.stats.Unreleased++
-			m.unreleased = m.health.err
+		for e := range n.entries {
+			if e.number != 0 || e.up().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
+				m.stats.Unreleased++
+				m.unreleased = m.health.err
+			}
+			m.unlocked(e, ErrClosed)
 		}
-		m.unlocked(n, ErrClosed)
 		if n.sub != subNone {
 			m.unsubscribe(n)
 		}

@@ -5,12 +5,21 @@ import (
 	"slices"
 )
 
-// waits are the waiting requests of named owners. An anonymous owner can't
-// close a cycle: it makes one request, and holds nothing while it waits.
-type waits map[uint64]map[*name]*ownerQueue
+// waits are the waiting requests of owners that callers have named, by owner. An
+// anonymous owner can't close a cycle: it makes one request, and holds nothing
+// while it waits.
+type waits map[uint64]map[wanted]*ownerQueue
 
-// An ownerQueue is the requests of one owner that wait for one lock, in order.
-// One that was removed leaves a nil at its place.
+// wanted is what a request waits for.
+type wanted struct {
+	name *name
+	side Side
+}
+
+func (r *Request) wanted() wanted { return wanted{r.entry.of, r.Side} }
+
+// An ownerQueue has the requests of one owner that wait for one side of a name, in
+// order. A request that is removed leaves a nil in its place.
 type ownerQueue struct {
 	requests []*Request
 	n        int
@@ -19,35 +28,39 @@ type ownerQueue struct {
 func (w waits) add(r *Request) {
 	locks := w[r.Owner]
 	if locks == nil {
-		locks = make(map[*name]*ownerQueue)
+		locks = make(map[wanted]*ownerQueue)
 		w[r.Owner] = locks
 	}
-	q := locks[r.of]
+	q := locks[r.wanted()]
 	if q == nil {
 		q = &ownerQueue{}
-		locks[r.of] = q
+		locks[r.wanted()] = q
 	}
 	q.push(r)
 }
 
 func (w waits) remove(r *Request) {
-	q := w[r.Owner][r.of]
+	q := w[r.Owner][r.wanted()]
 	q.requests[r.place] = nil
 	if q.n--; q.n > 0 {
 		return
 	}
-	delete(w[r.Owner], r.of)
+	delete(w[r.Owner], r.wanted())
 	if len(w[r.Owner]) == 0 {
 		delete(w, r.Owner)
 	}
 }
 
-// first returns an owner's first request for a lock, or nil.
-func (w waits) first(owner uint64, n *name) *Request {
-	if q := w[owner][n]; q != nil {
-		return q.first()
+// first returns an owner's first request for a name, or nil.
+func (w waits) first(owner uint64, n *name) (first *Request) {
+	for s := range sides {
+		if q := w[owner][wanted{n, s}]; q != nil {
+			if r := q.first(); first == nil || r.ID < first.ID {
+				first = r
+			}
+		}
 	}
-	return nil
+	return first
 }
 
 func (q *ownerQueue) push(r *Request) {
@@ -59,7 +72,8 @@ func (q *ownerQueue) push(r *Request) {
 	q.n++
 }
 
-// first returns the first request. It forgets the places before it.
+// first returns the first request, or nil. If many places before it are empty, it
+// removes them.
 func (q *ownerQueue) first() *Request {
 	for i, r := range q.requests {
 		if r != nil {
@@ -84,20 +98,51 @@ func (q *ownerQueue) compact() {
 	q.requests = rest
 }
 
-// breakDeadlock looks for a cycle that a request closes by waiting for a lock,
-// and fails the youngest request of it.
-func (m *Machine) breakDeadlock(r *Request, n *name) {
-	for r.state == reqQueued && n.hold != nil {
-		path := m.path(n.hold.Request.Owner, r.Owner)
-		if path == nil {
-			return
+// An edge is a request that waits, and a hold for whose end it waits.
+type edge struct {
+	request *Request
+	hold    *Hold
+}
+
+// blockers calls yield for each hold for whose end a request waits.
+func (r *Request) blockers(yield func(*Hold) bool) {
+	n := r.entry.of
+	for e := range n.entries {
+		if r.Side == Shared && e.alone() == nil {
+			continue // those that share do not wait for each other
 		}
-		m.failYoungest(append([]*Request{r}, path...))
+		for h := range e.holds {
+			if n.rules().waitsFor(r, h) && !yield(h) {
+				return
+			}
+		}
 	}
 }
 
-// breakDeadlocks looks for the cycles that an owner closes by taking a lock
-// which others wait for, and fails the youngest request of each.
+// breakDeadlock looks for the cycles that a request closes by waiting. It fails
+// the youngest request of each.
+func (m *Machine) breakDeadlock(r *Request) {
+	for r.state == reqQueued {
+		cycle := m.cycle(r)
+		if cycle == nil {
+			return
+		}
+		m.failYoungest(cycle)
+	}
+}
+
+// cycle returns a cycle that begins with a request, or nil if there is none.
+func (m *Machine) cycle(r *Request) []edge {
+	for h := range r.blockers {
+		if path := m.path(h.Request.Owner, r.Owner); path != nil {
+			return append([]edge{{r, h}}, path...)
+		}
+	}
+	return nil
+}
+
+// breakDeadlocks looks for the cycles that an owner closes by getting a hold of a
+// name for which others wait. It fails the youngest request of each.
 func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	if len(m.waits[owner]) == 0 {
 		return // it waits for nothing
@@ -105,35 +150,36 @@ func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Explicit {
-			m.breakDeadlock(r, n)
+			m.breakDeadlock(r)
 			if next != nil && next.state != reqQueued {
-				next = n.queue.head // it was the youngest
+				next = n.queue.head // next was the youngest and has failed
 			}
 		}
 		r = next
 	}
 }
 
-func (m *Machine) failYoungest(cycle []*Request) {
+func (m *Machine) failYoungest(cycle []edge) {
 	e := &DeadlockError{}
-	youngest := cycle[0]
-	for _, r := range cycle {
-		if r.ID > youngest.ID {
-			youngest = r
+	youngest := cycle[0].request
+	for _, w := range cycle {
+		if w.request.ID > youngest.ID {
+			youngest = w.request
 		}
-		e.Cycle = append(e.Cycle, Wait{r.ID, r.Owner, r.Name, r.of.hold.Request.Owner})
+		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner, w.request.Name, w.hold.Request.Owner})
 	}
 	m.giveUp(youngest, e)
 }
 
-// path returns requests that lead from one owner to another: each waits for a
-// lock which the owner of the next one holds, and the last for one that the
-// other holds. It returns nil if there are none.
-func (m *Machine) path(from, to uint64) []*Request {
+// path returns a path of edges from one owner to another, or nil if there is none.
+// The request of the first edge is of the owner from. The hold of each edge is of
+// the owner of the next edge's request. The hold of the last edge is of the owner
+// to.
+func (m *Machine) path(from, to uint64) []edge {
 	if !m.leads(from, to, map[uint64]bool{}) {
 		return nil // the usual case, at less cost
 	}
-	var path []*Request
+	var path []edge
 	seen := map[uint64]bool{}
 	var visit func(owner uint64) bool
 	visit = func(owner uint64) bool {
@@ -142,15 +188,13 @@ func (m *Machine) path(from, to uint64) []*Request {
 		}
 		seen[owner] = true
 		for _, r := range m.inOrder(owner) {
-			h := r.of.hold
-			if h == nil {
-				continue
+			for h := range r.blockers {
+				path = append(path, edge{r, h})
+				if h.Request.Owner == to || visit(h.Request.Owner) {
+					return true
+				}
+				path = path[:len(path)-1]
 			}
-			path = append(path, r)
-			if h.Request.Owner == to || visit(h.Request.Owner) {
-				return true
-			}
-			path = path[:len(path)-1]
 		}
 		return false
 	}
@@ -160,22 +204,25 @@ func (m *Machine) path(from, to uint64) []*Request {
 	return path
 }
 
-// leads reports whether an owner waits for another, if only through others.
+// leads reports whether the owner from waits for the owner to, directly or through
+// others.
 func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 	if seen[from] {
 		return false
 	}
 	seen[from] = true
-	for n := range m.waits[from] {
-		if h := n.hold; h != nil && (h.Request.Owner == to || m.leads(h.Request.Owner, to, seen)) {
-			return true
+	for _, q := range m.waits[from] {
+		for h := range q.first().blockers {
+			if h.Request.Owner == to || m.leads(h.Request.Owner, to, seen) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// inOrder lists an owner's first request for each lock, the oldest first: the
-// order of a map must not decide what happens.
+// inOrder returns an owner's first request for each side of each name, the oldest
+// first. It sorts them because the order of a map must not decide what happens.
 func (m *Machine) inOrder(owner uint64) []*Request {
 	var all []*Request
 	for _, q := range m.waits[owner] {

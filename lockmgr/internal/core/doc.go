@@ -1,4 +1,4 @@
-// Package core holds the rules of a lock as a state machine that does nothing
+// Package core holds the rules of locks as a state machine that does nothing
 // by itself.
 //
 //	step(state, event, now) → effects
@@ -8,6 +8,45 @@
 // scripts to run, futures to settle, channels to subscribe to. The shell
 // around it, package lockmgr, only moves them. So a schedule is a list of events:
 // tests can try millions of schedules by seed, and repeat each.
+//
+// # Words
+//
+//	name     what the machine knows of one key: its queue, its turns, its entries
+//	entry    one thing of ours on the server that has a lease of its own: the record
+//	         of an exclusive lock, the read hold that all readers of a manager share
+//	hold     what one owner has in this process. Several holds may share an entry
+//	number   the part of a holder ID that the machine chooses: see below
+//	kind     exclusive or read-write. A name is of one kind while anybody wants it
+//	side     how a request wants a name: alone, or shared with others
+//	rules    what differs between kinds, and nothing else. They have no state
+//
+// A name has one entry at first. A kind may allow it more: each has a phase, a script
+// in flight and troubles of its own, and all serve the queue of the name. The first
+// entry and the first hold are parts of larger values, so that an uncontended lock
+// needs no memory of its own.
+//
+// # Kinds
+//
+// A kind is one file of rules here, one file of formats and its scripts in package
+// wire, one file in the model of the server, and one in the simulation. Each registers
+// itself. The rules answer six questions:
+//
+//	entries    how many entries may a manager have of a name?
+//	joins      may a request share an entry with those that hold it?
+//	passes     may an entry that nobody holds become that of a request, by a transfer?
+//	again      what does an owner get that has a hold and asks again?
+//	side       what do the holds of an entry need it to be?
+//	waitsFor   must a request wait until a hold of another owner has ended?
+//
+//	             exclusive   read-write
+//	entries      1           1
+//	joins        no          a reader joins readers
+//	passes       yes         to a reader; to a writer, if no script has let others read
+//	again        re-entry    the same side: re-entry; a writer may also read; a reader
+//	                         that asks to write fails, as it would wait for itself.
+//	                         One that tries once becomes a writer if nobody else reads
+//	side         alone       alone while a writer holds it, else shared
+//	waitsFor     yes         yes; it is not asked of two that share
 //
 // # Who is authoritative
 //
@@ -23,7 +62,7 @@
 // the life of a record, so one that runs late can't undermine it. A fixed lease
 // and a MaxHold end the hold earlier.
 //
-// # The states of a name
+// # The phases of an entry
 //
 //	          request                  refused
 //	idle ────────────────▶ asking ────────────────▶ waiting
@@ -50,12 +89,16 @@
 // that was not sent yet, or that failed for good without effect, leads back to
 // passing if somebody waits here.
 //
-// A name that is idle is forgotten when its subscription has lingered, its
-// suspects (below) have had their time, and others have had their turns.
+// An entry that others share stays held while requests join it, and when a holder
+// leaves it that is not the last. While somebody waits and every entry is held, a name
+// that may have more entries asks for another one.
+//
+// A name whose entries are all idle is forgotten when its subscription has lingered,
+// its suspects (below) have had their time, and others have had their turns.
 //
 // # One script in flight
 //
-// At most one script is in flight for each name, so scripts need no order
+// At most one script is in flight for each entry, so scripts need no order
 // beside that. A lock passes from holder to holder in memory while the transfer
 // that records an earlier holder is in flight. Only the newest holder is recorded
 // next. A few things wait for an answer: see handoff.go.
@@ -63,8 +106,9 @@
 // # Numbers
 //
 // A number is the part of a holder ID that the machine chooses. Each try of a
-// request has a new one, and so has each holder that the lock passes on to. No
-// number is used for a second hold, of whatever owner. So a script that runs late
+// request has a new one, and so has each holder that the lock passes on to. Holders
+// that share an entry share its number. No number is used for a later hold, of whatever
+// owner. So a script that runs late
 // can only be about the hold that it was sent for: it finds another number and
 // does nothing.
 //
@@ -97,6 +141,19 @@
 // goes out at once to find out, and until it is confirmed the lock is not passed on
 // in memory: see verify.go.
 //
+// # Shared entries
+//
+// Those that share an entry need no script: joining it and leaving it are local, except
+// for the first and the last. Requests are served in order, so a reader waits behind a
+// writer of its manager. Among processes, readers share out time like others do: when
+// their run is over, nobody more may join for PassTime, so that the entry comes free
+// and others get a turn. If a reader stays longer than that, nobody else can have the
+// name anyway, and readers may join again.
+//
+// A writer's entry that passes to a reader is alone on the server until a transfer has
+// run, and shared from then on. So it never passes to a writer again once that transfer
+// is sent.
+//
 // # Fairness
 //
 // Waiters of one manager are served in order. Managers share the time for which
@@ -115,14 +172,15 @@
 //
 //	request.go   Lock, Cancel                     entry.go    the record: trusted until when
 //	acquire.go   acquire, and its answers         op.go       operations, one in flight for a name
-//	handoff.go   transfer, who is next            hold.go     what a holder has
+//	handoff.go   transfer, who is next, who joins hold.go     what a holder has
 //	unlock.go    Unlock, release                  wait.go     Wake, polls
 //	renew.go     renew                            verify.go   Verify
 //	prolong.go   Prolongation                     close.go    Close, Abort
 //
-// The state of a name is in name.go, its phases are in phase.go, and each concern
-// that only some names have is a type and a file: retry, unknown, turns, tokens,
-// doubt, prolong. A function that acts on a name returns, or leads to one that
+// The state of a name is in name.go, that of an entry in entry.go, the phases are in
+// phase.go, what differs between kinds is in rules.go and a file for each kind. Each
+// concern that only some entries have is a type and a file: retry, unknown, tokens,
+// doubt, prolong. So is the one that only some names have, turns. A function that acts on a name returns, or leads to one that
 // returns, when to look at the name again: see advance in machine.go.
 //
 // # Health

@@ -1,15 +1,15 @@
 package core
 
-// A doubt is open while the record may be gone although no script has said so. It
-// ends when a script that was sent after it arose finds the record.
+// A doubt is open while an entry's record may be gone although no script has said
+// so. It ends when a script that was sent after the doubt arose finds the record.
 type doubt struct {
-	after uint64 // the last script before the doubt; zero if there is none
-	n     int    // messages since then that raised it again
+	after uint64 // the newest script when the doubt was last raised; zero if there is no doubt
+	n     int    // how often the doubt was raised again
 }
 
-// mostDoubts is how often a handoff waits for a further script because of a
-// message that came while it waited. A flood must not keep the lock from its
-// next holder.
+// mostDoubts is how often a message that raises an open doubt again makes a
+// handoff wait for a further script. A flood of messages must not keep the lock
+// from its next holder.
 const mostDoubts = 2
 
 // open reports whether there is a doubt.
@@ -25,7 +25,8 @@ func (d *doubt) raise(last uint64) {
 	}
 }
 
-// found notes that a script has found the record.
+// found notes that the script id has found the record. That ends a doubt that
+// arose before the script was sent.
 func (d *doubt) found(id uint64) {
 	if id > d.after {
 		*d = doubt{}

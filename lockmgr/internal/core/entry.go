@@ -6,66 +6,187 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// An entry is something of ours on the server that has a lease of its own and is
-// renewed by itself: the record of an exclusive lock.
+// An entry is one thing of ours on the server that has a lease of its own and is
+// renewed by itself: the record of an exclusive lock, or the read hold that all
+// readers of a manager share. It may also be one that we want to have there, or no
+// longer have: see phase.
 type entry struct {
 	of *name
-	// number is the one that the entry carries on the server, by the last confirmed
-	// script, or zero when there is no entry of ours. It lags behind Hold.Number
-	// while a transfer is due or in flight.
+	// number is the number that the entry has on the server, by the last confirmed
+	// script. It is zero if the entry is not known to be there. It lags behind
+	// Hold.Number while a transfer is due or in flight.
 	number uint64
-	// until is how long the entry may be trusted: the latest of send plus usable
-	// lease of all confirmed scripts.
+	// until is the instant until which the entry may be trusted. It is the latest
+	// sum of send and usable lease of all confirmed scripts.
 	until time.Duration
 	// sent is when the last confirmed script was sent.
 	sent time.Duration
-	// since is when the entry came to us.
+	// since is when the entry came to us, which is the start of our turn.
 	since time.Duration
 
+	// hold is the entry's first hold, or nil. The other holds follow it: see
+	// holds.
+	hold *Hold
+	// unlocking is the request whose Unlock is not answered yet, or nil.
+	unlocking *Request
+
+	// flight is the ID of the one script in flight, or zero.
+	flight uint64
+
 	renewal renewal.Entry
+
+	phase      phase
+	flightVerb Verb
+	woken      bool // a wake-up came while a try was in flight
+	retried    bool // an earlier release of this phase may have run
+
+	side Side // on the server, by the last confirmed script
+	open bool // a script may have made it Shared on the server, even if side is Alone
+
+	place uint16 // the index in contention.extra plus one; zero for the first entry
+}
+
+// An extra is an entry that is not the first of its name.
+type extra struct {
+	entry
+	upkeep upkeep
+}
+
+// upkeep is the state that an entry needs only if it is contended, passed on,
+// fenced, or has met a failure.
+type upkeep struct {
+	retry   retry
+	unknown unknown
+	tokens  tokens
+	doubt   doubt
+	longer  longer
+
+	// number is the number of the entry since its side changed under its holds, or
+	// zero: see target. Each change of the side brings a new number, because an earlier
+	// transfer may run at any time. It finds another number, and does not change the
+	// side back.
+	number uint64
+	// upgrade is the request for which a transfer is to give the entry the side
+	// Alone, or nil.
+	upgrade *Request
+
+	// giveBack is set if a release that is due or in flight ends a run although
+	// somebody here waits.
+	giveBack bool
+	echoed   bool // the message of the release in flight has already arrived
+
+	// readers are the Shared holds by their owners, if the entry has had several holds.
+	readers map[uint64]*Hold
+	// limit is a lower bound of the limits of the entry's holds. It is kept only
+	// while there are several.
+	limit time.Duration
+	// shutUntil is the instant until which no further hold may share the entry, or
+	// zero.
+	shutUntil time.Duration
+	// firstPass is when the entry was first to be passed on, or shared with one
+	// more hold, since it came to us. It is zero before that. See keptLong.
+	firstPass time.Duration
+	// keepUntil is the instant until which the entry is kept although nobody here
+	// waits: see keep.
+	keepUntil time.Duration
+	// nextTransfer is the earliest instant for a transfer that records the present
+	// holder. It spaces the transfers of an entry that is passed on fast. spacing
+	// is the least time between two of them. If it is zero, that is
+	// Config.RecordEvery.
+	nextTransfer, spacing time.Duration
+}
+
+// up returns the entry's upkeep for reading.
+func (e *entry) up() *upkeep {
+	if e.place == 0 {
+		return &e.of.c.upkeep
+	}
+	return &e.of.c.extra[e.place-1].upkeep
+}
+
+// more returns the entry's upkeep for writing.
+func (e *entry) more() *upkeep {
+	e.of.more()
+	return e.up()
 }
 
 // RenewalEntry makes an entry an item of a renewal.Map.
 func (e *entry) RenewalEntry() *renewal.Entry { return &e.renewal }
 
-// trust moves the deadline of the record forward, never back: no script
-// shortens the life of a record.
-func (m *Machine) trust(n *name, id uint64, sent, lease time.Duration) {
-	n.entry.sent = max(n.entry.sent, sent)
-	n.entry.until = max(n.entry.until, sent+m.cfg.usable(lease))
-	m.extended(n)
-	m.prolonged(n, id)
-}
-
-// gone handles the news that the record is not ours any more.
-func (m *Machine) gone(n *name) {
-	n.entry.number = 0
-	m.dropTokens(n)
-	m.renewals.Remove(&n.entry)
-	if n.phase == held {
-		m.loseHold(n, errGone)
+// holdUntil returns the instant at which the first hold of an entry may be past
+// its deadline.
+func (e *entry) holdUntil() time.Duration {
+	if e.hold.next() == nil {
+		return e.hold.end()
 	}
-	m.unlocked(n, errGone)
-	m.next(n, nil)
+	return min(e.until, e.up().limit)
 }
 
-// abandon stops trusting the record after its deadline. It may still be there, so
-// the next script names its number.
-func (m *Machine) abandon(n *name) {
-	if n.entry.number != 0 {
-		m.suspectOwner(n)
-		n.c.turns.had(m.now, n.entry.since, &m.cfg)
+// target returns the number that the entry is to have on the server: that of its
+// holds, or the one that an upgrade has given it since.
+func (e *entry) target() uint64 {
+	if n := e.up().number; n != 0 {
+		return n
 	}
-	m.dropTokens(n)
-	m.renewals.Remove(&n.entry)
+	if h := e.alone(); h != nil {
+		return h.Number
+	}
+	return e.hold.Number
 }
 
-// watch schedules the renewal of a lock one tick after the send that its
-// lease counts from.
-func (m *Machine) watch(n *name) {
-	m.renewals.Schedule(&n.entry, m.now, m.renewDue(n))
+// recorded reports whether the entry has the number and the side on the server
+// that its holds need.
+func (e *entry) recorded() bool {
+	return e.number == e.target() && e.side == e.of.rules().side(e)
 }
 
-func (m *Machine) renewDue(n *name) time.Duration {
-	return n.entry.sent + m.cfg.tick()
+// transferDue reports whether a transfer must record the present holder of the
+// entry. A server that is out of memory refuses transfers, but not renewals. So
+// while transfers fail and a longer lease is wanted, the entry is renewed under
+// the number that it has. That is not possible if a transfer without an answer may
+// have replaced the number.
+func (e *entry) transferDue() bool {
+	u := e.up()
+	return !e.recorded() && !(u.longer.want > 0 && u.retry.failing() && !u.unknown.replaced())
+}
+
+// trust moves the deadline of the entry forward. It never moves it back, because
+// no script shortens the life of a record.
+func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
+	e.sent = max(e.sent, sent)
+	e.until = max(e.until, sent+m.cfg.usable(lease))
+	m.extended(e)
+	m.prolonged(e, id)
+}
+
+// gone handles an answer by which the entry is not ours any more.
+func (m *Machine) gone(e *entry) {
+	e.number = 0
+	m.dropTokens(e)
+	m.renewals.Remove(e)
+	m.loseAll(e, errGone)
+	m.unlocked(e, errGone)
+	m.next(e, nil)
+}
+
+// abandon stops trusting an entry that is past its deadline. Its record may still
+// exist, so the next script names its number.
+func (m *Machine) abandon(e *entry) {
+	n := e.of
+	if e.number != 0 {
+		m.suspectOwner(e)
+		n.c.turns.had(m.now, e.since, &m.cfg)
+	}
+	m.dropTokens(e)
+	m.renewals.Remove(e)
+}
+
+// watch schedules the renewal of an entry for one tick after the send from which
+// its lease counts.
+func (m *Machine) watch(e *entry) {
+	m.renewals.Schedule(e, m.now, m.renewDue(e))
+}
+
+func (m *Machine) renewDue(e *entry) time.Duration {
+	return e.sent + m.cfg.tick()
 }

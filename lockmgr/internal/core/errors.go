@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The errors of requests and holds. The public package re-exports and documents
-// most of them.
+// The errors of requests and holds. The public package exports and documents most
+// of them.
 var (
 	ErrNotAcquired = errors.New("lockmgr: lock not acquired")
 	ErrWaitTimeout = fmt.Errorf("%w: wait timed out", ErrNotAcquired)
@@ -16,6 +16,7 @@ var (
 	ErrClosed      = errors.New("lockmgr: manager closed")
 	ErrDeadlock    = errors.New("lockmgr: deadlock")
 	ErrOverloaded  = errors.New("lockmgr: overloaded")
+	ErrKind        = errors.New("lockmgr: name in use by another kind of lock")
 	ErrNotFenced   = errors.New("lockmgr: re-entry asks for a fencing token, but the hold has none")
 
 	// ErrTooLate is wrapped by the public package.
@@ -28,8 +29,8 @@ var (
 	errCancel  = errors.New("lockmgr: request cancelled")
 )
 
-// A Wait is one edge of a deadlock: an owner that waits for a lock which
-// another one holds.
+// A Wait is one edge of a deadlock: an owner that waits for a name of which
+// another owner has a hold.
 type Wait struct {
 	Request uint64 // the request's ID
 	Owner   uint64

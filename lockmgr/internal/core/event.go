@@ -13,35 +13,36 @@ type (
 	Lock struct{ Request *Request }
 	// Cancel: the caller of a request that is still pending has left.
 	Cancel struct{ Request *Request }
-	// Unlock: the caller gives back what it was granted. The shell sends it
-	// once for each grant.
+	// Unlock: the caller gives back one grant. The shell sends it once for each
+	// grant.
 	Unlock struct{ Request *Request }
-	// Replies: scripts have been answered, or never will be.
+	// Replies: scripts have been answered, or will never be.
 	Replies struct{ Replies []Reply }
 	// Wake: something happened on the channel of a name.
 	Wake struct {
 		Name string
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
-		// Confirmed and Message report what happened since the last Wake, More
-		// that there were several messages.
+		// Confirmed reports whether the subscription was confirmed since the last
+		// Wake. Message reports whether a message came since then, and More
+		// whether several came.
 		Confirmed, Message, More bool
 	}
-	// Verify: look whether the record of a name is still there.
+	// Verify: check whether the entries of a name are still on the server.
 	Verify struct{ Name string }
-	// Prolongation: a holder wants to keep its lock for Lease from now on.
+	// Prolongation: a holder wants to keep its hold for Lease from now on.
 	// Prolonged answers it.
 	Prolongation struct {
 		Request *Request
 		Lease   time.Duration
-		Tag     any // the shell's own
+		Tag     any // for the shell's use
 
 		until time.Duration
-		after uint64 // the last script before it
+		after uint64 // the newest script when it came
 	}
 	// Tick: the instant that Next returned has come.
 	Tick struct{}
-	// Close: take no more requests, end those that wait, and give back what
+	// Close: refuse new requests, fail the requests that wait, and give back what
 	// is held. Closed follows when that is done.
 	Close struct{}
 	// Abort: close without waiting for releases.
@@ -63,7 +64,7 @@ func (Abort) isEvent()         {}
 type Ran uint8
 
 const (
-	// Maybe: it may have run, may run later, or never.
+	// Maybe: it may have run, may run later, or may never run.
 	Maybe Ran = iota
 	// No: the server refused it before it wrote anything.
 	No
@@ -83,34 +84,35 @@ const (
 	VerbTransfer
 	VerbRelease
 	VerbRenew
-	VerbLook // a command that asks whether there is a record, and changes nothing
+	VerbLook // asks whether there is a record, and changes nothing
 )
 
 func (v Verb) String() string {
 	return [...]string{"none", "acquire", "transfer", "release", "renew", "look"}[v]
 }
 
-// An Op is one script to run for one name. It belongs to the shell from the
-// Run effect until the reply that carries it back, and to the core otherwise.
+// An Op is one script to run for one entry. It belongs to the shell from the Run
+// effect until the reply that carries it back, and to the core otherwise.
 type Op struct {
-	// ID is never used twice. A reply whose ID is not the one in flight is
-	// stale.
+	// ID is never used twice. A reply is stale if its ID is not that of the script
+	// in flight.
 	ID   uint64
+	Kind Kind
 	Verb Verb
+	Side Side
 	Name string
-	// Sent is an instant before the command was sent: a lease counts from
-	// here.
+	// Sent is an instant before the command was sent. A lease counts from it.
 	Sent  time.Duration
 	Lease time.Duration
 	// Owner is the number that an acquire or a transfer records, and that a
-	// renewal looks for. Others are further numbers of this manager that the
-	// record may carry.
+	// renewal looks for. Others are more numbers of this manager that the record
+	// may carry.
 	Owner  uint64
 	Others []uint64
 	// Tokens is how many fencing tokens to take.
 	Tokens int64
 
-	of *name
+	entry *entry
 }
 
 // A Reply is the outcome of an Op.
@@ -120,24 +122,31 @@ type Reply struct {
 	// the Op was reused.
 	ID  uint64
 	Ran Ran
-	// OK is the answer when it ran: acquired, transferred, released, renewed,
-	// there.
+	// OK is the answer of a command that ran: whether it acquired, transferred,
+	// released, renewed, or found a record.
 	OK bool
-	// TTL is the remaining life of the record that refused an acquire; negative
-	// if it does not end.
+	// TTL is the remaining life of the record that refused an acquire. It is
+	// negative if the record does not expire.
 	TTL time.Duration
-	// Elsewhere says that the refusing record is of a kind whose release is not
-	// published on our channel.
+	// Elsewhere is set if the release of the refusing record is not published on
+	// our channel, because the record is of another kind.
 	Elsewhere bool
-	// Subscribers is the channel's number of subscribers (transfer, release),
-	// negative if the server would not say.
+	// Kept is set if a transfer changed nothing, because others share the record
+	// to which it was to give the side Alone.
+	Kept bool
+	// Quiet is set if a release published nothing, because others share what was
+	// released.
+	Quiet bool
+	// Subscribers is the number of the channel's subscribers, for a transfer or a
+	// release. It is negative if the server refused to tell it.
 	Subscribers int64
-	// Token is the last of the tokens taken.
+	// Token is the largest of the tokens taken.
 	Token int64
-	// Err is why it did not run, or may not have. With Ran == Yes it is an error
-	// that does not concern the lock: a release could not publish its message.
+	// Err is why the command did not run, or may not have. With Ran == Yes it is
+	// an error that does not concern the lock: a release could not publish its
+	// message.
 	Err error
-	// Final says that trying again soon would meet the same error.
+	// Final is set if trying again soon would meet the same error.
 	Final bool
 }
 
@@ -147,14 +156,14 @@ type Effect interface{ isEffect() }
 type (
 	// Run an operation and answer with a Reply, exactly once.
 	Run struct{ Op *Op }
-	// Granted: the request holds the lock.
+	// Granted: the request has a hold.
 	Granted struct{ Request *Request }
-	// Failed: the request ended without a lock.
+	// Failed: the request has ended without a hold.
 	Failed struct {
 		Request *Request
 		Err     error
 	}
-	// Extended: the Until of a hold has moved forward.
+	// Extended: the Until of a hold has become later.
 	Extended struct{ Hold *Hold }
 	// Lost: a hold ended without an unlock.
 	Lost struct {
@@ -172,9 +181,15 @@ type (
 		Err     error
 	}
 	// Subscribe to the channel of a name, and report with Wake events.
-	Subscribe struct{ Name string }
-	// Unsubscribe from it.
-	Unsubscribe struct{ Name string }
+	Subscribe struct {
+		Name string
+		Kind Kind
+	}
+	// Unsubscribe from that channel.
+	Unsubscribe struct {
+		Name string
+		Kind Kind
+	}
 	// Notice carries an event for the observer and the log.
 	Notice struct {
 		What  What
@@ -184,8 +199,8 @@ type (
 		TTL   time.Duration
 		Err   error
 	}
-	// Closed: nothing is left. Err is why the newest release that was given up
-	// had failed, or nil.
+	// Closed: no name is left. Err is the error of the newest release that was
+	// given up, or nil.
 	Closed struct{ Err error }
 )
 
@@ -206,13 +221,13 @@ type What uint8
 
 // The notices.
 const (
-	Refused       What = iota + 1 // another manager holds the lock; TTL is its record's
+	Refused       What = iota + 1 // another manager has the name; TTL is that of its record
 	CommandError                  // a command failed; N counts the failures in a row
-	LeasesRenewed                 // N leases were renewed, in the replies of one event
-	RenewError                    // renewing N leases failed, in the replies of one event
-	StoodBack                     // a run of N grants ended, so that others go first
-	Released                      // the record is gone
-	Unreleased                    // a release was given up after the lease
+	LeasesRenewed                 // N leases were renewed, by the replies of one event
+	RenewError                    // renewing N leases failed, by the replies of one event
+	StoodBack                     // a run of N grants has ended, and others go first
+	Released                      // a release has removed a record
+	Unreleased                    // a release was given up: record expired, or closing
 )
 
 func (w What) String() string {

@@ -2,69 +2,86 @@ package core
 
 import "time"
 
-// next finds a lock its next holder. The record is ours, as far as we know,
-// and nobody holds it. answered is the operation just confirmed, or nil.
-func (m *Machine) next(n *name, answered *Op) {
-	m.becomePassing(n)
+// next decides what becomes of an entry that nobody holds: the first waiter gets
+// it, at once or after a transfer, or it is kept or released. If the entry is not
+// ours any more, next asks for a new one.
+//
+// answered is the operation just confirmed, or nil. If it is not nil, the lease
+// and the number of subscribers are up to date.
+func (m *Machine) next(e *entry, answered *Op) {
+	n := e.of
+	m.becomePassing(e)
 	r := n.queue.head
 	switch {
-	case n.entry.number == 0: // the record is gone
-		m.startOver(n)
+	case e.number == 0: // the record is gone
+		m.startOver(e)
 		return
-	case m.now >= n.entry.until:
-		m.abandon(n)
-		if r != nil && n.flight == 0 && m.boundary(n) != goOn {
-			// The answer says whether others wait: leases that run out one after
-			// another must not keep the lock from them.
-			n.more().giveBack = true
-			m.release(n)
+	case m.now >= e.until:
+		m.abandon(e)
+		if r != nil && e.flight == 0 && m.boundary(e) != goOn {
+			// The answer to the release reports whether others wait. Otherwise
+			// holders whose leases run out one after another would keep the lock
+			// from others.
+			e.more().giveBack = true
+			m.release(e)
 			return
 		}
-		m.startOver(n)
+		m.startOver(e)
 		return
 	case r == nil:
-		if m.keep(n) {
+		if m.keep(e) {
 			return
 		}
-		m.release(n)
+		m.release(e)
+		return
+	}
+	if !n.rules().passes(e, r) {
+		m.release(e)
 		return
 	}
 	passed := answered == nil || answered.Verb != VerbAcquire
 	if passed {
-		turn := m.boundary(n)
+		turn := m.boundary(e)
 		switch {
-		case n.c.longer.set, turn == standBack:
-			// The record of a long fixed lease must not outlive its holder: if
-			// this process died, it would lock for the rest of that lease.
-			n.c.giveBack = true
-			m.release(n)
+		case e.up().longer.set, turn == standBack:
+			// The record of a long fixed lease must not outlive its holder. If it
+			// were passed on and this process died, nobody could have the lock for
+			// the rest of that lease.
+			e.up().giveBack = true
+			m.release(e)
 			return
 		case turn == askFirst:
-			m.unlocked(n, nil)
-			m.transferFirst(n, r)
+			m.unlocked(e, nil)
+			m.transferFirst(e, r)
 			return
 		}
 	}
-	m.unlocked(n, nil)
-	// The record may be that of an earlier request with a short lease.
-	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && n.entry.until-m.now < m.cfg.usable(m.leaseOf(r))/3
-	if tooShort || r.Fenced && !n.c.tokens.left() || n.c.doubt.open() {
-		m.transferFirst(n, r)
+	m.unlocked(e, nil)
+	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
+	if tooShort || r.Fenced && !e.up().tokens.left(r.Side) || e.up().doubt.open() {
+		m.transferFirst(e, r)
 		return
 	}
 	r.Passed = passed
-	m.hold(n, r)
-	m.tend(n)
+	m.hold(e, r)
+	m.tend(e)
 }
 
-// startOver asks for a lock whose record is not ours, or lets it rest.
-func (m *Machine) startOver(n *name) {
+// short reports whether too little of the entry's lease is left for a request. The
+// entry may have come with an earlier request's short lease.
+func (m *Machine) short(e *entry, r *Request) bool {
+	return e.until-m.now < m.cfg.usable(m.leaseOf(r))/3
+}
+
+// startOver asks for an entry that is not ours any more, or lets it rest.
+func (m *Machine) startOver(e *entry) {
+	n := e.of
 	switch {
-	case n.flight != 0: // its answer leads here again
+	case e.flight != 0: // the answer leads here again
 	case n.queue.head != nil:
-		m.ask(n)
+		m.ask(e)
 	default:
-		m.leave(n)
+		m.leave(e)
 	}
 }
 
@@ -72,33 +89,38 @@ type boundary uint8
 
 const (
 	goOn      boundary = iota
-	askFirst           // the run may go on if nobody else waits: find out
+	askFirst           // the run may go on if a transfer reports that nobody else waits
 	standBack          // the run is over
 )
 
-// boundary returns whether a run may go on. It ends after PassCount grants or
-// PassTime, unless a transfer has reported meanwhile that nobody else
-// subscribes. Then it may be longer, because the transfers of a fast run report
-// a new subscriber in time. A waiter need not subscribe: once in ShareEvery the
-// lock is given back all the same.
-func (m *Machine) boundary(n *name) boundary {
+// boundary returns whether a run of grants may go on. A run ends after PassCount
+// grants or PassTime, and later if others have had more than their share. If the
+// last transfer reported no other subscribers, the limit is 8×PassCount grants,
+// because the transfers of a fast run report a new subscriber in time. If that
+// transfer was answered in this run, a new run begins at once. Otherwise a
+// transfer has to ask first.
+//
+// A process that waits need not subscribe. So the lock is given back once in
+// ShareEvery, even if there are no other subscribers.
+func (m *Machine) boundary(e *entry) boundary {
+	n := e.of
 	t := &n.more().turns
-	if m.keptLong(n) {
+	if m.keptLong(e) {
 		return standBack
 	}
-	if c := n.c; c.firstPass == 0 {
-		c.firstPass = m.now
+	if u := e.up(); u.firstPass == 0 {
+		u.firstPass = m.now
 	}
 	if t.count == 0 {
 		return goOn
 	}
-	if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, n.entry.since, &m.cfg) {
+	if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, e.since, &m.cfg) {
 		return goOn
 	}
 	switch {
 	case !m.cfg.TrustSubscribers || t.others > 0:
 		return standBack
-	case t.fresh: // nobody waited a moment ago
+	case t.fresh: // a moment ago there were no others
 		t.newRun(m.now)
 		return goOn
 	default:
@@ -106,16 +128,16 @@ func (m *Machine) boundary(n *name) boundary {
 	}
 }
 
-// keptLong reports whether the lock has been passed on here for so long that a
-// process without a subscription must get a chance. How long the first holder had
-// it does not count: it gave nobody a chance, here or elsewhere.
-func (m *Machine) keptLong(n *name) bool {
-	first := n.c.firstPass
+// keptLong reports whether the entry has been passed on here for so long that a
+// process without a subscription must get a chance. The time before the first
+// handoff does not count: the first holder kept the waiters here out as well.
+func (m *Machine) keptLong(e *entry) bool {
+	first := e.up().firstPass
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
 }
 
-// runLimit is the most grants of a run before it ends, or checks again for
-// others.
+// runLimit returns the number of grants after which a run ends, or checks again
+// for others.
 func (m *Machine) runLimit(t *turns) int {
 	if t.alone && m.cfg.TrustSubscribers {
 		return 8 * m.cfg.PassCount
@@ -123,104 +145,178 @@ func (m *Machine) runLimit(t *turns) int {
 	return m.cfg.PassCount
 }
 
-// leaving reports whether a release must go out although someone here waits.
-func (m *Machine) leaving(n *name) bool {
-	return m.closing || n.c.giveBack
+// leaving reports whether a release must be sent although somebody here waits.
+func (m *Machine) leaving(e *entry) bool {
+	n := e.of
+	return m.closing || e.up().giveBack || n.queue.head != nil && !n.rules().passes(e, n.queue.head)
 }
 
-// mostSpacing is the longest time between two transfers of a lock that moves fast,
-// in Config.RecordEvery. It grows to that while nobody else waits, or to a quarter of
-// PassTime if that is less: a run that goes on must not have to ask. A process that
-// begins to wait is noticed that much later, and a record that an administrator
-// reads may name a holder that is that long gone.
+// admit lets requests at the head of the queue share an entry that others hold, as
+// far as the rules allow. It returns when to try again.
+func (m *Machine) admit(e *entry) (again time.Duration) {
+	n := e.of
+	for r := n.queue.head; r != nil && n.rules().joins(e, r); r = n.queue.head {
+		u := e.more()
+		if u.upgrade != nil {
+			return Forever // the answer to its transfer leads here again
+		}
+		if m.now < u.shutUntil {
+			m.failHead(n, ErrNotAcquired)
+			return u.shutUntil
+		}
+		turn := m.boundary(e)
+		if turn == standBack {
+			// The run is over, so nobody is admitted for PassTime. If all holds
+			// end in that time, the entry is released and other processes get a
+			// turn. If a hold lasts longer, others could not have a turn anyway,
+			// and a new run begins.
+			if u.shutUntil == 0 {
+				u.shutUntil = m.now + m.cfg.PassTime
+				m.failHead(n, ErrNotAcquired)
+				return u.shutUntil
+			}
+			u.shutUntil, u.firstPass = 0, m.now
+			n.c.turns.newRun(m.now)
+		}
+		if turn == askFirst || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open() {
+			if e.flight != 0 {
+				return Forever // the answer leads here again
+			}
+			if m.now < u.retry.at {
+				return u.retry.at
+			}
+			m.transfer(e, n.rules().side(e), e.target(), m.leaseOf(r), m.tokensFor(e, r))
+			return Forever
+		}
+		r.Passed = true
+		m.hold(e, r)
+	}
+	return Forever
+}
+
+// mostSpacing is the longest time between two transfers of an entry that is passed
+// on fast, in units of Config.RecordEvery. While there are no other subscribers
+// the time doubles with each transfer, up to mostSpacing or a quarter of PassTime,
+// whichever is less. With that bound, a run that may go on need not stop to ask.
+//
+// A process that begins to wait is noticed up to that time later. A record may
+// name a holder that has been gone for up to that time.
 const mostSpacing = 16
 
-// transferFirst holds the lock back from its next holder until a transfer has
-// been answered: too little of the lease is left, there is no token left,
-// others may be waiting, or the record may be gone.
-func (m *Machine) transferFirst(n *name, r *Request) {
-	if c := n.more(); n.flight != 0 || m.now < c.retry.at {
+// transferFirst sends a transfer for the next holder, which gets the entry only
+// when the transfer has been answered. The reasons are: too little of the lease is
+// left, there is no token left, others may be waiting, or the record may be gone.
+func (m *Machine) transferFirst(e *entry, r *Request) {
+	if u := e.more(); e.flight != 0 || m.now < u.retry.at {
 		return
 	}
-	if r.own.Number == 0 {
-		r.own.Number = m.number()
+	if r.own.Number == 0 || r.entry != e {
+		r.own.Number, r.entry = m.number(), e
 	}
-	m.transfer(n, r.own.Number, m.leaseOf(r), m.tokensFor(n, r))
+	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), m.tokensFor(e, r))
 }
 
-// transferTo records the present holder.
-func (m *Machine) transferTo(n *name, h *Hold) {
+// transferTo sends a transfer that records a hold which the entry has already.
+func (m *Machine) transferTo(e *entry, h *Hold) {
 	lease := m.cfg.Lease
-	if !h.watched {
+	if !e.watched() {
 		lease = m.leaseOf(h.Request)
 	}
-	m.transfer(n, h.Number, lease, 0)
+	m.transfer(e, e.of.rules().side(e), e.target(), lease, 0)
 }
 
-// transfer records a number of ours as the holder's, and renews the lease in
-// passing.
-func (m *Machine) transfer(n *name, number uint64, lease time.Duration, tokens int64) {
-	c := n.more()
-	c.nextTransfer = m.now + max(m.cfg.RecordEvery, c.spacing)
-	m.send(n, VerbTransfer, number, lease, tokens)
+// transfer sends a transfer. It writes a number of ours into the record as the
+// holder's, gives the record a side, and renews the lease.
+func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
+	u := e.more()
+	u.nextTransfer = m.now + max(m.cfg.RecordEvery, u.spacing)
+	if e.hold != nil && number == e.number && side != e.side {
+		u.number = m.number() // see upkeep.number
+		number = u.number
+	}
+	m.send(e, VerbTransfer, side, number, lease, tokens)
 }
 
 // transferred handles the answer to a transfer.
-func (m *Machine) transferred(n *name, r *Reply) {
+func (m *Machine) transferred(e *entry, r *Reply) {
+	n := e.of
 	op := r.Op
-	c := n.more()
-	if r.Ran == Yes && !r.OK {
-		m.gone(n)
+	u := e.more()
+	switch {
+	case r.Ran == Yes && r.Kept: // others share the record: the upgrade has failed
+		u.retry.succeeded()
+		m.keepNumber(e)
+		m.upgraded(e, r)
+		m.proceed(e)
 		return
-	}
-	if r.Ran != Yes {
-		m.transferFailed(n, r)
+	case r.Ran == Yes && !r.OK:
+		m.upgraded(e, r)
+		m.gone(e)
 		return
-	}
-	c.retry.succeeded()
-	if n.entry.number != 0 {
-		n.entry.number = op.Owner
-		m.trust(n, op.ID, op.Sent, op.Lease)
-		if op.Tokens > 0 {
-			c.tokens.got(r.Token, op.Tokens)
+	case r.Ran != Yes:
+		if e.hold != nil && op.Side == Alone && n.rules().side(e) == Shared {
+			m.keepNumber(e)
 		}
-	} else { // given up while this was under way
-		c.unknown.add(suspect{owner: op.Owner, until: m.suspectUntil(), stray: true})
+		m.upgraded(e, r)
+		m.transferFailed(e, r)
+		return
 	}
-	t := &c.turns
+	u.retry.succeeded()
+	if e.number != 0 {
+		e.number, e.side = op.Owner, op.Side
+		m.trust(e, op.ID, op.Sent, op.Lease)
+		if op.Tokens > 0 {
+			u.tokens.got(r.Token, op.Tokens)
+		}
+	} else { // the entry was given up while the transfer was in flight
+		u.unknown.add(suspect{owner: op.Owner, until: m.suspectUntil(), stray: true})
+	}
+	m.upgraded(e, r)
+	t := &n.c.turns
 	t.others = m.othersOf(n, r.Subscribers)
 	if t.alone = t.others == 0; t.alone {
 		t.newRun(m.now)
-		c.spacing = min(2*max(c.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))
+		u.spacing = min(2*max(u.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))
 	} else {
-		c.spacing, c.nextTransfer = 0, min(c.nextTransfer, m.now+m.cfg.RecordEvery)
+		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+m.cfg.RecordEvery)
 	}
 	t.fresh = true
-	if n.phase == passing {
-		m.next(n, op)
+	if e.phase == passing {
+		m.next(e, op)
 		return
 	}
-	m.proceed(n)
+	m.proceed(e)
 }
 
-// transferFailed tries again later. It fails the requests that the error concerns.
-func (m *Machine) transferFailed(n *name, r *Reply) {
-	c := n.c
-	c.nextTransfer = m.failed(n, r.Err)
-	if n.phase != held {
-		m.failOnce(n, r.Err)
+// keepNumber is called after an upgrade that has changed nothing, or without an answer.
+// The entry keeps its number, unless an upgrade may still run and change the side of an
+// entry with it.
+func (m *Machine) keepNumber(e *entry) {
+	u := e.more()
+	if u.number = e.number; u.unknown.replaced() {
+		u.number = m.number()
 	}
-	if n.phase == passing && r.Final { // do not wait for tokens or a subscriber count
-		c.turns.others = max(c.turns.others, 1)
+}
+
+// transferFailed arranges that the transfer is tried again. It fails the requests
+// that the error concerns.
+func (m *Machine) transferFailed(e *entry, r *Reply) {
+	m.failUpgrade(e, r.Err)
+	n := e.of
+	u := e.up()
+	u.nextTransfer = m.failed(e, r.Err)
+	m.failTries(e, r.Err)
+	if e.phase == passing && r.Final { // do not wait for tokens or a subscriber count
+		n.c.turns.others = max(n.c.turns.others, 1)
 		for q := n.queue.head; q != nil; {
 			next := q.next
-			if q.Fenced && !n.c.tokens.left() {
+			if q.Fenced && !e.up().tokens.left(q.Side) {
 				m.giveUp(q, r.Err)
 			}
 			q = next
 		}
 	}
-	if n.flight == 0 {
-		m.proceed(n)
+	if e.flight == 0 {
+		m.proceed(e)
 	}
 }

@@ -2,8 +2,9 @@ package core
 
 import "time"
 
-// health is the health of the server, not of a name: a failing server fails the
-// requests for all names, whichever name's command met the failure.
+// health is the health of the server, for all names together. While the server is
+// failing, requests for any name fail, not only those for the name whose command
+// failed.
 //
 //	          a command fails, not for good
 //	healthy ───────────────────────────────▶ failing: a request that has waited
@@ -14,16 +15,16 @@ type health struct {
 	failing bool
 	since   time.Duration // the send of the first command that failed
 	err     error         // the newest failure
-	tellAt  time.Duration // when the next request may have to fail
-	probed  bool          // a waiter has tried whether it still fails
+	tellAt  time.Duration // when to look for requests that have to fail
+	probed  bool          // tellOfServer has sent a try since then
 }
 
-// report takes in the outcome of a command.
+// report notes the outcome of a command.
 func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retryTime time.Duration) {
 	switch {
 	case ran == Yes || ran == No && final: // the server has answered
 		*h = health{}
-	case final: // this command's own trouble
+	case final: // the error concerns this command only
 	case !h.failing:
 		*h = health{failing: true, since: sent, err: err, tellAt: later(sent, retryTime/2)}
 	default:
@@ -31,14 +32,14 @@ func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retr
 	}
 }
 
-// tellDue is when a wait that began at an instant fails, if the server goes on
+// tellDue returns when a wait that began at an instant fails if the server goes on
 // failing.
 func (m *Machine) tellDue(asked time.Duration) time.Duration {
 	return later(max(asked, m.health.since), m.cfg.RetryTime)
 }
 
-// tellOfServer ends the waits that have met a failing server for RetryTime. A
-// manager that closes then waits for nothing more.
+// tellOfServer fails the requests that have waited for RetryTime while the server
+// was failing. If the manager has been closing for that time, it aborts.
 func (m *Machine) tellOfServer() {
 	h := &m.health
 	if !h.failing || m.now < h.tellAt {
@@ -56,10 +57,11 @@ func (m *Machine) tellOfServer() {
 		return
 	}
 	if !h.probed {
-		// Maybe nothing was sent since the failure: try before requests fail.
+		// Perhaps nothing was sent since the failure, so one try goes out before
+		// requests fail.
 		h.probed = true
-		for _, n := range m.namesWhere(func(n *name) bool { return n.phase == waiting && n.flight == 0 }) {
-			m.trySoon(n)
+		for _, n := range m.namesWhere(func(n *name) bool { return n.waiting() != nil }) {
+			m.trySoon(n.waiting())
 			m.settle(n)
 			break
 		}
@@ -76,14 +78,14 @@ func (m *Machine) tellOfServer() {
 		}
 		m.settle(n)
 	}
-	// Each call goes through all names, so it is done rarely.
+	// Each call looks at all names, so calls must be rare.
 	h.tellAt = max(h.tellAt, later(m.now, m.cfg.RetryTime/64+time.Millisecond))
 }
 
-// trySoon makes a waiter try although no message has come: the answer shows
+// trySoon makes a waiting entry try although no message has come. The answer shows
 // whether the server still fails.
-func (m *Machine) trySoon(n *name) {
-	c := n.more()
-	c.turns.back = false
-	c.retry.at = min(c.retry.at, m.now+m.pause(1))
+func (m *Machine) trySoon(e *entry) {
+	u := e.more()
+	e.of.c.turns.back = false
+	u.retry.at = min(u.retry.at, m.now+m.pause(1))
 }

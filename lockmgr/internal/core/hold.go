@@ -6,51 +6,181 @@ import "time"
 // shell may read it while it carries out an effect that names the hold or one of
 // its requests.
 type Hold struct {
-	// Request is the one that was granted first.
+	// Request is the first request that was granted this hold.
 	Request *Request
 	// Until is the instant until which the hold may be trusted.
 	Until time.Duration
 	// Token is the fencing token, or zero.
 	Token int64
-	// Number is the number under which Redis knows the hold. No other hold of
-	// this manager has ever had it.
+	// Number is the number under which Redis knows the hold. Holds that share an
+	// entry have the same number. Apart from that, no number is used twice.
 	Number uint64
 
 	limit   time.Duration // end of a fixed lease or of MaxHold, or Forever
-	count   int32         // grants not yet given back
+	count   int32         // grants that were not unlocked yet
 	watched bool          // renewed by the watchdog
 }
 
-// hold makes a queued request the holder. The record must be ours, and its
-// deadline not over.
-func (m *Machine) hold(n *name, r *Request) {
-	m.dequeue(n, r)
-	r.state = reqGranted
+// next returns the next hold in the list of holds that share an entry, or nil. A
+// granted request is in no queue, so the list uses its links.
+func (h *Hold) next() *Hold {
+	if r := h.Request.next; r != nil {
+		return &r.own
+	}
+	return nil
+}
+
+// holds calls yield for each hold of the entry. yield may remove that hold.
+func (e *entry) holds(yield func(*Hold) bool) {
+	for h := e.hold; h != nil; {
+		next := h.next()
+		if !yield(h) {
+			return
+		}
+		h = next
+	}
+}
+
+// add puts a hold at the head of the entry's list.
+func (e *entry) add(h *Hold) {
+	if e.hold != nil {
+		h.Request.next, e.hold.Request.prev = e.hold.Request, h.Request
+		limit := e.hold.limit
+		if e.hold.next() != nil {
+			limit = e.up().limit
+		}
+		u := e.more()
+		u.limit = min(limit, h.limit)
+		if u.readers == nil {
+			u.readers = make(map[uint64]*Hold)
+			e.hold.index(u.readers)
+		}
+		h.index(u.readers)
+	}
+	e.hold = h
+}
+
+// index adds a hold to the readers of its entry, if it is one of them.
+func (h *Hold) index(readers map[uint64]*Hold) {
+	if r := h.Request; r.Side == Shared {
+		readers[r.Owner] = h
+	}
+}
+
+// drop removes a hold from the entry's list.
+func (e *entry) drop(h *Hold) {
+	r := h.Request
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		e.hold = h.next()
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	r.prev, r.next = nil, nil
+	switch u := e.up(); {
+	case u.readers == nil:
+	case e.hold == nil:
+		u.readers = nil
+	case u.readers[r.Owner] == h:
+		delete(u.readers, r.Owner)
+	}
+}
+
+// alone returns the hold that has the entry alone, or nil. Beside it there may be
+// one of the same owner and no other, so two holds tell.
+func (e *entry) alone() *Hold {
+	for _, h := range e.two() {
+		if h != nil && h.Request.Side == Alone {
+			return h
+		}
+	}
+	return nil
+}
+
+// two returns the first two holds of the entry, or nil for each that is not there.
+func (e *entry) two() (holds [2]*Hold) {
+	if holds[0] = e.hold; e.hold != nil {
+		holds[1] = e.hold.next()
+	}
+	return holds
+}
+
+// owned returns the holds of an owner, or nil for each of two that is not there.
+func (e *entry) owned(owner uint64) [2]*Hold {
+	holds := e.two()
+	if holds[1] != nil && e.alone() == nil { // any number of readers
+		return [2]*Hold{e.up().readers[owner]}
+	}
+	for i, h := range holds {
+		if h != nil && h.Request.Owner != owner {
+			holds[i] = nil
+		}
+	}
+	return holds
+}
+
+// watched reports whether the watchdog renews the entry. It does if at least one
+// of the holds is watched.
+func (e *entry) watched() bool {
+	for h := range e.holds {
+		if h.watched {
+			return true
+		}
+	}
+	return false
+}
+
+// end returns the deadline of a hold: that of its entry, or the end of its fixed
+// lease or MaxHold if that is earlier.
+func (h *Hold) end() time.Duration { return min(h.Request.entry.until, h.limit) }
+
+// hold makes a request the holder of an entry, or one of its holders. The entry
+// must be ours, and not past its deadline.
+func (m *Machine) hold(e *entry, r *Request) {
+	n := e.of
+	if r.state == reqQueued {
+		m.dequeue(r)
+	}
 	h := &r.own
+	if r.entry != e {
+		h.Number = 0 // it was meant for another entry
+	}
+	if u := e.up(); e.hold == nil && n.contended() {
+		u.number, u.shutUntil = 0, 0
+	}
+	r.state, r.entry = reqGranted, e
 	h.Request, h.count, h.watched, h.limit = r, 1, r.Lease == 0, m.limitOf(r)
-	if !r.Passed {
-		h.Number = n.entry.number // that of the acquire, or of a transfer for this request
-	} else if h.Number == 0 {
+	switch {
+	case e.hold != nil && r.Side == Shared && n.rules().side(e) == Alone:
+		h.Number = m.number() // that of the entry once its owner has it alone no longer
+	case e.hold != nil:
+		h.Number = e.target() // holds that share an entry share its number
+	case !r.Passed:
+		h.Number = e.number // that of the acquire, or of a transfer for this request
+	case h.Number == 0:
 		h.Number = m.number()
 	}
-	if h.Number != n.entry.number {
+	if h.Number != e.number {
 		n.more() // a transfer is due
 	}
 	if r.Fenced {
-		h.Token = n.c.tokens.take()
+		h.Token = e.up().tokens.take(r.Side)
 	}
-	m.becomeHeld(n, h)
-	r.Hold, h.Until = h, n.holdUntil()
-	if !h.watched {
-		m.renewals.Remove(&n.entry)
-	} else if !n.entry.renewal.Scheduled() {
-		m.watch(n)
+	m.becomeHeld(e, h)
+	r.Hold, h.Until = h, h.end()
+	if h.watched && !e.renewal.Scheduled() {
+		m.watch(e)
+	} else if !h.watched && h.next() == nil {
+		m.renewals.Remove(e)
 	}
 	if r.Lease > m.cfg.Lease {
-		c := n.more()
-		c.longer.want, c.retry.at = r.Lease, m.now
+		u := e.more()
+		u.longer.want, u.retry.at = max(u.longer.want, r.Lease), m.now
 	}
-	if n.contended() {
+	// Joining others is no further grant of the run, but it begins one.
+	if n.contended() && (h.next() == nil || n.c.turns.count == 0) {
 		n.c.turns.grant(m.now)
 	}
 	m.stats.Held++
@@ -61,14 +191,15 @@ func (m *Machine) hold(n *name, r *Request) {
 	m.emit(Granted{r})
 	if r.Explicit {
 		for q := m.waits.first(r.Owner, n); q != nil; q = m.waits.first(r.Owner, n) {
-			m.dequeue(n, q)
-			m.reenter(n, q)
+			m.dequeue(q)
+			m.askedAgain(n, q)
 		}
 		m.breakDeadlocks(r.Owner, n)
 	}
 }
 
-// limitOf is when a hold that is granted now ends even if it is renewed.
+// limitOf returns the instant at which a hold that is granted now ends even if it
+// is renewed.
 func (m *Machine) limitOf(r *Request) time.Duration {
 	switch {
 	case r.Lease > 0:
@@ -79,104 +210,225 @@ func (m *Machine) limitOf(r *Request) time.Duration {
 	return Forever
 }
 
-// reenter grants the lock again to the owner that holds it. The record does not
-// change, as only the manager counts re-entries.
-func (m *Machine) reenter(n *name, r *Request) {
-	h := n.hold
+// askedAgain handles a request whose owner has a hold of the name already. It reports
+// whether the owner has one.
+func (m *Machine) askedAgain(n *name, r *Request) bool {
+	var beside *Hold
+	what := reenters
+	for e := range n.entries {
+		for _, h := range e.owned(r.Owner) {
+			if h == nil {
+				continue
+			}
+			if what = n.rules().again(h, r); what == reenters {
+				m.reenter(h, r)
+				return true
+			}
+			beside = h
+		}
+	}
+	if beside == nil {
+		return false
+	}
+	switch {
+	case what == never:
+		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner, r.Name, r.Owner}}})
+		return true
+	case what == besides && r.Fenced && !beside.Request.entry.up().tokens.left(r.Side):
+		m.fail(r, ErrNotFenced)
+		return true
+	}
+	e := beside.Request.entry
+	if what == upgrades {
+		m.upgrade(e, beside, r)
+		return true
+	}
+	if m.short(e, r) {
+		m.extendSoon(e, m.leaseOf(r))
+	}
+	m.hold(e, r)
+	return true
+}
+
+// reenter grants a hold to its owner once more. The record does not change,
+// because only the manager counts re-entries.
+func (m *Machine) reenter(h *Hold, r *Request) {
+	e := h.Request.entry
 	if r.Fenced && h.Token == 0 {
 		m.fail(r, ErrNotFenced)
 		return
 	}
 	switch {
 	case h.watched:
-		// A re-entry neither shortens it nor changes its MaxHold.
+		// A re-entry neither shortens a watched hold nor changes its MaxHold.
 	case r.Lease == 0:
 		h.watched, h.limit = true, max(h.limit, m.limitOf(r))
-		m.renewals.Schedule(&n.entry, m.now, m.now)
-		m.extendSoon(n, m.cfg.Lease)
+		m.renewals.Schedule(e, m.now, m.now)
+		m.extendSoon(e, m.cfg.Lease)
 	default:
-		m.prolongFixed(n, r.Lease)
+		m.prolongFixed(h, r.Lease)
 	}
-	m.extended(n)
+	m.extendedHold(h)
 	h.count++
-	r.state, r.Hold = reqGranted, h
+	r.state, r.entry, r.Hold = reqGranted, e, h
 	m.stats.Grants++
 	m.stats.Reentries++
 	m.emit(Granted{r})
-	m.tend(n)
+	m.tend(e)
 }
 
-// extended tells the holder when its deadline has moved.
-func (m *Machine) extended(n *name) {
-	if h := n.hold; h != nil {
-		if until := n.holdUntil(); until > h.Until {
-			h.Until = until
-			m.emit(Extended{h})
-		}
+// extended tells the holders whose deadlines have moved forward.
+func (m *Machine) extended(e *entry) {
+	for h := range e.holds {
+		m.extendedHold(h)
 	}
 }
 
-// tend sends the script that a held lock needs: a transfer if the record does not
-// name the holder, or a renewal with a longer lease if somebody asked for one.
-func (m *Machine) tend(n *name) (again time.Duration) {
-	c := n.c
-	if !n.contended() || n.flight != 0 || n.phase != held {
+// extendedHold tells a holder if its deadline has moved forward.
+func (m *Machine) extendedHold(h *Hold) {
+	if until := h.end(); until > h.Until {
+		h.Until = until
+		m.emit(Extended{h})
+	}
+}
+
+// tend sends the script that a held entry needs, if one is due and none is in
+// flight: a transfer for an upgrade, a transfer if the record does not name the
+// present holder, or a renewal if a longer lease is wanted. It returns when to
+// call it again.
+func (m *Machine) tend(e *entry) (again time.Duration) {
+	n, u := e.of, e.up()
+	if !n.contended() || e.flight != 0 || e.phase != held {
 		return Forever
 	}
 	switch {
-	case n.transferDue():
-		// Early in a fast run, so that the answer is there when the run is
-		// over and nobody has to wait for it.
-		t := &c.turns
-		early := !c.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
-		if !early && m.now < c.nextTransfer {
-			return c.nextTransfer
+	case u.upgrade != nil:
+		u.number = m.number()
+		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), m.tokensFor(e, u.upgrade))
+	case e.transferDue():
+		// From half of a run on, the transfer does not wait for nextTransfer. It
+		// reports the number of subscribers, and a run that is over must not wait
+		// for that.
+		t := &n.c.turns
+		early := !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
+		if !early && m.now < u.nextTransfer {
+			return u.nextTransfer
 		}
-		m.transferTo(n, n.hold)
-	case c.longer.want > 0:
-		if m.now < c.retry.at {
-			return c.retry.at
+		m.transferTo(e, e.hold)
+	case u.longer.want > 0:
+		if m.now < u.retry.at {
+			return u.retry.at
 		}
-		c.longer.sent, c.longer.want = c.longer.want, 0
-		m.renew(n, c.longer.sent)
+		u.longer.sent, u.longer.want = u.longer.want, 0
+		m.renew(e, u.longer.sent)
 	}
 	return Forever
 }
 
-// expire ends a hold at its deadline. If only a fixed lease or MaxHold is over,
-// the record is still good and goes to the next holder.
-func (m *Machine) expire(n *name) error {
-	err := errExpired
-	switch h := n.hold; {
-	case h.watched && m.now >= h.limit:
-		err = errMaxHold
-	case !h.watched && n.entry.number == h.Number && n.c.longer.want == 0 && n.c.longer.sent == 0:
-		err = errOver
+// expire ends the holds of an entry that are past their deadlines. If only a fixed
+// lease or a MaxHold is over, the entry is still trusted and goes to the next
+// holder.
+func (m *Machine) expire(e *entry) {
+	limit := Forever
+	for h := range e.holds {
+		if m.now >= h.end() {
+			m.loseHold(h, m.whyOver(h))
+		} else {
+			limit = min(limit, h.limit)
+		}
 	}
-	m.loseHold(n, err)
-	m.next(n, nil)
-	return err
+	if e.hold == nil {
+		m.next(e, nil)
+	} else if e.hold.next() != nil {
+		e.up().limit = limit
+	}
+}
+
+// whyOver returns the error of a hold that is past its deadline.
+func (m *Machine) whyOver(h *Hold) error {
+	e := h.Request.entry
+	u := e.up()
+	switch {
+	case h.watched && m.now >= h.limit:
+		return errMaxHold
+	case !h.watched && e.number == e.target() && u.longer.want == 0 && u.longer.sent == 0:
+		return errOver
+	}
+	return errExpired
+}
+
+// upgrade handles a request for the side Alone whose owner shares the entry with
+// its hold h. The request fails at once if the entry has other holds. Otherwise
+// tend sends a transfer, which changes nothing if other processes share the
+// record.
+func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
+	u := e.more()
+	if e.hold != h || h.next() != nil || u.upgrade != nil {
+		m.fail(r, ErrNotAcquired)
+		return
+	}
+	r.entry, r.state = e, reqUpgrading
+	u.upgrade = r
+	m.tend(e)
+}
+
+// upgraded handles the answer to the transfer of an upgrade. The request gets a
+// hold if the entry has the side Alone now and the owner still has its other hold.
+func (m *Machine) upgraded(e *entry, r *Reply) {
+	u := e.up()
+	if r.Op.Side != Alone || u.upgrade == nil {
+		return
+	}
+	request := u.upgrade
+	if r.OK && request.Fenced && !u.tokens.left(Alone) {
+		return // that transfer was for an earlier request; the next one brings the token
+	}
+	u.upgrade = nil
+	switch h := e.hold; {
+	case r.Ran != Yes:
+		m.fail(request, r.Err)
+	case r.OK && h != nil && h.Request.Owner == request.Owner && m.now < h.end():
+		m.hold(e, request)
+	default:
+		m.fail(request, ErrNotAcquired)
+	}
+}
+
+// failUpgrade fails the request of an upgrade, if there is one.
+func (m *Machine) failUpgrade(e *entry, err error) {
+	if u := e.up(); u.upgrade != nil {
+		r := u.upgrade
+		e.more().upgrade = nil
+		m.fail(r, err)
+	}
 }
 
 // loseHold ends a hold without an unlock.
-func (m *Machine) loseHold(n *name, err error) {
+func (m *Machine) loseHold(h *Hold, err error) {
 	m.stats.Losses++
-	m.emit(Lost{n.hold, err}) // before anybody hears of it in another way
-	m.letGo(n, err)
+	m.emit(Lost{h, err}) // before any other effect that shows the loss
+	m.letGo(h, err)
 }
 
-// proceed goes on where a lock had to wait for the script in flight.
-func (m *Machine) proceed(n *name) {
-	switch n.phase {
+// loseAll ends all holds of an entry.
+func (m *Machine) loseAll(e *entry, err error) {
+	for h := range e.holds {
+		m.loseHold(h, err)
+	}
+}
+
+// proceed continues with an entry that had to wait for the script in flight.
+func (m *Machine) proceed(e *entry) {
+	switch e.phase {
 	case held:
-		m.tend(n)
+		m.tend(e)
 	case passing:
-		m.next(n, nil)
+		m.next(e, nil)
 	case releasing:
-		if n.queue.head != nil && !m.leaving(n) {
-			m.next(n, nil) // someone came in the meantime
+		if e.of.queue.head != nil && !m.leaving(e) {
+			m.next(e, nil) // a request has come meanwhile
 			return
 		}
-		m.sendRelease(n)
+		m.sendRelease(e)
 	}
 }

@@ -15,19 +15,19 @@ type Machine struct {
 
 	names    map[string]*name
 	renewals *renewal.Map[*entry]
-	alarms   alarms[*name]    // when a name has something to do
-	giveUps  alarms[*Request] // waits that end
+	alarms   alarms[*name]    // when to look at a name again
+	giveUps  alarms[*Request] // when the wait of a request ends
 	waits    waits
 
 	health   health
-	closedAt time.Duration // when it began to close
-	// unreleased is why the newest release that was given up had failed.
+	closedAt time.Duration // when the machine began to close
+	// unreleased is the error of the newest release that was given up, or nil.
 	unreleased error
 
-	lastID     uint64 // of scripts
+	lastID     uint64 // the ID of the newest Op
 	lastNumber uint64 // see number
-	resting    int    // names that nobody holds or waits for
-	blind      int    // names whose subscription is not confirmed
+	resting    int    // names whose entries are all idle
+	blind      int    // names whose subscription was asked for and is not confirmed
 	closing    bool
 	closed     bool
 
@@ -38,14 +38,14 @@ type Machine struct {
 	due       []*entry // reused by renewDueLocks
 	freeOps   []*Op
 	freeNames []*name
-	forgotten []*name // during this step: their handlers may still look at them
+	forgotten []*name // in this step: its handlers may still look at them
 	tally     tally
 	stats     Stats
 }
 
-// Stats counts what the machine holds and has done. Scripts counts all
-// operations, Renewals those of them that were renewals, and Renewed the
-// renewals that succeeded.
+// Stats counts what the machine holds and has done. Scripts counts all operations.
+// Renewals counts the operations that were renewals, and Renewed the renewals that
+// succeeded.
 type Stats struct {
 	Names, Waiting, Held, Watched, Subscriptions      int
 	Grants, Passes, Reentries, Losses, Scripts        uint64
@@ -53,7 +53,7 @@ type Stats struct {
 	Unreleased                                        uint64
 }
 
-// New returns a machine with nothing in it.
+// New returns a machine that knows no names.
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg:      cfg,
@@ -64,8 +64,8 @@ func New(cfg Config) *Machine {
 	}
 }
 
-// Step applies an event at an instant and appends the effects to out. Time never
-// goes back: an instant before the latest counts as the latest.
+// Step applies an event at the instant now and appends the effects to out. Time
+// never goes back: an instant before the latest one counts as the latest one.
 func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	m.now = max(m.now, now)
 	m.out = out
@@ -111,7 +111,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	return out
 }
 
-// Next is when the machine wants a Tick, or Forever.
+// Next returns the instant at which the machine needs a Tick, or Forever.
 func (m *Machine) Next() time.Duration {
 	at := min(m.alarms.next(), m.giveUps.next())
 	if m.health.failing && (m.stats.Waiting > 0 || m.closing && !m.closed) {
@@ -123,7 +123,8 @@ func (m *Machine) Next() time.Duration {
 	return at
 }
 
-// number returns a number that no hold of this manager has had.
+// number returns a number that no hold of this manager has had. It is a part of a
+// holder ID.
 func (m *Machine) number() uint64 {
 	m.lastNumber++
 	return m.lastNumber
@@ -146,8 +147,8 @@ func (m *Machine) notice(what Notice) {
 	}
 }
 
-// tick runs everything that is due. Losses come before renewals: a lock that is
-// past its deadline must not be renewed.
+// tick runs everything that is due. Losses come before renewals, because an entry
+// that is past its deadline must not be renewed.
 func (m *Machine) tick() {
 	for {
 		r, ok := m.giveUps.due(m.now)
@@ -167,11 +168,11 @@ func (m *Machine) tick() {
 	m.renewDueLocks()
 }
 
-// settle follows every change of a name: it does what is due, and forgets the
-// name if it has no state left, else it sets its alarm.
+// settle must follow every change of a name. It does what is due. Then it forgets
+// the name if the name has no state left, else it sets the name's alarm.
 func (m *Machine) settle(n *name) {
 	again := m.advance(n)
-	if n.phase == idle && n.flight == 0 && !n.contended() && n.sub == subNone {
+	if !n.contended() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0 {
 		m.forget(n)
 		return
 	}
@@ -180,54 +181,76 @@ func (m *Machine) settle(n *name) {
 	}
 }
 
-// advance does what is due in the phase of a name. It returns when to call it
-// again, unless something happens before.
+// advance does what is due for a name. It returns when to call it again if nothing
+// happens before.
 func (m *Machine) advance(n *name) (again time.Duration) {
+	again = Forever
+	for e := range n.entries {
+		again = min(again, m.advanceEntry(e))
+	}
+	if e := n.another(); e != nil && !m.closing {
+		m.ask(e)
+		return m.advance(n)
+	}
+	switch c := n.c; {
+	case !n.contended() || !n.idle():
+	case m.now < c.restUntil:
+		return c.restUntil
+	default:
+		m.rest(&n.entry)
+		return m.advance(n)
+	}
+	return again
+}
+
+// advanceEntry does what is due in the phase of an entry. It returns when to call
+// it again if nothing happens before.
+func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
+	if e.phase == idle {
+		return Forever
+	}
 	var due time.Duration
-	switch c := n.c; n.phase {
+	switch u := e.up(); e.phase {
 	case held:
-		if due = n.holdUntil(); m.now >= due {
-			m.expire(n)
+		if m.now >= e.holdUntil() {
+			m.expire(e)
 			break
 		}
-		return min(due, m.tend(n))
+		again = min(m.admit(e), m.tend(e))
+		return min(again, e.holdUntil())
 	case passing:
-		if due = min(n.entry.until, c.retry.at); n.flight != 0 {
-			due = n.entry.until
+		if due = min(e.until, u.retry.at); e.flight != 0 {
+			due = e.until
 		}
-		if n.flight != 0 && n.entry.number == 0 {
+		if e.flight != 0 && e.number == 0 {
 			return Forever
 		}
 		if m.now < due {
 			return due
 		}
-		m.next(n, nil)
+		m.next(e, nil)
 	case waiting:
-		if n.flight != 0 {
+		if e.flight != 0 {
 			return Forever
 		}
-		if m.now < c.retry.at {
-			return c.retry.at
+		if e.of.queue.head == nil { // the last request was granted another entry
+			m.leave(e)
+			break
 		}
-		m.waitOver(n)
+		if m.now < u.retry.at {
+			return u.retry.at
+		}
+		m.waitOver(e)
 	case releasing:
-		if n.flight != 0 {
+		if e.flight != 0 {
 			return Forever
 		}
-		if m.now < c.retry.at {
-			return c.retry.at
+		if m.now < u.retry.at {
+			return u.retry.at
 		}
-		m.sendRelease(n)
-	case idle:
-		if n.flight != 0 || !n.contended() {
-			return Forever
-		}
-		if m.now < c.restUntil {
-			return c.restUntil
-		}
-		m.rest(n)
+		m.sendRelease(e)
 	default: // asking: the answer is the next event
 		return Forever
 	}
-	return m.advance(n)
+	return m.advanceEntry(e)
 }

@@ -6,87 +6,61 @@ import (
 	"time"
 )
 
-// A name is what the manager knows of one key of the server: who wants it, who holds
-// it, and what is under way.
+// A name is what the manager knows of one key of the server: the requests that
+// wait for it, and the entries that the manager has of it.
 type name struct {
 	name  string
 	queue queue
 
-	// hold is there in phase held only.
-	hold *Hold
-	// unlocking is the request whose Unlock waits for the release.
-	unlocking *Request
-
-	// entry is the record of the lock, as far as it is ours.
+	// entry is the first entry of the name. Most names never have another. Others
+	// are in contention.extra.
 	entry entry
 
-	// flight is the ID of the one script in flight, or zero.
-	flight uint64
-
-	// c is uncontended, or the name's own: see more. A name that is taken and
-	// given back alone never has its own.
+	// c is &uncontended, or the name's own contention: see more. A name that is
+	// taken and released without contention never has its own.
 	c *contention
 
 	pos int32 // place in the heap of alarms
 
-	phase      phase
-	sub        subscription
-	flightVerb Verb
-	woken      bool // a wake-up came while a try was in flight
-	retried    bool // an earlier copy of the release may have run
-	forgotten  bool // removed from the machine
+	kind      Kind
+	sub       subscription
+	forgotten bool // removed from the machine
 }
 
 type subscription uint8
 
 const (
 	subNone    subscription = iota
-	subPending              // asked for: messages may be missed
+	subPending              // asked for, not confirmed: messages may be missed
 	subOn                   // confirmed: messages are delivered
 )
 
-// contention is what a name needs that is contended, passed on, fenced or in
-// trouble.
+// contention is the state that a name needs only if it is contended, passed on,
+// fenced, or has met a failure.
 type contention struct {
-	retry   retry
-	turns   turns
-	unknown unknown
-	tokens  tokens
-	doubt   doubt
-	longer  longer
-
-	// giveBack says that the release in flight ends a run although somebody
-	// here waits.
-	giveBack bool
-	echoes   int  // our confirmed releases whose messages have not arrived here
-	echoed   bool // the message of the release in flight has arrived
-
-	// firstPass is when the record was first passed on since it came to us, or
-	// zero.
-	firstPass time.Duration
-	// keepUntil is how long the record stays ours although nobody here waits.
-	keepUntil time.Duration
-	// nextTransfer spaces the transfers of a lock that moves fast. spacing is the
-	// time between two of them, zero for Config.RecordEvery.
-	nextTransfer, spacing time.Duration
-	// restUntil is how long an idle lock is remembered.
+	turns  turns
+	echoes int // our confirmed releases whose messages have not arrived here
+	// restUntil is the instant until which an idle name is remembered.
 	restUntil time.Duration
+
+	upkeep upkeep   // that of the first entry
+	extra  []*extra // the other entries
 }
 
-// uncontended is the contention of all names that need none. It is read like
-// any other and never written.
+// uncontended is the contention of all names that have none of their own. It is
+// read like any other and never written.
 var uncontended contention
 
-// Shared returns a pointer to what all machines share and none writes. A copy of
-// a machine shares it too.
-func Shared() any { return &uncontended }
+// Common returns a pointer to the state that all machines share and none writes. A
+// copy of a machine shares it too.
+func Common() any { return &uncontended }
 
 func (n *name) heapPos() *int32 { return &n.pos }
 
-// contended reports whether a name has a contention of its own.
+// contended reports whether the name has a contention of its own.
 func (n *name) contended() bool { return n.c != &uncontended }
 
-// more returns a name's contention for writing. It is made on first use.
+// more returns the name's contention for writing. The first call makes it.
 func (n *name) more() *contention {
 	if !n.contended() {
 		n.c = &contention{}
@@ -94,23 +68,59 @@ func (n *name) more() *contention {
 	return n.c
 }
 
-// holdUntil is the deadline of the present holder: the record's, or the end
-// of a fixed lease or of a MaxHold if that is earlier.
-func (n *name) holdUntil() time.Duration { return min(n.entry.until, n.hold.limit) }
-
-// transferDue reports whether the record of a held lock is to be given its
-// holder's number. While the server refuses transfers, as one does that is out
-// of memory, a longer lease goes to the record as it stands.
-func (n *name) transferDue() bool {
-	c := n.c
-	return n.entry.number != n.hold.Number && !(c.longer.want > 0 && c.retry.failing() && !c.unknown.replaced())
+// entries calls yield for each entry of the name.
+func (n *name) entries(yield func(*entry) bool) {
+	if !yield(&n.entry) {
+		return
+	}
+	for _, e := range n.c.extra {
+		if !yield(&e.entry) {
+			return
+		}
+	}
 }
 
-// lookup returns the name of a key, made if need be; nil at the bound.
+// waiting returns an entry that is in phase waiting and has no script in flight,
+// or nil.
+func (n *name) waiting() *entry {
+	for e := range n.entries {
+		if e.phase == waiting && e.flight == 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+// held reports whether a hold of the name exists in this manager.
+func (n *name) held() bool {
+	for e := range n.entries {
+		if e.phase == held {
+			return true
+		}
+	}
+	return false
+}
+
+// idle reports whether all entries of the name are idle.
+func (n *name) idle() bool { return n.entry.phase == idle && n.othersIdle(&n.entry) }
+
+// othersIdle reports whether all entries other than but are idle.
+func (n *name) othersIdle(but *entry) bool {
+	for e := range n.entries {
+		if e != but && e.phase != idle {
+			return false
+		}
+	}
+	return true
+}
+
+// lookup returns the name of a key. It makes the name if there is none. It returns
+// nil if there are too many.
 func (m *Machine) lookup(key string) *name {
 	n := m.names[key]
 	if n == nil {
-		// Names that are only remembered do not count, within reason.
+		// Idle names do not count towards MaxLocks. But all names together are at
+		// most twice as many.
 		if known := len(m.names); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
 			return nil
 		}
@@ -127,18 +137,67 @@ func (m *Machine) lookup(key string) *name {
 	return n
 }
 
-// rest is called when nobody here wants the name and the record is not ours.
-// The name is remembered for a lingering subscription, suspects whose time is
-// not over, or turns that others are owed.
-func (m *Machine) rest(n *name) {
-	c := n.c
+// turnInto changes the kind of a name. It reports whether that is possible: all
+// entries must be idle, and no unanswered script may have left a record.
+func (m *Machine) turnInto(n *name, k Kind) bool {
+	if !n.idle() {
+		return false
+	}
+	for e := range n.entries {
+		if e.up().unknown.strays() > 0 {
+			return false
+		}
+	}
+	if n.sub != subNone {
+		m.unsubscribe(n) // from the channel of the old kind
+	}
+	n.kind, n.c = k, &uncontended
+	return true
+}
+
+// another returns an idle entry for the first waiter, beside the entries that are
+// held, or nil. It makes the entry if the kind's rules allow one more. It returns
+// nil if nobody waits, or if an entry that is neither idle nor held may still
+// serve the waiter.
+func (n *name) another() *entry {
+	most := n.rules().entries()
+	if most == 1 || n.queue.head == nil {
+		return nil
+	}
+	var free *entry
+	for e := range n.entries {
+		switch {
+		case e.phase == idle && e.flight == 0:
+			free = e
+		case e.phase != held:
+			return nil
+		}
+	}
+	if free == nil && len(n.c.extra) < most-1 {
+		c := n.more()
+		x := &extra{entry: entry{of: n, place: uint16(len(c.extra) + 1)}}
+		c.extra = append(c.extra, x)
+		free = &x.entry
+	}
+	return free
+}
+
+// rest makes an entry idle. It is called when nobody here wants the entry, and it
+// is not known to be on the server.
+//
+// Once all entries of a name are idle, the name is remembered while its
+// subscription lingers, a suspect has time left, or others are owed turns. After
+// that, rest releases what may have been left on the server. If nothing was left,
+// the name has no state any more, and settle forgets it.
+func (m *Machine) rest(e *entry) {
+	n := e.of
 	if !n.contended() && n.sub == subNone {
-		m.becomeIdle(n)
+		m.becomeIdle(e)
 		return
 	}
-	if n.phase != idle {
-		m.becomeIdle(n)
-		c = n.more()
+	if e.phase != idle {
+		m.becomeIdle(e)
+		c := n.more()
 		c.restUntil = m.now
 		if n.sub != subNone {
 			c.restUntil = later(m.now, m.cfg.Linger)
@@ -148,14 +207,22 @@ func (m *Machine) rest(n *name) {
 			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
 		}
 	}
-	at := c.unknown.forgetAt(c.restUntil)
-	if m.now < at && !m.closing {
-		c.restUntil = at
+	if !n.idle() {
 		return
 	}
-	if n.c.unknown.strays() > 0 && !m.closing {
-		m.release(n)
+	at := n.c.restUntil
+	for e := range n.entries {
+		at = e.up().unknown.forgetAt(at)
+	}
+	if m.now < at && !m.closing {
+		n.c.restUntil = at
 		return
+	}
+	for e := range n.entries {
+		if e.up().unknown.strays() > 0 && !m.closing {
+			m.release(e)
+			return
+		}
 	}
 	if n.sub != subNone {
 		m.unsubscribe(n)
@@ -163,15 +230,15 @@ func (m *Machine) rest(n *name) {
 	n.c = &uncontended
 }
 
-// leave is called when nobody here wants the lock any more, no script is in
-// flight and the record is not known to be ours. It removes a record that may
-// have been left behind.
-func (m *Machine) leave(n *name) {
-	if n.c.unknown.strays() > 0 {
-		m.release(n)
+// leave removes what may have been left of an entry on the server, or lets the
+// entry rest. It is called when nobody here wants the entry any more, no script
+// about it is in flight, and it is not known to be ours.
+func (m *Machine) leave(e *entry) {
+	if e.up().unknown.strays() > 0 {
+		m.release(e)
 		return
 	}
-	m.rest(n)
+	m.rest(e)
 }
 
 func (m *Machine) forget(n *name) {
@@ -179,25 +246,25 @@ func (m *Machine) forget(n *name) {
 		return
 	}
 	n.forgotten = true
-	if n.phase == idle {
+	if n.idle() {
 		m.resting--
 	}
-	if n.contended() {
-		m.answerProlongations(n, ErrClosed)
+	for e := range n.entries {
+		m.renewals.Remove(e)
+		e.flight = 0 // the answer is stale
 	}
 	m.alarms.remove(n)
-	m.renewals.Remove(&n.entry)
 	delete(m.names, n.name)
 	m.forgotten = append(m.forgotten, n)
 }
 
-// everyName lists all names in order.
+// everyName returns all names, sorted.
 func (m *Machine) everyName() []*name {
 	return m.namesWhere(func(*name) bool { return true })
 }
 
-// namesWhere lists the names that pass a test, in order: the order of a map must
-// not decide what happens.
+// namesWhere returns the names that pass a test. They are sorted, because the
+// order of a map must not decide what happens.
 func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 	var some []*name
 	for _, n := range m.names {

@@ -2,9 +2,10 @@ package core
 
 import "time"
 
-// send puts a script in flight.
-func (m *Machine) send(n *name, verb Verb, owner uint64, lease time.Duration, tokens int64) {
-	if n.flight != 0 {
+// send sends a script for an entry. side is the side that the script gives the
+// entry.
+func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.Duration, tokens int64) {
+	if e.flight != 0 {
 		panic("lockmgr: two scripts in flight for one name")
 	}
 	var op *Op
@@ -15,69 +16,72 @@ func (m *Machine) send(n *name, verb Verb, owner uint64, lease time.Duration, to
 	}
 	m.lastID++
 	*op = Op{
-		ID: m.lastID, Verb: verb, Name: n.name, Sent: m.now, Lease: lease,
-		Owner: owner, Tokens: tokens, of: n, Others: op.Others[:0],
+		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
+		Owner: owner, Tokens: tokens, entry: e, Others: op.Others[:0],
 	}
 	switch verb {
 	case VerbRenew:
 		m.stats.Renewals++
 	case VerbLook:
 	default:
-		op.Others = n.mayCarry(owner, verb, op.Others)
+		op.Others = e.mayCarry(owner, verb, op.Others)
 	}
-	n.flight, n.flightVerb = op.ID, verb
+	e.flight, e.flightVerb = op.ID, verb
+	e.open = e.open || side == Shared
 	m.stats.Scripts++
 	m.emit(Run{op})
 }
 
-// reply hands an answer to the phase that waited for it.
+// reply handles an answer. An answer that is not to the script in flight is
+// ignored.
 func (m *Machine) reply(r *Reply) {
 	op := r.Op
-	n := op.of
-	if r.ID != op.ID || n == nil || n.flight != op.ID {
+	e := op.entry
+	if r.ID != op.ID || e == nil || e.flight != op.ID {
 		return // stale
 	}
-	n.flight = 0
+	e.flight = 0
 	m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
 	case op.Verb == VerbLook:
 	case r.Ran == Yes && op.Verb == VerbRenew:
-		if r.OK { // a renewal names no number but the holder's
-			m.confirm(n, op.ID)
+		if r.OK { // a renewal looks for one number only
+			m.confirm(e, op.ID)
 		}
 	case r.Ran == Yes:
-		if n.contended() {
-			n.c.unknown.named(op.Sent)
+		if e.of.contended() && !r.Kept {
+			e.up().unknown.named(op.Sent)
 		}
-		m.confirm(n, op.ID)
+		m.confirm(e, op.ID)
 	case r.Ran == Maybe:
-		n.more().unknown.addOp(op, m.suspectUntil())
+		e.more().unknown.addOp(op, m.suspectUntil())
 	}
 	if r.Err != nil {
 		m.stats.Fails++
 	}
 	switch op.Verb {
 	case VerbLook:
-		m.looked(n, r)
+		m.looked(e, r)
 	case VerbAcquire:
-		m.acquired(n, r)
+		m.acquired(e, r)
 	case VerbTransfer:
-		m.transferred(n, r)
+		m.transferred(e, r)
 	case VerbRelease:
-		m.released(n, r)
+		m.released(e, r)
 	case VerbRenew:
-		m.renewed(n, r)
+		m.renewed(e, r)
 	}
-	m.settle(n)
-	op.of = nil
+	m.settle(e.of)
+	op.entry = nil
 	if len(m.freeOps) < 1024 {
 		m.freeOps = append(m.freeOps, op)
 	}
 }
 
-// failed notes a failure of a script and returns when to try again.
-func (m *Machine) failed(n *name, err error) (retryAt time.Duration) {
-	r := &n.more().retry
+// failed counts a failure of an entry's script and returns when to try again.
+func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
+	n := e.of
+	r := &e.more().retry
 	r.failed(m.now, m.pause(r.n+1))
 	m.notice(Notice{What: CommandError, Name: n.name, N: r.n, Err: err})
 	return r.at

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a server says of its subscribers, nothing is divided by zero.
+// A server may report any number of subscribers: nothing is divided by zero.
 func TestTurns_MoreSubscribersThanThereCanBe(t1 *testing.T) {
 	m := New(Config{Lease: time.Second, BackTime: 5 * time.Millisecond, PassTime: time.Second, PollMax: time.Second, PollBlind: time.Second, TrustSubscribers: true, MaxLocks: 10})
 	n := m.lookup("a")
-	n.phase, n.sub = waiting, subOn
-	n.queue.push(&Request{Name: "a", of: n})
+	n.entry.phase, n.sub = waiting, subOn
+	n.queue.push(&Request{Name: "a", entry: &n.entry})
 	t := &n.more().turns
 	t.others = m.othersOf(&name{}, math.MaxInt64)
 	t.had(time.Hour, 0, &m.cfg)

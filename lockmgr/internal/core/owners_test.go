@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The requests of one owner that wait for one lock cost about as much as those
-// of as many owners: the search for deadlocks must not look at all of them for
-// each. Otherwise one owner with many requests keeps everybody waiting.
+// The requests of one owner that wait for one name cost about as much as those of
+// as many owners. The search for deadlocks must not look at all of them for each
+// new one: one owner with many requests would keep everybody waiting.
 func TestOwner_ManyRequests(t *testing.T) {
 	const n = 60_000
 	life := func(explicit bool) time.Duration {
@@ -47,7 +47,7 @@ func TestOwner_ManyRequests(t *testing.T) {
 		for _, r := range waiting[:n/2] { // the oldest leave
 			m.Step(0, Cancel{r}, nil)
 		}
-		m.Step(0, Unlock{stranger}, nil) // the owner re-enters with all that are left
+		m.Step(0, Unlock{stranger}, nil) // the owner re-enters with all remaining requests
 		require.Equal(t, reqGranted, waiting[n/2].state)
 		took := time.Since(begin)
 		if explicit {

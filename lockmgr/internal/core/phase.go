@@ -2,74 +2,79 @@ package core
 
 import "time"
 
-// phase is the state of a lock in this manager. See the diagram in doc.go.
+// phase is the state of an entry. See the diagram in doc.go.
 type phase uint8
 
 const (
-	idle      phase = iota // nobody here wants it and the record is not ours
+	idle      phase = iota // nobody here wants it, and it is not known to be on the server
 	asking                 // an acquire is in flight for the first waiter
-	waiting                // others hold it: a wake-up or the poll comes next
-	held                   // a local owner holds it
-	passing                // the record is ours, the next holder waits for a reply
-	releasing              // the record is to be removed: nobody here waits, or others go first
+	waiting                // others have the name: a wake-up or the poll comes next
+	held                   // it has at least one hold
+	passing                // it is ours and has no hold: a reply or a request comes next
+	releasing              // it is to be removed: nobody here waits, or others go first
 )
 
 func (p phase) String() string {
 	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
 }
 
-// become changes the phase of a lock. Only the functions below call it. Each makes
-// the other changes that belong to its phase.
-func (m *Machine) become(n *name, p phase) {
-	switch {
-	case p == idle && n.phase != idle:
-		m.resting++
-	case p != idle && n.phase == idle:
-		m.resting--
+// become changes the phase of an entry. Only the functions below call it. Each of
+// them also makes the changes that belong to its phase.
+func (m *Machine) become(e *entry, p phase) {
+	was := e.phase
+	e.phase = p
+	if (was == idle) != (p == idle) && e.of.othersIdle(e) {
+		if p == idle {
+			m.resting++
+		} else {
+			m.resting--
+		}
 	}
-	n.phase = p
 }
 
-// becomeIdle: nobody here wants the lock, the record is not ours, no script is in
-// flight.
-func (m *Machine) becomeIdle(n *name) { m.become(n, idle) }
+// becomeIdle: nobody here wants the entry, it is not known to be ours, and no
+// script about it is in flight.
+func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 
 // becomeAsking: an acquire is about to be sent.
-func (m *Machine) becomeAsking(n *name) {
-	m.become(n, asking)
-	n.woken = false
+func (m *Machine) becomeAsking(e *entry) {
+	m.become(e, asking)
+	e.woken = false
 }
 
-// becomeWaiting: the record is not ours. Without a message we try at an instant.
-func (m *Machine) becomeWaiting(n *name, at time.Duration) {
-	m.become(n, waiting)
-	n.more().retry.at = at
+// becomeWaiting: the entry is not ours. If no message comes, the next try is at
+// the given instant.
+func (m *Machine) becomeWaiting(e *entry, at time.Duration) {
+	m.become(e, waiting)
+	e.more().retry.at = at
 }
 
-// becomeHeld: a hold begins.
-func (m *Machine) becomeHeld(n *name, h *Hold) {
-	m.become(n, held)
-	n.hold = h
+// becomeHeld: a hold of the entry begins.
+func (m *Machine) becomeHeld(e *entry, h *Hold) {
+	m.become(e, held)
+	e.add(h)
 }
 
-// becomePassing: the record is ours, and nobody holds it any more, or yet.
-func (m *Machine) becomePassing(n *name) { m.become(n, passing) }
+// becomePassing: the entry has no hold, and next decides what becomes of it. The
+// entry is ours unless its number is zero.
+func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 
-// becomeReleasing: the record is to be removed, as soon as no script is in flight.
-func (m *Machine) becomeReleasing(n *name) {
-	m.become(n, releasing)
-	n.retried = false
-	m.renewals.Remove(&n.entry)
-	if n.contended() {
-		n.c.unknown.goneBy = 0
+// becomeReleasing: the entry is to be removed from the server as soon as no script
+// is in flight.
+func (m *Machine) becomeReleasing(e *entry) {
+	m.become(e, releasing)
+	e.retried = false
+	m.renewals.Remove(e)
+	if e.of.contended() {
+		e.up().unknown.goneBy = 0
 	}
 }
 
-// Phase returns the phase of a name: idle, asking, waiting, held, passing or
-// releasing. A name that the machine does not know is idle.
+// Phase returns the phase of the first entry of a name: idle, asking, waiting,
+// held, passing or releasing. A name that the machine does not know is idle.
 func (m *Machine) Phase(name string) string {
 	if n := m.names[name]; n != nil {
-		return n.phase.String()
+		return n.entry.phase.String()
 	}
 	return idle.String()
 }

@@ -1,80 +1,92 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// longer is what is to be done because a holder wants a longer lease than the
-// record has.
+// longer has the renewals that are not the watchdog's: a holder wants a longer
+// lease than the entry has, or the record is in doubt.
 type longer struct {
-	want  time.Duration   // the lease of a renewal that is to be sent; zero if none is
-	sent  time.Duration   // that of the renewal in flight
-	set   bool            // the record may live longer than Config.Lease from now on
-	asked []*Prolongation // they wait for a renewal
+	want  time.Duration   // the lease of the renewal to be sent, or zero
+	sent  time.Duration   // the lease of such a renewal in flight, or zero
+	set   bool            // the record may have a longer lease than Config.Lease
+	asked []*Prolongation // not yet answered
 }
 
-// prolong handles a holder that wants to keep its lock for longer.
+// prolong handles a holder that wants to keep its hold for longer.
 func (m *Machine) prolong(p *Prolongation) {
 	r := p.Request
-	n := r.of
-	if r.state != reqGranted || n.phase != held || n.hold != r.Hold {
+	h, e := r.Hold, r.entry
+	if r.state != reqGranted || h.count == 0 {
 		m.emit(Prolonged{p, ErrLeaseLost})
 		return
 	}
-	if m.now >= n.holdUntil() {
-		m.emit(Prolonged{p, m.expire(n)})
-		m.settle(n)
+	defer m.settle(e.of)
+	if m.now >= h.end() {
+		err := m.whyOver(h)
+		m.expire(e)
+		m.emit(Prolonged{p, err})
 		return
 	}
-	if h := r.Hold; !h.watched {
-		h.limit = max(h.limit, m.now+m.cfg.usable(p.Lease)) // n.entry.until still bounds the hold
+	if !h.watched {
+		h.limit = max(h.limit, m.now+m.cfg.usable(p.Lease)) // e.until still bounds the hold
 	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
-	c := n.more()
-	c.longer.asked = append(c.longer.asked, p)
-	m.extendSoon(n, p.Lease)
-	m.tend(n)
-	m.settle(n)
+	u := e.more()
+	u.longer.asked = append(u.longer.asked, p)
+	m.extendSoon(e, p.Lease)
+	m.tend(e)
 }
 
-// prolongFixed lets a fixed lease end no earlier than a lease that begins now.
-func (m *Machine) prolongFixed(n *name, lease time.Duration) {
-	h := n.hold
+// prolongFixed makes sure that a fixed lease ends no earlier than a lease that
+// begins now.
+func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
+	e := h.Request.entry
 	if limit := m.now + m.cfg.usable(lease); limit > h.limit {
 		h.limit = limit
-		if limit > n.entry.until {
-			m.extendSoon(n, lease)
+		if limit > e.until {
+			m.extendSoon(e, lease)
 		}
 	}
 }
 
-// extendSoon asks for a renewal of the record with a lease of its own.
-func (m *Machine) extendSoon(n *name, lease time.Duration) {
-	c := n.more()
-	c.longer.want, c.retry.at = max(c.longer.want, lease), m.now
+// extendSoon makes a renewal due now that has at least the given lease.
+func (m *Machine) extendSoon(e *entry, lease time.Duration) {
+	u := e.more()
+	u.longer.want, u.retry.at = max(u.longer.want, lease), m.now
 }
 
-// prolonged answers the prolongations that a confirmed script, sent after they
-// were asked for, has fulfilled.
-func (m *Machine) prolonged(n *name, id uint64) {
-	c := n.c
-	if len(c.longer.asked) == 0 {
+// prolonged answers the prolongations that the confirmed script id has fulfilled.
+// The script must have been sent after they were asked for.
+func (m *Machine) prolonged(e *entry, id uint64) {
+	u := e.up()
+	if len(u.longer.asked) == 0 {
 		return
 	}
-	rest := c.longer.asked[:0]
-	for _, p := range c.longer.asked {
-		if p.until <= n.entry.until && p.after < id {
+	rest := u.longer.asked[:0]
+	for _, p := range u.longer.asked {
+		if p.until <= e.until && p.after < id {
 			m.emit(Prolonged{p, nil})
 		} else {
 			rest = append(rest, p)
 		}
 	}
-	clear(c.longer.asked[len(rest):])
-	c.longer.asked = rest
+	clear(u.longer.asked[len(rest):])
+	u.longer.asked = rest
 }
 
-// answerProlongations fails all prolongations.
-func (m *Machine) answerProlongations(n *name, err error) {
-	for _, p := range n.c.longer.asked {
-		m.emit(Prolonged{p, err})
+// answerProlongations fails the prolongations of a hold with err.
+func (m *Machine) answerProlongations(e *entry, h *Hold, err error) {
+	l := &e.up().longer
+	if len(l.asked) == 0 {
+		return
 	}
-	n.c.longer.asked = nil
+	l.asked = slices.DeleteFunc(l.asked, func(p *Prolongation) bool {
+		if p.Request.Hold != h {
+			return false
+		}
+		m.emit(Prolonged{p, err})
+		return true
+	})
 }

@@ -2,29 +2,28 @@ package core
 
 import "time"
 
-// renewDueLocks sends the renewals that have fallen due, each as an Op of its
-// own. Those that are sent together may share a script: that is the shell's
-// business.
+// renewDueLocks sends the renewals that are due, each as an Op of its own. The
+// shell may send many of them in one script.
 func (m *Machine) renewDueLocks() {
 	m.due = m.renewals.Due(m.now, m.due[:0])
 	for _, e := range m.due {
-		n := e.of
 		switch {
-		case n.phase != held || !n.hold.watched:
+		case !e.watched():
 			// The next watched holder puts it back.
-		case n.flight != 0:
-			m.renewals.Schedule(&n.entry, m.now, m.now)
-		case n.entry.number != n.hold.Number && (!n.c.retry.failing() || n.c.unknown.replaced()):
-			// A transfer is due, and it renews too. But if the server refuses
-			// transfers, for want of memory, the record is renewed as it is.
-			m.renewals.Schedule(&n.entry, m.now, m.now)
-			if m.now >= n.c.retry.at || !n.c.retry.failing() {
-				m.transferTo(n, n.hold)
+		case e.flight != 0:
+			m.renewals.Schedule(e, m.now, m.now)
+		case !e.recorded() && (!e.up().retry.failing() || e.up().unknown.replaced()):
+			// A transfer is due, and it renews as well. A server that is out of
+			// memory refuses transfers. Then the entry is renewed under the number
+			// that it has.
+			m.renewals.Schedule(e, m.now, m.now)
+			if m.now >= e.up().retry.at || !e.up().retry.failing() {
+				m.transferTo(e, e.hold)
 			}
-		case m.renewDue(n) > m.now:
-			m.watch(n) // a transfer has renewed it since
+		case m.renewDue(e) > m.now:
+			m.watch(e) // a transfer has renewed it since
 		default:
-			m.renew(n, m.cfg.Lease)
+			m.renew(e, m.cfg.Lease)
 		}
 	}
 	clear(m.due)
@@ -33,22 +32,22 @@ func (m *Machine) renewDueLocks() {
 	}
 }
 
-// renew sends a renewal of a lock's record.
-func (m *Machine) renew(n *name, lease time.Duration) {
+// renew sends a renewal of an entry.
+func (m *Machine) renew(e *entry, lease time.Duration) {
 	if lease > m.cfg.Lease {
-		n.more().longer.set = true
+		e.more().longer.set = true
 	}
-	m.send(n, VerbRenew, n.entry.number, lease, 0)
+	m.send(e, VerbRenew, e.side, e.number, lease, 0)
 }
 
-// tally counts the renewals among the replies of one event, which are reported
+// tally counts the renewals among the replies of one event. They are reported
 // together.
 type tally struct {
 	renewed, failed int
 	err             error // the newest failure
 }
 
-// reportRenewals reports what was counted, and begins anew.
+// reportRenewals reports the tally and resets it.
 func (m *Machine) reportRenewals() {
 	t := m.tally
 	if t.failed > 0 {
@@ -62,42 +61,46 @@ func (m *Machine) reportRenewals() {
 }
 
 // renewed handles the answer to a renewal.
-func (m *Machine) renewed(n *name, r *Reply) {
+func (m *Machine) renewed(e *entry, r *Reply) {
+	n := e.of
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
-		m.renewalFailed(n, r.Err)
+		m.renewalFailed(e, r.Err)
 	case !r.OK:
-		m.gone(n)
+		m.gone(e)
 	default:
 		m.tally.renewed++
 		if n.contended() {
-			n.c.longer.sent = 0
+			e.up().longer.sent = 0
 		}
-		if n.entry.number != 0 {
-			m.trust(n, r.Op.ID, r.Op.Sent, r.Op.Lease)
+		if e.number != 0 {
+			m.trust(e, r.Op.ID, r.Op.Sent, r.Op.Lease)
 		}
-		if n.phase == held && n.hold.watched {
-			m.watch(n)
+		if e.watched() {
+			m.watch(e)
 		}
-		m.proceed(n)
+		m.proceed(e)
 	}
 }
 
-// renewalFailed tries again at the next slot of the renewal map, well before the
-// next tick. The deadline stays: only a confirmed script moves it.
-func (m *Machine) renewalFailed(n *name, err error) {
-	if n.phase != held {
-		m.failOnce(n, err)
+// renewalFailed arranges that the renewal is tried again at the next slot of the
+// renewal map, well before the next tick. The deadline stays, because only a
+// confirmed script moves it.
+func (m *Machine) renewalFailed(e *entry, err error) {
+	m.failUpgrade(e, err)
+	n := e.of
+	m.failTries(e, err)
+	if u := e.up(); n.contended() {
+		u.longer.want, u.longer.sent = max(u.longer.want, u.longer.sent), 0
 	}
-	if c := n.c; n.contended() {
-		c.longer.want, c.longer.sent = max(c.longer.want, c.longer.sent), 0
+	if u := e.up(); u.longer.want > 0 {
+		u.retry.at = m.now + m.cfg.tick()/8
 	}
-	if c := n.c; c.longer.want > 0 {
-		c.retry.at = m.now + m.cfg.tick()/8
+	if e.watched() {
+		m.renewals.Schedule(e, m.now, m.now)
 	}
-	if n.phase == held && n.hold.watched {
-		m.renewals.Schedule(&n.entry, m.now, m.now)
+	if e.flight == 0 { // failOnce may have sent a script
+		m.proceed(e)
 	}
-	m.proceed(n)
 }

@@ -2,20 +2,18 @@ package core
 
 import "time"
 
-// A Request is one caller's request for a lock. The shell fills the first group
-// of fields, Explicit, Fenced and Once, and passes it on with a Lock event; from
-// then on the core owns it.
-// The shell may read the second group while it carries out an effect that names
-// the request.
+// A Request is one caller's request for a lock. The shell fills the fields from
+// Name to Tag, and Kind, Side, Explicit, Fenced and Once. It passes the request on
+// with a Lock event. From then on the core owns the request. The shell may read
+// Hold and Passed while it carries out an effect that names the request.
 //
-// A granted request has a hold: its own, or for a re-entry that of the request
-// which was granted first.
+// A granted request has a hold: its own, or the one that it re-enters.
 type Request struct {
 	Name string
-	// ID is unique within the manager and rises with time, so that of two
-	// requests the one with the larger ID is the younger.
+	// ID is unique within the manager and rises with time. Of two requests, the
+	// one with the larger ID is the younger.
 	ID uint64
-	// Owner is ID for an anonymous request.
+	// Owner is the owner's number. For an anonymous request it is ID.
 	Owner uint64
 	// Lease is the fixed lease, or zero for a watched one.
 	Lease time.Duration
@@ -26,26 +24,33 @@ type Request struct {
 	// Tag is the shell's own.
 	Tag any
 
-	// Hold is what it was granted, or nil.
+	// Hold is the hold that the request was granted, or nil.
 	Hold *Hold
 
-	of         *name
-	next, prev *Request
-	asked      time.Duration // queued: when it was made
-	pos        int32         // place in the heap of waits that end
-	place      int32         // queued, of an explicit owner: see ownerQueue
-	own        Hold          // so that a grant needs no memory of its own
+	// entry is the entry of the request's hold. Before the grant it is the entry
+	// whose transfer is to record the request, or the first entry of the name.
+	entry      *entry
+	next, prev *Request      // in the queue, or in the list of holds that share an entry
+	asked      time.Duration // when the request was queued
+	pos        int32         // place in the heap Machine.giveUps
+	place      int32         // index in its ownerQueue, while queued and Explicit
+	own        Hold          // the request's own hold, so that a grant allocates nothing
 
-	// Passed says that the lock came from another holder in this manager. The
-	// shell may read it like Hold.
+	// Kind is the kind of the lock. Side is the side that the request wants.
+	Kind Kind
+	Side Side
+
+	// Passed is set if the request got an entry that another holder in this
+	// manager has or had.
 	Passed bool
-	// Explicit: the caller named the owner, so other requests may share it.
+	// Explicit is set if the caller named the owner. Other requests may then have
+	// the same owner.
 	Explicit bool
 	Fenced   bool
-	// Once asks for one try and no waiting.
+	// Once is set for a request that makes one try and does not wait.
 	Once bool
 
-	late  uint8 // grants that came too late
+	late  uint8 // grants that came too late for it
 	state requestState
 }
 
@@ -54,13 +59,14 @@ type requestState uint8
 const (
 	reqNew requestState = iota
 	reqQueued
+	reqUpgrading // see upkeep.upgrade
 	reqGranted
 	reqDone
 )
 
 func (r *Request) heapPos() *int32 { return &r.pos }
 
-// queue is a FIFO of requests, each of which can be removed.
+// queue is a FIFO of requests. Any of them can be removed.
 type queue struct {
 	head, tail *Request
 }
@@ -89,7 +95,7 @@ func (q *queue) remove(r *Request) {
 	r.prev, r.next = nil, nil
 }
 
-// upTo counts the requests, up to a limit.
+// upTo returns the number of requests, or limit if that is less.
 func (q *queue) upTo(limit int) (count int) {
 	for r := q.head; r != nil && count < limit; r = r.next {
 		count++
@@ -104,20 +110,25 @@ func (m *Machine) request(r *Request) {
 		return
 	}
 	n := m.lookup(r.Name)
-	if n == nil {
+	switch {
+	case n == nil:
 		m.fail(r, ErrOverloaded)
 		return
-	}
-	r.of = n
-	defer m.settle(n)
-	if n.phase == held && m.now >= n.holdUntil() {
-		m.expire(n) // before its alarm came
-	}
-	if n.phase == held && r.Explicit && n.hold.Request.Owner == r.Owner {
-		m.reenter(n, r)
+	case n.kind != r.Kind && !m.turnInto(n, r.Kind):
+		m.fail(r, ErrKind)
 		return
 	}
-	if r.Once && m.occupied(n) {
+	r.entry = &n.entry
+	defer m.settle(n)
+	for e := range n.entries {
+		if e.phase == held && m.now >= e.holdUntil() {
+			m.expire(e) // its alarm has not come yet
+		}
+	}
+	if r.Explicit && m.askedAgain(n, r) {
+		return
+	}
+	if r.Once && m.occupied(n, r) {
 		m.fail(r, m.whyOccupied(n))
 		return
 	}
@@ -133,45 +144,84 @@ func (m *Machine) request(r *Request) {
 	}
 	if r.Explicit {
 		m.waits.add(r)
-		m.breakDeadlock(r, n)
+		m.breakDeadlock(r)
 	}
-	switch {
-	case n.flight != 0:
-	case n.phase == waiting && m.health.failing:
-		m.trySoon(n)
-	case n.queue.head != r:
-	case n.phase == idle:
-		m.ask(n)
-	case n.phase == passing: // the record was kept
-		m.next(n, nil)
-	case n.phase == releasing && r.Once: // it does not wait for a failed release
-		m.proceed(n)
+	for e := range n.entries {
+		m.serve(e, r)
 	}
 }
 
-// occupied reports whether a request would have to wait.
-func (m *Machine) occupied(n *name) bool {
-	switch n.phase {
-	case idle:
-		return n.contended() && !n.c.turns.ready(m.now, &m.cfg)
-	case releasing:
-		return n.queue.head != nil
-	case passing:
-		return n.queue.head != nil || n.flight != 0
+// serve lets an entry act on a request that was just queued.
+func (m *Machine) serve(e *entry, r *Request) {
+	switch {
+	case e.flight != 0:
+	case e.phase == waiting && m.health.failing:
+		m.trySoon(e)
+	case e.of.queue.head != r:
+	case e.phase == idle:
+		m.ask(e)
+	case e.phase == passing: // the record was kept
+		m.next(e, nil)
+	case e.phase == releasing && r.Once: // it does not wait for a failed release
+		m.proceed(e)
+	}
+}
+
+// occupied reports whether a new request would have to wait.
+func (m *Machine) occupied(n *name, r *Request) bool {
+	for e := range n.entries {
+		if !m.inUse(e, r) {
+			return false
+		}
 	}
 	return true
 }
 
-// whyOccupied is what a request is told that will not wait. That another has the
-// lock is known only of a holder here, or of a server that answers.
+// inUse reports whether a new request would have to wait for the entry.
+func (m *Machine) inUse(e *entry, r *Request) bool {
+	n := e.of
+	switch e.phase {
+	case idle:
+		return n.contended() && !n.c.turns.ready(m.now, &m.cfg)
+	case held:
+		return n.queue.head != nil || !n.rules().joins(e, r)
+	case releasing:
+		return n.queue.head != nil
+	case passing:
+		return n.queue.head != nil || e.flight != 0
+	}
+	return true
+}
+
+// whyOccupied returns the error for a request that would have to wait and has Once
+// set. While the server is failing, only a hold in this manager shows that the
+// name is taken. Without one, the error is the server's.
 func (m *Machine) whyOccupied(n *name) error {
-	if n.phase != held && m.health.failing {
+	if m.health.failing && !n.held() {
 		return m.health.err
 	}
 	return ErrNotAcquired
 }
 
-// failOnce fails the requests that ask for one try.
+// failHead fails the first waiting request if it has Once set. While somebody holds
+// the name no other one has: such a request waits only if nobody waits before it.
+func (m *Machine) failHead(n *name, err error) {
+	if r := n.queue.head; r != nil && r.Once {
+		m.giveUp(r, err)
+	}
+}
+
+// failTries fails the waiting requests that have Once set, after a command about an
+// entry has failed.
+func (m *Machine) failTries(e *entry, err error) {
+	if e.phase == held {
+		m.failHead(e.of, err)
+	} else {
+		m.failOnce(e.of, err)
+	}
+}
+
+// failOnce fails the waiting requests that have Once set.
 func (m *Machine) failOnce(n *name, err error) {
 	for r := n.queue.head; r != nil; {
 		next := r.next
@@ -184,23 +234,28 @@ func (m *Machine) failOnce(n *name, err error) {
 
 // giveUp fails a queued request.
 func (m *Machine) giveUp(r *Request, err error) {
-	n := r.of
-	m.dequeue(n, r)
+	n := r.entry.of
+	m.dequeue(r)
 	m.fail(r, err)
-	if n.queue.head == nil {
+	if n.queue.head != nil {
+		return
+	}
+	for e := range n.entries {
 		switch {
-		case n.phase == waiting && n.flight == 0:
-			m.leave(n)
+		case e.flight != 0:
+		case e.phase == waiting:
+			m.leave(e)
 			m.settle(n)
-		case n.phase == passing && n.flight == 0:
-			m.next(n, nil) // the record was being kept for it
+		case e.phase == passing:
+			m.next(e, nil) // the entry was being kept for it
 			m.settle(n)
 		}
 	}
 }
 
-func (m *Machine) dequeue(n *name, r *Request) {
-	n.queue.remove(r)
+func (m *Machine) dequeue(r *Request) {
+	r.state = reqNew
+	r.entry.of.queue.remove(r)
 	m.giveUps.remove(r)
 	m.stats.Waiting--
 	if r.Explicit {
@@ -213,15 +268,20 @@ func (m *Machine) fail(r *Request, err error) {
 	m.emit(Failed{r, err})
 }
 
-// cancel handles a caller that left. A script in flight for it can't be
-// recalled: if it gets the lock, that goes to the next in line or is released.
+// cancel handles a caller that has left. A script in flight for it can't be
+// recalled. If the script gets the lock, the lock goes to the next waiter or is
+// released.
 func (m *Machine) cancel(r *Request) {
-	if r.state == reqQueued {
+	switch r.state {
+	case reqQueued:
 		m.giveUp(r, errCancel)
+	case reqUpgrading:
+		m.failUpgrade(r.entry, errCancel)
 	}
 }
 
-// overdue reports whether a request has met failures of its lock for RetryTime.
-func (m *Machine) overdue(n *name, r *Request) bool {
-	return m.now-max(n.c.retry.since, r.asked) >= m.cfg.RetryTime
+// overdue reports whether a request has waited for RetryTime while the scripts of
+// an entry were failing.
+func (m *Machine) overdue(e *entry, r *Request) bool {
+	return m.now-max(e.up().retry.since, r.asked) >= m.cfg.RetryTime
 }

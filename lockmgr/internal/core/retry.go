@@ -2,17 +2,20 @@ package core
 
 import "time"
 
-// A retry knows how the commands of a name fare, and when the next one is due.
+// A retry counts the failures in a row of an entry's scripts, and says when the
+// next script is due.
 type retry struct {
-	// at is when the phase's next script goes out: the poll in phase waiting,
-	// the repetition of what failed in the others.
+	// at is when the next script of the phase is due. In phase waiting that is the
+	// poll. In the other phases it is the repetition of a failed script, or a
+	// renewal that longer asks for. In phase passing it may be the end of
+	// keepUntil.
 	at time.Duration
-	// since is the first of the failures in a row, n their number.
+	// since is when the first of the failures in a row came. n is their number.
 	since time.Duration
 	n     int
 }
 
-// failed counts a failure. The next try is due after a pause.
+// failed counts a failure. The next script is due after a pause.
 func (r *retry) failed(now, pause time.Duration) {
 	if r.n == 0 {
 		r.since = now
@@ -21,13 +24,13 @@ func (r *retry) failed(now, pause time.Duration) {
 	r.at = now + pause
 }
 
-// succeeded ends a row of failures.
+// succeeded ends a row of failures, if there is one.
 func (r *retry) succeeded() { r.n, r.since = 0, 0 }
 
-// failing reports whether the last command failed.
+// failing reports whether the last script failed.
 func (r *retry) failing() bool { return r.n > 0 }
 
-// pause is the time before the next try after n failures in a row.
+// pause returns the time until the next script after n failures in a row.
 func (m *Machine) pause(n int) time.Duration {
 	d := min(10*time.Millisecond<<min(n-1, 7), time.Second, m.cfg.tick()/4)
 	return d/2 + m.jitter.upTo(d)

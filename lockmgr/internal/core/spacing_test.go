@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While nobody else waits, a lock that passes on every millisecond costs less than
-// a command for ten handoffs, and its record is never older than mostSpacing says.
+// While nobody else waits, an entry that is passed on every millisecond needs less
+// than one command for ten handoffs. Its record is never older than mostSpacing
+// allows.
 func TestTransfer_SpacingHasABound(t *testing.T) {
 	const handoffs = 1000
 	m := New(Config{

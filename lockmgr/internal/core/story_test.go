@@ -16,20 +16,20 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the stories now come to into testdata")
 
-// TestStories replays testdata/*.txt. A story is about one machine; its
-// server and its callers are played by the story itself. A paragraph is some
-// events, a line of dashes, and what they cause:
+// TestStories replays testdata/*.txt. A story is about one machine. The story
+// plays its server and its callers. A paragraph has some events, a line of dashes,
+// and the effects of the events:
 //
 //	# why
-//	5ms lock 1 n as=9 lease=2s wait=1s once fenced
+//	5ms lock 1 n as=9 lease=2s wait=1s once fenced read
 //	reply n ok token=3 subscribers=1
 //	----
 //	[the effects, then the phase of each name that is known and the next alarm]
 //
-// A line may begin with the time since the story began; without one it is
-// still the time of the line before. "next" lets the time come that the
-// machine asked for. Run with -rewrite to record what happens now, and commit
-// that only if you understand why it changed.
+// A line may begin with the time since the story began. Without one, the time is
+// that of the line before. "next" sends a Tick at the instant that Next returns.
+// Run with -rewrite to record the present effects, and commit them only if you
+// understand why they changed.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestStories(t *testing.T) {
 	require.Zero(t, uncontended, "what all machines share is never written")
 }
 
-// replay returns a story with the outcomes that it has now.
+// replay returns a story with its present effects.
 func replay(t *testing.T, text string) string {
 	s := &story{t: t, requests: map[string]*Request{}, last: map[string]Event{}, ops: map[string]Reply{}}
 	var out []string
@@ -136,6 +136,11 @@ func (s *story) line(line string) {
 			require.NoError(s.t, err)
 			r.ID = id
 		}
+		if arg["read"] != "" || arg["write"] != "" {
+			if r.Kind = ReadWrite; arg["read"] != "" {
+				r.Side = Shared
+			}
+		}
 		r.Owner = r.ID
 		if arg["as"] != "" {
 			r.Owner, r.Explicit = uint64(count("as", 0)), true
@@ -167,9 +172,10 @@ func (s *story) line(line string) {
 			s.t.Fatalf("what? %s", line)
 		}
 		r.Final, r.Elsewhere = arg["final"] != "", arg["elsewhere"] != ""
+		r.Kept, r.Quiet = arg["kept"] != "", arg["quiet"] != ""
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		s.answer(plain[1], &Replies{[]Reply{r}})
-	case "again": // the last answer comes a second time
+	case "again": // the last answer, a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
 		s.step(Wake{Name: plain[1], Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""})
@@ -227,6 +233,9 @@ func (s *story) describe(e Effect) string {
 			}
 			d += " others=" + strings.Join(others, ",")
 		}
+		if o.Kind == ReadWrite && o.Side == Shared {
+			d += " shared"
+		}
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
@@ -263,16 +272,16 @@ func (s *story) describe(e Effect) string {
 	return fmt.Sprintf("%T", e)
 }
 
-// number shows that holders' numbers are not those of requests.
+// number formats a holder's number, so that it is not mistaken for a request's ID.
 func number(n uint64) string { return fmt.Sprintf("#%d", n) }
 
 func (s *story) state() string {
 	var b []string
 	for _, name := range s.names {
 		if n := s.m.names[name]; n != nil {
-			d := name + " " + n.phase.String()
-			if n.flight != 0 {
-				d += ", " + n.flightVerb.String() + " in flight"
+			d := name + " " + n.entry.phase.String()
+			if n.entry.flight != 0 {
+				d += ", " + n.entry.flightVerb.String() + " in flight"
 			}
 			b = append(b, d)
 		}

@@ -1,36 +1,52 @@
 package core
 
-// tokens are what is left of the range of fencing tokens that came with a record.
-// Once the record is not ours others may have taken larger ones, so they are
-// dropped with it.
+// tokens are the unused fencing tokens that came with an entry. They are from next
+// to last. They are dropped when the entry is not ours any more, because others
+// may have taken larger ones by then.
 type tokens struct{ next, last int64 }
 
-// got notes that an acquire or a transfer has taken n tokens, up to last.
+// got notes that an acquire or a transfer has taken n tokens. The largest is last.
 func (t *tokens) got(last, n int64) { t.next, t.last = last-n+1, last }
 
-// left reports whether there is one.
-func (t *tokens) left() bool { return t.next > 0 && t.next <= t.last }
+// left reports whether there is a token for a side.
+func (t *tokens) left(s Side) bool {
+	if s == Shared {
+		return t.last > 0
+	}
+	return t.next > 0 && t.next <= t.last
+}
 
-// take returns the next one.
-func (t *tokens) take() int64 {
+// take returns the next token for a side. All holds that share an entry get the
+// last token that was taken from the server. That token belonged to the last hold
+// with side Alone, or to no hold yet. The next hold with side Alone must get a
+// larger one, so none is left for it.
+func (t *tokens) take(s Side) int64 {
+	if s == Shared {
+		t.next = t.last + 1
+		return t.last
+	}
 	t.next++
 	return t.next - 1
 }
 
 func (t *tokens) drop() { *t = tokens{} }
 
-// tokensFor is how many tokens to take along for a request: one for it and
-// one for each of those that may be granted after it in the same run.
-func (m *Machine) tokensFor(n *name, r *Request) int64 {
-	if !r.Fenced {
+// tokensFor returns how many tokens to take for a request: one for the request,
+// and one for each request that may be granted after it in the same run.
+func (m *Machine) tokensFor(e *entry, r *Request) int64 {
+	switch {
+	case !r.Fenced:
 		return 0
+	case r.Side == Shared:
+		return 1 // all holds that share the entry get the same one
 	}
-	return int64(max(1, n.queue.upTo(m.cfg.PassCount)))
+	return int64(max(1, e.of.queue.upTo(m.cfg.PassCount)))
 }
 
-// dropTokens is called when the record of a lock is not ours any more.
-func (m *Machine) dropTokens(n *name) {
+// dropTokens is called when an entry is not ours any more.
+func (m *Machine) dropTokens(e *entry) {
+	n := e.of
 	if n.contended() {
-		n.c.tokens.drop()
+		e.up().tokens.drop()
 	}
 }

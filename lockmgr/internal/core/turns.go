@@ -3,107 +3,123 @@ package core
 import "time"
 
 // turns decides when a manager that wants a lock lets other processes have it
-// first. There is one for each contended name. It is pure: its inputs are
-// instants and what happened at them, not scripts.
+// first. Each contended name has one. It is pure: its inputs are instants and what
+// happened at them, not scripts.
 //
 // # What is shared
 //
-// Processes share time, not grants. One that passes its lock on in memory makes
-// many grants in one turn; one that cannot, as a Redisson client, makes one grant
-// and asks again. So each turn of ours is measured, and the others are owed that
-// time, once for each of them that seems to want the lock.
+// Processes share time, not grants. A process that passes its lock on in memory
+// makes many grants in one turn. A process that can't, such as a Redisson client,
+// makes one grant and asks again. So turns measures each turn of ours, which lasts
+// from the instant at which the entry came to us until its release. The others are
+// owed that time, once for each of them that seems to want the lock.
 //
-//	owed += (time we had the lock) × share              at each release
-//	owed −= (estimated time that others had it)         while we wait
+//	owed += (length of our turn) × share          at each release
+//	owed −= (estimated time of others' turns)     while the entry is not ours
 //
-// A run is PassCount grants or PassTime, and more if others have had more than
-// their share. After a run we stand back, so that others go first.
+// Example: two others seem to want the lock, so share is 2. Our turn lasted
+// 100 ms. Then 200 ms are owed.
+//
+// # When we stand back
+//
+// A run is a row of our grants. It is over after PassCount grants or PassTime, or
+// later if others have had more than their share. When it is over, or too much is
+// owed, we stand back: we release the lock and do not try, so that others go first.
 //
 //	             run is over, others wait
 //	competing ────────────────────────────▶ standing back
 //	    ▲                                        │
-//	    ├────────────────────────────────────────┤ another had it, and owed is paid
-//	    └────────────────────────────────────────┘ nobody had it, and it lies free
+//	    ├────────────────────────────────────────┤ another had a turn, and owed is paid
+//	    └────────────────────────────────────────┘ nobody was heard, and a try is granted
 //
-// # What others use
+// # How others' turns are estimated
 //
-// Subscribers may be idle, so their number is an upper bound of share. A free
-// lock must not wait for them: after a short pause without a message we try. If
-// the try is granted, share is lowered. If another was first when it was our
-// turn, share is raised.
+// From a refusal to the next message another process has the lock, so all of that
+// time counts. At other times the lock may be free, for example between a release
+// and the next acquire of a client without local handoff. Of such time only a part
+// counts: taken. It is sampled: while others are active we look, at random instants,
+// whether there is a record.
 //
-// From a refusal to the next message another has the lock. At other times it may
-// be free, as between a release and the next acquire of a client without local
-// handoff. How much of that time others have it is sampled: while they are active
-// we look, at random instants, whether there is a record.
+// Example, continued: taken is 5/8. A try of ours is refused 10 ms after our
+// release, and a message comes 50 ms after the refusal. The first 10 ms count as
+// 6.25 ms, and the 50 ms count in full. So 143.75 ms are still owed.
 //
-// A client that asks again as soon as it has released can always be first,
-// because a message comes too late for us. Once we have had much less than our
-// share, a refused try is repeated at once: by chance it comes between its two
-// commands.
+// # How many others want the lock
 //
-// # Who is not heard
+// Subscribers may be idle, so their number is an upper bound of share. A free lock
+// must not wait for them: if no message comes in a short pause, we try. If that try
+// is granted, share falls by one. If we have stood back, owed is paid, and our try
+// is refused all the same, share rises by one.
 //
-// A process far away answers a message later than our short pause, and one
-// without a subscription polls. Once in Config.ShareEvery the pause is long
-// enough for them, even if no other subscriber is known.
+// # A client that is always first
+//
+// A client that asks again as soon as it has released can always be first, because
+// the message of its release reaches us too late. So if we have had much less than
+// our share, we repeat a refused try at once. By chance it runs between that
+// client's release and its next acquire.
+//
+// # Processes that are not heard
+//
+// A process far away answers a message later than our short pause. A process
+// without a subscription polls. So once in Config.ShareEvery the pause is long
+// enough for them, even if no other subscriber is known. Such a pause is wide.
 type turns struct {
-	// The run: grants, and the instant of the first.
-	count int
-	start time.Duration
+	count int           // grants of this run
+	start time.Duration // when the first of them was made
 
-	others int64 // other subscribers, by the last reply
+	others int64 // other subscribers, by the last reply that reported them
 	fresh  bool  // others was reported by a transfer of this run
-	alone  bool  // a transfer of this record reported no others
-	share  int64 // how many of others seem to want the lock
+	alone  bool  // the last transfer since the entry came to us reported no others
+	share  int64 // how many others seem to want the lock; zero before our first turn has ended
 
 	// owed is for how long others may have the lock before our next run, as of
-	// the instant asOf. It is negative if they had more than their share.
+	// asOf. It is negative if others have had more than their share.
 	owed time.Duration
 	asOf time.Duration
-	// busy: another has the lock. We were refused at busySince, and no message
-	// has come since.
+	// busy is set while another is known to have the lock: we were refused at
+	// busySince, and no message has come since.
 	busy      bool
 	busySince time.Duration
-	// taken is the part of the time, in 1/256, for which others have the lock
-	// while we stand back and nothing else is known.
+	// taken is the estimated part of the time, in 1/256, for which others have the
+	// lock while we stand back and busy is not set.
 	taken int64
 
 	back  bool  // we stand back
-	heard int64 // the turns of others since then
-	// tryAt is when we try although owed is not paid, because nobody was heard
-	// for a while; or Forever.
+	heard int64 // turns of others since we stand back
+	// tryAt is when we try although owed is not paid, because nobody was heard for
+	// a while. It may be Forever.
 	tryAt    time.Duration
-	sampleAt time.Duration // when to look whether there is a record; or Forever
-	sampled  time.Duration // the last such look
-	yielded  bool          // we have just stood back, and it is our turn
+	sampleAt time.Duration // when to look whether there is a record, or Forever
+	sampled  time.Duration // when we last looked
+	yielded  bool          // we stood back until owed was paid, and no try was answered since
 
-	fruitless int  // times in a row that nobody came while we stood back
-	stood     uint // times that we stood back
+	fruitless int  // pauses in a row that ended because nobody was heard and a try was granted
+	stood     uint // how often we have stood back
 
-	presses int // tries that may be repeated at once until the next message
-	vain    int // such repetitions in a row that were refused
+	presses int // how many refused tries may be repeated at once before the next message
+	vain    int // repeated tries since the last grant, 64 at most
 
 	wide     bool          // this pause is long enough for processes that poll or are far away
-	lastWide time.Duration // when such a pause last began
+	lastWide time.Duration // when the last such pause began, or our first turn ended
 }
 
 const (
 	wholeTime = 256         // taken, if others have the lock all the time
-	leastTime = 256 / 4     // a lower taken would make us wait too long
+	leastTime = 256 / 4     // the least taken; less would make us wait too long
 	firstTime = 256 * 5 / 8 // taken before the first sample
 
 	competing = 256 * 1 / 4 // the most that rate returns while we compete
 
-	// mostTurn caps PassTime here, and what can be owed in either direction.
-	// With a short PassTime that is five PassTimes.
+	// mostTurn caps PassTime in turns, and owed in either direction. If PassTime
+	// is short, owed is capped at five PassTimes.
 	mostTurn = time.Second
 
-	// smallDebt is too short for a timer: turns are counted instead.
+	// smallDebt is the most that may be owed without waiting for it with a timer. It
+	// is enough then that share turns of others were heard.
 	smallDebt = time.Millisecond
 )
 
-// grant counts a grant of our run.
+// grant counts a grant of this run.
 func (t *turns) grant(now time.Duration) {
 	t.count++
 	if t.count == 1 {
@@ -111,32 +127,32 @@ func (t *turns) grant(now time.Duration) {
 	}
 }
 
-// newRun begins a run without standing back, as nobody else waits.
+// newRun begins a new run without standing back.
 func (t *turns) newRun(now time.Duration) {
 	t.count, t.start, t.fresh = 0, now, false
 }
 
-// pass accounts for the time since the last call, in which the record was not
-// ours. wanted: somebody here waited for it. Only then can others have more
-// than their share.
+// pass reduces owed for the time since asOf, in which the entry was not ours.
+// wanted is set if somebody here waited for it in that time. Only then can others
+// have had more than their share.
 func (t *turns) pass(now time.Duration, cfg *Config, wanted bool) {
 	if t.taken == 0 {
-		t.taken, t.asOf = firstTime, now // made just now
+		t.taken, t.asOf = firstTime, now // the first call
 	}
 	if now <= t.asOf {
 		return
 	}
 	paid := min(now-t.asOf, time.Hour) * t.rate() / wholeTime
 	if paid == 0 {
-		return // a few nanoseconds are not to be lost by rounding
+		return // asOf stays, so that rounding loses nothing
 	}
 	t.pay(paid, cfg, wanted)
 	t.asOf = now
 }
 
-// rate estimates the part of the time for which others have the lock, in 1/256.
-// While we compete it is low: nothing is sampled then, and too high an estimate
-// would give us more than our share.
+// rate returns the estimated part of the time, in 1/256, for which others have the
+// lock. The estimate is low while we compete: nothing is sampled then, and a high
+// one would give us more than our share.
 func (t *turns) rate() time.Duration {
 	if t.back {
 		return time.Duration(t.taken)
@@ -144,8 +160,9 @@ func (t *turns) rate() time.Duration {
 	return time.Duration(min(t.taken, competing))
 }
 
-// released accounts for the end of another's turn: the lock was not free since it
-// was first refused to us.
+// released accounts for the end of another's turn. That turn has lasted since
+// busySince at least. pass counts only a part of that time, so released counts the
+// rest.
 func (t *turns) released(now time.Duration, cfg *Config) {
 	if t.busy {
 		t.pay((now-t.busySince)*(wholeTime-t.rate())/wholeTime, cfg, true)
@@ -153,7 +170,7 @@ func (t *turns) released(now time.Duration, cfg *Config) {
 	t.busy = false
 }
 
-// pay reduces owed. It goes below zero only if wanted.
+// pay reduces owed by d. It makes owed negative only if wanted is set.
 func (t *turns) pay(d time.Duration, cfg *Config, wanted bool) {
 	least := time.Duration(0)
 	if wanted {
@@ -164,12 +181,12 @@ func (t *turns) pay(d time.Duration, cfg *Config, wanted bool) {
 	}
 }
 
-// payAt estimates when owed will be paid.
+// payAt returns the estimated instant at which owed is paid, if we stand back.
 func (t *turns) payAt(now time.Duration) time.Duration {
 	return now + max(0, t.owed)*wholeTime/time.Duration(max(t.taken, leastTime)) + time.Microsecond
 }
 
-// had accounts for a turn of ours that has ended with a release.
+// had accounts for a turn of ours that has lasted from since to now.
 func (t *turns) had(now, since time.Duration, cfg *Config) {
 	t.pass(since, cfg, false)
 	t.asOf, t.busy = now, false
@@ -183,32 +200,35 @@ func (t *turns) had(now, since time.Duration, cfg *Config) {
 	t.owed = min(cfg.mostOwed(), t.owed+min(cfg.mostOwed(), now-since)*time.Duration(min(t.share, 64)))
 }
 
-// inCredit reports whether others have had much more than their share, even if
-// we have had the lock since an instant.
+// inCredit reports whether others have had more than their share by more than
+// BackTime, even if our turn from since to now is added to owed. It is false once
+// a run has 2×PassCount grants.
 func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
 	return t.count < 2*cfg.PassCount && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
 }
 
-// mostOwed bounds owed in either direction.
+// mostOwed returns the most that can be owed, in either direction.
 func (c *Config) mostOwed() time.Duration {
 	return min(5*min(c.PassTime, mostTurn), mostTurn)
 }
 
-// over reports whether the run is over, or others are owed too much.
+// over reports whether the run is over, or too much is owed: a PassTime for each
+// other that seems to want the lock, or four PassTimes if there are more of them.
 func (t *turns) over(now time.Duration, cfg *Config) bool {
 	return !t.inCredit(now, now, cfg) && (t.count >= cfg.PassCount || t.count > 0 && now-t.start >= cfg.PassTime) ||
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
 }
 
-// standBack ends the run. If no others subscribe, the pause is for those that
-// poll.
+// standBack ends the run and begins a pause, in which we do not try. The pause is
+// FarPause if it is wide, or BlindPause, for processes that poll, if there are no
+// other subscribers. Otherwise it is short. A random time is added.
 func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.back, t.heard, t.yielded = true, 0, false
 	t.count, t.fresh = 0, false
 	t.stood++
 	pause := t.pause(cfg)
 	if t.stood%16 == 0 {
-		pause = cfg.BackTime // some clients are slower than others
+		pause = cfg.BackTime // a client may be too slow for shorter pauses
 	}
 	if t.wide = cfg.ShareEvery > 0 && now-t.lastWide >= cfg.ShareEvery/4*3; t.wide {
 		t.lastWide = now
@@ -222,13 +242,16 @@ func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.sampleAt = Forever
 }
 
-// pause is how long nobody must be heard before we try. It gets shorter each time
-// that nobody comes.
+// pause returns the length of a short pause: for how long nobody must be heard
+// before we try. It is BackTime, a quarter of it after a fruitless pause, and a
+// sixteenth after more of them.
 func (t *turns) pause(cfg *Config) time.Duration {
 	return cfg.BackTime >> min(2*t.fruitless, 4)
 }
 
-// ready reports whether we may try to get the lock.
+// ready reports whether we may try to get the lock. If we stand back, there are
+// two cases. If others have had turns and owed is paid, we stop standing back. If
+// tryAt has come, we try while we stand back.
 func (t *turns) ready(now time.Duration, cfg *Config) bool {
 	if !t.back {
 		return true
@@ -242,12 +265,13 @@ func (t *turns) ready(now time.Duration, cfg *Config) bool {
 }
 
 // hadTurns reports whether others have had turns while we stood back: at least
-// one, or in a wide pause share of them.
+// one, or share of them in a wide pause.
 func (t *turns) hadTurns() bool {
 	return t.heard > 0 && (!t.wide || t.heard >= t.share)
 }
 
-// wakeAt is when ready, or the sample, is due next.
+// wakeAt returns the instant at which ready may become true, or at which to look
+// whether there is a record.
 func (t *turns) wakeAt(now time.Duration) time.Duration {
 	at := min(t.tryAt, t.sampleAt)
 	if t.hadTurns() {
@@ -268,18 +292,18 @@ func (t *turns) message(now time.Duration, cfg *Config, j *jitter) {
 	}
 	t.heard++
 	if t.wide {
-		t.tryAt = now + cfg.FarPause // all waiters nearby may be standing back
+		t.tryAt = now + cfg.FarPause // for those far away: all waiters nearby may stand back
 	} else {
 		t.tryAt = now + t.pause(cfg)/4 + j.upTo(t.pause(cfg)/4)
 	}
 	if t.sampleAt == Forever && now-t.sampled >= cfg.BackTime {
-		// Not at once: just after a message the lock is always free.
+		// Not at once: right after a message the lock is always free.
 		t.sampleAt = now + j.upTo(min(t.payAt(now)-now, cfg.BackTime))
 	}
 }
 
-// refused notes that another process has the lock. released: a message has come
-// since we asked, which may be of its release.
+// refused notes that another process has the lock. released is set if a message
+// has come since we asked: it may be of that process's release.
 func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	t.alone, t.fresh = false, false
 	t.pass(now, cfg, true)
@@ -301,12 +325,14 @@ func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	}
 }
 
-// press reports whether a refused try is to be repeated at once: twice after each
-// message, and after fewer messages while that is in vain.
+// press reports whether a refused try is repeated at once. That needs a credit of
+// BackTime, or of 2×PassTime if we have not had a turn yet. There are two
+// repetitions after each message. If 16 or more in a row were in vain, only about
+// one message in 16 allows them.
 func (t *turns) press(cfg *Config) bool {
 	least := cfg.BackTime
 	if t.share == 0 {
-		least = 2 * cfg.PassTime // we have not had a turn yet
+		least = 2 * cfg.PassTime // before our first turn has ended
 	}
 	if t.back || t.owed > -least || t.presses == 0 {
 		return false
@@ -316,7 +342,7 @@ func (t *turns) press(cfg *Config) bool {
 	return true
 }
 
-// acquired notes that the record has come to us.
+// acquired notes that the entry has come to us.
 func (t *turns) acquired(now time.Duration, cfg *Config) {
 	t.pass(now, cfg, true)
 	t.busy, t.alone, t.fresh = false, false, false
@@ -326,9 +352,9 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	}
 	switch {
 	case t.back:
-		// It lay free although we stood back: fewer want it than we thought, or
-		// we came between two of their turns. Most of what is owed stays owed,
-		// but not more than can be paid within a second.
+		// The lock was free although we stood back: fewer processes want it than
+		// we thought, or we came between two of their turns. Most of what is owed
+		// stays owed, but no more than can be paid within a second.
 		t.fruitless++
 		t.share = max(1, t.share-1)
 		t.back, t.count = false, 0
@@ -341,8 +367,8 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	}
 }
 
-// sample notes whether there was a record at a random instant while we stood
-// back.
+// sample notes whether there was a record at a random instant while we stood back.
+// taken is a moving average of these samples.
 func (t *turns) sample(now time.Duration, there bool) {
 	t.sampled, t.sampleAt = now, Forever
 	x := int64(0)

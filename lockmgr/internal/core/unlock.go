@@ -1,20 +1,21 @@
 package core
 
-// unlock handles a holder that gives back one of its holds.
+// unlock handles the Unlock of one grant.
 func (m *Machine) unlock(r *Request) {
-	n := r.of
 	if r.state != reqGranted {
 		return
 	}
 	r.state = reqDone
-	h := r.Hold
-	if n.phase != held || n.hold != h {
+	h, e := r.Hold, r.entry
+	if h.count == 0 {
 		m.emit(Unlocked{r, ErrLeaseLost})
 		return
 	}
-	if m.now >= n.holdUntil() {
-		m.emit(Unlocked{r, m.expire(n)}) // before its alarm came
-		m.settle(n)
+	if m.now >= h.end() { // its alarm has not come yet
+		err := m.whyOver(h)
+		m.expire(e)
+		m.emit(Unlocked{r, err})
+		m.settle(e.of)
 		return
 	}
 	h.count--
@@ -22,120 +23,138 @@ func (m *Machine) unlock(r *Request) {
 		m.emit(Unlocked{r, nil})
 		return
 	}
-	m.letGo(n, ErrNotHeld)
-	n.unlocking = r
-	m.next(n, nil)
-	m.settle(n)
+	m.letGo(h, ErrNotHeld)
+	if e.hold != nil { // other holds share the entry
+		m.emit(Unlocked{r, nil})
+	} else {
+		e.unlocking = r
+		m.next(e, nil)
+	}
+	m.settle(e.of)
 }
 
-// letGo ends the hold of a lock. Its prolongations fail with err.
-func (m *Machine) letGo(n *name, err error) {
-	n.hold = nil
+// letGo ends a hold. Its prolongations fail with err.
+func (m *Machine) letGo(h *Hold, err error) {
+	e := h.Request.entry
+	e.drop(h)
+	h.count = 0
 	m.stats.Held--
-	if n.contended() {
-		n.c.longer.want, n.c.longer.sent = 0, 0
-		m.answerProlongations(n, err)
+	if !e.of.contended() {
+		return
+	}
+	if r := e.up().upgrade; r != nil && r.Owner == h.Request.Owner {
+		m.failUpgrade(e, ErrNotAcquired)
+	}
+	m.answerProlongations(e, h, err)
+	if l := &e.up().longer; e.hold == nil {
+		l.want, l.sent = 0, 0
 	}
 }
 
-// unlocked answers the Unlock that waits, if one does.
-func (m *Machine) unlocked(n *name, err error) {
-	if r := n.unlocking; r != nil {
-		n.unlocking = nil
+// unlocked answers the Unlock that waits for what becomes of the entry, if there
+// is one.
+func (m *Machine) unlocked(e *entry, err error) {
+	if r := e.unlocking; r != nil {
+		e.unlocking = nil
 		m.emit(Unlocked{r, err})
 	}
 }
 
-// keep reports whether the record is kept although nobody here waits. A caller
-// that takes the lock again and again needs a round trip for each grant, and a
-// client that asks again at once is always there first. So once others have had
-// much more than their share, the record stays ours for a moment after an
-// unlock, until the caller comes back.
-func (m *Machine) keep(n *name) bool {
-	c := n.c
-	if !n.contended() || m.closing || n.flight != 0 || c.doubt.open() || c.longer.set || n.retried || c.retry.failing() ||
-		c.turns.others == 0 || !c.turns.inCredit(m.now, n.entry.since, &m.cfg) {
+// keep reports whether an entry is kept although nobody here waits. That is for a
+// caller that takes a lock again and again, while a client elsewhere asks again as
+// soon as it has released. Our caller's acquire takes a round trip, so that client
+// is always first. Once others have had much more than their share, the entry is
+// kept for BackTime/4 after an unlock. A caller that comes back in that time gets
+// it at once.
+func (m *Machine) keep(e *entry) bool {
+	n := e.of
+	u := e.up()
+	if !n.contended() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
+		n.c.turns.others == 0 || !n.c.turns.inCredit(m.now, e.since, &m.cfg) {
 		return false
 	}
-	if n.unlocking != nil {
-		c.keepUntil = m.now + m.cfg.BackTime/4
-		m.unlocked(n, nil)
+	if e.unlocking != nil {
+		u.keepUntil = m.now + m.cfg.BackTime/4
+		m.unlocked(e, nil)
 	}
-	c.retry.at = c.keepUntil
-	return m.now < c.keepUntil
+	u.retry.at = u.keepUntil
+	return m.now < u.keepUntil
 }
 
-// release removes the record, as soon as no script is in flight.
-func (m *Machine) release(n *name) {
-	m.becomeReleasing(n)
-	if n.flight == 0 {
-		m.sendRelease(n)
+// release removes an entry from the server as soon as no script is in flight.
+func (m *Machine) release(e *entry) {
+	m.becomeReleasing(e)
+	if e.flight == 0 {
+		m.sendRelease(e)
 	}
 }
 
-// sendRelease names every number that the record may carry, so it works whether
-// or not earlier scripts ran.
-func (m *Machine) sendRelease(n *name) {
+// sendRelease sends a release. It names every number that the record may carry, so
+// it works whether or not earlier scripts ran.
+func (m *Machine) sendRelease(e *entry) {
+	n := e.of
 	if n.contended() {
-		n.c.echoed = false
+		e.up().echoed = false
 	}
 	if r := n.queue.head; r != nil {
-		r.own.Number = 0 // this release names it
+		r.own.Number = 0 // this release may name the number
 	}
-	m.send(n, VerbRelease, 0, 0, 0)
+	m.send(e, VerbRelease, e.side, 0, 0, 0)
 }
 
 // released handles the answer to a release.
-func (m *Machine) released(n *name, r *Reply) {
+func (m *Machine) released(e *entry, r *Reply) {
+	n := e.of
 	if r.Ran != Yes {
-		m.releaseFailed(n, r)
+		m.releaseFailed(e, r)
 		return
 	}
 	var err error
 	switch {
 	case r.Err != nil:
 		err = r.Err
-	case !r.OK && n.entry.number != 0 && !n.retried:
+	case !r.OK && e.number != 0 && !e.retried:
 		err = errGone
 	}
 	if r.OK {
 		m.notice(Notice{What: Released, Name: n.name, Err: r.Err})
 	}
-	confirmed := n.entry.number != 0 // the removed record is the confirmed one
-	n.entry.number = 0
-	m.dropTokens(n)
-	if c := n.c; n.contended() {
-		c.retry.succeeded()
+	confirmed := e.number != 0 // the removed record is the confirmed one
+	e.number = 0
+	m.dropTokens(e)
+	if u := e.up(); n.contended() {
+		u.retry.succeeded()
 		if r.OK && !confirmed {
-			c.unknown.removed()
+			u.unknown.removed()
 		}
 	}
-	m.unlocked(n, err)
+	m.unlocked(e, err)
 	if r.OK {
 		if others := m.othersOf(n, r.Subscribers); others > 0 || n.contended() {
-			m.endTurn(n, n.more(), others)
+			m.endTurn(e, others, r.Quiet)
 		}
 	}
-	m.afterRelease(n)
+	m.afterRelease(e)
 }
 
-// endTurn decides, after a release that others could hear, whether this manager
-// must stand back before it tries again.
-func (m *Machine) endTurn(n *name, c *contention, others int64) {
-	if n.sub == subOn {
-		if c.echoed {
-			c.echoed = false
+// endTurn ends our turn after a release. It decides whether this manager must
+// stand back before it tries again.
+func (m *Machine) endTurn(e *entry, others int64, quiet bool) {
+	n, u := e.of, e.more()
+	if n.sub == subOn && !quiet {
+		if u.echoed {
+			u.echoed = false
 		} else {
-			c.echoes++
+			n.c.echoes++
 		}
 	}
-	t := &c.turns
+	t := &n.c.turns
 	t.others, t.fresh = others, false
-	t.had(m.now, n.entry.since, &m.cfg)
+	t.had(m.now, e.since, &m.cfg)
 	switch {
-	case others == 0 && !(c.giveBack && m.keptLong(n)):
+	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
-	case c.giveBack && t.count > 0, t.over(m.now, &m.cfg):
+	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
 		m.notice(Notice{What: StoodBack, Name: n.name, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
@@ -143,68 +162,72 @@ func (m *Machine) endTurn(n *name, c *contention, others int64) {
 	}
 }
 
-// afterRelease goes on when the record is not ours any more.
-func (m *Machine) afterRelease(n *name) {
+// afterRelease goes on with an entry that was released or given up.
+func (m *Machine) afterRelease(e *entry) {
+	n := e.of
 	if n.contended() {
-		n.c.giveBack = false
+		e.up().giveBack = false
 	}
 	if n.queue.head != nil && !m.closing {
-		m.ask(n)
+		m.ask(e)
 		return
 	}
-	m.rest(n)
+	m.rest(e)
 }
 
-// releaseFailed handles a release that did not run, or may not have. It is
-// sent again until it is confirmed, or the record has expired.
-func (m *Machine) releaseFailed(n *name, r *Reply) {
-	c := n.more()
-	goneBy := c.unknown.giveUpAt(max(m.now, n.entry.until), &m.cfg)
-	m.failed(n, r.Err)
+// releaseFailed handles a release that did not run, or may not have. The release
+// is repeated until it is confirmed or the record has expired. A manager that is
+// closing may give up earlier.
+func (m *Machine) releaseFailed(e *entry, r *Reply) {
+	n := e.of
+	u := e.more()
+	goneBy := u.unknown.giveUpAt(max(m.now, e.until), &m.cfg)
+	m.failed(e, r.Err)
 	if r.Ran == Maybe {
-		// A record that may have been removed is not passed on. It is a suspect
-		// now, and the next script names it.
-		n.retried = true
-		if n.entry.number != 0 {
-			m.suspectOwner(n)
+		// A record that may have been removed is not passed on. Its number becomes
+		// a suspect, so the next script names it.
+		e.retried = true
+		if e.number != 0 {
+			m.suspectOwner(e)
 		}
-		m.dropTokens(n)
+		m.dropTokens(e)
 	}
 	if r.Ran != No || !r.Final {
 		m.failOnce(n, r.Err)
 	}
-	// A manager that closes doesn't wait for a server that has failed for long.
-	closed := m.closing && (r.Final || m.now-max(c.retry.since, m.closedAt) >= m.cfg.RetryTime)
+	// A manager that is closing doesn't wait for a server that has failed for
+	// long.
+	closed := m.closing && (r.Final || m.now-max(u.retry.since, m.closedAt) >= m.cfg.RetryTime)
 	switch {
 	case closed || m.now >= goneBy:
 		m.stats.Unreleased++
 		m.unreleased = r.Err
 		m.notice(Notice{What: Unreleased, Name: n.name, Err: r.Err})
-		m.unlocked(n, r.Err)
-		n.entry.number = 0
-		m.dropTokens(n)
-		c.unknown.suspects = nil // expired
-		c.retry.succeeded()
-		m.afterRelease(n)
-	case r.Ran == No && r.Final && n.queue.head != nil && !m.closing && !c.longer.set:
-		// It can't be released, but it can be passed on.
-		m.unlocked(n, r.Err)
-		c.giveBack, n.entry.since, c.firstPass = false, m.now, m.now
-		c.turns.newRun(m.now)
-		m.next(n, nil)
-		if n.phase == passing || n.phase == releasing {
+		m.unlocked(e, r.Err)
+		e.number = 0
+		m.dropTokens(e)
+		u.unknown.suspects = nil // expired, or left to expire
+		u.retry.succeeded()
+		m.afterRelease(e)
+	case r.Ran == No && r.Final && n.queue.head != nil && n.rules().passes(e, n.queue.head) && !m.closing && !u.longer.set:
+		// The server refuses the release, so the entry is passed on.
+		m.unlocked(e, r.Err)
+		u.giveBack, e.since, u.firstPass = false, m.now, m.now
+		n.c.turns.newRun(m.now)
+		m.next(e, nil)
+		if e.phase == passing || e.phase == releasing {
 			m.failOnce(n, r.Err)
 		}
-	case r.Final || m.now-c.retry.since >= m.cfg.RetryTime:
-		m.unlocked(n, r.Err) // it goes on, but not at the caller's expense
+	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
+		m.unlocked(e, r.Err) // the release is repeated, but the caller does not wait for it
 		for q := n.queue.head; q != nil; {
 			next := q.next
-			if r.Final || m.overdue(n, q) {
+			if r.Final || m.overdue(e, q) {
 				m.giveUp(q, r.Err)
 			}
 			q = next
 		}
-	case n.queue.head != nil && !m.leaving(n):
-		m.next(n, nil)
+	case n.queue.head != nil && !m.leaving(e):
+		m.next(e, nil)
 	}
 }

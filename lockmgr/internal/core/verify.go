@@ -2,42 +2,53 @@ package core
 
 import "time"
 
-// verify looks at once whether the record of a held lock is still there. Doing
-// so renews it.
+// verify checks at once whether the record of each entry that is ours is still
+// there. The script that checks also renews it.
 func (m *Machine) verify(name string) {
-	if n := m.names[name]; n != nil && (n.phase == held || n.phase == passing) {
-		m.doubt(n)
-		m.settle(n)
+	n := m.names[name]
+	if n == nil {
+		return
+	}
+	for e := range n.entries {
+		if e.phase == held || e.phase == passing {
+			m.doubt(e)
+			m.settle(n)
+		}
 	}
 }
 
-// doubt notes that the record may be gone: a message that is not of our own
-// release came while it was ours. A script is sent at once to find out. Until
-// one finds the record, the lock is not passed on in memory.
-func (m *Machine) doubt(n *name) {
-	c := n.more()
-	c.doubt.raise(m.lastID)
-	if n.phase != held {
-		return // the next holder waits for a transfer
+// doubt notes that the record of an entry may be gone, because a message came
+// while the entry was ours that is not of our own release, or because the shell
+// asks. A script is sent at once to find out. Until a script has found the record,
+// the entry is not passed on in memory.
+func (m *Machine) doubt(e *entry) {
+	u := e.more()
+	u.doubt.raise(m.lastID)
+	if e.phase != held {
+		return // a transfer comes before the next holder
 	}
-	m.extendSoon(n, m.verifyLease(n))
-	c.nextTransfer = min(c.nextTransfer, m.now) // which looks as well
-	m.tend(n)
+	m.extendSoon(e, m.verifyLease(e))
+	u.nextTransfer = min(u.nextTransfer, m.now) // a transfer looks for the record, too
+	m.tend(e)
 }
 
-// verifyLease is the lease of a renewal that only looks for the record: it must
-// not make the record of a fixed lease outlive that lease.
-func (m *Machine) verifyLease(n *name) time.Duration {
-	if n.hold.watched {
-		return m.cfg.Lease
+// verifyLease returns the lease of a renewal that only looks for the record. It
+// must not make the record of a fixed lease outlive that lease.
+func (m *Machine) verifyLease(e *entry) time.Duration {
+	limit := m.now
+	for h := range e.holds {
+		if h.watched {
+			return m.cfg.Lease
+		}
+		limit = max(limit, h.limit)
 	}
-	left := min(n.hold.limit-m.now, m.cfg.Lease)
+	left := min(limit-m.now, m.cfg.Lease)
 	return max(left.Truncate(time.Millisecond), time.Millisecond)
 }
 
-// confirm ends the doubt about a record when a script has found it.
-func (m *Machine) confirm(n *name, id uint64) {
-	if n.contended() {
-		n.c.doubt.found(id)
+// confirm notes that the script id has found the record, which may end a doubt.
+func (m *Machine) confirm(e *entry, id uint64) {
+	if e.of.contended() {
+		e.up().doubt.found(id)
 	}
 }

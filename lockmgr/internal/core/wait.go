@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// subscribe subscribes to the channel of a lock, if that has not been done.
+// subscribe subscribes to the channel of a name, if that was not done yet.
 func (m *Machine) subscribe(n *name) {
 	if n.sub != subNone || m.closing {
 		return
@@ -10,7 +10,7 @@ func (m *Machine) subscribe(n *name) {
 	n.sub = subPending
 	m.blind++
 	m.stats.Subscriptions++
-	m.emit(Subscribe{n.name})
+	m.emit(Subscribe{n.name, n.kind})
 }
 
 func (m *Machine) unsubscribe(n *name) {
@@ -18,10 +18,10 @@ func (m *Machine) unsubscribe(n *name) {
 	n.sub = subNone
 	m.blind--
 	m.stats.Subscriptions--
-	m.emit(Unsubscribe{n.name})
+	m.emit(Unsubscribe{n.name, n.kind})
 }
 
-// subscribed notes whether the messages of a lock are delivered from now on.
+// subscribed notes whether the messages of a name are delivered from now on.
 func (m *Machine) subscribed(n *name, on bool) {
 	switch {
 	case on && n.sub == subPending:
@@ -31,13 +31,13 @@ func (m *Machine) subscribed(n *name, on bool) {
 		n.sub = subPending
 		m.blind++
 		if n.contended() {
-			n.c.echoes = 0 // they are lost
+			n.c.echoes = 0 // their messages are lost
 		}
 	}
 }
 
-// wake handles an event of the channel. It is a hint: a forged one can at worst
-// cause a script, one at a time.
+// wake handles an event of a name's channel. A message is only a hint. A forged
+// one can at worst cause a script, one at a time.
 func (m *Machine) wake(ev Wake) {
 	n := m.names[ev.Name]
 	if n == nil || n.sub == subNone {
@@ -51,94 +51,103 @@ func (m *Machine) wake(ev Wake) {
 	if foreign {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
-	switch n.phase {
-	case held, passing:
-		if foreign {
-			m.doubt(n)
-		}
-	case asking:
-		// A confirmation closes the gap in which a message may have been
-		// missed, whether at the start or after a reconnection.
-		n.woken = n.woken || ev.Message || ev.Confirmed
-	case waiting:
-		switch {
-		case ev.Message || ev.Confirmed:
-			m.tryOrWait(n)
-		case gap:
-			// No messages arrive now, so poll soon.
-			c.retry.at = min(c.retry.at, m.now+m.poll(n, m.cfg.PollBlind))
+	for e := range n.entries {
+		switch e.phase {
+		case held, passing:
+			if foreign {
+				m.doubt(e)
+			}
+		case asking:
+			// A confirmation closes the gap in which a message may have been
+			// missed, whether at the start or after a reconnection.
+			e.woken = e.woken || ev.Message || ev.Confirmed
+		case waiting:
+			switch u := e.more(); {
+			case ev.Message || ev.Confirmed:
+				m.tryOrWait(e)
+			case gap:
+				// No messages arrive now, so poll soon.
+				u.retry.at = min(u.retry.at, m.now+m.poll(n, m.cfg.PollBlind))
+			}
 		}
 	}
 	m.settle(n)
 }
 
 // isEcho reports whether a message is of our own release, and notes that it has
-// come. It may be wrong, so no wake-up of a waiter depends on it.
+// arrived. It may be wrong, so no wake-up of a waiter depends on it.
 func (n *name) isEcho(ev Wake) bool {
 	c := n.c
 	switch {
-	case ev.More: // several in one: not ours alone
+	case ev.More: // several messages: not all are ours
 		c.echoes = 0
+		return false
 	case c.echoes > 0:
 		c.echoes--
 		return true
-	case n.flight != 0 && n.flightVerb == VerbRelease && !c.echoed:
-		c.echoed = true // before the answer of that release
-		return true
+	}
+	for e := range n.entries {
+		if u := e.up(); e.flight != 0 && e.flightVerb == VerbRelease && !u.echoed {
+			u.echoed = true // the message came before the release's answer
+			return true
+		}
 	}
 	return false
 }
 
-// tryOrWait tries to get a lock that is waited for, if it is our turn.
-func (m *Machine) tryOrWait(n *name) {
-	c := n.c
+// tryOrWait tries to get an entry that is waited for, if it is our turn.
+func (m *Machine) tryOrWait(e *entry) {
+	t := &e.of.c.turns
 	switch {
-	case n.flight != 0: // a look
-		n.woken = true
-	case c.turns.ready(m.now, &m.cfg):
-		m.ask(n)
+	case e.flight != 0: // a look is in flight
+		e.woken = true
+	case t.ready(m.now, &m.cfg):
+		m.ask(e)
 	default:
-		c.retry.at = c.turns.wakeAt(m.now)
+		e.up().retry.at = t.wakeAt(m.now)
 	}
 }
 
-// waitOver is called at the time for a poll, for the end of a stand-back, or
-// for a look whether others have the lock.
-func (m *Machine) waitOver(n *name) {
+// waitOver is called when something is due for an entry in phase waiting: the
+// poll, the end of a stand-back, or a look whether others have the lock.
+func (m *Machine) waitOver(e *entry) {
+	n := e.of
 	t := &n.c.turns
 	if t.ready(m.now, &m.cfg) {
 		m.stats.Polls++
-		m.ask(n)
+		m.ask(e)
 		return
 	}
 	if m.now >= t.sampleAt {
-		n.woken = false
-		m.send(n, VerbLook, 0, 0, 0)
+		e.woken = false
+		m.send(e, VerbLook, e.side, 0, 0, 0)
 		return
 	}
-	n.c.retry.at = t.wakeAt(m.now)
+	e.up().retry.at = t.wakeAt(m.now)
 }
 
 // looked handles the answer to a look.
-func (m *Machine) looked(n *name, r *Reply) {
-	c := n.more()
+func (m *Machine) looked(e *entry, r *Reply) {
+	n := e.of
+	n.more()
 	if r.Ran == Yes {
-		c.turns.sample(m.now, r.OK)
+		n.c.turns.sample(m.now, r.OK)
 	} else {
-		c.turns.sampleAt = Forever
+		n.c.turns.sampleAt = Forever
 	}
 	switch {
-	case n.phase != waiting:
-		m.proceed(n)
+	case e.phase != waiting:
+		m.proceed(e)
 	case n.queue.head == nil:
-		m.leave(n)
+		m.leave(e)
 	default:
-		m.tryOrWait(n)
+		m.tryOrWait(e)
 	}
 }
 
-// poll returns the time until the next try if no message comes: until the other's
-// record expires, or less if that is too far off.
+// poll returns the time until the next try if no message comes. That is the time
+// until the other's record expires, but no more than PollMax, or pollBlind if
+// messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
 	if n.sub != subOn {
@@ -151,22 +160,24 @@ func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	return ttl + time.Millisecond + m.jitter.upTo(min(ttl/8, 100*time.Millisecond))
 }
 
-// blindPolls is how many tries a second all names may make that are not
-// subscribed, while these are no more than blindPolls. Beyond that each makes
-// one try in Config.PollBlind: everybody keeps a chance.
+// blindPolls is the number of polls a second that all names without a confirmed
+// subscription may make together. Each such name polls at least once in
+// Config.PollBlind all the same, so that everybody keeps a chance.
 const blindPolls = 500
 
-// pollBlind is the time between two tries for a lock that is not subscribed.
+// pollBlind returns the time between two polls for a name without a confirmed
+// subscription.
 func (m *Machine) pollBlind() time.Duration {
 	d := time.Duration(m.blind) * (time.Second / blindPolls)
 	return min(max(d, m.cfg.PollSoon), m.cfg.PollBlind)
 }
 
-// mostOthers caps the reported count, which is not trusted.
+// mostOthers caps the number of subscribers that a script reports. That number is
+// not trusted.
 const mostOthers = 1 << 20
 
-// othersOf returns the number of other subscribers of a lock's channel. It is 1
-// if the count is unknown.
+// othersOf returns the number of other subscribers of a name's channel. It returns
+// 1 if the number is unknown.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1

@@ -12,7 +12,7 @@ func (w *world) valid(c *call) bool {
 	return c.state == granted && !c.lost && w.now < c.req.Hold.Until
 }
 
-// checkState looks at what must hold in every state.
+// checkState checks the invariants that must hold in every state.
 func (w *world) checkState() {
 	var holder *core.Hold
 	for i := range w.managers {
@@ -31,7 +31,8 @@ func (w *world) checkState() {
 	}
 }
 
-// checkRecord: a valid hold rests on a record of its manager that lasts longer.
+// checkRecord checks that a valid hold has a record of its manager, which lasts at
+// least as long.
 func (w *world) checkRecord(n *manager, h *core.Hold) {
 	fields, until := w.server.Fields(lockKey)
 	if len(fields) != 1 {
@@ -95,7 +96,7 @@ func (w *world) granted(n *manager, c *call) {
 	}
 }
 
-// index is the place of a manager.
+// index returns the manager's index in world.managers.
 func (n *manager) index() int { return int(n.label[0] - 'A') }
 
 func (w *world) extended(n *manager, h *core.Hold) {
@@ -136,7 +137,7 @@ func (w *world) lost(n *manager, h *core.Hold, err error) {
 	}
 }
 
-// checkTick: after a Tick, nothing that was due is left.
+// checkTick checks that nothing is due after a Tick.
 func (w *world) checkTick(n *manager) {
 	if next := n.m.Next(); next <= w.now {
 		violated("bounded work", "%s: after a Tick, Next is still %v", n.label, w.at(next))
@@ -148,8 +149,8 @@ func (w *world) checkTick(n *manager) {
 	}
 }
 
-// checkNumbers: a number is the owner of one acquire, and of nothing once a
-// command has named it as one to be removed.
+// checkNumbers checks that a number is the owner of one acquire only, and of no
+// command after one that removes it.
 func (w *world) checkNumbers(n *manager, op *core.Op) {
 	const rule = "a number is used once"
 	r := &n.record
@@ -174,8 +175,8 @@ func (w *world) checkNumbers(n *manager, op *core.Op) {
 
 func (w *world) config() core.Config { return w.scene.config() }
 
-// checkRefusal: a manager is not kept out by what it has left behind, unless a
-// late acquire has made it.
+// checkRefusal checks that an acquire is not refused because of a record of its own
+// manager, unless a late acquire has made that record.
 func (w *world) checkRefusal(i int, c *command, ok bool) {
 	if ok || c.state == given {
 		return
@@ -190,14 +191,14 @@ func (w *world) checkRefusal(i int, c *command, ok bool) {
 	}
 }
 
-// isStray reports whether the record was made by a manager's late acquire, and
-// is within the time that such a one may cost.
+// isStray reports whether the record was made by a late acquire of a manager, and ends
+// no later than such a record may.
 func (w *world) isStray(i int, until time.Duration) bool {
 	return w.stray.until != 0 && w.stray.of == i && until <= w.stray.until
 }
 
-// ran looks at what a command has done. The record ended at before when the
-// command began, or there was none.
+// ran checks what a command has done. before is when the record ended before the
+// command ran; zero means that there was none.
 func (w *world) ran(i int, c *command, a answer, before time.Duration) {
 	n := &w.managers[i]
 	fields, until := w.server.Fields(lockKey)
@@ -216,8 +217,8 @@ func (w *world) ran(i int, c *command, a answer, before time.Duration) {
 	most := w.now + w.config().Lease + 2*ms
 	switch {
 	case c.verb == core.VerbAcquire:
-		// A record that was removed by force may be followed by a stray while
-		// its manager believes that it holds the lock, and does not look.
+		// After a forced unlock, the manager may still believe that it holds the
+		// lock, and then does not look for a stray.
 		w.stray = stray{i, most, w.epoch == 0 && w.now < c.told+w.config().SuspectTime}
 	case c.verb == core.VerbTransfer && w.stray.until != 0 && w.stray.of == i:
 		w.stray.until = most
@@ -248,8 +249,8 @@ func (w *world) accept(n *manager, c *command, a answer) {
 	}
 }
 
-// checkPassing looks at what time passes over when nothing is under way and
-// nothing is due.
+// checkPassing checks, when nothing is under way and nothing is due, that time may
+// pass until to: nobody waits for a free lock, and no record is left to expire.
 func (w *world) checkPassing(to time.Duration) {
 	fields, until := w.server.Fields(lockKey)
 	if len(fields) == 0 {
@@ -267,11 +268,10 @@ func (w *world) checkPassing(to time.Duration) {
 	}
 }
 
-// soon is the longest that a free lock lies about where somebody waits, if no
-// fault has happened.
+// soon is how long a lock may be free while somebody waits, if no fault has happened.
 const soon = 200 * ms
 
-// checkFree: a lock that is free is taken soon by those who wait.
+// checkFree checks that a waiter takes a free lock soon.
 func (w *world) checkFree(to time.Duration) {
 	if w.disturbed || w.slowed {
 		return
@@ -284,7 +284,7 @@ func (w *world) checkFree(to time.Duration) {
 	}
 }
 
-// checkOver looks at what is left when nothing can happen any more.
+// checkOver checks that nothing is left when nothing can happen any more.
 func (w *world) checkOver() {
 	for i := range w.managers {
 		n := &w.managers[i]

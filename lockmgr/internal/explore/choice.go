@@ -20,7 +20,7 @@ type action uint8
 
 const (
 	ask        action = iota // a caller makes its request
-	leave                    // a caller cancels it
+	leave                    // a caller cancels its request
 	giveBack                 // a caller unlocks
 	shut                     // a manager is closed
 	runs                     // the server runs a command
@@ -35,7 +35,7 @@ const (
 	comesDown                // a manager reads a confirmation or a message
 	comesTwice               // a manager reads a message that comes again
 	loses                    // a message is lost
-	gap                      // the connection for messages is lost and is there again
+	gap                      // the connection for messages is lost and made again
 	tick                     // a manager does what is due
 	force                    // an administrator removes the record
 	pass                     // time passes until something is due
@@ -124,7 +124,7 @@ func (w *world) choices(out []choice) []choice {
 	return out
 }
 
-// kind returns the place of the first request of a manager that equals one.
+// kind returns the index of the first request of a manager that equals request want.
 func (s *Scene) kind(i, want int) int {
 	for j, other := range s.Wants[i] {
 		if other == s.Wants[i][want] {
@@ -136,8 +136,8 @@ func (s *Scene) kind(i, want int) int {
 
 func (w *world) timedOut(c *command) bool { return w.now >= c.sent+timeout }
 
-// costs are the faults that the passing of time is now. It can't pass over the
-// time-out of a command.
+// costs reports which faults it would be to let time pass now. never reports that time
+// can't pass, because a command has timed out and the manager must be told.
 func (w *world) costs() (slow, pause, never bool) {
 	for i := range w.managers {
 		n := &w.managers[i]
@@ -158,8 +158,8 @@ func (w *world) mayPass() bool {
 	return w.next() != core.Forever
 }
 
-// next is the next instant that matters, or Forever: one that a manager asks
-// for, the time-out of a command, the end of the record.
+// next returns the next instant that matters, or Forever: one that a manager asks
+// for, the time-out of a command, or the end of the record.
 func (w *world) next() time.Duration {
 	at := core.Forever
 	consider := func(t time.Duration) {
@@ -286,7 +286,7 @@ func (w *world) ask(n *manager, j int) {
 	w.step(n.index(), core.Lock{Request: r})
 }
 
-// goUp lets the server read what a manager wants to hear.
+// goUp lets the server read a manager's first SUBSCRIBE or UNSUBSCRIBE.
 func (w *world) goUp(i int) {
 	n := &w.managers[i]
 	what := n.up[0]
@@ -297,12 +297,12 @@ func (w *world) goUp(i int) {
 		return
 	}
 	w.server.Subscribe(channelKey, i)
-	if len(n.up) == 0 { // else it has been given up meanwhile
+	if len(n.up) == 0 { // else the manager has unsubscribed meanwhile
 		n.down = append(n.down, confirmation)
 	}
 }
 
-// comeDown lets a manager read what comes first.
+// comeDown lets a manager read its first confirmation or message.
 func (w *world) comeDown(i int) {
 	n := &w.managers[i]
 	what := n.down[0]
@@ -340,9 +340,9 @@ func (w *world) pass() {
 	}
 }
 
-// fair returns what happens next if nothing goes wrong any more: what is under
-// way arrives, callers give back what they hold, and time passes only when
-// nothing else is left to do. It returns false when all is over.
+// fair returns the next choice of the fair schedule, in which nothing goes wrong any
+// more: everything under way arrives, callers unlock, and time passes only when
+// nothing else is left to do. It returns false if there is no next choice.
 func (w *world) fair() (choice, bool) {
 	for i := range w.managers {
 		n, who := &w.managers[i], uint8(i)
@@ -373,7 +373,7 @@ func (w *world) fair() (choice, bool) {
 	return choice{do: pass}, w.next() != core.Forever
 }
 
-// words tell a choice.
+// words describes a choice.
 func (w *world) words(c choice) string {
 	n := &w.managers[c.who]
 	script := func() string {

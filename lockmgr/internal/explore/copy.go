@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// corePath is the package whose unexported types are copied and encoded.
+// corePath is the path of package core, whose unexported types are copied and encoded.
 var corePath = reflect.TypeFor[core.Machine]().PkgPath()
 
-// clone returns a deep copy of a world. It follows every pointer, those in
-// unexported fields of the core too, and keeps what they share shared.
+// clone returns a deep copy of a world. It follows every pointer, also in unexported
+// fields of the core. Pointers that were equal are equal in the copy.
 func clone(w *world) *world {
 	var c copying
 	to := new(world)
@@ -22,8 +22,8 @@ func clone(w *world) *world {
 	return to
 }
 
-// shared are the types of pointers that are copied as they are: what they
-// point to never changes.
+// shared are the types of pointers that are copied as they are, because their targets
+// never change.
 var shared = map[reflect.Type]bool{reflect.TypeFor[*Scene](): true}
 
 // A copying is one run of clone.
@@ -43,8 +43,8 @@ var (
 // value is a deep one.
 func fixerOf(t reflect.Type) *fixer { return madeOnce(fixers, t, newFixer) }
 
-// madeOnce returns what is known of a type, and makes it if nothing is. The pointer is
-// known before that is made: a type may refer to itself.
+// madeOnce returns the fixer or encoding of a type, and makes it at the first call. It
+// stores the pointer before it calls make, because a type may refer to itself.
 func madeOnce[F any](known map[reflect.Type]*F, t reflect.Type, make func(reflect.Type) F) *F {
 	if f := known[t]; f != nil {
 		return f
@@ -91,7 +91,7 @@ func newFixer(t reflect.Type) fixer {
 	return nil
 }
 
-// refers reports whether a fixer that is nil is only not made yet.
+// refers reports whether a type needs a fixer. If that is still nil, it is being made.
 func refers(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -102,23 +102,33 @@ func refers(t reflect.Type) bool {
 	return false
 }
 
-// untouched is what all machines share and none writes.
-var untouched = reflect.ValueOf(core.Shared()).UnsafePointer()
+// untouched points to the value that all machines share and none writes.
+var untouched = reflect.ValueOf(core.Common()).UnsafePointer()
 
-// inside are the types of the core that are parts of other values, each with its
-// field that points to the whole.
+// inside are the types of the core whose values are parts of larger values, each with
+// its field that points to the whole.
 var inside = map[string]string{"Hold": "Request", "entry": "of"}
 
-// fixInside copies a pointer to a part of a value, given the part's field that
-// points to the whole.
-func fixInside(field reflect.StructField) fixer {
+// fixInside returns the fixer of a pointer to a part of a value. field is the part's
+// field that points to the whole, or is nil while the core keeps the whole for later
+// use. A request that was lost may point into such a whole.
+func fixInside(part reflect.Type, field reflect.StructField) fixer {
 	whole := fixerOf(field.Type)
+	var place uintptr
+	for _, f := range reflect.VisibleFields(field.Type.Elem()) {
+		if f.Type == part {
+			place = f.Offset
+		}
+	}
 	return func(c *copying, p unsafe.Pointer) {
 		at := (*unsafe.Pointer)(p)
 		if *at == nil {
 			return
 		}
 		from := *(*unsafe.Pointer)(unsafe.Add(*at, field.Offset))
+		if from == nil {
+			from = unsafe.Add(*at, -int(place))
+		}
 		distance := uintptr(*at) - uintptr(from)
 		(*whole)(c, unsafe.Pointer(&from))
 		*at = unsafe.Add(from, distance)
@@ -131,7 +141,7 @@ func fixPointer(t reflect.Type) fixer {
 		if !ok {
 			panic(fmt.Sprintf("explore: %v has no field %s", t, name))
 		}
-		return fixInside(field)
+		return fixInside(t.Elem(), field)
 	}
 	elem := fixerOf(t.Elem())
 	return func(c *copying, p unsafe.Pointer) {
@@ -203,8 +213,8 @@ func fixMap(t reflect.Type) fixer {
 	}
 }
 
-// fixInterface copies pointers to types of the core. What else an interface
-// holds, as an error or a number, does not change.
+// fixInterface copies pointers to types of the core. Other values of an interface,
+// such as errors and numbers, do not change.
 func fixInterface(t reflect.Type) fixer {
 	return func(c *copying, p unsafe.Pointer) {
 		v := reflect.NewAt(t, p).Elem()

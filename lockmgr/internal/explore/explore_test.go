@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// few is the most states of each scene with -short and the race detector.
+// few is the most states of each scene with -short or the race detector.
 const few = 3000
 
 // The flags change the bounds of the scenes. See doc.go.
 var (
-	states = flag.Int("states", 0, "the most states of each scene; 0 means as many as it says")
+	states = flag.Int("states", 0, "the most states of each scene; 0 means as many as the scene says")
 	depth  = flag.Int("depth", 0, "the most choices in a path; 0 means as many as the scene says")
 	nfault = flag.Int("faults", -1, "the most faults in a path; -1 means as many as the scene says")
 	detour = flag.Int("detours", -1, "the most detours in a path; 0 means no bound, -1 as many as the scene says")
-	path   = flag.String("path", "", "make these choices, and tell what happens")
+	path   = flag.String("path", "", "make these choices, and print all events")
 )
 
 func TestScenes(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // few worlds live long
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // few worlds live long
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
 	for _, s := range Scenes() {
 		t.Run(s.Name, func(t *testing.T) {
 			if slow || testing.Short() {

@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A digest is what states are told apart by: states of equal digests are one.
+// A digest identifies a state: states of equal digests count as one.
 type digest [2]uint64
 
 // digestOf returns the digest of a world.
 //
-// Each manager is encoded by itself, with what is under way for it and with the
-// part that it has in the record. So two worlds in which the managers have
-// changed places have one digest.
+// Each manager is encoded by itself, with its commands and messages and with its
+// fields in the record. So a world and the same world with the managers exchanged
+// have one digest.
 func digestOf(w *world, e *encoder) digest {
 	var parts [len(w.managers)]digest
 	for i := range w.managers {
@@ -52,8 +52,8 @@ func digestOf(w *world, e *encoder) digest {
 	return sum(e.end())
 }
 
-// The numbers of a world lie in ranges, so that each is known for what it is
-// wherever it stands: prime moves the scripts of a machine to theirs.
+// The numbers of a world lie in ranges, so that the encoder can tell what a number
+// is from its value. prime moves the IDs of scripts into their range.
 const (
 	firstScript  = 1000    // numbers of holds lie below it
 	firstRequest = 1 << 40 // scripts lie below it
@@ -62,8 +62,8 @@ const (
 	firstInstant = 1000 * time.Hour
 )
 
-// An encoder writes values in a form in which states that differ by names only
-// are the same.
+// An encoder writes values so that states that differ only in their numbers and
+// labels have the same form.
 type encoder struct {
 	buf     []byte
 	now     time.Duration
@@ -74,7 +74,7 @@ type encoder struct {
 	sorted  []uint64
 }
 
-// A script is the place of a script's ID in the buffer.
+// A script is the position of a script's ID in the buffer.
 type script struct {
 	at int
 	id uint64
@@ -85,7 +85,7 @@ func (e *encoder) begin(w *world) {
 	e.now, e.token = w.now, w.token()
 }
 
-// end writes each script's ID as its place in the order of all of them.
+// end writes each script's ID as its rank among all of them.
 func (e *encoder) end() []byte {
 	e.sorted = e.sorted[:0]
 	for _, s := range e.scripts {
@@ -132,8 +132,8 @@ func (e *encoder) int(n int64) {
 	e.buf = binary.AppendVarint(e.buf, n)
 }
 
-// uint64 writes a number of a hold by the order of appearance, a script by its
-// rank, a request as it is.
+// uint64 writes the number of a hold as its order of appearance, the ID of a script as
+// its rank, and the ID of a request or an owner as it is.
 func (e *encoder) uint64(n uint64) {
 	switch {
 	case n == 0:
@@ -154,8 +154,8 @@ func (e *encoder) uint64(n uint64) {
 	}
 }
 
-// time writes an instant by its distance from now, and a duration as it is,
-// both in steps that grow with it.
+// time writes an instant as its distance from now, and a duration as it is, both
+// rounded by step.
 func (e *encoder) time(d time.Duration) {
 	switch {
 	case d == core.Forever:
@@ -168,8 +168,8 @@ func (e *encoder) time(d time.Duration) {
 	}
 }
 
-// step writes a length of time as its order of magnitude. What is past is told
-// apart by the lengths that the rules ask for, and no further than the longest.
+// step writes a length of time as its order of magnitude. A time that is past is
+// rounded to the lengths in past, with which the core compares.
 func (e *encoder) step(d time.Duration) {
 	if d < 0 {
 		i, _ := slices.BinarySearch(past[:], -d)
@@ -194,11 +194,11 @@ var (
 
 func encodingOf(t reflect.Type) *encoding { return madeOnce(encodings, t, newEncoding) }
 
-// What a digest leaves out or writes in its own way. A name that is gone fails a
-// test: TestExplorer_WhatADigestLeavesOutIsThere.
+// Fields that a digest leaves out or selects by name. If a name no longer exists,
+// TestExplorer_WhatADigestLeavesOutIsThere fails.
 var (
-	// leftOut are fields of types of the core: what is only reused, and what the
-	// world has itself.
+	// leftOut are fields of types of the core: memory that is only reused, and
+	// values that the world has itself.
 	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeNames"}
 	// gauges are the figures of Stats that are part of a state. The others only
 	// count what has happened.
@@ -218,8 +218,8 @@ func isLeftOut(t reflect.Type, field string) bool {
 	return slices.Contains(memory, name)
 }
 
-// A renewalMap is the core's map of what is due for renewal. With one name it
-// has one item at most.
+// A renewalMap is the core's map of leases to be renewed. With one name it has one
+// item at most.
 type renewalMap interface {
 	Len() int
 	Next() (time.Duration, bool)
@@ -254,6 +254,8 @@ func newEncoding(t reflect.Type) encoding {
 		return func(e *encoder, p unsafe.Pointer) { e.int(int64(*(*int32)(p))) }
 	case reflect.Uint:
 		return func(e *encoder, p unsafe.Pointer) { e.int(int64(*(*uint)(p))) }
+	case reflect.Uint16:
+		return func(e *encoder, p unsafe.Pointer) { e.int(int64(*(*uint16)(p))) }
 	case reflect.Uint32:
 		return func(e *encoder, p unsafe.Pointer) { e.int(int64(*(*uint32)(p))) }
 	case reflect.Uint8:
@@ -326,8 +328,8 @@ func encodeSlice(t reflect.Type) encoding {
 	}
 }
 
-// encodeMap writes a map in the order of its keys. Keys that are pointers have
-// no order, and no map of one name has two of them.
+// encodeMap writes a map in the order of its keys. Keys that are pointers have no
+// order, but in a world with one name no map has two of them.
 func encodeMap(t reflect.Type) encoding {
 	key, elem := encodingOf(t.Key()), encodingOf(t.Elem())
 	return func(e *encoder, p unsafe.Pointer) {

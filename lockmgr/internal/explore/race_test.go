@@ -2,6 +2,6 @@
 
 package explore
 
-// slow says that the race detector is on. There is one goroutine, so a few
-// states of each scene do.
+// slow reports whether the race detector is on. It has one goroutine to look at, so a
+// few states of each scene are enough.
 const slow = true

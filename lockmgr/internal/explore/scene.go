@@ -10,19 +10,18 @@ import (
 
 const ms = time.Millisecond
 
-// A Scene is what is explored: who wants the lock, and what may go wrong how
-// often.
+// A Scene says what to explore: the requests, and the bounds on faults.
 type Scene struct {
 	Name string
 	// Wants are the requests of each manager. Each is made once, at any time.
-	// Equal ones of a manager are made in their order.
+	// Equal requests of a manager are made in their order.
 	Wants  [2][]Want
 	Bounds Bounds
 	// PassCount is Config.PassCount.
 	PassCount int
 
-	// plant, if not nil, changes what the server answers: the explorer's own
-	// tests break it so.
+	// plant, if not nil, changes the server's answers: the explorer's own tests
+	// plant bugs with it.
 	plant func(*world, *command, *answer)
 }
 
@@ -43,7 +42,7 @@ type Bounds struct {
 	// no bound.
 	Depth, States int
 	// Detours is the most choices in a path that are not what the fair schedule
-	// does next: what arrives out of turn, a holder that keeps the lock for a
+	// does next: something arrives out of order, a holder keeps the lock for a
 	// time, a fault. A request is made at any time and is no detour. Zero means
 	// no bound.
 	Detours int
@@ -75,29 +74,29 @@ func (b *Bounds) String() string {
 // A Fault is a kind of choice whose number is bounded.
 type Fault uint8
 
-// The faults. Cancel and Close are none, but bounded all the same.
+// The faults. Cancel and Close are no faults, but bounded like them.
 const (
-	// Break: the manager is told that a command may have run. The command runs
-	// late, however late, or never. If it has run already, its reply is lost.
+	// Break: the manager is told that a command may have run. If it has not run
+	// yet, it runs at any later time, or never. If it has, its reply is lost.
 	Break Fault = iota
-	// Refuse: the server does not run a command, and may run the next one.
+	// Refuse: the server refuses a command for now.
 	Refuse
-	// Forbid: the server does not run a command, and says that it never will.
+	// Forbid: the server refuses a command for good.
 	Forbid
 	// ReplyTwice: a copy of a reply comes at any later time.
 	ReplyTwice
 	MessageLost
 	MessageTwice
-	// Gap: the connection for messages is lost with all that was on it, and is
-	// there again.
+	// Gap: the connection for messages is lost with everything on it, and is
+	// connected again.
 	Gap
 	// Slow: time passes while a command or a message is under way.
 	Slow
-	// Pause: time passes although a manager has something to do.
+	// Pause: time passes although a Tick of a manager is due.
 	Pause
-	// Force: an administrator removes the record and says so.
+	// Force: an administrator removes the record and publishes a message.
 	Force
-	// Cancel: a caller leaves.
+	// Cancel: a caller cancels its request.
 	Cancel
 	// Close: a manager is closed.
 	Close

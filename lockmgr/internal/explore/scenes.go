@@ -2,7 +2,7 @@ package explore
 
 import "time"
 
-// Scenes are those that go test explores.
+// Scenes returns the scenes that go test explores.
 func Scenes() []*Scene {
 	plain, fenced, once := Want{}, Want{Fenced: true}, Want{Once: true}
 	long, short := Want{Lease: 18 * time.Second}, Want{Lease: 5 * time.Second}

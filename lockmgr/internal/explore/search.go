@@ -9,22 +9,25 @@ import (
 	"strings"
 )
 
-// A Result is what came of a search.
+// A Result is the result of a search.
 type Result struct {
 	States      int
 	Transitions int
-	Depth       int  // choices in the longest of the shortest paths
+	Depth       int  // choices from the first state to the one farthest from it
 	Whole       bool // no bound on depth or states was met
 	Fair        int  // states beyond the bound that the fair schedule led to
 	Violation   *Violation
-	Path        []string // the choices that lead there
+	Path        []string // the choices that lead to the violation
 }
 
-// A node is a state that was found: how, and where the fair schedule leads.
+// A node is a state that was found. Below it are the states that were found first
+// from it. They have consecutive indices.
 type node struct {
-	parent int32
-	by     choice
-	fair   int32 // the next state; over when there is none, unknown before it is expanded
+	parent int32  // the node above
+	fair   int32  // the next state of the fair schedule; over if there is none, unknown before it is expanded
+	first  int32  // the first node below that has not ended; zero before the state is expanded
+	below  uint8  // how many nodes from first on may not have ended
+	by     choice // the choice that leads here from the node above
 }
 
 const (
@@ -32,25 +35,40 @@ const (
 	over    = -2
 )
 
-// A search goes through the states of a scene in the order of their depth.
+// ended reports whether the state and all states below it are expanded.
+func (n *node) ended() bool { return n.first > 0 && n.below == 0 }
+
+// end returns the index after that of the last node below.
+func (n *node) end() int32 { return n.first + int32(n.below) }
+
+// A search goes through the states of a scene level by level: the states of a level
+// are equally many choices away from the first state.
 type search struct {
 	scene *Scene
 	first *world
 	nodes []node
-	found map[digest]int32
+	found set // the digests of the nodes
 	e     encoder
-	// worlds are those of the states that are not expanded yet, from the first
-	// one on, as far as they are kept; the others are made again by their paths.
-	worlds map[int32]*world
+	// level is the index of the first state of the newest level. worlds are the
+	// worlds of that level's states. If there are more than keep, worlds is nil, and
+	// visit makes them again.
+	level  int
+	worlds []*world
+	keep   int
 	res    Result
 }
 
-// keep is the most worlds that are kept.
-const keep = 200_000
+// keep is how many worlds Explore keeps. A world takes nine kilobytes.
+const keep = 20_000
 
 // Explore goes through all states of a scene within its bounds.
-func Explore(s *Scene) Result {
-	x := &search{scene: s, first: newWorld(s), found: map[digest]int32{}, worlds: map[int32]*world{}}
+func Explore(s *Scene) Result { return newSearch(s, keep).run() }
+
+func newSearch(s *Scene, keep int) *search {
+	return &search{scene: s, first: newWorld(s), worlds: []*world{}, keep: keep}
+}
+
+func (x *search) run() Result {
 	x.add(clone(x.first), node{parent: -1, fair: unknown})
 	x.walk()
 	if x.res.Violation == nil {
@@ -60,44 +78,85 @@ func Explore(s *Scene) Result {
 	return x.res
 }
 
-// add takes a state in. It returns its place, and whether it is new.
-func (x *search) add(w *world, n node) (int32, bool) {
-	p := digestOf(w, &x.e)
-	if i, known := x.found[p]; known {
-		return i, false
+// add adds a state, if it is new. It returns its index.
+func (x *search) add(w *world, n node) int32 {
+	i, isNew := x.found.add(digestOf(w, &x.e))
+	if isNew {
+		x.nodes = append(x.nodes, n)
+		if len(x.worlds) == x.keep {
+			x.worlds = nil
+		}
+		if x.worlds != nil {
+			x.worlds = append(x.worlds, w)
+		}
 	}
-	i := int32(len(x.nodes))
-	x.found[p] = i
-	x.nodes = append(x.nodes, n)
-	if len(x.worlds) < keep {
-		x.worlds[i] = w
-	}
-	return i, true
+	return i
 }
 
+// walk expands the states of one level after the other.
 func (x *search) walk() {
 	x.res.Whole = true
-	level := 1 // the end of the level
-	for i := 0; i < len(x.nodes); i++ {
-		if i == level {
-			x.res.Depth++
-			level = len(x.nodes)
-		}
-		b := &x.scene.Bounds
-		if b.States > 0 && len(x.nodes) >= b.States || b.Depth > 0 && x.res.Depth >= b.Depth {
+	for more := true; more; {
+		if most := x.scene.Bounds.Depth; most > 0 && x.res.Depth >= most {
 			x.res.Whole = false
 			return
 		}
-		if !x.expand(int32(i)) {
-			return
+		level, worlds := x.level, x.worlds
+		x.level, x.worlds = len(x.nodes), []*world{}
+		if worlds == nil {
+			more = x.visit(0, clone(x.first), x.res.Depth)
+		}
+		for k := 0; k < len(worlds) && more; k++ {
+			more = x.expand(int32(level+k), worlds[k])
+			worlds[k] = nil
+		}
+		if more = more && x.level < len(x.nodes); more {
+			x.res.Depth++
 		}
 	}
 }
 
-// expand finds the states that follow one.
-func (x *search) expand(i int32) bool {
-	w := x.world(i)
-	delete(x.worlds, i)
+// visit expands the states that are so many levels below a state, in the order of their
+// indices. It makes the choices on the way to them again, which needs more time than
+// to keep the worlds, and no memory. w is the world of the state, and is used up. visit
+// returns false if the search is to stop.
+func (x *search) visit(i int32, w *world, levels int) bool {
+	if levels == 0 {
+		return x.expand(i, w)
+	}
+	for c, end := x.nodes[i].first, x.nodes[i].end(); c < end; c++ {
+		if x.nodes[c].ended() {
+			continue
+		}
+		to := w
+		if c < end-1 {
+			to = clone(w)
+		}
+		x.remake(to, x.nodes[c].by)
+		if !x.visit(c, to, levels-1) {
+			return false
+		}
+	}
+	// Leave out nodes that have ended.
+	n := &x.nodes[i]
+	for n.below > 0 && x.nodes[n.end()-1].ended() {
+		n.below--
+	}
+	for n.below > 0 && x.nodes[n.first].ended() {
+		n.first++
+		n.below--
+	}
+	return true
+}
+
+// expand finds the states that follow a state. w is the world of the state, and is used
+// up. expand returns false if the search is to stop.
+func (x *search) expand(i int32, w *world) bool {
+	if most := x.scene.Bounds.States; most > 0 && len(x.nodes) >= most {
+		x.res.Whole = false
+		return false
+	}
+	x.nodes[i].first = int32(len(x.nodes))
 	fair, more := w.fair()
 	if !more {
 		if v := check(w.checkOver); v != nil {
@@ -117,7 +176,7 @@ func (x *search) expand(i int32) bool {
 			x.fail(v, append(x.path(i), c))
 			return false
 		}
-		j, _ := x.add(to, node{parent: i, by: c, fair: unknown})
+		j := x.add(to, node{parent: i, by: c, fair: unknown})
 		if more && c == fair {
 			x.nodes[i].fair = j
 		}
@@ -125,6 +184,7 @@ func (x *search) expand(i int32) bool {
 	if more && x.nodes[i].fair == unknown {
 		panic(fmt.Sprintf("explore: what is fair is no choice: %s", w.words(fair)))
 	}
+	x.nodes[i].below = uint8(len(x.nodes) - int(x.nodes[i].first))
 	return true
 }
 
@@ -140,16 +200,18 @@ func (x *search) path(i int32) []choice {
 
 // world returns the world of a state.
 func (x *search) world(i int32) *world {
-	if w := x.worlds[i]; w != nil {
-		return w
-	}
 	w := clone(x.first)
 	for _, c := range x.path(i) {
-		if v := w.apply(c); v != nil {
-			panic(fmt.Sprintf("explore: a path that was good: %v", v))
-		}
+		x.remake(w, c)
 	}
 	return w
+}
+
+// remake makes a choice that was made before.
+func (x *search) remake(w *world, c choice) {
+	if v := w.apply(c); v != nil {
+		panic(fmt.Sprintf("explore: a path that was good: %v", v))
+	}
 }
 
 // longest is how many choices the fair schedule may take until all is over.
@@ -158,7 +220,7 @@ const longest = 2000
 // live checks that the fair schedule comes to an end from each state.
 func (x *search) live() {
 	good := make([]bool, len(x.nodes))
-	beyond := map[digest]bool{} // states that are not in the search, and from which it does
+	beyond := &set{} // states that the search has not expanded, and from which it does
 	var way []int32
 	for i := range x.nodes {
 		way = way[:0]
@@ -180,14 +242,15 @@ func (x *search) live() {
 			good[at] = true
 		}
 	}
-	x.res.Fair = len(beyond)
+	x.res.Fair = beyond.len()
 }
 
-// follow runs the fair schedule from a state to its end, or to a state that is
-// looked at anyhow: one of the search, or of beyond, where it notes what it
-// meets. If beyond is nil there is no such state.
-func (x *search) follow(i int32, beyond map[digest]bool) bool {
-	w := clone(x.world(i))
+// follow runs the fair schedule from a state to its end, or to a state that need not
+// be checked here: an expanded state of the search, or one in beyond. It adds the
+// states on its way to beyond. If beyond is nil, follow always runs to the end. It
+// returns false at a violation.
+func (x *search) follow(i int32, beyond *set) bool {
+	w := x.world(i)
 	path := x.path(i)
 	for range longest {
 		c, more := w.fair()
@@ -207,20 +270,23 @@ func (x *search) follow(i int32, beyond map[digest]bool) bool {
 			continue
 		}
 		p := digestOf(w, &x.e)
-		if j, known := x.found[p]; beyond[p] || known && x.nodes[j].fair != unknown {
+		if j, known := x.found.find(p); known && x.nodes[j].fair != unknown {
 			return true
 		}
-		beyond[p] = true
+		if _, isNew := beyond.add(p); !isNew {
+			return true
+		}
 	}
 	x.fail(&Violation{"nobody waits for ever", fmt.Sprintf("the fair schedule has no end after %d choices", longest)}, path)
 	return false
 }
 
-// confirm looks whether the fair schedule has really no end from a state. States
-// that were folded may make a circle where there is none.
+// confirm runs the fair schedule from a state from which the nodes seem to lead in a
+// circle: two different states with one digest may look like one. It returns false if
+// the schedule really has no end.
 func (x *search) confirm(i int32) bool { return x.follow(i, nil) }
 
-// check returns the invariant that a function finds violated.
+// check returns the violation that a function finds, or nil.
 func check(f func()) (v *Violation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -238,7 +304,8 @@ func (x *search) fail(v *Violation, path []choice) {
 	}
 }
 
-// Replay makes the choices of a path and tells what happens.
+// Replay makes the choices of a path and writes all events to out. It returns the
+// violation that it finds, or nil.
 func Replay(s *Scene, path []string, out io.Writer) (*Violation, error) {
 	w := newWorld(s)
 	w.out = out
@@ -260,7 +327,7 @@ func Replay(s *Scene, path []string, out io.Writer) (*Violation, error) {
 	return nil, nil
 }
 
-// String tells what was found.
+// String returns the figures of the search.
 func (r *Result) String() string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s states, %s transitions, depth %d", thousands(r.States), thousands(r.Transitions), r.Depth)

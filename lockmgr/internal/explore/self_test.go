@@ -3,6 +3,7 @@ package explore
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
-// A caller that takes a lock with a fixed lease has 15 states. It has not asked;
-// the acquire is on its way, its answer is; it holds the lock; the lease is over;
-// then it unlocks in time, or too late, or the manager notices first, and in each
-// case the release is on its way, its answer is, or it is done. What the caller
-// and the manager do too late can be done in either order.
+// A scene with one caller that takes a lock with a fixed lease has 15 states. The
+// caller has not asked; the acquire is on its way; its answer is; the caller holds the
+// lock; the lease is over. Then the caller unlocks in time, or too late, or the
+// manager notices first. In each case the release is on its way, its answer is, or it
+// is done. The caller and the manager can be too late in either order.
 func TestExplorer_FindsAKnownCount(t *testing.T) {
 	s := &Scene{Wants: [2][]Want{{{Lease: 2 * time.Second}}}}
 	r := Explore(s)
@@ -28,7 +29,7 @@ func TestExplorer_FindsAKnownCount(t *testing.T) {
 	require.True(t, r.Whole)
 }
 
-// Two managers that have changed places are one state.
+// A world and the same world with the managers exchanged have one digest.
 func TestExplorer_ManagersThatChangePlaces(t *testing.T) {
 	s := &Scene{Wants: [2][]Want{{{}}, {{}}}}
 	var e encoder
@@ -51,8 +52,8 @@ func TestExplorer_ManagersThatChangePlaces(t *testing.T) {
 	require.Equal(t, done, first.managers[0].calls[0].state)
 }
 
-// A copy shares nothing with its original that a step changes, and a path made
-// again leads to the same state.
+// A step of a copy does not change the original, and a path made again leads to the
+// same state.
 func TestExplorer_CopyIsDeep(t *testing.T) {
 	for _, s := range Scenes() {
 		var e encoder
@@ -78,8 +79,28 @@ func TestExplorer_CopyIsDeep(t *testing.T) {
 	}
 }
 
-// What a digest leaves out by name must be there, or a name has changed and the
-// digest tells states apart that are the same.
+// A search that keeps no worlds finds the same states, and each state that is made again
+// by its path has the digest of the state that was found.
+func TestExplorer_AStateMadeAgainIsTheSame(t *testing.T) {
+	if slow {
+		t.Skip("SKIPPED with the race detector: it runs in one goroutine, and takes minutes")
+	}
+	for _, name := range []string{"three requests", "re-entry"} {
+		all := Scenes()
+		s := all[slices.IndexFunc(all, func(s *Scene) bool { return s.Name == name })]
+		s.Bounds.States = few
+		x := newSearch(s, 0)
+		require.Equal(t, Explore(s), x.run())
+		for i, d := range x.found.digests {
+			if digestOf(x.world(int32(i)), &x.e) != d {
+				t.Fatalf("%s: another state at the end of %v", s.Name, x.path(int32(i)))
+			}
+		}
+	}
+}
+
+// The fields that a digest leaves out by name must exist. If one was renamed, the
+// digest would tell equal states apart.
 func TestExplorer_WhatADigestLeavesOutIsThere(t *testing.T) {
 	machine := reflect.TypeFor[core.Machine]()
 	for _, name := range leftOut {
@@ -99,8 +120,8 @@ func TestExplorer_WhatADigestLeavesOutIsThere(t *testing.T) {
 	}
 }
 
-// Each plant breaks the server, and the explorer must notice. The path is the
-// shortest, can be made again, and tells what happened.
+// Each plant is a bug of the server that the explorer must find. The path is the
+// shortest, and can be replayed.
 func TestExplorer_FindsPlantedBugs(t *testing.T) {
 	for _, p := range []struct {
 		name      string
@@ -127,6 +148,7 @@ func TestExplorer_FindsPlantedBugs(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := &Scene{Wants: [2][]Want{{{}}, {{}}}, plant: p.plant}
 			r := Explore(s)
+			require.Equal(t, r, newSearch(s, 0).run())
 			require.NotNil(t, r.Violation)
 			require.Equal(t, p.invariant, r.Violation.Invariant, "%v", r.Violation)
 			if p.depth > 0 {
@@ -135,7 +157,7 @@ func TestExplorer_FindsPlantedBugs(t *testing.T) {
 			var b bytes.Buffer
 			v, err := Replay(s, r.Path, &b)
 			require.NoError(t, err)
-			if p.invariant != "nobody waits for ever" { // which no one choice violates
+			if p.invariant != "nobody waits for ever" { // no single choice violates that
 				require.Equal(t, r.Violation, v)
 			}
 			require.Contains(t, b.String(), "a caller makes request 0")

@@ -10,7 +10,7 @@ import (
 
 func (w *world) tell(format string, args ...any) { fmt.Fprintf(w.out, format+"\n", args...) }
 
-// at is an instant as it is told: from the first one of all scenes.
+// at returns an instant as traces show it: since the first instant of a scene.
 func (w *world) at(t time.Duration) time.Duration {
 	if t == core.Forever {
 		return t

@@ -29,25 +29,25 @@ type world struct {
 	managers [2]manager
 
 	left  [faults]int8 // how many faults of each kind may still happen
-	inAll int8
+	inAll int8         // how many faults may still happen
 	// detours is how many choices may still differ from the fair schedule's.
 	detours int8
 
 	stray     stray
 	epoch     int   // how often the record was removed by force
-	lastToken int64 // of the grants
+	lastToken int64 // of the newest grant with a token
 	disturbed bool  // something has gone wrong that may delay a wake-up
 	slowed    bool  // time has passed while something was under way or due
 	excused   bool  // something has happened after which a record may be left to expire
 
-	out io.Writer // where to tell what happens, or nil
+	out io.Writer // gets a line for each event, or nil
 }
 
 // A stray is a record that a late acquire has made.
 type stray struct {
-	of     int
-	until  time.Duration // it must be over then
-	sought bool          // the manager is still to look for it
+	of     int           // the manager
+	until  time.Duration // it must have ended then
+	sought bool          // the manager must still find and remove it
 }
 
 // A manager is one process: the core, its callers, its connections.
@@ -55,44 +55,44 @@ type manager struct {
 	label string
 	m     *core.Machine
 	calls []*call
-	// commands are those on their way to the server or back: one at most that
-	// the manager waits for, and those that it has given up.
+	// commands are on their way to the server or back. At most one is a command
+	// that the manager waits for. The manager has given up the others.
 	commands []*command
-	// up and down are the connection for messages, in order.
+	// up has the commands, and down the messages, on the connection for messages.
 	up, down          []news
-	wanted, confirmed bool
+	wanted, confirmed bool // the subscription
 
 	asked, seen     uint64 // requests made, granted
 	closing, closed bool
 	refused         bool // the core was told that the record is not its own
-	// doubtful says that an administrator's message was heard while the lock was
-	// held, and that no command has been answered that was sent since.
+	// doubtful reports whether an administrator's message was heard while the lock
+	// was held, and no command that was sent later has been answered.
 	doubtful bool
-	released bool // a release was sent, whose message may be taken for another's
+	released bool // a release was sent; the core may take another message for its own
 
 	record record
 }
 
-// A record is what checks remember of a manager. It is no part of a state's
-// digest: nothing that the core does depends on it.
+// A record is what the checks know of a manager. It is no part of a state's digest,
+// because nothing that the core does depends on it.
 type record struct {
-	epoch    int
-	until    time.Duration
-	acquired []uint64 // numbers that an acquire has named as the owner
-	spent    []uint64 // numbers that a command has named as one to be removed
-	held     []uint64 // numbers of holds
-	counting int      // scripts since the event began
+	epoch    int           // in which the script ran that last set the deadline
+	until    time.Duration // that deadline
+	acquired []uint64      // numbers that an acquire has recorded as the owner
+	spent    []uint64      // numbers that a command removes
+	held     []uint64      // numbers of holds
+	counting int           // scripts that the present event has caused
 }
 
-// A call is one request and what has come of it.
+// A call is one request and its lock.
 type call struct {
-	want  int
+	want  int // in Scene.Wants
 	state callState
 	req   *core.Request // nil once it is done
-	order uint64
+	order uint64        // among the requests of its manager
 	lost  bool
-	epoch int
-	limit time.Duration // how long the lease that was asked for lasts, or Forever
+	epoch int           // that of the record on which the hold rests
+	limit time.Duration // when the lease that was asked for ends, or Forever
 }
 
 type callState uint8
@@ -105,7 +105,7 @@ const (
 	done
 )
 
-// news is what goes over the connection for messages.
+// news is a command or a message on the connection for messages.
 type news uint8
 
 const (
@@ -120,8 +120,8 @@ func (n news) String() string {
 	return [...]string{"subscribe", "unsubscribe", "confirmation", "message", "message of an administrator"}[n]
 }
 
-// A command is one script on its way. It has copied what it needs of the core's
-// operation, which may be used again after the answer.
+// A command is one script on its way. It copies the fields of the core's operation,
+// which the core may reuse after the answer.
 type command struct {
 	op     *core.Op
 	verb   core.Verb
@@ -191,8 +191,8 @@ func newWorld(s *Scene) *world {
 	return w
 }
 
-// prime moves the scripts of a machine into their range of numbers: it takes a
-// lock, has it verified many times, gives it back and lets it be forgotten.
+// prime makes a machine number its next scripts from firstScript on: it takes a lock,
+// has it verified many times, unlocks it and lets the machine forget it.
 func prime(m *core.Machine) (*core.Machine, time.Duration) {
 	now := firstInstant
 	var out []core.Effect
@@ -222,7 +222,7 @@ func prime(m *core.Machine) (*core.Machine, time.Duration) {
 	return m, now
 }
 
-// token is the last token that the server has given.
+// token returns the last token that the server has given.
 func (w *world) token() int64 {
 	in, err := w.server.Inspect(lockKey, channelKey, counterKey)
 	if err != nil {
@@ -239,7 +239,7 @@ func number(s string) int64 {
 	return n
 }
 
-// apply makes a choice. It returns the invariant that is violated then, or nil.
+// apply makes a choice. It returns the violation that it finds, or nil.
 func (w *world) apply(c choice) (v *Violation) {
 	defer func() {
 		switch p := recover().(type) {
@@ -271,7 +271,7 @@ func (w *world) apply(c choice) (v *Violation) {
 	return nil
 }
 
-// spend takes a fault from what is left.
+// spend counts a fault.
 func (w *world) spend(f Fault) {
 	w.inAll--
 	w.left[f]--
@@ -376,7 +376,7 @@ func (w *world) send(n *manager, c *command) {
 	n.commands = append(n.commands, c)
 }
 
-// waitsFor is the command that a manager waits for, or nil.
+// waitsFor returns the command that a manager waits for, or nil.
 func (n *manager) waitsFor() *command {
 	if i := slices.IndexFunc(n.commands, (*command).underWay); i >= 0 {
 		return n.commands[i]
@@ -384,7 +384,7 @@ func (n *manager) waitsFor() *command {
 	return nil
 }
 
-// fields are the owners of a command as the server knows them.
+// fields returns the fields of owners in the record.
 func (n *manager) fields(owners []uint64) []string {
 	out := make([]string, len(owners))
 	for i, o := range owners {
@@ -440,12 +440,12 @@ func (w *world) run(i int, c *command) answer {
 	return a
 }
 
-// hear tells a manager what became of a command.
+// hear gives a manager the answer to a command.
 func (w *world) hear(i int, c *command, a answer) {
 	n := &w.managers[i]
 	told := c.underWay()
 	if c.state == toServer && a.ran == core.Maybe && c.verb != core.VerbLook {
-		// It may run later. The operation belongs to the core again.
+		// The command may run later, but the core may reuse the operation from now on.
 		late := *c
 		late.op, late.state, late.told = nil, given, w.now
 		n.commands[slices.Index(n.commands, c)] = &late

@@ -8,11 +8,13 @@ import (
 // An Acquired is the reply of the acquire script.
 type Acquired struct {
 	OK bool
-	// TTL is, if not OK, the remaining life of the record that stands in the
-	// way, in milliseconds; -1 if it has no end.
+	// TTL is, if not OK, the remaining life of the other holder's record in
+	// milliseconds; -1 if it has no end.
 	TTL int64
-	// Token is the last of the tokens taken, as the counter has it.
+	// Token is the last of the tokens taken, as text; "" if none were asked for.
 	Token string
+	// Elsewhere says that the record is of another kind of lock.
+	Elsewhere bool
 }
 
 // Acquire takes a lock for owners[0], if it is free or carries one of owners.
@@ -44,12 +46,13 @@ func (s *Server) Acquire(lock, counter string, leaseMs, tokens int64, owners ...
 
 // A Transferred is the reply of the transfer script.
 type Transferred struct {
+	Kept        bool // nothing was done, because others share the entry
 	OK          bool
-	Subscribers int64  // -1 if the server would not say
-	Token       string // the last of the tokens taken
+	Subscribers int64  // of the channel; -1 if the server would not say
+	Token       string // the last of the tokens taken, or ""
 }
 
-// Transfer records owners[0] where one of owners is recorded.
+// Transfer records owners[0] in a record that carries one of owners.
 func (s *Server) Transfer(lock, channel, counter string, leaseMs, tokens int64, owners ...string) (Transferred, error) {
 	ours, err := s.carriesOne(lock, owners)
 	if err != nil || !ours {
@@ -68,7 +71,7 @@ func (s *Server) Transfer(lock, channel, counter string, leaseMs, tokens int64, 
 	return Transferred{OK: true, Subscribers: s.numsub(channel), Token: last}, nil
 }
 
-// carriesOne reports whether a record carries one of some owners.
+// carriesOne reports whether a record carries one of owners.
 func (s *Server) carriesOne(lock string, owners []string) (bool, error) {
 	for _, o := range owners {
 		if has, err := s.hexists(lock, o); err != nil || has {
@@ -111,8 +114,9 @@ func (s *Server) Renew(leaseMs int64, locks, owners []string) (lost []int, err e
 // A Released is the reply of the release script.
 type Released struct {
 	OK          bool
-	Subscribers int64 // whom the message reached
-	PublishErr  error // why there was no message
+	Quiet       bool  // others share the lock, so there was no message
+	Subscribers int64 // how many the message reached
+	PublishErr  error // why the message was not published, or nil
 }
 
 // Release removes a record that carries one of owners and publishes "0".
@@ -126,7 +130,7 @@ func (s *Server) Release(lock, channel string, owners ...string) (Released, erro
 	return Released{OK: true, Subscribers: n, PublishErr: err}, nil
 }
 
-// Force removes a record that has exactly some fields, and publishes "0". It
+// Force removes a record that has exactly the given fields, and publishes "0". It
 // returns 1 if it did, 0 if there is no record, -1 if it has other fields.
 func (s *Server) Force(lock, channel string, fields ...string) (int64, error) {
 	v, err := s.getHash(lock)
@@ -144,19 +148,19 @@ func (s *Server) Force(lock, channel string, fields ...string) (int64, error) {
 		}
 	}
 	s.del(lock)
-	_, _ = s.publish(channel, "0") // the script shrugs, too
+	_, _ = s.publish(channel, "0") // the script ignores a failure, too
 	return 1, nil
 }
 
 // An Inspection is the reply of the inspect script.
 type Inspection struct {
-	TTL         int64  // ms; -1 no end, -2 no such key
+	TTL         int64  // in milliseconds; -1: no end, -2: no such key
 	Subscribers int64  // -1 if the server would not say
 	Token       string // the last one given; "" if none was
 	Holders     []Field
 }
 
-// Inspect tells all about a lock.
+// Inspect returns all that the server knows of a lock.
 func (s *Server) Inspect(lock, channel, counter string) (Inspection, error) {
 	in := Inspection{TTL: s.pttl(lock), Subscribers: s.numsub(channel)}
 	if v := s.get(counter); v != nil {
@@ -175,13 +179,13 @@ func (s *Server) Inspect(lock, channel, counter string) (Inspection, error) {
 	return in, nil
 }
 
-// Del removes a key without a word to anybody, as eviction does.
+// Del removes a key without a message, as eviction does.
 func (s *Server) Del(key string) bool { return s.del(key) }
 
 // Flush removes every key. Subscriptions stay.
 func (s *Server) Flush() { clear(s.keys) }
 
-// Persist takes a key's end away.
+// Persist removes a key's TTL. It reports whether the key had one.
 func (s *Server) Persist(key string) bool {
 	v := s.get(key)
 	if v == nil || v.end == forever {
@@ -191,21 +195,21 @@ func (s *Server) Persist(key string) bool {
 	return true
 }
 
-// Expire gives a key an end in so many milliseconds.
+// Expire gives a key a TTL in milliseconds.
 func (s *Server) Expire(key string, ms int64) { s.pexpire(key, ms) }
 
-// SetHash writes a hash in the place of whatever was there. A life of zero
-// milliseconds means no end.
+// SetHash replaces a key's value with a hash. ms is its TTL in milliseconds; zero
+// means no end.
 func (s *Server) SetHash(key string, ms int64, fields ...Field) {
 	s.put(key, &value{kind: hash, hash: append([]Field(nil), fields...), end: s.endIn(ms)})
 }
 
-// SetString writes a string in the place of whatever was there.
+// SetString replaces a key's value with a string.
 func (s *Server) SetString(key, val string, ms int64) {
 	s.put(key, &value{kind: text, text: val, end: s.endIn(ms)})
 }
 
-// SetOther writes a value that is neither a hash nor a string.
+// SetOther replaces a key's value with one that is neither a hash nor a string.
 func (s *Server) SetOther(key string, ms int64) {
 	s.put(key, &value{kind: other, end: s.endIn(ms)})
 }
@@ -217,9 +221,9 @@ func (s *Server) endIn(ms int64) int64 {
 	return s.ms() + ms
 }
 
-// Fields returns a hash's fields, which must not be changed, and until when its key
-// is sure to be there, by the clock that the server reads. It
-// returns nil and zero where there is no such hash.
+// Fields returns a hash's fields, which must not be changed, and the instant on the
+// server's clock up to which its key exists. It returns nil and zero if there is no
+// such hash.
 func (s *Server) Fields(key string) ([]Field, time.Duration) {
 	v, err := s.getHash(key)
 	if v == nil || err != nil {
@@ -231,13 +235,13 @@ func (s *Server) Fields(key string) ([]Field, time.Duration) {
 	return v.hash, time.Duration(v.end) * time.Millisecond
 }
 
-// IsLock reports whether a key is free or a hash, so that a lock can be there.
+// IsLock reports whether a key is free or a hash, as the key of a lock is.
 func (s *Server) IsLock(key string) bool {
 	_, err := s.getHash(key)
 	return err == nil
 }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (s *Server) Len() int {
 	n := 0
 	for key := range s.keys {
@@ -246,4 +250,17 @@ func (s *Server) Len() int {
 		}
 	}
 	return n
+}
+
+// End returns until when a key is sure to be there, by the clock that the server
+// reads, and whether it is there.
+func (s *Server) End(key string) (time.Duration, bool) {
+	v := s.get(key)
+	switch {
+	case v == nil:
+		return 0, false
+	case v.end == forever:
+		return forever, true
+	}
+	return time.Duration(v.end) * time.Millisecond, true
 }

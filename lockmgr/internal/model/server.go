@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a server refuses with.
+// The errors of a server.
 var (
 	ErrWrongType  = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
 	ErrNotInteger = errors.New("ERR value is not an integer or out of range")
@@ -16,17 +16,17 @@ var (
 	ErrOOM        = errors.New("OOM command not allowed when used memory > 'maxmemory'")
 )
 
-// A Server is one Redis, as far as locks are concerned. Its zero value is
-// empty and works. It is not safe for concurrent use.
+// A Server is one Redis server with the commands that the lock scripts use. Its
+// zero value is an empty server. It is not safe for concurrent use.
 type Server struct {
-	// Now is the server's clock, since any origin. It must not go back.
+	// Now is the server's clock, from any origin. It must not go back.
 	Now time.Duration
 	// Deliver is called for each subscriber of a channel that a message is
-	// published to. It may be nil, and must not call back.
+	// published to. It may be nil, and must not call the Server.
 	Deliver func(subscriber int, channel, payload string)
 
-	// OOM refuses what needs memory; PublishErr and NumSubErr, where not
-	// nil, refuse PUBLISH and PUBSUB NUMSUB.
+	// OOM makes commands that need memory fail. PublishErr and NumSubErr, if
+	// not nil, are the errors of PUBLISH and PUBSUB NUMSUB.
 	OOM                   bool
 	PublishErr, NumSubErr error
 
@@ -37,7 +37,7 @@ type Server struct {
 // A Field is one entry of a hash.
 type Field struct{ Name, Value string }
 
-// forever is the end of a key that has none.
+// forever is the end of a key without a TTL.
 const forever = math.MaxInt64
 
 type value struct {
@@ -57,8 +57,7 @@ const (
 
 func (s *Server) ms() int64 { return int64(s.Now / time.Millisecond) }
 
-// get returns a key's value, or nil. Whoever looks at a key whose time is
-// over removes it.
+// get returns a key's value, or nil. It removes a key that has expired.
 func (s *Server) get(key string) *value {
 	v := s.keys[key]
 	if v != nil && s.ms() > v.end {
@@ -75,7 +74,7 @@ func (s *Server) put(key string, v *value) {
 	s.keys[key] = v
 }
 
-// getHash returns a hash, nil where there is no such key.
+// getHash returns a hash, or nil if there is no such key.
 func (s *Server) getHash(key string) (*value, error) {
 	v := s.get(key)
 	if v != nil && v.kind != hash {
@@ -113,7 +112,7 @@ func (s *Server) hset(key, field, val string) error {
 	return nil
 }
 
-// hdel removes fields; a hash without any is no key.
+// hdel removes fields. A hash without fields is removed, too.
 func (s *Server) hdel(key string, fields []string) error {
 	v, err := s.getHash(key)
 	if v == nil {
@@ -130,7 +129,7 @@ func (s *Server) hdel(key string, fields []string) error {
 	return nil
 }
 
-// pttl is a key's remaining life in milliseconds, -1 if it has no end, -2 if
+// pttl returns a key's remaining life in milliseconds, -1 if it has no end, -2 if
 // there is no such key.
 func (s *Server) pttl(key string) int64 {
 	switch v := s.get(key); {
@@ -197,7 +196,7 @@ func (s *Server) publish(channel, payload string) (int64, error) {
 	return int64(len(to)), nil
 }
 
-// numsub is the number of a channel's subscribers, or -1 if it is refused.
+// numsub returns the number of a channel's subscribers, or -1 if that is refused.
 func (s *Server) numsub(channel string) int64 {
 	if s.NumSubErr != nil {
 		return -1
@@ -205,7 +204,7 @@ func (s *Server) numsub(channel string) int64 {
 	return int64(len(s.subscribers[channel]))
 }
 
-// Subscribe adds a subscriber to a channel. A second time changes nothing.
+// Subscribe adds a subscriber to a channel. A second call changes nothing.
 func (s *Server) Subscribe(channel string, subscriber int) {
 	if s.Subscribed(channel, subscriber) {
 		return
@@ -224,7 +223,7 @@ func (s *Server) Unsubscribe(channel string, subscriber int) {
 	}
 }
 
-// Exists reports whether there is a key.
+// Exists reports whether a key exists.
 func (s *Server) Exists(key string) bool { return s.get(key) != nil }
 
 // Subscribed reports whether a subscriber listens on a channel.
@@ -232,7 +231,7 @@ func (s *Server) Subscribed(channel string, subscriber int) bool {
 	return slices.Contains(s.subscribers[channel], subscriber)
 }
 
-// Publish sends a message and returns how many it reached.
+// Publish sends a message and returns how many subscribers it reached.
 func (s *Server) Publish(channel, payload string) (int64, error) {
 	return s.publish(channel, payload)
 }

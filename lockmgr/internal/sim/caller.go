@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A call is one LockAsync and what comes of it, seen from the caller.
+// A call is one LockAsync and its lock, as the caller sees them.
 type call struct {
 	n         *node
 	name      *lockName
@@ -19,7 +19,7 @@ type call struct {
 	hold      *hold
 	depth     int  // how many re-entries deep
 	hopeless  bool // its lease may be over before an answer comes
-	seen      int  // the place of its Lock event in the order of the manager's
+	seen      int  // the position of its Lock event among those of the manager
 	since     time.Duration
 }
 
@@ -33,7 +33,7 @@ const (
 	done
 )
 
-// adopt gives a request the owner of an anonymous hold, or of one that was one.
+// adopt may give a request the owner of a present or former anonymous hold.
 func (n *node) adopt(r *core.Request) {
 	w := n.w
 	if !w.load.Percent(w.set.adopt) {
@@ -51,7 +51,7 @@ func (n *node) adopt(r *core.Request) {
 	}
 }
 
-// think makes a caller of the manager want something, again and again.
+// think makes requests of the manager's callers, again and again.
 func (n *node) think() {
 	w := n.w
 	if w.ending || n.dead || n.closed {
@@ -74,7 +74,7 @@ func (n *node) think() {
 // lock makes a request: a fresh one, or a re-entry of an owner that holds.
 func (n *node) lock(l *lockName, again *call) {
 	w := n.w
-	r := &core.Request{Name: l.key, ID: n.newID(), GiveUp: core.Forever}
+	r := &core.Request{Name: l.key, Kind: w.opt.Kind, ID: n.newID(), GiveUp: core.Forever}
 	c := &call{n: n, name: l, req: r}
 	r.Owner = r.ID
 	r.Tag = c
@@ -88,6 +88,7 @@ func (n *node) lock(l *lockName, again *call) {
 		n.adopt(r)
 	}
 	r.Fenced = w.load.Percent(w.set.fenced)
+	w.kind.ask(w, r)
 	if w.load.Percent(w.set.fixed) {
 		r.Lease = w.load.Between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), 2*w.set.core.Lease).Truncate(ms)
 		if w.load.Percent(w.set.long) {
@@ -117,8 +118,8 @@ func (n *node) lock(l *lockName, again *call) {
 	}
 }
 
-// cancel is a caller's wish to leave. The shell passes it on unless it has
-// already told the caller how the call ended.
+// cancel withdraws a request. The shell does not pass that on if the request has
+// already ended.
 func (c *call) cancel() {
 	if c.state <= pending && !c.n.dead {
 		c.cancelled = true
@@ -178,10 +179,15 @@ func (n *node) granted(c *call) {
 	r := c.req
 	n.noLongerWaiting(c)
 	c.state = granted
-	c.name.leakSince = never // checkCalm may look between two holds each time
+	c.name.leakSince = never // checkCalm might never see a hold, if it looks between two each time
 	if r.Hold.Request == r {
 		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
+		for _, h := range n.held {
+			if h.name == c.name && h.core.Request.Owner == r.Owner { // it has the other side, on the same record
+				c.hopeless = c.hopeless || h.core.Request.Tag.(*call).hopeless
+			}
+		}
 		c.hold.fixed = r.Lease > 0
 		n.checkHolder(c.hold)
 		n.checkPassed(c)
@@ -202,7 +208,7 @@ func (n *node) granted(c *call) {
 		h.limit = max(h.limit, n.limit(r))
 		h.using++
 		h.inCore++
-		if h.using == 1 { // all others have been given back meanwhile
+		if h.using == 1 { // all earlier calls of the hold were unlocked meanwhile
 			w.checkExclusion(h)
 			if !slices.Contains(c.name.holds, h) {
 				c.name.holds = append(c.name.holds, h)
@@ -214,7 +220,7 @@ func (n *node) granted(c *call) {
 		w.violated("lost in time", "%s: %s granted when it was over, at %v of %v", n.label, c, now, r.Hold.Until)
 	}
 	if c.cancelled {
-		// Nobody is there to take it.
+		// The caller has left.
 		w.cover.GrantedToNobody++
 		c.giveBack()
 		n.urgent = append(n.urgent, core.Unlock{Request: r})
@@ -238,7 +244,7 @@ func (n *node) failed(c *call, err error) {
 	w.checkReason(c, err)
 	n.noLongerWaiting(c)
 	c.state = done
-	n.chain[c.name.index] = 0 // a script for each that fails is none too many
+	n.chain[c.name.index] = 0 // each request that fails may cause a script
 	switch {
 	case errors.Is(err, core.ErrDeadlock):
 		w.cover.Ends[endDeadlock]++
@@ -280,7 +286,7 @@ func (n *node) unlocked(c *call, err error) {
 	}
 }
 
-// afterStep does the bookkeeping that comes after an event's effects.
+// afterStep does the bookkeeping for an event after its effects.
 func (n *node) afterStep(ev core.Event, out []core.Effect) {
 	w := n.w
 	switch ev := ev.(type) {
@@ -319,7 +325,7 @@ func (n *node) noLongerWaiting(c *call) {
 }
 
 // readiness notes since when the manager has been both waiting for a lock and
-// subscribed to its channel, so that others can know.
+// subscribed to its channel, so that other managers can know that it waits.
 func (n *node) readiness(l *lockName) {
 	ready := &n.ready[l.index].since
 	is := n.w.server.Subscribed(l.channel, n.pubsub.id) && slices.ContainsFunc(n.waiting, func(c *call) bool {

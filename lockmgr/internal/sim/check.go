@@ -3,59 +3,76 @@ package sim
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// checkGrant looks at a new hold.
+// checkGrant checks a new hold.
 func (w *world) checkGrant(c *call) {
 	h, n, l := c.hold, c.n, c.name
 	w.checkRecord(h)
 	w.checkExclusion(h)
 	w.checkOrder(c)
 	w.checkToken(c)
+	if w.opt.Kind != core.Exclusive {
+		return // readers share a turn, so grants don't measure it
+	}
 	w.checkTurn(c, &n.record[l.index])
 	w.checkRun(n, l)
 }
 
-// checkExclusion: no two holds of one name are valid at one true time. Those
-// from before a loss of data are exempt against those from after it.
+// checkExclusion checks that no other hold of the name is valid at this true time. A
+// hold from before a loss of data and one from after it may both be valid.
 func (w *world) checkExclusion(h *hold) {
 	if !h.validAt(w.now) {
 		return
 	}
+	w.valid = w.valid[:0]
 	for _, o := range h.name.holds {
 		if o != h && o.validAt(w.now) && o.epoch == h.epoch {
-			w.violated("mutual exclusion", "%s while %s", h, o)
+			w.valid = append(w.valid, o)
 		}
+	}
+	if o := w.kind.conflict(h, w.valid); o != nil {
+		w.violated("mutual exclusion", "%s while %s", h, o)
 	}
 }
 
-// checkRecord: a valid hold rests on a record that is there, is one of its
-// manager's, and lasts as long.
+// checkRecord checks that a valid hold has a record of its manager, which lasts at
+// least as long.
 func (w *world) checkRecord(h *hold) {
 	if !h.validAt(w.now) || h.epoch != h.name.epoch || w.ending && w.persisted {
 		return
 	}
 	w.readClock()
-	fields, until := w.server.Fields(h.name.key)
-	if len(fields) == 0 {
+	holders := w.holders(h.name)
+	if len(holders) == 0 {
 		w.violated("until the record ends", "%s, but there is no record", h)
 	}
-	if len(fields) != 1 || !h.n.carries(fields[0].Name) {
-		w.violated("until the record ends", "%s, but the record is %v", h, fields)
+	covered := false
+	for _, o := range holders {
+		switch {
+		case h.n.carries(o.name):
+			covered = covered || h.until <= o.until && o.side <= h.core.Request.Side
+		case !w.kind.beside(o.side, h.core.Request.Side):
+			w.violated("until the record ends", "%s, but the record is %v", h, holders)
+		}
 	}
-	if h.until > until {
-		w.violated("until the record ends", "%s, but the record ends at %v", h, until)
+	alone := h.core.Request.Side == core.Alone && w.kind.entries() == 1
+	if !covered || alone && len(holders) != 1 {
+		w.violated("until the record ends", "%s, but the record is %v", h, holders)
 	}
 }
 
-// mayRelease: a release runs only when the manager has no valid hold.
+// mayRelease checks that a release which runs now ends no valid hold.
 func (c *command) mayRelease() {
 	w := c.n.w
-	fields, _ := w.server.Fields(c.name.key)
-	if len(fields) == 0 || !slices.Contains(c.owners, fields[0].Name) {
+	removed, left := false, false
+	for _, h := range c.n.of(w.holders(c.name)) {
+		is := slices.Contains(c.owners, h.name)
+		removed, left = removed || is, left || !is
+	}
+	if !removed || left { // what is left may be the hold's
 		return
 	}
 	for _, h := range c.name.holds {
@@ -65,21 +82,28 @@ func (c *command) mayRelease() {
 	}
 }
 
-// mayBeRefused: a manager does not forget what it may have left behind.
+// mayBeRefused checks that an acquire is not refused because of a record of its own
+// manager. ok reports whether it was not refused.
 func (c *command) mayBeRefused(ok bool) {
 	w := c.n.w
-	if ok || w.persisted || c.n.flight[c.name.index].id != c.id {
+	if ok || w.persisted || !slices.Contains(c.n.flight[c.name.index], c.id) ||
+		w.kind.entries() > 1 { // the one that it is refused for can be another of its own
 		return
 	}
-	fields, until := w.server.Fields(c.name.key)
-	if len(fields) > 0 && c.n.carries(fields[0].Name) && !c.name.isStray(c.n, until) {
-		w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, fields)
+	for _, h := range c.n.of(w.holders(c.name)) {
+		if !c.name.isStray(c.n, h) {
+			w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, h)
+		}
 	}
 }
 
-// checkOrder: in a manager, those who wait for a name are served in the order
-// in which they came.
+// checkOrder checks that a manager grants a name in the order of its requests.
 func (w *world) checkOrder(c *call) {
+	for _, h := range c.n.held {
+		if h != c.hold && h.name == c.name && h.core.Request.Owner == c.req.Owner {
+			return // it has the other side of the lock already
+		}
+	}
 	for _, o := range c.n.waiting {
 		if o.name == c.name && o.seen < c.seen {
 			w.violated("order", "%s granted before %s", c, o)
@@ -87,7 +111,7 @@ func (w *world) checkOrder(c *call) {
 	}
 }
 
-// checkToken: tokens rise in the order of the grants, whoever makes them.
+// checkToken checks that tokens rise in the order of the grants of all managers.
 func (w *world) checkToken(c *call) {
 	r, l := c.req, c.name
 	if !r.Fenced {
@@ -98,16 +122,17 @@ func (w *world) checkToken(c *call) {
 	}
 	rec := &c.n.record[l.index]
 	for key, last := range l.tokens {
-		if key[0] == rec.counterEpoch && key[1] <= rec.tokenEpoch && r.Hold.Token <= last {
+		if key[0] == rec.counterEpoch && key[1] <= rec.tokenEpoch && (r.Hold.Token < last || r.Hold.Token == last && r.Side == core.Alone) {
 			w.violated("tokens", "%s has token %d, but %d has been given", c, r.Hold.Token, last)
 		}
 	}
-	l.tokens[[2]int{rec.counterEpoch, rec.tokenEpoch}] = r.Hold.Token
+	key := [2]int{rec.counterEpoch, rec.tokenEpoch}
+	l.tokens[key] = max(l.tokens[key], r.Hold.Token)
 	w.cover.Tokens++
 }
 
-// checkRun: a manager does not go on granting a lock to its own callers while
-// another manager waits.
+// checkRun checks that a manager makes only so many grants in a row while another
+// manager waits.
 func (w *world) checkRun(n *node, l *lockName) {
 	rec := &n.record[l.index]
 	n.grantedAt[l.index] = w.now
@@ -120,7 +145,7 @@ func (w *world) checkRun(n *node, l *lockName) {
 		l.run = l.run[:0]
 	}
 	l.run = append(l.run, w.now)
-	pass := 2 * w.set.core.PassCount // as many as after others had more than their share
+	pass := 2 * w.set.core.PassCount // the longest run, after others have had more than their share
 	if rec.knows && rec.known > pass {
 		w.violated("bounded run", "%s: %d grants of %s since it knows that others wait", n.label, rec.known, l.key)
 	}
@@ -143,9 +168,8 @@ func (w *world) checkRun(n *node, l *lockName) {
 	l.run = append(l.run[:0], l.run[1:]...)
 }
 
-// checkTurn: a manager whose run has ended for the sake of others lets them go
-// first. That is so after a run of more than PassCount, and when it says
-// so itself.
+// checkTurn checks that a manager which has ended a run to let others go first does
+// so. It has, if the run was longer than PassCount grants or it reported so.
 func (w *world) checkTurn(c *call, rec *record) {
 	n, l, run := c.n, c.name, rec.lastRun
 	stood := rec.stoodBack
@@ -155,11 +179,11 @@ func (w *world) checkTurn(c *call, rec *record) {
 	}
 	ended := l.run[len(l.run)-1]
 	for _, o := range w.nodes {
-		// One that stands back itself, or has just begun to wait, may miss
+		// A manager that stands back itself, or has just begun to wait, may miss
 		// its turn.
 		if o != n && o.ready[l.index].since < ended-w.set.latency && o.grantedAt[l.index] < ended-4*w.set.core.BackTime {
-			// Others may be slow, or take a message for another's once; they
-			// are not time and again.
+			// Another manager may be late once or twice, or take the message for that
+			// of another release, but not three times in a row.
 			if rec.first++; rec.first < 3 {
 				return
 			}
@@ -169,8 +193,8 @@ func (w *world) checkTurn(c *call, rec *record) {
 	}
 }
 
-// turnOf notes that the lock has come to a node, if only to be given back
-// because nobody there wants it any more: whoever stood back has done so.
+// turnOf notes that a manager has acquired the lock, even if nobody there wants it any
+// more. So the others have stood back for long enough.
 func (w *world) turnOf(n *node, l *lockName) {
 	for _, o := range w.nodes {
 		if o != n {
@@ -179,14 +203,14 @@ func (w *world) turnOf(n *node, l *lockName) {
 	}
 }
 
-// learn notes what a reply tells of others.
+// learn notes what a reply says of other subscribers.
 func (n *node) learn(rec *record, name int, r *core.Reply, a answer) {
 	if r.Op.Verb != core.VerbTransfer || !n.w.set.core.TrustSubscribers || a.subscribers < 0 {
 		return
 	}
 	others := a.subscribers
 	if n.pubsub.channels[name].wanted {
-		others-- // one of them is us, or so it may seem
+		others-- // one is this manager; it counts itself even before the server does
 	}
 	switch {
 	case others <= 0:
@@ -197,7 +221,7 @@ func (n *node) learn(rec *record, name int, r *core.Reply, a answer) {
 	}
 }
 
-// checkWork: an event causes one script for one name at most.
+// checkWork checks that an event causes at most one script for a name.
 func (n *node) checkWork(ev core.Event, scripts int) {
 	most := 1
 	switch ev := ev.(type) {
@@ -209,16 +233,21 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 			most = len(n.w.names) // waits end elsewhere, too
 		}
 	}
-	// A request that fails ends a wait elsewhere: a deadlock, say.
-	if scripts > most && n.w.set.explicit == 0 && n.w.set.adopt == 0 {
+	// With named owners, a request that fails may end a wait for another name, for
+	// instance in a deadlock.
+	if scripts > most*n.w.kind.entries() && n.w.set.explicit == 0 && n.w.set.adopt == 0 {
 		n.w.violated("bounded work", "%s: %d scripts at once after %T", n.label, scripts, ev)
 	}
 }
 
-// checkDeadlock: a request that fails for a deadlock was the youngest in one.
+// checkDeadlock checks that a request which fails with a deadlock was the youngest in
+// a real circle.
 func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 	if len(e.Cycle) == 0 {
 		w.violated("deadlock", "%s: no cycle", n.label)
+	}
+	if len(e.Cycle) == 1 && n.readsItself(c) {
+		return
 	}
 	for i, edge := range e.Cycle {
 		if edge.Owner == edge.Holder {
@@ -234,18 +263,24 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 		waits := slices.ContainsFunc(n.waiting, func(o *call) bool {
 			return o.req.ID == edge.Request && o.req.Owner == edge.Owner && o.req.Name == edge.Name
 		})
-		holds := slices.ContainsFunc(n.held, func(h *hold) bool { return h.core.Request.Owner == edge.Holder && h.core.Request.Name == edge.Name })
+		holds := slices.ContainsFunc(n.held, func(h *hold) bool {
+			r := h.core.Request
+			return r.Owner == edge.Holder && r.Name == edge.Name && slices.ContainsFunc(n.waiting, func(o *call) bool {
+				return o.req.ID == edge.Request && w.kind.waitsFor(o, h)
+			})
+		})
 		if !waits || !holds {
 			w.violated("deadlock", "%s: not so: %v", n.label, e)
 		}
 	}
 }
 
-// checkOwners: no owner waits for what it holds, and no cycle of owners stays.
+// checkOwners checks that no owner waits for a lock that it holds, and that no circle
+// of owners lasts.
 func (n *node) checkOwners() {
 	for _, h := range n.held {
 		for _, c := range n.waiting {
-			if h.name == c.name && h.core.Request.Owner == c.req.Owner && h.core.Until > n.clock(n.w.now) {
+			if h.name == c.name && h.core.Request.Owner == c.req.Owner && h.core.Until > n.clock(n.w.now) && !c.upgrades(h) {
 				n.w.violated("re-entry", "%s: %s waits for %s", n.label, c, h)
 			}
 		}
@@ -253,8 +288,8 @@ func (n *node) checkOwners() {
 	if len(n.held) < 2 || len(n.waiting) < 2 {
 		return
 	}
-	// Holds are few: follow the edges as often as there are holds. Whether a
-	// holder was named at first does not matter: others may name it later.
+	// Holds are few: follow the edges as often as there are holds. Owners of
+	// anonymous holds count, because later requests may name them.
 	for _, first := range n.held {
 		start := first.core.Request.Owner
 		reached := map[uint64]bool{start: true}
@@ -264,7 +299,7 @@ func (n *node) checkOwners() {
 					continue
 				}
 				for _, h := range n.held {
-					if h.name != c.name || h.inCore == 0 {
+					if h.name != c.name || h.inCore == 0 || !n.w.kind.waitsFor(c, h) {
 						continue
 					}
 					if h.core.Request.Owner == start && c.req.Owner != start {
@@ -277,7 +312,8 @@ func (n *node) checkOwners() {
 	}
 }
 
-// checkReason: a request does not fail because of another one's trouble.
+// checkReason checks that a request does not fail because of the bad token counter or
+// the short lease of another.
 func (w *world) checkReason(c *call, err error) {
 	switch {
 	case errors.Is(err, errCounter):
@@ -295,17 +331,16 @@ func (w *world) watchRecord(l *lockName) {
 	if !w.set.calm {
 		return
 	}
-	fields, _ := w.server.Fields(l.key)
 	switch {
-	case len(fields) > 0:
+	case !w.kind.free(w.holders(l)):
 		l.freeSince = never
 	case l.freeSince == never:
 		l.freeSince = w.now
 	}
 }
 
-// checkCalm: where nothing goes wrong, a free lock is taken soon by those who
-// wait, and a record that nobody wants is removed soon.
+// checkCalm checks that, where nothing goes wrong, waiters take a free lock soon, and
+// a record that nobody wants is removed soon.
 func (w *world) checkCalm() {
 	slack := w.slack()
 	if w.live() {
@@ -324,7 +359,7 @@ func (w *world) checkCalm() {
 				waits = waits || c.name == l && max(c.since, n.believed[l.index]) < w.now-slack && !c.hopeless
 				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless
 			}
-			wanted = wanted || n.flight[l.index].id != 0 && !n.dead
+			wanted = wanted || len(n.flight[l.index]) > 0 && !n.dead
 		}
 		if waits && len(l.holds) == 0 && l.freeSince < w.now-slack {
 			w.violated("no lost wake-up", "%s has been free since %v, and someone waits", l.key, l.freeSince)
@@ -345,7 +380,7 @@ func (w *world) checkCalm() {
 	}
 }
 
-// live tells whether anything is still going on.
+// live reports whether a manager still has something to do.
 func (w *world) live() bool {
 	if !w.ending {
 		return true
@@ -358,7 +393,7 @@ func (w *world) live() bool {
 	return false
 }
 
-// checkEnd: when all is over, everybody has had an answer and nothing is left.
+// checkEnd checks that at the end every call has had its answer and nothing is left.
 func (w *world) checkEnd() {
 	for _, c := range w.calls {
 		if c.n.dead || c.state == done {
@@ -380,8 +415,10 @@ func (w *world) checkEnd() {
 	}
 	w.server.Now = max(w.server.Now, w.now)
 	for _, l := range w.names {
-		if fields, until := w.server.Fields(l.key); len(fields) > 0 && !w.orphan(l, fields[0].Name, until) {
-			w.violated("nothing left", "%s: %v until %v", l.key, fields, until)
+		for _, h := range w.holders(l) {
+			if !w.orphan(l, h) {
+				w.violated("nothing left", "%s: %v", l.key, h)
+			}
 		}
 		for _, n := range slices.Concat(w.nodes, w.gone) {
 			if w.server.Subscribed(l.channel, n.pubsub.id) {
@@ -391,10 +428,12 @@ func (w *world) checkEnd() {
 	}
 }
 
-// orphan tells whether a record is one that its manager could not remove.
-func (w *world) orphan(l *lockName, field string, until time.Duration) bool {
+// orphan reports whether a record may be left at the end because its manager could
+// not remove it.
+func (w *world) orphan(l *lockName, h holder) bool {
+	field := h.name
 	for _, n := range slices.Concat(w.nodes, w.gone) {
-		if n.carries(field) && l.isStray(n, until) {
+		if n.carries(field) && l.isStray(n, h) {
 			return true
 		}
 	}
@@ -405,10 +444,10 @@ func (w *world) orphan(l *lockName, field string, until time.Duration) bool {
 	}
 	for _, n := range w.nodes {
 		if n.carries(field) && w.persisted && n.m.Stats().Unreleased > 0 {
-			return true // its lease was over, if not its record
+			return true // the manager gave up when the lease ended; the record had no TTL
 		}
 	}
-	return field[0] == 'f'
+	return field[0] == 'f' // of the foreign client
 }
 
 func (n *node) checkLeftovers() {
@@ -426,8 +465,8 @@ func (n *node) checkLeftovers() {
 		}
 	}
 	for _, f := range n.flight {
-		if f.id != 0 {
-			w.violated("nothing left", "%s: command %d in flight", n.label, f.id)
+		if len(f) > 0 {
+			w.violated("nothing left", "%s: commands %v in flight", n.label, f)
 		}
 	}
 	if n.closing != n.closed {
@@ -435,8 +474,21 @@ func (n *node) checkLeftovers() {
 	}
 }
 
-// believes reports whether a manager has a holder of a lock, even one whose
-// record was lost meanwhile: those who wait behind it wait until it knows.
+// believes reports whether a manager takes one of its holds of a lock for valid, even
+// if the record is lost: its waiters wait until it knows.
 func (n *node) believes(l *lockName) bool {
 	return slices.ContainsFunc(n.held, func(h *hold) bool { return h.name == l })
+}
+
+// readsItself reports whether a request for a lock alone is of an owner that shares it.
+func (n *node) readsItself(c *call) bool {
+	return c.req.Side == core.Alone && slices.ContainsFunc(n.held, func(h *hold) bool {
+		return h.name == c.name && h.core.Request.Owner == c.req.Owner && h.core.Request.Side == core.Shared
+	})
+}
+
+// upgrades reports whether a request tries to make the hold of its owner, which others
+// may share, one that nobody shares.
+func (c *call) upgrades(h *hold) bool {
+	return c.req.Once && c.req.Side == core.Alone && h.sideOf() == core.Shared
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Coverage counts what has happened: a simulation that never does the
-// interesting thing proves nothing.
+// Coverage counts what has happened. An invariant proves nothing about a case that
+// never happens.
 type Coverage struct {
 	Steps           uint64
 	Faults          [32]uint64
@@ -101,7 +101,7 @@ func (c *Coverage) Add(o *Coverage) {
 	}
 }
 
-// phases is where each name stands in this manager.
+// phases returns the phase of each name in this manager.
 func (n *node) phases() []string {
 	out := make([]string, len(n.w.names))
 	for i, l := range n.w.names {
@@ -127,7 +127,8 @@ func phaseIndex(name string) int {
 	panic(name)
 }
 
-// each calls f with the name and the count of everything that ought to happen.
+// each calls f with the name and the count of everything that should happen in a
+// large run.
 func (c *Coverage) each(f func(name string, n uint64)) {
 	for i, name := range faultNames {
 		f("fault "+name, c.Faults[i])
@@ -160,8 +161,7 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	f("failed for the counter", c.CounterFailed)
 }
 
-// possible are the transitions of a phase that one step can make, by index
-// into phaseNames.
+// possible are the changes of phase that one step can make, by index into phaseNames.
 var possible = [][2]int{
 	{0, 1}, {0, 2}, {0, 5},
 	{1, 0}, {1, 2}, {1, 3}, {1, 5},
@@ -192,7 +192,7 @@ func (c *Coverage) String() string {
 	return b.String()
 }
 
-// Missing names what has happened fewer than ten times.
+// Missing returns the names of cases that have happened fewer than ten times.
 func (c *Coverage) Missing() []string {
 	var out []string
 	c.each(func(name string, n uint64) {

@@ -1,6 +1,6 @@
 // Package sim runs several lock managers against a model of a server, in
 // simulated time, and lets things go wrong. One seed is one run: it decides
-// the configuration, what callers do, and what befalls them, so every run can
+// the configuration, what callers do, and which faults happen, so every run can
 // be repeated exactly. Millions of runs take minutes.
 //
 //	callers          managers                network             server
@@ -16,34 +16,42 @@
 //	                                          restarts, silence, FLUSHALL, DEL, PERSIST,
 //	                                          wrong types, refusals, pauses, crashes, Close
 //
-// What stands for the shell is as small as can be, and keeps its promises: an
-// event at a time, answers that lie together in one event, a Tick when Next
-// has come, one answer to each command within its time-out (and copies of it
-// later, which the core must see through), an Unlock for a grant whose caller
-// has left.
+// A small substitute takes the place of the shell and keeps the shell's promises.
+// The core gets one event at a time, and one event for replies that are queued
+// together. It gets a Tick when Next has come, and an Unlock for a grant whose caller
+// has left. Each command gets one answer within its time-out. Copies of the answer
+// may come later, and the core must ignore them.
+//
+// # Kinds
+//
+// All locks of a run are of one kind. The file of a kind says how its commands run on
+// the model, whom a record names, which holds may be valid together, and how requests
+// want a name: kind.go has the exclusive lock, readwrite.go the read-write lock. The
+// invariants below are those of all kinds; how long a run of grants may be is checked
+// for the exclusive lock only.
 //
 // # What is assumed
 //
 // Invariants are checked at the true time, which no manager knows. The
-// assumptions of the lock are those of the simulation: clocks run at speeds
-// within 1 % of the server's; the server's idea of now lags less than Margin;
+// simulation assumes what the lock assumes: clocks run at speeds within 1 % of the
+// server's; the server's clock lags behind the true time by less than Margin;
 // leases are whole milliseconds. Nothing is assumed of how late a command may
 // run. Holders from before a loss of data (FLUSHALL, a DEL by hand, an eviction,
-// a forced unlock, a restart that lost data) can't know of it at once: they don't
-// count against holders from after it.
+// a forced unlock, a restart that lost data) can't know of it at once. So such a
+// holder and a holder from after the loss may both be valid.
 //
 // # Late commands
 //
 // A command whose manager was told of a time-out may run at any later time: a
 // fraction of a round trip later, minutes later, during a later hold of the same
-// name or owner, or just before the end of the run. It runs alone, or it is part
-// of what one connection kept (HoldBack): the manager's commands of a while, all
-// timed out, which run in their order after newer ones on another connection. A
-// server that was stopped (Silence) runs what it was sent meanwhile. Each command
+// name or owner, or just before the end of the run. It runs alone, or together with
+// other commands that one connection held back (HoldBack): all of them have timed
+// out, and run in their order after newer ones on another connection. A server that
+// was stopped (Silence) runs the commands that it was sent meanwhile. Each command
 // runs once at most; its retry is another command.
 //
-// A late acquire may take a lock for nobody. Its record, a stray, may refuse its
-// own manager and may be left at the end, but for Config.Lease at most.
+// A late acquire may take a lock that nobody wants any more. Its record, a stray, may
+// refuse its own manager and may be left at the end, but for Config.Lease at most.
 //
 // # Invariants
 //
@@ -52,18 +60,18 @@
 //	mutual exclusion             no two holds of a name are valid at one true time
 //	until the record ends        a valid hold rests on a record of its own, which lasts longer
 //	until the lease ends         a fixed lease is not exceeded
-//	no release of a valid hold   whatever is under way in the network
-//	deadline from the send       no command is sent before it is sent
+//	no release of a valid hold   not even by an earlier command that runs late
+//	deadline from the send       the instant from which a lease counts is never later than the send
 //	lost in time, too soon       Lost comes with the first Tick after the deadline, or when a
 //	                             script said so, not before, and once
 //	a refusal is a loss          at once
-//	extended                     only forward, and only for a hold that is there
+//	extended                     only forward, and only for a hold that has not ended
 //	one answer                   each request ends once, each Unlock is answered once
 //	gives up in time             with the first Tick after the end of the wait
 //	nobody waits for ever        once faults and new requests have stopped
 //	nothing left                 then: no key, subscription, alarm, name, command
-//	own record known             a manager is not kept out by what it left behind itself,
-//	                             unless a late acquire made it
+//	own record known             a manager is not refused because of a record that it left
+//	                             behind itself, unless a late acquire made it
 //	a number is used once        no two acquires name the same new owner; no command makes an
 //	                             owner of a number that an earlier one removes; no two holds
 //	                             share a number
@@ -73,23 +81,24 @@
 //	a late command costs at most Lease
 //	                             a record that it leaves without a holder ends that soon
 //	told in time                 while no command succeeds, a wait ends within RetryTime (or a
-//	                             time-out, if that is longer) and a time-out, a single try
-//	                             within a time-out, Close within RetryTime and a time-out
+//	                             time-out, if that is longer) plus a time-out, a single try
+//	                             within a time-out, Close within RetryTime plus a time-out
 //	trouble stays where it is    a bad token counter fails fenced requests only; a lease that
 //	                             is shorter than a round trip fails its own request only; a
 //	                             name that is refused costs no other name its lease
-//	a message is looked into     a lock that an administrator removed is not passed on once
-//	                             its holder has heard the message, before a later command has
+//	a message is looked into     once a holder has heard that an administrator removed its
+//	                             lock, it passes the lock on only after a later command has
 //	                             confirmed the record
-//	order                        waiters of a manager and name are served as they came
+//	order                        waiters of a manager and name are served in their order
 //	bounded run                  grants in a row, once others are known to wait
 //	tokens                       rise in the order of the grants, over all managers
 //	re-entry                     shares token and deadline; no owner waits for itself
-//	deadlock                     a circle is no sooner closed than broken, at its youngest;
-//	                             owners of anonymous holds that others name count
+//	deadlock                     a circle of owners ends at once: its youngest request fails;
+//	                             owners of anonymous holds that other requests name count
 //	one script in flight         for a name and manager
-//	bounded work                 one event causes one script a name at most; no script after
-//	                             script by themselves; after a Tick, Next lies in the future
+//	bounded work                 one event causes at most one script for a name; replies alone
+//	                             do not cause script after script; after a Tick, Next lies in
+//	                             the future
 //	subscriptions, close         each ends once; Closed comes once, and leaves nothing
 //	panic                        never
 //
@@ -100,7 +109,7 @@
 //	no lost wake-up              a free lock that somebody waits for is taken soon
 //	nothing left                 a record that nobody wants is removed soon
 //	bounded run, others first    managers that wait get their turn
-//	lost too soon                nothing is lost but what had a lease that ended
+//	lost too soon                a hold is lost only if its lease ended
 //
 // # Running it
 //
@@ -108,16 +117,16 @@
 //	go test ./internal/mutants -mutants -v -run Mutants/core   the mutants
 //	go test ./lockmgr/internal/sim -run Seeds -seeds 1000000 -timeout 0
 //	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens
-//	go test ./lockmgr/internal/sim -run Seeds -v -digest  a change that shall change nothing keeps the digest
+//	go test ./lockmgr/internal/sim -run Seeds -v -digest  the digest stays the same if a change of the code changes no behaviour
 //	go test ./lockmgr/internal/sim -run Seeds -survey     count the violated invariants of all seeds
-//	go test ./lockmgr/internal/sim -run Seeds -ignore "told in time,tokens"  look behind these
+//	go test ./lockmgr/internal/sim -run Seeds -ignore "told in time,tokens"  do not stop at these
 //
 // A failing seed is made smaller first: kinds of faults that it does not need
 // are switched off (-off), and it ends as early as it can (-events). The
-// report shows what is left of it, and the command that replays it.
+// report shows the smaller run, and the command that replays it.
 //
-// What never happens proves nothing: the default run fails if a kind of
-// fault, an effect, a way to end or a transition of phases has hardly been
-// seen. And what is never missed proves little: TestMutants takes the rules
-// of the core away, one at a time, and expects each to be missed.
+// A case that never happens proves nothing. So the default run fails if a kind
+// of fault, an effect, a way to end or a transition of phases happens fewer than
+// ten times. TestMutants of internal/mutants takes the rules of the core away, one
+// at a time, and expects a violation each time.
 package sim

@@ -8,49 +8,51 @@ import (
 // Faults is a set of the kinds of things that go wrong.
 type Faults uint32
 
-// What can go wrong. The first group befalls a command, the second a message
-// or a subscription, the third the server's data, the fourth a manager.
+// What can go wrong. The first group concerns a command, the second a message
+// or a subscription, the third the server's data, the fourth a manager. The last
+// group has one of each kind, which lasts for a while.
 const (
-	CommandLost   Faults = 1 << iota // never reaches the server; the client times out
-	ReplyLost                        // runs, but the answer is lost
-	LateRun                          // runs after the client's time-out, by any length of time
-	SlowCommand                      // takes several times as long as is usual
+	CommandLost   Faults = 1 << iota // it never reaches the server; the client times out
+	ReplyLost                        // it runs, but the answer is lost
+	LateRun                          // it runs any length of time after the client's time-out
+	SlowCommand                      // it takes much longer than usual
 	ReplyTwice                       // the answer comes again, later
-	RefusedForNow                    // did not run: loading, busy
-	RefusedFinal                     // did not run: no permission
-	ScriptError                      // broke off half-way: out of memory
-	PublishError                     // a release that could tell nobody
-	CountRefused                     // the server would not count subscribers
+	RefusedForNow                    // it does not run: loading, busy
+	RefusedFinal                     // it does not run: no permission
+	ScriptError                      // the script ends half-way: out of memory
+	PublishError                     // a release can't publish its message
+	CountRefused                     // the server does not count subscribers
 
 	MessageLost
 	MessageTwice
 	Gap         // the connection is lost and comes back
-	Garbage     // a message that means nothing
-	SlowConfirm // a subscription that takes long to be confirmed
+	Garbage     // a message without a release
+	SlowConfirm // the confirmation of a subscription takes long
 
-	RestartKeep // the server restarts, with its data
-	RestartLose // ... without
-	Flush
-	Evict   // a lock's record vanishes
-	Persist // a lock's record gets no end
-	Force   // an administrator removes a lock and says so
-	Retype  // a lock's key becomes something else
+	RestartKeep // the server restarts with its data
+	RestartLose // the server restarts without its data
+	Flush       // FLUSHALL
+	Evict       // a lock's record is deleted without a message
+	Persist     // a lock's record loses its TTL
+	Force       // an administrator removes a lock and publishes a message
+	Retype      // a lock's key gets a value of another type
 
-	Pause // a manager's process stops, for longer than a lease perhaps
+	Pause // a manager's process stops, maybe for longer than a lease
 	Slow  // a manager looks into its mailbox late
 	Drift // clocks run at different speeds
-	Crash // a manager's process dies
-	Shut  // a manager is closed, another takes its place
+	Crash // a manager's process dies, and another takes its place
+	Shut  // a manager is closed, and another takes its place
 
-	HoldBack     // a connection keeps commands, which run after the client gave it up
-	Silence      // the server stops, and goes on where it stood or dies
-	WrongCounter // a lock's token counter becomes something else
-	Forbid       // a manager may not use a lock's key, or not release it, for a while
+	HoldBack     // a connection holds commands back; they run after the client gave it up
+	Silence      // the server stops, and later goes on or dies
+	WrongCounter // a lock's token counter gets a value of a wrong type
+	Forbid       // for a while a manager may not use a lock's key, or not release it
 
 	allFaults // one more than the last
 )
 
-// disasters are the faults that befall a server or a manager as a whole.
+// disasters are the faults that hit a server or a manager and not a single command or
+// message.
 const disasters = Gap | Garbage | RestartKeep | RestartLose | Flush | Evict | Persist | Force | Retype | Pause | Crash | Shut | Silence | WrongCounter | Forbid
 
 var faultNames = []string{
@@ -89,8 +91,7 @@ next:
 	return f, nil
 }
 
-// strikes tells whether a fault of a kind that befalls single commands or
-// messages happens now.
+// strikes reports whether a fault hits the present command or message, and counts it.
 func (w *world) strikes(f Faults) bool {
 	if w.ending || w.set.faults&f == 0 || !w.fate.Permille(w.set.often) {
 		return false
@@ -107,8 +108,7 @@ func (w *world) struck(f Faults) {
 	}
 }
 
-// disaster makes one of the faults happen that befall a server or a manager,
-// and plans the next.
+// disaster makes one of the disasters happen, and plans the next.
 func (w *world) disaster() {
 	if w.ending {
 		return

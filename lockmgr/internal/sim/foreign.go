@@ -1,9 +1,12 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// foreigner is another library's client: it takes the lock if there is none,
-// for a while, and says so when it gives it back.
+// foreigner acts as a client of another library: it takes a free lock for a while,
+// and publishes a message when it releases it.
 func (w *world) foreigner() {
 	if w.ending {
 		return
@@ -13,16 +16,21 @@ func (w *world) foreigner() {
 	w.readClock()
 	lease := w.load.Between(50*ms, w.set.core.Lease)
 	owner := fmt.Sprintf("foreign:%d", w.cover.Foreign)
-	a, err := w.server.Acquire(l.key, l.counter, int64(lease/ms), 0, owner)
-	if err != nil || !a.OK {
+	side, ok := w.kind.foreign(w, l, int64(lease/ms), owner)
+	if !ok {
 		return
 	}
 	w.cover.Foreign++
 	if w.tracing() {
 		w.tracef("F", "foreign client holds %s for %v", l.key, lease)
 	}
-	_, until := w.server.Fields(l.key)
-	h := &hold{name: l, epoch: l.epoch, until: until, using: 1, foreign: true}
+	until := time.Duration(0)
+	for _, h := range w.holders(l) {
+		if h.name == owner {
+			until = h.until
+		}
+	}
+	h := &hold{name: l, epoch: l.epoch, until: until, using: 1, foreign: true, side: side}
 	w.checkExclusion(h)
 	l.holds = append(l.holds, h)
 	w.watchRecord(l)
@@ -30,7 +38,7 @@ func (w *world) foreigner() {
 		h.using, h.over = 0, true
 		h.forgetIfOver()
 		w.readClock()
-		_, _ = w.server.Release(l.key, l.channel, owner)
+		w.kind.leave(&w.server.Server, l, owner)
 		w.watchRecord(l)
 	})
 }

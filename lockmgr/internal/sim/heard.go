@@ -2,20 +2,20 @@ package sim
 
 import "github.com/holdfast-go/holdfast/lockmgr/internal/core"
 
-// heard is a Wake with what the simulation knows of its messages.
+// heard is a Wake with the senders of its messages, which the core does not know.
 type heard struct {
 	core.Wake
-	own    int // of the manager's own releases
-	forced int // of an administrator who removed a record
+	own    int // messages of the manager's own releases
+	forced int // messages of an administrator who removed a record
 }
 
 // An ear is what a manager has heard about one lock.
 type ear struct {
-	// echoes is how many of its own releases may still be heard.
+	// echoes is how many messages of its own releases may still come.
 	echoes int
-	// must says that the record may be gone, as a message told while it was
-	// held. Only the answer to a command that was sent later clears it;
-	// before is the command that was in flight then.
+	// must reports whether a message said, while the manager held the lock, that
+	// an administrator removed the record. The answer to a command that was sent
+	// later clears it. before is the ID of the command that was in flight then.
 	must   bool
 	before uint64
 	was    string // the phase before this step
@@ -27,7 +27,7 @@ func (e *ear) sent(release bool) {
 	}
 }
 
-// answered notes an answer. A release that found nothing has told nobody.
+// answered notes an answer. A release that found no record has published nothing.
 func (e *ear) answered(id uint64, verb core.Verb, ran core.Ran, ok bool) {
 	if verb == core.VerbRelease && ran == core.Yes && !ok {
 		e.echoes = max(0, e.echoes-1)
@@ -37,7 +37,7 @@ func (e *ear) answered(id uint64, verb core.Verb, ran core.Ran, ok bool) {
 	}
 }
 
-// beforeWake notes what is heard and while what.
+// beforeWake notes the messages of a wake-up and the phase in which it comes.
 func (n *node) beforeWake(h *heard) {
 	l := n.w.named(h.Name)
 	e := &n.ears[l.index]
@@ -46,25 +46,25 @@ func (n *node) beforeWake(h *heard) {
 	if h.forced == 0 || e.was != "held" {
 		return
 	}
-	if e.echoes > 0 { // the core may take it for one of its own
+	if e.echoes > 0 { // the core may take it for the message of its own release
 		e.echoes--
 		return
 	}
 	n.w.cover.HeardForced++
-	e.must, e.before = true, n.flight[l.index].id
+	e.must, e.before = true, n.inFlight(l)
 }
 
-// afterWake: a manager whose lock was removed, and who heard it, looks at once,
-// unless a command has just failed and is to be sent again.
+// afterWake checks that a manager which hears that its lock was removed sends a
+// command at once, unless a command has just failed and is to be sent again.
 func (n *node) afterWake(h *heard) {
 	l := n.w.named(h.Name)
 	e := &n.ears[l.index]
-	if n.w.set.calm && e.must && h.forced > 0 && e.before == 0 && n.flight[l.index].id == 0 && n.m.Phase(l.key) == "held" {
+	if n.w.set.calm && e.must && h.forced > 0 && e.before == 0 && n.inFlight(l) == 0 && n.m.Phase(l.key) == "held" {
 		n.w.violated("a message is looked into", "%s: holds %s, heard that it was removed, and sends nothing", n.label, l.key)
 	}
 }
 
-// checkPassed: what may be gone is not passed on.
+// checkPassed checks that a lock whose record may be gone is not passed on.
 func (n *node) checkPassed(c *call) {
 	if e := &n.ears[c.name.index]; e.must && c.req.Passed {
 		n.w.violated("a message is looked into", "%s: passed %s on before a command confirmed that it is there", n.label, c)

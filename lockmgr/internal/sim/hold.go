@@ -8,30 +8,32 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A hold is what one or more calls of one owner have been granted.
+// A hold is a lock that one or more calls of one owner have been granted.
 type hold struct {
 	n     *node
 	name  *lockName
 	core  *core.Hold
 	token int64 // when it began
-	epoch int
+	epoch int   // that of the record on which it rests
 	// until is the true time at which the manager's clock shows the
 	// deadline that the callers have been told.
 	until time.Duration
-	// using counts the calls that have not called Unlock, core those whose
+	// using counts the calls that have not called Unlock, inCore those whose
 	// Unlock the core has not seen.
 	using, inCore int
 	lost          bool
-	refused       bool // the core has heard that the record is not its own
+	unsure        bool // a reply has told the core that an entry of the name is gone
+	refused       bool // a reply has told the core that the record is gone
 	over          bool // ended for the core, or its process died
 	// limit is the instant, on the manager's clock, at which the longest
 	// lease asked for ends; Forever for a watched one.
 	limit   time.Duration
-	fixed   bool // it was one with a fixed lease at first
-	foreign bool
+	fixed   bool // its first request had a fixed lease
+	foreign bool // it belongs to a client of another library, and has a side
+	side    core.Side
 }
 
-// validAt tells whether a caller may rely on the hold at a true time.
+// validAt reports whether a caller may rely on the hold at a true time.
 func (h *hold) validAt(t time.Duration) bool {
 	return h.using > 0 && !h.lost && !(h.over && h.n != nil && h.n.dead) && t < h.until
 }
@@ -70,12 +72,12 @@ func (n *node) lost(h *hold, err error) {
 		n.w.violated("lost once", "%s: %v", n.label, h)
 	}
 	now := n.clock(n.w.now)
-	// A lease counts from the send, and not all of it is usable.
+	// A lease counts from the send, and 1 % and the margin are subtracted.
 	c := &n.w.set.core
 	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing && !h.excused() {
 		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
 	}
-	if h.core.Until > now && !h.refused && !n.closing {
+	if h.core.Until > now && !h.refused && !h.unsure && !n.closing {
 		n.w.violated("lost too soon", "%s: %s, and no script said so (%v)", n.label, h, err)
 	}
 	n.checkRenewed(h, now)
@@ -83,7 +85,8 @@ func (n *node) lost(h *hold, err error) {
 	n.drop(h)
 }
 
-// limit is how long a request's lease can last if it is granted now.
+// limit returns the instant on the manager's clock up to which a request's lease can
+// last if it is granted now.
 func (n *node) limit(r *core.Request) time.Duration {
 	if r.Lease == 0 {
 		return never
@@ -91,7 +94,7 @@ func (n *node) limit(r *core.Request) time.Duration {
 	return n.clock(n.w.now) + r.Lease
 }
 
-// checkLimit: nobody keeps a lock for longer than asked.
+// checkLimit checks that a hold does not outlast the leases that were asked for.
 func (h *hold) checkLimit() {
 	if h.core.Until > h.limit {
 		h.n.w.violated("until the lease ends", "%s until %v of its clock, which is past %v", h, h.core.Until, h.limit)
@@ -107,7 +110,7 @@ func (n *node) drop(h *hold) {
 	h.forgetIfOver()
 }
 
-// forgetIfOver takes a hold that can't be valid again from its name's list.
+// forgetIfOver removes a hold that can't be valid again from its name's list.
 func (h *hold) forgetIfOver() {
 	if !h.over && !h.lost {
 		return

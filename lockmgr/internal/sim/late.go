@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -14,13 +15,13 @@ type lateRun struct {
 	done     bool // it has run, or never will
 }
 
-// atEnd is how many late runs at most are left for the time after the end.
+// atEnd is how many late runs at most happen after the end has begun.
 const atEnd = 3
 
-// maxLate is the latest that a command runs.
+// maxLate returns how late at most a command runs before the end begins.
 func (w *world) maxLate() time.Duration { return max(5*time.Minute, 40*w.set.core.Lease) }
 
-// runLate plans when commands that have timed out run: after a time, or after
+// runLate plans when commands that have timed out run: after some time, or after
 // some more grants of the first one's lock, or after the end has begun.
 func (w *world) runLate(commands ...*command) {
 	l := &lateRun{commands: commands}
@@ -39,16 +40,16 @@ func (w *world) runLate(commands ...*command) {
 	}
 }
 
-// A lateTrigger lets commands run that many grants from now, by one manager or,
-// if by is nil, by any.
+// A lateTrigger runs late commands after a number of grants by a manager or, if by is
+// nil, by any manager.
 type lateTrigger struct {
 	run    *lateRun
 	grants int
 	by     *node
 }
 
-// grantedLate lets those commands run that have waited for a grant: at once,
-// or while the holder uses the lock, or a little later.
+// grantedLate runs the late commands that wait for this grant: at once, while the
+// holder uses the lock, or a little later.
 func (n *node) grantedLate(name *lockName) {
 	w := n.w
 	kept := name.late[:0]
@@ -81,7 +82,7 @@ func (w *world) runNow(l *lateRun) {
 // nextLate runs the first of some commands, and the others soon after.
 func (w *world) nextLate(commands []*command) {
 	switch {
-	case w.server.down: // the connection is gone, and they with it
+	case w.server.down: // they are lost with their connection
 	case w.silent():
 		w.stopped = append(w.stopped, commands...)
 	default:
@@ -96,9 +97,8 @@ func (w *world) nextLate(commands []*command) {
 	}
 }
 
-// endLate decides what becomes of commands that have not run when the end
-// begins. Most never do. Some run soon, some at any time, some just before all
-// must be over.
+// endLate decides when late commands run that have not run when the end begins. Most
+// never run. A few run soon, at any time, or just before all must be over.
 func (w *world) endLate() {
 	left := 0
 	for _, l := range w.late {
@@ -120,11 +120,11 @@ func (w *world) endLate() {
 	}
 }
 
-// A backlog is a connection that keeps a manager's commands back. The client
-// gives it up after a time, and uses another.
+// A backlog is a connection that holds a manager's commands back. The client gives it
+// up after a time-out, and uses another.
 type backlog struct{ commands []*command }
 
-// holdBack begins to keep a manager's commands back.
+// holdBack begins to hold a manager's commands back.
 func (n *node) holdBack() {
 	w := n.w
 	b := &backlog{}
@@ -142,26 +142,30 @@ func (n *node) holdBack() {
 	})
 }
 
-// A stray is what is known of a record that a late acquire has made.
+// A stray is a record that a late acquire has made.
 type stray struct {
 	n     *node
-	until time.Duration // its lease is over then, by the contract
+	until time.Duration // it must have ended then
 }
 
-// ranLate looks at the record that a late command leaves. The record ended at
-// before when the command began; 0 means that there was none. ok reports whether
-// the command did what it was sent for.
+// ranLate checks the record that a late command leaves. before is when the record
+// ended before the command ran; zero means that there was none. ok reports whether
+// the command succeeded.
 func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	w := c.n.w
-	fields, until := w.server.Fields(l.key)
-	if !ok || len(fields) == 0 || !c.n.carries(fields[0].Name) {
+	left := c.left()
+	if !ok || left.name == "" {
 		return
 	}
+	until := left.until
 	w.cover.LateRuns++
 	most := w.now + w.set.core.Lease + 2*ms
 	switch {
 	case c.verb == core.VerbAcquire:
 		l.stray = &stray{c.n, most}
+		if left.side == core.Shared || w.kind.entries() > 1 { // others may be added to the record
+			l.strays[left.name] = most
+		}
 		w.cover.Strays++
 	case c.verb == core.VerbTransfer && l.stray != nil && l.stray.n == c.n:
 		l.stray.until = most
@@ -170,29 +174,41 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 		return
 	}
 	if c.verb == core.VerbRenew {
-		field := fields[0].Name
-		w.queue.Put(most+1, func() { c.n.checkCost(l, field, until) })
+		w.queue.Put(most+1, func() { c.n.checkCost(l, left) })
 		return
 	}
-	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, fields, until)
+	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, left, until)
 }
 
-// checkCost is called Config.Lease after a late renewal, and looks whether the
-// lease that it set has outlived the hold. A manager that is still sending
-// releases, or tries that fail, may go on, and one whose process is paused can't
-// send any. One that has died or closed with a long lease may leave it behind.
-func (n *node) checkCost(l *lockName, field string, until time.Duration) {
+// left returns what the record says of the holder that a command made, or of another
+// one of its manager. Its name is empty if it says nothing.
+func (c *command) left() (last holder) {
+	for _, h := range c.n.of(c.n.w.holders(c.name)) {
+		if len(c.owners) > 0 && h.name == c.owners[0] {
+			return h
+		}
+		if k := c.n.w.kind; k.entries() == 1 && !k.beside(core.Shared, core.Shared) {
+			last = h
+		}
+	}
+	return last
+}
+
+// checkCost is called Config.Lease after a late renewal. It checks that the lease that
+// the renewal set has not outlived the hold. It is called again later if the manager
+// is still sending releases or tries that fail, or its process is paused. A manager
+// that died or was closed may leave the lease behind.
+func (n *node) checkCost(l *lockName, left holder) {
 	w := n.w
-	fields, still := w.server.Fields(l.key)
-	if len(fields) == 0 || fields[0].Name != field || still != until || until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted {
+	if !slices.Contains(w.holders(l), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted {
 		return
 	}
 	trying := n.m.Phase(l.key) == "releasing" || n.m.Phase(l.key) == "waiting" && w.now-n.trouble[l.index] < w.set.core.Lease
-	if n.flight[l.index].id != 0 || trying || n.pausedUntil > w.now {
-		w.after(w.set.core.Lease, func() { n.checkCost(l, field, until) })
+	if n.inFlight(l) != 0 || trying || n.pausedUntil > w.now {
+		w.after(w.set.core.Lease, func() { n.checkCost(l, left) })
 		return
 	}
-	w.violated("a late command costs at most Lease", "%s: a late renewal has left %s of %s until %v", n.label, field, l.key, until)
+	w.violated("a late command costs at most Lease", "%s: a late renewal has left %v of %s", n.label, left, l.key)
 }
 
 // holds reports whether the manager has a valid hold of a lock.
@@ -205,8 +221,8 @@ func (n *node) holds(l *lockName) bool {
 	return false
 }
 
-// isStray reports whether a lock's record was made by a manager's late
-// acquire, and is within the time that such a one may cost.
-func (l *lockName) isStray(n *node, until time.Duration) bool {
-	return l.stray != nil && l.stray.n == n && until <= l.stray.until
+// isStray reports whether a lock's record was made by a late acquire of a manager, and
+// ends no later than such a record may.
+func (l *lockName) isStray(n *node, h holder) bool {
+	return l.stray != nil && l.stray.n == n && h.until <= l.stray.until || h.until <= l.strays[h.name]
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,41 +19,45 @@ var (
 	errPublish = errors.New("NOPERM no permissions to publish")
 )
 
-// A command is one script on its way to the server and back. It has copied
-// what it needs of the core's Op, which may be used again after the answer.
+// A command is one script on its way to the server and back. It copies the fields of
+// the core's Op, which the core may reuse after the answer.
 type command struct {
 	n       *node
 	op      *core.Op
 	id      uint64
 	verb    core.Verb
+	side    core.Side
 	name    *lockName
 	leaseMs int64
 	owners  []string
 	tokens  int64
 
-	oom       bool
-	noPublish bool
-	noCount   bool
+	oom       bool // the server is out of memory
+	noPublish bool // PUBLISH is refused
+	noCount   bool // PUBSUB NUMSUB is refused
 
 	sentAt   time.Duration // the true time
-	answered bool
+	answered bool          // the manager got an answer
 }
 
-// An answer is what the server says to a command, or the client for it.
+// An answer is the server's answer to a command, or the client's if none came.
 type answer struct {
 	ran         core.Ran
 	err         error
 	final       bool
 	ok          bool
+	quiet       bool
+	kept        bool
+	elsewhere   bool
 	ttl         int64
 	subscribers int64
 	token       int64
 	sentAt      time.Duration
 
-	epoch, counterEpoch int // of the name when it ran
+	epoch, counterEpoch int // those of the name when the command ran
 }
 
-// owner is what the server knows an owner of this manager by.
+// owner returns the field of a number of this manager in the record.
 func (n *node) owner(id uint64) string {
 	var b [24]byte
 	s := append(b[:0], n.label...)
@@ -60,7 +65,7 @@ func (n *node) owner(id uint64) string {
 	return string(strconv.AppendUint(s, id, 10))
 }
 
-// carriedBy tells whether a record is one of this manager's.
+// carries reports whether a record's field is one of this manager's.
 func (n *node) carries(field string) bool {
 	return len(field) > len(n.label) && field[len(n.label)] == ':' && strings.HasPrefix(field, n.label)
 }
@@ -73,7 +78,7 @@ func (n *node) runOp(op *core.Op) {
 		w.violated("bounded work", "%s: %d scripts for %s in a row, and nothing else happened to it", n.label, n.chain[l.index], l.key)
 	}
 	c := &command{
-		n: n, op: op, id: op.ID, verb: op.Verb, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
+		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
 		owners: make([]string, 0, 1+len(op.Others)),
 	}
 	if op.Owner != 0 {
@@ -84,16 +89,16 @@ func (n *node) runOp(op *core.Op) {
 	}
 	n.checkNumbers(l, op)
 	n.ears[l.index].sent(n.pubsub.channels[l.index].wanted && op.Verb == core.VerbRelease)
-	if op.Verb != core.VerbTransfer && op.Verb != core.VerbRenew { // a run ends: the record is given back, or has been given up
+	if op.Verb != core.VerbTransfer && op.Verb != core.VerbRenew { // a run ends: the manager releases the record, or no longer counts on it
 		rec := &n.record[l.index]
 		switch {
 		case op.Verb == core.VerbAcquire && rec.run > 0:
-			rec.lastRun = 0 // it has ended by itself, without a release
+			rec.lastRun = 0 // the run ended without a release
 		case rec.run > 0:
 			rec.lastRun = rec.run
 		}
 		if op.Verb == core.VerbAcquire && n.ticking {
-			rec.stoodBack = false // its pause was over, and nobody had come
+			rec.stoodBack = false // its pause is over, and nobody took the lock
 		}
 		rec.run, rec.known, rec.knows = 0, 0, false
 		rec.alone = rec.alone && op.Verb != core.VerbAcquire // a release may not run
@@ -101,21 +106,30 @@ func (n *node) runOp(op *core.Op) {
 	c.send()
 }
 
-// takeOff notes that a script is in flight. Two for one name never are.
+// takeOff notes that a script is in flight, and checks that it is the only one for
+// its name.
 func (n *node) takeOff(l *lockName, id uint64, sent time.Duration) {
 	if n.dead || n.closed {
 		n.w.violated("close", "%s: a script after the end", n.label)
 	}
-	if n.flight[l.index].id != 0 {
-		n.w.violated("one script in flight", "%s: a second one for %s", n.label, l.key)
+	if len(n.flight[l.index]) == n.w.kind.entries() {
+		n.w.violated("one script in flight", "%s: one more for %s than it may have entries", n.label, l.key)
 	}
 	if now := n.clock(n.w.now); sent > now {
 		n.w.violated("deadline from the send", "%s: sent at %v, now is %v", n.label, sent, now)
 	}
-	n.flight[l.index].id = id
+	n.flight[l.index] = append(n.flight[l.index], id)
 }
 
-// send decides a command's fate.
+// inFlight returns the ID of a script in flight for a name, or zero.
+func (n *node) inFlight(l *lockName) uint64 {
+	if f := n.flight[l.index]; len(f) > 0 {
+		return f[0]
+	}
+	return 0
+}
+
+// send decides what happens to a command: a fault, or an answer in time.
 func (c *command) send() {
 	w, n := c.n.w, c.n
 	c.sentAt = w.now
@@ -216,32 +230,17 @@ func (c *command) run() answer {
 	if c.noCount {
 		s.NumSubErr = errPublish
 	}
-	a := answer{ran: core.Yes}
-	var err error
-	switch c.verb {
-	case core.VerbAcquire:
-		r, e := s.Acquire(c.name.key, c.name.counter, c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.ttl, a.token, err = r.OK, r.TTL, number(r.Token), e
+	if c.verb == core.VerbRelease {
+		c.mayRelease()
+		w.releaser = c.n
+	}
+	a, err := w.kind.run(&s.Server, c)
+	a.ran = core.Yes
+	if c.verb == core.VerbAcquire {
 		c.mayBeRefused(a.ok || err != nil)
 		if a.ok {
 			w.turnOf(c.n, c.name)
 		}
-	case core.VerbTransfer:
-		r, e := s.Transfer(c.name.key, c.name.channel, c.name.counter, c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
-	case core.VerbRelease:
-		c.mayRelease()
-		w.releaser = c.n
-		r, e := s.Release(c.name.key, c.name.channel, c.owners...)
-		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
-		if r.PublishErr != nil {
-			a.err, a.subscribers = r.PublishErr, -1
-		}
-	case core.VerbRenew:
-		lost, e := s.Renew(c.leaseMs, []string{c.name.key}, c.owners)
-		a.ok, err = len(lost) == 0, e
-	case core.VerbLook:
-		a.ok = s.Exists(c.name.key)
 	}
 	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
 	w.releaser = nil
@@ -254,17 +253,22 @@ func (c *command) run() answer {
 	return a
 }
 
-// end is the instant at which the record of a command's lock ends, 0 if there is
-// none. Only a late command asks.
+// end returns when the record of a late command's lock ends. It returns zero if there
+// is no record, or if the command is not late.
 func (c *command) end() time.Duration {
 	if !c.answered {
 		return 0
 	}
-	_, until := c.n.w.server.Fields(c.name.key)
+	until := c.left().until
+	for _, h := range c.n.w.holders(c.name) {
+		if slices.Contains(c.owners, h.name) {
+			until = max(until, h.until)
+		}
+	}
 	return until
 }
 
-// ran looks at what a command has done.
+// ran checks what a late command has done, and notes what another one has.
 func (c *command) ran(a *answer, err error, before time.Duration) {
 	if c.answered {
 		c.ranLate(c.name, err == nil && a.ok, before)
@@ -286,8 +290,8 @@ func number(s string) int64 {
 	return n
 }
 
-// answer tells the manager, the first time; what comes later is dropped by
-// its client.
+// answer gives an answer to the manager if it is the first one to this command. The
+// client drops later ones.
 func (c *command) answer(a answer) {
 	if c.answered {
 		return
@@ -296,17 +300,17 @@ func (c *command) answer(a answer) {
 	c.again(a)
 }
 
-// again tells the manager whether it has heard or not.
+// again gives an answer to the manager, even if it is not the first one.
 func (c *command) again(a answer) {
 	n := c.n
 	a.sentAt = c.sentAt
 	n.mind(c.id, a)
-	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final}
+	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Quiet: a.quiet, Kept: a.kept, Elsewhere: a.elsewhere}
 	r.TTL = time.Duration(a.ttl) * ms
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }
 
-// mind remembers, until the core sees the answer, what it rests on.
+// mind keeps an answer until the core gets its reply.
 func (n *node) mind(id uint64, a answer) {
 	if n.dead {
 		return
@@ -332,23 +336,27 @@ func (n *node) recall(id uint64) answer {
 	panic(fmt.Sprintf("no answer to command %d", id))
 }
 
-// accept notes what the core learns from a reply. It learns nothing from a copy
-// of one that it has had.
+// accept notes what the core learns from a reply. It ignores copies of replies that
+// the core has got before.
 func (n *node) accept(r *core.Reply) {
 	a := n.recall(r.ID)
 	for i := range n.flight {
-		if n.flight[i].id != r.ID {
+		at := slices.Index(n.flight[i], r.ID)
+		if at < 0 {
 			continue
 		}
-		n.flight[i].id = 0
+		n.flight[i] = slices.Delete(n.flight[i], at, at+1)
 		n.heardServer(&a)
 		rec := &n.record[i]
 		if a.ran != core.Yes {
 			n.trouble[i] = n.w.now
 		}
-		n.ears[i].answered(r.ID, r.Op.Verb, a.ran, a.ok)
-		if a.ran == core.Yes && !a.ok && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
-			n.refused(n.w.names[i])
+		if a.ran == core.Yes && a.kept || a.ran == core.No && n.w.opt.Kind != core.Exclusive {
+			n.keepNumbers(n.w.names[i], r.Op)
+		}
+		n.ears[i].answered(r.ID, r.Op.Verb, a.ran, a.ok && !a.quiet)
+		if a.ran == core.Yes && !a.ok && !a.kept && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
+			n.refused(n.w.names[i], r.Op)
 		}
 		if a.ran != core.Yes || !a.ok {
 			continue
@@ -361,20 +369,24 @@ func (n *node) accept(r *core.Reply) {
 	}
 }
 
-// rest notes that what a manager believes of a record rests on a script that
-// ran in an epoch. A deadline that an earlier script has set, of a record that
-// was lost and then came back by a late command, still rests on that one.
+// rest notes the epoch of the script on which a manager's deadline rests. If a record
+// was lost and a late command made it again, a script that sets no later deadline
+// does not change the epoch: the deadline still rests on the earlier script.
 func (r *record) rest(epoch int, sent, lease time.Duration, anew bool) {
 	if until := sent + lease - lease/100; anew || until >= r.until {
 		r.epoch, r.until = epoch, until
 	}
 }
 
-// refused notes that a holder's record is not there any more.
-func (n *node) refused(l *lockName) {
+// refused notes that the core was told that what an operation was about is gone.
+func (n *node) refused(l *lockName, op *core.Op) {
 	for _, h := range n.held {
-		if h.name == l {
+		switch {
+		case h.name != l:
+		case n.w.kind.entries() == 1, h.core.Number == op.Owner, slices.Contains(op.Others, h.core.Number):
 			h.refused = true
+		default:
+			h.unsure = true // it may have passed to the hold since
 		}
 	}
 }

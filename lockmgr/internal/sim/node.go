@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A node is one manager's process: the core, and in the place of the shell a
-// mailbox, a timer and a clock of its own.
+// A node is one manager's process: the core, and in place of the shell a mailbox, a
+// timer and a clock of its own.
 type node struct {
 	w     *world
-	index int    // the place it has among the living
-	id    int    // unique; its number as a subscriber
-	label string // its name in traces and, in records, before its owners
+	index int    // in world.nodes
+	id    int    // unique
+	label string // its name in traces, and the first part of its fields in records
 	m     *core.Machine
 	born  time.Duration
 
@@ -25,55 +25,53 @@ type node struct {
 
 	inbox       []core.Event
 	urgent      []core.Event
-	awake       bool // a look into the mailbox is planned
+	awake       bool // a call of run is planned
 	pausedUntil time.Duration
 	timerAt     time.Duration // the true time of the timer, or never
 
 	lastID  uint64
-	owners  []uint64 // those that callers name
-	adopted []uint64 // anonymous ones that callers have named
+	owners  []uint64 // named owners
+	adopted []uint64 // owners of anonymous holds that later requests have named
 	closing bool
 	closed  bool
 	aborted bool
 	dead    bool
 
 	pubsub  pubsub
-	flight  []flight  // the script in flight, by name
-	record  []record  // what the last good reply said, by name
-	answers []minded  // of which the core has not heard yet
-	held    []*hold   // those that the core believes in
-	waiting []*call   // those whose Lock event the core has seen, in order
-	ticking bool      // what is carried out is due to the time
-	ready   []readyAt // by name: since when others can tell that it waits
+	flight  [][]uint64 // the scripts in flight, by name
+	record  []record   // by name: what is known from the last good reply
+	answers []minded   // those that the core has not got yet
+	held    []*hold    // those that have not ended for the core
+	waiting []*call    // pending ones whose Lock event the core has seen, in order
+	ticking bool       // the last event was a Tick
+	ready   []readyAt  // by name: since when others can know that it waits
 
-	grantedAt []time.Duration // by name
-	chain     []int           // by name: scripts since anything but an answer happened
-	backlog   *backlog        // not nil: a connection that keeps commands back
+	grantedAt []time.Duration // by name: the newest grant
+	chain     []int           // by name: scripts since the last event that was no answer
+	backlog   *backlog        // a connection that holds commands back, or nil
 	forbidden []ban           // by name: what the server refuses this manager
-	believed  []time.Duration // by name: when checkCalm last saw that it believed in a holder of its own
-	trouble   []time.Duration // by name: when a command was last heard to have failed
+	believed  []time.Duration // by name: when checkCalm last saw a hold in held
+	trouble   []time.Duration // by name: when the core last heard that a command failed
 	ears      []ear           // by name: messages that were heard
-	numbers   numbers         // those that the server was told of
-	health    health          // what the server last said, and when
+	numbers   numbers         // those that its commands have named
+	health    health          // whether the server answers
 
 	out   []core.Effect
 	ticks int
 	locks int // Lock events
 }
 
-type flight struct{ id uint64 }
-
-// A record is where what a manager believes about a lock comes from.
+// A record is what the checks know of a manager and a lock.
 type record struct {
-	epoch int
-	// tokenEpoch and counterEpoch are those in which the tokens at hand were taken.
+	epoch int // in which the script ran that last set its deadline
+	// tokenEpoch and counterEpoch are those in which the manager's tokens were taken.
 	tokenEpoch, counterEpoch int
-	until                    time.Duration
-	run, known, lastRun      int  // grants in the present run; since others were known of; in the one before
-	alone                    bool // it was told in this run that nobody else waits
-	first                    int  // how often it was first again
-	stoodBack                bool // said so, and was not granted the lock since
-	knows                    bool
+	until                    time.Duration // that deadline
+	run, known, lastRun      int           // grants in this run; in this run since knows was set; in the run before
+	alone                    bool          // a reply in this run said that nobody else is subscribed
+	first                    int           // how often it was granted the lock before those for whom it stood back
+	stoodBack                bool          // it stands back: it has reported that, and was not granted the lock since
+	knows                    bool          // the last reply that counts subscribers showed others
 }
 
 type readyAt struct{ since time.Duration }
@@ -83,7 +81,7 @@ func (w *world) addNode() *node {
 	w.lastLabel++
 	n := &node{
 		w: w, index: len(w.nodes), id: i, label: string(rune('A'+i%26)) + nonZero(i/26), born: w.now, timerAt: never,
-		flight: make([]flight, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
+		flight: make([][]uint64, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
 		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
 		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), ears: make([]ear, len(w.names)),
 	}
@@ -125,12 +123,12 @@ func (n *node) newID() uint64 {
 	return n.lastID
 }
 
-// clock is what a node takes the true time t for.
+// clock returns what a node's clock shows at the true time t.
 func (n *node) clock(t time.Duration) time.Duration {
 	return n.origin + t + time.Duration(float64(t)*n.rate/1e6)
 }
 
-// trueTime is the first true time at which a node's clock shows at.
+// trueTime returns the first true time at which a node's clock shows at.
 func (n *node) trueTime(at time.Duration) time.Duration {
 	if at == never {
 		return never
@@ -167,7 +165,7 @@ func (n *node) wakeUp() {
 	w.queue.Put(max(w.now+lag, n.pausedUntil), n.run)
 }
 
-// run looks into the mailbox, and at the clock.
+// run handles all events in the mailbox, and a Tick if one is due.
 func (n *node) run() {
 	if n.dead {
 		return
@@ -182,8 +180,7 @@ func (n *node) run() {
 	if n.m.Next() <= now && w.fate.Percent(50) {
 		n.tick(now)
 	}
-	// The mailbox is drained in one go; answers that lie together are one
-	// event.
+	// Replies that follow each other in the mailbox become one event.
 	for i := 0; i < len(n.inbox); i++ {
 		ev := n.inbox[i]
 		if a, ok := ev.(*core.Replies); ok {
@@ -232,7 +229,7 @@ func (n *node) setTimer() {
 	w := n.w
 	at := n.trueTime(next)
 	if n.timerAt > w.now && n.timerAt <= at {
-		return // an earlier one will see
+		return // the earlier timer sets the next one
 	}
 	n.timerAt = at
 	w.queue.Put(max(at, w.now), func() {
@@ -244,7 +241,7 @@ func (n *node) setTimer() {
 	})
 }
 
-// step feeds one event to the core and does what it wants done.
+// step feeds one event to the core and carries out the effects.
 func (n *node) step(now time.Duration, ev core.Event) {
 	n.w.cover.Steps++
 	ev, ok := n.before(ev)
@@ -286,8 +283,8 @@ func (n *node) step(now time.Duration, ev core.Event) {
 	}
 }
 
-// before does the bookkeeping that an event asks for. It tells whether the
-// core is to see the event at all.
+// before does the bookkeeping for an event before the core gets it. It reports whether
+// the core is to get the event at all.
 func (n *node) before(ev core.Event) (core.Event, bool) {
 	switch ev := ev.(type) {
 	case core.Lock:
@@ -365,7 +362,7 @@ func (n *node) pause(d time.Duration) {
 	n.pausedUntil = max(n.pausedUntil, n.w.now+d)
 }
 
-// verify is what the shell sends after it forced a lock open.
+// verify sends the event that the shell sends after a forced unlock.
 func (n *node) verify(l *lockName) { n.post(core.Verify{Name: l.key}) }
 
 // shut closes the manager in an orderly way and starts another.
@@ -378,7 +375,7 @@ func (n *node) shut() {
 	n.post(core.Close{})
 	asked := w.now
 	w.after(w.set.timeout, func() { n.checkClosing(asked) })
-	if w.fate.Percent(30) { // Close has a context, and that may end
+	if w.fate.Percent(30) { // the context of Close ends
 		w.after(w.fate.Between(0, 8*w.set.latency), func() {
 			n.aborted = true
 			n.post(core.Abort{})
@@ -387,7 +384,7 @@ func (n *node) shut() {
 	n.replace()
 }
 
-// replace starts another manager in the place of one that goes.
+// replace starts another manager in place of one that ends.
 func (n *node) replace() {
 	w := n.w
 	w.nodes = slices.Delete(w.nodes, n.index, n.index+1)
@@ -398,7 +395,7 @@ func (n *node) replace() {
 	w.addNode()
 }
 
-// crash ends the process. What it has sent may still arrive.
+// crash ends the process. Commands that it has sent may still arrive.
 func (n *node) crash() {
 	if n.closing {
 		return

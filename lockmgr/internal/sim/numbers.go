@@ -1,26 +1,33 @@
 package sim
 
-import "github.com/holdfast-go/holdfast/lockmgr/internal/core"
+import (
+	"maps"
+	"slices"
 
-// numbers are those by which the server has been told of a manager's holds. As
-// a command may run at any time, each number stands for one hold, and no
-// command makes a hold under a number that another command ends.
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// numbers are the numbers of holds that a manager's commands have named. As a
+// command may run at any time, each number must stand for one hold, and no command
+// may record a number that an earlier command removes.
 type numbers struct {
-	acquired map[uint64]uint64   // by number: the acquire that named it as the owner
-	spent    []map[uint64]uint64 // by name and number: the command that named it as one to be removed
-	held     map[uint64]bool     // those of holds
+	acquired map[uint64]uint64   // by number: the ID of the acquire that recorded it
+	spent    []map[uint64]uint64 // by name and number: the ID of the first command that removes it
+	held     map[uint64]bool     // the numbers of granted holds
+	shared   map[uint64]uint64   // by number: the ID of a command that removes it to let others in
+	sides    map[uint64]core.Side
 }
 
 func (s *numbers) init(names int) {
-	s.acquired, s.held = map[uint64]uint64{}, map[uint64]bool{}
+	s.acquired, s.held, s.shared, s.sides = map[uint64]uint64{}, map[uint64]bool{}, map[uint64]uint64{}, map[uint64]core.Side{}
 	s.spent = make([]map[uint64]uint64, names)
 	for i := range s.spent {
 		s.spent[i] = map[uint64]uint64{}
 	}
 }
 
-// checkNumbers looks at the numbers that a command names. A number is the owner
-// of one acquire, and of none after a command that removes it.
+// checkNumbers checks the numbers that a command names. A number is the owner of one
+// acquire only, and of no command after one that removes it.
 func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	const rule = "a number is used once"
 	s, w := &n.numbers, n.w
@@ -40,15 +47,46 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 			s.spent[l.index][o] = op.ID
 		}
 	}
+	n.checkSides(l, op)
 	if (op.Verb == core.VerbAcquire || op.Verb == core.VerbTransfer) && op.Lease > w.set.core.Lease {
 		w.violated("an acquire asks for Lease at most", "%s: %s #%d of %s asks for %v", n.label, op.Verb, op.ID, l.key, op.Lease)
 	}
 }
 
-// checkHolder looks at the number of a new hold.
+// checkHolder checks that a new hold has a new number, or that of those whose entry it
+// shares.
 func (n *node) checkHolder(h *hold) {
-	if n.numbers.held[h.core.Number] {
+	shares := h.sideOf() == core.Shared && slices.ContainsFunc(n.held, func(o *hold) bool { return o.name == h.name })
+	if n.numbers.held[h.core.Number] && !shares {
 		n.w.violated("a number is used once", "%s: %s has the number of an earlier hold", n.label, h)
 	}
 	n.numbers.held[h.core.Number] = true
+}
+
+// checkSides checks that a number is that of an entry of one side only, and that none
+// that nobody shares has a number that an earlier command removes to let others in. The
+// earlier command may run at any time.
+func (n *node) checkSides(l *lockName, op *core.Op) {
+	if op.Verb != core.VerbAcquire && op.Verb != core.VerbTransfer {
+		return
+	}
+	s := &n.numbers
+	if side, is := s.sides[op.Owner]; is && side != op.Side {
+		n.w.violated("a number is used once", "%s: %s #%d of %s makes %d one of another side than it was", n.label, op.Verb, op.ID, l.key, op.Owner)
+	}
+	s.sides[op.Owner] = op.Side
+	if by, is := s.shared[op.Owner]; is && op.Side == core.Alone {
+		n.w.violated("a number is used once", "%s: %s #%d of %s makes %d one that nobody shares, and #%d may let others in", n.label, op.Verb,
+			op.ID, l.key, op.Owner, by)
+	}
+	if op.Side == core.Shared {
+		for _, number := range op.Others {
+			s.shared[number] = op.ID
+		}
+	}
+}
+
+// keepNumbers notes that a command has run and changed nothing: it removes no number.
+func (n *node) keepNumbers(l *lockName, op *core.Op) {
+	maps.DeleteFunc(n.numbers.spent[l.index], func(_, by uint64) bool { return by == op.ID })
 }

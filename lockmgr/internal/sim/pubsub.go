@@ -1,24 +1,26 @@
 package sim
 
 import (
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A pubsub is a manager's connection for messages, and the actor in front of
-// it. Whatever goes over the connection keeps its order.
+// A pubsub is a manager's connection for messages and the notify actor. The
+// connection keeps the order of commands and messages.
 type pubsub struct {
 	n         *node
 	id        int // as a subscriber: new with each connection
 	connected bool
 	channels  []channel
-	sentAt    time.Duration // no command arrives at the server before this
-	heardAt   time.Duration // nothing arrives from the server before this
+	sentAt    time.Duration // the arrival of the last command at the server
+	heardAt   time.Duration // the last arrival from the server
 }
 
-// A channel is what is known of one: wanted by the core, confirmed to it. asked
-// counts the SUBSCRIBEs, for only the newest one's confirmation is one.
+// A channel is the state of a subscription. wanted reports whether the core wants it,
+// confirmed whether the core was told of its confirmation. asked counts the
+// SUBSCRIBEs, because only the confirmation of the newest one counts.
 type channel struct {
 	wanted, confirmed bool
 	asked             int
@@ -31,7 +33,7 @@ func (p *pubsub) init(n *node) {
 	p.connect()
 }
 
-// connect takes a number as a subscriber.
+// connect takes a new number as a subscriber.
 func (p *pubsub) connect() {
 	p.id = len(p.n.w.subscribers)
 	p.n.w.subscribers = append(p.n.w.subscribers, p)
@@ -92,7 +94,7 @@ func (p *pubsub) toServer(do func()) {
 	p.sentAt = max(p.sentAt, w.now+w.fate.Between(w.set.latency/8, w.set.latency/2))
 	var arrive func()
 	arrive = func() {
-		if w.silent() { // it is read when the server goes on
+		if w.silent() { // the server reads it when it goes on
 			p.sentAt = max(p.sentAt, w.silentUntil)
 			w.queue.Put(w.silentUntil, arrive)
 			return
@@ -117,7 +119,7 @@ func (p *pubsub) fromServer(d time.Duration, id int, do func()) {
 // message carries one message to one subscriber.
 func (w *world) message(subscriber int, chanName string) {
 	p := w.subscribers[subscriber]
-	l := w.named(chanName[len("redisson_lock__channel:{"):])
+	l := w.named(chanName[strings.IndexByte(chanName, '{')+1:])
 	times := 1
 	if w.strikes(MessageLost) {
 		times = 0
@@ -136,8 +138,8 @@ func (w *world) message(subscriber int, chanName string) {
 	}
 }
 
-// deliver tells the core of a message: by a Wake of its own, or by one that it
-// has not looked at yet.
+// deliver tells the core of a message: by a Wake of its own, or by one that is still
+// in the mailbox.
 func (p *pubsub) deliver(l *lockName, own, forced int) {
 	ch := p.channels[l.index]
 	if !ch.wanted {
@@ -164,7 +166,7 @@ func (p *pubsub) deliver(l *lockName, own, forced int) {
 	p.n.post(&heard{Wake: core.Wake{Name: l.key, Subscribed: ch.confirmed, Message: true}, own: own, forced: forced})
 }
 
-// drop breaks the connection. It is back after a while.
+// drop breaks the connection. It is there again after d.
 func (p *pubsub) drop(d time.Duration) {
 	if !p.connected {
 		return
@@ -172,7 +174,7 @@ func (p *pubsub) drop(d time.Duration) {
 	w := p.n.w
 	p.cut()
 	w.after(w.fate.Between(0, w.set.latency), func() {
-		// The client has noticed, unless it is connected again by now.
+		// The client notices, unless it is connected again by now.
 		if p.connected || p.n.dead {
 			return
 		}
@@ -197,7 +199,7 @@ func (p *pubsub) drop(d time.Duration) {
 	})
 }
 
-// cut ends the connection as the server sees it.
+// cut ends the connection and the server's subscriptions for it.
 func (p *pubsub) cut() {
 	w := p.n.w
 	p.connected = false

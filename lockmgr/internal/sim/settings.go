@@ -10,22 +10,22 @@ import (
 
 const ms = time.Millisecond
 
-// settings are what a seed's world is like: drawn once, then fixed.
+// settings are the properties of a seed's world. They are drawn once.
 type settings struct {
-	// calm says that nothing goes wrong, so that the sharp invariants apply:
-	// how soon a free lock finds its next holder, how long a run may be.
+	// calm reports whether nothing goes wrong, so that the strictest invariants
+	// apply: how soon a free lock finds its next holder, how long a run may be.
 	calm  bool
 	nodes int
 	names int
-	// faults are the kinds that may occur, and often how often they do: in
-	// a thousand commands or messages, and each so many happenings.
+	// faults are the kinds that may occur. Of a thousand commands or messages,
+	// each kind of fault hits often.
 	faults Faults
 	often  int
 	quiet  time.Duration // mean time between two disasters
 
-	latency time.Duration // the most that a command or message takes, as a rule
+	latency time.Duration // the longest round trip of a command without a fault
 	timeout time.Duration // of a command, at the client
-	stale   time.Duration // how much the server's idea of now may lag
+	stale   time.Duration // how far the server's clock may lag behind the true time
 
 	// The workload.
 	think     time.Duration // mean time between two requests of one manager
@@ -37,8 +37,9 @@ type settings struct {
 	foreign   bool          // another library's client takes part
 	long      int           // percent of the fixed leases that are many times Config.Lease
 	hopeless  int           // percent of requests with a lease shorter than a round trip
-	together  int           // how many names a caller asks for at a time; 0 is 1
-	adopt     int           // percent of requests in the name of an anonymous owner that holds, or did
+	together  int           // how many names a caller asks for at a time; zero means one
+	adopt     int           // percent of requests as the owner of a request without a named owner
+	readers   int           // percent of requests for the shared side, if the kind has one
 
 	core core.Config
 }
@@ -98,7 +99,8 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 		if r.Percent(7) {
 			s.drawMany(r, lease)
 		} else if s.faults&Forbid != 0 && r.Percent(20) {
-			// Slow enough to outlive a record that can't be released.
+			// Requests are so slow that a record which can't be released expires
+			// before the end.
 			s.names, s.foreign = 1, false
 			s.faults &= Forbid | MessageLost | Slow | Drift
 			s.think, s.hold, s.quiet = r.Between(lease/32, lease/4), r.Between(lease/64, lease/8), r.Between(lease, 4*lease)
@@ -113,8 +115,8 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 	}
 	s.faults &= allow
 	if s.faults&Persist != 0 {
-		// A record that was robbed of its end gets that of the next script,
-		// which may be sooner than that of an earlier holder's longer lease.
+		// A record that lost its TTL gets the TTL of the next script, which may
+		// be shorter than an earlier holder's longer lease.
 		s.fixed, s.hopeless = 0, 0
 	}
 	s.core = core.Config{
@@ -138,7 +140,7 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 		Notices:          r.Percent(20),
 	}
 	if s.calm {
-		s.core.Notices = true // they tell who stands back
+		s.core.Notices = true // one of them reports a stand back
 		// A poll must not hide that a wake-up got lost.
 		s.core.PollMax, s.core.PollBlind, s.core.PollSoon, s.core.ShareEvery = time.Minute, time.Minute, time.Minute, 0
 	} else if r.Percent(3) {
@@ -147,8 +149,8 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 	return s
 }
 
-// drawMany makes a world in which each manager holds many locks for long, and
-// one of them gives trouble, or all do.
+// drawMany makes a world in which each manager holds many locks for long, and a fault
+// hits one of them, or all.
 func (s *settings) drawMany(r *agenda.Rand, lease time.Duration) {
 	s.names = 5 + r.Below(5)
 	s.hold = r.Between(lease/2, 2*lease)
@@ -159,6 +161,18 @@ func (s *settings) drawMany(r *agenda.Rand, lease time.Duration) {
 	s.often = 1 + r.Below(20)
 	s.fixed /= 4
 	s.faults = s.faults&^(Pause|Slow) | []Faults{Forbid, Forbid, Forbid, Silence, RefusedFinal}[r.Below(5)]
+}
+
+// drawSides chooses what a world has whose locks are not exclusive.
+func (s *settings) drawSides(r *agenda.Rand, k core.Kind) {
+	if k == core.Exclusive {
+		return
+	}
+	s.readers = 10 + r.Below(85)
+	if r.Percent(30) { // few names, so that many share one
+		s.names = 1
+		s.think = r.LogBetween(s.latency/4, 4*s.latency)
+	}
 }
 
 // longest is the longest lease that anybody asks for, in leases of the

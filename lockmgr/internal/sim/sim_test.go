@@ -16,32 +16,39 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/raced"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 var (
 	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means as many as a few seconds allow")
-	seed   = flag.Int64("seed", -1, "run this seed only, and tell all that happens")
+	seed   = flag.Int64("seed", -1, "run this seed only, and print all events")
 	first  = flag.Uint64("first", 1, "the first seed")
-	events = flag.Int("events", 500, "happenings in each seed before the end begins")
+	events = flag.Int("events", 500, "events in each seed before the end begins")
 	off    = flag.String("off", "", "kinds of faults to switch off, separated by commas")
-	shrink = flag.Bool("shrink", true, "look for a smaller run that fails")
+	shrink = flag.Bool("shrink", true, "look for a smaller run that fails in the same way")
 	hang   = flag.Duration("hang", 20*time.Second, "how long a seed may take")
 	ignore = flag.String("ignore", "", "invariants that may be violated, separated by commas")
 	survey = flag.Bool("survey", false, "go on after a violation, and count the violated invariants")
-	digest = flag.Bool("digest", false, "log a digest of all that happens, to compare the code before and after a change that shall change nothing")
-	tail   = flag.Int("tail", 60, "how much of a failing seed's trace to show, in lines")
+	digest = flag.Bool("digest", false, "log a digest of all events, to check that a change of the code changes no behaviour")
+	tail   = flag.Int("tail", 60, "how many lines of a failing seed's trace to print")
 )
 
 const defaultSeeds = 10000
 
-func TestSeeds(t *testing.T) {
+// TestSeeds simulates exclusive locks.
+func TestSeeds(t *testing.T) { testSeeds(t, core.Exclusive, defaultSeeds) }
+
+// TestSeeds_ReadWrite simulates read-write locks.
+func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, core.ReadWrite, defaultSeeds/4) }
+
+func testSeeds(t *testing.T, kind core.Kind, many int) {
 	without, err := ParseFaults(*off)
 	if err != nil {
 		t.Fatal(err)
 	}
 	may := strings.Split(*ignore, ",")
 	if *seed >= 0 {
-		res := Run(Options{Seed: uint64(*seed), Events: *events, Off: without, Ignore: may, Trace: os.Stdout})
+		res := Run(Options{Seed: uint64(*seed), Kind: kind, Events: *events, Off: without, Ignore: may, Trace: os.Stdout})
 		if res.Violation != nil {
 			t.Fatal(res.Violation)
 		}
@@ -49,7 +56,7 @@ func TestSeeds(t *testing.T) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = defaultSeeds
+		n = many
 		if testing.Short() || raced.On {
 			n /= 10
 		}
@@ -80,14 +87,14 @@ func TestSeeds(t *testing.T) {
 					break
 				}
 				hung := time.AfterFunc(*hang, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
-				o := Options{Seed: i, Events: *events, Off: without, Ignore: may, Phases: i-*first < defaultSeeds}
+				o := Options{Seed: i, Kind: kind, Events: *events, Off: without, Ignore: may, Phases: i-*first < defaultSeeds}
 				all := fnv.New64a()
 				if *digest {
 					o.Trace = all
 				}
 				res := Run(o)
 				hung.Stop()
-				told ^= all.Sum64() // in whatever order the seeds end
+				told ^= all.Sum64() // the seeds may end in any order
 				cover.Add(&res.Cover)
 				c, h, s, d = c+1, h+res.Events, s+res.Scripts, d+res.Time
 				if res.Violation != nil {
@@ -125,14 +132,14 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	t.Log("\n" + total.String())
-	if n >= defaultSeeds && without == 0 {
+	if n >= many && without == 0 {
 		if missing := total.Missing(); len(missing) > 0 {
 			t.Errorf("hardly ever happened: %v", missing)
 		}
 	}
 }
 
-// reportSurvey shows how often each invariant was violated, and where first.
+// reportSurvey logs how many seeds violated each invariant, and the first of them.
 func reportSurvey(t *testing.T, found map[string][]uint64, n int) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		seeds := found[name]
@@ -141,7 +148,7 @@ func reportSurvey(t *testing.T, found map[string][]uint64, n int) {
 	}
 }
 
-// report shows a failing seed in its smallest form.
+// report fails the test with the smallest run of a failing seed.
 func report(t *testing.T, res Result) {
 	small := res
 	if *shrink {

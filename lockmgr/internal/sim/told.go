@@ -8,23 +8,23 @@ import (
 
 // health is what a manager has heard from its server. Times are true ones.
 type health struct {
-	// lastGood is when it last heard an answer that was not a failure, or a
-	// failure that is final.
+	// lastGood is when it last heard the answer to a script that ran, or a final
+	// failure.
 	lastGood time.Duration
-	// silentFrom is when the first command was sent that has failed since
-	// then, or never.
+	// silentFrom is when the first command that has failed since then was sent, or
+	// never.
 	silentFrom time.Duration
 	watched    bool // checkTold is planned
 }
 
-// lag is how much later than planned things may happen in a manager: its clock
-// runs at a speed of its own, it looks into its mailbox late, and it looks for
-// requests to be told once in RetryTime/64.
+// lag returns how late a manager may end its requests: its clock runs at a speed of
+// its own, it looks into its mailbox late, and it looks for requests that must end
+// once in RetryTime/64.
 func (w *world) lag() time.Duration {
 	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50 + w.set.core.RetryTime/64
 }
 
-// heardServer notes what an answer tells of the server, when the core hears it.
+// heardServer notes, when the core gets an answer, whether the server can serve it.
 func (n *node) heardServer(a *answer) {
 	h, now := &n.health, n.w.now
 	if a.ran == core.Yes || a.final {
@@ -40,8 +40,8 @@ func (n *node) heardServer(a *answer) {
 	}
 }
 
-// checkTold: while no command succeeds, nobody waits for longer than it takes
-// to be sure of it.
+// checkTold checks that no request waits for too long while no command succeeds. It
+// is called again until a command succeeds.
 func (n *node) checkTold() {
 	h, w := &n.health, n.w
 	if n.dead || n.closed || h.silentFrom == never {
@@ -62,8 +62,8 @@ func (n *node) checkTold() {
 	w.after(bound/8, n.checkTold)
 }
 
-// checkOnce: a request that asks for one try has its answer within the time of
-// one command, unless the server says something meanwhile.
+// checkOnce checks that a request for one try ends within the time-out of one
+// command. The time counts from the server's last answer.
 func (c *call) checkOnce() {
 	n, w := c.n, c.n.w
 	if c.state != pending || n.dead {
@@ -77,13 +77,13 @@ func (c *call) checkOnce() {
 	w.queue.Put(max(from+bound, w.now+w.set.latency), c.checkOnce)
 }
 
-// checkClosing: Close does not wait for a server that is silent.
+// checkClosing checks that Close does not wait for a silent server for too long.
 func (n *node) checkClosing(asked time.Duration) {
 	w := n.w
 	if n.closed || n.dead || n.aborted {
 		return
 	}
-	// The last command that failed before may have been followed by a pause.
+	// A pause before the next try may have begun before.
 	bound := w.set.core.RetryTime + w.set.timeout + w.lag() + min(2*time.Second, w.set.core.Lease/8)
 	from := max(asked, n.health.lastGood, n.pausedUntil)
 	if w.now-from >= bound {
@@ -92,11 +92,11 @@ func (n *node) checkClosing(asked time.Duration) {
 	w.queue.Put(max(from+bound, w.now+w.set.latency), func() { n.checkClosing(asked) })
 }
 
-// checkRenewed: a watched hold ends at its deadline only if something is wrong
-// with its own lock.
+// checkRenewed checks that a watched hold ends at its deadline only if a command for
+// its own lock has failed.
 func (n *node) checkRenewed(h *hold, now time.Duration) {
 	w := n.w
-	if h.limit != never || h.fixed || h.refused || n.closing || now < h.core.Until || w.set.faults&(Pause|Slow) != 0 {
+	if h.limit != never || h.fixed || h.refused || h.core.Request.Tag.(*call).hopeless || n.closing || now < h.core.Until || w.set.faults&(Pause|Slow) != 0 {
 		return
 	}
 	if since := h.until - w.set.core.Lease; n.trouble[h.name.index] < since {

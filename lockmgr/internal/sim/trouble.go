@@ -12,8 +12,8 @@ import (
 // silent reports whether the server is stopped.
 func (w *world) silent() bool { return w.now < w.silentUntil }
 
-// stop stops the server for a while. Then it runs what it was sent meanwhile, or
-// another server with its data takes over and what was sent is lost.
+// stop stops the server for a while. Then it runs the commands that it was sent
+// meanwhile, or another server with its data takes over and they are lost.
 func (w *world) stop() {
 	c := &w.set.core
 	d := w.fate.LogBetween(w.set.timeout, 2*c.RetryTime+4*w.set.timeout+c.Lease)
@@ -38,11 +38,11 @@ func (w *world) stop() {
 	})
 }
 
-// errCounter is why a script could not take tokens.
+// errCounter is the error of a script that could not take tokens.
 var errCounter = errors.New("the token counter is of a wrong type")
 
-// spoilCounter puts a value of a wrong type in the place of a lock's token
-// counter. It expires, and the tokens begin at 1 again.
+// spoilCounter replaces a lock's token counter with a value of a wrong type. The
+// value expires, and then tokens begin at 1 again.
 func (w *world) spoilCounter(l *lockName) {
 	l.counterEpoch++
 	life := max(1, int64(w.fate.LogBetween(ms, w.set.core.Lease)/ms))
@@ -53,7 +53,7 @@ func (w *world) spoilCounter(l *lockName) {
 	}
 }
 
-// readError returns what the manager is told when a script ended with an error.
+// readError returns the answer to a command whose script ended with an error.
 func (c *command) readError(err error) answer {
 	w := c.n.w
 	if c.tokens > 0 && (errors.Is(err, model.ErrNotInteger) || errors.Is(err, model.ErrOverflow) ||
@@ -77,9 +77,9 @@ type ban struct {
 	releases bool // of releases only
 }
 
-// forbid makes the server refuse a manager the use of a lock for a while. If it
-// refuses releases only, that may last until the record has expired and others
-// have had the lock.
+// forbid makes the server refuse a manager's scripts for a lock for a while, or its
+// releases only. The latter may last until the record has expired and others have had
+// the lock.
 func (n *node) forbid(l *lockName) {
 	w := n.w
 	b := ban{until: w.now + w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)}
@@ -93,7 +93,7 @@ func (n *node) forbid(l *lockName) {
 	n.forbidden[l.index] = b
 }
 
-// refuses reports whether a manager may not run a script for a lock now.
+// refuses reports whether the server refuses a manager's script for a lock now.
 func (n *node) refuses(l *lockName, verb core.Verb) bool {
 	b := n.forbidden[l.index]
 	return b.until > n.w.now && (!b.releases || verb == core.VerbRelease)

@@ -16,21 +16,22 @@ import (
 // Options say what to simulate.
 type Options struct {
 	Seed   uint64
-	Events int       // how many happenings before the end begins
+	Kind   core.Kind // of all locks
+	Events int       // how many events before the end begins
 	Off    Faults    // kinds of faults that must not occur
-	Trace  io.Writer // where to tell what happens, or nil
+	Trace  io.Writer // gets a line for each event, or nil
 	Phases bool      // count the phases' transitions: slow
 	Ignore []string  // invariants that may be violated
 }
 
-// A Result is what came of a simulation.
+// A Result is the result of a simulation.
 type Result struct {
 	Options   Options
 	Violation *Violation // nil if all went well
 	Faults    Faults     // those that could occur
 	Events    int
 	Scripts   uint64
-	Time      time.Duration // simulated, times managers
+	Time      time.Duration // simulated, summed over the managers
 	Cover     Coverage
 }
 
@@ -47,6 +48,7 @@ func (v *Violation) Error() string { return fmt.Sprintf("%s: %s (at %v)", v.Inva
 // server's clock shows; each manager has a clock of its own.
 type world struct {
 	opt   Options
+	kind  kind
 	set   settings
 	load  agenda.Rand // decides what callers do
 	fate  agenda.Rand // decides what goes wrong and how long things take
@@ -55,28 +57,28 @@ type world struct {
 	cover *Coverage
 
 	server    server
-	nodes     []*node // those alive
-	gone      []*node
+	nodes     []*node // the running ones
+	gone      []*node // those that crashed or were closed
 	names     []*lockName
+	valid     []*hold // reused
 	calls     []*call
 	lastLabel byte
 
-	subscribers []*pubsub // by number; one may have had several
+	subscribers []*pubsub // by number; a pubsub has a new number after each reconnect
 
 	ending    bool
-	over      time.Duration // when, once it is ending, nothing may be left
-	persisted bool
-	lossy     bool
+	over      time.Duration // once it is ending: the instant at which nothing may be left
+	persisted bool          // a record has lost its TTL
 	err       *Violation
 
-	late        []*lateRun    // commands that are to run after their time
+	late        []*lateRun    // commands that are to run after their time-out
 	silentUntil time.Duration // the server is stopped until then
-	stopped     []*command    // what it has been sent meanwhile
-	forcing     bool          // what the server publishes comes from an administrator
-	releaser    *node         // whose release the server is running
+	stopped     []*command    // commands that it was sent meanwhile
+	forcing     bool          // an administrator's forced unlock is running
+	releaser    *node         // the manager whose release is running, or nil
 }
 
-// A server is the model with what a network and a process add to it.
+// A server is the model, which may be down.
 type server struct {
 	model.Server
 	down bool
@@ -89,19 +91,20 @@ type lockName struct {
 
 	holds []*hold // those that may be valid
 
-	// epoch counts the losses of data that touched the lock, counterEpoch
-	// those of its token counter.
+	// epoch counts the losses of the lock's record, counterEpoch those of its
+	// token counter.
 	epoch, counterEpoch int
-	tokens              map[[2]int]int64 // the last one granted, by both epochs
+	tokens              map[[2]int]int64 // the last one granted, by counterEpoch and epoch
 
 	late      []*lateTrigger
-	stray     *stray        // not nil: a late acquire has taken the record
-	freeSince time.Duration // since when nobody has had the record; or never
-	heldAt    time.Duration // when somebody was last seen to hold it
-	leakSince time.Duration
+	strays    map[string]time.Duration // by holder: until when what a late acquire made may be there
+	stray     *stray                   // the record that a late acquire made, or nil
+	freeSince time.Duration            // since when there has been no record, or never
+	heldAt    time.Duration            // when somebody was last seen to hold the lock
+	leakSince time.Duration            // since when there has been a record that nobody wants, or never
 
-	runNode *node           // who has been granted the lock last
-	run     []time.Duration // and when, without anybody in between
+	runNode *node           // the manager with the newest grant
+	run     []time.Duration // the times of its grants since another manager had one
 }
 
 const never = core.Forever
@@ -109,8 +112,9 @@ const never = core.Forever
 // Run simulates one seed.
 func Run(o Options) Result {
 	res := Result{Options: o}
-	w := &world{opt: o, load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
+	w := &world{opt: o, kind: kinds[o.Kind], load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
 	w.set = drawSettings((*agenda.Rand)(&w.load), ^o.Off)
+	w.set.drawSides(&w.load, o.Kind)
 	res.Faults = w.set.faults
 	func() {
 		defer func() {
@@ -156,8 +160,8 @@ func (w *world) begin() {
 	for i := range w.set.names {
 		key := "n" + strconv.Itoa(i)
 		w.names = append(w.names, &lockName{
-			index: i, key: key, channel: "redisson_lock__channel:{" + key + "}", counter: "redisson_lock_token:{" + key + "}",
-			tokens: map[[2]int]int64{}, freeSince: 0, leakSince: never,
+			index: i, key: key, channel: w.kind.channel(key), counter: "redisson_lock_token:{" + key + "}",
+			tokens: map[[2]int]int64{}, strays: map[string]time.Duration{}, freeSince: 0, leakSince: never,
 		})
 	}
 	for range w.set.nodes {
@@ -176,8 +180,8 @@ func (w *world) begin() {
 
 func (w *world) after(d time.Duration, do func()) { w.queue.Put(w.now+d, do) }
 
-// end stops the faults and the callers' wishes, and lets everybody give back
-// what they hold. Soon after, nothing must be left.
+// end stops faults and new requests, and makes every caller unlock. Soon after,
+// nothing must be left.
 func (w *world) end() {
 	w.ending = true
 	w.over = max(w.now, w.silentUntil) + w.patience()
@@ -190,8 +194,8 @@ func (w *world) end() {
 	}
 	if w.persisted {
 		for _, l := range w.names {
-			// What PERSIST did must be undone by whoever did it: nobody
-			// could know that the record of a dead holder is one.
+			// Somebody must give a record its TTL back after PERSIST: no manager
+			// can know that the holder of such a record is dead.
 			if _, until := w.server.Fields(l.key); until == never {
 				w.server.Expire(l.key, int64(w.set.core.Lease/ms))
 			}
@@ -204,7 +208,7 @@ func (w *world) end() {
 	}
 }
 
-// patience is how long after the end began everything must be over.
+// patience returns how long after the end began everything must be over.
 func (w *world) patience() time.Duration {
 	c := &w.set.core
 	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout
@@ -218,17 +222,17 @@ func (w *world) patience() time.Duration {
 		time.Duration(pending+10)*turn
 }
 
-// slack is how long, in a calm world, a free lock may lie about while someone
-// waits for it, or a record that nobody wants.
+// slack returns how long, in a calm world, a lock may be free while someone waits for
+// it, and how long a record that nobody wants may stay.
 func (w *world) slack() time.Duration {
 	c := &w.set.core
 	return 12*w.set.latency + 2*c.BackTime + c.RecordEvery + 10*ms
 }
 
-// lose notes that these locks' records are lost, and maybe token counters. Holders from before it can't know, so they don't count
-// against those from after it.
+// lose notes that these locks' records, and with counters their token counters, are
+// lost. Holders from before the loss can't know, so they don't count against those
+// from after it.
 func (w *world) lose(counters bool, names ...*lockName) {
-	w.lossy = true
 	for _, l := range names {
 		l.epoch++
 		if counters {
@@ -237,8 +241,8 @@ func (w *world) lose(counters bool, names ...*lockName) {
 	}
 }
 
-// restart takes the server down for a while. All connections are lost, and
-// what was on its way.
+// restart takes the server down for a while. All connections are lost, with
+// everything that was on its way.
 func (w *world) restart(loseData bool) {
 	if loseData {
 		w.lose(true, w.names...)
@@ -252,7 +256,7 @@ func (w *world) restart(loseData bool) {
 	w.after(d, func() { w.server.down = false })
 }
 
-// readClock sets the server's clock to what it takes for now.
+// readClock sets the server's clock, which may lag behind the true time.
 func (w *world) readClock() {
 	w.server.Now = max(w.server.Now, w.now-w.fate.Between(0, w.set.stale))
 }

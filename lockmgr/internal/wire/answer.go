@@ -29,7 +29,7 @@ const (
 	Failed
 )
 
-// failed returns the answer that a failure makes.
+// failed returns the answer that carries a failure.
 func failed(f *Failure) Answer { return Answer{Kind: Failed, Failure: f} }
 
 // Field returns the text that follows a key in an array of keys and values.
@@ -42,7 +42,7 @@ func (a *Answer) Field(key string) string {
 	return ""
 }
 
-// Unexpected returns the failure of an answer that is none of its command's.
+// Unexpected returns the failure for an answer that its command can't return.
 func (a *Answer) Unexpected() *Failure {
 	return &Failure{
 		Kind: Unknown, Ran: core.Maybe, Final: true,
@@ -57,7 +57,8 @@ func ReadToken(text string) (token int64, ok bool) {
 	return n, err == nil && n > 0
 }
 
-// ReadMillis reads a server's time, which may exceed a Duration.
+// ReadMillis converts milliseconds of the server. A number that exceeds a Duration
+// becomes about core.Forever.
 func ReadMillis(n int64) time.Duration {
 	return time.Duration(min(n, int64(core.Forever/time.Millisecond))) * time.Millisecond
 }

@@ -12,8 +12,8 @@ type task struct {
 	op   *core.Op
 	call *call
 
-	// Where the answer is: a command of the batch, and the operation's position
-	// among those that share it, or alone.
+	// at is the index of the task's command in the batch. index is the position of
+	// the operation in a shared command, or alone.
 	at, index int
 }
 
@@ -34,7 +34,7 @@ type batch struct {
 	answers  []Answer
 	picked   Answer // see answer
 
-	open [len(exclusive)]shared
+	open [core.MostKinds][verbs]shared
 
 	// apart gives each lock a command of its own. It is set when the server has
 	// refused a script because its keys are in several slots.
@@ -58,8 +58,10 @@ func newBatch(manager string) *batch {
 // build writes the commands for b.tasks, which are sent no earlier than now.
 func (b *batch) build(now time.Duration) {
 	b.commands, b.answers = b.commands[:0], b.answers[:0]
-	for verb := range b.open {
-		b.open[verb].at = -1
+	for kind := range b.open {
+		for verb := range b.open[kind] {
+			b.open[kind][verb].at = -1
+		}
 	}
 	for i := range b.tasks {
 		t := &b.tasks[i]
@@ -77,8 +79,10 @@ func (b *batch) build(now time.Duration) {
 			b.single(t)
 		}
 	}
-	for verb := range b.open {
-		b.close(&b.open[verb])
+	for kind := range b.open {
+		for verb := range b.open[kind] {
+			b.close(&b.open[kind][verb])
+		}
 	}
 	b.makeAnswers()
 }
@@ -114,7 +118,7 @@ func (b *batch) single(t *task) {
 // lease share, or opens one.
 func (b *batch) join(i int) {
 	t := &b.tasks[i]
-	f, s := formatOf(t.op), &b.open[t.op.Verb]
+	f, s := formatOf(t.op), &b.open[t.op.Kind][t.op.Verb]
 	if s.at >= 0 && (b.commands[s.at].locks == f.most || s.lease != t.op.Lease) {
 		b.close(s)
 	}
@@ -144,9 +148,9 @@ func (b *batch) close(s *shared) {
 }
 
 // split adds a command for each lock of a shared command that was refused as a
-// whole and did not run. The name of one lock may be the reason: it is
-// forbidden, or the names are in several slots of a cluster. It reports whether
-// it added any. The other answers stay.
+// whole and did not run. The reason may be the name of one lock, which is
+// forbidden, or that the names are in several slots of a cluster. split reports
+// whether it added any command. The answers to other commands stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i := range b.tasks {
@@ -179,7 +183,7 @@ func (b *batch) answer(t *task) *Answer {
 	return &b.picked
 }
 
-// refuse answers all commands with a failure, unsent.
+// refuse answers all commands with a failure, without sending them.
 func (b *batch) refuse(f *Failure) {
 	for i := range b.answers {
 		b.answers[i] = failed(f)
@@ -187,7 +191,7 @@ func (b *batch) refuse(f *Failure) {
 }
 
 // clear drops the references of a batch to its tasks and answers, and memory that
-// only a wave of renewals needs.
+// only many renewals at once need.
 func (b *batch) clear() {
 	clear(b.tasks)
 	clear(b.answers)

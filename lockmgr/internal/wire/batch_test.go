@@ -32,7 +32,7 @@ func released(name string, owners ...uint64) *core.Op {
 	return &core.Op{Verb: core.VerbRelease, Name: name, Others: owners}
 }
 
-// sent writes what a batch would send, a line a command.
+// sent returns what a batch would send, one line for each command.
 func sent(b *batch) []string {
 	var out []string
 	for _, c := range b.commands {
@@ -48,7 +48,7 @@ func batchOf(tasks []task) *batch {
 	return b
 }
 
-// refusal is the answer to a command that did not run as a whole.
+// refusal returns the answer to a command that the server refused as a whole.
 func refusal(kind FailureKind) Answer { return failed(&Failure{Kind: kind, Ran: core.No}) }
 
 func TestBatch_PlainOperationsShareACommand(t *testing.T) {
@@ -79,7 +79,7 @@ func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 	}, sent(b))
 
 	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "release[b redisson_lock__channel:{b}][u:2]"},
-		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "what is alone is sent as it is")
+		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "an operation that shares nothing gets the script for one lock")
 }
 
 func TestBatch_SharedCommandHasABound(t *testing.T) {
@@ -95,8 +95,8 @@ func TestBatch_SharedCommandHasABound(t *testing.T) {
 	require.Equal(t, "acquire", b.commands[2].Script.Name)
 }
 
-// Each task gets its own answer, whatever it shared a command with, and the
-// memory of the batch before does not show.
+// Each task gets its own answer, also from a shared command, and nothing of the
+// batch before shows.
 func TestAnswer_FindsItsTask(t *testing.T) {
 	b := newBatch("u")
 	for range 2 {
@@ -107,7 +107,7 @@ func TestAnswer_FindsItsTask(t *testing.T) {
 		b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, failed(refused)}}
 		b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 1}, {}}}
 		b.answers[2] = Answer{Kind: Int, Int: 9}
-		require.False(t, b.split(), "one lock that fails is not the command that failed")
+		require.False(t, b.split(), "the failure of one lock is not that of the command")
 		got := replies(b)
 		require.True(t, got[0].OK)
 		require.Equal(t, 7*time.Millisecond, got[2].TTL)
@@ -129,7 +129,7 @@ func fail(f *Failure) error {
 	return f.Err
 }
 
-// replies are what a batch reports.
+// replies returns what a batch reports.
 func replies(b *batch) (out []core.Reply) {
 	for i := range b.tasks {
 		var r core.Reply
@@ -139,8 +139,8 @@ func replies(b *batch) (out []core.Reply) {
 	return out
 }
 
-// What the server refused to run as a whole is tried one by one; what may have
-// run is not.
+// A shared command that the server refused to run is retried lock by lock. One that
+// may have run is not.
 func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
 	cut := failed(&Failure{Kind: Permission, Ran: core.Maybe})
@@ -203,7 +203,7 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	require.False(t, b.split(), "nothing is left to be split")
 }
 
-// With all of a full batch to be sent again there is room for it.
+// A full batch has room for the split of all its commands.
 func TestBatch_SplitWhenFull(t *testing.T) {
 	var ops []*core.Op
 	for i := range maxBatch {
@@ -221,7 +221,7 @@ func TestBatch_SplitWhenFull(t *testing.T) {
 	require.Len(t, b.commands, 1)
 }
 
-// A reply of another length says nothing about any of its locks.
+// A reply of the wrong length answers none of its locks.
 func TestAnswer_OutOfStep(t *testing.T) {
 	for _, a := range []Answer{
 		{}, {Kind: Int, Int: 1}, {Kind: Text, Text: "OK"},
@@ -237,7 +237,7 @@ func TestAnswer_OutOfStep(t *testing.T) {
 	}
 }
 
-// A server that serves nobody is not asked for each lock.
+// A command is not split if the failure concerns the server.
 func TestBatch_NotSplitForATroubledServer(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), acquire("b", 3)))
 	const text = "LOADING Redis is loading the dataset in memory"
@@ -245,7 +245,7 @@ func TestBatch_NotSplitForATroubledServer(t *testing.T) {
 	require.False(t, b.split())
 }
 
-// The memory of a batch is used again, that of its tasks is theirs.
+// A batch reuses its own memory, never that of a caller's command.
 func TestBatch_CallKeepsItsWords(t *testing.T) {
 	b := newBatch("u")
 	words := []string{"PEXPIRE", "app:x", "1000"}
@@ -257,7 +257,7 @@ func TestBatch_CallKeepsItsWords(t *testing.T) {
 	require.Equal(t, []string{"PEXPIRE", "app:x", "1000"}, words)
 }
 
-// The locks of a command are named to the observer, whatever else its keys are.
+// names returns the locks of a command, and none of its other keys.
 func TestBatch_NamesOfACommand(t *testing.T) {
 	fenced := acquire("f", 3)
 	fenced.Tokens = 1

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Of this package only this file uses the client library.
+// Only this file of the package uses the client library.
 
 // Redis is a Server that is reached through a client.
 type Redis struct{ Client rueidis.Client }
@@ -80,7 +80,7 @@ func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
 
 // missing reports whether the server did not know the script.
 func (a *Answer) missing() bool {
-	if a.Failure == nil { // e below is allocated at once
+	if a.Failure == nil { // before e, which is allocated
 		return false
 	}
 	var e *rueidis.RedisError
@@ -98,8 +98,8 @@ func readResult(r rueidis.RedisResult) Answer {
 	return failed(failureOf(err))
 }
 
-// readWords reads the answer to a command that is no script. Some are texts of
-// a type of their own.
+// readWords reads the answer to a command that is no script. It may be a verbatim
+// string, which readMessage does not read.
 func readWords(r rueidis.RedisResult) Answer {
 	if text, err := r.ToString(); err == nil {
 		return Answer{Kind: Text, Text: text}
@@ -157,11 +157,11 @@ func failureOf(err error) *Failure {
 	return f
 }
 
-// errNoAnswer takes the place of the end of a round trip's context. That context is
-// the lane's own: its error must not look like the end of a caller's.
+// errNoAnswer replaces the error of a round trip's context. The lane made that
+// context, so its error must not look like the end of a caller's context.
 var errNoAnswer = errors.New("no answer within the command time-out")
 
-// DialFailure classifies an error of the client before anything was sent.
+// DialFailure classifies an error that the client returned before it sent anything.
 func DialFailure(err error) *Failure {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		f := serverFailure(err, e.Error())

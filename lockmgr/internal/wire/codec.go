@@ -34,9 +34,9 @@ func (c *Command) reset(s *Script) {
 	c.Script, c.Keys, c.Args, c.locks = s, c.Keys[:0], c.Args[:0], 1
 }
 
-// names returns the names of the locks of a script. Their keys are in the order
-// of the locks, as many for each, and the first key of a lock is its name. The
-// memory of Keys is not the caller's.
+// names returns the names of the locks of a script. Each lock has the same number
+// of keys, its name first. The result does not share the memory of Keys, which is
+// reused.
 func (c *Command) names() []string {
 	each := len(c.Keys)
 	if c.locks > 1 {
@@ -54,8 +54,8 @@ func (c *Command) names() []string {
 type format struct {
 	// write writes a command for one operation.
 	write func(e *encoder, op *core.Op, c *Command)
-	// many is the script of a command that several operations share. Without it
-	// none do.
+	// many is the script of a command that several operations share. If it is nil,
+	// each operation has a command of its own.
 	many *Script
 	// most is how many operations share a command at most.
 	most int
@@ -65,35 +65,56 @@ type format struct {
 	join func(e *encoder, op *core.Op, c *Command)
 	// pick returns the answer to operation i of the n that share a command.
 	pick func(a *Answer, i, n int) Answer
-	// always: the script many is used for one operation, too.
+	// always reports whether one operation uses the script many, too.
 	always bool
 	// read fills in the reply. It reports whether the answer has a shape that the
 	// script can return.
 	read func(op *core.Op, a *Answer, r *core.Reply) bool
-	// warning returns a failure that an answer tells of although the operation
-	// was done. Nil: none does.
+	// warning returns the failure that an answer reports although the operation
+	// was done, or nil. Nil: no answer does.
 	warning func(a *Answer) *Failure
 }
+
+// verbs is the number of verbs, with that of no operation.
+const verbs = int(core.VerbLook) + 1
+
+// A kind is how the operations of a kind of lock are encoded. Each kind has a file of
+// its own, which registers it.
+type kind struct {
+	channel string // the first part of the name of its channels
+	freed   string // the message that wakes all who wait
+	formats [verbs]format
+}
+
+var formats [core.MostKinds]kind
+
+func register(of core.Kind, k kind) struct{} {
+	formats[of] = k
+	return struct{}{}
+}
+
+// formatOf returns the format of an operation.
+func formatOf(op *core.Op) *format { return &formats[op.Kind].formats[op.Verb] }
 
 // shares reports whether an operation may share a command.
 func (f *format) shares(op *core.Op) bool { return f.many != nil && (f.plain == nil || f.plain(op)) }
 
-// An encoder writes commands. The words that it makes up are parts of one long
-// string, so that most commands need no memory of their own. A word keeps the
-// string that it is a part of: it is for the wire, not for keeps.
+// An encoder writes commands. The words that it composes are substrings of one
+// chunk, so that most commands allocate nothing. A word keeps its whole chunk in
+// memory, so it must not be stored for long.
 type encoder struct {
 	manager string // the first part of holder IDs
 	chunk   strings.Builder
 
-	lease time.Duration // the last one, and its word
-	word  string
+	lease time.Duration // the last argument of the method millis
+	word  string        // its last result
 }
 
 // chunkSize is the least size of a chunk: enough for the words of some ten locks.
 const chunkSize = 1 << 10
 
-// room makes sure that n more bytes fit into the chunk, which begins a new one if
-// they do not. It returns where they will be.
+// room makes sure that n more bytes fit into the chunk, and begins a new chunk if
+// they do not. It returns the offset at which they will be.
 func (e *encoder) room(n int) (start int) {
 	if e.chunk.Cap()-e.chunk.Len() < n {
 		e.chunk.Reset()
@@ -102,7 +123,7 @@ func (e *encoder) room(n int) (start int) {
 	return e.chunk.Len()
 }
 
-// holder is HolderID.
+// holder returns HolderID(e.manager, n).
 func (e *encoder) holder(n uint64) string {
 	var digits [20]byte
 	number := strconv.AppendUint(digits[:0], n, 10)
@@ -113,7 +134,7 @@ func (e *encoder) holder(n uint64) string {
 	return e.chunk.String()[start:]
 }
 
-// channel is Channel.
+// channel returns Channel(name).
 func (e *encoder) channel(name string) string {
 	before, after := around(name)
 	start := e.room(len(ChannelPrefix) + len(before) + len(name) + len(after))
@@ -124,7 +145,8 @@ func (e *encoder) channel(name string) string {
 	return e.chunk.String()[start:]
 }
 
-// millis is millis. Most leases are like the one before.
+// millis returns millis(lease). It keeps the last result, because most leases are
+// equal.
 func (e *encoder) millis(lease time.Duration) string {
 	if lease != e.lease || e.word == "" {
 		e.lease, e.word = lease, millis(lease)
@@ -144,8 +166,8 @@ func Encode(manager string, op *core.Op) (c Command) {
 	return c
 }
 
-// Decode reads the answer to an operation that had a command of its own. Its
-// error is what fail makes of a failure; that of nil is nil.
+// Decode reads the answer to an operation that had a command of its own. fail
+// makes the error of the reply from a failure, and nil from nil.
 func Decode(op *core.Op, a *Answer, fail func(*Failure) error) (r core.Reply) {
 	if f := formatOf(op); f.always {
 		one := f.pick(a, 0, 1)

@@ -14,8 +14,9 @@ type Deadline struct {
 	current *limit
 }
 
-// Start returns a context that ends after the time-out, or with the parent. It
-// ends the use of the one before: each round trip has a time-out of its own.
+// Start returns a context that ends after the time-out, or with the parent. The
+// context of the call before must not be used any more: each round trip has a
+// time-out of its own.
 func (d *Deadline) Start() context.Context {
 	d.finish()
 	if d.current == nil {
@@ -41,8 +42,8 @@ func (d *Deadline) finish() {
 	}
 }
 
-// A limit is a context that ends after a time. Its Deadline is hidden from the
-// client: some clients close their connection when one passes.
+// A limit is a context that ends after a time. Its method Deadline reports none,
+// because some clients close their connection when a deadline passes.
 type limit struct {
 	timer   *time.Timer
 	running bool // between Start and finish

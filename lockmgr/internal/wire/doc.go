@@ -1,6 +1,6 @@
 // Package wire takes the operations of a lock manager to a server and brings
-// back the replies. It knows the operations of package core, and nothing of
-// managers, locks and futures.
+// back the replies. It knows the operations of package core, but no managers,
+// locks or futures.
 //
 //	core.Op ──▶ Lane: queue ──▶ batch: commands ──▶ client ──▶ server
 //	                              ▲ codec                        │
@@ -18,39 +18,39 @@
 // it comes on top. All replies of a batch are posted in one event. Close answers what
 // is queued without sending it.
 //
-// A batch has 256 tasks at most, of which a quarter is for acquires if any wait. It
-// has 4,096 renewals besides, as these share few commands.
+// A batch has at most 256 tasks. A quarter of them is reserved for acquires while
+// any wait. At most 4,096 renewals come on top, because they share few commands.
 //
 // # Batch
 //
-// What travels together is decided here and nowhere else: operations of one
-// verb share a command if they are plain, and have the same lease. A server
-// spends more time on taking in a command than on a lock, so one call for many
-// locks costs it half. A command that the server refused as a whole, before it
-// ran, is split: one lock's name may be the reason. Once a server has refused a
-// command because its keys are in several slots, no two locks share one.
+// Only the batch decides which operations share a command: those of one kind, one
+// verb and one lease, if their format calls them plain. Receiving a command costs a server
+// more than one lock does, so a shared command halves its work. A command that the
+// server refused as a whole, before it ran, is split, because one lock's name may
+// be the reason. Once a server has refused a command because its keys are in
+// several slots, no two locks share one.
 //
 // # Codec
 //
 // A format says how the operations of one verb are written as calls of scripts
 // and how the answers are read. The formats of one kind of lock are a table in a
-// file of their own: exclusive.go. Their scripts are in the folder script; the
-// headers there say what keys and arguments they take and what they return.
+// file of their own, which registers it: exclusive.go, readwrite.go. Their scripts
+// are in the folder script; the headers there say what keys and arguments they take
+// and what they return.
 //
 // # Failures
 //
-// A Failure is why a command got no answer that can be used. It says whether the
-// command ran: no, or maybe. A manager makes an error of it with Config.Error,
-// the only place where the two meet. A reply of an unexpected shape is a
-// Failure that may have run: nobody may take it for a grant.
+// A Failure says why a command has no usable answer, and whether the command ran:
+// no, or maybe. Only Config.Error turns it into an error of the manager. A reply of
+// an unexpected shape is a Failure of a command that may have run, never a grant.
 //
 // # Files
 //
 //	client.go ───▶ answer.go ───▶ failure.go
 //	   ▲                             ▲
-//	lane.go ───▶ batch.go ───▶ exclusive.go ───▶ codec.go ───▶ names.go
-//	   ├───────▶ health.go
+//	lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
+//	   ├───────▶ health.go   exclusive.go, readwrite.go ┘
 //	   └───────▶ deadline.go
 //
-// Only client.go uses the client library.
+// Only client.go uses the client library, rueidis.
 package wire

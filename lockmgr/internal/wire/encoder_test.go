@@ -13,7 +13,7 @@ import (
 // manager is as long as a real one.
 const manager = "00112233-4455-6677-8899-aabbccddeeff"
 
-// The words of a batch share memory, and stay as they are when it is used up.
+// Words share a chunk, and do not change when the next chunk begins.
 func TestEncoder_WordsStayWhenAChunkIsFull(t *testing.T) {
 	e := encoder{manager: manager}
 	var got, want []string

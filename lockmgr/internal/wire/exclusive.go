@@ -36,17 +36,15 @@ var (
 	inspect     = newScript("inspect", inspectLua)
 )
 
-// maxShared is the most locks that share a command. More would gain little, and
-// would occupy the server for longer than a fraction of a millisecond. A renewal
-// is cheaper.
+// maxShared bounds the locks that share a command, maxRenewed the leases that share
+// a renewal, which is cheaper. More would gain little, and would occupy the server
+// for longer than a fraction of a millisecond.
 const (
 	maxShared  = 64
 	maxRenewed = 128
 )
 
-// exclusive has the formats of the exclusive lock. See the headers of the
-// scripts.
-var exclusive = [...]format{
+var _ = register(core.Exclusive, kind{channel: ChannelPrefix, freed: "0", formats: [verbs]format{
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(Acquire)
@@ -89,23 +87,23 @@ var exclusive = [...]format{
 		read:    readReleased,
 		warning: untold,
 	},
-	core.VerbLook: {
-		write: func(_ *encoder, op *core.Op, c *Command) {
-			c.reset(nil)
-			c.Args = append(c.Args, "EXISTS", op.Name)
-		},
-		read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
-			r.OK = a.Int > 0
-			return a.Kind == Int
-		},
+	core.VerbLook: look,
+}})
+
+// look asks whether there is a record of any kind.
+var look = format{
+	write: func(_ *encoder, op *core.Op, c *Command) {
+		c.reset(nil)
+		c.Args = append(c.Args, "EXISTS", op.Name)
+	},
+	read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
+		r.OK = a.Int > 0
+		return a.Kind == Int
 	},
 }
 
-// formatOf returns the format of an operation.
-func formatOf(op *core.Op) *format { return &exclusive[op.Verb] }
-
-// record writes the arguments of a script that records a number as the holder's,
-// and the key of the token counter if there are tokens to be taken.
+// record writes the arguments of acquire or transfer, and the key of the token
+// counter if the operation asks for tokens.
 func (e *encoder) record(op *core.Op, c *Command) {
 	if op.Tokens > 0 {
 		c.Keys = append(c.Keys, TokenKey(op.Name))
@@ -120,7 +118,8 @@ func (e *encoder) others(op *core.Op, c *Command) {
 	}
 }
 
-// joinLease adds a lock to a command whose first argument is the lease of all.
+// joinLease adds a lock to a command whose first argument is the lease of all its
+// locks.
 func joinLease(e *encoder, op *core.Op, c *Command) {
 	if len(c.Args) == 0 {
 		c.Args = append(c.Args, e.millis(op.Lease))
@@ -128,8 +127,8 @@ func joinLease(e *encoder, op *core.Op, c *Command) {
 	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Owner))
 }
 
-// element is the pick of a script that returns an array of the answers to its
-// locks. An array that is too short or too long can't be assigned to them.
+// element is the pick of a script that returns an array with one answer for each
+// lock. An array of another length is a Failure.
 func element(a *Answer, i, n int) Answer {
 	if a.Kind == Failed {
 		return *a
@@ -140,8 +139,8 @@ func element(a *Answer, i, n int) Answer {
 	return a.Array[i]
 }
 
-// exception is the pick of the renewal, which returns an array of what it could
-// not renew. Its answer is 1 if the lease was renewed, and 0 if it is lost.
+// exception is the pick of the renewal, which returns an array of the leases that
+// it could not renew. It returns 1 for a renewed lease and 0 for a lost one.
 func exception(a *Answer, i, n int) Answer {
 	if a.Kind == Failed {
 		return *a
@@ -168,8 +167,8 @@ func exception(a *Answer, i, n int) Answer {
 	return out
 }
 
-// exception reads one element of the reply to a renewal: the position of a
-// lease, which counts from 1, and the error that it met, if it is not lost.
+// exception reads one element of the reply to a renewal: the position of a lease,
+// counted from 1, and the text of its error. The text is empty for a lost lease.
 func (a *Answer) exception() (position int, text string, ok bool) {
 	switch {
 	case a.Kind == Int:
@@ -185,8 +184,8 @@ func readRenewed(_ *core.Op, a *Answer, r *core.Reply) bool {
 	return a.Kind == Int
 }
 
-// readAcquired wants tokens if they were asked for, and only then: without them
-// the core would ask for ever.
+// readAcquired accepts a token if and only if tokens were asked for: without them
+// the core would ask again for ever.
 func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	switch a.Kind {
 	case Nil:
@@ -213,6 +212,9 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	switch {
 	case a.Kind == Nil: // the record is not ours any more
 		return true
+	case a.Kind == Array && len(a.Array) == 0 && op.Kind == core.ReadWrite && op.Side == core.Alone:
+		r.Kept = true
+		return true
 	case a.Kind == Int && op.Tokens == 0:
 		r.OK, r.Subscribers = true, a.Int
 		return true
@@ -231,7 +233,7 @@ func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	case Int:
 		r.OK, r.Subscribers = true, a.Int
 		return true
-	case Text: // released, but nobody was told
+	case Text: // released, but the message was not published
 		r.OK, r.Subscribers = true, -1
 		return true
 	}
@@ -247,17 +249,18 @@ func untold(a *Answer) *Failure {
 }
 
 // Inspect returns the command that reads a lock's record, the number of
-// subscribers of its channel and, if asked for, its token counter.
+// subscribers of its channel and, if asked for, its token counter. The lock may be of
+// any kind.
 func Inspect(name string, token bool) Command {
 	keys := []string{name, Channel(name)}
 	if token {
 		keys = append(keys, TokenKey(name))
 	}
-	return Command{Script: inspect, Keys: keys}
+	return Command{Script: inspect, Keys: keys, Args: []string{ChannelOf(core.ReadWrite, name)}}
 }
 
-// Force returns the command that removes a lock's record if it carries exactly these
-// holders.
-func Force(name string, holders []string) Command {
-	return Command{Script: force, Keys: []string{name, Channel(name)}, Args: holders}
+// Force returns the command that removes a lock's record if it has exactly these
+// fields.
+func Force(kind core.Kind, name string, fields []string) Command {
+	return Command{Script: force, Keys: []string{name, ChannelOf(kind, name)}, Args: append([]string{formats[kind].freed}, fields...)}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Failure is why a command got no answer that can be used.
+// A Failure says why a command has no usable answer.
 type Failure struct {
 	Kind FailureKind
 	Ran  core.Ran // core.No or core.Maybe
@@ -39,9 +39,9 @@ func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable }
 // A serverCode classifies an error reply by its first word.
 type serverCode struct {
 	kind FailureKind
-	// before: the server replies so before it writes anything.
+	// before reports whether a server that replies so has written nothing.
 	before bool
-	// final: a retry soon would get the same answer.
+	// final reports whether a retry soon would get the same reply.
 	final bool
 	hint  string
 }
@@ -65,9 +65,8 @@ var serverCodes = map[string]serverCode{
 	"ASK":         {Topology, true, true, "another server of the cluster gets this name"},
 }
 
-// serverFailure classifies the text of an error reply. An error raised within a
-// script by a command that is not known to fail first may have left the script
-// half done.
+// serverFailure classifies the text of an error reply. An error that can end a
+// script after it has written gets core.Maybe: the script may be half done.
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
 	code, known := serverCodes[word]
@@ -79,7 +78,7 @@ func serverFailure(err error, text string) *Failure {
 	}
 	f := &Failure{Kind: code.kind, Ran: core.Maybe, Final: code.final, Hint: code.hint, Err: err}
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
-		f.Ran = core.No // a NOPERM that is not a script's denied the script itself
+		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
 	return f
 }

@@ -15,8 +15,8 @@ import (
 //
 //	go test ./lockmgr/internal/wire -run '^$' -fuzz FuzzAnswer_OnlyAGrantIsAGrant -fuzztime 60s
 
-// FuzzLease_IsRoundedUp: a record never ends before the lease that was asked
-// for, nor a millisecond after it.
+// FuzzLease_IsRoundedUp checks that a record never ends before the lease that was
+// asked for, nor a millisecond or more after it.
 func FuzzLease_IsRoundedUp(f *testing.F) {
 	const longest = 100 * 365 * 24 * time.Hour
 	for _, d := range []time.Duration{10 * time.Millisecond, 10*time.Millisecond + 1, 30 * time.Second, 30*time.Second - 1, 10500 * time.Microsecond, longest, longest - 1} {
@@ -34,8 +34,8 @@ func FuzzLease_IsRoundedUp(f *testing.F) {
 	})
 }
 
-// A builder makes replies of any shape out of bytes, as the client hands them
-// over: a text is set for texts only, items for arrays only.
+// A builder makes replies of any shape from bytes, as the client returns them: only
+// a text has a Text, and only an array has items.
 type builder struct{ rest []byte }
 
 func (b *builder) next() byte {
@@ -47,7 +47,7 @@ func (b *builder) next() byte {
 	return c
 }
 
-// number prefers what is near a limit.
+// number returns a number that is likely to be near a limit of its type.
 func (b *builder) number() int64 {
 	switch c := b.next(); {
 	case c < 200:
@@ -88,11 +88,10 @@ func (b *builder) reply(depth int) Answer {
 	}
 }
 
-// FuzzAnswer_OnlyAGrantIsAGrant gives replies of any shape to every question. What
-// holds for a single one of them: OK if and only if it has the shape that the
-// script's header gives for success; a refusal if and only if it has that of a
-// refusal; and of everything else it is unknown whether the script ran, with
-// an error of a known kind.
+// FuzzAnswer_OnlyAGrantIsAGrant decodes replies of any shape for every verb. A reply
+// must count as a success if and only if it has the shape that the script's header
+// gives for success, and likewise for a refusal. Any other reply must have an error
+// of a known kind, and must not say that the script ran.
 func FuzzAnswer_OnlyAGrantIsAGrant(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x01\x05", "\x01\xff", "\x02\x017", "\x02\x010", "\x02\x02-5", "\x02\x041e10", "\x02\x1499999999999999999999",
@@ -143,7 +142,7 @@ func checkReply(t *testing.T, a *Answer, op *core.Op) {
 		granted, refused = a.Kind == Int || a.Kind == Text, a.Kind == Nil
 	}
 	if op.Verb != core.VerbAcquire && op.Tokens == 0 && a.Kind == Failed && a.Failure.Kind == WrongType {
-		refused = true // what is at the key is not ours
+		refused = true // the key holds no lock, so not ours
 	}
 	require.Equal(t, granted, r.OK, "%+v", a)
 	require.Equal(t, granted || refused, r.Ran == core.Yes, "%+v", a)
@@ -175,7 +174,7 @@ func checkRenewed(t *testing.T, a *Answer, n int) {
 		text, excepted := exceptions[i]
 		switch {
 		case !good:
-			if one.Failure.Kind != WrongType { // what is at the key is not ours
+			if one.Failure.Kind != WrongType { // the key holds no lock, so not ours
 				require.NotEqual(t, core.Yes, r.Ran, "%+v", a)
 			}
 			require.False(t, r.OK)
@@ -203,8 +202,8 @@ func typed(f *Failure) error {
 	return typedError{f}
 }
 
-// requireTyped checks that a failure is of a known kind, has its words and does
-// not claim that the command ran.
+// requireTyped checks that a failure is of a known kind, has an error and does not
+// claim that the command ran.
 func requireTyped(t *testing.T, f *Failure) {
 	require.NotNil(t, f)
 	require.LessOrEqual(t, f.Kind, Topology)
@@ -212,10 +211,9 @@ func requireTyped(t *testing.T, f *Failure) {
 	require.NotEqual(t, core.Yes, f.Ran)
 }
 
-// FuzzError_TextsAreTyped: whatever a server says instead of an answer becomes
-// an error of a known kind that has its words, and the command counts as "did
-// not run" only for the words that servers say before they run anything. It
-// never counts as done.
+// FuzzError_TextsAreTyped checks that each error text of a server becomes a failure
+// of a known kind with that text. The command counts as "did not run" only for the
+// words that servers send before they write anything. It never counts as done.
 func FuzzError_TextsAreTyped(f *testing.F) {
 	for word := range serverCodes {
 		f.Add(word)
@@ -246,7 +244,7 @@ func FuzzError_TextsAreTyped(f *testing.F) {
 		deniedAsAWhole := word == "NOPERM" && !strings.Contains(text, "script")
 		require.Equal(t, known || deniedAsAWhole, e.Ran == core.No, "%q", text)
 		if e.Kind == Unknown {
-			require.True(t, e.Final, "what is not understood is not repeated at once")
+			require.True(t, e.Final, "an unknown error is not retried soon")
 		}
 	})
 }

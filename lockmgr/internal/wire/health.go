@@ -36,7 +36,7 @@ func newHealth(commandTimeout time.Duration) health {
 	return health{quiet: max(commandTimeout/4, leastQuiet)}
 }
 
-// sent notes that n commands were handed on.
+// sent notes that n commands are under way from now on.
 func (h *health) sent(n int, now time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,7 +47,7 @@ func (h *health) sent(n int, now time.Duration) {
 }
 
 // ended notes that n commands have ended. f is nil if the server answered one of
-// them, whatever it said.
+// them, even with an error.
 func (h *health) ended(n int, now time.Duration, f *Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,10 +75,13 @@ func (h *health) took(d time.Duration) {
 }
 
 // failing returns why the server could not serve a wait from asked to now, or
-// nil. The failure is of the kind Unavailable. The server is failing if the newest
-// command to end got no answer, or if a command is under way and nothing was
-// answered during the wait, or for longer than quiet. A silence that is not much
-// longer than answers usually take does not count.
+// nil. The failure is of the kind Unavailable. There are two reasons:
+//
+//   - The newest batch to end got no answer, and that was recently or during the
+//     wait, or a command is under way.
+//   - A command is under way, and the silence has lasted as long as the wait or
+//     as quiet, whichever is shorter. A silence that is not much longer than
+//     answers usually take does not count.
 func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,15 +32,15 @@ type Config struct {
 	Post func(*core.Replies)
 	// Error makes the error of a reply from a failure, and nil from nil.
 	Error func(*Failure) error
-	// Observe is told of each command that was answered or timed out. It must not
-	// block. Nil: nobody is.
+	// Observe is called for each command that was answered or timed out. It must
+	// not block. It may be nil.
 	Observe func(*Observed)
 }
 
 // Observed is a command that was answered, or whose time-out has passed.
 type Observed struct {
-	// Command is the name of the script, without what tells that several locks
-	// share it, or the first word of a command that is no script.
+	// Command is the name of the script without the suffix "_many", or the first
+	// word of a command that is no script.
 	Command string
 	Names   []string // of the locks that the script is for
 	Took    time.Duration
@@ -52,12 +52,12 @@ type Observed struct {
 // fill the client's queue, where waiting ignores contexts.
 const senders = 2
 
-// maxBatch is the most tasks of one batch, but for renewals. Larger ones gain no
-// throughput and make each answer wait for the last.
+// maxBatch bounds the tasks of a batch other than renewals. Larger batches gain no
+// throughput and make each answer wait for the last one.
 const maxBatch = 256
 
-// maxRenewals is the most renewals of one batch. They share few commands, and must
-// not take longer because the server is far away.
+// maxRenewals bounds the renewals of a batch. They share few commands, and many of
+// them must not take many round trips to a server that is far away.
 const maxRenewals = 32 * maxRenewed
 
 // minSecond is the queue length at which a second batch is sent while one is in
@@ -140,7 +140,7 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 // nil. The failure is of the kind Unavailable.
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
-// RenewalScripts returns how many scripts have been sent that renew leases.
+// RenewalScripts returns how many renewal scripts have been sent.
 func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 
 // Close refuses further tasks, cuts off what is in flight and waits for the
@@ -175,10 +175,10 @@ func (l *Lane) worthSending() bool {
 	return n >= minSecond || n > 0 && l.sending == 0
 }
 
-// take waits for tasks and moves those of a batch to out: renewals first, then what
-// is urgent, then the others. A quarter of maxBatch is for these: nothing may keep
-// acquires back for ever. take returns none when the lane is closed and nothing is
-// left. The caller has finished its last batch.
+// take waits for tasks and moves those of a batch to out: renewals first, then
+// urgent tasks, then the queue. A quarter of maxBatch is reserved for the queue, so
+// that acquires never starve. take returns none when the lane is closed and nothing
+// is left. The caller must have finished its last batch.
 func (l *Lane) take(out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,8 +302,8 @@ func (l *Lane) report(b *batch) {
 // repliesPool holds events that were handled.
 var repliesPool = sync.Pool{New: func() any { return new(core.Replies) }}
 
-// Recycle takes back an event that Config.Post was given, and nobody uses any
-// more.
+// Recycle takes back an event that Config.Post was given. Nobody may use the event
+// after that.
 func Recycle(r *core.Replies) {
 	clear(r.Replies)
 	r.Replies = r.Replies[:0]

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// queued is a lane without senders, with as many operations of each verb.
+// queued returns a lane without senders that has this many operations of each verb.
 func queued(renewals, releases, acquires int) *Lane {
 	l := &Lane{}
 	l.filled = sync.NewCond(&l.mu)
@@ -30,7 +30,7 @@ func queued(renewals, releases, acquires int) *Lane {
 	return l
 }
 
-func verbs(tasks []task) map[core.Verb]int {
+func verbsOf(tasks []task) map[core.Verb]int {
 	out := map[core.Verb]int{}
 	for _, t := range tasks {
 		out[t.op.Verb]++
@@ -38,25 +38,25 @@ func verbs(tasks []task) map[core.Verb]int {
 	return out
 }
 
-// However far away the server is, a wave of renewals takes few round trips, and
-// nothing keeps acquires back for ever.
+// Many renewals take few round trips, since the server may be far away, and nothing
+// keeps acquires back for ever.
 func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
 	l := queued(10_000, 1000, 1000)
-	got := verbs(l.take(nil))
+	got := verbsOf(l.take(nil))
 	require.Equal(t, map[core.Verb]int{
 		core.VerbRenew: maxRenewals, core.VerbRelease: maxBatch * 3 / 4, core.VerbAcquire: maxBatch / 4,
 	}, got)
 
 	l = queued(0, 1000, 3)
-	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbs(l.take(nil)))
+	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbsOf(l.take(nil)))
 
 	l = queued(10, 20, 1000)
 	require.Equal(t, map[core.Verb]int{
 		core.VerbRenew: 10, core.VerbRelease: 20, core.VerbAcquire: maxBatch - 20,
-	}, verbs(l.take(nil)))
+	}, verbsOf(l.take(nil)))
 }
 
-// A wave of renewals is worth a second sender only if it makes many commands.
+// Renewals are worth a second sender only if they make many commands.
 func TestLane_RenewalsCountAsCommands(t *testing.T) {
 	l := queued(maxRenewed*(minSecond-1), 0, 0)
 	l.sending = 1
@@ -66,7 +66,7 @@ func TestLane_RenewalsCountAsCommands(t *testing.T) {
 	require.True(t, l.worthSending())
 }
 
-// The memory of a wave of renewals is not kept.
+// A batch does not keep the memory of many renewals.
 func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
 	b := newBatch("u")
 	b.tasks = queued(maxRenewals, 0, 0).take(nil)

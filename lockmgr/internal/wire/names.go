@@ -3,6 +3,8 @@ package wire
 import (
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // The keys and channels of a lock, as Redisson composes them. The key of the
@@ -15,6 +17,9 @@ const (
 // Channel returns the channel of a lock. It is in the slot of the lock's key.
 func Channel(name string) string { return beside(ChannelPrefix, name) }
 
+// ChannelOf returns the channel of a lock of some kind.
+func ChannelOf(k core.Kind, name string) string { return beside(formats[k].channel, name) }
+
 // TokenKey returns the key of a lock's token counter. It is in the slot of the
 // lock's key.
 func TokenKey(name string) string { return beside(TokenPrefix, name) }
@@ -25,8 +30,8 @@ func beside(prefix, name string) string {
 	return prefix + before + name + after
 }
 
-// around returns what stands before and after the name of a lock in a name
-// beside it.
+// around returns what stands before and after a lock's name in the name of its
+// channel or token counter.
 func around(name string) (before, after string) {
 	if strings.Contains(name, "{") {
 		return ":", ""

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A record that lives for longer than a time.Duration can tell is not one that
-// has no end, nor one that is over.
+// A TTL that exceeds a time.Duration is not read as a record without an end, nor as
+// one that has ended.
 func TestRecord_OfThousandsOfYears(t *testing.T) {
 	op := &core.Op{Verb: core.VerbAcquire}
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 1000, 18446744073710} {
@@ -20,8 +20,8 @@ func TestRecord_OfThousandsOfYears(t *testing.T) {
 	require.Negative(t, Decode(op, &Answer{Kind: Int, Int: -1}, fail).TTL)
 }
 
-// A renewal tells of each lease by itself: the first was renewed, the second is
-// lost, the third could not be renewed and may be tried again.
+// The reply to a renewal has a result for each lease: the first was renewed, the
+// second is lost, the third could not be renewed and may be tried again.
 func TestRenewal_TellsOfEachLease(t *testing.T) {
 	b := batchOf(tasks(renewal("a", 1), renewal("b", 2), renewal("c", 3)))
 	refused := Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 3}, {Kind: Text, Text: "OOM command not allowed"}}}

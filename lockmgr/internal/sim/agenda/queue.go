@@ -1,11 +1,11 @@
-// Package agenda is what simulations in exact time are made of: a queue of what is
-// going to happen, and a generator of random numbers.
+// Package agenda has the parts of a simulation in exact time: a queue of planned
+// events, and a generator of random numbers.
 package agenda
 
 import "time"
 
-// A Queue holds what is going to happen, in order of time and, at one
-// instant, in the order in which it was put in.
+// A Queue holds functions to be called at an instant, in order of time. Those of one
+// instant are in the order in which they were put in.
 type Queue struct {
 	heap []happening
 	seq  uint64
@@ -21,7 +21,7 @@ func (a *happening) before(b *happening) bool {
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
-// Put adds what is to happen at an instant.
+// Put adds a function to be called at an instant.
 func (q *Queue) Put(at time.Duration, do func()) {
 	q.seq++
 	h := append(q.heap, happening{at, q.seq, do})
@@ -37,10 +37,10 @@ func (q *Queue) Put(at time.Duration, do func()) {
 	q.heap = h
 }
 
-// Empty reports whether nothing is going to happen.
+// Empty reports whether nothing is planned.
 func (q *Queue) Empty() bool { return len(q.heap) == 0 }
 
-// Take removes what happens next.
+// Take removes the first function. The queue must not be empty.
 func (q *Queue) Take() (at time.Duration, do func()) {
 	h := q.heap
 	top := h[0]

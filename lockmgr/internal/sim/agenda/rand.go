@@ -17,7 +17,7 @@ func (r *Rand) Next() uint64 {
 // Below returns a number in [0, n).
 func (r *Rand) Below(n int) int { return int(r.Next() % uint64(n)) }
 
-// Between returns an instant or a length of time in [lo, hi].
+// Between returns an instant or a length of time in [lo, hi], or lo if hi is less.
 func (r *Rand) Between(lo, hi time.Duration) time.Duration {
 	if hi <= lo {
 		return lo
@@ -25,7 +25,7 @@ func (r *Rand) Between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(r.Next()%uint64(hi-lo+1))
 }
 
-// LogBetween is like Between, but favours the short ones.
+// LogBetween is like Between, but returns short times more often.
 func (r *Rand) LogBetween(lo, hi time.Duration) time.Duration {
 	for hi/4 > lo && r.Next()%2 == 0 {
 		hi /= 4
@@ -33,14 +33,14 @@ func (r *Rand) LogBetween(lo, hi time.Duration) time.Duration {
 	return r.Between(lo, hi)
 }
 
-// Percent is true in p of a hundred cases.
+// Percent returns true with a probability of p/100.
 func (r *Rand) Percent(p int) bool { return r.Next()%100 < uint64(p) }
 
-// Permille is true in p of a thousand cases.
+// Permille returns true with a probability of p/1000.
 func (r *Rand) Permille(p int) bool { return r.Next()%1000 < uint64(p) }
 
-// Evenly returns a length of time in [lo, hi] whose order of magnitude is as
-// likely to be one as another.
+// Evenly returns a length of time in [lo, hi]. All orders of magnitude in that range
+// are about equally likely.
 func (r *Rand) Evenly(lo, hi time.Duration) time.Duration {
 	lo = max(lo, 1)
 	n := 1

@@ -45,7 +45,7 @@ type Client struct {
 	// Distance is the time of one way between client and server, without jitter.
 	// Zero means nearby.
 	Distance time.Duration
-	// Deaf: its SUBSCRIBE gets no answer.
+	// Deaf reports whether its SUBSCRIBE gets no answer.
 	Deaf bool
 }
 
@@ -63,7 +63,7 @@ func ShellConfig() core.Config {
 	}
 }
 
-// Delays. A pair is the least and the most.
+// Delays. Of a pair, the first is the shortest and the second the longest.
 const (
 	nearby     = 25 * time.Microsecond // one way on one machine
 	nearJitter = 15 * time.Microsecond // at most, on top of it

@@ -19,7 +19,7 @@ type direct struct {
 	users     int       // threads that need the subscription
 	joining   []*thread // threads that wait for its confirmation
 	confirmed bool
-	asked     int
+	asked     int // counts the subscriptions, to ignore late confirmations
 
 	permits int
 	waiting []*thread
@@ -28,11 +28,11 @@ type direct struct {
 type thread struct {
 	c     *direct
 	owner string
-	user  bool
-	wait  int // counts its waits, so that an old timer does nothing
+	user  bool // it needs the subscription
+	wait  int  // counts its waits, so that an old timer does nothing
 }
 
-// Redisson's default lease, in milliseconds.
+// directLease is Redisson's default lease in milliseconds.
 const directLease = 30_000
 
 func newDirect(w *world, id int, c Client) *direct {
@@ -53,7 +53,7 @@ func (c *direct) begin() {
 	}
 }
 
-// message gives a permit.
+// message gives a permit to the thread that has waited longest, or keeps it.
 func (c *direct) message() {
 	if !c.confirmed {
 		return

@@ -15,7 +15,7 @@
 // time for which it had the record, its grants and its commands, and notes its
 // longest wait between two grants and its longest streak.
 //
-// The same Config gives the same Result on every machine. Delays of a real
-// process (a goroutine's wake-up, a late timer, network jitter) are drawn from
-// a generator that starts from Config.Seed.
+// The same Config gives the same Result on every machine. Delays of a real process
+// (a goroutine's wake-up, a late timer, network jitter) are random numbers from
+// Config.Seed.
 package turns

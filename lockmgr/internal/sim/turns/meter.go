@@ -11,13 +11,13 @@ type Result struct {
 	Clients []Share
 	// Time is how long the case took.
 	Time time.Duration
-	// Taken is how long there was a record, Idle how long there was none
-	// while somebody waited.
+	// Taken is how long there was a record. Idle is how long there was none while
+	// somebody waited.
 	Taken, Idle time.Duration
 	Grants      int
 	Commands    int
-	// FirstHalf is, for a drain, each client's part of the first half of all
-	// grants.
+	// FirstHalf is, for a drain, how many grants of the first half each client
+	// got.
 	FirstHalf []int
 }
 
@@ -35,13 +35,12 @@ type Share struct {
 	Streak int
 }
 
-// Part is the part of the taken time for which the record was a client's, from
-// 0 to 1.
+// Part returns the part of Taken for which a client had the record, from 0 to 1.
 func (r *Result) Part(client int) float64 {
 	return ratio(float64(r.Clients[client].Had), float64(r.Taken))
 }
 
-// GrantPart is the part of all grants that a client got, from 0 to 1.
+// GrantPart returns the part of all grants that a client got, from 0 to 1.
 func (r *Result) GrantPart(client int) float64 {
 	return ratio(float64(r.Clients[client].Grants), float64(r.Grants))
 }
@@ -58,14 +57,14 @@ type meter struct {
 	clients []metered
 	origin  time.Duration
 
-	holder  int // the client whose record it is; len(clients): a stranger's; -1: none
+	holder  int // the client that has the record; len(clients): the stranger of a drain; -1: nobody
 	waiting int // callers of all clients
 	last    time.Duration
 	taken   time.Duration
 	idle    time.Duration
 
 	inside     int   // callers that hold the lock
-	grants     []int // by whom, in order; kept for a drain only
+	grants     []int // the client of each grant, in order; of a drain only
 	total      int
 	left       int // callers of a drain that have not unlocked
 	streak     int
@@ -75,7 +74,7 @@ type meter struct {
 type metered struct {
 	Share
 	waiting int
-	since   time.Duration // the last grant, or when it began to wait
+	since   time.Duration // when it was last granted the lock, or began to wait
 }
 
 func (m *meter) init(w *world, clients []Client) {
@@ -118,7 +117,7 @@ func (m *meter) account() {
 	}
 }
 
-// record notes that the record is a client's from now on.
+// record notes which client has the record from now on.
 func (m *meter) record(holder int) {
 	if holder != m.holder {
 		m.account()

@@ -16,15 +16,15 @@ import (
 var (
 	seed  = flag.Uint64("seed", 1, "the seed of all cases")
 	seeds = flag.Uint64("seeds", 1, "how many seeds to try, from -seed on")
-	trace = flag.Bool("trace", false, "tell what happens on the server and in each manager; for one case")
+	trace = flag.Bool("trace", false, "print what happens on the server and in each manager; for one case")
 	hop   = flag.Duration("hop", 0, "the extra time of each change of goroutine or thread")
 	limit = flag.Duration("for", 5*time.Second, "the simulated time of each case")
 )
 
 // The thresholds.
 const (
-	leastOfTwo, mostOfTwo             = 0.40, 0.60 // of the time for which the record is there
-	leastGrantsOfTwo, mostGrantsOfTwo = 0.35, 0.65 // with a hold of a millisecond and more
+	leastOfTwo, mostOfTwo             = 0.40, 0.60 // of the time for which there is a record
+	leastGrantsOfTwo, mostGrantsOfTwo = 0.35, 0.65 // of the grants, with a hold of a millisecond or more
 	leastOfFour                       = 0.15
 	longestGap                        = time.Second // and the client's own round trips
 
@@ -37,8 +37,8 @@ const (
 
 var holds = []time.Duration{0, time.Millisecond, 10 * time.Millisecond}
 
-// shares are the clients of a case. equal: each must get its part of the time.
-// All must be granted the lock in time.
+// shares is a case. Every client must get a grant at least every longestGap. If equal
+// is set, each must also get its part of the time.
 type shares struct {
 	name    string
 	clients []Client
@@ -82,8 +82,8 @@ func TestTurns(t *testing.T) {
 }
 
 // On a slow machine the clients without local handoff leave the lock free for
-// longer between two turns. A manager that comes into such a gap while it stands
-// back still owes most of what it owed.
+// longer between two turns. A manager that takes the lock in such a gap while it
+// stands back must go on standing back for most of the time that it owes.
 func TestTurns_OnASlowMachine(t *testing.T) {
 	skipIfRaced(t)
 	c := shares{"", append(managers(3), threads(50)), true}
@@ -92,7 +92,8 @@ func TestTurns_OnASlowMachine(t *testing.T) {
 	}
 }
 
-// skipIfRaced leaves out what is one goroutine's work and takes half a minute.
+// skipIfRaced skips a test under the race detector, which would take half a minute
+// and find nothing in one goroutine.
 func skipIfRaced(t *testing.T) {
 	if raced.On {
 		t.Skip("SKIPPED: the race detector finds nothing in one goroutine")
@@ -120,7 +121,7 @@ func (c *shares) check(t *testing.T, hold time.Duration, r Result) {
 	}
 }
 
-// Four managers with 250 callers each, who take the lock once.
+// TestDrain has four managers with 250 callers each. Each caller takes the lock once.
 func TestDrain(t *testing.T) {
 	skipIfRaced(t)
 	n := max(10, *seeds)
@@ -138,7 +139,7 @@ func TestDrain(t *testing.T) {
 	assert.LessOrEqual(t, float64(mean), drainSlower*float64(drainBefore))
 }
 
-// The figures of a case must be repeatable, and add up.
+// The figures of a case must be the same each time, and add up.
 func TestMeter_RepeatsAndAddsUp(t *testing.T) {
 	cfg := Config{Seed: 1, Time: time.Second, Hold: time.Millisecond, Core: ShellConfig()}
 	cfg.Clients = append(managers(1, 50), threads(10))
@@ -159,7 +160,7 @@ func TestMeter_RepeatsAndAddsUp(t *testing.T) {
 	require.NotEqual(t, r, Run(cfg))
 }
 
-// Two clients without a handoff in memory, with as many threads, are equal.
+// Two clients without a handoff in memory that have as many threads get equal parts.
 func TestTurns_DirectClientsAreEqual(t *testing.T) {
 	for _, hold := range holds {
 		r := run(t, Config{Seed: 1, Clients: []Client{threads(50), threads(50)}, Hold: hold})

@@ -27,7 +27,7 @@ type world struct {
 	meter   meter
 
 	server model.Server
-	busy   time.Duration // until when the server runs earlier commands
+	busy   time.Duration // when the server has run all earlier commands
 	stop   bool
 }
 
@@ -102,8 +102,8 @@ func (w *world) afterHop(do func()) {
 	w.queue.Put(w.now+w.hop(), do)
 }
 
-// run runs a command on the server and notes the holder. It returns w.now, when
-// the reply leaves.
+// run runs a command on the server at an instant and notes the holder. It returns
+// w.now.
 func (w *world) run(now time.Duration, command func()) time.Duration {
 	w.server.Now = max(w.server.Now, now)
 	command()

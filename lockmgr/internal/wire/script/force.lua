@@ -3,7 +3,8 @@
 --
 -- KEYS[1]   lock
 -- KEYS[2]   channel
--- ARGV[1..] all fields that the record had
+-- ARGV[1]   the message
+-- ARGV[2..] all fields that the record had
 --
 -- Returns 1 if the record was removed, 0 if there is none, -1 if it has other
 -- fields now.
@@ -13,14 +14,14 @@ local record = redis.call('HGETALL', KEYS[1])
 if #record == 0 then
   return 0
 end
-if #record ~= 2 * #ARGV then
+if #record ~= 2 * (#ARGV - 1) then
   return -1
 end
-for i = 1, #ARGV do
+for i = 2, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then
     return -1
   end
 end
 redis.call('DEL', KEYS[1])
-redis.pcall('PUBLISH', KEYS[2], '0')
+redis.pcall('PUBLISH', KEYS[2], ARGV[1])
 return 1

@@ -3,6 +3,7 @@
 -- KEYS[1]  lock
 -- KEYS[2]  channel
 -- KEYS[3]  token counter    only if it is asked for
+-- ARGV[1]  channel of a read-write lock of that name
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
 -- such key), the number of subscribers (-1: the server would not say), the
@@ -10,7 +11,11 @@
 --
 -- Safe to repeat.
 local ttl = redis.call('PTTL', KEYS[1])
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
+local channel = KEYS[2]
+if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
+  channel = ARGV[1]
+end
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
 local n = -1
 if not waiting.err then
   n = waiting[2]

@@ -1,0 +1,50 @@
+package mutants
+
+const rwScripts = "lockmgr/internal/wire/script/readwrite_"
+
+// The mutants of read-write locks: of the core's rules, and of the scripts.
+var readWriteMutants = []mutant{
+	{"read-write", "readers join a writer", machine, "return r.Side == Shared && k.side(e) == Shared", "return r.Side == Shared", rwSeeds},
+	{"read-write", "a reader's entry passes to a writer", machine, "return r.Side == Shared || !e.open", "return true", rwSeeds},
+	{"read-write", "open from the answer only", machine, "\te.open = e.open || side == Shared\n", "", rwSeeds},
+	{"read-write", "a writer who reads is a reader", machine, "if h != nil && h.Request.Side == Alone {", "if h != nil && false {", rwSeeds},
+	{"read-write", "a reader may write", machine, "\treturn never\n", "\treturn besides\n", rwSeeds},
+	{"read-write", "readers wait for readers", machine, "if r.Side == Shared && e.alone() == nil {", "if false {", rwSeeds},
+	{"read-write", "a writer gets a reader's token", machine, "\t\tt.next = t.last + 1\n", "", rwSeeds},
+	{"read-write", "joins a lease that is nearly over", machine, "if turn == askFirst || m.short(e, r) ||", "if turn == askFirst ||", rwSeeds},
+	{"read-write", "joins what may be gone", machine, " || u.doubt.open() {\n\t\t\tif e.flight", " {\n\t\t\tif e.flight", rwSeeds},
+	{"read-write", "no alarm for the second hold", machine, "u.limit = min(limit, h.limit)", "u.limit = limit", rwSeeds},
+	{"read-write", "one that ends ends all", machine, "if m.now >= h.end() {\n\t\t\tm.loseHold", "if true {\n\t\t\tm.loseHold", rwSeeds},
+	{"read-write", "the first to leave releases", machine, "m.letGo(h, ErrNotHeld)\n\tif e.hold != nil {", "m.letGo(h, ErrNotHeld)\n\tif e.hold != nil && false {", rwSeeds},
+	{"read-write", "release that is refused for good is repeated at once", machine, " && n.rules().passes(e, n.queue.head) && !m.closing", " && !m.closing", rwSeeds},
+	{"read-write", "only the newest reader is renewed", machine, "\t\tif h.watched {\n\t\t\treturn true\n\t\t}", "\t\treturn h.watched", rwSeeds},
+	{"read-write", "a reader beside its own writer asks for no renewal", machine, "\tif m.short(e, r) {\n\t\tm.extendSoon(e, m.leaseOf(r))\n\t}\n\tm.hold(e, r)", "\tm.hold(e, r)", stories},
+	{"read-write", "a prolongation of another holder is answered", machine, "if p.Request.Hold != h {\n\t\t\treturn false\n\t\t}", "", stories},
+
+	{"read-write", "the side changes and the number stays", machine, "number == e.number && side != e.side", "false", rwSeeds},
+	{"read-write", "a try does not join readers", machine, "return n.queue.head != nil || !n.rules().joins(e, r)", "return true", shell + "TestReadWrite_TryLockJoinsReaders"},
+	{"read-write", "readers go on joining though others wait", machine, "if turn == standBack {\n\t\t\tif u.shutUntil", "if false {\n\t\t\tif u.shutUntil", stories},
+	{"read-write", "joining begins no run", machine, "(h.next() == nil || n.c.turns.count == 0)", "h.next() == nil", stories},
+	{"read-write", "readers may never join again", machine, "u.shutUntil, u.firstPass = 0, m.now\n\t\t\tn.c.turns.newRun(m.now)", "return Forever", stories},
+	{"read-write", "readers join during an upgrade", machine, "if u.upgrade != nil {\n\t\t\treturn Forever", "if false {\n\t\t\treturn Forever", rwSeeds},
+	{"read-write", "an upgrade without an answer is taken for one that did not run", machine, "if u.number = e.number; u.unknown.replaced() {", "if u.number = e.number; false {", stories},
+	{"read-write", "an upgrade outlives the hold of its owner", machine, "if r := e.up().upgrade; r != nil && r.Owner == h.Request.Owner {", "if r := e.up().upgrade; false && r != nil {", rwSeeds},
+	{"read-write", "an upgrade beside another local reader", machine, "if e.hold != h || h.next() != nil || u.upgrade != nil {", "if u.upgrade != nil {", rwSeeds},
+	{"read-write", "a failed upgrade is a loss", machine, "case r.Ran == Yes && r.Kept:", "case false:", rwSeeds},
+
+	{"read-write", "acquire.lua: a dead reader blocks", rwScripts + "acquire.lua", "local alive = fields[f] == 'mode'", "local alive = true", shell + "TestScripts_ReadWrite"},
+	{"read-write", "acquire.lua: writes beside readers", rwScripts + "acquire.lua", "if others and (mode == 'write' or side == 'write') then", "if others and mode == 'write' then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "acquire.lua: reads beside a writer", rwScripts + "acquire.lua", "if others and (mode == 'write' or side == 'write') then", "if others and side == 'write' then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "acquire.lua: takes a plain lock", rwScripts + "acquire.lua", "elseif redis.call('EXISTS', key) == 1 then", "elseif false then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "acquire.lua: shortens what others need", rwScripts + "acquire.lua", "if not others or ttl >= 0 and ttl < lease then", "if true then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "acquire.lua: a reader takes a token", rwScripts + "acquire.lua", "  if side == 'write' then\n    redis.call('INCRBY'", "  if true then\n    redis.call('INCRBY'", shell + "TestScripts_ReadWrite"},
+	{"read-write", "transfer.lua: a reader's key ends with the transfer's lease", rwScripts + "transfer.lua", "    life = math.max(life, redis.call('PTTL', key))\n", "", shell + "TestScripts_ReadWrite"},
+	{"read-write", "transfer.lua: readers are not told", rwScripts + "transfer.lua", "if mode == 'write' and side == 'read' then", "if false then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "transfer.lua: a reader becomes a writer", rwScripts + "transfer.lua", "if mode == 'read' and side == 'write' then", "if false then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "release.lua: removes the others", rwScripts + "release.lua", "if left then", "if false then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "release.lua: a dead reader keeps the record", rwScripts + "release.lua", "  elseif life >= 0 then\n", "  elseif fields[f] ~= 'mode' then\n", shell + "TestScripts_ReadWrite"},
+	{"read-write", "release.lua: the record does not end with its readers", rwScripts + "release.lua", "  redis.call('PEXPIRE', key, math.max(longest, 1))\n", "", shell + "TestScripts_ReadWrite"},
+	{"read-write", "release.lua: nobody is told of an earlier end", rwScripts + "release.lua", "if not wrote and longest * 2 >= before then", "if not wrote then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "renew.lua: the reader's own key ends", rwScripts + "renew.lua", "if redis.call('PTTL', own) < lease then", "if false then", shell + "TestScripts_ReadWrite"},
+	{"read-write", "renew.lua: a reader is renewed as a writer", rwScripts + "renew.lua", "field = holder .. ':write'", "field = holder", shell + "TestScripts_ReadWrite"},
+}

@@ -1,0 +1,63 @@
+package core
+
+// Kind is the kind of a lock. A name keeps its kind while an entry of it is not
+// idle. Each kind has a file of its own, which defines its Kind and registers its
+// rules.
+type Kind uint8
+
+// MostKinds is the largest number of kinds.
+const MostKinds = 4
+
+// rulesOf has the rules of each kind.
+var rulesOf [MostKinds]rules
+
+func register(k Kind, r rules) struct{} {
+	rulesOf[k] = r
+	return struct{}{}
+}
+
+// rules are what differs between kinds, and nothing else. A kind is a type without
+// state. Its methods read the state of a name and change nothing.
+type rules interface {
+	// entries returns how many entries of a name a manager may have.
+	entries() int
+	// joins reports whether a request may share an entry with the holds that the
+	// entry has.
+	joins(e *entry, r *Request) bool
+	// passes reports whether an entry without a hold can become the entry of a
+	// request by a transfer. If not, the entry is released, and the request asks
+	// for a new one.
+	passes(e *entry, r *Request) bool
+	// again returns what a request gets if its owner has a hold of the name
+	// already.
+	again(h *Hold, r *Request) outcome
+	// side returns the side that the holds of an entry need it to have.
+	side(e *entry) Side
+	// waitsFor reports whether a request must wait until a hold of another owner has
+	// ended. The search for deadlocks follows it. It is not asked if both are Shared.
+	waitsFor(r *Request, h *Hold) bool
+}
+
+// rules returns the rules of the name's kind.
+func (n *name) rules() rules { return rulesOf[n.kind] }
+
+// Side is the way in which a request wants a name, or in which an entry has it.
+// Some kinds know only one.
+type Side uint8
+
+// The sides.
+const (
+	Alone  Side = iota // nobody else has the name
+	Shared             // others may share the name
+	sides
+)
+
+// outcome is what a request gets if its owner has a hold of the name already.
+type outcome uint8
+
+const (
+	reenters outcome = iota // that hold, once more
+	besides                 // a second hold of the same entry, at once
+	never                   // nothing: it would wait for its own owner
+	upgrades                // the side Alone for its entry, if nobody else shares the name
+)

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+// A kind is what the simulation knows of one kind of lock: its scripts, and what its
+// record says.
+type kind interface {
+	// run runs a command on the server.
+	run(s *model.Server, c *command) (a answer, err error)
+	// holders returns those that a lock's record names.
+	holders(s *model.Server, l *lockName) []holder
+	// entries is how many entries a manager may have of a name.
+	entries() int
+	// conflict returns one of other valid holds that can't be valid beside a new one, or
+	// nil.
+	conflict(h *hold, others []*hold) *hold
+	// beside reports whether a record may name two holders, of these sides and of
+	// different managers.
+	beside(a, b core.Side) bool
+	// free reports whether somebody who wants a name may have it, given its holders.
+	free(holders []holder) bool
+	// waitsFor reports whether a request must wait for a hold of another owner.
+	waitsFor(c *call, h *hold) bool
+	// ask chooses how a request wants its name.
+	ask(w *world, r *core.Request)
+	// foreign lets a client of another library try to get a lock, leave to give it back.
+	foreign(w *world, l *lockName, leaseMs int64, owner string) (side core.Side, ok bool)
+	leave(s *model.Server, l *lockName, owner string)
+	// channel returns the channel of a name.
+	channel(key string) string
+}
+
+// kinds has each kind. The file of a kind registers it.
+var kinds [core.MostKinds]kind
+
+func register(of core.Kind, k kind) struct{} {
+	kinds[of] = k
+	return struct{}{}
+}
+
+// A holder is what a record says of one entry.
+type holder struct {
+	name  string
+	until time.Duration // by the server's clock
+	side  core.Side
+}
+
+// of returns the holders that are a manager's.
+func (n *node) of(holders []holder) []holder {
+	return slices.DeleteFunc(holders, func(h holder) bool { return !n.carries(h.name) })
+}
+
+// holders returns those that a lock's record names.
+func (w *world) holders(l *lockName) []holder { return w.kind.holders(&w.server.Server, l) }
+
+var _ = register(core.Exclusive, exclusive{})
+
+// exclusive is the lock that one owner has at a time.
+type exclusive struct{}
+
+func (exclusive) entries() int               { return 1 }
+func (exclusive) beside(_, _ core.Side) bool { return false }
+func (exclusive) free(holders []holder) bool { return len(holders) == 0 }
+
+func (exclusive) conflict(_ *hold, others []*hold) *hold {
+	if len(others) > 0 {
+		return others[0]
+	}
+	return nil
+}
+
+func (exclusive) ask(*world, *core.Request)  {}
+func (exclusive) waitsFor(*call, *hold) bool { return true }
+func (exclusive) channel(key string) string  { return "redisson_lock__channel:{" + key + "}" }
+
+func (exclusive) foreign(w *world, l *lockName, leaseMs int64, owner string) (core.Side, bool) {
+	a, err := w.server.Acquire(l.key, l.counter, leaseMs, 0, owner)
+	return core.Alone, err == nil && a.OK
+}
+
+func (exclusive) leave(s *model.Server, l *lockName, owner string) {
+	_, _ = s.Release(l.key, l.channel, owner)
+}
+
+func (exclusive) holders(s *model.Server, l *lockName) (out []holder) {
+	fields, until := s.Fields(l.key)
+	for _, f := range fields {
+		out = append(out, holder{f.Name, until, core.Alone})
+	}
+	return out
+}
+
+func (exclusive) run(s *model.Server, c *command) (a answer, err error) {
+	l := c.name
+	switch c.verb {
+	case core.VerbAcquire:
+		r, e := s.Acquire(l.key, l.counter, c.leaseMs, c.tokens, c.owners...)
+		a.ok, a.ttl, a.token, err = r.OK, r.TTL, number(r.Token), e
+	case core.VerbTransfer:
+		r, e := s.Transfer(l.key, l.channel, l.counter, c.leaseMs, c.tokens, c.owners...)
+		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
+	case core.VerbRelease:
+		r, e := s.Release(l.key, l.channel, c.owners...)
+		a.released(r)
+		err = e
+	case core.VerbRenew:
+		lost, e := s.Renew(c.leaseMs, []string{l.key}, c.owners)
+		a.ok, err = len(lost) == 0, e
+	case core.VerbLook:
+		a.ok = s.Exists(l.key)
+	}
+	return a, err
+}
+
+// released takes in the reply of a release.
+func (a *answer) released(r model.Released) {
+	a.ok, a.subscribers, a.quiet = r.OK, r.Subscribers, r.Quiet
+	if r.PublishErr != nil {
+		a.err, a.subscribers = r.PublishErr, -1
+	}
+}

@@ -1,0 +1,103 @@
+package wire
+
+import (
+	_ "embed" // the scripts
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+var (
+	//go:embed script/readwrite_acquire.lua
+	rwAcquireLua string
+	//go:embed script/readwrite_transfer.lua
+	rwTransferLua string
+	//go:embed script/readwrite_renew.lua
+	rwRenewLua string
+	//go:embed script/readwrite_release.lua
+	rwReleaseLua string
+
+	rwAcquire  = newScript("readwrite_acquire", rwAcquireLua)
+	rwTransfer = newScript("readwrite_transfer", rwTransferLua)
+	rwRenew    = newScript("readwrite_renew", rwRenewLua)
+	rwRelease  = newScript("readwrite_release", rwReleaseLua)
+)
+
+var _ = register(core.ReadWrite, kind{channel: "redisson_rwlock", freed: "1", formats: [verbs]format{
+	core.VerbAcquire: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(rwAcquire)
+			c.Keys = append(c.Keys, op.Name, readersPrefix(op.Name))
+			c.Args = append(c.Args, sideWord(op.Side))
+			e.record(op, c)
+		},
+		read: readAcquired,
+	},
+	core.VerbTransfer: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(rwTransfer)
+			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), readersPrefix(op.Name))
+			c.Args = append(c.Args, sideWord(op.Side))
+			e.record(op, c)
+		},
+		read: readTransferred,
+	},
+	core.VerbRenew: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(rwRenew)
+			joinEntry(e, op, c)
+		},
+		many: rwRenew, most: maxRenewed, always: true, pick: exception,
+		join: joinEntry,
+		read: readRenewed,
+	},
+	core.VerbRelease: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(rwRelease)
+			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), readersPrefix(op.Name))
+			e.others(op, c)
+		},
+		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
+			if a.Kind == Array { // others still read
+				if len(a.Array) != 1 || a.Array[0].Kind != Int {
+					return false
+				}
+				r.OK, r.Quiet, r.Subscribers = true, true, a.Array[0].Int
+				return true
+			}
+			return readReleased(op, a, r)
+		},
+		warning: untold,
+	},
+	core.VerbLook: look,
+}})
+
+// ModeField is the field of a read-write lock's record that says how it is held. A
+// record without it is of another kind of lock.
+const ModeField = "mode"
+
+// readersPrefix returns the first part of the keys of a name's readers. Each of them
+// has a key of its own, whose TTL is that of its hold.
+func readersPrefix(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
+
+// sideWord is the mode of a record that an entry of a side is in.
+func sideWord(s core.Side) string {
+	if s == core.Shared {
+		return "read"
+	}
+	return "write"
+}
+
+// joinEntry adds an entry to a command whose first argument is the lease of all.
+func joinEntry(e *encoder, op *core.Op, c *Command) {
+	if len(c.Args) == 0 {
+		c.Args = append(c.Args, e.millis(op.Lease))
+	}
+	c.Keys = append(c.Keys, op.Name, readersPrefix(op.Name))
+	c.Args = append(c.Args, sideWord(op.Side), e.holder(op.Owner))
+}

@@ -1,0 +1,48 @@
+-- readwrite_renew.lua extends the leases of entries of read-write locks.
+--
+-- KEYS[2i-1], KEYS[2i]   lock i, and the prefix of its readers' keys
+-- ARGV[1]                lease in milliseconds
+-- ARGV[2i], ARGV[2i+1]   the side of entry i (read or write), and its holder
+--
+-- Returns an array with the exceptions. A position (from 1) is that of an entry
+-- which is lost. An array of a position and an error text is that of an entry
+-- which could not be renewed. One entry's error does not keep the others from
+-- being renewed.
+--
+-- Safe to repeat. It never creates a record and never shortens the life of one.
+local lease = tonumber(ARGV[1])
+local function renew(key, prefix, side, holder)
+  local field = holder
+  if side == 'write' then
+    field = holder .. ':write'
+  end
+  if redis.call('HEXISTS', key, field) == 0 then
+    return false
+  end
+  if side == 'read' then
+    local own = prefix .. ':' .. holder .. ':rwlock_timeout:1'
+    if redis.call('PTTL', own) < lease then
+      redis.call('SET', own, 1, 'PX', ARGV[1])
+    end
+  end
+  local ttl = redis.call('PTTL', key)
+  if ttl < lease and (ttl >= 0 or side == 'write') then
+    redis.call('PEXPIRE', key, ARGV[1])
+  end
+  return true
+end
+local out = {}
+for i = 1, #KEYS / 2 do
+  local ok, renewed = pcall(renew, KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i], ARGV[2 * i + 1])
+  if not ok then
+    local text = type(renewed) == 'table' and renewed.err or tostring(renewed)
+    if string.find(text, 'WRONGTYPE', 1, true) then
+      out[#out + 1] = i
+    else
+      out[#out + 1] = {i, text}
+    end
+  elseif not renewed then
+    out[#out + 1] = i
+  end
+end
+return out

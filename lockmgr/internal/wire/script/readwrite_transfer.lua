@@ -1,0 +1,106 @@
+-- readwrite_transfer.lua records that an entry of a read-write lock has passed
+-- from one holder to another within this manager, and renews its lease. A writer's
+-- entry may become a reader's, which others can join.
+--
+-- KEYS[1]   lock
+-- KEYS[2]   channel          where others wait
+-- KEYS[3]   prefix           of the readers' keys
+-- KEYS[4]   token counter    only when ARGV[3] > 0
+-- ARGV[1]   side of the new holder: read or write
+-- ARGV[2]   lease in milliseconds
+-- ARGV[3]   how many fencing tokens to take, 0 for none; a reader takes none and
+--           gets the last one that was taken
+-- ARGV[4]   the new holder
+-- ARGV[5..] further holders of the same manager that the record may carry
+--
+-- Returns nil     the record carries none of these holders: the entry is lost
+--         integer done; the number of subscribers of the channel, or -1 when
+--                 the server would not say
+--         array   done; that number, and the last of the tokens. An empty array:
+--                 nothing was done, as a reader was to become a writer while
+--                 others read
+--
+-- Safe to repeat: the second run finds the new holder. It never creates a record
+-- and never shortens the life of one.
+local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local function timeout(holder)
+  return KEYS[3] .. ':' .. holder .. ':rwlock_timeout:1'
+end
+local mode = redis.call('HGET', key, 'mode')
+if not mode then
+  return false
+end
+local field = mode == 'write' and ':write' or ''
+local ours = false
+for i = 4, #ARGV do
+  ours = ours or redis.call('HEXISTS', key, ARGV[i] .. field) == 1
+end
+if not ours then
+  return false
+end
+if mode == 'read' and side == 'write' then
+  local mine = {mode = true}
+  for i = 4, #ARGV do
+    mine[ARGV[i]] = true
+  end
+  local fields = redis.call('HGETALL', key)
+  for f = 1, #fields, 2 do
+    if not mine[fields[f]] then
+      for i = 1, tonumber(fields[f + 1]) or 0 do
+        if redis.call('EXISTS', KEYS[3] .. ':' .. fields[f] .. ':rwlock_timeout:' .. i) == 1 then
+          return {}
+        end
+      end
+      redis.call('HDEL', key, fields[f]) -- a dead reader
+    end
+  end
+end
+local last
+if ARGV[3] ~= '0' then
+  if side == 'write' then
+    redis.call('INCRBY', KEYS[4], ARGV[3])
+  elseif redis.call('EXISTS', KEYS[4]) == 0 then
+    redis.call('INCRBY', KEYS[4], 1)
+  end
+  last = redis.call('GET', KEYS[4])
+end
+if side == 'write' then
+  redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)
+else
+  -- The reader's own key must live as long as what it follows.
+  local life = lease
+  if mode == 'write' then
+    life = math.max(life, redis.call('PTTL', key))
+  end
+  for i = 4, #ARGV do
+    life = math.max(life, redis.call('PTTL', timeout(ARGV[i])))
+  end
+  redis.call('SET', timeout(ARGV[4]), 1, 'PX', life)
+  redis.call('HSET', key, 'mode', 'read', ARGV[4], 1)
+end
+local ttl = redis.call('PTTL', key)
+if ttl < lease and (ttl >= 0 or mode == 'write') then
+  redis.call('PEXPIRE', key, ARGV[2])
+end
+-- Last, as it may be refused: the record has its end by now.
+for i = 4, #ARGV do
+  if i > 4 or side == 'read' then
+    redis.call('HDEL', key, ARGV[i] .. ':write')
+  end
+  if i > 4 or side == 'write' then
+    redis.call('HDEL', key, ARGV[i])
+    redis.call('DEL', timeout(ARGV[i]))
+  end
+end
+if mode == 'write' and side == 'read' then
+  redis.pcall('PUBLISH', KEYS[2], '1') -- readers may come in
+end
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
+local n = -1
+if not waiting.err then
+  n = waiting[2]
+end
+if last then
+  return {n, last}
+end
+return n

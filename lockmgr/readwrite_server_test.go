@@ -1,0 +1,332 @@
+package lockmgr_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// dialReadWrite connects two managers to a server.
+func dialReadWrite(t *testing.T, o lockmgr.Options) (*redistest.Server, *lockmgr.Manager, *lockmgr.Manager) {
+	s := redistest.Start(t)
+	return s, dial(t, s.Addr(), o), dial(t, s.Addr(), o)
+}
+
+func TestReadWrite_ManyReadersTwoScripts(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	var locks []*lockmgr.Lock
+	for range 1000 {
+		l, err := m.Lock(ctx, "doc", lockmgr.Shared())
+		require.NoError(t, err)
+		locks = append(locks, l)
+	}
+	require.EqualValues(t, 1, m.Stats().Scripts)
+	info, err := m.Inspect(ctx, "doc")
+	require.NoError(t, err)
+	require.Equal(t, "read", info.Mode)
+	require.Equal(t, []lockmgr.Holder{{Owner: locks[0].HolderID(), Count: 1}}, info.Holders)
+	_, err = other.TryLock(ctx, "doc", lockmgr.Exclusive())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	reads, err := other.TryLock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	for _, l := range locks {
+		require.True(t, l.Valid())
+		require.NoError(t, l.Unlock(ctx))
+	}
+	require.EqualValues(t, 2, m.Stats().Scripts)
+	require.NoError(t, reads.Unlock(ctx))
+	w, err := other.TryLock(ctx, "doc", lockmgr.Exclusive())
+	require.NoError(t, err)
+	info, err = m.Inspect(ctx, "doc")
+	require.NoError(t, err)
+	require.Equal(t, "write", info.Mode)
+	require.Equal(t, w.HolderID()+":write", info.Holders[0].Owner)
+	require.NoError(t, w.Unlock(ctx))
+}
+
+func TestReadWrite_WriterIsWokenByTheLastReader(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	first, err := m.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	second, err := other.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	f := other.LockAsync("doc", lockmgr.Exclusive())
+	behind := other.LockAsync("doc", lockmgr.Shared())
+	require.NoError(t, second.Unlock(ctx))
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	requirePending(t, f)
+	requirePending(t, behind, "a reader waits behind a writer of its manager")
+	unlocked := time.Now()
+	require.NoError(t, first.Unlock(ctx))
+	w, err := f.Await(ctx)
+	require.NoError(t, err)
+	t.Logf("the writer was woken after %v", time.Since(unlocked))
+	require.Less(t, time.Since(unlocked), 5*time.Second, "the record would have lived for 30 s")
+	require.NoError(t, w.Unlock(ctx))
+	r, err := behind.Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, r.Unlock(ctx))
+}
+
+// A writer that reads goes on reading when it no longer writes, and readers elsewhere
+// are woken by that.
+func TestReadWrite_DowngradeWakesReaders(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	owner := m.NewOwner()
+	w, err := m.Lock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	f := other.LockAsync("doc", lockmgr.Shared())
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	r, err := m.TryLock(ctx, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	requirePending(t, f)
+	downgraded := time.Now()
+	require.NoError(t, w.Unlock(ctx))
+	l, err := f.Await(ctx)
+	require.NoError(t, err)
+	t.Logf("the reader was woken after %v", time.Since(downgraded))
+	require.Less(t, time.Since(downgraded), 5*time.Second, "the record would have lived for 30 s")
+	require.True(t, r.Valid())
+	require.NoError(t, r.Unlock(ctx))
+	require.NoError(t, l.Unlock(ctx))
+}
+
+func TestReadWrite_ReaderThatAsksToWriteIsRefused(t *testing.T) {
+	t.Parallel()
+	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	owner := m.NewOwner()
+	r, err := m.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	_, err = m.Lock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+	require.ErrorIs(t, err, lockmgr.ErrDeadlock)
+	require.NoError(t, r.Unlock(ctx))
+}
+
+// A try to read joins the readers of its manager, unless a writer waits behind them.
+func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
+	t.Parallel()
+	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	first, err := m.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	second, err := m.TryLock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	f := m.LockAsync("doc", lockmgr.Exclusive())
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
+	_, err = m.TryLock(ctx, "doc", lockmgr.Shared())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.NoError(t, first.Unlock(ctx))
+	require.NoError(t, second.Unlock(ctx))
+	w, err := f.Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, w.Unlock(ctx))
+}
+
+// An owner that reads may try to write: it gets that side too if nobody else reads.
+func TestReadWrite_TryLockUpgrades(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	owner := m.NewOwner()
+	r, err := m.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	elsewhere, err := other.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "another process reads")
+	require.NoError(t, elsewhere.Unlock(ctx))
+	here, err := m.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "another owner of this manager reads")
+	require.NoError(t, here.Unlock(ctx))
+
+	w, err := m.TryLock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner), lockmgr.Fenced())
+	require.NoError(t, err)
+	require.Positive(t, w.Token())
+	info, err := m.Inspect(ctx, "doc")
+	require.NoError(t, err)
+	require.Equal(t, "write", info.Mode)
+	f := other.LockAsync("doc", lockmgr.Shared())
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	requirePending(t, f)
+	require.NoError(t, w.Unlock(ctx))
+	l, err := f.Await(ctx)
+	require.NoError(t, err, "it reads again, and so may others")
+	require.True(t, r.Valid())
+	require.NoError(t, r.Unlock(ctx))
+	require.NoError(t, l.Unlock(ctx))
+}
+
+func TestReadWrite_OtherKindIsRefused(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	plain, err := m.Lock(ctx, "doc")
+	require.NoError(t, err)
+	_, err = m.Lock(ctx, "doc", lockmgr.Shared())
+	require.ErrorIs(t, err, lockmgr.ErrKind)
+	_, err = other.TryLock(ctx, "doc", lockmgr.Shared())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.NoError(t, plain.Unlock(ctx))
+	r, err := other.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx, "doc")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.NoError(t, r.Unlock(ctx))
+	again, err := m.TryLock(ctx, "doc", lockmgr.Exclusive())
+	require.NoError(t, err, "a name that nobody wants can be used as another kind")
+	require.NoError(t, again.Unlock(ctx))
+}
+
+func TestReadWrite_RenewsBothSides(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond})
+	ctx := faults.Patient(t)
+	r, err := m.Lock(ctx, "read", lockmgr.Shared())
+	require.NoError(t, err)
+	w, err := other.Lock(ctx, "write", lockmgr.Exclusive())
+	require.NoError(t, err)
+	faults.Eventually(t, func() bool { return m.Stats().Renewals > 4 && other.Stats().Renewals > 4 })
+	require.NoError(t, r.Err())
+	require.NoError(t, w.Err())
+	_, err = other.TryLock(ctx, "read", lockmgr.Exclusive())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	_, err = m.TryLock(ctx, "write", lockmgr.Shared())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.NoError(t, r.Unlock(ctx))
+	require.NoError(t, w.Unlock(ctx))
+}
+
+func TestReadWrite_ForceUnlock(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	one, err := m.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	two, err := m.Lock(ctx, "doc", lockmgr.Shared())
+	require.NoError(t, err)
+	f := other.LockAsync("doc", lockmgr.Exclusive())
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	was, err := m.ForceUnlock(ctx, "doc")
+	require.NoError(t, err)
+	require.True(t, was)
+	for _, l := range []*lockmgr.Lock{one, two} {
+		faults.AwaitClosed(t, l.Lost(), "the loss is told")
+		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+	}
+	w, err := f.Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, w.Unlock(ctx))
+}
+
+// Readers and writers of two managers: nobody reads while somebody writes, tokens of
+// writers rise, and those of readers lie between.
+func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {
+	t.Parallel()
+	_, a, b := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	var readers, writers, reads, writes atomic.Int64
+	var last atomic.Int64 // the last writer's token
+	var wg sync.WaitGroup
+	for worker := range 16 {
+		wg.Go(func() {
+			m := []*lockmgr.Manager{a, b}[worker%2]
+			for i := range 100 {
+				if (worker+i)%5 != 0 {
+					l, err := m.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.Fenced())
+					if !noError(t, err) {
+						return
+					}
+					readers.Add(1)
+					if writers.Load() != 0 || l.Token() < last.Load() {
+						t.Errorf("reads with token %d beside %d writers, the last of whom had %d", l.Token(), writers.Load(), last.Load())
+					}
+					reads.Add(1)
+					readers.Add(-1)
+					noError(t, l.Unlock(ctx))
+					continue
+				}
+				l, err := m.Lock(ctx, "doc", lockmgr.Exclusive(), lockmgr.Fenced())
+				if !noError(t, err) {
+					return
+				}
+				if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 || l.Token() <= last.Load() {
+					t.Errorf("writes with token %d beside %d writers and %d readers, after %d", l.Token(), w-1, r, last.Load())
+				}
+				last.Store(l.Token())
+				writes.Add(1)
+				writers.Add(-1)
+				noError(t, l.Unlock(ctx))
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1600, reads.Load()+writes.Load())
+	t.Logf("%d reads and %d writes, %d scripts", reads.Load(), writes.Load(), a.Stats().Scripts+b.Stats().Scripts)
+}
+
+func noError(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// Readers that never pause, in two managers, do not starve a writer in a third.
+func TestReadWrite_WriterIsNotStarved(t *testing.T) {
+	t.Parallel()
+	s, a, b := dialReadWrite(t, lockmgr.Options{})
+	c := dial(t, s.Addr(), lockmgr.Options{})
+	ctx := faults.Patient(t)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for worker := range 32 { // so many that a manager's readers leave no gap
+		wg.Go(func() {
+			m := []*lockmgr.Manager{a, b}[worker%2]
+			for !stop.Load() {
+				l, err := m.Lock(ctx, "doc", lockmgr.Shared())
+				if !noError(t, err) {
+					return
+				}
+				time.Sleep(2 * time.Millisecond)
+				noError(t, l.Unlock(ctx))
+			}
+		})
+	}
+	for range 5 {
+		asked := time.Now()
+		l, err := c.Lock(ctx, "doc", lockmgr.Exclusive())
+		if noError(t, err) {
+			t.Logf("the writer waited for %v", time.Since(asked))
+			noError(t, l.Unlock(ctx))
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+}
+
+// requirePending checks that a future has not been resolved.
+func requirePending(t *testing.T, f *futures.Future[*lockmgr.Lock], msg ...any) {
+	t.Helper()
+	select {
+	case <-f.Done():
+		require.Fail(t, "resolved", msg...)
+	default:
+	}
+}

@@ -1,0 +1,268 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+// The keys of the read-write lock of the tests. R stands for the first part of the
+// keys of its readers.
+const (
+	rwChannel = "redisson_rwlock:{" + theLock + "}"
+	rwPrefix  = "{" + theLock + "}"
+)
+
+// rwKeys gives a script the keys that its header asks for.
+func rwKeys(script string, args []string) []string {
+	var keys []string
+	switch script {
+	case "readwrite_acquire":
+		keys = []string{theLock, rwPrefix}
+	case "readwrite_renew":
+		return []string{theLock, rwPrefix}
+	default:
+		keys = []string{theLock, rwChannel, rwPrefix}
+	}
+	if script != "readwrite_release" && args[2] != "0" {
+		keys = append(keys, theCounter)
+	}
+	return keys
+}
+
+// What a record looks like: one reader of ours, one of another's, a writer.
+const (
+	oneReader  = "HSET L mode read me:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000"
+	otherReads = "HSET L mode read you:1 1; PEXPIRE L 20000; SET R:you:1 1 PX 20000"
+	bothRead   = "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 20000"
+	deadReader = "HSET L mode read you:1 1; PEXPIRE L 20000"
+	oneWriter  = "HSET L mode write me:1:write 1; PEXPIRE L 20000"
+	otherWrite = "HSET L mode write you:1:write 1; PEXPIRE L 20000"
+	plainLock  = "HSET L you:1 1; PEXPIRE L 20000"
+)
+
+var rwScriptTests = []struct {
+	what, given, script, args, reply, then string
+	told                                   string // the message, if one is published
+	again, later                           string // of the second run, if they differ
+}{
+	{what: "free, read", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
+		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000`},
+	{what: "free, write", script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "nil",
+		then: "L: me:1:write=1 mode=write for 30000"},
+	{what: "others read, read", given: otherReads, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
+		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000; R:you:1: "1" for 20000`},
+	{what: "others read for longer, read", given: otherReads, script: "readwrite_acquire", args: "read 10000 0 me:1", reply: "nil",
+		then: `L: me:1=1 mode=read you:1=1 for 20000; R:me:1: "1" for 10000; R:you:1: "1" for 20000`},
+	{what: "others read, write", given: otherReads, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
+		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
+	{what: "a dead reader, write", given: deadReader, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "nil",
+		then: "L: me:1:write=1 mode=write for 30000"},
+	{what: "a dead reader, read", given: deadReader, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
+		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000`},
+	{what: "others write, read", given: otherWrite, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "20000",
+		then: "L: mode=write you:1:write=1 for 20000"},
+	{what: "others write, write", given: otherWrite, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
+		then: "L: mode=write you:1:write=1 for 20000"},
+	{what: "what an earlier try left", given: oneWriter, script: "readwrite_acquire", args: "read 10000 0 me:2 me:1", reply: "nil",
+		then: `L: me:2=1 mode=read for 10000; R:me:2: "1" for 10000`},
+	{what: "a plain lock", given: plainLock, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "[20000]",
+		then: "L: you:1=1 for 20000"},
+	{what: "a string", given: "SET L hello", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
+	{what: "a writer's tokens", script: "readwrite_acquire", args: "write 30000 3 me:1", reply: `"3"`,
+		then: `L: me:1:write=1 mode=write for 30000; T: "3" for -1`, again: `"6"`, later: `L: me:1:write=1 mode=write for 30000; T: "6" for -1`},
+	{what: "a reader's token", given: "SET T 41", script: "readwrite_acquire", args: "read 30000 1 me:1", reply: `"41"`,
+		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; T: "41" for -1`},
+	{what: "a reader's token, the first one", script: "readwrite_acquire", args: "read 30000 1 me:1", reply: `"1"`,
+		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; T: "1" for -1`},
+
+	{what: "to a writer", given: oneWriter, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "1",
+		then: "L: me:2:write=1 mode=write for 30000"},
+	{what: "to a reader", given: oneWriter, script: "readwrite_transfer", args: "read 10000 0 me:2 me:1", reply: "1", told: "1",
+		then: `L: me:2=1 mode=read for 20000; R:me:2: "1" for 20000`},
+	{what: "from reader to reader", given: bothRead, script: "readwrite_transfer", args: "read 30000 0 me:2 me:1", reply: "1",
+		then: `L: me:2=1 mode=read you:1=1 for 30000; R:me:2: "1" for 30000; R:you:1: "1" for 20000`},
+	{what: "from reader to writer", given: oneReader, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "1",
+		then: "L: me:2:write=1 mode=write for 30000"},
+	{what: "from reader to writer, tokens", given: oneReader, script: "readwrite_transfer", args: "write 30000 2 me:1", reply: `[1 "2"]`,
+		then: `L: me:1:write=1 mode=write for 30000; T: "2" for -1`, again: `[1 "4"]`, later: `L: me:1:write=1 mode=write for 30000; T: "4" for -1`},
+	{what: "from reader to writer, others read", given: bothRead, script: "readwrite_transfer", args: "write 30000 1 me:2 me:1", reply: "[]",
+		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000; R:you:1: "1" for 20000`},
+	{what: "from reader to writer, the others are dead", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000",
+		script: "readwrite_transfer", args: "write 30000 0 me:1", reply: "1", then: "L: me:1:write=1 mode=write for 30000"},
+	{what: "another's", given: otherWrite, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "nil",
+		then: "L: mode=write you:1:write=1 for 20000"},
+
+	{what: "the last reader", given: oneReader, script: "readwrite_release", args: "me:1", reply: "1", told: "0", again: "nil"},
+	{what: "others still read", given: bothRead, script: "readwrite_release", args: "me:1", reply: "[1]",
+		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`, again: "nil"},
+	{what: "others read, for much less", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 10000",
+		script: "readwrite_release", args: "me:1", reply: "1", told: "0", then: `L: mode=read you:1=1 for 10000; R:you:1: "1" for 10000`, again: "nil"},
+	{what: "the others are dead", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000",
+		script: "readwrite_release", args: "me:1", reply: "1", told: "0", again: "nil"},
+	{what: "the writer", given: oneWriter, script: "readwrite_release", args: "me:2 me:1", reply: "1", told: "1", again: "nil"},
+	{what: "a writer who reads", given: "HSET L mode write you:1:write 1 you:1 1; PEXPIRE L 20000; SET R:you:1 1 PX 20000",
+		script: "readwrite_release", args: "me:1", reply: "nil",
+		then: `L: mode=write you:1:write=1 you:1=1 for 20000; R:you:1: "1" for 20000`},
+	{what: "another's", given: otherReads, script: "readwrite_release", args: "me:1", reply: "nil",
+		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
+	{what: "a plain lock", given: plainLock, script: "readwrite_release", args: "you:1", reply: "nil", then: "L: you:1=1 for 20000"},
+
+	{what: "a reader", given: bothRead, script: "readwrite_renew", args: "50000 read me:1", reply: "[]",
+		then: `L: me:1=1 mode=read you:1=1 for 50000; R:me:1: "1" for 50000; R:you:1: "1" for 20000`},
+	{what: "a writer", given: oneWriter, script: "readwrite_renew", args: "30000 write me:1", reply: "[]",
+		then: "L: me:1:write=1 mode=write for 30000"},
+	{what: "a writer who is a reader by now", given: oneReader, script: "readwrite_renew", args: "30000 write me:1", reply: "[1]",
+		then: `L: me:1=1 mode=read for 20000; R:me:1: "1" for 20000`},
+	{what: "gone", script: "readwrite_renew", args: "30000 read me:1", reply: "[1]"},
+	{what: "a string", given: "SET L hello", script: "readwrite_renew", args: "30000 read me:1", reply: "[1]", then: `L: "hello" for -1`},
+}
+
+// readersKeys spells out the short names of readers' keys.
+func readersKeys(s string) string {
+	for _, holder := range []string{"me:1", "me:2", "you:1"} {
+		s = strings.ReplaceAll(s, "R:"+holder, rwPrefix+":"+holder+":rwlock_timeout:1")
+	}
+	return s
+}
+
+func TestScripts_ReadWrite(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, rwChannel)
+		for _, tt := range rwScriptTests {
+			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
+				s.prepare(t, readersKeys(tt.given))
+				args := strings.Fields(tt.args)
+				keys := rwKeys(tt.script, args)
+				s.requireReply(t, tt.reply, s.eval(t, s.wire, tt.script, keys, args))
+				s.requireState(t, readersKeys(tt.then))
+				var messages []string
+				if tt.told != "" {
+					messages = []string{rwChannel + " " + tt.told}
+				}
+				require.Equal(t, messages, e.heard(t))
+				again, later := tt.again, tt.later
+				if again == "" {
+					again = tt.reply
+				}
+				if later == "" {
+					later = tt.then
+				}
+				s.requireReply(t, again, s.eval(t, s.wire, tt.script, keys, args), "second run")
+				s.requireState(t, readersKeys(later), "second run")
+				require.Empty(t, e.heard(t), "second run")
+			})
+		}
+	})
+}
+
+// The scripts of a server and those of the model do the same, whatever was done before.
+func TestDifferential_ReadWrite(t *testing.T) {
+	const steps = 150
+	holders := []string{"a:1", "a:2", "b:1", "b:2"}
+	keys := model.ReadWrite{Lock: theLock, Channel: rwChannel, Counter: theCounter, Prefix: rwPrefix}
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, rwChannel)
+		for seed := range uint64(20) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			s.prepare(t, "")
+			var m model.Server
+			var said []string
+			m.Deliver = func(_ int, channel, payload string) { said = append(said, channel+" "+payload) }
+			m.Subscribe(rwChannel, 1)
+			var trace []string
+			for range steps {
+				side, lease := []string{model.Read, model.Write}[r.IntN(2)], int64(10000*(1+2*r.IntN(3))) // no lease is twice another
+				tokens := int64(r.IntN(2) * r.IntN(4))
+				owners := slices.Clone(holders)
+				r.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
+				owners = owners[:1+r.IntN(3)]
+				var script, want string
+				var args []string
+				said = nil
+				switch r.IntN(8) {
+				case 0, 1, 2:
+					script, args = "readwrite_acquire", append([]string{side, fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)
+					a, err := m.AcquireSide(keys, side, lease, tokens, owners...)
+					require.NoError(t, err)
+					switch {
+					case a.Elsewhere:
+						want = fmt.Sprintf("[%d]", s.round(a.TTL))
+					case !a.OK:
+						want = fmt.Sprint(s.round(a.TTL))
+					case tokens > 0:
+						want = strconv.Quote(a.Token)
+					default:
+						want = "nil"
+					}
+				case 3:
+					script, args = "readwrite_transfer", append([]string{side, fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)
+					a, err := m.TransferSide(keys, side, lease, tokens, owners...)
+					require.NoError(t, err)
+					switch {
+					case a.Kept:
+						want = "[]"
+					case !a.OK:
+						want = "nil"
+					case tokens > 0:
+						want = fmt.Sprintf("[1 %q]", a.Token)
+					default:
+						want = "1"
+					}
+				case 4, 5:
+					script, args = "readwrite_release", owners
+					a, err := m.ReleaseSide(keys, owners...)
+					require.NoError(t, err)
+					switch {
+					case !a.OK:
+						want = "nil"
+					case a.Quiet:
+						want = "[1]"
+					default:
+						want = "1"
+					}
+				case 6:
+					script, args = "readwrite_renew", []string{fmt.Sprint(lease), side, owners[0]}
+					ok, err := m.RenewSide(keys, side, lease, owners[0])
+					require.NoError(t, err)
+					if want = "[]"; !ok {
+						want = "[1]"
+					}
+				default: // time passes, or a reader's key is removed as if its end had come
+					key := keys.ReaderKey(owners[0], 1)
+					s.do(t, "DEL", key)
+					m.Del(key)
+					continue
+				}
+				trace = append(trace, script+" "+strings.Join(args, " "))
+				got := s.eval(t, s.wire, script, rwKeys(script, args), args)
+				require.Equal(t, want, got, "seed %d, %s", seed, strings.Join(trace, "\n"))
+				require.Equal(t, said, e.heard(t), "seed %d, %s", seed, strings.Join(trace, "\n"))
+				fields, _ := m.Fields(theLock)
+				state := s.state(t)
+				var all []string
+				for _, f := range fields {
+					all = append(all, f.Name+"="+f.Value)
+				}
+				slices.Sort(all)
+				record, _, _ := strings.Cut(state[theLock], " for ")
+				require.Equal(t, strings.Join(all, " "), record, "seed %d, %s", seed, strings.Join(trace, "\n"))
+				for key, is := range state {
+					end, there := m.End(key)
+					require.True(t, there, "seed %d: %s is %s, %s", seed, key, is, strings.Join(trace, "\n"))
+					if _, ttl, _ := strings.Cut(is, " for "); ttl != "-1" {
+						require.Equal(t, fmt.Sprint(s.round(end.Milliseconds())), ttl, "seed %d: %s, %s", seed, key, strings.Join(trace, "\n"))
+					}
+				}
+				require.Equal(t, len(state), m.Len(), "seed %d", seed)
+			}
+		}
+	})
+}
