@@ -1,0 +1,139 @@
+package holdfast.interop;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import org.redisson.api.RBucket;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+
+/** Many grants of one lock by several threads, and a counter that is safe under the lock only. */
+final class Load {
+    /** What "grants" answers. */
+    static final class Report {
+        long grants;
+        /** How often "inside" was not 1 inside the lock, or others were there who must not. */
+        long overlaps;
+        /** The longest wait for one grant, in ms. */
+        long longest;
+        /** The threads with the fewest and the most grants. */
+        long fewest = Long.MAX_VALUE;
+        long most;
+        /** Each thread ends with its first error. */
+        final List<String> errors = new ArrayList<>();
+    }
+
+    private final RedissonClient client;
+    private final Request r;
+    private final Report report = new Report();
+    private final AtomicLong overlaps = new AtomicLong();
+    private final AtomicLong reads = new AtomicLong();
+
+    Load(RedissonClient client, Request r) {
+        this.client = client;
+        this.r = r;
+    }
+
+    Report run() throws InterruptedException {
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < r.threads; i++) {
+            Thread thread = new Thread(this::work, "load-" + i);
+            thread.setDaemon(true);
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        report.overlaps = overlaps.get();
+        return report;
+    }
+
+    private void work() {
+        RLock lock = Hold.lock(client, r.kind, r);
+        long until = r.millis > 0 ? System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(r.millis) : Long.MAX_VALUE;
+        long grants = 0;
+        long longest = 0;
+        String error = null;
+        try {
+            while (System.nanoTime() < until) {
+                long asked = System.nanoTime();
+                lock.lock();
+                try {
+                    longest = Math.max(longest, System.nanoTime() - asked);
+                    if (!inside()) {
+                        break;
+                    }
+                } finally {
+                    lock.unlock();
+                }
+                grants++;
+            }
+        } catch (RuntimeException e) {
+            error = e.toString();
+        }
+        synchronized (report) {
+            report.grants += grants;
+            report.longest = Math.max(report.longest, TimeUnit.NANOSECONDS.toMillis(longest));
+            report.fewest = Math.min(report.fewest, grants);
+            report.most = Math.max(report.most, grants);
+            if (error != null) {
+                report.errors.add(error);
+            }
+        }
+    }
+
+    /** Does what is done under the lock, and reports whether there is more to do. */
+    private boolean inside() {
+        if (!r.readers.isEmpty() && r.kind.equals("read")) {
+            return read();
+        }
+        if (!r.readers.isEmpty() && client.getAtomicLong(r.readers).get() != 0) {
+            overlaps.incrementAndGet();
+        }
+        if (!r.inside.isEmpty() && client.getAtomicLong(r.inside).incrementAndGet() != 1) {
+            overlaps.incrementAndGet();
+        }
+        boolean more = r.counter.isEmpty() || count() >= 0;
+        if (r.hold > 0) {
+            LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(r.hold));
+        }
+        if (!r.inside.isEmpty()) {
+            client.getAtomicLong(r.inside).decrementAndGet();
+        }
+        return more;
+    }
+
+    /** Does what is done under the read side: nobody may be inside, and counter may not change. */
+    private boolean read() {
+        RBucket<String> counter = client.getBucket(r.counter, StringCodec.INSTANCE);
+        client.getAtomicLong(r.readers).incrementAndGet();
+        String before = counter.get();
+        boolean alone = client.getAtomicLong(r.inside).get() == 0;
+        LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(r.hold));
+        if (!alone || !Objects.equals(before, counter.get())) {
+            overlaps.incrementAndGet();
+        }
+        client.getAtomicLong(r.readers).decrementAndGet();
+        return reads.incrementAndGet() <= r.limit;
+    }
+
+    /**
+     * Reads the counter and writes it back with one more, which loses an update if two do it at a
+     * time. Returns the new value, or -1 if the counter had reached the limit.
+     */
+    long count() {
+        RBucket<String> counter = client.getBucket(r.counter, StringCodec.INSTANCE);
+        String text = counter.get();
+        long value = text == null ? 0 : Long.parseLong(text);
+        if (r.limit > 0 && value >= r.limit) {
+            return -1;
+        }
+        counter.set(Long.toString(value + 1));
+        return value + 1;
+    }
+}

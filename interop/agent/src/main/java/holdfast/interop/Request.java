@@ -1,0 +1,46 @@
+package holdfast.interop;
+
+import java.util.List;
+
+/** One line of standard input. Fields that a line does not have keep these values. Times are in ms. */
+final class Request {
+    long id;
+    String op;
+    /** The Redisson client, as named by "open". */
+    String client = "";
+    /** The Java thread that carries the command out. */
+    String thread = "";
+    /** lock, fair, read, write, spin, fenced, multi or semaphore. */
+    String kind = "lock";
+    String name = "";
+    /** For kind multi, in place of name. */
+    List<String> names = List.of();
+    /** Negative: tryLock() without arguments. */
+    long wait = -1;
+    /** Negative: none, so that Redisson's watchdog renews. */
+    long lease = -1;
+
+    // open
+    int port;
+    long watchdog;
+    String codec = "";
+    String prefix = "";
+
+    // count and grants
+    /** A plain counter, read and written back by two commands. */
+    String counter = "";
+    /** A counter that is 1 inside the lock and 0 outside. */
+    String inside = "";
+    /** A counter of those inside the read side. Writers look at it, and readers at inside. */
+    String readers = "";
+    int threads = 1;
+    /** How long each grant is held, in µs. */
+    long hold;
+    /** grants ends when counter has this value, or with kind read after as many grants. 0: no limit. */
+    long limit;
+    /** grants takes no more locks after this time. 0: no limit. */
+    long millis;
+
+    // kind semaphore
+    int permits;
+}

@@ -1,0 +1,243 @@
+package interop
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A report is what the agent's grants answers: see Load.java.
+type report struct {
+	Grants, Overlaps, Longest, Fewest, Most int64
+	Errors                                  []string
+}
+
+// loadTimeout bounds a run of grants.
+const loadTimeout = 2 * time.Minute
+
+// report waits for the answer of grants.
+func (c *call) report(t testing.TB) (r report) {
+	t.Helper()
+	_, err := c.await(loadTimeout)
+	require.NoError(t, err)
+	c.into(t, &r)
+	return r
+}
+
+const (
+	mixedGrants  = 10_000
+	mixedWorkers = 4 // of each side
+)
+
+// Both sides add to a counter under one lock until it has reached 10,000, by a
+// GET and a SET. A second holder would be seen twice: it finds the other one inside,
+// or overwrites its count, and then the grants are more than the counter says.
+func TestLock_MixedGrants(t *testing.T) {
+	for _, c := range []struct {
+		title string
+		lockmgr.Options
+		least int64 // grants of each side, so that both take part
+	}{
+		// Sides share time, and a grant in memory takes less of it.
+		{"as by default", lockmgr.Options{}, mixedGrants / 100},
+		// The lock changes sides as often as it can.
+		{"with PassCount 1", lockmgr.Options{PassCount: 1}, mixedGrants / 10},
+	} {
+		t.Run(c.title, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				ours, theirs := w.countTogether(t, c.Options)
+				require.GreaterOrEqual(t, ours, c.least)
+				require.GreaterOrEqual(t, theirs, c.least)
+			})
+		})
+	}
+}
+
+// countTogether returns the grants of each side.
+func (w *world) countTogether(t *testing.T, o lockmgr.Options) (ours, theirs int64) {
+	name, counter, inside := t.Name(), t.Name()+" counter", t.Name()+" inside"
+	m, java := w.manager(t, o), w.open(t, request{})
+	begin := time.Now()
+	running := java.thread("grants").sendRequest(t, request{
+		Op: "grants", Name: name, Threads: mixedWorkers, Limit: mixedGrants, Counter: counter, Inside: inside,
+	})
+	var grants, overlaps atomic.Int64
+	var wg sync.WaitGroup
+	for range mixedWorkers {
+		wg.Go(func() {
+			for more := true; more && !t.Failed(); {
+				l, err := m.Lock(t.Context(), name)
+				if err != nil {
+					t.Errorf("Lock: %v", err)
+					return
+				}
+				var alone bool
+				if alone, more, err = w.count(counter, inside, mixedGrants); err != nil {
+					t.Errorf("count: %v", err)
+				}
+				if !alone {
+					overlaps.Add(1)
+				}
+				if more {
+					grants.Add(1)
+				}
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Errorf("Unlock: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r := running.report(t)
+	sum := grants.Load() + r.Grants
+	t.Logf("%d grants of Go, %d of Java in %.1f s: %d overlaps, %d lost updates",
+		grants.Load(), r.Grants, time.Since(begin).Seconds(), overlaps.Load()+r.Overlaps, sum-mixedGrants)
+	require.Empty(t, r.Errors)
+	require.Zero(t, overlaps.Load()+r.Overlaps, "overlaps")
+	require.EqualValues(t, mixedGrants, sum, "lost updates")
+	require.EqualValues(t, mixedGrants, w.number(t, counter))
+	require.Zero(t, w.number(t, inside))
+	return grants.Load(), r.Grants
+}
+
+// count adds one to the counter as Load.java does. alone reports whether nobody else
+// was inside. more reports whether the limit was not reached.
+func (w *world) count(counter, inside string, limit int64) (alone, more bool, err error) {
+	c := w.redis
+	n, err := c.Do(background, c.B().Incr().Key(inside).Build()).AsInt64()
+	if err != nil {
+		return false, false, err
+	}
+	value, err := c.Do(background, c.B().Get().Key(counter).Build()).AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return false, false, err
+	}
+	if value < limit {
+		err = c.Do(background, c.B().Set().Key(counter).Value(fmt.Sprint(value+1)).Build()).Error()
+		if err != nil {
+			return false, false, err
+		}
+	}
+	err = c.Do(background, c.B().Decr().Key(inside).Build()).Error()
+	return n == 1, value < limit, err
+}
+
+const (
+	turnGoroutines = 3
+	turnThreads    = 50
+	turnWindow     = 5 * time.Second
+)
+
+// Both sides want one lock all the time: few goroutines and many threads. They
+// share time. What is measured is how often each side is seen in the record.
+func TestLock_TurnsByTime(t *testing.T) {
+	for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
+		t.Run(fmt.Sprint("held for ", hold), func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				name := t.Name()
+				m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
+				theirs := java.startTurns(t, name, turnThreads, hold, turnWindow+time.Second)
+				w.awaitListeners(t, name, 1)
+
+				end := time.Now().Add(turnWindow)
+				ours := startTurns(t, m, name, hold, end)
+				share := w.share(t, name, m.ID(), end)
+				ours.wg.Wait()
+				r := theirs.report(t)
+				t.Logf("Go had the lock for %.0f %% of the time for which it was taken, and stood back %d times; grants: Go %d, Java %d; "+
+					"longest wait: Go %.2f s, Java %.2f s; of Java's threads, the least and the most served had %d and %d grants",
+					share, m.Stats().StoodBack, ours.grants.Load(), r.Grants, time.Duration(ours.longest.Load()).Seconds(),
+					float64(r.Longest)/1000, r.Fewest, r.Most)
+				require.Empty(t, r.Errors)
+				// The aim is 40 to 60 %. Runs on a busy machine had up to 72 % at a hold
+				// of 1 ms: see README.md.
+				require.InDelta(t, 50, share, 30, "Go's part of the time, in percent")
+			})
+		})
+	}
+}
+
+// The same with two Redisson clients and no Go, for comparison. Redisson promises
+// nothing here, so nothing is asserted.
+func TestLock_TurnsOfRedissonAlone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		few, many := w.two(t)
+		running := many.startTurns(t, name, turnThreads, time.Millisecond, turnWindow+time.Second)
+		w.awaitListeners(t, name, 1)
+		end := time.Now().Add(turnWindow)
+		others := few.startTurns(t, name, turnGoroutines, time.Millisecond, turnWindow)
+		share := w.share(t, name, few.uuid, end)
+		a, b := others.report(t), running.report(t)
+		t.Logf("%d threads of one Redisson client had the lock for %.0f %% of the time, %d of another for the rest; grants: %d and %d; "+
+			"longest wait: %.2f s and %.2f s; of the %[3]d threads, the least and the most served had %[8]d and %[9]d grants",
+			turnGoroutines, share, turnThreads, a.Grants, b.Grants, float64(a.Longest)/1000, float64(b.Longest)/1000, b.Fewest, b.Most)
+		require.Empty(t, append(a.Errors, b.Errors...))
+	})
+}
+
+func (c *client) startTurns(t testing.TB, name string, threads int, hold, length time.Duration) *call {
+	t.Helper()
+	return c.thread("turns").sendRequest(t, request{
+		Op: "grants", Name: name, Threads: threads, Hold: hold.Microseconds(), Millis: length.Milliseconds(),
+	})
+}
+
+// turns are goroutines that take a lock again and again.
+type turns struct {
+	wg      sync.WaitGroup
+	grants  atomic.Int64
+	longest atomic.Int64 // wait, in ns
+}
+
+func startTurns(t testing.TB, m *lockmgr.Manager, name string, hold time.Duration, end time.Time) *turns {
+	s := new(turns)
+	for range turnGoroutines {
+		s.wg.Go(func() {
+			for time.Now().Before(end) {
+				asked := time.Now()
+				l, err := m.Lock(t.Context(), name)
+				if err != nil {
+					t.Errorf("Lock: %v", err)
+					return
+				}
+				waited := int64(time.Since(asked))
+				for old := s.longest.Load(); waited > old && !s.longest.CompareAndSwap(old, waited); old = s.longest.Load() {
+				}
+				s.grants.Add(1)
+				time.Sleep(hold)
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Errorf("Unlock: %v", err)
+				}
+			}
+		})
+	}
+	return s
+}
+
+// share looks at a record at random instants until end. Of the times at which it
+// finds one, it returns the percentage with a holder of the given client or manager.
+func (w *world) share(t testing.TB, name, uuid string, end time.Time) float64 {
+	t.Helper()
+	var ours, all int
+	for time.Now().Before(end) {
+		for holder := range w.record(t, name) {
+			all++
+			if strings.HasPrefix(holder, uuid+":") {
+				ours++
+			}
+		}
+		time.Sleep(500*time.Microsecond + rand.N(time.Millisecond))
+	}
+	require.Greater(t, all, 100, "too few samples to judge by")
+	return 100 * float64(ours) / float64(all)
+}

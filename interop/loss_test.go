@@ -1,0 +1,219 @@
+package interop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestLock_JavaForceUnlocksGo(t *testing.T) {
+	const lease = 3 * time.Second
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		m, java := w.manager(t, withLease(lease)), w.open(t, request{})
+		a, b := java.thread("a"), java.thread("b")
+		l := lock(t, m, name)
+
+		begin := time.Now()
+		require.True(t, a.is(t, "forceUnlock", name))
+		b.lock(t, name)
+		select {
+		case <-l.Lost():
+		case <-time.After(eventLimit):
+			require.Fail(t, "Lost does not fire")
+		}
+		lost := time.Since(begin)
+		t.Logf("Lost fired %v after the forceUnlock; the lease is %v", lost.Round(time.Millisecond), lease)
+		require.Less(t, lost, lease+time.Second)
+		require.False(t, l.Valid())
+		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
+		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
+		b.unlock(t, name)
+	})
+}
+
+// A holder that has not yet heard of the forceUnlock gives back nothing of the next
+// holder's.
+func TestLock_UnlockAfterAForceUnlock(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
+		a, b := java.thread("a"), java.thread("b")
+		l := lock(t, m, name)
+		require.True(t, a.is(t, "forceUnlock", name))
+		b.lock(t, name)
+		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
+		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
+		b.unlock(t, name)
+	})
+}
+
+// A manager that listens for unlocks, as it has waited for the lock, hears of the
+// forceUnlock by its message. A goroutine that waits gets a new hold.
+func TestLock_JavaForceUnlocksListeningGo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		m, java := w.manager(t, lockmgr.Options{Linger: time.Minute}), w.open(t, request{})
+		a, b := java.thread("a"), java.thread("b")
+		b.lock(t, name)
+		waiting := startWait(t, m, name)
+		w.awaitListeners(t, name, 1)
+		b.unlock(t, name)
+		l := waiting.granted(t)
+		waiting = startWait(t, m, name)
+		eventually(t, func() bool { return m.Stats().Waiting == 1 }, func() string { return "a second goroutine waits" })
+		holder := l.HolderID()
+
+		begin := time.Now()
+		require.True(t, a.is(t, "forceUnlock", name))
+		select {
+		case <-l.Lost():
+		case <-time.After(eventLimit):
+			require.Fail(t, "Lost does not fire")
+		}
+		lost := time.Since(begin)
+		t.Logf("Lost fired %v after the forceUnlock; the lease is 30 s", lost.Round(10*time.Microsecond))
+		require.Less(t, lost, eventLimit/3)
+		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
+		next := waiting.granted(t)
+		require.NotEqual(t, holder, next.HolderID())
+		require.Equal(t, map[string]string{next.HolderID(): "1"}, w.record(t, name))
+		require.False(t, b.tryLock(t, name))
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+// A manager that does not listen passes a lock that it has lost on in memory. It
+// finds out when it tells Redis, and the next goroutine loses the lock at once.
+func TestLock_JavaForceUnlocksBeforeAHandOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
+		a, b := java.thread("a"), java.thread("b")
+		l := lock(t, m, name)
+		waiting := startWait(t, m, name)
+		eventually(t, func() bool { return m.Stats().Waiting == 1 }, func() string { return "a second goroutine waits" })
+		require.True(t, a.is(t, "forceUnlock", name))
+		b.lock(t, name)
+
+		begin := time.Now()
+		unlocked := l.Unlock(t.Context())
+		select {
+		case <-waiting.done:
+			next := waiting.granted(t)
+			select {
+			case <-next.Lost():
+			case <-time.After(eventLimit):
+				require.Fail(t, "Lost does not fire")
+			}
+			t.Logf("Unlock returned %v; the next goroutine had the lock of Java for %v", unlocked, time.Since(begin).Round(10*time.Microsecond))
+			require.ErrorIs(t, next.Unlock(t.Context()), lockmgr.ErrLeaseLost)
+			require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
+			b.unlock(t, name)
+		case <-time.After(5 * wakeLimit):
+			t.Logf("Unlock returned %v; the next goroutine did not get the lock", unlocked)
+			require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
+			b.unlock(t, name)
+			require.NoError(t, waiting.granted(t).Unlock(t.Context()))
+		}
+	})
+}
+
+func TestLock_JavaForceUnlockWakesGo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		java := w.open(t, request{})
+		a, b := java.thread("a"), java.thread("b")
+		a.lock(t, name)
+		waiting := startWait(t, w.manager(t, lockmgr.Options{}), name)
+		w.awaitListeners(t, name, 1)
+		begin := time.Now()
+		require.True(t, b.is(t, "forceUnlock", name))
+		l := waiting.granted(t)
+		requireHeard(t, "Go after a forceUnlock of Java", []time.Duration{waiting.at.Sub(begin)})
+		a.requireNotOwner(t, name)
+		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
+		require.NoError(t, l.Unlock(t.Context()))
+		require.False(t, b.is(t, "forceUnlock", name))
+	})
+}
+
+func TestLock_GoForceUnlocksJava(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
+		a, b := java.thread("a"), java.thread("b")
+		a.lock(t, name)
+		waiting := b.send(t, "lock", name)
+		w.awaitListeners(t, name, 1)
+
+		begin := time.Now()
+		was, err := m.ForceUnlock(t.Context(), name)
+		require.NoError(t, err)
+		require.True(t, was)
+		require.NoError(t, waiting.result(t))
+		requireHeard(t, "Java after a ForceUnlock of Go", []time.Duration{waiting.at.Sub(begin)})
+		require.False(t, a.is(t, "isHeld", name))
+		a.requireNotOwner(t, name)
+		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
+		b.unlock(t, name)
+		was, err = m.ForceUnlock(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, was)
+	})
+}
+
+const deadLease = 3 * time.Second
+
+// requireAtEndOfLease checks that a waiter got the lock when the lease of a killed
+// process ended: ttl is what was left of it at begin.
+func requireAtEndOfLease(t testing.TB, who string, ttl time.Duration, begin, got time.Time) {
+	t.Helper()
+	late := got.Sub(begin) - ttl
+	t.Logf("%s got the lock %v after the end of the lease", who, late.Round(time.Millisecond))
+	// The server's clock counts in ms.
+	require.Greater(t, late, -20*time.Millisecond)
+	require.Less(t, late, 2*time.Second)
+}
+
+func TestLock_GoOutlivesKilledJVM(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		victim, err := startAgent(w.version, w.classPath)
+		require.NoError(t, err)
+		t.Cleanup(victim.stop)
+		java := w.openIn(t, victim, request{Watchdog: deadLease.Milliseconds()}).thread("a")
+		java.lock(t, name)
+		waiting := startWait(t, w.manager(t, lockmgr.Options{}), name)
+		w.awaitListeners(t, name, 1)
+
+		victim.kill()
+		begin := time.Now()
+		ttl := w.ttl(t, name)
+		require.Positive(t, ttl)
+		l := waiting.granted(t)
+		requireAtEndOfLease(t, "Go", ttl, begin, waiting.at)
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+}
+
+func TestLock_JavaOutlivesKilledGo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		victim := startChild(t, childTask{Addr: w.server.Addr(), Name: name, Lease: deadLease})
+		java := w.open(t, request{}).thread("a")
+		waiting := java.send(t, "lock", name)
+		w.awaitListeners(t, name, 1)
+
+		victim.kill()
+		begin := time.Now()
+		ttl := w.ttl(t, name)
+		require.Positive(t, ttl)
+		require.NoError(t, waiting.result(t))
+		requireAtEndOfLease(t, "Java", ttl, begin, waiting.at)
+		java.unlock(t, name)
+	})
+}

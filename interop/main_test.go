@@ -1,0 +1,86 @@
+package interop
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// envChild makes the test binary a child that holds a lock until it is killed. Its
+// value is a childTask.
+const envChild = "HOLDFAST_INTEROP_CHILD"
+
+type childTask struct {
+	Addr, Name string
+	Lease      time.Duration
+	Reads      bool // the read side of a read-write lock
+}
+
+func TestMain(m *testing.M) {
+	if task := os.Getenv(envChild); task != "" {
+		if err := beChild(task); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	code := m.Run()
+	for _, w := range worlds {
+		w.stop()
+	}
+	os.Exit(code)
+}
+
+// beChild takes the lock, says so, and holds it until standard input ends.
+func beChild(text string) error {
+	var task childTask
+	if err := json.Unmarshal([]byte(text), &task); err != nil {
+		return err
+	}
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{task.Addr}}, withLease(task.Lease))
+	if err != nil {
+		return err
+	}
+	var opts []lockmgr.LockOption
+	if task.Reads {
+		opts = append(opts, lockmgr.Shared())
+	}
+	l, err := m.Lock(context.Background(), task.Name, opts...)
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.HolderID())
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	return m.Close(context.Background())
+}
+
+// startChild starts a Go process that holds a lock. It returns when that has it.
+func startChild(t *testing.T, task childTask) *process {
+	t.Helper()
+	text, err := json.Marshal(task)
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envChild+"="+string(text))
+	holder := make(chan string, 16)
+	p, err := spawn(cmd, func(line string) { holder <- line })
+	require.NoError(t, err)
+	t.Cleanup(p.kill)
+	select {
+	case <-holder:
+	case <-p.ended:
+		t.Fatalf("the child ended:\n%s", p.stderr)
+	case <-time.After(answerTimeout):
+		t.Fatalf("the child does not get its lock:\n%s", p.stderr)
+	}
+	return p
+}

@@ -1,0 +1,136 @@
+package interop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// handOver has each side wait for the other once. The Java name is that which the
+// NameMapper of its client, if any, turns into the name.
+func (w *world) handOver(t testing.TB, m *lockmgr.Manager, java thread, name, javaName string) []time.Duration {
+	t.Helper()
+	l := lock(t, m, name)
+	require.False(t, java.tryLock(t, javaName))
+	javaWaits := java.send(t, "lock", javaName)
+	w.awaitListeners(t, name, 1)
+	begin := time.Now()
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, javaWaits.result(t))
+	took := []time.Duration{javaWaits.at.Sub(begin)}
+	require.Equal(t, map[string]string{java.owner(t): "1"}, w.record(t, name))
+	w.awaitListeners(t, name, 0)
+
+	goWaits := startWait(t, m, name)
+	w.awaitListeners(t, name, 1)
+	require.False(t, goWaits.over())
+	begin = time.Now()
+	java.unlock(t, javaName)
+	l = goWaits.granted(t)
+	took = append(took, goWaits.at.Sub(begin))
+	require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
+	require.NoError(t, l.Unlock(t.Context()))
+	return took
+}
+
+func TestLock_Names(t *testing.T) {
+	names := []string{
+		"a",
+		"orders:42",
+		"with  two spaces and one at the end ",
+		"\ttab 'single' \"double\" back\\slash %s $0 *?[a]",
+		"zażółć gęślą jaźń, Straße, 鍵, ключ, مفتاح, 🔒👩‍👩‍👧",
+		"e\u0301 is not \u00e9",
+		"{order}",
+		"{order}:items",
+		"a{order}b",
+		"a{b}c{d}",
+		strings.Repeat("n", 512),
+		strings.Repeat("鍵", 170) + "ab", // 512 bytes
+	}
+	each(t, func(t *testing.T, w *world) {
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		var took []time.Duration
+		for _, name := range names {
+			took = append(took, w.handOver(t, m, java, name, name)...)
+		}
+		requireWoken(t, "both sides, with all names", took)
+	})
+}
+
+// Names that Redisson takes and holdfast refuses: on one server they work, but most
+// of them could not be unlocked on a cluster.
+func TestLock_NamesThatGoRefuses(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		for _, name := range []string{"", "a{b", "a}b", "{}a", "{}", "redisson_lock_token:{a}"} {
+			java.lock(t, name)
+			java.unlock(t, name)
+			_, err := m.TryLock(t.Context(), name)
+			require.ErrorIs(t, err, lockmgr.ErrInvalidName, name)
+		}
+	})
+}
+
+func TestLock_NameMapper(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{Prefix: "app:"}).thread("a")
+		took := w.handOver(t, m, java, "app:orders", "orders")
+		took = append(took, w.handOver(t, m, java, "app:{orders}:1", "{orders}:1")...)
+		requireHeard(t, "both sides, with a NameMapper", took)
+	})
+}
+
+// The client's codec has no part in locks: neither in the record, which handOver
+// looks at, nor in the message of an unlock.
+func TestLock_Codecs(t *testing.T) {
+	codecs := map[string]string{
+		"Redisson's default": "",
+		"StringCodec":        "org.redisson.client.codec.StringCodec",
+		"LongCodec":          "org.redisson.client.codec.LongCodec",
+		"SerializationCodec": "org.redisson.codec.SerializationCodec",
+		"JsonJacksonCodec":   "org.redisson.codec.JsonJacksonCodec",
+	}
+	each(t, func(t *testing.T, w *world) {
+		m := w.manager(t, lockmgr.Options{})
+		var took []time.Duration
+		for title, codec := range codecs {
+			if title == "JsonJacksonCodec" && w.version == newest {
+				continue // Jackson is optional there
+			}
+			java := w.open(t, request{Codec: codec}).thread("a")
+			name := t.Name() + " " + title
+			took = append(took, w.handOver(t, m, java, name, name)...)
+
+			messages := w.listen(t, channelOf(name))
+			java.lock(t, name)
+			java.unlock(t, name)
+			select {
+			case text := <-messages:
+				require.Equal(t, "0", text, title)
+			case <-time.After(eventLimit):
+				require.Fail(t, "an unlock of Java publishes nothing", title)
+			}
+		}
+		requireHeard(t, "both sides, with all codecs", took)
+	})
+}
+
+// listen subscribes to a channel and returns its messages.
+func (w *world) listen(t testing.TB, channel string) <-chan string {
+	t.Helper()
+	c, err := w.server.dial()
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	messages := make(chan string, 16)
+	conn, release := c.Dedicate()
+	t.Cleanup(release)
+	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { messages <- m.Message }})
+	require.NoError(t, conn.Do(t.Context(), conn.B().Subscribe().Channel(channel).Build()).Error())
+	return messages
+}

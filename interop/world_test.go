@@ -1,0 +1,411 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+const (
+	oldest = "3.16.8"
+	newest = "4.7.0" // the default of agent/pom.xml
+)
+
+// versions are the Redissons that each test runs with.
+var versions = []string{oldest, newest}
+
+const skipped = "SKIPPED: set HOLDFAST_INTEROP=1 to test against Redisson; needs java and mvn, and redis-server or valkey-server"
+
+const (
+	// wakeLimit is how long a waiter may take to get a lock that was unlocked.
+	wakeLimit = 200 * time.Millisecond
+	// eventLimit is when a test gives up on what should happen at once, or at an
+	// instant that the test has waited for. It is far below the default lease.
+	eventLimit = 15 * time.Second
+)
+
+// A world is what the tests of one version share: a server, an agent, and a
+// connection of the tests' own.
+type world struct {
+	version   string
+	classPath string
+	server    *server
+	agent     *agent
+	redis     rueidis.Client
+	err       error // why there is none of these
+}
+
+// worlds has one world for each version that a test has asked for. Tests do not
+// run in parallel.
+var worlds = map[string]*world{}
+
+// each runs a test with each version of Redisson.
+func each(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	if os.Getenv("HOLDFAST_INTEROP") != "1" {
+		t.Skip(skipped)
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) { test(t, enter(t, version)) })
+	}
+}
+
+// enter returns the world of a version, which it builds and starts when it is
+// asked for the first time. At the end of the test nothing may be left of it:
+// neither a key nor a goroutine.
+func enter(t *testing.T, version string) *world {
+	t.Helper()
+	w := worlds[version]
+	if w == nil {
+		begin := time.Now()
+		w = startWorld(version)
+		worlds[version] = w
+		if w.err == nil {
+			t.Logf("Redisson %s was ready after %.1f s", version, time.Since(begin).Seconds())
+		}
+	}
+	require.NoError(t, w.err, "HOLDFAST_INTEROP=1 asks for a run with Redisson %s", version)
+	leakcheck.Check(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last lines of the agent:\n%s", w.agent.stderr)
+			_ = w.redis.Do(background, w.redis.B().Flushall().Build()).Error()
+			return
+		}
+		var left []string
+		eventually(t, func() bool {
+			var err error
+			left, err = w.redis.Do(background, w.redis.B().Keys().Pattern("*").Build()).AsStrSlice()
+			require.NoError(t, err)
+			return len(left) == 0
+		}, func() string { return "keys are left behind: " + strings.Join(left, ", ") })
+	})
+	return w
+}
+
+func TestVersions_NewestIsTheDefaultOfTheBuild(t *testing.T) {
+	pom, err := os.ReadFile("agent/pom.xml")
+	require.NoError(t, err)
+	require.Contains(t, string(pom), "<redisson.version>"+newest+"<")
+}
+
+func startWorld(version string) *world {
+	w := &world{version: version}
+	if w.classPath, w.err = buildAgent(version); w.err != nil {
+		return w
+	}
+	if w.server, w.err = startServer(); w.err != nil {
+		return w
+	}
+	if w.redis, w.err = w.server.dial(); w.err != nil {
+		return w
+	}
+	w.agent, w.err = startAgent(version, w.classPath)
+	return w
+}
+
+func (w *world) stop() {
+	if w.agent != nil {
+		w.agent.stop()
+	}
+	if w.redis != nil {
+		w.redis.Close()
+	}
+	if w.server != nil {
+		w.server.stop()
+	}
+}
+
+// eventually waits until cond is true.
+func eventually(t testing.TB, cond func() bool, what func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(eventLimit); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.Fail(t, "not within "+eventLimit.String(), what())
+		}
+	}
+}
+
+// background is the context of the tests' own commands.
+var background = context.Background()
+
+// ---- the Go side
+
+// withLease returns options for a short lease on a slow machine.
+func withLease(lease time.Duration) lockmgr.Options {
+	return lockmgr.Options{Lease: lease, CommandTimeout: 3 * lease / 10}
+}
+
+func (w *world) manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{w.server.Addr()}}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, m.Close(background)) })
+	return m
+}
+
+// refusals counts how often a manager was refused a lock.
+func refusals(o *lockmgr.Options) *atomic.Int64 {
+	n := new(atomic.Int64)
+	o.Observer = func(e lockmgr.Event) {
+		if _, ok := e.(lockmgr.EventRefused); ok {
+			n.Add(1)
+		}
+	}
+	return n
+}
+
+// lock takes a lock that is free, or about to be.
+func lock(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), eventLimit)
+	defer cancel()
+	l, err := m.Lock(ctx, name, opts...)
+	require.NoError(t, err)
+	return l
+}
+
+// A wait is a goroutine's wait for a lock.
+type wait struct {
+	done chan struct{}
+	lock *lockmgr.Lock
+	err  error
+	at   time.Time // when it ended
+}
+
+// startWait begins to wait for a lock.
+func startWait(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *wait {
+	w := &wait{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.lock, w.err = m.Lock(t.Context(), name, opts...)
+		w.at = time.Now()
+	}()
+	return w
+}
+
+// granted returns the lock, as soon as the wait is over.
+func (w *wait) granted(t testing.TB) *lockmgr.Lock {
+	t.Helper()
+	select {
+	case <-w.done:
+		require.NoError(t, w.err)
+		return w.lock
+	case <-time.After(eventLimit):
+		require.FailNow(t, "Go still waits for the lock")
+		return nil
+	}
+}
+
+func (w *wait) over() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ---- the Java side
+
+// A client is a Redisson client of an agent.
+type client struct {
+	agent *agent
+	name  string
+	uuid  string
+}
+
+// open opens a Redisson client. r has its options.
+func (w *world) open(t testing.TB, r request) *client {
+	t.Helper()
+	return w.openIn(t, w.agent, r)
+}
+
+var clientNumber int
+
+func (w *world) openIn(t testing.TB, a *agent, r request) *client {
+	t.Helper()
+	clientNumber++
+	c := &client{agent: a, name: fmt.Sprintf("client %d", clientNumber)}
+	r.Op, r.Client, r.Thread, r.Port = "open", c.name, c.name, w.server.Port()
+	a.send(t, r).into(t, &c.uuid)
+	t.Cleanup(func() {
+		select {
+		case <-a.ended:
+		default:
+			// Nothing waits for it: it takes up to two seconds.
+			a.send(t, request{Op: "close", Client: c.name, Thread: c.name})
+		}
+	})
+	return c
+}
+
+// A thread is a Java thread that uses one client and one kind of lock.
+type thread struct {
+	*client
+	thread string
+	kind   string
+}
+
+func (c *client) thread(name string) thread {
+	return thread{c, c.name + " " + name, "lock"}
+}
+
+// as returns the same thread with another kind of lock.
+func (j thread) as(kind string) thread {
+	j.kind = kind
+	return j
+}
+
+func (j thread) send(t testing.TB, op, name string) *call {
+	t.Helper()
+	return j.sendRequest(t, request{Op: op, Name: name, Wait: -1, Lease: -1})
+}
+
+func (j thread) sendRequest(t testing.TB, r request) *call {
+	t.Helper()
+	r.Client, r.Thread, r.Kind = j.name, j.thread, j.kind
+	return j.agent.send(t, r)
+}
+
+// lock takes a lock that is free, or about to be.
+func (j thread) lock(t testing.TB, name string) {
+	t.Helper()
+	require.NoError(t, j.send(t, "lock", name).result(t))
+}
+
+func (j thread) lockFor(t testing.TB, name string, lease time.Duration) {
+	t.Helper()
+	require.NoError(t, j.sendRequest(t, request{Op: "lock", Name: name, Lease: lease.Milliseconds()}).result(t))
+}
+
+func (j thread) unlock(t testing.TB, name string) {
+	t.Helper()
+	require.NoError(t, j.send(t, "unlock", name).result(t))
+}
+
+func (j thread) tryLock(t testing.TB, name string) bool {
+	t.Helper()
+	return j.is(t, "tryLock", name)
+}
+
+// is asks what has a boolean answer.
+func (j thread) is(t testing.TB, op, name string) (value bool) {
+	t.Helper()
+	j.send(t, op, name).into(t, &value)
+	return value
+}
+
+// number asks what has a number as its answer.
+func (j thread) number(t testing.TB, op, name string) (value int64) {
+	t.Helper()
+	j.send(t, op, name).into(t, &value)
+	return value
+}
+
+// owner returns the owner as it stands in a record.
+func (j thread) owner(t testing.TB) (value string) {
+	t.Helper()
+	j.as("lock").send(t, "owner", "any").into(t, &value)
+	return value
+}
+
+// requireNotOwner checks that unlock fails as it does for a lock of others.
+func (j thread) requireNotOwner(t testing.TB, name string) {
+	t.Helper()
+	require.ErrorContains(t, j.send(t, "unlock", name).result(t), "IllegalMonitorStateException")
+}
+
+// ---- Redis
+
+// record returns the hash of a lock: owner to count. It is empty if nobody has it.
+func (w *world) record(t testing.TB, name string) map[string]string {
+	t.Helper()
+	m, err := w.redis.Do(background, w.redis.B().Hgetall().Key(name).Build()).AsStrMap()
+	require.NoError(t, err)
+	return m
+}
+
+// ttl returns the remaining life of a key. It is negative if there is no key.
+func (w *world) ttl(t testing.TB, name string) time.Duration {
+	t.Helper()
+	ms, err := w.redis.Do(background, w.redis.B().Pttl().Key(name).Build()).AsInt64()
+	require.NoError(t, err)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// number returns a counter, and removes it.
+func (w *world) number(t testing.TB, key string) int64 {
+	t.Helper()
+	n, err := w.redis.Do(background, w.redis.B().Getdel().Key(key).Build()).AsInt64()
+	require.NoError(t, err)
+	return n
+}
+
+func channelOf(name string) string { return "redisson_lock__channel:" + braced(name) }
+
+// braced is how Redisson writes a name into the keys and channels beside a lock.
+func braced(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
+
+// awaitListeners waits until exactly n connections listen for the lock's unlocks.
+func (w *world) awaitListeners(t testing.TB, name string, n int64) {
+	t.Helper()
+	w.awaitChannel(t, channelOf(name), func(have int64) bool { return have == n })
+}
+
+// awaitChannel waits until enough connections listen to a channel.
+func (w *world) awaitChannel(t testing.TB, channel string, enough func(int64) bool) {
+	t.Helper()
+	var m map[string]int64
+	eventually(t, func() bool {
+		var err error
+		m, err = w.redis.Do(background, w.redis.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
+		require.NoError(t, err)
+		return enough(m[channel])
+	}, func() string { return "listeners of " + channel })
+}
+
+// startJavaWait has a Java thread wait for a lock that Go holds, and returns when it
+// sleeps: it has tried, subscribed, and tried again. Each refused try asks for the
+// TTL, and nobody else may do so meanwhile.
+func (w *world) startJavaWait(t testing.TB, j thread, name string) *call {
+	t.Helper()
+	before := w.ttlCalls(t)
+	c := j.send(t, "lock", name)
+	eventually(t, func() bool { return w.ttlCalls(t) >= before+2 }, func() string { return "Java is refused twice" })
+	return c
+}
+
+// ttlCalls returns how often PTTL was called, by scripts too.
+func (w *world) ttlCalls(t testing.TB) int {
+	t.Helper()
+	info, err := w.redis.Do(background, w.redis.B().Info().Section("commandstats").Build()).ToString()
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(info, "cmdstat_pttl:calls=")
+	text, _, _ := strings.Cut(rest, ",")
+	n, _ := strconv.Atoi(text) // absent before the first call
+	return n
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
