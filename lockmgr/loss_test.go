@@ -54,6 +54,7 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 		c := l.Context(ctx)
 		<-l.Lost()
 		require.Equal(t, 29698*milli, time.Since(start).Round(milli))
+		<-c.Done() // a moment after Lost
 		require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
 		net.heal()
 		again, err := m.Lock(ctx, "a")
