@@ -3,6 +3,7 @@ package notify
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -334,9 +335,10 @@ func (s *simServer) setSilent(on bool) {
 func (s *simServer) subscribed() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	subs := make(map[string]bool)
-	for name := range s.link.subs {
-		subs[name] = true
+	select {
+	case <-s.link.dead: // nobody watches anything, so there is no new connection
+		return map[string]bool{}
+	default:
+		return maps.Clone(s.link.subs)
 	}
-	return subs
 }
