@@ -20,7 +20,7 @@ func dialReadWrite(t *testing.T, o lockmgr.Options) (*redistest.Server, *lockmgr
 	return s, dial(t, s.Addr(), o), dial(t, s.Addr(), o)
 }
 
-func TestReadWrite_ManyReadersTwoScripts(t *testing.T) {
+func TestReadWrite_ManyReadersFewScripts(t *testing.T) {
 	t.Parallel()
 	_, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
@@ -30,7 +30,8 @@ func TestReadWrite_ManyReadersTwoScripts(t *testing.T) {
 		require.NoError(t, err)
 		locks = append(locks, l)
 	}
-	require.EqualValues(t, 1, m.Stats().Scripts)
+	// Every 100 ms one more script asks whether others wait.
+	require.Less(t, m.Stats().Scripts, uint64(20))
 	info, err := m.Inspect(ctx, "doc")
 	require.NoError(t, err)
 	require.Equal(t, "read", info.Mode)
@@ -43,7 +44,7 @@ func TestReadWrite_ManyReadersTwoScripts(t *testing.T) {
 		require.True(t, l.Valid())
 		require.NoError(t, l.Unlock(ctx))
 	}
-	require.EqualValues(t, 2, m.Stats().Scripts)
+	require.Less(t, m.Stats().Scripts, uint64(40))
 	require.NoError(t, reads.Unlock(ctx))
 	w, err := other.TryLock(ctx, "doc", lockmgr.Exclusive())
 	require.NoError(t, err)
