@@ -29,7 +29,7 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
+func newManager(id *identity, o Options, s wire.Redis, dedicate bool, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
 		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
@@ -50,6 +50,9 @@ func newManager(id *identity, o Options, s wire.Server, newHub func(*slog.Logger
 		// Answers overtake the requests of callers: a burst of these must not delay
 		// the confirmation of a lease.
 		Post: func(r *core.Replies) { m.actor.PostUrgent(r) },
+	}
+	if dedicate {
+		lane.Dedicate = s.Dedicate
 	}
 	if m.events != nil {
 		lane.Observe = m.observeCommand

@@ -16,9 +16,11 @@ import (
 // Only this file of the package uses the client library. Package wire sends the
 // commands of locks.
 
-// Dial connects to a server and returns a manager that owns the connection:
-// Close ends both. The client is built from opt as [TuneClient] completes it. Dial
-// blocks until the server has answered or the dial time-out has passed.
+// Dial connects to a server and returns a manager that owns its connections: Close
+// ends them. There are two, one for messages, and up to two more while the manager
+// sends much. The client is built from opt as [TuneClient] completes it, but without
+// AlwaysPipelining and BlockingPoolSize. Dial blocks until the server has answered or
+// the dial time-out has passed.
 //
 // Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
 // refused the user or the password, and ErrInvalidOption if an option is bad.
@@ -38,11 +40,13 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		return nil, fmt.Errorf("%w: %d addresses are the seeds of a cluster: give that of one server", ErrTopology, n)
 	}
 	opt = TuneClient(opt)
+	opt.AlwaysPipelining = false // a sender reads its own connection itself
+	opt.BlockingPoolSize = 0     // the connection for messages and those of the senders must fit in
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
-	m := start(newIdentity(), options, client, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	m := start(newIdentity(), options, client, 2*opt.Dialer.Timeout+time.Second, client.Close, true)
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
 		_ = m.Close(context.Background()) // it holds nothing
 		return nil, err
@@ -56,8 +60,9 @@ func unsupported(mode rueidis.ClientMode) error {
 }
 
 // New returns a manager that borrows a client: Close leaves it open. The
-// client should be built with the options that [TuneClient] sets. New does no
-// I/O. It returns ErrTopology for a cluster or Sentinel client. Check reports
+// client should be built with the options that [TuneClient] sets. All commands go
+// through the client's pipeline, which takes longer for a single goroutine than the
+// connections that the manager of Dial has. New does no I/O. It returns ErrTopology for a cluster or Sentinel client. Check reports
 // whether the server is part of a cluster.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
@@ -70,14 +75,15 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(newIdentity(), options, client, 0, nil), nil
+	return start(newIdentity(), options, client, 0, nil, false), nil
 }
 
-// start makes a manager. Opening the connection for messages (a dial, a handshake
+// start makes a manager. If dedicate is true, its senders open connections of their
+// own when there is much to send. Opening the connection for messages (a dial, a handshake
 // and a PING) may take dialTime, or notify's default if that is longer. A short
 // Options.CommandTimeout does not shorten the time-outs of that connection: no
 // lease depends on them, and far servers need more.
-func start(id *identity, o Options, client rueidis.Client, dialTime time.Duration, closeClient func()) *Manager {
+func start(id *identity, o Options, client rueidis.Client, dialTime time.Duration, closeClient func(), dedicate bool) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State)) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
 			Logger: log, OnState: onState,
@@ -89,7 +95,7 @@ func start(id *identity, o Options, client rueidis.Client, dialTime time.Duratio
 		}
 		return h
 	}
-	return newManager(id, o, wire.Redis{Client: client}, hub, closeClient)
+	return newManager(id, o, wire.Redis{Client: client}, dedicate, hub, closeClient)
 }
 
 // TuneClient completes client options with those that a lock manager needs. It

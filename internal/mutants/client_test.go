@@ -45,7 +45,7 @@ var shellMutants = []mutant{
 	{"close", "waits longer than its context", "lockmgr", "\t\tm.actor.Post(core.Abort{})\n", "", client + "TestClose_WithAnEndedContextLeavesWhatExpires"},
 	{"close", "does not wait for callbacks", "lockmgr", "\tm.callbacks.wait(ctx)\n", "", shell + "TestClose_WaitsForCallbacksForATime"},
 	{"close", "leaves the connection", "lockmgr", "if m.closeClient != nil {", "if false {", client + "TestClose_AtEveryPointLeavesNothing"},
-	{"close", "closes what is borrowed", "lockmgr", "return start(newIdentity(), options, client, 0, nil), nil", "return start(newIdentity(), options, client, 0, client.Close), nil", shell + "TestClose_LeavesABorrowedClientOpen"},
+	{"close", "closes what is borrowed", "lockmgr", "return start(newIdentity(), options, client, 0, nil, false), nil", "return start(newIdentity(), options, client, 0, client.Close, false), nil", shell + "TestClose_LeavesABorrowedClientOpen"},
 
 	{"handle", "unlocks twice", "lockmgr", "if !t.over.CompareAndSwap(false, true) {", "if t.over.Store(true); false {", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "Do unlocks under the context that ended", "lockmgr", "context.WithoutCancel(ctx)", "ctx", shell + "TestDo_UnlocksAfterItsContextEnded"},
@@ -115,6 +115,12 @@ var shellMutants = []mutant{
 	{"lane", "Check counts as a renewal", "lockmgr/internal/wire", "c.Script == renew && c.locks > 0", "c.Script == renew", shell + "TestCheck_OnTheEmbeddedServer"},
 	{"lane", "renewals fill a batch", "lockmgr/internal/wire", "out = move(out[:0], &l.renewals, maxRenewals)", "out = move(out[:0], &l.renewals, maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
 	{"lane", "acquires wait for all else", "lockmgr/internal/wire", "maxBatch-min(len(l.queue), maxBatch/4))", "maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
+	{"lane", "one burst wakes both senders", "lockmgr/internal/wire", "s.waits = false\n\tl.sending++\n", "s.waits = false\n", wires + "TestLane_OneSenderServesAFewCallers"},
+	{"lane", "a broken connection is kept", "lockmgr/internal/wire", "broken, r.own = r.own, nil", "broken = r.own", wires + "TestRoute_FailureLeavesTheOwnConnection"},
+	{"lane", "renewals leave the pipeline", "lockmgr/internal/wire", "if r.own == nil || renews {", "if r.own == nil {", wires + "TestRoute_OwnConnectionAfterSomeBatches"},
+	{"lane", "a connection under a batch counts as idle", "lockmgr/internal/wire", "case r.used || r.busy:", "case r.used:", wires + "TestRoute_IdleConnectionIsClosed"},
+	{"lane", "a connection dialled too late stays open", "lockmgr/internal/wire", "if err == nil && !wanted {", "if false {", wires + "TestRoute_CloseDuringADial"},
+	{"lane", "a dial that was refused counts as a connection", "lockmgr/internal/wire", "\t\tc.Close()\n\t\treturn nil, err\n", "", shell + "TestServerError_UserGone"},
 	{"lane", "an old failure counts", "lockmgr/internal/wire", "if f != nil && now < h.since {", "if false {", wires + "TestHealth_OldFailure"},
 	{"shared commands", "no bound", "lockmgr/internal/wire", "b.commands[s.at].locks == f.most || ", "", wires + "TestBatch_SharedCommandHasABound"},
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -14,11 +15,62 @@ import (
 
 // Only this file of the package uses the client library.
 
-// Redis is a Server that is reached through a client.
+// Redis is a Server that is reached through a client. Many may use it at once, and
+// the client pipelines what they send.
 type Redis struct{ Client rueidis.Client }
 
 // Exec makes Redis a Server.
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	link{client: s.Client, limit: limit}.exec(commands, answers)
+}
+
+// Dedicate opens a connection for one sender. It blocks for as long as a dial, or for
+// ever if the client's pool is used up. A user who may not PING gets no connection.
+func (s Redis) Dedicate() (Connection, error) {
+	// Dedicate reports no error. If the dial failed, c answers each command with the
+	// reason, which may be an error reply of the handshake. Only PONG proves it.
+	c, _ := s.Client.Dedicate()
+	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
+	defer cancel()
+	if err := c.Do(ctx, c.B().Ping().Build()).Error(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return dedicated{c}, nil
+}
+
+// dedicateTimeout bounds the PING that proves a new connection. No command waits for it.
+const dedicateTimeout = 2 * time.Second
+
+// dedicated is a connection that one goroutine uses at a time. That goroutine writes
+// the command and reads the answer itself, because the contexts report their deadline
+// and the client was built without AlwaysPipelining.
+type dedicated struct{ client rueidis.DedicatedClient }
+
+func (s dedicated) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	link{client: s.client, limit: limit, reported: true}.exec(commands, answers)
+}
+
+func (s dedicated) Close() { s.client.Close() }
+
+// A link is what runs commands: the client, or a dedicated connection. The contexts of
+// a dedicated one report their deadline.
+type link struct {
+	client   rueidis.CoreClient
+	limit    *Deadline
+	reported bool
+}
+
+// start begins a round trip.
+func (s link) start() context.Context {
+	if s.reported {
+		return s.limit.StartReported()
+	}
+	return s.limit.Start()
+}
+
+// exec runs the commands and fills in the answers.
+func (s link) exec(commands []Command, answers []Answer) {
 	missing := 0
 	read := func(i int, r rueidis.RedisResult) {
 		if commands[i].Script == nil {
@@ -28,33 +80,33 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		}
 	}
 	if len(commands) == 1 { // Do needs no memory for results
-		read(0, s.Client.Do(limit.Start(), s.build(&commands[0])))
+		read(0, s.client.Do(s.start(), s.build(&commands[0])))
 	} else {
 		cmds := make(rueidis.Commands, len(commands))
 		for i := range commands {
 			cmds[i] = s.build(&commands[i])
 		}
-		for i, r := range s.Client.DoMulti(limit.Start(), cmds...) {
+		for i, r := range s.client.DoMulti(s.start(), cmds...) {
 			read(i, r)
 		}
 	}
 	if missing > 0 {
-		s.load(limit, commands, answers)
+		s.load(commands, answers)
 	}
 }
 
-func (s Redis) build(c *Command) rueidis.Completed {
+func (s link) build(c *Command) rueidis.Completed {
 	if c.Script == nil {
-		return s.Client.B().Arbitrary(c.Args...).Build()
+		return s.client.B().Arbitrary(c.Args...).Build()
 	}
-	return s.Client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+	return s.client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
 }
 
 // load repeats the commands whose script the server did not know: they did not
 // run. SCRIPT LOAD makes a server keep a script; newer servers may forget one
 // sent by EVAL alone. It needs a permission that not every user has, so the
 // calls carry the text as well.
-func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
+func (s link) load(commands []Command, answers []Answer) {
 	var cmds rueidis.Commands
 	var again []int
 	loaded := map[*Script]bool{}
@@ -65,13 +117,13 @@ func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
 		}
 		if !loaded[c.Script] {
 			loaded[c.Script] = true
-			cmds = append(cmds, s.Client.B().ScriptLoad().Script(c.Script.Text).Build())
+			cmds = append(cmds, s.client.B().ScriptLoad().Script(c.Script.Text).Build())
 			again = append(again, -1)
 		}
-		cmds = append(cmds, s.Client.B().Eval().Script(c.Script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+		cmds = append(cmds, s.client.B().Eval().Script(c.Script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
 		again = append(again, i)
 	}
-	for j, r := range s.Client.DoMulti(limit.Start(), cmds...) {
+	for j, r := range s.client.DoMulti(s.start(), cmds...) {
 		if i := again[j]; i >= 0 {
 			answers[i] = readResult(r)
 		}

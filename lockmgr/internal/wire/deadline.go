@@ -30,6 +30,15 @@ func (d *Deadline) Start() context.Context {
 	return d.current
 }
 
+// StartReported is Start for a connection that one goroutine owns: the context
+// reports its deadline, so that the client waits on the connection itself and closes
+// it at the deadline.
+func (d *Deadline) StartReported() context.Context {
+	d.Start()
+	d.current.at = time.Now().Add(d.timeout)
+	return (*reported)(d.current)
+}
+
 // finish ends the use of the context that Start returned.
 func (d *Deadline) finish() {
 	if d.current == nil || !d.current.running {
@@ -46,7 +55,8 @@ func (d *Deadline) finish() {
 // because some clients close their connection when a deadline passes.
 type limit struct {
 	timer   *time.Timer
-	running bool // between Start and finish
+	running bool      // between Start and finish
+	at      time.Time // the deadline, if it is reported
 	unbind  func() bool
 	once    sync.Once
 	done    chan struct{}
@@ -66,3 +76,11 @@ func (l *limit) Err() error {
 		return nil
 	}
 }
+
+// A reported is a limit that reports its deadline.
+type reported limit
+
+func (l *reported) Deadline() (time.Time, bool) { return l.at, true }
+func (l *reported) Value(any) any               { return nil }
+func (l *reported) Done() <-chan struct{}       { return l.done }
+func (l *reported) Err() error                  { return (*limit)(l).Err() }

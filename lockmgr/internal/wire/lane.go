@@ -22,7 +22,11 @@ type Server interface {
 type Config struct {
 	// Manager is the first part of the manager's holder IDs.
 	Manager string
-	Server  Server
+	// Server is shared by the senders.
+	Server Server
+	// Dedicate opens a connection that one sender has for itself. It may block for as
+	// long as a dial. It may be nil: the senders have Server only.
+	Dedicate func() (Connection, error)
 	// Timeout is how long a round trip may take.
 	Timeout time.Duration
 	// Now is the manager's clock.
@@ -72,12 +76,12 @@ type Lane struct {
 	health  health
 	renewed atomic.Uint64 // scripts that renew
 
-	mu     sync.Mutex
-	filled *sync.Cond // there is work for a sender, or closed is set
+	mu sync.Mutex
 	// urgent holds transfers, looks and releases, queue acquires and calls.
 	renewals, urgent, queue []task
 
-	sending int // senders that have a batch under way
+	senders [senders]sender
+	sending int // senders that have a batch under way, or were roused for one
 	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -85,14 +89,22 @@ type Lane struct {
 	wg   sync.WaitGroup
 }
 
+// A sender sends one batch after the other.
+type sender struct {
+	route
+	filled sync.Cond // there is work for this sender, or the lane is closed
+	waits  bool      // for filled
+}
+
 // NewLane starts a lane. It ends with Close.
 func NewLane(cfg Config) *Lane {
 	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
-	l.filled = sync.NewCond(&l.mu)
 	l.sending = senders // until each has looked for its first batch
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	for range senders {
-		l.wg.Go(l.send)
+	for i := range l.senders {
+		s := &l.senders[i]
+		s.shared, s.dial, s.filled.L = cfg.Server, cfg.Dedicate, &l.mu
+		l.wg.Go(func() { l.send(s) })
 	}
 	return l
 }
@@ -148,20 +160,41 @@ func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 func (l *Lane) Close() {
 	l.mu.Lock()
 	l.closed = true
-	l.filled.Broadcast()
+	for i := range l.senders {
+		l.rouse(&l.senders[i])
+	}
 	l.mu.Unlock()
 	l.stop()
+	for i := range l.senders {
+		l.senders[i].close()
+	}
 	l.wg.Wait()
 }
 
-// wake wakes as many senders as there is work for.
+// wake wakes as many senders as there is work for. Where one is enough it is always
+// the same one, so that its connection is in use and the other's is not needed.
 func (l *Lane) wake() {
-	switch {
-	case l.waiting() > maxBatch:
-		l.filled.Broadcast()
-	case l.worthSending():
-		l.filled.Signal() // else the busy sender takes them next
+	all := l.waiting() > maxBatch
+	if !all && !l.worthSending() {
+		return // the busy sender takes them next
 	}
+	for i := range l.senders {
+		if l.rouse(&l.senders[i]) && !all {
+			return
+		}
+	}
+}
+
+// rouse wakes a sender that waits, and reports whether it did. The sender counts as
+// sending from here on, so that one burst does not wake both.
+func (l *Lane) rouse(s *sender) bool {
+	if !s.waits {
+		return false
+	}
+	s.waits = false
+	l.sending++
+	s.filled.Signal()
+	return true
 }
 
 // waiting counts what is queued. Renewals count as the commands that they become.
@@ -179,12 +212,15 @@ func (l *Lane) worthSending() bool {
 // urgent tasks, then the queue. A quarter of maxBatch is reserved for the queue, so
 // that acquires never starve. take returns none when the lane is closed and nothing
 // is left. The caller must have finished its last batch.
-func (l *Lane) take(out []task) []task {
+func (l *Lane) take(s *sender, out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sending--
 	for !l.closed && !l.worthSending() {
-		l.filled.Wait()
+		for s.waits = true; s.waits; {
+			s.filled.Wait()
+		}
+		l.sending-- // see rouse
 	}
 	l.sending++
 	out = move(out[:0], &l.renewals, maxRenewals)
@@ -211,11 +247,11 @@ func move(out []task, queue *[]task, most int) []task {
 }
 
 // send sends batches until the lane is closed.
-func (l *Lane) send() {
+func (l *Lane) send(s *sender) {
 	b := newBatch(l.cfg.Manager)
 	limit := &Deadline{parent: l.ctx, timeout: l.cfg.Timeout}
 	for {
-		b.tasks = l.take(b.tasks)
+		b.tasks = l.take(s, b.tasks)
 		if len(b.tasks) == 0 {
 			return
 		}
@@ -226,10 +262,12 @@ func (l *Lane) send() {
 			// Not sent: a dial that hangs would block once for each batch.
 			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
 		} else {
-			l.exec(limit, b, 0)
+			server := s.begin(b.renews())
+			l.exec(server, limit, b, 0)
 			if whole := len(b.commands); b.split() {
-				l.exec(limit, b, whole)
+				l.exec(server, limit, b, whole)
 			}
+			s.end(b.silent())
 		}
 		l.report(b)
 		b.clear()
@@ -237,7 +275,7 @@ func (l *Lane) send() {
 }
 
 // exec runs the commands of a batch from first on.
-func (l *Lane) exec(limit *Deadline, b *batch, first int) {
+func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	defer limit.finish()
 	commands, answers := b.commands[first:], b.answers[first:]
 	for i := range commands {
@@ -246,11 +284,11 @@ func (l *Lane) exec(limit *Deadline, b *batch, first int) {
 		}
 	}
 	if l.cfg.Observe == nil {
-		l.cfg.Server.Exec(limit, commands, answers)
+		s.Exec(limit, commands, answers)
 		return
 	}
 	begin := time.Now()
-	l.cfg.Server.Exec(limit, commands, answers)
+	s.Exec(limit, commands, answers)
 	took := time.Since(begin) // commands that were sent together have the same
 	for i := range commands {
 		c := &commands[i]

@@ -2,8 +2,8 @@ package wire
 
 import (
 	"fmt"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +14,6 @@ import (
 // queued returns a lane without senders that has this many operations of each verb.
 func queued(renewals, releases, acquires int) *Lane {
 	l := &Lane{}
-	l.filled = sync.NewCond(&l.mu)
 	l.sending = 1 // the caller of take
 	var ops []*core.Op
 	for i := range renewals {
@@ -42,18 +41,18 @@ func verbsOf(tasks []task) map[core.Verb]int {
 // keeps acquires back for ever.
 func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
 	l := queued(10_000, 1000, 1000)
-	got := verbsOf(l.take(nil))
+	got := verbsOf(l.take(new(sender), nil))
 	require.Equal(t, map[core.Verb]int{
 		core.VerbRenew: maxRenewals, core.VerbRelease: maxBatch * 3 / 4, core.VerbAcquire: maxBatch / 4,
 	}, got)
 
 	l = queued(0, 1000, 3)
-	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbsOf(l.take(nil)))
+	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbsOf(l.take(new(sender), nil)))
 
 	l = queued(10, 20, 1000)
 	require.Equal(t, map[core.Verb]int{
 		core.VerbRenew: 10, core.VerbRelease: 20, core.VerbAcquire: maxBatch - 20,
-	}, verbsOf(l.take(nil)))
+	}, verbsOf(l.take(new(sender), nil)))
 }
 
 // Renewals are worth a second sender only if they make many commands.
@@ -69,7 +68,7 @@ func TestLane_RenewalsCountAsCommands(t *testing.T) {
 // A batch does not keep the memory of many renewals.
 func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
 	b := newBatch("u")
-	b.tasks = queued(maxRenewals, 0, 0).take(nil)
+	b.tasks = queued(maxRenewals, 0, 0).take(new(sender), nil)
 	b.build(0)
 	require.Len(t, b.commands, maxRenewals/maxRenewed)
 	for i := range b.answers {
@@ -89,4 +88,37 @@ func TestHealth_OldFailure(t *testing.T) {
 	h.ended(1, 10*time.Millisecond, nil)
 	h.ended(1, 9*time.Millisecond, &Failure{Kind: Unavailable})
 	require.Nil(t, h.failing(0, time.Second))
+}
+
+// Where one sender is enough it is always the same one: only that one needs a
+// connection of its own.
+func TestLane_OneSenderServesAFewCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Lane{sending: senders}
+		var got [senders]int
+		for i := range l.senders {
+			s := &l.senders[i]
+			s.filled.L = &l.mu
+			l.wg.Go(func() {
+				for tasks := l.take(s, nil); len(tasks) > 0; tasks = l.take(s, tasks) {
+					got[i] += len(tasks)
+				}
+			})
+		}
+		synctest.Wait()
+		for i := range 100 {
+			for range 3 { // a burst, before the sender runs
+				l.Submit([]*core.Op{acquire("a", uint64(i))}, 0)
+			}
+			synctest.Wait()
+		}
+		l.mu.Lock()
+		l.closed = true
+		for i := range l.senders {
+			l.rouse(&l.senders[i])
+		}
+		l.mu.Unlock()
+		l.wg.Wait()
+		require.Equal(t, [senders]int{300}, got)
+	})
 }
