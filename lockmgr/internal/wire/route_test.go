@@ -137,12 +137,15 @@ func TestRoute_IdleConnectionIsClosed(t *testing.T) {
 				time.Sleep(idleTime - time.Second)
 				w.batch(1, false, false)
 			}
+			synctest.Wait()
 			require.Equal(t, countedServer{batches: 5}, *c)
 			w.begin(false)
 			time.Sleep(3 * idleTime)
+			synctest.Wait()
 			require.Zero(t, c.closed, "a batch is under way")
 			w.end(false)
 			time.Sleep(2*idleTime + time.Second)
+			synctest.Wait()
 			require.Equal(t, 1, c.closed)
 		}
 		w.close()
