@@ -29,8 +29,8 @@ var (
 	ErrDeadlock = core.ErrDeadlock
 	// ErrOverloaded: Options.MaxWaiters or Options.MaxLocks is reached.
 	ErrOverloaded = core.ErrOverloaded
-	// ErrKind: the manager uses the name as a lock of another kind. A name is a plain
-	// lock, or a read-write lock: see [Shared].
+	// ErrKind: the name is in use as a lock of another kind, by this manager or by
+	// others. A name is a plain lock, or a read-write lock: see [Shared].
 	ErrKind = core.ErrKind
 	// ErrNotFenced: a re-entry asked for a token, and its hold was taken
 	// without Fenced.

@@ -212,9 +212,8 @@ func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optT
 // A token that a reader asks for with Fenced is no smaller than that of the last
 // writer, and smaller than that of the next.
 //
-// A name is either a read-write lock or a plain one. A request for a name that this
-// manager uses as the other kind fails with ErrKind. A record of the other kind in
-// Redis keeps the request waiting, and is looked at once a second.
+// A name is either a read-write lock or a plain one. A request for a name that is in
+// use as the other kind, by this manager or by others, fails with ErrKind.
 func Shared() LockOption { return LockOption{kind: optSide, side: core.Shared} }
 
 // Exclusive asks for the write side of a read-write lock: see [Shared]. One owner has

@@ -193,7 +193,7 @@ func TestDifferential_ReadWrite(t *testing.T) {
 					a, err := m.AcquireSide(keys, side, lease, tokens, owners...)
 					require.NoError(t, err)
 					switch {
-					case a.Elsewhere:
+					case a.OtherKind:
 						want = fmt.Sprintf("[%d]", s.round(a.TTL))
 					case !a.OK:
 						want = fmt.Sprint(s.round(a.TTL))

@@ -84,7 +84,7 @@ var coreMutants = []mutant{
 	{"a message is a hint", "first refusal does not subscribe", machine, "m.subscribe(n)\n\t\tif t.back {", "if t.back {", seeds},
 	{"a message is a hint", "a message starts a second try", machine, "case e.flight != 0:\n\t\te.woken = true", "case false:\n\t\te.woken = true", seeds},
 	{"a message is a hint", "a gap brings no closer poll", machine, "case gap:", "case gap && false:", stories},
-	{"a message is a hint", "a record of another kind polled at its TTL", machine, "if r.Elsewhere && ", "if false && ", stories},
+	{"a message is a hint", "a record of another kind is waited for", machine, "if r.OtherKind {", "if false {", stories},
 	{"a message is a hint", "raises no doubt", machine, "if foreign {\n\t\t\t\tm.doubt(e)\n\t\t\t}", "", seeds},
 	{"a message is a hint", "a doubt does not look", machine, "\tu.nextTransfer = min(u.nextTransfer, m.now) // which looks as well\n\tm.tend(e)\n", "", seeds},
 	{"a message is a hint", "passed on in doubt", machine, " || e.up().doubt.open() {", " {", seeds},

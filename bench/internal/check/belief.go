@@ -14,7 +14,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s, lock %d: %s", v.Kin
 // Beliefs checks that the belief of holds does not intersect. The zero value is
 // ready. It is not safe for concurrent use.
 type Beliefs struct {
-	names map[uint32]*timeline
+	names map[uint32]*believers
 
 	Checked   int // intervals
 	Empty     int // holds that were never seen valid, or for no time
@@ -22,6 +22,10 @@ type Beliefs struct {
 	Overlaps  int // at least one for each group of intervals that intersect
 	Crossed   int // intervals whose predecessor was of another process
 }
+
+// believers are the intervals of one lock. Those of Shared holds that intersect are
+// one.
+type believers struct{ alone, shared timeline }
 
 // Add checks a hold that has ended against those that came before. It returns
 // a violation, or nil.
@@ -32,46 +36,50 @@ func (b *Beliefs) Add(h *Hold) *Violation {
 		return nil
 	}
 	if b.names == nil {
-		b.names = map[uint32]*timeline{}
+		b.names = map[uint32]*believers{}
 	}
-	t := b.names[h.Name]
-	if t == nil {
-		t = &timeline{}
-		b.names[h.Name] = t
+	of := b.names[h.Name]
+	if of == nil {
+		of = &believers{}
+		b.names[h.Name] = of
 	}
-	i := t.add(span{from, to, h.ID, h.Proc})
-	if i < 0 {
-		b.Unchecked++
-		return nil
-	}
-	b.Checked++
-	live := t.live()
-	var v *Violation
-	// Spans that are apart are in the order of their ends too, so the
-	// neighbours are all there is to look at.
-	if i > 0 {
-		if live[i-1].proc != h.Proc {
+	s := span{from, to, h.ID, h.Proc}
+	var other *span
+	if h.Shared {
+		if of.shared.join(s) < 0 {
+			b.Unchecked++
+			return nil
+		}
+		other = of.alone.beside(s, -1)
+	} else {
+		i := of.alone.add(s)
+		if i < 0 {
+			b.Unchecked++
+			return nil
+		}
+		if i > 0 && of.alone.live()[i-1].proc != h.Proc {
 			b.Crossed++
 		}
-		v = overlap(h.Name, live[i-1], live[i])
+		// Spans that are apart are in the order of their ends too, so the
+		// neighbours are all there is to look at.
+		if other = of.alone.beside(s, i); other == nil {
+			other = of.shared.beside(s, -1)
+		}
 	}
-	if v == nil && i+1 < len(live) {
-		v = overlap(h.Name, live[i], live[i+1])
-	}
-	if v != nil {
+	b.Checked++
+	var v *Violation
+	if other != nil {
+		v = overlap(h.Name, *other, s)
 		b.Overlaps++
 	}
-	t.prune()
+	of.alone.prune()
+	of.shared.prune()
 	return v
 }
 
-// overlap compares two spans, the first of which begins first.
+// overlap tells of two spans that intersect.
 func overlap(name uint32, a, b span) *Violation {
-	both := min(a.to, b.to) - b.from
-	if both <= 0 {
-		return nil
-	}
 	return &Violation{"two believed at once", name, fmt.Sprintf(
 		"hold %x of process %d from %d to %d, and hold %x of process %d from %d to %d: both for %d ns",
-		a.hold, a.proc, a.from, a.to, b.hold, b.proc, b.from, b.to, both)}
+		a.hold, a.proc, a.from, a.to, b.hold, b.proc, b.from, b.to, min(a.to, b.to)-max(a.from, b.from))}
 }

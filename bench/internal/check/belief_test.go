@@ -67,11 +67,44 @@ func TestBeliefs_MemoryIsBounded(t *testing.T) {
 		at := int64(i+1) * length
 		require.Nil(t, b.Add(kept(uint64(i), at, at+length)))
 	}
-	require.LessOrEqual(t, len(b.names[0].spans), 3*int(horizon/length))
+	require.LessOrEqual(t, len(b.names[0].alone.spans), 3*int(horizon/length))
 	require.Equal(t, n, b.Checked)
 	require.Nil(t, b.Add(kept(n, 1, 2)))
 	require.Equal(t, 1, b.Unchecked, "what comes half a minute late is counted, not judged")
 	last := int64(n) * length
 	require.NotNil(t, b.Add(kept(n+1, last+1, last+2)), "what is new is judged")
 	require.NotNil(t, b.Add(kept(n+2, last-int64(20e9)+1, last-int64(20e9)+2)), "and what is 20 s old")
+}
+
+func shared(h *Hold) *Hold {
+	h.Shared = true
+	return h
+}
+
+// Shared holds may intersect each other, and nothing else.
+func TestBeliefs_OfReaders(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for range 200 {
+		// Readers from 100 to 200 and from 300 to 400, in pieces that intersect.
+		var holds []*Hold
+		for id := range 20 {
+			begin := int64(100 + 200*(id%2))
+			from := begin + r.Int64N(60)
+			holds = append(holds, shared(kept(uint64(id+1), from, from+1+r.Int64N(begin+100-from))))
+		}
+		holds = append(holds, shared(kept(21, 100, 200)), shared(kept(22, 300, 400)), kept(23, 200, 300))
+		b := Beliefs{}
+		for _, i := range r.Perm(len(holds)) {
+			require.Nil(t, b.Add(holds[i]))
+		}
+		require.Equal(t, len(holds), b.Checked)
+
+		wrong := []*Hold{kept(30, 199, 210), kept(30, 150, 151), kept(30, 50, 101), kept(30, 390, 500), kept(30, 90, 500), shared(kept(30, 199, 201)), shared(kept(30, 299, 301))}[r.IntN(7)]
+		holds = append(holds, wrong)
+		b = Beliefs{}
+		for _, i := range r.Perm(len(holds)) {
+			b.Add(holds[i])
+		}
+		require.Positive(t, b.Overlaps, "%+v", wrong)
+	}
 }

@@ -30,7 +30,8 @@
 // process dies, To is what it had last reported as seen, without the claim: it
 // may have unlocked in its last moment and not lived to tell.
 //
-// No two intervals of one name may intersect ([Beliefs]). The intervals are
+// No two intervals of one name may intersect ([Beliefs]), unless both holds are
+// Shared. The intervals are
 // open: the end of one may be the begin of another. They may come in any order,
 // hold after hold as they end; those of the last half minute are compared, and
 // those that come even later are counted as unchecked.
@@ -61,6 +62,7 @@
 // operations, and each is given to porcupine with this model:
 //
 //	acquire(hold, token)   legal if nobody holds; a token is larger than all before
+//	share(hold, token)     legal if all who hold share; a token is no smaller than all before
 //	end(hold)              legal if this hold holds
 //
 //	acquire   within [asked, From]

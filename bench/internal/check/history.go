@@ -15,15 +15,17 @@ const HoldsPerHistory = 5000
 
 // An action is the input of an operation on a lock.
 type action struct {
-	hold  uint64
-	token int64
-	end   bool
+	hold   uint64
+	token  int64
+	end    bool
+	shared bool
 }
 
 // held is the state of a lock.
 type held struct {
-	hold  uint64 // 0: nobody
-	token int64  // the largest so far
+	hold   uint64 // of one that is not shared; 0: none
+	shared int    // how many are
+	token  int64  // the largest so far
 }
 
 // model is that of the package's documentation.
@@ -32,12 +34,18 @@ var model = porcupine.Model{
 	Step: func(state, input, _ any) (bool, any) {
 		s, a := state.(held), input.(action)
 		switch {
+		case a.end && a.shared:
+			return s.shared > 0, held{s.hold, s.shared - 1, s.token}
 		case a.end:
 			return s.hold == a.hold, held{token: s.token}
-		case s.hold != 0 || a.token != 0 && a.token <= s.token:
+		case s.hold != 0:
+			return false, s
+		case a.shared:
+			return a.token == 0 || a.token >= s.token, held{0, s.shared + 1, max(s.token, a.token)}
+		case s.shared != 0 || a.token != 0 && a.token <= s.token:
 			return false, s
 		}
-		return true, held{a.hold, max(s.token, a.token)}
+		return true, held{a.hold, 0, max(s.token, a.token)}
 	},
 }
 
@@ -51,8 +59,8 @@ func operations(holds []Hold) []porcupine.Operation {
 		if acquired == 0 { // lost before anybody could look
 			acquired, to = max(h.Ended, h.Ending, h.Asked), h.Asked
 		}
-		ops = append(ops, porcupine.Operation{ClientId: i, Input: action{hold: h.ID, token: h.Token}, Call: h.Asked, Return: acquired})
-		end := porcupine.Operation{ClientId: i, Input: action{hold: h.ID, end: true}, Call: to, Return: math.MaxInt64}
+		ops = append(ops, porcupine.Operation{ClientId: i, Input: action{hold: h.ID, token: h.Token, shared: h.Shared}, Call: h.Asked, Return: acquired})
+		end := porcupine.Operation{ClientId: i, Input: action{hold: h.ID, end: true, shared: h.Shared}, Call: to, Return: math.MaxInt64}
 		if h.How == Released {
 			end.Call, end.Return = h.Ending, h.Ended
 		}
@@ -79,7 +87,7 @@ func (v Verdict) Violation() *Violation {
 }
 
 // History checks the holds of one lock: is there an order in which one held at
-// a time? It blocks until it knows or limit has passed, and may be called from
+// a time, or several that are Shared? It blocks until it knows or limit has passed, and may be called from
 // any goroutine.
 func History(holds []Hold, limit time.Duration) Verdict {
 	v := Verdict{Holds: len(holds)}

@@ -52,6 +52,22 @@ func TestHistories(t *testing.T) {
 		one.Ended = 60
 		judged(t, ok, one, two)
 	})
+	t.Run("readers at once", func(t *testing.T) {
+		judged(t, ok, fenced(1, kept(1, 10, 20)), fenced(1, shared(kept(2, 30, 60))), fenced(1, shared(kept(3, 40, 50))), fenced(2, kept(4, 70, 80)))
+	})
+	t.Run("a writer beside a reader", func(t *testing.T) {
+		judged(t, illegal, shared(kept(1, 10, 50)), kept(2, 20, 40))
+		judged(t, illegal, shared(kept(1, 20, 40)), kept(2, 10, 50))
+	})
+	t.Run("a writer beside the last of two readers", func(t *testing.T) {
+		judged(t, illegal, shared(kept(1, 10, 50)), shared(kept(2, 12, 20)), kept(3, 30, 40))
+	})
+	t.Run("a reader with the token of an earlier writer", func(t *testing.T) {
+		judged(t, illegal, fenced(2, kept(1, 10, 20)), fenced(1, shared(kept(2, 30, 40))))
+	})
+	t.Run("a writer with the token of a reader before it", func(t *testing.T) {
+		judged(t, illegal, fenced(2, shared(kept(1, 10, 20))), fenced(2, kept(2, 30, 40)))
+	})
 	t.Run("a token that falls", func(t *testing.T) {
 		judged(t, illegal, fenced(2, kept(1, 10, 20)), fenced(1, kept(2, 30, 40)))
 	})

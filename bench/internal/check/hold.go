@@ -27,6 +27,7 @@ type Hold struct {
 	Wrote  int64 // after the first write that the register accepted
 	How    uint8
 	Early  bool // it was seen invalid before its claim was over, or without one
+	Shared bool // others that are Shared may hold at the same time
 }
 
 // Sample records that a call said "valid for left more": before and after are

@@ -17,8 +17,10 @@
 // kinds. Hot ones are held for no time or a little; slow ones for up to some
 // leases, by holders of which a part keeps the lock until it is lost, and
 // writes to the register afterwards, to be refused. Requests are a mix of Lock,
-// TryLock, Wait, Lease, Fenced, re-entry, and LockAsync that is cancelled at a
-// random moment. Every hold is accounted for as package check says, before it
+// TryLock, MaxWait, FixedLease, Fenced, re-entry, and LockAsync that is cancelled at a
+// random moment. Every second name is a read-write lock, of which two thirds of the
+// requests are for the read side. Readers read the register: they must not see the
+// token of a later writer while they are valid. Every hold is accounted for as package check says, before it
 // is unlocked.
 //
 // Nobody waits for the last of the slow locks: it is only tried for, often, so

@@ -29,6 +29,7 @@ type judge struct {
 	open     map[uint32]map[uint64]check.Hold // by life
 	life     map[uint32]figures               // the newest of each
 	grants   int
+	reads    int // grants of the read side of read-write locks
 	lost     int // holds that ended by a loss
 	unclear  int // holds whose unlock had no clear answer
 	cutOff   int // holds that were open when their process was killed
@@ -89,6 +90,9 @@ func (j *judge) tell(v *check.Violation) {
 // ended takes a hold that has ended, or whose process has.
 func (j *judge) ended(h *check.Hold) {
 	j.grants++
+	if h.Shared {
+		j.reads++
+	}
 	switch h.How {
 	case check.Lost:
 		j.lost++

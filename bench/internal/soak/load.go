@@ -18,9 +18,12 @@ type wish struct {
 	fenced bool
 	lease  time.Duration // zero: watched
 	owner  *lockmgr.Owner
+	kind   []lockmgr.LockOption // Shared or Exclusive for a read-write lock
+	shared bool
 }
 
 func (w wish) options(more ...lockmgr.LockOption) []lockmgr.LockOption {
+	more = append(more, w.kind...)
 	if w.fenced {
 		more = append(more, lockmgr.Fenced())
 	}
@@ -65,6 +68,13 @@ func (w *worker) loop(g int) {
 			o := w.mgr.NewOwner()
 			x.owner = &o
 		}
+		switch {
+		case !readWrite(name, w.Names):
+		case r.IntN(3) > 0:
+			x.kind, x.shared = []lockmgr.LockOption{lockmgr.Shared()}, true
+		default:
+			x.kind = []lockmgr.LockOption{lockmgr.Exclusive()}
+		}
 		w.serve(r, x)
 		if tryOnly(name, w.Names) {
 			time.Sleep(time.Duration(r.Int64N(int64(w.Lease) / 50)))
@@ -80,7 +90,7 @@ func (w *worker) serve(r *rand.Rand, x wish) {
 	w.waiting.Add(1)
 	h := &holder{w: w, r: r, wish: x}
 	h.account = check.Hold{
-		ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(x.name), Proc: w.Life, Asked: clock(),
+		ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(x.name), Proc: w.Life, Asked: clock(), Shared: x.shared,
 	}
 	lock, err := w.ask(r, x)
 	w.waiting.Add(-1)
@@ -181,7 +191,7 @@ func (h *holder) hold() {
 	h.account.Token = h.handle.Token()
 	valid := h.sample()
 	if valid && h.wish.fenced {
-		h.write(false)
+		h.use(false)
 	}
 	if h.wish.owner != nil && h.lock != nil && valid {
 		h.reenter()
@@ -202,6 +212,24 @@ func (h *holder) hold() {
 		h.stay(time.Duration(h.r.Int64N(int64(2 * time.Millisecond))))
 	}
 	h.unlock()
+}
+
+// use writes, or reads for a holder that shares the lock.
+func (h *holder) use(late bool) {
+	if h.wish.shared {
+		h.read()
+	} else {
+		h.write(late)
+	}
+}
+
+// read looks at the register. A larger token there is that of a later writer, which
+// must wait until this reader has ended.
+func (h *holder) read() {
+	seen := h.w.registers.list[h.account.Name].Token()
+	if seen > h.account.Token && h.handle.Valid() && !h.w.Breaking && h.lock != nil {
+		h.w.fault("%s: read what was written with token %d under token %d", lockName(h.wish.name), seen, h.account.Token)
+	}
 }
 
 // write offers the token to the register. Late is for a holder who knows that
@@ -287,7 +315,7 @@ func (h *holder) lost() {
 		if h.r.IntN(2) == 0 {
 			time.Sleep(time.Duration(h.r.Int64N(int64(h.w.Lease / 5)))) // so that somebody else may have written
 		}
-		h.write(true)
+		h.use(true)
 	}
 }
 
@@ -295,7 +323,7 @@ func (h *holder) lost() {
 func (h *holder) unlock() {
 	a := &h.account
 	if h.wish.fenced && a.How != check.Lost && h.r.IntN(8) == 0 && h.sample() {
-		h.write(false)
+		h.use(false)
 	}
 	before := clock()
 	left := h.handle.Remaining()

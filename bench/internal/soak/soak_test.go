@@ -38,6 +38,8 @@ func TestSoak_NoLockIsHeldTwiceUnderFaults(t *testing.T) {
 	require.Empty(t, r.Failing)
 	require.NotEmpty(t, r.Faults)
 	require.Positive(t, r.Grants)
+	require.Positive(t, r.Reads)
+	require.Less(t, r.Reads, r.Grants)
 	require.Positive(t, r.BeliefsChecked)
 	require.Zero(t, r.BeliefsUnchecked)
 	require.Positive(t, r.WritesAccepted)

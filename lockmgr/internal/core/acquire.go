@@ -127,12 +127,13 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	t := &n.c.turns
 	t.refused(m.now, &m.cfg, e.woken)
 	e.number = 0
-	ttl := r.TTL
-	if r.Elsewhere && (ttl <= 0 || ttl > m.cfg.PollBlind) {
-		ttl = m.cfg.PollBlind
-	}
-	poll := m.now + m.poll(n, ttl)
+	poll := m.now + m.poll(n, r.TTL)
 	t.tryAt = min(t.tryAt, poll) // no message comes if the record expires
+	if r.OtherKind {
+		for n.queue.head != nil {
+			m.giveUp(n.queue.head, ErrKind)
+		}
+	}
 	m.failOnce(n, ErrNotAcquired)
 	m.notice(Notice{What: Refused, Name: n.name, TTL: r.TTL})
 	switch {

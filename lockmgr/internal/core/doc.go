@@ -197,7 +197,7 @@
 //	message lost          the poll: one alarm per name, after the TTL of the refusal, PollMax at most
 //	no subscription       more frequent polls: PollSoon if few names have none, PollBlind if many
 //	subscription lost     the same; its confirmation is a wake-up
-//	other kind of lock    its release may not be heard: poll after PollBlind at most
+//	other kind of lock    requests fail with ErrKind
 //	renewal: no record    the hold is lost at once
 //	renewal fails         tried again until the deadline, then lost
 //	grant too late        not handed out; the third fails the requests whose lease is no longer

@@ -128,9 +128,9 @@ type Reply struct {
 	// TTL is the remaining life of the record that refused an acquire. It is
 	// negative if the record does not expire.
 	TTL time.Duration
-	// Elsewhere is set if the release of the refusing record is not published on
-	// our channel, because the record is of another kind.
-	Elsewhere bool
+	// OtherKind is set if the record that refused an acquire is of another kind of
+	// lock.
+	OtherKind bool
 	// Kept is set if a transfer changed nothing, because others share the record
 	// to which it was to give the side Alone.
 	Kept bool

@@ -171,7 +171,7 @@ func (s *story) line(line string) {
 		default:
 			s.t.Fatalf("what? %s", line)
 		}
-		r.Final, r.Elsewhere = arg["final"] != "", arg["elsewhere"] != ""
+		r.Final, r.OtherKind = arg["final"] != "", arg["otherkind"] != ""
 		r.Kept, r.Quiet = arg["kept"] != "", arg["quiet"] != ""
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		s.answer(plain[1], &Replies{[]Reply{r}})

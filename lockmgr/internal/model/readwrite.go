@@ -83,7 +83,7 @@ func (s *Server) AcquireSide(l ReadWrite, side string, leaseMs, tokens int64, ow
 			return Acquired{TTL: ttl}, nil
 		}
 	case s.get(l.Lock) != nil:
-		return Acquired{TTL: s.pttl(l.Lock), Elsewhere: true}, nil
+		return Acquired{TTL: s.pttl(l.Lock), OtherKind: true}, nil
 	}
 	last, err := s.sideTokens(l, side, tokens)
 	if err != nil {

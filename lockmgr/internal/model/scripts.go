@@ -13,8 +13,8 @@ type Acquired struct {
 	TTL int64
 	// Token is the last of the tokens taken, as text; "" if none were asked for.
 	Token string
-	// Elsewhere says that the record is of another kind of lock.
-	Elsewhere bool
+	// OtherKind says that the record is of another kind of lock.
+	OtherKind bool
 }
 
 // Acquire takes a lock for owners[0], if it is free or carries one of owners.

@@ -48,7 +48,7 @@ type answer struct {
 	ok          bool
 	quiet       bool
 	kept        bool
-	elsewhere   bool
+	otherKind   bool
 	ttl         int64
 	subscribers int64
 	token       int64
@@ -305,7 +305,7 @@ func (c *command) again(a answer) {
 	n := c.n
 	a.sentAt = c.sentAt
 	n.mind(c.id, a)
-	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Quiet: a.quiet, Kept: a.kept, Elsewhere: a.elsewhere}
+	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Quiet: a.quiet, Kept: a.kept, OtherKind: a.otherKind}
 	r.TTL = time.Duration(a.ttl) * ms
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }

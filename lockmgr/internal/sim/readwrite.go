@@ -91,7 +91,7 @@ func (readWrite) run(s *model.Server, c *command) (a answer, err error) {
 	switch c.verb {
 	case core.VerbAcquire:
 		r, e := s.AcquireSide(l, side(c.side), c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.ttl, a.token, a.elsewhere, err = r.OK, r.TTL, number(r.Token), r.Elsewhere, e
+		a.ok, a.ttl, a.token, a.otherKind, err = r.OK, r.TTL, number(r.Token), r.OtherKind, e
 	case core.VerbTransfer:
 		r, e := s.TransferSide(l, side(c.side), c.leaseMs, c.tokens, c.owners...)
 		a.ok, a.kept, a.subscribers, a.token, err = r.OK, r.Kept, r.Subscribers, number(r.Token), e

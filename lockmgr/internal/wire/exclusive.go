@@ -202,7 +202,7 @@ func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 		if len(a.Array) != 1 || a.Array[0].Kind != Int {
 			return false
 		}
-		r.TTL, r.Elsewhere = ReadMillis(a.Array[0].Int), true
+		r.TTL, r.OtherKind = ReadMillis(a.Array[0].Int), true
 		return true
 	}
 	return false
