@@ -358,6 +358,7 @@ func (b *book) closed(mgr *lockmgr.Manager, err error) {
 var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
+	lockmgr.ErrKind:          "ErrKind",
 	context.DeadlineExceeded: "DeadlineExceeded",
 }
 
@@ -505,6 +506,10 @@ func (b *book) truth(q *request, err error) {
 	case errors.Is(err, lockmgr.ErrWrongType):
 		if !w.troubled(badKey, nil, q.name, in) && !(q.fenced && w.troubled(badCounter, nil, q.name, in)) {
 			lie("its keys are of the right types")
+		}
+	case errors.Is(err, lockmgr.ErrKind):
+		if !w.troubled(foreign, nil, q.name, in) {
+			lie("it is no other kind of lock")
 		}
 	case errors.Is(err, lockmgr.ErrUnavailable):
 		if !host.disturbed(in) && !q.hopeless() && host.latency < w.set.timeout/5 && !b.unanswered(q) {

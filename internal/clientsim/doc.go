@@ -41,8 +41,8 @@
 //	stop         the server does not run, and then runs all commands that it was sent
 //	crowd        it stops just before hundreds or thousands of names are asked for
 //	noperm, badkey, badcounter, foreign
-//	             one name is forbidden, no lock, has a bad token counter, is taken by
-//	             a kind of lock that ends without a message
+//	             one name is forbidden, no lock, has a bad token counter, is taken as
+//	             another kind of lock
 //	nosubscribe, far
 //	             one host may not subscribe, or has a round trip of more than half
 //	             of a command's time-out

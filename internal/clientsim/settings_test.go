@@ -29,7 +29,7 @@ const (
 	noPerm                         // one host may not touch one key
 	badKey                         // one key is not a lock
 	badCounter                     // one token counter is not a number
-	foreign                        // another library's record of a kind that ends without a message
+	foreign                        // a record of another kind of lock
 	noSubscribe                    // one host may not subscribe, ever
 	far                            // one host is most of a command's time-out away
 	slowLog                        // log handlers block for a while
