@@ -69,6 +69,7 @@ func TestCommand_EachInSmall(t *testing.T) {
 		"renewal":     {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
 		"idle":        {"holdfast,poll", []string{"commands", "goroutines"}},
 		"release":     {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
+		"kinds":       {"Shared and Exclusive,plain lock for all,one hold a reader", []string{"reads", "commands", "writes"}},
 		"turns":       {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
 	} {
 		t.Run(command, func(t *testing.T) {

@@ -32,7 +32,7 @@ type sizes struct {
 	only    []string // candidates
 }
 
-var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns"}
+var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns", "kinds"}
 
 // plans returns the tables of a sub-command.
 func (z sizes) plans(command string) []*plan {
@@ -121,6 +121,16 @@ func (z sizes) plans(command string) []*plan {
 		add("release", "From an unlock in one process to the grant in another",
 			"One waiter. Round trips are PINGs over a bare connection, sent between the rounds.",
 			measure.ReleaseFigures, measure.Spec{Rounds: z.pick(300, 60), Window: pick(z, 4*time.Second, time.Second)}, lockers...)
+	case "kinds":
+		every := pick(z, time.Second, 100*time.Millisecond)
+		for _, hold := range []time.Duration{0, time.Millisecond} {
+			add(fmt.Sprintf("kinds/readers=%d/hold=%v", waiters, hold),
+				fmt.Sprintf("%s readers again and again, held for %v, and a writer every %v", number(waiters), hold, every),
+				"All in one process. A read is over when its unlock is answered.",
+				measure.ReadersFigures,
+				measure.Spec{Waiters: waiters, Hold: hold, Settle: every, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
+				locker.Names(locker.ReadWrite)...)
+		}
 	case "turns":
 		if len(z.only) > 0 && !slices.ContainsFunc(z.only, isMix) {
 			break

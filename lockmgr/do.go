@@ -9,10 +9,15 @@ import (
 //
 // fn gets the lock and a context that ends with ctx, or when the lock is lost. If
 // the lock cannot be had, fn is not called and Do returns the error of
-// [Manager.Lock]. Otherwise Do returns the error of fn. If the lock was lost
-// before fn returned, the error matches ErrLeaseLost as well, or ErrClosed if the
-// manager was closed: the work of fn may have met another holder. A nil error
-// means that fn ran, returned nil, and held the lock all the time.
+// [Manager.Lock]. Otherwise Do returns the error of fn as it is, so only fn itself can
+// tell that it ran: let it set a variable. If the lock was lost before fn returned,
+// that is joined to the error, which then matches ErrLeaseLost as well, or ErrClosed if
+// the manager was closed: the work of fn may have met another holder. Test for these
+// first. A nil error means that fn ran, returned nil, and held the lock until it
+// returned or unlocked.
+//
+// The context of fn names no owner. A request for the same name in fn waits for fn
+// itself, and no deadlock is seen, unless ctx has an owner: see [WithOwner].
 //
 // The unlock does not end with ctx. Do waits for it for at most Options.RetryTime
 // plus one Options.CommandTimeout; the manager goes on releasing the lock after

@@ -25,7 +25,9 @@ var (
 	// ErrClosed: the manager is closed.
 	ErrClosed = core.ErrClosed
 	// ErrDeadlock: owners of this manager waited for each other in a circle,
-	// and this was the youngest of their requests. See DeadlockError.
+	// and this was the youngest of their requests. See DeadlockError. Each request
+	// has an owner of its own unless AsOwner or WithOwner names one, so only
+	// requests that name the owner of what their caller holds can be in a circle.
 	ErrDeadlock = core.ErrDeadlock
 	// ErrOverloaded: Options.MaxWaiters or Options.MaxLocks is reached.
 	ErrOverloaded = core.ErrOverloaded

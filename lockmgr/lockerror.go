@@ -88,8 +88,15 @@ func contextError(ctx context.Context) error {
 // before it tries again. Temporary is false for a nil error, for a cancelled
 // future, and for a context that had ended before the call.
 //
-// ErrDeadlock is not temporary: the caller must first release what it holds.
+// ErrDeadlock is not temporary: the caller must first release what it holds. Nor is
+// an error of Do that matches ErrLeaseLost, whatever else it matches: others may have
+// had the lock while the function ran. Nor is an error of Unlock: it must not be called
+// again.
 func Temporary(err error) bool {
+	var failed *LockError
+	if errors.Is(err, ErrLeaseLost) || errors.As(err, &failed) && failed.Op == opUnlock {
+		return false
+	}
 	for _, kind := range temporary {
 		if errors.Is(err, kind) {
 			return true

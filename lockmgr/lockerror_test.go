@@ -260,6 +260,11 @@ func TestTemporary(t *testing.T) {
 	require.False(t, lockmgr.Temporary(context.DeadlineExceeded))
 	require.False(t, lockmgr.Temporary(futures.ErrPending))
 	require.True(t, lockmgr.Temporary(errors.Join(context.DeadlineExceeded, lockmgr.ErrUnavailable)))
+
+	lost := &lockmgr.LockError{Op: "unlock", Name: "a", Err: lockmgr.ErrLeaseLost}
+	inner := &lockmgr.LockError{Op: "lock", Name: "b", Err: lockmgr.ErrNotAcquired}
+	require.False(t, lockmgr.Temporary(errors.Join(inner, lost)), "a loss in Do")
+	require.False(t, lockmgr.Temporary(&lockmgr.LockError{Op: "unlock", Name: "a", Err: lockmgr.ErrUnavailable}), "the release goes on")
 }
 
 // sentinels reads the names of this package's errors from its source.

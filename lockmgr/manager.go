@@ -29,7 +29,7 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, s wire.Redis, dedicate bool, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
+func newManager(id *identity, o Options, lane wire.Config, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
 		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
@@ -45,15 +45,10 @@ func newManager(id *identity, o Options, s wire.Redis, dedicate bool, newHub fun
 	}
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
-	lane := wire.Config{
-		Manager: id.uuid, Server: s, Timeout: o.CommandTimeout, Now: m.now, Error: serverError,
-		// Answers overtake the requests of callers: a burst of these must not delay
-		// the confirmation of a lease.
-		Post: func(r *core.Replies) { m.actor.PostUrgent(r) },
-	}
-	if dedicate {
-		lane.Dedicate = s.Dedicate
-	}
+	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
+	// Answers overtake the requests of callers: a burst of these must not delay the
+	// confirmation of a lease.
+	lane.Post = func(r *core.Replies) { m.actor.PostUrgent(r) }
 	if m.events != nil {
 		lane.Observe = m.observeCommand
 	}
@@ -71,9 +66,11 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 
 // LockAsync asks for a lock and returns at once. The future settles with the
 // lock or with an error. Bad arguments, ErrOverloaded and ErrClosed are reported
-// at once. A wait ends with ErrWaitTimeout, ErrDeadlock, ErrClosed, or the error
-// of the server. Cancelling the future withdraws the request; a grant that races
-// the cancel goes to the next waiter or back to Redis.
+// at once. A wait ends with ErrWaitTimeout, ErrDeadlock, ErrKind, ErrNotFenced,
+// ErrClosed, or an error of the server: ErrUnavailable, ErrPermission, ErrWrongType,
+// ErrOutOfMemory, ErrReadOnly, ErrTopology or ErrServer. Cancelling the future
+// withdraws the request; a grant that races the cancel goes to the next waiter or
+// back to Redis.
 //
 // A future needs no goroutine. The caller must unlock the lock or cancel the
 // future in the end.

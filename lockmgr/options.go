@@ -187,7 +187,9 @@ func FixedLease(d time.Duration) LockOption { return LockOption{kind: optLease, 
 func AsOwner(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
 
 // Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into
-// a hold that was taken without it fails with ErrNotFenced.
+// a hold that was taken without it fails with ErrNotFenced. The other side of a
+// read-write lock is no re-entry: it is a grant of its own, which has a token only if
+// its own request asks for one.
 func Fenced() LockOption { return LockOption{kind: optFenced} }
 
 // MaxHold bounds how long the watchdog keeps the lock, counted from its grant. Then
@@ -212,15 +214,23 @@ func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optT
 // A token that a reader asks for with Fenced is no smaller than that of the last
 // writer, and smaller than that of the next.
 //
+// If a request has both Shared and Exclusive, the last of them counts.
+//
 // A name is either a read-write lock or a plain one. A request for a name that is in
 // use as the other kind, by this manager or by others, fails with ErrKind.
 func Shared() LockOption { return LockOption{kind: optSide, side: core.Shared} }
 
 // Exclusive asks for the write side of a read-write lock: see [Shared]. One owner has
-// it, while nobody reads. An owner that reads and waits for it would wait for itself,
-// so its request fails with ErrDeadlock at once. TryLock does not wait: it gets this
-// side too if nobody else reads, here or elsewhere, and fails with ErrNotAcquired if
-// somebody does.
+// it, while nobody reads.
+//
+// An owner that reads can get this side as well, if nobody else reads in any process:
+//
+//	w, err := mgr.TryLock(ctx, name, lockmgr.Exclusive(), lockmgr.AsOwner(read.Owner()))
+//
+// It goes before writers that wait. If somebody else reads, TryLock fails with
+// ErrNotAcquired. Then unlock the read side, Lock the write side, and look again at what
+// you have read. A request of a reader that may wait, by Lock or by a MaxWait above
+// zero, fails with ErrDeadlock at once: it would wait for itself.
 //
 // Without Shared or Exclusive a request is for a plain lock, which is another kind.
 func Exclusive() LockOption { return LockOption{kind: optSide, side: core.Alone} }

@@ -42,11 +42,15 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.AlwaysPipelining = false // a sender reads its own connection itself
 	opt.BlockingPoolSize = 0     // the connection for messages and those of the senders must fit in
+	// On its own connection a sender waits no longer than this.
+	opt.ConnWriteTimeout = max(opt.ConnWriteTimeout, options.CommandTimeout)
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
-	m := start(newIdentity(), options, client, 2*opt.Dialer.Timeout+time.Second, client.Close, true)
+	redis := wire.Redis{Client: client}
+	lane := wire.Config{Server: redis, Dedicate: redis.Dedicate, KeepAlive: opt.Dialer.KeepAlive}
+	m := start(newIdentity(), options, client, lane, 2*opt.Dialer.Timeout+time.Second, client.Close)
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
 		_ = m.Close(context.Background()) // it holds nothing
 		return nil, err
@@ -75,15 +79,14 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(newIdentity(), options, client, 0, nil, false), nil
+	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, 0, nil), nil
 }
 
-// start makes a manager. If dedicate is true, its senders open connections of their
-// own when there is much to send. Opening the connection for messages (a dial, a handshake
+// start makes a manager. lane says how its commands reach the server. Opening the connection for messages (a dial, a handshake
 // and a PING) may take dialTime, or notify's default if that is longer. A short
 // Options.CommandTimeout does not shorten the time-outs of that connection: no
 // lease depends on them, and far servers need more.
-func start(id *identity, o Options, client rueidis.Client, dialTime time.Duration, closeClient func(), dedicate bool) *Manager {
+func start(id *identity, o Options, client rueidis.Client, lane wire.Config, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State)) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
 			Logger: log, OnState: onState,
@@ -95,7 +98,7 @@ func start(id *identity, o Options, client rueidis.Client, dialTime time.Duratio
 		}
 		return h
 	}
-	return newManager(id, o, wire.Redis{Client: client}, dedicate, hub, closeClient)
+	return newManager(id, o, lane, hub, closeClient)
 }
 
 // TuneClient completes client options with those that a lock manager needs. It
@@ -107,12 +110,15 @@ func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
 	opt.DisableRetry = true     // the manager decides what may be repeated
 	opt.AlwaysPipelining = true // a time-out frees its caller and leaves the connection alone
-	opt.PipelineMultiplex = -1  // one connection: commands keep their order
-	opt.BlockingPipeline = -1   // large batches stay on it
-	opt.ConnLifetime = 0        // when it ends, the client sends commands twice
+	opt.DisableAutoPipelining = false
+	opt.PipelineMultiplex = -1 // one connection: commands keep their order
+	opt.BlockingPipeline = -1  // large batches stay on it
+	opt.ConnLifetime = 0       // when it ends, the client sends commands twice
 	setDefault(&opt.Dialer.Timeout, 2*time.Second)
 	setDefault(&opt.Dialer.KeepAlive, 500*time.Millisecond) // the time between pings of an idle connection
 	setDefault(&opt.ConnWriteTimeout, 2*time.Second)
+	setDefault(&opt.ReadBufferEachConn, 64<<10) // a large batch; the client's default is half a MiB
+	setDefault(&opt.WriteBufferEachConn, 64<<10)
 	if len(opt.InitAddress) == 1 && opt.Sentinel.MasterSet == "" { // one address is one server
 		opt.ForceSingleClient = true
 	}

@@ -25,6 +25,8 @@ func status(err error) int {
 	switch {
 	case err == nil:
 		return http.StatusOK
+	case errors.Is(err, lockmgr.ErrLeaseLost):
+		return http.StatusInternalServerError
 	case errors.Is(err, lockmgr.ErrNotAcquired), errors.Is(err, lockmgr.ErrDeadlock):
 		return http.StatusConflict
 	case lockmgr.Temporary(err), errors.Is(err, lockmgr.ErrClosed):

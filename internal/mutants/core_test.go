@@ -66,7 +66,7 @@ var coreMutants = []mutant{
 	{"unknown", "failed transfer does not tell those that need tokens", machine, "if q.Fenced && !e.up().tokens.left(q.Side) {", "if false {", stories},
 	{"unknown", "cancelled grant kept", machine, "\t\t\treturn\n\t\t}\n\t\tm.release(e)\n\t\treturn\n\t}\n\tif", "\t\t\treturn\n\t\t}\n\t\tm.rest(e)\n\t\treturn\n\t}\n\tif", seeds},
 
-	{"health", "a failed command not reported", machine, "\tm.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)\n", "", seeds},
+	{"health", "a failed command not reported", machine, "recovered := m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)", "recovered := false", seeds},
 	{"health", "nobody is told", machine, "\tm.tellOfServer()\n", "", seeds},
 	{"health", "no alarm", machine, "at = min(at, m.health.tellAt)", "_ = at", seeds},
 	{"health", "told at once", machine, "due := m.tellDue(r.asked); due <= m.now {", "due := m.tellDue(r.asked); true {", stories},
@@ -85,6 +85,7 @@ var coreMutants = []mutant{
 	{"a message is a hint", "a message starts a second try", machine, "case e.flight != 0:\n\t\te.woken = true", "case false:\n\t\te.woken = true", seeds},
 	{"a message is a hint", "a gap brings no closer poll", machine, "case gap:", "case gap && false:", stories},
 	{"a message is a hint", "a record of another kind is waited for", machine, "if r.OtherKind {", "if false {", stories},
+	{"a server that is back", "what has failed waits on", machine, "if recovered {", "if recovered && false {", stories},
 	{"a message is a hint", "raises no doubt", machine, "if foreign {\n\t\t\t\tm.doubt(e)\n\t\t\t}", "", seeds},
 	{"a message is a hint", "a doubt does not look", machine, "\tu.nextTransfer = min(u.nextTransfer, m.now) // which looks as well\n\tm.tend(e)\n", "", seeds},
 	{"a message is a hint", "passed on in doubt", machine, " || e.up().doubt.open() {", " {", seeds},

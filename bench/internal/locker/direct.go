@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -43,11 +44,15 @@ type direct struct {
 	names map[string]*joint
 
 	byChannel sync.Map // of *joint, for the reader of messages
+
+	channel func(name string) string
+	all     string // the message that lets all callers try; others let one
 }
 
 // A joint is the subscription that the callers of a name share.
 type joint struct {
 	users   int
+	waiting atomic.Int64
 	permits chan struct{}
 }
 
@@ -62,17 +67,29 @@ func openDirect(ctx context.Context, c Config) (Locker, error) {
 			return nil, err
 		}
 	}
-	d := &direct{raw: r, names: map[string]*joint{}}
-	d.conn, d.hangUp = r.client.Dedicate()
-	d.conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: d.message})
+	d := &direct{raw: r, names: map[string]*joint{}, channel: channelOf}
+	d.listen()
 	return d, nil
+}
+
+func (d *direct) listen() {
+	d.conn, d.hangUp = d.client.Dedicate()
+	d.conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: d.message})
 }
 
 // message runs on the reader of the connection.
 func (d *direct) message(m rueidis.PubSubMessage) {
-	if j, ok := d.byChannel.Load(m.Channel); ok {
+	v, ok := d.byChannel.Load(m.Channel)
+	if !ok {
+		return
+	}
+	j, n := v.(*joint), int64(1)
+	if m.Message == d.all {
+		n = j.waiting.Load()
+	}
+	for range n {
 		select {
-		case j.(*joint).permits <- struct{}{}:
+		case j.permits <- struct{}{}:
 		default:
 		}
 	}
@@ -80,22 +97,31 @@ func (d *direct) message(m rueidis.PubSubMessage) {
 
 func (d *direct) Lock(ctx context.Context, name string) (Held, error) {
 	h := &directHeld{d, name, d.newOwner()}
-	ok, _, err := d.take(ctx, h)
+	return h, d.wait(ctx, name, func() (bool, time.Duration, error) { return d.take(ctx, h) })
+}
+
+// wait calls try until it returns true, the first time at once. When it returns
+// false, it also returns how long the holder's record lives at most.
+func (d *direct) wait(ctx context.Context, name string, try func() (bool, time.Duration, error)) error {
+	ok, _, err := try()
 	if ok || err != nil {
-		return h, err
+		return err
 	}
 	j, err := d.join(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer d.part(name, j)
 	for {
-		ok, ttl, err := d.take(ctx, h)
+		ok, ttl, err := try()
 		if ok || err != nil {
-			return h, err
+			return err
 		}
-		if err := await(ctx, j.permits, ttl); err != nil {
-			return nil, err
+		j.waiting.Add(1)
+		err = await(ctx, j.permits, ttl)
+		j.waiting.Add(-1)
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -117,9 +143,9 @@ func (d *direct) join(ctx context.Context, name string) (*joint, error) {
 	j := d.names[name]
 	if j == nil {
 		j = &joint{permits: make(chan struct{}, 1<<16)}
-		d.byChannel.Store(channelOf(name), j)
-		if err := d.conn.Do(ctx, d.conn.B().Subscribe().Channel(channelOf(name)).Build()).Error(); err != nil {
-			d.byChannel.Delete(channelOf(name))
+		d.byChannel.Store(d.channel(name), j)
+		if err := d.conn.Do(ctx, d.conn.B().Subscribe().Channel(d.channel(name)).Build()).Error(); err != nil {
+			d.byChannel.Delete(d.channel(name))
 			return nil, err
 		}
 		d.names[name] = j
@@ -136,9 +162,9 @@ func (d *direct) part(name string, j *joint) {
 		return
 	}
 	delete(d.names, name)
-	d.byChannel.Delete(channelOf(name))
+	d.byChannel.Delete(d.channel(name))
 	// It fails only with the connection, and then nothing is subscribed.
-	_ = d.conn.Do(context.Background(), d.conn.B().Unsubscribe().Channel(channelOf(name)).Build()).Error()
+	_ = d.conn.Do(context.Background(), d.conn.B().Unsubscribe().Channel(d.channel(name)).Build()).Error()
 }
 
 // Close ends the connections.

@@ -26,6 +26,14 @@ type Held interface {
 	Unlock(ctx context.Context) error
 }
 
+// A Sided locker has two sides: many may read, or one may write. Its Lock is Write.
+type Sided interface {
+	Locker
+	// Read and Write block until they hold the side of name, or ctx ends.
+	Read(ctx context.Context, name string) (Held, error)
+	Write(ctx context.Context, name string) (Held, error)
+}
+
 // A Pairer drives pairs of lock and unlock its own way, which is faster than
 // one goroutine a name can. It drives until stop returns true, and calls pair
 // with how long each pair took and the time that it began.
@@ -45,6 +53,8 @@ const (
 	Ceiling  Kind = "ceiling" // what it would be without locks, or without Redis
 	// Neighbour: another client that takes the same locks as holdfast.
 	Neighbour Kind = "neighbour"
+	// ReadWrite: a way for many to read and one to write. Its lockers are Sided.
+	ReadWrite Kind = "read-write"
 )
 
 // Config is what an adapter is told.
@@ -78,6 +88,7 @@ func All() []Candidate {
 	all = append(all, wakers...)
 	all = append(all, peers...)
 	all = append(all, neighbours...)
+	all = append(all, sided...)
 	return append(all, ceilings...)
 }
 

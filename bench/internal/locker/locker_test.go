@@ -23,7 +23,7 @@ func TestScript_IsThatOfHoldfast(t *testing.T) {
 	if _, err := os.Stat(original); err != nil {
 		t.Skip("the library's sources are not here")
 	}
-	for name, copied := range map[string]string{"acquire": acquireLua, "release": releaseLua, "transfer": transferLua} {
+	for name, copied := range map[string]string{"acquire": acquireLua, "release": releaseLua, "transfer": transferLua, "readwrite_acquire": rwAcquireLua, "readwrite_release": rwReleaseLua} {
 		text, err := os.ReadFile(filepath.Join(original, name+".lua"))
 		require.NoError(t, err)
 		require.Equal(t, string(text), copied, "copy lockmgr/internal/wire/script/%s.lua to bench/internal/locker/script", name)
@@ -48,7 +48,7 @@ func TestCandidate_NamesAreUnique(t *testing.T) {
 // and all get their turn.
 func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer, Neighbour) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite) {
 		if name == "rueidislock" || name == "rueidislock tuned" {
 			continue // may leave a waiter behind, which a run reports
 		}

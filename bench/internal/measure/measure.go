@@ -33,7 +33,7 @@ type Spec struct {
 	Locks      int           // held at a time
 	Rounds     int           // at most
 	Hold       time.Duration // what a holder sleeps
-	Settle     time.Duration // from the last caller's start until all wait
+	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes
 	Warmup     time.Duration // left out
 	Window     time.Duration // what is measured
 	Lease      time.Duration // zero: the candidate's default
@@ -54,6 +54,7 @@ var workloads = map[string]func(context.Context, *bench) error{
 	"renewal":     renewal,
 	"idle":        idle,
 	"release":     release,
+	"kinds":       readers,
 }
 
 // bench is what a workload has at hand.

@@ -2,6 +2,9 @@ package network
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,4 +105,140 @@ func TestOwnConnection_SilentServer(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	p.Heal()
 	require.Eventually(t, func() bool { return len(p.Conns()) == 0 }, faults.Patience, time.Millisecond, "a connection is left open")
+}
+
+// A connection that broke while nobody locked costs the next caller nothing: TryLock
+// does not try twice.
+func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	m := dialBy(t, calm(p.Addr()), lateOptions()) // the client is slow to notice
+	own := awaitOwn(t, p, m)
+	own.Cut()
+	time.Sleep(300 * time.Millisecond) // the pause after which a connection is not trusted
+	l, err := m.TryLock(faults.Patient(t), "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	awaitOwn(t, p, m)
+}
+
+// One silent connection delays the answer to its command by the command's time-out,
+// and nobody else: the lock of another name is renewed meanwhile.
+func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	m := dialBy(t, calm(p.Addr()), lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: faults.Patience})
+	held := take(t, m, "held")
+	awaitOwn(t, p, m).BlackHole()
+	var grants int
+	for end := time.Now().Add(2 * lease); time.Now().Before(end); grants++ {
+		l := take(t, m, "a")
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+	}
+	require.NoError(t, held.Err())
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(faults.Patient(t)))
+}
+
+// The client's own time-out for writes does not cut a command short.
+func TestOwnConnection_SlowServer(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	opt := calm(p.Addr())
+	opt.ConnWriteTimeout = timeout / 4
+	m := dialBy(t, opt, lockmgr.Options{Lease: 4 * faults.Patience, CommandTimeout: faults.Patience, Linger: -1})
+	own := awaitOwn(t, p, m)
+	r := p.On(script(t, "acquire").OnConn(own).Nth(1)).DelayReply(timeout)
+	l, err := m.TryLock(faults.Patient(t), "a")
+	require.NoError(t, err)
+	faults.AwaitClosed(t, r.Fired(), "the own connection was used")
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+}
+
+// A sender reads its own connection itself: nobody reads it while nothing is asked. The
+// connections that all share have a reader of their own.
+func TestOwnConnection_HasNoReader(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	var mu sync.Mutex
+	var conns []*readConn
+	opt := calm(s.Addr())
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		c, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		conns = append(conns, &readConn{Conn: c})
+		return conns[len(conns)-1], nil
+	}
+	m := dialBy(t, opt, lockmgr.Options{Linger: -1})
+	reading := func() (yes, no int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			switch {
+			case c.closed.Load():
+			case c.reading.Load():
+				yes++
+			default:
+				no++
+			}
+		}
+		return yes, no
+	}
+	quiet := 0 // looks in a row
+	require.Eventually(t, func() bool {
+		l := take(t, m, "a")
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+		time.Sleep(time.Millisecond) // for a reader to come back to its read
+		if yes, no := reading(); yes > 0 && no == 1 {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		return quiet == 20
+	}, faults.Patience, time.Millisecond)
+}
+
+// A connection that is not let in is not used, and its refusal is nobody's error.
+func TestOwnConnection_Refused(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := faultproxy.Start(t, s.Addr())
+	m := dialBy(t, calm(p.Addr()), lockmgr.Options{Linger: -1})
+	l := take(t, m, "a")
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	r := p.On(faultproxy.Command("HELLO")).EditReply(func(faultproxy.Cmd, []byte) []byte {
+		return []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	})
+	for after := 0; after < 200; {
+		l, err := m.TryLock(faults.Patient(t), "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+		if r.Count() > 0 {
+			after++
+		}
+	}
+}
+
+// A readConn knows whether somebody reads from it.
+type readConn struct {
+	net.Conn
+	reading, closed atomic.Bool
+}
+
+func (c *readConn) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+func (c *readConn) Read(p []byte) (int, error) {
+	c.reading.Store(true)
+	defer c.reading.Store(false)
+	return c.Conn.Read(p)
 }

@@ -6,11 +6,12 @@ import "time"
 // failing, requests for any name fail, not only those for the name whose command
 // failed.
 //
-//	          a command fails, not for good
-//	healthy ───────────────────────────────▶ failing: a request that has waited
-//	   ▲                                       │      in it for RetryTime fails
-//	   └───────────────────────────────────────┘
-//	         the server answers any command
+//	      no answer, or a passing error
+//	healthy ─────────────────────────▶ failing: a request that has waited
+//	   ▲                                  │     in it for RetryTime fails
+//	   └──────────────────────────────────┘
+//	    a command ran, or was refused for
+//	    good: what failed is tried again soon
 type health struct {
 	failing bool
 	since   time.Duration // the send of the first command that failed
@@ -19,16 +20,44 @@ type health struct {
 	probed  bool          // tellOfServer has sent a try since then
 }
 
-// report notes the outcome of a command.
-func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retryTime time.Duration) {
+// report notes the outcome of a command. It reports whether the server was failing
+// and is no longer.
+func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retryTime time.Duration) (recovered bool) {
 	switch {
 	case ran == Yes || ran == No && final: // the server has answered
+		recovered = h.failing
 		*h = health{}
 	case final: // the error concerns this command only
 	case !h.failing:
 		*h = health{failing: true, since: sent, err: err, tellAt: later(sent, retryTime/2)}
 	default:
 		h.err = err
+	}
+	return recovered
+}
+
+// hurry makes the scripts that failed due soon, because the server answers again. The
+// pauses after failures are up to a second long by then.
+func (m *Machine) hurry() {
+	const soon = 15 * time.Millisecond // the longest first pause
+	late := func(e *entry) bool {
+		r := &e.up().retry
+		return r.failing() && e.flight == 0 && r.at > m.now+soon
+	}
+	for _, n := range m.namesWhere(func(n *name) bool {
+		for e := range n.entries {
+			if late(e) {
+				return true
+			}
+		}
+		return false
+	}) {
+		for e := range n.entries {
+			if late(e) {
+				e.more().retry.at = m.now + m.pause(1)
+			}
+		}
+		m.settle(n)
 	}
 }
 

@@ -41,7 +41,7 @@ func (m *Machine) reply(r *Reply) {
 		return // stale
 	}
 	e.flight = 0
-	m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
+	recovered := m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
 	case op.Verb == VerbLook:
 	case r.Ran == Yes && op.Verb == VerbRenew:
@@ -72,6 +72,9 @@ func (m *Machine) reply(r *Reply) {
 		m.renewed(e, r)
 	}
 	m.settle(e.of)
+	if recovered {
+		m.hurry()
+	}
 	op.entry = nil
 	if len(m.freeOps) < 1024 {
 		m.freeOps = append(m.freeOps, op)

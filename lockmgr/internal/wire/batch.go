@@ -183,19 +183,6 @@ func (b *batch) answer(t *task) *Answer {
 	return &b.picked
 }
 
-// renews reports whether any of the tasks is a renewal. They come first.
-func (b *batch) renews() bool { return b.tasks[0].op != nil && b.tasks[0].op.Verb == core.VerbRenew }
-
-// silent reports whether a command had no answer.
-func (b *batch) silent() bool {
-	for i := range b.answers {
-		if b.answers[i].Failure.unanswered() {
-			return true
-		}
-	}
-	return false
-}
-
 // refuse answers all commands with a failure, without sending them.
 func (b *batch) refuse(f *Failure) {
 	for i := range b.answers {

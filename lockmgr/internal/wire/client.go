@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -201,7 +202,7 @@ func failureOf(err error) *Failure {
 	}
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		f.Hint, f.Err = "is the server overloaded, stopped or cut off?", errNoAnswer
 	case errors.Is(err, rueidis.ErrClosing):
 		f.Hint, f.Final = "the client was closed", true

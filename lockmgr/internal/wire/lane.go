@@ -27,6 +27,9 @@ type Config struct {
 	// Dedicate opens a connection that one sender has for itself. It may block for as
 	// long as a dial. It may be nil: the senders have Server only.
 	Dedicate func() (Connection, error)
+	// KeepAlive is the pause after which the client pings a connection. Zero or
+	// negative: it does not.
+	KeepAlive time.Duration
 	// Timeout is how long a round trip may take.
 	Timeout time.Duration
 	// Now is the manager's clock.
@@ -101,9 +104,13 @@ func NewLane(cfg Config) *Lane {
 	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
 	l.sending = senders // until each has looked for its first batch
 	l.ctx, l.stop = context.WithCancel(context.Background())
+	fresh := mostFresh
+	if cfg.KeepAlive > 0 {
+		fresh = min(fresh, cfg.KeepAlive/2)
+	}
 	for i := range l.senders {
 		s := &l.senders[i]
-		s.shared, s.dial, s.filled.L = cfg.Server, cfg.Dedicate, &l.mu
+		s.shared, s.dial, s.fresh, s.filled.L = cfg.Server, cfg.Dedicate, fresh, &l.mu
 		l.wg.Go(func() { l.send(s) })
 	}
 	return l
@@ -156,7 +163,7 @@ func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.fail
 func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 
 // Close refuses further tasks, cuts off what is in flight and waits for the
-// senders. Tasks that are still queued are answered without being sent.
+// senders and their connections. Tasks that are still queued are answered without being sent.
 func (l *Lane) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -169,6 +176,9 @@ func (l *Lane) Close() {
 		l.senders[i].close()
 	}
 	l.wg.Wait()
+	for i := range l.senders {
+		l.senders[i].wait()
+	}
 }
 
 // wake wakes as many senders as there is work for. Where one is enough it is always
@@ -226,7 +236,9 @@ func (l *Lane) take(s *sender, out []task) []task {
 	out = move(out[:0], &l.renewals, maxRenewals)
 	renewals := len(out)
 	out = move(out, &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
-	return move(out, &l.queue, maxBatch-(len(out)-renewals))
+	out = move(out, &l.queue, maxBatch-(len(out)-renewals))
+	l.wake() // what is left may be worth the other sender's while
+	return out
 }
 
 // move moves up to most tasks from the front of a queue to out.
@@ -257,17 +269,19 @@ func (l *Lane) send(s *sender) {
 		}
 		// Leases count from here: after the wait in our own queue, before the
 		// client gets the command.
-		b.build(l.cfg.Now())
+		now := l.cfg.Now()
+		b.build(now)
 		if l.ctx.Err() != nil {
 			// Not sent: a dial that hangs would block once for each batch.
 			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
 		} else {
-			server := s.begin(b.renews())
+			renews := b.renews()
+			server := s.begin(now, renews)
 			l.exec(server, limit, b, 0)
 			if whole := len(b.commands); b.split() {
 				l.exec(server, limit, b, whole)
 			}
-			s.end(b.silent())
+			s.end(l.cfg.Now(), renews, b.healthy())
 		}
 		l.report(b)
 		b.clear()

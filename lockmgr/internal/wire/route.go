@@ -3,24 +3,37 @@ package wire
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // A Connection is a Server that one sender has for itself.
 type Connection interface {
 	Server
 	// Close closes the connection. A command under way gets a failure, and may have
-	// run. Close blocks for a second at most.
+	// run. Close blocks for a second or more if the server is silent.
 	Close()
 }
 
 const (
-	// dedicateAfter is how many batches a sender has answered on the shared
-	// connection before it opens one of its own. A manager that locks seldom needs
-	// none.
+	// dedicateAfter is how many batches in quick succession the server answers on the
+	// shared connection before a sender opens one of its own. A manager that locks
+	// seldom needs none.
 	dedicateAfter = 32
+	// mostFresh is the longest pause after which a connection is used again. A
+	// connection that was silent for longer may be dead, and the client's ping may be
+	// under way on it.
+	mostFresh = 250 * time.Millisecond
 	// idleTime is how often a route looks whether its connection was used. One that
-	// was not is closed, since its pings cost the server more than a new one.
-	idleTime = 10 * time.Second
+	// was not is closed.
+	idleTime = time.Second
+	// oldest is how long a connection is used. A new one has new credentials, and
+	// leads to the server that the address means by then.
+	oldest = time.Minute
+	// dialPause is the least time between two dials. It doubles with each dial that
+	// fails, up to mostDialPause.
+	dialPause     = time.Second
+	mostDialPause = 5 * time.Minute
 )
 
 // A route is the way that the batches of one sender take to the server. It leads over
@@ -28,26 +41,29 @@ const (
 // that all share:
 //
 //	shared ──32 batches answered──▶ dialling ──open──▶ own
-//	  ▲                                │                │
-//	  └────────── dial failed ─────────┴─ no answer, or idle
+//	  ▲                                │                │ a failure that may concern
+//	  └────────── dial failed ─────────┴────────────────┘ all, a pause, or a minute
 //
 // The sender writes to its own connection and reads from it. On the shared one two
 // goroutines of the client do that, and waking them takes a third of the time of a
-// command. No command waits for a dial: the shared connection serves meanwhile.
+// command. No command waits for a dial, or for a connection to be closed: the shared
+// connection serves meanwhile.
 //
-// A failure closes the connection, because an answer that is late would be taken for
-// the answer to the next command. The shared connection serves then. It needs no dial
-// after a silence.
-//
-// Renewals always take the shared connection. There they share the pipeline with
-// those of the other sender.
+// A batch with a renewal takes the shared connection, as all renewals do.
 type route struct {
 	shared Server
 	dial   func() (Connection, error) // nil: there is the shared one only
+	fresh  time.Duration              // at most mostFresh
+
+	background sync.WaitGroup // dials, and connections that are being closed
 
 	mu       sync.Mutex
-	own      Connection // nil: none
-	answered int        // batches on the shared connection since there was no other
+	own      Connection    // nil: none
+	opened   time.Duration // when own was opened, by the clock of begin and end
+	ended    time.Duration // when the last batch ended that had no renewal
+	answered int           // batches on the shared connection, each soon after the one before
+	dialAt   time.Duration // the next dial comes no earlier
+	failed   int           // dials in a row
 	dialling bool
 	busy     bool // a batch is under way on own
 	used     bool // own was used since the idle timer last fired
@@ -56,96 +72,138 @@ type route struct {
 }
 
 // begin returns the server for the next batch.
-func (r *route) begin(renews bool) Server {
-	if r.dial == nil {
+func (r *route) begin(now time.Duration, renews bool) Server {
+	if r.dial == nil || renews {
 		return r.shared
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.own == nil || renews {
+	if now-r.ended > r.fresh {
+		r.answered = 0
+	}
+	switch {
+	case r.own == nil:
+		return r.shared
+	case now-r.ended > r.fresh, now-r.opened > oldest:
+		r.drop()
 		return r.shared
 	}
 	r.busy, r.used = true, true
 	return r.own
 }
 
-// end notes that the batch has ended. failed reports whether a command had no
-// answer.
-func (r *route) end(failed bool) {
-	if r.dial == nil {
+// end notes that a batch has ended that begin was called for. healthy reports whether
+// no failure may concern more than one lock: see Failure.general.
+func (r *route) end(now time.Duration, renews, healthy bool) {
+	if r.dial == nil || renews {
 		return
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = now
 	busy := r.busy
 	r.busy = false
-	var broken Connection
 	switch {
-	case failed:
+	case !healthy:
 		r.answered = 0
-		if busy {
-			broken, r.own = r.own, nil
+		if busy && r.own != nil {
+			r.drop()
 		}
-	case r.own == nil && !r.dialling && !r.closed:
-		if r.answered++; r.answered >= dedicateAfter {
+	case r.own == nil && !r.closed:
+		r.answered++
+		if r.answered >= dedicateAfter && !r.dialling && now >= r.dialAt {
 			r.answered, r.dialling = 0, true
-			go r.open()
+			r.background.Go(func() { r.open(now) })
 		}
-	}
-	r.mu.Unlock()
-	if broken != nil {
-		broken.Close()
 	}
 }
 
-// open opens a connection of the sender's own.
-func (r *route) open() {
+// drop gives the connection up and closes it in the background. The mutex is held.
+func (r *route) drop() {
+	c := r.own
+	r.own = nil
+	r.background.Go(c.Close)
+}
+
+// open opens a connection of the sender's own. now is when that was decided.
+func (r *route) open(now time.Duration) {
 	c, err := r.dial()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.dialling = false
-	wanted := err == nil && !r.closed
-	if wanted {
-		r.own, r.used = c, true
+	if err != nil {
+		r.failed++
+	} else {
+		r.failed = 0
+	}
+	r.dialAt = now + min(dialPause<<min(r.failed, 10), mostDialPause)
+	switch {
+	case err != nil:
+	case r.closed:
+		r.background.Go(c.Close)
+	default:
+		r.own, r.opened, r.used = c, now, true
 		if r.idle == nil {
-			r.idle = time.AfterFunc(idleTime, r.closeIdle)
+			r.idle = time.AfterFunc(idleTime, r.dropIdle)
 		} else {
 			r.idle.Reset(idleTime)
 		}
 	}
-	r.mu.Unlock()
-	if err == nil && !wanted {
-		c.Close()
-	}
 }
 
-// closeIdle closes a connection that was not used for idleTime.
-func (r *route) closeIdle() {
+// dropIdle gives up a connection that was not used for idleTime.
+func (r *route) dropIdle() {
 	r.mu.Lock()
-	var unused Connection
+	defer r.mu.Unlock()
 	switch {
 	case r.own == nil:
 	case r.used || r.busy:
 		r.used = false
 		r.idle.Reset(idleTime)
 	default:
-		unused, r.own = r.own, nil
-	}
-	r.mu.Unlock()
-	if unused != nil {
-		unused.Close()
+		r.drop()
 	}
 }
 
-// close closes the connection, also under a command. It does not wait for a dial
-// under way: what that opens is closed at once.
+// close closes the connection, also under a command. It does not block.
 func (r *route) close() {
 	r.mu.Lock()
-	c := r.own
-	r.own, r.closed = nil, true
+	defer r.mu.Unlock()
+	r.closed = true
 	if r.idle != nil {
 		r.idle.Stop()
 	}
-	r.mu.Unlock()
-	if c != nil {
-		c.Close()
+	if r.own != nil {
+		r.drop()
 	}
+}
+
+// wait waits until nothing of the route is left. It must follow close. A dial under
+// way ends with the dial time-out of the client.
+func (r *route) wait() { r.background.Wait() }
+
+// renews reports whether any task of a batch is a renewal. They come first.
+func (b *batch) renews() bool { return b.tasks[0].op != nil && b.tasks[0].op.Verb == core.VerbRenew }
+
+// healthy reports whether no failure of a batch may concern more than one lock.
+func (b *batch) healthy() bool {
+	for i := range b.answers {
+		if b.answers[i].Failure.general() {
+			return false
+		}
+	}
+	return true
+}
+
+// general reports whether a failure may concern the connection or its server rather
+// than a lock. A nil Failure is an answer.
+func (f *Failure) general() bool {
+	if f == nil {
+		return false
+	}
+	switch f.Kind {
+	case Permission, WrongType, OutOfMemory:
+		return false
+	}
+	return true
 }

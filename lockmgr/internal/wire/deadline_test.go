@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each round trip has the whole time-out, though the context is used again.
+func TestDeadline_OfEachRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		limit := &Deadline{parent: parent, timeout: time.Second}
+		var first context.Context
+		for range 3 {
+			ctx := limit.StartReported()
+			if first == nil {
+				first = ctx
+			}
+			require.Equal(t, first, ctx, "it is used again")
+			at, reported := ctx.Deadline()
+			require.True(t, reported)
+			require.Equal(t, time.Now().Add(time.Second), at)
+			time.Sleep(600 * time.Millisecond)
+			require.NoError(t, ctx.Err())
+			limit.finish()
+
+			ctx = limit.Start()
+			_, reported = ctx.Deadline()
+			require.False(t, reported)
+			time.Sleep(600 * time.Millisecond)
+			require.NoError(t, ctx.Err())
+			limit.finish()
+		}
+		ctx := limit.StartReported()
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+		limit.finish()
+		require.NoError(t, limit.Start().Err(), "an ended context is not used again")
+		cancel()
+		synctest.Wait()
+		ctx = limit.Start()
+		synctest.Wait()
+		require.Error(t, ctx.Err())
+		limit.finish()
+	})
+}
