@@ -211,6 +211,8 @@ func TestReadWrite_RenewsBothSides(t *testing.T) {
 	w, err := other.Lock(ctx, "write", lockmgr.Exclusive())
 	require.NoError(t, err)
 	faults.Eventually(t, func() bool { return m.Stats().Renewals > 4 && other.Stats().Renewals > 4 })
+	require.Positive(t, m.Stats().RenewalScripts)
+	require.LessOrEqual(t, m.Stats().RenewalScripts, m.Stats().Scripts)
 	require.NoError(t, r.Err())
 	require.NoError(t, w.Err())
 	_, err = other.TryLock(ctx, "read", lockmgr.Exclusive())

@@ -33,7 +33,7 @@ var coreMutants = []mutant{
 	{"re-entry", "after the deadline", machine, "if e.phase == held && m.now >= e.holdUntil() {\n\t\t\tm.expire(e)", "if false {\n\t\t\tm.expire(e)", explorer},
 	{"re-entry", "by anybody", machine, "if h != nil && h.Request.Owner != owner {", "if h != nil && false {", seeds},
 	{"re-entry", "owner queues behind itself", machine, "for q := m.waits.first(r.Owner, n); q != nil; q =", "for q := m.waits.first(r.Owner, n); false; q =", seeds},
-	{"re-entry", "longer lease not asked for", machine, "u.longer.want, u.retry.at = max(u.longer.want, r.Lease), m.now", "u.retry.at = m.now", seeds},
+	{"re-entry", "longer lease not asked for", machine, "\t\tm.extendSoon(e, r.Lease)\n", "\t\te.more().retry.at = m.now\n", seeds},
 
 	{"idempotence", "scripts name the present owner only", machine, "if s.owner != beside && s.owner != e.number && !(s.stray && verb == VerbTransfer) {", "if false {", seeds},
 	{"idempotence", "the old owner not named", machine, "if e.number != 0 && e.number != beside {", "if false {", seeds},
@@ -63,7 +63,7 @@ var coreMutants = []mutant{
 	{"unknown", "a short lease fails all", machine, "if m.leaseOf(r) <= lease {", "if true {", seeds},
 	{"unknown", "a token counter fails all", machine, "concerned := q.Fenced || !tokens || !r.Final", "concerned := q.Fenced || !tokens || true", seeds},
 	{"unknown", "a single try waits for a failing release", machine, "\tif r.Ran != No || !r.Final {\n\t\tm.failOnce(n, r.Err)\n\t}\n", "", seeds},
-	{"unknown", "failed transfer does not tell those that need tokens", machine, "if q.Fenced && !e.up().tokens.left(q.Side) {", "if false {", stories},
+	{"unknown", "failed transfer does not tell those that need tokens", machine, "if tokenless || late {", "if tokenless && false || late {", stories},
 	{"unknown", "cancelled grant kept", machine, "\t\t\treturn\n\t\t}\n\t\tm.release(e)\n\t\treturn\n\t}\n\tif", "\t\t\treturn\n\t\t}\n\t\tm.rest(e)\n\t\treturn\n\t}\n\tif", seeds},
 
 	{"health", "a failed command not reported", machine, "recovered := m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)", "recovered := false", seeds},

@@ -104,12 +104,15 @@ type edge struct {
 	hold    *Hold
 }
 
-// blockers calls yield for each hold for whose end a request waits.
+// blockers calls yield for each hold for whose end a request waits. Those that share
+// do not wait for each other, but one behind a request for the side Alone waits with
+// it.
 func (r *Request) blockers(yield func(*Hold) bool) {
 	n := r.entry.of
+	behind := r.Side == Alone || r.behindAlone()
 	for e := range n.entries {
-		if r.Side == Shared && e.alone() == nil {
-			continue // those that share do not wait for each other
+		if !behind && e.alone() == nil {
+			continue
 		}
 		for h := range e.holds {
 			if n.rules().waitsFor(r, h) && !yield(h) {
@@ -117,6 +120,22 @@ func (r *Request) blockers(yield func(*Hold) bool) {
 			}
 		}
 	}
+}
+
+// behindAlone reports whether a queued request waits behind one for the side Alone. It
+// looks at the head of the queue and at the few requests before r, since the queue may
+// be long. Where a run has not ended, a request for the side Alone is the head.
+func (r *Request) behindAlone() bool {
+	if h := r.entry.of.queue.head; h != r && h.Side == Alone {
+		return true
+	}
+	const few = 64
+	for q, i := r.prev, 0; q != nil && i < few; q, i = q.prev, i+1 {
+		if q.Side == Alone {
+			return true
+		}
+	}
+	return false
 }
 
 // breakDeadlock looks for the cycles that a request closes by waiting. It fails

@@ -306,15 +306,19 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	u := e.up()
 	u.nextTransfer = m.failed(e, r.Err)
 	m.failTries(e, r.Err)
-	if e.phase == passing && r.Final { // do not wait for tokens or a subscriber count
+	if e.phase == passing && r.Final { // do not wait for a subscriber count
 		n.c.turns.others = max(n.c.turns.others, 1)
-		for q := n.queue.head; q != nil; {
-			next := q.next
-			if q.Fenced && !e.up().tokens.left(q.Side) {
-				m.giveUp(q, r.Err)
-			}
-			q = next
+	}
+	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error does not concern the others
+	for q := n.queue.head; q != nil; {
+		next := q.next
+		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.up().tokens.left(q.Side)
+		// Those that could join wait for this transfer and for nobody's unlock.
+		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
+		if tokenless || late {
+			m.giveUp(q, r.Err)
 		}
+		q = next
 	}
 	if e.flight == 0 {
 		m.proceed(e)

@@ -148,7 +148,7 @@ func (m *Machine) hold(e *entry, r *Request) {
 		h.Number = 0 // it was meant for another entry
 	}
 	if u := e.up(); e.hold == nil && n.contended() {
-		u.number, u.shutUntil = 0, 0
+		u.number, u.shutUntil, u.longer.later = 0, 0, 0
 	}
 	r.state, r.entry = reqGranted, e
 	h.Request, h.count, h.watched, h.limit = r, 1, r.Lease == 0, m.limitOf(r)
@@ -176,8 +176,9 @@ func (m *Machine) hold(e *entry, r *Request) {
 		m.renewals.Remove(e)
 	}
 	if r.Lease > m.cfg.Lease {
-		u := e.more()
-		u.longer.want, u.retry.at = max(u.longer.want, r.Lease), m.now
+		m.extendSoon(e, r.Lease)
+	} else if h.next() != nil {
+		m.extendLater(e, h)
 	}
 	// Joining others is no further grant of the run, but it begins one.
 	if n.contended() && (h.next() == nil || n.c.turns.count == 0) {

@@ -216,7 +216,7 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 			m.expire(e)
 			break
 		}
-		again = min(m.admit(e), m.tend(e))
+		again = min(m.admit(e), m.extendDue(e), m.tend(e))
 		return min(again, e.holdUntil())
 	case passing:
 		if due = min(e.until, u.retry.at); e.flight != 0 {

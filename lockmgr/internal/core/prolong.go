@@ -12,6 +12,9 @@ type longer struct {
 	sent  time.Duration   // the lease of such a renewal in flight, or zero
 	set   bool            // the record may have a longer lease than Config.Lease
 	asked []*Prolongation // not yet answered
+
+	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater.
+	later, laterAt time.Duration
 }
 
 // prolong handles a holder that wants to keep its hold for longer.
@@ -55,6 +58,42 @@ func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
 func (m *Machine) extendSoon(e *entry, lease time.Duration) {
 	u := e.more()
 	u.longer.want, u.retry.at = max(u.longer.want, lease), m.now
+}
+
+// extendLater makes sure that a hold with a fixed lease that joined others lasts until
+// its end, which is later than that of the entry. Many may join, and one renewal in
+// the second half of the lease is enough for all of them.
+func (m *Machine) extendLater(e *entry, h *Hold) {
+	if h.watched || h.limit <= e.until {
+		return
+	}
+	l, lease := &e.more().longer, m.leaseOf(h.Request)
+	at := max(m.now, e.until-lease/2)
+	if l.later == 0 || at < l.laterAt {
+		l.laterAt = at
+	}
+	l.later = max(l.later, lease)
+}
+
+// extendDue makes the renewal of extendLater due if it is time, and if a hold still
+// needs it. It returns when to call it again.
+func (m *Machine) extendDue(e *entry) (again time.Duration) {
+	l := &e.up().longer
+	switch {
+	case l.later == 0:
+		return Forever
+	case m.now < l.laterAt:
+		return l.laterAt
+	}
+	lease := l.later
+	l.later = 0
+	for h := range e.holds {
+		if !h.watched && h.limit > e.until {
+			m.extendSoon(e, lease)
+			break
+		}
+	}
+	return Forever
 }
 
 // prolonged answers the prolongations that the confirmed script id has fulfilled.

@@ -34,7 +34,8 @@ type rules interface {
 	// side returns the side that the holds of an entry need it to have.
 	side(e *entry) Side
 	// waitsFor reports whether a request must wait until a hold of another owner has
-	// ended. The search for deadlocks follows it. It is not asked if both are Shared.
+	// ended. The search for deadlocks follows it. If both are Shared, it is asked only
+	// if the request waits behind one for the side Alone.
 	waitsFor(r *Request, h *Hold) bool
 }
 

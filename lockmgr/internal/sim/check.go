@@ -266,7 +266,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 		holds := slices.ContainsFunc(n.held, func(h *hold) bool {
 			r := h.core.Request
 			return r.Owner == edge.Holder && r.Name == edge.Name && slices.ContainsFunc(n.waiting, func(o *call) bool {
-				return o.req.ID == edge.Request && w.kind.waitsFor(o, h)
+				return o.req.ID == edge.Request && n.waitsFor(o, h)
 			})
 		})
 		if !waits || !holds {
@@ -299,7 +299,7 @@ func (n *node) checkOwners() {
 					continue
 				}
 				for _, h := range n.held {
-					if h.name != c.name || h.inCore == 0 || !n.w.kind.waitsFor(c, h) {
+					if h.name != c.name || h.inCore == 0 || !n.waitsFor(c, h) {
 						continue
 					}
 					if h.core.Request.Owner == start && c.req.Owner != start {
@@ -310,6 +310,14 @@ func (n *node) checkOwners() {
 			}
 		}
 	}
+}
+
+// waitsFor reports whether a call must wait until a hold of its name has ended, or for
+// an earlier call that must.
+func (n *node) waitsFor(c *call, h *hold) bool {
+	return n.w.kind.waitsFor(c, h) || slices.ContainsFunc(n.waiting, func(o *call) bool {
+		return o.name == c.name && o.req.ID < c.req.ID && o.req.Side == core.Alone
+	})
 }
 
 // checkReason checks that a request does not fail because of the bad token counter or

@@ -34,6 +34,16 @@ func (c *Command) reset(s *Script) {
 	c.Script, c.Keys, c.Args, c.locks = s, c.Keys[:0], c.Args[:0], 1
 }
 
+// renews reports whether c is a call of a script that renews, of any kind of lock.
+func (c *Command) renews() bool {
+	for kind := range formats {
+		if s := formats[kind].formats[core.VerbRenew].many; s != nil && s == c.Script {
+			return true
+		}
+	}
+	return false
+}
+
 // names returns the names of the locks of a script. Each lock has the same number
 // of keys, its name first. The result does not share the memory of Keys, which is
 // reused.

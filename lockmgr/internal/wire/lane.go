@@ -293,7 +293,7 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	defer limit.finish()
 	commands, answers := b.commands[first:], b.answers[first:]
 	for i := range commands {
-		if c := &commands[i]; c.Script == renew && c.locks > 0 {
+		if c := &commands[i]; c.locks > 0 && c.renews() {
 			l.renewed.Add(1)
 		}
 	}
