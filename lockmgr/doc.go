@@ -23,9 +23,9 @@
 // (internal/core, whose documentation has the diagram and the failure table);
 // this package is the shell that moves messages, and loop.go carries out effects.
 // Package internal/wire sends the operations. Those that come at about the same
-// time share a script: acquires and releases of up to 64 locks, renewals of up to
-// 128. That halves the server's work. A lock that fails in a shared script fails
-// alone. The number of goroutines and timers does not grow with locks or waiters.
+// time share a script: acquires and releases of up to 64 plain locks without tokens,
+// renewals of up to 128 locks of one kind. That halves the server's work. A lock that
+// fails in a shared script fails alone. The number of goroutines and timers does not grow with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
 // requests, and Redis is updated in the background. A waiter of another process
@@ -35,14 +35,15 @@
 //
 // # What is promised
 //
-// At every instant at most one owner has a valid handle of a name
-// ([Lock.Valid]). [Lock.Lost] is closed at the deadline of the hold, as soon as
+// At every instant at most one owner has a valid handle ([Lock.Valid]) of a plain lock
+// or of the write side of a read-write lock, and nobody reads beside another owner that
+// writes. [Lock.Lost] is closed at the deadline of the hold, as soon as
 // a timer fires. This holds as long as one server keeps the data it
 // acknowledged, its clock does not jump and runs within 1 % of ours, and only
 // clients of this protocol touch the keys. A dead process's locks are free
 // after their lease. No wait outlives its context, and nothing outlives Unlock,
 // a cancel or Close. A command that runs late, however late, changes no later
-// hold: each hold has an ID of its own in Redis ([Lock.HolderID]).
+// hold: no later hold has the ID of an earlier one in Redis ([Lock.HolderID]).
 //
 // A holder that is paused, or whose write is already on its way, may still write
 // after it lost the lock. Only the resource itself can refuse that write, by
@@ -117,10 +118,12 @@
 //
 // # In Redis
 //
-// The layout is Redisson's. The key is the name: a hash of one field
-// "<manager uuid>:<number>" with value 1, and always a TTL. No two holds have the
-// same number. Waiters listen on
-// "redisson_lock__channel:{name}" (without the braces if the name has one),
-// where an unlock publishes "0". Tokens are counted at
+// The layout is Redisson's. A plain lock is a hash at the key name, with one field
+// "<manager uuid>:<number>" of value 1, and always a TTL. Waiters listen on
+// "redisson_lock__channel:{name}" (without the braces if the name has one), where an
+// unlock publishes "0". A read-write lock is a hash with the field "mode" and one field
+// for each reader, or the field "<manager uuid>:<number>:write" of the writer. Each
+// reader has a key of its own, with the TTL of its lease. Waiters listen on
+// "redisson_rwlock:{name}". Tokens of both are counted at
 // "redisson_lock_token:{name}".
 package lockmgr

@@ -31,8 +31,9 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.
 // HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
 // other hold ever has it, so a command that runs late can't affect a later hold.
 // A re-entry has the ID of its hold. The readers of one manager share an ID. The
-// record of a read-write lock names its writer by the ID with ":write" added. When an owner that reads gets the write side too, the record has another ID
-// than the read hold from then on.
+// record of a read-write lock names its writer by the ID with ":write" added. When an
+// owner that reads gets the write side too, the record has another ID than the read
+// hold from then on.
 func (l *Lock) HolderID() string { return l.ticket.shell.id.field(l.ticket.request.Hold.Number) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is

@@ -67,9 +67,8 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 	}
 }
 
-// lateGrants is the number of grants in a row that may come too late for a
-// request. One may be an accident. More mean that its lease is too short for this
-// server.
+// lateGrants is the number of late grants after which a request fails. One may be an
+// accident. More mean that its lease is too short for this server.
 const lateGrants = 3
 
 // tooLate handles a grant that came after its deadline. It counts only against
@@ -119,7 +118,8 @@ func (m *Machine) tryFailed(e *entry, r *Reply) {
 	m.leave(e)
 }
 
-// othersHold handles the answer that another manager has the name.
+// othersHold handles the answer that another manager has the name, as this kind of
+// lock or as another.
 func (m *Machine) othersHold(e *entry, r *Reply) {
 	n := e.of
 	u := e.more()
@@ -141,7 +141,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		m.leave(e)
 	case e.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
 		// A message came while the try was in flight. It came over another
-		// connection, so the lock may have been released after the refusal.
+		// connection, so the lock may have been released after the refusal. Or
+		// others have had much more than their share: see turns.press.
 		m.ask(e)
 	default:
 		m.subscribe(n)

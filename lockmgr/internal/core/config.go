@@ -45,9 +45,8 @@ type Config struct {
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
 	// PollMax caps the time between two tries while subscribed. PollBlind caps it
-	// while not subscribed, or if the holder's release is not published on our
-	// channel. PollSoon is the time while few names are not subscribed. It is
-	// below BlindPause, so that a poll falls into a pause of others.
+	// while not subscribed. PollSoon is the time while few names are not subscribed.
+	// It is below BlindPause, so that a poll falls into a pause of others.
 	PollMax, PollBlind, PollSoon time.Duration
 
 	// MaxLocks bounds the names that are not idle. All names together are at most

@@ -150,8 +150,13 @@ func (m *Machine) breakDeadlock(r *Request) {
 	}
 }
 
-// cycle returns a cycle that begins with a request, or nil if there is none.
+// cycle returns a cycle that begins with a request, or nil if there is none. A request
+// whose owner waits for the same already closes none: it re-enters when the first of
+// them is granted.
 func (m *Machine) cycle(r *Request) []edge {
+	if q := m.waits[r.Owner][r.wanted()]; q != nil && q.first() != r {
+		return nil
+	}
 	for h := range r.blockers {
 		if path := m.path(h.Request.Owner, r.Owner); path != nil {
 			return append([]edge{{r, h}}, path...)

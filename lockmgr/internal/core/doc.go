@@ -14,16 +14,18 @@
 //	name     what the machine knows of one key: its queue, its turns, its entries
 //	entry    one thing of ours on the server that has a lease of its own: the record
 //	         of an exclusive lock, the read hold that all readers of a manager share
-//	hold     what one owner has in this process. Several holds may share an entry
+//	hold     what one owner has in this process: one, or one of each side. Several
+//	         holds may share an entry
 //	number   the part of a holder ID that the machine chooses: see below
 //	kind     exclusive or read-write. A name is of one kind while anybody wants it
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. They have no state
 //
 // A name has one entry at first. A kind may allow it more: each has a phase, a script
-// in flight and troubles of its own, and all serve the queue of the name. The first
-// entry and the first hold are parts of larger values, so that an uncontended lock
-// needs no memory of its own.
+// in flight and failures of its own, and all serve the queue of the name. Both kinds
+// have one entry today; sharing_test.go has a kind with two. The first entry and the
+// first hold are parts of larger values, so that an uncontended lock needs no memory
+// of its own.
 //
 // # Kinds
 //
@@ -50,17 +52,18 @@
 //
 // # Who is authoritative
 //
-// Redis says who owns a name: a record (a hash at the key, one field for the
-// holder, with a TTL). The machine says which of its callers that is, how often
+// Redis says who owns a name: a record, which is a hash at the key. That of an
+// exclusive lock has one field, for the holder, and a TTL. For that of a read-write
+// lock see package wire, script/readwrite_acquire.lua. The machine says which of its callers that is, how often
 // it re-entered, and who is next. Ownership is trusted until an instant that
 // counts from the send of the last confirmed script. After it, nobody may be told
 // that they hold the lock.
 //
 //	until = sent + lease − 1 % − margin
 //
-// Only a confirmed script moves it, only forward, and no script ever shortens
-// the life of a record, so one that runs late can't undermine it. A fixed lease
-// and a MaxHold end the hold earlier.
+// Only a confirmed script moves it, only forward. No script ends a record before the
+// lease of an entry that the record has, so one that runs late can't undermine it. A
+// fixed lease and a MaxHold end the hold earlier.
 //
 // # The phases of an entry
 //
@@ -79,15 +82,16 @@
 //	   nobody waits here           others go first
 //
 // A grant goes through passing to held in one step. So does an unlock if the
-// next waiter needs no answer first. A release leads to asking if somebody waits
-// here and others need not go first. If they must, a request leads from idle to
-// waiting.
+// next waiter needs no answer first. Else the entry stays in passing until a
+// transfer is answered. A release leads to asking if somebody waits here and others
+// need not go first. If they must, the release leads to waiting, and so does the
+// next request for an idle entry.
 //
 // If the record is gone, held and passing lead to asking if somebody waits here,
 // else to idle. If the last waiter leaves, asking and waiting lead to idle, or to
 // releasing if an acquire without an answer may have left a record. A release
-// that was not sent yet, or that failed for good without effect, leads back to
-// passing if somebody waits here.
+// that was not sent yet, or that the server refused, leads back to passing if
+// somebody waits here.
 //
 // An entry that others share stays held while requests join it, and when a holder
 // leaves it that is not the last. While somebody waits and every entry is held, a name
@@ -107,10 +111,9 @@
 //
 // A number is the part of a holder ID that the machine chooses. Each try of a
 // request has a new one, and so has each holder that the lock passes on to. Holders
-// that share an entry share its number. No number is used for a later hold, of whatever
-// owner. So a script that runs late
-// can only be about the hold that it was sent for: it finds another number and
-// does nothing.
+// that share an entry share its number. No number is used for a later hold, of
+// whatever owner. So a script that runs late can only be about the hold that it was
+// sent for: it finds another number and does nothing.
 //
 // A late acquire is the exception, as it finds no record. The record that it
 // creates is a stray, and ends with its lease. For that reason no acquire asks for
@@ -124,31 +127,37 @@
 // and later scripts of the name list their suspects as numbers that the record
 // may carry. So a stray is taken over by the next acquire or removed by a
 // release, whichever comes first. The machine looks for it until
-// Config.SuspectTime is over; a later one expires. A record that was removed at
-// an unknown time is never passed on.
+// Config.SuspectTime is over. A record that a later run creates is not looked for,
+// and expires. A record whose release got no answer is never passed on.
 //
-//	command    may have run, no answer           then
-//	acquire    a record of this number           try again with another number, naming this one; nobody left: release
-//	transfer   the old number, or the new one    holder stays; transfer again, naming both
-//	renew      the record lives longer           deadline stays; renew again, well before the next tick
-//	release    the record is gone                waiters here: try, naming it; else release again until confirmed or expired
-//	look       nothing has changed               go on without the answer
+//	command    what the record may be    what happens then
+//	acquire    of this number            try again with another number, naming this
+//	                                     one; if nobody is left, release
+//	transfer   of the old number, or     the holder stays; transfer again, naming both
+//	           of the new one
+//	renew      longer-lived              the deadline stays; renew again, well before
+//	                                     the next tick
+//	release    gone                      if somebody waits here, try, naming it; else
+//	                                     release again until confirmed or expired
+//	look       as before                 go on without the answer
 //
 // # A record in doubt
 //
 // A message that comes while the record is ours, and that is not of our own
-// release, says that somebody may have removed the record. A transfer or a renewal
-// goes out at once to find out, and until it is confirmed the lock is not passed on
-// in memory: see verify.go.
+// release, says that somebody may have removed the record. If the entry is held, a
+// transfer or a renewal is sent as soon as no script is in flight. If nobody holds it,
+// a transfer comes before the next holder. Until a script is confirmed, the lock is
+// not passed on in memory: see verify.go.
 //
 // # Shared entries
 //
-// Those that share an entry need no script: joining it and leaving it are local, except
-// for the first and the last. Requests are served in order, so a reader waits behind a
-// writer of its manager. Among processes, readers share out time like others do: when
-// their run is over, nobody more may join for PassTime, so that the entry comes free
-// and others get a turn. If a reader stays longer than that, nobody else can have the
-// name anyway, and readers may join again.
+// The first and the last of those that share an entry need a script. The others join
+// and leave locally, unless a transfer is due: see admit in handoff.go. Requests are
+// served in order, so a reader waits behind a writer of its manager. Among processes,
+// readers share out time like others do: when their run is over, nobody more may join
+// for PassTime, so that the entry comes free and a writer elsewhere gets a turn. If a
+// reader stays longer than that, no writer can have the name, and readers may join
+// again.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has
 // run, and shared from then on. So it never passes to a writer again once that transfer
@@ -171,7 +180,7 @@
 // its operation:
 //
 //	request.go   Lock, Cancel                     entry.go    the record: trusted until when
-//	acquire.go   acquire, and its answers         op.go       operations, one in flight for a name
+//	acquire.go   acquire, and its answers         op.go       operations, one in flight for an entry
 //	handoff.go   transfer, who is next, who joins hold.go     what a holder has
 //	unlock.go    Unlock, release                  wait.go     Wake, polls
 //	renew.go     renew                            verify.go   Verify
@@ -180,29 +189,35 @@
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go and a file for each kind. Each
 // concern that only some entries have is a type and a file: retry, unknown, tokens,
-// doubt, prolong. So is the one that only some names have, turns. A function that acts on a name returns, or leads to one that
-// returns, when to look at the name again: see advance in machine.go.
+// doubt, prolong. So is the one that only some names have, turns. Whoever changes a
+// name must call settle afterwards. It does what is due and sets the name's alarm: see
+// machine.go.
 //
 // # Health
 //
 // All names share one health. A server is failing from the send of the first
-// command that brought no answer, until any command is answered. A request that
-// has waited during that for Config.RetryTime fails: see health.go. A request
-// also fails when the commands of its own name have failed for RetryTime, or at
-// once if trying again makes no sense.
+// command that got no answer, or a passing error such as LOADING or READONLY, until a
+// command runs or is refused for good. A request that has waited during that for
+// Config.RetryTime fails: see health.go. When the server is back, what has failed is
+// tried again soon. A request also fails when the commands of its own name have failed
+// for RetryTime, or at once if trying again makes no sense.
 //
 // # Failures
 //
 //	all stand back        each tries when it has heard nobody for its own pause
-//	message lost          the poll: one alarm per name, after the TTL of the refusal, PollMax at most
-//	no subscription       more frequent polls: PollSoon if few names have none, PollBlind if many
+//	message lost          the poll: one alarm per name, after the TTL of the refusal,
+//	                      PollMax at most
+//	no subscription       more frequent polls: PollSoon if few names have none,
+//	                      PollBlind if many
 //	subscription lost     the same; its confirmation is a wake-up
 //	other kind of lock    requests fail with ErrKind
 //	renewal: no record    the hold is lost at once
 //	renewal fails         tried again until the deadline, then lost
-//	grant too late        not handed out; the third fails the requests whose lease is no longer
+//	grant too late        not handed out; the third fails the requests whose lease is
+//	                      no longer
 //	grant unwanted        goes to the next waiter, or is released
 //	tokens refused        requests for a token fail; plain ones try without
 //	release failing       requests fail as above; one that tries once fails at once
-//	server failing        requests fail after Config.RetryTime; Close waits no longer than that
+//	server failing        requests fail after Config.RetryTime; Close waits no longer
+//	                      than that
 package core

@@ -37,7 +37,7 @@ type entry struct {
 
 	phase      phase
 	flightVerb Verb
-	woken      bool // a wake-up came while a try was in flight
+	woken      bool // a wake-up came while an acquire or a look was in flight
 	retried    bool // an earlier release of this phase may have run
 
 	side Side // on the server, by the last confirmed script
@@ -96,7 +96,9 @@ type upkeep struct {
 	nextTransfer, spacing time.Duration
 }
 
-// up returns the entry's upkeep for reading.
+// up returns the entry's upkeep. If the name has no contention of its own, that is
+// the zero value which all such names share, and nobody may write it. Check contended,
+// or call more, before a write.
 func (e *entry) up() *upkeep {
 	if e.place == 0 {
 		return &e.of.c.upkeep
@@ -104,7 +106,8 @@ func (e *entry) up() *upkeep {
 	return &e.of.c.extra[e.place-1].upkeep
 }
 
-// more returns the entry's upkeep for writing.
+// more returns the entry's upkeep for writing. The first call makes the name's
+// contention.
 func (e *entry) more() *upkeep {
 	e.of.more()
 	return e.up()
@@ -113,8 +116,8 @@ func (e *entry) more() *upkeep {
 // RenewalEntry makes an entry an item of a renewal.Map.
 func (e *entry) RenewalEntry() *renewal.Entry { return &e.renewal }
 
-// holdUntil returns the instant at which the first hold of an entry may be past
-// its deadline.
+// holdUntil returns the earliest deadline of the entry's holds, or an instant before
+// it.
 func (e *entry) holdUntil() time.Duration {
 	if e.hold.next() == nil {
 		return e.hold.end()
@@ -122,11 +125,11 @@ func (e *entry) holdUntil() time.Duration {
 	return min(e.until, e.up().limit)
 }
 
-// target returns the number that the entry is to have on the server: that of its
-// holds, or the one that an upgrade has given it since.
+// target returns the number that the entry is to have on the server: upkeep.number if
+// its side has changed or may have changed, else the number of its holds.
 func (e *entry) target() uint64 {
-	if n := e.up().number; n != 0 {
-		return n
+	if number := e.up().number; number != 0 {
+		return number
 	}
 	if h := e.alone(); h != nil {
 		return h.Number

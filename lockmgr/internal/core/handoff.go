@@ -168,8 +168,8 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		if turn == standBack {
 			// The run is over, so nobody is admitted for PassTime. If all holds
 			// end in that time, the entry is released and other processes get a
-			// turn. If a hold lasts longer, others could not have a turn anyway,
-			// and a new run begins.
+			// turn. If a hold lasts longer, no writer could have a turn, and a new run
+			// begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
 				m.failHead(n, ErrNotAcquired)
@@ -288,9 +288,9 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	m.proceed(e)
 }
 
-// keepNumber is called after an upgrade that has changed nothing, or without an answer.
-// The entry keeps its number, unless an upgrade may still run and change the side of an
-// entry with it.
+// keepNumber keeps the number of an entry after an upgrade that changed nothing or got
+// no answer. If an upgrade without an answer may still run, the entry gets a new
+// number, so that this upgrade finds another one.
 func (m *Machine) keepNumber(e *entry) {
 	u := e.more()
 	if u.number = e.number; u.unknown.replaced() {

@@ -158,9 +158,10 @@ func (m *Machine) hold(e *entry, r *Request) {
 	case e.hold != nil:
 		h.Number = e.target() // holds that share an entry share its number
 	case !r.Passed:
-		h.Number = e.number // that of the acquire, or of a transfer for this request
+		h.Number = e.number // that of the acquire
 	case h.Number == 0:
-		h.Number = m.number()
+		h.Number = m.number() // passed on in memory: a transfer is due
+	default: // transferFirst chose it, and the record has it
 	}
 	if h.Number != e.number {
 		n.more() // a transfer is due
@@ -180,7 +181,7 @@ func (m *Machine) hold(e *entry, r *Request) {
 	} else if h.next() != nil {
 		m.extendLater(e, h)
 	}
-	// Joining others is no further grant of the run, but it begins one.
+	// A hold that joins others does not count as a grant, unless no run has begun.
 	if n.contended() && (h.next() == nil || n.c.turns.count == 0) {
 		n.c.turns.grant(m.now)
 	}
@@ -191,6 +192,8 @@ func (m *Machine) hold(e *entry, r *Request) {
 	}
 	m.emit(Granted{r})
 	if r.Explicit {
+		// The owner's other requests for the name re-enter now, or fail. Then the new
+		// hold may close a cycle.
 		for q := m.waits.first(r.Owner, n); q != nil; q = m.waits.first(r.Owner, n) {
 			m.dequeue(q)
 			m.askedAgain(n, q)

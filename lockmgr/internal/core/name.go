@@ -57,7 +57,8 @@ func Common() any { return &uncontended }
 
 func (n *name) heapPos() *int32 { return &n.pos }
 
-// contended reports whether the name has a contention of its own.
+// contended reports whether the name has a contention of its own. It has one once it
+// was contended, passed on or fenced, or has met a failure.
 func (n *name) contended() bool { return n.c != &uncontended }
 
 // more returns the name's contention for writing. The first call makes it.

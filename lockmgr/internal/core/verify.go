@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// verify checks at once whether the record of each entry that is ours is still
-// there. The script that checks also renews it.
+// verify checks whether the record of each entry that is ours is still there: see
+// doubt. The script that checks also renews it.
 func (m *Machine) verify(name string) {
 	n := m.names[name]
 	if n == nil {
@@ -19,8 +19,9 @@ func (m *Machine) verify(name string) {
 
 // doubt notes that the record of an entry may be gone, because a message came
 // while the entry was ours that is not of our own release, or because the shell
-// asks. A script is sent at once to find out. Until a script has found the record,
-// the entry is not passed on in memory.
+// asks. If the entry is held, a script is sent as soon as none is in flight. If nobody
+// holds it, a transfer comes before the next holder. Until a script has found the
+// record, the entry is not passed on in memory.
 func (m *Machine) doubt(e *entry) {
 	u := e.more()
 	u.doubt.raise(m.lastID)

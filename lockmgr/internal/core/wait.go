@@ -36,8 +36,9 @@ func (m *Machine) subscribed(n *name, on bool) {
 	}
 }
 
-// wake handles an event of a name's channel. A message is only a hint. A forged
-// one can at worst cause a script, one at a time.
+// wake handles an event of a name's channel. A message is only a hint. A forged one
+// causes one script at a time, delays the next handoff, and distorts the estimate of
+// the turns of others. It never grants a hold or ends one.
 func (m *Machine) wake(ev Wake) {
 	n := m.names[ev.Name]
 	if n == nil || n.sub == subNone {

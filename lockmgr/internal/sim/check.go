@@ -313,11 +313,23 @@ func (n *node) checkOwners() {
 }
 
 // waitsFor reports whether a call must wait until a hold of its name has ended, or for
-// an earlier call that must.
+// an earlier call that must. A call re-enters as soon as an earlier one of its owner
+// for the same side is granted.
 func (n *node) waitsFor(c *call, h *hold) bool {
-	return n.w.kind.waitsFor(c, h) || slices.ContainsFunc(n.waiting, func(o *call) bool {
-		return o.name == c.name && o.req.ID < c.req.ID && o.req.Side == core.Alone
-	})
+	if n.w.kind.waitsFor(c, h) {
+		return true
+	}
+	behind := false
+	for _, o := range n.waiting {
+		if o.name != c.name || o.req.ID >= c.req.ID {
+			continue
+		}
+		if o.req.Owner == c.req.Owner && o.req.Side == c.req.Side {
+			return false
+		}
+		behind = behind || o.req.Side == core.Alone
+	}
+	return behind
 }
 
 // checkReason checks that a request does not fail because of the bad token counter or

@@ -54,9 +54,11 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 }
 
 // checkHolder checks that a new hold has a new number, or that of those whose entry it
-// shares.
+// shares: of other readers, or of its own owner.
 func (n *node) checkHolder(h *hold) {
-	shares := h.sideOf() == core.Shared && slices.ContainsFunc(n.held, func(o *hold) bool { return o.name == h.name })
+	shares := slices.ContainsFunc(n.held, func(o *hold) bool {
+		return o.name == h.name && (h.sideOf() == core.Shared || o.core.Request.Owner == h.core.Request.Owner)
+	})
 	if n.numbers.held[h.core.Number] && !shares {
 		n.w.violated("a number is used once", "%s: %s has the number of an earlier hold", n.label, h)
 	}

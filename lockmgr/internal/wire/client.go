@@ -26,7 +26,8 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 }
 
 // Dedicate opens a connection for one sender. It blocks for as long as a dial, or for
-// ever if the client's pool is used up. A user who may not PING gets no connection.
+// ever if the client's pool is used up; Dial gives its client a pool that is large
+// enough. A user who may not PING gets no connection.
 func (s Redis) Dedicate() (Connection, error) {
 	// Dedicate reports no error. If the dial failed, c answers each command with the
 	// reason, which may be an error reply of the handshake. Only PONG proves it.

@@ -68,6 +68,7 @@ func (l *limit) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (l *limit) Value(any) any               { return nil }
 func (l *limit) Done() <-chan struct{}       { return l.done }
 
+// Err is DeadlineExceeded after Close as well. Nobody reads the error then.
 func (l *limit) Err() error {
 	select {
 	case <-l.done:

@@ -9,8 +9,8 @@
 // # Lane
 //
 // A Lane is the way to one server. It has a queue, two senders, and the health
-// of the server. Two senders keep one connection busy: one batch is on its way
-// while the next one is filled. Renewals, handoffs and releases go before
+// of the server. With two senders one batch is on its way while the next one is
+// filled. Renewals, handoffs and releases go before
 // acquires, so that a burst of requests delays no renewal past its lease.
 //
 // Each operation that Submit took gets exactly one reply. A batch takes two round
@@ -20,11 +20,12 @@
 //
 // # Route
 //
-// All senders share the connection of the client, which pipelines what they send. A
-// sender with much to send opens a connection of its own, on which its goroutine writes
-// and reads itself: with one caller a pair of lock and unlock takes a quarter less time.
-// Renewals stay on the shared connection. At the first failure the sender goes back to
-// the shared one, which needs no dial after a silence.
+// All senders share the connection of the client, which pipelines what they send.
+// After 32 batches in quick succession a sender opens a connection of its own, on
+// which its goroutine writes and reads itself: with one caller a pair of lock and
+// unlock takes a quarter less time. A batch with a renewal takes the shared connection.
+// At the first failure, after a pause of 250 ms and after a minute the sender goes back
+// to the shared connection, which stays open, so that no command waits for a dial.
 //
 // # Sizes
 //

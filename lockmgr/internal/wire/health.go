@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// health records whether the server answers. The manager's goroutine and senders
+// health records whether the server answers. It chooses the error of a wait that has
+// ended; which waits end is decided by the health in package core. The manager's goroutine and senders
 // write it, a few times per batch. Callers read it when a wait has ended.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
@@ -77,11 +78,11 @@ func (h *health) took(d time.Duration) {
 // failing returns why the server could not serve a wait from asked to now, or
 // nil. The failure is of the kind Unavailable. There are two reasons:
 //
-//   - The newest batch to end got no answer, and that was recently or during the
-//     wait, or a command is under way.
-//   - A command is under way, and the silence has lasted as long as the wait or
-//     as quiet, whichever is shorter. A silence that is not much longer than
-//     answers usually take does not count.
+//   - The newest batch to end got no answer, and one of three holds: a command is
+//     under way, the batch ended during the wait, or it ended within rememberFailure.
+//   - A command is under way, and nothing was answered for as long as the wait or
+//     quiet, whichever is shorter. A silence below leastQuiet, or below three times
+//     what answers usually take, does not count.
 func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()

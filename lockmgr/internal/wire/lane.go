@@ -24,8 +24,8 @@ type Config struct {
 	Manager string
 	// Server is shared by the senders.
 	Server Server
-	// Dedicate opens a connection that one sender has for itself. It may block for as
-	// long as a dial. It may be nil: the senders have Server only.
+	// Dedicate opens a connection that one sender has for itself. It blocks for as long
+	// as a dial. It may be nil: then the senders have Server only.
 	Dedicate func() (Connection, error)
 	// KeepAlive is the pause after which the client pings a connection. Zero or
 	// negative: it does not.
@@ -181,8 +181,8 @@ func (l *Lane) Close() {
 	}
 }
 
-// wake wakes as many senders as there is work for. Where one is enough it is always
-// the same one, so that its connection is in use and the other's is not needed.
+// wake wakes both senders if more than one batch is queued, else the first that is
+// idle. So with little to send only the first sender's connection is used.
 func (l *Lane) wake() {
 	all := l.waiting() > maxBatch
 	if !all && !l.worthSending() {
@@ -230,7 +230,7 @@ func (l *Lane) take(s *sender, out []task) []task {
 		for s.waits = true; s.waits; {
 			s.filled.Wait()
 		}
-		l.sending-- // see rouse
+		l.sending-- // rouse counted this sender; worthSending must not count it
 	}
 	l.sending++
 	out = move(out[:0], &l.renewals, maxRenewals)
@@ -272,7 +272,8 @@ func (l *Lane) send(s *sender) {
 		now := l.cfg.Now()
 		b.build(now)
 		if l.ctx.Err() != nil {
-			// Not sent: a dial that hangs would block once for each batch.
+			// The lane is closed, so nothing is sent. If a dial hung, each batch would
+			// wait for it.
 			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
 		} else {
 			renews := b.renews()

@@ -12,8 +12,7 @@
 --         bulk string acquired, the last of the tokens taken
 --         integer     held by others: their record's remaining life in
 --                     milliseconds, -1 if it has none
---         array       the same number, of a record of another kind of lock,
---                     whose release is not published on our channel
+--         array       the same number, of a record of another kind of lock
 --
 -- Safe to repeat: the second run finds the new owner and installs it again;
 -- it takes new tokens, so that numbers are skipped but never given twice. It
