@@ -46,13 +46,13 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 }
 
 func TestSoak_FailsABrokenClient(t *testing.T) {
-	t.Setenv(soakClientEnv, "careless")
-	status, out := soakFor(t, "-d", "800ms", "-seed", "4", "-faults", "stop,scripts")
+	t.Setenv(soakClientEnv, "doubled")
+	status, out := soakFor(t, "-d", "1500ms", "-seed", "4", "-faults", "stop,scripts")
 	require.Equal(t, 1, status, out)
 	require.Contains(t, out, "verdict: FAILED")
 	require.Contains(t, out, "two believed at once")
 	require.Contains(t, out, "schedule of faults", "without being asked for")
-	require.Contains(t, out, "go run ./bench soak -seed 4 -d 800ms", "how to repeat it")
+	require.Contains(t, out, "go run ./bench soak -seed 4 -d 1.5s", "how to repeat it")
 }
 
 func TestSoak_RefusesBadArguments(t *testing.T) {

@@ -11,6 +11,8 @@ var readWriteMutants = []mutant{
 	{"read-write", "a reader may write", machine, "\treturn never\n", "\treturn besides\n", rwSeeds},
 	{"read-write", "readers wait for readers", machine, "if !behind && e.alone() == nil {", "if !behind && false {", rwSeeds},
 	{"read-write", "a reader behind a writer waits for nobody", machine, "behind := r.Side == Alone || r.behindAlone()", "behind := r.Side == Alone", stories},
+	{"read-write", "who is first after a cancel is not looked at", machine, "\t\t\tm.nowFirst = append(m.nowFirst, q.first()) // it may close a circle: see cycle\n", "", stories},
+	{"read-write", "one who will re-enter closes a circle", machine, "r.Side == Shared && q != nil && q.first() != r {", "false && q.first() != r {", stories},
 	{"read-write", "a reader that joins ends with the entry", machine, "\t} else if h.next() != nil {\n\t\tm.extendLater(e, h)\n", "", stories},
 	{"read-write", "readers wait for refused tokens", machine, "(e.phase == passing || forTokens)", "e.phase == passing", stories},
 	{"read-write", "readers wait for a failing transfer", machine, "late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)", "late := false", stories},

@@ -150,11 +150,11 @@ func (m *Machine) breakDeadlock(r *Request) {
 	}
 }
 
-// cycle returns a cycle that begins with a request, or nil if there is none. A request
-// whose owner waits for the same already closes none: it re-enters when the first of
-// them is granted.
+// cycle returns a cycle that begins with a request, or nil if there is none. A Shared
+// request whose owner waits for the same already closes none, even behind one for the
+// side Alone: it re-enters when the first of them is granted.
 func (m *Machine) cycle(r *Request) []edge {
-	if q := m.waits[r.Owner][r.wanted()]; q != nil && q.first() != r {
+	if q := m.waits[r.Owner][r.wanted()]; r.Side == Shared && q != nil && q.first() != r {
 		return nil
 	}
 	for h := range r.blockers {

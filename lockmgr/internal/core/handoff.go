@@ -301,15 +301,19 @@ func (m *Machine) keepNumber(e *entry) {
 // transferFailed arranges that the transfer is tried again. It fails the requests
 // that the error concerns.
 func (m *Machine) transferFailed(e *entry, r *Reply) {
-	m.failUpgrade(e, r.Err)
 	n := e.of
 	u := e.up()
+	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error concerns no others
+	if u.upgrade != nil && (!forTokens || u.upgrade.Fenced) {
+		m.failUpgrade(e, r.Err)
+	}
 	u.nextTransfer = m.failed(e, r.Err)
-	m.failTries(e, r.Err)
+	if !forTokens {
+		m.failTries(e, r.Err)
+	}
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
 		n.c.turns.others = max(n.c.turns.others, 1)
 	}
-	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error does not concern the others
 	for q := n.queue.head; q != nil; {
 		next := q.next
 		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.up().tokens.left(q.Side)

@@ -40,6 +40,7 @@ type Machine struct {
 	freeNames []*name
 	forgotten []*name // in this step: its handlers may still look at them
 	tally     tally
+	nowFirst  []*Request // in this step, since the request before them was given up: see giveUp
 	stats     Stats
 }
 
@@ -96,6 +97,11 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	default:
 		panic(fmt.Sprintf("lockmgr: unknown event %T", ev))
 	}
+	for i := 0; i < len(m.nowFirst); i++ { // a search may add to it
+		m.breakDeadlock(m.nowFirst[i])
+	}
+	clear(m.nowFirst)
+	m.nowFirst = m.nowFirst[:0]
 	if m.closing && !m.closed && len(m.names) == 0 {
 		m.closed = true
 		m.emit(Closed{m.unreleased})

@@ -237,6 +237,11 @@ func (m *Machine) giveUp(r *Request, err error) {
 	n := r.entry.of
 	m.dequeue(r)
 	m.fail(r, err)
+	if r.Explicit && r.Side == Shared {
+		if q := m.waits[r.Owner][r.wanted()]; q != nil && q.first().ID > r.ID {
+			m.nowFirst = append(m.nowFirst, q.first()) // it may close a circle: see cycle
+		}
+	}
 	if n.queue.head != nil {
 		return
 	}
