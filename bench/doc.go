@@ -4,7 +4,7 @@
 //
 //	go run ./bench              a short version of all
 //	go run ./bench all -out DIR the full one, with results.json, report.html and charts
-//	go run ./bench fanout       one of fanout, processes, uncontended, renewal, idle, release, turns
+//	go run ./bench fanout       one of fanout, processes, uncontended, renewal, idle, release, turns, kinds
 //	go run ./bench compare OLD.json NEW.json
 //
 // README.md has the method and the figures of a full run.
