@@ -45,7 +45,7 @@ const (
 //	  └────────── dial failed ─────────┴────────────────┘ all, a pause, or a minute
 //
 // The sender writes to its own connection and reads from it. On the shared one two
-// goroutines of the client do that, and waking them takes a third of the time of a
+// goroutines of the client do that, and waking them takes a quarter of the time of a
 // command. No command waits for a dial, or for a connection to be closed: the shared
 // connection serves meanwhile.
 //
