@@ -300,7 +300,7 @@ func TestLock_LateUnlock(t *testing.T) {
 func TestLock_FencingTokens(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if w.version == oldest {
-			t.Skip("Redisson " + oldest + " has no fenced locks")
+			t.Skip("SKIPPED: Redisson " + oldest + " has no fenced locks")
 		}
 		name := t.Name()
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").as("fenced")

@@ -25,7 +25,8 @@
 // Package internal/wire sends the operations. Those that come at about the same
 // time share a script: acquires and releases of up to 64 plain locks without tokens,
 // renewals of up to 128 locks of one kind. That halves the server's work. A lock that
-// fails in a shared script fails alone. The number of goroutines and timers does not grow with locks or waiters.
+// fails in a shared script fails alone. The number of goroutines and timers does not
+// grow with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
 // requests, and Redis is updated in the background. A waiter of another process

@@ -17,10 +17,11 @@ import (
 // commands of locks.
 
 // Dial connects to a server and returns a manager that owns its connections: Close
-// ends them. There are two, one for messages, and up to two more while the manager
-// sends much. The client is built from opt as [TuneClient] completes it, but without
-// AlwaysPipelining and BlockingPoolSize. Dial blocks until the server has answered or
-// the dial time-out has passed.
+// ends them. It has one for commands, one for messages while somebody waits, and up to
+// two more for commands while it sends many. The client is built from opt as
+// [TuneClient] completes it, but without AlwaysPipelining and BlockingPoolSize, and
+// with a ConnWriteTimeout of at least Options.CommandTimeout. Dial blocks until the
+// server has answered or the dial time-out has passed.
 //
 // Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
 // refused the user or the password, and ErrInvalidOption if an option is bad.
@@ -66,7 +67,8 @@ func unsupported(mode rueidis.ClientMode) error {
 // New returns a manager that borrows a client: Close leaves it open. The
 // client should be built with the options that [TuneClient] sets. All commands go
 // through the client's pipeline, which takes longer for a single goroutine than the
-// connections that the manager of Dial has. New does no I/O. It returns ErrTopology for a cluster or Sentinel client. Check reports
+// connections that the manager of Dial has. New does no I/O. It returns ErrTopology
+// for a cluster or Sentinel client. Check reports
 // whether the server is part of a cluster.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
@@ -82,7 +84,8 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, 0, nil), nil
 }
 
-// start makes a manager. lane says how its commands reach the server. Opening the connection for messages (a dial, a handshake
+// start makes a manager. lane says how its commands reach the server. Opening the
+// connection for messages (a dial, a handshake
 // and a PING) may take dialTime, or notify's default if that is longer. A short
 // Options.CommandTimeout does not shorten the time-outs of that connection: no
 // lease depends on them, and far servers need more.
@@ -107,13 +110,13 @@ func start(id *identity, o Options, client rueidis.Client, lane wire.Config, dia
 // the connection that all share, and commands must keep their order. One
 // address is taken for one server, not for the seed of a cluster.
 func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
-	opt.DisableCache = true     // nothing is cached, and some servers know no CLIENT TRACKING
-	opt.DisableRetry = true     // the manager decides what may be repeated
-	opt.AlwaysPipelining = true // a time-out frees its caller and leaves the connection alone
-	opt.DisableAutoPipelining = false
-	opt.PipelineMultiplex = -1 // one connection: commands keep their order
-	opt.BlockingPipeline = -1  // large batches stay on it
-	opt.ConnLifetime = 0       // when it ends, the client sends commands twice
+	opt.DisableCache = true           // nothing is cached, and some servers know no CLIENT TRACKING
+	opt.DisableRetry = true           // the manager decides what may be repeated
+	opt.AlwaysPipelining = true       // a time-out frees its caller and leaves the connection alone
+	opt.DisableAutoPipelining = false // it would switch AlwaysPipelining off
+	opt.PipelineMultiplex = -1        // one connection: commands keep their order
+	opt.BlockingPipeline = -1         // large batches stay on it
+	opt.ConnLifetime = 0              // when it ends, the client sends commands twice
 	setDefault(&opt.Dialer.Timeout, 2*time.Second)
 	setDefault(&opt.Dialer.KeepAlive, 500*time.Millisecond) // the time between pings of an idle connection
 	setDefault(&opt.ConnWriteTimeout, 2*time.Second)

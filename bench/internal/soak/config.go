@@ -81,8 +81,8 @@ func slow(name, names int) bool { return names > 1 && name >= names-(names+1)/3 
 // finds out how long before its end the holder stopped believing.
 func tryOnly(name, names int) bool { return name == names-1 && slow(names-2, names) }
 
-// readWrite tells whether a lock is a read-write lock: every second one is, but none
-// of those that are only tried for.
+// readWrite reports whether a lock is a read-write lock. Those with odd numbers are,
+// except one that is only tried for.
 func readWrite(name, names int) bool { return name%2 == 1 && !tryOnly(name, names) }
 
 // lockName is the name of a lock.

@@ -189,9 +189,9 @@
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go and a file for each kind. Each
 // concern that only some entries have is a type and a file: retry, unknown, tokens,
-// doubt, prolong. So is the one that only some names have, turns. Whoever changes a
-// name must call settle afterwards. It does what is due and sets the name's alarm: see
-// machine.go.
+// doubt, prolong. Only names that are contended have turns, in turns.go. Code that
+// changes a name must call settle afterwards. Settle does what is due and sets the
+// name's alarm: see machine.go.
 //
 // # Health
 //
