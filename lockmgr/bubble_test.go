@@ -31,7 +31,7 @@ func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &scene{t, miniredis.NewMiniRedis()}
 		w.server.ClockTTL(true)
-		defer w.server.Close()
+		t.Cleanup(w.server.Close) // after the managers, which are closed by later Cleanups
 		test(t, w)
 	})
 }
