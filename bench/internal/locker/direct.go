@@ -112,15 +112,15 @@ func (d *direct) wait(ctx context.Context, name string, try func() (bool, time.D
 		return err
 	}
 	defer d.part(name, j)
+	// From before its try on, since a message may come after the try is refused.
+	j.waiting.Add(1)
+	defer j.waiting.Add(-1)
 	for {
 		ok, ttl, err := try()
 		if ok || err != nil {
 			return err
 		}
-		j.waiting.Add(1)
-		err = await(ctx, j.permits, ttl)
-		j.waiting.Add(-1)
-		if err != nil {
+		if err := await(ctx, j.permits, ttl); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,6 @@ package measure
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -26,68 +24,17 @@ var ReadersFigures = []result.Figure{
 // wants to write every Settle.
 func readers(ctx context.Context, b *bench) error {
 	sides := b.locker.(locker.Sided)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var phase atomic.Int32
-	var group sync.WaitGroup
-	var failure error
-	var fail sync.Once
-	failed := make(chan struct{})
-	// use holds a side for Hold. It returns how long that took to get, and false when the
-	// measurement is over.
-	use := func(side func(context.Context, string) (locker.Held, error)) (time.Duration, bool) {
-		began := time.Now()
-		h, err := side(ctx, name)
-		waited := time.Since(began)
-		if err == nil {
-			_ = pause(ctx, b.Hold)
-			err = h.Unlock(context.WithoutCancel(ctx))
-		}
-		if err != nil && ctx.Err() == nil {
-			fail.Do(func() { failure = err; close(failed) })
-		}
-		return waited, err == nil && phase.Load() != over
-	}
+	load := b.newLoad(ctx)
+	defer load.end()
 	reads := make([]*hdrhistogram.Histogram, b.Waiters)
 	for i := range reads {
 		reads[i] = newHistogram()
-		group.Go(func() {
-			for {
-				waited, more := use(sides.Read)
-				if !more {
-					return
-				}
-				if phase.Load() == measuring {
-					_ = reads[i].RecordValue(int64(waited))
-				}
-			}
-		})
+		load.repeat(reads[i], 0, func(ctx context.Context) (locker.Held, error) { return sides.Read(ctx, name) })
 	}
 	writes := newHistogram()
-	group.Go(func() {
-		for pause(ctx, b.Settle) == nil {
-			waited, more := use(sides.Write)
-			if !more {
-				return
-			}
-			if phase.Load() == measuring {
-				_ = writes.RecordValue(int64(waited))
-			}
-		}
-	})
-	wait := func(d time.Duration) error {
-		select {
-		case <-failed:
-			return failure
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
-	}
-	defer group.Wait()
-	defer stop()
-	if err := wait(b.Warmup); err != nil {
+	load.repeat(writes, b.Settle, func(ctx context.Context) (locker.Held, error) { return sides.Write(ctx, name) })
+
+	if err := load.wait(b.Warmup); err != nil {
 		return err
 	}
 	m, err := b.start(false)
@@ -95,9 +42,9 @@ func readers(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer m.abandon()
-	phase.Store(measuring)
+	load.phase.Store(measuring)
 	began := clock()
-	if err := wait(b.Window); err != nil {
+	if err := load.wait(b.Window); err != nil {
 		return err
 	}
 	took := time.Duration(clock() - began)
@@ -105,15 +52,14 @@ func readers(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	phase.Store(over)
-	stop()
-	group.Wait()
+	load.phase.Store(over)
+	load.end()
 	all := newHistogram()
 	for _, h := range reads {
 		all.Merge(h)
 	}
 	n := float64(all.TotalCount())
-	b.serverFigures(used, n/1000)
+	b.serverFigures(used, max(n, 1)/1000) // a machine under load may get no read in a short window
 	v := b.values
 	v["reads"] = n / took.Seconds()
 	v["read99"] = ms(time.Duration(all.ValueAtPercentile(99)))
