@@ -50,7 +50,7 @@ func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed):
 		return err
 	case lost != nil:
-		return &LockError{Op: opUnlock, Name: l.Name(), Err: lost}
+		return l.ticket.failed(opUnlock, 0, lost)
 	}
 	return nil
 }

@@ -34,6 +34,9 @@
 // share the time for which they hold a lock: a run ends after Options.PassCount
 // grants or Options.PassTime, and then others go first.
 //
+// [Manager.LockAll] takes several locks at once, or none, by one script. While it
+// waits it keeps nothing, or for some time a part of them that it gives back soon.
+//
 // # What is promised
 //
 // At every instant at most one owner has a valid handle ([Lock.Valid]) of a plain lock
@@ -126,5 +129,6 @@
 // for each reader, or the field "<manager uuid>:<number>:write" of the writer. Each
 // reader has a key of its own, with the TTL of its lease. Waiters listen on
 // "redisson_rwlock:{name}". Tokens of both are counted at
-// "redisson_lock_token:{name}".
+// "redisson_lock_token:{name}". The locks of LockAll have the same records as those
+// that are taken alone; they share a holder ID.
 package lockmgr

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Lock is a hold on a name. Its methods are safe for concurrent use. It is
+// A Lock is a hold on a name, or on all names of a [Set]. Its methods are safe for concurrent use. It is
 // good until it is unlocked or lost, whichever comes first.
 //
 // No lock service can keep a paused process from acting on a lock that it has
@@ -21,7 +21,8 @@ type Lock struct {
 	hold   *hold // of the first request of the hold; nil before the grant
 }
 
-// Name returns what is locked.
+// Name returns what is locked. For a lock of LockAll it is a text that has all names:
+// see [Lock.Names].
 func (l *Lock) Name() string { return l.ticket.request.Name }
 
 // Owner returns the lock's owner. A request for the same name with AsOwner of it
@@ -42,7 +43,14 @@ func (l *Lock) HolderID() string { return l.ticket.shell.id.field(l.ticket.reque
 // smaller than those of the writers after it.
 // A resource that remembers the largest token it has seen, and refuses
 // smaller ones, is safe even from a holder that does not know of its loss.
-func (l *Lock) Token() int64 { return l.ticket.request.Hold.Token }
+//
+// The token of a lock of LockAll is zero: each of its names has one, see [Lock.TokenOf].
+func (l *Lock) Token() int64 {
+	if l.IsSet() {
+		return 0
+	}
+	return l.ticket.request.Hold.Token
+}
 
 // Valid reports whether the lock is held: it was not unlocked, and its confirmed
 // lease has not run out. It does no I/O and does not depend on the manager having
@@ -126,7 +134,7 @@ func (l *Lock) Context(parent context.Context) context.Context {
 // unlocked.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	if err := l.extend(ctx, d); err != nil {
-		return &LockError{Op: opExtend, Name: l.Name(), Err: err}
+		return l.ticket.failed(opExtend, 0, err)
 	}
 	return nil
 }

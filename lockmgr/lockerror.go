@@ -23,10 +23,11 @@ const (
 // not: that of the function given to Manager.Do, and that of an Await of
 // futures.All or futures.Any whose context ended.
 type LockError struct {
-	// Op is "lock" (Lock, TryLock and LockAsync), "unlock", "extend",
+	// Op is "lock" (Lock, TryLock, LockAsync and those for a Set), "unlock", "extend",
 	// "inspect" or "force unlock".
 	Op string
-	// Name is the name of the lock.
+	// Name is the name of the lock. For a Set it has all names, quoted, with their
+	// sides.
 	Name string
 	// Waited is the time from the request to its end. It is zero for requests
 	// that were cancelled, that were refused before anything was sent or that
@@ -35,6 +36,8 @@ type LockError struct {
 	// Err is the reason. It matches one of the Err variables of this package,
 	// the error of a context that ended, or both.
 	Err error
+
+	set bool // Name is the text of a set
 }
 
 // Error puts the operation, the name, the reason and the wait into one line. A
@@ -42,7 +45,11 @@ type LockError struct {
 func (e *LockError) Error() string {
 	var b strings.Builder
 	reason := strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), "lockmgr: "), "futures: ")
-	fmt.Fprintf(&b, "lockmgr: %s %s: %s", e.Op, shortName(e.Name), reason)
+	name := shortName(e.Name)
+	if e.set {
+		name = shortText(e.Name)
+	}
+	fmt.Fprintf(&b, "lockmgr: %s %s: %s", e.Op, name, reason)
 	if e.Waited > 0 {
 		fmt.Fprintf(&b, " (waited %v)", roundWait(e.Waited))
 	}
@@ -59,6 +66,15 @@ func shortName(name string) string {
 		return fmt.Sprintf("%q", name)
 	}
 	return fmt.Sprintf("%q… (%d bytes)", name[:most], len(name))
+}
+
+// shortText cuts the text of a set, which is quoted already.
+func shortText(text string) string {
+	const most = 256
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d bytes)", text[:most], len(text))
 }
 
 // roundWait rounds a wait to about three digits.

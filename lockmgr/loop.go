@@ -20,7 +20,7 @@ import (
 type loop struct {
 	*shell
 	core    *core.Machine
-	watches map[string]*notify.Watch
+	watches map[watchKey]*notify.Watch
 	effects []core.Effect // reused
 	ops     []*core.Op    // reused
 
@@ -28,15 +28,25 @@ type loop struct {
 	stats core.Stats
 }
 
+// A watchKey is a name whose channel is watched, or an item of a set, by the key of the
+// set and the position of the item.
+type watchKey struct {
+	name string
+	item int
+}
+
+func keyOf(ev *wakeup) watchKey { return watchKey{ev.event.Name, ev.event.Item} }
+
 func newLoop(s *shell) *loop {
 	o := s.options
 	return &loop{
 		shell:   s,
-		watches: make(map[string]*notify.Watch),
+		watches: make(map[watchKey]*notify.Watch),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 			SuspectTime: suspectFactor * o.CommandTimeout,
-			PassCount:   o.PassCount, PassTime: o.PassTime, BackTime: backTime,
+			GatherAfter: gatherAfter, GatherTime: min(min(o.PassTime, time.Second)*5/2, o.Lease),
+			PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 			RecordEvery: recordEvery, TrustSubscribers: true,
 			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
@@ -88,7 +98,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
-			if p.watches[ev.event.Name] == ev.watch { // else the subscription has ended
+			if p.watches[keyOf(ev)] == ev.watch { // else the subscription has ended
 				p.effects = p.core.Step(now, ev.event, p.effects)
 				p.rearm(ev)
 			}
@@ -146,6 +156,8 @@ func (p *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
 		p.ops = append(p.ops, e.Op)
+	case core.Tokens:
+		ticketOf(e.Request).hold.more.set.tokens = e.Tokens
 	case core.Granted:
 		p.granted(e.Request)
 	case core.Failed:
@@ -159,12 +171,19 @@ func (p *loop) perform(e core.Effect) {
 	case core.Unlocked:
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
-		w := p.hub.Watch(wire.ChannelOf(e.Kind, e.Name))
-		p.watches[e.Name] = w
-		p.listen(e.Name, w, 0)
+		if e.Items == nil {
+			p.watch(watchKey{e.Name, 0}, e.Kind, e.Name)
+		}
+		for i, it := range e.Items {
+			p.watch(watchKey{e.Name, i + 1}, it.Kind, it.Name)
+		}
 	case core.Unsubscribe:
-		p.watches[e.Name].Close()
-		delete(p.watches, e.Name)
+		if e.Items == nil {
+			p.unwatch(watchKey{e.Name, 0})
+		}
+		for i := range e.Items {
+			p.unwatch(watchKey{e.Name, i + 1})
+		}
 	case *core.Notice:
 		p.notice(e)
 	case core.Closed:
@@ -173,15 +192,27 @@ func (p *loop) perform(e core.Effect) {
 	}
 }
 
+// watch begins to watch the channel of a lock.
+func (p *loop) watch(key watchKey, kind core.Kind, name string) {
+	w := p.hub.Watch(wire.ChannelOf(kind, name))
+	p.watches[key] = w
+	p.listen(key, w, 0)
+}
+
+func (p *loop) unwatch(key watchKey) {
+	p.watches[key].Close()
+	delete(p.watches, key)
+}
+
 // listen asks for the next event of a watch.
-func (p *loop) listen(name string, w *notify.Watch, after uint64) {
+func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 	w.Next(after).OnDone(func(wake notify.Wake, err error) {
 		if err != nil {
 			return // closed
 		}
 		p.actor.Post(&wakeup{
 			event: core.Wake{
-				Name: name, Subscribed: wake.Subscribed,
+				Name: key.name, Item: key.item, Subscribed: wake.Subscribed,
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
 			watch: w, seq: wake.Seq,
@@ -191,8 +222,8 @@ func (p *loop) listen(name string, w *notify.Watch, after uint64) {
 
 // rearm asks for the event after ev.
 func (p *loop) rearm(ev *wakeup) {
-	if p.watches[ev.event.Name] == ev.watch {
-		p.listen(ev.event.Name, ev.watch, ev.seq)
+	if p.watches[keyOf(ev)] == ev.watch {
+		p.listen(keyOf(ev), ev.watch, ev.seq)
 	}
 }
 
@@ -247,7 +278,7 @@ func (p *loop) unlocked(r *core.Request, err error) {
 		err = cmp.Or(lockOf(r).hold.lostErr(), err)
 	}
 	if err != nil {
-		err = &LockError{Op: opUnlock, Name: r.Name, Err: err}
+		err = t.failed(opUnlock, 0, err)
 	}
 	u.Resolve(struct{}{}, err)
 	p.observeUnlock(r, err)

@@ -101,11 +101,8 @@ func (m *Manager) lock(ctx context.Context, name string, w wish, opts []LockOpti
 	if ctx.Err() != nil {
 		return nil, &LockError{Op: opLock, Name: name, Err: contextError(ctx)}
 	}
-	if o, ok := ownerFrom(ctx); ok {
-		if o.of == nil {
-			return nil, &LockError{Op: opLock, Name: name, Err: fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)}
-		}
-		w.owner = o
+	if err := w.useOwner(ctx); err != nil {
+		return nil, &LockError{Op: opLock, Name: name, Err: err}
 	}
 	w.ctx = ctx
 	return m.request(name, w, opts).Await(ctx)
@@ -118,9 +115,18 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	if err := w.apply(m.id, opts); err != nil {
 		return refused(name, err)
 	}
+	f, err := m.ask(name, w)
+	if err != nil {
+		return refused(name, err)
+	}
+	return f
+}
+
+// ask makes a request for a name, or for a set if w has items.
+func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
-		return refused(name, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters))
+		return nil, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters)
 	}
 	l := &Lock{ticket: ticket{shell: &m.shell, asked: m.now()}}
 	t := &l.ticket
@@ -137,11 +143,16 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	if w.wait > 0 && w.wait < core.Forever-t.asked {
 		t.request.GiveUp = t.asked + w.wait
 	}
-	if !m.actor.Post(core.Lock{Request: &t.request}) {
-		m.pending.Add(-1)
-		return refused(name, ErrClosed)
+	var ev core.Event = core.Lock{Request: &t.request}
+	if w.items != nil {
+		t.hold.more = &holdMore{set: &heldSet{items: w.items}}
+		ev = core.LockSet{Request: &t.request, Items: w.items}
 	}
-	return t.promise.Future()
+	if !m.actor.Post(ev) {
+		m.pending.Add(-1)
+		return nil, ErrClosed
+	}
+	return t.promise.Future(), nil
 }
 
 // refused returns the future of a request that is not made.

@@ -86,6 +86,7 @@ const (
 	shareEvery     = time.Second           // the longest time without a chance for a process that is not known
 	blindPause     = 20 * time.Millisecond // longer than pollSoon
 	farPause       = 125 * time.Millisecond
+	gatherAfter    = time.Second // see core.Config
 	pollBlind      = time.Second
 	pollSoon       = 10 * time.Millisecond
 	suspectFactor  = 2 // SuspectTime, in command time-outs
@@ -244,7 +245,18 @@ type wish struct {
 	fenced bool
 	kind   core.Kind
 	side   core.Side
+	items  []core.Item     // of a set
 	ctx    context.Context // for the observer
+}
+
+// useOwner takes the owner of a context, if it has one.
+func (w *wish) useOwner(ctx context.Context) error {
+	if o, ok := ownerFrom(ctx); ok {
+		if w.owner = o; o.of == nil {
+			return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
+		}
+	}
+	return nil
 }
 
 func (w *wish) apply(id *identity, opts []LockOption) error {

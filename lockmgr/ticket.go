@@ -47,14 +47,14 @@ func (t *ticket) Dispatch(run func()) { t.shell.callbacks.put(run) }
 // with its context.
 func (t *ticket) Explain(err error) error {
 	if errors.Is(err, ErrCanceled) {
-		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
+		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
 	reason := error(errHeld)
 	if down := t.shell.failing(t.asked, now); down != nil {
 		reason = down
 	}
-	return &LockError{opLock, t.request.Name, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err)}
+	return t.failed(opLock, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err))
 }
 
 var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
@@ -64,7 +64,7 @@ var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
 // owner holds the lock.
 func (t *ticket) waitError(now time.Duration, err error) error {
 	if t.request.Once {
-		return &LockError{Op: opLock, Name: t.request.Name, Err: err}
+		return t.failed(opLock, 0, err)
 	}
 	if errors.Is(err, ErrWaitTimeout) {
 		if down := t.shell.failing(t.asked, now); down != nil {
@@ -73,11 +73,16 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 			err = fmt.Errorf("%w: another owner held it", err)
 		}
 	}
-	return &LockError{opLock, t.request.Name, max(0, now-t.asked), err}
+	return t.failed(opLock, max(0, now-t.asked), err)
+}
+
+// failed returns the error of an operation on the lock.
+func (t *ticket) failed(op string, waited time.Duration, err error) *LockError {
+	return &LockError{Op: op, Name: t.request.Name, Waited: waited, Err: err, set: t.request.Kind == core.Several}
 }
 
 func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
-	return futures.Ready(struct{}{}, error(&LockError{Op: opUnlock, Name: t.request.Name, Err: err}))
+	return futures.Ready(struct{}{}, error(t.failed(opUnlock, 0, err)))
 }
 
 // An unlocking is a ticket as the source of its unlock's future. Cancel and
@@ -95,7 +100,7 @@ func (r *unlocking) Explain(err error) error {
 	if !errors.Is(err, ErrCanceled) {
 		err = r.shell.whileFailing(err)
 	}
-	return &LockError{Op: opUnlock, Name: r.request.Name, Err: err}
+	return (*ticket)(r).failed(opUnlock, 0, err)
 }
 
 // A hold is shared by its handles. until is authoritative and read atomically;
@@ -111,6 +116,7 @@ type holdMore struct {
 	err      error         // why the hold ended, if it was lost
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
+	set      *heldSet // of a lock of LockAll
 	// child is the context bound last, parent its parent.
 	parent, child context.Context
 	sweepAt       int // the number of contexts at which the ended ones are removed

@@ -19,7 +19,7 @@ type trace struct {
 // grantEvent returns the event of a grant.
 func (t *trace) grantEvent(id *identity, r *core.Request) Event {
 	return EventGranted{
-		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.field(r.Hold.Number), Token: r.Hold.Token,
+		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.field(r.Hold.Number), Token: lockOf(r).Token(),
 		Passed: r.Passed, Reentry: r != r.Hold.Request, Waited: t.granted.Sub(t.asked),
 	}
 }

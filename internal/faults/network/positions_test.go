@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -46,11 +49,46 @@ var sceneFaults = []struct {
 	{"repeated", func(f faultproxy.Fault, _ pace) *faultproxy.Rule { return f.RepeatCommand() }},
 }
 
-// leastCalls is how often the scene calls each script at least.
-var leastCalls = map[string]int{"acquire": 3, "transfer": 1, "renew": 2, "release": 2}
+// A plot is a scene for one kind of lock.
+type plot struct {
+	name string
+	// scripts are those of the kind, and how often a scene calls each at least.
+	scripts map[string]int
+	most    int // how many calls of each meet a fault at most
+	// ask asks for what the name of a scene stands for. Any two requests of a scene
+	// exclude each other. i counts the requests.
+	ask func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
+	// keys are the names of all locks of a scene. The first is part of each request.
+	keys func(name string) []string
+}
+
+var plots = []plot{
+	{
+		name: "one name", scripts: map[string]int{"acquire": 3, "transfer": 1, "renew": 2, "release": 2}, most: 30,
+		ask: func(m *lockmgr.Manager, name string, _ int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+			return m.LockAsync(name, o...)
+		},
+		keys: func(name string) []string { return []string{name} },
+	},
+	{
+		name: "sets", scripts: map[string]int{"several_acquire": 3, "several_renew": 2, "several_release": 2}, most: 8,
+		ask: func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+			set := lockmgr.Set{Names: []string{name}, Shared: []string{name + " r"}}
+			if i%3 > 0 {
+				set.Names = append(set.Names, name+" b")
+			}
+			if i%3 == 2 {
+				set.Exclusive, set.Shared = set.Shared, nil
+			}
+			return m.LockAllAsync(set, o...)
+		},
+		keys: func(name string) []string { return []string{name, name + " b", name + " r"} },
+	},
+}
 
 // A position is one call of a script.
 type position struct {
+	plot  *plot
 	fault int
 	kind  string
 }
@@ -62,8 +100,10 @@ func TestFault_AtEveryPosition(t *testing.T) {
 	s := startServer(t)
 	var all []position
 	for i := range sceneFaults {
-		for _, kind := range scripts {
-			all = append(all, position{i, kind})
+		for p := range plots {
+			for _, kind := range slices.Sorted(maps.Keys(plots[p].scripts)) {
+				all = append(all, position{&plots[p], i, kind})
+			}
 		}
 	}
 	var scenes, hit atomic.Int32
@@ -71,7 +111,7 @@ func TestFault_AtEveryPosition(t *testing.T) {
 	atOnce(t, all, func(p position) string { return sceneFaults[p.fault].name + " of " + p.kind }, func(t *testing.T, p position) {
 		speed := firstPace
 		for round := range *rounds {
-			for n, tries := 1, 0; n <= 30; {
+			for n, tries := 1, 0; n <= p.plot.most; {
 				name := fmt.Sprintf("scene %d %s %d %d %d", p.fault, p.kind, round, n, scenes.Add(1))
 				begun := now()
 				fired, served := playScene(t, s, name, p, n, speed)
@@ -86,7 +126,7 @@ func TestFault_AtEveryPosition(t *testing.T) {
 					n, tries = n+1, 0
 					continue
 				}
-				if n > leastCalls[p.kind] {
+				if n > p.plot.scripts[p.kind] {
 					break // there is no such position
 				}
 				// How often a script is called depends on the machine: on one
@@ -146,7 +186,7 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	var wg sync.WaitGroup
 	var grants atomic.Int32
 	// The first is renewed twice, unless it is lost.
-	l, err := a.Lock(faults.Patient(t), name)
+	l, err := at.plot.ask(a, name, 0).Await(faults.Patient(t))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false, false
 	}
@@ -158,7 +198,7 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	// nothing is left at the end, it was released.
 	for i := range 6 {
 		m := []*lockmgr.Manager{a, b}[i%2]
-		f := m.LockAsync(name, lockmgr.FixedLease(time.Hour))
+		f := at.plot.ask(m, name, i, lockmgr.FixedLease(time.Hour))
 		wg.Go(func() {
 			l, err := f.Await(faults.Patient(t))
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -190,7 +230,9 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	}
 	fired = rule.Count() > 0
 	p.Heal() // what is silent would keep its subscription
-	requireNothingLeft(t, s, name, a, b)
+	for _, key := range at.plot.keys(name) {
+		requireNothingLeft(t, s, key, a, b)
+	}
 	return fired, true
 }
 

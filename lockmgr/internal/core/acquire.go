@@ -51,6 +51,10 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		m.dropTokens(e) // tokens of an earlier record are too old
 		if op.Tokens > 0 {
 			e.more().tokens.got(r.Token, op.Tokens)
+			e.up().tokens.each = r.Tokens
+		}
+		if s := n.c.set; s != nil {
+			s.gathered(m.now, &m.cfg, &m.jitter)
 		}
 		if m.now >= e.until {
 			m.tooLate(e, op.Lease)
@@ -125,6 +129,10 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	u := e.more()
 	u.retry.succeeded()
 	t := &n.c.turns
+	latest := Forever
+	if n.c.set != nil {
+		latest = m.setRefused(e, r)
+	}
 	t.refused(m.now, &m.cfg, e.woken)
 	e.number = 0
 	poll := m.now + m.poll(n, r.TTL)
@@ -149,6 +157,6 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		if t.back {
 			poll = t.wakeAt(m.now)
 		}
-		m.becomeWaiting(e, poll)
+		m.becomeWaiting(e, min(poll, latest))
 	}
 }

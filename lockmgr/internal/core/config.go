@@ -42,6 +42,10 @@ type Config struct {
 	// includes all of them.
 	TrustSubscribers bool
 
+	// GatherAfter is how long a set waits before it gathers, and GatherTime for how
+	// long it does: see set. If GatherTime is zero, it never does.
+	GatherAfter, GatherTime time.Duration
+
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
 	// PollMax caps the time between two tries while subscribed. PollBlind caps it

@@ -106,8 +106,27 @@ type edge struct {
 
 // blockers calls yield for each hold for whose end a request waits. Those that share
 // do not wait for each other, but one behind a request for the side Alone waits with
-// it.
-func (r *Request) blockers(yield func(*Hold) bool) {
+// it. The holds of sets and single names that the request meets count, too.
+func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
+	return func(yield func(*Hold) bool) {
+		if !r.blockers(yield) {
+			return
+		}
+		for t := range m.eachMeeting(r.entry.of) {
+			for e := range t.name.entries {
+				for h := range e.holds {
+					if t.blocks(r, h) && !yield(h) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// blockers calls yield for the holds of the request's own name. It reports whether
+// yield always returned true.
+func (r *Request) blockers(yield func(*Hold) bool) bool {
 	n := r.entry.of
 	behind := r.Side == Alone || r.behindAlone()
 	for e := range n.entries {
@@ -116,10 +135,11 @@ func (r *Request) blockers(yield func(*Hold) bool) {
 		}
 		for h := range e.holds {
 			if n.rules().waitsFor(r, h) && !yield(h) {
-				return
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // behindAlone reports whether a queued request waits behind one for the side Alone. It
@@ -157,7 +177,10 @@ func (m *Machine) cycle(r *Request) []edge {
 	if q := m.waits[r.Owner][r.wanted()]; r.Side == Shared && q != nil && q.first() != r {
 		return nil
 	}
-	for h := range r.blockers {
+	for h := range m.blockers(r) {
+		if h.Request.Owner == r.Owner {
+			return []edge{{r, h}} // its owner has an item of a set
+		}
 		if path := m.path(h.Request.Owner, r.Owner); path != nil {
 			return append([]edge{{r, h}}, path...)
 		}
@@ -166,11 +189,19 @@ func (m *Machine) cycle(r *Request) []edge {
 }
 
 // breakDeadlocks looks for the cycles that an owner closes by getting a hold of a
-// name for which others wait. It fails the youngest request of each.
+// name for which others wait, or of a set. It fails the youngest request of each.
 func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	if len(m.waits[owner]) == 0 {
 		return // it waits for nothing
 	}
+	m.breakDeadlocksOf(n)
+	for t := range m.eachMeeting(n) {
+		m.breakDeadlocksOf(t.name)
+	}
+}
+
+// breakDeadlocksOf looks for the cycles that the requests for a name are part of.
+func (m *Machine) breakDeadlocksOf(n *name) {
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Explicit {
@@ -212,7 +243,7 @@ func (m *Machine) path(from, to uint64) []edge {
 		}
 		seen[owner] = true
 		for _, r := range m.inOrder(owner) {
-			for h := range r.blockers {
+			for h := range m.blockers(r) {
 				path = append(path, edge{r, h})
 				if h.Request.Owner == to || visit(h.Request.Owner) {
 					return true
@@ -236,7 +267,7 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 	}
 	seen[from] = true
 	for _, q := range m.waits[from] {
-		for h := range q.first().blockers {
+		for h := range m.blockers(q.first()) {
 			if h.Request.Owner == to || m.leads(h.Request.Owner, to, seen) {
 				return true
 			}

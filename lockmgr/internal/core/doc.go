@@ -16,13 +16,16 @@
 //	         of an exclusive lock, the read hold that all readers of a manager share
 //	hold     what one owner has in this process: one, or one of each side. Several
 //	         holds may share an entry
+//	set      several names that are wanted at once, all or none. It is a name of its
+//	         own kind. Its items are the single names. See set.go
 //	number   the part of a holder ID that the machine chooses: see below
-//	kind     exclusive or read-write. A name is of one kind while anybody wants it
+//	kind     exclusive, read-write, or several. A name is of one kind while anybody
+//	         wants it
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. They have no state
 //
 // A name has one entry at first. A kind may allow it more: each has a phase, a script
-// in flight and failures of its own, and all serve the queue of the name. Both kinds
+// in flight and failures of its own, and all serve the queue of the name. All kinds
 // have one entry today; sharing_test.go has a kind with two. The first entry and the
 // first hold are parts of larger values, so that an uncontended lock needs no memory
 // of its own.
@@ -31,11 +34,12 @@
 //
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
-// itself. The rules answer six questions:
+// itself. The rules answer seven questions:
 //
 //	entries    how many entries may a manager have of a name?
 //	joins      may a request share an entry with those that hold it?
-//	passes     may an entry that nobody holds become that of a request, by a transfer?
+//	passes     may an entry that nobody holds become that of a request?
+//	transfers  is there a transfer, so that it may do so once it has had a hold?
 //	again      what does an owner get that has a hold and asks again?
 //	side       what do the holds of an entry need it to be?
 //	waitsFor   must a request wait until a hold of another owner has ended?
@@ -49,6 +53,25 @@
 //	                         One that tries once becomes a writer if nobody else reads
 //	side         alone       alone while a writer holds it, else shared
 //	waitsFor     yes         yes; it is not asked of two that share
+//
+// A set (several) has one entry, which stands for the records of all its items. All of
+// them have one number and travel in one script. Nobody joins it. It has no transfer:
+// each request for it sends an acquire and a release. An owner that has a set and asks
+// for the same set re-enters.
+//
+// # Sets
+//
+// To a single name of its manager, a set is like a manager of another process, and the
+// other way round. They meet on the server only: the set is refused while the name is
+// held there, and hears the message of its release. Three things know that they are
+// neighbours. Rivals counts those that wait here, since all names of a manager have one
+// connection for messages, and the server counts it once. The search for deadlocks
+// follows the waits between them. Verify of a name looks at the sets that have it.
+//
+// A set waits without a record of its own. The exception is bounded by time: see
+// gathering in set.go. If a renewal finds that one item is gone, the hold is lost and
+// its number becomes a suspect, so that the next acquire takes the other records over,
+// or a release removes them.
 //
 // # Who is authoritative
 //
@@ -187,7 +210,8 @@
 //	prolong.go   Prolongation                     close.go    Close, Abort
 //
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
-// phase.go, what differs between kinds is in rules.go and a file for each kind. Each
+// phase.go, what differs between kinds is in rules.go and a file for each kind. What is
+// special about a set is in set.go. Each
 // concern that only some entries have is a type and a file: retry, unknown, tokens,
 // doubt, prolong. Only names that are contended have turns, in turns.go. Code that
 // changes a name must call settle afterwards. Settle does what is due and sets the
@@ -207,6 +231,8 @@
 //	all stand back        each tries when it has heard nobody for its own pause
 //	message lost          the poll: one alarm per name, after the TTL of the refusal,
 //	                      PollMax at most
+//	one item of a set     the hold is lost, the other items are released
+//	   is gone
 //	no subscription       more frequent polls: PollSoon if few names have none,
 //	                      PollBlind if many
 //	subscription lost     the same; its confirmation is a wake-up

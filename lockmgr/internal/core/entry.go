@@ -73,7 +73,7 @@ type upkeep struct {
 	// giveBack is set if a release that is due or in flight ends a run although
 	// somebody here waits.
 	giveBack bool
-	echoed   bool // the message of the release in flight has already arrived
+	echoed   int // how many messages of the release in flight have already arrived
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold
@@ -164,11 +164,21 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 
 // gone handles an answer by which the entry is not ours any more.
 func (m *Machine) gone(e *entry) {
+	others := e.of.c.set != nil && e.number != 0
+	if others {
+		m.suspectOwner(e) // one record is gone, the others may be there
+	}
 	e.number = 0
 	m.dropTokens(e)
 	m.renewals.Remove(e)
 	m.loseAll(e, errGone)
 	m.unlocked(e, errGone)
+	if others {
+		// Even if somebody here waits: a try could make them end early, and those who
+		// wait elsewhere would not hear of it.
+		m.release(e)
+		return
+	}
 	m.next(e, nil)
 }
 

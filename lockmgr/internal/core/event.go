@@ -11,6 +11,13 @@ type Event interface{ isEvent() }
 type (
 	// Lock: a caller wants a lock.
 	Lock struct{ Request *Request }
+	// LockSet: a caller wants the locks of a set. The items are sorted by name, each
+	// name occurs once, and Request.Name is the key of the set. Nobody may change Items
+	// afterwards.
+	LockSet struct {
+		Request *Request
+		Items   []Item
+	}
 	// Cancel: the caller of a request that is still pending has left.
 	Cancel struct{ Request *Request }
 	// Unlock: the caller gives back one grant. The shell sends it once for each
@@ -21,6 +28,9 @@ type (
 	// Wake: something happened on the channel of a name.
 	Wake struct {
 		Name string
+		// Item is the position, from 1, of the item on whose channel it happened if
+		// Name is the key of a set. It is zero for a single name.
+		Item int
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
 		// Confirmed reports whether the subscription was confirmed since the last
@@ -50,6 +60,7 @@ type (
 )
 
 func (Lock) isEvent()          {}
+func (LockSet) isEvent()       {}
 func (Cancel) isEvent()        {}
 func (Unlock) isEvent()        {}
 func (*Replies) isEvent()      {}
@@ -111,6 +122,12 @@ type Op struct {
 	Others []uint64
 	// Tokens is how many fencing tokens to take.
 	Tokens int64
+	// Items are the items of a set, for the kind Several. Such an operation has Tokens
+	// for each item.
+	Items []Item
+	// Gather is for how long an acquire of a set keeps the items that are free if
+	// others hold the rest, or zero.
+	Gather time.Duration
 
 	entry *entry
 }
@@ -134,14 +151,20 @@ type Reply struct {
 	// Kept is set if a transfer changed nothing, because others share the record
 	// to which it was to give the side Alone.
 	Kept bool
-	// Quiet is set if a release published nothing, because others share what was
-	// released.
-	Quiet bool
+	// Told is how many messages a release published. It is none if others share what
+	// was released.
+	Told int
+	// Item is the position, from 1, of the item of a set that others have.
+	Item int
+	// Partly is set if a release found the records of some items of a set only.
+	Partly bool
 	// Subscribers is the number of the channel's subscribers, for a transfer or a
 	// release. It is negative if the server refused to tell it.
 	Subscribers int64
-	// Token is the largest of the tokens taken.
-	Token int64
+	// Token is the largest of the tokens taken. For a set, Tokens has one for each
+	// item.
+	Token  int64
+	Tokens []int64
 	// Err is why the command did not run, or may not have. With Ran == Yes it is
 	// an error that does not concern the lock: a release could not publish its
 	// message.
@@ -156,6 +179,12 @@ type Effect interface{ isEffect() }
 type (
 	// Run an operation and answer with a Reply, exactly once.
 	Run struct{ Op *Op }
+	// Tokens are the fencing tokens of the items of a set. They come before the Granted
+	// of the same request.
+	Tokens struct {
+		Request *Request
+		Tokens  []int64
+	}
 	// Granted: the request has a hold.
 	Granted struct{ Request *Request }
 	// Failed: the request has ended without a hold.
@@ -180,15 +209,18 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Subscribe to the channel of a name, and report with Wake events.
+	// Subscribe to the channel of a name, or to those of all items of a set, and
+	// report with Wake events.
 	Subscribe struct {
-		Name string
-		Kind Kind
+		Name  string
+		Kind  Kind
+		Items []Item
 	}
-	// Unsubscribe from that channel.
+	// Unsubscribe from them.
 	Unsubscribe struct {
-		Name string
-		Kind Kind
+		Name  string
+		Kind  Kind
+		Items []Item
 	}
 	// Notice carries an event for the observer and the log.
 	Notice struct {
@@ -205,6 +237,7 @@ type (
 )
 
 func (Run) isEffect()         {}
+func (Tokens) isEffect()      {}
 func (Granted) isEffect()     {}
 func (Failed) isEffect()      {}
 func (Extended) isEffect()    {}

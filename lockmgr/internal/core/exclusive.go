@@ -12,6 +12,7 @@ type exclusive struct{}
 func (exclusive) entries() int                  { return 1 }
 func (exclusive) joins(*entry, *Request) bool   { return false }
 func (exclusive) passes(*entry, *Request) bool  { return true }
+func (exclusive) transfers() bool               { return true }
 func (exclusive) again(*Hold, *Request) outcome { return reenters }
 func (exclusive) side(*entry) Side              { return Alone }
 func (exclusive) waitsFor(*Request, *Hold) bool { return true }

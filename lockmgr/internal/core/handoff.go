@@ -35,11 +35,11 @@ func (m *Machine) next(e *entry, answered *Op) {
 		m.release(e)
 		return
 	}
-	if !n.rules().passes(e, r) {
+	passed := answered == nil || answered.Verb != VerbAcquire
+	if !n.rules().passes(e, r) || passed && !n.rules().transfers() {
 		m.release(e)
 		return
 	}
-	passed := answered == nil || answered.Verb != VerbAcquire
 	if passed {
 		turn := m.boundary(e)
 		switch {
@@ -59,7 +59,11 @@ func (m *Machine) next(e *entry, answered *Op) {
 	m.unlocked(e, nil)
 	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
 	if tooShort || r.Fenced && !e.up().tokens.left(r.Side) || e.up().doubt.open() {
-		m.transferFirst(e, r)
+		if n.rules().transfers() {
+			m.transferFirst(e, r)
+		} else {
+			m.release(e)
+		}
 		return
 	}
 	r.Passed = passed
@@ -148,7 +152,7 @@ func (m *Machine) runLimit(t *turns) int {
 // leaving reports whether a release must be sent although somebody here waits.
 func (m *Machine) leaving(e *entry) bool {
 	n := e.of
-	return m.closing || e.up().giveBack || n.queue.head != nil && !n.rules().passes(e, n.queue.head)
+	return m.closing || e.up().giveBack || n.queue.head != nil && !n.passesOn(e, n.queue.head)
 }
 
 // admit lets requests at the head of the queue share an entry that others hold, as

@@ -168,6 +168,9 @@ func (m *Machine) hold(e *entry, r *Request) {
 	}
 	if r.Fenced {
 		h.Token = e.up().tokens.take(r.Side)
+		if each := e.up().tokens.each; each != nil {
+			m.emit(Tokens{r, each})
+		}
 	}
 	m.becomeHeld(e, h)
 	r.Hold, h.Until = h, h.end()

@@ -13,7 +13,9 @@ type Machine struct {
 	cfg    Config
 	jitter jitter
 
-	names    map[string]*name
+	names    map[string]*name   // single names, by key
+	sets     map[string]*name   // names of sets, by key
+	setsOf   map[string][]*name // the sets that have an item of a name
 	renewals *renewal.Map[*entry]
 	alarms   alarms[*name]    // when to look at a name again
 	giveUps  alarms[*Request] // when the wait of a request ends
@@ -60,6 +62,8 @@ func New(cfg Config) *Machine {
 		cfg:      cfg,
 		jitter:   jitter(cfg.Seed),
 		names:    make(map[string]*name),
+		sets:     make(map[string]*name),
+		setsOf:   make(map[string][]*name),
 		renewals: renewal.NewMap[*entry](cfg.tick()),
 		waits:    make(waits),
 	}
@@ -72,7 +76,9 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	m.out = out
 	switch ev := ev.(type) {
 	case Lock:
-		m.request(ev.Request)
+		m.request(ev.Request, nil)
+	case LockSet:
+		m.request(ev.Request, ev.Items)
 	case Cancel:
 		m.cancel(ev.Request)
 	case Unlock:
@@ -102,7 +108,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	}
 	clear(m.nowFirst)
 	m.nowFirst = m.nowFirst[:0]
-	if m.closing && !m.closed && len(m.names) == 0 {
+	if m.closing && !m.closed && len(m.names)+len(m.sets) == 0 {
 		m.closed = true
 		m.emit(Closed{m.unreleased})
 	}
@@ -139,7 +145,7 @@ func (m *Machine) number() uint64 {
 // Stats returns the counters.
 func (m *Machine) Stats() Stats {
 	s := m.stats
-	s.Names = len(m.names)
+	s.Names = len(m.names) + len(m.sets)
 	s.Watched = m.renewals.Len()
 	return s
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -38,8 +39,11 @@ const (
 // contention is the state that a name needs only if it is contended, passed on,
 // fenced, or has met a failure.
 type contention struct {
+	own bool // not shared with other names
+	set *set // of a name of kind Several
+
 	turns  turns
-	echoes int // our confirmed releases whose messages have not arrived here
+	echoes int // messages of our confirmed releases that have not arrived here
 	// restUntil is the instant until which an idle name is remembered.
 	restUntil time.Duration
 
@@ -59,14 +63,24 @@ func (n *name) heapPos() *int32 { return &n.pos }
 
 // contended reports whether the name has a contention of its own. It has one once it
 // was contended, passed on or fenced, or has met a failure.
-func (n *name) contended() bool { return n.c != &uncontended }
+func (n *name) contended() bool { return n.c.own }
 
 // more returns the name's contention for writing. The first call makes it.
 func (n *name) more() *contention {
 	if !n.contended() {
-		n.c = &contention{}
+		n.c = &contention{own: true, set: n.c.set}
 	}
 	return n.c
+}
+
+// calm drops the name's contention.
+func (n *name) calm() {
+	if s := n.c.set; s != nil {
+		s.blocker, s.number, s.nextTime = 0, 0, 0
+		n.c = &s.rest
+	} else {
+		n.c = &uncontended
+	}
 }
 
 // entries calls yield for each entry of the name.
@@ -115,14 +129,22 @@ func (n *name) othersIdle(but *entry) bool {
 	return true
 }
 
-// lookup returns the name of a key. It makes the name if there is none. It returns
-// nil if there are too many.
-func (m *Machine) lookup(key string) *name {
-	n := m.names[key]
+// known returns a name that the machine knows, or nil. key may be that of a set.
+func (m *Machine) known(key string, isSet bool) *name {
+	if isSet {
+		return m.sets[key]
+	}
+	return m.names[key]
+}
+
+// lookup returns the name of a key, or that of the set with these items if there are
+// any. It makes the name if there is none. It returns nil if there are too many.
+func (m *Machine) lookup(key string, items []Item) *name {
+	n := m.known(key, items != nil)
 	if n == nil {
 		// Idle names do not count towards MaxLocks. But all names together are at
 		// most twice as many.
-		if known := len(m.names); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
+		if known := len(m.names) + len(m.sets); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
 			return nil
 		}
 		if free := len(m.freeNames); free > 0 {
@@ -132,7 +154,12 @@ func (m *Machine) lookup(key string) *name {
 		}
 		n.name, n.c = key, &uncontended
 		n.entry.of = n
-		m.names[key] = n
+		if items != nil {
+			m.sets[key] = n
+			m.newSet(n, items)
+		} else {
+			m.names[key] = n
+		}
 		m.resting++
 	}
 	return n
@@ -152,7 +179,8 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 	if n.sub != subNone {
 		m.unsubscribe(n) // from the channel of the old kind
 	}
-	n.kind, n.c = k, &uncontended
+	n.kind = k
+	n.calm()
 	return true
 }
 
@@ -228,7 +256,7 @@ func (m *Machine) rest(e *entry) {
 	if n.sub != subNone {
 		m.unsubscribe(n)
 	}
-	n.c = &uncontended
+	n.calm()
 }
 
 // leave removes what may have been left of an entry on the server, or lets the
@@ -255,7 +283,12 @@ func (m *Machine) forget(n *name) {
 		e.flight = 0 // the answer is stale
 	}
 	m.alarms.remove(n)
-	delete(m.names, n.name)
+	if n.c.set != nil {
+		m.dropSet(n)
+		delete(m.sets, n.name)
+	} else {
+		delete(m.names, n.name)
+	}
 	m.forgotten = append(m.forgotten, n)
 }
 
@@ -268,11 +301,15 @@ func (m *Machine) everyName() []*name {
 // order of a map must not decide what happens.
 func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 	var some []*name
-	for _, n := range m.names {
-		if pass(n) {
-			some = append(some, n)
+	for _, names := range [...]map[string]*name{m.names, m.sets} {
+		for _, n := range names {
+			if pass(n) {
+				some = append(some, n)
+			}
 		}
 	}
-	slices.SortFunc(some, func(a, b *name) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(some, func(a, b *name) int {
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind))
+	})
 	return some
 }

@@ -17,7 +17,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	m.lastID++
 	*op = Op{
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
-		Owner: owner, Tokens: tokens, entry: e, Others: op.Others[:0],
+		Owner: owner, Tokens: tokens, entry: e, Others: op.Others[:0], Items: e.of.items(),
 	}
 	switch verb {
 	case VerbRenew:
@@ -25,6 +25,9 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	case VerbLook:
 	default:
 		op.Others = e.mayCarry(owner, verb, op.Others)
+	}
+	if s := e.of.c.set; s != nil && verb == VerbAcquire {
+		op.Gather = s.gather(m.now, e.of.queue.head.asked, &m.cfg)
 	}
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared
@@ -49,7 +52,7 @@ func (m *Machine) reply(r *Reply) {
 			m.confirm(e, op.ID)
 		}
 	case r.Ran == Yes:
-		if e.of.contended() && !r.Kept {
+		if e.of.contended() && !r.Kept && !(r.Item > 0 && (op.Gather == 0 || r.OtherKind)) { // it has changed the record
 			e.up().unknown.named(op.Sent)
 		}
 		m.confirm(e, op.ID)

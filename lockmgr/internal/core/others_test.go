@@ -11,7 +11,7 @@ import (
 // A server may report any number of subscribers: nothing is divided by zero.
 func TestTurns_MoreSubscribersThanThereCanBe(t1 *testing.T) {
 	m := New(Config{Lease: time.Second, BackTime: 5 * time.Millisecond, PassTime: time.Second, PollMax: time.Second, PollBlind: time.Second, TrustSubscribers: true, MaxLocks: 10})
-	n := m.lookup("a")
+	n := m.lookup("a", nil)
 	n.entry.phase, n.sub = waiting, subOn
 	n.queue.push(&Request{Name: "a", entry: &n.entry})
 	t := &n.more().turns

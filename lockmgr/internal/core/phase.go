@@ -40,6 +40,9 @@ func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 func (m *Machine) becomeAsking(e *entry) {
 	m.become(e, asking)
 	e.woken = false
+	if s := e.of.c.set; s != nil {
+		clear(s.rang)
+	}
 }
 
 // becomeWaiting: the entry is not ours. If no message comes, the next try is at
@@ -70,11 +73,13 @@ func (m *Machine) becomeReleasing(e *entry) {
 	}
 }
 
-// Phase returns the phase of the first entry of a name: idle, asking, waiting,
+// Phase returns the phase of the first entry of a name or a set: idle, asking, waiting,
 // held, passing or releasing. A name that the machine does not know is idle.
-func (m *Machine) Phase(name string) string {
-	if n := m.names[name]; n != nil {
-		return n.entry.phase.String()
+func (m *Machine) Phase(key string) string {
+	for _, n := range [...]*name{m.names[key], m.sets[key]} {
+		if n != nil {
+			return n.entry.phase.String()
+		}
 	}
 	return idle.String()
 }

@@ -28,6 +28,8 @@ func (k readWrite) joins(e *entry, r *Request) bool {
 
 func (readWrite) passes(e *entry, r *Request) bool { return r.Side == Shared || !e.open }
 
+func (readWrite) transfers() bool { return true }
+
 func (readWrite) again(h *Hold, r *Request) outcome {
 	switch {
 	case h.Request.Side == r.Side:

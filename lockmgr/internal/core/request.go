@@ -103,13 +103,13 @@ func (q *queue) upTo(limit int) (count int) {
 	return count
 }
 
-// request handles a new request.
-func (m *Machine) request(r *Request) {
+// request handles a new request: for a set if it has items.
+func (m *Machine) request(r *Request, items []Item) {
 	if m.closing {
 		m.fail(r, ErrClosed)
 		return
 	}
-	n := m.lookup(r.Name)
+	n := m.lookup(r.Name, items)
 	switch {
 	case n == nil:
 		m.fail(r, ErrOverloaded)

@@ -6,7 +6,7 @@ package core
 type Kind uint8
 
 // MostKinds is the largest number of kinds.
-const MostKinds = 4
+const MostKinds = 5
 
 // rulesOf has the rules of each kind.
 var rulesOf [MostKinds]rules
@@ -28,6 +28,9 @@ type rules interface {
 	// request by a transfer. If not, the entry is released, and the request asks
 	// for a new one.
 	passes(e *entry, r *Request) bool
+	// transfers reports whether there is a transfer. If not, an entry serves only the
+	// request for which it was acquired, or the first one that needs no more than that.
+	transfers() bool
 	// again returns what a request gets if its owner has a hold of the name
 	// already.
 	again(h *Hold, r *Request) outcome
@@ -37,6 +40,11 @@ type rules interface {
 	// ended. The search for deadlocks follows it. If both are Shared, it is asked only
 	// if the request waits behind one for the side Alone.
 	waitsFor(r *Request, h *Hold) bool
+}
+
+// passesOn reports whether an entry without a hold can pass to a request in memory.
+func (n *name) passesOn(e *entry, r *Request) bool {
+	return n.rules().transfers() && n.rules().passes(e, r)
 }
 
 // rules returns the rules of the name's kind.

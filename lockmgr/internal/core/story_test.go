@@ -23,11 +23,17 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //	# why
 //	5ms lock 1 n as=9 lease=2s wait=1s once fenced read
 //	reply n ok token=3 subscribers=1
+//	lockset 2 a+b:read+c:write
+//	message a+b:read+c:write item=2
+//	reply a+b:read+c:write refused item=1 ttl=9s
 //	----
 //	[the effects, then the phase of each name that is known and the next alarm]
 //
 // A line may begin with the time since the story began. Without one, the time is
 // that of the line before. "next" sends a Tick at the instant that Next returns.
+// The key of a set has its items with a plus between them. Without item=,
+// a subscription is confirmed or has a gap on the channels of all items.
+//
 // Run with -rewrite to record the present effects, and commit them only if you
 // understand why they changed.
 func TestStories(t *testing.T) {
@@ -126,9 +132,10 @@ func (s *story) line(line string) {
 			BlindPause: 50 * time.Millisecond, FarPause: 200 * time.Millisecond,
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
 			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
+			GatherAfter: duration("gatherafter", 0), GatherTime: duration("gathertime", 0),
 			MaxLocks: int(count("maxlocks", 10)), Seed: 1,
 		})
-	case "lock":
+	case "lock", "lockset":
 		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), MaxHold: duration("maxhold", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
 		r.ID = uint64(count("id", 0))
 		if r.ID == 0 {
@@ -150,6 +157,11 @@ func (s *story) line(line string) {
 		}
 		s.requests[plain[1]] = r
 		s.know(r.Name)
+		if plain[0] == "lockset" {
+			r.Kind = Several
+			s.step(LockSet{r, itemsOf(r.Name)})
+			return
+		}
 		s.step(Lock{r})
 	case "cancel":
 		s.step(Cancel{s.requests[plain[1]]})
@@ -172,13 +184,28 @@ func (s *story) line(line string) {
 			s.t.Fatalf("what? %s", line)
 		}
 		r.Final, r.OtherKind = arg["final"] != "", arg["otherkind"] != ""
-		r.Kept, r.Quiet = arg["kept"] != "", arg["quiet"] != ""
+		r.Kept, r.Told = arg["kept"] != "", 1
+		if arg["quiet"] != "" {
+			r.Told = 0
+		}
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
+		if r.Op.Items != nil {
+			r.Told, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""
+			for range r.Op.Tokens * int64(len(r.Op.Items)) {
+				r.Tokens = append(r.Tokens, r.Token+int64(len(r.Tokens)))
+			}
+		}
 		s.answer(plain[1], &Replies{[]Reply{r}})
 	case "again": // the last answer, a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
-		s.step(Wake{Name: plain[1], Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""})
+		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""}
+		if isSet(wake.Name) && wake.Item == 0 {
+			for wake.Item = 1; wake.Item < len(itemsOf(wake.Name)); wake.Item++ {
+				s.step(wake)
+			}
+		}
+		s.step(wake)
 	case "prolong":
 		s.step(&Prolongation{Request: s.requests[plain[1]], Lease: duration("lease", 0), Tag: plain[1]})
 	case "verify":
@@ -239,7 +266,12 @@ func (s *story) describe(e Effect) string {
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
+		if o.Gather != 0 {
+			d += fmt.Sprintf(" gather=%v", o.Gather)
+		}
 		return d
+	case Tokens:
+		return fmt.Sprintf("tokens %d: %v", e.Request.ID, e.Tokens)
 	case Granted:
 		d := fmt.Sprintf("granted %d until %v", e.Request.ID, e.Request.Hold.Until)
 		if e.Request.Hold.Token != 0 {
@@ -278,7 +310,7 @@ func number(n uint64) string { return fmt.Sprintf("#%d", n) }
 func (s *story) state() string {
 	var b []string
 	for _, name := range s.names {
-		if n := s.m.names[name]; n != nil {
+		if n := s.m.known(name, isSet(name)); n != nil {
 			d := name + " " + n.entry.phase.String()
 			if n.entry.flight != 0 {
 				d += ", " + n.entry.flightVerb.String() + " in flight"

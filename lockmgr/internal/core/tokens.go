@@ -3,7 +3,10 @@ package core
 // tokens are the unused fencing tokens that came with an entry. They are from next
 // to last. They are dropped when the entry is not ours any more, because others
 // may have taken larger ones by then.
-type tokens struct{ next, last int64 }
+type tokens struct {
+	next, last int64
+	each       []int64 // of the items of a set
+}
 
 // got notes that an acquire or a transfer has taken n tokens. The largest is last.
 func (t *tokens) got(last, n int64) { t.next, t.last = last-n+1, last }
@@ -39,6 +42,8 @@ func (m *Machine) tokensFor(e *entry, r *Request) int64 {
 		return 0
 	case r.Side == Shared:
 		return 1 // all holds that share the entry get the same one
+	case e.of.c.set != nil:
+		return 1 // of each item
 	}
 	return int64(max(1, e.of.queue.upTo(m.cfg.PassCount)))
 }

@@ -96,6 +96,12 @@ func (u *unknown) removed() {
 	}
 }
 
+// removedNumber is called when a command has run that removes a number, and the command
+// that recorded it had been answered. So no record carries it, and none will.
+func (u *unknown) removedNumber(number uint64) {
+	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return s.owner == number })
+}
+
 // forgetAt returns the instant at which the time of the last suspect is over, or
 // at if that is later.
 func (u *unknown) forgetAt(at time.Duration) time.Duration {

@@ -69,7 +69,7 @@ func (m *Machine) unlocked(e *entry, err error) {
 func (m *Machine) keep(e *entry) bool {
 	n := e.of
 	u := e.up()
-	if !n.contended() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
+	if !n.contended() || !n.rules().transfers() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
 		n.c.turns.others == 0 || !n.c.turns.inCredit(m.now, e.since, &m.cfg) {
 		return false
 	}
@@ -94,7 +94,7 @@ func (m *Machine) release(e *entry) {
 func (m *Machine) sendRelease(e *entry) {
 	n := e.of
 	if n.contended() {
-		e.up().echoed = false
+		e.up().echoed = 0
 	}
 	if r := n.queue.head; r != nil {
 		r.own.Number = 0 // this release may name the number
@@ -113,7 +113,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	switch {
 	case r.Err != nil:
 		err = r.Err
-	case !r.OK && e.number != 0 && !e.retried:
+	case (!r.OK || r.Partly) && e.number != 0 && !e.retried:
 		err = errGone
 	}
 	if r.OK {
@@ -129,24 +129,26 @@ func (m *Machine) released(e *entry, r *Reply) {
 		}
 	}
 	m.unlocked(e, err)
+	if u := e.up(); n.contended() && u.echoed > r.Told {
+		// This release has not published the message that was taken for its own.
+		n.c.turns.message(m.now, &m.cfg, &m.jitter)
+		u.echoed = r.Told
+	}
 	if r.OK {
 		if others := m.othersOf(n, r.Subscribers); others > 0 || n.contended() {
-			m.endTurn(e, others, r.Quiet)
+			m.endTurn(e, others, r.Told)
 		}
 	}
 	m.afterRelease(e)
 }
 
 // endTurn ends our turn after a release. It decides whether this manager must
-// stand back before it tries again.
-func (m *Machine) endTurn(e *entry, others int64, quiet bool) {
+// stand back before it tries again. told is how many messages the release published.
+func (m *Machine) endTurn(e *entry, others int64, told int) {
 	n, u := e.of, e.more()
-	if n.sub == subOn && !quiet {
-		if u.echoed {
-			u.echoed = false
-		} else {
-			n.c.echoes++
-		}
+	if n.sub == subOn {
+		n.c.echoes += told - u.echoed
+		u.echoed = 0
 	}
 	t := &n.c.turns
 	t.others, t.fresh = others, false
@@ -167,6 +169,9 @@ func (m *Machine) afterRelease(e *entry) {
 	n := e.of
 	if n.contended() {
 		e.up().giveBack = false
+	}
+	if s := n.c.set; s != nil {
+		s.gathered(m.now, &m.cfg, &m.jitter)
 	}
 	if n.queue.head != nil && !m.closing {
 		m.ask(e)
@@ -209,7 +214,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		u.unknown.suspects = nil // expired, or left to expire
 		u.retry.succeeded()
 		m.afterRelease(e)
-	case r.Ran == No && r.Final && n.queue.head != nil && n.rules().passes(e, n.queue.head) && !m.closing && !u.longer.set:
+	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set:
 		// The server refuses the release, so the entry is passed on.
 		m.unlocked(e, r.Err)
 		u.giveBack, e.since, u.firstPass = false, m.now, m.now

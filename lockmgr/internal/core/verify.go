@@ -3,16 +3,17 @@ package core
 import "time"
 
 // verify checks whether the record of each entry that is ours is still there: see
-// doubt. The script that checks also renews it.
-func (m *Machine) verify(name string) {
-	n := m.names[name]
-	if n == nil {
-		return
-	}
-	for e := range n.entries {
-		if e.phase == held || e.phase == passing {
-			m.doubt(e)
-			m.settle(n)
+// doubt. So it does for the sets that have the name. The script that checks also renews it.
+func (m *Machine) verify(key string) {
+	for _, n := range append([]*name{m.names[key]}, m.setsOf[key]...) {
+		if n == nil {
+			continue
+		}
+		for e := range n.entries {
+			if e.phase == held || e.phase == passing {
+				m.doubt(e)
+				m.settle(n)
+			}
 		}
 	}
 }

@@ -9,16 +9,19 @@ func (m *Machine) subscribe(n *name) {
 	}
 	n.sub = subPending
 	m.blind++
-	m.stats.Subscriptions++
-	m.emit(Subscribe{n.name, n.kind})
+	m.stats.Subscriptions += max(1, len(n.items()))
+	m.emit(Subscribe{n.name, n.kind, n.items()})
 }
 
 func (m *Machine) unsubscribe(n *name) {
 	m.subscribed(n, false)
 	n.sub = subNone
 	m.blind--
-	m.stats.Subscriptions--
-	m.emit(Unsubscribe{n.name, n.kind})
+	m.stats.Subscriptions -= max(1, len(n.items()))
+	if s := n.c.set; s != nil {
+		s.deaf()
+	}
+	m.emit(Unsubscribe{n.name, n.kind, n.items()})
 }
 
 // subscribed notes whether the messages of a name are delivered from now on.
@@ -40,16 +43,22 @@ func (m *Machine) subscribed(n *name, on bool) {
 // causes one script at a time, delays the next handoff, and distorts the estimate of
 // the turns of others. It never grants a hold or ends one.
 func (m *Machine) wake(ev Wake) {
-	n := m.names[ev.Name]
+	n := m.known(ev.Name, ev.Item > 0)
 	if n == nil || n.sub == subNone {
 		return // late
+	}
+	if s := n.c.set; s != nil {
+		s.hears(ev.Item, ev.Subscribed)
+		ev.Subscribed = s.unheard == 0
+		ev.Confirmed = ev.Confirmed && ev.Subscribed
 	}
 	m.stats.Wakes++
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
 	c := n.more()
 	foreign := ev.Message && !n.isEcho(ev)
-	if foreign {
+	useful := n.worthTrying(ev)
+	if foreign && (useful || n.held()) {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
 	for e := range n.entries {
@@ -62,9 +71,12 @@ func (m *Machine) wake(ev Wake) {
 			// A confirmation closes the gap in which a message may have been
 			// missed, whether at the start or after a reconnection.
 			e.woken = e.woken || ev.Message || ev.Confirmed
+			if s := n.c.set; s != nil {
+				s.ring(ev.Item, ev.Confirmed)
+			}
 		case waiting:
 			switch u := e.more(); {
-			case ev.Message || ev.Confirmed:
+			case ev.Message && useful || ev.Confirmed:
 				m.tryOrWait(e)
 			case gap:
 				// No messages arrive now, so poll soon.
@@ -88,8 +100,8 @@ func (n *name) isEcho(ev Wake) bool {
 		return true
 	}
 	for e := range n.entries {
-		if u := e.up(); e.flight != 0 && e.flightVerb == VerbRelease && !u.echoed {
-			u.echoed = true // the message came before the release's answer
+		if u := e.up(); e.flight != 0 && e.flightVerb == VerbRelease && u.echoed < max(1, len(n.items())) {
+			u.echoed++ // the message came before the release's answer
 			return true
 		}
 	}
@@ -114,6 +126,10 @@ func (m *Machine) tryOrWait(e *entry) {
 func (m *Machine) waitOver(e *entry) {
 	n := e.of
 	t := &n.c.turns
+	if s := n.c.set; s != nil && s.gathering() && m.now >= s.gathers {
+		m.release(e) // what it has got so far
+		return
+	}
 	if t.ready(m.now, &m.cfg) {
 		m.stats.Polls++
 		m.ask(e)
@@ -183,8 +199,9 @@ func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1
 	}
-	if n.sub == subOn {
+	rivals, subscribed := m.rivals(n)
+	if n.sub == subOn || subscribed {
 		subscribers--
 	}
-	return max(0, min(subscribers, mostOthers))
+	return max(0, min(subscribers, mostOthers)) + rivals
 }

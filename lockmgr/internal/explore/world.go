@@ -455,8 +455,13 @@ func (w *world) hear(i int, c *command, a answer) {
 	if told {
 		w.accept(n, c, a)
 	}
+	messages := 0
+	if a.ok && c.verb == core.VerbRelease {
+		messages = 1
+	}
 	w.step(i, &core.Replies{Replies: []core.Reply{{
-		Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, TTL: time.Duration(a.ttl) * ms, Subscribers: a.subscribers, Token: a.token, Err: a.err,
+		Told: messages,
+		Op:   c.op, ID: c.id, Ran: a.ran, OK: a.ok, TTL: time.Duration(a.ttl) * ms, Subscribers: a.subscribers, Token: a.token, Err: a.err,
 		Final: a.final,
 	}}})
 }

@@ -17,9 +17,10 @@ type call struct {
 	state     callState
 	cancelled bool // the caller has left
 	hold      *hold
-	depth     int  // how many re-entries deep
-	hopeless  bool // its lease may be over before an answer comes
-	seen      int  // the position of its Lock event among those of the manager
+	depth     int     // how many re-entries deep
+	hopeless  bool    // its lease may be over before an answer comes
+	tokens    []int64 // those of the items of a set
+	seen      int     // the position of its Lock event among those of the manager
 	since     time.Duration
 }
 
@@ -74,7 +75,7 @@ func (n *node) think() {
 // lock makes a request: a fresh one, or a re-entry of an owner that holds.
 func (n *node) lock(l *lockName, again *call) {
 	w := n.w
-	r := &core.Request{Name: l.key, Kind: w.opt.Kind, ID: n.newID(), GiveUp: core.Forever}
+	r := &core.Request{Name: l.key, Kind: l.kind, ID: n.newID(), GiveUp: core.Forever}
 	c := &call{n: n, name: l, req: r}
 	r.Owner = r.ID
 	r.Tag = c
@@ -88,7 +89,7 @@ func (n *node) lock(l *lockName, again *call) {
 		n.adopt(r)
 	}
 	r.Fenced = w.load.Percent(w.set.fenced)
-	w.kind.ask(w, r)
+	l.rules.ask(w, r)
 	if w.load.Percent(w.set.fixed) {
 		r.Lease = w.load.Between(max(50*ms, w.set.core.Lease/2, 3*w.set.timeout), 2*w.set.core.Lease).Truncate(ms)
 		if w.load.Percent(w.set.long) {
@@ -112,7 +113,11 @@ func (n *node) lock(l *lockName, again *call) {
 		}
 	}
 	w.calls = append(w.calls, c)
-	n.post(core.Lock{Request: r})
+	if l.isSet() {
+		n.post(core.LockSet{Request: r, Items: l.items()})
+	} else {
+		n.post(core.Lock{Request: r})
+	}
 	if cancelIn != never {
 		w.after(cancelIn, c.cancel)
 	}
@@ -139,7 +144,9 @@ func (c *call) unlock() {
 func (c *call) giveBack() {
 	c.state = unlocking
 	c.hold.using--
-	c.name.heldAt = c.n.w.now
+	for _, l := range c.name.bases() {
+		l.heldAt = c.n.w.now
+	}
 	if c.hold.using == 0 {
 		c.hold.forgetIfOver()
 	}
@@ -179,9 +186,14 @@ func (n *node) granted(c *call) {
 	r := c.req
 	n.noLongerWaiting(c)
 	c.state = granted
-	c.name.leakSince = never // checkCalm might never see a hold, if it looks between two each time
+	if c.name.isSet() {
+		w.cover.Sets.Grants++
+	}
+	for _, l := range c.name.bases() {
+		l.leakSince = never // checkCalm might never see a hold, if it looks between two each time
+	}
 	if r.Hold.Request == r {
-		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
+		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, ofParts: n.record[c.name.index].ofParts, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
 		for _, h := range n.held {
 			if h.name == c.name && h.core.Request.Owner == r.Owner { // it has the other side, on the same record
@@ -191,10 +203,12 @@ func (n *node) granted(c *call) {
 		c.hold.fixed = r.Lease > 0
 		n.checkHolder(c.hold)
 		n.checkPassed(c)
-		c.name.heldAt = w.now
+		for _, l := range c.name.bases() {
+			l.heldAt = w.now
+		}
 		n.grantedLate(c.name)
 		n.held = append(n.held, c.hold)
-		c.name.holds = append(c.name.holds, c.hold)
+		c.hold.list()
 		w.checkGrant(c)
 	} else {
 		h := r.Hold.Request.Tag.(*call).hold
@@ -211,7 +225,7 @@ func (n *node) granted(c *call) {
 		if h.using == 1 { // all earlier calls of the hold were unlocked meanwhile
 			w.checkExclusion(h)
 			if !slices.Contains(c.name.holds, h) {
-				c.name.holds = append(c.name.holds, h)
+				h.list()
 			}
 		}
 		n.w.cover.Reentries++
@@ -281,6 +295,9 @@ func (n *node) unlocked(c *call, err error) {
 	if h.lost && err == nil {
 		w.violated("one answer", "%s: %s was lost, but its Unlock succeeded", n.label, h)
 	}
+	if err == nil && c.name.isSet() && n.gives[c.name.index].partly {
+		w.violated("one answer", "%s: a name of %s was lost, but its Unlock succeeded", n.label, h)
+	}
 	if err != nil && w.set.calm && !h.lost && !h.excused() {
 		w.violated("one answer", "%s: Unlock of %s failed in a calm world: %v", n.label, c, err)
 	}
@@ -290,6 +307,8 @@ func (n *node) unlocked(c *call, err error) {
 func (n *node) afterStep(ev core.Event, out []core.Effect) {
 	w := n.w
 	switch ev := ev.(type) {
+	case core.Verify:
+		n.checkVerified(w.named(ev.Name))
 	case core.Unlock:
 		c := ev.Request.Tag.(*call)
 		c.hold.inCore--
@@ -327,6 +346,9 @@ func (n *node) noLongerWaiting(c *call) {
 // readiness notes since when the manager has been both waiting for a lock and
 // subscribed to its channel, so that other managers can know that it waits.
 func (n *node) readiness(l *lockName) {
+	if n.w.opt.Kind == core.Several {
+		return // one connection serves several waits; who is next is not checked
+	}
 	ready := &n.ready[l.index].since
 	is := n.w.server.Subscribed(l.channel, n.pubsub.id) && slices.ContainsFunc(n.waiting, func(c *call) bool {
 		return c.name == l && !c.req.Once

@@ -21,27 +21,41 @@ func (w *world) checkGrant(c *call) {
 	w.checkRun(n, l)
 }
 
-// checkExclusion checks that no other hold of the name is valid at this true time. A
-// hold from before a loss of data and one from after it may both be valid.
+// checkExclusion checks that no other hold of the name, or of a name of the set, is
+// valid at this true time. A hold from before a loss of data and one from after it may
+// both be valid.
 func (w *world) checkExclusion(h *hold) {
 	if !h.validAt(w.now) {
 		return
 	}
-	w.valid = w.valid[:0]
-	for _, o := range h.name.holds {
-		if o != h && o.validAt(w.now) && o.epoch == h.epoch {
-			w.valid = append(w.valid, o)
+	for _, l := range h.name.bases() {
+		w.valid = w.valid[:0]
+		for _, o := range l.holds {
+			if o != h && o.validAt(w.now) && o.epochOn(l) == h.epochOn(l) {
+				w.valid = append(w.valid, o)
+			}
 		}
-	}
-	if o := w.kind.conflict(h, w.valid); o != nil {
-		w.violated("mutual exclusion", "%s while %s", h, o)
+		rules := l.rules
+		if h.foreign {
+			rules = kinds[core.ReadWrite] // it may have the name as another kind of lock: see foreignKind
+		}
+		if o := rules.conflict(l, h, w.valid); o != nil {
+			w.violated("mutual exclusion", "%s while %s", h, o)
+		}
 	}
 }
 
 // checkRecord checks that a valid hold has a record of its manager, which lasts at
-// least as long.
+// least as long. That of a set has one for each name.
 func (w *world) checkRecord(h *hold) {
-	if !h.validAt(w.now) || h.epoch != h.name.epoch || w.ending && w.persisted {
+	if !h.validAt(w.now) || w.ending && w.persisted {
+		return
+	}
+	if h.name.isSet() {
+		w.checkParts(h)
+		return
+	}
+	if h.epoch != h.name.epoch {
 		return
 	}
 	w.readClock()
@@ -52,13 +66,13 @@ func (w *world) checkRecord(h *hold) {
 	covered := false
 	for _, o := range holders {
 		switch {
-		case h.n.carries(o.name):
+		case h.n.made(h.name, o.name):
 			covered = covered || h.until <= o.until && o.side <= h.core.Request.Side
-		case !w.kind.beside(o.side, h.core.Request.Side):
+		case !h.name.rules.beside(o.side, h.core.Request.Side):
 			w.violated("until the record ends", "%s, but the record is %v", h, holders)
 		}
 	}
-	alone := h.core.Request.Side == core.Alone && w.kind.entries() == 1
+	alone := h.core.Request.Side == core.Alone && h.name.rules.entries() == 1
 	if !covered || alone && len(holders) != 1 {
 		w.violated("until the record ends", "%s, but the record is %v", h, holders)
 	}
@@ -67,8 +81,12 @@ func (w *world) checkRecord(h *hold) {
 // mayRelease checks that a release which runs now ends no valid hold.
 func (c *command) mayRelease() {
 	w := c.n.w
+	if c.name.isSet() {
+		c.mayReleaseParts()
+		return
+	}
 	removed, left := false, false
-	for _, h := range c.n.of(w.holders(c.name)) {
+	for _, h := range c.n.of(c.name, w.holders(c.name)) {
 		is := slices.Contains(c.owners, h.name)
 		removed, left = removed || is, left || !is
 	}
@@ -76,7 +94,7 @@ func (c *command) mayRelease() {
 		return
 	}
 	for _, h := range c.name.holds {
-		if h.n == c.n && h.validAt(w.now) && h.epoch == c.name.epoch {
+		if h.n == c.n && h.name == c.name && h.validAt(w.now) && h.epoch == c.name.epoch {
 			w.violated("no release of a valid hold", "%s by %v", h, c.owners)
 		}
 	}
@@ -87,12 +105,14 @@ func (c *command) mayRelease() {
 func (c *command) mayBeRefused(ok bool) {
 	w := c.n.w
 	if ok || w.persisted || !slices.Contains(c.n.flight[c.name.index], c.id) ||
-		w.kind.entries() > 1 { // the one that it is refused for can be another of its own
+		c.name.rules.entries() > 1 { // the one that it is refused for can be another of its own
 		return
 	}
-	for _, h := range c.n.of(w.holders(c.name)) {
-		if !c.name.isStray(c.n, h) {
-			w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, h)
+	for _, l := range c.name.bases() {
+		for _, h := range c.n.of(c.name, w.holders(l)) {
+			if !l.isStray(c.n, h) && !(c.name.isSet() && slices.Contains(c.owners, h.name)) {
+				w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, h)
+			}
 		}
 	}
 }
@@ -120,15 +140,32 @@ func (w *world) checkToken(c *call) {
 	if r.Hold.Token <= 0 {
 		w.violated("tokens", "%s has no token", c)
 	}
+	w.cover.Tokens++
 	rec := &c.n.record[l.index]
+	if l.isSet() {
+		w.checkTokens(c, rec)
+		return
+	}
+	l.checkRises(w, c, token{r.Hold.Token, r.Side, rec.counterEpoch, rec.tokenEpoch})
+}
+
+// A token is one that a request has got, with the epochs in which it was taken.
+type token struct {
+	number         int64
+	side           core.Side
+	counter, epoch int
+}
+
+// checkRises checks that a token of a single name is larger than earlier ones. Those
+// that share the name have the same one.
+func (l *lockName) checkRises(w *world, c *call, t token) {
 	for key, last := range l.tokens {
-		if key[0] == rec.counterEpoch && key[1] <= rec.tokenEpoch && (r.Hold.Token < last || r.Hold.Token == last && r.Side == core.Alone) {
-			w.violated("tokens", "%s has token %d, but %d has been given", c, r.Hold.Token, last)
+		if key[0] == t.counter && key[1] <= t.epoch && (t.number < last || t.number == last && t.side == core.Alone) {
+			w.violated("tokens", "%s has token %d of %s, but %d has been given", c, t.number, l.key, last)
 		}
 	}
-	key := [2]int{rec.counterEpoch, rec.tokenEpoch}
-	l.tokens[key] = max(l.tokens[key], r.Hold.Token)
-	w.cover.Tokens++
+	key := [2]int{t.counter, t.epoch}
+	l.tokens[key] = max(l.tokens[key], t.number)
 }
 
 // checkRun checks that a manager makes only so many grants in a row while another
@@ -209,7 +246,7 @@ func (n *node) learn(rec *record, name int, r *core.Reply, a answer) {
 		return
 	}
 	others := a.subscribers
-	if n.pubsub.channels[name].wanted {
+	if n.pubsub.wants(n.w.names[name]) {
 		others-- // one is this manager; it counts itself even before the server does
 	}
 	switch {
@@ -227,6 +264,8 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 	switch ev := ev.(type) {
 	case core.Tick, core.Close:
 		most = len(n.w.names)
+	case core.Verify:
+		most = 1 + len(n.w.named(ev.Name).sets)
 	case *core.Replies:
 		most = len(ev.Replies)
 		if slices.ContainsFunc(ev.Replies, func(r core.Reply) bool { return r.Ran != core.Yes }) {
@@ -235,7 +274,7 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 	}
 	// With named owners, a request that fails may end a wait for another name, for
 	// instance in a deadlock.
-	if scripts > most*n.w.kind.entries() && n.w.set.explicit == 0 && n.w.set.adopt == 0 {
+	if scripts > most*n.w.single[0].rules.entries() && n.w.set.explicit == 0 && n.w.set.adopt == 0 {
 		n.w.violated("bounded work", "%s: %d scripts at once after %T", n.label, scripts, ev)
 	}
 }
@@ -247,6 +286,10 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 		w.violated("deadlock", "%s: no cycle", n.label)
 	}
 	if len(e.Cycle) == 1 && n.readsItself(c) {
+		return
+	}
+	if len(e.Cycle) == 1 && n.meetsItself(c) {
+		w.cover.Sets.OwnMeetings++
 		return
 	}
 	for i, edge := range e.Cycle {
@@ -265,7 +308,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 		})
 		holds := slices.ContainsFunc(n.held, func(h *hold) bool {
 			r := h.core.Request
-			return r.Owner == edge.Holder && r.Name == edge.Name && slices.ContainsFunc(n.waiting, func(o *call) bool {
+			return r.Owner == edge.Holder && slices.ContainsFunc(n.waiting, func(o *call) bool {
 				return o.req.ID == edge.Request && n.waitsFor(o, h)
 			})
 		})
@@ -280,8 +323,13 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 func (n *node) checkOwners() {
 	for _, h := range n.held {
 		for _, c := range n.waiting {
-			if h.name == c.name && h.core.Request.Owner == c.req.Owner && h.core.Until > n.clock(n.w.now) && !c.upgrades(h) {
+			if !c.name.meets(c, h) || h.core.Request.Owner != c.req.Owner || h.core.Until <= n.clock(n.w.now) || n.upgrading(c) {
+				continue
+			}
+			if h.name == c.name {
 				n.w.violated("re-entry", "%s: %s waits for %s", n.label, c, h)
+			} else if c.req.Explicit {
+				n.w.violated("deadlock", "%s: %s waits for %s of its own owner", n.label, c, h)
 			}
 		}
 	}
@@ -295,11 +343,11 @@ func (n *node) checkOwners() {
 		reached := map[uint64]bool{start: true}
 		for range n.held {
 			for _, c := range n.waiting {
-				if !c.req.Explicit || !reached[c.req.Owner] {
+				if !c.req.Explicit || !reached[c.req.Owner] || n.upgrading(c) {
 					continue
 				}
 				for _, h := range n.held {
-					if h.name != c.name || h.inCore == 0 || !n.waitsFor(c, h) {
+					if h.inCore == 0 || !n.waitsFor(c, h) {
 						continue
 					}
 					if h.core.Request.Owner == start && c.req.Owner != start {
@@ -312,11 +360,14 @@ func (n *node) checkOwners() {
 	}
 }
 
-// waitsFor reports whether a call must wait until a hold of its name has ended, or for
-// an earlier call that must. A call re-enters as soon as an earlier one of its owner
+// waitsFor reports whether a call must wait until a hold has ended: one of its name or
+// of a set that it meets, or one for which an earlier call for its name must wait. A call re-enters as soon as an earlier one of its owner
 // for the same side is granted.
 func (n *node) waitsFor(c *call, h *hold) bool {
-	if n.w.kind.waitsFor(c, h) {
+	switch {
+	case h.name != c.name:
+		return c.name.meets(c, h)
+	case h.name.rules.waitsFor(c, h):
 		return true
 	}
 	behind := false
@@ -327,7 +378,7 @@ func (n *node) waitsFor(c *call, h *hold) bool {
 		if o.req.Owner == c.req.Owner && o.req.Side == c.req.Side {
 			return false
 		}
-		behind = behind || o.req.Side == core.Alone
+		behind = behind || o.req.Side == core.Alone && !n.upgrading(o)
 	}
 	return behind
 }
@@ -346,13 +397,17 @@ func (w *world) checkReason(c *call, err error) {
 	}
 }
 
-// watchRecord notes since when a lock has had no record.
+// watchRecord notes since when a lock, or each name of a set, has had no record.
 func (w *world) watchRecord(l *lockName) {
 	if !w.set.calm {
 		return
 	}
+	if l.isSet() {
+		w.watchParts(l)
+		return
+	}
 	switch {
-	case !w.kind.free(w.holders(l)):
+	case !l.rules.free(w.holders(l)):
 		l.freeSince = never
 	case l.freeSince == never:
 		l.freeSince = w.now
@@ -370,16 +425,19 @@ func (w *world) checkCalm() {
 	for _, l := range w.names {
 		w.watchRecord(l)
 		waits, good := false, false
-		wanted := len(l.holds) > 0
+		wanted := len(l.holds) > 0 || w.gathered(l)
 		for _, n := range slices.Concat(w.nodes, w.gone) {
 			if n.believes(l) {
 				n.believed[l.index] = w.now
 			}
 			for _, c := range n.waiting {
 				waits = waits || c.name == l && max(c.since, n.believed[l.index]) < w.now-slack && !c.hopeless
-				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless
+				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless && !l.isSet() // a set may wait for long
 			}
 			wanted = wanted || len(n.flight[l.index]) > 0 && !n.dead
+		}
+		if len(l.sets) > 0 && l.freeSince == never {
+			l.heldAt = w.now // a set may have gathered it
 		}
 		if waits && len(l.holds) == 0 && l.freeSince < w.now-slack {
 			w.violated("no lost wake-up", "%s has been free since %v, and someone waits", l.key, l.freeSince)
@@ -390,7 +448,7 @@ func (w *world) checkCalm() {
 		if good && l.heldAt < w.now-4*slack {
 			w.violated("trouble stays where it is", "nobody holds %s since %v, and someone waits whose lease is long enough", l.key, l.heldAt)
 		}
-		if wanted || l.freeSince != never {
+		if wanted || l.freeSince != never || l.isSet() {
 			l.leakSince = never
 		} else if l.leakSince == never {
 			l.leakSince = w.now
@@ -434,7 +492,7 @@ func (w *world) checkEnd() {
 		}
 	}
 	w.server.Now = max(w.server.Now, w.now)
-	for _, l := range w.names {
+	for _, l := range w.single {
 		for _, h := range w.holders(l) {
 			if !w.orphan(l, h) {
 				w.violated("nothing left", "%s: %v", l.key, h)
@@ -480,7 +538,7 @@ func (n *node) checkLeftovers() {
 		w.violated("nothing left", "%s: an alarm at %v", n.label, next)
 	}
 	for i, ch := range n.pubsub.channels {
-		if ch.wanted {
+		if len(ch.listeners) > 0 {
 			w.violated("nothing left", "%s: subscribed to %s", n.label, w.names[i].key)
 		}
 	}
@@ -497,7 +555,7 @@ func (n *node) checkLeftovers() {
 // believes reports whether a manager takes one of its holds of a lock for valid, even
 // if the record is lost: its waiters wait until it knows.
 func (n *node) believes(l *lockName) bool {
-	return slices.ContainsFunc(n.held, func(h *hold) bool { return h.name == l })
+	return slices.ContainsFunc(n.held, func(h *hold) bool { return h.name.shares(l) })
 }
 
 // readsItself reports whether a request for a lock alone is of an owner that shares it.
@@ -507,8 +565,16 @@ func (n *node) readsItself(c *call) bool {
 	})
 }
 
+// upgrading reports whether a call upgrades a hold of its owner. It fails if others
+// share the name, and does not wait for them.
+func (n *node) upgrading(c *call) bool {
+	return slices.ContainsFunc(n.held, func(h *hold) bool {
+		return h.core.Request.Owner == c.req.Owner && c.upgrades(h)
+	})
+}
+
 // upgrades reports whether a request tries to make the hold of its owner, which others
 // may share, one that nobody shares.
 func (c *call) upgrades(h *hold) bool {
-	return c.req.Once && c.req.Side == core.Alone && h.sideOf() == core.Shared
+	return h.name == c.name && c.req.Once && c.req.Side == core.Alone && h.sideOf() == core.Shared
 }

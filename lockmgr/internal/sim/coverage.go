@@ -29,6 +29,8 @@ type Coverage struct {
 	Hopeless        uint64
 	Adopted         uint64
 	CounterFailed   uint64
+	Sets            SetCoverage
+	Kind            core.Kind // of the run
 }
 
 // The effects, the five scripts first.
@@ -82,6 +84,8 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Hopeless += o.Hopeless
 	c.Adopted += o.Adopted
 	c.CounterFailed += o.CounterFailed
+	c.Sets.add(&o.Sets)
+	c.Kind = max(c.Kind, o.Kind)
 	for i := range c.Faults {
 		c.Faults[i] += o.Faults[i]
 	}
@@ -159,6 +163,9 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	f("lease too short", c.Hopeless)
 	f("owner adopted", c.Adopted)
 	f("failed for the counter", c.CounterFailed)
+	if c.Kind == core.Several {
+		c.Sets.each(f)
+	}
 }
 
 // possible are the changes of phase that one step can make, by index into phaseNames.

@@ -24,11 +24,19 @@
 //
 // # Kinds
 //
-// All locks of a run are of one kind. The file of a kind says how its commands run on
-// the model, whom a record names, which holds may be valid together, and how requests
-// want a name: kind.go has the exclusive lock, readwrite.go the read-write lock. The
-// invariants below are those of all kinds; how long a run of grants may be is checked
-// for the exclusive lock only.
+// The file of a kind says how its commands run on the model, whom a record names, which
+// holds may be valid together, and how requests want a name: kind.go has the exclusive
+// lock, readwrite.go the read-write lock, several.go the set of names. In a run of one of
+// the first two, all locks are of that kind. In a run of sets there are single names of
+// either kind, and some sets of them: callers want the single names and the sets, with
+// the same owners. The invariants below are those of all kinds; how long a run of grants
+// may be is checked in runs of the exclusive lock only.
+//
+// A set is a lockName with parts, and each part is a single name and a side. It has no
+// record. What a hold of it rests on is checked in the record of each part, and its
+// holds count among those of each part. A manager has one connection for messages: what
+// is wanted for several locks at once is subscribed to once, and each of them gets the
+// message.
 //
 // # What is assumed
 //
@@ -57,8 +65,10 @@
 //
 // Always:
 //
-//	mutual exclusion             no two holds of a name are valid at one true time
-//	until the record ends        a valid hold rests on a record of its own, which lasts longer
+//	mutual exclusion             no two holds of a name are valid at one true time, nor of two
+//	                             sets with a name in common
+//	until the record ends        a valid hold rests on a record of its own, which lasts longer;
+//	                             that of a set on one for each name
 //	until the lease ends         a fixed lease is not exceeded
 //	no release of a valid hold   not even by an earlier command that runs late
 //	deadline from the send       the instant from which a lease counts is never later than the send
@@ -66,7 +76,8 @@
 //	                             script said so, not before, and once
 //	a refusal is a loss          at once
 //	extended                     only forward, and only for a hold that has not ended
-//	one answer                   each request ends once, each Unlock is answered once
+//	one answer                   each request ends once, each Unlock is answered once; that of a
+//	                             set fails if its release finds some names only
 //	gives up in time             with the first Tick after the end of the wait
 //	nobody waits for ever        once faults and new requests have stopped
 //	nothing left                 then: no key, subscription, alarm, name, command
@@ -78,6 +89,10 @@
 //	an acquire asks for Lease at most
 //	                             and so does a transfer: a longer fixed lease is set by a
 //	                             renewal when the acquire is confirmed
+//	all or nothing               a try of a set gets all its names or none; one that is
+//	                             refused keeps names only if it gathers, and until it ends
+//	gathers for GatherTime at most
+//	                             from the first try that keeps something until it is given back
 //	a late command costs at most Lease
 //	                             a record that it leaves without a holder ends that soon
 //	told in time                 while no command succeeds, a wait ends within RetryTime (or a
@@ -91,10 +106,12 @@
 //	                             confirmed the record
 //	order                        waiters of a manager and name are served in their order
 //	bounded run                  grants in a row, once others are known to wait
-//	tokens                       rise in the order of the grants, over all managers
+//	tokens                       rise in the order of the grants, over all managers, for each
+//	                             name of a set, too
 //	re-entry                     shares token and deadline; no owner waits for itself
 //	deadlock                     a circle of owners ends at once: its youngest request fails;
-//	                             owners of anonymous holds that other requests name count
+//	                             owners of anonymous holds that other requests name count;
+//	                             an owner that has a name waits for no set with that name
 //	one script in flight         for a name and manager
 //	bounded work                 one event causes at most one script for a name; replies alone
 //	                             do not cause script after script; after a Tick, Next lies in
@@ -105,8 +122,9 @@
 // In calm worlds, a quarter of the seeds, where nothing goes wrong and polls
 // are too far off to help (in some of them, an administrator removes locks):
 //
-//	a message is looked into     a command is sent at once
-//	no lost wake-up              a free lock that somebody waits for is taken soon
+//	a message is looked into     a command is sent at once, also to verify a name of a set
+//	no lost wake-up              a free lock that somebody waits for is taken soon; a set is free
+//	                             if all its names are
 //	nothing left                 a record that nobody wants is removed soon
 //	bounded run, others first    managers that wait get their turn
 //	lost too soon                a hold is lost only if its lease ended

@@ -128,7 +128,7 @@ func (w *world) disaster() {
 	w.readClock()
 	w.struck(f)
 	n := w.nodes[w.fate.Below(len(w.nodes))]
-	name := w.names[w.fate.Below(len(w.names))]
+	name := w.single[w.fate.Below(len(w.single))]
 	if w.tracing() {
 		w.tracef("*", "FAULT %v (node %s, name %s)", f, n.label, name.key)
 	}
@@ -136,11 +136,11 @@ func (w *world) disaster() {
 	case Gap:
 		n.pubsub.drop(w.fate.Between(0, 20*w.set.latency))
 	case Garbage:
-		n.pubsub.deliver(name, 0, 0)
+		n.pubsub.deliver(name, nil, 0)
 	case RestartKeep, RestartLose:
 		w.restart(f == RestartLose)
 	case Flush:
-		w.lose(true, w.names...)
+		w.lose(true, w.single...)
 		w.server.Flush()
 	case Evict:
 		w.lose(false, name)

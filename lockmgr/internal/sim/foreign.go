@@ -12,11 +12,12 @@ func (w *world) foreigner() {
 		return
 	}
 	w.after(w.load.Between(0, 20*w.set.think), w.foreigner)
-	l := w.names[w.load.Below(len(w.names))]
+	l := w.single[w.load.Below(len(w.single))]
 	w.readClock()
 	lease := w.load.Between(50*ms, w.set.core.Lease)
 	owner := fmt.Sprintf("foreign:%d", w.cover.Foreign)
-	side, ok := w.kind.foreign(w, l, int64(lease/ms), owner)
+	rules := w.foreignKind(l)
+	side, ok := rules.foreign(w, l, int64(lease/ms), owner)
 	if !ok {
 		return
 	}
@@ -38,7 +39,7 @@ func (w *world) foreigner() {
 		h.using, h.over = 0, true
 		h.forgetIfOver()
 		w.readClock()
-		w.kind.leave(&w.server.Server, l, owner)
+		rules.leave(&w.server.Server, l, owner)
 		w.watchRecord(l)
 	})
 }

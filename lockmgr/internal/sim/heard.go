@@ -21,18 +21,16 @@ type ear struct {
 	was    string // the phase before this step
 }
 
-func (e *ear) sent(release bool) {
-	if release {
-		e.echoes++
-	}
-}
+// sent notes a release that may publish so many messages.
+func (e *ear) sent(most int) { e.echoes += most }
 
-// answered notes an answer. A release that found no record has published nothing.
-func (e *ear) answered(id uint64, verb core.Verb, ran core.Ran, ok bool) {
-	if verb == core.VerbRelease && ran == core.Yes && !ok {
-		e.echoes = max(0, e.echoes-1)
+// answered notes an answer. A release that found no record has published nothing. most
+// is how many messages one of this name may publish.
+func (e *ear) answered(r *core.Reply, most int) {
+	if r.Op.Verb == core.VerbRelease && r.Ran == core.Yes {
+		e.echoes = max(0, e.echoes-(most-r.Told))
 	}
-	if ran == core.Yes && id != e.before {
+	if r.Ran == core.Yes && r.ID != e.before {
 		e.must = false
 	}
 }

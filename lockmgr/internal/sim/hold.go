@@ -15,6 +15,8 @@ type hold struct {
 	core  *core.Hold
 	token int64 // when it began
 	epoch int   // that of the record on which it rests
+	// ofParts are the epochs of the records of a set, by item.
+	ofParts partEpochs
 	// until is the true time at which the manager's clock shows the
 	// deadline that the callers have been told.
 	until time.Duration
@@ -62,7 +64,7 @@ func (n *node) extended(h *hold) {
 		w.violated("extended", "%s: %s moved back, to %v", n.label, h, until)
 	}
 	h.until = until
-	h.epoch = n.record[h.name.index].epoch
+	h.epoch, h.ofParts = n.record[h.name.index].epoch, n.record[h.name.index].ofParts
 	w.checkRecord(h)
 	w.checkExclusion(h)
 }
@@ -110,12 +112,29 @@ func (n *node) drop(h *hold) {
 	h.forgetIfOver()
 }
 
-// forgetIfOver removes a hold that can't be valid again from its name's list.
+// list adds a hold to the lists of the names that it is of.
+func (h *hold) list() {
+	if h.name.isSet() {
+		h.name.holds = append(h.name.holds, h)
+	}
+	for _, l := range h.name.bases() {
+		l.holds = append(l.holds, h)
+	}
+}
+
+// forgetIfOver removes a hold that can't be valid again from the lists of its names.
 func (h *hold) forgetIfOver() {
 	if !h.over && !h.lost {
 		return
 	}
-	if i := slices.Index(h.name.holds, h); i >= 0 {
-		h.name.holds = slices.Delete(h.name.holds, i, i+1)
+	h.name.unlist(h)
+	for _, l := range h.name.bases() {
+		l.unlist(h)
+	}
+}
+
+func (l *lockName) unlist(h *hold) {
+	if i := slices.Index(l.holds, h); i >= 0 {
+		l.holds = slices.Delete(l.holds, i, i+1)
 	}
 }

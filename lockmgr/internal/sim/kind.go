@@ -17,9 +17,9 @@ type kind interface {
 	holders(s *model.Server, l *lockName) []holder
 	// entries is how many entries a manager may have of a name.
 	entries() int
-	// conflict returns one of other valid holds that can't be valid beside a new one, or
-	// nil.
-	conflict(h *hold, others []*hold) *hold
+	// conflict returns one of other valid holds of a name that can't be valid beside a
+	// new one, or nil.
+	conflict(l *lockName, h *hold, others []*hold) *hold
 	// beside reports whether a record may name two holders, of these sides and of
 	// different managers.
 	beside(a, b core.Side) bool
@@ -51,13 +51,25 @@ type holder struct {
 	side  core.Side
 }
 
-// of returns the holders that are a manager's.
-func (n *node) of(holders []holder) []holder {
-	return slices.DeleteFunc(holders, func(h holder) bool { return !n.carries(h.name) })
+// of returns the holders that are a manager's, for a single name or for a set.
+func (n *node) of(l *lockName, holders []holder) []holder {
+	return slices.DeleteFunc(holders, func(h holder) bool { return !n.made(l, h.name) })
 }
 
-// holders returns those that a lock's record names.
-func (w *world) holders(l *lockName) []holder { return w.kind.holders(&w.server.Server, l) }
+// made reports whether a record's field is one of this manager's, for a single name or
+// for a set.
+func (n *node) made(l *lockName, field string) bool {
+	return n.carries(field) && (n.w.madeFor == nil || n.w.madeFor[field] == l)
+}
+
+// holders returns those that the record of a single name has.
+func (w *world) holders(l *lockName) []holder {
+	rules := l.rules
+	if w.madeFor != nil {
+		rules = w.kindOfRecord(l)
+	}
+	return rules.holders(&w.server.Server, l)
+}
 
 var _ = register(core.Exclusive, exclusive{})
 
@@ -68,7 +80,7 @@ func (exclusive) entries() int               { return 1 }
 func (exclusive) beside(_, _ core.Side) bool { return false }
 func (exclusive) free(holders []holder) bool { return len(holders) == 0 }
 
-func (exclusive) conflict(_ *hold, others []*hold) *hold {
+func (exclusive) conflict(_ *lockName, _ *hold, others []*hold) *hold {
 	if len(others) > 0 {
 		return others[0]
 	}

@@ -153,7 +153,7 @@ type stray struct {
 // the command succeeded.
 func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	w := c.n.w
-	left := c.left()
+	left := c.left(l)
 	if !ok || left.name == "" {
 		return
 	}
@@ -162,32 +162,34 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	most := w.now + w.set.core.Lease + 2*ms
 	switch {
 	case c.verb == core.VerbAcquire:
-		l.stray = &stray{c.n, most}
-		if left.side == core.Shared || w.kind.entries() > 1 { // others may be added to the record
+		if !c.name.isSet() {
+			l.stray = &stray{c.n, most}
+		}
+		if left.side == core.Shared || l.rules.entries() > 1 || w.madeFor != nil { // others may be added to the record
 			l.strays[left.name] = most
 		}
 		w.cover.Strays++
 	case c.verb == core.VerbTransfer && l.stray != nil && l.stray.n == c.n:
 		l.stray.until = most
 	}
-	if until <= before || until <= most || w.persisted || c.n.holds(l) {
+	if until <= before || until <= most || w.persisted || c.n.holds(c.name) {
 		return
 	}
 	if c.verb == core.VerbRenew {
-		w.queue.Put(most+1, func() { c.n.checkCost(l, left) })
+		w.queue.Put(most+1, func() { c.n.checkCost(c.name, l, left) })
 		return
 	}
 	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, left, until)
 }
 
-// left returns what the record says of the holder that a command made, or of another
+// left returns what the record of a single name says of the holder that a command made, or of another
 // one of its manager. Its name is empty if it says nothing.
-func (c *command) left() (last holder) {
-	for _, h := range c.n.of(c.n.w.holders(c.name)) {
+func (c *command) left(l *lockName) (last holder) {
+	for _, h := range c.n.of(c.name, c.n.w.holders(l)) {
 		if len(c.owners) > 0 && h.name == c.owners[0] {
 			return h
 		}
-		if k := c.n.w.kind; k.entries() == 1 && !k.beside(core.Shared, core.Shared) {
+		if k := c.name.rules; !c.name.isSet() && k.entries() == 1 && !k.beside(core.Shared, core.Shared) {
 			last = h
 		}
 	}
@@ -197,24 +199,25 @@ func (c *command) left() (last holder) {
 // checkCost is called Config.Lease after a late renewal. It checks that the lease that
 // the renewal set has not outlived the hold. It is called again later if the manager
 // is still sending releases or tries that fail, or its process is paused. A manager
-// that died or was closed may leave the lease behind.
-func (n *node) checkCost(l *lockName, left holder) {
+// that died or was closed may leave the lease behind. l is what was renewed, and of the
+// single name whose record is left.
+func (n *node) checkCost(l, of *lockName, left holder) {
 	w := n.w
-	if !slices.Contains(w.holders(l), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted {
+	if !slices.Contains(w.holders(of), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted {
 		return
 	}
 	trying := n.m.Phase(l.key) == "releasing" || n.m.Phase(l.key) == "waiting" && w.now-n.trouble[l.index] < w.set.core.Lease
 	if n.inFlight(l) != 0 || trying || n.pausedUntil > w.now {
-		w.after(w.set.core.Lease, func() { n.checkCost(l, left) })
+		w.after(w.set.core.Lease, func() { n.checkCost(l, of, left) })
 		return
 	}
-	w.violated("a late command costs at most Lease", "%s: a late renewal has left %v of %s", n.label, left, l.key)
+	w.violated("a late command costs at most Lease", "%s: a late renewal has left %v of %s", n.label, left, of.key)
 }
 
 // holds reports whether the manager has a valid hold of a lock.
 func (n *node) holds(l *lockName) bool {
 	for _, h := range l.holds {
-		if h.n == n && h.validAt(n.w.now) && h.epoch == l.epoch {
+		if h.n == n && h.name == l && h.validAt(n.w.now) && h.epoch == l.epoch {
 			return true
 		}
 	}
@@ -224,5 +227,5 @@ func (n *node) holds(l *lockName) bool {
 // isStray reports whether a lock's record was made by a late acquire of a manager, and
 // ends no later than such a record may.
 func (l *lockName) isStray(n *node, h holder) bool {
-	return l.stray != nil && l.stray.n == n && h.until <= l.stray.until || h.until <= l.strays[h.name]
+	return l.stray != nil && l.stray.n == n && n.made(l, h.name) && h.until <= l.stray.until || h.until <= l.strays[h.name]
 }

@@ -31,6 +31,10 @@ type command struct {
 	leaseMs int64
 	owners  []string
 	tokens  int64
+	// gatherMs is for how long the acquire of a set keeps what is free, and tried
+	// whether an earlier one has kept something.
+	gatherMs int64
+	tried    bool
 
 	oom       bool // the server is out of memory
 	noPublish bool // PUBLISH is refused
@@ -55,6 +59,7 @@ type answer struct {
 	sentAt      time.Duration
 
 	epoch, counterEpoch int // those of the name when the command ran
+	set                 setAnswer
 }
 
 // owner returns the field of a number of this manager in the record.
@@ -88,7 +93,15 @@ func (n *node) runOp(op *core.Op) {
 		c.owners = append(c.owners, n.owner(o))
 	}
 	n.checkNumbers(l, op)
-	n.ears[l.index].sent(n.pubsub.channels[l.index].wanted && op.Verb == core.VerbRelease)
+	if l.isSet() {
+		n.checkGather(c)
+	}
+	if w.madeFor != nil {
+		n.noteMaker(c)
+	}
+	if n.pubsub.wants(l) && op.Verb == core.VerbRelease {
+		n.ears[l.index].sent(len(l.bases()))
+	}
 	if op.Verb != core.VerbTransfer && op.Verb != core.VerbRenew { // a run ends: the manager releases the record, or no longer counts on it
 		rec := &n.record[l.index]
 		switch {
@@ -112,7 +125,7 @@ func (n *node) takeOff(l *lockName, id uint64, sent time.Duration) {
 	if n.dead || n.closed {
 		n.w.violated("close", "%s: a script after the end", n.label)
 	}
-	if len(n.flight[l.index]) == n.w.kind.entries() {
+	if len(n.flight[l.index]) == l.rules.entries() {
 		n.w.violated("one script in flight", "%s: one more for %s than it may have entries", n.label, l.key)
 	}
 	if now := n.clock(n.w.now); sent > now {
@@ -232,9 +245,9 @@ func (c *command) run() answer {
 	}
 	if c.verb == core.VerbRelease {
 		c.mayRelease()
-		w.releaser = c.n
+		w.releasing = c
 	}
-	a, err := w.kind.run(&s.Server, c)
+	a, err := c.name.rules.run(&s.Server, c)
 	a.ran = core.Yes
 	if c.verb == core.VerbAcquire {
 		c.mayBeRefused(a.ok || err != nil)
@@ -243,8 +256,8 @@ func (c *command) run() answer {
 		}
 	}
 	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
-	w.releaser = nil
-	a.epoch, a.counterEpoch = c.name.epoch, c.name.counterEpoch
+	w.releasing = nil
+	a.epoch, a.counterEpoch, a.set.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
 	w.watchRecord(c.name)
 	c.ran(&a, err, before)
 	if err != nil {
@@ -253,26 +266,34 @@ func (c *command) run() answer {
 	return a
 }
 
-// end returns when the record of a late command's lock ends. It returns zero if there
-// is no record, or if the command is not late.
-func (c *command) end() time.Duration {
+// end returns when the records of a late command's lock end, by name. The time is zero
+// if there is no record. It returns nil if the command is not late.
+func (c *command) end() (ends []time.Duration) {
 	if !c.answered {
-		return 0
+		return nil
 	}
-	until := c.left().until
-	for _, h := range c.n.w.holders(c.name) {
-		if slices.Contains(c.owners, h.name) {
-			until = max(until, h.until)
+	for _, l := range c.name.bases() {
+		until := c.left(l).until
+		for _, h := range c.n.w.holders(l) {
+			if slices.Contains(c.owners, h.name) {
+				until = max(until, h.until)
+			}
 		}
+		ends = append(ends, until)
 	}
-	return until
+	return ends
 }
 
 // ran checks what a late command has done, and notes what another one has.
-func (c *command) ran(a *answer, err error, before time.Duration) {
+func (c *command) ran(a *answer, err error, before []time.Duration) {
 	if c.answered {
-		c.ranLate(c.name, err == nil && a.ok, before)
+		for i, l := range c.name.bases() {
+			c.ranLate(l, err == nil && (a.ok || c.gatherMs > 0), before[i])
+		}
 		return
+	}
+	if c.name.isSet() {
+		c.checkWhole(a, err)
 	}
 	if a.ok && (c.verb == core.VerbAcquire || c.verb == core.VerbTransfer) {
 		c.name.stray = nil
@@ -305,8 +326,14 @@ func (c *command) again(a answer) {
 	n := c.n
 	a.sentAt = c.sentAt
 	n.mind(c.id, a)
-	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Quiet: a.quiet, Kept: a.kept, OtherKind: a.otherKind}
+	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Kept: a.kept, OtherKind: a.otherKind}
 	r.TTL = time.Duration(a.ttl) * ms
+	if a.ok && !a.quiet {
+		r.Told = 1
+	}
+	if c.name.isSet() {
+		a.set.reply(&a, &r)
+	}
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }
 
@@ -351,18 +378,23 @@ func (n *node) accept(r *core.Reply) {
 		if a.ran != core.Yes {
 			n.trouble[i] = n.w.now
 		}
-		if a.ran == core.Yes && a.kept || a.ran == core.No && n.w.opt.Kind != core.Exclusive {
+		if a.ran == core.Yes && a.kept || a.ran == core.No && n.w.names[i].kind != core.Exclusive {
 			n.keepNumbers(n.w.names[i], r.Op)
 		}
-		n.ears[i].answered(r.ID, r.Op.Verb, a.ran, a.ok && !a.quiet)
+		if n.w.names[i].isSet() {
+			n.answeredSet(i, r, &a)
+		}
+		n.ears[i].answered(r, len(n.w.names[i].bases()))
 		if a.ran == core.Yes && !a.ok && !a.kept && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
 			n.refused(n.w.names[i], r.Op)
 		}
 		if a.ran != core.Yes || !a.ok {
 			continue
 		}
-		rec.rest(a.epoch, r.Op.Sent, r.Op.Lease, r.Op.Verb == core.VerbAcquire)
-		if a.token != 0 {
+		rec.rest(&a, r.Op.Sent, r.Op.Lease, r.Op.Verb == core.VerbAcquire)
+		if a.set.tokens != nil {
+			rec.ofTokens, rec.tokens = a.set.epochs, a.set.tokens
+		} else if a.token != 0 {
 			rec.tokenEpoch, rec.counterEpoch = a.epoch, a.counterEpoch
 		}
 		n.learn(rec, i, r, a)
@@ -372,9 +404,9 @@ func (n *node) accept(r *core.Reply) {
 // rest notes the epoch of the script on which a manager's deadline rests. If a record
 // was lost and a late command made it again, a script that sets no later deadline
 // does not change the epoch: the deadline still rests on the earlier script.
-func (r *record) rest(epoch int, sent, lease time.Duration, anew bool) {
+func (r *record) rest(a *answer, sent, lease time.Duration, anew bool) {
 	if until := sent + lease - lease/100; anew || until >= r.until {
-		r.epoch, r.until = epoch, until
+		r.epoch, r.ofParts, r.until = a.epoch, a.set.epochs, until
 	}
 }
 
@@ -383,7 +415,7 @@ func (n *node) refused(l *lockName, op *core.Op) {
 	for _, h := range n.held {
 		switch {
 		case h.name != l:
-		case n.w.kind.entries() == 1, h.core.Number == op.Owner, slices.Contains(op.Others, h.core.Number):
+		case l.rules.entries() == 1, h.core.Number == op.Owner, slices.Contains(op.Others, h.core.Number):
 			h.refused = true
 		default:
 			h.unsure = true // it may have passed to the hold since

@@ -54,6 +54,8 @@ type node struct {
 	trouble   []time.Duration // by name: when the core last heard that a command failed
 	ears      []ear           // by name: messages that were heard
 	numbers   numbers         // those that its commands have named
+	gathers   []gathering     // by name: what a set keeps
+	gives     []giveBack      // by name: how a set was released
 	health    health          // whether the server answers
 
 	out   []core.Effect
@@ -67,6 +69,8 @@ type record struct {
 	// tokenEpoch and counterEpoch are those in which the manager's tokens were taken.
 	tokenEpoch, counterEpoch int
 	until                    time.Duration // that deadline
+	ofParts, ofTokens        partEpochs    // of a set: the epochs of its names; when its tokens were taken
+	tokens                   []int64       // of a set: those that were taken last
 	run, known, lastRun      int           // grants in this run; in this run since knows was set; in the run before
 	alone                    bool          // a reply in this run said that nobody else is subscribed
 	first                    int           // how often it was granted the lock before those for whom it stood back
@@ -84,6 +88,7 @@ func (w *world) addNode() *node {
 		flight: make([][]uint64, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
 		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
 		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), ears: make([]ear, len(w.names)),
+		gathers: make([]gathering, len(w.names)), gives: make([]giveBack, len(w.names)),
 	}
 	n.numbers.init(len(w.names))
 	n.health.silentFrom = never
@@ -288,15 +293,9 @@ func (n *node) step(now time.Duration, ev core.Event) {
 func (n *node) before(ev core.Event) (core.Event, bool) {
 	switch ev := ev.(type) {
 	case core.Lock:
-		c := ev.Request.Tag.(*call)
-		n.chain[c.name.index] = 0
-		n.locks++
-		c.state, c.seen, c.since = pending, n.locks, n.w.now
-		n.waiting = append(n.waiting, c)
-		n.readiness(c.name)
-		if c.req.Once {
-			n.w.after(n.w.set.timeout, c.checkOnce)
-		}
+		n.beforeLock(ev.Request.Tag.(*call))
+	case core.LockSet:
+		n.beforeLock(ev.Request.Tag.(*call))
 	case core.Cancel:
 		n.chain[ev.Request.Tag.(*call).name.index] = 0
 		return ev, ev.Request.Tag.(*call).state == pending
@@ -315,12 +314,26 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 	return ev, true
 }
 
+// beforeLock does it for a request.
+func (n *node) beforeLock(c *call) {
+	n.chain[c.name.index] = 0
+	n.locks++
+	c.state, c.seen, c.since = pending, n.locks, n.w.now
+	n.waiting = append(n.waiting, c)
+	n.readiness(c.name)
+	if c.req.Once {
+		n.w.after(n.w.set.timeout, c.checkOnce)
+	}
+}
+
 func (n *node) effect(e core.Effect) {
 	w := n.w
 	switch e := e.(type) {
 	case core.Run:
 		w.cover.Effects[eRun+int(e.Op.Verb)]++
 		n.runOp(e.Op)
+	case core.Tokens:
+		e.Request.Tag.(*call).tokens = e.Tokens
 	case core.Granted:
 		w.cover.Effects[eGranted]++
 		n.granted(e.Request.Tag.(*call))
@@ -355,7 +368,14 @@ func (n *node) effect(e core.Effect) {
 	}
 }
 
-func (w *world) named(key string) *lockName { return w.names[key[1]-'0'] }
+// named returns the lock of a key: n and its index, or that of a set.
+func (w *world) named(key string) *lockName {
+	i := int(key[1] - '0')
+	if key[0] == 's' {
+		i += len(w.single)
+	}
+	return w.names[i]
+}
 
 // pause stops the process for a while. Its clock runs on.
 func (n *node) pause(d time.Duration) {
@@ -363,7 +383,7 @@ func (n *node) pause(d time.Duration) {
 }
 
 // verify sends the event that the shell sends after a forced unlock.
-func (n *node) verify(l *lockName) { n.post(core.Verify{Name: l.key}) }
+func (n *node) verify(l *lockName) { n.post(core.Verify{Name: l.bases()[0].key}) }
 
 // shut closes the manager in an orderly way and starts another.
 func (n *node) shut() {

@@ -16,10 +16,12 @@ type numbers struct {
 	held     map[uint64]bool     // the numbers of granted holds
 	shared   map[uint64]uint64   // by number: the ID of a command that removes it to let others in
 	sides    map[uint64]core.Side
+	of       map[uint64]*lockName // by number: what it was made for
 }
 
 func (s *numbers) init(names int) {
 	s.acquired, s.held, s.shared, s.sides = map[uint64]uint64{}, map[uint64]bool{}, map[uint64]uint64{}, map[uint64]core.Side{}
+	s.of = map[uint64]*lockName{}
 	s.spent = make([]map[uint64]uint64, names)
 	for i := range s.spent {
 		s.spent[i] = map[uint64]uint64{}
@@ -31,6 +33,9 @@ func (s *numbers) init(names int) {
 func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	const rule = "a number is used once"
 	s, w := &n.numbers, n.w
+	if w.madeFor != nil {
+		n.checkMaker(l, op)
+	}
 	if op.Owner != 0 && op.Verb != core.VerbRenew {
 		if by, is := s.spent[l.index][op.Owner]; is {
 			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Verb, op.ID, l.key, op.Owner, by)
@@ -50,6 +55,18 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	n.checkSides(l, op)
 	if (op.Verb == core.VerbAcquire || op.Verb == core.VerbTransfer) && op.Lease > w.set.core.Lease {
 		w.violated("an acquire asks for Lease at most", "%s: %s #%d of %s asks for %v", n.label, op.Verb, op.ID, l.key, op.Lease)
+	}
+}
+
+// checkMaker checks that a number is one of a single name, or of one set.
+func (n *node) checkMaker(l *lockName, op *core.Op) {
+	for _, o := range append([]uint64{op.Owner}, op.Others...) {
+		if of, is := n.numbers.of[o]; is && of != l {
+			n.w.violated("a number is used once", "%s: %s #%d of %s names %d, which is one of %s", n.label, op.Verb, op.ID, l.key, o, of.key)
+		}
+		if o != 0 {
+			n.numbers.of[o] = l
+		}
 	}
 }
 

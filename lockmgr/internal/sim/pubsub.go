@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,23 +14,51 @@ type pubsub struct {
 	n         *node
 	id        int // as a subscriber: new with each connection
 	connected bool
-	channels  []channel
+	channels  []channel     // by single name
 	sentAt    time.Duration // the arrival of the last command at the server
 	heardAt   time.Duration // the last arrival from the server
 }
 
-// A channel is the state of a subscription. wanted reports whether the core wants it,
-// confirmed whether the core was told of its confirmation. asked counts the
+// A channel is the state of a subscription. listeners are those for whom the core wants
+// it. confirmed reports whether the core was told of its confirmation. asked counts the
 // SUBSCRIBEs, because only the confirmation of the newest one counts.
 type channel struct {
-	wanted, confirmed bool
-	asked             int
+	listeners []listener // in the order in which they came
+	confirmed bool
+	asked     int
+}
+
+// A listener is a single name, or an item of a set, which counts from 1.
+type listener struct {
+	name *lockName
+	item int
+}
+
+// listeners calls yield for each name of a lock and its listener.
+func (l *lockName) listeners(yield func(*lockName, listener) bool) {
+	for i, of := range l.bases() {
+		item := 0
+		if l.isSet() {
+			item = i + 1
+		}
+		if !yield(of, listener{l, item}) {
+			return
+		}
+	}
+}
+
+// wake returns an event of a listener.
+func (who listener) wake() core.Wake { return core.Wake{Name: who.name.key, Item: who.item} }
+
+// wants reports whether the core wants the messages of a lock.
+func (p *pubsub) wants(l *lockName) bool {
+	return slices.ContainsFunc(p.channels[l.bases()[0].index].listeners, func(who listener) bool { return who.name == l })
 }
 
 func (p *pubsub) init(n *node) {
 	p.n = n
 	p.connected = true
-	p.channels = make([]channel, len(n.w.names))
+	p.channels = make([]channel, len(n.w.single))
 	p.connect()
 }
 
@@ -40,29 +69,50 @@ func (p *pubsub) connect() {
 }
 
 func (p *pubsub) subscribe(l *lockName) {
-	ch := &p.channels[l.index]
-	if ch.wanted {
-		p.n.w.violated("subscriptions", "%s: subscribed twice to %s", p.n.label, l.key)
-	}
-	ch.wanted, ch.confirmed = true, false
-	if p.connected {
-		p.ask(l)
+	for of, who := range l.listeners {
+		ch := &p.channels[of.index]
+		if slices.Contains(ch.listeners, who) {
+			p.n.w.violated("subscriptions", "%s: subscribed twice to %s for %s", p.n.label, of.key, l.key)
+		}
+		ch.listeners = append(ch.listeners, who)
+		switch {
+		case len(ch.listeners) == 1:
+			ch.confirmed = false
+			if p.connected {
+				p.ask(of)
+			}
+		case ch.confirmed:
+			p.confirm(who)
+		}
 	}
 }
 
 func (p *pubsub) unsubscribe(l *lockName) {
-	ch := &p.channels[l.index]
-	if !ch.wanted {
-		p.n.w.violated("subscriptions", "%s: unsubscribed from %s without a subscription", p.n.label, l.key)
+	for of, who := range l.listeners {
+		ch := &p.channels[of.index]
+		i := slices.Index(ch.listeners, who)
+		if i < 0 {
+			p.n.w.violated("subscriptions", "%s: unsubscribed from %s for %s without a subscription", p.n.label, of.key, l.key)
+		}
+		if ch.listeners = slices.Delete(ch.listeners, i, i+1); len(ch.listeners) > 0 {
+			continue
+		}
+		ch.confirmed = false
+		if p.connected {
+			id := p.id
+			p.toServer(func() {
+				p.n.w.server.Unsubscribe(of.channel, id)
+				p.n.readiness(of)
+			})
+		}
 	}
-	ch.wanted, ch.confirmed = false, false
-	if p.connected {
-		id := p.id
-		p.toServer(func() {
-			p.n.w.server.Unsubscribe(l.channel, id)
-			p.n.readiness(l)
-		})
-	}
+}
+
+// confirm tells the core that a listener gets the messages from now on.
+func (p *pubsub) confirm(who listener) {
+	h := &heard{Wake: who.wake()}
+	h.Subscribed, h.Confirmed = true, true
+	p.n.post(h)
 }
 
 // ask sends SUBSCRIBE and reports the confirmation.
@@ -80,9 +130,11 @@ func (p *pubsub) ask(l *lockName) {
 			d = w.fate.Between(0, 20*w.set.latency)
 		}
 		p.fromServer(d, id, func() {
-			if ch.wanted && ch.asked == asked {
+			if len(ch.listeners) > 0 && ch.asked == asked {
 				ch.confirmed = true
-				p.n.post(&heard{Wake: core.Wake{Name: l.key, Subscribed: true, Confirmed: true}})
+				for _, who := range ch.listeners {
+					p.confirm(who)
+				}
 			}
 		})
 	})
@@ -126,35 +178,41 @@ func (w *world) message(subscriber int, chanName string) {
 	} else if w.strikes(MessageTwice) {
 		times = 2
 	}
-	own, forced := 0, 0
-	if w.releaser == p.n {
-		own = 1
-	}
+	from := w.releasing
+	forced := 0
 	if w.forcing {
 		forced = 1
 	}
 	for range times {
-		p.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l, own, forced) })
+		p.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l, from, forced) })
 	}
 }
 
-// deliver tells the core of a message: by a Wake of its own, or by one that is still
-// in the mailbox.
-func (p *pubsub) deliver(l *lockName, own, forced int) {
-	ch := p.channels[l.index]
-	if !ch.wanted {
-		return
+// deliver tells the core of a message for each that listens. from is the release that
+// published it, or nil.
+func (p *pubsub) deliver(l *lockName, from *command, forced int) {
+	for _, who := range p.channels[l.index].listeners {
+		own := 0
+		if from != nil && from.n == p.n && from.name == who.name {
+			own = 1
+		}
+		p.tell(who, own, forced, p.channels[l.index].confirmed)
 	}
+}
+
+// tell tells the core of a message: by a Wake of its own, or by one that is still in the
+// mailbox.
+func (p *pubsub) tell(who listener, own, forced int, confirmed bool) {
 	w := p.n.w
 	for i := len(p.n.inbox) - 1; i >= 0; i-- {
 		h, is := p.n.inbox[i].(*heard)
-		if !is || h.Name != l.key {
+		if !is || h.Name != who.name.key || h.Item != who.item {
 			continue
 		}
 		if !w.fate.Percent(50) {
 			break
 		}
-		h.Subscribed = ch.confirmed
+		h.Subscribed = confirmed
 		h.More = h.More || h.Message
 		h.Message = true
 		h.own, h.forced = h.own+own, h.forced+forced
@@ -163,7 +221,9 @@ func (p *pubsub) deliver(l *lockName, own, forced int) {
 		}
 		return
 	}
-	p.n.post(&heard{Wake: core.Wake{Name: l.key, Subscribed: ch.confirmed, Message: true}, own: own, forced: forced})
+	h := &heard{Wake: who.wake(), own: own, forced: forced}
+	h.Subscribed, h.Message = confirmed, true
+	p.n.post(h)
 }
 
 // drop breaks the connection. It is there again after d.
@@ -178,10 +238,10 @@ func (p *pubsub) drop(d time.Duration) {
 		if p.connected || p.n.dead {
 			return
 		}
-		for _, l := range w.names {
-			if ch := &p.channels[l.index]; ch.wanted {
-				ch.confirmed = false
-				p.n.post(&heard{Wake: core.Wake{Name: l.key}})
+		for i := range p.channels {
+			p.channels[i].confirmed = false
+			for _, who := range p.channels[i].listeners {
+				p.n.post(&heard{Wake: who.wake()})
 			}
 		}
 	})
@@ -190,8 +250,8 @@ func (p *pubsub) drop(d time.Duration) {
 			return
 		}
 		p.connected = true
-		for _, l := range w.names {
-			if ch := &p.channels[l.index]; ch.wanted {
+		for i, l := range w.single {
+			if ch := &p.channels[i]; len(ch.listeners) > 0 {
 				ch.confirmed = false
 				p.ask(l)
 			}
@@ -203,7 +263,7 @@ func (p *pubsub) drop(d time.Duration) {
 func (p *pubsub) cut() {
 	w := p.n.w
 	p.connected = false
-	for _, l := range w.names {
+	for _, l := range w.single {
 		w.server.Unsubscribe(l.channel, p.id)
 		p.n.readiness(l)
 	}

@@ -25,11 +25,11 @@ func (readWrite) free(holders []holder) bool { return len(holders) == 0 }
 
 func (readWrite) beside(a, b core.Side) bool { return a == core.Shared && b == core.Shared }
 
-// conflict allows holds that all read, and those of one owner.
-func (k readWrite) conflict(h *hold, others []*hold) *hold {
+// conflict allows holds that all read, and those that one owner has of the name.
+func (k readWrite) conflict(l *lockName, h *hold, others []*hold) *hold {
 	for _, o := range others {
-		own := !h.foreign && !o.foreign && h.n == o.n && h.core.Request.Owner == o.core.Request.Owner
-		if !own && !k.beside(h.sideOf(), o.sideOf()) {
+		own := !h.foreign && !o.foreign && h.n == o.n && h.name == o.name && h.core.Request.Owner == o.core.Request.Owner
+		if !own && !k.beside(h.sideOn(l), o.sideOn(l)) {
 			return o
 		}
 	}
@@ -42,6 +42,15 @@ func (h *hold) sideOf() core.Side {
 		return h.side
 	}
 	return h.core.Request.Side
+}
+
+// sideOn returns the side of a single name that a hold is of. The hold may be that of a
+// set.
+func (h *hold) sideOn(l *lockName) core.Side {
+	if i := h.name.place(l); h.name.isSet() && i >= 0 {
+		return h.name.parts[i].side
+	}
+	return h.sideOf()
 }
 
 func (k readWrite) foreign(w *world, l *lockName, leaseMs int64, owner string) (core.Side, bool) {

@@ -41,6 +41,13 @@ type settings struct {
 	adopt     int           // percent of requests as the owner of a request without a named owner
 	readers   int           // percent of requests for the shared side, if the kind has one
 
+	// With sets: how many there are, how many requests in percent are for one, and which
+	// of the single names are read-write locks.
+	sets      int
+	whole     int
+	readWrite []bool
+	others    int // percent of the foreign holders that take a name as another kind of lock
+
 	core core.Config
 }
 
@@ -175,6 +182,44 @@ func (s *settings) drawSides(r *agenda.Rand, k core.Kind) {
 	}
 }
 
+// drawSets chooses what a world with sets has.
+func (s *settings) drawSets(r *agenda.Rand, k core.Kind) {
+	if k != core.Several {
+		return
+	}
+	s.names = max(2, s.names) + r.Below(2)
+	s.sets = 1 + r.Below(5)
+	s.whole = 10 + r.Below(80)
+	if s.explicit == 0 && r.Percent(40) {
+		s.explicit = 20 + r.Below(60) // owners of single names and of sets
+	}
+	if s.foreign && r.Percent(50) {
+		s.others = r.Below(60)
+	}
+	mixed, all := r.Percent(40), r.Percent(50)
+	for range s.names {
+		s.readWrite = append(s.readWrite, mixed && r.Percent(50) || !mixed && all)
+	}
+	if r.Percent(80) {
+		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
+		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
+	}
+	if r.Percent(20) {
+		s.core.GatherAfter = 0
+	}
+}
+
+// kindOf returns the kind of a single name in a world whose locks are of kind k.
+func (s *settings) kindOf(name int, k core.Kind) core.Kind {
+	switch {
+	case k != core.Several:
+		return k
+	case s.readWrite[name]:
+		return core.ReadWrite
+	}
+	return core.Exclusive
+}
+
 // longest is the longest lease that anybody asks for, in leases of the
 // watchdog.
 const longest = 12
@@ -192,10 +237,14 @@ func (s *settings) undisturbed() bool { return s.calm && s.faults == 0 }
 
 func (s *settings) String() string {
 	c := &s.core
+	several := ""
+	if s.sets > 0 {
+		several = fmt.Sprintf("\nsets=%d readwrite=%v readers=%d%% whole=%d%% gather=%v/%v", s.sets, s.readWrite, s.readers, s.whole, c.GatherAfter, c.GatherTime)
+	}
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
 		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
 		"trust=%v linger=%v poll=%v/%v maxlocks=%d",
 		s.nodes, s.names, s.calm, s.faults, s.often, s.latency, s.timeout, s.think, s.hold, s.explicit, s.fixed, s.fenced, s.impatient,
 		s.foreign, s.long, s.hopeless, s.adopt, c.Lease, c.Margin, c.RetryTime, c.SuspectTime, c.PassCount, c.PassTime, c.BackTime, c.RecordEvery,
-		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks)
+		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks) + several
 }

@@ -41,6 +41,9 @@ func TestSeeds(t *testing.T) { testSeeds(t, core.Exclusive, defaultSeeds) }
 // TestSeeds_ReadWrite simulates read-write locks.
 func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, core.ReadWrite, defaultSeeds/4) }
 
+// TestSeeds_Several simulates locks of several names, with single names beside them.
+func TestSeeds_Several(t *testing.T) { testSeeds(t, core.Several, defaultSeeds/4) }
+
 func testSeeds(t *testing.T, kind core.Kind, many int) {
 	without, err := ParseFaults(*off)
 	if err != nil {
@@ -162,7 +165,7 @@ func report(t *testing.T, res Result) {
 	head := lines[:min(2, len(lines))]
 	lines = lines[len(head):]
 	lines = lines[max(0, len(lines)-*tail):]
-	replay := fmt.Sprintf("go test ./lockmgr/internal/sim -run TestSeeds -v -seed %d -events %d", o.Seed, o.Events)
+	replay := fmt.Sprintf("go test ./lockmgr/internal/sim -run '%s$' -v -seed %d -events %d", t.Name(), o.Seed, o.Events)
 	if o.Off != 0 {
 		replay += " -off " + o.Off.String()
 	}

@@ -11,6 +11,8 @@ func describeEvent(ev core.Event) string {
 	switch ev := ev.(type) {
 	case core.Lock:
 		return fmt.Sprintf("lock %s", ev.Request.Tag.(*call))
+	case core.LockSet:
+		return fmt.Sprintf("lock set %s", ev.Request.Tag.(*call))
 	case core.Cancel:
 		return fmt.Sprintf("cancel %s", ev.Request.Tag.(*call))
 	case core.Unlock:
@@ -31,13 +33,26 @@ func describeEvent(ev core.Event) string {
 			if r.Subscribers != 0 {
 				fmt.Fprintf(&b, " subscribers=%d", r.Subscribers)
 			}
+			if r.Item != 0 {
+				fmt.Fprintf(&b, " item=%d", r.Item)
+			}
+			if r.Partly {
+				fmt.Fprintf(&b, " partly")
+			}
+			if r.Tokens != nil {
+				fmt.Fprintf(&b, " tokens=%v", r.Tokens)
+			}
 			if r.Err != nil {
 				fmt.Fprintf(&b, " (%v, final=%v)", r.Err, r.Final)
 			}
 		}
 		return b.String()
 	case *heard:
-		return fmt.Sprintf("wake %s subscribed=%v confirmed=%v message=%v more=%v (own %d, forced %d)", ev.Name, ev.Subscribed, ev.Confirmed,
+		name := ev.Name
+		if ev.Item > 0 {
+			name += fmt.Sprintf("/%d", ev.Item)
+		}
+		return fmt.Sprintf("wake %s subscribed=%v confirmed=%v message=%v more=%v (own %d, forced %d)", name, ev.Subscribed, ev.Confirmed,
 			ev.Message, ev.More, ev.own, ev.forced)
 	case core.Verify:
 		return "verify " + ev.Name
@@ -53,12 +68,17 @@ func (n *node) describeEffect(e core.Effect) string {
 		if o.Lease > 0 {
 			s += fmt.Sprintf(" lease=%v", o.Lease)
 		}
+		if o.Gather > 0 {
+			s += fmt.Sprintf(" gather=%v", o.Gather)
+		}
 		if o.Tokens > 0 {
 			s += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
 		return s
 	case core.Granted:
 		return fmt.Sprintf("GRANTED %s until %v token=%d", e.Request.Tag.(*call), n.trueTime(e.Request.Hold.Until), e.Request.Hold.Token)
+	case core.Tokens:
+		return fmt.Sprintf("tokens %v of %s", e.Tokens, e.Request.Tag.(*call))
 	case core.Failed:
 		return fmt.Sprintf("failed %s: %v", e.Request.Tag.(*call), e.Err)
 	case core.Extended:

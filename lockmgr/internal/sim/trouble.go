@@ -57,7 +57,7 @@ func (w *world) spoilCounter(l *lockName) {
 func (c *command) readError(err error) answer {
 	w := c.n.w
 	if c.tokens > 0 && (errors.Is(err, model.ErrNotInteger) || errors.Is(err, model.ErrOverflow) ||
-		errors.Is(err, model.ErrWrongType) && w.server.IsLock(c.name.key)) {
+		errors.Is(err, model.ErrWrongType) && c.name.areLocks(&w.server.Server)) {
 		err = fmt.Errorf("%w: %w", errCounter, err)
 	}
 	switch {
@@ -93,8 +93,13 @@ func (n *node) forbid(l *lockName) {
 	n.forbidden[l.index] = b
 }
 
-// refuses reports whether the server refuses a manager's script for a lock now.
+// refuses reports whether the server refuses a manager's script for a lock, or for one
+// of several, now.
 func (n *node) refuses(l *lockName, verb core.Verb) bool {
-	b := n.forbidden[l.index]
-	return b.until > n.w.now && (!b.releases || verb == core.VerbRelease)
+	for _, l := range l.bases() {
+		if b := n.forbidden[l.index]; b.until > n.w.now && (!b.releases || verb == core.VerbRelease) {
+			return true
+		}
+	}
+	return false
 }

@@ -16,7 +16,7 @@ import (
 // Options say what to simulate.
 type Options struct {
 	Seed   uint64
-	Kind   core.Kind // of all locks
+	Kind   core.Kind // of all locks; with Several there are single names, too
 	Events int       // how many events before the end begins
 	Off    Faults    // kinds of faults that must not occur
 	Trace  io.Writer // gets a line for each event, or nil
@@ -48,7 +48,6 @@ func (v *Violation) Error() string { return fmt.Sprintf("%s: %s (at %v)", v.Inva
 // server's clock shows; each manager has a clock of its own.
 type world struct {
 	opt   Options
-	kind  kind
 	set   settings
 	load  agenda.Rand // decides what callers do
 	fate  agenda.Rand // decides what goes wrong and how long things take
@@ -57,10 +56,12 @@ type world struct {
 	cover *Coverage
 
 	server    server
-	nodes     []*node // the running ones
-	gone      []*node // those that crashed or were closed
-	names     []*lockName
-	valid     []*hold // reused
+	nodes     []*node     // the running ones
+	gone      []*node     // those that crashed or were closed
+	names     []*lockName // the single names, then the sets
+	single    []*lockName
+	madeFor   map[string]*lockName // by a record's field: for whom it was made; nil without sets
+	valid     []*hold              // reused
 	calls     []*call
 	lastLabel byte
 
@@ -75,7 +76,7 @@ type world struct {
 	silentUntil time.Duration // the server is stopped until then
 	stopped     []*command    // commands that it was sent meanwhile
 	forcing     bool          // an administrator's forced unlock is running
-	releaser    *node         // the manager whose release is running, or nil
+	releasing   *command      // the release that is running, or nil
 }
 
 // A server is the model, which may be down.
@@ -84,15 +85,20 @@ type server struct {
 	down bool
 }
 
-// A lockName is one lock, as the simulation sees it.
+// A lockName is one lock, as the simulation sees it: a single name, or a set of them.
 type lockName struct {
 	index                 int
-	key, channel, counter string
+	kind                  core.Kind
+	rules                 kind
+	key, channel, counter string // of a set: only its key
+	alone                 [1]*lockName
+	parts                 []part      // of a set
+	sets                  []*lockName // those that have this name
 
-	holds []*hold // those that may be valid
+	holds []*hold // those that may be valid: of this name or set, and of the sets that have the name
 
 	// epoch counts the losses of the lock's record, counterEpoch those of its
-	// token counter.
+	// token counter. The epoch of a set counts those of its names.
 	epoch, counterEpoch int
 	tokens              map[[2]int]int64 // the last one granted, by counterEpoch and epoch
 
@@ -112,9 +118,11 @@ const never = core.Forever
 // Run simulates one seed.
 func Run(o Options) Result {
 	res := Result{Options: o}
-	w := &world{opt: o, kind: kinds[o.Kind], load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
+	w := &world{opt: o, load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
 	w.set = drawSettings((*agenda.Rand)(&w.load), ^o.Off)
 	w.set.drawSides(&w.load, o.Kind)
+	w.set.drawSets(&w.load, o.Kind)
+	res.Cover.Kind = o.Kind
 	res.Faults = w.set.faults
 	func() {
 		defer func() {
@@ -158,12 +166,11 @@ func (w *world) begin() {
 	}
 	w.server.Deliver = func(subscriber int, channel, _ string) { w.message(subscriber, channel) }
 	for i := range w.set.names {
-		key := "n" + strconv.Itoa(i)
-		w.names = append(w.names, &lockName{
-			index: i, key: key, channel: w.kind.channel(key), counter: "redisson_lock_token:{" + key + "}",
-			tokens: map[[2]int]int64{}, strays: map[string]time.Duration{}, freeSince: 0, leakSince: never,
-		})
+		l := w.addName("n"+strconv.Itoa(i), w.set.kindOf(i, w.opt.Kind))
+		l.channel, l.counter = l.rules.channel(l.key), "redisson_lock_token:{"+l.key+"}"
 	}
+	w.single = w.names
+	w.addSets()
 	for range w.set.nodes {
 		w.addNode()
 	}
@@ -176,6 +183,15 @@ func (w *world) begin() {
 	if w.set.calm {
 		w.after(w.slack(), w.checkCalm)
 	}
+}
+
+func (w *world) addName(key string, k core.Kind) *lockName {
+	l := &lockName{
+		index: len(w.names), key: key, kind: k, rules: kinds[k], tokens: map[[2]int]int64{}, strays: map[string]time.Duration{}, leakSince: never,
+	}
+	l.alone[0] = l
+	w.names = append(w.names, l)
+	return l
 }
 
 func (w *world) after(d time.Duration, do func()) { w.queue.Put(w.now+d, do) }
@@ -193,7 +209,7 @@ func (w *world) end() {
 		w.tracef("*", "no more faults, no more requests")
 	}
 	if w.persisted {
-		for _, l := range w.names {
+		for _, l := range w.single {
 			// Somebody must give a record its TTL back after PERSIST: no manager
 			// can know that the holder of such a record is dead.
 			if _, until := w.server.Fields(l.key); until == never {
@@ -211,14 +227,14 @@ func (w *world) end() {
 // patience returns how long after the end began everything must be over.
 func (w *world) patience() time.Duration {
 	c := &w.set.core
-	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout
+	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout + 5*c.GatherTime
 	pending := 0
 	for _, c := range w.calls {
 		if c.state != done {
 			pending++
 		}
 	}
-	return 4*w.set.maxLease() + atEnd*c.Lease + 3*c.SuspectTime + 2*c.RetryTime + c.Linger + c.PassTime + 10*time.Second +
+	return c.GatherAfter + 4*w.set.maxLease() + atEnd*c.Lease + 3*c.SuspectTime + 2*c.RetryTime + c.Linger + c.PassTime + 10*time.Second +
 		time.Duration(pending+10)*turn
 }
 
@@ -226,15 +242,22 @@ func (w *world) patience() time.Duration {
 // it, and how long a record that nobody wants may stay.
 func (w *world) slack() time.Duration {
 	c := &w.set.core
-	return 12*w.set.latency + 2*c.BackTime + c.RecordEvery + 10*ms
+	poll := min(c.GatherTime/8, 100*ms) // what a set gathers may end without a message
+	if w.set.hopeless > 0 {
+		poll = c.GatherTime // a short lease ends before what others have been told of the gathered name
+	}
+	return 12*w.set.latency + 2*c.BackTime + c.RecordEvery + 10*ms + poll
 }
 
-// lose notes that these locks' records, and with counters their token counters, are
+// lose notes that the records of these single names, and with counters their token counters, are
 // lost. Holders from before the loss can't know, so they don't count against those
 // from after it.
 func (w *world) lose(counters bool, names ...*lockName) {
 	for _, l := range names {
 		l.epoch++
+		for _, s := range l.sets {
+			s.epoch++
+		}
 		if counters {
 			l.counterEpoch++
 		}
@@ -245,7 +268,7 @@ func (w *world) lose(counters bool, names ...*lockName) {
 // everything that was on its way.
 func (w *world) restart(loseData bool) {
 	if loseData {
-		w.lose(true, w.names...)
+		w.lose(true, w.single...)
 		w.server.Flush()
 	}
 	w.server.down = true

@@ -27,11 +27,12 @@ type Command struct {
 	Keys, Args []string
 
 	locks int // how many operations share it; none if it does not concern the core
+	items int // how many names its one operation has, if that may be more than one
 }
 
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
-	c.Script, c.Keys, c.Args, c.locks = s, c.Keys[:0], c.Args[:0], 1
+	c.Script, c.Keys, c.Args, c.locks, c.items = s, c.Keys[:0], c.Args[:0], 1, 0
 }
 
 // renews reports whether c is a call of a script that renews, of any kind of lock.
@@ -48,10 +49,7 @@ func (c *Command) renews() bool {
 // of keys, its name first. The result does not share the memory of Keys, which is
 // reused.
 func (c *Command) names() []string {
-	each := len(c.Keys)
-	if c.locks > 1 {
-		each /= c.locks
-	}
+	each := len(c.Keys) / max(c.locks, c.items, 1)
 	var out []string
 	for i := 0; i < len(c.Keys); i += each {
 		out = append(out, c.Keys[i])

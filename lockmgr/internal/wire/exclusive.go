@@ -231,7 +231,7 @@ func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	case Nil: // there was no record of ours
 		return true
 	case Int:
-		r.OK, r.Subscribers = true, a.Int
+		r.OK, r.Told, r.Subscribers = true, 1, a.Int
 		return true
 	case Text: // released, but the message was not published
 		r.OK, r.Subscribers = true, -1

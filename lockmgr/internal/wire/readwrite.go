@@ -62,7 +62,7 @@ var _ = register(core.ReadWrite, kind{channel: "redisson_rwlock", freed: "1", fo
 				if len(a.Array) != 1 || a.Array[0].Kind != Int {
 					return false
 				}
-				r.OK, r.Quiet, r.Subscribers = true, true, a.Array[0].Int
+				r.OK, r.Subscribers = true, a.Array[0].Int
 				return true
 			}
 			return readReleased(op, a, r)

@@ -227,6 +227,9 @@ func (n *manager) runOp(op *core.Op) {
 		case core.VerbRelease:
 			a, e := s.Release(key, channel, owners...)
 			r.OK, r.Subscribers, err = a.OK, a.Subscribers, e
+			if a.OK {
+				r.Told = 1
+			}
 		case core.VerbRenew:
 			lost, e := s.Renew(lease, []string{key}, owners)
 			r.OK, err = len(lost) == 0, e

@@ -1,0 +1,28 @@
+package core
+
+// Several is the kind of a lock on several names at once. A request for it names a set
+// of items, and gets all of them or none. The key of a set is a text that no other set
+// has; it is no key of the server. Sets and single names have keys of their own.
+//
+// A manager has one entry of a set, which stands for the records of all its items.
+// They have one holder ID. The entry does not pass to another request in memory: it is
+// released, and the next request asks for it.
+//
+// A set waits like a manager of another process: it holds nothing, hears the messages
+// of all its items, and tries when the item is released for which its last try was
+// refused. A set that has waited for long gathers: see gather in set.go.
+const Several Kind = 2
+
+var _ = register(Several, several{})
+
+// several are the rules of Several. That requests for other sets and for single names
+// of the same manager wait for each other, too, is in set.go.
+type several struct{}
+
+func (several) entries() int                  { return 1 }
+func (several) joins(*entry, *Request) bool   { return false }
+func (several) passes(*entry, *Request) bool  { return true }
+func (several) transfers() bool               { return false }
+func (several) again(*Hold, *Request) outcome { return reenters }
+func (several) side(*entry) Side              { return Alone }
+func (several) waitsFor(*Request, *Hold) bool { return true }

@@ -1,0 +1,181 @@
+-- several_acquire.lua takes all of several locks for a new holder, or none.
+--
+-- KEYS        of each lock: the lock, the prefix of its readers' keys (for a plain
+--             lock its name again), and its token counter only when ARGV[3] is 1
+-- ARGV[1]     lease in milliseconds
+-- ARGV[2]     0, or for how many milliseconds to keep those that are free if
+--             others hold the rest
+-- ARGV[3]     1 to take a fencing token of each, else 0
+-- ARGV[4]     n, how many locks there are
+-- ARGV[5..n+4]  how each is wanted: plain, read or write
+-- ARGV[n+5]   the new holder
+-- ARGV[n+6..] further holders of the same manager that the records may carry
+--
+-- Returns nil      all are acquired, no tokens asked for
+--         bulk strings
+--                  all are acquired: the token of each
+--         integers not acquired: the position of the first lock that others hold,
+--                  counted from 1, and the remaining life of its record in
+--                  milliseconds, -1 if it has none. A third one, 1: the record is
+--                  of another kind of lock. With ARGV[2] such a one comes first,
+--                  and none are kept
+--
+-- Safe to repeat: what an earlier run has left is among the further holders. Without
+-- ARGV[2] a run that does not acquire changes nothing. The life of a record that
+-- others share is never shortened.
+local n = tonumber(ARGV[4])
+local first = n + 5 -- the new holder
+local stride = #KEYS / n
+
+local function lock(i)
+  return KEYS[(i - 1) * stride + 1], KEYS[(i - 1) * stride + 2], ARGV[i + 4]
+end
+
+local function timeout(prefix, holder, i)
+  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
+end
+
+-- blocked returns the life of a record for which lock i can't be taken, and whether
+-- it is of another kind. It changes nothing.
+local function blocked(i)
+  local key, prefix, want = lock(i)
+  if redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  if want == 'plain' then
+    local mode = redis.call('HEXISTS', key, 'mode') == 1 -- its user may not use HGET
+    for h = first, #ARGV do
+      if not mode and redis.call('HEXISTS', key, ARGV[h]) == 1 then
+        return nil
+      end
+    end
+    return redis.call('PTTL', key), mode
+  end
+  local mode = redis.call('HGET', key, 'mode')
+  if not mode then
+    return redis.call('PTTL', key), true
+  elseif mode == 'read' and want == 'read' then
+    return nil
+  end
+  local mine = {mode = true}
+  for h = first, #ARGV do
+    mine[ARGV[h]], mine[ARGV[h] .. ':write'] = true, true
+  end
+  local fields = redis.call('HGETALL', key)
+  for f = 1, #fields, 2 do
+    if not mine[fields[f]] then
+      if mode == 'write' then
+        return redis.call('PTTL', key)
+      end
+      for r = 1, tonumber(fields[f + 1]) or 0 do
+        if redis.call('EXISTS', timeout(prefix, fields[f], r)) == 1 then
+          return redis.call('PTTL', key)
+        end
+      end
+    end
+  end
+  return nil
+end
+
+-- own removes what the record of lock i has of this manager, and for a writer what it
+-- has of readers that have died. It reports whether others share what is left.
+local function own(i)
+  local key, prefix, want = lock(i)
+  for h = first, #ARGV do
+    redis.call('HDEL', key, ARGV[h], ARGV[h] .. ':write')
+    redis.call('DEL', timeout(prefix, ARGV[h], 1))
+  end
+  if want == 'write' then
+    redis.call('DEL', key)
+  end
+  return redis.call('HLEN', key) > 1
+end
+
+-- take makes lock i the new holder's, which blocked has found to be possible.
+local function take(i, lease)
+  local key, prefix, want = lock(i)
+  local holder = ARGV[first]
+  if want == 'plain' then
+    -- HSET comes first. A server that is out of memory refuses only what it needs
+    -- memory for, and only as the first write of a script.
+    redis.call('HSET', key, holder, 1)
+    redis.call('PEXPIRE', key, lease)
+    for h = first + 1, #ARGV do
+      redis.call('HDEL', key, ARGV[h])
+    end
+    return
+  end
+  local others, ttl = false, -1
+  if redis.call('EXISTS', key) == 1 then
+    ttl = redis.call('PTTL', key)
+    others = own(i)
+  end
+  redis.call('HSET', key, 'mode', want)
+  if want == 'read' then
+    redis.call('SET', timeout(prefix, holder, 1), 1, 'PX', lease)
+    redis.call('HSET', key, holder, 1)
+  else
+    redis.call('HSET', key, holder .. ':write', 1)
+  end
+  if not others or ttl >= 0 and ttl < tonumber(lease) then
+    redis.call('PEXPIRE', key, lease)
+  end
+end
+
+-- give undoes take.
+local function give(i)
+  local key, prefix, want = lock(i)
+  local field = want == 'write' and ARGV[first] .. ':write' or ARGV[first]
+  local gone = redis.pcall('HDEL', key, field)
+  if want == 'read' then
+    redis.pcall('DEL', timeout(prefix, ARGV[first], 1))
+  end
+  local left = redis.pcall('HGETALL', key)
+  if #left == 2 and left[1] == 'mode' or want ~= 'read' and type(gone) == 'table' then
+    redis.pcall('DEL', key)
+  end
+end
+
+-- takeAll takes the locks at these positions. A record without an end would be worse
+-- than none, so an error gives all of them back.
+local function takeAll(which, lease)
+  for t, i in ipairs(which) do
+    local ok, err = pcall(take, i, lease)
+    if not ok then
+      for back = 1, t do
+        give(which[back])
+      end
+      return type(err) == 'table' and err or {err = tostring(err)}
+    end
+  end
+end
+
+local free, refused = {}, nil
+for i = 1, n do
+  local ttl, other = blocked(i)
+  if not ttl then
+    free[#free + 1] = i
+  elseif other then
+    return {i, ttl, 1}
+  elseif not refused then
+    refused = {i, ttl}
+    if ARGV[2] == '0' then
+      return refused
+    end
+  end
+end
+if refused then
+  return takeAll(free, ARGV[2]) or refused
+end
+local tokens = nil
+if ARGV[3] ~= '0' then
+  tokens = {}
+  for i = 1, n do
+    local counter = KEYS[i * stride]
+    if ARGV[i + 4] ~= 'read' or redis.call('EXISTS', counter) == 0 then
+      redis.call('INCRBY', counter, 1)
+    end
+    tokens[i] = redis.call('GET', counter) -- as text: a Lua number has 53 bits
+  end
+end
+return takeAll(free, ARGV[1]) or tokens or false

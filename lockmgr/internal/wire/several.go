@@ -1,0 +1,161 @@
+package wire
+
+import (
+	_ "embed" // the scripts
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+var (
+	//go:embed script/several_acquire.lua
+	severalAcquireLua string
+	//go:embed script/several_renew.lua
+	severalRenewLua string
+	//go:embed script/several_release.lua
+	severalReleaseLua string
+
+	severalAcquire = newScript("several_acquire", severalAcquireLua)
+	severalRenew   = newScript("several_renew", severalRenewLua)
+	severalRelease = newScript("several_release", severalReleaseLua)
+)
+
+// Each operation is one command, which has all items in their order. There is no
+// transfer.
+var _ = register(core.Several, kind{formats: [verbs]format{
+	core.VerbAcquire: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(severalAcquire)
+			c.items = len(op.Items)
+			for i := range op.Items {
+				it := &op.Items[i]
+				c.Keys = append(c.Keys, it.Name, itemPrefix(it))
+				if op.Tokens > 0 {
+					c.Keys = append(c.Keys, TokenKey(it.Name))
+				}
+			}
+			c.Args = append(c.Args, e.millis(op.Lease), millis(op.Gather), strconv.FormatInt(op.Tokens, 10))
+			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
+			c.words(op.Items)
+			c.Args = append(c.Args, e.holder(op.Owner))
+			e.others(op, c)
+		},
+		read: readSeveral,
+	},
+	core.VerbRenew: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(severalRenew)
+			c.items = len(op.Items)
+			for i := range op.Items {
+				c.Keys = append(c.Keys, op.Items[i].Name, itemPrefix(&op.Items[i]))
+			}
+			c.Args = append(c.Args, e.millis(op.Lease), e.holder(op.Owner))
+			c.words(op.Items)
+		},
+		read: readRenewed,
+		// Each has a command of its own. many says that it is a renewal: see renews.
+		many: severalRenew, plain: func(*core.Op) bool { return false },
+	},
+	core.VerbRelease: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(severalRelease)
+			c.items = len(op.Items)
+			for i := range op.Items {
+				it := &op.Items[i]
+				c.Keys = append(c.Keys, it.Name, ChannelOf(it.Kind, it.Name), itemPrefix(it))
+			}
+			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
+			c.words(op.Items)
+			e.others(op, c)
+		},
+		read: readReleasedSeveral,
+		warning: func(a *Answer) *Failure {
+			if a.Kind == Array && len(a.Array) == 4 {
+				return untold(&a.Array[3])
+			}
+			return nil
+		},
+	},
+	core.VerbLook: {
+		write: func(_ *encoder, op *core.Op, c *Command) {
+			c.reset(nil)
+			c.Args = append(c.Args, "EXISTS")
+			for i := range op.Items {
+				c.Args = append(c.Args, op.Items[i].Name)
+			}
+		},
+		read: look.read,
+	},
+}})
+
+// itemPrefix returns the first part of the keys of the readers of an item. A plain lock
+// has no readers. Its name takes the place, so that each item has the same number of
+// keys and no key that its user may not use.
+func itemPrefix(it *core.Item) string {
+	if it.Kind == core.ReadWrite {
+		return readersPrefix(it.Name)
+	}
+	return it.Name
+}
+
+// words writes how each item is wanted.
+func (c *Command) words(items []core.Item) {
+	for i := range items {
+		word := "plain"
+		if items[i].Kind == core.ReadWrite {
+			word = sideWord(items[i].Side)
+		}
+		c.Args = append(c.Args, word)
+	}
+}
+
+// readSeveral accepts a token for each item if and only if tokens were asked for.
+func readSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
+	switch {
+	case a.Kind == Nil:
+		r.OK = op.Tokens == 0
+		return r.OK
+	case a.Kind != Array || len(a.Array) == 0:
+		return false
+	case a.Array[0].Kind == Text:
+		if op.Tokens == 0 || len(a.Array) != len(op.Items) {
+			return false
+		}
+		for i := range a.Array {
+			token, ok := ReadToken(a.Array[i].Text)
+			if a.Array[i].Kind != Text || !ok {
+				return false
+			}
+			r.Tokens = append(r.Tokens, token)
+		}
+		r.OK, r.Token = true, r.Tokens[0]
+		return true
+	}
+	for i := range a.Array {
+		if a.Array[i].Kind != Int {
+			return false
+		}
+	}
+	if n := len(a.Array); n != 2 && n != 3 || a.Array[0].Int < 1 || a.Array[0].Int > int64(len(op.Items)) {
+		return false
+	}
+	r.Item, r.TTL, r.OtherKind = int(a.Array[0].Int), ReadMillis(a.Array[1].Int), len(a.Array) == 3
+	return true
+}
+
+func readReleasedSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
+	if a.Kind == Nil {
+		return true
+	}
+	if a.Kind != Array || len(a.Array) < 3 || len(a.Array) > 4 || a.Array[0].Kind != Int || a.Array[1].Kind != Int || a.Array[2].Kind != Int ||
+		len(a.Array) == 4 && a.Array[3].Kind != Text {
+		return false
+	}
+	done := a.Array[0].Int
+	if done < 0 || done > int64(len(op.Items)) {
+		return false
+	}
+	r.OK, r.Partly = done > 0, done > 0 && done < int64(len(op.Items))
+	r.Told, r.Subscribers = int(max(0, min(a.Array[1].Int, int64(len(op.Items))))), a.Array[2].Int
+	return true
+}

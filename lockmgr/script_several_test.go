@@ -1,0 +1,821 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+// The tests of the scripts for several locks use the names a, b and c. In their tables
+// Ra:me:1 stands for the key of a reader me:1 of a, and Ta for the token counter of a.
+
+var (
+	severalReader  = regexp.MustCompile(`\bR([abc]):(\w+:\d+)`)
+	severalCounter = regexp.MustCompile(`\bT([abc])\b`)
+)
+
+// severalKeys spells out the short names of keys.
+func severalKeys(s string) string {
+	s = severalReader.ReplaceAllString(s, "{$1}:$2:rwlock_timeout:1")
+	return severalCounter.ReplaceAllString(s, "redisson_lock_token:{$1}")
+}
+
+// severalPart returns the keys of a name, as a set that wants it in a way uses them.
+func severalPart(name, want string) model.Part {
+	p := model.Part{Want: want, ReadWrite: model.ReadWrite{
+		Lock: name, Channel: "redisson_rwlock:{" + name + "}", Counter: "redisson_lock_token:{" + name + "}", Prefix: "{" + name + "}",
+	}}
+	if want == model.Plain {
+		p.Channel, p.Prefix = "redisson_lock__channel:{"+name+"}", name
+	}
+	return p
+}
+
+// A severalCall is a script with its keys and arguments.
+type severalCall struct {
+	script     string
+	parts      []model.Part
+	keys, args []string
+}
+
+// callSeveral reads the arguments of a script as its header has them, but without n. The
+// words plain, read and write stand for a, b and c in this order.
+func callSeveral(script, args string) severalCall {
+	c := severalCall{script: script, args: strings.Fields(args)}
+	first := -1
+	for i, word := range c.args {
+		if word == model.Plain || word == model.Read || word == model.Write {
+			if first < 0 {
+				first = i
+			}
+			c.parts = append(c.parts, severalPart("abc"[len(c.parts):][:1], word))
+		}
+	}
+	if script != "several_renew" {
+		c.args = slices.Insert(c.args, first, strconv.Itoa(len(c.parts)))
+	}
+	for _, p := range c.parts {
+		switch {
+		case script == "several_release":
+			c.keys = append(c.keys, p.Lock, p.Channel, p.Prefix)
+		case script == "several_acquire" && c.args[2] != "0":
+			c.keys = append(c.keys, p.Lock, p.Prefix, p.Counter)
+		default:
+			c.keys = append(c.keys, p.Lock, p.Prefix)
+		}
+	}
+	return c
+}
+
+func (s *scriptServer) runSeveral(t testing.TB, w *wire, c severalCall) string {
+	t.Helper()
+	return s.eval(t, w, c.script, c.keys, c.args)
+}
+
+// severalChannels are the channels of a, b and c of both kinds.
+func severalChannels() (all []string) {
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, severalPart(name, model.Plain).Channel, severalPart(name, model.Read).Channel)
+	}
+	return all
+}
+
+// plainBy, readBy and writtenBy prepare a record that lives for 20 seconds.
+func plainBy(holder, lock string) string {
+	return fmt.Sprintf("HSET %s %s 1; PEXPIRE %s 20000", lock, holder, lock)
+}
+
+func readBy(holder, lock string) string {
+	return fmt.Sprintf("HSET %s mode read %s 1; PEXPIRE %s 20000; SET R%s:%s 1 PX 20000", lock, holder, lock, lock, holder)
+}
+
+func writtenBy(holder, lock string) string {
+	return fmt.Sprintf("HSET %s mode write %s:write 1; PEXPIRE %s 20000", lock, holder, lock)
+}
+
+// join joins commands, or lines of a state.
+func join(some ...string) string { return strings.Join(some, "; ") }
+
+// allOfMe1 is what holder me:1 has of a plain lock, a writer's and a reader's one.
+const allOfMe1 = `a: me:1=1 for 30000; b: me:1:write=1 mode=write for 30000; c: me:1=1 mode=read for 30000; Rc:me:1: "1" for 30000`
+
+var severalScriptTests = []struct {
+	what, given, script, args, reply, then string
+	told                                   string // the messages: name and text
+	again, later                           string // of the second run, if they differ
+}{
+	// All are free.
+	{what: "free", script: "several_acquire", args: "30000 0 0 plain write read me:1", reply: "nil", then: allOfMe1},
+	{what: "free, would gather", script: "several_acquire", args: "30000 10000 0 plain write read me:1", reply: "nil", then: allOfMe1},
+	{what: "free, further holders", script: "several_acquire", args: "30000 0 0 plain write read me:1 me:2 me:3", reply: "nil", then: allOfMe1},
+	{what: "one lock", script: "several_acquire", args: "30000 0 0 plain me:1", reply: "nil", then: "a: me:1=1 for 30000"},
+
+	// Others hold one.
+	{what: "the first is held", given: plainBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 plain write read me:1",
+		reply: "[1 20000]", then: "a: you:1=1 for 20000"},
+	{what: "the middle one is held", given: writtenBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain write read me:1",
+		reply: "[2 20000]", then: "b: mode=write you:1:write=1 for 20000"},
+	{what: "the last is held", given: writtenBy("you:1", "c"), script: "several_acquire", args: "30000 0 0 plain write read me:1",
+		reply: "[3 20000]", then: "c: mode=write you:1:write=1 for 20000"},
+	{what: "two are held, the first is told", given: join(plainBy("you:1", "c"), "HSET b you:2 1; PEXPIRE b 50000"), script: "several_acquire",
+		args: "30000 0 0 plain plain plain me:1", reply: "[2 50000]", then: "b: you:2=1 for 50000; c: you:1=1 for 20000"},
+	{what: "held without end", given: "HSET b you:1 1", script: "several_acquire", args: "30000 0 0 plain plain me:1", reply: "[2 -1]",
+		then: "b: you:1=1 for -1"},
+	{what: "others read, write", given: readBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain write me:1", reply: "[2 20000]",
+		then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`},
+	{what: "others write, read", given: writtenBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 read write me:1", reply: "[1 20000]",
+		then: "a: mode=write you:1:write=1 for 20000"},
+	{what: "a holder is more than its beginning", given: plainBy("me:11", "b"), script: "several_acquire", args: "30000 0 0 plain plain me:1",
+		reply: "[2 20000]", then: "b: me:11=1 for 20000"},
+	{what: "held, own strays stay", given: join(plainBy("me:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
+		args: "30000 0 0 plain plain me:2 me:1", reply: "[2 20000]", then: "a: me:1=1 for 20000; b: you:1=1 for 20000"},
+	{what: "held, own readers stay", given: join(readBy("me:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
+		args: "30000 0 0 write plain me:2 me:1", reply: "[2 20000]",
+		then: `a: me:1=1 mode=read for 20000; Ra:me:1: "1" for 20000; b: you:1=1 for 20000`},
+	{what: "held, takes no token", given: join(plainBy("you:1", "b"), "SET Ta 5"), script: "several_acquire", args: "30000 0 1 plain plain me:1",
+		reply: "[2 20000]", then: `b: you:1=1 for 20000; Ta: "5" for -1`},
+
+	// Records of another kind.
+	{what: "a plain lock, read", given: plainBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain read me:1", reply: "[2 20000 1]",
+		then: "b: you:1=1 for 20000"},
+	{what: "a plain lock, write", given: plainBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 write plain me:1", reply: "[1 20000 1]",
+		then: "a: you:1=1 for 20000"},
+	{what: "a read-write lock, plain", given: writtenBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain plain me:1",
+		reply: "[2 20000 1]", then: "b: mode=write you:1:write=1 for 20000"},
+	{what: "a read-write lock that we read, too, plain", given: join(readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"),
+		script: "several_acquire", args: "30000 0 0 plain plain me:2 me:1", reply: "[2 20000 1]",
+		then: `b: me:1=1 mode=read you:1=1 for 20000; Rb:me:1: "1" for 20000; Rb:you:1: "1" for 20000`},
+	{what: "another kind, does not gather", given: join(plainBy("you:1", "b"), plainBy("you:1", "c")), script: "several_acquire",
+		args: "30000 10000 0 plain plain read me:1", reply: "[3 20000 1]", then: "b: you:1=1 for 20000; c: you:1=1 for 20000"},
+
+	// Own strays.
+	{what: "own again", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_acquire",
+		args: "30000 0 0 plain write read me:1", reply: "nil", then: allOfMe1},
+	{what: "strays are taken over", given: join(plainBy("me:2", "a"), writtenBy("me:3", "b"), readBy("me:4", "c")), script: "several_acquire",
+		args: "30000 0 0 plain write read me:1 me:2 me:3 me:4", reply: "nil", then: allOfMe1},
+	{what: "two strays in each", given: join("HSET a me:2 1 me:3 1; PEXPIRE a 20000", readBy("me:2", "b"), "HSET b me:3 1; SET Rb:me:3 1 PX 20000",
+		readBy("me:2", "c"), "HSET c me:3 1; SET Rc:me:3 1 PX 20000"), script: "several_acquire",
+		args: "30000 0 0 plain write read me:1 me:2 me:3", reply: "nil", then: allOfMe1},
+	{what: "a stray that reads, write; one that writes, read", given: join(readBy("me:2", "a"), writtenBy("me:2", "b")), script: "several_acquire",
+		args: "30000 0 0 write read me:1 me:2", reply: "nil",
+		then: `a: me:1:write=1 mode=write for 30000; b: me:1=1 mode=read for 30000; Rb:me:1: "1" for 30000`},
+	{what: "a stray without end", given: "HSET a me:2 1; HSET b mode write me:2:write 1", script: "several_acquire", args: "30000 0 0 plain write me:1 me:2",
+		reply: "nil", then: "a: me:1=1 for 30000; b: me:1:write=1 mode=write for 30000"},
+	{what: "an own stray among readers, read", given: join(readBy("you:1", "a"), "HSET a me:2 1; SET Ra:me:2 1 PX 20000"), script: "several_acquire",
+		args: "30000 0 0 read plain me:1 me:2", reply: "nil",
+		then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000`},
+	{what: "an own stray among readers, write", given: join(readBy("you:1", "a"), "HSET a me:2 1; SET Ra:me:2 1 PX 20000"), script: "several_acquire",
+		args: "30000 0 0 write plain me:1 me:2", reply: "[1 20000]",
+		then: `a: me:2=1 mode=read you:1=1 for 20000; Ra:me:2: "1" for 20000; Ra:you:1: "1" for 20000`},
+
+	// Readers beside readers.
+	{what: "others read, read", given: join(readBy("you:1", "a"), readBy("you:2", "b")), script: "several_acquire", args: "30000 0 0 read read me:1",
+		reply: "nil", then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; ` +
+			`b: me:1=1 mode=read you:2=1 for 30000; Rb:me:1: "1" for 30000; Rb:you:2: "1" for 20000`},
+	{what: "others read for longer, read", given: readBy("you:1", "a"), script: "several_acquire", args: "10000 0 0 read plain me:1",
+		reply: "nil", then: `a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: me:1=1 for 10000`},
+	{what: "others read without end, read", given: "HSET a mode read you:1 1; SET Ra:you:1 1 PX 20000", script: "several_acquire",
+		args: "30000 0 0 read plain me:1", reply: "nil",
+		then: `a: me:1=1 mode=read you:1=1 for -1; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000`},
+	{what: "a dead reader, write", given: "HSET a mode read you:1 1; PEXPIRE a 20000", script: "several_acquire", args: "30000 0 0 write plain me:1",
+		reply: "nil", then: "a: me:1:write=1 mode=write for 30000; b: me:1=1 for 30000"},
+	{what: "a dead reader and a live one, write", given: join(readBy("you:1", "a"), "HSET a you:2 1"), script: "several_acquire",
+		args: "30000 0 0 write plain me:1", reply: "[1 20000]", then: `a: mode=read you:1=1 you:2=1 for 20000; Ra:you:1: "1" for 20000`},
+	{what: "a dead reader, read", given: "HSET a mode read you:1 1; PEXPIRE a 20000", script: "several_acquire", args: "30000 0 0 read plain me:1",
+		reply: "nil", then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; b: me:1=1 for 30000`},
+	{what: "reads twice, the first key has ended", given: "HSET a mode read you:1 2; PEXPIRE a 20000; SET {a}:you:1:rwlock_timeout:2 1 PX 20000",
+		script: "several_acquire", args: "30000 0 0 write plain me:1", reply: "[1 20000]",
+		then: `a: mode=read you:1=2 for 20000; {a}:you:1:rwlock_timeout:2: "1" for 20000`},
+
+	// Gathering.
+	{what: "gathers what is free", given: plainBy("you:1", "b"), script: "several_acquire", args: "30000 10000 0 plain plain read me:1",
+		reply: "[2 20000]", then: `a: me:1=1 for 10000; b: you:1=1 for 20000; c: me:1=1 mode=read for 10000; Rc:me:1: "1" for 10000`},
+	{what: "gathers, and tells the first", given: join(writtenBy("you:1", "c"), "HSET a you:1 1; PEXPIRE a 50000"), script: "several_acquire",
+		args: "30000 10000 0 plain write read me:1", reply: "[1 50000]",
+		then: "a: you:1=1 for 50000; b: me:1:write=1 mode=write for 10000; c: mode=write you:1:write=1 for 20000"},
+	{what: "gathers beside readers", given: join(readBy("you:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
+		args: "30000 10000 0 read plain me:1", reply: "[2 20000]",
+		then: `a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: you:1=1 for 20000`},
+	{what: "gathers on, with the time that is left", given: join(plainBy("me:2", "a"), plainBy("you:1", "b"), writtenBy("me:2", "c")), script: "several_acquire",
+		args: "30000 10000 0 plain plain write me:1 me:2", reply: "[2 20000]",
+		then: "a: me:1=1 for 10000; b: you:1=1 for 20000; c: me:1:write=1 mode=write for 10000"},
+	{what: "gathers nothing", given: join(plainBy("you:1", "a"), plainBy("you:2", "b")), script: "several_acquire", args: "30000 10000 0 plain plain me:1",
+		reply: "[1 20000]", then: "a: you:1=1 for 20000; b: you:2=1 for 20000"},
+	{what: "gathers, takes no token", given: join(plainBy("you:1", "b"), "SET Ta 5"), script: "several_acquire", args: "30000 10000 1 plain plain read me:1",
+		reply: "[2 20000]", then: `a: me:1=1 for 10000; Ta: "5" for -1; b: you:1=1 for 20000; c: me:1=1 mode=read for 10000; Rc:me:1: "1" for 10000`},
+	{what: "all, after it has gathered", given: "HSET a me:2 1; PEXPIRE a 10000; HSET b mode write me:2:write 1; PEXPIRE b 10000; " +
+		"HSET c mode read me:2 1; PEXPIRE c 10000; SET Rc:me:2 1 PX 10000", script: "several_acquire",
+		args: "30000 10000 0 plain write read me:1 me:2", reply: "nil", then: allOfMe1},
+
+	// Tokens.
+	{what: "tokens", given: "SET Ta 9007199254740992; SET Tb 41; SET Tc 7", script: "several_acquire", args: "30000 0 1 plain write read me:1",
+		reply: `["9007199254740993" "42" "7"]`, then: allOfMe1 + `; Ta: "9007199254740993" for -1; Tb: "42" for -1; Tc: "7" for -1`,
+		again: `["9007199254740994" "43" "7"]`, later: allOfMe1 + `; Ta: "9007199254740994" for -1; Tb: "43" for -1; Tc: "7" for -1`},
+	{what: "the first tokens", script: "several_acquire", args: "30000 0 1 plain write read me:1", reply: `["1" "1" "1"]`,
+		then:  allOfMe1 + `; Ta: "1" for -1; Tb: "1" for -1; Tc: "1" for -1`,
+		again: `["2" "2" "1"]`, later: allOfMe1 + `; Ta: "2" for -1; Tb: "2" for -1; Tc: "1" for -1`},
+	{what: "the last counter is no number", given: "SET Tb x", script: "several_acquire", args: "30000 0 1 plain write me:1",
+		reply: "!ERR value is not an integer", then: `Ta: "1" for -1; Tb: "x" for -1`, later: `Ta: "2" for -1; Tb: "x" for -1`},
+	{what: "no token left", given: join("SET Tb 9223372036854775807", plainBy("me:2", "a")), script: "several_acquire", args: "30000 0 1 plain write me:1 me:2",
+		reply: "!ERR increment or decrement would overflow", then: `a: me:2=1 for 20000; Ta: "1" for -1; Tb: "9223372036854775807" for -1`,
+		later: `a: me:2=1 for 20000; Ta: "2" for -1; Tb: "9223372036854775807" for -1`},
+	{what: "a reader's counter is no string", given: "HSET Tb x 1", script: "several_acquire", args: "30000 0 1 plain read me:1",
+		reply: "!WRONGTYPE", then: `Ta: "1" for -1; Tb: x=1 for -1`, later: `Ta: "2" for -1; Tb: x=1 for -1`},
+
+	// No lock at all.
+	{what: "a string, plain", given: "SET b hello", script: "several_acquire", args: "30000 0 0 plain plain me:1", reply: "!WRONGTYPE", then: `b: "hello" for -1`},
+	{what: "a list, write", given: "RPUSH b hello; PEXPIRE b 20000", script: "several_acquire", args: "30000 0 1 read write me:1", reply: "!WRONGTYPE",
+		then: `b: list for 20000`},
+	{what: "a string, after one that is held", given: join(plainBy("you:1", "a"), "SET c hello"), script: "several_acquire",
+		args: "30000 10000 0 plain plain read me:1", reply: "!WRONGTYPE", then: `a: you:1=1 for 20000; c: "hello" for -1`},
+
+	{what: "all", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_release",
+		args: "plain write read me:1", reply: "[3 3 1]", told: "a 0; b 1; c 0", again: "nil"},
+	{what: "under the name of any", given: join(plainBy("me:2", "a"), writtenBy("me:1", "b"), readBy("me:3", "c")), script: "several_release",
+		args: "plain write read me:1 me:2 me:3", reply: "[3 3 1]", told: "a 0; b 1; c 0", again: "nil"},
+	{what: "two names at once", given: join("HSET a me:1 1 me:2 1; PEXPIRE a 20000", readBy("me:1", "b"), "HSET b me:2 1; SET Rb:me:2 1 PX 20000"),
+		script: "several_release", args: "plain read me:1 me:2", reply: "[2 2 1]", told: "a 0; b 0", again: "nil"},
+	{what: "the first is missing", given: writtenBy("me:1", "b"), script: "several_release", args: "plain write read me:1", reply: "[1 1 1]",
+		told: "b 1", again: "nil"},
+	{what: "others have all but the last", given: join(plainBy("you:1", "a"), writtenBy("you:1", "b"), readBy("me:1", "c")), script: "several_release",
+		args: "plain write read me:1", reply: "[1 1 1]", told: "c 0", then: "a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000", again: "nil"},
+	{what: "none", script: "several_release", args: "plain write read me:1", reply: "nil"},
+	{what: "others have all", given: join(plainBy("you:1", "a"), writtenBy("you:1", "b"), readBy("you:1", "c")), script: "several_release",
+		args: "plain write read me:1 me:2", reply: "nil",
+		then: `a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000; c: mode=read you:1=1 for 20000; Rc:you:1: "1" for 20000`},
+	{what: "counters are kept", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), "SET Ta 5; SET Tb 6"), script: "several_release",
+		args: "plain write me:1", reply: "[2 2 1]", told: "a 0; b 1", then: `Ta: "5" for -1; Tb: "6" for -1`, again: "nil"},
+	{what: "others still read one", given: join(plainBy("me:1", "a"), readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"), script: "several_release",
+		args: "plain read me:1", reply: "[2 1 1]", told: "a 0", then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`, again: "nil"},
+	{what: "others still read all", given: join(readBy("you:1", "a"), "HSET a me:1 1; SET Ra:me:1 1 PX 20000",
+		readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"), script: "several_release", args: "read read me:1", reply: "[2 0 -1]",
+		then:  `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000; b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`,
+		again: "nil"},
+	{what: "others read, for much less", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 30000; SET Ra:me:1 1 PX 30000; SET Ra:you:1 1 PX 10000",
+		script: "several_release", args: "read plain me:1", reply: "[1 1 1]", told: "a 0", then: `a: mode=read you:1=1 for 10000; Ra:you:1: "1" for 10000`,
+		again: "nil"},
+	{what: "the other readers are dead", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 20000; SET Ra:me:1 1 PX 20000", script: "several_release",
+		args: "read plain me:1", reply: "[1 1 1]", told: "a 0", again: "nil"},
+	{what: "one of the other readers is dead", given: join(readBy("you:1", "a"), "HSET a me:1 1 you:2 1; SET Ra:me:1 1 PX 20000"), script: "several_release",
+		args: "read plain me:1", reply: "[1 0 -1]", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
+	{what: "a writer beside readers", given: join(readBy("you:1", "a"), "HSET a mode write me:1:write 1"), script: "several_release",
+		args: "write plain me:1", reply: "[1 1 1]", told: "a 1", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
+	{what: "a reader beside a writer", given: join(readBy("me:1", "a"), "HSET a mode write you:1:write 1"), script: "several_release",
+		args: "read plain me:1", reply: "[1 0 -1]", then: "a: mode=write you:1:write=1 for 20000", again: "nil"},
+	{what: "a plain lock, read", given: plainBy("me:1", "a"), script: "several_release", args: "read plain me:1", reply: "nil", then: "a: me:1=1 for 20000"},
+	{what: "no locks between locks", given: join("SET a hello; RPUSH b hello", plainBy("me:1", "c")), script: "several_release",
+		args: "read plain plain me:1", reply: "[1 1 1]", told: "c 0", then: `a: "hello" for -1; b: list for -1`, again: "nil"},
+	{what: "no locks at all", given: "SET a hello; RPUSH b hello", script: "several_release", args: "plain write me:1", reply: "nil",
+		then: `a: "hello" for -1; b: list for -1`},
+
+	{what: "all", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_renew",
+		args: "30000 me:1 plain write read", reply: "1", then: allOfMe1},
+	{what: "not shortened", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_renew",
+		args: "10000 me:1 plain write read", reply: "1",
+		then: `a: me:1=1 for 20000; b: me:1:write=1 mode=write for 20000; c: me:1=1 mode=read for 20000; Rc:me:1: "1" for 20000`},
+	{what: "gets its end back", given: "HSET a me:1 1; HSET b mode write me:1:write 1; HSET c mode read me:1 1; PEXPIRE c 20000; SET Rc:me:1 1",
+		script: "several_renew", args: "30000 me:1 plain write read", reply: "1", then: allOfMe1},
+	{what: "gets its reader's key back", given: "HSET a mode read me:1 1; PEXPIRE a 20000", script: "several_renew", args: "30000 me:1 read", reply: "1",
+		then: `a: me:1=1 mode=read for 30000; Ra:me:1: "1" for 30000`},
+	{what: "the record of readers has no end", given: "HSET a mode read me:1 1 you:1 1; SET Ra:me:1 1 PX 20000", script: "several_renew",
+		args: "30000 me:1 read", reply: "1", then: `a: me:1=1 mode=read you:1=1 for -1; Ra:me:1: "1" for 30000`},
+	{what: "beside readers", given: join(readBy("you:1", "a"), "HSET a me:1 1; SET Ra:me:1 1 PX 10000"), script: "several_renew",
+		args: "30000 me:1 read", reply: "1", then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000`},
+	{what: "the last is lost", given: join(plainBy("me:1", "a"), readBy("me:1", "b")), script: "several_renew", args: "30000 me:1 plain read plain", reply: "0",
+		then: `a: me:1=1 for 20000; b: me:1=1 mode=read for 20000; Rb:me:1: "1" for 20000`},
+	{what: "the first is another's", given: join(plainBy("you:1", "a"), writtenBy("me:1", "b")), script: "several_renew", args: "30000 me:1 plain write",
+		reply: "0", then: "a: you:1=1 for 20000; b: me:1:write=1 mode=write for 20000"},
+	{what: "a writer who is a reader by now", given: join(plainBy("me:1", "a"), readBy("me:1", "b")), script: "several_renew", args: "30000 me:1 plain write",
+		reply: "0", then: `a: me:1=1 for 20000; b: me:1=1 mode=read for 20000; Rb:me:1: "1" for 20000`},
+	{what: "gone", script: "several_renew", args: "30000 me:1 plain write read", reply: "0"},
+	{what: "the last is a string", given: join(plainBy("me:1", "a"), "SET b hello"), script: "several_renew", args: "30000 me:1 plain write", reply: "0",
+		then: `a: me:1=1 for 20000; b: "hello" for -1`},
+}
+
+func TestScripts_Several(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, severalChannels()...)
+		for _, tt := range severalScriptTests {
+			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
+				s.prepare(t, severalKeys(tt.given))
+				call := callSeveral(tt.script, tt.args)
+				s.requireReply(t, tt.reply, s.runSeveral(t, s.wire, call))
+				s.requireState(t, severalKeys(tt.then))
+				var messages []string
+				for message := range strings.SplitSeq(tt.told, "; ") {
+					if name, text, ok := strings.Cut(message, " "); ok {
+						messages = append(messages, call.parts[name[0]-'a'].Channel+" "+text)
+					}
+				}
+				require.Equal(t, messages, e.heard(t))
+				again, later := tt.again, tt.later
+				if again == "" {
+					again = tt.reply
+				}
+				if later == "" {
+					later = tt.then
+				}
+				s.requireReply(t, again, s.runSeveral(t, s.wire, call), "second run")
+				s.requireState(t, severalKeys(later), "second run")
+				require.Empty(t, e.heard(t), "second run")
+			})
+		}
+	})
+}
+
+// A set that gathers takes over what it has gathered, try by try, and holds all of it
+// with the full lease once it has got the rest.
+func TestScript_SeveralGathersAndAcquires(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		run := func(script, args string) string { return s.runSeveral(t, s.wire, callSeveral(script, args)) }
+		s.prepare(t, join(plainBy("you:1", "a"), writtenBy("you:1", "b")))
+		require.Equal(t, "[1 20000]", run("several_acquire", "30000 10000 0 plain write read me:1"))
+		s.do(t, "DEL", "a")
+		require.Equal(t, "[2 20000]", run("several_acquire", "30000 10000 0 plain write read me:2 me:1"))
+		s.requireState(t, severalKeys(`a: me:2=1 for 10000; b: mode=write you:1:write=1 for 20000; c: me:2=1 mode=read for 10000; Rc:me:2: "1" for 10000`))
+		require.Equal(t, "[1 10000]", run("several_acquire", "30000 0 0 plain write read you:2"), "another manager waits")
+		s.do(t, "DEL", "b")
+		require.Equal(t, "nil", run("several_acquire", "30000 10000 0 plain write read me:3 me:2"))
+		s.requireState(t, severalKeys(strings.ReplaceAll(allOfMe1, "me:1", "me:3")))
+		require.Equal(t, "nil", run("several_release", "plain write read me:1 me:2"), "a late copy")
+		require.Equal(t, "[1 30000]", run("several_acquire", "30000 0 0 plain write read me:2 me:1"), "a late copy")
+		require.Equal(t, "0", run("several_renew", "50000 me:2 plain write read"), "a late copy")
+		s.requireState(t, severalKeys(strings.ReplaceAll(allOfMe1, "me:1", "me:3")))
+	})
+}
+
+// A release returns the most subscribers that one of its messages has reached.
+func TestScript_SeveralSubscribers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		held := join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c"))
+		call := callSeveral("several_release", "plain write read me:1")
+		for n := range 3 {
+			s.prepare(t, severalKeys(held))
+			require.Equal(t, fmt.Sprintf("[3 3 %d]", n), s.runSeveral(t, s.wire, call))
+			listen(t, s, call.parts[1].Channel)
+		}
+	})
+}
+
+// A severalTrace draws the steps of a differential test.
+type severalTrace struct {
+	*rand.Rand
+	holders []string
+}
+
+// severalKinds says which names are read-write locks. Single-lock scripts use them
+// so. A set may want one in another way, as a program does by mistake.
+var severalKinds = map[string]bool{"a": false, "b": true, "c": true}
+
+func (r *severalTrace) parts(mistakes bool) (parts []model.Part) {
+	for _, name := range []string{"a", "b", "c"} {
+		if r.IntN(4) == 0 {
+			continue
+		}
+		readWrite := severalKinds[name]
+		if mistakes && r.IntN(10) == 0 {
+			readWrite = !readWrite
+		}
+		want := model.Plain
+		if readWrite {
+			want = []string{model.Read, model.Write}[r.IntN(2)]
+		}
+		parts = append(parts, severalPart(name, want))
+	}
+	return parts
+}
+
+func (r *severalTrace) owners() []string {
+	some := slices.Clone(r.holders)
+	r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	return some[:1+r.IntN(3)]
+}
+
+// life draws a lease. None is twice another one.
+func (r *severalTrace) life() int64 { return int64(10000 * (1 + 2*r.IntN(3))) }
+
+// words returns how parts are wanted.
+func words(parts []model.Part) string {
+	var out []string
+	for _, p := range parts {
+		out = append(out, p.Want)
+	}
+	return strings.Join(out, " ")
+}
+
+// severalCallOn is callSeveral for other names than the first ones.
+func severalCallOn(script string, parts []model.Part, args string) severalCall {
+	c := callSeveral(script, args)
+	for i, p := range parts {
+		per := len(c.keys) / len(parts)
+		was := c.parts[i].Lock
+		for k := i * per; k < (i+1)*per; k++ {
+			switch key := c.keys[k]; {
+			case key == was:
+				c.keys[k] = p.Lock
+			default:
+				c.keys[k] = strings.ReplaceAll(key, "{"+was+"}", "{"+p.Lock+"}")
+			}
+		}
+	}
+	c.parts = parts
+	return c
+}
+
+// modelState prints what the model holds, as scriptServer.state does.
+func (s *scriptServer) modelState(t testing.TB, m *model.Server, holders []string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	put := func(key, value string) {
+		end, there := m.End(key)
+		if !there {
+			return
+		}
+		ttl := int64(-1)
+		if ms := end.Milliseconds(); ms < 1e9 {
+			ttl = s.round(ms)
+		}
+		out[key] = fmt.Sprintf("%s for %d", value, ttl)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		p := severalPart(name, model.Read)
+		in, err := m.Inspect(p.Lock, p.Channel, p.Counter)
+		require.NoError(t, err)
+		var fields []string
+		for _, f := range in.Holders {
+			fields = append(fields, f.Name+"="+f.Value)
+		}
+		slices.Sort(fields)
+		put(p.Lock, strings.Join(fields, " "))
+		put(p.Counter, strconv.Quote(in.Token))
+		for _, h := range holders {
+			put(p.ReaderKey(h, 1), `"1"`)
+		}
+	}
+	require.Len(t, out, m.Len())
+	return out
+}
+
+// The scripts for several locks and those for one lock do the same on a server and on
+// the model, whatever was done before.
+func TestDifferential_Several(t *testing.T) {
+	const seeds, steps = 24, 150
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, severalChannels()...)
+		seen := map[string]int{} // replies by their form
+		for seed := range uint64(seeds) {
+			r := &severalTrace{rand.New(rand.NewPCG(seed, 3)), []string{"x:1", "x:2", "y:1", "y:2"}}
+			s.prepare(t, "")
+			var m model.Server
+			var said []string
+			m.Deliver = func(_ int, channel, payload string) { said = append(said, channel+" "+payload) }
+			for _, c := range severalChannels() {
+				m.Subscribe(c, 1)
+			}
+			var trace []string
+			for range steps {
+				said = nil
+				call, want := r.step(t, s, &m)
+				line := call.script + " " + strings.Join(call.keys, " ") + " | " + strings.Join(call.args, " ")
+				trace = append(trace, line)
+				told := fmt.Sprintf("seed %d\n%s", seed, strings.Join(trace[max(0, len(trace)-20):], "\n"))
+				var got string
+				if call.script == "DEL" {
+					got = fmt.Sprint(s.do(t, append([]string{"DEL"}, call.keys...)...))
+				} else {
+					got = s.runSeveral(t, s.wire, call)
+				}
+				require.Equal(t, want, got, told)
+				require.Equal(t, said, e.heard(t), told)
+				require.Equal(t, s.modelState(t, &m, r.holders), s.state(t), told)
+				seen[call.script+" "+severalDigits.ReplaceAllString(got, "N")]++
+			}
+		}
+		// The traces have met every form of a reply.
+		for _, form := range strings.Split("several_acquire nil,several_acquire [N N],several_acquire [N N N],"+
+			`several_acquire ["N" "N" "N"],several_release nil,several_release [N N N],several_release [N N -N],several_renew N`, ",") {
+			require.NotZero(t, seen[form], "%s among %v", form, seen)
+		}
+	})
+}
+
+var severalDigits = regexp.MustCompile(`\d+`)
+
+// step draws a step and runs it on the model. It returns what a server must answer.
+func (r *severalTrace) step(t *testing.T, s *scriptServer, m *model.Server) (call severalCall, want string) {
+	t.Helper()
+	owners, lease := r.owners(), r.life()
+	var parts []model.Part
+	for len(parts) == 0 {
+		parts = r.parts(true)
+	}
+	switch r.IntN(12) {
+	case 0, 1, 2, 3: // acquire several
+		gather, tokens := int64(0), r.IntN(3) == 0
+		if r.IntN(2) == 0 {
+			gather = r.life()
+		}
+		flag := map[bool]int{true: 1}[tokens]
+		call = severalCallOn("several_acquire", parts, fmt.Sprintf("%d %d %d %s %s", lease, gather, flag, words(parts), strings.Join(owners, " ")))
+		a, err := m.AcquireSeveral(parts, lease, gather, tokens, owners...)
+		require.NoError(t, err)
+		switch {
+		case a.OtherKind:
+			want = fmt.Sprintf("[%d %d 1]", a.Item, s.round(a.TTL))
+		case !a.OK:
+			want = fmt.Sprintf("[%d %d]", a.Item, s.round(a.TTL))
+		case tokens:
+			want = fmt.Sprintf("%q", a.Tokens)
+		default:
+			want = "nil"
+		}
+	case 4, 5: // release several
+		for parts = nil; len(parts) == 0; {
+			parts = r.parts(false)
+		}
+		call = severalCallOn("several_release", parts, words(parts)+" "+strings.Join(owners, " "))
+		want = "nil"
+		if a := m.ReleaseSeveral(parts, owners...); a.Done > 0 {
+			want = fmt.Sprintf("[%d %d %d]", a.Done, a.Told, a.Subscribers)
+		}
+	case 6: // renew several
+		// What a holder has is worth renewing, so it is looked for.
+		owner := owners[0]
+		var held []model.Part
+		for _, p := range parts {
+			fields, _ := m.Fields(p.Lock)
+			for _, f := range fields {
+				if f.Name == owner || f.Name == owner+":write" {
+					held = append(held, p)
+				}
+			}
+		}
+		if len(held) > 0 && r.IntN(4) > 0 {
+			parts = held
+		}
+		call = severalCallOn("several_renew", parts, fmt.Sprintf("%d %s %s", lease, owner, words(parts)))
+		ok, err := m.RenewSeveral(parts, lease, owner)
+		require.NoError(t, err)
+		want = map[bool]string{false: "0", true: "1"}[ok]
+	case 7: // acquire one
+		name := []string{"a", "b", "c"}[r.IntN(3)]
+		tokens := int64(r.IntN(2) * r.IntN(3))
+		var a model.Acquired
+		var err error
+		if severalKinds[name] {
+			p := severalPart(name, []string{model.Read, model.Write}[r.IntN(2)])
+			call = severalCall{script: "readwrite_acquire", keys: []string{p.Lock, p.Prefix, p.Counter},
+				args: append([]string{p.Want, fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)}
+			a, err = m.AcquireSide(p.ReadWrite, p.Want, lease, tokens, owners...)
+		} else {
+			p := severalPart(name, model.Plain)
+			call = severalCall{script: "acquire", keys: []string{p.Lock, p.Counter},
+				args: append([]string{fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)}
+			a, err = m.Acquire(p.Lock, p.Counter, lease, tokens, owners...)
+			fields, _ := m.Fields(p.Lock) // the model of acquire does not tell the kind
+			a.OtherKind = !a.OK && slices.ContainsFunc(fields, func(f model.Field) bool { return f.Name == "mode" })
+		}
+		require.NoError(t, err)
+		switch {
+		case a.OtherKind:
+			want = fmt.Sprintf("[%d]", s.round(a.TTL))
+		case !a.OK:
+			want = fmt.Sprint(s.round(a.TTL))
+		case tokens > 0:
+			want = strconv.Quote(a.Token)
+		default:
+			want = "nil"
+		}
+	case 8: // release one
+		name := []string{"a", "b", "c"}[r.IntN(3)]
+		var a model.Released
+		var err error
+		if severalKinds[name] {
+			p := severalPart(name, model.Read)
+			call = severalCall{script: "readwrite_release", keys: []string{p.Lock, p.Channel, p.Prefix}, args: owners}
+			a, err = m.ReleaseSide(p.ReadWrite, owners...)
+		} else {
+			p := severalPart(name, model.Plain)
+			call = severalCall{script: "release", keys: []string{p.Lock, p.Channel}, args: owners}
+			a, err = m.Release(p.Lock, p.Channel, owners...)
+		}
+		require.NoError(t, err)
+		switch want = "nil"; {
+		case a.Quiet:
+			want = fmt.Sprintf("[%d]", a.Subscribers)
+		case a.OK:
+			want = fmt.Sprint(a.Subscribers)
+		}
+	case 9: // a record ends
+		p := severalPart([]string{"a", "b", "c"}[r.IntN(3)], model.Read)
+		call = severalCall{script: "DEL", keys: []string{p.Lock}}
+		for _, h := range r.holders {
+			call.keys = append(call.keys, p.ReaderKey(h, 1))
+		}
+	default: // a reader's key ends
+		p := severalPart([]string{"b", "c"}[r.IntN(2)], model.Read)
+		call = severalCall{script: "DEL", keys: []string{p.ReaderKey(owners[0], 1)}}
+	}
+	if call.script == "DEL" {
+		n := 0
+		for _, key := range call.keys {
+			if m.Del(key) {
+				n++
+			}
+		}
+		want = fmt.Sprint(n)
+	}
+	return call, want
+}
+
+// While the server is out of memory no set can be taken or gathered, whichever lock
+// comes first. A set that is held can be released.
+func TestScript_SeveralOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	e := listen(t, s, severalChannels()...)
+	fill := func(on bool) { s.do(t, "CONFIG", "SET", "maxmemory", map[bool]string{true: "1", false: "0"}[on]) }
+	wants := []string{"plain plain plain", "plain write read", "read plain write", "write read plain", "read read read"}
+	for _, want := range wants {
+		for _, given := range []string{"", "SET Ta 5; SET Tb 6; SET Tc 7", plainBy("you:1", "b"), writtenBy("you:1", "b"), readBy("you:1", "c")} {
+			for _, how := range []string{"30000 0 0", "30000 10000 0", "30000 0 1", "30000 10000 1"} {
+				fill(false)
+				s.prepare(t, severalKeys(given))
+				before := s.state(t)
+				fill(true)
+				reply := s.runSeveral(t, s.wire, callSeveral("several_acquire", how+" "+want+" me:1 me:2"))
+				require.Regexp(t, `^(!OOM .*|\[[23] 20000( 1)?\])$`, reply, "%s of %s, %s", want, given, how)
+				require.Equal(t, before, s.state(t), "%s of %s, %s: %s", want, given, how, reply)
+			}
+		}
+		// What is held, by an earlier run, too.
+		names := strings.Fields(want)
+		var held []string
+		for i, name := range []string{"a", "b", "c"} {
+			held = append(held, map[string]func(holder, lock string) string{model.Plain: plainBy, model.Read: readBy, model.Write: writtenBy}[names[i]]("me:1", name))
+		}
+		given := severalKeys(join(held...))
+		for _, how := range []string{"30000 0 0", "30000 0 1"} {
+			fill(false)
+			s.prepare(t, given)
+			before := s.state(t)
+			fill(true)
+			reply := s.runSeveral(t, s.wire, callSeveral("several_acquire", how+" "+want+" me:9 me:1"))
+			taken := 0
+			for key, value := range s.state(t) {
+				require.NotContains(t, value, "for -1", "%s of %s: %s, %s", want, given, key, reply)
+				if strings.Contains(value, "me:9") {
+					taken++
+				}
+			}
+			require.Equal(t, map[bool]int{true: 3}[reply == "nil"], taken, "%s, %s: all or none", want, reply)
+			if how[len(how)-1] == '1' {
+				require.Equal(t, before, s.state(t), "%s: %s", want, reply)
+			}
+			fill(false)
+			s.prepare(t, given)
+			fill(true)
+			require.Regexp(t, `^\[3 3 1\]$`, s.runSeveral(t, s.wire, callSeveral("several_release", want+" me:9 me:1")), want)
+			require.Len(t, e.heard(t), 3)
+			s.requireState(t, "")
+		}
+		if !strings.Contains(want, model.Read) {
+			fill(false)
+			s.prepare(t, given)
+			fill(true)
+			require.Equal(t, "1", s.runSeveral(t, s.wire, callSeveral("several_renew", "30000 me:1 "+want)))
+			for key, value := range s.state(t) {
+				require.Contains(t, value, "for 30000", key)
+			}
+		}
+	}
+	fill(false)
+	s.prepare(t, severalKeys(join(readBy("you:1", "a"), "HSET a mode write me:1:write 1", plainBy("me:1", "b"))))
+	fill(true)
+	require.Equal(t, "[2 2 1]", s.runSeveral(t, s.wire, callSeveral("several_release", "write plain me:1")), "what is left becomes a reader's")
+	s.requireState(t, severalKeys(`a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`))
+}
+
+// has reports whether a holder has a lock. A reader whose own key is gone has none.
+func has(state map[string]string, name, holder string) bool {
+	fields, _, _ := strings.Cut(state[name], " for ")
+	for field := range strings.SplitSeq(fields, " ") {
+		switch field {
+		case holder + ":write=1":
+			return true
+		case holder + "=1":
+			_, reads := state[severalPart(name, model.Read).ReaderKey(holder, 1)]
+			return reads || !strings.Contains(fields, "mode=")
+		}
+	}
+	return false
+}
+
+// A script that is stopped half-way, because the user may not use one of its commands,
+// must not leave a record without an end or a part of a set, harm another's record, or
+// report a loss.
+func TestScript_SeveralStoppedHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	states := map[string]string{
+		"free":            "",
+		"ours":            join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")),
+		"ours, not all":   join(writtenBy("me:1", "b")),
+		"another reads":   readBy("you:1", "c"),
+		"we read, too":    join(readBy("you:1", "c"), "HSET c me:1 1; SET Rc:me:1 1 PX 20000"),
+		"another's first": plainBy("you:1", "a"),
+		"another's last":  writtenBy("you:1", "c"),
+		"dead reader":     "HSET b mode read you:9 1; PEXPIRE b 20000",
+	}
+	calls := []string{
+		"several_acquire 30000 0 0 plain write read me:5", "several_acquire 30000 0 1 plain write read me:5",
+		"several_acquire 30000 10000 0 plain write read me:5", "several_acquire 30000 10000 1 plain write read me:5 me:1",
+		"several_acquire 30000 0 0 plain write read me:5 me:1", "several_acquire 30000 0 0 plain write read me:1",
+		"several_acquire 30000 0 0 read write plain me:5", "several_acquire 30000 10000 0 read plain read me:5",
+		"several_release plain write read me:5 me:1", "several_renew 30000 me:1 plain write read",
+	}
+	for denied := range strings.FieldsSeq("exists hexists pttl incrby get hget set hset hdel hlen hgetall pexpire del publish") {
+		t.Run(denied, func(t *testing.T) {
+			w := s.as(t, "-"+denied)
+			for state, given := range states {
+				for _, line := range calls {
+					script, args, _ := strings.Cut(line, " ")
+					s.prepare(t, severalKeys(given))
+					before := s.state(t)
+					reply := s.runSeveral(t, w, callSeveral(script, args))
+					after := s.state(t)
+					told := fmt.Sprintf("%s, %s: %q became %q, reply %s", state, line, before, after, reply)
+					for key, value := range after {
+						require.True(t, strings.HasPrefix(key, "redisson_lock_token") || !strings.HasSuffix(value, " for -1"), told)
+					}
+					for _, name := range []string{"a", "b", "c"} {
+						require.Equal(t, has(before, name, "you:1"), has(after, name, "you:1"), told)
+						if script == "several_acquire" && reply[0] == '!' {
+							require.False(t, has(after, name, "me:5"), told)
+							_, left := after[severalPart(name, model.Read).ReaderKey("me:5", 1)]
+							require.False(t, left && denied != "del", told)
+						}
+					}
+					if state == "ours" && (script == "several_release" || script == "several_renew") {
+						require.NotContains(t, []string{"nil", "0"}, reply, "what can't be read is not lost: "+told)
+					}
+					if reply[0] == '!' {
+						require.NotEqual(t, "publish", denied, told)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An error of one lock does not keep the other ones from being released.
+func TestScript_SeveralReleaseForbidden(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	e := listen(t, s, severalChannels()...)
+	given := severalKeys(join(plainBy("me:1", "a"), writtenBy("me:1", "b"), plainBy("me:1", "c")))
+	release := callSeveral("several_release", "plain write plain me:1")
+
+	s.prepare(t, given)
+	reply := s.runSeveral(t, s.as(t, "-hgetall"), release) // only read-write locks need it
+	require.Regexp(t, "^!.*(NOPERM|can't|permission|ACL)", reply)
+	require.Equal(t, []string{release.parts[0].Channel + " 0", release.parts[2].Channel + " 0"}, e.heard(t))
+	require.NotContains(t, s.state(t), "a")
+	require.NotContains(t, s.state(t), "c")
+
+	s.prepare(t, given)
+	reply = s.runSeveral(t, s.as(t, "-publish"), release)
+	require.Regexp(t, `^\[3 0 -1 ".*(NOPERM|can't|permission|ACL).*"\]$`, reply, "a text, not an error")
+	s.requireState(t, "")
+
+	s.prepare(t, given)
+	reply = s.runSeveral(t, s.as(t, "resetchannels", "&"+release.parts[1].Channel), release)
+	require.Regexp(t, `^\[3 1 1 ".*(NOPERM|can't|permission|ACL|channel).*"\]$`, reply, "one message is allowed")
+	require.Equal(t, []string{release.parts[1].Channel + " 1"}, e.heard(t))
+	s.requireState(t, "")
+}
+
+// A set of plain locks needs no command that plain locks of their own do not need.
+func TestScript_SeveralPlainCommands(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	w := s.as(t, strings.Fields("-@all +eval +exists +hexists +pttl +incrby +get +hset +hdel +pexpire +del +publish")...)
+	run := func(script, args string) string { return s.runSeveral(t, w, callSeveral(script, args)) }
+	s.prepare(t, plainBy("you:1", "b"))
+	require.Equal(t, "[2 20000]", run("several_acquire", "30000 10000 1 plain plain plain me:1"))
+	s.do(t, "DEL", "b")
+	require.Equal(t, `["1" "1" "1"]`, run("several_acquire", "10000 10000 1 plain plain plain me:2 me:1"))
+	require.Equal(t, "1", run("several_renew", "30000 me:2 plain plain plain"))
+	counters := `Ta: "1" for -1; Tb: "1" for -1; Tc: "1" for -1`
+	s.requireState(t, severalKeys("a: me:2=1 for 30000; b: me:2=1 for 30000; c: me:2=1 for 30000; "+counters))
+	require.Equal(t, "[3 3 0]", run("several_release", "plain plain plain me:2 me:1"))
+	s.requireState(t, severalKeys(counters))
+}

@@ -1,0 +1,218 @@
+package lockmgr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// MaxSet is the largest number of names in a [Set].
+const MaxSet = 256
+
+// A Set is several locks that are wanted at once, by [Manager.LockAll]. The order of
+// the names and repetitions have no meaning. A name that is in both Shared and
+// Exclusive counts as Exclusive.
+type Set struct {
+	Names     []string // plain locks
+	Shared    []string // the read sides of read-write locks
+	Exclusive []string // the write sides of read-write locks
+}
+
+// All returns the set of these plain locks.
+func All(names ...string) Set { return Set{Names: names} }
+
+// LockAllAsync asks for all locks of a set, or none, and returns at once. The future
+// settles with one [Lock] for all of them. One script takes them, and one gives them
+// back.
+//
+// A set waits without holding anything, so requests for sets that overlap never wait
+// for each other in a circle, whatever the order of their names. After a second of
+// waiting, a set gathers: for at most 2.5 times Options.PassTime it keeps the locks
+// that it finds free while it tries to get the rest. Otherwise many requests for
+// single names could keep a set out for ever. Then it gives back what it has, and does
+// not gather for one to four times as long.
+//
+// The locks share the lease, the watchdog and the holder ID. If one of them is lost,
+// the Lock is lost, and the others are given back. With Fenced each has a token of its
+// own: see [Lock.TokenOf].
+//
+// An owner can take a set again that it has, by the same names and sides. A request
+// that names an owner fails with ErrDeadlock if that owner has one of the locks in
+// another way, alone or in another set, and they exclude each other.
+//
+// All other options, errors and rules are those of [Manager.LockAsync]. Shared and
+// Exclusive are not options here. A bad set fails with ErrInvalidName: one that is
+// empty, has more than MaxSet names, or has a name both in Names and elsewhere.
+func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
+	return m.requestSet(s, wish{wait: -1}, opts)
+}
+
+// LockAll waits until it holds all locks of a set. See [Manager.LockAllAsync] for what
+// that means, and [Manager.Lock] for ctx.
+func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
+	return m.lockSet(ctx, s, wish{wait: -1}, opts)
+}
+
+// TryLockAll tries once to get all locks of a set, without waiting for others, and
+// returns ErrNotAcquired if one of them is held. With a MaxWait option it waits that
+// long.
+func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
+	return m.lockSet(ctx, s, wish{}, opts)
+}
+
+// DoAll is [Manager.Do] for all locks of a set.
+func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+	l, err := m.LockAll(ctx, s, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joined(err, m.finish(ctx, l)) }()
+	return fn(l.Context(ctx), l)
+}
+
+func (m *Manager) lockSet(ctx context.Context, s Set, w wish, opts []LockOption) (*Lock, error) {
+	fail := func(err error) (*Lock, error) {
+		items, _ := s.items()
+		return nil, &LockError{Op: opLock, Name: textOf(items), Err: err, set: true}
+	}
+	if ctx.Err() != nil {
+		return fail(contextError(ctx))
+	}
+	if err := w.useOwner(ctx); err != nil {
+		return fail(err)
+	}
+	w.ctx = ctx
+	return m.requestSet(s, w, opts).Await(ctx)
+}
+
+func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*Lock] {
+	items, err := s.items()
+	text := textOf(items)
+	refused := func(err error) *futures.Future[*Lock] {
+		return futures.Ready[*Lock](nil, &LockError{Op: opLock, Name: text, Err: err, set: true})
+	}
+	if err != nil {
+		return refused(err)
+	}
+	if err := w.apply(m.id, opts); err != nil {
+		return refused(err)
+	}
+	if w.kind != core.Exclusive {
+		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here", ErrInvalidOption))
+	}
+	w.kind, w.items = core.Several, items
+	f, err := m.ask(text, w)
+	if err != nil {
+		return refused(err)
+	}
+	return f
+}
+
+// items returns the items of a set, sorted by name, each name once. With an error it
+// returns those that it found.
+func (s Set) items() ([]core.Item, error) {
+	n := len(s.Names) + len(s.Shared) + len(s.Exclusive)
+	if n == 0 {
+		return nil, fmt.Errorf("%w: the set is empty", ErrInvalidName)
+	}
+	items := make([]core.Item, 0, n)
+	for _, part := range []struct {
+		names []string
+		kind  core.Kind
+		side  core.Side
+	}{{s.Names, core.Exclusive, core.Alone}, {s.Shared, core.ReadWrite, core.Shared}, {s.Exclusive, core.ReadWrite, core.Alone}} {
+		for _, name := range part.names {
+			items = append(items, core.Item{Name: name, Kind: part.kind, Side: part.side})
+		}
+	}
+	// Alone is before Shared: of the two sides of a name, the first stays.
+	slices.SortStableFunc(items, func(a, b core.Item) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return int(a.Side) - int(b.Side)
+	})
+	for i := 1; i < len(items); i++ {
+		if a, b := &items[i-1], &items[i]; a.Name == b.Name && a.Kind != b.Kind {
+			return items, fmt.Errorf("%w: %s is in Names, and in Shared or Exclusive", ErrInvalidName, shortName(a.Name))
+		}
+	}
+	items = slices.CompactFunc(items, func(a, b core.Item) bool { return a.Name == b.Name })
+	if len(items) > MaxSet {
+		return items[:1], fmt.Errorf("%w: the set has %d names, more than %d", ErrInvalidName, len(items), MaxSet)
+	}
+	for _, it := range items {
+		if err := checkName(it.Name); err != nil {
+			return items, fmt.Errorf("%w (%s)", err, shortName(it.Name))
+		}
+	}
+	return items, nil
+}
+
+// textOf returns a text that only the set of these items has.
+func textOf(items []core.Item) string {
+	var b []byte
+	for i, it := range items {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendQuote(b, it.Name)
+		switch {
+		case it.Kind != core.ReadWrite:
+		case it.Side == core.Shared:
+			b = append(b, " (shared)"...)
+		default:
+			b = append(b, " (exclusive)"...)
+		}
+	}
+	return string(b)
+}
+
+// A heldSet is what a hold of a set has beside other holds.
+type heldSet struct {
+	items  []core.Item
+	tokens []int64 // one for each item, or nil
+}
+
+// IsSet reports whether the lock is one of LockAll.
+func (l *Lock) IsSet() bool { return l.ticket.request.Kind == core.Several }
+
+// Names returns the names of what is locked, sorted: one, or those of a set.
+func (l *Lock) Names() []string {
+	if !l.IsSet() {
+		return []string{l.Name()}
+	}
+	var names []string
+	for _, it := range l.heldSet().items {
+		names = append(names, it.Name)
+	}
+	return names
+}
+
+// TokenOf returns the fencing token of one of the lock's names, or zero if the lock has
+// no such name or was taken without Fenced. See [Lock.Token].
+func (l *Lock) TokenOf(name string) int64 {
+	if !l.IsSet() {
+		if name == l.Name() {
+			return l.Token()
+		}
+		return 0
+	}
+	s := l.heldSet()
+	i := slices.IndexFunc(s.items, func(it core.Item) bool { return it.Name == name })
+	if i < 0 || i >= len(s.tokens) {
+		return 0
+	}
+	return s.tokens[i]
+}
+
+func (l *Lock) heldSet() *heldSet {
+	l.hold.mu.Lock()
+	defer l.hold.mu.Unlock()
+	return l.hold.more.set
+}
