@@ -32,7 +32,7 @@ var shellMutants = []mutant{
 	{"cancel", "not told to the core", "lockmgr", "{ t.shell.actor.Post(core.Cancel{Request: &t.request}) }", "{}", client + "TestCancel_AtEveryPointLeavesNothing"},
 	{"cancel", "counted as pending for ever", "lockmgr", "\tp.pending.Add(-1)\n\terr = t.waitError(", "\terr = t.waitError(", client + "TestCancel_AtEveryPointLeavesNothing"},
 	{"cancel", "a lock that nobody has taken stays", "lockmgr", "func (t *ticket) Drop(l *Lock) { l.UnlockAsync() }", "func (t *ticket) Drop(l *Lock) {}", shell + "TestCancel_AfterTheGrantGivesTheLockBack"},
-	{"cancel", "subscription stays", "lockmgr", "\t\tp.watches[e.Name].Close()\n", "", client + "TestCancel_AtEveryPointLeavesNothing"},
+	{"cancel", "subscription stays", "lockmgr", "\tp.watches[key].Close()\n", "", client + "TestCancel_AtEveryPointLeavesNothing"},
 	{"callbacks", "of locks run on the manager's goroutine", "lockmgr", "func (t *ticket) Dispatch(run func()) { t.shell.callbacks.put(run) }", "func (t *ticket) Dispatch(run func()) { run() }", shell + "TestCallback_ThatHangsDelaysOnlyCallbacks"},
 	{"callbacks", "of unlocks run on the manager's goroutine", "lockmgr", "func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }", "func (r *unlocking) Dispatch(run func()) { run() }", shell + "TestCallback_ThatHangsDelaysOnlyCallbacks"},
 	{"callbacks", "end with a Goexit", "lockmgr", "if !ended {", "if !ended && false {", shell + "TestCallback_Goexit"},
@@ -49,7 +49,7 @@ var shellMutants = []mutant{
 
 	{"handle", "unlocks twice", "lockmgr", "if !t.over.CompareAndSwap(false, true) {", "if t.over.Store(true); false {", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "Do unlocks under the context that ended", "lockmgr", "context.WithoutCancel(ctx)", "ctx", shell + "TestDo_UnlocksAfterItsContextEnded"},
-	{"handle", "Do keeps the loss to itself", "lockmgr", "err = joined(err, m.finish(ctx, l))", "m.finish(ctx, l)", shell + "TestDo_TellsTheLoss"},
+	{"handle", "Do keeps the loss to itself", "lockmgr", "m.Lock(ctx, name, opts...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tdefer func() { err = joined(err, m.finish(ctx, l)) }()", "m.Lock(ctx, name, opts...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tdefer func() { m.finish(ctx, l) }()", shell + "TestDo_TellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
 	{"errors", "a try takes a silent server for another owner", machine, "if m.health.failing && !n.held() {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
@@ -67,7 +67,7 @@ var shellMutants = []mutant{
 		client + "TestMessage_ForgedGrantsNothing"},
 	{"a message is a hint", "it wakes nobody", "lockmgr", "Message: wake.Reason.Has(notify.ReasonMessage)", "Message: false", shell + "TestTurns_OthersGetTheirs"},
 	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", shell + "TestSubscription_ConfirmationIsATry"},
-	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[ev.event.Name] == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestWatch_WakeOfAClosedOneIsIgnored"},
+	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[keyOf(ev)] == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestWatch_WakeOfAClosedOneIsIgnored"},
 	{"a message is a hint", "only the first one is heard", "lockmgr", "\t\t\t\tp.rearm(ev)\n", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", "lockmgr/internal/wire", "f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint", "f := &Failure{Kind: Unavailable, Ran: core.No, Hint", shell + "TestTryLock_LostReply"},
@@ -82,7 +82,7 @@ var shellMutants = []mutant{
 	{"unknown", "a release that told nobody is none", "lockmgr/internal/wire", "r.OK, r.Subscribers = true, -1\n", "r.Subscribers = -1\n", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
 
 	{"only a grant is one", "a reply of no known kind", "lockmgr/internal/wire", "return failed(&Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: fmt.Errorf(\"unexpected reply %s\", m.String())})", "_ = failed(&Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: fmt.Errorf(\"unexpected reply %s\", m.String())})\n\treturn Answer{}", shell + "TestServerError_StrangeReplies"},
-	{"only a grant is one", "no token where one was asked for", "lockmgr/internal/wire", "\t\tr.OK = op.Tokens == 0\n", "\t\tr.OK = true\n", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
+	{"only a grant is one", "no token where one was asked for", "lockmgr/internal/wire", "\tcase Nil:\n\t\tr.OK = op.Tokens == 0\n", "\tcase Nil:\n\t\tr.OK = true\n", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
 	{"only a grant is one", "a token that is no number", "lockmgr/internal/wire", "return n, err == nil && n > 0", "return n, err != nil || n > 0", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
 	{"only a grant is one", "a text where none was asked for", "lockmgr/internal/wire", "r.OK = ok && op.Tokens > 0", "r.OK = ok", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
 	{"only a grant is one", "lost positions in any order", "lockmgr/internal/wire", "position <= last || position > n", "position < min(last, 1) || position > n", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},

@@ -64,7 +64,7 @@ var coreMutants = []mutant{
 	{"unknown", "a token counter fails all", machine, "concerned := q.Fenced || !tokens || !r.Final", "concerned := q.Fenced || !tokens || true", seeds},
 	{"unknown", "a single try waits for a failing release", machine, "\tif r.Ran != No || !r.Final {\n\t\tm.failOnce(n, r.Err)\n\t}\n", "", seeds},
 	{"unknown", "failed transfer does not tell those that need tokens", machine, "if tokenless || late {", "if tokenless && false || late {", stories},
-	{"unknown", "cancelled grant kept", machine, "\t\t\treturn\n\t\t}\n\t\tm.release(e)\n\t\treturn\n\t}\n\tif", "\t\t\treturn\n\t\t}\n\t\tm.rest(e)\n\t\treturn\n\t}\n\tif", seeds},
+	{"unknown", "cancelled grant kept", machine, "\t\t\treturn\n\t\t}\n\t\tm.release(e)\n\t\treturn\n\t}\n\tpassed", "\t\t\treturn\n\t\t}\n\t\tm.rest(e)\n\t\treturn\n\t}\n\tpassed", seeds},
 
 	{"health", "a failed command not reported", machine, "recovered := m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)", "recovered := false", seeds},
 	{"health", "nobody is told", machine, "\tm.tellOfServer()\n", "", seeds},
@@ -78,8 +78,8 @@ var coreMutants = []mutant{
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "e.woken = e.woken || ev.Message || ev.Confirmed", "", seeds},
 	{"a message is a hint", "remembered, but ignored", machine, "case e.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):", "case t.press(&m.cfg):", seeds},
-	{"a message is a hint", "no try on confirmation", machine, "case ev.Message || ev.Confirmed:", "case ev.Message:", seeds},
-	{"a message is a hint", "message ignored", machine, "case ev.Message || ev.Confirmed:", "case ev.Confirmed:", seeds},
+	{"a message is a hint", "no try on confirmation", machine, "case ev.Message && useful || ev.Confirmed:", "case ev.Message && useful:", seeds},
+	{"a message is a hint", "message ignored", machine, "case ev.Message && useful || ev.Confirmed:", "case ev.Confirmed:", seeds},
 	{"a message is a hint", "no poll", machine, "m.waitOver(e)\n\tcase releasing:", "return Forever\n\tcase releasing:", seeds},
 	{"a message is a hint", "first refusal does not subscribe", machine, "m.subscribe(n)\n\t\tif t.back {", "if t.back {", seeds},
 	{"a message is a hint", "a message starts a second try", machine, "case e.flight != 0:\n\t\te.woken = true", "case false:\n\t\te.woken = true", seeds},
@@ -95,7 +95,7 @@ var coreMutants = []mutant{
 	{"one script in flight", "renewal does not look", machine, "case e.flight != 0:\n\t\t\tm.renewals.Schedule(e, m.now, m.now)\n", "", seeds},
 	{"one script in flight", "release does not look", machine, "if e.flight == 0 {\n\t\tm.sendRelease(e)", "if true {\n\t\tm.sendRelease(e)", seeds},
 
-	{"every end is an end", "subscription not dropped", machine, "\tm.emit(Unsubscribe{n.name, n.kind})\n", "", seeds},
+	{"every end is an end", "subscription not dropped", machine, "\tm.emit(Unsubscribe{n.name, n.kind, n.items()})\n", "", seeds},
 	{"every end is an end", "name not forgotten", machine, "delete(m.names, n.name)\n", "", seeds},
 	{"every end is an end", "alarm of a forgotten name", machine, "m.alarms.remove(n)\n", "", seeds},
 	{"every end is an end", "waiter kept at its time-out", machine, "\tr.entry.of.queue.remove(r)\n", "", seeds},
@@ -103,7 +103,7 @@ var coreMutants = []mutant{
 	{"every end is an end", "time-outs not kept", machine, "m.giveUps.set(r, r.GiveUp)", "", seeds},
 	{"every end is an end", "poll's time left to the next phase", machine, "u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now", "u.nextTransfer, u.spacing = m.now, 0", seeds},
 	{"every end is an end", "owner's wait not forgotten", machine, "\t\tm.waits.remove(r)\n", "", seeds},
-	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(e, errGone)\n\tm.next(e, nil)", "\tm.next(e, nil)", seeds},
+	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(e, errGone)\n\tif others {", "\tif others {", seeds},
 	{"every end is an end", "Close leaves holds", machine, "m.loseAll(e, ErrClosed)\n\t\t\t\tm.release(e)", "m.loseAll(e, ErrClosed)", seeds},
 	{"every end is an end", "Close leaves waiters", machine, "m.giveUp(n.queue.head, ErrClosed)", "m.dequeue(n.queue.head)", seeds},
 

@@ -46,9 +46,10 @@ const machine = "lockmgr/internal/core"
 
 // The packages whose tests catch mutants.
 const (
-	seeds   = "lockmgr/internal/sim TestSeeds"
-	rwSeeds = "lockmgr/internal/sim TestSeeds_ReadWrite"
-	stories = "lockmgr/internal/core TestStories"
+	seeds    = "lockmgr/internal/sim TestSeeds"
+	rwSeeds  = "lockmgr/internal/sim TestSeeds_ReadWrite"
+	setSeeds = "lockmgr/internal/sim TestSeeds_Several"
+	stories  = "lockmgr/internal/core TestStories"
 	// explorer is for what seeds find late or never.
 	explorer = "lockmgr/internal/explore TestScenes"
 	shell    = "lockmgr "
@@ -66,7 +67,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", slices.Concat(coreMutants, readWriteMutants)},
+	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }
@@ -174,6 +175,8 @@ func runList(t *testing.T, goTool string, mutants []mutant) {
 // longer, and must not pass for one that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
+	case m.by == setSeeds:
+		return 3 * time.Minute
 	case m.simulated(), m.by == explorer:
 		return time.Minute
 	case pkg == strings.TrimSpace(sharing):
@@ -183,7 +186,7 @@ func (m *mutant) time() time.Duration {
 }
 
 // simulated reports whether seeds of a simulation must catch the mutant.
-func (m *mutant) simulated() bool { return m.by == seeds || m.by == rwSeeds }
+func (m *mutant) simulated() bool { return m.by == seeds || m.by == rwSeeds || m.by == setSeeds }
 
 // arguments returns those of the test binary.
 func (m *mutant) arguments() []string {

@@ -22,7 +22,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "no alarm for the second hold", machine, "u.limit = min(limit, h.limit)", "u.limit = limit", rwSeeds},
 	{"read-write", "one that ends ends all", machine, "if m.now >= h.end() {\n\t\t\tm.loseHold", "if true {\n\t\t\tm.loseHold", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "m.letGo(h, ErrNotHeld)\n\tif e.hold != nil {", "m.letGo(h, ErrNotHeld)\n\tif e.hold != nil && false {", rwSeeds},
-	{"read-write", "release that is refused for good is repeated at once", machine, " && n.rules().passes(e, n.queue.head) && !m.closing", " && !m.closing", rwSeeds},
+	{"read-write", "release that is refused for good is repeated at once", machine, " && n.passesOn(e, n.queue.head) && !m.closing", " && !m.closing", rwSeeds},
 	{"read-write", "only the newest reader is renewed", machine, "\t\tif h.watched {\n\t\t\treturn true\n\t\t}", "\t\treturn h.watched", rwSeeds},
 	{"read-write", "a reader beside its own writer asks for no renewal", machine, "\tif m.short(e, r) {\n\t\tm.extendSoon(e, m.leaseOf(r))\n\t}\n\tm.hold(e, r)", "\tm.hold(e, r)", stories},
 	{"read-write", "a prolongation of another holder is answered", machine, "if p.Request.Hold != h {\n\t\t\treturn false\n\t\t}", "", stories},

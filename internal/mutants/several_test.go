@@ -1,0 +1,110 @@
+package mutants
+
+const (
+	setFormats = "lockmgr/internal/wire"
+	setScripts = "lockmgr/internal/wire/script/several_"
+	setTests   = "lockmgr/internal/core "
+	setTables  = shell + "TestScripts_Several"
+)
+
+// The mutants of sets: of the core's rules, of the scripts, and of the client.
+var severalMutants = []mutant{
+	// A set waits.
+	{"several", "a message of the item that it waits for is ignored", machine, "s.blocker == ev.Item ||", "", setSeeds},
+	{"several", "a message of any item is worth a try", machine, "(s == nil || s.blocker == 0 || s.blocker == ev.Item || s.gathering())", "(s != nil || s == nil)", stories},
+	{"several", "what comes during a try is forgotten", machine, "r.Item > 0 && s.rang[r.Item-1]", "false", setSeeds},
+	{"several", "what comes for any item during a try counts", machine, "e.woken = e.woken && (s.gathering() || r.Item > 0 && s.rang[r.Item-1])", "_ = r.Item", stories},
+	{"several", "what came during an earlier try counts", machine, "\t\tclear(s.rang)\n", "\t\t_ = s.rang\n", stories},
+	{"several", "a confirmation during a try is of one item", machine, "s.ring(ev.Item, ev.Confirmed)", "s.ring(ev.Item, false)", stories},
+	{"several", "hears all items once it hears one", machine, "ev.Subscribed = s.unheard == 0", "ev.Subscribed = s.unheard < len(s.items)", stories},
+	{"several", "each confirmation is worth a try", machine, "\t\tev.Confirmed = ev.Confirmed && ev.Subscribed\n", "", stories},
+
+	// A set gathers.
+	{"several", "gathers at once", machine, " || now-asked < cfg.GatherAfter {", " {", stories},
+	{"several", "gathers for longer with each try", machine, "return max(0, s.gathers-now).Truncate(time.Millisecond)", "return cfg.GatherTime", setSeeds},
+	{"several", "gathers again at once", machine, "now < s.nextTime ||", "", stories},
+	{"several", "no alarm for the end of gathering", machine, "min(u.retry.at, e.of.gatherEnd())", "u.retry.at", stories},
+	{"several", "gathers only what it waits for", machine, "s.blocker == ev.Item || s.gathering())", "s.blocker == ev.Item)", stories},
+	{"several", "does not give back what it has gathered", machine, "\tif m.now >= n.gatherEnd() {", "\tif false {", stories},
+	{"several", "gathers no more once it has given back", machine, "\tif s := n.c.set; s != nil {\n\t\ts.gathered(m.now, &m.cfg, &m.jitter)\n\t}\n\tif n.queue.head != nil && !m.closing {", "\tif n.queue.head != nil && !m.closing {", stories},
+	{"several", "what it has gathered is not named", machine, "\t\tu.unknown.add(suspect{owner: s.number, until: m.suspectUntil(), stray: true})\n\t}\n}\n\n// setAcquired", "\t}\n}\n\n// setAcquired", setSeeds},
+	{"several", "names what it has taken over", machine, "\t\te.more().unknown.removedNumber(s.number) // this try has taken that over\n", "", stories},
+	{"several", "earlier numbers are named for ever", machine, "\t\tu.unknown.removedNumber(s.number)\n", "", stories},
+	{"several", "gathers on after a grant", machine, "\ts.blocker = 0\n\ts.gathered(m.now, &m.cfg, &m.jitter)\n", "\ts.blocker = 0\n", stories},
+	{"several", "its turn begins long before it gathers", machine, "\t\tif s.number == 0 {\n\t\t\te.since = m.now\n\t\t}\n", "", stories},
+	{"several", "takes over what the server did not keep", machine, "max(0, s.gathers-now).Truncate(time.Millisecond)", "max(0, s.gathers-now)", stories},
+	{"several", "a try that meets another kind takes over", machine, "r.Op.Gather > 0 && !r.OtherKind {", "r.Op.Gather > 0 {", stories},
+
+	// A part of a set is lost.
+	{"several", "the rest is not named after a partial loss", machine, "others := e.of.c.set != nil && e.number != 0", "others := e.of.c.set != nil && false", setSeeds},
+	{"several", "the rest is not given back while somebody waits", machine, "\tif others {\n\t\tm.release(e)", "\tif others && e.of.queue.head == nil {\n\t\tm.release(e)", stories},
+	{"several", "a partial release is no loss", machine, "(!r.OK || r.Partly) && e.number != 0", "!r.OK && e.number != 0", stories},
+
+	// A set is not passed on.
+	{"several", "passed on in memory", machine, "passed && !n.rules().transfers() {", "false {", setSeeds},
+	{"several", "passed on if the release is refused for good", machine, "return n.rules().transfers() && n.rules().passes(e, r)", "return n.rules().passes(e, r)", setSeeds},
+	{"several", "kept for who comes next", machine, "!n.contended() || !n.rules().transfers() ||", "!n.contended() ||", stories},
+	{"several", "tokens for all that wait", machine, "\tcase e.of.c.set != nil:\n\t\treturn 1 // of each item\n", "", setSeeds},
+	{"several", "transfers for a token", machine, "\t\tif n.rules().transfers() {\n\t\t\tm.transferFirst(e, r)", "\t\tif true {\n\t\t\tm.transferFirst(e, r)", stories},
+	{"several", "a token for the first item only", machine, "\t\t\te.up().tokens.each = r.Tokens\n", "\t\t\te.up().tokens.each = r.Tokens[:min(1, len(r.Tokens))]\n", setSeeds},
+
+	// A set and the names of its manager.
+	{"several", "rivals don't end a run", machine, " + rivals", " + min(0, rivals)", stories},
+	{"several", "a set that is held is a rival", machine, "t.name.queue.head != nil && !t.name.held()", "t.name.queue.head != nil", setTests + "TestSet_Rivals"},
+	{"several", "a set that nobody waits for is a rival", machine, "t.name.queue.head != nil && !t.name.held()", "!t.name.held()", setTests + "TestSet_Rivals"},
+	{"several", "a rival's subscription is another process's", machine, "subscribed = subscribed || t.name.sub == subOn", "", setTests + "TestSet_Rivals"},
+	{"several", "any message ends another's turn", machine, "foreign && (useful || n.held())", "foreign", stories},
+	{"several", "a message that was not our own is lost", machine, "u.echoed > r.Told {", "false {", stories},
+	{"several", "one message is our own", machine, "n.c.echoes += told - u.echoed", "n.c.echoes += max(0, min(told, 1)-u.echoed)", stories},
+	{"several", "as many messages are our own as there are items", machine, "n.c.echoes += told - u.echoed", "n.c.echoes += max(told, len(n.items())) - u.echoed", stories},
+	{"several", "one message before the answer is our own", machine, "u.echoed < max(1, len(n.items())) {", "u.echoed < 1 {", stories},
+	{"several", "the messages that came before the answer are awaited", machine, "told - u.echoed", "told", stories},
+
+	// Deadlocks.
+	{"several", "waits for no hold of other names", machine, "t.blocks(r, h) && !yield(h)", "false && !yield(h)", setSeeds},
+	{"several", "waits for no hold of single names", machine, "if o := m.names[it.Name]; o != nil && !yield(", "if o := m.names[it.Name]; false && !yield(", setSeeds},
+	{"several", "waits for those that share an item", machine, "it.Name == other.Name && (it.Side == Alone || other.Side == Alone)", "it.Name == other.Name", setSeeds},
+	{"several", "a single name's hold is taken for a writer's", machine, "\t\tmine.Side = h.Request.Side\n", "\t\t_ = h\n", setSeeds},
+	{"several", "a single name's request is taken for a writer's", machine, "\t\tother.Side = r.Side\n", "\t\t_ = r\n", setSeeds},
+	{"several", "an owner waits for its own item", machine, "if h.Request.Owner == r.Owner {\n\t\t\treturn", "if false {\n\t\t\treturn", setSeeds},
+	{"several", "a hold closes no circle of other names", machine, "\t\tm.breakDeadlocksOf(t.name)\n", "\t\t_ = t\n", setSeeds},
+	{"several", "a set is forgotten while the sets of its item are looked at", machine, "slices.Clone(m.setsOf[it.Name])", "m.setsOf[it.Name]", stories},
+	{"several", "a set is not forgotten", machine, "\t\tm.dropSet(n)\n", "", setSeeds},
+	{"several", "a close forgets sets", machine, "len(m.names)+len(m.sets) == 0 {", "len(m.names) == 0 {", setSeeds},
+	{"several", "a forced unlock is not looked into", machine, "append([]*name{m.names[key]}, m.setsOf[key]...)", "[]*name{m.names[key]}", stories},
+
+	// The scripts.
+	{"several", "acquire.lua: takes what is free", setScripts + "acquire.lua", "if ARGV[2] == '0' then", "if false then", setTables},
+	{"several", "acquire.lua: gathers for a full lease", setScripts + "acquire.lua", "return takeAll(free, ARGV[2]) or refused", "return takeAll(free, ARGV[1]) or refused", setTables},
+	{"several", "acquire.lua: gathers beside another kind", setScripts + "acquire.lua", "elseif other then", "elseif false then", setTables},
+	{"several", "acquire.lua: tells the last refusal", setScripts + "acquire.lua", "elseif not refused then", "else", setTables},
+	{"several", "acquire.lua: an error leaves a part", setScripts + "acquire.lua", "        give(which[back])\n", "", shell + "TestScript_SeveralStoppedHalfway"},
+	{"several", "acquire.lua: a reader takes a token", setScripts + "acquire.lua", "if ARGV[i + 4] ~= 'read' or redis", "if true or redis", setTables},
+	{"several", "acquire.lua: what is gathered stays under the old number", setScripts + "acquire.lua", "      redis.call('HDEL', key, ARGV[h])\n", "", setTables},
+	{"several", "acquire.lua: shortens what others need", setScripts + "acquire.lua", "if not others or ttl >= 0 and ttl < tonumber(lease) then", "if true then", setTables},
+	{"several", "release.lua: the first error ends it", setScripts + "release.lua", "      failed = text\n", "      return {err = text}\n", shell + "TestScript_SeveralReleaseForbidden"},
+	{"several", "release.lua: what is no lock is an error", setScripts + "release.lua", "if not string.find(text, 'WRONGTYPE', 1, true) then", "if true then", setTables},
+	{"several", "release.lua: the subscribers of the last message only", setScripts + "release.lua", "told, most = told + 1, math.max(most, reached)", "told, most = told + 1, reached", shell + "TestScript_SeveralSubscribers"},
+	{"several", "renew.lua: renews what is left", setScripts + "renew.lua", "  if has == 0 or type(has)", "  if type(has)", setTables},
+	{"several", "renew.lua: a reader is renewed as a writer", setScripts + "renew.lua", "local field = ARGV[i + 2] == 'write' and ARGV[2] .. ':write' or ARGV[2]", "local field = ARGV[2]", setTables},
+
+	// What is sent and read.
+	{"several", "what is gathered has no time", setFormats, "millis(op.Gather)", "millis(0)", shell + "TestLockAll_CancelledWhileItGathers"},
+	{"several", "readers are writers", setFormats, "word = sideWord(items[i].Side)", "word = sideWord(core.Alone)", shell + "TestLockAll_AllOrNothing"},
+	{"several", "all items have one token", setFormats, "r.Tokens = append(r.Tokens, token)", "r.Tokens = []int64{token}", shell + "TestLockAll_AllOrNothing"},
+	{"several", "a partial release looks whole", setFormats, "done > 0, done > 0 && done < int64(len(op.Items))", "done > 0, false", shell + "TestLockAll_LostIfAnyPartIs"},
+	{"several", "an item that is not there", setFormats, "a.Array[0].Int < 1 || a.Array[0].Int > int64(len(op.Items))", "false", wires + "TestSeveral_BadReplies"},
+	{"several", "a token is missing", setFormats, "op.Tokens == 0 || len(a.Array) != len(op.Items)", "op.Tokens == 0", wires + "TestSeveral_BadReplies"},
+	{"several", "more released than there are", setFormats, "done < 0 || done > int64(len(op.Items))", "false", wires + "TestSeveral_BadReplies"},
+	{"several", "an error names keys that are no locks", setFormats, "max(c.locks, c.items, 1)", "max(c.locks, 1)", wires + "TestSeveral_NamesOfACommand"},
+
+	// The client.
+	{"several", "wake-ups have no item", "lockmgr", "Name: key.name, Item: key.item,", "Name: key.name,", shell + "TestLockAll_HearsEachItem"},
+	{"several", "all items have the channel of a plain lock", "lockmgr", "p.watch(watchKey{e.Name, i + 1}, it.Kind, it.Name)", "p.watch(watchKey{e.Name, i + 1}, core.Exclusive, it.Name)", shell + "TestLockAll_HearsEachItem"},
+	{"several", "hears the first item for ever", "lockmgr", "for i := range e.Items {", "for i := range e.Items[min(1, len(e.Items)):] {", shell + "TestLockAll_HearsEachItem"},
+	{"several", "all wake-ups are of the first item", "lockmgr", "Name: key.name, Item: key.item,", "Name: key.name, Item: min(1, key.item),", shell + "TestLockAll_HearsEachItem"},
+	{"several", "a name is there twice", "lockmgr", "items = slices.CompactFunc(items, func(a, b core.Item) bool { return a.Name == b.Name })", "items = slices.Clip(items)", shell + "TestLockAll_AllOrNothing"},
+	{"several", "a name on both sides is read", "lockmgr", "return int(a.Side) - int(b.Side)", "return int(b.Side) - int(a.Side)", shell + "TestLockAll_AllOrNothing"},
+	{"several", "a name of both kinds", "lockmgr", "a.Name == b.Name && a.Kind != b.Kind", "a.Name == b.Name && false", shell + "TestLockAll_BadSets"},
+	{"several", "texts of two sets are the same", "lockmgr", "b = strconv.AppendQuote(b, it.Name)", "b = append(b, strconv.Quote(\"\")[:1]+it.Name+\"\\\"\"...)", shell + "TestLockAll_BadSets"},
+}
