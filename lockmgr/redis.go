@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,7 +25,8 @@ import (
 // server has answered or the dial time-out has passed.
 //
 // Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
-// refused the user or the password, and ErrInvalidOption if an option is bad.
+// refused the user or the password, and ErrInvalidOption if an option is bad or there is
+// no address. An address is host:port; for a URL see rueidis.ParseURL.
 //
 // It returns ErrTopology for Sentinel, for several addresses (the seeds of a
 // cluster, unless opt.ForceSingleClient makes the first one a server), and for
@@ -35,6 +37,10 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		return nil, err
 	}
 	switch n := len(opt.InitAddress); {
+	case n == 0:
+		return nil, fmt.Errorf("%w: ClientOption.InitAddress is empty", ErrInvalidOption)
+	case strings.Contains(opt.InitAddress[0], "://"):
+		return nil, fmt.Errorf("%w: an address in ClientOption.InitAddress is a URL: rueidis.ParseURL makes a ClientOption of it", ErrInvalidOption)
 	case opt.Sentinel.MasterSet != "":
 		return nil, unsupported(rueidis.ClientModeSentinel)
 	case n > 1 && !opt.ForceSingleClient:

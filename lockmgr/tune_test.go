@@ -21,3 +21,11 @@ func TestTuneClient(t *testing.T) {
 	require.Equal(t, 1<<20, opt.ReadBufferEachConn)
 	require.Equal(t, 64<<10, opt.WriteBufferEachConn)
 }
+
+func TestDial_BadAddresses(t *testing.T) {
+	for _, addresses := range [][]string{nil, {"redis://127.0.0.1:6379"}, {"rediss://user:correct-horse@host:1"}} {
+		_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addresses}, lockmgr.Options{})
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, "%q", addresses)
+		require.NotContains(t, err.Error(), "correct-horse")
+	}
+}

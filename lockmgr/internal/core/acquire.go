@@ -53,8 +53,8 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 			e.more().tokens.got(r.Token, op.Tokens)
 			e.up().tokens.each = r.Tokens
 		}
-		if s := n.c.set; s != nil {
-			s.gathered(m.now, &m.cfg, &m.jitter)
+		if n.c.set != nil {
+			m.setAcquired(e)
 		}
 		if m.now >= e.until {
 			m.tooLate(e, op.Lease)
@@ -129,9 +129,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	u := e.more()
 	u.retry.succeeded()
 	t := &n.c.turns
-	latest := Forever
 	if n.c.set != nil {
-		latest = m.setRefused(e, r)
+		m.setRefused(e, r)
 	}
 	t.refused(m.now, &m.cfg, e.woken)
 	e.number = 0
@@ -157,6 +156,6 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		if t.back {
 			poll = t.wakeAt(m.now)
 		}
-		m.becomeWaiting(e, min(poll, latest))
+		m.becomeWaiting(e, poll)
 	}
 }

@@ -249,8 +249,8 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 			m.leave(e)
 			break
 		}
-		if m.now < u.retry.at {
-			return u.retry.at
+		if at := min(u.retry.at, e.of.gatherEnd()); m.now < at {
+			return at
 		}
 		m.waitOver(e)
 	case releasing:

@@ -76,7 +76,6 @@ func (n *name) more() *contention {
 // calm drops the name's contention.
 func (n *name) calm() {
 	if s := n.c.set; s != nil {
-		s.blocker, s.number, s.nextTime = 0, 0, 0
 		n.c = &s.rest
 	} else {
 		n.c = &uncontended

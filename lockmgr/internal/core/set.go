@@ -91,12 +91,6 @@ func (s *set) hears(item int, on bool) {
 	}
 }
 
-// deaf notes that no messages of the items are delivered.
-func (s *set) deaf() {
-	clear(s.heard)
-	s.unheard = len(s.items)
-}
-
 // items returns the items of a set, or nil for a single name.
 func (n *name) items() []Item {
 	if s := n.c.set; s != nil {
@@ -221,9 +215,8 @@ func (n *name) worthTrying(ev Wake) bool {
 	return ev.Message && (s == nil || s.blocker == 0 || s.blocker == ev.Item || s.gathering())
 }
 
-// setRefused handles the answer that others have an item of a set. It returns when to
-// look at the set again at the latest.
-func (m *Machine) setRefused(e *entry, r *Reply) (again time.Duration) {
+// setRefused handles the answer that others have an item of a set.
+func (m *Machine) setRefused(e *entry, r *Reply) {
 	s, u := e.of.c.set, e.more()
 	s.blocker = r.Item
 	e.woken = e.woken && (s.gathering() || r.Item > 0 && s.rang[r.Item-1])
@@ -235,7 +228,22 @@ func (m *Machine) setRefused(e *entry, r *Reply) (again time.Duration) {
 		s.number = r.Op.Owner
 		u.unknown.add(suspect{owner: s.number, until: m.suspectUntil(), stray: true})
 	}
-	if s.gathering() {
+}
+
+// setAcquired handles the answer that a set has got all its items.
+func (m *Machine) setAcquired(e *entry) {
+	s := e.of.c.set
+	if s.number != 0 {
+		e.more().unknown.removedNumber(s.number) // this try has taken that over
+	}
+	s.blocker = 0
+	s.gathered(m.now, &m.cfg, &m.jitter)
+}
+
+// gatherEnd returns the instant at which the name must give back what it has gathered,
+// or Forever.
+func (n *name) gatherEnd() time.Duration {
+	if s := n.c.set; s != nil && s.gathering() {
 		return s.gathers
 	}
 	return Forever

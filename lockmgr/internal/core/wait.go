@@ -18,9 +18,6 @@ func (m *Machine) unsubscribe(n *name) {
 	n.sub = subNone
 	m.blind--
 	m.stats.Subscriptions -= max(1, len(n.items()))
-	if s := n.c.set; s != nil {
-		s.deaf()
-	}
 	m.emit(Unsubscribe{n.name, n.kind, n.items()})
 }
 
@@ -126,7 +123,7 @@ func (m *Machine) tryOrWait(e *entry) {
 func (m *Machine) waitOver(e *entry) {
 	n := e.of
 	t := &n.c.turns
-	if s := n.c.set; s != nil && s.gathering() && m.now >= s.gathers {
+	if m.now >= n.gatherEnd() {
 		m.release(e) // what it has got so far
 		return
 	}
