@@ -66,6 +66,9 @@ func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 // is in flight.
 func (m *Machine) becomeReleasing(e *entry) {
 	m.become(e, releasing)
+	if s := e.of.c.set; s != nil && e.number != 0 {
+		s.had = m.now
+	}
 	e.retried = false
 	m.renewals.Remove(e)
 	if e.of.contended() {

@@ -34,7 +34,11 @@ func (it *Item) meets(other *Item) bool {
 //	   ▲                                           │
 //	   └───────────────────────────────────────────┘
 //	    GatherTime is over: gives back what it has, and
-//	    does not gather for GatherTime to 4×GatherTime
+//	    does not gather for GatherTime to 4×GatherTime,
+//	    up to 16 times as long if it was in vain before
+//
+// The longer pauses are for the names that others could have meanwhile: a set may wait
+// for one that somebody keeps for minutes.
 //
 // Time bounds what a set keeps while it waits, so two sets that gather, or a set and a
 // client of another library that keeps some locks while it waits for others, can't wait
@@ -48,8 +52,10 @@ type set struct {
 	blocker int    // the position of the item for which the last try was refused, from 1, or 0
 	rang    []bool // by item: a message or a confirmation came while a try was in flight
 
+	had      time.Duration // when it last had all its items
 	gathers  time.Duration // while it gathers: until when
 	nextTime time.Duration // when it may gather again
+	vain     int           // how often in a row it has gathered without a grant
 	number   uint64        // under which its last try kept what was free, or zero
 
 	rest contention // of the name while it has no contention of its own
@@ -60,10 +66,11 @@ type set struct {
 func (s *set) gathering() bool { return s.gathers > 0 }
 
 // gather returns for how long a try of the set keeps the items that are free: zero if
-// it keeps none. asked is when the first request in the queue was made.
+// it keeps none. asked is when the first request in the queue was made. It does not
+// count how long that one has waited for others of the same set.
 func (s *set) gather(now, asked time.Duration, cfg *Config) time.Duration {
 	if !s.gathering() {
-		if cfg.GatherTime == 0 || now < s.nextTime || now-asked < cfg.GatherAfter {
+		if cfg.GatherTime == 0 || now < s.nextTime || now-max(asked, s.had) < cfg.GatherAfter {
 			return 0
 		}
 		s.gathers = now + cfg.GatherTime
@@ -71,11 +78,15 @@ func (s *set) gather(now, asked time.Duration, cfg *Config) time.Duration {
 	return max(0, s.gathers-now).Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// gathered is called when the set has got all its items, or has given back those that
-// it had.
-func (s *set) gathered(now time.Duration, cfg *Config, j *jitter) {
+// mostVain is how often the pause after gathering in vain doubles.
+const mostVain = 4
+
+// gaveBack is called when the set has given back what it had.
+func (s *set) gaveBack(now time.Duration, cfg *Config, j *jitter) {
 	if s.gathering() {
-		s.gathers, s.nextTime, s.number = 0, now+cfg.GatherTime+j.upTo(3*cfg.GatherTime), 0
+		pause := cfg.GatherTime << min(s.vain, mostVain)
+		s.gathers, s.nextTime, s.number = 0, now+pause+j.upTo(3*pause), 0
+		s.vain++
 	}
 }
 
@@ -236,8 +247,8 @@ func (m *Machine) setAcquired(e *entry) {
 	if s.number != 0 {
 		e.more().unknown.removedNumber(s.number) // this try has taken that over
 	}
-	s.blocker = 0
-	s.gathered(m.now, &m.cfg, &m.jitter)
+	s.blocker, s.gathers, s.number = 0, 0, 0
+	s.nextTime, s.vain, s.had = 0, 0, m.now
 }
 
 // gatherEnd returns the instant at which the name must give back what it has gathered,

@@ -86,11 +86,11 @@ func TestSet_Gather(t *testing.T) {
 	require.Zero(t, s.gather(1109*ms+1, 10*ms, cfg), "less than a millisecond")
 	require.Zero(t, s.gather(1200*ms, 10*ms, cfg), "the time is over")
 	require.True(t, s.gathering(), "until it has given back what it has")
-	s.gathered(1200*ms, cfg, &j)
+	s.gaveBack(1200*ms, cfg, &j)
 	require.False(t, s.gathering())
 	require.Zero(t, s.gather(1300*ms-1, 10*ms, cfg), "a pause of GatherTime at least")
 	require.Equal(t, 100*ms, s.gather(1600*ms, 10*ms, cfg), "and of four times as long at most")
-	s.gathered(1610*ms, cfg, &j)
+	s.gaveBack(1610*ms, cfg, &j)
 	s.nextTime = 0
 	cfg.GatherTime = 0
 	require.Zero(t, s.gather(time.Hour, 0, cfg), "never")

@@ -171,7 +171,7 @@ func (m *Machine) afterRelease(e *entry) {
 		e.up().giveBack = false
 	}
 	if s := n.c.set; s != nil {
-		s.gathered(m.now, &m.cfg, &m.jitter)
+		s.gaveBack(m.now, &m.cfg, &m.jitter)
 	}
 	if n.queue.head != nil && !m.closing {
 		m.ask(e)

@@ -162,7 +162,16 @@ func (s *Server) ReleaseSeveral(parts []Part, owners ...string) ReleasedSeveral 
 }
 
 func (s *Server) releasePart(p Part, owners []string) (Released, error) {
-	if p.Want == Plain {
+	switch {
+	case p.Want == Plain && len(owners) == 1: // the only field that the record can have
+		has, err := s.hexists(p.Lock, owners[0])
+		if !has {
+			return Released{}, err
+		}
+		_ = s.hdel(p.Lock, owners)
+		n, err := s.publish(p.Channel, "0")
+		return Released{OK: true, Subscribers: n, PublishErr: err}, nil
+	case p.Want == Plain:
 		return s.Release(p.Lock, p.Channel, owners...)
 	}
 	return s.ReleaseSide(p.ReadWrite, owners...)

@@ -150,8 +150,16 @@ local function takeAll(which, lease)
   end
 end
 
-local free, refused = {}, nil
+-- Most often none of the locks has a record, which one command tells.
+local free, names, refused = {}, {}, nil
 for i = 1, n do
+  free[i], names[i] = i, KEYS[(i - 1) * stride + 1]
+end
+local none = redis.call('EXISTS', unpack(names)) == 0
+for i = 1, none and 0 or n do
+  if i == 1 then
+    free = {}
+  end
   local ttl, other = blocked(i)
   if not ttl then
     free[#free + 1] = i

@@ -22,6 +22,9 @@ end
 
 -- plain releases a plain lock. It returns whether it has, and the message.
 local function plain(key)
+  if #ARGV == n + 2 then -- the only holder that its record can have
+    return redis.call('HDEL', key, ARGV[n + 2]) == 1, '0'
+  end
   for h = n + 2, #ARGV do
     if redis.call('HEXISTS', key, ARGV[h]) == 1 then
       redis.call('DEL', key)
