@@ -63,7 +63,7 @@ const usage = `usage: go run ./bench [command] [flags]
   renewal      many locks are held and kept
   idle         many wait and nothing happens
   release      from an unlock in one process to the grant in another
-  kinds        many readers and a writer
+  kinds        many readers and a writer; several names at once
   turns        processes that take one lock again and again, and what each gets
   compare      OLD.json NEW.json: what became slower or dearer
   report       RESULTS.json DIR: the page and the charts of an earlier run
@@ -212,5 +212,5 @@ func repeat(command string, flags *flag.FlagSet) string {
 }
 
 func names() []string {
-	return locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling, locker.ReadWrite)
+	return locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling, locker.ReadWrite, locker.Several)
 }

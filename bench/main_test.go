@@ -70,9 +70,11 @@ func TestCommand_EachInSmall(t *testing.T) {
 		"idle":        {"holdfast,poll", []string{"commands", "goroutines"}},
 		"release":     {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
 		"kinds":       {"Shared and Exclusive,plain lock for all,one hold a reader", []string{"reads", "commands", "writes"}},
+		"kinds sets":  {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
 		"turns":       {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
 	} {
 		t.Run(command, func(t *testing.T) {
+			command, _, _ := strings.Cut(command, " ")
 			out, run := bench(t, program{measure: hurried}, command, "-waiters", "40", "-only", c.only)
 			require.Contains(t, out, report.Stamp)
 			require.NotEmpty(t, run.Tables)
@@ -87,6 +89,35 @@ func TestCommand_EachInSmall(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The tables of sets have holdfast itself.
+func TestKinds_Sets(t *testing.T) {
+	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast")
+	require.Len(t, run.Tables, 3)
+	for i, figures := range [][]string{{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"}} {
+		require.Len(t, run.Tables[i].Rows, 1)
+		row := run.Tables[i].Rows[0]
+		n, why := row.Problems()
+		require.Zero(t, n, why)
+		for _, f := range figures {
+			require.Contains(t, row.Summary, f, run.Tables[i].ID)
+		}
+	}
+}
+
+// A lock and an unlock of 64 names are two commands, where one by one they are 128.
+func TestKinds_CommandsOfASet(t *testing.T) {
+	s := redistest.Start(t)
+	for candidate, want := range map[string]float64{"holdfast": 2, "bsm/redislock": 2, "Lock one by one": 128} {
+		require.NoError(t, flush(t.Context(), s.Addr()))
+		m := inProcess(t.Context(), measure.Spec{
+			Workload: "sets", Candidate: candidate, Addr: s.Addr(), Goroutines: 1, Locks: 64,
+			Warmup: 50 * time.Millisecond, Window: 300 * time.Millisecond, Limit: 20 * time.Second,
+		})
+		require.Empty(t, m.Problem, candidate)
+		require.InEpsilon(t, want, m.Values["commands"], 0.2, candidate)
 	}
 }
 

@@ -32,6 +32,12 @@ type sizes struct {
 	only    []string // candidates
 }
 
+// The names of a set, in the tables of sets.
+const (
+	setNames      = 64
+	largeSetNames = 16
+)
+
 var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns", "kinds"}
 
 // plans returns the tables of a sub-command.
@@ -45,7 +51,7 @@ func (z sizes) plans(command string) []*plan {
 
 	var out []*plan
 	add := func(id, title, about string, figures []result.Figure, s measure.Spec, candidates ...string) {
-		s.Workload, s.Limit = command, limit
+		s.Workload, s.Limit = or(s.Workload, command), limit
 		p := &plan{spec: s, reps: reps}
 		if command == "renewal" || command == "idle" || command == "release" {
 			p.reps = min(reps, 3) // long, and mostly counts
@@ -59,7 +65,9 @@ func (z sizes) plans(command string) []*plan {
 				p.candidates = append(p.candidates, c)
 			}
 		}
-		out = append(out, p)
+		if len(p.candidates) > 0 {
+			out = append(out, p)
+		}
 	}
 	switch command {
 	case "fanout":
@@ -131,10 +139,21 @@ func (z sizes) plans(command string) []*plan {
 				measure.Spec{Waiters: waiters, Hold: hold, Settle: every, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
 				locker.Names(locker.ReadWrite)...)
 		}
-	case "turns":
-		if len(z.only) > 0 && !slices.ContainsFunc(z.only, isMix) {
-			break
+		for _, g := range []int{1, 16} {
+			add(fmt.Sprintf("kinds/sets=%d/names=%d", g, setNames),
+				fmt.Sprintf("Several names at once: %d goroutines, each with %d names of its own", g, setNames),
+				"Lock all names of the set and unlock them, in a loop. Nobody waits. The row of holdfast is LockAll, that of bsm/redislock ObtainMulti.",
+				measure.SetsFigures,
+				measure.Spec{Workload: "sets", Goroutines: g, Locks: setNames, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 2*time.Second, 300*time.Millisecond)},
+				append([]string{"holdfast"}, append(locker.Names(locker.Several), "bsm/redislock")...)...)
 		}
+		add(fmt.Sprintf("kinds/largeset=%d", largeSetNames),
+			fmt.Sprintf("A large set among small ones: %d names, all of them again and again", largeSetNames),
+			"Each name is taken by two clients with two callers each, and held for 1 ms. A third client takes all names at once, holds them for 1 ms and pauses for 10 ms. Its longest wait may be one that is not over at the end.",
+			measure.LargeSetFigures,
+			measure.Spec{Workload: "largeset", Locks: largeSetNames, Hold: time.Millisecond, Settle: 10 * time.Millisecond, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 10*time.Second, 3*time.Second)},
+			"holdfast")
+	case "turns":
 		for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			add(fmt.Sprintf("turns/hold=%v", hold),
 				fmt.Sprintf("Processes that take turns, each caller again and again, held for %v", hold),

@@ -114,6 +114,7 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	row("grants", "%s, %s/s", number(r.Grants), number(int(r.PerSecond)))
 	row("handoffs", "%s within a process, %s between processes", number(r.HandedOn), number(r.Crossed))
 	row("reads", "%s", number(r.Reads))
+	row("sets", "%s, of %s names", number(r.Sets), number(r.SetNames))
 	row("re-entries", "%s", number(r.Reentries))
 	row("scripts", "%s, %.2f a grant", number(r.Scripts), float64(r.Scripts)/float64(max(1, r.Grants)))
 	row("requests", "%s: %s refused, %s cancelled, %s failed for want of the server",

@@ -30,6 +30,7 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 	require.Zero(t, status, out)
 	require.Contains(t, out, "verdict: no violation")
 	require.Contains(t, out, "schedule of faults")
+	require.Regexp(t, `sets +[1-9][0-9,]*, of [1-9]`, out)
 	require.Regexp(t, `belief overlaps +0 of [1-9]`, out)
 
 	text, err := os.ReadFile(file)

@@ -13,7 +13,8 @@
 //
 // # Belief
 //
-// A hold is what one owner has from a grant to its end. A handle says that it
+// A hold is what one owner has of one name, from a grant to its end. The grant of
+// several names at once begins a hold of each. A handle says that it
 // is valid (Valid), or for how long it is at least (Remaining): it believes.
 // The interval in which it surely did is
 //

@@ -34,6 +34,13 @@ type Sided interface {
 	Write(ctx context.Context, name string) (Held, error)
 }
 
+// A SetLocker can lock several names as one.
+type SetLocker interface {
+	Locker
+	// LockSet blocks until it holds all names, or ctx ends. They are sorted.
+	LockSet(ctx context.Context, names []string) (Held, error)
+}
+
 // A Pairer drives pairs of lock and unlock its own way, which is faster than
 // one goroutine a name can. It drives until stop returns true, and calls pair
 // with how long each pair took and the time that it began.
@@ -55,6 +62,9 @@ const (
 	Neighbour Kind = "neighbour"
 	// ReadWrite: a way for many to read and one to write. Its lockers are Sided.
 	ReadWrite Kind = "read-write"
+	// Several: a way to lock several names. Its lockers are SetLockers, and so are
+	// those of some libraries.
+	Several Kind = "several"
 )
 
 // Config is what an adapter is told.
@@ -89,6 +99,7 @@ func All() []Candidate {
 	all = append(all, peers...)
 	all = append(all, neighbours...)
 	all = append(all, sided...)
+	all = append(all, several...)
 	return append(all, ceilings...)
 }
 

@@ -86,6 +86,78 @@ func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	}
 }
 
+// Sets that overlap exclude each other, and all get their turn.
+func TestCandidate_SetsExcludeAndServeAll(t *testing.T) {
+	s := redistest.Start(t)
+	for _, name := range []string{"holdfast", "Lock one by one", "bsm/redislock tuned"} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := ByName(name)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var inside [3]atomic.Int64
+			var wg sync.WaitGroup
+			for client := range 2 {
+				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
+				require.NoError(t, err)
+				defer l.Close()
+				for _, set := range [][]int{{0, 1}, {1, 2}, {0, 2}, {0, 1, 2}} {
+					wg.Go(func() {
+						var names []string
+						for _, i := range set {
+							names = append(names, string(rune('a'+i))+" of "+c.Name)
+						}
+						h, err := l.(SetLocker).LockSet(ctx, names)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						for _, i := range set {
+							if inside[i].Add(1) != 1 {
+								t.Error("two inside")
+							}
+						}
+						for _, i := range set {
+							inside[i].Add(-1)
+						}
+						if err := h.Unlock(ctx); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// One of a set that is held makes the wait for all of it end with its context, and then
+// the others are free.
+func TestCandidate_SetIsAllOrNothing(t *testing.T) {
+	s := redistest.Start(t)
+	for _, name := range append(Names(Holdfast, Several), "bsm/redislock tuned") {
+		t.Run(name, func(t *testing.T) {
+			c, _ := ByName(name)
+			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})
+			require.NoError(t, err)
+			defer l.Close()
+			a, b := "a of "+name, "b of "+name
+			h, err := l.Lock(t.Context(), b)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer cancel()
+			_, err = l.(SetLocker).LockSet(ctx, []string{a, b})
+			require.Error(t, err)
+			free, err := l.Lock(t.Context(), a)
+			require.NoError(t, err)
+			require.NoError(t, free.Unlock(t.Context()))
+			require.NoError(t, h.Unlock(t.Context()))
+			h, err = l.(SetLocker).LockSet(t.Context(), []string{a, b})
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(t.Context()))
+		})
+	}
+}
+
 // A wait ends with its context, for all of them.
 func TestCandidate_WaitEndsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)

@@ -142,8 +142,13 @@ func openBSM(c Config, every time.Duration) Locker {
 }
 
 func (l *bsmLocker) Lock(ctx context.Context, name string) (Held, error) {
+	return l.LockSet(ctx, []string{name})
+}
+
+// LockSet is ObtainMulti, which Obtain calls too.
+func (l *bsmLocker) LockSet(ctx context.Context, names []string) (Held, error) {
 	for {
-		lock, err := l.locker.Obtain(ctx, name, l.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
+		lock, err := l.locker.ObtainMulti(ctx, names, l.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(l.every)})
 		switch {
 		case err == nil:
 			if l.renew > 0 {

@@ -29,11 +29,11 @@ type Spec struct {
 	Warm       int           // as many want another one before that
 	Turns      int           // how often each wants it; zero: once
 	Procs      int           // processes that they are in
-	Goroutines int           // each with a name of its own
-	Locks      int           // held at a time
+	Goroutines int           // each with a name of its own, or a set
+	Locks      int           // held at a time; of sets: names of each
 	Rounds     int           // at most
 	Hold       time.Duration // what a holder sleeps
-	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes
+	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes, or two large sets
 	Warmup     time.Duration // left out
 	Window     time.Duration // what is measured
 	Lease      time.Duration // zero: the candidate's default
@@ -55,6 +55,8 @@ var workloads = map[string]func(context.Context, *bench) error{
 	"idle":        idle,
 	"release":     release,
 	"kinds":       readers,
+	"sets":        sets,
+	"largeset":    largeSet,
 }
 
 // bench is what a workload has at hand.

@@ -42,6 +42,11 @@ func uncontended(ctx context.Context, b *bench) error {
 	if !ok {
 		pairer = goroutines{b.locker}
 	}
+	return b.pairs(ctx, pairer, names)
+}
+
+// pairs measures pairs of lock and unlock, each name by itself.
+func (b *bench) pairs(ctx context.Context, pairer locker.Pairer, names []string) error {
 	var phase atomic.Int32
 	var some atomic.Bool // a pair was measured
 	histograms := make([]*hdrhistogram.Histogram, pairer.Workers(len(names)))

@@ -12,7 +12,7 @@ import (
 
 // A handle is what workers know of a lock they hold. *lockmgr.Lock is one.
 type handle interface {
-	Token() int64
+	TokenOf(name string) int64
 	Remaining() time.Duration
 	Valid() bool
 	Lost() <-chan struct{}
@@ -22,7 +22,9 @@ type handle interface {
 
 // clients are the names of Config.Client: the library, and those that are
 // broken on purpose.
-var clients = []string{"", "careless", "stretched", "doubled", "leaky"}
+var clients = []string{"", "careless", "stretched", "doubled", partial, "leaky"}
+
+const partial = "partial"
 
 const (
 	doubledOneIn = 20  // refused tries that are taken for grants
@@ -54,6 +56,14 @@ func (b breaker) invent(r *rand.Rand) handle {
 		return nil
 	}
 	return &imagined{until: time.Now().Add(b.lease)}
+}
+
+// set returns what the broken client asks for when a set is wanted.
+func (b breaker) set(x wish) lockmgr.Set {
+	if b.client == partial {
+		x.items = x.items[1:]
+	}
+	return x.set()
 }
 
 // careless believes until it unlocks.
@@ -123,7 +133,7 @@ type imagined struct {
 	over  atomic.Bool
 }
 
-func (i *imagined) Token() int64          { return 1 }
+func (i *imagined) TokenOf(string) int64  { return 1 }
 func (i *imagined) Valid() bool           { return i.Remaining() > 0 }
 func (i *imagined) Lost() <-chan struct{} { return nil }
 func (i *imagined) Err() error            { return nil }

@@ -23,9 +23,16 @@
 // token of a later writer while they are valid. Every hold is accounted for as package check says, before it
 // is unlocked.
 //
+// Some goroutines ask in every second turn for a set of two to five names (LockAll),
+// with sides mixed as they come. The names are those that others take singly. The mix of ways to ask is the
+// same. A granted set is one hold on each of its names: each has its own account, token
+// and writes, and is checked with all other holds of its name.
+//
 // Nobody waits for the last of the slow locks: it is only tried for, often, so
 // that somebody is there the moment that it is free. Every fourth goroutine is
-// after slow locks, the others after hot ones.
+// after slow locks, the others after hot ones. The sets of those that are after slow
+// locks have hot ones too, and are kept for long less often. A set never has the lock
+// for which nobody waits.
 //
 // The register lies in a file that all processes map, so that no fault of the
 // server reaches it. That file and the server's data are in memory (/dev/shm)
@@ -77,6 +84,7 @@
 //	careless    ignores losses: believes until it unlocks
 //	stretched   believes for half a lease more than it should
 //	doubled     takes one refused try in twenty for a grant
+//	partial     asks for a set without one of its names
 //	leaky       keeps a goroutine of one lock in a hundred
 //
 // # Systems

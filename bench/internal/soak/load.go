@@ -5,25 +5,70 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/check"
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A wish is one request, as it was drawn.
 type wish struct {
-	name   int
-	slow   bool
+	items  []item // one, or those of a set
+	slow   bool   // one of them is held for long
+	tries  bool   // never waits
 	fenced bool
 	lease  time.Duration // zero: watched
 	owner  *lockmgr.Owner
-	kind   []lockmgr.LockOption // Shared or Exclusive for a read-write lock
-	shared bool
+}
+
+// An item is one lock of a wish.
+type item struct {
+	name      int
+	readWrite bool
+	shared    bool
+}
+
+func (w wish) isSet() bool { return len(w.items) > 1 }
+
+// names returns the names, sorted as those of a Lock.
+func (w wish) names() []string {
+	var names []string
+	for _, it := range w.items {
+		names = append(names, lockName(it.name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (w wish) String() string { return strings.Join(w.names(), ", ") }
+
+// set returns the set of all items.
+func (w wish) set() lockmgr.Set {
+	var s lockmgr.Set
+	for _, it := range w.items {
+		to := &s.Names
+		switch {
+		case it.shared:
+			to = &s.Shared
+		case it.readWrite:
+			to = &s.Exclusive
+		}
+		*to = append(*to, lockName(it.name))
+	}
+	return s
 }
 
 func (w wish) options(more ...lockmgr.LockOption) []lockmgr.LockOption {
-	more = append(more, w.kind...)
+	switch it := w.items[0]; {
+	case w.isSet():
+	case it.shared:
+		more = append(more, lockmgr.Shared())
+	case it.readWrite:
+		more = append(more, lockmgr.Exclusive())
+	}
 	if w.fenced {
 		more = append(more, lockmgr.Fenced())
 	}
@@ -36,14 +81,30 @@ func (w wish) options(more ...lockmgr.LockOption) []lockmgr.LockOption {
 	return more
 }
 
+// A set has setLeast to setMost names.
+const (
+	setLeast = 2
+	setMost  = 5
+)
+
+// takesSets reports whether a goroutine asks for sets, in half of its turns. Some of
+// those that are after hot locks do, and fewer of the others. A set often waits for a
+// second, so if all asked for sets, most would wait for them.
+func takesSets(g int) bool { return g%8 == 1 || g%16 == 7 }
+
 // loop makes requests until the end. Every fourth goroutine is after the locks
-// that are held for long, so that those can't make all others wait.
+// that are held for long, so that those can't make all others wait. The sets of these
+// goroutines have locks of both kinds.
 func (w *worker) loop(g int) {
 	r := rand.New(rand.NewPCG(w.Seed, uint64(w.Life)<<16|uint64(g)))
-	after := make([]int, 0, w.Names)
+	after, together := make([]int, 0, w.Names), make([]int, 0, w.Names)
 	for name := range w.Names {
-		if slow(name, w.Names) == (g%4 == 3) {
+		mine := slow(name, w.Names) == (g%4 == 3)
+		if mine {
 			after = append(after, name)
+		}
+		if (mine || g%4 == 3) && !tryOnly(name, w.Names) {
+			together = append(together, name)
 		}
 	}
 	if len(after) == 0 {
@@ -55,8 +116,18 @@ func (w *worker) loop(g int) {
 			return
 		default:
 		}
-		name := after[r.IntN(len(after))]
-		x := wish{name: name, slow: slow(name, w.Names), fenced: r.IntN(4) > 0}
+		x := wish{fenced: r.IntN(4) > 0}
+		if takesSets(g) && len(together) >= setLeast && r.IntN(2) == 0 {
+			n := min(setLeast+r.IntN(setMost-setLeast+1), len(together))
+			for _, i := range r.Perm(len(together))[:n] {
+				x.items = append(x.items, w.item(r, together[i]))
+				x.slow = x.slow || slow(together[i], w.Names)
+			}
+		} else {
+			name := after[r.IntN(len(after))]
+			x.items = []item{w.item(r, name)}
+			x.slow, x.tries = slow(name, w.Names), tryOnly(name, w.Names)
+		}
 		if n := r.IntN(10); n == 0 || x.slow && n < 5 {
 			most := w.Lease
 			if r.IntN(4) > 0 {
@@ -68,15 +139,8 @@ func (w *worker) loop(g int) {
 			o := w.mgr.NewOwner()
 			x.owner = &o
 		}
-		switch {
-		case !readWrite(name, w.Names):
-		case r.IntN(3) > 0:
-			x.kind, x.shared = []lockmgr.LockOption{lockmgr.Shared()}, true
-		default:
-			x.kind = []lockmgr.LockOption{lockmgr.Exclusive()}
-		}
 		w.serve(r, x)
-		if tryOnly(name, w.Names) {
+		if x.tries {
 			time.Sleep(time.Duration(r.Int64N(int64(w.Lease) / 50)))
 		} else if r.IntN(4) == 0 {
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond) // thinks
@@ -84,25 +148,34 @@ func (w *worker) loop(g int) {
 	}
 }
 
+// item draws a side of a lock.
+func (w *worker) item(r *rand.Rand, name int) item {
+	it := item{name: name, readWrite: readWrite(name, w.Names)}
+	it.shared = it.readWrite && r.IntN(3) > 0
+	return it
+}
+
 // serve makes one request, and holds what it gets.
 func (w *worker) serve(r *rand.Rand, x wish) {
 	w.requests.Add(1)
 	w.waiting.Add(1)
 	h := &holder{w: w, r: r, wish: x}
-	h.account = check.Hold{
-		ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(x.name), Proc: w.Life, Asked: clock(), Shared: x.shared,
+	asked := clock()
+	for _, it := range x.items {
+		h.accounts = append(h.accounts, check.Hold{
+			ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(it.name), Proc: w.Life, Asked: asked, Shared: it.shared,
+		})
 	}
 	lock, err := w.ask(r, x)
 	w.waiting.Add(-1)
 	switch {
 	case err == nil:
 		h.handle, h.lock = w.breaker.wrap(lock), lock
-		if lock.Name() != lockName(x.name) {
-			w.fault("asked for %s, got %s", lockName(x.name), lock.Name())
+		if x.isSet() {
+			w.sets.Add(1)
+			w.setNames.Add(uint64(len(x.items)))
 		}
-		if x.fenced != (lock.Token() != 0) {
-			w.fault("%s: fenced %v, but the token is %d", lock.Name(), x.fenced, lock.Token())
-		}
+		w.granted(x, lock)
 		h.hold()
 	case errors.Is(err, lockmgr.ErrNotAcquired):
 		w.refused.Add(1)
@@ -118,31 +191,46 @@ func (w *worker) serve(r *rand.Rand, x wish) {
 	}
 }
 
+// granted checks that a lock is what was asked for.
+func (w *worker) granted(x wish, lock *lockmgr.Lock) {
+	if w.Client == partial {
+		return // it is not
+	}
+	if got := lock.Names(); !slices.Equal(got, x.names()) || lock.IsSet() != x.isSet() {
+		w.fault("asked for %s, got %q", x, got)
+	}
+	for _, name := range x.names() {
+		if token := lock.TokenOf(name); x.fenced != (token != 0) {
+			w.fault("%s: fenced %v, but the token of %s is %d", x, x.fenced, name, token)
+		}
+	}
+}
+
 // ask makes one request in one of the ways there are.
 func (w *worker) ask(r *rand.Rand, x wish) (*lockmgr.Lock, error) {
-	ctx, name := context.Background(), lockName(x.name)
+	ctx := context.Background()
 	most := 5 * time.Millisecond
 	if x.slow {
 		most = 200 * time.Millisecond
 	}
 	some := time.Duration(r.Int64N(int64(most)))
 	n := r.IntN(100)
-	if tryOnly(x.name, w.Names) {
+	if x.tries {
 		n = 45
 	}
 	switch {
 	case n < 45:
-		return w.mgr.Lock(ctx, name, x.options()...)
+		return w.lock(ctx, x)
 	case n < 60:
-		return w.mgr.TryLock(ctx, name, x.options()...)
+		return w.try(ctx, x)
 	case n < 72:
-		return w.mgr.TryLock(ctx, name, x.options(lockmgr.MaxWait(4*some))...)
+		return w.try(ctx, x, lockmgr.MaxWait(4*some))
 	case n < 82:
 		ctx, cancel := context.WithTimeout(ctx, 2*some)
 		defer cancel()
-		return w.mgr.Lock(ctx, name, x.options()...)
+		return w.lock(ctx, x)
 	}
-	f := w.mgr.LockAsync(name, x.options()...)
+	f := w.lockAsync(x)
 	late := time.NewTimer(some)
 	defer late.Stop()
 	select {
@@ -153,6 +241,27 @@ func (w *worker) ask(r *rand.Rand, x wish) (*lockmgr.Lock, error) {
 		}
 	}
 	return f.Result()
+}
+
+func (w *worker) lock(ctx context.Context, x wish) (*lockmgr.Lock, error) {
+	if x.isSet() {
+		return w.mgr.LockAll(ctx, w.breaker.set(x), x.options()...)
+	}
+	return w.mgr.Lock(ctx, x.names()[0], x.options()...)
+}
+
+func (w *worker) try(ctx context.Context, x wish, more ...lockmgr.LockOption) (*lockmgr.Lock, error) {
+	if x.isSet() {
+		return w.mgr.TryLockAll(ctx, w.breaker.set(x), x.options(more...)...)
+	}
+	return w.mgr.TryLock(ctx, x.names()[0], x.options(more...)...)
+}
+
+func (w *worker) lockAsync(x wish) *futures.Future[*lockmgr.Lock] {
+	if x.isSet() {
+		return w.mgr.LockAllAsync(w.breaker.set(x), x.options()...)
+	}
+	return w.mgr.LockAsync(x.names()[0], x.options()...)
 }
 
 // explain reports an error that none of the faults explains.
@@ -168,27 +277,32 @@ func (w *worker) explain(what string, err error) {
 	w.fault("%s failed: %v", what, err)
 }
 
-// A holder is one hold and what is done under it.
+// A holder is one hold and what is done under it. It keeps an account for each lock.
 type holder struct {
-	w       *worker
-	r       *rand.Rand
-	wish    wish
-	handle  handle
-	lock    *lockmgr.Lock // nil: imagined
-	account check.Hold
-	kept    bool // the hold was reported as open
+	w        *worker
+	r        *rand.Rand
+	wish     wish
+	handle   handle
+	lock     *lockmgr.Lock // nil: imagined
+	accounts []check.Hold  // of the items of the wish
 }
 
 // sample looks whether the handle is valid, and keeps account of it.
-func (h *holder) sample() bool {
+func (h *holder) sample() (valid bool) {
 	before := clock()
 	left := h.handle.Remaining()
-	return h.account.Sample(before, clock(), int64(left))
+	after := clock()
+	for i := range h.accounts {
+		valid = h.accounts[i].Sample(before, after, int64(left))
+	}
+	return valid
 }
 
 // hold is what becomes of a grant.
 func (h *holder) hold() {
-	h.account.Token = h.handle.Token()
+	for i := range h.accounts {
+		h.accounts[i].Token = h.handle.TokenOf(lockName(h.wish.items[i].name))
+	}
 	valid := h.sample()
 	if valid && h.wish.fenced {
 		h.use(false)
@@ -196,15 +310,19 @@ func (h *holder) hold() {
 	if h.wish.owner != nil && h.lock != nil && valid {
 		h.reenter()
 	}
+	long := 40 // percent of the fixed leases
+	if h.wish.isSet() {
+		long = 10 // it has more than one lock, and not only slow ones
+	}
 	switch n := h.r.IntN(100); {
 	case !valid:
 	case h.lock == nil: // imagined: long enough to be in somebody's way
 		h.stay(5 * time.Millisecond)
-	case h.wish.slow && n < 40 && h.wish.lease > 0: // to the bitter end
+	case h.wish.slow && n < long && h.wish.lease > 0: // to the bitter end
 		h.stay(2 * h.w.Lease)
-	case h.wish.slow && n < 5: // watched: has to be renewed, or is lost in a fault
+	case h.wish.slow && n < long/8: // watched: has to be renewed, or is lost in a fault
 		h.stay(2 * h.w.Lease)
-	case h.wish.slow && n < 20:
+	case h.wish.slow && n < long/2:
 		h.stay(time.Duration(h.r.Int64N(int64(h.w.Lease / 4))))
 	case h.wish.slow:
 		h.stay(time.Duration(h.r.Int64N(int64(10 * time.Millisecond))))
@@ -214,29 +332,30 @@ func (h *holder) hold() {
 	h.unlock()
 }
 
-// use writes, or reads for a holder that shares the lock.
+// use writes to each register, or reads it if the lock is shared.
 func (h *holder) use(late bool) {
-	if h.wish.shared {
-		h.read()
-	} else {
-		h.write(late)
+	for i := range h.accounts {
+		if a := &h.accounts[i]; a.Shared {
+			h.read(a)
+		} else {
+			h.write(a, late)
+		}
 	}
 }
 
 // read looks at the register. A larger token there is that of a later writer, which
 // must wait until this reader has ended.
-func (h *holder) read() {
-	seen := h.w.registers.list[h.account.Name].Token()
-	if seen > h.account.Token && h.handle.Valid() && !h.w.Breaking && h.lock != nil {
-		h.w.fault("%s: read what was written with token %d under token %d", lockName(h.wish.name), seen, h.account.Token)
+func (h *holder) read(a *check.Hold) {
+	seen := h.w.registers.list[a.Name].Token()
+	if seen > a.Token && h.handle.Valid() && !h.w.Breaking && h.lock != nil {
+		h.w.fault("%s: read what was written with token %d under token %d", lockName(int(a.Name)), seen, a.Token)
 	}
 }
 
 // write offers the token to the register. Late is for a holder who knows that
 // it has lost the lock: an honest one would not write, but this one was on its
 // way.
-func (h *holder) write(late bool) {
-	a := &h.account
+func (h *holder) write(a *check.Hold, late bool) {
 	x := check.Write{Hold: a.ID, Token: a.Token, Name: a.Name, Proc: a.Proc, Late: late, Before: clock()}
 	x.Accepted = h.w.registers.list[a.Name].Write(a.Token, uint64(h.w.Life)<<16|a.ID&0xffff)
 	x.After = clock()
@@ -255,7 +374,7 @@ func (h *holder) stay(d time.Duration) {
 		told = ctx.Done()
 		defer func() {
 			if ctx.Err() != nil && context.Cause(ctx) == nil {
-				h.w.fault("%s: a context ended without a cause", lockName(h.wish.name))
+				h.w.fault("%s: a context ended without a cause", h.wish)
 			}
 		}()
 	} else {
@@ -280,7 +399,7 @@ func (h *holder) stay(d time.Duration) {
 				select {
 				case <-told:
 				case <-time.After(restTime):
-					h.w.fault("%s: not valid, but Lost was not closed within %v", lockName(h.wish.name), restTime)
+					h.w.fault("%s: not valid, but Lost was not closed within %v", h.wish, restTime)
 				}
 			}
 			h.lost()
@@ -294,8 +413,9 @@ func (h *holder) stay(d time.Duration) {
 
 // keep reports the hold as it is, in case that this process is killed.
 func (h *holder) keep() {
-	h.kept = true
-	h.w.records.put(recOpen, &h.account)
+	for i := range h.accounts {
+		h.w.records.put(recOpen, &h.accounts[i])
+	}
 }
 
 // lost is what a holder does that was told of its loss.
@@ -303,14 +423,16 @@ func (h *holder) lost() {
 	saw := clock()
 	if h.lock != nil && h.w.Client == "" {
 		if h.lock.Valid() {
-			h.w.fault("%s: valid after its loss was told", lockName(h.wish.name))
+			h.w.fault("%s: valid after its loss was told", h.wish)
 		}
 		if err := h.lock.Err(); !errors.Is(err, lockmgr.ErrLeaseLost) && !errors.Is(err, lockmgr.ErrClosed) {
-			h.w.fault("%s: lost, but Err is %v", lockName(h.wish.name), err)
+			h.w.fault("%s: lost, but Err is %v", h.wish, err)
 		}
-		h.w.records.put(recLoss, check.Loss{Proc: h.w.Life, Claim: h.account.Claim, Saw: saw})
+		h.w.records.put(recLoss, check.Loss{Proc: h.w.Life, Claim: h.accounts[0].Claim, Saw: saw})
 	}
-	h.account.Lose(saw)
+	for i := range h.accounts {
+		h.accounts[i].Lose(saw)
+	}
 	if h.wish.fenced {
 		if h.r.IntN(2) == 0 {
 			time.Sleep(time.Duration(h.r.Int64N(int64(h.w.Lease / 5)))) // so that somebody else may have written
@@ -321,16 +443,18 @@ func (h *holder) lost() {
 
 // unlock gives the lock back, and reports the hold.
 func (h *holder) unlock() {
-	a := &h.account
-	if h.wish.fenced && a.How != check.Lost && h.r.IntN(8) == 0 && h.sample() {
+	if h.wish.fenced && h.accounts[0].How != check.Lost && h.r.IntN(8) == 0 && h.sample() {
 		h.use(false)
 	}
 	before := clock()
 	left := h.handle.Remaining()
-	a.Unlocking(before, clock(), int64(left))
+	after := clock()
+	for i := range h.accounts {
+		h.accounts[i].Unlocking(before, after, int64(left))
+	}
 	err := h.handle.Unlock(context.Background())
-	a.Finish(clock(), err == nil)
-	name := lockName(h.wish.name)
+	ended := clock()
+	name := h.wish.String()
 	if h.handle.Valid() {
 		h.w.fault("%s: valid after its unlock", name)
 	}
@@ -341,14 +465,17 @@ func (h *holder) unlock() {
 	default:
 		h.w.explain(fmt.Sprintf("%s: unlock", name), err)
 	}
-	h.w.records.put(recHold, a)
+	for i := range h.accounts {
+		h.accounts[i].Finish(ended, err == nil)
+		h.w.records.put(recHold, &h.accounts[i])
+	}
 }
 
 // reenter takes the lock once more for its owner, and gives one of the two back.
 func (h *holder) reenter() {
 	h.w.requests.Add(1)
-	again, err := h.w.mgr.TryLock(context.Background(), lockName(h.wish.name), h.wish.options()...)
-	name := lockName(h.wish.name)
+	again, err := h.w.try(context.Background(), h.wish)
+	name := h.wish.String()
 	switch {
 	case err == nil:
 	case errors.Is(err, lockmgr.ErrNotAcquired) && h.lock.Valid():
@@ -367,8 +494,10 @@ func (h *holder) reenter() {
 		return
 	}
 	h.w.reentries.Add(1)
-	if again.Token() != h.lock.Token() {
-		h.w.fault("%s: re-entered with token %d, held with %d", name, again.Token(), h.lock.Token())
+	for _, n := range h.wish.names() {
+		if again.TokenOf(n) != h.lock.TokenOf(n) {
+			h.w.fault("%s: re-entered with token %d of %s, held with %d", name, again.TokenOf(n), n, h.lock.TokenOf(n))
+		}
 	}
 	first := again
 	if h.r.IntN(2) == 0 && h.w.Client == "" {

@@ -19,8 +19,9 @@ type Result struct {
 	Lease    string
 	Breaking bool // exclusion was not judged
 
-	Requests, Grants   int
+	Requests, Grants   int // a granted set counts as a grant of each of its names
 	Reads              int // of these grants, those of the read side of read-write locks
+	Sets, SetNames     int // granted sets, and their names
 	PerSecond          float64
 	HandedOn           int // within a process, without asking Redis first
 	Crossed            int // from one process to another
@@ -95,7 +96,7 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 	r := &Result{
 		Server: run.server.Name(), Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
 		Procs: run.Procs, Workers: run.Workers, Names: run.Names, Lease: run.Lease.String(), Breaking: j.breaking,
-		Requests: int(f.Requests), Grants: j.grants, Reads: j.reads, PerSecond: float64(j.grants) / took.Seconds(),
+		Requests: int(f.Requests), Grants: j.grants, Reads: j.reads, Sets: int(f.Sets), SetNames: int(f.SetNames), PerSecond: float64(j.grants) / took.Seconds(),
 		HandedOn: int(f.Passes), Crossed: j.beliefs.Crossed, Reentries: int(f.Reentries), Scripts: int(f.Scripts),
 		Refused: int(f.Refused), Cancelled: int(f.Cancelled), Failed: int(f.Failed),
 		Lost: j.lost, Unclear: j.unclear, CutOff: j.cutOff, LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,

@@ -40,6 +40,8 @@ func TestSoak_NoLockIsHeldTwiceUnderFaults(t *testing.T) {
 	require.Positive(t, r.Grants)
 	require.Positive(t, r.Reads)
 	require.Less(t, r.Reads, r.Grants)
+	require.Positive(t, r.Sets)
+	require.GreaterOrEqual(t, r.SetNames, 2*r.Sets)
 	require.Positive(t, r.BeliefsChecked)
 	require.Zero(t, r.BeliefsUnchecked)
 	require.Positive(t, r.WritesAccepted)
@@ -62,6 +64,7 @@ func TestSoak_FindsABrokenClient(t *testing.T) {
 	}{
 		"careless":  {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
 		"stretched": {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
+		partial:     {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
 		"doubled":   {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
 		"leaky": {
 			func(s Status) bool { return s.Grants > 20*leakyOneIn },

@@ -33,6 +33,8 @@ type figures struct {
 	Cancelled uint64 // and the cancel won
 	Failed    uint64 // for want of the server
 	Reentries uint64
+	Sets      uint64 // granted
+	SetNames  uint64 // names of these
 	Passes    uint64 // handed on inside the manager
 	Scripts   uint64
 }
@@ -43,6 +45,8 @@ func (f *figures) add(g figures) {
 	f.Cancelled += g.Cancelled
 	f.Failed += g.Failed
 	f.Reentries += g.Reentries
+	f.Sets += g.Sets
+	f.SetNames += g.SetNames
 	f.Passes += g.Passes
 	f.Scripts += g.Scripts
 }

@@ -57,6 +57,7 @@ type worker struct {
 	closing   atomic.Bool
 
 	requests, refused, cancelled, failed, reentries atomic.Uint64
+	sets, setNames                                  atomic.Uint64 // granted
 	waiting                                         atomic.Int64
 }
 
@@ -128,6 +129,7 @@ func (w *worker) figures() figures {
 	f := figures{
 		Requests: w.requests.Load(), Refused: w.refused.Load(), Cancelled: w.cancelled.Load(),
 		Failed: w.failed.Load(), Reentries: w.reentries.Load(),
+		Sets: w.sets.Load(), SetNames: w.setNames.Load(),
 	}
 	if m := w.manager.Load(); m != nil {
 		st := m.Stats()

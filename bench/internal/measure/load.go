@@ -1,0 +1,72 @@
+package measure
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
+)
+
+// A load is callers that lock again and again, until the first error or the end.
+type load struct {
+	hold    time.Duration
+	ctx     context.Context
+	stop    func()
+	phase   atomic.Int32
+	group   sync.WaitGroup
+	fail    sync.Once
+	failure error
+	failed  chan struct{} // closed when failure is set
+}
+
+func (b *bench) newLoad(ctx context.Context) *load {
+	ctx, stop := context.WithCancel(ctx)
+	return &load{hold: b.Hold, ctx: ctx, stop: stop, failed: make(chan struct{})}
+}
+
+// repeat starts a caller that pauses, locks, holds and unlocks, again and again. It
+// records in waits how long each lock took that was granted while the load is measured.
+func (l *load) repeat(waits *hdrhistogram.Histogram, between time.Duration, lock func(context.Context) (locker.Held, error)) {
+	l.group.Go(func() {
+		for pause(l.ctx, between) == nil {
+			began := time.Now()
+			h, err := lock(l.ctx)
+			waited := time.Since(began)
+			if err == nil {
+				if l.phase.Load() == measuring {
+					_ = waits.RecordValue(int64(waited))
+				}
+				_ = pause(l.ctx, l.hold)
+				err = h.Unlock(context.WithoutCancel(l.ctx))
+			}
+			if err != nil {
+				if l.ctx.Err() == nil {
+					l.fail.Do(func() { l.failure = err; close(l.failed) })
+				}
+				return
+			}
+		}
+	})
+}
+
+// wait blocks for d, or until there is an error.
+func (l *load) wait(d time.Duration) error {
+	select {
+	case <-l.failed:
+		return l.failure
+	case <-l.ctx.Done():
+		return l.ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// end ends the callers, and waits for them.
+func (l *load) end() {
+	l.stop()
+	l.group.Wait()
+}
