@@ -15,7 +15,7 @@ type DeadlockError struct{ Cycle []Edge }
 // An Edge is one owner's wait for another.
 type Edge struct {
 	Owner  string // the waiting owner, as Owner.String prints it
-	Name   string // the lock that it waits for
+	Name   string // the lock that it waits for: of a set, the name that Holder has
 	Holder string // the owner that holds it
 }
 
@@ -46,7 +46,7 @@ func (id *identity) named(err error) error {
 	}
 	out := &DeadlockError{}
 	for _, w := range d.Cycle {
-		out.Cycle = append(out.Cycle, Edge{Owner{id, w.Owner}.String(), w.Name, Owner{id, w.Holder}.String()})
+		out.Cycle = append(out.Cycle, Edge{Owner{id, w.Owner}.String(), w.Item, Owner{id, w.Holder}.String()})
 	}
 	return out
 }

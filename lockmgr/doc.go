@@ -34,8 +34,8 @@
 // share the time for which they hold a lock: a run ends after Options.PassCount
 // grants or Options.PassTime, and then others go first.
 //
-// [Manager.LockAll] takes several locks at once, or none, by one script. While it
-// waits it keeps nothing, or for some time a part of them that it gives back soon.
+// [Manager.LockAll] takes several locks at once, or none, by one script. It keeps nothing
+// while it waits, except that after a second it may keep a part for a short time.
 //
 // # What is promised
 //

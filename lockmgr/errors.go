@@ -25,7 +25,8 @@ var (
 	// ErrClosed: the manager is closed.
 	ErrClosed = core.ErrClosed
 	// ErrDeadlock: owners of this manager waited for each other in a circle,
-	// and this was the youngest of their requests. See DeadlockError. Each request
+	// and this was the youngest of their requests. Or an owner asked for a set and has
+	// one of its names in another way. See DeadlockError. Each request
 	// has an owner of its own unless AsOwner or WithOwner names one, so only
 	// requests that name the owner of what their caller holds can be in a circle.
 	ErrDeadlock = core.ErrDeadlock
@@ -50,7 +51,8 @@ var (
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")
 	// ErrInvalidOwner: the zero Owner, or one of another manager.
 	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
-	// ErrInvalidOption: Dial or New refused an option.
+	// ErrInvalidOption: Dial or New refused an option, or LockAll was given Shared or
+	// Exclusive.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
 	// ErrTopology: the client or the server belongs to a cluster or Sentinel,
 	// which this package does not support. Dial and New return it for a client

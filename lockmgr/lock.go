@@ -21,8 +21,8 @@ type Lock struct {
 	hold   *hold // of the first request of the hold; nil before the grant
 }
 
-// Name returns what is locked. For a lock of LockAll it is a text that has all names:
-// see [Lock.Names].
+// Name returns what is locked. For a lock of LockAll it is a text that has all names, and
+// no name for Inspect or ForceUnlock: see [Lock.Names].
 func (l *Lock) Name() string { return l.ticket.request.Name }
 
 // Owner returns the lock's owner. A request for the same name with AsOwner of it

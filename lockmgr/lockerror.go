@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // The operations that a LockError names.
@@ -41,13 +42,17 @@ type LockError struct {
 }
 
 // Error puts the operation, the name, the reason and the wait into one line. A
-// name longer than 128 bytes is cut.
+// name longer than 128 bytes is cut,
+// the names of a set at 256 bytes.
 func (e *LockError) Error() string {
 	var b strings.Builder
 	reason := strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), "lockmgr: "), "futures: ")
 	name := shortName(e.Name)
 	if e.set {
 		name = shortText(e.Name)
+	}
+	if e.set && e.Name == "" {
+		name = "of no names"
 	}
 	fmt.Fprintf(&b, "lockmgr: %s %s: %s", e.Op, name, reason)
 	if e.Waited > 0 {
@@ -70,9 +75,12 @@ func shortName(name string) string {
 
 // shortText cuts the text of a set, which is quoted already.
 func shortText(text string) string {
-	const most = 256
+	most := 256
 	if len(text) <= most {
 		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
 	}
 	return fmt.Sprintf("%s… (%d bytes)", text[:most], len(text))
 }

@@ -45,7 +45,7 @@ func newLoop(s *shell) *loop {
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 			SuspectTime: suspectFactor * o.CommandTimeout,
-			GatherAfter: gatherAfter, GatherTime: min(min(o.PassTime, time.Second)*5/2, o.Lease),
+			GatherAfter: gatherAfter, GatherTime: gatherTime(o),
 			PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 			RecordEvery: recordEvery, TrustSubscribers: true,
@@ -55,6 +55,10 @@ func newLoop(s *shell) *loop {
 		}),
 	}
 }
+
+// gatherTime is long enough for each of the names that a set lacks to come free once, if
+// managers pass them on for PassTime. A late command may keep names for that long.
+func gatherTime(o Options) time.Duration { return min(min(o.PassTime, time.Second)*5/2, o.Lease) }
 
 // seedOf makes managers jitter differently.
 func seedOf(id *identity) uint64 {
@@ -157,7 +161,7 @@ func (p *loop) perform(e core.Effect) {
 	case core.Run:
 		p.ops = append(p.ops, e.Op)
 	case core.Tokens:
-		ticketOf(e.Request).hold.more.set.tokens = e.Tokens
+		ticketOf(e.Request).hold.more.set.tokens = e.Tokens // nobody reads it before Granted
 	case core.Granted:
 		p.granted(e.Request)
 	case core.Failed:

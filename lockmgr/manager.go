@@ -167,7 +167,7 @@ const abortTime = time.Second
 
 // Stats is a snapshot of a manager.
 type Stats struct {
-	Locks         int // names that are held, waited for or remembered
+	Locks         int // names that are held, waited for or remembered; a set counts as one
 	Held          int // names that are held
 	Watched       int // held names that the watchdog renews
 	Waiting       int // requests in line

@@ -18,8 +18,8 @@ type (
 		Context context.Context
 		Name    string
 		Owner   string // as Lock.HolderID returns it
-		Token   int64
-		Passed  bool // from another owner in this manager, without Redis
+		Token   int64  // as Lock.Token returns it: zero for a set
+		Passed  bool   // from another owner in this manager, without Redis
 		Reentry bool
 		Waited  time.Duration // since the request was made
 	}
@@ -51,7 +51,8 @@ type (
 		Held    time.Duration // since the grant
 		Err     error
 	}
-	// EventRefused: another manager holds the lock. Its record lives for TTL if
+	// EventRefused: another manager holds the lock, or for a set another request of this
+	// one may hold one of its names. Its record lives for TTL if
 	// it is not renewed; a negative TTL means without end.
 	EventRefused struct {
 		At   time.Time
@@ -86,9 +87,10 @@ type (
 	// EventCommand: a command was answered, or its time-out passed.
 	EventCommand struct {
 		At time.Time
-		// Command is "acquire", "transfer", "renew", "release", "force" or
-		// "inspect", for the script of that name, or the first word of a command
-		// that is no script.
+		// Command is the name of a script: "acquire", "transfer", "renew", "release",
+		// the same with "readwrite_" before it, "several_acquire", "several_renew",
+		// "several_release", "force" or "inspect". For a command that is no script it is
+		// the first word.
 		Command string
 		// Names are the locks that the script is for.
 		Names []string

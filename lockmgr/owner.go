@@ -40,7 +40,7 @@ func (id *identity) field(n uint64) string { return wire.HolderID(id.uuid, n) }
 
 type ownerKey struct{}
 
-// WithOwner returns a context under which Lock and TryLock act for an owner.
+// WithOwner returns a context under which the methods that lock act for an owner.
 // An AsOwner option takes precedence.
 func WithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, o)

@@ -23,31 +23,42 @@ type Set struct {
 	Exclusive []string // the write sides of read-write locks
 }
 
-// All returns the set of these plain locks.
+// All returns the set of these plain locks. It has nothing to do with futures.All, which
+// waits for several futures.
 func All(names ...string) Set { return Set{Names: names} }
 
 // LockAllAsync asks for all locks of a set, or none, and returns at once. The future
 // settles with one [Lock] for all of them. One script takes them, and one gives them
-// back.
+// back. A set does not pass to the next request in memory.
 //
-// A set waits without holding anything, so requests for sets that overlap never wait
-// for each other in a circle, whatever the order of their names. After a second of
-// waiting, a set gathers: for at most 2.5 times Options.PassTime it keeps the locks
-// that it finds free while it tries to get the rest. Otherwise many requests for
-// single names could keep a set out for ever. Then it gives back what it has, and does
-// not gather for one to four times as long.
+// A set keeps nothing while it waits. So callers that hold nothing else never wait for
+// each other in a circle, whatever the order of their names. After a second of waiting a
+// set gathers: for at most 2.5 times Options.PassTime it keeps the locks that it finds
+// free while it tries to get the rest. Otherwise many requests for single names could
+// keep a set out for ever. Then it gives back what it has, and waits for two to four
+// times as long before it gathers again. These times grow while it gathers in vain: to 20
+// times Options.PassTime, or a third of Options.Lease.
+//
+// The requests of a manager for the very same names and sides are served in order, one
+// at a time, even if all sides are shared. Other requests of the manager, for single
+// names and for sets that overlap, compete with them on the server as those of other
+// processes do, in no fixed order. A writer may wait for as long as readers of its name
+// come by different sets without a pause.
 //
 // The locks share the lease, the watchdog and the holder ID. If one of them is lost,
 // the Lock is lost, and the others are given back. With Fenced each has a token of its
 // own: see [Lock.TokenOf].
 //
-// An owner can take a set again that it has, by the same names and sides. A request
-// that names an owner fails with ErrDeadlock if that owner has one of the locks in
-// another way, alone or in another set, and they exclude each other.
+// An owner can take a set that it holds again, by the same names and sides. A request
+// that names an owner fails with ErrDeadlock if that owner already has one of the names,
+// alone or in another set, and the two exclude each other. A set is neither upgraded nor
+// downgraded, and All("a") and the name "a" taken alone are different holds.
 //
 // All other options, errors and rules are those of [Manager.LockAsync]. Shared and
-// Exclusive are not options here. A bad set fails with ErrInvalidName: one that is
-// empty, has more than MaxSet names, or has a name both in Names and elsewhere.
+// Exclusive are not options here and fail with ErrInvalidOption. A bad set fails with
+// ErrInvalidName: one that is empty, has more than MaxSet names, or has a name both in
+// Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind tell for which name the
+// set was refused.
 func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
 	return m.requestSet(s, wish{wait: -1}, opts)
 }
@@ -59,13 +70,15 @@ func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock
 }
 
 // TryLockAll tries once to get all locks of a set, without waiting for others, and
-// returns ErrNotAcquired if one of them is held. With a MaxWait option it waits that
-// long.
+// returns ErrNotAcquired if one of them is held, or if the same set is waited for in this
+// manager. With a MaxWait option it waits that long.
 func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
 	return m.lockSet(ctx, s, wish{}, opts)
 }
 
-// DoAll is [Manager.Do] for all locks of a set.
+// DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a
+// request in fn for one of the names waits for fn itself, and no deadlock is seen, unless
+// ctx has an owner.
 func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
 	l, err := m.LockAll(ctx, s, opts...)
 	if err != nil {
@@ -144,11 +157,11 @@ func (s Set) items() ([]core.Item, error) {
 	}
 	items = slices.CompactFunc(items, func(a, b core.Item) bool { return a.Name == b.Name })
 	if len(items) > MaxSet {
-		return items[:1], fmt.Errorf("%w: the set has %d names, more than %d", ErrInvalidName, len(items), MaxSet)
+		return items, fmt.Errorf("%w: the set has %d names, more than %d", ErrInvalidName, len(items), MaxSet)
 	}
 	for _, it := range items {
 		if err := checkName(it.Name); err != nil {
-			return items, fmt.Errorf("%w (%s)", err, shortName(it.Name))
+			return items, fmt.Errorf("%w (of %s)", err, shortName(it.Name))
 		}
 	}
 	return items, nil

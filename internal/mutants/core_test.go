@@ -78,8 +78,8 @@ var coreMutants = []mutant{
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "e.woken = e.woken || ev.Message || ev.Confirmed", "", seeds},
 	{"a message is a hint", "remembered, but ignored", machine, "case e.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):", "case t.press(&m.cfg):", seeds},
-	{"a message is a hint", "no try on confirmation", machine, "case ev.Message && useful || ev.Confirmed:", "case ev.Message && useful:", seeds},
-	{"a message is a hint", "message ignored", machine, "case ev.Message && useful || ev.Confirmed:", "case ev.Confirmed:", seeds},
+	{"a message is a hint", "no try on confirmation", machine, "case useful || ev.Confirmed:", "case useful:", seeds},
+	{"a message is a hint", "message ignored", machine, "case useful || ev.Confirmed:", "case ev.Confirmed:", seeds},
 	{"a message is a hint", "no poll", machine, "m.waitOver(e)\n\tcase releasing:", "return Forever\n\tcase releasing:", seeds},
 	{"a message is a hint", "first refusal does not subscribe", machine, "m.subscribe(n)\n\t\tif t.back {", "if t.back {", seeds},
 	{"a message is a hint", "a message starts a second try", machine, "case e.flight != 0:\n\t\te.woken = true", "case false:\n\t\te.woken = true", seeds},

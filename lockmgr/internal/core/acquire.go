@@ -138,10 +138,10 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	t.tryAt = min(t.tryAt, poll) // no message comes if the record expires
 	if r.OtherKind {
 		for n.queue.head != nil {
-			m.giveUp(n.queue.head, ErrKind)
+			m.giveUp(n.queue.head, n.about(ErrKind))
 		}
 	}
-	m.failOnce(n, ErrNotAcquired)
+	m.failOnce(n, n.about(ErrNotAcquired))
 	m.notice(Notice{What: Refused, Name: n.name, TTL: r.TTL})
 	switch {
 	case n.queue.head == nil:

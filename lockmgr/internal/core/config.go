@@ -42,8 +42,8 @@ type Config struct {
 	// includes all of them.
 	TrustSubscribers bool
 
-	// GatherAfter is how long a set waits before it gathers, and GatherTime for how
-	// long it does: see set. If GatherTime is zero, it never does.
+	// GatherAfter is the wait after which a set gathers. GatherTime is how long it then
+	// gathers, the first time; zero means never. See set.
 	GatherAfter, GatherTime time.Duration
 
 	// Linger is how long a subscription outlives its last waiter.

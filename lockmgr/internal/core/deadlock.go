@@ -112,10 +112,10 @@ func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 		if !r.blockers(yield) {
 			return
 		}
-		for t := range m.eachMeeting(r.entry.of) {
-			for e := range t.name.entries {
+		for o := range m.overlaps(r.entry.of, m.heldSets) {
+			for e := range o.name.entries {
 				for h := range e.holds {
-					if t.blocks(r, h) && !yield(h) {
+					if o.blocks(r, h) && !yield(h) {
 						return
 					}
 				}
@@ -158,6 +158,22 @@ func (r *Request) behindAlone() bool {
 	return false
 }
 
+// item returns the single name for which the request of an edge waits.
+func (w *edge) item() string {
+	for _, it := range w.request.entry.of.items() {
+		h := w.hold.Request.entry.of
+		if h.c.set == nil && h.name == it.Name {
+			return it.Name
+		}
+		for _, other := range h.items() {
+			if other.Name == it.Name && it.excludes(&other) {
+				return it.Name
+			}
+		}
+	}
+	return w.request.Name
+}
+
 // breakDeadlock looks for the cycles that a request closes by waiting. It fails
 // the youngest request of each.
 func (m *Machine) breakDeadlock(r *Request) {
@@ -179,7 +195,7 @@ func (m *Machine) cycle(r *Request) []edge {
 	}
 	for h := range m.blockers(r) {
 		if h.Request.Owner == r.Owner {
-			return []edge{{r, h}} // its owner has an item of a set
+			return []edge{{r, h}} // its own owner has one of these items in another way: no release will come
 		}
 		if path := m.path(h.Request.Owner, r.Owner); path != nil {
 			return append([]edge{{r, h}}, path...)
@@ -195,8 +211,14 @@ func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 		return // it waits for nothing
 	}
 	m.breakDeadlocksOf(n)
-	for t := range m.eachMeeting(n) {
-		m.breakDeadlocksOf(t.name)
+	var seen []*name
+	for o := range m.overlaps(n, m.sets) {
+		if o.name.queue.head != nil && !slices.Contains(seen, o.name) {
+			seen = append(seen, o.name)
+		}
+	}
+	for _, o := range seen {
+		m.breakDeadlocksOf(o)
 	}
 }
 
@@ -221,7 +243,7 @@ func (m *Machine) failYoungest(cycle []edge) {
 		if w.request.ID > youngest.ID {
 			youngest = w.request
 		}
-		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner, w.request.Name, w.hold.Request.Owner})
+		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner, w.request.Name, w.hold.Request.Owner, w.item()})
 	}
 	m.giveUp(youngest, e)
 }

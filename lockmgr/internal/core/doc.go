@@ -39,7 +39,7 @@
 //	entries    how many entries may a manager have of a name?
 //	joins      may a request share an entry with those that hold it?
 //	passes     may an entry that nobody holds become that of a request?
-//	transfers  is there a transfer, so that it may do so once it has had a hold?
+//	transfers  can an entry that had a hold pass to the next request?
 //	again      what does an owner get that has a hold and asks again?
 //	side       what do the holds of an entry need it to be?
 //	waitsFor   must a request wait until a hold of another owner has ended?
@@ -48,6 +48,7 @@
 //	entries      1           1
 //	joins        no          a reader joins readers
 //	passes       yes         to a reader; to a writer, if no script has let others read
+//	transfers    yes         yes
 //	again        re-entry    the same side: re-entry; a writer may also read; a reader
 //	                         that asks to write fails, as it would wait for itself.
 //	                         One that tries once becomes a writer if nobody else reads
@@ -55,23 +56,22 @@
 //	waitsFor     yes         yes; it is not asked of two that share
 //
 // A set (several) has one entry, which stands for the records of all its items. All of
-// them have one number and travel in one script. Nobody joins it. It has no transfer:
+// them have one number. One script changes them all. Nobody joins it. It has no transfer:
 // each request for it sends an acquire and a release. An owner that has a set and asks
 // for the same set re-enters.
 //
 // # Sets
 //
 // To a single name of its manager, a set is like a manager of another process, and the
-// other way round. They meet on the server only: the set is refused while the name is
-// held there, and hears the message of its release. Three things know that they are
-// neighbours. Rivals counts those that wait here, since all names of a manager have one
+// other way round. Only the server keeps them apart: it refuses the set while the name is
+// held. Three functions know both: see overlap.go. Rivals counts those that wait here, since all names of a manager have one
 // connection for messages, and the server counts it once. The search for deadlocks
 // follows the waits between them. Verify of a name looks at the sets that have it.
 //
-// A set waits without a record of its own. The exception is bounded by time: see
-// gathering in set.go. If a renewal finds that one item is gone, the hold is lost and
-// its number becomes a suspect, so that the next acquire takes the other records over,
-// or a release removes them.
+// A set that waits has no record, except while it gathers: see set.go. Such a set goes
+// from waiting to releasing when its time is over. If a renewal finds that one item is
+// gone, the hold is lost. Its number becomes a suspect, and a release removes the other
+// records.
 //
 // # Who is authoritative
 //

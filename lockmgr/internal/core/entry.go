@@ -174,8 +174,8 @@ func (m *Machine) gone(e *entry) {
 	m.loseAll(e, errGone)
 	m.unlocked(e, errGone)
 	if others {
-		// Even if somebody here waits: a try could make them end early, and those who
-		// wait elsewhere would not hear of it.
+		// Even if somebody here waits. A try that gathers would shorten the life of these
+		// records, and waiters elsewhere would get no message when they end.
 		m.release(e)
 		return
 	}

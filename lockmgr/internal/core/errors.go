@@ -36,6 +36,7 @@ type Wait struct {
 	Owner   uint64
 	Name    string
 	Holder  uint64
+	Item    string // the single name for which it waits, of a set
 }
 
 // A DeadlockError names the cycle that the failed request would have closed.

@@ -122,8 +122,8 @@ type Op struct {
 	Others []uint64
 	// Tokens is how many fencing tokens to take.
 	Tokens int64
-	// Items are the items of a set, for the kind Several. Such an operation has Tokens
-	// for each item.
+	// Items are the items of a set, for the kind Several. Tokens is then
+	// the number for each item.
 	Items []Item
 	// Gather is for how long an acquire of a set keeps the items that are free if
 	// others hold the rest, or zero.
@@ -161,8 +161,8 @@ type Reply struct {
 	// Subscribers is the number of the channel's subscribers, for a transfer or a
 	// release. It is negative if the server refused to tell it.
 	Subscribers int64
-	// Token is the largest of the tokens taken. For a set, Tokens has one for each
-	// item.
+	// Token is the largest of the tokens taken. For a set it is that of the first item,
+	// and Tokens has those of all.
 	Token  int64
 	Tokens []int64
 	// Err is why the command did not run, or may not have. With Ran == Yes it is

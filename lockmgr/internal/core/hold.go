@@ -173,6 +173,9 @@ func (m *Machine) hold(e *entry, r *Request) {
 		}
 	}
 	m.becomeHeld(e, h)
+	if h.next() == nil {
+		m.heldSet(e)
+	}
 	r.Hold, h.Until = h, h.end()
 	if h.watched && !e.renewal.Scheduled() {
 		m.watch(e)
@@ -239,7 +242,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	}
 	switch {
 	case what == never:
-		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner, r.Name, r.Owner}}})
+		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner, r.Name, r.Owner, r.Name}}})
 		return true
 	case what == besides && r.Fenced && !beside.Request.entry.up().tokens.left(r.Side):
 		m.fail(r, ErrNotFenced)

@@ -13,13 +13,15 @@ type Machine struct {
 	cfg    Config
 	jitter jitter
 
-	names    map[string]*name   // single names, by key
-	sets     map[string]*name   // names of sets, by key
-	setsOf   map[string][]*name // the sets that have an item of a name
-	renewals *renewal.Map[*entry]
-	alarms   alarms[*name]    // when to look at a name again
-	giveUps  alarms[*Request] // when the wait of a request ends
-	waits    waits
+	names     map[string]*name // single names, by key
+	setNames  map[string]*name // names of sets, by key
+	sets      places           // of all sets
+	heldSets  places           // of those that have a hold
+	gathering []*set           // the sets that gather
+	renewals  *renewal.Map[*entry]
+	alarms    alarms[*name]    // when to look at a name again
+	giveUps   alarms[*Request] // when the wait of a request ends
+	waits     waits
 
 	health   health
 	closedAt time.Duration // when the machine began to close
@@ -62,8 +64,9 @@ func New(cfg Config) *Machine {
 		cfg:      cfg,
 		jitter:   jitter(cfg.Seed),
 		names:    make(map[string]*name),
-		sets:     make(map[string]*name),
-		setsOf:   make(map[string][]*name),
+		setNames: make(map[string]*name),
+		sets:     make(places),
+		heldSets: make(places),
 		renewals: renewal.NewMap[*entry](cfg.tick()),
 		waits:    make(waits),
 	}
@@ -108,7 +111,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	}
 	clear(m.nowFirst)
 	m.nowFirst = m.nowFirst[:0]
-	if m.closing && !m.closed && len(m.names)+len(m.sets) == 0 {
+	if m.closing && !m.closed && len(m.names)+len(m.setNames) == 0 {
 		m.closed = true
 		m.emit(Closed{m.unreleased})
 	}
@@ -145,7 +148,7 @@ func (m *Machine) number() uint64 {
 // Stats returns the counters.
 func (m *Machine) Stats() Stats {
 	s := m.stats
-	s.Names = len(m.names) + len(m.sets)
+	s.Names = len(m.names) + len(m.setNames)
 	s.Watched = m.renewals.Len()
 	return s
 }
@@ -167,7 +170,7 @@ func (m *Machine) tick() {
 		if !ok {
 			break
 		}
-		m.giveUp(r, ErrWaitTimeout)
+		m.giveUp(r, r.entry.of.about(ErrWaitTimeout))
 	}
 	m.tellOfServer()
 	for {

@@ -76,7 +76,7 @@ func (n *name) more() *contention {
 // calm drops the name's contention.
 func (n *name) calm() {
 	if s := n.c.set; s != nil {
-		n.c = &s.rest
+		n.c = &s.uncontended
 	} else {
 		n.c = &uncontended
 	}
@@ -131,7 +131,7 @@ func (n *name) othersIdle(but *entry) bool {
 // known returns a name that the machine knows, or nil. key may be that of a set.
 func (m *Machine) known(key string, isSet bool) *name {
 	if isSet {
-		return m.sets[key]
+		return m.setNames[key]
 	}
 	return m.names[key]
 }
@@ -143,7 +143,7 @@ func (m *Machine) lookup(key string, items []Item) *name {
 	if n == nil {
 		// Idle names do not count towards MaxLocks. But all names together are at
 		// most twice as many.
-		if known := len(m.names) + len(m.sets); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
+		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
 			return nil
 		}
 		if free := len(m.freeNames); free > 0 {
@@ -154,7 +154,7 @@ func (m *Machine) lookup(key string, items []Item) *name {
 		n.name, n.c = key, &uncontended
 		n.entry.of = n
 		if items != nil {
-			m.sets[key] = n
+			m.setNames[key] = n
 			m.newSet(n, items)
 		} else {
 			m.names[key] = n
@@ -223,6 +223,9 @@ func (m *Machine) rest(e *entry) {
 		m.becomeIdle(e)
 		return
 	}
+	if s := n.c.set; s != nil {
+		m.gathersNoMore(s)
+	}
 	if e.phase != idle {
 		m.becomeIdle(e)
 		c := n.more()
@@ -283,8 +286,9 @@ func (m *Machine) forget(n *name) {
 	}
 	m.alarms.remove(n)
 	if n.c.set != nil {
-		m.dropSet(n)
-		delete(m.sets, n.name)
+		m.sets.remove(n)
+		m.gathersNoMore(n.c.set)
+		delete(m.setNames, n.name)
 	} else {
 		delete(m.names, n.name)
 	}
@@ -300,7 +304,7 @@ func (m *Machine) everyName() []*name {
 // order of a map must not decide what happens.
 func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 	var some []*name
-	for _, names := range [...]map[string]*name{m.names, m.sets} {
+	for _, names := range [...]map[string]*name{m.names, m.setNames} {
 		for _, n := range names {
 			if pass(n) {
 				some = append(some, n)

@@ -27,7 +27,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		op.Others = e.mayCarry(owner, verb, op.Others)
 	}
 	if s := e.of.c.set; s != nil && verb == VerbAcquire {
-		op.Gather = s.gather(m.now, e.of.queue.head.asked, &m.cfg)
+		op.Gather = m.gather(s, e.of.queue.head.asked)
 	}
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared
@@ -52,7 +52,8 @@ func (m *Machine) reply(r *Reply) {
 			m.confirm(e, op.ID)
 		}
 	case r.Ran == Yes:
-		if e.of.contended() && !r.Kept && !(r.Item > 0 && (op.Gather == 0 || r.OtherKind)) { // it has changed the record
+		// A refused try of a set that has kept nothing has not looked at every record.
+		if e.of.contended() && !r.Kept && (r.Item == 0 || r.keptSome()) {
 			e.up().unknown.named(op.Sent)
 		}
 		m.confirm(e, op.ID)

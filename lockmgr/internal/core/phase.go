@@ -41,7 +41,7 @@ func (m *Machine) becomeAsking(e *entry) {
 	m.become(e, asking)
 	e.woken = false
 	if s := e.of.c.set; s != nil {
-		clear(s.rang)
+		clear(s.signalled)
 	}
 }
 
@@ -79,7 +79,7 @@ func (m *Machine) becomeReleasing(e *entry) {
 // Phase returns the phase of the first entry of a name or a set: idle, asking, waiting,
 // held, passing or releasing. A name that the machine does not know is idle.
 func (m *Machine) Phase(key string) string {
-	for _, n := range [...]*name{m.names[key], m.sets[key]} {
+	for _, n := range [...]*name{m.names[key], m.setNames[key]} {
 		if n != nil {
 			return n.entry.phase.String()
 		}

@@ -25,7 +25,7 @@ type rules interface {
 	// entry has.
 	joins(e *entry, r *Request) bool
 	// passes reports whether an entry without a hold can become the entry of a
-	// request by a transfer. If not, the entry is released, and the request asks
+	// request. If not, the entry is released, and the request asks
 	// for a new one.
 	passes(e *entry, r *Request) bool
 	// transfers reports whether there is a transfer. If not, an entry serves only the

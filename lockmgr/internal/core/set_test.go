@@ -74,24 +74,76 @@ func TestSet_Rivals(t *testing.T) {
 
 // Requests of one set at the ends of the times at which it gathers.
 func TestSet_Gather(t *testing.T) {
-	cfg := &Config{GatherAfter: time.Second, GatherTime: 100 * time.Millisecond}
-	var j jitter
 	ms := time.Millisecond
-	s := &set{}
-	require.Zero(t, s.gather(10*ms+time.Second-1, 10*ms, cfg), "too early")
+	m := New(Config{Lease: 2100 * ms, GatherAfter: time.Second, GatherTime: 100 * ms})
+	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}}}
+	gather := func(now, asked time.Duration) time.Duration {
+		m.now = now
+		return m.gather(s, asked)
+	}
+	gaveBack := func(now time.Duration) {
+		m.now = now
+		m.gaveBack(s)
+	}
+	require.Zero(t, gather(10*ms+time.Second-1, 10*ms), "too early")
 	require.False(t, s.gathering())
-	require.Equal(t, 100*ms, s.gather(1010*ms, 10*ms, cfg))
-	require.Equal(t, 60*ms, s.gather(1050*ms, 1050*ms, cfg), "also for a new request, if the old one has left")
-	require.Equal(t, ms, s.gather(1109*ms, 10*ms, cfg))
-	require.Zero(t, s.gather(1109*ms+1, 10*ms, cfg), "less than a millisecond")
-	require.Zero(t, s.gather(1200*ms, 10*ms, cfg), "the time is over")
+	require.Equal(t, 100*ms, gather(1010*ms, 10*ms))
+	require.Equal(t, 60*ms, gather(1050*ms, 1050*ms), "also for a new request, if the old one has left")
+	require.Equal(t, ms, gather(1109*ms, 10*ms))
+	require.Zero(t, gather(1109*ms+1, 10*ms), "less than a millisecond")
+	require.Zero(t, gather(1200*ms, 10*ms), "the time is over")
 	require.True(t, s.gathering(), "until it has given back what it has")
-	s.gaveBack(1200*ms, cfg, &j)
+	gaveBack(1200 * ms)
 	require.False(t, s.gathering())
-	require.Zero(t, s.gather(1300*ms-1, 10*ms, cfg), "a pause of GatherTime at least")
-	require.Equal(t, 100*ms, s.gather(1600*ms, 10*ms, cfg), "and of four times as long at most")
-	s.gaveBack(1610*ms, cfg, &j)
-	s.nextTime = 0
-	cfg.GatherTime = 0
-	require.Zero(t, s.gather(time.Hour, 0, cfg), "never")
+	require.Zero(t, gather(1400*ms-1, 10*ms), "a pause of twice GatherTime at least")
+	require.Equal(t, 200*ms, gather(1600*ms, 10*ms), "and of four times as long at most; twice as long as the first time")
+	gaveBack(1800 * ms)
+	require.Zero(t, gather(2200*ms-1, 10*ms))
+	require.Equal(t, 400*ms, gather(2600*ms, 10*ms))
+	gaveBack(3000 * ms)
+	require.Equal(t, 700*ms, gather(9000*ms, 10*ms), "a third of the lease at most")
+	gaveBack(9700 * ms)
+
+	// Of two sets that exclude each other one gathers.
+	beside := func(items ...Item) time.Duration {
+		o := &set{items: items}
+		defer m.gathersNoMore(o)
+		m.now = time.Hour
+		return m.gather(o, 0)
+	}
+	require.NotZero(t, gather(time.Hour, 0))
+	require.Zero(t, beside(Item{Name: "0"}, Item{Name: "a"}))
+	require.Zero(t, beside(Item{Name: "b"}))
+	require.NotZero(t, beside(Item{Name: "aa"}, Item{Name: "b", Side: Shared}, Item{Name: "c"}))
+	gaveBack(time.Hour)
+	require.NotZero(t, beside(Item{Name: "a"}))
+	require.Empty(t, m.gathering)
+
+	m.cfg.GatherTime = 0
+	require.Zero(t, gather(2*time.Hour, 0), "never")
+}
+
+// What is known of the holds of sets ends with them.
+func TestSet_HeldSets(t *testing.T) {
+	s := newScripted()
+	items := []Item{{Name: "a"}, {Name: "b", Kind: ReadWrite, Side: Shared}}
+	for id := range uint64(3) {
+		r := &Request{Name: "a+b", Kind: Several, ID: id + 1, Owner: id + 1, GiveUp: Forever}
+		s.step(LockSet{r, items})
+		require.Equal(t, reqGranted, r.state)
+		require.Len(t, s.m.heldSets["b"], 1)
+		again := &Request{Name: "a+b", Kind: Several, ID: id + 10, Owner: id + 1, Explicit: true, GiveUp: Forever}
+		s.step(LockSet{again, items})
+		require.Same(t, r.Hold, again.Hold)
+		require.Len(t, s.m.heldSets["b"], 1)
+		s.step(Unlock{again})
+		if id == 2 {
+			s.step(Close{})
+		} else {
+			s.step(Unlock{r})
+		}
+		require.Empty(t, s.m.heldSets)
+		require.Empty(t, s.m.sets)
+		require.Empty(t, s.m.setNames)
+	}
 }

@@ -9,14 +9,13 @@ package core
 // released, and the next request asks for it.
 //
 // A set waits like a manager of another process: it holds nothing, hears the messages
-// of all its items, and tries when the item is released for which its last try was
-// refused. A set that has waited for long gathers: see gather in set.go.
+// of all its items, and tries again when the item that refused its last try is released. A set that has waited for long gathers: see gather in set.go.
 const Several Kind = 2
 
 var _ = register(Several, several{})
 
-// several are the rules of Several. That requests for other sets and for single names
-// of the same manager wait for each other, too, is in set.go.
+// several are the rules of Several. overlap.go has the waits between sets and
+// single names.
 type several struct{}
 
 func (several) entries() int                  { return 1 }

@@ -19,7 +19,7 @@ type unknown struct {
 }
 
 // A suspect is a number that an unanswered command of this manager may record,
-// however late that command runs. No later command records the number, so a script
+// however late that command runs, or under which a set keeps a part of its items. No later command records the number, so a script
 // that names it can't harm a later hold.
 type suspect struct {
 	owner uint64

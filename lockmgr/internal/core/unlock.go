@@ -37,6 +37,7 @@ func (m *Machine) unlock(r *Request) {
 func (m *Machine) letGo(h *Hold, err error) {
 	e := h.Request.entry
 	e.drop(h)
+	m.unheldSet(e)
 	h.count = 0
 	m.stats.Held--
 	if !e.of.contended() {
@@ -171,7 +172,7 @@ func (m *Machine) afterRelease(e *entry) {
 		e.up().giveBack = false
 	}
 	if s := n.c.set; s != nil {
-		s.gaveBack(m.now, &m.cfg, &m.jitter)
+		m.gaveBack(s)
 	}
 	if n.queue.head != nil && !m.closing {
 		m.ask(e)

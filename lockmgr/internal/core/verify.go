@@ -3,12 +3,16 @@ package core
 import "time"
 
 // verify checks whether the record of each entry that is ours is still there: see
-// doubt. So it does for the sets that have the name. The script that checks also renews it.
+// doubt. It does the same for the sets that have the name. The script that checks also renews it.
 func (m *Machine) verify(key string) {
-	for _, n := range append([]*name{m.names[key]}, m.setsOf[key]...) {
-		if n == nil {
-			continue
-		}
+	var names []*name
+	if n := m.names[key]; n != nil {
+		names = append(names, n)
+	}
+	for _, p := range m.sets[key] {
+		names = append(names, p.set)
+	}
+	for _, n := range names {
 		for e := range n.entries {
 			if e.phase == held || e.phase == passing {
 				m.doubt(e)

@@ -46,7 +46,7 @@ func (m *Machine) wake(ev Wake) {
 	}
 	if s := n.c.set; s != nil {
 		s.hears(ev.Item, ev.Subscribed)
-		ev.Subscribed = s.unheard == 0
+		ev.Subscribed = s.undelivered == 0
 		ev.Confirmed = ev.Confirmed && ev.Subscribed
 	}
 	m.stats.Wakes++
@@ -55,6 +55,7 @@ func (m *Machine) wake(ev Wake) {
 	c := n.more()
 	foreign := ev.Message && !n.isEcho(ev)
 	useful := n.worthTrying(ev)
+	// A message of an item that a set does not wait for says nothing about turns.
 	if foreign && (useful || n.held()) {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
@@ -69,11 +70,11 @@ func (m *Machine) wake(ev Wake) {
 			// missed, whether at the start or after a reconnection.
 			e.woken = e.woken || ev.Message || ev.Confirmed
 			if s := n.c.set; s != nil {
-				s.ring(ev.Item, ev.Confirmed)
+				s.signal(ev.Item, ev.Confirmed)
 			}
 		case waiting:
 			switch u := e.more(); {
-			case ev.Message && useful || ev.Confirmed:
+			case useful || ev.Confirmed:
 				m.tryOrWait(e)
 			case gap:
 				// No messages arrive now, so poll soon.
@@ -191,7 +192,8 @@ func (m *Machine) pollBlind() time.Duration {
 const mostOthers = 1 << 20
 
 // othersOf returns the number of other subscribers of a name's channel. It returns
-// 1 if the number is unknown.
+// 1 if the number is unknown. The names of this manager that wait for the same items
+// count, too: see rivals.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1

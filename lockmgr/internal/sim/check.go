@@ -323,7 +323,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 func (n *node) checkOwners() {
 	for _, h := range n.held {
 		for _, c := range n.waiting {
-			if !c.name.meets(c, h) || h.core.Request.Owner != c.req.Owner || h.core.Until <= n.clock(n.w.now) || n.upgrading(c) {
+			if h.name == c.name && !c.name.meets(c, h) || h.name != c.name && !n.waitsFor(c, h) || h.core.Request.Owner != c.req.Owner || h.core.Until <= n.clock(n.w.now) || n.upgrading(c) {
 				continue
 			}
 			if h.name == c.name {
@@ -365,11 +365,18 @@ func (n *node) checkOwners() {
 // for the same side is granted.
 func (n *node) waitsFor(c *call, h *hold) bool {
 	switch {
-	case h.name != c.name:
-		return c.name.meets(c, h)
-	case h.name.rules.waitsFor(c, h):
+	case h.name != c.name && !c.name.meets(c, h):
+		// One that shares waits with the one for the side alone before it, also for a set.
+		return !c.name.isSet() && h.name.isSet() && h.name.place(c.name) >= 0 && n.behindAlone(c)
+	case h.name != c.name, h.name.rules.waitsFor(c, h):
 		return true
 	}
+	return n.behindAlone(c)
+}
+
+// behindAlone reports whether a call waits behind one for the side alone. One that
+// re-enters as soon as an earlier call is granted does not count.
+func (n *node) behindAlone(c *call) bool {
 	behind := false
 	for _, o := range n.waiting {
 		if o.name != c.name || o.req.ID >= c.req.ID {

@@ -129,7 +129,7 @@ func (l *lockName) meets(c *call, h *hold) bool {
 // meetsItself reports whether the owner of a call has another lock that keeps it out.
 func (n *node) meetsItself(c *call) bool {
 	return slices.ContainsFunc(n.held, func(h *hold) bool {
-		return h.name != c.name && h.core.Request.Owner == c.req.Owner && c.name.meets(c, h)
+		return h.name != c.name && h.core.Request.Owner == c.req.Owner && n.waitsFor(c, h)
 	})
 }
 
@@ -319,12 +319,12 @@ type gathering struct {
 	on    bool
 }
 
-// checkGather checks that a set keeps nothing for longer than GatherTime before it has
+// checkGather checks that a set keeps nothing for longer than a time of gathering before it has
 // given that back. A try without an answer may keep it, too.
 func (n *node) checkGather(c *command) {
 	const rule = "gathers for GatherTime at most"
 	w, g, op := n.w, &n.gathers[c.name.index], c.op
-	most := w.set.core.GatherTime
+	most := max(w.set.core.GatherTime, min(8*w.set.core.GatherTime, w.set.core.Lease/3)) // after some in vain
 	c.gatherMs = int64(op.Gather / ms)
 	switch {
 	case op.Verb != core.VerbAcquire:

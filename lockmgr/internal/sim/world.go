@@ -227,7 +227,7 @@ func (w *world) end() {
 // patience returns how long after the end began everything must be over.
 func (w *world) patience() time.Duration {
 	c := &w.set.core
-	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout + 5*c.GatherTime
+	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout + 48*c.GatherTime
 	pending := 0
 	for _, c := range w.calls {
 		if c.state != done {
@@ -242,9 +242,9 @@ func (w *world) patience() time.Duration {
 // it, and how long a record that nobody wants may stay.
 func (w *world) slack() time.Duration {
 	c := &w.set.core
-	poll := min(c.GatherTime/8, 100*ms) // what a set gathers may end without a message
+	poll := min(c.GatherTime, 100*ms) // what a set gathers may end without a message
 	if w.set.hopeless > 0 {
-		poll = c.GatherTime // a short lease ends before what others have been told of the gathered name
+		poll = 8 * c.GatherTime // a short lease ends before what others have been told of the gathered name
 	}
 	return 12*w.set.latency + 2*c.BackTime + c.RecordEvery + 10*ms + poll
 }

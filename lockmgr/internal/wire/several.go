@@ -89,8 +89,8 @@ var _ = register(core.Several, kind{formats: [verbs]format{
 }})
 
 // itemPrefix returns the first part of the keys of the readers of an item. A plain lock
-// has no readers. Its name takes the place, so that each item has the same number of
-// keys and no key that its user may not use.
+// has no readers. Its name stands in, so that each item has as many keys, and no key that
+// the user may not use.
 func itemPrefix(it *core.Item) string {
 	if it.Kind == core.ReadWrite {
 		return readersPrefix(it.Name)

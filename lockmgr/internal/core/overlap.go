@@ -1,0 +1,167 @@
+package core
+
+import (
+	"iter"
+	"slices"
+)
+
+// An overlap is a name of this manager that has an item in common with the name that
+// asks: a set, or for a set also a single name. Only the server keeps the two apart.
+type overlap struct {
+	name *name
+	its  Item // that of name
+	ours Item // that of the name that asks
+}
+
+// A place is an item of a set, by its index.
+type place struct {
+	set  *name
+	item int
+}
+
+// places are the sets that have an item of a name, by the key of that name.
+type places map[string][]place
+
+func (p places) add(n *name) {
+	for i, it := range n.items() {
+		p[it.Name] = append(p[it.Name], place{n, i})
+	}
+}
+
+// remove changes no slice in place, since it is called while one is ranged over.
+func (p places) remove(n *name) {
+	for _, it := range n.items() {
+		some := slices.DeleteFunc(slices.Clone(p[it.Name]), func(o place) bool { return o.set == n })
+		if len(some) == 0 {
+			delete(p, it.Name)
+		} else {
+			p[it.Name] = some
+		}
+	}
+}
+
+// newSet makes a name that was just created the name of a set.
+func (m *Machine) newSet(n *name, items []Item) {
+	flags := make([]bool, 2*len(items))
+	s := &set{items: items, delivered: flags[:len(items)], signalled: flags[len(items):], undelivered: len(items)}
+	s.uncontended = contention{set: s}
+	n.kind, n.c = Several, &s.uncontended
+	m.sets.add(n)
+}
+
+// overlaps yields the names of this manager that have an item in common with n. of is
+// m.sets, or m.heldSets. A name with several items in common is yielded several times.
+func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
+	return func(yield func(overlap) bool) {
+		if n.c.set == nil {
+			for _, p := range of[n.name] {
+				if !yield(overlap{p.set, p.set.items()[p.item], Item{Name: n.name, Kind: n.kind}}) {
+					return
+				}
+			}
+			return
+		}
+		for _, ours := range n.items() {
+			for _, p := range of[ours.Name] {
+				if p.set != n && !yield(overlap{p.set, p.set.items()[p.item], ours}) {
+					return
+				}
+			}
+			if o := m.names[ours.Name]; o != nil && !yield(overlap{o, Item{Name: o.name, Kind: o.kind}, ours}) {
+				return
+			}
+		}
+	}
+}
+
+// excludes reports whether one owner can't have an item while another has other.
+func (it *Item) excludes(other *Item) bool { return it.Side == Alone || other.Side == Alone }
+
+// blocks reports whether h, a hold of o.name, keeps r waiting.
+func (o *overlap) blocks(r *Request, h *Hold) bool {
+	its, ours := o.its, o.ours
+	if o.name.c.set == nil {
+		its.Side = h.Request.Side // the item of a single name has no side
+	}
+	if r.entry.of.c.set == nil {
+		if ours.Side = r.Side; r.behindAlone() {
+			ours.Side = Alone // it waits with the one before it
+		}
+	}
+	return its.excludes(&ours)
+}
+
+// waits reports whether a request for o.name waits for what n has.
+func (o *overlap) waits(n *name) bool {
+	r := o.name.queue.head
+	if r == nil || o.name.held() {
+		return false
+	}
+	its, ours := o.its, o.ours
+	if o.name.c.set == nil {
+		its.Side = r.Side
+	}
+	if n.c.set == nil {
+		ours.Side = n.entry.side
+	}
+	return its.excludes(&ours)
+}
+
+// mostRivals is the most that rivals returns.
+const mostRivals = 8
+
+// rivals returns how many other names of this manager wait for something that n has,
+// and whether one of them is subscribed to a channel of n. They share the connection of
+// this manager, so the server's count of subscribers does not show them.
+func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
+	if len(m.sets) == 0 {
+		return 0, false
+	}
+	var counted []*name
+	for o := range m.overlaps(n, m.sets) {
+		if o.waits(n) && !slices.Contains(counted, o.name) {
+			counted = append(counted, o.name)
+			subscribed = subscribed || o.name.sub == subOn
+		}
+		if len(counted) == mostRivals {
+			break
+		}
+	}
+	return int64(len(counted)), subscribed
+}
+
+// gathersBeside reports whether another set gathers that has an item in common with s.
+// Two that gather at once would keep what the other one needs.
+func (m *Machine) gathersBeside(s *set) bool {
+	for _, other := range m.gathering {
+		if other == s {
+			continue
+		}
+		for i, j := 0, 0; i < len(s.items) && j < len(other.items); {
+			switch a, b := &s.items[i], &other.items[j]; {
+			case a.Name < b.Name:
+				i++
+			case a.Name > b.Name:
+				j++
+			case a.excludes(b):
+				return true
+			default:
+				i, j = i+1, j+1
+			}
+		}
+	}
+	return false
+}
+
+// heldSet notes that a set has its first hold, and unheldSet that it has lost its last.
+func (m *Machine) heldSet(e *entry) {
+	if e.of.c.set != nil {
+		m.heldSets.add(e.of)
+	}
+}
+
+func (m *Machine) unheldSet(e *entry) {
+	if e.of.c.set != nil && e.hold == nil {
+		m.heldSets.remove(e.of)
+	}
+}
