@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Lock is a hold on a name, or on all names of a [Set]. Its methods are safe for concurrent use. It is
-// good until it is unlocked or lost, whichever comes first.
+// A Lock is a hold on a name, or on all names of a [Set]. Its methods are safe for
+// concurrent use. It is good until it is unlocked or lost, whichever comes first.
 //
 // No lock service can keep a paused process from acting on a lock that it has
 // lost meanwhile: where that matters, use [Lock.Token].

@@ -64,9 +64,10 @@
 //
 // To a single name of its manager, a set is like a manager of another process, and the
 // other way round. Only the server keeps them apart: it refuses the set while the name is
-// held. Three functions know both: see overlap.go. Rivals counts those that wait here, since all names of a manager have one
-// connection for messages, and the server counts it once. The search for deadlocks
-// follows the waits between them. Verify of a name looks at the sets that have it.
+// held. Three functions know both: see overlap.go. Rivals counts those that wait here,
+// since all names of a manager have one connection for messages, and the server counts
+// it once. The search for deadlocks follows the waits between them. Verify of a name
+// looks at the sets that have it.
 //
 // A set that waits has no record, except while it gathers: see set.go. Such a set goes
 // from waiting to releasing when its time is over. If a renewal finds that one item is
@@ -211,7 +212,7 @@
 //
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go and a file for each kind. What is
-// special about a set is in set.go. Each
+// special about a set is in set.go, and how it meets other names in overlap.go. Each
 // concern that only some entries have is a type and a file: retry, unknown, tokens,
 // doubt, prolong. Only names that are contended have turns, in turns.go. Code that
 // changes a name must call settle afterwards. Settle does what is due and sets the

@@ -37,10 +37,10 @@ type Item struct {
 // may wait for a name that somebody keeps for minutes. Of the sets of a manager that
 // exclude each other one gathers at a time.
 //
-// That time bounds how long a set keeps a part. So two sets of different managers that gather can't wait for each
-// other for longer than that. Nor can a set and a client of another library that keeps
-// locks while it waits for more. The records of a set that gathers end by themselves with
-// that time. No caller is told of them.
+// That time bounds how long a set keeps a part. So two sets of different managers that
+// gather can't wait for each other for longer than that. Nor can a set and a client of
+// another library that keeps locks while it waits for more. The records of a set that
+// gathers end by themselves with that time. No caller is told of them.
 type set struct {
 	items []Item // sorted by name; each name once
 

@@ -3,7 +3,8 @@ package core
 import "time"
 
 // verify checks whether the record of each entry that is ours is still there: see
-// doubt. It does the same for the sets that have the name. The script that checks also renews it.
+// doubt. It does the same for the sets that have the name. The script that checks also
+// renews it.
 func (m *Machine) verify(key string) {
 	var names []*name
 	if n := m.names[key]; n != nil {

@@ -17,8 +17,8 @@
 --         integers not acquired: the position of the first lock that others hold,
 --                  counted from 1, and the remaining life of its record in
 --                  milliseconds, -1 if it has none. A third one, 1: the record is
---                  of another kind of lock. With ARGV[2] such a one comes first,
---                  and none are kept
+--                  of another kind of lock. If ARGV[2] is not 0, such a lock is
+--                  reported before others, and none are kept
 --
 -- Safe to repeat: what an earlier run has left is among the further holders. Without
 -- ARGV[2] a run that does not acquire changes nothing. The life of a record that
@@ -35,8 +35,8 @@ local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
--- blocked returns the life of a record for which lock i can't be taken, and whether
--- it is of another kind. It changes nothing.
+-- blocked returns nil if lock i can be taken. Else it returns the remaining life of its
+-- record, and true if that is of another kind. It changes nothing.
 local function blocked(i)
   local key, prefix, want = lock(i)
   if redis.call('EXISTS', key) == 0 then
@@ -77,7 +77,7 @@ local function blocked(i)
   return nil
 end
 
--- own removes what the record of lock i has of this manager, and for a writer what it
+-- own removes what the record of lock i has of these holders, and for a writer what it
 -- has of readers that have died. It reports whether others share what is left.
 local function own(i)
   local key, prefix, want = lock(i)
@@ -175,6 +175,7 @@ end
 if refused then
   return takeAll(free, ARGV[2]) or refused
 end
+-- Tokens come first. If they fail, no lock is taken; the tokens of some may be lost.
 local tokens = nil
 if ARGV[3] ~= '0' then
   tokens = {}

@@ -1,4 +1,4 @@
--- several_release.lua gives up what this manager has of several locks, and tells
+-- several_release.lua gives up what these holders have of several locks, and tells
 -- those who wait.
 --
 -- KEYS        of each lock: the lock, its channel, and the prefix of its readers'
@@ -13,7 +13,7 @@
 --                there was none, -1, and, if a message could not be published, why
 --         error  one of the locks could not be released, the others were
 --
--- Safe to repeat: the second run returns nil.
+-- Safe to repeat: the second run returns nil. A key that is no lock counts as not held.
 local n = tonumber(ARGV[1])
 
 local function timeout(prefix, holder, i)
