@@ -211,14 +211,12 @@ func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 		return // it waits for nothing
 	}
 	m.breakDeadlocksOf(n)
-	var seen []*name
+	seen := map[*name]bool{} // a name may have many items in common with n
 	for o := range m.overlaps(n, m.sets) {
-		if o.name.queue.head != nil && !slices.Contains(seen, o.name) {
-			seen = append(seen, o.name)
+		if o.name.queue.head != nil && !seen[o.name] {
+			seen[o.name] = true
+			m.breakDeadlocksOf(o.name)
 		}
-	}
-	for _, o := range seen {
-		m.breakDeadlocksOf(o)
 	}
 }
 
