@@ -12,9 +12,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/examples/internal/cli"
 	"github.com/holdfast-go/holdfast/examples/internal/server"
@@ -65,13 +66,13 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 
 	running, stop := context.WithTimeout(ctx, *length)
 	defer stop()
-	var wg sync.WaitGroup
+	all, running := errgroup.WithContext(running) // the first error ends the others
 	for clerk := range *clerks {
-		wg.Go(func() { b.stopAtFirst(stop, b.workUntil(running, b.offices[clerk%len(b.offices)])) })
+		all.Go(func() error { return b.workUntil(running, b.offices[clerk%len(b.offices)]) })
 	}
-	wg.Wait()
+	err = all.Wait()
 	// Whatever has happened: give back what is held.
-	if err := errors.Join(b.err, b.close()); err != nil {
+	if err := errors.Join(err, b.close()); err != nil {
 		return err
 	}
 	var scripts uint64
@@ -93,9 +94,6 @@ type bank struct {
 	offices []*lockmgr.Manager
 
 	up, down atomic.Int64 // transfers
-
-	mu  sync.Mutex
-	err error
 }
 
 // workUntil makes transfers between random accounts.
@@ -148,23 +146,8 @@ func (b *bank) close() error {
 
 // unlessOver returns an error that is not due to the end of the program.
 func unlessOver(ctx context.Context, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		if ctx.Err() != nil {
-			return nil
-		}
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return nil
 	}
 	return err
-}
-
-// stopAtFirst keeps the first error, and ends the others.
-func (b *bank) stopAtFirst(stop func(), err error) {
-	if err == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		b.err = err
-	}
-	stop()
 }
