@@ -7,7 +7,11 @@ import "time"
 func (m *Machine) ask(e *entry) {
 	n := e.of
 	if t := &n.c.turns; n.contended() {
-		t.pass(m.now, &m.cfg, e.phase != idle)
+		if n.runsOn(e) {
+			t.skip(m.now)
+		} else {
+			t.pass(m.now, &m.cfg, e.phase != idle)
+		}
 		if !t.ready(m.now, &m.cfg) {
 			m.subscribe(n)
 			m.becomeWaiting(e, t.wakeAt(m.now))
@@ -19,6 +23,7 @@ func (m *Machine) ask(e *entry) {
 	r.own.Number = 0 // a number from before belongs to an earlier record
 	m.unlocked(e, nil)
 	m.becomeAsking(e)
+	e.count(r)
 	// Each try has a new number, so only one command can create a record with that
 	// number.
 	m.send(e, VerbAcquire, r.Side, m.number(), m.leaseOf(r), m.tokensFor(e, r))
@@ -53,8 +58,12 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 			e.more().tokens.got(r.Token, op.Tokens)
 			e.up().tokens.each = r.Tokens
 		}
-		if n.c.set != nil {
-			m.setAcquired(e)
+		if s := n.c.set; s != nil {
+			s.refusedBy = 0
+		}
+		m.gatherAcquired(e)
+		if p := n.c.pool; p != nil {
+			p.acquired(n)
 		}
 		if m.now >= e.until {
 			m.tooLate(e, op.Lease)
@@ -63,7 +72,9 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		if u := e.up(); n.contended() {
 			u.retry.succeeded()
 			u.longer.set = u.longer.set && len(op.Others) > 0 // with Others it may be our old record
-			n.c.turns.acquired(m.now, &m.cfg)
+			if !n.runsOn(e) && !n.c.turns.before(op.Sent) {
+				n.c.turns.acquired(m.now, &m.cfg)
+			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
 			u.firstPass = 0
 		}
@@ -132,7 +143,13 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	if n.c.set != nil {
 		m.setRefused(e, r)
 	}
-	t.refused(m.now, &m.cfg, e.woken)
+	m.gatherRefused(e, r)
+	if p := n.c.pool; p != nil {
+		p.asks = 1
+	}
+	if !n.runsOn(e) {
+		t.refused(m.now, &m.cfg, e.woken || n.hasOthers(e))
+	}
 	e.number = 0
 	poll := m.now + m.poll(n, r.TTL)
 	t.tryAt = min(t.tryAt, poll) // no message comes if the record expires
@@ -144,7 +161,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	m.failOnce(n, n.about(ErrNotAcquired))
 	m.notice(Notice{What: Refused, Name: n.name, TTL: r.TTL})
 	switch {
-	case n.queue.head == nil:
+	case n.queue.head == nil, n.served(e):
 		m.leave(e)
 	case e.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
 		// A message came while the try was in flight. It came over another

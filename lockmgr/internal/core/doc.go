@@ -13,20 +13,21 @@
 //
 //	name     what the machine knows of one key: its queue, its turns, its entries
 //	entry    one thing of ours on the server that has a lease of its own: the record
-//	         of an exclusive lock, the read hold that all readers of a manager share
+//	         of an exclusive lock, the read hold that all readers of a manager share,
+//	         the permits of one hold
 //	hold     what one owner has in this process: one, or one of each side. Several
 //	         holds may share an entry
 //	set      several names that are wanted at once, all or none. It is a name of its
 //	         own kind. Its items are the single names. See set.go
 //	number   the part of a holder ID that the machine chooses: see below
-//	kind     exclusive, read-write, or several. A name is of one kind while anybody
-//	         wants it
+//	kind     exclusive, read-write, several, or permits. A name is of one kind while
+//	         anybody wants it
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. They have no state
 //
 // A name has one entry at first. A kind may allow it more: each has a phase, a script
-// in flight and failures of its own, and all serve the queue of the name. All kinds
-// have one entry today; sharing_test.go has a kind with two. The first entry and the
+// in flight and failures of its own, and all serve the queue of the name: see Several
+// entries. The first entry and the
 // first hold are parts of larger values, so that an uncontended lock needs no memory
 // of its own.
 //
@@ -34,7 +35,7 @@
 //
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
-// itself. The rules answer seven questions:
+// itself. The rules answer nine questions:
 //
 //	entries    how many entries may a manager have of a name?
 //	joins      may a request share an entry with those that hold it?
@@ -43,22 +44,45 @@
 //	again      what does an owner get that has a hold and asks again?
 //	side       what do the holds of an entry need it to be?
 //	waitsFor   must a request wait until a hold of another owner has ended?
+//	parts      may a script find or get a part of an entry?
+//	doubts     may a message mean that somebody has removed an entry?
 //
-//	             exclusive   read-write
-//	entries      1           1
-//	joins        no          a reader joins readers
-//	passes       yes         to a reader; to a writer, if no script has let others read
-//	transfers    yes         yes
-//	again        re-entry    the same side: re-entry; a writer may also read; a reader
-//	                         that asks to write fails, as it would wait for itself.
-//	                         One that tries once becomes a writer if nobody else reads
-//	side         alone       alone while a writer holds it, else shared
-//	waitsFor     yes         yes; it is not asked of two that share
+//	             exclusive   permits         read-write
+//	entries      1           1,024           1
+//	joins        no          no              a reader joins readers
+//	passes       yes         to a request    to a reader; to a writer, if no script has
+//	                         for as many     let others read
+//	transfers    yes         yes             yes
+//	again        re-entry    not asked:      the same side: re-entry; a writer may also
+//	                         requests are    read; a reader that asks to write fails, as
+//	                         anonymous       it would wait for itself. One that tries once
+//	                                         becomes a writer if nobody else reads
+//	side         alone       alone           alone while a writer holds it, else shared
+//	waitsFor     yes         no              yes; it is not asked of two that share
+//	parts        no          of several      no
+//	doubts       yes         no              yes
 //
 // A set (several) has one entry, which stands for the records of all its items. All of
 // them have one number. One script changes them all. Nobody joins it. It has no transfer:
 // each request for it sends an acquire and a release. An owner that has a set and asks
 // for the same set re-enters.
+//
+// # Several entries
+//
+// A hold of permits has an entry of its own, whose permits have one number. So a name may
+// have hundreds of entries. Some are held. Others are asked for, for those who wait. How
+// many may be asked for at a time is a guess at how many are free: eight at first, twice as
+// many after a grant, one after a refusal. An entry that is refused goes on waiting only if
+// it is the last one. When an entry is released, one that waits tries again, as what was
+// released may be what it waits for.
+//
+// A try can be refused because of what the manager has itself. Such a refusal says nothing
+// about the turns of others. All entries have one run, of PassCount grants for each entry.
+// When it is over, the entries are given back as they come free, until the pause is over.
+// Their turns count as one turn.
+//
+// The transfers of all entries fall due at the same instants, so that they share a script. An
+// event about an entry leads to no work for the others that are held.
 //
 // # Sets
 //
@@ -69,7 +93,7 @@
 // it once. The search for deadlocks follows the waits between them. Verify of a name
 // looks at the sets that have it.
 //
-// A set that waits has no record, except while it gathers: see set.go. Such a set goes
+// A set that waits has no record, except while it gathers: see gather.go. Such a set goes
 // from waiting to releasing when its time is over. If a renewal finds that one item is
 // gone, the hold is lost. Its number becomes a suspect, and a release removes the other
 // records.
@@ -212,7 +236,8 @@
 //
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go and a file for each kind. What is
-// special about a set is in set.go, and how it meets other names in overlap.go. Each
+// special about a set is in set.go, and how it meets other names in overlap.go. How sets and
+// requests for several permits gather is in gather.go. Each
 // concern that only some entries have is a type and a file: retry, unknown, tokens,
 // doubt, prolong. Only names that are contended have turns, in turns.go. Code that
 // changes a name must call settle afterwards. Settle does what is due and sets the
@@ -232,8 +257,9 @@
 //	all stand back        each tries when it has heard nobody for its own pause
 //	message lost          the poll: one alarm per name, after the TTL of the refusal,
 //	                      PollMax at most
-//	one item of a set     the hold is lost, the other items are released
-//	   is gone
+//	one item of a set,    the hold is lost, the rest is released
+//	   or one of several
+//	   permits is gone
 //	no subscription       more frequent polls: PollSoon if few names have none,
 //	                      PollBlind if many
 //	subscription lost     the same; its confirmation is a wake-up

@@ -44,6 +44,9 @@ type entry struct {
 	open bool // a script may have made it Shared on the server, even if side is Alone
 
 	place uint16 // the index in contention.extra plus one; zero for the first entry
+
+	permits uint16 // how many it has, or tries to get; zero for other kinds
+	most    uint16 // the most that a number of it may have, see count
 }
 
 // An extra is an entry that is not the first of its name.
@@ -106,6 +109,16 @@ func (e *entry) up() *upkeep {
 	return &e.of.c.extra[e.place-1].upkeep
 }
 
+// firstPass returns where it is noted since when the entry has been passed on: see
+// upkeep.firstPass. The entries of a pool have it together, so that their manager gives all
+// of them back at the same time. The name must have a contention of its own.
+func (e *entry) firstPass() *time.Duration {
+	if p := e.of.c.pool; p != nil {
+		return &p.firstPass
+	}
+	return &e.up().firstPass
+}
+
 // more returns the entry's upkeep for writing. The first call makes the name's
 // contention.
 func (e *entry) more() *upkeep {
@@ -164,7 +177,7 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 
 // gone handles an answer by which the entry is not ours any more.
 func (m *Machine) gone(e *entry) {
-	others := e.of.c.set != nil && e.number != 0
+	others := e.of.rules().parts(e) && e.number != 0
 	if others {
 		m.suspectOwner(e) // one record is gone, the others may be there
 	}

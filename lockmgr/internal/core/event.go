@@ -18,6 +18,13 @@ type (
 		Request *Request
 		Items   []Item
 	}
+	// LockPermits: a caller wants so many permits at once. Limit is how many permits the
+	// name gets if it has none yet.
+	LockPermits struct {
+		Request *Request
+		Permits uint16
+		Limit   int64
+	}
 	// Cancel: the caller of a request that is still pending has left.
 	Cancel struct{ Request *Request }
 	// Unlock: the caller gives back one grant. The shell sends it once for each
@@ -61,6 +68,7 @@ type (
 
 func (Lock) isEvent()          {}
 func (LockSet) isEvent()       {}
+func (LockPermits) isEvent()   {}
 func (Cancel) isEvent()        {}
 func (Unlock) isEvent()        {}
 func (*Replies) isEvent()      {}
@@ -125,9 +133,14 @@ type Op struct {
 	// Items are the items of a set, for the kind Several. Tokens is then
 	// the number for each item.
 	Items []Item
-	// Gather is for how long an acquire of a set keeps the items that are free if
-	// others hold the rest, or zero.
+	// Gather is for how long an acquire keeps the items of a set, or the permits, that are
+	// free if others hold the rest, or zero.
 	Gather time.Duration
+	// Permits is how many permits the entry has or is to get, for the kind Permits, and
+	// Most the most that any of the numbers may have. Limit is how many permits the name
+	// gets if it has none yet.
+	Permits, Most int
+	Limit         int64
 
 	entry *entry
 }
@@ -156,7 +169,10 @@ type Reply struct {
 	Told int
 	// Item is the position, from 1, of the item of a set that others have.
 	Item int
-	// Partly is set if a release found the records of some items of a set only.
+	// Gathered is set if a refused try has kept what was free: see Op.Gather.
+	Gathered bool
+	// Partly is set if a release found the records of some items of a set only, or some of
+	// the permits only.
 	Partly bool
 	// Subscribers is the number of the channel's subscribers, for a transfer or a
 	// release. It is negative if the server refused to tell it.

@@ -14,5 +14,7 @@ func (exclusive) joins(*entry, *Request) bool   { return false }
 func (exclusive) passes(*entry, *Request) bool  { return true }
 func (exclusive) transfers() bool               { return true }
 func (exclusive) again(*Hold, *Request) outcome { return reenters }
+func (exclusive) parts(*entry) bool             { return false }
+func (exclusive) doubts() bool                  { return true }
 func (exclusive) side(*entry) Side              { return Alone }
 func (exclusive) waitsFor(*Request, *Hold) bool { return true }

@@ -82,7 +82,7 @@ func (m *Machine) startOver(e *entry) {
 	n := e.of
 	switch {
 	case e.flight != 0: // the answer leads here again
-	case n.queue.head != nil:
+	case n.queue.head != nil && !n.served(e):
 		m.ask(e)
 	default:
 		m.leave(e)
@@ -109,11 +109,11 @@ const (
 func (m *Machine) boundary(e *entry) boundary {
 	n := e.of
 	t := &n.more().turns
-	if m.keptLong(e) {
+	if m.keptLong(e) || t.back { // while a manager stands back, its other entries follow
 		return standBack
 	}
-	if u := e.up(); u.firstPass == 0 {
-		u.firstPass = m.now
+	if first := e.firstPass(); *first == 0 {
+		*first = m.now
 	}
 	if t.count == 0 {
 		return goOn
@@ -136,7 +136,7 @@ func (m *Machine) boundary(e *entry) boundary {
 // process without a subscription must get a chance. The time before the first
 // handoff does not count: the first holder kept the waiters here out as well.
 func (m *Machine) keptLong(e *entry) bool {
-	first := e.up().firstPass
+	first := *e.firstPass()
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
 }
 
@@ -144,9 +144,9 @@ func (m *Machine) keptLong(e *entry) bool {
 // for others.
 func (m *Machine) runLimit(t *turns) int {
 	if t.alone && m.cfg.TrustSubscribers {
-		return 8 * m.cfg.PassCount
+		return 8 * t.passCount(&m.cfg)
 	}
-	return m.cfg.PassCount
+	return t.passCount(&m.cfg)
 }
 
 // leaving reports whether a release must be sent although somebody here waits.
@@ -233,7 +233,11 @@ func (m *Machine) transferTo(e *entry, h *Hold) {
 // holder's, gives the record a side, and renews the lease.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
 	u := e.more()
-	u.nextTransfer = m.now + max(m.cfg.RecordEvery, u.spacing)
+	every := max(m.cfg.RecordEvery, u.spacing)
+	if u.nextTransfer = m.now + every; e.of.rules().entries() > 1 {
+		// The transfers of all entries fall due together, as they can share a script.
+		u.nextTransfer = u.nextTransfer.Truncate(every) + every
+	}
 	if e.hold != nil && number == e.number && side != e.side {
 		u.number = m.number() // see upkeep.number
 		number = u.number

@@ -19,6 +19,9 @@ type Hold struct {
 	limit   time.Duration // end of a fixed lease or of MaxHold, or Forever
 	count   int32         // grants that were not unlocked yet
 	watched bool          // renewed by the watchdog
+
+	// Permits is how many permits it is, for the kind Permits.
+	Permits uint16
 }
 
 // next returns the next hold in the list of holds that share an entry, or nil. A

@@ -79,17 +79,18 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	m.out = out
 	switch ev := ev.(type) {
 	case Lock:
-		m.request(ev.Request, nil)
+		m.request(ev.Request, nil, 0)
 	case LockSet:
-		m.request(ev.Request, ev.Items)
+		m.request(ev.Request, ev.Items, 0)
+	case LockPermits:
+		ev.Request.own.Permits = max(ev.Permits, 1)
+		m.request(ev.Request, nil, ev.Limit)
 	case Cancel:
 		m.cancel(ev.Request)
 	case Unlock:
 		m.unlock(ev.Request)
 	case *Replies:
-		for i := range ev.Replies {
-			m.reply(&ev.Replies[i])
-		}
+		m.replies(ev.Replies)
 		m.reportRenewals()
 	case Wake:
 		m.wake(ev)
@@ -185,8 +186,27 @@ func (m *Machine) tick() {
 
 // settle must follow every change of a name. It does what is due. Then it forgets
 // the name if the name has no state left, else it sets the name's alarm.
-func (m *Machine) settle(n *name) {
-	again := m.advance(n)
+func (m *Machine) settle(n *name) { m.settled(n, m.advance(n)) }
+
+// settleEntry is settle after a change that concerns one entry of a name, and no other one
+// that is held. A name may have many of those.
+func (m *Machine) settleEntry(e *entry) {
+	n := e.of
+	if n.c.pool == nil {
+		m.settle(n)
+		return
+	}
+	again := m.advanceEntry(e)
+	for other := range n.inMotion {
+		if other != e {
+			again = min(again, m.advanceEntry(other))
+		}
+	}
+	m.settled(n, min(again, m.advanceName(n)))
+}
+
+// settled forgets a name if it has no state left, else it sets the name's alarm.
+func (m *Machine) settled(n *name, again time.Duration) {
 	if !n.contended() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0 {
 		m.forget(n)
 		return
@@ -203,17 +223,27 @@ func (m *Machine) advance(n *name) (again time.Duration) {
 	for e := range n.entries {
 		again = min(again, m.advanceEntry(e))
 	}
-	if e := n.another(); e != nil && !m.closing {
+	return min(again, m.advanceName(n))
+}
+
+// advanceName does what is due for a name and for none of its entries.
+func (m *Machine) advanceName(n *name) (again time.Duration) {
+	again = Forever
+	for !m.closing {
+		e := n.another()
+		if e == nil {
+			break
+		}
 		m.ask(e)
-		return m.advance(n)
+		again = min(again, m.advanceEntry(e))
 	}
 	switch c := n.c; {
 	case !n.contended() || !n.idle():
 	case m.now < c.restUntil:
-		return c.restUntil
+		again = min(again, c.restUntil)
 	default:
 		m.rest(&n.entry)
-		return m.advance(n)
+		again = min(again, m.advance(n))
 	}
 	return again
 }
@@ -252,7 +282,7 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 			m.leave(e)
 			break
 		}
-		if at := min(u.retry.at, e.of.gatherEnd()); m.now < at {
+		if at := min(u.retry.at, e.gatherEnd()); m.now < at {
 			return at
 		}
 		m.waitOver(e)

@@ -39,8 +39,9 @@ const (
 // contention is the state that a name needs only if it is contended, passed on,
 // fenced, or has met a failure.
 type contention struct {
-	own bool // not shared with other names
-	set *set // of a name of kind Several
+	own  bool  // not shared with other names
+	set  *set  // of a name of kind Several
+	pool *pool // of a name of kind Permits
 
 	turns  turns
 	echoes int // messages of our confirmed releases that have not arrived here
@@ -68,16 +69,20 @@ func (n *name) contended() bool { return n.c.own }
 // more returns the name's contention for writing. The first call makes it.
 func (n *name) more() *contention {
 	if !n.contended() {
-		n.c = &contention{own: true, set: n.c.set}
+		n.c = &contention{own: true, set: n.c.set, pool: n.c.pool}
 	}
 	return n.c
 }
 
 // calm drops the name's contention.
 func (n *name) calm() {
-	if s := n.c.set; s != nil {
-		n.c = &s.uncontended
-	} else {
+	switch c := n.c; {
+	case c.set != nil:
+		n.c = &c.set.uncontended
+	case c.pool != nil:
+		n.c = &c.pool.uncontended
+		c.pool.reset(n)
+	default:
 		n.c = &uncontended
 	}
 }
@@ -94,10 +99,26 @@ func (n *name) entries(yield func(*entry) bool) {
 	}
 }
 
+// inMotion calls yield for each entry that is neither idle nor held, and maybe for others.
+// Of a name with many entries most are held. yield may change the entries.
+func (n *name) inMotion(yield func(*entry) bool) {
+	p := n.c.pool
+	if p == nil {
+		n.entries(yield)
+		return
+	}
+	var few [16]*entry // no allocation for so many
+	for _, e := range append(few[:0], p.moving...) {
+		if !yield(e) {
+			return
+		}
+	}
+}
+
 // waiting returns an entry that is in phase waiting and has no script in flight,
 // or nil.
 func (n *name) waiting() *entry {
-	for e := range n.entries {
+	for e := range n.inMotion {
 		if e.phase == waiting && e.flight == 0 {
 			return e
 		}
@@ -107,6 +128,9 @@ func (n *name) waiting() *entry {
 
 // held reports whether a hold of the name exists in this manager.
 func (n *name) held() bool {
+	if p := n.c.pool; p != nil {
+		return p.held > 0
+	}
 	for e := range n.entries {
 		if e.phase == held {
 			return true
@@ -120,6 +144,9 @@ func (n *name) idle() bool { return n.entry.phase == idle && n.othersIdle(&n.ent
 
 // othersIdle reports whether all entries other than but are idle.
 func (n *name) othersIdle(but *entry) bool {
+	if p := n.c.pool; p != nil {
+		return p.allIdle(but)
+	}
 	for e := range n.entries {
 		if e != but && e.phase != idle {
 			return false
@@ -179,27 +206,24 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 		m.unsubscribe(n) // from the channel of the old kind
 	}
 	n.kind = k
-	n.calm()
+	n.c = &uncontended
 	return true
 }
 
-// another returns an idle entry for the first waiter, beside the entries that are
-// held, or nil. It makes the entry if the kind's rules allow one more. It returns
-// nil if nobody waits, or if an entry that is neither idle nor held may still
-// serve the waiter.
+// another returns an idle entry for a waiter, beside the entries that the name has, or
+// nil. It makes the entry if the kind's rules allow one more. It returns nil if nobody
+// waits whom no other entry serves, or if others go first.
 func (n *name) another() *entry {
 	most := n.rules().entries()
 	if most == 1 || n.queue.head == nil {
 		return nil
 	}
-	var free *entry
-	for e := range n.entries {
-		switch {
-		case e.phase == idle && e.flight == 0:
-			free = e
-		case e.phase != held:
-			return nil
-		}
+	if n.givesBack() {
+		return nil // others go first
+	}
+	free := n.idleEntry()
+	if n.served(free) {
+		return nil
 	}
 	if free == nil && len(n.c.extra) < most-1 {
 		c := n.more()
@@ -223,9 +247,7 @@ func (m *Machine) rest(e *entry) {
 		m.becomeIdle(e)
 		return
 	}
-	if s := n.c.set; s != nil {
-		m.gathersNoMore(s)
-	}
+	m.gathersNoMore(e)
 	if e.phase != idle {
 		m.becomeIdle(e)
 		c := n.more()
@@ -287,7 +309,7 @@ func (m *Machine) forget(n *name) {
 	m.alarms.remove(n)
 	if n.c.set != nil {
 		m.sets.remove(n)
-		m.gathersNoMore(n.c.set)
+		m.gathersNoMore(&n.entry)
 		delete(m.setNames, n.name)
 	} else {
 		delete(m.names, n.name)
@@ -315,4 +337,96 @@ func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind))
 	})
 	return some
+}
+
+// givesBack reports whether an entry of several is being released so that others go first.
+// No other entry is asked for meanwhile: it could get what was released.
+func (n *name) givesBack() bool {
+	if n.rules().entries() == 1 {
+		return false
+	}
+	for e := range n.inMotion {
+		if e.phase == releasing && e.up().giveBack {
+			return true
+		}
+	}
+	return false
+}
+
+// served reports whether entries other than but are being asked for, as many as may be, or
+// may pass to those who wait. Of most kinds a name has one entry, so none other serves.
+func (n *name) served(but *entry) bool {
+	if n.rules().entries() == 1 {
+		return false
+	}
+	most := n.mostAsked()
+	for e := range n.inMotion {
+		if e != but && (e.phase == asking || e.phase == waiting || e.phase == passing) {
+			most--
+		}
+	}
+	return most <= 0
+}
+
+// idleEntry returns an entry that is idle, or nil.
+func (n *name) idleEntry() *entry {
+	if p := n.c.pool; p != nil {
+		if len(p.idle) == 0 {
+			return nil
+		}
+		return p.idle[len(p.idle)-1]
+	}
+	for e := range n.entries {
+		if e.phase == idle {
+			return e
+		}
+	}
+	return nil
+}
+
+// hasOthers reports whether entries other than but are ours. A try for that one may have been
+// refused because of them.
+func (n *name) hasOthers(but *entry) bool {
+	if n.rules().entries() == 1 {
+		return false
+	}
+	for e := range n.entries {
+		if e != but && e.number != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// runsOn reports whether the manager has other entries than but, and need not let others go
+// first. Then the answer to a try for that one neither ends a run nor begins one, and what
+// others have meanwhile is not their turn: they share the name with us.
+func (n *name) runsOn(but *entry) bool { return !n.c.turns.back && n.hasOthers(but) }
+
+// mostAsked returns how many entries may be asked for at a time.
+func (n *name) mostAsked() int {
+	if p := n.c.pool; p != nil {
+		return p.mostAsked(n.queue.head)
+	}
+	return 1
+}
+
+// mayGetOne reports whether a new request that does not wait may get an entry of a name
+// that can have several. It may, unless others go first, or a request waits.
+func (m *Machine) mayGetOne(n *name) bool {
+	if n.contended() && !n.c.turns.ready(m.now, &m.cfg) {
+		return false
+	}
+	room := len(n.c.extra) < n.rules().entries()-1 || n.idleEntry() != nil
+	for e := range n.inMotion {
+		switch e.phase {
+		case passing:
+			room = true
+		case waiting, releasing:
+			if n.queue.head != nil {
+				return false
+			}
+		}
+	}
+	return room
 }

@@ -26,8 +26,11 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	default:
 		op.Others = e.mayCarry(owner, verb, op.Others)
 	}
-	if s := e.of.c.set; s != nil && verb == VerbAcquire {
-		op.Gather = m.gather(s, e.of.queue.head.asked)
+	if verb == VerbAcquire {
+		op.Gather = m.gather(e)
+	}
+	if p := e.of.c.pool; p != nil {
+		op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
 	}
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared
@@ -35,16 +38,32 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	m.emit(Run{op})
 }
 
-// reply handles an answer. An answer that is not to the script in flight is
-// ignored.
-func (m *Machine) reply(r *Reply) {
+// replies handles answers.
+func (m *Machine) replies(all []Reply) {
+	for i := range all {
+		if r := &all[i]; r.expected() {
+			e := r.Op.entry
+			recovered := m.reply(r)
+			m.settleEntry(e)
+			if recovered {
+				m.hurry()
+			}
+		}
+	}
+}
+
+// expected reports whether an answer is to the script in flight. Others are stale.
+func (r *Reply) expected() bool {
+	e := r.Op.entry
+	return r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID
+}
+
+// reply handles an answer. It reports whether the server has recovered.
+func (m *Machine) reply(r *Reply) (recovered bool) {
 	op := r.Op
 	e := op.entry
-	if r.ID != op.ID || e == nil || e.flight != op.ID {
-		return // stale
-	}
 	e.flight = 0
-	recovered := m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
+	recovered = m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
 	case op.Verb == VerbLook:
 	case r.Ran == Yes && op.Verb == VerbRenew:
@@ -53,7 +72,7 @@ func (m *Machine) reply(r *Reply) {
 		}
 	case r.Ran == Yes:
 		// A refused try of a set that has kept nothing has not looked at every record.
-		if e.of.contended() && !r.Kept && (r.Item == 0 || r.keptSome()) {
+		if e.of.contended() && !r.Kept && (r.Item == 0 || r.Gathered) {
 			e.up().unknown.named(op.Sent)
 		}
 		m.confirm(e, op.ID)
@@ -75,14 +94,11 @@ func (m *Machine) reply(r *Reply) {
 	case VerbRenew:
 		m.renewed(e, r)
 	}
-	m.settle(e.of)
-	if recovered {
-		m.hurry()
-	}
 	op.entry = nil
 	if len(m.freeOps) < 1024 {
 		m.freeOps = append(m.freeOps, op)
 	}
+	return recovered
 }
 
 // failed counts a failure of an entry's script and returns when to try again.

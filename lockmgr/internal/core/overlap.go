@@ -130,9 +130,13 @@ func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
 	return int64(len(counted)), subscribed
 }
 
-// gathersBeside reports whether another set gathers that has an item in common with s.
+// gathersBeside reports whether another set gathers that has an item in common with the set n.
 // Two that gather at once would keep what the other one needs.
-func (m *Machine) gathersBeside(s *set) bool {
+func (m *Machine) gathersBeside(n *name) bool {
+	s := n.c.set
+	if s == nil {
+		return false
+	}
 	for _, other := range m.gathering {
 		if other == s {
 			continue

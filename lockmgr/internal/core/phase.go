@@ -23,6 +23,9 @@ func (p phase) String() string {
 func (m *Machine) become(e *entry, p phase) {
 	was := e.phase
 	e.phase = p
+	if pool := e.of.c.pool; pool != nil {
+		pool.moved(e, was, p)
+	}
 	if (was == idle) != (p == idle) && e.of.othersIdle(e) {
 		if p == idle {
 			m.resting++
@@ -66,8 +69,8 @@ func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 // is in flight.
 func (m *Machine) becomeReleasing(e *entry) {
 	m.become(e, releasing)
-	if s := e.of.c.set; s != nil && e.number != 0 {
-		s.had = m.now
+	if g := e.of.gathering(); g != nil && e.number != 0 && e.of.rules().parts(e) {
+		g.had = m.now
 	}
 	e.retried = false
 	m.renewals.Remove(e)

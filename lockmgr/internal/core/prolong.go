@@ -25,7 +25,7 @@ func (m *Machine) prolong(p *Prolongation) {
 		m.emit(Prolonged{p, ErrLeaseLost})
 		return
 	}
-	defer m.settle(e.of)
+	defer m.settleEntry(e)
 	if m.now >= h.end() {
 		err := m.whyOver(h)
 		m.expire(e)

@@ -42,6 +42,10 @@ func (readWrite) again(h *Hold, r *Request) outcome {
 	return never
 }
 
+func (readWrite) parts(*entry) bool { return false }
+
+func (readWrite) doubts() bool { return true }
+
 func (readWrite) side(e *entry) Side {
 	if e.alone() != nil {
 		return Alone

@@ -103,8 +103,8 @@ func (q *queue) upTo(limit int) (count int) {
 	return count
 }
 
-// request handles a new request: for a set if it has items.
-func (m *Machine) request(r *Request, items []Item) {
+// request handles a new request: for a set if it has items, for permits if it has a limit.
+func (m *Machine) request(r *Request, items []Item, limit int64) {
 	if m.closing {
 		m.fail(r, ErrClosed)
 		return
@@ -118,9 +118,12 @@ func (m *Machine) request(r *Request, items []Item) {
 		m.fail(r, ErrKind)
 		return
 	}
+	if r.Kind == Permits {
+		n.usePool().limit = limit
+	}
 	r.entry = &n.entry
-	defer m.settle(n)
-	for e := range n.entries {
+	defer m.settleEntry(r.entry)
+	for e := range n.inMotion {
 		if e.phase == held && m.now >= e.holdUntil() {
 			m.expire(e) // its alarm has not come yet
 		}
@@ -146,7 +149,7 @@ func (m *Machine) request(r *Request, items []Item) {
 		m.waits.add(r)
 		m.breakDeadlock(r)
 	}
-	for e := range n.entries {
+	for e := range n.inMotion {
 		m.serve(e, r)
 	}
 }
@@ -159,7 +162,9 @@ func (m *Machine) serve(e *entry, r *Request) {
 		m.trySoon(e)
 	case e.of.queue.head != r:
 	case e.phase == idle:
-		m.ask(e)
+		if !e.of.served(e) {
+			m.ask(e)
+		}
 	case e.phase == passing: // the record was kept
 		m.next(e, nil)
 	case e.phase == releasing && r.Once: // it does not wait for a failed release
@@ -169,6 +174,9 @@ func (m *Machine) serve(e *entry, r *Request) {
 
 // occupied reports whether a new request would have to wait.
 func (m *Machine) occupied(n *name, r *Request) bool {
+	if n.rules().entries() > 1 {
+		return !m.mayGetOne(n)
+	}
 	for e := range n.entries {
 		if !m.inUse(e, r) {
 			return false
@@ -245,7 +253,7 @@ func (m *Machine) giveUp(r *Request, err error) {
 	if n.queue.head != nil {
 		return
 	}
-	for e := range n.entries {
+	for e := range n.inMotion {
 		switch {
 		case e.flight != 0:
 		case e.phase == waiting:

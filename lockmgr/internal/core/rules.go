@@ -34,6 +34,11 @@ type rules interface {
 	// again returns what a request gets if its owner has a hold of the name
 	// already.
 	again(h *Hold, r *Request) outcome
+	// parts reports whether a script may find or get a part of an entry, as the entry
+	// has several records.
+	parts(e *entry) bool
+	// doubts reports whether a message may mean that somebody has removed an entry.
+	doubts() bool
 	// side returns the side that the holds of an entry need it to have.
 	side(e *entry) Side
 	// waitsFor reports whether a request must wait until a hold of another owner has

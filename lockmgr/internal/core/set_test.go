@@ -76,25 +76,34 @@ func TestSet_Rivals(t *testing.T) {
 func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
 	m := New(Config{Lease: 2100 * ms, GatherAfter: time.Second, GatherTime: 100 * ms})
-	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}}}
+	newSet := func(items ...Item) *entry {
+		s := &set{items: items}
+		s.uncontended = contention{set: s}
+		n := &name{kind: Several, c: &s.uncontended}
+		n.entry.of = n
+		return &n.entry
+	}
+	e := newSet(Item{Name: "a"}, Item{Name: "b", Side: Shared})
+	s := e.of.c.set
 	gather := func(now, asked time.Duration) time.Duration {
 		m.now = now
-		return m.gather(s, asked)
+		e.of.queue.head = &Request{asked: asked}
+		return m.gather(e)
 	}
 	gaveBack := func(now time.Duration) {
 		m.now = now
-		m.gaveBack(s)
+		m.gaveBack(e)
 	}
 	require.Zero(t, gather(10*ms+time.Second-1, 10*ms), "too early")
-	require.False(t, s.gathering())
+	require.False(t, s.on())
 	require.Equal(t, 100*ms, gather(1010*ms, 10*ms))
 	require.Equal(t, 60*ms, gather(1050*ms, 1050*ms), "also for a new request, if the old one has left")
 	require.Equal(t, ms, gather(1109*ms, 10*ms))
 	require.Zero(t, gather(1109*ms+1, 10*ms), "less than a millisecond")
 	require.Zero(t, gather(1200*ms, 10*ms), "the time is over")
-	require.True(t, s.gathering(), "until it has given back what it has")
+	require.True(t, s.on(), "until it has given back what it has")
 	gaveBack(1200 * ms)
-	require.False(t, s.gathering())
+	require.False(t, s.on())
 	require.Zero(t, gather(1400*ms-1, 10*ms), "a pause of twice GatherTime at least")
 	require.Equal(t, 200*ms, gather(1600*ms, 10*ms), "and of four times as long at most; twice as long as the first time")
 	gaveBack(1800 * ms)
@@ -106,10 +115,11 @@ func TestSet_Gather(t *testing.T) {
 
 	// Of two sets that exclude each other one gathers.
 	beside := func(items ...Item) time.Duration {
-		o := &set{items: items}
+		o := newSet(items...)
+		o.of.queue.head = &Request{}
 		defer m.gathersNoMore(o)
 		m.now = time.Hour
-		return m.gather(o, 0)
+		return m.gather(o)
 	}
 	require.NotZero(t, gather(time.Hour, 0))
 	require.Zero(t, beside(Item{Name: "0"}, Item{Name: "a"}))

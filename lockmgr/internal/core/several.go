@@ -23,5 +23,7 @@ func (several) joins(*entry, *Request) bool   { return false }
 func (several) passes(*entry, *Request) bool  { return true }
 func (several) transfers() bool               { return false }
 func (several) again(*Hold, *Request) outcome { return reenters }
+func (several) parts(*entry) bool             { return true }
+func (several) doubts() bool                  { return true }
 func (several) side(*entry) Side              { return Alone }
 func (several) waitsFor(*Request, *Hold) bool { return true }

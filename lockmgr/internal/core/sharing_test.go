@@ -7,11 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scripted machine has a server that grants whatever is asked.
+// A scripted machine has a server that grants whatever is asked, up to a number.
 type scripted struct {
 	m   *Machine
 	now time.Duration
 	ops []Op // all operations so far
+
+	most, taken int   // how many entries it grants, unless that is zero
+	subscribers int64 // what its answers say
 }
 
 func newScripted() *scripted {
@@ -25,9 +28,23 @@ func (s *scripted) step(ev Event) {
 	for _, e := range s.m.Step(s.now, ev, nil) {
 		if run, ok := e.(Run); ok {
 			s.ops = append(s.ops, *run.Op)
-			s.step(&Replies{Replies: []Reply{{Op: run.Op, ID: run.Op.ID, Ran: Yes, OK: true}}})
+			s.step(&Replies{Replies: []Reply{{Op: run.Op, ID: run.Op.ID, Ran: Yes, OK: s.grants(run.Op), TTL: time.Hour, Subscribers: s.subscribers}}})
 		}
 	}
+}
+
+// grants reports whether the server does what it is asked to.
+func (s *scripted) grants(op *Op) bool {
+	switch op.Verb {
+	case VerbAcquire:
+		if s.most > 0 && s.taken == s.most {
+			return false
+		}
+		s.taken++
+	case VerbRelease:
+		s.taken--
+	}
+	return true
 }
 
 func (s *scripted) lock(r *Request) *Request {

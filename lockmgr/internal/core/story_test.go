@@ -24,6 +24,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //	5ms lock 1 n as=9 lease=2s wait=1s once fenced read
 //	reply n ok token=3 subscribers=1
 //	lockset 2 a+b:read+c:write
+//	lock 3 n permits=2 limit=5
+//	reply n/1 ok
 //	message a+b:read+c:write item=2
 //	reply a+b:read+c:write refused item=1 ttl=9s
 //	----
@@ -31,6 +33,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //
 // A line may begin with the time since the story began. Without one, the time is
 // that of the line before. "next" sends a Tick at the instant that Next returns.
+// Of a name with several entries, n is the first entry and n/1 the second.
 // The key of a set has its items with a plus between them. Without item=,
 // a subscription is confirmed or has a gap on the channels of all items.
 //
@@ -162,6 +165,11 @@ func (s *story) line(line string) {
 			s.step(LockSet{r, itemsOf(r.Name)})
 			return
 		}
+		if arg["permits"] != "" {
+			r.Kind = Permits
+			s.step(LockPermits{r, uint16(count("permits", 0)), count("limit", 10)})
+			return
+		}
 		s.step(Lock{r})
 	case "cancel":
 		s.step(Cancel{s.requests[plain[1]]})
@@ -189,8 +197,12 @@ func (s *story) line(line string) {
 			r.Told = 0
 		}
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
+		if r.Op.Kind == Permits {
+			r.Partly, r.Gathered = arg["partly"] != "", arg["gathered"] != ""
+		}
 		if r.Op.Items != nil {
 			r.Told, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""
+			r.Gathered = r.Item > 0 && r.Op.Gather > 0 && !r.OtherKind
 			for range r.Op.Tokens * int64(len(r.Op.Items)) {
 				r.Tokens = append(r.Tokens, r.Token+int64(len(r.Tokens)))
 			}
@@ -248,8 +260,18 @@ func (s *story) describe(e Effect) string {
 	switch e := e.(type) {
 	case Run:
 		o := e.Op
-		s.ops[o.Name] = Reply{Op: o, ID: o.ID}
-		d := fmt.Sprintf("run %v %s", o.Verb, o.Name)
+		key := o.Name
+		if at := o.entry.place; at > 0 {
+			key += fmt.Sprintf("/%d", at)
+		}
+		s.ops[key] = Reply{Op: o, ID: o.ID}
+		d := fmt.Sprintf("run %v %s", o.Verb, key)
+		if o.Kind == Permits && o.Verb != VerbLook {
+			d += fmt.Sprintf(" permits=%d", o.Permits)
+			if o.Most != o.Permits {
+				d += fmt.Sprintf(" most=%d", o.Most)
+			}
+		}
 		if o.Owner != 0 {
 			d += fmt.Sprintf(" owner=%s lease=%v", number(o.Owner), o.Lease)
 		}
@@ -311,11 +333,17 @@ func (s *story) state() string {
 	var b []string
 	for _, name := range s.names {
 		if n := s.m.known(name, isSet(name)); n != nil {
-			d := name + " " + n.entry.phase.String()
-			if n.entry.flight != 0 {
-				d += ", " + n.entry.flightVerb.String() + " in flight"
+			for e := range n.entries {
+				d := e.phase.String()
+				if e.place > 0 {
+					b[len(b)-1] += " + " + d
+				} else {
+					b = append(b, name+" "+d)
+				}
+				if e.flight != 0 {
+					b[len(b)-1] += ", " + e.flightVerb.String() + " in flight"
+				}
 			}
-			b = append(b, d)
 		}
 	}
 	if len(b) == 0 {

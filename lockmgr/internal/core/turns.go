@@ -66,6 +66,7 @@ import "time"
 type turns struct {
 	count int           // grants of this run
 	start time.Duration // when the first of them was made
+	peak  int           // how many entries the manager had when the last one was acquired; zero of most kinds
 
 	others int64 // other subscribers, by the last reply that reported them
 	fresh  bool  // others was reported by a transfer of this run
@@ -84,8 +85,9 @@ type turns struct {
 	// lock while we stand back and busy is not set.
 	taken int64
 
-	back  bool  // we stand back
-	heard int64 // turns of others since we stand back
+	back  bool          // we stand back
+	since time.Duration // since when
+	heard int64         // turns of others since we stand back
 	// tryAt is when we try although owed is not paid, because nobody was heard for
 	// a while. It may be Forever.
 	tryAt    time.Duration
@@ -150,6 +152,9 @@ func (t *turns) pass(now time.Duration, cfg *Config, wanted bool) {
 	t.asOf = now
 }
 
+// skip notes that we have had entries since asOf, so that this time is nobody else's turn.
+func (t *turns) skip(now time.Duration) { t.asOf = max(t.asOf, now) }
+
 // rate returns the estimated part of the time, in 1/256, for which others have the
 // lock. The estimate is low while we compete: nothing is sampled then, and a high
 // one would give us more than our share.
@@ -204,8 +209,11 @@ func (t *turns) had(now, since time.Duration, cfg *Config) {
 // BackTime, even if our turn from since to now is added to owed. It is false once
 // a run has 2×PassCount grants.
 func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
-	return t.count < 2*cfg.PassCount && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
+	return t.count < 2*t.passCount(cfg) && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
 }
+
+// passCount returns after how many grants a run is over: Config.PassCount for each entry.
+func (t *turns) passCount(cfg *Config) int { return cfg.PassCount * max(1, t.peak) }
 
 // mostOwed returns the most that can be owed, in either direction.
 func (c *Config) mostOwed() time.Duration {
@@ -215,7 +223,7 @@ func (c *Config) mostOwed() time.Duration {
 // over reports whether the run is over, or too much is owed: a PassTime for each
 // other that seems to want the lock, or four PassTimes if there are more of them.
 func (t *turns) over(now time.Duration, cfg *Config) bool {
-	return !t.inCredit(now, now, cfg) && (t.count >= cfg.PassCount || t.count > 0 && now-t.start >= cfg.PassTime) ||
+	return !t.inCredit(now, now, cfg) && (t.count >= t.passCount(cfg) || t.count > 0 && now-t.start >= cfg.PassTime) ||
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
 }
 
@@ -223,7 +231,7 @@ func (t *turns) over(now time.Duration, cfg *Config) bool {
 // FarPause if it is wide, or BlindPause, for processes that poll, if there are no
 // other subscribers. Otherwise it is short. A random time is added.
 func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
-	t.back, t.heard, t.yielded = true, 0, false
+	t.back, t.since, t.heard, t.yielded = true, now, 0, false
 	t.count, t.fresh = 0, false
 	t.stood++
 	pause := t.pause(cfg)
@@ -263,6 +271,11 @@ func (t *turns) ready(now time.Duration, cfg *Config) bool {
 	}
 	return now >= t.tryAt
 }
+
+// before reports whether we have stood back since a try of that instant was sent. Then its
+// answer says nothing about what others do meanwhile. Only of a name with several entries
+// can one be given back while another one is asked for.
+func (t *turns) before(sent time.Duration) bool { return t.back && sent <= t.since && t.peak > 0 }
 
 // hadTurns reports whether others have had turns while we stood back: at least
 // one, or share of them in a wide pause.

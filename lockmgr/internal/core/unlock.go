@@ -30,7 +30,7 @@ func (m *Machine) unlock(r *Request) {
 		e.unlocking = r
 		m.next(e, nil)
 	}
-	m.settle(e.of)
+	m.settleEntry(e)
 }
 
 // letGo ends a hold. Its prolongations fail with err.
@@ -153,14 +153,21 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	}
 	t := &n.c.turns
 	t.others, t.fresh = others, false
-	t.had(m.now, e.since, &m.cfg)
+	if n.c.pool != nil && !t.back {
+		t.skip(m.now)
+	}
+	t.had(m.now, n.turnSince(m.now, e.since), &m.cfg)
 	switch {
+	case t.back && n.c.pool != nil: // an entry that comes free while we stand back
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
 		m.notice(Notice{What: StoodBack, Name: n.name, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
+		if p := n.c.pool; p != nil {
+			p.firstPass = 0
+		}
 		m.subscribe(n)
 	}
 }
@@ -171,14 +178,29 @@ func (m *Machine) afterRelease(e *entry) {
 	if n.contended() {
 		e.up().giveBack = false
 	}
-	if s := n.c.set; s != nil {
-		m.gaveBack(s)
-	}
-	if n.queue.head != nil && !m.closing {
+	m.gaveBack(e)
+	switch {
+	case n.queue.head == nil || m.closing:
+		m.rest(e)
+	case n.served(e):
+		m.rest(e)
+		m.cameFree(n)
+	default:
 		m.ask(e)
-		return
 	}
-	m.rest(e)
+}
+
+// cameFree is called when one of several entries of a name was released. Another one may
+// wait for what was released, or its try may be refused because it ran before.
+func (m *Machine) cameFree(n *name) {
+	for e := range n.inMotion {
+		switch e.phase {
+		case asking:
+			e.woken = true
+		case waiting:
+			m.tryOrWait(e)
+		}
+	}
 }
 
 // releaseFailed handles a release that did not run, or may not have. The release
@@ -218,7 +240,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set:
 		// The server refuses the release, so the entry is passed on.
 		m.unlocked(e, r.Err)
-		u.giveBack, e.since, u.firstPass = false, m.now, m.now
+		u.giveBack, e.since, *e.firstPass() = false, m.now, m.now
 		n.c.turns.newRun(m.now)
 		m.next(e, nil)
 		if e.phase == passing || e.phase == releasing {
@@ -233,7 +255,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 			}
 			q = next
 		}
-	case n.queue.head != nil && !m.leaving(e):
+	case n.queue.head != nil && !m.leaving(e) && !(e.number == 0 && n.served(e)):
 		m.next(e, nil)
 	}
 }

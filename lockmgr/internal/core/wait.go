@@ -56,13 +56,13 @@ func (m *Machine) wake(ev Wake) {
 	foreign := ev.Message && !n.isEcho(ev)
 	useful := n.worthTrying(ev)
 	// A message of an item that a set does not wait for says nothing about turns.
-	if foreign && (useful || n.held()) {
+	if foreign && (useful || n.held()) && !n.runsOn(nil) {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
-	for e := range n.entries {
+	for e := range n.inMotion {
 		switch e.phase {
 		case held, passing:
-			if foreign {
+			if foreign && n.rules().doubts() {
 				m.doubt(e)
 			}
 		case asking:
@@ -112,6 +112,8 @@ func (m *Machine) tryOrWait(e *entry) {
 	switch {
 	case e.flight != 0: // a look is in flight
 		e.woken = true
+	case e.of.givesBack(): // the answer to the release leads here again
+		e.up().retry.at = m.now + m.poll(e.of, -1)
 	case t.ready(m.now, &m.cfg):
 		m.ask(e)
 	default:
@@ -124,8 +126,12 @@ func (m *Machine) tryOrWait(e *entry) {
 func (m *Machine) waitOver(e *entry) {
 	n := e.of
 	t := &n.c.turns
-	if m.now >= n.gatherEnd() {
+	if m.now >= e.gatherEnd() {
 		m.release(e) // what it has got so far
+		return
+	}
+	if n.givesBack() {
+		e.up().retry.at = m.now + m.poll(n, -1)
 		return
 	}
 	if t.ready(m.now, &m.cfg) {

@@ -15,6 +15,8 @@ type Acquired struct {
 	Token string
 	// OtherKind says that the record is of another kind of lock.
 	OtherKind bool
+	// Gathered says that it has kept what was free, though it is not OK.
+	Gathered bool
 }
 
 // Acquire takes a lock for owners[0], if it is free or carries one of owners.

@@ -44,7 +44,10 @@ type value struct {
 	kind kind
 	hash []Field
 	text string
-	end  int64 // the last millisecond of its life, or forever
+
+	members []Member // of a sorted set, by score
+
+	end int64 // the last millisecond of its life, or forever
 }
 
 type kind uint8
@@ -52,6 +55,7 @@ type kind uint8
 const (
 	hash kind = iota + 1
 	text
+	zset
 	other // a list, say
 )
 

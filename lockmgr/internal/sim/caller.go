@@ -113,9 +113,12 @@ func (n *node) lock(l *lockName, again *call) {
 		}
 	}
 	w.calls = append(w.calls, c)
-	if l.isSet() {
+	switch {
+	case l.isSet():
 		n.post(core.LockSet{Request: r, Items: l.items()})
-	} else {
+	case l.kind == core.Permits:
+		n.post(core.LockPermits{Request: r, Permits: w.wantPermits(), Limit: int64(l.limit)})
+	default:
 		n.post(core.Lock{Request: r})
 	}
 	if cancelIn != never {
@@ -201,6 +204,7 @@ func (n *node) granted(c *call) {
 			}
 		}
 		c.hold.fixed = r.Lease > 0
+		c.hold.checkTainted()
 		n.checkHolder(c.hold)
 		n.checkPassed(c)
 		for _, l := range c.name.bases() {

@@ -36,7 +36,7 @@ func (w *world) checkExclusion(h *hold) {
 			}
 		}
 		rules := l.rules
-		if h.foreign {
+		if h.foreign && l.kind != core.Permits {
 			rules = kinds[core.ReadWrite] // it may have the name as another kind of lock: see foreignKind
 		}
 		if o := rules.conflict(l, h, w.valid); o != nil {
@@ -56,6 +56,10 @@ func (w *world) checkRecord(h *hold) {
 		return
 	}
 	if h.epoch != h.name.epoch {
+		return
+	}
+	if h.name.kind == core.Permits {
+		h.n.checkPermits(h.name)
 		return
 	}
 	w.readClock()
@@ -84,6 +88,9 @@ func (c *command) mayRelease() {
 	if c.name.isSet() {
 		c.mayReleaseParts()
 		return
+	}
+	if c.name.kind == core.Permits {
+		return // checked when it has run
 	}
 	removed, left := false, false
 	for _, h := range c.n.of(c.name, w.holders(c.name)) {
@@ -439,7 +446,7 @@ func (w *world) checkCalm() {
 			}
 			for _, c := range n.waiting {
 				waits = waits || c.name == l && max(c.since, n.believed[l.index]) < w.now-slack && !c.hopeless
-				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless && !l.isSet() // a set may wait for long
+				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless && !l.isSet() && l.kind != core.Permits // a set or several permits may take long
 			}
 			wanted = wanted || len(n.flight[l.index]) > 0 && !n.dead
 		}

@@ -30,6 +30,7 @@ type Coverage struct {
 	Adopted         uint64
 	CounterFailed   uint64
 	Sets            SetCoverage
+	Permits         PermitsCoverage
 	Kind            core.Kind // of the run
 }
 
@@ -85,6 +86,7 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Adopted += o.Adopted
 	c.CounterFailed += o.CounterFailed
 	c.Sets.add(&o.Sets)
+	c.Permits.add(&o.Permits)
 	c.Kind = max(c.Kind, o.Kind)
 	for i := range c.Faults {
 		c.Faults[i] += o.Faults[i]
@@ -166,6 +168,9 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	if c.Kind == core.Several {
 		c.Sets.each(f)
 	}
+	if c.Kind == core.Permits {
+		c.Permits.each(f)
+	}
 }
 
 // possible are the changes of phase that one step can make, by index into phaseNames.
@@ -203,7 +208,7 @@ func (c *Coverage) String() string {
 func (c *Coverage) Missing() []string {
 	var out []string
 	c.each(func(name string, n uint64) {
-		if n < 10 {
+		if n < 10 && !(c.Kind == core.Permits && notOfPermits(name)) {
 			out = append(out, fmt.Sprintf("%s (%d)", name, n))
 		}
 	})

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // Faults is a set of the kinds of things that go wrong.
@@ -150,6 +152,10 @@ func (w *world) disaster() {
 			w.persisted = true
 		}
 	case Force:
+		if name.kind == core.Permits {
+			w.takeAway(name, n)
+			return
+		}
 		w.lose(false, name)
 		w.forcing = true
 		var seen []string

@@ -30,6 +30,7 @@ type hold struct {
 	// limit is the instant, on the manager's clock, at which the longest
 	// lease asked for ends; Forever for a watched one.
 	limit   time.Duration
+	taken   bool // an administrator gave its permits back
 	fixed   bool // its first request had a fixed lease
 	foreign bool // it belongs to a client of another library, and has a side
 	side    core.Side
@@ -37,7 +38,7 @@ type hold struct {
 
 // validAt reports whether a caller may rely on the hold at a true time.
 func (h *hold) validAt(t time.Duration) bool {
-	return h.using > 0 && !h.lost && !(h.over && h.n != nil && h.n.dead) && t < h.until
+	return h.using > 0 && !h.lost && !h.taken && !(h.over && h.n != nil && h.n.dead) && t < h.until
 }
 
 func (h *hold) String() string {
@@ -51,7 +52,7 @@ func (h *hold) String() string {
 // excused reports whether a hold may end badly in a calm world: an
 // administrator removed its record, or its lease is shorter than a round trip.
 func (h *hold) excused() bool {
-	return h.epoch != h.name.epoch || h.core.Request.Tag.(*call).hopeless
+	return h.taken || h.epoch != h.name.epoch || h.core.Request.Tag.(*call).hopeless
 }
 
 func (n *node) extended(h *hold) {

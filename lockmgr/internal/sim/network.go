@@ -35,6 +35,9 @@ type command struct {
 	// whether an earlier one has kept something.
 	gatherMs int64
 	tried    bool
+	// Of permits: how many, how many a number may have, and how many there are.
+	permits, most int
+	limit         int64
 
 	oom       bool // the server is out of memory
 	noPublish bool // PUBLISH is refused
@@ -52,6 +55,8 @@ type answer struct {
 	ok          bool
 	quiet       bool
 	kept        bool
+	partly      bool
+	gathered    bool
 	otherKind   bool
 	ttl         int64
 	subscribers int64
@@ -79,12 +84,12 @@ func (n *node) runOp(op *core.Op) {
 	w := n.w
 	l := w.named(op.Name)
 	n.takeOff(l, op.ID, op.Sent)
-	if n.chain[l.index]++; n.chain[l.index] > 8 {
+	if n.chain[l.index]++; n.chain[l.index] > 8 && (l.kind != core.Permits || n.chain[l.index] > 200) {
 		w.violated("bounded work", "%s: %d scripts for %s in a row, and nothing else happened to it", n.label, n.chain[l.index], l.key)
 	}
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
-		owners: make([]string, 0, 1+len(op.Others)),
+		owners: make([]string, 0, 1+len(op.Others)), permits: op.Permits, most: op.Most, limit: op.Limit,
 	}
 	if op.Owner != 0 {
 		c.owners = append(c.owners, n.owner(op.Owner))
@@ -93,7 +98,7 @@ func (n *node) runOp(op *core.Op) {
 		c.owners = append(c.owners, n.owner(o))
 	}
 	n.checkNumbers(l, op)
-	if l.isSet() {
+	if l.isSet() || l.kind == core.Permits {
 		n.checkGather(c)
 	}
 	if w.madeFor != nil {
@@ -260,6 +265,9 @@ func (c *command) run() answer {
 	a.epoch, a.counterEpoch, a.set.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
 	w.watchRecord(c.name)
 	c.ran(&a, err, before)
+	if c.verb == core.VerbRelease && c.name.kind == core.Permits {
+		c.n.checkPermits(c.name) // it has ended no valid hold
+	}
 	if err != nil {
 		return c.readError(err)
 	}
@@ -333,6 +341,8 @@ func (c *command) again(a answer) {
 	}
 	if c.name.isSet() {
 		a.set.reply(&a, &r)
+	} else {
+		r.Partly, r.Gathered = a.partly, a.gathered
 	}
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }
@@ -383,6 +393,12 @@ func (n *node) accept(r *core.Reply) {
 		}
 		if n.w.names[i].isSet() {
 			n.answeredSet(i, r, &a)
+		}
+		if n.w.names[i].kind == core.Permits && r.Op.Verb == core.VerbAcquire {
+			g := &n.gathers[i]
+			if g.answered(r.ID, &a); a.ran == core.Yes && !a.gathered {
+				g.on = false // another manager gathers
+			}
 		}
 		n.ears[i].answered(r, len(n.w.names[i].bases()))
 		if a.ran == core.Yes && !a.ok && !a.kept && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {

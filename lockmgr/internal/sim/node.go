@@ -56,6 +56,7 @@ type node struct {
 	numbers   numbers         // those that its commands have named
 	gathers   []gathering     // by name: what a set keeps
 	gives     []giveBack      // by name: how a set was released
+	tainted   time.Duration   // until when it may pass on permits that were taken away from it
 	health    health          // whether the server answers
 
 	out   []core.Effect
@@ -295,6 +296,8 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 	case core.Lock:
 		n.beforeLock(ev.Request.Tag.(*call))
 	case core.LockSet:
+		n.beforeLock(ev.Request.Tag.(*call))
+	case core.LockPermits:
 		n.beforeLock(ev.Request.Tag.(*call))
 	case core.Cancel:
 		n.chain[ev.Request.Tag.(*call).name.index] = 0

@@ -48,6 +48,9 @@ type settings struct {
 	readWrite []bool
 	others    int // percent of the foreign holders that take a name as another kind of lock
 
+	// With permits: how many there are, and how many requests in percent want several.
+	limit, many int
+
 	core core.Config
 }
 
@@ -240,6 +243,9 @@ func (s *settings) String() string {
 	several := ""
 	if s.sets > 0 {
 		several = fmt.Sprintf("\nsets=%d readwrite=%v readers=%d%% whole=%d%% gather=%v/%v", s.sets, s.readWrite, s.readers, s.whole, c.GatherAfter, c.GatherTime)
+	}
+	if s.limit > 0 {
+		several = fmt.Sprintf("\nlimit=%d many=%d%% gather=%v/%v", s.limit, s.many, c.GatherAfter, c.GatherTime)
 	}
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
 		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+

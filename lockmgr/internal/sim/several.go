@@ -168,6 +168,7 @@ type setAnswer struct {
 // reply puts it into a reply to the core.
 func (s *setAnswer) reply(a *answer, r *core.Reply) {
 	r.Item, r.Told, r.Partly, r.Tokens = s.item, s.told, s.partly, s.tokens
+	r.Gathered = s.item > 0 && r.Op.Gather > 0 && !a.otherKind
 	if a.ok && len(s.tokens) > 0 {
 		r.Token = s.tokens[0]
 	}
@@ -300,9 +301,12 @@ func (w *world) watchParts(l *lockName) {
 }
 
 // gathered reports whether a set that waits, or a command of it that is in flight, may
-// have the record of a name.
+// have the record of a name, or one that waits for several permits may have some.
 func (w *world) gathered(l *lockName) bool {
 	for _, n := range w.nodes {
+		if l.kind == core.Permits && !n.dead && slices.ContainsFunc(n.waiting, func(c *call) bool { return c.name == l }) {
+			return true
+		}
 		for _, s := range l.sets {
 			if !n.dead && (len(n.flight[s.index]) > 0 || slices.ContainsFunc(n.waiting, func(c *call) bool { return c.name == s })) {
 				return true

@@ -44,6 +44,9 @@ func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, core.ReadWrite, defaultSee
 // TestSeeds_Several simulates locks of several names, with single names beside them.
 func TestSeeds_Several(t *testing.T) { testSeeds(t, core.Several, defaultSeeds/4) }
 
+// TestSeeds_Permits simulates permits.
+func TestSeeds_Permits(t *testing.T) { testSeeds(t, core.Permits, defaultSeeds/4) }
+
 func testSeeds(t *testing.T, kind core.Kind, many int) {
 	without, err := ParseFaults(*off)
 	if err != nil {

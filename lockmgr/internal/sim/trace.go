@@ -13,6 +13,8 @@ func describeEvent(ev core.Event) string {
 		return fmt.Sprintf("lock %s", ev.Request.Tag.(*call))
 	case core.LockSet:
 		return fmt.Sprintf("lock set %s", ev.Request.Tag.(*call))
+	case core.LockPermits:
+		return fmt.Sprintf("lock %d permits %s", ev.Permits, ev.Request.Tag.(*call))
 	case core.Cancel:
 		return fmt.Sprintf("cancel %s", ev.Request.Tag.(*call))
 	case core.Unlock:
@@ -70,6 +72,9 @@ func (n *node) describeEffect(e core.Effect) string {
 		}
 		if o.Gather > 0 {
 			s += fmt.Sprintf(" gather=%v", o.Gather)
+		}
+		if o.Permits > 0 {
+			s += fmt.Sprintf(" permits=%d/%d", o.Permits, o.Most)
 		}
 		if o.Tokens > 0 {
 			s += fmt.Sprintf(" tokens=%d", o.Tokens)

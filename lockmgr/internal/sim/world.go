@@ -88,6 +88,7 @@ type server struct {
 // A lockName is one lock, as the simulation sees it: a single name, or a set of them.
 type lockName struct {
 	index                 int
+	limit                 int // how many permits there are
 	kind                  core.Kind
 	rules                 kind
 	key, channel, counter string // of a set: only its key
@@ -122,6 +123,7 @@ func Run(o Options) Result {
 	w.set = drawSettings((*agenda.Rand)(&w.load), ^o.Off)
 	w.set.drawSides(&w.load, o.Kind)
 	w.set.drawSets(&w.load, o.Kind)
+	w.set.drawPermits(&w.load, o.Kind)
 	res.Cover.Kind = o.Kind
 	res.Faults = w.set.faults
 	func() {
@@ -189,7 +191,7 @@ func (w *world) addName(key string, k core.Kind) *lockName {
 	l := &lockName{
 		index: len(w.names), key: key, kind: k, rules: kinds[k], tokens: map[[2]int]int64{}, strays: map[string]time.Duration{}, leakSince: never,
 	}
-	l.alone[0] = l
+	l.alone[0], l.limit = l, w.set.limit
 	w.names = append(w.names, l)
 	return l
 }

@@ -112,6 +112,7 @@ func (f *format) shares(op *core.Op) bool { return f.many != nil && (f.plain == 
 // memory, so it must not be stored for long.
 type encoder struct {
 	manager string // the first part of holder IDs
+	owner   string // the first part of the IDs of permits, or empty before the first use
 	chunk   strings.Builder
 
 	lease time.Duration // the last argument of the method millis

@@ -140,6 +140,7 @@ func readSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 		return false
 	}
 	r.Item, r.TTL, r.OtherKind = int(a.Array[0].Int), ReadMillis(a.Array[1].Int), len(a.Array) == 3
+	r.Gathered = op.Gather > 0 && !r.OtherKind
 	return true
 }
 

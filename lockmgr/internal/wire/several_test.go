@@ -2,6 +2,7 @@ package wire
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,4 +86,18 @@ func TestSeveral_PartlyReleased(t *testing.T) {
 	}
 	r := Decode(several(core.VerbRelease, 0), ints(2, 1000, 3), fail)
 	require.Equal(t, 2, r.Told, "no more than there are")
+}
+
+// A refused try has kept what was free if it asked for that, unless it met another kind of
+// lock.
+func TestSeveral_Gathered(t *testing.T) {
+	for _, tt := range []struct {
+		gather time.Duration
+		answer *Answer
+		want   bool
+	}{{0, ints(1, 5000), false}, {time.Second, ints(1, 5000), true}, {time.Second, ints(2, 5000, 1), false}} {
+		op := several(core.VerbAcquire, 0)
+		op.Gather = tt.gather
+		require.Equal(t, tt.want, Decode(op, tt.answer, func(f *Failure) error { return nil }).Gathered)
+	}
 }

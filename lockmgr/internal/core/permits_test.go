@@ -1,0 +1,131 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Ten entries that are given back after a second are one turn of a second, not ten.
+func TestPermits_TurnsOfSeveralEntries(t *testing.T) {
+	n := &name{kind: Permits, c: &uncontended}
+	n.entry.of = n
+	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "of a name of another kind")
+	p := n.usePool()
+	for i := range 10 {
+		n.more()
+		n.c.extra = append(n.c.extra, &extra{entry: entry{of: n, number: uint64(i + 1)}})
+	}
+	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "nothing was acquired yet")
+	p.acquired(n)
+	require.Equal(t, 10, n.c.turns.peak)
+	require.Equal(t, 1900*time.Millisecond, n.turnSince(2*time.Second, time.Second))
+	n.c.extra = n.c.extra[:3]
+	require.Equal(t, 1900*time.Millisecond, n.turnSince(2*time.Second, time.Second), "when some have been given back, too")
+}
+
+// However many callers a name has, some work for one of them does not grow with the permits
+// that others have by more than a look at each.
+func TestPermits_ManyEntries(t *testing.T) {
+	s := newScripted()
+	const many = 500
+	var held []*Request
+	lock := func(id uint64) *Request {
+		r := &Request{Name: "p", Kind: Permits, ID: id, Owner: id, GiveUp: Forever}
+		s.step(LockPermits{r, 1, many})
+		return r
+	}
+	for id := range uint64(many) {
+		held = append(held, lock(id+1))
+		require.Equal(t, reqGranted, held[id].state)
+	}
+	require.Equal(t, many, s.m.Stats().Watched, "each is renewed by itself")
+	for i, r := range held {
+		s.step(Unlock{r})
+		require.Equal(t, many-i-1, s.m.Stats().Held)
+	}
+	require.Zero(t, s.m.Stats().Names)
+}
+
+// A manager has no more than so many entries of a name. A request that comes then waits until
+// one of them is free.
+func TestPermits_MostEntries(t *testing.T) {
+	s := newScripted()
+	lock := func(id uint64, once bool) *Request {
+		r := &Request{Name: "p", Kind: Permits, ID: id, Owner: id, GiveUp: Forever, Once: once}
+		s.step(LockPermits{r, 1, 2 * mostEntries})
+		return r
+	}
+	for id := range uint64(mostEntries) {
+		require.Equal(t, reqGranted, lock(id+1, false).state)
+	}
+	require.Equal(t, reqDone, lock(mostEntries+1, true).state, "who tries once does not wait")
+	waits := lock(mostEntries+2, false)
+	require.Equal(t, reqQueued, waits.state)
+	s.step(Unlock{s.m.names["p"].entry.hold.Request})
+	require.Equal(t, reqGranted, waits.state)
+}
+
+// taken lets ten requests have a permit each, and as many wait as there are permits.
+func taken(t *testing.T, s *scripted) (lock func() *Request, held []*Request) {
+	s.most = 10
+	var id uint64
+	lock = func() *Request {
+		id++
+		r := &Request{Name: "p", Kind: Permits, ID: id, Owner: id, GiveUp: Forever}
+		s.step(LockPermits{r, 1, 10})
+		return r
+	}
+	for range s.most {
+		held = append(held, lock())
+		require.Equal(t, reqGranted, held[len(held)-1].state)
+	}
+	return lock, held
+}
+
+// A manager that nobody is heard beside gives all its entries back at the same time, once in
+// a while, whenever each of them was first passed on.
+func TestPermits_OnePause(t *testing.T) {
+	s := newScripted()
+	s.m.cfg.ShareEvery, s.m.cfg.BlindPause, s.m.cfg.BackTime = time.Second, 50*time.Millisecond, 10*time.Millisecond
+	lock, held := taken(t, s)
+	waits := []*Request{lock(), lock(), lock()}
+	for step := range 100 { // each is passed on every 300 ms, each at another time
+		s.now += 30 * time.Millisecond
+		s.step(Tick{})
+		if r := held[step%10]; r.state == reqGranted {
+			s.step(Unlock{r})
+			waits = append(waits, lock())
+		}
+		for i, r := range held {
+			if r.state == reqDone && waits[0].state == reqGranted {
+				held[i], waits = waits[0], waits[1:]
+			}
+		}
+	}
+	stood := s.m.Stats().StoodBack
+	require.Positive(t, stood)
+	require.LessOrEqual(t, stood, uint64(4), "once in three quarters of a second")
+}
+
+// Entries that come free during a pause begin no new one.
+func TestPermits_NoNewPause(t *testing.T) {
+	s := newScripted()
+	s.m.cfg.PassTime, s.m.cfg.BackTime, s.m.cfg.FarPause = 100*time.Millisecond, time.Second, time.Second
+	s.subscribers = 1
+	lock, held := taken(t, s)
+	var waits []*Request
+	for range 30 {
+		waits = append(waits, lock())
+	}
+	for _, r := range append(held, waits[:10]...) { // the first ten pass on: a run begins
+		if r == waits[0] {
+			s.now += time.Second
+		}
+		s.now += time.Millisecond
+		s.step(Unlock{r})
+	}
+	require.Zero(t, s.m.Stats().Held, "all were given back")
+	require.Equal(t, uint64(1), s.m.Stats().StoodBack)
+}

@@ -1,0 +1,348 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// Permits are the keys of the permits of a name: the counter of those that are free, and
+// the set of those that are taken. Gatherer names the manager that gathers.
+type Permits struct {
+	Counter, Taken, Channel, Gatherer string
+}
+
+// A Member is a member of a sorted set. The score of a permit is the instant at which it
+// expires.
+type Member struct {
+	Name  string
+	Score int64
+}
+
+// noEnd is the least score of a permit that does not expire.
+const noEnd = 922337203685477
+
+// permitOf returns the ID of permit i of a holder.
+func permitOf(holder string, i int) string {
+	return holder + string([]byte{byte(i / 256), byte(i % 256)})
+}
+
+// Holder returns the holder of a permit.
+func (m *Member) Holder() string { return m.Name[:max(0, len(m.Name)-2)] }
+
+// Taken returns the permits that are taken, with those that have expired, by their scores.
+func (s *Server) Taken(key string) []Member {
+	v := s.get(key)
+	if v == nil || v.kind != zset {
+		return nil
+	}
+	return v.members
+}
+
+// Expired reports whether a permit has expired.
+func (s *Server) Expired(m Member) bool { return m.Score <= s.ms() }
+
+func (s *Server) getSet(key string) (*value, error) {
+	v := s.get(key)
+	if v != nil && v.kind != zset {
+		return nil, ErrWrongType
+	}
+	return v, nil
+}
+
+func (v *value) member(name string) int {
+	if v == nil {
+		return -1
+	}
+	return slices.IndexFunc(v.members, func(m Member) bool { return m.Name == name })
+}
+
+func (s *Server) zadd(key string, add ...Member) {
+	v, _ := s.getSet(key)
+	if v == nil {
+		v = &value{kind: zset, end: forever}
+		s.put(key, v)
+	}
+	for _, m := range add {
+		if i := v.member(m.Name); i >= 0 {
+			v.members[i].Score = m.Score
+		} else {
+			v.members = append(v.members, m)
+		}
+	}
+	slices.SortFunc(v.members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func (s *Server) zrem(key string, gone []Member) {
+	v, _ := s.getSet(key)
+	if v == nil {
+		return
+	}
+	v.members = slices.DeleteFunc(v.members, func(m Member) bool {
+		return slices.ContainsFunc(gone, func(g Member) bool { return g.Name == m.Name })
+	})
+	if len(v.members) == 0 {
+		delete(s.keys, key)
+	}
+}
+
+// free returns the counter, and whether it is there.
+func (s *Server) free(key string) (n int64, there bool, err error) {
+	v := s.get(key)
+	switch {
+	case v == nil:
+		return 0, false, nil
+	case v.kind != text:
+		return 0, true, ErrWrongType
+	}
+	n, err = strconv.ParseInt(v.text, 10, 64)
+	if err != nil {
+		err = ErrWrongType
+	}
+	return n, true, err
+}
+
+// of returns the permits of some holders.
+func (s *Server) of(p Permits, most int, holders []string) (out []Member, err error) {
+	v, err := s.getSet(p.Taken)
+	for _, h := range holders {
+		for i := range most {
+			if at := v.member(permitOf(h, i)); at >= 0 {
+				out = append(out, v.members[at])
+			}
+		}
+	}
+	return out, err
+}
+
+// AcquirePermits takes n permits for holders[0]. Each holder may have most of them, and is of
+// the manager.
+func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64, most int, manager string, holders ...string) (Acquired, error) {
+	free, there, err := s.free(p.Counter)
+	if v := s.get(p.Counter); v != nil && v.kind == hash {
+		return Acquired{TTL: -1, OtherKind: true}, nil
+	}
+	if err != nil {
+		return Acquired{}, err
+	}
+	own, err := s.of(p, most, holders)
+	if err != nil {
+		return Acquired{}, err
+	}
+	var gone []Member
+	for _, m := range s.Taken(p.Taken) {
+		if s.Expired(m) && len(gone) < 1000 {
+			gone = append(gone, m)
+		}
+	}
+	for _, m := range own {
+		if !slices.Contains(gone, m) {
+			gone = append(gone, m)
+		}
+	}
+	if !there {
+		if s.OOM {
+			return Acquired{}, ErrOOM
+		}
+		free = max(0, limit-int64(len(s.Taken(p.Taken))))
+		s.put(p.Counter, &value{kind: text, text: strconv.FormatInt(free, 10), end: forever})
+	}
+	free += int64(len(gone))
+	take, life := 0, leaseMs
+	gathers := false
+	if gatherMs > 0 && int64(n) <= free+int64(len(s.Taken(p.Taken))-len(gone)) {
+		who := s.get(p.Gatherer)
+		gathers = who == nil || who.text == manager
+	}
+	switch {
+	case free >= int64(n):
+		take = n
+	case gathers:
+		take, life = int(max(0, min(free, int64(n)))), gatherMs
+	}
+	if s.OOM && len(gone) == 0 && take > 0 && there {
+		return Acquired{}, ErrOOM
+	}
+	s.zrem(p.Taken, gone)
+	s.addTo(p.Counter, int64(len(gone)-take))
+	var add []Member
+	for i := range take {
+		m := Member{permitOf(holders[0], i), s.ms() + life}
+		if at := slices.IndexFunc(own, func(o Member) bool { return o.Name == m.Name }); at >= 0 {
+			m.Score = max(m.Score, own[at].Score)
+		}
+		add = append(add, m)
+	}
+	if take > 0 {
+		s.zadd(p.Taken, add...)
+		if ttl := s.pttl(p.Counter); ttl > 0 {
+			s.pexpire(p.Taken, ttl)
+		}
+	}
+	if len(gone) > take && free > int64(take) {
+		_, _ = s.publish(p.Channel, strconv.FormatInt(free-int64(take), 10))
+	}
+	if free >= int64(n) {
+		if gathers {
+			s.del(p.Gatherer)
+		}
+		return Acquired{OK: true}, nil
+	}
+	if gathers {
+		s.put(p.Gatherer, &value{kind: text, text: manager, end: s.ms() + gatherMs})
+	}
+	if first := s.Taken(p.Taken); len(first) > 0 && first[0].Score < noEnd {
+		return Acquired{TTL: max(0, first[0].Score-s.ms()), Gathered: gathers}, nil
+	}
+	return Acquired{TTL: -1, Gathered: gathers}, nil
+}
+
+// addTo adds to a counter. The script has written before, so that memory is no reason to
+// fail.
+func (s *Server) addTo(key string, by int64) int64 {
+	oom := s.OOM
+	s.OOM = false
+	n, _ := s.incrby(key, by)
+	s.OOM = oom
+	return n
+}
+
+// live returns the permits if they are n that have not expired.
+func (s *Server) live(members []Member, n int) bool {
+	return len(members) == n && !slices.ContainsFunc(members, s.Expired)
+}
+
+// TransferPermits makes the n permits of one of the holders those of holders[0].
+func (s *Server) TransferPermits(p Permits, n int, leaseMs int64, holders ...string) (Transferred, error) {
+	for _, h := range holders {
+		old, err := s.of(p, n, []string{h})
+		if err != nil {
+			return Transferred{}, err
+		}
+		if !s.live(old, n) {
+			continue
+		}
+		var add []Member
+		for i, m := range old {
+			add = append(add, Member{permitOf(holders[0], i), max(m.Score, s.ms()+leaseMs)})
+		}
+		s.zrem(p.Taken, old)
+		s.zadd(p.Taken, add...)
+		return Transferred{OK: true, Subscribers: s.numsub(p.Channel)}, nil
+	}
+	return Transferred{}, nil
+}
+
+// RenewPermits extends the n permits of a holder, and reports whether it has all of them.
+func (s *Server) RenewPermits(p Permits, n int, leaseMs int64, holder string) bool {
+	own, err := s.of(p, n, []string{holder})
+	if err != nil || !s.live(own, n) {
+		return false
+	}
+	for i := range own {
+		own[i].Score = max(own[i].Score, s.ms()+leaseMs)
+	}
+	s.zadd(p.Taken, own...)
+	return true
+}
+
+// ReleasedPermits is the reply of permits_release.
+type ReleasedPermits struct {
+	Given       int   // permits that had not expired
+	Subscribers int64 // how many the message reached, or -1 if there was none
+	PublishErr  error // why the message was not published, or nil
+}
+
+// ReleasePermits gives back the permits that holders have, up to most each.
+func (s *Server) ReleasePermits(p Permits, most int, holders ...string) (ReleasedPermits, error) {
+	out := ReleasedPermits{Subscribers: -1}
+	_, there, err := s.free(p.Counter)
+	if v := s.get(p.Counter); v != nil && v.kind != text {
+		return out, nil
+	}
+	own, wrong := s.of(p, most, holders)
+	if wrong != nil {
+		return out, wrong
+	}
+	if len(own) == 0 {
+		return out, nil
+	}
+	if err != nil { // the counter is no number
+		return out, ErrNotInteger
+	}
+	for _, m := range own {
+		if !s.Expired(m) {
+			out.Given++
+		}
+	}
+	s.zrem(p.Taken, own)
+	if !there {
+		return out, nil
+	}
+	if free := s.addTo(p.Counter, int64(len(own))); free > 0 {
+		out.Subscribers, out.PublishErr = s.publish(p.Channel, strconv.FormatInt(free, 10))
+		if out.PublishErr != nil {
+			out.Subscribers = -1
+		}
+	}
+	return out, nil
+}
+
+// ReturnPermits gives back permits by their IDs, all or none.
+func (s *Server) ReturnPermits(p Permits, ids ...string) bool {
+	var own []Member
+	for _, id := range ids {
+		i := s.keys[p.Taken].member(id)
+		if i < 0 || s.Expired(s.keys[p.Taken].members[i]) {
+			return false
+		}
+		own = append(own, s.keys[p.Taken].members[i])
+	}
+	s.zrem(p.Taken, own)
+	if s.get(p.Counter) != nil {
+		if free := s.addTo(p.Counter, int64(len(own))); free > 0 {
+			_, _ = s.publish(p.Channel, strconv.FormatInt(free, 10))
+		}
+	}
+	return true
+}
+
+// Free returns the counter of free permits.
+func (s *Server) Free(p Permits) int64 {
+	n, _, _ := s.free(p.Counter)
+	return n
+}
+
+// SetScore changes when a permit expires, if it is taken.
+func (s *Server) SetScore(key, name string, score int64) {
+	if v, _ := s.getSet(key); v.member(name) >= 0 {
+		s.zadd(key, Member{name, score})
+	}
+}
+
+// LimitPermits sets how many permits there are to n, or to n more. It returns how many there
+// are.
+func (s *Server) LimitPermits(p Permits, add bool, n int64) int64 {
+	taken := int64(len(s.Taken(p.Taken)))
+	free, there, _ := s.free(p.Counter)
+	if !add {
+		n -= taken + free
+	}
+	if n != 0 || !there {
+		free = s.addTo(p.Counter, n)
+	}
+	if n > 0 && free > 0 {
+		_, _ = s.publish(p.Channel, strconv.FormatInt(free, 10))
+	}
+	return free + taken
+}
+
+// Text returns a string.
+func (s *Server) Text(key string) string {
+	if v := s.get(key); v != nil && v.kind == text {
+		return v.text
+	}
+	return ""
+}

@@ -1,0 +1,286 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+)
+
+var _ = register(core.Permits, permits{})
+
+// permits is the lock that as many owners have at a time as there are permits. The server
+// never loses data in a world with permits: with its counter it would lose how many there
+// are.
+type permits struct{}
+
+const (
+	// dataLoss are the faults by which the server loses data, or gets other data.
+	dataLoss = RestartLose | Flush | Evict | Persist | Retype | WrongCounter
+	// mostEntries is more than a manager ever has.
+	mostEntries = 1 << 10
+)
+
+// drawPermits chooses what a world with permits has.
+func (s *settings) drawPermits(r *agenda.Rand, k core.Kind) {
+	if k != core.Permits {
+		return
+	}
+	s.faults &^= dataLoss
+	s.limit = 1 + r.Below(6)
+	if r.Percent(70) {
+		s.many = r.Below(90)
+	}
+	if r.Percent(50) {
+		s.impatient = max(s.impatient, 30)
+	}
+	s.explicit, s.adopt, s.fenced, s.readers = 0, 0, 0, 0 // permits have no owners, tokens and sides
+	if r.Percent(70) {
+		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
+		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
+	}
+}
+
+// wantPermits chooses how many permits a request wants.
+func (w *world) wantPermits() uint16 {
+	if w.load.Percent(w.set.many) {
+		return uint16(1 + w.load.Below(w.set.limit))
+	}
+	return 1
+}
+
+func permitsOf(l *lockName) model.Permits {
+	return model.Permits{Counter: l.key, Taken: "{" + l.key + "}:timeout", Channel: l.channel, Gatherer: "{" + l.key + "}:gathers"}
+}
+
+// permits returns how many permits a hold is of.
+func (h *hold) permits() int {
+	if h.foreign {
+		return 1
+	}
+	return int(h.core.Permits)
+}
+
+func (permits) channel(key string) string { return "redisson_sc:{" + key + "}" }
+
+func (permits) ask(*world, *core.Request)  {}
+func (permits) entries() int               { return mostEntries }
+func (permits) beside(_, _ core.Side) bool { return true }
+func (permits) free(holders []holder) bool { return len(holders) == 0 }
+func (permits) waitsFor(*call, *hold) bool { return false }
+
+// conflict allows holds of as many permits as there are.
+func (permits) conflict(_ *lockName, h *hold, others []*hold) *hold {
+	left := h.name.limit - h.permits()
+	for _, o := range others {
+		if left -= o.permits(); left < 0 {
+			return o
+		}
+	}
+	return nil
+}
+
+func (permits) foreign(w *world, l *lockName, leaseMs int64, owner string) (core.Side, bool) {
+	a, err := w.server.AcquirePermits(permitsOf(l), 1, int64(w.set.limit), leaseMs, 0, 1, "", owner)
+	return core.Alone, err == nil && a.OK
+}
+
+func (permits) leave(s *model.Server, l *lockName, owner string) {
+	_, _ = s.ReleasePermits(permitsOf(l), 1, owner)
+}
+
+// holders returns one for each holder that has permits, which end no earlier than it.
+func (permits) holders(s *model.Server, l *lockName) (out []holder) {
+	for _, m := range s.Taken(permitsOf(l).Taken) {
+		if s.Expired(m) {
+			continue
+		}
+		name := m.Holder()
+		if !slices.ContainsFunc(out, func(h holder) bool { return h.name == name }) {
+			out = append(out, holder{name, time.Duration(m.Score) * ms, core.Alone})
+		}
+	}
+	return out
+}
+
+func (permits) run(s *model.Server, c *command) (a answer, err error) {
+	p := permitsOf(c.name)
+	switch c.verb {
+	case core.VerbAcquire:
+		r, e := s.AcquirePermits(p, c.permits, c.limit, c.leaseMs, c.gatherMs, c.most, c.n.label, c.owners...)
+		a.ok, a.ttl, a.otherKind, a.gathered, err = r.OK, r.TTL, r.OtherKind, r.Gathered, e
+		c.checkTaken(&a, err)
+	case core.VerbTransfer:
+		r, e := s.TransferPermits(p, c.permits, c.leaseMs, c.owners...)
+		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
+	case core.VerbRelease:
+		r, e := s.ReleasePermits(p, c.most, c.owners...)
+		a.ok, a.partly, a.subscribers, err = r.Given > 0, r.Given > 0 && r.Given < c.permits, r.Subscribers, e
+		a.quiet, a.err = r.Subscribers < 0, r.PublishErr
+	case core.VerbRenew:
+		a.ok = s.RenewPermits(p, c.permits, c.leaseMs, c.owners[0])
+	case core.VerbLook:
+		a.ok = s.Exists(p.Counter) && s.Free(p) <= 0
+	}
+	c.checkConserved()
+	return a, err
+}
+
+// checkTaken checks that an acquire has taken as many permits as its request wants, or
+// none, or those that are free while it gathers.
+func (c *command) checkTaken(a *answer, err error) {
+	const rule = "all or nothing"
+	w, got, last := c.n.w, 0, time.Duration(0)
+	for _, m := range w.server.Taken(permitsOf(c.name).Taken) {
+		if m.Holder() == c.owners[0] {
+			got, last = got+1, max(last, time.Duration(m.Score)*ms)
+		}
+	}
+	cover := &w.cover.Permits
+	switch {
+	case err != nil:
+		if got > 0 {
+			w.violated(rule, "%s: the try for %v has got %d permits and failed: %v", c.n.label, c.owners, got, err)
+		}
+	case a.ok:
+		if got != c.permits {
+			w.violated(rule, "%s: the try for %v has got %d permits of %d", c.n.label, c.owners, got, c.permits)
+		}
+		if c.permits > 1 {
+			cover.Many++
+		}
+		if c.gatherMs > 0 {
+			cover.GatheredGrants++
+		}
+	case got >= c.permits || got > 0 && (c.gatherMs == 0 || last > w.server.Now+time.Duration(c.gatherMs)*ms):
+		w.violated(rule, "%s: the try for %v was refused, and has got %d permits of %d until %v", c.n.label, c.owners, got, c.permits, last)
+	case got > 0:
+		cover.Gathers++
+	}
+}
+
+// checkConserved checks that no permit is lost or made.
+func (c *command) checkConserved() {
+	w, p := c.n.w, permitsOf(c.name)
+	if !w.server.Exists(p.Counter) {
+		return
+	}
+	if free, taken := w.server.Free(p), len(w.server.Taken(p.Taken)); free < 0 || free+int64(taken) != int64(w.set.limit) {
+		w.violated("as many permits as there are", "%s: %s by %v leaves %d free and %d taken of %d", c.n.label, c.verb, c.owners, free, taken, w.set.limit)
+	}
+}
+
+// checkPermits checks that the server has a permit for each that a valid hold of a manager
+// has, which lasts at least as long.
+func (n *node) checkPermits(l *lockName) {
+	w := n.w
+	w.readClock()
+	var ends []time.Duration
+	for _, m := range w.server.Taken(permitsOf(l).Taken) {
+		if n.carries(m.Holder()) {
+			ends = append(ends, time.Duration(m.Score)*ms)
+		}
+	}
+	for _, h := range l.holds {
+		if h.n != n || !h.validAt(w.now) {
+			continue
+		}
+		need, have := 0, 0
+		for _, o := range l.holds {
+			if o.n == n && o.validAt(w.now) && o.until >= h.until {
+				need += o.permits()
+			}
+		}
+		for _, end := range ends {
+			if end >= h.until {
+				have++
+			}
+		}
+		if have < need {
+			w.violated("until the record ends", "%s, and %d permits are held so long, but the server has %d: %v", h, need, have, ends)
+		}
+	}
+}
+
+// checkTainted notes that a hold may have got permits that an administrator has given back,
+// as its manager passes them on in memory before it knows.
+func (h *hold) checkTainted() {
+	h.taken = h.taken || h.core.Request.Passed && h.n.w.now < h.n.tainted
+}
+
+// takeAway lets an administrator give back the permits of a hold by their IDs. The holder
+// learns of it sooner or later.
+func (w *world) takeAway(l *lockName, n *node) {
+	var some []*hold
+	for _, h := range l.holds {
+		if h.validAt(w.now) && !h.foreign {
+			some = append(some, h)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	h := some[w.fate.Below(len(some))]
+	var ids []string
+	for _, m := range w.server.Taken(permitsOf(l).Taken) {
+		if m.Holder() == h.field() {
+			ids = append(ids, m.Name)
+		}
+	}
+	if len(ids) == 0 {
+		return // the server does not know this holder yet
+	}
+	if w.fate.Percent(30) {
+		ids = ids[:1]
+	}
+	if !w.server.ReturnPermits(permitsOf(l), ids...) {
+		return
+	}
+	h.taken = true
+	h.n.tainted = w.now + 2*w.set.maxLease()
+	w.cover.Permits.TakenAway++
+	w.watchRecord(l)
+	if w.fate.Percent(50) {
+		n.verify(l)
+	}
+}
+
+// PermitsCoverage counts what has happened to permits.
+type PermitsCoverage struct {
+	Many           uint64 // grants of several
+	Gathers        uint64 // tries that were refused and kept something
+	GatheredGrants uint64 // tries that were granted while they gathered
+	TakenAway      uint64 // holds whose permits an administrator gave back
+}
+
+func (c *PermitsCoverage) add(o *PermitsCoverage) {
+	c.Many += o.Many
+	c.Gathers += o.Gathers
+	c.GatheredGrants += o.GatheredGrants
+	c.TakenAway += o.TakenAway
+}
+
+func (c *PermitsCoverage) each(f func(name string, n uint64)) {
+	f("several permits granted", c.Many)
+	f("permits gathered", c.Gathers)
+	f("permits granted after gathering", c.GatheredGrants)
+	f("permits taken away", c.TakenAway)
+}
+
+// notOfPermits reports whether something can't happen to permits.
+func notOfPermits(name string) bool {
+	for i, f := range faultNames {
+		if name == "fault "+f && dataLoss&(1<<i) != 0 {
+			return true
+		}
+	}
+	for _, part := range []string{"re-entry", "token", "owner adopted", "failed for the counter", "deadlock", "not fenced", "removal heard", "held→asking", "passing→asking"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,302 @@
+package wire
+
+import (
+	"crypto/sha1"
+	_ "embed" // the scripts
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+var (
+	//go:embed script/permits_acquire.lua
+	permitsAcquireLua string
+	//go:embed script/permits_transfer.lua
+	permitsTransferLua string
+	//go:embed script/permits_renew.lua
+	permitsRenewLua string
+	//go:embed script/permits_release.lua
+	permitsReleaseLua string
+	//go:embed script/permits_return.lua
+	permitsReturnLua string
+	//go:embed script/permits_limit.lua
+	permitsLimitLua string
+	//go:embed script/permits_delete.lua
+	permitsDeleteLua string
+	//go:embed script/permits_inspect.lua
+	permitsInspectLua string
+
+	permitsAcquire  = newScript("permits_acquire", permitsAcquireLua)
+	permitsTransfer = newScript("permits_transfer", permitsTransferLua)
+	permitsRenew    = newScript("permits_renew", permitsRenewLua)
+	permitsRelease  = newScript("permits_release", permitsReleaseLua)
+	permitsReturn   = newScript("permits_return", permitsReturnLua)
+	permitsLimit    = newScript("permits_limit", permitsLimitLua)
+	permitsDelete   = newScript("permits_delete", permitsDeleteLua)
+	permitsInspect  = newScript("permits_inspect", permitsInspectLua)
+)
+
+// permitsChannel is the first part of the names of the channels of permits.
+const permitsChannel = "redisson_sc"
+
+// maxPermitOps bounds the operations for permits that share a command. Each costs the server
+// more than one for a lock.
+const maxPermitOps = 32
+
+var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]format{
+	core.VerbAcquire: permitsFormat(permitsAcquire, func(e *encoder, op *core.Op, c *Command) {
+		c.permitKeys(op.Name)
+		c.Keys = append(c.Keys, gatherKey(op.Name))
+		c.lease(e, op)
+		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.FormatInt(op.Limit, 10), millis(op.Gather),
+			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.Others)), e.permit(op.Owner))
+		e.otherPermits(op, c)
+	}, readPermitsAcquired),
+	core.VerbTransfer: permitsFormat(permitsTransfer, func(e *encoder, op *core.Op, c *Command) {
+		c.permitKeys(op.Name)
+		c.lease(e, op)
+		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.Others)), e.permit(op.Owner))
+		e.otherPermits(op, c)
+	}, readTransferred),
+	core.VerbRenew: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(permitsRenew)
+			joinPermits(e, op, c)
+		},
+		many: permitsRenew, most: maxRenewed, always: true, pick: exception,
+		join: joinPermits, plain: fewPermits,
+		read: readRenewed,
+	},
+	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
+		c.permitKeys(op.Name)
+		c.Args = append(c.Args, strconv.Itoa(op.Most), strconv.Itoa(len(op.Others)))
+		e.otherPermits(op, c)
+	}, readPermitsReleased).warns(func(a *Answer) *Failure {
+		if a.Kind == Array && len(a.Array) == 3 {
+			return untold(&a.Array[2])
+		}
+		return nil
+	}),
+	core.VerbLook: {
+		write: func(_ *encoder, op *core.Op, c *Command) {
+			c.reset(nil)
+			c.Args = append(c.Args, "GET", op.Name)
+		},
+		read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
+			free, err := strconv.ParseInt(a.Text, 10, 64)
+			r.OK = a.Kind == Text && err == nil && free <= 0
+			return a.Kind == Nil || a.Kind == Text && err == nil
+		},
+	},
+}})
+
+// permitsFormat returns the format of a script that serves one operation or several, and
+// answers with an array.
+func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func(*core.Op, *Answer, *core.Reply) bool) format {
+	return format{
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(s)
+			join(e, op, c)
+		},
+		many: s, most: maxPermitOps, always: true, pick: element,
+		plain: fewPermits, join: join, read: read,
+	}
+}
+
+func (f format) warns(warning func(a *Answer) *Failure) format {
+	f.warning = warning
+	return f
+}
+
+// fewPermits reports whether an operation is small enough to share a command.
+func fewPermits(op *core.Op) bool { return op.Most*(1+len(op.Others)) <= 16 }
+
+// permitKeys adds the keys of a name.
+func (c *Command) permitKeys(name string) {
+	c.Keys = append(c.Keys, name, TakenKey(name), ChannelOf(core.Permits, name))
+}
+
+// lease writes the lease, which is the first argument of a command.
+func (c *Command) lease(e *encoder, op *core.Op) {
+	if len(c.Args) == 0 {
+		c.Args = append(c.Args, e.millis(op.Lease))
+	}
+}
+
+func (e *encoder) otherPermits(op *core.Op, c *Command) {
+	for _, o := range op.Others {
+		c.Args = append(c.Args, e.permit(o))
+	}
+}
+
+func joinPermits(e *encoder, op *core.Op, c *Command) {
+	c.lease(e, op)
+	c.Keys, c.Args = append(c.Keys, op.Name, TakenKey(op.Name)), append(c.Args, strconv.Itoa(op.Permits), e.permit(op.Owner))
+}
+
+func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
+	switch {
+	case a.Kind == Nil:
+		r.OK = true
+		return true
+	case a.Kind == Int:
+		r.TTL = ReadMillis(a.Int)
+		return true
+	case a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int:
+		r.TTL, r.OtherKind = -1, true
+		return true
+	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Int:
+		r.TTL, r.Gathered = ReadMillis(a.Array[0].Int), a.Array[1].Int == 1
+		return op.Gather > 0
+	}
+	return false
+}
+
+func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
+	if a.Kind == Nil {
+		return true
+	}
+	if a.Kind != Array || len(a.Array) < 2 || len(a.Array) > 3 || a.Array[0].Kind != Int || a.Array[1].Kind != Int || a.Array[0].Int < 1 ||
+		len(a.Array) == 3 && a.Array[2].Kind != Text {
+		return false
+	}
+	r.OK, r.Partly = true, a.Array[0].Int < int64(op.Permits)
+	if r.Subscribers = a.Array[1].Int; r.Subscribers >= 0 {
+		r.Told = 1
+	}
+	return true
+}
+
+// gatherKey returns the key that names the manager which gathers permits of a name.
+func gatherKey(name string) string { return readersPrefix(name) + ":gathers" }
+
+// TakenKey returns the key of the set of the permits of a name that are taken.
+func TakenKey(name string) string { return readersPrefix(name) + ":timeout" }
+
+// ReturnPermits returns the command that gives permits back by the digits of their IDs.
+func ReturnPermits(name string, ids []string) Command {
+	c := Command{Script: permitsReturn, Args: ids}
+	c.permitKeys(name)
+	return c
+}
+
+// LimitPermits returns the command that sets how many permits there are, or adds to it. how
+// is set or add.
+func LimitPermits(name, how string, n int) Command {
+	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n)}}
+	c.permitKeys(name)
+	return c
+}
+
+// DeletePermits returns the command that removes all that the server knows of permits, if
+// none is taken.
+func DeletePermits(name string) Command {
+	c := Command{Script: permitsDelete}
+	c.permitKeys(name)
+	c.Keys = append(c.Keys, gatherKey(name))
+	return c
+}
+
+// mostTold is how many taken permits InspectPermits asks for at most.
+const mostTold = 1000
+
+// InspectPermits returns the command that reads the state of permits. ReadPermits reads its
+// answer.
+func InspectPermits(name string) Command {
+	c := Command{Script: permitsInspect, Args: []string{strconv.Itoa(mostTold)}}
+	c.permitKeys(name)
+	return c
+}
+
+// PermitsState is the state of permits on the server.
+type PermitsState struct {
+	Exists      bool
+	Free        int64 // the counter: without those that have expired
+	Taken       int64 // with those that have expired
+	Expired     int64
+	Subscribers int64
+	Permits     []TakenPermit // some of those that have not expired
+}
+
+// A TakenPermit is one that a holder has.
+type TakenPermit struct {
+	ID  string // as it is on the server
+	TTL time.Duration
+}
+
+// Text returns the ID in hexadecimal digits. Old clients of another library write digits.
+func (p *TakenPermit) Text() string {
+	if len(p.ID) == len(PermitID{}) {
+		return hex.EncodeToString([]byte(p.ID))
+	}
+	return p.ID
+}
+
+// Of reports whether the permit is one of a manager.
+func (p *TakenPermit) Of(manager string) bool {
+	return len(p.ID) == len(PermitID{}) && strings.HasPrefix(p.ID, string(permitOwner(manager)))
+}
+
+// ReadPermits reads the answer to InspectPermits. ok is false if that has another shape.
+func ReadPermits(a *Answer) (s PermitsState, ok bool) {
+	v := a.Array
+	if a.Kind != Array || len(v) < 4 || len(v)%2 != 0 || v[0].Kind != Text || v[1].Kind != Int || v[2].Kind != Int || v[3].Kind != Int {
+		return s, false
+	}
+	if s.Exists = v[0].Text != ""; s.Exists {
+		free, err := strconv.ParseInt(v[0].Text, 10, 64)
+		if err != nil {
+			return s, false
+		}
+		s.Free = free
+	}
+	s.Taken, s.Expired, s.Subscribers = v[1].Int, v[2].Int, v[3].Int
+	for i := 4; i < len(v); i += 2 {
+		if v[i].Kind != Text || v[i+1].Kind != Int {
+			return s, false
+		}
+		s.Permits = append(s.Permits, TakenPermit{v[i].Text, ReadMillis(v[i+1].Int)})
+	}
+	return s, true
+}
+
+// A PermitID is how the server knows a permit: 16 bytes. Those of this library begin with
+// eight bytes of the manager's UUID. Six bytes have the number of the hold, and two count
+// the permits of the hold.
+type PermitID [16]byte
+
+// Permit returns the ID of permit i of hold n of a manager.
+func Permit(manager string, n uint64, i int) (id PermitID) {
+	copy(id[:8], permitOwner(manager))
+	var low [8]byte
+	binary.BigEndian.PutUint64(low[:], n)
+	copy(id[8:14], low[2:])
+	binary.BigEndian.PutUint16(id[14:], uint16(i))
+	return id
+}
+
+// permitOwner returns the bytes with which the IDs of a manager's permits begin.
+func permitOwner(manager string) []byte {
+	if b, err := hex.DecodeString(strings.ReplaceAll(manager, "-", "")); err == nil && len(b) == 16 {
+		return b[:8]
+	}
+	sum := sha1.Sum([]byte(manager))
+	return sum[:8]
+}
+
+// permit returns the ID of a hold's permits without their position.
+func (e *encoder) permit(n uint64) string {
+	if e.owner == "" {
+		e.owner = string(permitOwner(e.manager))
+	}
+	var low [8]byte
+	binary.BigEndian.PutUint64(low[:], n)
+	start := e.room(len(e.owner) + 6)
+	e.chunk.WriteString(e.owner)
+	e.chunk.Write(low[2:])
+	return e.chunk.String()[start:]
+}

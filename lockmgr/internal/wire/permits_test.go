@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// permitOp returns an operation on two permits of ten, of a manager that has another holder.
+func permitOp(verb core.Verb, name string) *core.Op {
+	return &core.Op{Kind: core.Permits, Verb: verb, Name: name, Lease: lease, Owner: 1, Others: []uint64{2},
+		Permits: 2, Most: 2, Limit: 10}
+}
+
+// names returns the names of the permits of a command, and none of its other keys.
+func TestPermits_NamesOfACommand(t *testing.T) {
+	for _, verb := range []core.Verb{core.VerbAcquire, core.VerbTransfer, core.VerbRenew, core.VerbRelease} {
+		b := batchOf(tasks(permitOp(verb, "a"), permitOp(verb, "b")))
+		require.Len(t, b.commands, 1, "%v", verb)
+		require.Equal(t, []string{"a", "b"}, b.commands[0].names(), "%v", verb)
+	}
+	for _, c := range []Command{ReturnPermits("a", []string{"1"}), LimitPermits("a", "set", 3), DeletePermits("a"), InspectPermits("a")} {
+		require.Equal(t, []string{"a"}, c.names(), c.Script.Name)
+	}
+}
+
+// Operations for which the server has much to do have commands of their own.
+func TestPermits_LargeOperationsShareNoCommand(t *testing.T) {
+	large := permitOp(core.VerbAcquire, "a")
+	large.Permits, large.Most = 200, 200
+	require.Len(t, batchOf(tasks(permitOp(core.VerbAcquire, "b"), large, permitOp(core.VerbAcquire, "c"))).commands, 2)
+}
+
+// decodePermits reads an answer as that of a command with one operation.
+func decodePermits(op *core.Op, a *Answer) core.Reply {
+	if formatOf(op).always {
+		a = &Answer{Kind: Array, Array: []Answer{*a}}
+	}
+	return Decode(op, a, fail)
+}
+
+// What no script returns is an error. It says neither that permits are ours nor that they are
+// another's.
+func TestPermits_BadReplies(t *testing.T) {
+	nothing, text := &Answer{Kind: Nil}, &Answer{Kind: Text, Text: "1"}
+	for _, tt := range []struct {
+		verb   core.Verb
+		gather time.Duration
+		good   []*Answer
+		bad    []*Answer
+	}{
+		{core.VerbAcquire, 0, []*Answer{nothing, {Kind: Int, Int: 5000}, {Kind: Int, Int: -1}, ints(-1)},
+			[]*Answer{text, ints(), ints(5000, 1), ints(1, 2, 3), texts("1")}},
+		{core.VerbAcquire, time.Second, []*Answer{nothing, ints(5000, 1), ints(5000, 0), ints(-1)},
+			[]*Answer{text, ints(), ints(1, 2, 3), texts("1", "2"), texts("1")}},
+		{core.VerbRelease, 0, []*Answer{nothing, ints(1, 3), ints(2, 3)},
+			[]*Answer{text, ints(), ints(1), ints(0, 3), ints(2, 3, 4), texts("2", "3")}},
+		{core.VerbLook, 0, []*Answer{nothing, text, {Kind: Text, Text: "-3"}}, []*Answer{{Kind: Int, Int: 1}, {Kind: Text, Text: "x"}, ints(1)}},
+	} {
+		op := permitOp(tt.verb, "a")
+		op.Gather = tt.gather
+		for _, a := range tt.good {
+			r := decodePermits(op, a)
+			require.Equal(t, core.Yes, r.Ran, "%v, gather %v: %+v", tt.verb, tt.gather, a)
+			require.NoError(t, r.Err)
+		}
+		for _, a := range tt.bad {
+			r := decodePermits(op, a)
+			require.False(t, r.OK, "%v, gather %v: %+v", tt.verb, tt.gather, a)
+			require.Equal(t, core.Maybe, r.Ran, "%v, gather %v: %+v", tt.verb, tt.gather, a)
+			require.Error(t, r.Err)
+		}
+	}
+}
+
+// A release tells whether it has found all permits of the hold.
+func TestPermits_PartlyReleased(t *testing.T) {
+	for n, partly := range map[int64]bool{1: true, 2: false} {
+		r := decodePermits(permitOp(core.VerbRelease, "a"), ints(n, 3))
+		require.True(t, r.OK)
+		require.Equal(t, partly, r.Partly, "%d of 2", n)
+		require.Equal(t, int64(3), r.Subscribers)
+	}
+	untold := ints(2, -1)
+	untold.Array = append(untold.Array, Answer{Kind: Text, Text: "NOPERM no permissions to access a channel"})
+	r := decodePermits(permitOp(core.VerbRelease, "a"), untold)
+	require.True(t, r.OK, "the permits are given back")
+	require.Error(t, r.Err, "but nobody was told")
+}
+
+// The state of permits is read as a whole or not at all.
+func TestPermits_BadStates(t *testing.T) {
+	state := func(free string, rest ...Answer) *Answer {
+		return &Answer{Kind: Array, Array: append([]Answer{{Kind: Text, Text: free}, {Kind: Int, Int: 1}, {Kind: Int}, {Kind: Int, Int: 4}}, rest...)}
+	}
+	id := Permit(manager, 7, 1)
+	s, ok := ReadPermits(state("2", Answer{Kind: Text, Text: string(id[:])}, Answer{Kind: Int, Int: 1000}))
+	require.True(t, ok)
+	require.Equal(t, PermitsState{Exists: true, Free: 2, Taken: 1, Subscribers: 4, Permits: []TakenPermit{{string(id[:]), time.Second}}}, s)
+	require.True(t, s.Permits[0].Of(manager))
+	require.Equal(t, "00112233445566770000000000070001", s.Permits[0].Text())
+	for _, a := range []*Answer{{Kind: Nil}, ints(1, 2, 3, 4), state("x"), state("2", Answer{Kind: Int}, Answer{Kind: Int}), state("2", Answer{Kind: Text})} {
+		_, ok := ReadPermits(a)
+		require.False(t, ok, "%+v", a)
+	}
+}

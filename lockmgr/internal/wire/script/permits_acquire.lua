@@ -1,0 +1,144 @@
+-- permits_acquire.lua takes permits, for several requests in one call.
+--
+-- KEYS[4i-3..4i]  of request i: the counter of free permits, the permits that are
+--                 taken, the channel, and who gathers
+-- ARGV[1]         lease in milliseconds
+-- ARGV[2..]       of each request: how many permits; the limit, which is how many
+--                 there are if the counter does not exist; 0, or for how many
+--                 milliseconds to keep those that are free if they are too few; how
+--                 many permits a holder may have; how many holders follow; the new
+--                 holder; further holders of the same manager that may have permits
+--
+-- Returns an array with an answer for each request:
+--         nil      acquired
+--         integer  not acquired: the time in milliseconds until the next permit expires,
+--                  -1 if none does
+--         array    not acquired, while it may gather: that time, and 1 if it has kept what is
+--                  free, 0 if another manager gathers or there are too few permits. Only
+--                  -1: the name is in use as another kind of lock
+--         error    it failed, which does not keep the others from being served
+--
+-- A permit is a member of a sorted set: a holder and two bytes. Its score is the instant
+-- at which it expires, by the server's clock. Safe to repeat: what the holders have is taken
+-- over, and its life is not shortened. One manager gathers at a time: two could each keep
+-- what the other one lacks.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local lease = tonumber(ARGV[1])
+local at = 2
+
+local function id(holder, i)
+  return holder .. string.char(math.floor(i / 256), i % 256)
+end
+
+-- acquire serves the request whose arguments begin at first.
+local function acquire(counter, taken, channel, gatherer, first)
+  local n, limit, gather = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
+  local most, holders = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
+  local new = ARGV[first + 5]
+
+  -- Reads come first: a key of another type fails before anything is written.
+  local free = redis.pcall('GET', counter)
+  if type(free) == 'table' then
+    if type(redis.pcall('HLEN', counter)) == 'number' then
+      return {-1}
+    end
+    return free
+  end
+  local gone = redis.call('ZRANGEBYSCORE', taken, '-inf', now, 'LIMIT', 0, 1000)
+  local ends = {} -- of those in gone
+  for _, member in ipairs(gone) do
+    ends[member] = now
+  end
+  for h = first + 5, first + 4 + holders do -- the new holder, too: a copy of this may have run
+    for i = 0, most - 1 do
+      local member = id(ARGV[h], i)
+      local score = not ends[member] and redis.call('ZSCORE', taken, member)
+      if score then
+        gone[#gone + 1] = member
+        ends[member] = tonumber(score)
+      end
+    end
+  end
+  if not free then -- those that are taken count
+    free = math.max(0, limit - redis.call('ZCARD', taken))
+    redis.call('SET', counter, free)
+  end
+  if not tonumber(free) then
+    return {err = 'WRONGTYPE the key does not count permits'}
+  end
+  free = tonumber(free) + #gone
+  local take, life, gathers = 0, lease, 0
+  if gather > 0 and n <= free + redis.call('ZCARD', taken) - #gone then -- else there are too few for ever
+    local who = redis.call('GET', gatherer)
+    if not who or who == string.sub(new, 1, 8) then
+      gathers = 1
+    end
+  end
+  if free >= n then
+    take = n
+  elseif gathers == 1 then
+    take, life = math.max(0, math.min(free, n)), gather
+  end
+
+  -- The set comes before the counter: what fails in between costs no permit twice.
+  if #gone > 0 then
+    redis.call('ZREM', taken, unpack(gone))
+  end
+  if #gone ~= take then
+    local ok = redis.pcall('INCRBY', counter, #gone - take)
+    if type(ok) == 'table' then
+      for _, member in ipairs(gone) do
+        redis.pcall('ZADD', taken, ends[member], member)
+      end
+      return ok
+    end
+  end
+  if take > 0 then
+    local add = {}
+    for i = 0, take - 1 do
+      local member = id(new, i)
+      add[2 * i + 1], add[2 * i + 2] = math.max(now + life, ends[member] or 0), member
+    end
+    local ok = redis.pcall('ZADD', taken, unpack(add))
+    if type(ok) == 'table' then
+      redis.pcall('INCRBY', counter, take)
+      return ok
+    end
+    local ttl = redis.pcall('PTTL', counter)
+    if type(ttl) == 'number' and ttl > 0 then -- its user gave it an end
+      redis.pcall('PEXPIRE', taken, ttl)
+    end
+  end
+  if #gone > take and free > take then -- more are free than before
+    redis.pcall('PUBLISH', channel, free - take)
+  end
+  if free >= n then
+    if gathers == 1 then
+      redis.pcall('DEL', gatherer)
+    end
+    return false
+  end
+  local ttl, next = -1, redis.call('ZRANGEBYSCORE', taken, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if next[2] and tonumber(next[2]) < 922337203685477 then
+    ttl = math.max(0, math.ceil(tonumber(next[2]) - now))
+  end
+  if gather == 0 then
+    return ttl
+  end
+  if gathers == 1 then
+    redis.pcall('SET', gatherer, string.sub(new, 1, 8), 'PX', gather)
+  end
+  return {ttl, gathers}
+end
+
+local out = {}
+for r = 1, #KEYS / 4 do
+  local ok, answer = pcall(acquire, KEYS[4 * r - 3], KEYS[4 * r - 2], KEYS[4 * r - 1], KEYS[4 * r], at)
+  if not ok and type(answer) ~= 'table' then
+    answer = {err = tostring(answer)}
+  end
+  out[r] = answer
+  at = at + 5 + tonumber(ARGV[at + 4])
+end
+return out

@@ -1,0 +1,25 @@
+-- permits_inspect.lua tells what the server knows of permits. It changes nothing.
+--
+-- KEYS[1]   the counter of free permits
+-- KEYS[2]   the permits that are taken
+-- KEYS[3]   channel
+-- ARGV[1]   how many of the taken permits to tell at most
+--
+-- Returns an array: the counter, or an empty text if there is none; how many are taken,
+-- and how many of them have expired; the number of subscribers, or -1 when the server
+-- would not say; then the ID of each taken permit and its remaining life in milliseconds,
+-- -1 if it has no end.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[3])
+local out = {
+  redis.call('GET', KEYS[1]) or '', redis.call('ZCARD', KEYS[2]), redis.call('ZCOUNT', KEYS[2], '-inf', now),
+  waiting.err and -1 or waiting[2],
+}
+local some = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
+for i = 1, #some, 2 do
+  local score = tonumber(some[i + 1])
+  out[#out + 1] = some[i]
+  out[#out + 1] = score >= 922337203685477 and -1 or math.ceil(score - now)
+end
+return out

@@ -1,0 +1,79 @@
+-- permits_release.lua gives permits back, for several holders in one call, and tells
+-- those who wait.
+--
+-- KEYS[3i-2..3i]  of release i: the counter of free permits, the permits that are
+--                 taken, and the channel
+-- ARGV            of each release: how many permits a holder may have; how many
+--                 holders follow; every holder of this manager that may have permits
+--
+-- Returns an array with an answer for each release:
+--         nil      none of these holders had a permit
+--         array    of how many were given back, the number of subscribers that the
+--                  message reached, or -1 if there was none, and, if it could not be
+--                  published, why
+--         error    it failed, which does not keep the others from being given back
+--
+-- Safe to repeat: the second run returns nil. An expired permit is removed and does not
+-- count as given back. If the counter is gone, so is the semaphore, and no permit comes
+-- free.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local at = 1
+
+local function release(counter, taken, channel, first)
+  local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
+  local there = redis.pcall('GET', counter)
+  if type(there) == 'table' then
+    if string.find(there.err, 'WRONGTYPE', 1, true) then
+      return false -- a key that counts no permits
+    end
+    return there
+  end
+  local given, back, members = 0, {}, {}
+  for h = first + 2, first + 1 + holders do
+    for i = 0, most - 1 do
+      local member = ARGV[h] .. string.char(math.floor(i / 256), i % 256)
+      local score = redis.call('ZSCORE', taken, member)
+      if score then
+        members[#members + 1] = member
+        back[#back + 1], back[#back + 2] = score, member
+        if tonumber(score) > now then
+          given = given + 1
+        end
+      end
+    end
+  end
+  if #members == 0 then
+    return false
+  end
+  redis.call('ZREM', taken, unpack(members))
+  if not there then
+    return given > 0 and {given, -1}
+  end
+  local free = redis.pcall('INCRBY', counter, #members)
+  if type(free) == 'table' then
+    redis.pcall('ZADD', taken, unpack(back))
+    return free
+  end
+  local reached = -1
+  if free > 0 then
+    reached = redis.pcall('PUBLISH', channel, free)
+  end
+  if given == 0 then
+    return false
+  elseif type(reached) == 'table' then
+    return {given, -1, reached.err}
+  end
+  return {given, reached}
+end
+
+local out = {}
+for r = 1, #KEYS / 3 do
+  local ok, answer = pcall(release, KEYS[3 * r - 2], KEYS[3 * r - 1], KEYS[3 * r], at)
+  if not ok and type(answer) ~= 'table' then
+    answer = {err = tostring(answer)}
+  end
+  out[r] = answer
+  at = at + 2 + tonumber(ARGV[at + 1])
+end
+return out

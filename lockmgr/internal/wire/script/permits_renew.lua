@@ -1,0 +1,54 @@
+-- permits_renew.lua extends the leases of permits.
+--
+-- KEYS[2i-1], KEYS[2i]  of holder i: the counter of free permits, which is not used, and
+--                       the permits that are taken
+-- ARGV[1]    lease in milliseconds
+-- ARGV[2i], ARGV[2i+1]  how many permits holder i has, and the holder
+--
+-- Returns an array with the exceptions. A position (from 1) is that of a holder that has
+-- lost at least one of its permits. An array of a position and an error text is that of
+-- one whose permits could not be renewed. One holder's error does not keep the others
+-- from being renewed.
+--
+-- Safe to repeat. It never adds a permit and never shortens the life of one. An expired
+-- permit counts as lost.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local till = now + tonumber(ARGV[1])
+
+local function renew(taken, n, holder)
+  local longer = {}
+  for i = 0, n - 1 do
+    local member = holder .. string.char(math.floor(i / 256), i % 256)
+    local score = tonumber(redis.call('ZSCORE', taken, member) or 0)
+    if score <= now then
+      return false
+    end
+    longer[#longer + 1], longer[#longer + 2] = math.max(score, till), member
+  end
+  local ok = redis.pcall('ZADD', taken, unpack(longer))
+  if type(ok) == 'table' and string.find(ok.err, 'OOM', 1, true) then
+    redis.call('ZREM', taken, '') -- after a first write the server takes the others
+    ok = redis.call('ZADD', taken, unpack(longer))
+  end
+  if type(ok) == 'table' then
+    error(ok)
+  end
+  return true
+end
+
+local out = {}
+for i = 1, #KEYS / 2 do
+  local ok, renewed = pcall(renew, KEYS[2 * i], tonumber(ARGV[2 * i]), ARGV[2 * i + 1])
+  if not ok then
+    local text = type(renewed) == 'table' and renewed.err or tostring(renewed)
+    if string.find(text, 'WRONGTYPE', 1, true) then
+      out[#out + 1] = i
+    else
+      out[#out + 1] = {i, text}
+    end
+  elseif not renewed then
+    out[#out + 1] = i
+  end
+end
+return out

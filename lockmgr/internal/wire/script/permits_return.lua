@@ -1,0 +1,40 @@
+-- permits_return.lua gives permits back by their IDs: all of them, or none if one is not
+-- taken.
+--
+-- KEYS[1]   the counter of free permits
+-- KEYS[2]   the permits that are taken
+-- KEYS[3]   channel
+-- ARGV[1..] the IDs, in hexadecimal digits
+--
+-- Returns 1, or 0 if one of them is not taken or has expired.
+--
+-- An ID is 16 bytes. Old clients write its hexadecimal digits instead.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local there = redis.call('GET', KEYS[1])
+local members, scores, known = {}, {}, {}
+for i = 1, #ARGV do
+  local raw = string.gsub(ARGV[i], '..', function(digits) return string.char(tonumber(digits, 16)) end)
+  local member, score = raw, redis.call('ZSCORE', KEYS[2], raw)
+  if not score then
+    member, score = ARGV[i], redis.call('ZSCORE', KEYS[2], ARGV[i])
+  end
+  if not score or tonumber(score) <= now or known[member] then
+    return 0
+  end
+  known[member] = true
+  members[i], scores[2 * i - 1], scores[2 * i] = member, score, member
+end
+redis.call('ZREM', KEYS[2], unpack(members))
+if not there then
+  return 1
+end
+local free = redis.pcall('INCRBY', KEYS[1], #members)
+if type(free) == 'table' then
+  redis.pcall('ZADD', KEYS[2], unpack(scores))
+  return free
+end
+if free > 0 then
+  redis.pcall('PUBLISH', KEYS[3], free)
+end
+return 1
