@@ -37,15 +37,18 @@
 // [Manager.LockAll] takes several locks at once, or none, by one script. It keeps nothing
 // while it waits, except that after a second it may keep a part for a short time.
 //
+// [Manager.Permits] are for a number of holders at a time. Each hold of permits has a lease
+// of its own.
+//
 // # What is promised
 //
 // At every instant at most one owner has a valid handle ([Lock.Valid]) of a plain lock
 // or of the write side of a read-write lock, and nobody reads beside another owner that
-// writes. [Lock.Lost] is closed at the deadline of the hold, as soon as
-// a timer fires. This holds as long as one server keeps the data it
-// acknowledged, its clock does not jump and runs within 1 % of ours, and only
-// clients of this protocol touch the keys. A dead process's locks are free
-// after their lease. No wait outlives its context, and nothing outlives Unlock,
+// writes. No more permits are valid than there are. [Lock.Lost] is closed at the
+// deadline of the hold, as soon as a timer fires. This holds as long as one server
+// keeps the data it acknowledged, its clock does not jump and runs within 1 % of
+// ours, and only clients of this protocol touch the keys. A dead process's locks are
+// free after their lease. No wait outlives its context, and nothing outlives Unlock,
 // a cancel or Close. A command that runs late, however late, changes no later
 // hold: no later hold has the ID of an earlier one in Redis ([Lock.HolderID]).
 //
@@ -130,5 +133,7 @@
 // reader has a key of its own, with the TTL of its lease. Waiters listen on
 // "redisson_rwlock:{name}". Tokens of both are counted at
 // "redisson_lock_token:{name}". The locks of LockAll have the same records as those
-// that are taken alone; they share a holder ID.
+// that are taken alone; they share a holder ID. The number of free permits is at the key
+// name. Those that are taken are in a sorted set at "{name}:timeout", by the instants at
+// which they expire. Waiters listen on "redisson_sc:{name}".
 package lockmgr

@@ -59,6 +59,7 @@ func realScripts(t testing.TB, args ...string) *scriptServer {
 
 func miniScripts(t testing.TB) *scriptServer {
 	m := miniredis.RunT(t)
+	m.SetTime(time.Now()) // TIME stands still, too
 	return &scriptServer{wire: dialWire(t, m.Addr()), addr: m.Addr(), mini: m, grain: 1}
 }
 

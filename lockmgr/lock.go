@@ -34,7 +34,7 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.
 // A re-entry has the ID of its hold. The readers of one manager share an ID. The
 // record of a read-write lock names its writer by the ID with ":write" added. When an
 // owner that reads gets the write side too, the record has another ID than the read
-// hold from then on.
+// hold from then on. Permits have IDs of their own: see [Lock.PermitIDs].
 func (l *Lock) HolderID() string { return l.ticket.shell.id.field(l.ticket.request.Hold.Number) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is

@@ -16,6 +16,9 @@ const (
 	opExtend      = "extend"
 	opInspect     = "inspect"
 	opForceUnlock = "force unlock"
+	opReturn      = "return permits"
+	opLimit       = "limit permits"
+	opDelete      = "delete permits"
 )
 
 // A LockError records which operation on which lock failed, and why. Every error
@@ -24,8 +27,9 @@ const (
 // not: that of the function given to Manager.Do, and that of an Await of
 // futures.All or futures.Any whose context ended.
 type LockError struct {
-	// Op is "lock" (Lock, TryLock, LockAsync and those for a Set), "unlock", "extend",
-	// "inspect" or "force unlock".
+	// Op is "lock" (Lock, TryLock, LockAsync and those for a Set or for Permits), "unlock",
+	// "extend", "inspect", "force unlock", "return permits", "limit permits" or
+	// "delete permits".
 	Op string
 	// Name is the name of the lock. For a Set it has all names, quoted, with their
 	// sides.

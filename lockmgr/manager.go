@@ -122,7 +122,7 @@ func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Futur
 	return f
 }
 
-// ask makes a request for a name, or for a set if w has items.
+// ask makes a request for a name, for a set if w has items, or for permits if w has some.
 func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
@@ -148,6 +148,9 @@ func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 		t.hold.more = &holdMore{set: &heldSet{items: w.items}}
 		ev = core.LockSet{Request: &t.request, Items: w.items}
 	}
+	if w.permits > 0 {
+		ev = core.LockPermits{Request: &t.request, Permits: w.permits, Limit: w.limit}
+	}
 	if !m.actor.Post(ev) {
 		m.pending.Add(-1)
 		return nil, ErrClosed
@@ -168,8 +171,8 @@ const abortTime = time.Second
 // Stats is a snapshot of a manager.
 type Stats struct {
 	Locks         int // names that are held, waited for or remembered; a set counts as one
-	Held          int // names that are held
-	Watched       int // held names that the watchdog renews
+	Held          int // holds; a read-write lock and permits may have several for a name
+	Watched       int // records of them that the watchdog renews; readers of a name share one
 	Waiting       int // requests in line
 	Pending       int // requests that have not ended, in line or on their way there
 	Subscriptions int // channels that are watched

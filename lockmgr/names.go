@@ -16,6 +16,7 @@ var besidePrefixes = [...]string{
 	wire.ChannelPrefix, wire.TokenPrefix,
 	"redisson_lock_queue", "redisson_lock_timeout", // fair locks
 	"redisson_rwlock",       // read-write locks: the channel
+	"redisson_sc",           // permits: the channel
 	"redisson_unlock_latch", // the result of one unlock
 }
 

@@ -88,9 +88,10 @@ type (
 	EventCommand struct {
 		At time.Time
 		// Command is the name of a script: "acquire", "transfer", "renew", "release",
-		// the same with "readwrite_" before it, "several_acquire", "several_renew",
-		// "several_release", "force" or "inspect". For a command that is no script it is
-		// the first word.
+		// the same with "readwrite_" or "permits_" before it, "several_acquire",
+		// "several_renew", "several_release", "force", "inspect", "permits_return",
+		// "permits_limit", "permits_delete" or "permits_inspect". For a command that is
+		// no script it is the first word.
 		Command string
 		// Names are the locks that the script is for.
 		Names []string

@@ -247,6 +247,9 @@ type wish struct {
 	side   core.Side
 	items  []core.Item     // of a set
 	ctx    context.Context // for the observer
+
+	permits uint16 // how many, for the kind Permits
+	limit   int64  // how many there are if the server knows no limit
 }
 
 // useOwner takes the owner of a context, if it has one.

@@ -205,11 +205,14 @@ const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset
 // readWritePrivilege has the rules that read-write locks need in addition.
 const readWritePrivilege = "+hget +hlen +set ~{app:* ~redisson_rwlock:{app:* &redisson_rwlock:{app:*"
 
+// permitsPrivilege has the rules that permits need in addition.
+const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore ~{app:* ~redisson_sc:{app:* &redisson_sc:{app:*"
+
 // The rules suffice for all that managers do, and each of them is needed.
 func TestServerError_LeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	rules := strings.Fields(leastPrivilege + " " + readWritePrivilege)
+	rules := strings.Fields(leastPrivilege + " " + readWritePrivilege + " " + permitsPrivilege)
 	setUser(t, s, "locker", rules...)
 	faults.Do(t, s, "CONFIG", "RESETSTAT")
 	w := faults.NewWitness()
@@ -253,6 +256,33 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 		}
 		wg.Wait()
 	}
+	for i := range 20 {
+		wg.Go(func() {
+			p := []*lockmgr.Manager{m, other}[i%2].Permits("app:3", 3)
+			l, err := p.Acquire(faults.Patient(t), 1+i%2)
+			if err == nil && i == 7 {
+				err = l.Extend(faults.Patient(t), 2*time.Second)
+			}
+			if err == nil {
+				err = l.Unlock(faults.Patient(t))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	permits := m.Permits("app:3", 3)
+	require.NoError(t, permits.SetLimit(faults.Patient(t), 4))
+	permit, err := permits.Acquire(faults.Patient(t), 1)
+	require.NoError(t, err)
+	state, err := other.Permits("app:3", 3).Inspect(faults.Patient(t))
+	require.NoError(t, err)
+	require.Equal(t, 3, state.Free)
+	returned, err := permits.Return(faults.Patient(t), permit.PermitIDs()...)
+	require.NoError(t, err)
+	require.True(t, returned)
+	faults.AwaitLost(t, permit)
 	l, err := m.Lock(faults.Patient(t), "app:1")
 	require.NoError(t, err)
 	_, err = other.TryLock(faults.Patient(t), "app:1")

@@ -1,0 +1,373 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// state returns what the server knows of permits.
+func state(t *testing.T, p lockmgr.Permits) lockmgr.PermitsInfo {
+	t.Helper()
+	info, err := p.Inspect(faults.Patient(t))
+	require.NoError(t, err)
+	return info
+}
+
+// requireFree checks that all permits are free, once what is under way has ended.
+func requireFree(t *testing.T, p lockmgr.Permits, limit int) {
+	t.Helper()
+	faults.Eventually(t, func() bool {
+		info := state(t, p)
+		return info.Limit == limit && info.Free == limit && len(info.Taken) == 0
+	})
+}
+
+func TestPermits_AcquireAndGiveBack(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p := m.Permits("jobs", 5)
+	require.False(t, state(t, p).Exists)
+	l, err := p.Acquire(ctx, 3)
+	require.NoError(t, err)
+	require.True(t, l.Valid())
+	require.Equal(t, "jobs", l.Name())
+	ids := l.PermitIDs()
+	require.Len(t, ids, 3)
+	for _, id := range ids {
+		require.True(t, strings.HasPrefix(id, strings.ReplaceAll(m.ID(), "-", "")[:16]), id)
+	}
+	info := state(t, p)
+	require.Equal(t, 5, info.Limit)
+	require.Equal(t, 2, info.Free)
+	require.Len(t, info.Taken, 3)
+	for _, taken := range info.Taken {
+		require.True(t, taken.Ours)
+		require.Contains(t, ids, taken.ID)
+		require.InDelta(t, 30, taken.TTL.Seconds(), 5)
+	}
+	require.Equal(t, "2", faults.Do(t, s, "GET", "jobs"))
+	require.Equal(t, "3", faults.Do(t, s, "ZCARD", "{jobs}:timeout"))
+
+	theirs := other.Permits("jobs", 77) // the limit that the server has counts
+	_, err = theirs.TryAcquire(ctx, 3)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	two, err := theirs.TryAcquire(ctx, 2)
+	require.NoError(t, err)
+	require.False(t, state(t, p).Taken[0].Ours && state(t, p).Taken[4].Ours)
+	_, err = theirs.TryAcquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.NoError(t, l.Unlock(ctx))
+	require.ErrorIs(t, l.Err(), lockmgr.ErrNotHeld)
+	require.NoError(t, two.Unlock(ctx))
+	requireFree(t, p, 5)
+
+	plain, err := m.Lock(ctx, "plain")
+	require.NoError(t, err)
+	require.Nil(t, plain.PermitIDs())
+	require.NoError(t, plain.Unlock(ctx))
+}
+
+// Each of the ways to wait for a permit ends when one comes free.
+func TestPermits_Wait(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p, theirs := m.Permits("jobs", 2), other.Permits("jobs", 2)
+	for _, giver := range []lockmgr.Permits{p, theirs} {
+		held, err := giver.Acquire(ctx, 2)
+		require.NoError(t, err)
+		one := p.AcquireAsync(1)
+		requirePending(t, one, "both are taken")
+		_, err = p.TryAcquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))
+		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		gone := p.AcquireAsync(2)
+		gone.Cancel()
+		_, err = gone.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrCanceled)
+		begin := time.Now()
+		require.NoError(t, held.Unlock(ctx))
+		l, err := one.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(begin), 5*time.Second, "the lease is 30 s")
+		require.NoError(t, l.Unlock(ctx))
+		requireFree(t, p, 2)
+	}
+}
+
+func TestPermits_BadRequests(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for what, test := range map[string]struct {
+		p    lockmgr.Permits
+		n    int
+		opts []lockmgr.LockOption
+	}{
+		"none": {m.Permits("a", 5), 0, nil}, "negative": {m.Permits("a", 5), -1, nil}, "more than there are": {m.Permits("a", 5), 6, nil},
+		"too many": {m.Permits("a", 1000), lockmgr.MaxPermits + 1, nil}, "no limit": {m.Permits("a", 0), 1, nil}, "zero": {lockmgr.Permits{}, 1, nil},
+		"fenced": {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.Fenced()}}, "shared": {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.Shared()}},
+		"exclusive": {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.Exclusive()}},
+		"an owner":  {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.AsOwner(m.NewOwner())}},
+	} {
+		_, err := test.p.TryAcquire(ctx, test.n, test.opts...)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, what)
+		var failed *lockmgr.LockError
+		require.ErrorAs(t, err, &failed, what)
+	}
+	_, err := m.Permits("", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	_, err = m.Permits("redisson_sc:{a}", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	_, err = m.Permits("a", 5).Return(ctx, "abc")
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	_, err = m.Permits("a", 5).Return(ctx)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, m.Permits("a", 5).SetLimit(ctx, -1), lockmgr.ErrInvalidOption)
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
+
+	// A name has one kind.
+	held, err := other.Lock(ctx, "plain")
+	require.NoError(t, err)
+	_, err = m.Permits("plain", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrKind)
+	_, err = other.Permits("plain", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrKind)
+	require.NoError(t, held.Unlock(ctx))
+	permit, err := other.Permits("plain", 5).Acquire(ctx, 1)
+	require.NoError(t, err)
+	_, err = m.Lock(ctx, "plain")
+	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	require.NoError(t, permit.Unlock(ctx))
+	faults.Do(t, s, "SET", "text", "no number")
+	_, err = m.Permits("text", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	faults.Do(t, s, "RPUSH", "list", "x")
+	_, err = m.Permits("list", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	faults.Do(t, s, "SET", "{set}:timeout", "x")
+	_, err = m.Permits("set", 5).Acquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	require.Equal(t, "", faults.Do(t, s, "GET", "set"), "nothing was written")
+}
+
+func TestPermits_Limit(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p := m.Permits("jobs", 100)
+	require.NoError(t, p.SetLimit(ctx, 1))
+	one, err := p.Acquire(ctx, 1)
+	require.NoError(t, err)
+	waits := []*futures.Future[*lockmgr.Lock]{other.Permits("jobs", 100).AcquireAsync(1), p.AcquireAsync(1)}
+	requirePending(t, waits[0], "the limit is 1")
+	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
+	n, err := p.AddLimit(ctx, 2)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	for _, f := range waits {
+		_, err := f.Await(ctx)
+		require.NoError(t, err, "each hears of it")
+	}
+	require.NoError(t, p.SetLimit(ctx, 1))
+	require.Equal(t, -2, state(t, p).Free)
+	for _, f := range waits {
+		l, _ := f.Result()
+		require.NoError(t, l.Unlock(ctx))
+		_, err := p.TryAcquire(ctx, 1)
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	}
+	require.NoError(t, one.Unlock(ctx))
+	requireFree(t, p, 1)
+}
+
+// What the server remembers can be removed while no permit is taken.
+func TestPermits_Delete(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p := m.Permits("jobs", 2)
+	held, err := other.Permits("jobs", 2).Acquire(ctx, 1)
+	require.NoError(t, err)
+	done, err := p.Delete(ctx)
+	require.NoError(t, err)
+	require.False(t, done)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+	done, err = p.Delete(ctx)
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
+	l, err := m.Permits("jobs", 5).Acquire(ctx, 5)
+	require.NoError(t, err, "with a new limit")
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// Anybody can give back a permit by its ID, once. Its holder learns of it.
+func TestPermits_Return(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{Lease: 3 * time.Second})
+	ctx := faults.Patient(t)
+	p, theirs := m.Permits("jobs", 4), other.Permits("jobs", 4)
+	here, err := p.Acquire(ctx, 2)
+	require.NoError(t, err)
+	there, err := theirs.Acquire(ctx, 2)
+	require.NoError(t, err)
+	unknown := strings.Repeat("0", 32)
+	for _, ids := range [][]string{{unknown}, {here.PermitIDs()[0], unknown}, {here.PermitIDs()[0], here.PermitIDs()[0]}} {
+		done, err := p.Return(ctx, ids...)
+		require.NoError(t, err)
+		require.False(t, done, "all or none")
+	}
+	require.Len(t, state(t, p).Taken, 4)
+	done, err := p.Return(ctx, here.PermitIDs()[1])
+	require.NoError(t, err)
+	require.True(t, done)
+	<-here.Lost()
+	require.ErrorIs(t, here.Unlock(ctx), lockmgr.ErrLeaseLost)
+	faults.Eventually(t, func() bool { return state(t, p).Free == 2 }) // the other one was given back
+	done, err = p.Return(ctx, there.PermitIDs()...)
+	require.NoError(t, err)
+	require.True(t, done)
+	<-there.Lost() // at its next renewal
+	requireFree(t, p, 4)
+}
+
+// A permit ends with its lease: a fixed one, or that of a process that has died.
+func TestPermits_Lease(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{Lease: 600 * time.Millisecond})
+	ctx := faults.Patient(t)
+	p, theirs := m.Permits("jobs", 2), other.Permits("jobs", 2)
+	fixed, err := p.Acquire(ctx, 1, lockmgr.FixedLease(200*time.Millisecond))
+	require.NoError(t, err)
+	watched, err := p.Acquire(ctx, 1)
+	require.NoError(t, err)
+	waits, err := theirs.Acquire(ctx, 1)
+	require.NoError(t, err, "the fixed one ends")
+	require.ErrorIs(t, fixed.Unlock(ctx), lockmgr.ErrLeaseLost)
+	require.NoError(t, waits.Unlock(ctx))
+	before := m.Stats().Renewals
+	faults.Eventually(t, func() bool { return m.Stats().Renewals >= before+5 }, "no lease lasts that long without a renewal")
+	require.True(t, watched.Valid(), "the watchdog renews it")
+	require.NoError(t, watched.Extend(ctx, 2*time.Second))
+	require.Greater(t, state(t, p).Taken[0].TTL, 1500*time.Millisecond)
+	require.NoError(t, watched.Unlock(ctx))
+
+	// One of a dead process.
+	faults.Do(t, s, "ZADD", "{jobs}:timeout", "1", "dead")
+	faults.Do(t, s, "DECRBY", "jobs", "1")
+	require.Equal(t, 2, state(t, p).Free, "those that have expired are free")
+	both, err := p.Acquire(ctx, 2)
+	require.NoError(t, err)
+	require.NoError(t, both.Unlock(ctx))
+	requireFree(t, p, 2)
+}
+
+// Never more permits are taken than there are, by many callers in two managers that take
+// different numbers of them, and none is left over.
+func TestPermits_NeverTooMany(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{PassTime: 5 * time.Millisecond})
+	ctx := faults.Patient(t)
+	const limit = 5
+	var taken, grants atomic.Int64
+	var group sync.WaitGroup
+	for i := range 24 {
+		group.Go(func() {
+			p := []*lockmgr.Manager{m, other}[i%2].Permits("jobs", limit)
+			for range 60 {
+				n := 1
+				if i%4 >= 2 {
+					n += rand.IntN(limit)
+				}
+				l, err := p.Acquire(ctx, n)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if now := taken.Add(int64(n)); now > limit {
+					t.Errorf("%d permits of %d are taken", now, limit)
+				}
+				if rand.IntN(4) == 0 {
+					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				}
+				taken.Add(-int64(n))
+				grants.Add(1)
+				if err := l.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 24*60, grants.Load())
+	requireFree(t, m.Permits("jobs", limit), limit)
+}
+
+// A request for many gets them although others take one each without a pause.
+func TestPermits_ManyBesideOne(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx, cancel := context.WithCancel(faults.Patient(t))
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() {
+			p := other.Permits("jobs", 8)
+			for ctx.Err() == nil {
+				l, err := p.Acquire(ctx, 1)
+				if err != nil {
+					break
+				}
+				time.Sleep(time.Duration(1+i%3) * time.Millisecond)
+				_ = l.Unlock(context.WithoutCancel(ctx))
+			}
+		})
+	}
+	faults.Eventually(t, func() bool { return other.Stats().Held >= 8 })
+	for range 2 {
+		begin := time.Now()
+		l, err := m.Permits("jobs", 8).Acquire(ctx, 8)
+		require.NoError(t, err)
+		t.Logf("8 of 8 permits after %v", time.Since(begin))
+		require.NoError(t, l.Unlock(ctx))
+	}
+	cancel()
+	group.Wait()
+	requireFree(t, m.Permits("jobs", 8), 8)
+}
+
+// A permit passes in memory: many grants cost few scripts.
+func TestPermits_PassInMemory(t *testing.T) {
+	t.Parallel()
+	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p := m.Permits("jobs", 10)
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			for range 50 {
+				if err := p.Do(ctx, 1, func(context.Context, *lockmgr.Lock) error { time.Sleep(time.Millisecond); return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	st := m.Stats()
+	require.EqualValues(t, 5000, st.Grants)
+	require.Greater(t, st.Passes, uint64(4500), fmt.Sprint(st))
+	requireFree(t, p, 10)
+}

@@ -1,0 +1,582 @@
+package lockmgr_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+)
+
+// The tests of the scripts for permits use the names p and q. A holder is written as a
+// letter for its manager and a digit: a1. Its permits are a1.0, a1.1 and so on.
+
+func permitKeysOf(name string) model.Permits {
+	return model.Permits{Counter: name, Taken: "{" + name + "}:timeout", Channel: "redisson_sc:{" + name + "}", Gatherer: "{" + name + "}:gathers"}
+}
+
+// permitHolder spells out a holder: eight bytes of its manager, and six of its number.
+func permitHolder(short string) string {
+	return strings.Repeat(short[:1], 8) + strings.Repeat("0", 5) + short[1:]
+}
+
+// permitMember spells out a permit.
+func permitMember(short string) string {
+	holder, i, _ := strings.Cut(short, ".")
+	n, _ := strconv.Atoi(i)
+	return permitHolder(holder) + string([]byte{byte(n / 256), byte(n % 256)})
+}
+
+// shortMember is the inverse of permitMember.
+func shortMember(member string) string {
+	if len(member) != 16 {
+		return member
+	}
+	return fmt.Sprintf("%c%c.%d", member[0], member[13], int(member[14])*256+int(member[15]))
+}
+
+// A permitOp is what a script does about one name. most and holders are as the scripts
+// have them, the holders short.
+type permitOp struct {
+	name                string
+	n                   int
+	limit, life, gather int64
+	most                int
+	holders             []string
+}
+
+// runPermits runs a script for some operations, which have the same life.
+func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...permitOp) string {
+	t.Helper()
+	var keys, args []string
+	number := func(all ...int64) {
+		for _, n := range all {
+			args = append(args, strconv.FormatInt(n, 10))
+		}
+	}
+	if script != "permits_release" {
+		number(ops[0].life)
+	}
+	for _, op := range ops {
+		k := permitKeysOf(op.name)
+		switch script {
+		case "permits_acquire":
+			keys = append(keys, k.Counter, k.Taken, k.Channel, k.Gatherer)
+			number(int64(op.n), op.limit, op.gather, int64(op.most), int64(len(op.holders)))
+		case "permits_transfer":
+			keys = append(keys, k.Counter, k.Taken, k.Channel)
+			number(int64(op.n), int64(len(op.holders)))
+		case "permits_release":
+			keys = append(keys, k.Counter, k.Taken, k.Channel)
+			number(int64(op.most), int64(len(op.holders)))
+		case "permits_renew":
+			keys = append(keys, k.Counter, k.Taken)
+			number(int64(op.n))
+		}
+		for _, h := range op.holders {
+			args = append(args, permitHolder(h))
+		}
+	}
+	return s.eval(t, w, script, keys, args)
+}
+
+// now returns the server's clock in milliseconds.
+func (s *scriptServer) now(t testing.TB) int64 {
+	t.Helper()
+	v := s.do(t, "TIME").([]any)
+	sec, _ := strconv.ParseInt(v[0].(string), 10, 64)
+	micro, _ := strconv.ParseInt(v[1].(string), 10, 64)
+	return sec*1000 + micro/1000
+}
+
+// give makes the permits of a name: how many are free, and those that are taken with their
+// lives. A life of zero has ended, a negative one has no end.
+func (s *scriptServer) give(t testing.TB, name, free string, taken map[string]int64) {
+	t.Helper()
+	k := permitKeysOf(name)
+	s.do(t, "SET", k.Counter, free)
+	for short, life := range taken {
+		score := s.now(t) + life
+		switch {
+		case life == 0:
+			score = 1
+		case life < 0:
+			score = 922337203685477
+		}
+		s.do(t, "ZADD", k.Taken, strconv.FormatInt(score, 10), permitMember(short))
+	}
+}
+
+// permits prints what a server has of a name: the counter, then the permits that are taken
+// with their lives, and who gathers.
+func (s *scriptServer) permits(t testing.TB, name string) string {
+	t.Helper()
+	k, now := permitKeysOf(name), s.now(t)
+	free := "none"
+	if v := s.do(t, "GET", k.Counter); v != nil {
+		free = v.(string)
+	}
+	out := []string{free}
+	flat := s.do(t, "ZRANGE", k.Taken, "0", "-1", "WITHSCORES").([]any)
+	var taken []string
+	for i := 0; i < len(flat); i += 2 {
+		score, err := strconv.ParseFloat(flat[i+1].(string), 64)
+		require.NoError(t, err)
+		taken = append(taken, permitLife(flat[i].(string), int64(score), now, s))
+	}
+	slices.Sort(taken)
+	out = append(out, taken...)
+	if v := s.do(t, "GET", k.Gatherer); v != nil {
+		out = append(out, fmt.Sprintf("%c gathers for %s", v.(string)[0], s.show(s.do(t, "PTTL", k.Gatherer))))
+	}
+	return strings.Join(out, " ")
+}
+
+// permitLife prints a permit and its life.
+func permitLife(member string, score, now int64, s *scriptServer) string {
+	life := score - now
+	switch {
+	case score >= 922337203685477:
+		life = -1
+	case life <= 0:
+		life = 0
+	}
+	return fmt.Sprintf("%s~%d", shortMember(member), s.round(life))
+}
+
+// modelPermits prints the same of a model.
+func (s *scriptServer) modelPermits(m *model.Server, name string) string {
+	k := permitKeysOf(name)
+	out := []string{"none"}
+	if m.Exists(k.Counter) {
+		out[0] = strconv.FormatInt(m.Free(k), 10)
+	}
+	var taken []string
+	for _, p := range m.Taken(k.Taken) {
+		taken = append(taken, permitLife(p.Name, p.Score, 0, s))
+	}
+	slices.Sort(taken)
+	out = append(out, taken...)
+	if end, ok := m.End(k.Gatherer); ok {
+		out = append(out, fmt.Sprintf("%c gathers for %d", m.Text(k.Gatherer)[0], s.round(end.Milliseconds())))
+	}
+	return strings.Join(out, " ")
+}
+
+type permitTaken = map[string]int64
+
+var permitScriptTests = []struct {
+	what         string
+	free         string // of p; empty: there is no counter
+	taken        permitTaken
+	script       string
+	op           permitOp
+	reply, then  string
+	told         string // the message
+	again, later string // of the second run, if they differ
+}{
+	{what: "the first sets the limit", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
+		reply: "[nil]", then: "3 a1.0~30000 a1.1~30000"},
+	{what: "a late copy does not shorten what was renewed", free: "3", taken: permitTaken{"a1.0": 50000, "a1.1": 50000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "3 a1.0~50000 a1.1~50000"},
+	{what: "the limit of the server counts", free: "1", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
+		reply: "[-1]", then: "1"},
+	{what: "some are taken", free: "1", taken: permitTaken{"b1.0": 20000, "b2.0": 50000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b1.0~20000 b2.0~50000"},
+	{what: "taken without end", free: "0", taken: permitTaken{"b1.0": -1}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[-1]", then: "0 b1.0~-1"},
+	{what: "an old one has expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 b2.0~20000"},
+	{what: "more have expired than it takes", free: "0", taken: permitTaken{"b1.0": 0, "b1.1": 0}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1 a1.0~30000", told: "1"},
+	{what: "too few have expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b2.0~20000", told: "1"},
+	{what: "takes over what an earlier run has", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, most: 3, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000 a2.2~30000"},
+	{what: "gives back what an earlier run has", free: "0", taken: permitTaken{"a1.0": 20000, "b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a2", "a1"}}, reply: "[20000]", then: "1 b1.0~20000", told: "1"},
+	{what: "another manager's stay", free: "0", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1", "a2"}}, reply: "[20000]", then: "0 b1.0~20000"},
+	{what: "a counter that was deleted", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 a1.1~30000 b1.0~20000"},
+	{what: "more are taken than there are", free: "-2", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]", then: "-1 b2.0~20000"},
+
+	{what: "gathers", free: "1", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[10000 1]]",
+		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a gathers for 10000"},
+	{what: "gathers nothing yet", free: "0", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[[20000 1]]",
+		then: "0 b1.0~20000 b1.1~20000 a gathers for 10000"},
+	{what: "gathers on", free: "1", taken: permitTaken{"a1.0": 10000, "b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
+		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a gathers for 10000"},
+	{what: "has gathered all", free: "1", taken: permitTaken{"a1.0": 10000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
+
+	{what: "gathers not what there is not", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[20000 0]]", then: "1 b1.0~20000"},
+
+	{what: "from one to the next", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~50000"},
+	{what: "of the third", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
+		op: permitOp{n: 1, life: 30000, holders: []string{"a2", "a3", "a1"}}, reply: "[1]", then: "1 a2.0~30000"},
+	{what: "one is gone", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "1 a1.0~20000"},
+	{what: "one has expired", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 0}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "1 a1.0~20000 a1.1~0"},
+
+	{what: "longer", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_renew",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a1"}}, reply: "[]", then: "1 a1.0~30000 a1.1~50000"},
+	{what: "one is gone", free: "1", taken: permitTaken{"a1.1": 20000}, script: "permits_renew",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.1~20000"},
+	{what: "one has expired", free: "1", taken: permitTaken{"a1.0": 0}, script: "permits_renew",
+		op: permitOp{n: 1, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.0~0"},
+
+	{what: "two", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[2 1]]", then: "3 b1.0~20000", told: "3", again: "[nil]"},
+	{what: "of several holders", free: "0", taken: permitTaken{"a1.0": 20000, "a2.1": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a3", "a1", "a2"}}, reply: "[[2 1]]", then: "2", told: "2", again: "[nil]"},
+	{what: "none", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "1 b1.0~20000"},
+	{what: "one has expired", free: "0", taken: permitTaken{"a1.0": 0, "a1.1": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[1 1]]", then: "2", told: "2", again: "[nil]"},
+	{what: "all have expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_release",
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1", told: "1"},
+	{what: "more than there are", free: "-2", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "-1", again: "[nil]"},
+	{what: "without a counter", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "none", again: "[nil]"},
+}
+
+func TestScripts_Permits(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, permitKeysOf("p").Channel)
+		for _, tt := range permitScriptTests {
+			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
+				s.prepare(t, "")
+				s.give(t, "p", tt.free, tt.taken)
+				if tt.free == "" {
+					s.do(t, "DEL", "p")
+				}
+				tt.op.name = "p"
+				require.Equal(t, tt.reply, s.runPermits(t, s.wire, tt.script, tt.op))
+				require.Equal(t, tt.then, s.permits(t, "p"))
+				var told []string
+				if tt.told != "" {
+					told = []string{permitKeysOf("p").Channel + " " + tt.told}
+				}
+				require.Equal(t, told, e.heard(t))
+				again, later := tt.again, tt.later
+				if again == "" {
+					again = tt.reply
+				}
+				if later == "" {
+					later = tt.then
+				}
+				require.Equal(t, again, s.runPermits(t, s.wire, tt.script, tt.op), "second run")
+				require.Equal(t, later, s.permits(t, "p"), "second run")
+				require.Empty(t, e.heard(t), "second run")
+			})
+		}
+	})
+}
+
+// Of two managers that want several permits one gathers at a time.
+func TestScript_PermitsOneGathers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "")
+		s.give(t, "p", "2", permitTaken{"c1.0": 20000})
+		try := func(n int, holders ...string) string {
+			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: n, limit: 3, life: 30000, gather: 10000, most: 3, holders: holders})
+		}
+		require.Equal(t, "[[10000 1]]", try(3, "a1"))
+		require.Equal(t, "[[10000 0]]", try(3, "b1"), "a gathers")
+		require.Equal(t, "0 a1.0~10000 a1.1~10000 c1.0~20000 a gathers for 10000", s.permits(t, "p"))
+		require.Equal(t, "[[1 0]]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"c1"}}))
+		require.Equal(t, "[nil]", try(1, "b2"), "who needs no more than is free gets it")
+		require.Equal(t, "[[10000 1]]", try(3, "a2", "a1"))
+		require.Equal(t, "[[1 0]]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"b2"}}))
+		require.Equal(t, "[nil]", try(3, "a3", "a2"))
+		require.Equal(t, "0 a3.0~30000 a3.1~30000 a3.2~30000", s.permits(t, "p"), "nobody gathers any more")
+		require.Equal(t, "[[30000 1]]", try(3, "b3"))
+	})
+}
+
+// TestDifferential_Permits runs random operations for two names on servers and on the model.
+func TestDifferential_Permits(t *testing.T) {
+	const seeds, steps = 24, 150
+	names := []string{"p", "q"}
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, permitKeysOf("p").Channel, permitKeysOf("q").Channel)
+		seen := map[string]int{}
+		for seed := range uint64(seeds) {
+			r := &permitTrace{Rand: rand.New(rand.NewPCG(seed, 4))}
+			s.prepare(t, "")
+			var m model.Server
+			var said, trace []string
+			m.Deliver = func(_ int, channel, payload string) { said = append(said, channel+" "+payload) }
+			for _, name := range names {
+				m.Subscribe(permitKeysOf(name).Channel, 1)
+			}
+			for range steps {
+				said = nil
+				got, want, line := r.step(t, s, &m)
+				trace = append(trace, line)
+				told := fmt.Sprintf("seed %d\n%s", seed, strings.Join(trace[max(0, len(trace)-20):], "\n"))
+				require.Equal(t, want, got, told)
+				require.Equal(t, said, e.heard(t), told)
+				for _, name := range names {
+					require.Equal(t, s.modelPermits(&m, name), s.permits(t, name), told)
+				}
+				script, _, _ := strings.Cut(line, " ")
+				seen[script+" "+severalDigits.ReplaceAllString(got, "N")]++
+			}
+		}
+		for _, form := range []string{
+			"permits_acquire [nil]", "permits_acquire [N]", "permits_acquire [-N]", "permits_acquire [[N N]]", "permits_acquire [nil N]",
+			"permits_transfer [N]", "permits_transfer [nil]", "permits_transfer [N nil]", "permits_renew []", "permits_renew [N]", "permits_renew [N N]",
+			"permits_release [nil]", "permits_release [[N N]]", "permits_release [[N N] nil]", "permits_return N", "permits_limit N",
+		} {
+			require.NotZero(t, seen[form], "%s among %v", form, seen)
+		}
+	})
+}
+
+type permitTrace struct{ *rand.Rand }
+
+func (r *permitTrace) holder() string { return string("ab"[r.IntN(2)]) + strconv.Itoa(1+r.IntN(4)) }
+
+// op draws an operation. Its holders are of one manager.
+func (r *permitTrace) op(life int64) permitOp {
+	op := permitOp{name: string("pq"[r.IntN(2)]), n: 1 + r.IntN(3), limit: 6, life: life, most: 3}
+	first := r.holder()
+	for i := range 1 + r.IntN(3) {
+		op.holders = append(op.holders, first[:1]+strconv.Itoa((int(first[1]-'1')+i)%4+1))
+	}
+	if r.IntN(3) == 0 {
+		op.gather = 10000 * int64(1+r.IntN(2))
+	}
+	return op
+}
+
+// step draws a step, and runs it on the server and on the model.
+func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got, want, line string) {
+	t.Helper()
+	full := func(op permitOp) (holders []string) {
+		for _, h := range op.holders {
+			holders = append(holders, permitHolder(h))
+		}
+		return holders
+	}
+	script := []string{"permits_acquire", "permits_acquire", "permits_acquire", "permits_transfer", "permits_release", "permits_renew", "expire",
+		"permits_return", "permits_limit", "forget"}[r.IntN(10)]
+	life := 10000 * int64(1+r.IntN(5))
+	switch script {
+	case "expire", "permits_return":
+		k := permitKeysOf(string("pq"[r.IntN(2)]))
+		id := r.holder() + "." + strconv.Itoa(r.IntN(3))
+		if taken := m.Taken(k.Taken); len(taken) > 0 && r.IntN(4) > 0 {
+			id = shortMember(taken[r.IntN(len(taken))].Name)
+		}
+		line = script + " " + k.Counter + " " + id
+		if script == "expire" {
+			s.do(t, "ZADD", k.Taken, "XX", "1", permitMember(id))
+			m.SetScore(k.Taken, permitMember(id), 0)
+			return "", "", line
+		}
+		ids := []string{permitMember(id)}
+		if taken := m.Taken(k.Taken); len(taken) > 0 && r.IntN(2) == 0 {
+			ids = append(ids, taken[r.IntN(len(taken))].Name)
+		}
+		var digits []string
+		for _, id := range ids {
+			digits = append(digits, hex.EncodeToString([]byte(id)))
+		}
+		want = "0"
+		if len(ids) == 1 || ids[0] != ids[1] {
+			want = map[bool]string{false: "0", true: "1"}[m.ReturnPermits(k, ids...)]
+		}
+		return s.eval(t, s.wire, script, []string{k.Counter, k.Taken, k.Channel}, digits), want, line
+	case "permits_limit":
+		k, add := permitKeysOf(string("pq"[r.IntN(2)])), r.IntN(2) == 0
+		how, n := "set", int64(r.IntN(8))
+		if add {
+			how, n = "add", int64(r.IntN(5)-2)
+		}
+		line = fmt.Sprintf("%s %s %s %d", script, k.Counter, how, n)
+		got = s.eval(t, s.wire, script, []string{k.Counter, k.Taken, k.Channel}, []string{how, strconv.FormatInt(n, 10)})
+		return got, strconv.FormatInt(m.LimitPermits(k, add, n), 10), line
+	case "forget":
+		key := []string{"p", "{p}:gathers", "{q}:gathers"}[r.IntN(3)]
+		s.do(t, "DEL", key)
+		m.Del(key)
+		return "", "", "forget " + key
+	}
+	ops := []permitOp{r.op(life)}
+	if r.IntN(4) == 0 {
+		ops = append(ops, r.op(life))
+	}
+	var answers []string
+	for i, op := range ops {
+		k, holders := permitKeysOf(op.name), full(op)
+		switch script {
+		case "permits_acquire":
+			a, err := m.AcquirePermits(k, op.n, op.limit, life, op.gather, op.most, holders[0][:8], holders...)
+			require.NoError(t, err)
+			switch {
+			case a.OK:
+				answers = append(answers, "nil")
+			case op.gather > 0:
+				answers = append(answers, fmt.Sprintf("[%d %d]", s.round(a.TTL), map[bool]int{true: 1}[a.Gathered]))
+			default:
+				answers = append(answers, strconv.FormatInt(s.round(a.TTL), 10))
+			}
+		case "permits_transfer":
+			a, err := m.TransferPermits(k, op.n, life, holders...)
+			require.NoError(t, err)
+			answers = append(answers, map[bool]string{false: "nil", true: strconv.FormatInt(a.Subscribers, 10)}[a.OK])
+		case "permits_release":
+			a, err := m.ReleasePermits(k, op.most, holders...)
+			require.NoError(t, err)
+			answers = append(answers, map[bool]string{false: "nil", true: fmt.Sprintf("[%d %d]", a.Given, a.Subscribers)}[a.Given > 0])
+		case "permits_renew":
+			ops[i].holders = op.holders[:1]
+			if !m.RenewPermits(k, op.n, life, holders[0]) {
+				answers = append(answers, strconv.Itoa(i+1))
+			}
+		}
+	}
+	line = fmt.Sprintf("%s %+v", script, ops)
+	return s.runPermits(t, s.wire, script, ops...), "[" + strings.Join(answers, " ") + "]", line
+}
+
+// total returns how many permits of p there are.
+func (s *scriptServer) total(t testing.TB) int {
+	t.Helper()
+	fields := strings.Fields(strings.Split(s.permits(t, "p"), " gathers")[0])
+	n, err := strconv.Atoi(fields[0])
+	require.NoError(t, err)
+	for _, f := range fields[1:] {
+		if strings.Contains(f, "~") {
+			n++
+		}
+	}
+	return n
+}
+
+// While the server is out of memory no permit can be taken. Those that are taken can be
+// renewed, passed on and given back.
+func TestScript_PermitsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	fill := func(on bool) { s.do(t, "CONFIG", "SET", "maxmemory", map[bool]string{true: "1", false: "0"}[on]) }
+	own := permitTaken{"a1.0": 20000, "a1.1": 20000}
+	for _, tt := range []struct {
+		script      string
+		free        string
+		taken       permitTaken
+		op          permitOp
+		reply, then string
+	}{
+		{"permits_acquire", "3", nil, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, "[!OOM", "3"},
+		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, most: 2, holders: []string{"b1"}}, "[!OOM", "1 a1.0~20000 a1.1~20000"},
+		{"permits_acquire", "0", own, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"b1"}}, "[20000]", "0 a1.0~20000 a1.1~20000"},
+		{"permits_transfer", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, "[0]", "1 a2.0~30000 a2.1~30000"},
+		{"permits_renew", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a1"}}, "[]", "1 a1.0~30000 a1.1~30000"},
+		{"permits_release", "1", own, permitOp{most: 2, holders: []string{"a1"}}, "[[2 0]]", "3"},
+	} {
+		fill(false)
+		s.prepare(t, "")
+		s.give(t, "p", tt.free, tt.taken)
+		fill(true)
+		tt.op.name = "p"
+		reply := s.runPermits(t, s.wire, tt.script, tt.op)
+		require.True(t, strings.HasPrefix(reply, tt.reply), "%s: %s", tt.script, reply)
+		require.Equal(t, tt.then, s.permits(t, "p"), tt.script)
+	}
+	fill(false)
+	s.prepare(t, "")
+	fill(true)
+	reply := s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}})
+	require.True(t, strings.HasPrefix(reply, "[!OOM"), reply)
+	require.Equal(t, "none", s.permits(t, "p"))
+}
+
+// A script that is stopped half-way, because the user may not use one of its commands, loses
+// no permit and makes none. It harms nobody else, and reports no loss.
+func TestScript_PermitsStoppedHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	states := map[string]permitTaken{
+		"free": {}, "ours": {"a1.0": 20000, "a1.1": 20000}, "expired": {"b1.0": 0, "b2.0": 20000}, "all": {"a1.0": 20000, "a1.1": 20000, "b1.0": 0, "b2.0": 20000},
+	}
+	calls := map[string][]permitOp{
+		"permits_acquire": {
+			{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a5"}}, {n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a5", "a1"}},
+			{n: 5, limit: 5, life: 30000, gather: 10000, most: 5, holders: []string{"a5", "a1"}},
+		},
+		"permits_transfer": {{n: 2, life: 30000, holders: []string{"a5", "a1"}}}, "permits_renew": {{n: 2, life: 30000, holders: []string{"a1"}}},
+		"permits_release": {{most: 2, holders: []string{"a5", "a1"}}},
+	}
+	for denied := range strings.FieldsSeq("time get hlen zrangebyscore zscore zcard set zrem incrby zadd pttl publish del") {
+		t.Run(denied, func(t *testing.T) {
+			w := s.as(t, "-"+denied)
+			for state, taken := range states {
+				for script, ops := range calls {
+					for _, op := range ops {
+						s.prepare(t, "")
+						s.give(t, "p", "2", taken)
+						op.name = "p"
+						before, total := s.permits(t, "p"), s.total(t)
+						reply := s.runPermits(t, w, script, op)
+						after := s.permits(t, "p")
+						told := fmt.Sprintf("%s, %s %+v: %q became %q, reply %s", state, script, op, before, after, reply)
+						require.Equal(t, total, s.total(t), told)
+						require.Equal(t, strings.Contains(before, "b2.0~20000"), strings.Contains(after, "b2.0~20000"), told)
+						if strings.Contains(reply, "!") {
+							require.NotContains(t, after, "a5.", told)
+							require.NotEqual(t, "publish", denied, told)
+						}
+						if (state == "ours" || state == "all") && script != "permits_acquire" {
+							require.NotContains(t, []string{"[nil]", "[1]"}[:1+map[bool]int{true: 1}[script == "permits_renew"]], reply, "what can't be read is not lost: "+told)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// One bad name does not keep the others of a command from being served.
+func TestScript_PermitsTroubleStaysWhereItIs(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "")
+		s.give(t, "q", "1", permitTaken{"a1.0": 20000})
+		for _, spoil := range [][]string{{"HSET", "p", "x", "1"}, {"RPUSH", "p", "x"}, {"SET", "p", "x"}, {"SET", "{p}:timeout", "x"}} {
+			s.do(t, "DEL", "p", "{p}:timeout")
+			s.do(t, spoil...)
+			both := func(script string, op permitOp) string {
+				p, q := op, op
+				p.name, q.name = "p", "q"
+				return s.runPermits(t, s.wire, script, p, q)
+			}
+			reply := both("permits_acquire", permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a2"}})
+			switch spoil[0] {
+			case "HSET":
+				require.Equal(t, "[[-1] nil]", reply)
+			default:
+				require.Regexp(t, `^\[!.*WRONGTYPE.* nil\]$`, reply, spoil)
+			}
+			require.Regexp(t, `^\[(!.*|nil) 0\]$`, both("permits_transfer", permitOp{n: 1, life: 30000, holders: []string{"a3", "a2"}}), spoil)
+			require.Equal(t, "[1]", both("permits_renew", permitOp{n: 1, life: 30000, holders: []string{"a3"}}), spoil)
+			require.Regexp(t, `^\[(!.*|nil) \[1 0\]\]$`, both("permits_release", permitOp{most: 1, holders: []string{"a3"}}), spoil)
+		}
+	})
+}
