@@ -41,7 +41,8 @@
 // # Faults of one command
 //
 //	CutBefore          the connection breaks, the server never sees the command
-//	CutAfterCommand    it breaks once the command is sent; the command does run
+//	CutAfterCommand    it breaks once the command is sent; the command does run,
+//	                   its reply is dropped
 //	LoseReplyAndCut    it breaks when the reply comes: the command has run
 //	CutAfterReply      it breaks behind the reply
 //	HoldCommand        the command waits until the rule is released

@@ -76,7 +76,7 @@ var shellMutants = []mutant{
 	{"unknown", "denied within a script: did not run", "lockmgr/internal/wire", "word == \"NOPERM\" && !strings.Contains(text, \"script\")", "word == \"NOPERM\"", shell + "TestServerError_Replies"},
 	{"unknown", "denied within a script: not understood", "lockmgr/internal/wire", "if !known && deniedInScript(text) {", "if false {", shell + "TestServerError_Replies"},
 	{"unknown", "what is not understood did not run", "lockmgr/internal/wire", "return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}", "return &Failure{Kind: Unknown, Ran: core.No, Final: true, Err: err}", wires + "FuzzError_TextsAreTyped"},
-	{"unknown", "scripts name the new owner only", "lockmgr/internal/wire", "for _, o := range op.Others {", "for _, o := range op.Others[:0] {", shell + "TestServer_ThousandWaiters"},
+	{"unknown", "scripts name the new owner only", "lockmgr/internal/wire", "for _, o := range op.Others {\n\t\tc.Args = append(c.Args, e.holder(o))", "for _, o := range op.Others[:0] {\n\t\tc.Args = append(c.Args, e.holder(o))", shell + "TestServer_ThousandWaiters"},
 	{"unknown", "NOSCRIPT is the end", "lockmgr/internal/wire", "if missing > 0 {", "if false {", shell + "TestServer_LockAndUnlock"},
 	{"unknown", "another type at the key is asked for again", "lockmgr/internal/wire", "op.Tokens == 0 && f.Kind == WrongType", "op.Tokens == 0 && f.Kind == Closed", shell + "TestServerError_Overwritten"},
 	{"unknown", "a release that told nobody is none", "lockmgr/internal/wire", "r.OK, r.Subscribers = true, -1\n", "r.Subscribers = -1\n", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
@@ -96,7 +96,7 @@ var shellMutants = []mutant{
 	{"fair", "asked though it is known", machine, "!(t.fresh && t.others > 0) && ", "", shell + "TestHandoff_CostsNoScriptUnderContention"},
 	{"fair", "a full pause each time", machine, "\t\tt.fruitless++\n", "", shell + "TestTurns_IdleSubscribersCostLittle"},
 
-	{"turns", "never stands back", machine, "t.back, t.heard, t.yielded = true, 0, false", "t.heard, t.yielded = 0, false", sharing + "TestTurns TestDrain"},
+	{"turns", "never stands back", machine, "t.back, t.since, t.heard, t.yielded = true, now, 0, false", "t.heard, t.yielded = 0, false", sharing + "TestTurns TestDrain"},
 	{"turns", "nothing is owed", machine, "t.owed+min(cfg.mostOwed(), now-since)*time.Duration(min(t.share, 64))", "t.owed", sharing + "TestTurns TestDrain"},
 	{"turns", "what is owed is never paid", machine, "t.owed = max(least, t.owed-d)", "_ = d", sharing + "TestTurns TestDrain"},
 	{"turns", "paid by one turn of others", machine, "(t.owed <= 0 || t.owed <= smallDebt && t.heard >= t.share)", "true", sharing + "TestTurns TestDrain"},

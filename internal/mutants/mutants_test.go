@@ -67,7 +67,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants)},
+	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }

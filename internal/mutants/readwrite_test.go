@@ -8,7 +8,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "a reader's entry passes to a writer", machine, "return r.Side == Shared || !e.open", "return true", rwSeeds},
 	{"read-write", "open from the answer only", machine, "\te.open = e.open || side == Shared\n", "", rwSeeds},
 	{"read-write", "a writer who reads is a reader", machine, "if h != nil && h.Request.Side == Alone {", "if h != nil && false {", rwSeeds},
-	{"read-write", "a reader may write", machine, "\treturn never\n", "\treturn besides\n", rwSeeds},
+	{"read-write", "a reader may write", machine, "return upgrades\n\t}\n\treturn never\n", "return upgrades\n\t}\n\treturn besides\n", rwSeeds},
 	{"read-write", "readers wait for readers", machine, "if !behind && e.alone() == nil {", "if !behind && false {", rwSeeds},
 	{"read-write", "a reader behind a writer waits for nobody", machine, "behind := r.Side == Alone || r.behindAlone()", "behind := r.Side == Alone", stories},
 	{"read-write", "who is first after a cancel is not looked at", machine, "\t\t\tm.nowFirst = append(m.nowFirst, q.first()) // it may close a circle: see cycle\n", "", stories},

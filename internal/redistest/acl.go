@@ -19,10 +19,11 @@ const (
 
 // leastCommands are the commands that README.md grants to a user of locks.
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
-	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hget +hlen +set"
+	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hget +hlen +set " +
+	"+time +zadd +zrem +zscore +zcard +zcount +zrangebyscore"
 
 // leastChannels are those of all locks.
-const leastChannels = "&redisson_lock__channel:* &redisson_rwlock:*"
+const leastChannels = "&redisson_lock__channel:* &redisson_rwlock:* &redisson_sc:*"
 
 // leastPrivilege tells whether a server with these args is to restrict its
 // default user. Args that bring users of their own are left alone.

@@ -89,7 +89,8 @@ func scriptText(t testing.TB, kind string) string {
 func startServer(t testing.TB) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
-	for _, kind := range append([]string{"several_acquire", "several_renew", "several_release"}, scripts...) {
+	for _, kind := range append([]string{"several_acquire", "several_renew", "several_release",
+		"permits_acquire", "permits_transfer", "permits_renew", "permits_release"}, scripts...) {
 		faults.Do(t, s, "SCRIPT", "LOAD", scriptText(t, kind))
 	}
 	return s

@@ -19,23 +19,34 @@ import (
 
 // awaitOwn locks and unlocks, for which nobody else waits, until the commands of a manager, the only one behind
 // the proxy, travel on a connection that its sender has for itself. It returns that
-// connection.
+// connection. A renewal travels on the connection that all share, which may be another
+// one than before.
 func awaitOwn(t testing.TB, p *faultproxy.Proxy, m *lockmgr.Manager) *faultproxy.Conn {
 	t.Helper()
-	var used atomic.Pointer[faultproxy.Conn]
-	watch := p.On(script(t, "release").Where(func(c faultproxy.Cmd) bool {
-		used.Store(c.Conn)
-		return false
-	})).Observe()
-	defer watch.Remove()
-	l := take(t, m, t.Name())
-	require.NoError(t, l.Unlock(faults.Patient(t)))
-	first := used.Load()
+	observe := func(what string, used *atomic.Pointer[faultproxy.Conn]) *faultproxy.Rule {
+		return p.On(script(t, what).Where(func(c faultproxy.Cmd) bool {
+			used.Store(c.Conn)
+			return false
+		})).Observe()
+	}
+	var released, renewed atomic.Pointer[faultproxy.Conn]
+	defer observe("release", &released).Remove()
+	defer observe("renew", &renewed).Remove()
 	for limit := faults.Patient(t); limit.Err() == nil; {
 		l := take(t, m, t.Name())
+		if released.Load() == nil {
+			require.NoError(t, l.Extend(limit, lease))
+		}
 		require.NoError(t, l.Unlock(limit))
-		if c := used.Load(); c != first {
-			return c
+		last := released.Load()
+		if last == renewed.Load() {
+			continue
+		}
+		l = take(t, m, t.Name())
+		require.NoError(t, l.Extend(limit, lease))
+		require.NoError(t, l.Unlock(limit))
+		if last != renewed.Load() {
+			return last
 		}
 	}
 	require.FailNow(t, "the sender has no connection of its own")
@@ -47,6 +58,13 @@ func awaitOwn(t testing.TB, p *faultproxy.Proxy, m *lockmgr.Manager) *faultproxy
 func lasting(addr string) rueidis.ClientOption {
 	opt := hasty(addr)
 	opt.Dialer.KeepAlive = time.Second
+	return opt
+}
+
+// patient are options by which a client also waits longer for an answer than a test does.
+func patient(addr string) rueidis.ClientOption {
+	opt := lasting(addr)
+	opt.ConnWriteTimeout = 2 * faults.Patience
 	return opt
 }
 
@@ -116,7 +134,7 @@ func TestOwnConnection_SilentServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
-	m := dial(t, p.Addr(), lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: timeout})
+	m := dialBy(t, lasting(p.Addr()), lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: timeout})
 	awaitOwn(t, p, m)
 	p.Stall()
 	_, err := m.Lock(faults.Patient(t), "a")
@@ -141,7 +159,7 @@ func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
-	m := dialBy(t, calm(p.Addr()), lateOptions()) // the client is slow to notice
+	m := dialBy(t, patient(p.Addr()), lateOptions()) // the client is slow to notice
 	own := awaitOwn(t, p, m)
 	own.Cut()
 	time.Sleep(300 * time.Millisecond) // the pause after which a connection is not trusted
@@ -157,7 +175,7 @@ func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
-	m := dialBy(t, calm(p.Addr()), lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: faults.Patience})
+	m := dialBy(t, patient(p.Addr()), lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: faults.Patience})
 	held := take(t, m, "held")
 	awaitOwn(t, p, m).BlackHole()
 	var grants int

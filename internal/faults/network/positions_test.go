@@ -60,6 +60,8 @@ type plot struct {
 	ask func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
 	// keys are the names of all locks of a scene. The first is part of each request.
 	keys func(name string) []string
+	// end removes what the server remembers at the end of a scene, if that is as it should be.
+	end func(t *testing.T, m *lockmgr.Manager, name string)
 }
 
 var plots = []plot{
@@ -83,6 +85,35 @@ var plots = []plot{
 			return m.LockAllAsync(set, o...)
 		},
 		keys: func(name string) []string { return []string{name, name + " b", name + " r"} },
+	},
+	{
+		// Each wants two or three permits of three.
+		name: "permits", scripts: map[string]int{"permits_acquire": 3, "permits_transfer": 1, "permits_renew": 2, "permits_release": 2}, most: 5,
+		ask: func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+			return m.Permits(name, 3).AcquireAsync(2+i/2%2, o...)
+		},
+		keys: func(name string) []string { return []string{name} },
+		end: func(t *testing.T, m *lockmgr.Manager, name string) {
+			p := m.Permits(name, 3)
+			faults.Eventually(t, func() bool {
+				info, err := p.Inspect(faults.Patient(t))
+				if err != nil {
+					require.ErrorIs(t, err, lockmgr.ErrUnavailable) // the scene's time-outs are short
+					return false
+				}
+				require.Equal(t, 3, info.Limit, "a permit was lost or made")
+				return info.Free == 3
+			})
+			faults.Eventually(t, func() bool {
+				done, err := p.Delete(faults.Patient(t))
+				if err != nil {
+					require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+					return false
+				}
+				require.True(t, done)
+				return true
+			})
+		},
 	},
 }
 
@@ -218,8 +249,10 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	}
 	faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
 	if l.Valid() {
-		record := faults.Do(t, s, "HVALS", name)
-		require.Contains(t, []string{"1", ""}, record, "one owner, counted once")
+		if at.plot.end == nil {
+			record := faults.Do(t, s, "HVALS", name)
+			require.Contains(t, []string{"1", ""}, record, "one owner, counted once")
+		}
 	}
 	close(done)
 	requireReleased(t, l)
@@ -230,6 +263,9 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	}
 	fired = rule.Count() > 0
 	p.Heal() // what is silent would keep its subscription
+	if at.plot.end != nil {
+		at.plot.end(t, b, name)
+	}
 	for _, key := range at.plot.keys(name) {
 		requireNothingLeft(t, s, key, a, b)
 	}
