@@ -38,6 +38,7 @@ type request struct {
 	Kind     string   `json:"kind,omitempty"`
 	Name     string   `json:"name,omitempty"`
 	Names    []string `json:"names,omitempty"`
+	IDs      []string `json:"ids,omitempty"`
 	Wait     int64    `json:"wait"`  // negative: tryLock without arguments
 	Lease    int64    `json:"lease"` // negative: the watchdog's
 	Port     int      `json:"port,omitempty"`
@@ -52,6 +53,7 @@ type request struct {
 	Limit    int64    `json:"limit,omitempty"`
 	Millis   int64    `json:"millis,omitempty"`
 	Permits  int      `json:"permits,omitempty"`
+	Most     int      `json:"most,omitempty"`
 }
 
 // An answer is what an agent says to a request.

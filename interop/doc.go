@@ -61,11 +61,23 @@
 //	count        add one to counter, by GET and SET
 //	grants       lock and unlock again and again with threads threads for hold µs,
 //	             until counter is limit or millis have passed; see Load.Report.
-//	             With readers, those of the kind read look whether somebody writes
+//	             With readers, those of the kind read look whether somebody writes.
+//	             Those of the kind semaphore count what is taken: see PermitTurn
 //
 // kind is lock, fair, read, write, spin, fenced (not in 3.16.8), multi (with
-// names) or semaphore (RPermitExpirableSemaphore; also setPermits, available and
-// extend). The value of lock is then the permit, which unlock gives back.
+// names) or semaphore, which is RPermitExpirableSemaphore. The value of lock is
+// then the permit, which unlock gives back. A semaphore has more commands:
+//
+//	acquire, tryAcquire  permits permits, one by default; wait and lease are those
+//	                     of a lock. The value has their IDs; it is empty if a try
+//	                     failed. lease has no end if it is negative, or without wait
+//	release, tryRelease  the permits ids; tryRelease tells how many
+//	trySetPermits        to permits, if there are none
+//	addPermits           permits more
+//	available            how many are free
+//	extend               the newest of lock, by lease
+//	setPermits, acquired, permits (how many there are), leaseTime (of ids)
+//	                     not in 3.16.8, which takes and gives back only one at a time
 //
 // # Failures
 //

@@ -132,7 +132,7 @@ func TestAgent_Semaphore(t *testing.T) {
 		one, two := w.two(t)
 		a, b, c := one.thread("a").as("semaphore"), two.thread("b").as("semaphore"), two.thread("c").as("semaphore")
 		var was bool
-		a.sendRequest(t, request{Op: "setPermits", Name: name, Permits: 2}).into(t, &was)
+		a.sendRequest(t, request{Op: "trySetPermits", Name: name, Permits: 2}).into(t, &was)
 		require.True(t, was)
 		a.lockFor(t, name, time.Minute)
 		var permit string

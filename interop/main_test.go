@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// envChild makes the test binary a child that holds a lock until it is killed. Its
+// envChild makes the test binary a child that holds a lock or permits until it is killed. Its
 // value is a childTask.
 const envChild = "HOLDFAST_INTEROP_CHILD"
 
@@ -24,6 +24,7 @@ type childTask struct {
 	Addr, Name string
 	Lease      time.Duration
 	Reads      bool // the read side of a read-write lock
+	Permits    int  // that many permits, which are all there are
 }
 
 func TestMain(m *testing.M) {
@@ -55,7 +56,13 @@ func beChild(text string) error {
 	if task.Reads {
 		opts = append(opts, lockmgr.Shared())
 	}
-	l, err := m.Lock(context.Background(), task.Name, opts...)
+	take := func() (*lockmgr.Lock, error) { return m.Lock(context.Background(), task.Name, opts...) }
+	if task.Permits > 0 {
+		take = func() (*lockmgr.Lock, error) {
+			return m.Permits(task.Name, task.Permits).Acquire(context.Background(), task.Permits)
+		}
+	}
+	l, err := take()
 	if err != nil {
 		return err
 	}

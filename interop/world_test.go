@@ -388,18 +388,25 @@ func (w *world) awaitChannel(t testing.TB, channel string, enough func(int64) bo
 // TTL, and nobody else may do so meanwhile.
 func (w *world) startJavaWait(t testing.TB, j thread, name string) *call {
 	t.Helper()
-	before := w.ttlCalls(t)
-	c := j.send(t, "lock", name)
-	eventually(t, func() bool { return w.ttlCalls(t) >= before+2 }, func() string { return "Java is refused twice" })
+	return w.untilRefused(t, "pttl", func() *call { return j.send(t, "lock", name) })
+}
+
+// untilRefused sends a request and returns when a command that each refused try calls was
+// called twice.
+func (w *world) untilRefused(t testing.TB, command string, send func() *call) *call {
+	t.Helper()
+	before := w.calls(t, command)
+	c := send()
+	eventually(t, func() bool { return w.calls(t, command) >= before+2 }, func() string { return "Java is refused twice" })
 	return c
 }
 
-// ttlCalls returns how often PTTL was called, by scripts too.
-func (w *world) ttlCalls(t testing.TB) int {
+// calls returns how often a command was called, by scripts too.
+func (w *world) calls(t testing.TB, command string) int {
 	t.Helper()
 	info, err := w.redis.Do(background, w.redis.B().Info().Section("commandstats").Build()).ToString()
 	require.NoError(t, err)
-	_, rest, _ := strings.Cut(info, "cmdstat_pttl:calls=")
+	_, rest, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
 	text, _, _ := strings.Cut(rest, ",")
 	n, _ := strconv.Atoi(text) // absent before the first call
 	return n

@@ -1,8 +1,10 @@
 package holdfast.interop;
 
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
@@ -100,7 +102,11 @@ interface Hold {
         }
     }
 
-    /** The permits of a semaphore that one thread has taken. The newest is given back first. */
+    /**
+     * The permits of a semaphore. Those that a thread has taken by the verbs of a lock are known to
+     * it, and the newest is given back first. Those of the semaphore's own verbs are known by their
+     * IDs only.
+     */
     final class Permits implements Hold {
         private final RPermitExpirableSemaphore semaphore;
         private final Deque<String> ids = new ArrayDeque<>();
@@ -113,30 +119,94 @@ interface Hold {
         public Object call(Request r) throws Exception {
             switch (r.op) {
                 case "lock":
-                    String id = r.lease < 0 ? semaphore.acquire() : semaphore.acquire(r.lease, TimeUnit.MILLISECONDS);
-                    ids.push(id);
-                    return id;
+                    ids.push((String) acquire(1, r.lease).get(0));
+                    return ids.peek();
                 case "tryLock":
-                    String got = r.wait < 0
-                            ? semaphore.tryAcquire()
-                            : semaphore.tryAcquire(r.wait, r.lease, TimeUnit.MILLISECONDS);
-                    if (got != null) {
-                        ids.push(got);
-                    }
-                    return got != null;
+                    List<?> got = tryAcquire(1, r.wait, r.lease);
+                    got.forEach(id -> ids.push((String) id));
+                    return !got.isEmpty();
                 case "unlock":
                     semaphore.release(ids.pop());
                     return null;
                 case "holdCount":
                     return ids.size();
-                case "setPermits":
+                case "acquire":
+                    return acquire(Math.max(1, r.permits), r.lease);
+                case "tryAcquire":
+                    return tryAcquire(Math.max(1, r.permits), r.wait, r.lease);
+                case "release":
+                    release(r.ids);
+                    return null;
+                case "tryRelease":
+                    if (r.ids.size() == 1) {
+                        return semaphore.tryRelease(r.ids.get(0)) ? 1 : 0;
+                    }
+                    return newer("tryRelease", new Class<?>[] {List.class}, r.ids);
+                case "trySetPermits":
                     return semaphore.trySetPermits(r.permits);
+                case "addPermits":
+                    semaphore.addPermits(r.permits);
+                    return null;
+                case "setPermits":
+                    return newer("setPermits", new Class<?>[] {int.class}, r.permits);
                 case "available":
                     return semaphore.availablePermits();
+                case "acquired":
+                    return newer("acquiredPermits", new Class<?>[0]);
+                case "permits":
+                    return newer("getPermits", new Class<?>[0]);
+                case "leaseTime":
+                    return newer("getLeaseTime", new Class<?>[] {String.class}, r.ids.get(0));
                 case "extend":
                     return semaphore.updateLeaseTime(ids.peek(), r.lease, TimeUnit.MILLISECONDS);
                 default:
                     throw new IllegalArgumentException("no command " + r.op + " for a semaphore");
+            }
+        }
+
+        /** Waits for permits and returns their IDs. A negative lease has no end. */
+        List<?> acquire(int permits, long lease) throws Exception {
+            if (permits == 1) {
+                return List.of(lease < 0 ? semaphore.acquire() : semaphore.acquire(lease, TimeUnit.MILLISECONDS));
+            }
+            return (List<?>) newer("acquire", new Class<?>[] {int.class, long.class, TimeUnit.class},
+                    permits, Math.max(-1, lease), TimeUnit.MILLISECONDS);
+        }
+
+        /** Returns the IDs of permits, or none. With a negative wait it tries once, and the lease has no end. */
+        private List<?> tryAcquire(int permits, long wait, long lease) throws Exception {
+            if (permits == 1) {
+                String id = wait < 0 ? semaphore.tryAcquire() : semaphore.tryAcquire(wait, lease, TimeUnit.MILLISECONDS);
+                return id == null ? List.of() : List.of(id);
+            }
+            if (wait < 0) {
+                return (List<?>) newer("tryAcquire", new Class<?>[] {int.class}, permits);
+            }
+            return (List<?>) newer("tryAcquire", new Class<?>[] {int.class, long.class, long.class, TimeUnit.class},
+                    permits, wait, lease, TimeUnit.MILLISECONDS);
+        }
+
+        /** Gives permits back. It throws if one of them is not taken. */
+        void release(List<?> ids) throws Exception {
+            if (ids.size() == 1) {
+                semaphore.release((String) ids.get(0));
+                return;
+            }
+            newer("release", new Class<?>[] {List.class}, ids);
+        }
+
+        /** Calls a method by reflection, since old versions do not have it. */
+        private Object newer(String name, Class<?>[] types, Object... args) throws Exception {
+            Method method;
+            try {
+                method = RPermitExpirableSemaphore.class.getMethod(name, types);
+            } catch (NoSuchMethodException e) {
+                throw new UnsupportedOperationException("this Redisson has no " + name + " for these arguments", e);
+            }
+            try {
+                return method.invoke(semaphore, args);
+            } catch (InvocationTargetException e) {
+                throw (Exception) e.getCause();
             }
         }
     }

@@ -3,6 +3,7 @@ package holdfast.interop;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -11,12 +12,18 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
-/** Many grants of one lock by several threads, and a counter that is safe under the lock only. */
+/**
+ * Many grants of one lock by several threads, and a counter that is safe under the lock only. Or many
+ * grants of permits, and a counter of those that are taken.
+ */
 final class Load {
     /** What "grants" answers. */
     static final class Report {
         long grants;
-        /** How often "inside" was not 1 inside the lock, or others were there who must not. */
+        /**
+         * How often "inside" was not 1 inside the lock, or others were there who must not. Of permits, how
+         * often more were taken than there are.
+         */
         long overlaps;
         /** The longest wait for one grant, in ms. */
         long longest;
@@ -53,8 +60,18 @@ final class Load {
         return report;
     }
 
+    /** What a thread does again and again. */
+    private interface Turn {
+        void take() throws Exception;
+
+        /** Reports whether there is more to do. */
+        boolean inside();
+
+        void giveBack() throws Exception;
+    }
+
     private void work() {
-        RLock lock = Hold.lock(client, r.kind, r);
+        Turn turn = r.kind.equals("semaphore") ? new PermitTurn() : new LockTurn();
         long until = r.millis > 0 ? System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(r.millis) : Long.MAX_VALUE;
         long grants = 0;
         long longest = 0;
@@ -62,18 +79,18 @@ final class Load {
         try {
             while (System.nanoTime() < until) {
                 long asked = System.nanoTime();
-                lock.lock();
+                turn.take();
                 try {
                     longest = Math.max(longest, System.nanoTime() - asked);
-                    if (!inside()) {
+                    if (!turn.inside()) {
                         break;
                     }
                 } finally {
-                    lock.unlock();
+                    turn.giveBack();
                 }
                 grants++;
             }
-        } catch (RuntimeException e) {
+        } catch (Exception e) {
             error = e.toString();
         }
         synchronized (report) {
@@ -84,6 +101,56 @@ final class Load {
             if (error != null) {
                 report.errors.add(error);
             }
+        }
+    }
+
+    private final class LockTurn implements Turn {
+        private final RLock lock = Hold.lock(client, r.kind, r);
+
+        @Override
+        public void take() {
+            lock.lock();
+        }
+
+        @Override
+        public boolean inside() {
+            return Load.this.inside();
+        }
+
+        @Override
+        public void giveBack() {
+            lock.unlock();
+        }
+    }
+
+    /** Takes one permit or several. There are r.permits, and inside counts those that are taken. */
+    private final class PermitTurn implements Turn {
+        private final Hold.Permits permits = new Hold.Permits(client.getPermitExpirableSemaphore(r.name));
+        private List<?> ids;
+
+        @Override
+        public void take() throws Exception {
+            ids = permits.acquire(1 + ThreadLocalRandom.current().nextInt(r.most), r.lease);
+        }
+
+        @Override
+        public boolean inside() {
+            if (!r.inside.isEmpty() && client.getAtomicLong(r.inside).addAndGet(ids.size()) > r.permits) {
+                overlaps.incrementAndGet();
+            }
+            boolean more = r.counter.isEmpty() || client.getAtomicLong(r.counter).incrementAndGet() <= r.limit;
+            if (r.hold > 0) {
+                LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(r.hold));
+            }
+            if (!r.inside.isEmpty()) {
+                client.getAtomicLong(r.inside).addAndGet(-ids.size());
+            }
+            return more;
+        }
+
+        @Override
+        public void giveBack() throws Exception {
+            permits.release(ids);
         }
     }
 

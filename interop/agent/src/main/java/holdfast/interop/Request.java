@@ -29,7 +29,7 @@ final class Request {
     // count and grants
     /** A plain counter, read and written back by two commands. */
     String counter = "";
-    /** A counter that is 1 inside the lock and 0 outside. */
+    /** A counter that is 1 inside the lock and 0 outside. With kind semaphore it is how many permits are taken. */
     String inside = "";
     /** A counter of those inside the read side. Writers look at it, and readers at inside. */
     String readers = "";
@@ -42,5 +42,10 @@ final class Request {
     long millis;
 
     // kind semaphore
+    /** How many there are or shall be, how many to add, or how many to take, which is at least one. */
     int permits;
+    /** The permits to give back. */
+    List<String> ids = List.of();
+    /** A grant of grants takes a random number of permits, up to this one. */
+    int most = 1;
 }
