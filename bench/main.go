@@ -63,7 +63,7 @@ const usage = `usage: go run ./bench [command] [flags]
   renewal      many locks are held and kept
   idle         many wait and nothing happens
   release      from an unlock in one process to the grant in another
-  kinds        many readers and a writer; several names at once
+  kinds        many readers and a writer; several names at once; permits
   turns        processes that take one lock again and again, and what each gets
   compare      OLD.json NEW.json: what became slower or dearer
   report       RESULTS.json DIR: the page and the charts of an earlier run
@@ -95,7 +95,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	flags.IntVar(&z.procs, "procs", 4, "processes that they are in")
 	flags.IntVar(&z.locks, "locks", 0, "locks that renewal holds (default 10000 and 100000; -short 2000)")
 	flags.DurationVar(&z.limit, "limit", 0, "the watchdog of one measurement (default 40s; -short 10s)")
-	only := flags.String("only", "", "candidates to measure, separated by commas: "+strings.Join(names(), ", ")+"; of turns: "+strings.Join(measure.MixNames(), ", "))
+	only := flags.String("only", "", "candidates to measure, separated by commas: "+strings.Join(names(), ", ")+"; of turns: "+strings.Join(measure.MixNames(), ", ")+"; or tables of kinds: "+strings.Join(kindTables, ", "))
 	seed := flags.Uint64("seed", 1, "of all that is random")
 	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
 	embedded := flags.Bool("embedded", false, "run on the embedded server, which is no measure of Redis")
@@ -115,8 +115,8 @@ func (p program) main(ctx context.Context, args []string) int {
 	if *only != "" {
 		for c := range strings.SplitSeq(*only, ",") {
 			c = strings.TrimSpace(c)
-			if _, ok := locker.ByName(c); !ok && !isMix(c) {
-				return fail(fmt.Errorf("no candidate %q; there are: %s; and for turns: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", ")))
+			if _, ok := locker.ByName(c); !ok && !isMix(c) && !isKindTable(c) {
+				return fail(fmt.Errorf("no candidate %q; there are: %s; for turns: %s; and the tables of kinds: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", "), strings.Join(kindTables, ", ")))
 			}
 			z.only = append(z.only, c)
 		}
@@ -212,5 +212,5 @@ func repeat(command string, flags *flag.FlagSet) string {
 }
 
 func names() []string {
-	return locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling, locker.ReadWrite, locker.Several)
+	return locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling, locker.ReadWrite, locker.Several, locker.Permit)
 }

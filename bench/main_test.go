@@ -63,15 +63,16 @@ func TestCommand_EachInSmall(t *testing.T) {
 		only    string
 		figures []string
 	}{
-		"fanout":      {"holdfast,poll,broadcast,one permit a message,one try a process,pass on in Redis,redsync tuned,bsm/redislock tuned,sync.Mutex", []string{"drain", "wait99", "heap"}},
-		"processes":   {"holdfast,one try a process", []string{"drain", "least", "streak"}},
-		"uncontended": {"holdfast,raw batches,raw Do,2 x PING", []string{"pairs", "p50", "allocs"}},
-		"renewal":     {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
-		"idle":        {"holdfast,poll", []string{"commands", "goroutines"}},
-		"release":     {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
-		"kinds":       {"Shared and Exclusive,plain lock for all,one hold a reader", []string{"reads", "commands", "writes"}},
-		"kinds sets":  {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
-		"turns":       {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
+		"fanout":        {"holdfast,poll,broadcast,one permit a message,one try a process,pass on in Redis,redsync tuned,bsm/redislock tuned,sync.Mutex", []string{"drain", "wait99", "heap"}},
+		"processes":     {"holdfast,one try a process", []string{"drain", "least", "streak"}},
+		"uncontended":   {"holdfast,raw batches,raw Do,2 x PING", []string{"pairs", "p50", "allocs"}},
+		"renewal":       {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
+		"idle":          {"holdfast,poll", []string{"commands", "goroutines"}},
+		"release":       {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
+		"kinds":         {"Shared and Exclusive,plain lock for all,one hold a reader", []string{"reads", "commands", "writes"}},
+		"kinds sets":    {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
+		"kinds permits": {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands"}},
+		"turns":         {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
 	} {
 		t.Run(command, func(t *testing.T) {
 			command, _, _ := strings.Cut(command, " ")
@@ -92,11 +93,14 @@ func TestCommand_EachInSmall(t *testing.T) {
 	}
 }
 
-// The tables of sets have holdfast itself.
-func TestKinds_Sets(t *testing.T) {
-	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast")
-	require.Len(t, run.Tables, 3)
-	for i, figures := range [][]string{{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"}} {
+// The tables of sets and permits have holdfast itself.
+func TestKinds_OfHoldfast(t *testing.T) {
+	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast", "-waiters", "40")
+	require.Len(t, run.Tables, 5)
+	for i, figures := range [][]string{
+		{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"},
+		{"grants", "wait50", "commands"}, {"grants", "wait50", "commands"},
+	} {
 		require.Len(t, run.Tables[i].Rows, 1)
 		row := run.Tables[i].Rows[0]
 		n, why := row.Problems()
@@ -105,6 +109,41 @@ func TestKinds_Sets(t *testing.T) {
 			require.Contains(t, row.Summary, f, run.Tables[i].ID)
 		}
 	}
+}
+
+// The name of a table stands for all its candidates.
+func TestKinds_OneTable(t *testing.T) {
+	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "permits", "-waiters", "40")
+	require.Len(t, run.Tables, 2)
+	for _, table := range run.Tables {
+		require.Len(t, table.Rows, 3)
+		for _, rival := range table.Rows[1:] {
+			require.Contains(t, rival.Ratio, "grants", "of the rival to holdfast")
+		}
+	}
+	for _, table := range kindTables {
+		require.NotEmpty(t, sizes{only: []string{table}}.plans("kinds"), table)
+	}
+}
+
+// A permit and its return are two commands at least if each caller sends its own. Most of
+// holdfast's pass in memory.
+func TestKinds_CommandsOfAPermit(t *testing.T) {
+	s := redistest.Start(t)
+	commands := map[string]float64{}
+	for _, candidate := range []string{"holdfast", "one command a permit", "one try a message"} {
+		require.NoError(t, flush(t.Context(), s.Addr()))
+		m := inProcess(t.Context(), measure.Spec{
+			Workload: "permits", Candidate: candidate, Addr: s.Addr(), Waiters: 100, Permits: 10,
+			Warmup: 50 * time.Millisecond, Window: 300 * time.Millisecond, Limit: 20 * time.Second,
+		})
+		require.Empty(t, m.Problem, candidate)
+		require.Positive(t, m.Values["grants"], candidate)
+		commands[candidate] = m.Values["commands"]
+	}
+	require.Less(t, commands["holdfast"], 1.0)
+	require.Greater(t, commands["one command a permit"], 1.9)
+	require.Greater(t, commands["one try a message"], 1.9)
 }
 
 // A lock and an unlock of 64 names are two commands, where one by one they are 128.

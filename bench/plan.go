@@ -29,7 +29,7 @@ type sizes struct {
 	procs   int
 	locks   int
 	limit   time.Duration
-	only    []string // candidates
+	only    []string // candidates, or tables of kinds
 }
 
 // The names of a set, in the tables of sets.
@@ -38,7 +38,13 @@ const (
 	largeSetNames = 16
 )
 
+// workersAPermit is how many workers there are for each permit.
+const workersAPermit = 10
+
 var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns", "kinds"}
+
+// kindTables are the workloads of kinds.
+var kindTables = []string{"readers", "sets", "largeset", "permits"}
 
 // plans returns the tables of a sub-command.
 func (z sizes) plans(command string) []*plan {
@@ -61,7 +67,7 @@ func (z sizes) plans(command string) []*plan {
 		}
 		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures}
 		for _, c := range candidates {
-			if len(z.only) == 0 || slices.Contains(z.only, c) {
+			if len(z.only) == 0 || slices.Contains(z.only, c) || slices.Contains(z.only, s.Workload) && isKindTable(s.Workload) {
 				p.candidates = append(p.candidates, c)
 			}
 		}
@@ -136,7 +142,7 @@ func (z sizes) plans(command string) []*plan {
 				fmt.Sprintf("%s readers again and again, held for %v, and a writer every %v", number(waiters), hold, every),
 				"All in one process. A read is over when its unlock is answered.",
 				measure.ReadersFigures,
-				measure.Spec{Waiters: waiters, Hold: hold, Settle: every, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
+				measure.Spec{Workload: "readers", Waiters: waiters, Hold: hold, Settle: every, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
 				locker.Names(locker.ReadWrite)...)
 		}
 		for _, g := range []int{1, 16} {
@@ -153,6 +159,15 @@ func (z sizes) plans(command string) []*plan {
 			measure.LargeSetFigures,
 			measure.Spec{Workload: "largeset", Locks: largeSetNames, Hold: time.Millisecond, Settle: 10 * time.Millisecond, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 10*time.Second, 3*time.Second)},
 			"holdfast")
+		permits := max(1, waiters/workersAPermit)
+		for _, hold := range []time.Duration{0, time.Millisecond} {
+			add(fmt.Sprintf("kinds/permits=%d/workers=%d/hold=%v", permits, waiters, hold),
+				fmt.Sprintf("%s permits for %s workers again and again, held for %v", number(permits), number(waiters), hold),
+				"All in one process, each worker wants one permit. The row of holdfast is Permits. The longest wait may be one that is not over at the end.",
+				measure.PermitsFigures,
+				measure.Spec{Workload: "permits", Waiters: waiters, Permits: permits, Hold: hold, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
+				append([]string{"holdfast"}, locker.Names(locker.Permit)...)...)
+		}
 	case "turns":
 		for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			add(fmt.Sprintf("turns/hold=%v", hold),
@@ -166,6 +181,8 @@ func (z sizes) plans(command string) []*plan {
 }
 
 func isMix(name string) bool { _, ok := measure.MixByName(name); return ok }
+
+func isKindTable(name string) bool { return slices.Contains(kindTables, name) }
 
 func (z sizes) pick(full, short int) int { return pick(z, full, short) }
 

@@ -115,6 +115,7 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	row("handoffs", "%s within a process, %s between processes", number(r.HandedOn), number(r.Crossed))
 	row("reads", "%s", number(r.Reads))
 	row("sets", "%s, of %s names", number(r.Sets), number(r.SetNames))
+	row("permits", "%s in %s grants, at most %d of %d at once", number(r.Permits), number(r.PermitGrants), r.PermitsMost, r.PermitLimit)
 	row("re-entries", "%s", number(r.Reentries))
 	row("scripts", "%s, %.2f a grant", number(r.Scripts), float64(r.Scripts)/float64(max(1, r.Grants)))
 	row("requests", "%s: %s refused, %s cancelled, %s failed for want of the server",
@@ -138,11 +139,12 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	row("valid holders refused", "%d%s", r.UnjustRefusals, judged)
 	row("accepted overlaps", "%d%s", r.AcceptedOverlaps, judged)
 	row("belief overlaps", "%d of %s intervals, %d came too late%s", r.BeliefOverlaps, number(r.BeliefsChecked), r.BeliefsUnchecked, judged)
+	row("too many permits", "%d of %s intervals, %d came too late%s", r.PermitOverruns, number(r.PermitsChecked), r.PermitsUnchecked, judged)
 	row("histories", "%d ok, %d illegal, %d undecided; %s operations, %d histories shorter than 10,000%s",
 		r.Legal, r.Illegal, r.Undecided, number(r.Operations), r.ShortHistories, judged)
 	row("contradictions", "%d", r.Contradictions)
-	row("left behind", "%d keys, %d subscriptions, %d connections, %d goroutines, %d waits; at rest after %.2f s",
-		len(r.Left.Keys), len(r.Left.Channels), len(r.Left.Connections), r.Left.Goroutines, r.Left.Stuck, r.Left.AfterLongest.Seconds())
+	row("left behind", "%d keys, %d names of permits, %d subscriptions, %d connections, %d goroutines, %d waits; at rest after %.2f s",
+		len(r.Left.Keys), len(r.Left.Permits), len(r.Left.Channels), len(r.Left.Connections), r.Left.Goroutines, r.Left.Stuck, r.Left.AfterLongest.Seconds())
 	t.Flush()
 	for _, f := range r.Failing {
 		fmt.Fprintln(w, "not done:", f)
@@ -155,7 +157,7 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	for _, told := range r.Told {
 		fmt.Fprintln(w, "  ", told)
 	}
-	for what, list := range map[string][]string{"key": r.Left.Keys, "channel": r.Left.Channels, "connection": r.Left.Connections} {
+	for what, list := range map[string][]string{"key": r.Left.Keys, "permits": r.Left.Permits, "channel": r.Left.Channels, "connection": r.Left.Connections} {
 		for _, x := range list[:min(len(list), 20)] {
 			fmt.Fprintf(w, "   %s left: %q\n", what, x)
 		}

@@ -31,6 +31,8 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 	require.Contains(t, out, "verdict: no violation")
 	require.Contains(t, out, "schedule of faults")
 	require.Regexp(t, `sets +[1-9][0-9,]*, of [1-9]`, out)
+	require.Regexp(t, `permits +[1-9][0-9,]* in [1-9]`, out)
+	require.Regexp(t, `too many permits +0 of [1-9]`, out)
 	require.Regexp(t, `belief overlaps +0 of [1-9]`, out)
 
 	text, err := os.ReadFile(file)

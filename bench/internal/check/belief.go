@@ -5,11 +5,11 @@ import "fmt"
 // A Violation is one thing that must not happen.
 type Violation struct {
 	Kind string // what, in a few words
-	Name uint32 // of which lock
+	Name uint32 // of which lock, or of which permits
 	Text string // who, and when
 }
 
-func (v Violation) String() string { return fmt.Sprintf("%s, lock %d: %s", v.Kind, v.Name, v.Text) }
+func (v Violation) String() string { return fmt.Sprintf("%s, name %d: %s", v.Kind, v.Name, v.Text) }
 
 // Beliefs checks that the belief of holds does not intersect. The zero value is
 // ready. It is not safe for concurrent use.

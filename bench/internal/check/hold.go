@@ -28,6 +28,8 @@ type Hold struct {
 	How    uint8
 	Early  bool // it was seen invalid before its claim was over, or without one
 	Shared bool // others that are Shared may hold at the same time
+
+	Permits uint16 // how many permits it is of; 0: it is of a lock
 }
 
 // Sample records that a call said "valid for left more": before and after are

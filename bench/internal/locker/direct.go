@@ -47,6 +47,7 @@ type direct struct {
 
 	channel func(name string) string
 	all     string // the message that lets all callers try; others let one
+	counts  bool   // a message is the number of callers that it lets try
 }
 
 // A joint is the subscription that the callers of a name share.
@@ -84,7 +85,11 @@ func (d *direct) message(m rueidis.PubSubMessage) {
 		return
 	}
 	j, n := v.(*joint), int64(1)
-	if m.Message == d.all {
+	switch {
+	case d.counts:
+		free, _ := strconv.ParseInt(m.Message, 10, 64)
+		n = min(free, j.waiting.Load())
+	case m.Message == d.all:
 		n = j.waiting.Load()
 	}
 	for range n {

@@ -41,6 +41,14 @@ type SetLocker interface {
 	LockSet(ctx context.Context, names []string) (Held, error)
 }
 
+// A Limiter lets several callers have a name at a time, each with one permit.
+type Limiter interface {
+	Locker
+	// Acquire blocks until it has one of the permits of name, or ctx ends. limit is how many
+	// there are, the same for all.
+	Acquire(ctx context.Context, name string, limit int) (Held, error)
+}
+
 // A Pairer drives pairs of lock and unlock its own way, which is faster than
 // one goroutine a name can. It drives until stop returns true, and calls pair
 // with how long each pair took and the time that it began.
@@ -65,6 +73,9 @@ const (
 	// Several: a way to lock several names. Its lockers are SetLockers, and so are
 	// those of some libraries.
 	Several Kind = "several"
+	// Permit: a way to take one of several permits. Its lockers are Limiters, and so are
+	// those of holdfast.
+	Permit Kind = "permit"
 )
 
 // Config is what an adapter is told.
@@ -100,6 +111,7 @@ func All() []Candidate {
 	all = append(all, neighbours...)
 	all = append(all, sided...)
 	all = append(all, several...)
+	all = append(all, counters...)
 	return append(all, ceilings...)
 }
 

@@ -48,7 +48,7 @@ func TestCandidate_NamesAreUnique(t *testing.T) {
 // and all get their turn.
 func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite, Permit) {
 		if name == "rueidislock" || name == "rueidislock tuned" {
 			continue // may leave a waiter behind, which a run reports
 		}
@@ -82,6 +82,59 @@ func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 			}
 			wg.Wait()
 			require.Equal(t, int64(8), grants.Load())
+		})
+	}
+}
+
+// As many callers of two clients have a permit at a time as there are, and no more. All get
+// their turns.
+func TestCandidate_PermitsLimitAndServeAll(t *testing.T) {
+	s := redistest.Start(t)
+	const limit, callers, turns = 100, 150, 3
+	for _, name := range Names(Holdfast, Permit) {
+		t.Run(name, func(t *testing.T) {
+			c, _ := ByName(name)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var inside, grants atomic.Int64
+			full := make(chan struct{}) // closed when all permits are taken
+			var once sync.Once
+			var wg sync.WaitGroup
+			for client := range 2 {
+				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
+				require.NoError(t, err)
+				defer l.Close()
+				for range callers {
+					wg.Go(func() {
+						for range turns {
+							h, err := l.(Limiter).Acquire(ctx, "permits of "+c.Name, limit)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							n := inside.Add(1)
+							if n > limit {
+								t.Errorf("%d inside", n)
+							}
+							if n >= limit {
+								once.Do(func() { close(full) })
+							}
+							select {
+							case <-full:
+								time.Sleep(time.Millisecond)
+							case <-ctx.Done():
+							}
+							grants.Add(1)
+							inside.Add(-1)
+							if err := h.Unlock(ctx); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			require.Equal(t, int64(2*callers*turns), grants.Load())
 		})
 	}
 }
@@ -161,7 +214,7 @@ func TestCandidate_SetIsAllOrNothing(t *testing.T) {
 // A wait ends with its context, for all of them.
 func TestCandidate_WaitEndsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer, Neighbour) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, Permit) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := ByName(name)
 			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})

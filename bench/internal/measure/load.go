@@ -17,6 +17,7 @@ type load struct {
 	ctx     context.Context
 	stop    func()
 	phase   atomic.Int32
+	some    atomic.Bool // there was a grant while the load is measured
 	group   sync.WaitGroup
 	fail    sync.Once
 	failure error
@@ -39,6 +40,9 @@ func (l *load) repeat(waits *hdrhistogram.Histogram, between time.Duration, lock
 			if err == nil {
 				if l.phase.Load() == measuring {
 					_ = waits.RecordValue(int64(waited))
+					if !l.some.Load() {
+						l.some.Store(true)
+					}
 				}
 				_ = pause(l.ctx, l.hold)
 				err = h.Unlock(context.WithoutCancel(l.ctx))
@@ -69,4 +73,25 @@ func (l *load) wait(d time.Duration) error {
 func (l *load) end() {
 	l.stop()
 	l.group.Wait()
+}
+
+// underWay is the wait of one caller that is not over. The zero value is ready.
+type underWay struct{ since atomic.Int64 }
+
+// of returns lock with its waits noted.
+func (u *underWay) of(lock func(context.Context) (locker.Held, error)) func(context.Context) (locker.Held, error) {
+	return func(ctx context.Context) (locker.Held, error) {
+		u.since.Store(time.Now().UnixNano())
+		defer u.since.Store(0)
+		return lock(ctx)
+	}
+}
+
+// taken returns how long the wait has taken so far, or zero if there is none.
+func (u *underWay) taken() time.Duration {
+	at := u.since.Load()
+	if at == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, at))
 }

@@ -31,6 +31,7 @@ type Spec struct {
 	Procs      int           // processes that they are in
 	Goroutines int           // each with a name of its own, or a set
 	Locks      int           // held at a time; of sets: names of each
+	Permits    int           // how many there are
 	Rounds     int           // at most
 	Hold       time.Duration // what a holder sleeps
 	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes, or two large sets
@@ -54,9 +55,10 @@ var workloads = map[string]func(context.Context, *bench) error{
 	"renewal":     renewal,
 	"idle":        idle,
 	"release":     release,
-	"kinds":       readers,
+	"readers":     readers,
 	"sets":        sets,
 	"largeset":    largeSet,
+	"permits":     permits,
 }
 
 // bench is what a workload has at hand.

@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -94,12 +93,8 @@ func largeSet(ctx context.Context, b *bench) error {
 	}
 	large := newHistogram()
 	all := b.locker.(locker.SetLocker)
-	var since atomic.Int64 // when the wait began that is under way
-	load.repeat(large, b.Settle, func(ctx context.Context) (locker.Held, error) {
-		since.Store(time.Now().UnixNano())
-		defer since.Store(0)
-		return all.LockSet(ctx, names)
-	})
+	var wait underWay
+	load.repeat(large, b.Settle, wait.of(func(ctx context.Context) (locker.Held, error) { return all.LockSet(ctx, names) }))
 
 	if err := load.wait(b.Warmup); err != nil {
 		return err
@@ -116,10 +111,7 @@ func largeSet(ctx context.Context, b *bench) error {
 	}
 	took := time.Duration(clock() - began)
 	load.phase.Store(over)
-	var open time.Duration // how long that wait has taken
-	if at := since.Load(); at != 0 {
-		open = time.Since(time.Unix(0, at))
-	}
+	open := wait.taken()
 	used, err := m.stop()
 	if err != nil {
 		return err

@@ -22,9 +22,12 @@ type handle interface {
 
 // clients are the names of Config.Client: the library, and those that are
 // broken on purpose.
-var clients = []string{"", "careless", "stretched", "doubled", partial, "leaky"}
+var clients = []string{"", "careless", "stretched", "doubled", partial, overfull, "leaky"}
 
-const partial = "partial"
+const (
+	partial  = "partial"
+	overfull = "overfull"
+)
 
 const (
 	doubledOneIn = 20  // refused tries that are taken for grants
@@ -64,6 +67,14 @@ func (b breaker) set(x wish) lockmgr.Set {
 		x.items = x.items[1:]
 	}
 	return x.set()
+}
+
+// limit returns how many permits of a name the client thinks that there are.
+func (b breaker) limit() int {
+	if b.client == overfull {
+		return permitLimit + 1
+	}
+	return permitLimit
 }
 
 // careless believes until it unlocks.

@@ -85,7 +85,15 @@ func tryOnly(name, names int) bool { return name == names-1 && slow(names-2, nam
 // except one that is only tried for.
 func readWrite(name, names int) bool { return name%2 == 1 && !tryOnly(name, names) }
 
-// lockName is the name of a lock.
+// There are permits of permitNames names, permitLimit of each. Their numbers follow those of
+// the locks. A request is for permitMost at most. Those of the last name are held for long.
+const (
+	permitNames = 3
+	permitLimit = 4
+	permitMost  = 3
+)
+
+// lockName is the name of a lock, or of permits.
 func lockName(i int) string { return fmt.Sprintf("soak:%d", i) }
 
 func setDefault[T comparable](p *T, v T) {

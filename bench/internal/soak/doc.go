@@ -28,6 +28,11 @@
 // same. A granted set is one hold on each of its names: each has its own account, token
 // and writes, and is checked with all other holds of its name.
 //
+// Some other goroutines ask in every fourth turn for one to three permits of a name of
+// which there are four. There are three such names, which are no locks. Permits of the last
+// one are kept for long by a few. A hold of permits has one account. Nobody gives permits
+// back by their IDs: the holder would still be valid for a moment.
+//
 // Nobody waits for the last of the slow locks: it is only tried for, often, so
 // that somebody is there the moment that it is free. Every fourth goroutine is
 // after slow locks, the others after hot ones. The sets of those that are after slow
@@ -53,7 +58,10 @@
 // forgets what it acknowledged. With one of them in the run exclusion is not
 // judged, and what is told is how often the register had to refuse. That needs
 // the larger token: a server that forgot the counters as well gives small
-// tokens, which the register refuses for ever, and that is told too.
+// tokens, which the register refuses for ever, and that is told too. The counter of
+// permits that is forgotten is set again by the next request. One that stays while the
+// server evicts the permits that are taken would be too small for ever. So after
+// evictions the run sets these counters by what is taken.
 //
 // # Verdict
 //
@@ -61,8 +69,9 @@
 // (valid after it was lost or unlocked, lost without an error); when a loss is
 // told before the lease was over, although the server forgot nothing; when a
 // request fails in a way that no fault explains; when a worker dies by itself,
-// does not come to rest, or leaves goroutines; when keys other than the token
-// counters, channels or connections are left after the longest lease; or when
+// does not come to rest, or leaves goroutines; when keys other than
+// counters, channels or connections are left after the longest lease; when not all
+// permits are free by then, or a counter says something else; or when
 // nothing was granted at all. Lateness is told, not judged: it depends on the
 // machine. That of a plain timer in the same processes stands beside it, and
 // what is left when the time is taken off in which the timer was late as well.
@@ -85,6 +94,7 @@
 //	stretched   believes for half a lease more than it should
 //	doubled     takes one refused try in twenty for a grant
 //	partial     asks for a set without one of its names
+//	overfull    thinks that there is one permit more
 //	leaky       keeps a goroutine of one lock in a hundred
 //
 // # Systems

@@ -39,7 +39,7 @@ var kinds = []kind{
 	{name: "flood", about: "20,000 wake-ups for nothing, garbage among them", weight: 1, server: true},
 
 	{name: "flushall", about: "FLUSHALL", weight: 1, breaking: true, server: true},
-	{name: "del", about: "DEL of a lock by hand", weight: 6, breaking: true, server: true},
+	{name: "del", about: "DEL of a lock, or of a counter of permits, by hand", weight: 6, breaking: true, server: true},
 	{name: "forget", about: "restart of the server without its data", weight: 1, breaking: true, server: true, least: 0.01, most: 0.3},
 	{name: "evict", about: "the server evicts whatever it likes", weight: 1, breaking: true, server: true, least: 0.2, most: 0.5},
 }

@@ -135,7 +135,7 @@ func (run *run) hitServer(f Fault, stop <-chan struct{}) (int, error) {
 		_, err := s.do([]string{"FLUSHALL"})
 		return 1, err
 	case "del":
-		reply, err := s.do([]string{"DEL", lockName(r.IntN(run.Names))})
+		reply, err := s.do([]string{"DEL", lockName(r.IntN(run.Names + permitNames))})
 		if err != nil {
 			return 0, err
 		}
@@ -144,6 +144,9 @@ func (run *run) hitServer(f Fault, stop <-chan struct{}) (int, error) {
 		_, err := s.do([]string{"CONFIG", "SET", "maxmemory-policy", "allkeys-random"}, []string{"CONFIG", "SET", "maxmemory", "1"})
 		pause(f.For, stop)
 		_, err2 := s.do([]string{"CONFIG", "SET", "maxmemory", "0"})
+		if err2 == nil {
+			err2 = run.recount()
+		}
 		if err == nil {
 			err = err2
 		}
@@ -151,6 +154,23 @@ func (run *run) hitServer(f Fault, stop <-chan struct{}) (int, error) {
 	}
 	return 0, fmt.Errorf("soak: nothing does %q", f.Kind)
 }
+
+// recount sets the counters of permits by what is taken, and wakes those who wait. Otherwise
+// permits that the server evicted would be missing for ever.
+func (run *run) recount() error {
+	const script = `local free = ARGV[1] - redis.call('ZCARD', KEYS[2])
+redis.call('SET', KEYS[1], free)
+return redis.call('PUBLISH', KEYS[3], free)`
+	var commands [][]string
+	for name := run.Names; name < run.Names+permitNames; name++ {
+		keys := append(permitKeys(name), permitChannel(name))
+		commands = append(commands, slices.Concat([]string{"EVAL", script, strconv.Itoa(len(keys))}, keys, []string{strconv.Itoa(permitLimit)}))
+	}
+	_, err := run.server.do(commands...)
+	return err
+}
+
+func permitChannel(name int) string { return "redisson_sc:{" + lockName(name) + "}" }
 
 // flood makes scripts that publish wake-ups for nothing on all channels. Some
 // hundred of the messages are garbage, up to 64 KB of it.
@@ -163,9 +183,12 @@ for i = 1, tonumber(ARGV[1]) do
   n = n + 1
 end
 return n + tonumber(ARGV[3])`
-	channels := make([]string, run.Names)
+	channels := make([]string, run.Names+permitNames)
 	for i := range channels {
 		channels[i] = "redisson_lock__channel:{" + lockName(i) + "}"
+		if i >= run.Names {
+			channels[i] = permitChannel(i)
+		}
 	}
 	var out [][]string
 	const portion = 500 // so that the server is not busy for long

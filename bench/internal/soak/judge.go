@@ -23,6 +23,7 @@ type judge struct {
 	mu       sync.Mutex
 	began    int64 // an instant, to count times from
 	beliefs  check.Beliefs
+	permits  check.Permits
 	writes   check.Writes
 	lateness check.Lateness
 	chunks   check.Chunks
@@ -50,7 +51,7 @@ type history struct {
 
 func newJudge(breaking bool) *judge {
 	j := &judge{
-		breaking: breaking, open: map[uint32]map[uint64]check.Hold{}, life: map[uint32]figures{},
+		breaking: breaking, permits: check.Permits{Limit: permitLimit}, open: map[uint32]map[uint64]check.Hold{}, life: map[uint32]figures{},
 		queue: make(chan history, historyQueue), began: clock(),
 	}
 	j.checked.Go(j.checkHistories)
@@ -100,6 +101,10 @@ func (j *judge) ended(h *check.Hold) {
 		j.unclear++
 	case check.Open:
 		j.cutOff++
+	}
+	if h.Permits > 0 {
+		j.tell(j.permits.Add(h))
+		return
 	}
 	j.tell(j.beliefs.Add(h))
 	j.tell(j.writes.AddHold(h))

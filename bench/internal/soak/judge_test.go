@@ -34,6 +34,32 @@ func TestJudge_CountsTheHoldsOfAKilledProcess(t *testing.T) {
 	require.Len(t, j.told, 2)
 }
 
+// Permits are judged by how many there are, and are in no history.
+func TestJudge_CountsPermits(t *testing.T) {
+	j := newJudge(false)
+	one := &reporter{judge: j, life: 1}
+	two := &reporter{judge: j, life: 2}
+	hold := func(id uint64, proc uint32, permits uint16, from, to int64) check.Hold {
+		return check.Hold{ID: id, Proc: proc, Name: 8, Permits: permits, Asked: 5, From: from, Seen: to, Ending: to, Ended: to + 1, How: check.Released}
+	}
+	one.hold(hold(1, 1, 2, 10, 50))
+	two.hold(hold(2, 2, 2, 20, 60))
+	require.Zero(t, j.violations())
+	two.open(check.Hold{ID: 3, Proc: 2, Name: 8, Permits: 1, Asked: 5, From: 40, Seen: 45})
+	j.dead(2)
+	j.finish()
+	require.Equal(t, 1, j.permits.Overruns)
+	require.Equal(t, 1, j.violations())
+	require.Equal(t, 3, j.grants)
+	require.Zero(t, j.legal+j.illegal+j.undecided)
+	require.Len(t, j.told, 1)
+
+	forgetful := newJudge(true)
+	forgetful.permits = j.permits
+	forgetful.finish()
+	require.Zero(t, forgetful.violations())
+}
+
 func TestJudge_SumsTheNewestFiguresOfEachLife(t *testing.T) {
 	j := newJudge(false)
 	for _, r := range []*reporter{{judge: j, life: 1}, {judge: j, life: 2}} {

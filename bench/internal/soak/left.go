@@ -2,13 +2,16 @@ package soak
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // Leftovers are what is there when all workers have come to rest.
 type Leftovers struct {
-	Keys          []string // other than token counters
+	Keys          []string // other than counters, and the keys of permits
+	Permits       []string // names of which not all permits are free
 	Channels      []string
 	Connections   []string
 	Goroutines    int    // in all workers
@@ -27,7 +30,7 @@ func (run *run) left() Leftovers {
 	for {
 		problem := run.probe(&l)
 		l.AfterLongest = time.Since(began)
-		if problem == nil && len(l.Keys)+len(l.Channels)+len(l.Connections) == 0 {
+		if problem == nil && len(l.Keys)+len(l.Permits)+len(l.Channels)+len(l.Connections) == 0 {
 			break
 		}
 		if time.Since(began) > longest+time.Second {
@@ -73,9 +76,21 @@ func (run *run) probe(l *Leftovers) error {
 	if err != nil {
 		return err
 	}
+	var known []string
+	l.Permits = nil
+	for name := run.Names; name < run.Names+permitNames; name++ {
+		known = append(known, permitKeys(name)...)
+		problem, err := run.probePermits(name)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			l.Permits = append(l.Permits, problem)
+		}
+	}
 	l.Keys = nil
 	for _, k := range keys {
-		if !strings.HasPrefix(k, "redisson_lock_token:") {
+		if !strings.HasPrefix(k, "redisson_lock_token:") && !slices.Contains(known, k) {
 			l.Keys = append(l.Keys, k)
 		}
 	}
@@ -88,4 +103,46 @@ func (run *run) probe(l *Leftovers) error {
 	}
 	l.Connections = strings.Split(strings.TrimSpace(text), "\n")[1:] // the first is this one, or as good as that
 	return nil
+}
+
+// permitKeys are the keys of permits that may stay: the counter of those that are free, and
+// those that are taken. What a killed process had taken is there until the next request
+// removes it.
+func permitKeys(name int) []string {
+	return []string{lockName(name), "{" + lockName(name) + "}:timeout"}
+}
+
+// probePermits asks the server for the permits of a name. It returns what is wrong with
+// them, or nothing if all are free.
+func (run *run) probePermits(name int) (string, error) {
+	const script = `local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+return (redis.call('GET', KEYS[1]) or 'none') .. ' ' .. redis.call('ZCARD', KEYS[2]) .. ' ' .. redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf')`
+	text, err := run.server.do(append([]string{"EVAL", script, "2"}, permitKeys(name)...))
+	if err != nil {
+		return "", err
+	}
+	found := strings.Fields(text)
+	if len(found) != 3 {
+		return "", fmt.Errorf("an answer of %q", text)
+	}
+	taken, _ := strconv.Atoi(found[1])
+	free, err := strconv.Atoi(found[0])
+	switch {
+	case found[2] != "0":
+	case err == nil && free+taken == permitLimit:
+		return "", nil
+	case found[0] == "none" && taken == 0 && !run.expectsCounter(name):
+		return "", nil
+	}
+	return fmt.Sprintf("%s: counter %s, %s taken, %s of them not expired; there are %d", lockName(name), found[0], found[1], found[2], permitLimit), nil
+}
+
+// expectsCounter reports whether the server must know how many permits there are of a name:
+// somebody had one, and the server was not made to forget.
+func (run *run) expectsCounter(name int) bool {
+	j := run.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.breaking && j.permits.Has(uint32(name))
 }

@@ -16,15 +16,16 @@ import (
 
 // A wish is one request, as it was drawn.
 type wish struct {
-	items  []item // one, or those of a set
-	slow   bool   // one of them is held for long
-	tries  bool   // never waits
-	fenced bool
-	lease  time.Duration // zero: watched
-	owner  *lockmgr.Owner
+	items   []item // one, or those of a set
+	slow    bool   // one of them is held for long
+	tries   bool   // never waits
+	permits int    // how many of the item are wanted; zero: the item is a lock
+	fenced  bool
+	lease   time.Duration // zero: watched
+	owner   *lockmgr.Owner
 }
 
-// An item is one lock of a wish.
+// An item is one lock of a wish, or permits.
 type item struct {
 	name      int
 	readWrite bool
@@ -92,6 +93,11 @@ const (
 // second, so if all asked for sets, most would wait for them.
 func takesSets(g int) bool { return g%8 == 1 || g%16 == 7 }
 
+// takesPermits reports whether a goroutine asks for permits, in a quarter of its turns. It is
+// one that is after hot locks and does not ask for sets. A request for several permits often
+// waits for a second, too, so half of the requests want one.
+func takesPermits(g int) bool { return g%4 == 2 }
+
 // loop makes requests until the end. Every fourth goroutine is after the locks
 // that are held for long, so that those can't make all others wait. The sets of these
 // goroutines have locks of both kinds.
@@ -117,13 +123,18 @@ func (w *worker) loop(g int) {
 		default:
 		}
 		x := wish{fenced: r.IntN(4) > 0}
-		if takesSets(g) && len(together) >= setLeast && r.IntN(2) == 0 {
+		switch {
+		case takesPermits(g) && r.IntN(4) == 0:
+			i := r.IntN(permitNames)
+			x.items = []item{{name: w.Names + i}}
+			x.permits, x.slow, x.fenced = 1+r.IntN(permitMost)*r.IntN(2), i == permitNames-1, false
+		case takesSets(g) && len(together) >= setLeast && r.IntN(2) == 0:
 			n := min(setLeast+r.IntN(setMost-setLeast+1), len(together))
 			for _, i := range r.Perm(len(together))[:n] {
 				x.items = append(x.items, w.item(r, together[i]))
 				x.slow = x.slow || slow(together[i], w.Names)
 			}
-		} else {
+		default:
 			name := after[r.IntN(len(after))]
 			x.items = []item{w.item(r, name)}
 			x.slow, x.tries = slow(name, w.Names), tryOnly(name, w.Names)
@@ -135,7 +146,7 @@ func (w *worker) loop(g int) {
 			}
 			x.lease = 20*time.Millisecond + time.Duration(r.Int64N(int64(most)))
 		}
-		if r.IntN(20) == 0 {
+		if x.permits == 0 && r.IntN(20) == 0 {
 			o := w.mgr.NewOwner()
 			x.owner = &o
 		}
@@ -163,7 +174,7 @@ func (w *worker) serve(r *rand.Rand, x wish) {
 	asked := clock()
 	for _, it := range x.items {
 		h.accounts = append(h.accounts, check.Hold{
-			ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(it.name), Proc: w.Life, Asked: asked, Shared: it.shared,
+			ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(it.name), Proc: w.Life, Asked: asked, Shared: it.shared, Permits: uint16(x.permits),
 		})
 	}
 	lock, err := w.ask(r, x)
@@ -171,9 +182,13 @@ func (w *worker) serve(r *rand.Rand, x wish) {
 	switch {
 	case err == nil:
 		h.handle, h.lock = w.breaker.wrap(lock), lock
-		if x.isSet() {
+		switch {
+		case x.isSet():
 			w.sets.Add(1)
 			w.setNames.Add(uint64(len(x.items)))
+		case x.permits > 0:
+			w.permitGrants.Add(1)
+			w.permits.Add(uint64(x.permits))
 		}
 		w.granted(x, lock)
 		h.hold()
@@ -198,6 +213,10 @@ func (w *worker) granted(x wish, lock *lockmgr.Lock) {
 	}
 	if got := lock.Names(); !slices.Equal(got, x.names()) || lock.IsSet() != x.isSet() {
 		w.fault("asked for %s, got %q", x, got)
+	}
+	ids := slices.Sorted(slices.Values(lock.PermitIDs()))
+	if len(ids) != x.permits || len(slices.Compact(slices.Clone(ids))) != x.permits {
+		w.fault("asked for %d permits of %s, got %q", x.permits, x, ids)
 	}
 	for _, name := range x.names() {
 		if token := lock.TokenOf(name); x.fenced != (token != 0) {
@@ -244,24 +263,38 @@ func (w *worker) ask(r *rand.Rand, x wish) (*lockmgr.Lock, error) {
 }
 
 func (w *worker) lock(ctx context.Context, x wish) (*lockmgr.Lock, error) {
-	if x.isSet() {
+	switch {
+	case x.isSet():
 		return w.mgr.LockAll(ctx, w.breaker.set(x), x.options()...)
+	case x.permits > 0:
+		return w.permitsOf(x).Acquire(ctx, x.permits, x.options()...)
 	}
 	return w.mgr.Lock(ctx, x.names()[0], x.options()...)
 }
 
 func (w *worker) try(ctx context.Context, x wish, more ...lockmgr.LockOption) (*lockmgr.Lock, error) {
-	if x.isSet() {
+	switch {
+	case x.isSet():
 		return w.mgr.TryLockAll(ctx, w.breaker.set(x), x.options(more...)...)
+	case x.permits > 0:
+		return w.permitsOf(x).TryAcquire(ctx, x.permits, x.options(more...)...)
 	}
 	return w.mgr.TryLock(ctx, x.names()[0], x.options(more...)...)
 }
 
 func (w *worker) lockAsync(x wish) *futures.Future[*lockmgr.Lock] {
-	if x.isSet() {
+	switch {
+	case x.isSet():
 		return w.mgr.LockAllAsync(w.breaker.set(x), x.options()...)
+	case x.permits > 0:
+		return w.permitsOf(x).AcquireAsync(x.permits, x.options()...)
 	}
 	return w.mgr.LockAsync(x.names()[0], x.options()...)
+}
+
+// permitsOf returns the permits of which a wish wants some.
+func (w *worker) permitsOf(x wish) lockmgr.Permits {
+	return w.mgr.Permits(x.names()[0], w.breaker.limit())
 }
 
 // explain reports an error that none of the faults explains.
@@ -311,8 +344,8 @@ func (h *holder) hold() {
 		h.reenter()
 	}
 	long := 40 // percent of the fixed leases
-	if h.wish.isSet() {
-		long = 10 // it has more than one lock, and not only slow ones
+	if h.wish.isSet() || h.wish.permits > 0 {
+		long = 10 // a set has more than one lock, and not only slow ones; permits are wanted by more
 	}
 	switch n := h.r.IntN(100); {
 	case !valid:
@@ -326,7 +359,7 @@ func (h *holder) hold() {
 		h.stay(time.Duration(h.r.Int64N(int64(h.w.Lease / 4))))
 	case h.wish.slow:
 		h.stay(time.Duration(h.r.Int64N(int64(10 * time.Millisecond))))
-	case n < 2:
+	case n < 2, h.wish.permits > 0 && n < 40: // so that several have permits at a time
 		h.stay(time.Duration(h.r.Int64N(int64(2 * time.Millisecond))))
 	}
 	h.unlock()

@@ -22,6 +22,8 @@ type Result struct {
 	Requests, Grants   int // a granted set counts as a grant of each of its names
 	Reads              int // of these grants, those of the read side of read-write locks
 	Sets, SetNames     int // granted sets, and their names
+	PermitGrants       int
+	Permits            int // of these grants
 	PerSecond          float64
 	HandedOn           int // within a process, without asking Redis first
 	Crossed            int // from one process to another
@@ -52,6 +54,10 @@ type Result struct {
 
 	BeliefsChecked, BeliefsUnchecked, BeliefOverlaps int
 
+	PermitLimit                                      int // of each name of permits
+	PermitsMost                                      int // of one name, held at once
+	PermitsChecked, PermitsUnchecked, PermitOverruns int
+
 	Histories, Legal, Illegal, Undecided int
 	ShortHistories                       int // of these, with fewer operations
 	Operations                           int
@@ -80,7 +86,7 @@ func lateOf(d *check.Delays) Late {
 func (j *judge) violations() int {
 	n := j.faults
 	if !j.breaking {
-		n += j.beliefs.Overlaps + j.writes.Overlaps + j.writes.Unjust + j.illegal + j.lateness.Early
+		n += j.beliefs.Overlaps + j.permits.Overruns + j.writes.Overlaps + j.writes.Unjust + j.illegal + j.lateness.Early
 	}
 	return n
 }
@@ -96,7 +102,7 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 	r := &Result{
 		Server: run.server.Name(), Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
 		Procs: run.Procs, Workers: run.Workers, Names: run.Names, Lease: run.Lease.String(), Breaking: j.breaking,
-		Requests: int(f.Requests), Grants: j.grants, Reads: j.reads, Sets: int(f.Sets), SetNames: int(f.SetNames), PerSecond: float64(j.grants) / took.Seconds(),
+		Requests: int(f.Requests), Grants: j.grants, Reads: j.reads, Sets: int(f.Sets), SetNames: int(f.SetNames), PermitGrants: int(f.PermitGrants), Permits: int(f.Permits), PerSecond: float64(j.grants) / took.Seconds(),
 		HandedOn: int(f.Passes), Crossed: j.beliefs.Crossed, Reentries: int(f.Reentries), Scripts: int(f.Scripts),
 		Refused: int(f.Refused), Cancelled: int(f.Cancelled), Failed: int(f.Failed),
 		Lost: j.lost, Unclear: j.unclear, CutOff: j.cutOff, LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,
@@ -105,6 +111,8 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 		WritesAccepted: j.writes.Accepted, StaleRefused: j.writes.Refused, LateAccepted: j.writes.LateAccepted,
 		AcceptedOverlaps: j.writes.Overlaps, UnjustRefusals: j.writes.Unjust,
 		BeliefsChecked: j.beliefs.Checked, BeliefsUnchecked: j.beliefs.Unchecked, BeliefOverlaps: j.beliefs.Overlaps,
+		PermitLimit: j.permits.Limit, PermitsMost: j.permits.Most,
+		PermitsChecked: j.permits.Checked, PermitsUnchecked: j.permits.Unchecked, PermitOverruns: j.permits.Overruns,
 		Histories: j.legal + j.illegal + j.undecided, Legal: j.legal, Illegal: j.illegal, Undecided: j.undecided,
 		ShortHistories: j.short, Operations: j.operations, SlowestHistory: j.slowest.Seconds(),
 		Left: left, Contradictions: j.faults, Told: j.told, Stacks: left.goroutineText, Schedule: schedule,
@@ -125,6 +133,7 @@ func (r *Result) Violations() []string {
 	}
 	if !r.Breaking {
 		count(r.BeliefOverlaps, "belief overlaps")
+		count(r.PermitOverruns, "times more permits than there are")
 		count(r.AcceptedOverlaps, "accepted overlaps")
 		count(r.UnjustRefusals, "writes of valid holders refused")
 		count(r.Illegal, "illegal histories")
@@ -134,6 +143,7 @@ func (r *Result) Violations() []string {
 	count(r.Left.Stuck, "requests that did not end")
 	count(r.Left.Goroutines, "goroutines left")
 	count(len(r.Left.Keys), "keys left")
+	count(len(r.Left.Permits), "names of which not all permits are free")
 	count(len(r.Left.Channels), "subscriptions left")
 	count(len(r.Left.Connections), "connections left")
 	if r.Left.Problem != "" {

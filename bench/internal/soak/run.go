@@ -29,6 +29,7 @@ type Status struct {
 	Faults     int
 	Violations int
 	Overlaps   int // of beliefs, judged or not
+	Overruns   int // of permits, judged or not
 }
 
 // A run is what Run works with.
@@ -231,7 +232,8 @@ func (run *run) status(phase string, elapsed time.Duration) {
 	}
 	run.mu.Unlock()
 	j.mu.Lock()
-	s.Grants, s.Losses, s.Violations, s.Overlaps = j.grants, j.lost, j.violations(), j.beliefs.Overlaps
+	s.Grants, s.Losses, s.Violations = j.grants, j.lost, j.violations()
+	s.Overlaps, s.Overruns = j.beliefs.Overlaps, j.permits.Overruns
 	j.mu.Unlock()
 	run.Status(s)
 }

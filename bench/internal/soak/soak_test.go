@@ -42,6 +42,11 @@ func TestSoak_NoLockIsHeldTwiceUnderFaults(t *testing.T) {
 	require.Less(t, r.Reads, r.Grants)
 	require.Positive(t, r.Sets)
 	require.GreaterOrEqual(t, r.SetNames, 2*r.Sets)
+	require.Positive(t, r.PermitGrants)
+	require.GreaterOrEqual(t, r.Permits, r.PermitGrants)
+	require.Positive(t, r.PermitsChecked)
+	require.Zero(t, r.PermitsUnchecked)
+	require.LessOrEqual(t, r.PermitsMost, permitLimit)
 	require.Positive(t, r.BeliefsChecked)
 	require.Zero(t, r.BeliefsUnchecked)
 	require.Positive(t, r.WritesAccepted)
@@ -66,6 +71,7 @@ func TestSoak_FindsABrokenClient(t *testing.T) {
 		"stretched": {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
 		partial:     {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
 		"doubled":   {overlaps, func(r *Result) bool { return r.BeliefOverlaps > 0 && r.Illegal > 0 }},
+		overfull:    {func(s Status) bool { return s.Overruns > 0 }, func(r *Result) bool { return r.PermitOverruns > 0 && r.BeliefOverlaps == 0 && r.Illegal == 0 }},
 		"leaky": {
 			func(s Status) bool { return s.Grants > 20*leakyOneIn },
 			func(r *Result) bool { return r.Left.Goroutines > 0 && r.BeliefOverlaps == 0 },
@@ -168,7 +174,7 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	require.Empty(t, r.judge.told)
 	var l Leftovers
 	none := func() bool {
-		return r.probe(&l) == nil && len(l.Keys)+len(l.Channels)+len(l.Connections) == 0
+		return r.probe(&l) == nil && len(l.Keys)+len(l.Permits)+len(l.Channels)+len(l.Connections) == 0
 	}
 	require.Eventually(t, none, 20*time.Second, time.Millisecond, "%v", l)
 
@@ -185,6 +191,38 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	require.Equal(t, []string{"there"}, l.Channels)
 	require.Len(t, l.Connections, 1)
 
+	// Permits are all free if those that are taken have expired, and the counter says so.
+	keys := permitKeys(r.Names)
+	for what, x := range map[string]struct {
+		free, till string
+		fine       bool
+	}{
+		"all free":       {"4", "", true},
+		"one expired":    {"3", "1", true},
+		"one taken":      {"3", "99999999999999", false},
+		"one lost":       {"3", "", false},
+		"one too many":   {"5", "", false},
+		"counted twice":  {"4", "1", false},
+		"of no use":      {"x", "", false},
+		"without a rest": {"0", "99999999999999", false},
+	} {
+		commands := [][]string{{"DEL", keys[1]}, {"SET", keys[0], x.free}}
+		if x.till != "" {
+			commands = append(commands, []string{"ZADD", keys[1], x.till, "a permit"})
+		}
+		_, err := r.server.do(commands...)
+		require.NoError(t, err)
+		require.NoError(t, r.probe(&l))
+		require.Equal(t, x.fine, len(l.Permits) == 0, "%s: %q", what, l.Permits)
+		require.Equal(t, []string{"soak:0"}, l.Keys)
+	}
+	require.NoError(t, r.recount())
+	_, err = r.server.do([]string{"DEL", keys[1]})
+	require.NoError(t, err)
+	require.NoError(t, r.recount())
+	require.NoError(t, r.probe(&l))
+	require.Empty(t, l.Permits)
+
 	// Nor does a restart lose data, unless it is to.
 	restart := func(kind string) {
 		_, err := r.hitServer(Fault{Kind: kind}, nil)
@@ -196,6 +234,7 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	require.Empty(t, l.Channels)
 	restart("forget")
 	require.Empty(t, l.Keys)
+	require.Empty(t, l.Permits, "the next request sets the counters")
 }
 
 func TestViolations_EachKindCounts(t *testing.T) {
@@ -208,6 +247,7 @@ func TestViolations_EachKindCounts(t *testing.T) {
 	}{
 		"beliefs":        {func(r *Result) { r.BeliefOverlaps = 1 }, true},
 		"writes":         {func(r *Result) { r.AcceptedOverlaps = 1 }, true},
+		"permits":        {func(r *Result) { r.PermitOverruns = 1 }, true},
 		"refusals":       {func(r *Result) { r.UnjustRefusals = 1 }, true},
 		"histories":      {func(r *Result) { r.Illegal = 1 }, true},
 		"early losses":   {func(r *Result) { r.LossesEarly = 1 }, true},
@@ -215,6 +255,7 @@ func TestViolations_EachKindCounts(t *testing.T) {
 		"waits":          {func(r *Result) { r.Left.Stuck = 1 }, false},
 		"goroutines":     {func(r *Result) { r.Left.Goroutines = 1 }, false},
 		"keys":           {func(r *Result) { r.Left.Keys = []string{"x"} }, false},
+		"free permits":   {func(r *Result) { r.Left.Permits = []string{"x"} }, false},
 		"channels":       {func(r *Result) { r.Left.Channels = []string{"x"} }, false},
 		"connections":    {func(r *Result) { r.Left.Connections = []string{"x"} }, false},
 		"probe":          {func(r *Result) { r.Left.Problem = "x" }, false},

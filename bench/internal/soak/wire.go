@@ -35,8 +35,12 @@ type figures struct {
 	Reentries uint64
 	Sets      uint64 // granted
 	SetNames  uint64 // names of these
-	Passes    uint64 // handed on inside the manager
-	Scripts   uint64
+
+	PermitGrants uint64
+	Permits      uint64 // of these grants
+
+	Passes  uint64 // handed on inside the manager
+	Scripts uint64
 }
 
 func (f *figures) add(g figures) {
@@ -47,6 +51,8 @@ func (f *figures) add(g figures) {
 	f.Reentries += g.Reentries
 	f.Sets += g.Sets
 	f.SetNames += g.SetNames
+	f.PermitGrants += g.PermitGrants
+	f.Permits += g.Permits
 	f.Passes += g.Passes
 	f.Scripts += g.Scripts
 }

@@ -24,10 +24,10 @@ func (e *ears) ready()              { e.heard = append(e.heard, true) }
 func (e *ears) last(w lastWords)    { e.heard = append(e.heard, w) }
 
 func TestRecord_ArrivesUnchanged(t *testing.T) {
-	hold := check.Hold{ID: 1<<40 | 7, Name: 3, Proc: 2, Token: 9, Asked: 1, From: 2, Seen: 3, Claim: 4, Ending: 5, Ended: 6, Wrote: 7, How: check.Lost, Early: true}
+	hold := check.Hold{ID: 1<<40 | 7, Name: 3, Proc: 2, Token: 9, Asked: 1, From: 2, Seen: 3, Claim: 4, Ending: 5, Ended: 6, Wrote: 7, How: check.Lost, Early: true, Permits: 3}
 	write := check.Write{Hold: 8, Token: 9, Before: 10, After: 11, Name: 1, Proc: 2, Accepted: true, Late: true, Valid: true}
 	loss := check.Loss{Proc: 1, Claim: 2, Saw: 3, Timer: true}
-	sums := figures{Requests: 1, Sets: 2, SetNames: 5, Scripts: 1 << 60}
+	sums := figures{Requests: 1, Sets: 2, SetNames: 5, PermitGrants: 3, Permits: 6, Scripts: 1 << 60}
 	words := lastWords{Before: 1, After: 2, Stacks: "x", Stuck: 3, Close: "y"}
 
 	var r recorder

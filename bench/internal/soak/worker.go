@@ -58,6 +58,7 @@ type worker struct {
 
 	requests, refused, cancelled, failed, reentries atomic.Uint64
 	sets, setNames                                  atomic.Uint64 // granted
+	permitGrants, permits                           atomic.Uint64
 	waiting                                         atomic.Int64
 }
 
@@ -130,6 +131,7 @@ func (w *worker) figures() figures {
 		Requests: w.requests.Load(), Refused: w.refused.Load(), Cancelled: w.cancelled.Load(),
 		Failed: w.failed.Load(), Reentries: w.reentries.Load(),
 		Sets: w.sets.Load(), SetNames: w.setNames.Load(),
+		PermitGrants: w.permitGrants.Load(), Permits: w.permits.Load(),
 	}
 	if m := w.manager.Load(); m != nil {
 		st := m.Stats()
