@@ -51,7 +51,7 @@ func bench(t *testing.T, p program, args ...string) (string, *result.Run) {
 func hurried(ctx context.Context, s measure.Spec) measure.Measure {
 	s.Settle, s.Warmup = min(s.Settle, 30*time.Millisecond), 0
 	if s.Workload != "release" {
-		s.Window = min(s.Window, 60*time.Millisecond)
+		s.Window = min(s.Window, 30*time.Millisecond)
 	}
 	s.Rounds = min(s.Rounds, 3)
 	s.Locks = min(s.Locks, 50)

@@ -41,6 +41,22 @@ func (w *wire) do(t testing.TB, args ...string) any {
 	return reply
 }
 
+// all sends commands at once and returns their replies.
+func (w *wire) all(t testing.TB, commands ...[]string) []any {
+	t.Helper()
+	for _, c := range commands {
+		w.Send(c...)
+	}
+	require.NoError(t, w.Flush())
+	replies := make([]any, len(commands))
+	for i := range replies {
+		var err error
+		replies[i], err = w.Receive()
+		require.NoError(t, err)
+	}
+	return replies
+}
+
 // A scriptServer is a server on which tests run scripts without a manager. The clock
 // of miniredis stands still. On a real server TTLs are rounded up to a multiple of
 // grain. Tests use only such TTLs, and take less time than grain.
@@ -141,13 +157,20 @@ func (s *scriptServer) round(n int64) int64 {
 // state prints all that a server holds, by key.
 func (s *scriptServer) state(t testing.TB) map[string]string {
 	t.Helper()
-	out := make(map[string]string)
+	var keys []string
+	var reads [][]string
 	for _, k := range s.do(t, "KEYS", "*").([]any) {
 		key := k.(string)
-		ttl := s.show(s.do(t, "PTTL", key))
-		switch kind := s.do(t, "TYPE", key).(string); kind {
+		keys = append(keys, key)
+		reads = append(reads, []string{"TYPE", key}, []string{"PTTL", key}, []string{"GET", key}, []string{"HGETALL", key})
+	}
+	out := make(map[string]string)
+	replies := s.all(t, reads...)
+	for i, key := range keys {
+		kind, ttl, text, hash := replies[4*i].(string), s.show(replies[4*i+1]), replies[4*i+2], replies[4*i+3]
+		switch kind {
 		case "hash":
-			flat := s.do(t, "HGETALL", key).([]any)
+			flat := hash.([]any)
 			var fields []string
 			for i := 0; i < len(flat); i += 2 {
 				fields = append(fields, fmt.Sprintf("%v=%v", flat[i], flat[i+1]))
@@ -155,7 +178,7 @@ func (s *scriptServer) state(t testing.TB) map[string]string {
 			slices.Sort(fields)
 			out[key] = strings.Join(fields, " ") + " for " + ttl
 		case "string":
-			out[key] = fmt.Sprintf("%q for %s", s.do(t, "GET", key), ttl)
+			out[key] = fmt.Sprintf("%q for %s", text, ttl)
 		default:
 			out[key] = kind + " for " + ttl
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
@@ -89,7 +90,12 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 // now returns the server's clock in milliseconds.
 func (s *scriptServer) now(t testing.TB) int64 {
 	t.Helper()
-	v := s.do(t, "TIME").([]any)
+	return permitClock(s.do(t, "TIME"))
+}
+
+// permitClock reads the reply of TIME.
+func permitClock(reply any) int64 {
+	v := reply.([]any)
 	sec, _ := strconv.ParseInt(v[0].(string), 10, 64)
 	micro, _ := strconv.ParseInt(v[1].(string), 10, 64)
 	return sec*1000 + micro/1000
@@ -117,13 +123,14 @@ func (s *scriptServer) give(t testing.TB, name, free string, taken map[string]in
 // with their lives, and who gathers.
 func (s *scriptServer) permits(t testing.TB, name string) string {
 	t.Helper()
-	k, now := permitKeysOf(name), s.now(t)
-	free := "none"
-	if v := s.do(t, "GET", k.Counter); v != nil {
-		free = v.(string)
+	k := permitKeysOf(name)
+	v := s.all(t, []string{"TIME"}, []string{"GET", k.Counter}, []string{"ZRANGE", k.Taken, "0", "-1", "WITHSCORES"},
+		[]string{"GET", k.Gatherer}, []string{"PTTL", k.Gatherer})
+	now, free := permitClock(v[0]), "none"
+	if v[1] != nil {
+		free = v[1].(string)
 	}
-	out := []string{free}
-	flat := s.do(t, "ZRANGE", k.Taken, "0", "-1", "WITHSCORES").([]any)
+	flat := v[2].([]any)
 	var taken []string
 	for i := 0; i < len(flat); i += 2 {
 		score, err := strconv.ParseFloat(flat[i+1].(string), 64)
@@ -131,9 +138,9 @@ func (s *scriptServer) permits(t testing.TB, name string) string {
 		taken = append(taken, permitLife(flat[i].(string), int64(score), now, s))
 	}
 	slices.Sort(taken)
-	out = append(out, taken...)
-	if v := s.do(t, "GET", k.Gatherer); v != nil {
-		out = append(out, fmt.Sprintf("%c gathers for %s", v.(string)[0], s.show(s.do(t, "PTTL", k.Gatherer))))
+	out := append([]string{free}, taken...)
+	if v[3] != nil {
+		out = append(out, fmt.Sprintf("%c gathers for %s", v[3].(string)[0], s.show(v[4])))
 	}
 	return strings.Join(out, " ")
 }
@@ -311,12 +318,12 @@ func TestScript_PermitsOneGathers(t *testing.T) {
 
 // TestDifferential_Permits runs random operations for two names on servers and on the model.
 func TestDifferential_Permits(t *testing.T) {
-	const seeds, steps = 24, 150
+	const steps = 150
 	names := []string{"p", "q"}
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, permitKeysOf("p").Channel, permitKeysOf("q").Channel)
 		seen := map[string]int{}
-		for seed := range uint64(seeds) {
+		for seed := range uint64(thorough.Or(8, 24)) {
 			r := &permitTrace{Rand: rand.New(rand.NewPCG(seed, 4))}
 			s.prepare(t, "")
 			var m model.Server

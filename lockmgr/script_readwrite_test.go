@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
@@ -170,7 +171,7 @@ func TestDifferential_ReadWrite(t *testing.T) {
 	keys := model.ReadWrite{Lock: theLock, Channel: rwChannel, Counter: theCounter, Prefix: rwPrefix}
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, rwChannel)
-		for seed := range uint64(20) {
+		for seed := range uint64(thorough.Or(8, 20)) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			s.prepare(t, "")
 			var m model.Server

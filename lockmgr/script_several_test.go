@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
@@ -467,11 +468,11 @@ func (s *scriptServer) modelState(t testing.TB, m *model.Server, holders []strin
 // The scripts for several locks and those for one lock do the same on a server and on
 // the model, whatever was done before.
 func TestDifferential_Several(t *testing.T) {
-	const seeds, steps = 24, 150
+	const steps = 150
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, severalChannels()...)
 		seen := map[string]int{} // replies by their form
-		for seed := range uint64(seeds) {
+		for seed := range uint64(thorough.Or(8, 24)) {
 			r := &severalTrace{rand.New(rand.NewPCG(seed, 3)), []string{"x:1", "x:2", "y:1", "y:2"}}
 			s.prepare(t, "")
 			var m model.Server

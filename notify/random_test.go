@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+
+	"github.com/holdfast-go/holdfast/internal/thorough"
 )
 
 // TestHub_RandomRuns plays random runs against a simulated server that is slow, breaks,
@@ -19,11 +22,7 @@ import (
 // watcher that checks again on every wake-up has, at the end, checked after the
 // last message of its channel.
 func TestHub_RandomRuns(t *testing.T) {
-	runs := 200
-	if testing.Short() {
-		runs = 20
-	}
-	for seed := range runs {
+	for seed := range thorough.Or(100, 200) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomRun(t, uint64(seed)) })
 		})

@@ -11,7 +11,7 @@ import (
 
 func TestRun_NeverMoreThanPermits(t *testing.T) {
 	runtest.OnServers(t, func(t *testing.T, args []string) {
-		out := runtest.Run(t, run, append(args, "-for", "4s")...)
+		out := runtest.Run(t, run, append(args, "-for", "2s")...)
 		runtest.InOrder(t, out, "12 clerks of two services, and 3 permits.", "it is given back", "its export was told",
 			"the nightly export got all 3 permits", "exports, at most 3 at a time", "Done: there were never more exports than permits.")
 	})

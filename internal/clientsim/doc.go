@@ -91,7 +91,7 @@
 //
 // # Running it
 //
-//	go test ./internal/clientsim                                      300 seeds, ten seconds
+//	go test ./internal/clientsim                                      75 seeds, seven seconds
 //	go test ./internal/clientsim -run Seeds -seeds 100000 -timeout 0  an hour
 //	go test ./internal/clientsim -run Seeds -v -seed 4711             one seed, with all that happens
 //	go test ./internal/clientsim -run Seeds -only late,owners         these kinds in each seed

@@ -14,12 +14,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/raced"
+	"github.com/holdfast-go/holdfast/internal/thorough"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var (
-	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means 300, and 50 with the race detector")
+	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means 75, 300 with HOLDFAST_THOROUGH, and 50 with the race detector")
 	seed   = flag.Int64("seed", -1, "run this seed only, and print every event")
 	first  = flag.Uint64("first", 1, "the first seed")
 	only   = flag.String("only", "", "kinds of happenings that every seed has, and no others, separated by commas")
@@ -54,7 +55,7 @@ func TestSeeds(t *testing.T) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = 300
+		n = thorough.Or(75, 300)
 		if raced.On {
 			n = 50
 		}

@@ -7,10 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/thorough"
 )
 
-// few is the most states of each scene with -short or the race detector.
-const few = 3000
+// The most states of each scene with the race detector, and if the tests are not thorough.
+const (
+	few   = 3000
+	quick = 6000
+)
 
 // The flags change the bounds of the scenes. See doc.go.
 var (
@@ -26,8 +31,11 @@ func TestScenes(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
 	for _, s := range Scenes() {
 		t.Run(s.Name, func(t *testing.T) {
-			if slow || testing.Short() {
+			switch {
+			case slow:
 				s.Bounds.States = few
+			case !thorough.On() && *path == "":
+				s.Bounds.States = quick
 			}
 			if *states > 0 {
 				s.Bounds.States = *states

@@ -16,11 +16,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/raced"
+	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 var (
-	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means as many as a few seconds allow")
+	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means a fifth of those that are run with HOLDFAST_THOROUGH")
 	seed   = flag.Int64("seed", -1, "run this seed only, and print all events")
 	first  = flag.Uint64("first", 1, "the first seed")
 	events = flag.Int("events", 500, "events in each seed before the end begins")
@@ -62,9 +63,9 @@ func testSeeds(t *testing.T, kind core.Kind, many int) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = many
-		if testing.Short() || raced.On {
-			n /= 10
+		n = thorough.Or(many/5, many)
+		if raced.On {
+			n = many / 10
 		}
 	}
 	var (
