@@ -175,11 +175,12 @@ func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
-	m := dialBy(t, patient(p.Addr()), lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: faults.Patience})
+	m := dialBy(t, patient(p.Addr()), lockmgr.Options{Lease: 3 * lease, CommandTimeout: timeout, RetryTime: faults.Patience})
 	held := take(t, m, "held")
 	awaitOwn(t, p, m).BlackHole()
-	var grants int
-	for end := time.Now().Add(2 * lease); time.Now().Before(end); grants++ {
+	// Nobody else is renewed: a lease lasts no longer than three renewals.
+	for before, end := m.Stats().Renewals, time.Now().Add(faults.Patience); m.Stats().Renewals < before+4; {
+		require.True(t, time.Now().Before(end), "the lock is not renewed")
 		l := take(t, m, "a")
 		require.NoError(t, l.Unlock(faults.Patient(t)))
 	}
