@@ -250,26 +250,26 @@ const checkLease = 10 * time.Second
 // back.
 func (c *checkup) live(ctx context.Context) error {
 	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
-	r, err := c.do(ctx, core.Op{Verb: core.VerbAcquire, Owner: first})
+	r, err := c.do(ctx, core.Op{Verb: core.VerbAcquire, Number: first})
 	if err != nil || !r.OK {
 		return c.unless(err, "a lock of an unknown name is held")
 	}
-	r, err = c.do(ctx, core.Op{Verb: core.VerbAcquire, Owner: second})
+	r, err = c.do(ctx, core.Op{Verb: core.VerbAcquire, Number: second})
 	if err != nil || r.OK || r.TTL <= 0 || r.TTL > checkLease {
 		return c.unless(err, fmt.Sprintf("a lock that is held for %v has %v to live", checkLease, r.TTL))
 	}
 	if err := c.counting(ctx); err != nil {
 		return err
 	}
-	r, err = c.do(ctx, core.Op{Verb: core.VerbTransfer, Owner: third, Others: []uint64{first}})
+	r, err = c.do(ctx, core.Op{Verb: core.VerbTransfer, Number: third, OtherNumbers: []uint64{first}})
 	if err != nil || !r.OK {
 		return c.unless(err, "a lock that was taken is gone")
 	}
-	r, err = c.do(ctx, core.Op{Verb: core.VerbRenew, Owner: third})
+	r, err = c.do(ctx, core.Op{Verb: core.VerbRenew, Number: third})
 	if err != nil || !r.OK {
 		return c.unless(err, "a lock that was taken could not be renewed")
 	}
-	r, err = c.do(ctx, core.Op{Verb: core.VerbRelease, Others: []uint64{third}})
+	r, err = c.do(ctx, core.Op{Verb: core.VerbRelease, OtherNumbers: []uint64{third}})
 	if err != nil || !r.OK {
 		return c.unless(err, "a lock that was taken was not there to be released")
 	}

@@ -6,13 +6,13 @@ import "time"
 // script about the entry may be in flight.
 func (m *Machine) ask(e *entry) {
 	n := e.of
-	if t := &n.c.turns; n.contended() {
+	if t := &n.details.turns; n.hasDetails() {
 		if n.runsOn(e) {
 			t.skip(m.now)
 		} else {
-			t.pass(m.now, &m.cfg, e.phase != idle)
+			t.elapse(m.now, &m.cfg, e.phase != idle)
 		}
-		if !t.ready(m.now, &m.cfg) {
+		if !t.mayTry(m.now, &m.cfg) {
 			m.subscribe(n)
 			m.becomeWaiting(e, t.wakeAt(m.now))
 			m.failOnce(n, ErrNotAcquired) // if nobody waits then, the entry rests
@@ -23,7 +23,7 @@ func (m *Machine) ask(e *entry) {
 	r.own.Number = 0 // a number from before belongs to an earlier record
 	m.unlocked(e, nil)
 	m.becomeAsking(e)
-	e.count(r)
+	e.setPermits(r)
 	// Each try has a new number, so only one command can create a record with that
 	// number.
 	m.send(e, VerbAcquire, r.Side, m.number(), m.leaseOf(r), m.tokensFor(e, r))
@@ -50,35 +50,35 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 	case !r.OK:
 		m.othersHold(e, r)
 	default:
-		e.number, e.side, e.open = op.Owner, op.Side, op.Side == Shared
+		e.number, e.side, e.open = op.Number, op.Side, op.Side == Shared
 		e.since = m.now
 		e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
 		m.dropTokens(e) // tokens of an earlier record are too old
 		if op.Tokens > 0 {
-			e.more().tokens.got(r.Token, op.Tokens)
-			e.up().tokens.each = r.Tokens
+			e.makeUpkeep().tokens.got(r.Token, op.Tokens)
+			e.upkeep().tokens.each = r.Tokens
 		}
-		if s := n.c.set; s != nil {
+		if s := n.details.set; s != nil {
 			s.refusedBy = 0
 		}
 		m.gatherAcquired(e)
-		if p := n.c.pool; p != nil {
+		if p := n.details.pool; p != nil {
 			p.acquired(n)
 		}
 		if m.now >= e.until {
 			m.tooLate(e, op.Lease)
 			return
 		}
-		if u := e.up(); n.contended() {
+		if u := e.upkeep(); n.hasDetails() {
 			u.retry.succeeded()
-			u.longer.set = u.longer.set && len(op.Others) > 0 // with Others it may be our old record
-			if !n.runsOn(e) && !n.c.turns.before(op.Sent) {
-				n.c.turns.acquired(m.now, &m.cfg)
+			u.longer.set = u.longer.set && len(op.OtherNumbers) > 0 // with Others it may be our old record
+			if !n.runsOn(e) && !n.details.turns.askedBeforePause(op.Sent) {
+				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
 			u.firstPass = 0
 		}
-		m.next(e, op)
+		m.passOn(e, op)
 	}
 }
 
@@ -96,13 +96,13 @@ func (m *Machine) tooLate(e *entry, lease time.Duration) {
 		next := r.next
 		if m.leaseOf(r) <= lease {
 			if r.late++; r.Once || r.late >= lateGrants {
-				m.giveUp(r, ErrTooLate)
+				m.failQueued(r, ErrTooLate)
 			}
 		}
 		r = next
 	}
 	if n.queue.head == nil {
-		m.leave(e)
+		m.releaseOrRest(e)
 		return
 	}
 	m.becomeWaiting(e, m.now+m.pause(1))
@@ -119,32 +119,32 @@ func (m *Machine) tryFailed(e *entry, r *Reply) {
 		next := q.next
 		concerned := q.Fenced || !tokens || !r.Final
 		if concerned && (r.Final || q.Once || m.overdue(e, q)) {
-			m.giveUp(q, r.Err)
+			m.failQueued(q, r.Err)
 		}
 		q = next
 	}
 	if r.Final {
-		e.up().retry.succeeded() // the error does not concern the requests that are left
+		e.upkeep().retry.succeeded() // the error does not concern the requests that are left
 	}
 	if n.queue.head != nil {
-		m.becomeWaiting(e, e.up().retry.at)
+		m.becomeWaiting(e, e.upkeep().retry.at)
 		return
 	}
-	m.leave(e)
+	m.releaseOrRest(e)
 }
 
 // othersHold handles the answer that another manager has the name, as this kind of
 // lock or as another.
 func (m *Machine) othersHold(e *entry, r *Reply) {
 	n := e.of
-	u := e.more()
+	u := e.makeUpkeep()
 	u.retry.succeeded()
-	t := &n.c.turns
-	if n.c.set != nil {
+	t := &n.details.turns
+	if n.details.set != nil {
 		m.setRefused(e, r)
 	}
 	m.gatherRefused(e, r)
-	if p := n.c.pool; p != nil {
+	if p := n.details.pool; p != nil {
 		p.asks = 1
 	}
 	if !n.runsOn(e) {
@@ -155,15 +155,15 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	t.tryAt = min(t.tryAt, poll) // no message comes if the record expires
 	if r.OtherKind {
 		for n.queue.head != nil {
-			m.giveUp(n.queue.head, n.about(ErrKind))
+			m.failQueued(n.queue.head, n.about(ErrKind))
 		}
 	}
 	m.failOnce(n, n.about(ErrNotAcquired))
 	m.notice(Notice{What: Refused, Name: n.name, TTL: r.TTL})
 	switch {
 	case n.queue.head == nil, n.served(e):
-		m.leave(e)
-	case e.woken && t.ready(m.now, &m.cfg), t.press(&m.cfg):
+		m.releaseOrRest(e)
+	case e.woken && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):
 		// A message came while the try was in flight. It came over another
 		// connection, so the lock may have been released after the refusal. Or
 		// others have had much more than their share: see turns.press.

@@ -11,7 +11,7 @@ func (m *Machine) close() {
 	m.health.tellAt = m.tellDue(m.now)
 	for _, n := range m.everyName() {
 		for n.queue.head != nil {
-			m.giveUp(n.queue.head, ErrClosed)
+			m.failQueued(n.queue.head, ErrClosed)
 		}
 		for e := range n.entries {
 			switch e.phase {
@@ -20,7 +20,7 @@ func (m *Machine) close() {
 				m.loseAll(e, ErrClosed)
 				m.release(e)
 			case idle:
-				m.leave(e)
+				m.releaseOrRest(e)
 			}
 		}
 		m.settle(n)
@@ -33,7 +33,7 @@ func (m *Machine) abort() {
 	m.close()
 	for _, n := range m.everyName() {
 		for e := range n.entries {
-			if e.number != 0 || e.up().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
+			if e.number != 0 || e.upkeep().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
 				m.stats.Unreleased++
 				m.unreleased = m.health.err
 			}

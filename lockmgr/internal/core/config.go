@@ -42,8 +42,8 @@ type Config struct {
 	// includes all of them.
 	TrustSubscribers bool
 
-	// GatherAfter is the wait after which a set gathers. GatherTime is how long it then
-	// gathers, the first time; zero means never. See set.
+	// GatherAfter is how long a request for several things waits before it gathers.
+	// GatherTime is how long it gathers the first time; zero means never. See gathering.
 	GatherAfter, GatherTime time.Duration
 
 	// Linger is how long a subscription outlives its last waiter.

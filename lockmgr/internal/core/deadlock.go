@@ -162,7 +162,7 @@ func (r *Request) behindAlone() bool {
 func (w *edge) item() string {
 	for _, it := range w.request.entry.of.items() {
 		h := w.hold.Request.entry.of
-		if h.c.set == nil && h.name == it.Name {
+		if h.details.set == nil && h.name == it.Name {
 			return it.Name
 		}
 		for _, other := range h.items() {
@@ -243,7 +243,7 @@ func (m *Machine) failYoungest(cycle []edge) {
 		}
 		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner, w.request.Name, w.hold.Request.Owner, w.item()})
 	}
-	m.giveUp(youngest, e)
+	m.failQueued(youngest, e)
 }
 
 // path returns a path of edges from one owner to another, or nil if there is none.

@@ -25,27 +25,16 @@
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. They have no state
 //
-// A name has one entry at first. A kind may allow it more: each has a phase, a script
-// in flight and failures of its own, and all serve the queue of the name: see Several
-// entries. The first entry and the
-// first hold are parts of larger values, so that an uncontended lock needs no memory
-// of its own.
+// A name has one entry at first. A kind may allow it more: each has a phase, a script in
+// flight and failures of its own, and all serve the queue of the name: see Several entries.
+// The first entry and the first hold are parts of larger values, so that an uncontended lock
+// needs no memory of its own.
 //
 // # Kinds
 //
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
-// itself. The rules answer nine questions:
-//
-//	entries    how many entries may a manager have of a name?
-//	joins      may a request share an entry with those that hold it?
-//	passes     may an entry that nobody holds become that of a request?
-//	transfers  can an entry that had a hold pass to the next request?
-//	again      what does an owner get that has a hold and asks again?
-//	side       what do the holds of an entry need it to be?
-//	waitsFor   must a request wait until a hold of another owner has ended?
-//	parts      may a script find or get a part of an entry?
-//	doubts     may a message mean that somebody has removed an entry?
+// itself. The interface in rules.go says what each rule answers:
 //
 //	             exclusive   permits         read-write
 //	entries      1           1,024           1
@@ -69,17 +58,17 @@
 //
 // # Several entries
 //
-// A hold of permits has an entry of its own, whose permits have one number. So a name may
-// have hundreds of entries. Some are held. Others are asked for, for those who wait. How
-// many may be asked for at a time is a guess at how many are free: eight at first, twice as
+// Each hold of permits is an entry. Its permits share one number. So a name may have hundreds
+// of entries. Some are held. For those who wait, others are asked for. How many may be asked
+// for at a time is a guess at how many are free: eight at first, twice as
 // many after a grant, one after a refusal. An entry that is refused goes on waiting only if
 // it is the last one. When an entry is released, one that waits tries again, as what was
 // released may be what it waits for.
 //
-// A try can be refused because of what the manager has itself. Such a refusal says nothing
-// about the turns of others. All entries have one run, of PassCount grants for each entry.
-// When it is over, the entries are given back as they come free, until the pause is over.
-// Their turns count as one turn.
+// A refusal may be due to entries of this manager. Then it says nothing about the turns of
+// others. All entries of a name share one run, of PassCount grants for each entry. When it is
+// over, each entry is released as its hold ends, until the pause is over. Their turns count
+// as one turn.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An
 // event about an entry leads to no work for the others that are held.
@@ -101,11 +90,11 @@
 // # Who is authoritative
 //
 // Redis says who owns a name: a record, which is a hash at the key. That of an
-// exclusive lock has one field, for the holder, and a TTL. For that of a read-write
-// lock see package wire, script/readwrite_acquire.lua. The machine says which of its callers that is, how often
-// it re-entered, and who is next. Ownership is trusted until an instant that
-// counts from the send of the last confirmed script. After it, nobody may be told
-// that they hold the lock.
+// exclusive lock has one field, for the holder, and a TTL. For that of a read-write lock see
+// package wire, script/readwrite_acquire.lua. The machine says which of its callers that is,
+// how often it re-entered, and who is next. Ownership is trusted until an instant that counts
+// from the send of the last confirmed script. After it, nobody may be told that they hold the
+// lock.
 //
 //	until = sent + lease − 1 % − margin
 //
@@ -237,11 +226,10 @@
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go and a file for each kind. What is
 // special about a set is in set.go, and how it meets other names in overlap.go. How sets and
-// requests for several permits gather is in gather.go. Each
-// concern that only some entries have is a type and a file: retry, unknown, tokens,
-// doubt, prolong. Only names that are contended have turns, in turns.go. Code that
-// changes a name must call settle afterwards. Settle does what is due and sets the
-// name's alarm: see machine.go.
+// requests for several permits gather is in gather.go. Each concern that only some entries
+// have is a type and a file: retry, unknown, tokens, doubt, prolong. Only names that are
+// contended have turns, in turns.go. Code that changes a name must call settle afterwards.
+// Settle does what is due and sets the name's alarm: see machine.go.
 //
 // # Health
 //

@@ -43,7 +43,7 @@ type entry struct {
 	side Side // on the server, by the last confirmed script
 	open bool // a script may have made it Shared on the server, even if side is Alone
 
-	place uint16 // the index in contention.extra plus one; zero for the first entry
+	place uint16 // the index in details.extra plus one; zero for the first entry
 
 	permits uint16 // how many it has, or tries to get; zero for other kinds
 	most    uint16 // the most that a number of it may have, see count
@@ -99,31 +99,31 @@ type upkeep struct {
 	nextTransfer, spacing time.Duration
 }
 
-// up returns the entry's upkeep. If the name has no contention of its own, that is
-// the zero value which all such names share, and nobody may write it. Check contended,
-// or call more, before a write.
-func (e *entry) up() *upkeep {
+// upkeep returns the entry's upkeep. If the name has no details of its own, that is
+// the zero value which all such names share, and nobody may write it. Check hasDetails,
+// or call makeUpkeep, before a write.
+func (e *entry) upkeep() *upkeep {
 	if e.place == 0 {
-		return &e.of.c.upkeep
+		return &e.of.details.upkeep
 	}
-	return &e.of.c.extra[e.place-1].upkeep
+	return &e.of.details.extra[e.place-1].upkeep
 }
 
 // firstPass returns where it is noted since when the entry has been passed on: see
 // upkeep.firstPass. The entries of a pool have it together, so that their manager gives all
-// of them back at the same time. The name must have a contention of its own.
+// of them back at the same time. The name must have details of its own.
 func (e *entry) firstPass() *time.Duration {
-	if p := e.of.c.pool; p != nil {
+	if p := e.of.details.pool; p != nil {
 		return &p.firstPass
 	}
-	return &e.up().firstPass
+	return &e.upkeep().firstPass
 }
 
-// more returns the entry's upkeep for writing. The first call makes the name's
-// contention.
-func (e *entry) more() *upkeep {
-	e.of.more()
-	return e.up()
+// makeUpkeep returns the entry's upkeep for writing. The first call makes the name's
+// details.
+func (e *entry) makeUpkeep() *upkeep {
+	e.of.makeDetails()
+	return e.upkeep()
 }
 
 // RenewalEntry makes an entry an item of a renewal.Map.
@@ -135,13 +135,13 @@ func (e *entry) holdUntil() time.Duration {
 	if e.hold.next() == nil {
 		return e.hold.end()
 	}
-	return min(e.until, e.up().limit)
+	return min(e.until, e.upkeep().limit)
 }
 
 // target returns the number that the entry is to have on the server: upkeep.number if
 // its side has changed or may have changed, else the number of its holds.
 func (e *entry) target() uint64 {
-	if number := e.up().number; number != 0 {
+	if number := e.upkeep().number; number != 0 {
 		return number
 	}
 	if h := e.alone(); h != nil {
@@ -162,7 +162,7 @@ func (e *entry) recorded() bool {
 // the number that it has. That is not possible if a transfer without an answer may
 // have replaced the number.
 func (e *entry) transferDue() bool {
-	u := e.up()
+	u := e.upkeep()
 	return !e.recorded() && !(u.longer.want > 0 && u.retry.failing() && !u.unknown.replaced())
 }
 
@@ -192,7 +192,7 @@ func (m *Machine) gone(e *entry) {
 		m.release(e)
 		return
 	}
-	m.next(e, nil)
+	m.passOn(e, nil)
 }
 
 // abandon stops trusting an entry that is past its deadline. Its record may still
@@ -201,7 +201,7 @@ func (m *Machine) abandon(e *entry) {
 	n := e.of
 	if e.number != 0 {
 		m.suspectOwner(e)
-		n.c.turns.had(m.now, e.since, &m.cfg)
+		n.details.turns.turnEnded(m.now, e.since, &m.cfg)
 	}
 	m.dropTokens(e)
 	m.renewals.Remove(e)

@@ -123,11 +123,11 @@ type Op struct {
 	// Sent is an instant before the command was sent. A lease counts from it.
 	Sent  time.Duration
 	Lease time.Duration
-	// Owner is the number that an acquire or a transfer records, and that a
-	// renewal looks for. Others are more numbers of this manager that the record
-	// may carry.
-	Owner  uint64
-	Others []uint64
+	// Number is the number that an acquire or a transfer records, and that a
+	// renewal looks for. OtherNumbers are more numbers of this manager that the
+	// record may carry.
+	Number       uint64
+	OtherNumbers []uint64
 	// Tokens is how many fencing tokens to take.
 	Tokens int64
 	// Items are the items of a set, for the kind Several. Tokens is then
@@ -164,9 +164,9 @@ type Reply struct {
 	// Kept is set if a transfer changed nothing, because others share the record
 	// to which it was to give the side Alone.
 	Kept bool
-	// Told is how many messages a release published. It is none if others share what
+	// Published is how many messages a release published. It is none if others share what
 	// was released.
-	Told int
+	Published int
 	// Item is the position, from 1, of the item of a set that others have.
 	Item int
 	// Gathered is set if a refused try has kept what was free: see Op.Gather.

@@ -20,35 +20,34 @@ import (
 //	    GatherTime is over: gives back what it has, and
 //	    does not gather for 2×GatherTime to 4×GatherTime
 //
-// Each time that it is in vain the next one is twice as long, up to 8×GatherTime or a
-// third of Config.Lease. So a request gets names that others hold for seconds each. The
-// pauses grow faster, up to 16 times, for those who could have the rest meanwhile: a
-// request may wait for something that somebody keeps for minutes. Of the sets of a
-// manager that exclude each other one gathers at a time. Of all requests for permits of a
-// name, in all managers, one gathers at a time: the server sees to that.
+// Each attempt that fails doubles the time of the next one, up to 8×GatherTime or a third of
+// Config.Lease, whichever is less. So a request also gets names that others hold for seconds.
+// The pauses double too, up to 16 times the first one: if somebody keeps one name for minutes,
+// others can use the rest meanwhile. Of the sets of a manager that exclude each other, one
+// gathers at a time. Of the requests for permits of a name, in all managers, one gathers at a
+// time: the server ensures that.
 //
-// That time bounds how long a part is kept. So two requests of different managers that
-// gather can't wait for each other for longer than that. Nor can such a request and a
-// client of another library that keeps locks while it waits for more. What is kept ends by
-// itself with that time. No caller is told of it.
+// GatherTime bounds how long a part is kept. So two requests that gather wait for each other
+// no longer than that, and so do a request and a client of another library that keeps locks
+// while it waits for more. The records that are kept expire then. No caller is told of it.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
-	had       time.Duration // when the name last had all that it wanted
-	until     time.Duration // while it gathers: until when
-	notBefore time.Duration // when it may gather again
-	vain      int           // how often in a row it has gathered without a grant
-	kept      uint64        // the number under which its last try kept what was free, or zero
+	had       time.Duration // when an entry last had, or began to release, all that it wanted
+	until     time.Duration // while an entry gathers: when it must give back
+	notBefore time.Duration // when an entry may gather again
+	vain      int           // attempts since the last grant
+	kept      uint64        // the number of the last try that kept a part, or zero
 }
 
-// on reports whether the name gathers. It is true from the first try that may keep a part
-// until all is granted or given back.
-func (g *gathering) on() bool { return g.by != nil }
+// active reports whether an entry of the name gathers. It is true from the first try that may
+// keep a part until all is granted or given back.
+func (g *gathering) active() bool { return g.by != nil }
 
-// gathers returns the gathering of the entry's name, or nil if a try of the entry can't get
-// a part, or if another entry of the name gathers.
-func (e *entry) gathers() *gathering {
+// gatheringOf returns the gathering of the entry's name. It returns nil if a try of the entry
+// can't get a part, or if another entry of the name gathers.
+func (e *entry) gatheringOf() *gathering {
 	g := e.of.gathering()
-	if g == nil || g.by != e && (g.on() || !e.of.rules().parts(e)) {
+	if g == nil || g.by != e && (g.active() || !e.of.rules().parts(e)) {
 		return nil
 	}
 	return g
@@ -56,7 +55,7 @@ func (e *entry) gathers() *gathering {
 
 // gathering returns the gathering of a name, or nil if its kind knows none.
 func (n *name) gathering() *gathering {
-	switch c := n.c; {
+	switch c := n.details; {
 	case c.set != nil:
 		return &c.set.gathering
 	case c.pool != nil:
@@ -68,21 +67,22 @@ func (n *name) gathering() *gathering {
 // mostVain is how often a time of gathering doubles that was in vain.
 const mostVain = 3
 
-// gather returns for how long a try of an entry keeps what is free: zero if it keeps
-// nothing. It does not count how long the first request in the queue has waited for others
-// of the same name.
-func (m *Machine) gather(e *entry) time.Duration {
-	g := e.gathers()
+// gatherFor returns for how long a try of an entry keeps what is free: zero if it keeps
+// nothing. Time in which an earlier request of the name was served does not count as
+// waiting.
+func (m *Machine) gatherFor(e *entry) time.Duration {
+	g := e.gatheringOf()
 	if g == nil {
 		return 0
 	}
-	if !g.on() {
-		if m.cfg.GatherTime == 0 || m.now < g.notBefore || m.now-max(e.of.queue.head.asked, g.had) < m.cfg.GatherAfter || m.gathersBeside(e.of) {
+	if !g.active() {
+		waited := m.now - max(e.of.queue.head.asked, g.had)
+		if m.cfg.GatherTime == 0 || m.now < g.notBefore || waited < m.cfg.GatherAfter || m.rivalGathers(e.of) {
 			return 0
 		}
 		g.by, g.until = e, m.now+m.cfg.gatherTime(g.vain)
-		if s := e.of.c.set; s != nil {
-			m.gathering = append(m.gathering, s)
+		if s := e.of.details.set; s != nil {
+			m.gatheringSets = append(m.gatheringSets, s)
 		}
 	}
 	return max(0, g.until-m.now).Truncate(time.Millisecond) // the server counts whole ones
@@ -95,65 +95,65 @@ func (c *Config) gatherTime(vain int) time.Duration {
 
 // gatherRefused handles the answer that others have a part of what is wanted.
 func (m *Machine) gatherRefused(e *entry, r *Reply) {
-	g := e.gathers()
-	if g == nil || !g.on() {
+	g := e.gatheringOf()
+	if g == nil || !g.active() {
 		return
 	}
 	if !r.Gathered {
 		if g.kept == 0 && r.Op.Gather > 0 && !r.OtherKind {
-			m.gathersNoMore(e) // another manager gathers; a later try may
+			m.stopGathering(e) // another manager gathers; a later try may
 		}
 		return
 	}
-	u := e.more()
+	u := e.makeUpkeep()
 	if g.kept == 0 {
 		e.since = m.now // our turn begins
 	}
 	u.unknown.removedNumber(g.kept) // this try has taken that over
-	g.kept = r.Op.Owner
+	g.kept = r.Op.Number
 	// A suspect, so that the next try and the release name it.
 	u.unknown.add(suspect{owner: g.kept, until: m.suspectUntil(), stray: true})
 }
 
 // gatherAcquired handles the answer that an entry has got all that it wanted.
 func (m *Machine) gatherAcquired(e *entry) {
-	g := e.gathers()
+	g := e.gatheringOf()
 	if g == nil {
 		return
 	}
 	if g.kept != 0 {
-		e.more().unknown.removedNumber(g.kept) // this try has taken that over
+		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken that over
 	}
 	g.notBefore, g.vain, g.had = 0, 0, m.now
-	m.gathersNoMore(e)
+	m.stopGathering(e)
 }
 
-// gaveBack is called when an entry has given back what it had.
-func (m *Machine) gaveBack(e *entry) {
-	if g := e.gathers(); g != nil && g.on() {
+// gatherReleased is called when an entry has given back what it had.
+func (m *Machine) gatherReleased(e *entry) {
+	if g := e.gatheringOf(); g != nil && g.active() {
 		pause := 2 * m.cfg.GatherTime << min(g.vain, mostVain+1)
 		g.notBefore = m.now + pause + m.jitter.upTo(pause)
 		g.vain++
-		m.gathersNoMore(e)
+		m.stopGathering(e)
 	}
 }
 
-// gathersNoMore ends the gathering of an entry, if it gathers.
-func (m *Machine) gathersNoMore(e *entry) {
-	g := e.gathers()
+// stopGathering ends the gathering of an entry, if it gathers.
+func (m *Machine) stopGathering(e *entry) {
+	g := e.gatheringOf()
 	if g == nil {
 		return
 	}
 	g.by, g.until, g.kept = nil, 0, 0
-	if s := e.of.c.set; s != nil {
-		m.gathering = slices.DeleteFunc(m.gathering, func(o *set) bool { return o == s })
+	if s := e.of.details.set; s != nil {
+		m.gatheringSets = slices.DeleteFunc(m.gatheringSets, func(o *set) bool { return o == s })
 	}
 }
 
 // gatherEnd returns the instant at which an entry must give back what it has gathered, or
 // Forever.
 func (e *entry) gatherEnd() time.Duration {
-	if g := e.gathers(); g != nil && g.on() {
+	if g := e.gatheringOf(); g != nil && g.active() {
 		return g.until
 	}
 	return Forever

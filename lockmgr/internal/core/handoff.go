@@ -2,13 +2,13 @@ package core
 
 import "time"
 
-// next decides what becomes of an entry that nobody holds: the first waiter gets
+// passOn decides what becomes of an entry that nobody holds: the first waiter gets
 // it, at once or after a transfer, or it is kept or released. If the entry is not
-// ours any more, next asks for a new one.
+// ours any more, passOn asks for a new one.
 //
 // answered is the operation just confirmed, or nil. If it is not nil, the lease
 // and the number of subscribers are up to date.
-func (m *Machine) next(e *entry, answered *Op) {
+func (m *Machine) passOn(e *entry, answered *Op) {
 	n := e.of
 	m.becomePassing(e)
 	r := n.queue.head
@@ -18,11 +18,11 @@ func (m *Machine) next(e *entry, answered *Op) {
 		return
 	case m.now >= e.until:
 		m.abandon(e)
-		if r != nil && e.flight == 0 && m.boundary(e) != goOn {
+		if r != nil && e.flight == 0 && m.decideRun(e) != goOn {
 			// The answer to the release reports whether others wait. Otherwise
 			// holders whose leases run out one after another would keep the lock
 			// from others.
-			e.more().giveBack = true
+			e.makeUpkeep().giveBack = true
 			m.release(e)
 			return
 		}
@@ -35,19 +35,20 @@ func (m *Machine) next(e *entry, answered *Op) {
 		m.release(e)
 		return
 	}
+	// passed: the entry had a holder here before, or was kept.
 	passed := answered == nil || answered.Verb != VerbAcquire
 	if !n.rules().passes(e, r) || passed && !n.rules().transfers() {
 		m.release(e)
 		return
 	}
 	if passed {
-		turn := m.boundary(e)
+		turn := m.decideRun(e)
 		switch {
-		case e.up().longer.set, turn == standBack:
+		case e.upkeep().longer.set, turn == standBack:
 			// The record of a long fixed lease must not outlive its holder. If it
 			// were passed on and this process died, nobody could have the lock for
 			// the rest of that lease.
-			e.up().giveBack = true
+			e.upkeep().giveBack = true
 			m.release(e)
 			return
 		case turn == askFirst:
@@ -58,7 +59,7 @@ func (m *Machine) next(e *entry, answered *Op) {
 	}
 	m.unlocked(e, nil)
 	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
-	if tooShort || r.Fenced && !e.up().tokens.left(r.Side) || e.up().doubt.open() {
+	if tooShort || r.Fenced && !e.upkeep().tokens.left(r.Side) || e.upkeep().doubt.open() {
 		if n.rules().transfers() {
 			m.transferFirst(e, r)
 		} else {
@@ -67,8 +68,8 @@ func (m *Machine) next(e *entry, answered *Op) {
 		return
 	}
 	r.Passed = passed
-	m.hold(e, r)
-	m.tend(e)
+	m.grant(e, r)
+	m.sendDue(e)
 }
 
 // short reports whether too little of the entry's lease is left for a request. The
@@ -85,19 +86,19 @@ func (m *Machine) startOver(e *entry) {
 	case n.queue.head != nil && !n.served(e):
 		m.ask(e)
 	default:
-		m.leave(e)
+		m.releaseOrRest(e)
 	}
 }
 
-type boundary uint8
+type runDecision uint8
 
 const (
-	goOn      boundary = iota
-	askFirst           // the run may go on if a transfer reports that nobody else waits
-	standBack          // the run is over
+	goOn      runDecision = iota
+	askFirst              // the run may go on if a transfer reports that nobody else waits
+	standBack             // the run is over
 )
 
-// boundary returns whether a run of grants may go on. A run ends after PassCount
+// decideRun returns whether a run of grants may go on. A run ends after PassCount
 // grants or PassTime, and later if others have had more than their share. If the
 // last transfer reported no other subscribers, the limit is 8×PassCount grants,
 // because the transfers of a fast run report a new subscriber in time. If that
@@ -106,10 +107,10 @@ const (
 //
 // A process that waits need not subscribe. So the lock is given back once in
 // ShareEvery, even if there are no other subscribers.
-func (m *Machine) boundary(e *entry) boundary {
+func (m *Machine) decideRun(e *entry) runDecision {
 	n := e.of
-	t := &n.more().turns
-	if m.keptLong(e) || t.back { // while a manager stands back, its other entries follow
+	t := &n.makeDetails().turns
+	if m.keptLong(e) || t.back { // standing back concerns all entries of the name
 		return standBack
 	}
 	if first := e.firstPass(); *first == 0 {
@@ -133,8 +134,8 @@ func (m *Machine) boundary(e *entry) boundary {
 }
 
 // keptLong reports whether the entry has been passed on here for so long that a
-// process without a subscription must get a chance. The time before the first
-// handoff does not count: the first holder kept the waiters here out as well.
+// process without a subscription must get a chance. It counts from the first
+// handoff. Until then the first holder kept everybody out, here and elsewhere.
 func (m *Machine) keptLong(e *entry) bool {
 	first := *e.firstPass()
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
@@ -152,7 +153,7 @@ func (m *Machine) runLimit(t *turns) int {
 // leaving reports whether a release must be sent although somebody here waits.
 func (m *Machine) leaving(e *entry) bool {
 	n := e.of
-	return m.closing || e.up().giveBack || n.queue.head != nil && !n.passesOn(e, n.queue.head)
+	return m.closing || e.upkeep().giveBack || n.queue.head != nil && !n.passesOn(e, n.queue.head)
 }
 
 // admit lets requests at the head of the queue share an entry that others hold, as
@@ -160,7 +161,7 @@ func (m *Machine) leaving(e *entry) bool {
 func (m *Machine) admit(e *entry) (again time.Duration) {
 	n := e.of
 	for r := n.queue.head; r != nil && n.rules().joins(e, r); r = n.queue.head {
-		u := e.more()
+		u := e.makeUpkeep()
 		if u.upgrade != nil {
 			return Forever // the answer to its transfer leads here again
 		}
@@ -168,7 +169,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			m.failHead(n, ErrNotAcquired)
 			return u.shutUntil
 		}
-		turn := m.boundary(e)
+		turn := m.decideRun(e)
 		if turn == standBack {
 			// The run is over, so nobody is admitted for PassTime. If all holds
 			// end in that time, the entry is released and other processes get a
@@ -180,7 +181,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 				return u.shutUntil
 			}
 			u.shutUntil, u.firstPass = 0, m.now
-			n.c.turns.newRun(m.now)
+			n.details.turns.newRun(m.now)
 		}
 		if turn == askFirst || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open() {
 			if e.flight != 0 {
@@ -193,7 +194,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			return Forever
 		}
 		r.Passed = true
-		m.hold(e, r)
+		m.grant(e, r)
 	}
 	return Forever
 }
@@ -211,7 +212,7 @@ const mostSpacing = 16
 // when the transfer has been answered. The reasons are: too little of the lease is
 // left, there is no token left, others may be waiting, or the record may be gone.
 func (m *Machine) transferFirst(e *entry, r *Request) {
-	if u := e.more(); e.flight != 0 || m.now < u.retry.at {
+	if u := e.makeUpkeep(); e.flight != 0 || m.now < u.retry.at {
 		return
 	}
 	if r.own.Number == 0 || r.entry != e {
@@ -232,7 +233,7 @@ func (m *Machine) transferTo(e *entry, h *Hold) {
 // transfer sends a transfer. It writes a number of ours into the record as the
 // holder's, gives the record a side, and renews the lease.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
-	u := e.more()
+	u := e.makeUpkeep()
 	every := max(m.cfg.RecordEvery, u.spacing)
 	if u.nextTransfer = m.now + every; e.of.rules().entries() > 1 {
 		// The transfers of all entries fall due together, as they can share a script.
@@ -249,7 +250,7 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 func (m *Machine) transferred(e *entry, r *Reply) {
 	n := e.of
 	op := r.Op
-	u := e.more()
+	u := e.makeUpkeep()
 	switch {
 	case r.Ran == Yes && r.Kept: // others share the record: the upgrade has failed
 		u.retry.succeeded()
@@ -271,16 +272,16 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	}
 	u.retry.succeeded()
 	if e.number != 0 {
-		e.number, e.side = op.Owner, op.Side
+		e.number, e.side = op.Number, op.Side
 		m.trust(e, op.ID, op.Sent, op.Lease)
 		if op.Tokens > 0 {
 			u.tokens.got(r.Token, op.Tokens)
 		}
 	} else { // the entry was given up while the transfer was in flight
-		u.unknown.add(suspect{owner: op.Owner, until: m.suspectUntil(), stray: true})
+		u.unknown.add(suspect{owner: op.Number, until: m.suspectUntil(), stray: true})
 	}
 	m.upgraded(e, r)
-	t := &n.c.turns
+	t := &n.details.turns
 	t.others = m.othersOf(n, r.Subscribers)
 	if t.alone = t.others == 0; t.alone {
 		t.newRun(m.now)
@@ -290,7 +291,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	}
 	t.fresh = true
 	if e.phase == passing {
-		m.next(e, op)
+		m.passOn(e, op)
 		return
 	}
 	m.proceed(e)
@@ -300,7 +301,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 // no answer. If an upgrade without an answer may still run, the entry gets a new
 // number, so that this upgrade finds another one.
 func (m *Machine) keepNumber(e *entry) {
-	u := e.more()
+	u := e.makeUpkeep()
 	if u.number = e.number; u.unknown.replaced() {
 		u.number = m.number()
 	}
@@ -310,7 +311,7 @@ func (m *Machine) keepNumber(e *entry) {
 // that the error concerns.
 func (m *Machine) transferFailed(e *entry, r *Reply) {
 	n := e.of
-	u := e.up()
+	u := e.upkeep()
 	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error concerns no others
 	if u.upgrade != nil && (!forTokens || u.upgrade.Fenced) {
 		m.failUpgrade(e, r.Err)
@@ -320,15 +321,15 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 		m.failTries(e, r.Err)
 	}
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
-		n.c.turns.others = max(n.c.turns.others, 1)
+		n.details.turns.others = max(n.details.turns.others, 1)
 	}
 	for q := n.queue.head; q != nil; {
 		next := q.next
-		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.up().tokens.left(q.Side)
+		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.upkeep().tokens.left(q.Side)
 		// Those that could join wait for this transfer and for nobody's unlock.
 		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
 		if tokenless || late {
-			m.giveUp(q, r.Err)
+			m.failQueued(q, r.Err)
 		}
 		q = next
 	}

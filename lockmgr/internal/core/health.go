@@ -41,7 +41,7 @@ func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retr
 func (m *Machine) hurry() {
 	const soon = 15 * time.Millisecond // the longest first pause
 	late := func(e *entry) bool {
-		r := &e.up().retry
+		r := &e.upkeep().retry
 		return r.failing() && e.flight == 0 && r.at > m.now+soon
 	}
 	for _, n := range m.namesWhere(func(n *name) bool {
@@ -54,7 +54,7 @@ func (m *Machine) hurry() {
 	}) {
 		for e := range n.entries {
 			if late(e) {
-				e.more().retry.at = m.now + m.pause(1)
+				e.makeUpkeep().retry.at = m.now + m.pause(1)
 			}
 		}
 		m.settle(n)
@@ -99,7 +99,7 @@ func (m *Machine) tellOfServer() {
 		for r := n.queue.head; r != nil; {
 			next := r.next
 			if due := m.tellDue(r.asked); due <= m.now {
-				m.giveUp(r, h.err)
+				m.failQueued(r, h.err)
 			} else {
 				h.tellAt = min(h.tellAt, due)
 			}
@@ -114,7 +114,7 @@ func (m *Machine) tellOfServer() {
 // trySoon makes a waiting entry try although no message has come. The answer shows
 // whether the server still fails.
 func (m *Machine) trySoon(e *entry) {
-	u := e.more()
-	e.of.c.turns.back = false
+	u := e.makeUpkeep()
+	e.of.details.turns.back = false
 	u.retry.at = min(u.retry.at, m.now+m.pause(1))
 }

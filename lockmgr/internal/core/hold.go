@@ -50,9 +50,9 @@ func (e *entry) add(h *Hold) {
 		h.Request.next, e.hold.Request.prev = e.hold.Request, h.Request
 		limit := e.hold.limit
 		if e.hold.next() != nil {
-			limit = e.up().limit
+			limit = e.upkeep().limit
 		}
-		u := e.more()
+		u := e.makeUpkeep()
 		u.limit = min(limit, h.limit)
 		if u.readers == nil {
 			u.readers = make(map[uint64]*Hold)
@@ -82,7 +82,7 @@ func (e *entry) drop(h *Hold) {
 		r.next.prev = r.prev
 	}
 	r.prev, r.next = nil, nil
-	switch u := e.up(); {
+	switch u := e.upkeep(); {
 	case u.readers == nil:
 	case e.hold == nil:
 		u.readers = nil
@@ -114,7 +114,7 @@ func (e *entry) two() (holds [2]*Hold) {
 func (e *entry) owned(owner uint64) [2]*Hold {
 	holds := e.two()
 	if holds[1] != nil && e.alone() == nil { // any number of readers
-		return [2]*Hold{e.up().readers[owner]}
+		return [2]*Hold{e.upkeep().readers[owner]}
 	}
 	for i, h := range holds {
 		if h != nil && h.Request.Owner != owner {
@@ -139,9 +139,9 @@ func (e *entry) watched() bool {
 // lease or MaxHold if that is earlier.
 func (h *Hold) end() time.Duration { return min(h.Request.entry.until, h.limit) }
 
-// hold makes a request the holder of an entry, or one of its holders. The entry
+// grant makes a request the holder of an entry, or one of its holders. The entry
 // must be ours, and not past its deadline.
-func (m *Machine) hold(e *entry, r *Request) {
+func (m *Machine) grant(e *entry, r *Request) {
 	n := e.of
 	if r.state == reqQueued {
 		m.dequeue(r)
@@ -150,7 +150,7 @@ func (m *Machine) hold(e *entry, r *Request) {
 	if r.entry != e {
 		h.Number = 0 // it was meant for another entry
 	}
-	if u := e.up(); e.hold == nil && n.contended() {
+	if u := e.upkeep(); e.hold == nil && n.hasDetails() {
 		u.number, u.shutUntil, u.longer.later = 0, 0, 0
 	}
 	r.state, r.entry = reqGranted, e
@@ -167,11 +167,11 @@ func (m *Machine) hold(e *entry, r *Request) {
 	default: // transferFirst chose it, and the record has it
 	}
 	if h.Number != e.number {
-		n.more() // a transfer is due
+		n.makeDetails() // a transfer is due
 	}
 	if r.Fenced {
-		h.Token = e.up().tokens.take(r.Side)
-		if each := e.up().tokens.each; each != nil {
+		h.Token = e.upkeep().tokens.take(r.Side)
+		if each := e.upkeep().tokens.each; each != nil {
 			m.emit(Tokens{r, each})
 		}
 	}
@@ -191,8 +191,8 @@ func (m *Machine) hold(e *entry, r *Request) {
 		m.extendLater(e, h)
 	}
 	// A hold that joins others does not count as a grant, unless no run has begun.
-	if n.contended() && (h.next() == nil || n.c.turns.count == 0) {
-		n.c.turns.grant(m.now)
+	if n.hasDetails() && (h.next() == nil || n.details.turns.count == 0) {
+		n.details.turns.grant(m.now)
 	}
 	m.stats.Held++
 	m.stats.Grants++
@@ -247,7 +247,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	case what == never:
 		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner, r.Name, r.Owner, r.Name}}})
 		return true
-	case what == besides && r.Fenced && !beside.Request.entry.up().tokens.left(r.Side):
+	case what == besides && r.Fenced && !beside.Request.entry.upkeep().tokens.left(r.Side):
 		m.fail(r, ErrNotFenced)
 		return true
 	}
@@ -259,7 +259,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	if m.short(e, r) {
 		m.extendSoon(e, m.leaseOf(r))
 	}
-	m.hold(e, r)
+	m.grant(e, r)
 	return true
 }
 
@@ -287,7 +287,7 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	m.stats.Grants++
 	m.stats.Reentries++
 	m.emit(Granted{r})
-	m.tend(e)
+	m.sendDue(e)
 }
 
 // extended tells the holders whose deadlines have moved forward.
@@ -305,13 +305,13 @@ func (m *Machine) extendedHold(h *Hold) {
 	}
 }
 
-// tend sends the script that a held entry needs, if one is due and none is in
+// sendDue sends the script that a held entry needs, if one is due and none is in
 // flight: a transfer for an upgrade, a transfer if the record does not name the
 // present holder, or a renewal if a longer lease is wanted. It returns when to
 // call it again.
-func (m *Machine) tend(e *entry) (again time.Duration) {
-	n, u := e.of, e.up()
-	if !n.contended() || e.flight != 0 || e.phase != held {
+func (m *Machine) sendDue(e *entry) (again time.Duration) {
+	n, u := e.of, e.upkeep()
+	if !n.hasDetails() || e.flight != 0 || e.phase != held {
 		return Forever
 	}
 	switch {
@@ -322,7 +322,7 @@ func (m *Machine) tend(e *entry) (again time.Duration) {
 		// From half of a run on, the transfer does not wait for nextTransfer. It
 		// reports the number of subscribers, and a run that is over must not wait
 		// for that.
-		t := &n.c.turns
+		t := &n.details.turns
 		early := !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
 		if !early && m.now < u.nextTransfer {
 			return u.nextTransfer
@@ -351,16 +351,16 @@ func (m *Machine) expire(e *entry) {
 		}
 	}
 	if e.hold == nil {
-		m.next(e, nil)
+		m.passOn(e, nil)
 	} else if e.hold.next() != nil {
-		e.up().limit = limit
+		e.upkeep().limit = limit
 	}
 }
 
 // whyOver returns the error of a hold that is past its deadline.
 func (m *Machine) whyOver(h *Hold) error {
 	e := h.Request.entry
-	u := e.up()
+	u := e.upkeep()
 	switch {
 	case h.watched && m.now >= h.limit:
 		return errMaxHold
@@ -375,20 +375,20 @@ func (m *Machine) whyOver(h *Hold) error {
 // tend sends a transfer, which changes nothing if other processes share the
 // record.
 func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
-	u := e.more()
+	u := e.makeUpkeep()
 	if e.hold != h || h.next() != nil || u.upgrade != nil {
 		m.fail(r, ErrNotAcquired)
 		return
 	}
 	r.entry, r.state = e, reqUpgrading
 	u.upgrade = r
-	m.tend(e)
+	m.sendDue(e)
 }
 
 // upgraded handles the answer to the transfer of an upgrade. The request gets a
 // hold if the entry has the side Alone now and the owner still has its other hold.
 func (m *Machine) upgraded(e *entry, r *Reply) {
-	u := e.up()
+	u := e.upkeep()
 	if r.Op.Side != Alone || u.upgrade == nil {
 		return
 	}
@@ -401,7 +401,7 @@ func (m *Machine) upgraded(e *entry, r *Reply) {
 	case r.Ran != Yes:
 		m.fail(request, r.Err)
 	case r.OK && h != nil && h.Request.Owner == request.Owner && m.now < h.end():
-		m.hold(e, request)
+		m.grant(e, request)
 	default:
 		m.fail(request, ErrNotAcquired)
 	}
@@ -409,9 +409,9 @@ func (m *Machine) upgraded(e *entry, r *Reply) {
 
 // failUpgrade fails the request of an upgrade, if there is one.
 func (m *Machine) failUpgrade(e *entry, err error) {
-	if u := e.up(); u.upgrade != nil {
+	if u := e.upkeep(); u.upgrade != nil {
 		r := u.upgrade
-		e.more().upgrade = nil
+		e.makeUpkeep().upgrade = nil
 		m.fail(r, err)
 	}
 }
@@ -434,12 +434,12 @@ func (m *Machine) loseAll(e *entry, err error) {
 func (m *Machine) proceed(e *entry) {
 	switch e.phase {
 	case held:
-		m.tend(e)
+		m.sendDue(e)
 	case passing:
-		m.next(e, nil)
+		m.passOn(e, nil)
 	case releasing:
 		if e.of.queue.head != nil && !m.leaving(e) {
-			m.next(e, nil) // a request has come meanwhile
+			m.passOn(e, nil) // a request has come meanwhile
 			return
 		}
 		m.sendRelease(e)

@@ -13,15 +13,15 @@ type Machine struct {
 	cfg    Config
 	jitter jitter
 
-	names     map[string]*name // single names, by key
-	setNames  map[string]*name // names of sets, by key
-	sets      places           // of all sets
-	heldSets  places           // of those that have a hold
-	gathering []*set           // the sets that gather
-	renewals  *renewal.Map[*entry]
-	alarms    alarms[*name]    // when to look at a name again
-	giveUps   alarms[*Request] // when the wait of a request ends
-	waits     waits
+	names         map[string]*name // single names, by key
+	setNames      map[string]*name // names of sets, by key
+	sets          places           // of all sets
+	heldSets      places           // of those that have a hold
+	gatheringSets []*set           // the sets that gather
+	renewals      *renewal.Map[*entry]
+	alarms        alarms[*name]    // when to look at a name again
+	giveUps       alarms[*Request] // when the wait of a request ends
+	waits         waits
 
 	health   health
 	closedAt time.Duration // when the machine began to close
@@ -44,7 +44,7 @@ type Machine struct {
 	freeNames []*name
 	forgotten []*name // in this step: its handlers may still look at them
 	tally     tally
-	nowFirst  []*Request // in this step, since the request before them was given up: see giveUp
+	nowFirst  []*Request // in this step, since the request before them has failed: see failQueued
 	stats     Stats
 }
 
@@ -171,7 +171,7 @@ func (m *Machine) tick() {
 		if !ok {
 			break
 		}
-		m.giveUp(r, r.entry.of.about(ErrWaitTimeout))
+		m.failQueued(r, r.entry.of.about(ErrWaitTimeout))
 	}
 	m.tellOfServer()
 	for {
@@ -192,7 +192,7 @@ func (m *Machine) settle(n *name) { m.settled(n, m.advance(n)) }
 // that is held. A name may have many of those.
 func (m *Machine) settleEntry(e *entry) {
 	n := e.of
-	if n.c.pool == nil {
+	if n.details.pool == nil {
 		m.settle(n)
 		return
 	}
@@ -207,7 +207,7 @@ func (m *Machine) settleEntry(e *entry) {
 
 // settled forgets a name if it has no state left, else it sets the name's alarm.
 func (m *Machine) settled(n *name, again time.Duration) {
-	if !n.contended() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0 {
+	if !n.hasDetails() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0 {
 		m.forget(n)
 		return
 	}
@@ -237,8 +237,8 @@ func (m *Machine) advanceName(n *name) (again time.Duration) {
 		m.ask(e)
 		again = min(again, m.advanceEntry(e))
 	}
-	switch c := n.c; {
-	case !n.contended() || !n.idle():
+	switch c := n.details; {
+	case !n.hasDetails() || !n.idle():
 	case m.now < c.restUntil:
 		again = min(again, c.restUntil)
 	default:
@@ -255,13 +255,13 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 		return Forever
 	}
 	var due time.Duration
-	switch u := e.up(); e.phase {
+	switch u := e.upkeep(); e.phase {
 	case held:
 		if m.now >= e.holdUntil() {
 			m.expire(e)
 			break
 		}
-		again = min(m.admit(e), m.extendDue(e), m.tend(e))
+		again = min(m.admit(e), m.extendDue(e), m.sendDue(e))
 		return min(again, e.holdUntil())
 	case passing:
 		if due = min(e.until, u.retry.at); e.flight != 0 {
@@ -273,13 +273,13 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 		if m.now < due {
 			return due
 		}
-		m.next(e, nil)
+		m.passOn(e, nil)
 	case waiting:
 		if e.flight != 0 {
 			return Forever
 		}
 		if e.of.queue.head == nil { // the last request was granted another entry
-			m.leave(e)
+			m.releaseOrRest(e)
 			break
 		}
 		if at := min(u.retry.at, e.gatherEnd()); m.now < at {

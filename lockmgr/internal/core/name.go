@@ -14,12 +14,12 @@ type name struct {
 	queue queue
 
 	// entry is the first entry of the name. Most names never have another. Others
-	// are in contention.extra.
+	// are in details.extra.
 	entry entry
 
-	// c is &uncontended, or the name's own contention: see more. A name that is
-	// taken and released without contention never has its own.
-	c *contention
+	// details are &noDetails, or the name's own: see makeDetails. A name that is taken and
+	// released without contention never has its own.
+	details *details
 
 	pos int32 // place in the heap of alarms
 
@@ -36,9 +36,9 @@ const (
 	subOn                   // confirmed: messages are delivered
 )
 
-// contention is the state that a name needs only if it is contended, passed on,
+// details is the state that a name needs only if it is contended, passed on,
 // fenced, or has met a failure.
-type contention struct {
+type details struct {
 	own  bool  // not shared with other names
 	set  *set  // of a name of kind Several
 	pool *pool // of a name of kind Permits
@@ -52,38 +52,38 @@ type contention struct {
 	extra  []*extra // the other entries
 }
 
-// uncontended is the contention of all names that have none of their own. It is
-// read like any other and never written.
-var uncontended contention
+// noDetails are the details of all names that have none of their own. They are
+// read like any others and never written.
+var noDetails details
 
 // Common returns a pointer to the state that all machines share and none writes. A
 // copy of a machine shares it too.
-func Common() any { return &uncontended }
+func Common() any { return &noDetails }
 
 func (n *name) heapPos() *int32 { return &n.pos }
 
-// contended reports whether the name has a contention of its own. It has one once it
-// was contended, passed on or fenced, or has met a failure.
-func (n *name) contended() bool { return n.c.own }
+// hasDetails reports whether the name has a details of its own. It has one once it
+// was hasDetails, passed on or fenced, or has met a failure.
+func (n *name) hasDetails() bool { return n.details.own }
 
-// more returns the name's contention for writing. The first call makes it.
-func (n *name) more() *contention {
-	if !n.contended() {
-		n.c = &contention{own: true, set: n.c.set, pool: n.c.pool}
+// makeDetails returns the name's details for writing. The first call makes them.
+func (n *name) makeDetails() *details {
+	if !n.hasDetails() {
+		n.details = &details{own: true, set: n.details.set, pool: n.details.pool}
 	}
-	return n.c
+	return n.details
 }
 
-// calm drops the name's contention.
-func (n *name) calm() {
-	switch c := n.c; {
+// dropDetails drops the name's details.
+func (n *name) dropDetails() {
+	switch c := n.details; {
 	case c.set != nil:
-		n.c = &c.set.uncontended
+		n.details = &c.set.noDetails
 	case c.pool != nil:
-		n.c = &c.pool.uncontended
+		n.details = &c.pool.noDetails
 		c.pool.reset(n)
 	default:
-		n.c = &uncontended
+		n.details = &noDetails
 	}
 }
 
@@ -92,17 +92,18 @@ func (n *name) entries(yield func(*entry) bool) {
 	if !yield(&n.entry) {
 		return
 	}
-	for _, e := range n.c.extra {
+	for _, e := range n.details.extra {
 		if !yield(&e.entry) {
 			return
 		}
 	}
 }
 
-// inMotion calls yield for each entry that is neither idle nor held, and maybe for others.
-// Of a name with many entries most are held. yield may change the entries.
+// inMotion calls yield for the entries that are neither idle nor held. For a name without a
+// pool it calls yield for all entries. So it does nothing for the many held entries of a
+// pool. yield may change the phases of entries.
 func (n *name) inMotion(yield func(*entry) bool) {
-	p := n.c.pool
+	p := n.details.pool
 	if p == nil {
 		n.entries(yield)
 		return
@@ -128,7 +129,7 @@ func (n *name) waiting() *entry {
 
 // held reports whether a hold of the name exists in this manager.
 func (n *name) held() bool {
-	if p := n.c.pool; p != nil {
+	if p := n.details.pool; p != nil {
 		return p.held > 0
 	}
 	for e := range n.entries {
@@ -142,13 +143,13 @@ func (n *name) held() bool {
 // idle reports whether all entries of the name are idle.
 func (n *name) idle() bool { return n.entry.phase == idle && n.othersIdle(&n.entry) }
 
-// othersIdle reports whether all entries other than but are idle.
-func (n *name) othersIdle(but *entry) bool {
-	if p := n.c.pool; p != nil {
-		return p.allIdle(but)
+// othersIdle reports whether all entries other than except are idle.
+func (n *name) othersIdle(except *entry) bool {
+	if p := n.details.pool; p != nil {
+		return p.allIdle(except)
 	}
 	for e := range n.entries {
-		if e != but && e.phase != idle {
+		if e != except && e.phase != idle {
 			return false
 		}
 	}
@@ -178,7 +179,7 @@ func (m *Machine) lookup(key string, items []Item) *name {
 		} else {
 			n = new(name)
 		}
-		n.name, n.c = key, &uncontended
+		n.name, n.details = key, &noDetails
 		n.entry.of = n
 		if items != nil {
 			m.setNames[key] = n
@@ -198,7 +199,7 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 		return false
 	}
 	for e := range n.entries {
-		if e.up().unknown.strays() > 0 {
+		if e.upkeep().unknown.strays() > 0 {
 			return false
 		}
 	}
@@ -206,13 +207,12 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 		m.unsubscribe(n) // from the channel of the old kind
 	}
 	n.kind = k
-	n.c = &uncontended
+	n.details = &noDetails
 	return true
 }
 
-// another returns an idle entry for a waiter, beside the entries that the name has, or
-// nil. It makes the entry if the kind's rules allow one more. It returns nil if nobody
-// waits whom no other entry serves, or if others go first.
+// another returns an idle entry with which to ask for the first waiter, or nil. It makes the entry if all are in use and the kind's rules allow one more. It returns
+// nil if enough entries are being asked for already, or if others go first.
 func (n *name) another() *entry {
 	most := n.rules().entries()
 	if most == 1 || n.queue.head == nil {
@@ -225,8 +225,8 @@ func (n *name) another() *entry {
 	if n.served(free) {
 		return nil
 	}
-	if free == nil && len(n.c.extra) < most-1 {
-		c := n.more()
+	if free == nil && len(n.details.extra) < most-1 {
+		c := n.makeDetails()
 		x := &extra{entry: entry{of: n, place: uint16(len(c.extra) + 1)}}
 		c.extra = append(c.extra, x)
 		free = &x.entry
@@ -243,14 +243,14 @@ func (n *name) another() *entry {
 // the name has no state any more, and settle forgets it.
 func (m *Machine) rest(e *entry) {
 	n := e.of
-	if !n.contended() && n.sub == subNone {
+	if !n.hasDetails() && n.sub == subNone {
 		m.becomeIdle(e)
 		return
 	}
-	m.gathersNoMore(e)
+	m.stopGathering(e)
 	if e.phase != idle {
 		m.becomeIdle(e)
-		c := n.more()
+		c := n.makeDetails()
 		c.restUntil = m.now
 		if n.sub != subNone {
 			c.restUntil = later(m.now, m.cfg.Linger)
@@ -263,16 +263,16 @@ func (m *Machine) rest(e *entry) {
 	if !n.idle() {
 		return
 	}
-	at := n.c.restUntil
+	at := n.details.restUntil
 	for e := range n.entries {
-		at = e.up().unknown.forgetAt(at)
+		at = e.upkeep().unknown.forgetAt(at)
 	}
 	if m.now < at && !m.closing {
-		n.c.restUntil = at
+		n.details.restUntil = at
 		return
 	}
 	for e := range n.entries {
-		if e.up().unknown.strays() > 0 && !m.closing {
+		if e.upkeep().unknown.strays() > 0 && !m.closing {
 			m.release(e)
 			return
 		}
@@ -280,14 +280,14 @@ func (m *Machine) rest(e *entry) {
 	if n.sub != subNone {
 		m.unsubscribe(n)
 	}
-	n.calm()
+	n.dropDetails()
 }
 
-// leave removes what may have been left of an entry on the server, or lets the
+// releaseOrRest removes what may have been left of an entry on the server, or lets the
 // entry rest. It is called when nobody here wants the entry any more, no script
 // about it is in flight, and it is not known to be ours.
-func (m *Machine) leave(e *entry) {
-	if e.up().unknown.strays() > 0 {
+func (m *Machine) releaseOrRest(e *entry) {
+	if e.upkeep().unknown.strays() > 0 {
 		m.release(e)
 		return
 	}
@@ -307,9 +307,9 @@ func (m *Machine) forget(n *name) {
 		e.flight = 0 // the answer is stale
 	}
 	m.alarms.remove(n)
-	if n.c.set != nil {
+	if n.details.set != nil {
 		m.sets.remove(n)
-		m.gathersNoMore(&n.entry)
+		m.stopGathering(&n.entry)
 		delete(m.setNames, n.name)
 	} else {
 		delete(m.names, n.name)
@@ -346,22 +346,22 @@ func (n *name) givesBack() bool {
 		return false
 	}
 	for e := range n.inMotion {
-		if e.phase == releasing && e.up().giveBack {
+		if e.phase == releasing && e.upkeep().giveBack {
 			return true
 		}
 	}
 	return false
 }
 
-// served reports whether entries other than but are being asked for, as many as may be, or
-// may pass to those who wait. Of most kinds a name has one entry, so none other serves.
-func (n *name) served(but *entry) bool {
+// served reports whether no further entry is to be asked for, because enough others are
+// asking, waiting or passing. It is false for a kind with one entry.
+func (n *name) served(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
 	}
 	most := n.mostAsked()
 	for e := range n.inMotion {
-		if e != but && (e.phase == asking || e.phase == waiting || e.phase == passing) {
+		if e != except && (e.phase == asking || e.phase == waiting || e.phase == passing) {
 			most--
 		}
 	}
@@ -370,7 +370,7 @@ func (n *name) served(but *entry) bool {
 
 // idleEntry returns an entry that is idle, or nil.
 func (n *name) idleEntry() *entry {
-	if p := n.c.pool; p != nil {
+	if p := n.details.pool; p != nil {
 		if len(p.idle) == 0 {
 			return nil
 		}
@@ -384,40 +384,40 @@ func (n *name) idleEntry() *entry {
 	return nil
 }
 
-// hasOthers reports whether entries other than but are ours. A try for that one may have been
+// hasOthers reports whether entries other than except are ours. A try for that one may have been
 // refused because of them.
-func (n *name) hasOthers(but *entry) bool {
+func (n *name) hasOthers(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
 	}
 	for e := range n.entries {
-		if e != but && e.number != 0 {
+		if e != except && e.number != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// runsOn reports whether the manager has other entries than but, and need not let others go
-// first. Then the answer to a try for that one neither ends a run nor begins one, and what
-// others have meanwhile is not their turn: they share the name with us.
-func (n *name) runsOn(but *entry) bool { return !n.c.turns.back && n.hasOthers(but) }
+// runsOn reports whether our run goes on while an entry is asked for: we have other entries,
+// and do not stand back. Then the answer does not change the turns, because others share the
+// name with us.
+func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.hasOthers(except) }
 
 // mostAsked returns how many entries may be asked for at a time.
 func (n *name) mostAsked() int {
-	if p := n.c.pool; p != nil {
+	if p := n.details.pool; p != nil {
 		return p.mostAsked(n.queue.head)
 	}
 	return 1
 }
 
-// mayGetOne reports whether a new request that does not wait may get an entry of a name
+// roomForTry reports whether a new request that does not wait may get an entry of a name
 // that can have several. It may, unless others go first, or a request waits.
-func (m *Machine) mayGetOne(n *name) bool {
-	if n.contended() && !n.c.turns.ready(m.now, &m.cfg) {
+func (m *Machine) roomForTry(n *name) bool {
+	if n.hasDetails() && !n.details.turns.mayTry(m.now, &m.cfg) {
 		return false
 	}
-	room := len(n.c.extra) < n.rules().entries()-1 || n.idleEntry() != nil
+	room := len(n.details.extra) < n.rules().entries()-1 || n.idleEntry() != nil
 	for e := range n.inMotion {
 		switch e.phase {
 		case passing:

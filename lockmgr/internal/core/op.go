@@ -17,19 +17,19 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	m.lastID++
 	*op = Op{
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
-		Owner: owner, Tokens: tokens, entry: e, Others: op.Others[:0], Items: e.of.items(),
+		Number: owner, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0], Items: e.of.items(),
 	}
 	switch verb {
 	case VerbRenew:
 		m.stats.Renewals++
 	case VerbLook:
 	default:
-		op.Others = e.mayCarry(owner, verb, op.Others)
+		op.OtherNumbers = e.mayCarry(owner, verb, op.OtherNumbers)
 	}
 	if verb == VerbAcquire {
-		op.Gather = m.gather(e)
+		op.Gather = m.gatherFor(e)
 	}
-	if p := e.of.c.pool; p != nil {
+	if p := e.of.details.pool; p != nil {
 		op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
 	}
 	e.flight, e.flightVerb = op.ID, verb
@@ -72,12 +72,12 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 		}
 	case r.Ran == Yes:
 		// A refused try of a set that has kept nothing has not looked at every record.
-		if e.of.contended() && !r.Kept && (r.Item == 0 || r.Gathered) {
-			e.up().unknown.named(op.Sent)
+		if e.of.hasDetails() && !r.Kept && (r.Item == 0 || r.Gathered) {
+			e.upkeep().unknown.named(op.Sent)
 		}
 		m.confirm(e, op.ID)
 	case r.Ran == Maybe:
-		e.more().unknown.addOp(op, m.suspectUntil())
+		e.makeUpkeep().unknown.addOp(op, m.suspectUntil())
 	}
 	if r.Err != nil {
 		m.stats.Fails++
@@ -104,7 +104,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 // failed counts a failure of an entry's script and returns when to try again.
 func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
 	n := e.of
-	r := &e.more().retry
+	r := &e.makeUpkeep().retry
 	r.failed(m.now, m.pause(r.n+1))
 	m.notice(Notice{What: CommandError, Name: n.name, N: r.n, Err: err})
 	return r.at

@@ -14,9 +14,9 @@ func TestTurns_MoreSubscribersThanThereCanBe(t1 *testing.T) {
 	n := m.lookup("a", nil)
 	n.entry.phase, n.sub = waiting, subOn
 	n.queue.push(&Request{Name: "a", entry: &n.entry})
-	t := &n.more().turns
+	t := &n.makeDetails().turns
 	t.others = m.othersOf(&name{}, math.MaxInt64)
-	t.had(time.Hour, 0, &m.cfg)
+	t.turnEnded(time.Hour, 0, &m.cfg)
 	t.standBack(time.Hour, &m.cfg, &m.jitter)
 	m.now = time.Hour
 	m.wake(Wake{Name: "a", Subscribed: true, Message: true})

@@ -44,8 +44,8 @@ func (p places) remove(n *name) {
 func (m *Machine) newSet(n *name, items []Item) {
 	flags := make([]bool, 2*len(items))
 	s := &set{items: items, delivered: flags[:len(items)], signalled: flags[len(items):], undelivered: len(items)}
-	s.uncontended = contention{set: s}
-	n.kind, n.c = Several, &s.uncontended
+	s.noDetails = details{set: s}
+	n.kind, n.details = Several, &s.noDetails
 	m.sets.add(n)
 }
 
@@ -53,7 +53,7 @@ func (m *Machine) newSet(n *name, items []Item) {
 // m.sets, or m.heldSets. A name with several items in common is yielded several times.
 func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
 	return func(yield func(overlap) bool) {
-		if n.c.set == nil {
+		if n.details.set == nil {
 			for _, p := range of[n.name] {
 				if !yield(overlap{p.set, p.set.items()[p.item], Item{Name: n.name, Kind: n.kind}}) {
 					return
@@ -80,10 +80,10 @@ func (it *Item) excludes(other *Item) bool { return it.Side == Alone || other.Si
 // blocks reports whether h, a hold of o.name, keeps r waiting.
 func (o *overlap) blocks(r *Request, h *Hold) bool {
 	its, ours := o.its, o.ours
-	if o.name.c.set == nil {
+	if o.name.details.set == nil {
 		its.Side = h.Request.Side // the item of a single name has no side
 	}
-	if r.entry.of.c.set == nil {
+	if r.entry.of.details.set == nil {
 		if ours.Side = r.Side; r.behindAlone() {
 			ours.Side = Alone // it waits with the one before it
 		}
@@ -98,10 +98,10 @@ func (o *overlap) waits(n *name) bool {
 		return false
 	}
 	its, ours := o.its, o.ours
-	if o.name.c.set == nil {
+	if o.name.details.set == nil {
 		its.Side = r.Side
 	}
-	if n.c.set == nil {
+	if n.details.set == nil {
 		ours.Side = n.entry.side
 	}
 	return its.excludes(&ours)
@@ -130,14 +130,14 @@ func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
 	return int64(len(counted)), subscribed
 }
 
-// gathersBeside reports whether another set gathers that has an item in common with the set n.
+// rivalGathers reports whether another set gathers that has an item in common with the set n.
 // Two that gather at once would keep what the other one needs.
-func (m *Machine) gathersBeside(n *name) bool {
-	s := n.c.set
+func (m *Machine) rivalGathers(n *name) bool {
+	s := n.details.set
 	if s == nil {
 		return false
 	}
-	for _, other := range m.gathering {
+	for _, other := range m.gatheringSets {
 		if other == s {
 			continue
 		}
@@ -159,13 +159,13 @@ func (m *Machine) gathersBeside(n *name) bool {
 
 // heldSet notes that a set has its first hold, and unheldSet that it has lost its last.
 func (m *Machine) heldSet(e *entry) {
-	if e.of.c.set != nil {
+	if e.of.details.set != nil {
 		m.heldSets.add(e.of)
 	}
 }
 
 func (m *Machine) unheldSet(e *entry) {
-	if e.of.c.set != nil && e.hold == nil {
+	if e.of.details.set != nil && e.hold == nil {
 		m.heldSets.remove(e.of)
 	}
 }

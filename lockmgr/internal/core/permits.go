@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Permits is the kind of a lock that as many owners have at a time as there are permits.
-// A request wants one or more of them at once.
+// Permits is the kind of a lock that several owners have at a time, up to a limit. A request
+// wants one or more permits.
 //
 // A manager has an entry for each request that has permits, with as many permits as the
 // request wants. The entry passes to the next request if that wants as many. Else it is
 // released, and the next request asks for what it wants. The server counts the permits
 // that are free. A request for several may gather: see gathering.
 //
-// Nobody knows whose permit comes free next. So a request for permits waits for nobody in
-// particular, and the search for deadlocks does not follow it. An owner that has a permit
+// The server does not tell whose permit comes free next. So a request for permits waits for no
+// owner in particular, and the search for deadlocks ignores it. An owner that has a permit
 // may want another one, so there is no re-entry. Requests are anonymous.
 const Permits Kind = 3
 
@@ -37,7 +37,7 @@ func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Per
 
 func (permits) parts(e *entry) bool { return e.permits > 1 }
 
-// doubts: a message tells that permits came free, and not whose.
+// doubts returns false: a message says that permits came free, but not whose.
 func (permits) doubts() bool { return false }
 
 // A pool is the state that only a name of kind Permits has. The name keeps it for as long
@@ -48,17 +48,18 @@ type pool struct {
 	// firstPass is upkeep.firstPass of all entries.
 	firstPass time.Duration
 
-	// The entries by their phases: neither idle nor held, idle, and how many are held. Of
-	// those that a manager once had and no longer needs none is there.
-	moving, idle []*entry
-	held         int
+	// The entries by their phases. Those that dropDetails has dropped are in no list.
+	moving []*entry // neither idle nor held
+	idle   []*entry
+	held   int // how many are held
 
 	gathering
-	uncontended contention // of the name while it has no contention of its own
+	noDetails details // those of the name while it has none of its own
 }
 
-// A manager asks for some entries at a time, as many may be free. It asks for more after a
-// grant, and for one after a refusal, because each try costs the server work.
+// A manager asks for several entries at a time, because several permits may be free. It
+// doubles their number after a grant. After a refusal it asks for one, because each try costs
+// the server work.
 const (
 	firstAsks = 8
 	mostAsks  = 64
@@ -66,13 +67,13 @@ const (
 
 // usePool returns the pool of a name of kind Permits. The first call makes it.
 func (n *name) usePool() *pool {
-	if n.c.pool == nil {
+	if n.details.pool == nil {
 		p := &pool{asks: firstAsks}
-		p.uncontended = contention{pool: p}
+		p.noDetails = details{pool: p}
 		p.reset(n)
-		n.c = &p.uncontended
+		n.details = &p.noDetails
 	}
-	return n.c.pool
+	return n.details.pool
 }
 
 // reset notes that a name has one entry, which is idle.
@@ -86,7 +87,7 @@ func (p *pool) moved(e *entry, from, to phase) {
 	remove := func(list []*entry) []*entry {
 		i := slices.Index(list, e)
 		if i < 0 {
-			return list // a new one
+			return list // a new entry is in no list yet
 		}
 		last := len(list) - 1
 		list[i] = list[last]
@@ -114,18 +115,18 @@ func (p *pool) moved(e *entry, from, to phase) {
 	}
 }
 
-// allIdle reports whether all entries other than but are idle.
-func (p *pool) allIdle(but *entry) bool {
+// allIdle reports whether all entries other than except are idle.
+func (p *pool) allIdle(except *entry) bool {
 	others := len(p.moving) + p.held
-	if but.phase != idle {
+	if except.phase != idle {
 		others--
 	}
 	return others == 0
 }
 
-// mostAsked returns how many entries may be asked for at a time: one for each of those who
-// wait and want as much as the first. While an entry gathers that is one, as its tries have
-// been refused.
+// mostAsked returns how many entries may be asked for at a time: one for each waiter at the
+// head of the queue that wants as many permits as the first, but no more than asks. A refusal
+// sets asks to one, so an entry that gathers is the only one.
 func (p *pool) mostAsked(first *Request) (n int) {
 	for r := first; r != nil && n < p.asks && r.own.Permits == first.own.Permits; r = r.next {
 		n++
@@ -136,27 +137,27 @@ func (p *pool) mostAsked(first *Request) (n int) {
 // acquired notes that an entry was acquired.
 func (p *pool) acquired(n *name) {
 	p.asks = min(2*p.asks, mostAsks)
-	t := &n.more().turns
-	t.peak = 0
-	for e := range n.entries {
+	t := &n.makeDetails().turns
+	t.entries = p.held
+	for _, e := range p.moving {
 		if e.number != 0 {
-			t.peak++
+			t.entries++
 		}
 	}
 }
 
-// turnSince returns since when a turn of ours has lasted that ends now with the release of
-// an entry we had since then. If the manager had several entries at the same time, each
-// counts for its part of the turn only.
+// turnSince returns the start of our turn, for the release at now of an entry that came at
+// since. Of several entries at the same time, each counts for its part of the turn: of four,
+// for a quarter of its length.
 func (n *name) turnSince(now, since time.Duration) time.Duration {
-	return now - (now-since)/time.Duration(max(1, n.c.turns.peak))
+	return now - (now-since)/time.Duration(max(1, n.details.turns.entries))
 }
 
-// count sets how many permits an entry is to get for a request. Its earlier numbers may have
-// more.
-func (e *entry) count(r *Request) {
+// setPermits sets how many permits an entry is to get for a request. most stays larger while an
+// unanswered script may have recorded more under an earlier number of the entry.
+func (e *entry) setPermits(r *Request) {
 	e.permits = r.own.Permits
-	if len(e.up().unknown.suspects) == 0 {
+	if len(e.upkeep().unknown.suspects) == 0 {
 		e.most = 0
 	}
 	e.most = max(e.most, e.permits)

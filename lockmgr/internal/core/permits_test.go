@@ -9,19 +9,20 @@ import (
 
 // Ten entries that are given back after a second are one turn of a second, not ten.
 func TestPermits_TurnsOfSeveralEntries(t *testing.T) {
-	n := &name{kind: Permits, c: &uncontended}
+	n := &name{kind: Permits, details: &noDetails}
 	n.entry.of = n
 	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "of a name of another kind")
 	p := n.usePool()
-	for i := range 10 {
-		n.more()
-		n.c.extra = append(n.c.extra, &extra{entry: entry{of: n, number: uint64(i + 1)}})
+	// Eight are held. Of three that are asked for, two were granted.
+	p.held = 8
+	for _, number := range []uint64{9, 10, 0} {
+		p.moving = append(p.moving, &entry{of: n, number: number})
 	}
 	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "nothing was acquired yet")
 	p.acquired(n)
-	require.Equal(t, 10, n.c.turns.peak)
+	require.Equal(t, 10, n.details.turns.entries)
 	require.Equal(t, 1900*time.Millisecond, n.turnSince(2*time.Second, time.Second))
-	n.c.extra = n.c.extra[:3]
+	p.held = 3
 	require.Equal(t, 1900*time.Millisecond, n.turnSince(2*time.Second, time.Second), "when some have been given back, too")
 }
 

@@ -23,7 +23,7 @@ func (p phase) String() string {
 func (m *Machine) become(e *entry, p phase) {
 	was := e.phase
 	e.phase = p
-	if pool := e.of.c.pool; pool != nil {
+	if pool := e.of.details.pool; pool != nil {
 		pool.moved(e, was, p)
 	}
 	if (was == idle) != (p == idle) && e.of.othersIdle(e) {
@@ -43,7 +43,7 @@ func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 func (m *Machine) becomeAsking(e *entry) {
 	m.become(e, asking)
 	e.woken = false
-	if s := e.of.c.set; s != nil {
+	if s := e.of.details.set; s != nil {
 		clear(s.signalled)
 	}
 }
@@ -52,7 +52,7 @@ func (m *Machine) becomeAsking(e *entry) {
 // the given instant.
 func (m *Machine) becomeWaiting(e *entry, at time.Duration) {
 	m.become(e, waiting)
-	e.more().retry.at = at
+	e.makeUpkeep().retry.at = at
 }
 
 // becomeHeld: a hold of the entry begins.
@@ -61,7 +61,7 @@ func (m *Machine) becomeHeld(e *entry, h *Hold) {
 	e.add(h)
 }
 
-// becomePassing: the entry has no hold, and next decides what becomes of it. The
+// becomePassing: the entry has no hold, and passOn decides what becomes of it. The
 // entry is ours unless its number is zero.
 func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 
@@ -74,8 +74,8 @@ func (m *Machine) becomeReleasing(e *entry) {
 	}
 	e.retried = false
 	m.renewals.Remove(e)
-	if e.of.contended() {
-		e.up().unknown.goneBy = 0
+	if e.of.hasDetails() {
+		e.upkeep().unknown.goneBy = 0
 	}
 }
 

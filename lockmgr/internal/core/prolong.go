@@ -36,10 +36,10 @@ func (m *Machine) prolong(p *Prolongation) {
 		h.limit = max(h.limit, m.now+m.cfg.usable(p.Lease)) // e.until still bounds the hold
 	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
-	u := e.more()
+	u := e.makeUpkeep()
 	u.longer.asked = append(u.longer.asked, p)
 	m.extendSoon(e, p.Lease)
-	m.tend(e)
+	m.sendDue(e)
 }
 
 // prolongFixed makes sure that a fixed lease ends no earlier than a lease that
@@ -56,7 +56,7 @@ func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
 
 // extendSoon makes a renewal due now that has at least the given lease.
 func (m *Machine) extendSoon(e *entry, lease time.Duration) {
-	u := e.more()
+	u := e.makeUpkeep()
 	u.longer.want, u.retry.at = max(u.longer.want, lease), m.now
 }
 
@@ -67,7 +67,7 @@ func (m *Machine) extendLater(e *entry, h *Hold) {
 	if h.watched || h.limit <= e.until {
 		return
 	}
-	l, lease := &e.more().longer, m.leaseOf(h.Request)
+	l, lease := &e.makeUpkeep().longer, m.leaseOf(h.Request)
 	at := max(m.now, e.until-lease/2)
 	if l.later == 0 || at < l.laterAt {
 		l.laterAt = at
@@ -78,7 +78,7 @@ func (m *Machine) extendLater(e *entry, h *Hold) {
 // extendDue makes the renewal of extendLater due if it is time, and if a hold still
 // needs it. It returns when to call it again.
 func (m *Machine) extendDue(e *entry) (again time.Duration) {
-	l := &e.up().longer
+	l := &e.upkeep().longer
 	switch {
 	case l.later == 0:
 		return Forever
@@ -99,7 +99,7 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 // prolonged answers the prolongations that the confirmed script id has fulfilled.
 // The script must have been sent after they were asked for.
 func (m *Machine) prolonged(e *entry, id uint64) {
-	u := e.up()
+	u := e.upkeep()
 	if len(u.longer.asked) == 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (m *Machine) prolonged(e *entry, id uint64) {
 
 // answerProlongations fails the prolongations of a hold with err.
 func (m *Machine) answerProlongations(e *entry, h *Hold, err error) {
-	l := &e.up().longer
+	l := &e.upkeep().longer
 	if len(l.asked) == 0 {
 		return
 	}

@@ -12,12 +12,12 @@ func (m *Machine) renewDueLocks() {
 			// The next watched holder puts it back.
 		case e.flight != 0:
 			m.renewals.Schedule(e, m.now, m.now)
-		case !e.recorded() && (!e.up().retry.failing() || e.up().unknown.replaced()):
+		case !e.recorded() && (!e.upkeep().retry.failing() || e.upkeep().unknown.replaced()):
 			// A transfer is due, and it renews as well. A server that is out of
 			// memory refuses transfers. Then the entry is renewed under the number
 			// that it has.
 			m.renewals.Schedule(e, m.now, m.now)
-			if m.now >= e.up().retry.at || !e.up().retry.failing() {
+			if m.now >= e.upkeep().retry.at || !e.upkeep().retry.failing() {
 				m.transferTo(e, e.hold)
 			}
 		case m.renewDue(e) > m.now:
@@ -35,7 +35,7 @@ func (m *Machine) renewDueLocks() {
 // renew sends a renewal of an entry.
 func (m *Machine) renew(e *entry, lease time.Duration) {
 	if lease > m.cfg.Lease {
-		e.more().longer.set = true
+		e.makeUpkeep().longer.set = true
 	}
 	m.send(e, VerbRenew, e.side, e.number, lease, 0)
 }
@@ -71,8 +71,8 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 		m.gone(e)
 	default:
 		m.tally.renewed++
-		if n.contended() {
-			e.up().longer.sent = 0
+		if n.hasDetails() {
+			e.upkeep().longer.sent = 0
 		}
 		if e.number != 0 {
 			m.trust(e, r.Op.ID, r.Op.Sent, r.Op.Lease)
@@ -91,10 +91,10 @@ func (m *Machine) renewalFailed(e *entry, err error) {
 	m.failUpgrade(e, err)
 	n := e.of
 	m.failTries(e, err)
-	if u := e.up(); n.contended() {
+	if u := e.upkeep(); n.hasDetails() {
 		u.longer.want, u.longer.sent = max(u.longer.want, u.longer.sent), 0
 	}
-	if u := e.up(); u.longer.want > 0 {
+	if u := e.upkeep(); u.longer.want > 0 {
 		u.retry.at = m.now + m.cfg.tick()/8
 	}
 	if e.watched() {

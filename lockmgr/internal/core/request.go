@@ -103,7 +103,7 @@ func (q *queue) upTo(limit int) (count int) {
 	return count
 }
 
-// request handles a new request: for a set if it has items, for permits if it has a limit.
+// request handles a new request. items are those of a set, or nil. limit is that of permits.
 func (m *Machine) request(r *Request, items []Item, limit int64) {
 	if m.closing {
 		m.fail(r, ErrClosed)
@@ -166,7 +166,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 			m.ask(e)
 		}
 	case e.phase == passing: // the record was kept
-		m.next(e, nil)
+		m.passOn(e, nil)
 	case e.phase == releasing && r.Once: // it does not wait for a failed release
 		m.proceed(e)
 	}
@@ -175,7 +175,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 // occupied reports whether a new request would have to wait.
 func (m *Machine) occupied(n *name, r *Request) bool {
 	if n.rules().entries() > 1 {
-		return !m.mayGetOne(n)
+		return !m.roomForTry(n)
 	}
 	for e := range n.entries {
 		if !m.inUse(e, r) {
@@ -190,7 +190,7 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
 	switch e.phase {
 	case idle:
-		return n.contended() && !n.c.turns.ready(m.now, &m.cfg)
+		return n.hasDetails() && !n.details.turns.mayTry(m.now, &m.cfg)
 	case held:
 		return n.queue.head != nil || !n.rules().joins(e, r)
 	case releasing:
@@ -215,7 +215,7 @@ func (m *Machine) whyOccupied(n *name) error {
 // the name no other one has: such a request waits only if nobody waits before it.
 func (m *Machine) failHead(n *name, err error) {
 	if r := n.queue.head; r != nil && r.Once {
-		m.giveUp(r, err)
+		m.failQueued(r, err)
 	}
 }
 
@@ -234,14 +234,14 @@ func (m *Machine) failOnce(n *name, err error) {
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Once {
-			m.giveUp(r, err)
+			m.failQueued(r, err)
 		}
 		r = next
 	}
 }
 
-// giveUp fails a queued request.
-func (m *Machine) giveUp(r *Request, err error) {
+// failQueued fails a queued request.
+func (m *Machine) failQueued(r *Request, err error) {
 	n := r.entry.of
 	m.dequeue(r)
 	m.fail(r, err)
@@ -257,10 +257,10 @@ func (m *Machine) giveUp(r *Request, err error) {
 		switch {
 		case e.flight != 0:
 		case e.phase == waiting:
-			m.leave(e)
+			m.releaseOrRest(e)
 			m.settle(n)
 		case e.phase == passing:
-			m.next(e, nil) // the entry was being kept for it
+			m.passOn(e, nil) // the entry was being kept for it
 			m.settle(n)
 		}
 	}
@@ -287,7 +287,7 @@ func (m *Machine) fail(r *Request, err error) {
 func (m *Machine) cancel(r *Request) {
 	switch r.state {
 	case reqQueued:
-		m.giveUp(r, errCancel)
+		m.failQueued(r, errCancel)
 	case reqUpgrading:
 		m.failUpgrade(r.entry, errCancel)
 	}
@@ -296,5 +296,5 @@ func (m *Machine) cancel(r *Request) {
 // overdue reports whether a request has waited for RetryTime while the scripts of
 // an entry were failing.
 func (m *Machine) overdue(e *entry, r *Request) bool {
-	return m.now-max(e.up().retry.since, r.asked) >= m.cfg.RetryTime
+	return m.now-max(e.upkeep().retry.since, r.asked) >= m.cfg.RetryTime
 }

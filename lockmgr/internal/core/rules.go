@@ -16,8 +16,8 @@ func register(k Kind, r rules) struct{} {
 	return struct{}{}
 }
 
-// rules are what differs between kinds, and nothing else. A kind is a type without
-// state. Its methods read the state of a name and change nothing.
+// rules has the methods that differ between kinds. A kind is a type without state. Its
+// methods read the state of a name and change nothing.
 type rules interface {
 	// entries returns how many entries of a name a manager may have.
 	entries() int
@@ -34,8 +34,8 @@ type rules interface {
 	// again returns what a request gets if its owner has a hold of the name
 	// already.
 	again(h *Hold, r *Request) outcome
-	// parts reports whether a script may find or get a part of an entry, as the entry
-	// has several records.
+	// parts reports whether an entry consists of several records, of which a script may
+	// find or get only some.
 	parts(e *entry) bool
 	// doubts reports whether a message may mean that somebody has removed an entry.
 	doubts() bool

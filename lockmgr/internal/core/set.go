@@ -21,7 +21,7 @@ type set struct {
 	signalled   []bool // by item: a message or a confirmation came while a try was in flight
 
 	gathering
-	uncontended contention // of the name while it has no contention of its own
+	noDetails details // those of the name while it has none of its own
 }
 
 // hears notes whether the messages of an item are delivered. item counts from 1.
@@ -38,7 +38,7 @@ func (s *set) hears(item int, on bool) {
 
 // items returns the items of a set, or nil for a single name.
 func (n *name) items() []Item {
-	if s := n.c.set; s != nil {
+	if s := n.details.set; s != nil {
 		return s.items
 	}
 	return nil
@@ -55,13 +55,13 @@ func (s *set) signal(item int, all bool) {
 // messages for a set, one of the item for which its last try was refused may, and any
 // while it gathers.
 func (n *name) worthTrying(ev Wake) bool {
-	s := n.c.set
-	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item || s.on())
+	s := n.details.set
+	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item || s.active())
 }
 
 // about returns err with the item of a set for which the last try was refused.
 func (n *name) about(err error) error {
-	if s := n.c.set; s != nil && s.refusedBy > 0 {
+	if s := n.details.set; s != nil && s.refusedBy > 0 {
 		return fmt.Errorf("%w: %q", err, s.items[s.refusedBy-1].Name)
 	}
 	return err
@@ -69,7 +69,7 @@ func (n *name) about(err error) error {
 
 // setRefused handles the answer that others have an item of a set.
 func (m *Machine) setRefused(e *entry, r *Reply) {
-	s := e.of.c.set
+	s := e.of.details.set
 	s.refusedBy = r.Item
-	e.woken = e.woken && (s.on() || r.Item > 0 && s.signalled[r.Item-1])
+	e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])
 }

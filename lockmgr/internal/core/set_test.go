@@ -78,32 +78,32 @@ func TestSet_Gather(t *testing.T) {
 	m := New(Config{Lease: 2100 * ms, GatherAfter: time.Second, GatherTime: 100 * ms})
 	newSet := func(items ...Item) *entry {
 		s := &set{items: items}
-		s.uncontended = contention{set: s}
-		n := &name{kind: Several, c: &s.uncontended}
+		s.noDetails = details{set: s}
+		n := &name{kind: Several, details: &s.noDetails}
 		n.entry.of = n
 		return &n.entry
 	}
 	e := newSet(Item{Name: "a"}, Item{Name: "b", Side: Shared})
-	s := e.of.c.set
+	s := e.of.details.set
 	gather := func(now, asked time.Duration) time.Duration {
 		m.now = now
 		e.of.queue.head = &Request{asked: asked}
-		return m.gather(e)
+		return m.gatherFor(e)
 	}
 	gaveBack := func(now time.Duration) {
 		m.now = now
-		m.gaveBack(e)
+		m.gatherReleased(e)
 	}
 	require.Zero(t, gather(10*ms+time.Second-1, 10*ms), "too early")
-	require.False(t, s.on())
+	require.False(t, s.active())
 	require.Equal(t, 100*ms, gather(1010*ms, 10*ms))
 	require.Equal(t, 60*ms, gather(1050*ms, 1050*ms), "also for a new request, if the old one has left")
 	require.Equal(t, ms, gather(1109*ms, 10*ms))
 	require.Zero(t, gather(1109*ms+1, 10*ms), "less than a millisecond")
 	require.Zero(t, gather(1200*ms, 10*ms), "the time is over")
-	require.True(t, s.on(), "until it has given back what it has")
+	require.True(t, s.active(), "until it has given back what it has")
 	gaveBack(1200 * ms)
-	require.False(t, s.on())
+	require.False(t, s.active())
 	require.Zero(t, gather(1400*ms-1, 10*ms), "a pause of twice GatherTime at least")
 	require.Equal(t, 200*ms, gather(1600*ms, 10*ms), "and of four times as long at most; twice as long as the first time")
 	gaveBack(1800 * ms)
@@ -117,9 +117,9 @@ func TestSet_Gather(t *testing.T) {
 	beside := func(items ...Item) time.Duration {
 		o := newSet(items...)
 		o.of.queue.head = &Request{}
-		defer m.gathersNoMore(o)
+		defer m.stopGathering(o)
 		m.now = time.Hour
-		return m.gather(o)
+		return m.gatherFor(o)
 	}
 	require.NotZero(t, gather(time.Hour, 0))
 	require.Zero(t, beside(Item{Name: "0"}, Item{Name: "a"}))
@@ -127,7 +127,7 @@ func TestSet_Gather(t *testing.T) {
 	require.NotZero(t, beside(Item{Name: "aa"}, Item{Name: "b", Side: Shared}, Item{Name: "c"}))
 	gaveBack(time.Hour)
 	require.NotZero(t, beside(Item{Name: "a"}))
-	require.Empty(t, m.gathering)
+	require.Empty(t, m.gatheringSets)
 
 	m.cfg.GatherTime = 0
 	require.Zero(t, gather(2*time.Hour, 0), "never")

@@ -9,7 +9,8 @@ package core
 // released, and the next request asks for it.
 //
 // A set waits like a manager of another process: it holds nothing, hears the messages
-// of all its items, and tries again when the item that refused its last try is released. A set that has waited for long gathers: see gather in set.go.
+// of all its items, and tries again when the item that refused its last try is
+// released. A set that has waited for long gathers: see gather.go.
 const Several Kind = 2
 
 var _ = register(Several, several{})

@@ -125,7 +125,7 @@ func TestName_WithSeveralEntries(t *testing.T) {
 	var acquired []uint64
 	for _, op := range s.ops {
 		if op.Verb == VerbAcquire {
-			acquired = append(acquired, op.Owner)
+			acquired = append(acquired, op.Number)
 		}
 	}
 	require.Len(t, acquired, 2)

@@ -55,7 +55,7 @@ func TestStories(t *testing.T) {
 			require.Equal(t, string(want), got)
 		})
 	}
-	require.Zero(t, uncontended, "what all machines share is never written")
+	require.Zero(t, noDetails, "what all machines share is never written")
 }
 
 // replay returns a story with its present effects.
@@ -192,16 +192,16 @@ func (s *story) line(line string) {
 			s.t.Fatalf("what? %s", line)
 		}
 		r.Final, r.OtherKind = arg["final"] != "", arg["otherkind"] != ""
-		r.Kept, r.Told = arg["kept"] != "", 1
+		r.Kept, r.Published = arg["kept"] != "", 1
 		if arg["quiet"] != "" {
-			r.Told = 0
+			r.Published = 0
 		}
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		if r.Op.Kind == Permits {
 			r.Partly, r.Gathered = arg["partly"] != "", arg["gathered"] != ""
 		}
 		if r.Op.Items != nil {
-			r.Told, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""
+			r.Published, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""
 			r.Gathered = r.Item > 0 && r.Op.Gather > 0 && !r.OtherKind
 			for range r.Op.Tokens * int64(len(r.Op.Items)) {
 				r.Tokens = append(r.Tokens, r.Token+int64(len(r.Tokens)))
@@ -272,12 +272,12 @@ func (s *story) describe(e Effect) string {
 				d += fmt.Sprintf(" most=%d", o.Most)
 			}
 		}
-		if o.Owner != 0 {
-			d += fmt.Sprintf(" owner=%s lease=%v", number(o.Owner), o.Lease)
+		if o.Number != 0 {
+			d += fmt.Sprintf(" owner=%s lease=%v", number(o.Number), o.Lease)
 		}
-		if len(o.Others) > 0 {
+		if len(o.OtherNumbers) > 0 {
 			var others []string
-			for _, f := range o.Others {
+			for _, f := range o.OtherNumbers {
 				others = append(others, number(f))
 			}
 			d += " others=" + strings.Join(others, ",")

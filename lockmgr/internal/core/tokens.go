@@ -42,7 +42,7 @@ func (m *Machine) tokensFor(e *entry, r *Request) int64 {
 		return 0
 	case r.Side == Shared:
 		return 1 // all holds that share the entry get the same one
-	case e.of.c.set != nil:
+	case e.of.details.set != nil:
 		return 1 // of each item
 	}
 	return int64(max(1, e.of.queue.upTo(m.cfg.PassCount)))
@@ -51,7 +51,7 @@ func (m *Machine) tokensFor(e *entry, r *Request) int64 {
 // dropTokens is called when an entry is not ours any more.
 func (m *Machine) dropTokens(e *entry) {
 	n := e.of
-	if n.contended() {
-		e.up().tokens.drop()
+	if n.hasDetails() {
+		e.upkeep().tokens.drop()
 	}
 }

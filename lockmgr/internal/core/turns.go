@@ -64,9 +64,9 @@ import "time"
 // without a subscription polls. So once in Config.ShareEvery the pause is long
 // enough for them, even if no other subscriber is known. Such a pause is wide.
 type turns struct {
-	count int           // grants of this run
-	start time.Duration // when the first of them was made
-	peak  int           // how many entries the manager had when the last one was acquired; zero of most kinds
+	count   int           // grants of this run
+	start   time.Duration // when the first of them was made
+	entries int           // how many entries the manager had when the last one was acquired; zero of most kinds
 
 	others int64 // other subscribers, by the last reply that reported them
 	fresh  bool  // others was reported by a transfer of this run
@@ -98,7 +98,7 @@ type turns struct {
 	fruitless int  // pauses in a row that ended because nobody was heard and a try was granted
 	stood     uint // how often we have stood back
 
-	presses int // how many refused tries may be repeated at once before the next message
+	repeats int // how many refused tries may be repeated at once before the next message
 	vain    int // repeated tries since the last grant, 64 at most
 
 	wide     bool          // this pause is long enough for processes that poll or are far away
@@ -134,10 +134,10 @@ func (t *turns) newRun(now time.Duration) {
 	t.count, t.start, t.fresh = 0, now, false
 }
 
-// pass reduces owed for the time since asOf, in which the entry was not ours.
+// elapse reduces owed for the time since asOf, in which the entry was not ours.
 // wanted is set if somebody here waited for it in that time. Only then can others
 // have had more than their share.
-func (t *turns) pass(now time.Duration, cfg *Config, wanted bool) {
+func (t *turns) elapse(now time.Duration, cfg *Config, wanted bool) {
 	if t.taken == 0 {
 		t.taken, t.asOf = firstTime, now // the first call
 	}
@@ -166,7 +166,7 @@ func (t *turns) rate() time.Duration {
 }
 
 // released accounts for the end of another's turn. That turn has lasted since
-// busySince at least. pass counts only a part of that time, so released counts the
+// busySince at least. elapse counts only a part of that time, so released counts the
 // rest.
 func (t *turns) released(now time.Duration, cfg *Config) {
 	if t.busy {
@@ -191,9 +191,9 @@ func (t *turns) payAt(now time.Duration) time.Duration {
 	return now + max(0, t.owed)*wholeTime/time.Duration(max(t.taken, leastTime)) + time.Microsecond
 }
 
-// had accounts for a turn of ours that has lasted from since to now.
-func (t *turns) had(now, since time.Duration, cfg *Config) {
-	t.pass(since, cfg, false)
+// turnEnded accounts for a turn of ours that has lasted from since to now.
+func (t *turns) turnEnded(now, since time.Duration, cfg *Config) {
+	t.elapse(since, cfg, false)
 	t.asOf, t.busy = now, false
 	if t.lastWide == 0 {
 		t.lastWide = now
@@ -213,7 +213,7 @@ func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
 }
 
 // passCount returns after how many grants a run is over: Config.PassCount for each entry.
-func (t *turns) passCount(cfg *Config) int { return cfg.PassCount * max(1, t.peak) }
+func (t *turns) passCount(cfg *Config) int { return cfg.PassCount * max(1, t.entries) }
 
 // mostOwed returns the most that can be owed, in either direction.
 func (c *Config) mostOwed() time.Duration {
@@ -257,14 +257,14 @@ func (t *turns) pause(cfg *Config) time.Duration {
 	return cfg.BackTime >> min(2*t.fruitless, 4)
 }
 
-// ready reports whether we may try to get the lock. If we stand back, there are
+// mayTry reports whether we may try to get the lock. If we stand back, there are
 // two cases. If others have had turns and owed is paid, we stop standing back. If
 // tryAt has come, we try while we stand back.
-func (t *turns) ready(now time.Duration, cfg *Config) bool {
+func (t *turns) mayTry(now time.Duration, cfg *Config) bool {
 	if !t.back {
 		return true
 	}
-	t.pass(now, cfg, true)
+	t.elapse(now, cfg, true)
 	if t.hadTurns() && (t.owed <= 0 || t.owed <= smallDebt && t.heard >= t.share) {
 		t.back, t.yielded = false, true
 		return true
@@ -272,10 +272,12 @@ func (t *turns) ready(now time.Duration, cfg *Config) bool {
 	return now >= t.tryAt
 }
 
-// before reports whether we have stood back since a try of that instant was sent. Then its
-// answer says nothing about what others do meanwhile. Only of a name with several entries
-// can one be given back while another one is asked for.
-func (t *turns) before(sent time.Duration) bool { return t.back && sent <= t.since && t.peak > 0 }
+// askedBeforePause reports whether a try sent at that instant was sent before we stood back.
+// Its answer does not tell what others do in the pause. That happens only with several
+// entries: one is released while another one is asked for.
+func (t *turns) askedBeforePause(sent time.Duration) bool {
+	return t.back && sent <= t.since && t.entries > 0
+}
 
 // hadTurns reports whether others have had turns while we stood back: at least
 // one, or share of them in a wide pause.
@@ -283,7 +285,7 @@ func (t *turns) hadTurns() bool {
 	return t.heard > 0 && (!t.wide || t.heard >= t.share)
 }
 
-// wakeAt returns the instant at which ready may become true, or at which to look
+// wakeAt returns the instant at which mayTry may become true, or at which to look
 // whether there is a record.
 func (t *turns) wakeAt(now time.Duration) time.Duration {
 	at := min(t.tryAt, t.sampleAt)
@@ -295,10 +297,10 @@ func (t *turns) wakeAt(now time.Duration) time.Duration {
 
 // message notes that another process has released the lock.
 func (t *turns) message(now time.Duration, cfg *Config, j *jitter) {
-	t.pass(now, cfg, true)
+	t.elapse(now, cfg, true)
 	t.released(now, cfg)
-	if t.presses = 0; t.vain < 16 || uint64(now)%16 == 0 {
-		t.presses = 2
+	if t.repeats = 0; t.vain < 16 || uint64(now)%16 == 0 {
+		t.repeats = 2
 	}
 	if !t.back {
 		return
@@ -319,7 +321,7 @@ func (t *turns) message(now time.Duration, cfg *Config, j *jitter) {
 // has come since we asked: it may be of that process's release.
 func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	t.alone, t.fresh = false, false
-	t.pass(now, cfg, true)
+	t.elapse(now, cfg, true)
 	if !t.busy && !released {
 		t.busy, t.busySince = true, now
 	}
@@ -338,26 +340,26 @@ func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	}
 }
 
-// press reports whether a refused try is repeated at once. That needs a credit of
+// mayRepeat reports whether a refused try is repeated at once. That needs a credit of
 // BackTime, or of 2×PassTime if we have not had a turn yet. There are two
 // repetitions after each message. If 16 or more in a row were in vain, only about
 // one message in 16 allows them.
-func (t *turns) press(cfg *Config) bool {
+func (t *turns) mayRepeat(cfg *Config) bool {
 	least := cfg.BackTime
 	if t.share == 0 {
 		least = 2 * cfg.PassTime // before our first turn has ended
 	}
-	if t.back || t.owed > -least || t.presses == 0 {
+	if t.back || t.owed > -least || t.repeats == 0 {
 		return false
 	}
-	t.presses--
+	t.repeats--
 	t.vain = min(t.vain+1, 64)
 	return true
 }
 
 // acquired notes that the entry has come to us.
 func (t *turns) acquired(now time.Duration, cfg *Config) {
-	t.pass(now, cfg, true)
+	t.elapse(now, cfg, true)
 	t.busy, t.alone, t.fresh = false, false, false
 	t.vain = 0
 	if t.share == 0 {

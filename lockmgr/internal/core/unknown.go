@@ -18,9 +18,9 @@ type unknown struct {
 	goneBy time.Duration
 }
 
-// A suspect is a number that an unanswered command of this manager may record,
-// however late that command runs, or under which a set keeps a part of its items. No later command records the number, so a script
-// that names it can't harm a later hold.
+// A suspect is a number that an unanswered command of this manager may record, however late
+// that command runs, or under which an entry that gathers keeps a part. No later command
+// records the number, so a script that names it can't harm a later hold.
 type suspect struct {
 	owner uint64
 	// until is the instant until which a record of this number is looked for.
@@ -57,8 +57,8 @@ func (u *unknown) add(s suspect) {
 // addOp notes that op may have run, or may still run.
 func (u *unknown) addOp(op *Op, until time.Duration) {
 	u.mayLive = max(u.mayLive, until+op.Lease)
-	if op.Owner != 0 && op.Verb != VerbRenew {
-		u.add(suspect{owner: op.Owner, until: until, stray: op.Verb == VerbAcquire})
+	if op.Number != 0 && op.Verb != VerbRenew {
+		u.add(suspect{owner: op.Number, until: until, stray: op.Verb == VerbAcquire})
 	}
 }
 
@@ -132,7 +132,7 @@ func (m *Machine) suspectUntil() time.Duration { return later(m.now, m.cfg.Suspe
 // suspectOwner stops trusting an entry that is ours, and notes that its record may
 // still exist.
 func (m *Machine) suspectOwner(e *entry) {
-	e.more().unknown.add(suspect{owner: e.number, until: m.suspectUntil(), stray: true, ours: true})
+	e.makeUpkeep().unknown.add(suspect{owner: e.number, until: m.suspectUntil(), stray: true, ours: true})
 	e.number = 0
 }
 
@@ -143,7 +143,7 @@ func (e *entry) mayCarry(beside uint64, verb Verb, out []uint64) []uint64 {
 	if e.number != 0 && e.number != beside {
 		out = append(out, e.number)
 	}
-	for _, s := range e.up().unknown.suspects {
+	for _, s := range e.upkeep().unknown.suspects {
 		if s.owner != beside && s.owner != e.number && !(s.stray && verb == VerbTransfer) {
 			out = append(out, s.owner)
 		}

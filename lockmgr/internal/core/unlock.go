@@ -28,7 +28,7 @@ func (m *Machine) unlock(r *Request) {
 		m.emit(Unlocked{r, nil})
 	} else {
 		e.unlocking = r
-		m.next(e, nil)
+		m.passOn(e, nil)
 	}
 	m.settleEntry(e)
 }
@@ -40,14 +40,14 @@ func (m *Machine) letGo(h *Hold, err error) {
 	m.unheldSet(e)
 	h.count = 0
 	m.stats.Held--
-	if !e.of.contended() {
+	if !e.of.hasDetails() {
 		return
 	}
-	if r := e.up().upgrade; r != nil && r.Owner == h.Request.Owner {
+	if r := e.upkeep().upgrade; r != nil && r.Owner == h.Request.Owner {
 		m.failUpgrade(e, ErrNotAcquired)
 	}
 	m.answerProlongations(e, h, err)
-	if l := &e.up().longer; e.hold == nil {
+	if l := &e.upkeep().longer; e.hold == nil {
 		l.want, l.sent = 0, 0
 	}
 }
@@ -69,9 +69,9 @@ func (m *Machine) unlocked(e *entry, err error) {
 // it at once.
 func (m *Machine) keep(e *entry) bool {
 	n := e.of
-	u := e.up()
-	if !n.contended() || !n.rules().transfers() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
-		n.c.turns.others == 0 || !n.c.turns.inCredit(m.now, e.since, &m.cfg) {
+	u := e.upkeep()
+	if !n.hasDetails() || !n.rules().transfers() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
+		n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg) {
 		return false
 	}
 	if e.unlocking != nil {
@@ -94,8 +94,8 @@ func (m *Machine) release(e *entry) {
 // it works whether or not earlier scripts ran.
 func (m *Machine) sendRelease(e *entry) {
 	n := e.of
-	if n.contended() {
-		e.up().echoed = 0
+	if n.hasDetails() {
+		e.upkeep().echoed = 0
 	}
 	if r := n.queue.head; r != nil {
 		r.own.Number = 0 // this release may name the number
@@ -123,21 +123,21 @@ func (m *Machine) released(e *entry, r *Reply) {
 	confirmed := e.number != 0 // the removed record is the confirmed one
 	e.number = 0
 	m.dropTokens(e)
-	if u := e.up(); n.contended() {
+	if u := e.upkeep(); n.hasDetails() {
 		u.retry.succeeded()
 		if r.OK && !confirmed {
 			u.unknown.removed()
 		}
 	}
 	m.unlocked(e, err)
-	if u := e.up(); n.contended() && u.echoed > r.Told {
+	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published {
 		// This release has not published the message that was taken for its own.
-		n.c.turns.message(m.now, &m.cfg, &m.jitter)
-		u.echoed = r.Told
+		n.details.turns.message(m.now, &m.cfg, &m.jitter)
+		u.echoed = r.Published
 	}
 	if r.OK {
-		if others := m.othersOf(n, r.Subscribers); others > 0 || n.contended() {
-			m.endTurn(e, others, r.Told)
+		if others := m.othersOf(n, r.Subscribers); others > 0 || n.hasDetails() {
+			m.endTurn(e, others, r.Published)
 		}
 	}
 	m.afterRelease(e)
@@ -146,26 +146,26 @@ func (m *Machine) released(e *entry, r *Reply) {
 // endTurn ends our turn after a release. It decides whether this manager must
 // stand back before it tries again. told is how many messages the release published.
 func (m *Machine) endTurn(e *entry, others int64, told int) {
-	n, u := e.of, e.more()
+	n, u := e.of, e.makeUpkeep()
 	if n.sub == subOn {
-		n.c.echoes += told - u.echoed
+		n.details.echoes += told - u.echoed
 		u.echoed = 0
 	}
-	t := &n.c.turns
+	t := &n.details.turns
 	t.others, t.fresh = others, false
-	if n.c.pool != nil && !t.back {
+	if n.details.pool != nil && !t.back {
 		t.skip(m.now)
 	}
-	t.had(m.now, n.turnSince(m.now, e.since), &m.cfg)
+	t.turnEnded(m.now, n.turnSince(m.now, e.since), &m.cfg)
 	switch {
-	case t.back && n.c.pool != nil: // an entry that comes free while we stand back
+	case t.back && n.details.pool != nil: // an entry that comes free while we stand back
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
 		m.notice(Notice{What: StoodBack, Name: n.name, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
-		if p := n.c.pool; p != nil {
+		if p := n.details.pool; p != nil {
 			p.firstPass = 0
 		}
 		m.subscribe(n)
@@ -175,10 +175,10 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 // afterRelease goes on with an entry that was released or given up.
 func (m *Machine) afterRelease(e *entry) {
 	n := e.of
-	if n.contended() {
-		e.up().giveBack = false
+	if n.hasDetails() {
+		e.upkeep().giveBack = false
 	}
-	m.gaveBack(e)
+	m.gatherReleased(e)
 	switch {
 	case n.queue.head == nil || m.closing:
 		m.rest(e)
@@ -208,7 +208,7 @@ func (m *Machine) cameFree(n *name) {
 // closing may give up earlier.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	n := e.of
-	u := e.more()
+	u := e.makeUpkeep()
 	goneBy := u.unknown.giveUpAt(max(m.now, e.until), &m.cfg)
 	m.failed(e, r.Err)
 	if r.Ran == Maybe {
@@ -241,8 +241,8 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		// The server refuses the release, so the entry is passed on.
 		m.unlocked(e, r.Err)
 		u.giveBack, e.since, *e.firstPass() = false, m.now, m.now
-		n.c.turns.newRun(m.now)
-		m.next(e, nil)
+		n.details.turns.newRun(m.now)
+		m.passOn(e, nil)
 		if e.phase == passing || e.phase == releasing {
 			m.failOnce(n, r.Err)
 		}
@@ -251,11 +251,11 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		for q := n.queue.head; q != nil; {
 			next := q.next
 			if r.Final || m.overdue(e, q) {
-				m.giveUp(q, r.Err)
+				m.failQueued(q, r.Err)
 			}
 			q = next
 		}
 	case n.queue.head != nil && !m.leaving(e) && !(e.number == 0 && n.served(e)):
-		m.next(e, nil)
+		m.passOn(e, nil)
 	}
 }

@@ -17,7 +17,7 @@ func (m *Machine) verify(key string) {
 		for e := range n.entries {
 			if e.phase == held || e.phase == passing {
 				m.doubt(e)
-				m.settle(n)
+				m.settleEntry(e)
 			}
 		}
 	}
@@ -29,14 +29,14 @@ func (m *Machine) verify(key string) {
 // holds it, a transfer comes before the next holder. Until a script has found the
 // record, the entry is not passed on in memory.
 func (m *Machine) doubt(e *entry) {
-	u := e.more()
+	u := e.makeUpkeep()
 	u.doubt.raise(m.lastID)
 	if e.phase != held {
 		return // a transfer comes before the next holder
 	}
 	m.extendSoon(e, m.verifyLease(e))
 	u.nextTransfer = min(u.nextTransfer, m.now) // a transfer looks for the record, too
-	m.tend(e)
+	m.sendDue(e)
 }
 
 // verifyLease returns the lease of a renewal that only looks for the record. It
@@ -55,7 +55,7 @@ func (m *Machine) verifyLease(e *entry) time.Duration {
 
 // confirm notes that the script id has found the record, which may end a doubt.
 func (m *Machine) confirm(e *entry, id uint64) {
-	if e.of.contended() {
-		e.up().doubt.found(id)
+	if e.of.hasDetails() {
+		e.upkeep().doubt.found(id)
 	}
 }

@@ -30,8 +30,8 @@ func (m *Machine) subscribed(n *name, on bool) {
 	case !on && n.sub == subOn:
 		n.sub = subPending
 		m.blind++
-		if n.contended() {
-			n.c.echoes = 0 // their messages are lost
+		if n.hasDetails() {
+			n.details.echoes = 0 // their messages are lost
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (m *Machine) wake(ev Wake) {
 	if n == nil || n.sub == subNone {
 		return // late
 	}
-	if s := n.c.set; s != nil {
+	if s := n.details.set; s != nil {
 		s.hears(ev.Item, ev.Subscribed)
 		ev.Subscribed = s.undelivered == 0
 		ev.Confirmed = ev.Confirmed && ev.Subscribed
@@ -52,7 +52,7 @@ func (m *Machine) wake(ev Wake) {
 	m.stats.Wakes++
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
-	c := n.more()
+	c := n.makeDetails()
 	foreign := ev.Message && !n.isEcho(ev)
 	useful := n.worthTrying(ev)
 	// A message of an item that a set does not wait for says nothing about turns.
@@ -69,11 +69,11 @@ func (m *Machine) wake(ev Wake) {
 			// A confirmation closes the gap in which a message may have been
 			// missed, whether at the start or after a reconnection.
 			e.woken = e.woken || ev.Message || ev.Confirmed
-			if s := n.c.set; s != nil {
+			if s := n.details.set; s != nil {
 				s.signal(ev.Item, ev.Confirmed)
 			}
 		case waiting:
-			switch u := e.more(); {
+			switch u := e.makeUpkeep(); {
 			case useful || ev.Confirmed:
 				m.tryOrWait(e)
 			case gap:
@@ -88,7 +88,7 @@ func (m *Machine) wake(ev Wake) {
 // isEcho reports whether a message is of our own release, and notes that it has
 // arrived. It may be wrong, so no wake-up of a waiter depends on it.
 func (n *name) isEcho(ev Wake) bool {
-	c := n.c
+	c := n.details
 	switch {
 	case ev.More: // several messages: not all are ours
 		c.echoes = 0
@@ -98,7 +98,7 @@ func (n *name) isEcho(ev Wake) bool {
 		return true
 	}
 	for e := range n.entries {
-		if u := e.up(); e.flight != 0 && e.flightVerb == VerbRelease && u.echoed < max(1, len(n.items())) {
+		if u := e.upkeep(); e.flight != 0 && e.flightVerb == VerbRelease && u.echoed < max(1, len(n.items())) {
 			u.echoed++ // the message came before the release's answer
 			return true
 		}
@@ -108,16 +108,16 @@ func (n *name) isEcho(ev Wake) bool {
 
 // tryOrWait tries to get an entry that is waited for, if it is our turn.
 func (m *Machine) tryOrWait(e *entry) {
-	t := &e.of.c.turns
+	t := &e.of.details.turns
 	switch {
 	case e.flight != 0: // a look is in flight
 		e.woken = true
 	case e.of.givesBack(): // the answer to the release leads here again
-		e.up().retry.at = m.now + m.poll(e.of, -1)
-	case t.ready(m.now, &m.cfg):
+		e.upkeep().retry.at = m.now + m.poll(e.of, -1)
+	case t.mayTry(m.now, &m.cfg):
 		m.ask(e)
 	default:
-		e.up().retry.at = t.wakeAt(m.now)
+		e.upkeep().retry.at = t.wakeAt(m.now)
 	}
 }
 
@@ -125,16 +125,16 @@ func (m *Machine) tryOrWait(e *entry) {
 // poll, the end of a stand-back, or a look whether others have the lock.
 func (m *Machine) waitOver(e *entry) {
 	n := e.of
-	t := &n.c.turns
+	t := &n.details.turns
 	if m.now >= e.gatherEnd() {
 		m.release(e) // what it has got so far
 		return
 	}
 	if n.givesBack() {
-		e.up().retry.at = m.now + m.poll(n, -1)
+		e.upkeep().retry.at = m.now + m.poll(n, -1)
 		return
 	}
-	if t.ready(m.now, &m.cfg) {
+	if t.mayTry(m.now, &m.cfg) {
 		m.stats.Polls++
 		m.ask(e)
 		return
@@ -144,23 +144,23 @@ func (m *Machine) waitOver(e *entry) {
 		m.send(e, VerbLook, e.side, 0, 0, 0)
 		return
 	}
-	e.up().retry.at = t.wakeAt(m.now)
+	e.upkeep().retry.at = t.wakeAt(m.now)
 }
 
 // looked handles the answer to a look.
 func (m *Machine) looked(e *entry, r *Reply) {
 	n := e.of
-	n.more()
+	n.makeDetails()
 	if r.Ran == Yes {
-		n.c.turns.sample(m.now, r.OK)
+		n.details.turns.sample(m.now, r.OK)
 	} else {
-		n.c.turns.sampleAt = Forever
+		n.details.turns.sampleAt = Forever
 	}
 	switch {
 	case e.phase != waiting:
 		m.proceed(e)
 	case n.queue.head == nil:
-		m.leave(e)
+		m.releaseOrRest(e)
 	default:
 		m.tryOrWait(e)
 	}

@@ -154,16 +154,16 @@ func (w *world) checkTick(n *manager) {
 func (w *world) checkNumbers(n *manager, op *core.Op) {
 	const rule = "a number is used once"
 	r := &n.record
-	if op.Owner != 0 && op.Verb != core.VerbRenew && slices.Contains(r.spent, op.Owner) {
-		violated(rule, "%s: %v makes %d the owner, and an earlier command removes it", n.label, op.Verb, op.Owner)
+	if op.Number != 0 && op.Verb != core.VerbRenew && slices.Contains(r.spent, op.Number) {
+		violated(rule, "%s: %v makes %d the owner, and an earlier command removes it", n.label, op.Verb, op.Number)
 	}
 	if op.Verb == core.VerbAcquire {
-		if slices.Contains(r.acquired, op.Owner) {
-			violated(rule, "%s: two acquires for %d", n.label, op.Owner)
+		if slices.Contains(r.acquired, op.Number) {
+			violated(rule, "%s: two acquires for %d", n.label, op.Number)
 		}
-		r.acquired = append(r.acquired, op.Owner)
+		r.acquired = append(r.acquired, op.Number)
 	}
-	for _, o := range op.Others {
+	for _, o := range op.OtherNumbers {
 		if !slices.Contains(r.spent, o) {
 			r.spent = append(r.spent, o)
 		}

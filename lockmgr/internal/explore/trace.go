@@ -32,7 +32,7 @@ func describeEvent(ev core.Event) string {
 func describeEffect(e core.Effect) string {
 	switch e := e.(type) {
 	case core.Run:
-		return fmt.Sprintf("%v #%d owner=%d others=%v lease=%v tokens=%d", e.Op.Verb, e.Op.ID, e.Op.Owner, e.Op.Others, e.Op.Lease, e.Op.Tokens)
+		return fmt.Sprintf("%v #%d owner=%d others=%v lease=%v tokens=%d", e.Op.Verb, e.Op.ID, e.Op.Number, e.Op.OtherNumbers, e.Op.Lease, e.Op.Tokens)
 	case core.Granted:
 		return fmt.Sprintf("granted request %d token=%d", e.Request.Tag, e.Request.Hold.Token)
 	case core.Failed:

@@ -308,10 +308,10 @@ func (w *world) effect(i int, e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
 		c := &command{op: e.Op, id: e.Op.ID, verb: e.Op.Verb, lease: e.Op.Lease, tokens: e.Op.Tokens, sent: e.Op.Sent}
-		if e.Op.Owner != 0 {
-			c.owners = append(c.owners, e.Op.Owner)
+		if e.Op.Number != 0 {
+			c.owners = append(c.owners, e.Op.Number)
 		}
-		c.owners = append(c.owners, e.Op.Others...)
+		c.owners = append(c.owners, e.Op.OtherNumbers...)
 		w.checkNumbers(n, e.Op)
 		w.send(n, c)
 	case core.Granted:
@@ -460,8 +460,8 @@ func (w *world) hear(i int, c *command, a answer) {
 		messages = 1
 	}
 	w.step(i, &core.Replies{Replies: []core.Reply{{
-		Told: messages,
-		Op:   c.op, ID: c.id, Ran: a.ran, OK: a.ok, TTL: time.Duration(a.ttl) * ms, Subscribers: a.subscribers, Token: a.token, Err: a.err,
+		Published: messages,
+		Op:        c.op, ID: c.id, Ran: a.ran, OK: a.ok, TTL: time.Duration(a.ttl) * ms, Subscribers: a.subscribers, Token: a.token, Err: a.err,
 		Final: a.final,
 	}}})
 }

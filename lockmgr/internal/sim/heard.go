@@ -28,7 +28,7 @@ func (e *ear) sent(most int) { e.echoes += most }
 // is how many messages one of this name may publish.
 func (e *ear) answered(r *core.Reply, most int) {
 	if r.Op.Verb == core.VerbRelease && r.Ran == core.Yes {
-		e.echoes = max(0, e.echoes-(most-r.Told))
+		e.echoes = max(0, e.echoes-(most-r.Published))
 	}
 	if r.Ran == core.Yes && r.ID != e.before {
 		e.must = false

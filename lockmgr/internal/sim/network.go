@@ -89,12 +89,12 @@ func (n *node) runOp(op *core.Op) {
 	}
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
-		owners: make([]string, 0, 1+len(op.Others)), permits: op.Permits, most: op.Most, limit: op.Limit,
+		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit,
 	}
-	if op.Owner != 0 {
-		c.owners = append(c.owners, n.owner(op.Owner))
+	if op.Number != 0 {
+		c.owners = append(c.owners, n.owner(op.Number))
 	}
-	for _, o := range op.Others {
+	for _, o := range op.OtherNumbers {
 		c.owners = append(c.owners, n.owner(o))
 	}
 	n.checkNumbers(l, op)
@@ -337,7 +337,7 @@ func (c *command) again(a answer) {
 	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Kept: a.kept, OtherKind: a.otherKind}
 	r.TTL = time.Duration(a.ttl) * ms
 	if a.ok && !a.quiet {
-		r.Told = 1
+		r.Published = 1
 	}
 	if c.name.isSet() {
 		a.set.reply(&a, &r)
@@ -431,7 +431,7 @@ func (n *node) refused(l *lockName, op *core.Op) {
 	for _, h := range n.held {
 		switch {
 		case h.name != l:
-		case l.rules.entries() == 1, h.core.Number == op.Owner, slices.Contains(op.Others, h.core.Number):
+		case l.rules.entries() == 1, h.core.Number == op.Number, slices.Contains(op.OtherNumbers, h.core.Number):
 			h.refused = true
 		default:
 			h.unsure = true // it may have passed to the hold since

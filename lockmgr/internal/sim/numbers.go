@@ -36,18 +36,18 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	if w.madeFor != nil {
 		n.checkMaker(l, op)
 	}
-	if op.Owner != 0 && op.Verb != core.VerbRenew {
-		if by, is := s.spent[l.index][op.Owner]; is {
-			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Verb, op.ID, l.key, op.Owner, by)
+	if op.Number != 0 && op.Verb != core.VerbRenew {
+		if by, is := s.spent[l.index][op.Number]; is {
+			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Verb, op.ID, l.key, op.Number, by)
 		}
 	}
 	if op.Verb == core.VerbAcquire {
-		if by, is := s.acquired[op.Owner]; is {
-			w.violated(rule, "%s: acquire #%d of %s makes %d the owner, as acquire #%d does", n.label, op.ID, l.key, op.Owner, by)
+		if by, is := s.acquired[op.Number]; is {
+			w.violated(rule, "%s: acquire #%d of %s makes %d the owner, as acquire #%d does", n.label, op.ID, l.key, op.Number, by)
 		}
-		s.acquired[op.Owner] = op.ID
+		s.acquired[op.Number] = op.ID
 	}
-	for _, o := range op.Others {
+	for _, o := range op.OtherNumbers {
 		if _, is := s.spent[l.index][o]; !is {
 			s.spent[l.index][o] = op.ID
 		}
@@ -60,7 +60,7 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 
 // checkMaker checks that a number is one of a single name, or of one set.
 func (n *node) checkMaker(l *lockName, op *core.Op) {
-	for _, o := range append([]uint64{op.Owner}, op.Others...) {
+	for _, o := range append([]uint64{op.Number}, op.OtherNumbers...) {
 		if of, is := n.numbers.of[o]; is && of != l {
 			n.w.violated("a number is used once", "%s: %s #%d of %s names %d, which is one of %s", n.label, op.Verb, op.ID, l.key, o, of.key)
 		}
@@ -90,16 +90,16 @@ func (n *node) checkSides(l *lockName, op *core.Op) {
 		return
 	}
 	s := &n.numbers
-	if side, is := s.sides[op.Owner]; is && side != op.Side {
-		n.w.violated("a number is used once", "%s: %s #%d of %s makes %d one of another side than it was", n.label, op.Verb, op.ID, l.key, op.Owner)
+	if side, is := s.sides[op.Number]; is && side != op.Side {
+		n.w.violated("a number is used once", "%s: %s #%d of %s makes %d one of another side than it was", n.label, op.Verb, op.ID, l.key, op.Number)
 	}
-	s.sides[op.Owner] = op.Side
-	if by, is := s.shared[op.Owner]; is && op.Side == core.Alone {
+	s.sides[op.Number] = op.Side
+	if by, is := s.shared[op.Number]; is && op.Side == core.Alone {
 		n.w.violated("a number is used once", "%s: %s #%d of %s makes %d one that nobody shares, and #%d may let others in", n.label, op.Verb,
-			op.ID, l.key, op.Owner, by)
+			op.ID, l.key, op.Number, by)
 	}
 	if op.Side == core.Shared {
-		for _, number := range op.Others {
+		for _, number := range op.OtherNumbers {
 			s.shared[number] = op.ID
 		}
 	}

@@ -167,7 +167,7 @@ type setAnswer struct {
 
 // reply puts it into a reply to the core.
 func (s *setAnswer) reply(a *answer, r *core.Reply) {
-	r.Item, r.Told, r.Partly, r.Tokens = s.item, s.told, s.partly, s.tokens
+	r.Item, r.Published, r.Partly, r.Tokens = s.item, s.told, s.partly, s.tokens
 	r.Gathered = s.item > 0 && r.Op.Gather > 0 && !a.otherKind
 	if a.ok && len(s.tokens) > 0 {
 		r.Token = s.tokens[0]

@@ -66,7 +66,7 @@ func (n *node) describeEffect(e core.Effect) string {
 	switch e := e.(type) {
 	case core.Run:
 		o := e.Op
-		s := fmt.Sprintf("%v #%d %s owner=%d others=%v", o.Verb, o.ID, o.Name, o.Owner, o.Others)
+		s := fmt.Sprintf("%v #%d %s owner=%d others=%v", o.Verb, o.ID, o.Name, o.Number, o.OtherNumbers)
 		if o.Lease > 0 {
 			s += fmt.Sprintf(" lease=%v", o.Lease)
 		}

@@ -21,15 +21,15 @@ func tasks(ops ...*core.Op) []task {
 }
 
 func acquire(name string, owner uint64) *core.Op {
-	return &core.Op{Verb: core.VerbAcquire, Name: name, Lease: lease, Owner: owner}
+	return &core.Op{Verb: core.VerbAcquire, Name: name, Lease: lease, Number: owner}
 }
 
 func renewal(name string, owner uint64) *core.Op {
-	return &core.Op{Verb: core.VerbRenew, Name: name, Lease: lease, Owner: owner}
+	return &core.Op{Verb: core.VerbRenew, Name: name, Lease: lease, Number: owner}
 }
 
 func released(name string, owners ...uint64) *core.Op {
-	return &core.Op{Verb: core.VerbRelease, Name: name, Others: owners}
+	return &core.Op{Verb: core.VerbRelease, Name: name, OtherNumbers: owners}
 }
 
 // sent returns what a batch would send, one line for each command.
@@ -53,7 +53,7 @@ func refusal(kind FailureKind) Answer { return failed(&Failure{Kind: kind, Ran: 
 
 func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 	fenced, known := acquire("f", 7), acquire("k", 8)
-	fenced.Tokens, known.Others = 1, []uint64{9}
+	fenced.Tokens, known.OtherNumbers = 1, []uint64{9}
 	longer := acquire("l", 10)
 	longer.Lease = 2 * lease
 	later := renewal("m", 15)
@@ -61,7 +61,7 @@ func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 	b := batchOf(tasks(
 		renewal("n", 14), later, renewal("o", 16),
 		acquire("a", 1), released("r", 2), fenced, acquire("b", 3), released("s", 4), known, released("t", 5, 6), longer, acquire("c", 11),
-		&core.Op{Verb: core.VerbTransfer, Name: "x", Lease: lease, Owner: 12, Others: []uint64{13}},
+		&core.Op{Verb: core.VerbTransfer, Name: "x", Lease: lease, Number: 12, OtherNumbers: []uint64{13}},
 		renewal("p", 17),
 	))
 	require.Equal(t, []string{

@@ -30,8 +30,8 @@ func TestEncoder_WordsStayWhenAChunkIsFull(t *testing.T) {
 
 func TestEncoder_NeedsLittleMemory(t *testing.T) {
 	e := encoder{manager: manager}
-	acquire := &core.Op{Verb: core.VerbAcquire, Name: "name", Lease: lease, Owner: 1 << 40}
-	release := &core.Op{Verb: core.VerbRelease, Name: "name", Others: []uint64{1 << 40}}
+	acquire := &core.Op{Verb: core.VerbAcquire, Name: "name", Lease: lease, Number: 1 << 40}
+	release := &core.Op{Verb: core.VerbRelease, Name: "name", OtherNumbers: []uint64{1 << 40}}
 	var c Command
 	allocated := testing.AllocsPerRun(1000, func() {
 		formatOf(acquire).write(&e, acquire, &c)

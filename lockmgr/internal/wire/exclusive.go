@@ -52,7 +52,7 @@ var _ = register(core.Exclusive, kind{channel: ChannelPrefix, freed: "0", format
 			e.record(op, c)
 		},
 		many: acquireMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.Others) == 0 },
+		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.OtherNumbers) == 0 },
 		join:  joinLease,
 		read:  readAcquired,
 	},
@@ -80,9 +80,9 @@ var _ = register(core.Exclusive, kind{channel: ChannelPrefix, freed: "0", format
 			e.others(op, c)
 		},
 		many: releaseMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return len(op.Others) == 1 },
+		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 },
 		join: func(e *encoder, op *core.Op, c *Command) {
-			c.Keys, c.Args = append(c.Keys, op.Name, e.channel(op.Name)), append(c.Args, e.holder(op.Others[0]))
+			c.Keys, c.Args = append(c.Keys, op.Name, e.channel(op.Name)), append(c.Args, e.holder(op.OtherNumbers[0]))
 		},
 		read:    readReleased,
 		warning: untold,
@@ -108,12 +108,12 @@ func (e *encoder) record(op *core.Op, c *Command) {
 	if op.Tokens > 0 {
 		c.Keys = append(c.Keys, TokenKey(op.Name))
 	}
-	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10), e.holder(op.Owner))
+	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10), e.holder(op.Number))
 	e.others(op, c)
 }
 
 func (e *encoder) others(op *core.Op, c *Command) {
-	for _, o := range op.Others {
+	for _, o := range op.OtherNumbers {
 		c.Args = append(c.Args, e.holder(o))
 	}
 }
@@ -124,7 +124,7 @@ func joinLease(e *encoder, op *core.Op, c *Command) {
 	if len(c.Args) == 0 {
 		c.Args = append(c.Args, e.millis(op.Lease))
 	}
-	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Owner))
+	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Number))
 }
 
 // element is the pick of a script that returns an array with one answer for each
@@ -231,7 +231,7 @@ func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	case Nil: // there was no record of ours
 		return true
 	case Int:
-		r.OK, r.Told, r.Subscribers = true, 1, a.Int
+		r.OK, r.Published, r.Subscribers = true, 1, a.Int
 		return true
 	case Text: // released, but the message was not published
 		r.OK, r.Subscribers = true, -1

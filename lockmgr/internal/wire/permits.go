@@ -53,13 +53,13 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 		c.Keys = append(c.Keys, gatherKey(op.Name))
 		c.lease(e, op)
 		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.FormatInt(op.Limit, 10), millis(op.Gather),
-			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.Others)), e.permit(op.Owner))
+			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permit(op.Number))
 		e.otherPermits(op, c)
 	}, readPermitsAcquired),
 	core.VerbTransfer: permitsFormat(permitsTransfer, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.lease(e, op)
-		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.Others)), e.permit(op.Owner))
+		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permit(op.Number))
 		e.otherPermits(op, c)
 	}, readTransferred),
 	core.VerbRenew: {
@@ -73,7 +73,7 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 	},
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		c.Args = append(c.Args, strconv.Itoa(op.Most), strconv.Itoa(len(op.Others)))
+		c.Args = append(c.Args, strconv.Itoa(op.Most), strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
 	}, readPermitsReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 3 {
@@ -113,7 +113,7 @@ func (f format) warns(warning func(a *Answer) *Failure) format {
 }
 
 // fewPermits reports whether an operation is small enough to share a command.
-func fewPermits(op *core.Op) bool { return op.Most*(1+len(op.Others)) <= 16 }
+func fewPermits(op *core.Op) bool { return op.Most*(1+len(op.OtherNumbers)) <= 16 }
 
 // permitKeys adds the keys of a name.
 func (c *Command) permitKeys(name string) {
@@ -128,14 +128,14 @@ func (c *Command) lease(e *encoder, op *core.Op) {
 }
 
 func (e *encoder) otherPermits(op *core.Op, c *Command) {
-	for _, o := range op.Others {
+	for _, o := range op.OtherNumbers {
 		c.Args = append(c.Args, e.permit(o))
 	}
 }
 
 func joinPermits(e *encoder, op *core.Op, c *Command) {
 	c.lease(e, op)
-	c.Keys, c.Args = append(c.Keys, op.Name, TakenKey(op.Name)), append(c.Args, strconv.Itoa(op.Permits), e.permit(op.Owner))
+	c.Keys, c.Args = append(c.Keys, op.Name, TakenKey(op.Name)), append(c.Args, strconv.Itoa(op.Permits), e.permit(op.Number))
 }
 
 func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
@@ -166,7 +166,7 @@ func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	}
 	r.OK, r.Partly = true, a.Array[0].Int < int64(op.Permits)
 	if r.Subscribers = a.Array[1].Int; r.Subscribers >= 0 {
-		r.Told = 1
+		r.Published = 1
 	}
 	return true
 }

@@ -11,7 +11,7 @@ import (
 
 // permitOp returns an operation on two permits of ten, of a manager that has another holder.
 func permitOp(verb core.Verb, name string) *core.Op {
-	return &core.Op{Kind: core.Permits, Verb: verb, Name: name, Lease: lease, Owner: 1, Others: []uint64{2},
+	return &core.Op{Kind: core.Permits, Verb: verb, Name: name, Lease: lease, Number: 1, OtherNumbers: []uint64{2},
 		Permits: 2, Most: 2, Limit: 10}
 }
 

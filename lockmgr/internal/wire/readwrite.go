@@ -99,5 +99,5 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 		c.Args = append(c.Args, e.millis(op.Lease))
 	}
 	c.Keys = append(c.Keys, op.Name, readersPrefix(op.Name))
-	c.Args = append(c.Args, sideWord(op.Side), e.holder(op.Owner))
+	c.Args = append(c.Args, sideWord(op.Side), e.holder(op.Number))
 }

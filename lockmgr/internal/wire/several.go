@@ -37,7 +37,7 @@ var _ = register(core.Several, kind{formats: [verbs]format{
 			c.Args = append(c.Args, e.millis(op.Lease), millis(op.Gather), strconv.FormatInt(op.Tokens, 10))
 			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
 			c.words(op.Items)
-			c.Args = append(c.Args, e.holder(op.Owner))
+			c.Args = append(c.Args, e.holder(op.Number))
 			e.others(op, c)
 		},
 		read: readSeveral,
@@ -49,7 +49,7 @@ var _ = register(core.Several, kind{formats: [verbs]format{
 			for i := range op.Items {
 				c.Keys = append(c.Keys, op.Items[i].Name, itemPrefix(&op.Items[i]))
 			}
-			c.Args = append(c.Args, e.millis(op.Lease), e.holder(op.Owner))
+			c.Args = append(c.Args, e.millis(op.Lease), e.holder(op.Number))
 			c.words(op.Items)
 		},
 		read: readRenewed,
@@ -157,6 +157,6 @@ func readReleasedSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 		return false
 	}
 	r.OK, r.Partly = done > 0, done > 0 && done < int64(len(op.Items))
-	r.Told, r.Subscribers = int(max(0, min(a.Array[1].Int, int64(len(op.Items))))), a.Array[2].Int
+	r.Published, r.Subscribers = int(max(0, min(a.Array[1].Int, int64(len(op.Items))))), a.Array[2].Int
 	return true
 }

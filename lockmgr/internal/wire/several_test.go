@@ -12,7 +12,7 @@ import (
 // several returns an operation on a set of a plain lock and the read side of a
 // read-write lock.
 func several(verb core.Verb, tokens int64) *core.Op {
-	return &core.Op{Kind: core.Several, Verb: verb, Name: "a+b", Lease: lease, Owner: 1, Others: []uint64{1}, Tokens: tokens,
+	return &core.Op{Kind: core.Several, Verb: verb, Name: "a+b", Lease: lease, Number: 1, OtherNumbers: []uint64{1}, Tokens: tokens,
 		Items: []core.Item{{Name: "a"}, {Name: "b", Kind: core.ReadWrite, Side: core.Shared}}}
 }
 
@@ -82,10 +82,10 @@ func TestSeveral_PartlyReleased(t *testing.T) {
 		r := Decode(several(core.VerbRelease, 0), ints(int64(done), int64(done), 3), fail)
 		require.Equal(t, done > 0, r.OK)
 		require.Equal(t, partly, r.Partly, "%d of 2", done)
-		require.Equal(t, done, r.Told)
+		require.Equal(t, done, r.Published)
 	}
 	r := Decode(several(core.VerbRelease, 0), ints(2, 1000, 3), fail)
-	require.Equal(t, 2, r.Told, "no more than there are")
+	require.Equal(t, 2, r.Published, "no more than there are")
 }
 
 // A refused try has kept what was free if it asked for that, unless it met another kind of

@@ -206,10 +206,10 @@ func (n *manager) subscribe() {
 func (n *manager) runOp(op *core.Op) {
 	verb, lease, tokens, id := op.Verb, op.Lease.Milliseconds(), op.Tokens, op.ID
 	var owners []string
-	if op.Owner != 0 {
-		owners = append(owners, owner(n.id, op.Owner))
+	if op.Number != 0 {
+		owners = append(owners, owner(n.id, op.Number))
 	}
-	for _, o := range op.Others {
+	for _, o := range op.OtherNumbers {
 		owners = append(owners, owner(n.id, o))
 	}
 	r := core.Reply{Op: op, ID: id, Ran: core.Yes}
@@ -228,7 +228,7 @@ func (n *manager) runOp(op *core.Op) {
 			a, e := s.Release(key, channel, owners...)
 			r.OK, r.Subscribers, err = a.OK, a.Subscribers, e
 			if a.OK {
-				r.Told = 1
+				r.Published = 1
 			}
 		case core.VerbRenew:
 			lost, e := s.Renew(lease, []string{key}, owners)
