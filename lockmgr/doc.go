@@ -37,15 +37,14 @@
 // [Manager.LockAll] takes several locks at once, or none, by one script. It keeps nothing
 // while it waits, except that after a second it may keep a part for a short time.
 //
-// [Manager.Permits] are for a number of holders at a time. Each hold of permits has a lease
-// of its own.
+// [Manager.Permits] is a counting semaphore. Each hold of permits has a lease of its own.
 //
 // # What is promised
 //
 // At every instant at most one owner has a valid handle ([Lock.Valid]) of a plain lock
 // or of the write side of a read-write lock, and nobody reads beside another owner that
-// writes. No more permits are valid than there are. [Lock.Lost] is closed at the
-// deadline of the hold, as soon as a timer fires. This holds as long as one server
+// writes. At most as many permits are valid as the limit, unless it was lowered while
+// more were taken. [Lock.Lost] is closed at the deadline of the hold, as soon as a timer fires. This holds as long as one server
 // keeps the data it acknowledged, its clock does not jump and runs within 1 % of
 // ours, and only clients of this protocol touch the keys. A dead process's locks are
 // free after their lease. No wait outlives its context, and nothing outlives Unlock,

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// MaxPermits is the most permits that one request can ask for.
+// MaxPermits is the most permits that one request can ask for. The limit of a name may be
+// larger.
 const MaxPermits = 256
 
-// Permits are a number of equal things that are called permits, for instance the right to
-// be one of ten that use a service at a time. Each permit that is taken has a lease of its
-// own, so none is lost when a process ends. Other names for this are a counting semaphore
-// and, in Redisson, RPermitExpirableSemaphore, whose layout in Redis it has.
+// Permits is a counting semaphore: at most limit permits of a name are taken at a time, by
+// all processes together. Each permit has a lease, so the permits of a dead process come
+// free. The layout in Redis is that of Redisson's RPermitExpirableSemaphore.
 //
 // Permits is a small value. Its methods are safe for concurrent use.
 type Permits struct {
@@ -31,34 +31,42 @@ type Permits struct {
 
 // Permits returns the permits of a name. It does no I/O.
 //
-// limit is how many there are, at least 1. The server remembers a limit, without an end.
-// The first request that finds none sets it. If the server has another limit, that one
-// counts: see [Permits.SetLimit] and [Permits.Delete].
+// limit is how many permits there are, from 1 to math.MaxInt32. The first request stores it on
+// the server, where it does not expire. Later requests use the stored limit, even if theirs
+// differs: to change it, call [Permits.SetLimit]. Inspect, Return, SetLimit, AddLimit and Delete
+// do not use limit. Delete names that were made for one use.
 //
-// A name is a lock or a name of permits. A request for the other kind fails with ErrKind
-// or ErrWrongType.
+// A name is used for a lock or for permits, not for both. A request for the other kind fails
+// with ErrKind or ErrWrongType. If something else keeps a number at the key, that is taken for
+// the number of free permits.
 func (m *Manager) Permits(name string, limit int) Permits {
 	return Permits{manager: m, name: name, limit: int64(limit)}
 }
 
-// AcquireAsync asks for n permits at once, and returns at once. The future settles with
-// one [Lock] for all of them. Its Unlock gives all of them back. If one of them is lost,
-// the Lock is lost, and the others are given back.
+// AcquireAsync asks for n permits, all or none, and returns immediately. The future settles
+// with one [Lock] for all of them. Its Unlock gives all of them back. If one of them is
+// lost, the Lock is lost, and the others are given back.
 //
-// The requests of a manager for a name are served in order. A permit passes in memory
-// to the next request if that wants as many, and nobody else waits. A request that wants
-// several, and has waited for a second, gathers: for at most 2.5 times
-// Options.PassTime it keeps the permits that it finds free while it tries to get the
-// rest. Otherwise those that want one could keep it out for ever: see
-// [Manager.LockAllAsync].
+// The requests of a manager for a name are served in order. When a hold ends, its permits
+// pass in memory to the next request if that wants as many. After Options.PassCount grants
+// for each hold, or Options.PassTime, the manager gives its permits back, so that other
+// processes go first. It does so for a moment about once a second in any case.
+//
+// A request for several that has waited for a second gathers: it keeps the permits that it
+// finds free while it tries to get the rest. It does so for 2.5 times Options.PassTime. That
+// time doubles after each failure, up to 20 times Options.PassTime or a third of
+// Options.Lease, whichever is less. Of all managers, one gathers at a time. Without this,
+// requests for one permit could keep it out for ever.
 //
 // The watchdog renews each permit, unless the request has FixedLease. MaxWait, MaxHold and
-// Trace work as for a lock. Permits have no owner and no order: AsOwner, Fenced, Shared and
-// Exclusive fail with ErrInvalidOption. There is no re-entry, and the search for deadlocks
-// does not follow requests for permits. A manager has at most 1,024 holds of a name.
+// TraceContext work as for a lock. Permits have no owner and no order: AsOwner, Fenced, Shared
+// and Exclusive fail with ErrInvalidOption, and the owner of a context is ignored. There is no
+// re-entry, and the search for deadlocks does not follow requests for permits. A manager has at
+// most 1,024 holds of a name; further requests wait for one of them to end.
 //
-// n is from 1 to the limit given to [Manager.Permits], and to MaxPermits; otherwise the
-// error matches ErrInvalidOption. All other errors and rules are those of
+// n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise
+// the error matches ErrInvalidOption. If the server has a smaller limit than n, the request
+// waits until the limit is raised. All other errors and rules are those of
 // [Manager.LockAsync].
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
 	return p.request(n, wish{wait: -1}, opts)
@@ -99,13 +107,13 @@ func (p Permits) acquire(ctx context.Context, n int, w wish, opts []LockOption) 
 func (p Permits) request(n int, w wish, opts []LockOption) *futures.Future[*Lock] {
 	err := p.check()
 	if err == nil && (n < 1 || n > MaxPermits || int64(n) > p.limit) {
-		err = fmt.Errorf("%w: %d permits, not within 1 and the limit %d, or %d", ErrInvalidOption, n, p.limit, MaxPermits)
+		err = fmt.Errorf("%w: %d permits: ask for 1 to %d", ErrInvalidOption, n, min(p.limit, MaxPermits))
 	}
 	if err == nil {
 		err = w.apply(p.manager.id, opts)
 	}
 	if err == nil && (w.kind != core.Exclusive || w.fenced || w.owner.of != nil) {
-		err = fmt.Errorf("%w: permits know no Shared, Exclusive, Fenced or AsOwner", ErrInvalidOption)
+		err = fmt.Errorf("%w: Shared, Exclusive, Fenced and AsOwner do not apply to permits", ErrInvalidOption)
 	}
 	if err != nil {
 		return refused(p.name, err)
@@ -120,17 +128,18 @@ func (p Permits) request(n int, w wish, opts []LockOption) *futures.Future[*Lock
 
 func (p Permits) check() error {
 	if p.manager == nil {
-		return fmt.Errorf("%w: the zero Permits", ErrInvalidOption)
+		return fmt.Errorf("%w: these Permits were not made by Manager.Permits", ErrInvalidOption)
 	}
 	if p.limit < 1 || p.limit > math.MaxInt32 {
-		return fmt.Errorf("%w: a limit of %d permits", ErrInvalidOption, p.limit)
+		return fmt.Errorf("%w: limit %d: want 1 to %d", ErrInvalidOption, p.limit, math.MaxInt32)
 	}
 	return checkName(p.name)
 }
 
 // PermitIDs returns the IDs of the permits that the lock has, or nil if it has none. Each
-// is 32 hexadecimal digits, of which the first 16 are those of the manager's ID. Any
-// process can give a permit back by its ID: see [Permits.Return]. No other hold ever has it.
+// is 32 hexadecimal digits, of which the first 16 are those of [Manager.ID] without its
+// hyphens. Any process can give a permit back by its ID: see [Permits.Return]. No other hold
+// ever has it.
 func (l *Lock) PermitIDs() []string {
 	r := &l.ticket.request
 	if r.Kind != core.Permits {
@@ -144,25 +153,29 @@ func (l *Lock) PermitIDs() []string {
 	return ids
 }
 
-// Return gives permits back by their IDs, also those of other processes, and wakes those who
-// wait: all of them, or none if one of them is not taken or has expired. It reports whether it
-// has. It blocks for a round trip. A holder in this manager learns of its loss one round
-// trip later, others learn of it at their next renewal. A call without an answer may
-// still take effect later.
+// Return gives permits back by their IDs, also permits of other processes, and wakes waiters.
+// It gives back all of them or none. It reports whether it gave them back: it did not if one
+// of them is not taken, has expired, or is named twice. It blocks for a round trip. A call
+// without an answer may still take effect later.
 //
-// While a manager passes permits on in memory, the server may know a permit by the ID of
-// a hold that ended some 20 ms ago.
+// Somebody else may have the permits at once, while the old holder is still Valid. A holder
+// in this manager learns of its loss a round trip later. A holder in another manager learns of
+// it at its next renewal, within 40 % of Options.Lease. One with a fixed lease learns of it
+// when it calls Extend or Unlock, or when its lease ends.
+//
+// The server learns up to 32 ms late that a permit has passed in memory. Until then it knows
+// the permit by the ID of the hold before, and Return of the new ID returns false.
 func (p Permits) Return(ctx context.Context, ids ...string) (bool, error) {
 	if len(ids) == 0 || len(ids) > MaxPermits {
-		return false, &LockError{Op: opReturn, Name: p.name, Err: fmt.Errorf("%w: %d IDs, not within 1 and %d", ErrInvalidOption, len(ids), MaxPermits)}
+		return false, &LockError{Op: opReturn, Name: p.name, Err: fmt.Errorf("%w: %d IDs: give 1 to %d", ErrInvalidOption, len(ids), MaxPermits)}
 	}
 	for _, id := range ids {
 		if b, err := hex.DecodeString(id); err != nil || len(b) != len(wire.PermitID{}) {
-			return false, &LockError{Op: opReturn, Name: p.name, Err: fmt.Errorf("%w: %s is no ID of a permit", ErrInvalidOption, shortName(id))}
+			return false, &LockError{Op: opReturn, Name: p.name, Err: fmt.Errorf("%w: %s is not the ID of a permit", ErrInvalidOption, shortName(id))}
 		}
 	}
 	if p.check() == nil && slices.ContainsFunc(ids, p.ours) {
-		// Whatever the answer, permits of this manager may be gone.
+		// Look also after an error: the script may have run.
 		defer p.manager.actor.Post(core.Verify{Name: p.name})
 	}
 	a, err := p.call(ctx, opReturn, wire.ReturnPermits(p.name, ids))
@@ -175,32 +188,33 @@ func (p Permits) ours(id string) bool {
 	return strings.HasPrefix(strings.ToLower(id), hex.EncodeToString(own[:8]))
 }
 
-// SetLimit sets how many permits there are. If more of them are taken, none comes free
-// before enough were given back. It blocks for a round trip.
+// SetLimit sets the limit, 0 or more. If more permits are taken, their holders keep them, and
+// none is granted until enough are given back. It blocks for a round trip.
 func (p Permits) SetLimit(ctx context.Context, limit int) error {
 	if limit < 0 || limit > math.MaxInt32 {
-		return &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a limit of %d permits", ErrInvalidOption, limit)}
+		return &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: limit %d: want 0 to %d", ErrInvalidOption, limit, math.MaxInt32)}
 	}
 	_, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "set", limit))
 	return err
 }
 
-// AddLimit changes how many permits there are by n, which may be negative, and returns how
-// many there are now. It blocks for a round trip. A call without an answer may still take
-// effect later.
+// AddLimit changes the limit by n, which may be negative, and returns the new limit. If the
+// server knows no limit, it counts from zero: the limit given to [Manager.Permits] is not used.
+// A limit below zero is like zero, and is remembered. It blocks for a round trip. A call
+// without an answer may still take effect later.
 func (p Permits) AddLimit(ctx context.Context, n int) (int, error) {
 	if n < math.MinInt32 || n > math.MaxInt32 {
-		return 0, &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: %d permits more", ErrInvalidOption, n)}
+		return 0, &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d", ErrInvalidOption, n)}
 	}
 	a, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "add", n))
 	return int(a.Int), err
 }
 
 // Delete removes what the server remembers of the name, if no permit is taken. It reports
-// whether it has. The next request for permits sets the limit again. A request whose context
-// has ended may still be on its way to the server: close the managers that use the permits
-// before another one deletes them. Delete blocks for a round trip. A call without an answer
-// may still take effect later.
+// whether it removed anything. The next request for permits stores its limit again. So does a
+// request that is still on its way to the server, even if its context has ended: close the
+// managers that use the permits first, and delete with another one. Delete blocks for a round
+// trip. A call without an answer may still take effect later.
 func (p Permits) Delete(ctx context.Context) (bool, error) {
 	a, err := p.call(ctx, opDelete, wire.DeletePermits(p.name))
 	return a.Int == 1, err
@@ -209,23 +223,25 @@ func (p Permits) Delete(ctx context.Context) (bool, error) {
 // PermitsInfo is what Redis knows of permits.
 type PermitsInfo struct {
 	Name string
-	// Exists reports whether the server knows a limit.
+	// Exists reports whether the server knows a limit. If not, Limit and Free say nothing.
 	Exists bool
-	// Limit is how many permits there are. Free is how many can be taken; it is negative
-	// if the limit was set to less than are taken.
-	Limit, Free int
-	// Taken are permits that are taken, those that expire first before others, 1,000 at
-	// most.
+	// Limit is how many permits there are.
+	Limit int
+	// Free is how many permits can be taken. It is negative if more are taken than the
+	// limit.
+	Free int
+	// Taken lists permits that are taken, the first to expire first, at most 1,000. There
+	// are Limit - Free of them.
 	Taken []TakenPermit
 	// Subscribers counts the processes that wait for permits, or did so within
 	// Options.Linger; negative if the server does not say.
 	Subscribers int64
 }
 
-// A TakenPermit is one that somebody has.
+// A TakenPermit is a permit that is taken.
 type TakenPermit struct {
 	ID string // as Lock.PermitIDs returns it
-	// TTL is its remaining life; negative if it has no end.
+	// TTL is its remaining life; negative if it does not expire.
 	TTL time.Duration
 	// Ours reports whether a hold of this manager has it.
 	Ours bool

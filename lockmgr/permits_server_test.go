@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -163,6 +164,44 @@ func TestPermits_BadRequests(t *testing.T) {
 	require.Equal(t, "", faults.Do(t, s, "GET", "set"), "nothing was written")
 }
 
+// A key that has something else than permits is left as it is, whatever is asked of it.
+func TestPermits_OtherData(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	plain, err := other.Lock(ctx, "plain")
+	require.NoError(t, err)
+	write, err := other.Lock(ctx, "write", lockmgr.Exclusive())
+	require.NoError(t, err)
+	faults.Do(t, s, "SET", "text", "no number")
+	faults.Do(t, s, "SET", "fraction", "1.5")
+	faults.Do(t, s, "RPUSH", "list", "x")
+	faults.Do(t, s, "SET", "taken", "3")
+	faults.Do(t, s, "SET", "{taken}:timeout", "x")
+	size := faults.Do(t, s, "DBSIZE")
+	for _, name := range []string{"plain", "write", "text", "fraction", "list", "taken"} {
+		p := m.Permits(name, 5)
+		for op, do := range map[string]func() error{
+			"acquire": func() error { _, err := p.TryAcquire(ctx, 1); return err },
+			"return":  func() error { _, err := p.Return(ctx, strings.Repeat("0", 32)); return err },
+			"set":     func() error { return p.SetLimit(ctx, 3) },
+			"add":     func() error { _, err := p.AddLimit(ctx, 1); return err },
+			"delete":  func() error { _, err := p.Delete(ctx); return err },
+			"inspect": func() error { _, err := p.Inspect(ctx); return err },
+		} {
+			err := do()
+			if !errors.Is(err, lockmgr.ErrKind) {
+				require.ErrorIs(t, err, lockmgr.ErrWrongType, "%s of %s", op, name)
+			}
+		}
+	}
+	require.Equal(t, size, faults.Do(t, s, "DBSIZE"))
+	require.Equal(t, "no number", faults.Do(t, s, "GET", "text"))
+	require.Equal(t, "1.5", faults.Do(t, s, "GET", "fraction"))
+	require.NoError(t, plain.Unlock(ctx), "nobody has removed it")
+	require.NoError(t, write.Unlock(ctx))
+}
+
 func TestPermits_Limit(t *testing.T) {
 	t.Parallel()
 	_, m, other := dialReadWrite(t, lockmgr.Options{})
@@ -210,6 +249,9 @@ func TestPermits_Delete(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
+	done, err = p.Delete(ctx)
+	require.NoError(t, err)
+	require.False(t, done, "there was nothing")
 	l, err := m.Permits("jobs", 5).Acquire(ctx, 5)
 	require.NoError(t, err, "with a new limit")
 	require.NoError(t, l.Unlock(ctx))

@@ -50,14 +50,20 @@ func (t *ticket) Explain(err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
-	reason := error(errHeld)
-	if down := t.shell.failing(t.asked, now); down != nil {
-		reason = down
+	reason := t.shell.failing(t.asked, now)
+	if reason == nil {
+		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
 	}
 	return t.failed(opLock, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err))
 }
 
-var errHeld = fmt.Errorf("%w: another owner held it", ErrNotAcquired)
+// refusal says what a request waits for while the server answers.
+func (t *ticket) refusal() string {
+	if t.request.Kind == core.Permits {
+		return "too few permits were free"
+	}
+	return "another owner held it"
+}
 
 // waitError returns the error of a request that ended at now without a lock.
 // While the server is silent, a wait that ran out does not mean that another
@@ -70,7 +76,7 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		if down := t.shell.failing(t.asked, now); down != nil {
 			err = down
 		} else {
-			err = fmt.Errorf("%w: another owner held it", err)
+			err = fmt.Errorf("%w: %s", err, t.refusal())
 		}
 	}
 	return t.failed(opLock, max(0, now-t.asked), err)

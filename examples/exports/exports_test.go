@@ -13,7 +13,7 @@ func TestRun_NeverMoreThanPermits(t *testing.T) {
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out := runtest.Run(t, run, append(args, "-for", "2s")...)
 		runtest.InOrder(t, out, "12 clerks of two services, and 3 permits.", "it is given back", "its export was told",
-			"the nightly export got all 3 permits", "exports, at most 3 at a time", "Done: there were never more exports than permits.")
+			"the nightly export got all 3 permits", "exports, at most 3 permits in use at a time", "Done: there were never more permits in use")
 	})
 }
 
@@ -21,7 +21,7 @@ func TestRun_Interrupted(t *testing.T) {
 	runtest.OnServers(t, func(t *testing.T, args []string) {
 		out, err := runtest.Interrupt(t, run, "its export was told", append(args, "-for", "1h")...)
 		require.NoError(t, err)
-		require.Contains(t, out, "Done: there were never more exports than permits.")
+		require.Contains(t, out, "Done: there were never more permits in use")
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -72,11 +72,11 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err := all.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  %d exports, at most %d at a time\n\n", e.done.Load(), e.most.Load())
-	if e.most.Load() > int64(*limit) {
-		return fmt.Errorf("%d exports ran at the same time, with %d permits", e.most.Load(), *limit)
+	fmt.Fprintf(out, "  %d exports, at most %d permits in use at a time\n\n", e.done, e.most)
+	if e.most > *limit {
+		return fmt.Errorf("%d permits were in use, of %d", e.most, *limit)
 	}
-	fmt.Fprintln(out, "Done: there were never more exports than permits.")
+	fmt.Fprintln(out, "Done: there were never more permits in use than there are.")
 	return nil
 }
 
@@ -86,15 +86,24 @@ type exports struct {
 	managers []*lockmgr.Manager // of two services, and of the operator
 	permits  []lockmgr.Permits  // of each manager
 
-	now, most, done atomic.Int64 // exports that run, the most at a time, those that have ended
+	mu         sync.Mutex
+	inUse      int // permits that are in use
+	most, done int // the most permits in use at a time, and the exports that have ended
 }
 
-// begin notes that exports have begun for which n permits are needed. The result ends them.
-func (e *exports) begin(n int64) (end func()) {
-	now := e.now.Add(n)
-	for most := e.most.Load(); now > most && !e.most.CompareAndSwap(most, now); most = e.most.Load() {
+// begin notes that an export with n permits has begun. The function that it returns notes its
+// end.
+func (e *exports) begin(n int) (end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inUse += n
+	e.most = max(e.most, e.inUse)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.inUse -= n
+		e.done++
 	}
-	return func() { e.now.Add(-n); e.done.Add(1) }
 }
 
 // workUntil starts one export after the other.
@@ -117,7 +126,7 @@ func (e *exports) workUntil(ctx context.Context, p lockmgr.Permits) error {
 func (e *exports) nightly(ctx context.Context) error {
 	asked := time.Now()
 	return e.permits[0].Do(ctx, e.limit, func(context.Context, *lockmgr.Lock) error {
-		defer e.begin(int64(e.limit))()
+		defer e.begin(e.limit)()
 		fmt.Fprintf(e.out, "  the nightly export got all %d permits after %v\n", e.limit, time.Since(asked).Round(time.Millisecond))
 		time.Sleep(10 * time.Millisecond)
 		return nil
@@ -125,7 +134,7 @@ func (e *exports) nightly(ctx context.Context) error {
 }
 
 // hang starts an export that hangs. The operator looks who has a permit, and gives it back.
-// The export is told at its next renewal.
+// The export is told at its next renewal, about a second later.
 func (e *exports) hang(ctx context.Context) error {
 	l, err := e.permits[0].Acquire(ctx, 1)
 	if err != nil {

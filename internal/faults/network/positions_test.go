@@ -106,13 +106,12 @@ var plots = []plot{
 				return info.Free == 3
 			})
 			faults.Eventually(t, func() bool {
-				done, err := p.Delete(faults.Patient(t))
-				if err != nil {
+				if _, err := p.Delete(faults.Patient(t)); err != nil {
 					require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 					return false
 				}
-				require.True(t, done)
-				return true
+				info, err := p.Inspect(faults.Patient(t))
+				return err == nil && !info.Exists
 			})
 		},
 	},

@@ -26,6 +26,7 @@ var (
 	errOver    = fmt.Errorf("%w: its fixed lease is over", ErrLeaseLost)
 	errMaxHold = fmt.Errorf("%w: its MaxHold is over", ErrLeaseLost)
 	errGone    = fmt.Errorf("%w: the key was removed or taken over", ErrLeaseLost)
+	errReturn  = fmt.Errorf("%w: a permit was given back by its ID, or removed", ErrLeaseLost)
 	errCancel  = errors.New("lockmgr: request cancelled")
 )
 

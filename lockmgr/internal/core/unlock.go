@@ -115,7 +115,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	case r.Err != nil:
 		err = r.Err
 	case (!r.OK || r.Partly) && e.number != 0 && !e.retried:
-		err = errGone
+		err = e.errGone()
 	}
 	if r.OK {
 		m.notice(Notice{What: Released, Name: n.name, Err: r.Err})

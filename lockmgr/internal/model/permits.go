@@ -209,7 +209,7 @@ func (s *Server) addTo(key string, by int64) int64 {
 	return n
 }
 
-// live returns the permits if they are n that have not expired.
+// live reports whether there are n permits, none of which has expired.
 func (s *Server) live(members []Member, n int) bool {
 	return len(members) == n && !slices.ContainsFunc(members, s.Expired)
 }

@@ -50,7 +50,7 @@ var serverCodes = map[string]serverCode{
 	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that the README lists; ACL LOG on the server tells which one was missing"},
 	"NOAUTH":      {Permission, true, true, "the connection is not authenticated: check the user name and password"},
 	"WRONGPASS":   {Permission, true, true, "check the user name and password"},
-	"WRONGTYPE":   {WrongType, true, true, "something else uses this key: choose another name for the lock, or remove the key"},
+	"WRONGTYPE":   {WrongType, true, true, "the key has data of another kind, for instance permits: choose another name"},
 	"OOM":         {OutOfMemory, true, true, "raise maxmemory or free some; locks that are held can still be renewed and released"},
 	"READONLY":    {ReadOnly, true, false, "the address belongs to a replica: connect to the primary"},
 	"MISCONF":     {ReadOnly, true, false, "the server can't save its data and refuses writes: see its log"},

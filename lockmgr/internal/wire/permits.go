@@ -195,10 +195,7 @@ func LimitPermits(name, how string, n int) Command {
 // DeletePermits returns the command that removes all that the server knows of permits, if
 // none is taken.
 func DeletePermits(name string) Command {
-	c := Command{Script: permitsDelete}
-	c.permitKeys(name)
-	c.Keys = append(c.Keys, gatherKey(name))
-	return c
+	return Command{Script: permitsDelete, Keys: []string{name, TakenKey(name), gatherKey(name)}}
 }
 
 // mostTold is how many taken permits InspectPermits asks for at most.
@@ -215,8 +212,8 @@ func InspectPermits(name string) Command {
 // PermitsState is the state of permits on the server.
 type PermitsState struct {
 	Exists      bool
-	Free        int64 // the counter: without those that have expired
-	Taken       int64 // with those that have expired
+	Free        int64 // the counter: expired permits are not counted yet
+	Taken       int64 // expired ones are counted
 	Expired     int64
 	Subscribers int64
 	Permits     []TakenPermit // some of those that have not expired
@@ -241,7 +238,7 @@ func (p *TakenPermit) Of(manager string) bool {
 	return len(p.ID) == len(PermitID{}) && strings.HasPrefix(p.ID, string(permitOwner(manager)))
 }
 
-// ReadPermits reads the answer to InspectPermits. ok is false if that has another shape.
+// ReadPermits reads the answer to InspectPermits. ok is false if a is no such answer.
 func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	v := a.Array
 	if a.Kind != Array || len(v) < 4 || len(v)%2 != 0 || v[0].Kind != Text || v[1].Kind != Int || v[2].Kind != Int || v[3].Kind != Int {
@@ -264,9 +261,9 @@ func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	return s, true
 }
 
-// A PermitID is how the server knows a permit: 16 bytes. Those of this library begin with
-// eight bytes of the manager's UUID. Six bytes have the number of the hold, and two count
-// the permits of the hold.
+// A PermitID is how the server knows a permit: 16 bytes. An ID of this library has the first
+// eight bytes of the manager's UUID, six bytes of the number of the hold, and two bytes of the
+// permit's position in the hold.
 type PermitID [16]byte
 
 // Permit returns the ID of permit i of hold n of a manager.

@@ -1,22 +1,24 @@
 -- permits_acquire.lua takes permits, for several requests in one call.
 --
--- KEYS[4i-3..4i]  of request i: the counter of free permits, the permits that are
---                 taken, the channel, and who gathers
+-- KEYS[4i-3..4i]  of request i: the counter of free permits, the permits that are taken,
+--                 the channel, and who gathers
 -- ARGV[1]         lease in milliseconds
--- ARGV[2..]       of each request: how many permits; the limit, which is how many
---                 there are if the counter does not exist; 0, or for how many
---                 milliseconds to keep those that are free if they are too few; how
---                 many permits a holder may have; how many holders follow; the new
---                 holder; further holders of the same manager that may have permits
+-- ARGV[2..]       for each request:
+--                   n        how many permits
+--                   limit    how many there are if there is no counter yet
+--                   gather   milliseconds for which to keep free permits if they are fewer
+--                            than n, or 0
+--                   most     the most permits that one of the holders may have
+--                   holders  how many holders follow
+--                   the new holder, then others of this manager that may have permits
 --
 -- Returns an array with an answer for each request:
---         nil      acquired
---         integer  not acquired: the time in milliseconds until the next permit expires,
---                  -1 if none does
---         array    not acquired, while it may gather: that time, and 1 if it has kept what is
---                  free, 0 if another manager gathers or there are too few permits. Only
---                  -1: the name is in use as another kind of lock
---         error    it failed, which does not keep the others from being served
+--         nil        acquired
+--         ttl        not acquired: milliseconds until the next permit expires, -1 if none does
+--         {ttl, 1}   not acquired, and gather is not 0: what is free was kept
+--         {ttl, 0}   the same, but another manager gathers, or there are fewer than n permits
+--         {-1}       the name is in use as another kind of lock
+--         error      it failed, which does not keep the others from being served
 --
 -- A permit is a member of a sorted set: a holder and two bytes. Its score is the instant
 -- at which it expires, by the server's clock. Safe to repeat: what the holders have is taken
@@ -25,6 +27,7 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lease = tonumber(ARGV[1])
+local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
 local at = 2
 
 local function id(holder, i)
@@ -45,18 +48,20 @@ local function acquire(counter, taken, channel, gatherer, first)
     end
     return free
   end
-  local gone = redis.call('ZRANGEBYSCORE', taken, '-inf', now, 'LIMIT', 0, 1000)
-  local ends = {} -- of those in gone
-  for _, member in ipairs(gone) do
-    ends[member] = now
+  -- freed are the expired permits, and those that the holders have already. All are given
+  -- back to the counter, and then taken again.
+  local freed = redis.call('ZRANGEBYSCORE', taken, '-inf', now, 'LIMIT', 0, 1000)
+  local scores = {} -- of those in freed
+  for _, member in ipairs(freed) do
+    scores[member] = now
   end
   for h = first + 5, first + 4 + holders do -- the new holder, too: a copy of this may have run
     for i = 0, most - 1 do
       local member = id(ARGV[h], i)
-      local score = not ends[member] and redis.call('ZSCORE', taken, member)
+      local score = not scores[member] and redis.call('ZSCORE', taken, member)
       if score then
-        gone[#gone + 1] = member
-        ends[member] = tonumber(score)
+        freed[#freed + 1] = member
+        scores[member] = tonumber(score)
       end
     end
   end
@@ -64,12 +69,12 @@ local function acquire(counter, taken, channel, gatherer, first)
     free = math.max(0, limit - redis.call('ZCARD', taken))
     redis.call('SET', counter, free)
   end
-  if not tonumber(free) then
+  if not string.find(free, '^%-?%d+$') then
     return {err = 'WRONGTYPE the key does not count permits'}
   end
-  free = tonumber(free) + #gone
+  free = tonumber(free) + #freed
   local take, life, gathers = 0, lease, 0
-  if gather > 0 and n <= free + redis.call('ZCARD', taken) - #gone then -- else there are too few for ever
+  if gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is in vain
     local who = redis.call('GET', gatherer)
     if not who or who == string.sub(new, 1, 8) then
       gathers = 1
@@ -81,15 +86,16 @@ local function acquire(counter, taken, channel, gatherer, first)
     take, life = math.max(0, math.min(free, n)), gather
   end
 
-  -- The set comes before the counter: what fails in between costs no permit twice.
-  if #gone > 0 then
-    redis.call('ZREM', taken, unpack(gone))
+  -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
+  -- order it would grant one twice.
+  if #freed > 0 then
+    redis.call('ZREM', taken, unpack(freed))
   end
-  if #gone ~= take then
-    local ok = redis.pcall('INCRBY', counter, #gone - take)
+  if #freed ~= take then
+    local ok = redis.pcall('INCRBY', counter, #freed - take)
     if type(ok) == 'table' then
-      for _, member in ipairs(gone) do
-        redis.pcall('ZADD', taken, ends[member], member)
+      for _, member in ipairs(freed) do
+        redis.pcall('ZADD', taken, scores[member], member)
       end
       return ok
     end
@@ -98,7 +104,7 @@ local function acquire(counter, taken, channel, gatherer, first)
     local add = {}
     for i = 0, take - 1 do
       local member = id(new, i)
-      add[2 * i + 1], add[2 * i + 2] = math.max(now + life, ends[member] or 0), member
+      add[2 * i + 1], add[2 * i + 2] = math.max(now + life, scores[member] or 0), member
     end
     local ok = redis.pcall('ZADD', taken, unpack(add))
     if type(ok) == 'table' then
@@ -110,7 +116,7 @@ local function acquire(counter, taken, channel, gatherer, first)
       redis.pcall('PEXPIRE', taken, ttl)
     end
   end
-  if #gone > take and free > take then -- more are free than before
+  if #freed > take and free > take then -- more are free than before
     redis.pcall('PUBLISH', channel, free - take)
   end
   if free >= n then
@@ -119,9 +125,9 @@ local function acquire(counter, taken, channel, gatherer, first)
     end
     return false
   end
-  local ttl, next = -1, redis.call('ZRANGEBYSCORE', taken, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  if next[2] and tonumber(next[2]) < 922337203685477 then
-    ttl = math.max(0, math.ceil(tonumber(next[2]) - now))
+  local ttl, first_end = -1, redis.call('ZRANGEBYSCORE', taken, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if first_end[2] and tonumber(first_end[2]) < no_end then
+    ttl = math.max(0, math.ceil(tonumber(first_end[2]) - now))
   end
   if gather == 0 then
     return ttl

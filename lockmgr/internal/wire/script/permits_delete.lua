@@ -2,14 +2,16 @@
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
--- KEYS[3]   channel, not used
--- KEYS[4]   who gathers
+-- KEYS[3]   who gathers
 --
--- Returns 1, or 0 if a permit is taken that has not expired.
+-- Returns 1, or 0 if nothing was there or a permit is taken that has not expired.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local counter = redis.call('GET', KEYS[1])
+if counter and not string.find(counter, '^%-?%d+$') then
+  return {err = 'WRONGTYPE the key does not count permits'}
+end
 if redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') > 0 then
   return 0
 end
-redis.call('DEL', KEYS[1], KEYS[2], KEYS[4])
-return 1
+return math.min(1, redis.call('DEL', KEYS[1], KEYS[2], KEYS[3]))

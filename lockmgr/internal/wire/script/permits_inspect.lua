@@ -11,15 +11,20 @@
 -- -1 if it has no end.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
+local counter = redis.call('GET', KEYS[1]) or ''
+if counter ~= '' and not string.find(counter, '^%-?%d+$') then
+  return {err = 'WRONGTYPE the key does not count permits'}
+end
 local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[3])
 local out = {
-  redis.call('GET', KEYS[1]) or '', redis.call('ZCARD', KEYS[2]), redis.call('ZCOUNT', KEYS[2], '-inf', now),
+  counter, redis.call('ZCARD', KEYS[2]), redis.call('ZCOUNT', KEYS[2], '-inf', now),
   waiting.err and -1 or waiting[2],
 }
 local some = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 for i = 1, #some, 2 do
   local score = tonumber(some[i + 1])
   out[#out + 1] = some[i]
-  out[#out + 1] = score >= 922337203685477 and -1 or math.ceil(score - now)
+  out[#out + 1] = score >= no_end and -1 or math.ceil(score - now)
 end
 return out

@@ -8,9 +8,9 @@
 --
 -- Returns an array with an answer for each release:
 --         nil      none of these holders had a permit
---         array    of how many were given back, the number of subscribers that the
---                  message reached, or -1 if there was none, and, if it could not be
---                  published, why
+--         array    how many permits were given back that had not expired; how many
+--                  subscribers the message reached, -1 if none was published; and the
+--                  error of PUBLISH if it failed
 --         error    it failed, which does not keep the others from being given back
 --
 -- Safe to repeat: the second run returns nil. An expired permit is removed and does not
@@ -25,7 +25,7 @@ local function release(counter, taken, channel, first)
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
     if string.find(there.err, 'WRONGTYPE', 1, true) then
-      return false -- a key that counts no permits
+      return false -- another kind of lock: none of ours is in it
     end
     return there
   end

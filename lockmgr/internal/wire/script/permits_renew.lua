@@ -1,7 +1,7 @@
 -- permits_renew.lua extends the leases of permits.
 --
--- KEYS[2i-1], KEYS[2i]  of holder i: the counter of free permits, which is not used, and
---                       the permits that are taken
+-- KEYS[2i-1], KEYS[2i]  of holder i: the name, which is not read, and the permits that are
+--                       taken
 -- ARGV[1]    lease in milliseconds
 -- ARGV[2i], ARGV[2i+1]  how many permits holder i has, and the holder
 --
@@ -28,7 +28,9 @@ local function renew(taken, n, holder)
   end
   local ok = redis.pcall('ZADD', taken, unpack(longer))
   if type(ok) == 'table' and string.find(ok.err, 'OOM', 1, true) then
-    redis.call('ZREM', taken, '') -- after a first write the server takes the others
+    -- Removing a member that does not exist is a write. After its first write a script is
+    -- not refused for lack of memory.
+    redis.call('ZREM', taken, '')
     ok = redis.call('ZADD', taken, unpack(longer))
   end
   if type(ok) == 'table' then

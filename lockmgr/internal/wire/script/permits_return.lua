@@ -12,6 +12,9 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local there = redis.call('GET', KEYS[1])
+if there and not string.find(there, '^%-?%d+$') then
+  return {err = 'WRONGTYPE the key does not count permits'}
+end
 local members, scores, known = {}, {}, {}
 for i = 1, #ARGV do
   local raw = string.gsub(ARGV[i], '..', function(digits) return string.char(tonumber(digits, 16)) end)

@@ -37,12 +37,11 @@ local function transfer(counter, taken, channel, first)
       end
     end
     if #old == n then
-      -- ZREM comes first. A server that is out of memory refuses only what it needs
-      -- memory for, and only as the first write of a script.
+      -- ZREM comes first. After its first write a script is not refused for lack of memory.
       redis.call('ZREM', taken, unpack(old))
       local ok = redis.pcall('ZADD', taken, unpack(new))
       if type(ok) == 'table' then
-        redis.pcall('INCRBY', counter, n)
+        redis.pcall('INCRBY', counter, n) -- these permits are in no set now, so they are free
         return ok
       end
       local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
