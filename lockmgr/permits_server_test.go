@@ -108,6 +108,51 @@ func TestPermits_Wait(t *testing.T) {
 	}
 }
 
+// When a request that wants many leaves the queue, the next one gets what is free at once: no
+// message comes.
+func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p, theirs := m.Permits("jobs", 8), other.Permits("jobs", 8)
+	refused := func(n int) *futures.Future[*lockmgr.Lock] {
+		scripts := m.Stats().Scripts
+		f := p.AcquireAsync(n)
+		faults.Eventually(t, func() bool { return m.Stats().Scripts > scripts && state(t, p).Subscribers > 0 })
+		requirePending(t, f, "too few are free")
+		return f
+	}
+	short := func(f *futures.Future[*lockmgr.Lock]) {
+		// Polls are a third of a lease apart, which is 10 s.
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		l, err := f.Await(ctx)
+		require.NoError(t, err, "free permits must not wait for a poll")
+		require.NoError(t, l.Unlock(ctx))
+	}
+	one, err := theirs.Acquire(ctx, 1)
+	require.NoError(t, err)
+
+	// The first one gives up.
+	big := refused(8)
+	small := p.AcquireAsync(1)
+	big.Cancel()
+	short(small)
+
+	// The first one gets its permits in memory.
+	held, err := p.Acquire(ctx, 4)
+	require.NoError(t, err)
+	big = refused(4)
+	small = p.AcquireAsync(1)
+	require.NoError(t, held.Unlock(ctx))
+	l, err := big.Await(ctx)
+	require.NoError(t, err)
+	short(small)
+	require.NoError(t, l.Unlock(ctx))
+	require.NoError(t, one.Unlock(ctx))
+	requireFree(t, p, 8)
+}
+
 func TestPermits_BadRequests(t *testing.T) {
 	t.Parallel()
 	s, m, other := dialReadWrite(t, lockmgr.Options{})

@@ -163,10 +163,11 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	switch {
 	case n.queue.head == nil, n.served(e):
 		m.releaseOrRest(e)
-	case e.woken && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):
+	case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):
 		// A message came while the try was in flight. It came over another
-		// connection, so the lock may have been released after the refusal. Or
-		// others have had much more than their share: see turns.press.
+		// connection, so the lock may have been released after the refusal. Or the
+		// request that wanted so many has left the queue. Or others have had much more
+		// than their share: see turns.mayRepeat.
 		m.ask(e)
 	default:
 		m.subscribe(n)

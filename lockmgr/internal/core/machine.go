@@ -282,7 +282,11 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 			m.releaseOrRest(e)
 			break
 		}
-		if at := min(u.retry.at, e.gatherEnd()); m.now < at {
+		at := u.retry.at
+		if !u.retry.failing() { // else no script follows a failed one without a pause
+			at = min(at, e.gatherEnd())
+		}
+		if m.now < at {
 			return at
 		}
 		m.waitOver(e)

@@ -134,6 +134,26 @@ func (p *pool) mostAsked(first *Request) (n int) {
 	return n
 }
 
+// tryForFewer is called when a request has left the queue. If the next one wants fewer permits
+// than an entry was refused, that entry tries again: as many may be free already, and then no
+// message comes.
+func (m *Machine) tryForFewer(n *name) {
+	if n.details.pool == nil || n.queue.head == nil {
+		return
+	}
+	for e := range n.inMotion {
+		if e.phase == waiting && e.flight == 0 && e.permits > n.queue.head.own.Permits && !e.upkeep().retry.failing() {
+			e.makeUpkeep().retry.at = m.now
+			m.alarms.atLatest(n, m.now)
+		}
+	}
+}
+
+// fewer reports whether the first request wants fewer permits than a script has tried to get.
+func (n *name) fewer(op *Op) bool {
+	return n.details.pool != nil && int(n.queue.head.own.Permits) < op.Permits
+}
+
 // acquired notes that an entry was acquired.
 func (p *pool) acquired(n *name) {
 	p.asks = min(2*p.asks, mostAsks)

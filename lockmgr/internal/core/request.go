@@ -274,6 +274,7 @@ func (m *Machine) dequeue(r *Request) {
 	if r.Explicit {
 		m.waits.remove(r)
 	}
+	m.tryForFewer(r.entry.of)
 }
 
 func (m *Machine) fail(r *Request, err error) {

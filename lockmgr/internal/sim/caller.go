@@ -20,6 +20,7 @@ type call struct {
 	depth     int     // how many re-entries deep
 	hopeless  bool    // its lease may be over before an answer comes
 	tokens    []int64 // those of the items of a set
+	permits   uint16  // how many it wants
 	seen      int     // the position of its Lock event among those of the manager
 	since     time.Duration
 }
@@ -117,7 +118,8 @@ func (n *node) lock(l *lockName, again *call) {
 	case l.isSet():
 		n.post(core.LockSet{Request: r, Items: l.items()})
 	case l.kind == core.Permits:
-		n.post(core.LockPermits{Request: r, Permits: w.wantPermits(), Limit: int64(l.limit)})
+		c.permits = w.wantPermits()
+		n.post(core.LockPermits{Request: r, Permits: c.permits, Limit: int64(l.limit)})
 	default:
 		n.post(core.Lock{Request: r})
 	}

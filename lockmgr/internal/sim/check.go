@@ -438,6 +438,9 @@ func (w *world) checkCalm() {
 	w.readClock()
 	for _, l := range w.names {
 		w.watchRecord(l)
+		if l.kind == core.Permits {
+			w.checkFree(l)
+		}
 		waits, good := false, false
 		wanted := len(l.holds) > 0 || w.gathered(l)
 		for _, n := range slices.Concat(w.nodes, w.gone) {

@@ -51,6 +51,7 @@ type node struct {
 	backlog   *backlog        // a connection that holds commands back, or nil
 	forbidden []ban           // by name: what the server refuses this manager
 	believed  []time.Duration // by name: when checkCalm last saw a hold in held
+	passedBy  []passedBy      // by name: see checkFree
 	trouble   []time.Duration // by name: when the core last heard that a command failed
 	ears      []ear           // by name: messages that were heard
 	numbers   numbers         // those that its commands have named
@@ -88,7 +89,7 @@ func (w *world) addNode() *node {
 		w: w, index: len(w.nodes), id: i, label: string(rune('A'+i%26)) + nonZero(i/26), born: w.now, timerAt: never,
 		flight: make([][]uint64, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
 		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
-		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), ears: make([]ear, len(w.names)),
+		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), passedBy: make([]passedBy, len(w.names)), ears: make([]ear, len(w.names)),
 		gathers: make([]gathering, len(w.names)), gives: make([]giveBack, len(w.names)),
 	}
 	n.numbers.init(len(w.names))

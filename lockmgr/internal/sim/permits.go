@@ -168,8 +168,40 @@ func (c *command) checkConserved() {
 	if !w.server.Exists(p.Counter) {
 		return
 	}
+	c.name.leastFree = min(c.name.leastFree, w.server.Free(p))
 	if free, taken := w.server.Free(p), len(w.server.Taken(p.Taken)); free < 0 || free+int64(taken) != int64(w.set.limit) {
 		w.violated("as many permits as there are", "%s: %s by %v leaves %d free and %d taken of %d", c.n.label, c.verb, c.owners, free, taken, w.set.limit)
+	}
+}
+
+// A passedBy is the first request for permits that waits in a manager, and how often in a row
+// checkFree has found that it could have been served all the time.
+type passedBy struct {
+	first *call
+	times int
+}
+
+// checkFree checks that the first request for permits of each manager gets those that are free,
+// whether or not a message comes.
+func (w *world) checkFree(l *lockName) {
+	for _, n := range w.nodes {
+		i := slices.IndexFunc(n.waiting, func(c *call) bool { return c.name == l })
+		p := &n.passedBy[l.index]
+		switch {
+		case n.dead || i < 0 || n.waiting[i].hopeless || int64(n.waiting[i].permits) > l.leastFree:
+			*p = passedBy{}
+		case p.first != n.waiting[i]:
+			*p = passedBy{first: n.waiting[i]}
+		default:
+			p.times++
+		}
+		if p.times > 8 {
+			w.violated("free permits are taken", "%s: %s waits, and at least %d permits were free meanwhile", n.label, p.first, l.leastFree)
+		}
+	}
+	l.leastFree = 0
+	if p := permitsOf(l); w.server.Exists(p.Counter) {
+		l.leastFree = w.server.Free(p)
 	}
 }
 

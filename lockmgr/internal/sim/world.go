@@ -109,6 +109,7 @@ type lockName struct {
 	freeSince time.Duration            // since when there has been no record, or never
 	heldAt    time.Duration            // when somebody was last seen to hold the lock
 	leakSince time.Duration            // since when there has been a record that nobody wants, or never
+	leastFree int64                    // the fewest permits that were free since checkCalm was called last
 
 	runNode *node           // the manager with the newest grant
 	run     []time.Duration // the times of its grants since another manager had one
