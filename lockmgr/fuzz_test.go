@@ -72,7 +72,7 @@ func besideOf(name string) (keys []string) {
 func TestName_Accepted(t *testing.T) {
 	for _, name := range []string{
 		"redisson", "redisson_", "redisson_lock:orders", "redisson_lock:{orders}", "redisson_lock_token", "redisson_lock_token:orders",
-		"redisson_lock__channel:orders", "redisson_lock_tokens:{a}", "my:redisson_lock_token:{a}", "x{t}y", "{x}", "{x}:timeout",
+		"redisson_lock__channel:orders", "redisson_lock_tokens:{a}", "my:redisson_lock_token:{a}", "x{t}y", "{x}", "x:timeout",
 		"a:rwlock_timeout:1", "{a}:rwlock_timeout:", "{a}:rwlock_timeout:x", strings.Repeat("x", 513), strings.Repeat("x", MaxNameBytes),
 	} {
 		require.NoErrorf(t, checkName(name), "%.100q", name)

@@ -20,6 +20,9 @@ var besidePrefixes = [...]string{
 	"redisson_unlock_latch", // the result of one unlock
 }
 
+// besideSuffixes are the ends of the keys that permits have beside their own key.
+var besideSuffixes = [...]string{":timeout", ":gathers"}
+
 // readHold begins the last part of the key of one read hold of a read-write lock:
 // "{name}:<owner>:rwlock_timeout:<number>".
 const readHold = ":rwlock_timeout:"
@@ -44,10 +47,16 @@ func checkName(name string) error {
 }
 
 // isBeside reports whether a name has the form of a key or a channel beside some
-// lock's key: a prefix, a colon, and a name in braces or with a brace in it.
+// lock's key: a prefix, a colon, and a name in braces or with a brace in it, or such a
+// name and a suffix.
 func isBeside(name string) bool {
 	for _, prefix := range besidePrefixes {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasPrefix(rest, ":") && strings.Contains(rest, "{") {
+			return true
+		}
+	}
+	for _, suffix := range besideSuffixes {
+		if before, ok := strings.CutSuffix(name, suffix); ok && strings.Contains(before, "{") {
 			return true
 		}
 	}

@@ -33,11 +33,12 @@ type Permits struct {
 //
 // limit is how many permits there are, from 1 to math.MaxInt32. The first request stores it on
 // the server, where it does not expire. Later requests use the stored limit, even if theirs
-// differs: to change it, call [Permits.SetLimit]. Inspect, Return, SetLimit, AddLimit and Delete
-// do not use limit. Delete names that were made for one use.
+// differs: to change it, call [Permits.SetLimit]. Inspect, Return, SetLimit and Delete do not
+// use limit. Delete names that were made for one use.
 //
 // A name is used for a lock or for permits, not for both. A request for the other kind fails
-// with ErrKind or ErrWrongType. If something else keeps a number at the key, that is taken for
+// with ErrKind or ErrWrongType. Do not use both "a" and "{a}" for permits: the two share the
+// set of taken permits, as with Redisson. If something else keeps a number at the key, that is taken for
 // the number of free permits.
 func (m *Manager) Permits(name string, limit int) Permits {
 	return Permits{manager: m, name: name, limit: int64(limit)}
@@ -66,7 +67,7 @@ func (m *Manager) Permits(name string, limit int) Permits {
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise
 // the error matches ErrInvalidOption. If the server has a smaller limit than n, the request
-// waits until the limit is raised. All other errors and rules are those of
+// waits until the limit is raised, and so do the requests of this manager behind it. All other errors and rules are those of
 // [Manager.LockAsync].
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
 	return p.request(n, wish{wait: -1}, opts)
@@ -169,7 +170,9 @@ func (p Permits) Return(ctx context.Context, ids ...string) (bool, error) {
 	if len(ids) == 0 || len(ids) > MaxPermits {
 		return false, &LockError{Op: opReturn, Name: p.name, Err: fmt.Errorf("%w: %d IDs: give 1 to %d", ErrInvalidOption, len(ids), MaxPermits)}
 	}
-	for _, id := range ids {
+	ids = slices.Clone(ids)
+	for i, id := range ids {
+		ids[i] = strings.ToLower(id)
 		if b, err := hex.DecodeString(id); err != nil || len(b) != len(wire.PermitID{}) {
 			return false, &LockError{Op: opReturn, Name: p.name, Err: fmt.Errorf("%w: %s is not the ID of a permit", ErrInvalidOption, shortName(id))}
 		}
@@ -185,7 +188,7 @@ func (p Permits) Return(ctx context.Context, ids ...string) (bool, error) {
 // ours reports whether an ID is of a permit of this manager.
 func (p Permits) ours(id string) bool {
 	own := wire.Permit(p.manager.id.uuid, 0, 0)
-	return strings.HasPrefix(strings.ToLower(id), hex.EncodeToString(own[:8]))
+	return strings.HasPrefix(id, hex.EncodeToString(own[:8]))
 }
 
 // SetLimit sets the limit, 0 or more. If more permits are taken, their holders keep them, and
@@ -194,19 +197,23 @@ func (p Permits) SetLimit(ctx context.Context, limit int) error {
 	if limit < 0 || limit > math.MaxInt32 {
 		return &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: limit %d: want 0 to %d", ErrInvalidOption, limit, math.MaxInt32)}
 	}
-	_, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "set", limit))
+	_, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "set", limit, limit))
 	return err
 }
 
 // AddLimit changes the limit by n, which may be negative, and returns the new limit. If the
-// server knows no limit, it counts from zero: the limit given to [Manager.Permits] is not used.
-// A limit below zero is like zero, and is remembered. It blocks for a round trip. A call
-// without an answer may still take effect later.
+// server knows no limit, it adds n to the limit given to [Manager.Permits]. The error matches
+// ErrInvalidOption if the new limit would be negative or exceed math.MaxInt32. AddLimit blocks
+// for a round trip. A call without an answer may still take effect later.
 func (p Permits) AddLimit(ctx context.Context, n int) (int, error) {
-	if n < math.MinInt32 || n > math.MaxInt32 {
-		return 0, &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d", ErrInvalidOption, n)}
+	out := &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d", ErrInvalidOption, n)}
+	if n < -math.MaxInt32 || n > math.MaxInt32 {
+		return 0, out
 	}
-	a, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "add", n))
+	a, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "add", n, int(p.limit)))
+	if err == nil && a.Kind == wire.Nil {
+		return 0, out
+	}
 	return int(a.Int), err
 }
 
@@ -274,7 +281,7 @@ func (p Permits) call(ctx context.Context, op string, c wire.Command) (wire.Answ
 		return wire.Answer{}, &LockError{Op: op, Name: p.name, Err: err}
 	}
 	a, err := p.manager.call(ctx, op, p.name, c)
-	if err == nil && op != opInspect && a.Kind != wire.Int {
+	if err == nil && op != opInspect && a.Kind != wire.Int && (op != opLimit || a.Kind != wire.Nil) {
 		err = &LockError{Op: op, Name: p.name, Err: serverError(a.Unexpected())}
 	}
 	return a, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -175,8 +176,12 @@ func TestPermits_BadRequests(t *testing.T) {
 	}
 	_, err := m.Permits("", 5).Acquire(ctx, 1)
 	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-	_, err = m.Permits("redisson_sc:{a}", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:gathers", "b{a}:timeout"} {
+		_, err = m.Permits(name, 5).Acquire(ctx, 1)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName, name)
+		_, err = m.Lock(ctx, name)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName, name)
+	}
 	_, err = m.Permits("a", 5).Return(ctx, "abc")
 	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
 	_, err = m.Permits("a", 5).Return(ctx)
@@ -252,13 +257,20 @@ func TestPermits_Limit(t *testing.T) {
 	_, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 100)
+	_, err := p.AddLimit(ctx, -101)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	n, err := p.AddLimit(ctx, -1)
+	require.NoError(t, err)
+	require.Equal(t, 99, n, "the server knew no limit")
+	_, err = p.AddLimit(ctx, math.MaxInt32)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
 	require.NoError(t, p.SetLimit(ctx, 1))
 	one, err := p.Acquire(ctx, 1)
 	require.NoError(t, err)
 	waits := []*futures.Future[*lockmgr.Lock]{other.Permits("jobs", 100).AcquireAsync(1), p.AcquireAsync(1)}
 	requirePending(t, waits[0], "the limit is 1")
 	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
-	n, err := p.AddLimit(ctx, 2)
+	n, err = p.AddLimit(ctx, 2)
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	for _, f := range waits {
@@ -297,6 +309,30 @@ func TestPermits_Delete(t *testing.T) {
 	done, err = p.Delete(ctx)
 	require.NoError(t, err)
 	require.False(t, done, "there was nothing")
+	faults.Do(t, s, "SET", "jobs", "1")
+	faults.Do(t, s, "ZADD", "{jobs}:timeout", "1", "dead")
+	faults.Do(t, s, "SET", "{jobs}:gathers", "x")
+	done, err = p.Delete(ctx)
+	require.NoError(t, err)
+	require.True(t, done, "an expired permit is not taken")
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
+
+	// Those who wait ask again, and set the limit.
+	require.NoError(t, p.SetLimit(ctx, 0))
+	f := other.Permits("jobs", 5).AcquireAsync(1)
+	requirePending(t, f, "the limit is 0")
+	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 1 })
+	done, err = p.Delete(ctx)
+	require.NoError(t, err)
+	require.True(t, done)
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second) // a poll comes after 10 s
+	defer cancel()
+	held, err = f.Await(soon)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	require.Equal(t, 5, state(t, p).Limit)
+	_, err = p.Delete(ctx)
+	require.NoError(t, err)
 	l, err := m.Permits("jobs", 5).Acquire(ctx, 5)
 	require.NoError(t, err, "with a new limit")
 	require.NoError(t, l.Unlock(ctx))
@@ -330,6 +366,48 @@ func TestPermits_Return(t *testing.T) {
 	require.True(t, done)
 	<-there.Lost() // at its next renewal
 	requireFree(t, p, 4)
+}
+
+// If the counter is lost, a lock can take the name. The permits are given back all the same, and
+// the lock stays.
+func TestPermits_LockTakesTheName(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	permits, err := m.Permits("jobs", 2).Acquire(ctx, 2)
+	require.NoError(t, err)
+	faults.Do(t, s, "DEL", "jobs")
+	l, err := other.Lock(ctx, "jobs")
+	require.NoError(t, err)
+	require.NoError(t, permits.Unlock(ctx))
+	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "{jobs}:timeout"))
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// A holder in the manager that gives its permit back learns of it at once. IDs have any case,
+// and those of old clients are digits on the server.
+func TestPermits_ReturnHere(t *testing.T) {
+	t.Parallel()
+	s, m, _ := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p := m.Permits("jobs", 2)
+	here, err := p.Acquire(ctx, 1)
+	require.NoError(t, err)
+	done, err := p.Return(ctx, strings.ToUpper(here.PermitIDs()[0]))
+	require.NoError(t, err)
+	require.True(t, done)
+	select {
+	case <-here.Lost():
+	case <-time.After(5 * time.Second):
+		require.Fail(t, "it is renewed after 10 s only")
+	}
+	old := strings.Repeat("ab", 16)
+	faults.Do(t, s, "ZADD", "{jobs}:timeout", "9999999999999", old)
+	faults.Do(t, s, "DECR", "jobs")
+	done, err = p.Return(ctx, strings.ToUpper(old))
+	require.NoError(t, err)
+	require.True(t, done)
+	requireFree(t, p, 2)
 }
 
 // A permit ends with its lease: a fixed one, or that of a process that has died.

@@ -212,6 +212,11 @@ var permitScriptTests = []struct {
 		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1", "a2"}}, reply: "[20000]", then: "0 b1.0~20000"},
 	{what: "a counter that was deleted", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
 		op: permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 a1.1~30000 b1.0~20000"},
+	{what: "a counter that was deleted, and more are taken than the limit", taken: permitTaken{"b1.0": 20000, "b1.1": 20000, "b1.2": 20000, "b2.0": 0},
+		script: "permits_acquire", op: permitOp{n: 1, limit: 2, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]",
+		then: "-1 b1.0~20000 b1.1~20000 b1.2~20000"},
+	{what: "a late copy while more are taken than there are", free: "-3", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "-3 a1.0~20000 a1.1~20000 b1.0~20000"},
 	{what: "more are taken than there are", free: "-2", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
 		op: permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]", then: "-1 b2.0~20000"},
 
@@ -349,7 +354,7 @@ func TestDifferential_Permits(t *testing.T) {
 		for _, form := range []string{
 			"permits_acquire [nil]", "permits_acquire [N]", "permits_acquire [-N]", "permits_acquire [[N N]]", "permits_acquire [nil N]",
 			"permits_transfer [N]", "permits_transfer [nil]", "permits_transfer [N nil]", "permits_renew []", "permits_renew [N]", "permits_renew [N N]",
-			"permits_release [nil]", "permits_release [[N N]]", "permits_release [[N N] nil]", "permits_return N", "permits_limit N",
+			"permits_release [nil]", "permits_release [[N N]]", "permits_release [[N N] nil]", "permits_return N", "permits_limit N", "permits_limit nil",
 		} {
 			require.NotZero(t, seen[form], "%s among %v", form, seen)
 		}
@@ -418,8 +423,12 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 			how, n = "add", int64(r.IntN(5)-2)
 		}
 		line = fmt.Sprintf("%s %s %s %d", script, k.Counter, how, n)
-		got = s.eval(t, s.wire, script, []string{k.Counter, k.Taken, k.Channel}, []string{how, strconv.FormatInt(n, 10)})
-		return got, strconv.FormatInt(m.LimitPermits(k, add, n), 10), line
+		got = s.eval(t, s.wire, script, []string{k.Counter, k.Taken, k.Channel}, []string{how, strconv.FormatInt(n, 10), "4"})
+		limit, ok := m.LimitPermits(k, add, n, 4)
+		if !ok {
+			return got, "nil", line
+		}
+		return got, strconv.FormatInt(limit, 10), line
 	case "forget":
 		key := []string{"p", "{p}:gathers", "{q}:gathers"}[r.IntN(3)]
 		s.do(t, "DEL", key)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -131,6 +132,9 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 	if err != nil {
 		return Acquired{}, err
 	}
+	if first, err := s.of(p, n, holders[:1]); err == nil && s.live(first, n) {
+		return Acquired{OK: true}, nil // a copy of this has run
+	}
 	var gone []Member
 	for _, m := range s.Taken(p.Taken) {
 		if s.Expired(m) && len(gone) < 1000 {
@@ -146,7 +150,7 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 		if s.OOM {
 			return Acquired{}, ErrOOM
 		}
-		free = max(0, limit-int64(len(s.Taken(p.Taken))))
+		free = limit - int64(len(s.Taken(p.Taken)))
 		s.put(p.Counter, &value{kind: text, text: strconv.FormatInt(free, 10), end: forever})
 	}
 	free += int64(len(gone))
@@ -169,11 +173,7 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 	s.addTo(p.Counter, int64(len(gone)-take))
 	var add []Member
 	for i := range take {
-		m := Member{permitOf(holders[0], i), s.ms() + life}
-		if at := slices.IndexFunc(own, func(o Member) bool { return o.Name == m.Name }); at >= 0 {
-			m.Score = max(m.Score, own[at].Score)
-		}
-		add = append(add, m)
+		add = append(add, Member{permitOf(holders[0], i), s.ms() + life})
 	}
 	if take > 0 {
 		s.zadd(p.Taken, add...)
@@ -322,21 +322,30 @@ func (s *Server) SetScore(key, name string, score int64) {
 	}
 }
 
-// LimitPermits sets how many permits there are to n, or to n more. It returns how many there
-// are.
-func (s *Server) LimitPermits(p Permits, add bool, n int64) int64 {
+// LimitPermits sets how many permits there are to n, or to n more. limit counts if there is no
+// counter. It returns how many there are, or false if that is out of range.
+func (s *Server) LimitPermits(p Permits, add bool, n, limit int64) (int64, bool) {
 	taken := int64(len(s.Taken(p.Taken)))
+	was := limit
 	free, there, _ := s.free(p.Counter)
-	if !add {
-		n -= taken + free
+	if there {
+		was = free + taken
 	}
-	if n != 0 || !there {
-		free = s.addTo(p.Counter, n)
+	if add {
+		n += was
 	}
-	if n > 0 && free > 0 {
-		_, _ = s.publish(p.Channel, strconv.FormatInt(free, 10))
+	if n < 0 || n > math.MaxInt32 {
+		return 0, false
 	}
-	return free + taken
+	end := int64(forever)
+	if there {
+		end = s.get(p.Counter).end
+	}
+	s.put(p.Counter, &value{kind: text, text: strconv.FormatInt(n-taken, 10), end: end})
+	if n > taken && (n > was || !there) {
+		_, _ = s.publish(p.Channel, strconv.FormatInt(n-taken, 10))
+	}
+	return n, true
 }
 
 // Text returns a string.

@@ -185,9 +185,9 @@ func ReturnPermits(name string, ids []string) Command {
 }
 
 // LimitPermits returns the command that sets how many permits there are, or adds to it. how
-// is set or add.
-func LimitPermits(name, how string, n int) Command {
-	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n)}}
+// is set or add. limit is what n is added to if the server knows no limit.
+func LimitPermits(name, how string, n, limit int) Command {
+	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n), strconv.Itoa(limit)}}
 	c.permitKeys(name)
 	return c
 }
@@ -195,7 +195,7 @@ func LimitPermits(name, how string, n int) Command {
 // DeletePermits returns the command that removes all that the server knows of permits, if
 // none is taken.
 func DeletePermits(name string) Command {
-	return Command{Script: permitsDelete, Keys: []string{name, TakenKey(name), gatherKey(name)}}
+	return Command{Script: permitsDelete, Keys: []string{name, TakenKey(name), gatherKey(name), ChannelOf(core.Permits, name)}}
 }
 
 // mostTold is how many taken permits InspectPermits asks for at most.

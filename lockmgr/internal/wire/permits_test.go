@@ -22,7 +22,7 @@ func TestPermits_NamesOfACommand(t *testing.T) {
 		require.Len(t, b.commands, 1, "%v", verb)
 		require.Equal(t, []string{"a", "b"}, b.commands[0].names(), "%v", verb)
 	}
-	for _, c := range []Command{ReturnPermits("a", []string{"1"}), LimitPermits("a", "set", 3), DeletePermits("a"), InspectPermits("a")} {
+	for _, c := range []Command{ReturnPermits("a", []string{"1"}), LimitPermits("a", "set", 3, 5), DeletePermits("a"), InspectPermits("a")} {
 		require.Equal(t, []string{"a"}, c.names(), c.Script.Name)
 	}
 }

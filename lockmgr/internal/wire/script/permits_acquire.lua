@@ -21,8 +21,8 @@
 --         error      it failed, which does not keep the others from being served
 --
 -- A permit is a member of a sorted set: a holder and two bytes. Its score is the instant
--- at which it expires, by the server's clock. Safe to repeat: what the holders have is taken
--- over, and its life is not shortened. One manager gathers at a time: two could each keep
+-- at which it expires, by the server's clock. Safe to repeat: a holder that has all it wants
+-- keeps it. What other runs have got is taken over, and its life is not shortened. One manager gathers at a time: two could each keep
 -- what the other one lacks.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -52,6 +52,7 @@ local function acquire(counter, taken, channel, gatherer, first)
   -- back to the counter, and then taken again.
   local freed = redis.call('ZRANGEBYSCORE', taken, '-inf', now, 'LIMIT', 0, 1000)
   local scores = {} -- of those in freed
+  local mine = 0 -- how many the new holder has
   for _, member in ipairs(freed) do
     scores[member] = now
   end
@@ -62,11 +63,17 @@ local function acquire(counter, taken, channel, gatherer, first)
       if score then
         freed[#freed + 1] = member
         scores[member] = tonumber(score)
+        if h == first + 5 and i < n then
+          mine = mine + 1
+        end
       end
+    end
+    if mine == n then
+      return false -- a copy of this has run
     end
   end
   if not free then -- those that are taken count
-    free = math.max(0, limit - redis.call('ZCARD', taken))
+    free = limit - redis.call('ZCARD', taken) -- negative if more are taken than the limit
     redis.call('SET', counter, free)
   end
   if not string.find(free, '^%-?%d+$') then
@@ -75,7 +82,7 @@ local function acquire(counter, taken, channel, gatherer, first)
   free = tonumber(free) + #freed
   local take, life, gathers = 0, lease, 0
   if gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is in vain
-    local who = redis.call('GET', gatherer)
+    local who = redis.pcall('GET', gatherer) -- of another type: somebody else gathers
     if not who or who == string.sub(new, 1, 8) then
       gathers = 1
     end
@@ -104,7 +111,7 @@ local function acquire(counter, taken, channel, gatherer, first)
     local add = {}
     for i = 0, take - 1 do
       local member = id(new, i)
-      add[2 * i + 1], add[2 * i + 2] = math.max(now + life, scores[member] or 0), member
+      add[2 * i + 1], add[2 * i + 2] = now + life, member
     end
     local ok = redis.pcall('ZADD', taken, unpack(add))
     if type(ok) == 'table' then

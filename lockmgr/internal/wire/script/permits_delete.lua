@@ -3,6 +3,7 @@
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
 -- KEYS[3]   who gathers
+-- KEYS[4]   channel
 --
 -- Returns 1, or 0 if nothing was there or a permit is taken that has not expired.
 local clock = redis.call('TIME')
@@ -14,4 +15,8 @@ end
 if redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') > 0 then
   return 0
 end
-return math.min(1, redis.call('DEL', KEYS[1], KEYS[2], KEYS[3]))
+local removed = redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+if counter then
+  redis.pcall('PUBLISH', KEYS[4], 1) -- those who wait may set the limit again
+end
+return math.min(1, removed)

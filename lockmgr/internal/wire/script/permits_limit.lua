@@ -5,8 +5,9 @@
 -- KEYS[3]   channel
 -- ARGV[1]   set, or add
 -- ARGV[2]   for set: the new limit; for add: the change, which may be negative
+-- ARGV[3]   the limit before an add if there is no counter yet
 --
--- Returns the new limit. An expired permit counts as taken until an acquire removes it. If
+-- Returns the new limit, or nil if that would be negative or more than 2^31 - 1. An expired permit counts as taken until an acquire removes it. If
 -- more are taken than the limit, the counter is negative, and none is granted until enough
 -- are given back.
 local counter = redis.call('GET', KEYS[1])
@@ -14,14 +15,16 @@ if counter and not string.find(counter, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 local taken = redis.call('ZCARD', KEYS[2])
-local free, by = tonumber(counter or 0), tonumber(ARGV[2])
-if ARGV[1] == 'set' then
-  by = by - taken - free
+local was = counter and tonumber(counter) + taken or tonumber(ARGV[3])
+local limit = tonumber(ARGV[2])
+if ARGV[1] == 'add' then
+  limit = was + limit
 end
-if by ~= 0 or not counter then
-  free = redis.call('INCRBY', KEYS[1], by)
+if limit < 0 or limit > 2147483647 then
+  return false
 end
-if by > 0 and free > 0 then
-  redis.pcall('PUBLISH', KEYS[3], free)
+redis.call('SET', KEYS[1], limit - taken, 'KEEPTTL')
+if limit > taken and (limit > was or not counter) then
+  redis.pcall('PUBLISH', KEYS[3], limit - taken)
 end
-return free + taken
+return limit

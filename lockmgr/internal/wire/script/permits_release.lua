@@ -24,19 +24,18 @@ local function release(counter, taken, channel, first)
   local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
-    if string.find(there.err, 'WRONGTYPE', 1, true) then
-      return false -- another kind of lock: none of ours is in it
+    if not string.find(there.err, 'WRONGTYPE', 1, true) then
+      return there
     end
-    return there
+    there = false -- the counter is gone, and another kind of lock has the name
   end
-  local given, back, members = 0, {}, {}
+  local given, members, scores = 0, {}, {}
   for h = first + 2, first + 1 + holders do
     for i = 0, most - 1 do
       local member = ARGV[h] .. string.char(math.floor(i / 256), i % 256)
       local score = redis.call('ZSCORE', taken, member)
       if score then
-        members[#members + 1] = member
-        back[#back + 1], back[#back + 2] = score, member
+        members[#members + 1], scores[#scores + 1] = member, score
         if tonumber(score) > now then
           given = given + 1
         end
@@ -52,7 +51,9 @@ local function release(counter, taken, channel, first)
   end
   local free = redis.pcall('INCRBY', counter, #members)
   if type(free) == 'table' then
-    redis.pcall('ZADD', taken, unpack(back))
+    for i = 1, #members do -- one by one: a call takes no more than some 8,000 arguments
+      redis.pcall('ZADD', taken, scores[i], members[i])
+    end
     return free
   end
   local reached = -1

@@ -41,7 +41,9 @@ local function transfer(counter, taken, channel, first)
       redis.call('ZREM', taken, unpack(old))
       local ok = redis.pcall('ZADD', taken, unpack(new))
       if type(ok) == 'table' then
-        redis.pcall('INCRBY', counter, n) -- these permits are in no set now, so they are free
+        if redis.pcall('EXISTS', counter) == 1 then
+          redis.pcall('INCRBY', counter, n) -- these permits are in no set now, so they are free
+        end
         return ok
       end
       local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
