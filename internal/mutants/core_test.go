@@ -77,7 +77,7 @@ var coreMutants = []mutant{
 	{"health", "Close waits for a failing server", machine, "if m.closing && m.now >= m.tellDue(m.closedAt) {\n\t\tm.abort()\n\t\treturn\n\t}\n", "", seeds},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "e.woken = e.woken || ev.Message || ev.Confirmed", "", seeds},
-	{"a message is a hint", "remembered, but ignored", machine, "case e.woken && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):", "case t.mayRepeat(&m.cfg):", seeds},
+	{"a message is a hint", "remembered, but ignored", machine, "case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):", "case t.mayRepeat(&m.cfg):", seeds},
 	{"a message is a hint", "no try on confirmation", machine, "case useful || ev.Confirmed:", "case useful:", seeds},
 	{"a message is a hint", "message ignored", machine, "case useful || ev.Confirmed:", "case ev.Confirmed:", seeds},
 	{"a message is a hint", "no poll", machine, "m.waitOver(e)\n\tcase releasing:", "return Forever\n\tcase releasing:", seeds},
@@ -103,7 +103,7 @@ var coreMutants = []mutant{
 	{"every end is an end", "time-outs not kept", machine, "m.giveUps.set(r, r.GiveUp)", "", seeds},
 	{"every end is an end", "poll's time left to the next phase", machine, "u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now", "u.nextTransfer, u.spacing = m.now, 0", seeds},
 	{"every end is an end", "owner's wait not forgotten", machine, "\t\tm.waits.remove(r)\n", "", seeds},
-	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(e, errGone)\n\tif others {", "\tif others {", seeds},
+	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(e, e.errGone())\n\tif others {", "\tif others {", seeds},
 	{"every end is an end", "Close leaves holds", machine, "m.loseAll(e, ErrClosed)\n\t\t\t\tm.release(e)", "m.loseAll(e, ErrClosed)", seeds},
 	{"every end is an end", "Close leaves waiters", machine, "m.failQueued(n.queue.head, ErrClosed)", "m.dequeue(n.queue.head)", seeds},
 

@@ -25,7 +25,7 @@ var severalMutants = []mutant{
 	{"several", "the time in the queue counts", machine, "max(e.of.queue.head.asked, g.had)", "e.of.queue.head.asked", stories},
 	{"several", "pauses after gathering in vain do not grow", machine, "2 * m.cfg.GatherTime << min(g.vain, mostVain+1)", "2 * m.cfg.GatherTime", stories},
 	{"several", "gathers again at once", machine, " || m.now < g.notBefore", "", stories},
-	{"several", "no alarm for the end of gathering", machine, "min(u.retry.at, e.gatherEnd())", "u.retry.at", stories},
+	{"several", "no alarm for the end of gathering", machine, "at = min(at, e.gatherEnd())", "at = u.retry.at", stories},
 	{"several", "gathers only what it waits for", machine, "s.refusedBy == ev.Item || s.active())", "s.refusedBy == ev.Item)", stories},
 	{"several", "does not give back what it has gathered", machine, "\tif m.now >= e.gatherEnd() {", "\tif false {", stories},
 	{"several", "gathers no more once it has given back", machine, "\tm.gatherReleased(e)\n\tswitch {", "\tswitch {", stories},
