@@ -23,12 +23,18 @@ import (
 // plus one Options.CommandTimeout; the manager goes on releasing the lock after
 // that. A release that fails is logged and not returned, since fn held the lock. If
 // fn panics, or ends its goroutine, the lock is released first. fn may unlock early.
-func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.Lock(ctx, name, opts...)
+	return m.do(ctx, l, err, fn)
+}
+
+// do calls fn under a lock, and unlocks. If err is not nil, there is no lock, and do returns
+// err.
+func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx context.Context, l *Lock) error) (failed error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = joined(err, m.finish(ctx, l)) }()
+	defer func() { failed = joined(failed, m.finish(ctx, l)) }()
 	return fn(l.Context(ctx), l)
 }
 

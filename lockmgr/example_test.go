@@ -262,6 +262,62 @@ func ExampleShared() {
 	// when nobody reads: true
 }
 
+// A set is taken as a whole, or not at all.
+func ExampleManager_LockAll() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+
+	// Read the prices, and write two accounts: all three at once, or none.
+	lock, err := manager.LockAll(ctx, lockmgr.Set{Names: []string{"account:1", "account:2"}, Shared: []string{"prices"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = manager.TryLock(ctx, "account:2")
+	fmt.Println("free meanwhile:", err == nil)
+	fmt.Println("unlocked:", lock.Unlock(ctx) == nil)
+
+	// Output:
+	// free meanwhile: false
+	// unlocked: true
+}
+
+// Permits are a counting semaphore. An operator can give one back by its ID.
+func ExamplePermits() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+
+	downloads := manager.Permits("downloads", 3) // at most three, in all processes together
+	err := downloads.Do(ctx, 1, func(ctx context.Context, l *lockmgr.Lock) error {
+		info, err := downloads.Inspect(ctx)
+		fmt.Println("free during one:", info.Free)
+		return err
+	})
+	fmt.Println("done:", err == nil)
+
+	// A download that hangs: an operator gives its permit back.
+	hangs, err := downloads.Acquire(ctx, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := downloads.Inspect(ctx)
+	for _, permit := range info.Taken {
+		_, err = downloads.Return(ctx, permit.ID)
+	}
+	fmt.Println("given back:", err == nil)
+	<-hangs.Lost()
+	fmt.Println(hangs.Err())
+
+	// Output:
+	// free during one: 2
+	// done: true
+	// given back: true
+	// lockmgr: lease lost: a permit was given back by its ID, or removed
+}
+
 // The bound belongs to the hold: a holder that hangs loses its lock in the end,
 // although its process lives on.
 func ExampleMaxHold() {

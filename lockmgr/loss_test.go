@@ -93,7 +93,7 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 		held = append(held, l)
 	}
 	fs := make([]*futures.Future[*lockmgr.Lock], 10_000)
-	for m.Stats().Renewals < uint64(thorough.Or(1, 2)*len(held)) { // each may have been renewed
+	for m.Stats().Renewals < uint64(thorough.Choose(1, 2)*len(held)) { // each may have been renewed
 		for i := range fs {
 			fs[i] = m.LockAsync(fmt.Sprint("burst:", i))
 		}

@@ -210,7 +210,7 @@ func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optT
 // All readers of one manager share one entry in Redis, so that only the first of them
 // and the last one need a command. A reader waits behind a writer of its manager that
 // waits, even if others read. An owner that has the other side gets this one at once,
-// and keeps it when it unlocks the other: others can read from then on.
+// and keeps it when it unlocks the other: others can read soon after.
 //
 // A token that a reader asks for with Fenced is no smaller than that of the last
 // writer, and smaller than that of the next.
@@ -232,6 +232,9 @@ func Shared() LockOption { return LockOption{kind: optSide, side: core.Shared} }
 // ErrNotAcquired. Then unlock the read side, Lock the write side, and look again at what
 // you have read. A request of a reader that may wait, by Lock or by a MaxWait above
 // zero, fails with ErrDeadlock at once: it would wait for itself.
+//
+// An owner that has both sides and unlocks the write side goes on reading. Others can read as
+// soon as Redis knows that, which may be some milliseconds after Unlock returned.
 //
 // Without Shared or Exclusive a request is for a plain lock, which is another kind.
 func Exclusive() LockOption { return LockOption{kind: optSide, side: core.Alone} }

@@ -88,13 +88,9 @@ func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lo
 
 // Do acquires n permits, calls fn, and gives them back. Everything else is as in
 // [Manager.Do].
-func (p Permits) Do(ctx context.Context, n int, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+func (p Permits) Do(ctx context.Context, n int, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := p.Acquire(ctx, n, opts...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joined(err, p.manager.finish(ctx, l)) }()
-	return fn(l.Context(ctx), l)
+	return p.manager.do(ctx, l, err, fn)
 }
 
 func (p Permits) acquire(ctx context.Context, n int, w wish, opts []LockOption) (*Lock, error) {
@@ -106,25 +102,32 @@ func (p Permits) acquire(ctx context.Context, n int, w wish, opts []LockOption) 
 }
 
 func (p Permits) request(n int, w wish, opts []LockOption) *futures.Future[*Lock] {
-	err := p.check()
-	if err == nil && (n < 1 || n > MaxPermits || int64(n) > p.limit) {
-		err = fmt.Errorf("%w: %d permits: ask for 1 to %d", ErrInvalidOption, n, min(p.limit, MaxPermits))
-	}
-	if err == nil {
-		err = w.apply(p.manager.id, opts)
-	}
-	if err == nil && (w.kind != core.Exclusive || w.fenced || w.owner.of != nil) {
-		err = fmt.Errorf("%w: Shared, Exclusive, Fenced and AsOwner do not apply to permits", ErrInvalidOption)
-	}
-	if err != nil {
+	if err := p.fill(&w, n, opts); err != nil {
 		return refused(p.name, err)
 	}
-	w.kind, w.permits, w.limit = core.Permits, uint16(n), p.limit
 	f, err := p.manager.ask(p.name, w)
 	if err != nil {
 		return refused(p.name, err)
 	}
 	return f
+}
+
+// fill checks a request for n permits, and makes it the wish.
+func (p Permits) fill(w *wish, n int, opts []LockOption) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	if n < 1 || n > MaxPermits || int64(n) > p.limit {
+		return fmt.Errorf("%w: %d permits: ask for 1 to %d", ErrInvalidOption, n, min(p.limit, MaxPermits))
+	}
+	if err := w.apply(p.manager.id, opts); err != nil {
+		return err
+	}
+	if w.kind != core.Exclusive || w.fenced || w.owner.of != nil {
+		return fmt.Errorf("%w: Shared, Exclusive, Fenced and AsOwner do not apply to permits", ErrInvalidOption)
+	}
+	w.kind, w.permits, w.limit = core.Permits, uint16(n), p.limit
+	return nil
 }
 
 func (p Permits) check() error {

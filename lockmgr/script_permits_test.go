@@ -328,7 +328,7 @@ func TestDifferential_Permits(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, permitKeysOf("p").Channel, permitKeysOf("q").Channel)
 		seen := map[string]int{}
-		for seed := range uint64(thorough.Or(8, 24)) {
+		for seed := range uint64(thorough.Choose(8, 24)) {
 			r := &permitTrace{Rand: rand.New(rand.NewPCG(seed, 4))}
 			s.prepare(t, "")
 			var m model.Server

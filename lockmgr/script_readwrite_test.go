@@ -171,7 +171,7 @@ func TestDifferential_ReadWrite(t *testing.T) {
 	keys := model.ReadWrite{Lock: theLock, Channel: rwChannel, Counter: theCounter, Prefix: rwPrefix}
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, rwChannel)
-		for seed := range uint64(thorough.Or(8, 20)) {
+		for seed := range uint64(thorough.Choose(8, 20)) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			s.prepare(t, "")
 			var m model.Server

@@ -472,7 +472,7 @@ func TestDifferential_Several(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, severalChannels()...)
 		seen := map[string]int{} // replies by their form
-		for seed := range uint64(thorough.Or(8, 24)) {
+		for seed := range uint64(thorough.Choose(8, 24)) {
 			r := &severalTrace{rand.New(rand.NewPCG(seed, 3)), []string{"x:1", "x:2", "y:1", "y:2"}}
 			s.prepare(t, "")
 			var m model.Server

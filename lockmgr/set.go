@@ -79,13 +79,9 @@ func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*L
 // DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a
 // request in fn for one of the names waits for fn itself, and no deadlock is seen, unless
 // ctx has an owner.
-func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.LockAll(ctx, s, opts...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joined(err, m.finish(ctx, l)) }()
-	return fn(l.Context(ctx), l)
+	return m.do(ctx, l, err, fn)
 }
 
 func (m *Manager) lockSet(ctx context.Context, s Set, w wish, opts []LockOption) (*Lock, error) {

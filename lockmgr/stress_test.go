@@ -46,7 +46,7 @@ func TestServer_Stress(t *testing.T) {
 	for i := range ms {
 		ms[i] = dial(t, s.Addr(), lockmgr.Options{CommandTimeout: 500 * time.Millisecond, Linger: 100 * time.Millisecond})
 	}
-	until := time.Now().Add(time.Duration(thorough.Or(1, 2)) * time.Second)
+	until := time.Now().Add(time.Duration(thorough.Choose(1, 2)) * time.Second)
 	var g errgroup.Group
 	for _, m := range ms {
 		for range workers {

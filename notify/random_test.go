@@ -22,7 +22,7 @@ import (
 // watcher that checks again on every wake-up has, at the end, checked after the
 // last message of its channel.
 func TestHub_RandomRuns(t *testing.T) {
-	for seed := range thorough.Or(100, 200) {
+	for seed := range thorough.Choose(100, 200) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomRun(t, uint64(seed)) })
 		})

@@ -49,13 +49,13 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	defer func() { e.close(ctx) }()
 	name := fmt.Sprintf("exports-%04x", rand.N(1<<16)) // nobody else's
 	// Each service has a manager of its own, as if they were processes, and so has the operator.
-	for range 3 {
+	for _, p := range []*lockmgr.Permits{&e.services[0], &e.services[1], &e.operator} {
 		m, err := lockmgr.Dial(srv.Option(), lockmgr.Options{Lease: 3 * time.Second})
 		if err != nil {
 			return err
 		}
 		e.managers = append(e.managers, m)
-		e.permits = append(e.permits, m.Permits(name, *limit))
+		*p = m.Permits(name, *limit)
 	}
 	fmt.Fprintf(out, "%d clerks of two services, and %d permits.\nServer: %v\n\n", *clerks, *limit, srv)
 
@@ -66,7 +66,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	defer stop()
 	all, running := errgroup.WithContext(running) // the first error ends the others
 	for clerk := range *clerks {
-		all.Go(func() error { return e.workUntil(running, e.permits[clerk%2]) })
+		all.Go(func() error { return e.workUntil(running, e.services[clerk%2]) })
 	}
 	all.Go(func() error { return unlessOver(running, e.nightly(running)) })
 	if err := all.Wait(); err != nil {
@@ -83,8 +83,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 type exports struct {
 	out      io.Writer
 	limit    int
-	managers []*lockmgr.Manager // of two services, and of the operator
-	permits  []lockmgr.Permits  // of each manager
+	managers []*lockmgr.Manager // of the services, then that of the operator
+	services [2]lockmgr.Permits
+	operator lockmgr.Permits
 
 	mu         sync.Mutex
 	inUse      int // permits that are in use
@@ -125,7 +126,7 @@ func (e *exports) workUntil(ctx context.Context, p lockmgr.Permits) error {
 // pause, and do not keep it out.
 func (e *exports) nightly(ctx context.Context) error {
 	asked := time.Now()
-	return e.permits[0].Do(ctx, e.limit, func(context.Context, *lockmgr.Lock) error {
+	return e.services[0].Do(ctx, e.limit, func(context.Context, *lockmgr.Lock) error {
 		defer e.begin(e.limit)()
 		fmt.Fprintf(e.out, "  the nightly export got all %d permits after %v\n", e.limit, time.Since(asked).Round(time.Millisecond))
 		time.Sleep(10 * time.Millisecond)
@@ -136,18 +137,17 @@ func (e *exports) nightly(ctx context.Context) error {
 // hang starts an export that hangs. The operator looks who has a permit, and gives it back.
 // The export is told at its next renewal, about a second later.
 func (e *exports) hang(ctx context.Context) error {
-	l, err := e.permits[0].Acquire(ctx, 1)
+	l, err := e.services[0].Acquire(ctx, 1)
 	if err != nil {
 		return err
 	}
-	operator := e.permits[len(e.permits)-1]
-	info, err := operator.Inspect(ctx)
+	info, err := e.operator.Inspect(ctx)
 	if err != nil {
 		return err
 	}
 	for _, taken := range info.Taken {
 		fmt.Fprintf(e.out, "  permit %s… has %v left: it is given back\n", taken.ID[:8], taken.TTL.Round(time.Second))
-		if _, err := operator.Return(ctx, taken.ID); err != nil {
+		if _, err := e.operator.Return(ctx, taken.ID); err != nil {
 			return err
 		}
 	}
@@ -165,8 +165,8 @@ func (e *exports) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	for i, m := range e.managers {
-		if i == len(e.managers)-1 {
-			_, _ = e.permits[i].Delete(ctx) // otherwise the server remembers the limit
+		if i == len(e.services) {
+			_, _ = e.operator.Delete(ctx) // otherwise the server remembers the limit
 		}
 		_ = m.Close(ctx)
 	}

@@ -55,7 +55,7 @@ func TestSeeds(t *testing.T) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = thorough.Or(75, 300)
+		n = thorough.Choose(75, 300)
 		if raced.On {
 			n = 50
 		}

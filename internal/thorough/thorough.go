@@ -1,6 +1,5 @@
-// Package thorough tells tests that repeat themselves, by seed or by position, how often
-// to do so. `go test work` repeats them a few times, so that it is quick. HOLDFAST_THOROUGH=1
-// repeats them often; .ci/run sets it in a step of its own.
+// Package thorough chooses between a quick and a thorough run of a test. With
+// HOLDFAST_THOROUGH=1 tests try more seeds, positions and states. .ci/run has a step for that.
 package thorough
 
 import "os"
@@ -11,10 +10,10 @@ const Variable = "HOLDFAST_THOROUGH"
 // On reports whether the tests are to be thorough.
 func On() bool { return os.Getenv(Variable) != "" }
 
-// Or returns few, or many if the tests are to be thorough.
-func Or(few, many int) int {
+// Choose returns quick, or thorough if the tests are to be thorough.
+func Choose(quick, thorough int) int {
 	if On() {
-		return many
+		return thorough
 	}
-	return few
+	return quick
 }

@@ -142,7 +142,7 @@ func TestFault_AtEveryPosition(t *testing.T) {
 	atOnce(t, all, func(p position) string { return sceneFaults[p.fault].name + " of " + p.kind }, func(t *testing.T, p position) {
 		speed := firstPace
 		for round := range *rounds {
-			for n, tries := 1, 0; n <= thorough.Or(max(p.plot.most/6, 3), p.plot.most); {
+			for n, tries := 1, 0; n <= thorough.Choose(max(p.plot.most/6, 3), p.plot.most); {
 				name := fmt.Sprintf("scene %d %s %d %d %d", p.fault, p.kind, round, n, scenes.Add(1))
 				begun := now()
 				fired, served := playScene(t, s, name, p, n, speed)

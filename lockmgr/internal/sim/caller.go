@@ -206,7 +206,7 @@ func (n *node) granted(c *call) {
 			}
 		}
 		c.hold.fixed = r.Lease > 0
-		c.hold.checkTainted()
+		c.hold.noteTainted()
 		n.checkHolder(c.hold)
 		n.checkPassed(c)
 		for _, l := range c.name.bases() {

@@ -12,15 +12,14 @@ import (
 
 var _ = register(core.Permits, permits{})
 
-// permits is the lock that as many owners have at a time as there are permits. The server
-// never loses data in a world with permits: with its counter it would lose how many there
-// are.
+// permits is the kind core.Permits. Its worlds have no data loss: without the counter the server
+// would forget the limit.
 type permits struct{}
 
 const (
 	// dataLoss are the faults by which the server loses data, or gets other data.
 	dataLoss = RestartLose | Flush | Evict | Persist | Retype | WrongCounter
-	// mostEntries is more than a manager ever has.
+	// mostEntries is the limit of the core.
 	mostEntries = 1 << 10
 )
 
@@ -92,7 +91,7 @@ func (permits) leave(s *model.Server, l *lockName, owner string) {
 	_, _ = s.ReleasePermits(permitsOf(l), 1, owner)
 }
 
-// holders returns one for each holder that has permits, which end no earlier than it.
+// holders returns each holder that has permits, with the earliest end of its permits.
 func (permits) holders(s *model.Server, l *lockName) (out []holder) {
 	for _, m := range s.Taken(permitsOf(l).Taken) {
 		if s.Expired(m) {
@@ -237,9 +236,9 @@ func (n *node) checkPermits(l *lockName) {
 	}
 }
 
-// checkTainted notes that a hold may have got permits that an administrator has given back,
+// noteTainted notes that a hold may have got permits that an administrator has given back,
 // as its manager passes them on in memory before it knows.
-func (h *hold) checkTainted() {
+func (h *hold) noteTainted() {
 	h.taken = h.taken || h.core.Request.Passed && h.n.w.now < h.n.tainted
 }
 

@@ -63,7 +63,7 @@ func testSeeds(t *testing.T, kind core.Kind, many int) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = thorough.Or(many/5, many)
+		n = thorough.Choose(many/5, many)
 		if raced.On {
 			n = many / 10
 		}

@@ -45,6 +45,13 @@ func (c *Command) renews() bool {
 	return false
 }
 
+// leaseOnce adds the lease if it is the command's first argument.
+func (c *Command) leaseOnce(e *encoder, op *core.Op) {
+	if len(c.Args) == 0 {
+		c.Args = append(c.Args, e.millis(op.Lease))
+	}
+}
+
 // names returns the names of the locks of a script. Each lock has the same number
 // of keys, its name first. The result does not share the memory of Keys, which is
 // reused.

@@ -121,9 +121,7 @@ func (e *encoder) others(op *core.Op, c *Command) {
 // joinLease adds a lock to a command whose first argument is the lease of all its
 // locks.
 func joinLease(e *encoder, op *core.Op, c *Command) {
-	if len(c.Args) == 0 {
-		c.Args = append(c.Args, e.millis(op.Lease))
-	}
+	c.leaseOnce(e, op)
 	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Number))
 }
 

@@ -39,6 +39,15 @@ func around(name string) (before, after string) {
 	return ":{", "}"
 }
 
+// tagged returns the name in braces, unless it has some, so that keys which begin with it are
+// in the slot of the name.
+func tagged(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
+
 // HolderID returns the field of hold n of a manager in the record of a lock.
 func HolderID(manager string, n uint64) string {
 	b := make([]byte, 0, 64)

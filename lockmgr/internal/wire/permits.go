@@ -51,15 +51,15 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 	core.VerbAcquire: permitsFormat(permitsAcquire, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.Keys = append(c.Keys, gatherKey(op.Name))
-		c.lease(e, op)
+		c.leaseOnce(e, op)
 		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.FormatInt(op.Limit, 10), millis(op.Gather),
-			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permit(op.Number))
+			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readPermitsAcquired),
 	core.VerbTransfer: permitsFormat(permitsTransfer, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		c.lease(e, op)
-		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permit(op.Number))
+		c.leaseOnce(e, op)
+		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readTransferred),
 	core.VerbRenew: {
@@ -68,7 +68,7 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 			joinPermits(e, op, c)
 		},
 		many: permitsRenew, most: maxRenewed, always: true, pick: exception,
-		join: joinPermits, plain: fewPermits,
+		join: joinPermits, plain: smallEnough,
 		read: readRenewed,
 	},
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
@@ -103,7 +103,7 @@ func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func
 			join(e, op, c)
 		},
 		many: s, most: maxPermitOps, always: true, pick: element,
-		plain: fewPermits, join: join, read: read,
+		plain: smallEnough, join: join, read: read,
 	}
 }
 
@@ -112,30 +112,27 @@ func (f format) warns(warning func(a *Answer) *Failure) format {
 	return f
 }
 
-// fewPermits reports whether an operation is small enough to share a command.
-func fewPermits(op *core.Op) bool { return op.Most*(1+len(op.OtherNumbers)) <= 16 }
+// mostMembers is how many members of the set an operation may look for if it is to share a
+// command.
+const mostMembers = 16
+
+// smallEnough reports whether an operation is small enough to share a command.
+func smallEnough(op *core.Op) bool { return op.Most*(1+len(op.OtherNumbers)) <= mostMembers }
 
 // permitKeys adds the keys of a name.
 func (c *Command) permitKeys(name string) {
 	c.Keys = append(c.Keys, name, TakenKey(name), ChannelOf(core.Permits, name))
 }
 
-// lease writes the lease, which is the first argument of a command.
-func (c *Command) lease(e *encoder, op *core.Op) {
-	if len(c.Args) == 0 {
-		c.Args = append(c.Args, e.millis(op.Lease))
-	}
-}
-
 func (e *encoder) otherPermits(op *core.Op, c *Command) {
 	for _, o := range op.OtherNumbers {
-		c.Args = append(c.Args, e.permit(o))
+		c.Args = append(c.Args, e.permitHolder(o))
 	}
 }
 
 func joinPermits(e *encoder, op *core.Op, c *Command) {
-	c.lease(e, op)
-	c.Keys, c.Args = append(c.Keys, op.Name, TakenKey(op.Name)), append(c.Args, strconv.Itoa(op.Permits), e.permit(op.Number))
+	c.leaseOnce(e, op)
+	c.Keys, c.Args = append(c.Keys, op.Name, TakenKey(op.Name)), append(c.Args, strconv.Itoa(op.Permits), e.permitHolder(op.Number))
 }
 
 func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
@@ -172,10 +169,10 @@ func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 }
 
 // gatherKey returns the key that names the manager which gathers permits of a name.
-func gatherKey(name string) string { return readersPrefix(name) + ":gathers" }
+func gatherKey(name string) string { return tagged(name) + ":gathers" }
 
 // TakenKey returns the key of the set of the permits of a name that are taken.
-func TakenKey(name string) string { return readersPrefix(name) + ":timeout" }
+func TakenKey(name string) string { return tagged(name) + ":timeout" }
 
 // ReturnPermits returns the command that gives permits back by the digits of their IDs.
 func ReturnPermits(name string, ids []string) Command {
@@ -285,8 +282,8 @@ func permitOwner(manager string) []byte {
 	return sum[:8]
 }
 
-// permit returns the ID of a hold's permits without their position.
-func (e *encoder) permit(n uint64) string {
+// permitHolder returns the IDs of a hold's permits without their positions.
+func (e *encoder) permitHolder(n uint64) string {
 	if e.owner == "" {
 		e.owner = string(permitOwner(e.manager))
 	}

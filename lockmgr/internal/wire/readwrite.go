@@ -2,7 +2,6 @@ package wire
 
 import (
 	_ "embed" // the scripts
-	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -27,7 +26,7 @@ var _ = register(core.ReadWrite, kind{channel: "redisson_rwlock", freed: "1", fo
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwAcquire)
-			c.Keys = append(c.Keys, op.Name, readersPrefix(op.Name))
+			c.Keys = append(c.Keys, op.Name, tagged(op.Name))
 			c.Args = append(c.Args, sideWord(op.Side))
 			e.record(op, c)
 		},
@@ -36,7 +35,7 @@ var _ = register(core.ReadWrite, kind{channel: "redisson_rwlock", freed: "1", fo
 	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwTransfer)
-			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), readersPrefix(op.Name))
+			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), tagged(op.Name))
 			c.Args = append(c.Args, sideWord(op.Side))
 			e.record(op, c)
 		},
@@ -54,7 +53,7 @@ var _ = register(core.ReadWrite, kind{channel: "redisson_rwlock", freed: "1", fo
 	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwRelease)
-			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), readersPrefix(op.Name))
+			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), tagged(op.Name))
 			e.others(op, c)
 		},
 		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
@@ -76,15 +75,6 @@ var _ = register(core.ReadWrite, kind{channel: "redisson_rwlock", freed: "1", fo
 // record without it is of another kind of lock.
 const ModeField = "mode"
 
-// readersPrefix returns the first part of the keys of a name's readers. Each of them
-// has a key of its own, whose TTL is that of its hold.
-func readersPrefix(name string) string {
-	if strings.Contains(name, "{") {
-		return name
-	}
-	return "{" + name + "}"
-}
-
 // sideWord is the mode of a record that an entry of a side is in.
 func sideWord(s core.Side) string {
 	if s == core.Shared {
@@ -95,9 +85,7 @@ func sideWord(s core.Side) string {
 
 // joinEntry adds an entry to a command whose first argument is the lease of all.
 func joinEntry(e *encoder, op *core.Op, c *Command) {
-	if len(c.Args) == 0 {
-		c.Args = append(c.Args, e.millis(op.Lease))
-	}
-	c.Keys = append(c.Keys, op.Name, readersPrefix(op.Name))
+	c.leaseOnce(e, op)
+	c.Keys = append(c.Keys, op.Name, tagged(op.Name))
 	c.Args = append(c.Args, sideWord(op.Side), e.holder(op.Number))
 }

@@ -93,7 +93,7 @@ var _ = register(core.Several, kind{formats: [verbs]format{
 // the user may not use.
 func itemPrefix(it *core.Item) string {
 	if it.Kind == core.ReadWrite {
-		return readersPrefix(it.Name)
+		return tagged(it.Name)
 	}
 	return it.Name
 }

@@ -19,7 +19,7 @@ var (
 	seeds = flag.Uint64("seeds", 1, "how many seeds to try, from -seed on")
 	trace = flag.Bool("trace", false, "print what happens on the server and in each manager; for one case")
 	hop   = flag.Duration("hop", 0, "the extra time of each change of goroutine or thread")
-	limit = flag.Duration("for", time.Duration(thorough.Or(3, 5))*time.Second, "the simulated time of each case")
+	limit = flag.Duration("for", time.Duration(thorough.Choose(3, 5))*time.Second, "the simulated time of each case")
 )
 
 // The thresholds.
