@@ -48,11 +48,13 @@ func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
 // start of a service and not in its first contention. If ctx ends first, the lock
 // it took is left to expire, within ten seconds; otherwise nothing is left.
 //
-// The error is nil if locks work. It matches ErrPermission if the user lacks
-// permissions, and names them. Other refusals match the errors that Lock returns
-// for them. The report is filled in even if there is an error.
+// The error is nil if plain locks work. It matches ErrPermission if the user lacks
+// permissions for them, and names those. What the user lacks for other things, such as
+// Shared, Exclusive, Fenced or Permits, is in Report.Missing and is Optional. Other refusals
+// match the errors that Lock returns for them. The report is filled in even if there is an
+// error.
 //
-// Check makes some twenty round trips. It blocks until they are over or ctx ends.
+// Check makes some forty round trips. It blocks until they are over or ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	name := prefix + "holdfast-check-" + uuid.NewString()
 	if err := checkName(name); err != nil {
@@ -127,12 +129,14 @@ func (c *checkup) missing(p Permission) {
 
 // Purposes of permissions.
 const (
-	forAll     = "every lock"
-	forWaiting = "a lock that another holds"
-	forUnlock  = "giving a lock back"
-	forHandoff = "passing a lock on"
-	forFenced  = "Fenced"
-	forInspect = "Inspect"
+	forAll       = "every lock"
+	forWaiting   = "a lock that another holds"
+	forUnlock    = "giving a lock back"
+	forHandoff   = "passing a lock on"
+	forFenced    = "Fenced"
+	forInspect   = "Inspect"
+	forReadWrite = "Shared and Exclusive"
+	forPermits   = "Permits"
 )
 
 // permissions tries each command by itself, because the error of a script does not
@@ -140,6 +144,10 @@ const (
 func (c *checkup) permissions(ctx context.Context) error {
 	const optional = true
 	unknown := strings.Repeat("0", 40)
+	tag := c.prefix // the keys beside the lock's own key begin with it
+	if !strings.Contains(tag, "{") {
+		tag = "{" + tag
+	}
 	for _, p := range []struct {
 		words    []string
 		pattern  string // of the key or channel
@@ -158,9 +166,26 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"PUBLISH", c.channel, "0"}, "&" + wire.Channel(c.prefix) + "*", forUnlock, false},
 		{[]string{"HDEL", c.name, "0"}, "", forHandoff, false},
 		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "longer runs while nobody else waits", optional},
-		{[]string{"GET", c.counter}, "~" + wire.TokenKey(c.prefix) + "*", forFenced, optional},
-		{[]string{"HGETALL", c.name}, "", forInspect, optional},
+		{[]string{"GET", c.counter}, "~" + wire.TokenKey(c.prefix) + "*", forFenced + " and " + forPermits, optional},
+		{[]string{"HGETALL", c.name}, "", forInspect + ", " + forReadWrite, optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
+
+		{[]string{"HGET", c.name, wire.ModeField}, "", forReadWrite, optional},
+		{[]string{"HLEN", c.name}, "", forReadWrite + " and " + forPermits, optional},
+		{[]string{"SET", c.name, "0", "XX"}, "", forReadWrite + " and " + forPermits, optional},
+		{[]string{"EXISTS", wire.TakenKey(c.name)}, "~" + tag + "*", forReadWrite + " and " + forPermits, optional},
+		{[]string{"EXISTS", wire.ChannelOf(core.ReadWrite, c.name)}, "~" + wire.ChannelOf(core.ReadWrite, c.prefix) + "*", forReadWrite, optional},
+		{[]string{"PUBLISH", wire.ChannelOf(core.ReadWrite, c.name), "0"}, "&" + wire.ChannelOf(core.ReadWrite, c.prefix) + "*", forReadWrite, optional},
+
+		{[]string{"TIME"}, "", forPermits, optional},
+		{[]string{"ZADD", c.name, "XX", "0", "0"}, "", forPermits, optional},
+		{[]string{"ZREM", c.name, "0"}, "", forPermits, optional},
+		{[]string{"ZSCORE", c.name, "0"}, "", forPermits, optional},
+		{[]string{"ZCARD", c.name}, "", forPermits, optional},
+		{[]string{"ZCOUNT", c.name, "0", "0"}, "", forPermits, optional},
+		{[]string{"ZRANGEBYSCORE", c.name, "0", "0"}, "", forPermits, optional},
+		{[]string{"EXISTS", wire.ChannelOf(core.Permits, c.name)}, "~" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
+		{[]string{"PUBLISH", wire.ChannelOf(core.Permits, c.name), "0"}, "&" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
 	} {
 		a, err := c.say(ctx, p.words...)
 		if err != nil {
@@ -305,7 +330,7 @@ func (c *checkup) counting(ctx context.Context) error {
 		return err
 	}
 	if rule := deniedRule(a, words, ""); rule != "" {
-		c.missing(Permission{rule, forFenced, true})
+		c.missing(Permission{rule, forFenced + " and " + forPermits, true})
 	}
 	return nil
 }
