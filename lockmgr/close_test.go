@@ -63,7 +63,7 @@ func TestClose_PastItsContext(t *testing.T) {
 		start := time.Now()
 		err = m.Close(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Contains(t, err.Error(), "releases not confirmed: 1")
+		require.Contains(t, err.Error(), `releases not confirmed: 1, the locks will expire, the last of them is "a": `)
 		require.Less(t, time.Since(start), 5*second)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
 		require.True(t, w.server.Exists("a"))

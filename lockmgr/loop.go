@@ -191,7 +191,7 @@ func (p *loop) perform(e core.Effect) {
 	case *core.Notice:
 		p.notice(e)
 	case core.Closed:
-		p.unreleased = e.Err
+		p.unreleased = e.Unreleased
 		close(p.closed)
 	}
 }
@@ -268,7 +268,7 @@ func (p *loop) lost(h *core.Hold, err error) {
 	ticketOf(h.Request).hold.end(err)
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
-		p.log.Warn("lock lost", "name", quoted(h.Request.Name), "owner", p.id.field(h.Number), "error", err)
+		p.log.Warn("lock lost", "name", quotedName(h.Request.Name, h.Request.Kind == core.Several), "owner", p.id.field(h.Number), "error", err)
 	}
 }
 
@@ -288,11 +288,15 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	p.observeUnlock(r, err)
 }
 
-// quoted is a name that log lines quote: it may contain a line break, and not
-// every handler quotes by itself.
-type quoted string
-
-func (q quoted) LogValue() slog.Value { return slog.StringValue(strconv.Quote(string(q))) }
+// quotedName returns a name as log lines and the error of Close have it: in quotes, as it
+// may contain a line break, and not every handler quotes by itself. The key of a set has
+// quotes already.
+func quotedName(name string, isSet bool) string {
+	if isSet {
+		return name
+	}
+	return strconv.Quote(name)
+}
 
 // notice passes a notice of the core to the observer and the log.
 func (p *loop) notice(n *core.Notice) {
@@ -312,11 +316,11 @@ func (p *loop) notice(n *core.Notice) {
 	case core.CommandError:
 		p.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
 		if n.N&(n.N-1) == 0 { // the first, second, fourth… in a row
-			log.Warn("command failed", "name", quoted(n.Name), "consecutive", n.N, "error", n.Err)
+			log.Warn("command failed", "name", quotedName(n.Name, n.Set), "consecutive", n.N, "error", n.Err)
 		}
 	case core.Unreleased:
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
-		log.Error("release not confirmed, the lock will expire", "name", quoted(n.Name), "error", n.Err)
+		log.Error("release not confirmed, the lock will expire", "name", quotedName(n.Name, n.Set), "error", n.Err)
 	}
 }
 

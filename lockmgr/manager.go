@@ -240,7 +240,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	var cause error
 	select {
 	case <-m.gone:
-		cause = cmp.Or(m.unreleased, error(ErrUnavailable))
+		cause = cmp.Or(m.unreleased.Err, error(ErrUnavailable))
 	case <-ctx.Done():
 		cause = ctx.Err()
 		m.actor.Post(core.Abort{})
@@ -253,7 +253,8 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
-		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire: %w", n, cause)
+		name := quotedName(m.unreleased.Name, m.unreleased.Set)
+		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire, the last of them is %s: %w", n, name, cause)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ type shell struct {
 	lastID  atomic.Uint64 // the last ID of an owner or a request
 	pending atomic.Int64  // requests that have not ended
 
-	unreleased error         // why the release that was given up last had failed; written before closed is closed
-	closed     chan struct{} // closed when the core has nothing left
+	unreleased core.Unconfirmed // the release that was given up last; written before closed is closed
+	closed     chan struct{}    // closed when the core has nothing left
 }
 
 // A message is what the manager's goroutine gets: a core.Event, or one of the types

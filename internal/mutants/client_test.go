@@ -49,11 +49,11 @@ var shellMutants = []mutant{
 
 	{"handle", "unlocks twice", "lockmgr", "if !t.over.CompareAndSwap(false, true) {", "if t.over.Store(true); false {", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "Do unlocks under the context that ended", "lockmgr", "context.WithoutCancel(ctx)", "ctx", shell + "TestDo_UnlocksAfterItsContextEnded"},
-	{"handle", "Do keeps the loss to itself", "lockmgr", "m.Lock(ctx, name, opts...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tdefer func() { err = joined(err, m.finish(ctx, l)) }()", "m.Lock(ctx, name, opts...)\n\tif err != nil {\n\t\treturn err\n\t}\n\tdefer func() { m.finish(ctx, l) }()", shell + "TestDo_TellsTheLoss"},
+	{"handle", "Do keeps the loss to itself", "lockmgr", "defer func() { failed = joined(failed, m.finish(ctx, l)) }()", "defer func() { m.finish(ctx, l) }()", shell + "TestDo_TellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
 	{"errors", "a try takes a silent server for another owner", machine, "if m.health.failing && !n.held() {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
-	{"errors", "Close does not know why", machine, "m.unreleased = r.Err", "", shell + "TestServerError_OfClose"},
+	{"errors", "Close does not know why", machine, "m.unreleased = Unconfirmed{n.name, n.details.set != nil, r.Err}", "", shell + "TestServerError_OfClose"},
 	{"errors", "a time-out looks like the end of a caller's context", "lockmgr/internal/wire", "\"is the server overloaded, stopped or cut off?\", errNoAnswer", "\"is the server overloaded, stopped or cut off?\", err", shell + "TestServerError_Replies"},
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "\th.failure = f\n\tif f == nil {\n", "\tif f != nil {\n\t\th.failure = f\n\t}\n\tif f == nil {\n", wires + "TestHealth"},
 

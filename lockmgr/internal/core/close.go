@@ -35,7 +35,7 @@ func (m *Machine) abort() {
 		for e := range n.entries {
 			if e.number != 0 || e.upkeep().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
 				m.stats.Unreleased++
-				m.unreleased = m.health.err
+				m.unreleased = Unconfirmed{n.name, n.details.set != nil, m.health.err}
 			}
 			m.unlocked(e, ErrClosed)
 		}

@@ -240,16 +240,22 @@ type (
 	}
 	// Notice carries an event for the observer and the log.
 	Notice struct {
-		What  What
-		Name  string
-		Owner uint64
-		N     int
-		TTL   time.Duration
-		Err   error
+		What What
+		Name string
+		Set  bool // Name is the key of a set
+		N    int
+		TTL  time.Duration
+		Err  error
 	}
-	// Closed: no name is left. Err is the error of the newest release that was
-	// given up, or nil.
-	Closed struct{ Err error }
+	// Closed: no name is left. Unreleased is the newest release that was given up,
+	// or the zero value.
+	Closed struct{ Unreleased Unconfirmed }
+	// Unconfirmed is a release that was given up.
+	Unconfirmed struct {
+		Name string
+		Set  bool  // Name is the key of a set
+		Err  error // why the release had failed, or nil
+	}
 )
 
 func (Run) isEffect()         {}

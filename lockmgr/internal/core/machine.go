@@ -23,10 +23,9 @@ type Machine struct {
 	giveUps       alarms[*Request] // when the wait of a request ends
 	waits         waits
 
-	health   health
-	closedAt time.Duration // when the machine began to close
-	// unreleased is the error of the newest release that was given up, or nil.
-	unreleased error
+	health     health
+	closedAt   time.Duration // when the machine began to close
+	unreleased Unconfirmed   // the newest release that was given up
 
 	lastID     uint64 // the ID of the newest Op
 	lastNumber uint64 // see number

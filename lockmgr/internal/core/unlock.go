@@ -118,7 +118,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 		err = e.errGone()
 	}
 	if r.OK {
-		m.notice(Notice{What: Released, Name: n.name, Err: r.Err})
+		m.notice(Notice{What: Released, Name: n.name, Set: n.details.set != nil, Err: r.Err})
 	}
 	confirmed := e.number != 0 // the removed record is the confirmed one
 	e.number = 0
@@ -162,7 +162,7 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
-		m.notice(Notice{What: StoodBack, Name: n.name, N: t.count})
+		m.notice(Notice{What: StoodBack, Name: n.name, Set: n.details.set != nil, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
 		if p := n.details.pool; p != nil {
@@ -229,8 +229,8 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	switch {
 	case closed || m.now >= goneBy:
 		m.stats.Unreleased++
-		m.unreleased = r.Err
-		m.notice(Notice{What: Unreleased, Name: n.name, Err: r.Err})
+		m.unreleased = Unconfirmed{n.name, n.details.set != nil, r.Err}
+		m.notice(Notice{What: Unreleased, Name: n.name, Set: n.details.set != nil, Err: r.Err})
 		m.unlocked(e, r.Err)
 		e.number = 0
 		m.dropTokens(e)
