@@ -46,7 +46,7 @@ func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, core.ReadWrite, defaultSee
 func TestSeeds_Several(t *testing.T) { testSeeds(t, core.Several, defaultSeeds/4) }
 
 // TestSeeds_Permits simulates permits.
-func TestSeeds_Permits(t *testing.T) { testSeeds(t, core.Permits, defaultSeeds/4) }
+func TestSeeds_Permits(t *testing.T) { testSeeds(t, core.Permits, defaultSeeds/2) }
 
 func testSeeds(t *testing.T, kind core.Kind, many int) {
 	without, err := ParseFaults(*off)
