@@ -22,9 +22,10 @@ func permitKeysOf(name string) model.Permits {
 	return model.Permits{Counter: name, Taken: "{" + name + "}:timeout", Channel: "redisson_sc:{" + name + "}", Gatherer: "{" + name + "}:gathers"}
 }
 
-// permitHolder spells out a holder: eight bytes of its manager, and six of its number.
+// permitHolder spells out a holder: eight bytes of its manager, which differ in the last one
+// only, and six of its number.
 func permitHolder(short string) string {
-	return strings.Repeat(short[:1], 8) + strings.Repeat("0", 5) + short[1:]
+	return "manager" + short[:1] + strings.Repeat("0", 5) + short[1:]
 }
 
 // permitMember spells out a permit.
@@ -39,7 +40,7 @@ func shortMember(member string) string {
 	if len(member) != 16 {
 		return member
 	}
-	return fmt.Sprintf("%c%c.%d", member[0], member[13], int(member[14])*256+int(member[15]))
+	return fmt.Sprintf("%c%c.%d", member[7], member[13], int(member[14])*256+int(member[15]))
 }
 
 // A permitOp is what a script does about one name. most and holders are as the scripts
@@ -140,7 +141,7 @@ func (s *scriptServer) permits(t testing.TB, name string) string {
 	slices.Sort(taken)
 	out := append([]string{free}, taken...)
 	if v[3] != nil {
-		out = append(out, fmt.Sprintf("%c gathers for %s", v[3].(string)[0], s.show(v[4])))
+		out = append(out, fmt.Sprintf("%c gathers for %s", v[3].(string)[7], s.show(v[4])))
 	}
 	return strings.Join(out, " ")
 }
@@ -171,7 +172,7 @@ func (s *scriptServer) modelPermits(m *model.Server, name string) string {
 	slices.Sort(taken)
 	out = append(out, taken...)
 	if end, ok := m.End(k.Gatherer); ok {
-		out = append(out, fmt.Sprintf("%c gathers for %d", m.Text(k.Gatherer)[0], s.round(end.Milliseconds())))
+		out = append(out, fmt.Sprintf("%c gathers for %d", m.Text(k.Gatherer)[7], s.round(end.Milliseconds())))
 	}
 	return strings.Join(out, " ")
 }
@@ -560,14 +561,38 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 							require.NotContains(t, after, "a5.", told)
 							require.NotEqual(t, "publish", denied, told)
 						}
+						if denied == "publish" && script == "permits_release" && strings.Contains(before, "a1.") {
+							require.Contains(t, reply, ` -1 "`, "why nobody was told: "+told)
+						}
 						if (state == "ours" || state == "all") && script != "permits_acquire" {
 							require.NotContains(t, []string{"[nil]", "[1]"}[:1+map[bool]int{true: 1}[script == "permits_renew"]], reply, "what can't be read is not lost: "+told)
 						}
 					}
 				}
 			}
+
+			s.prepare(t, "")
+			s.give(t, "p", "2", states["ours"])
+			before := s.permits(t, "p")
+			k := permitKeysOf("p")
+			ids := []string{hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
+			if reply := s.eval(t, w, "permits_return", []string{k.Counter, k.Taken, k.Channel}, ids); reply != "1" {
+				require.Equal(t, before, s.permits(t, "p"), "%s, return: %s", denied, reply)
+			} else {
+				require.Equal(t, "4", s.permits(t, "p"), denied)
+			}
 		})
 	}
+}
+
+// The permits of a counter that its user gave an end have the same end.
+func TestScript_PermitsOfACounterThatEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "SET p 3; PEXPIRE p 50000")
+		op := permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}
+		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", op))
+		require.Equal(t, "50000", s.show(s.do(t, "PTTL", permitKeysOf("p").Taken)))
+	})
 }
 
 // One bad name does not keep the others of a command from being served.

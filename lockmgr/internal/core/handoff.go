@@ -205,7 +205,8 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 // whichever is less. With that bound, a run that may go on need not stop to ask.
 //
 // A process that begins to wait is noticed up to that time later. A record may
-// name a holder that has been gone for up to that time.
+// name a holder that has been gone for up to that time, or for up to twice that time if the
+// name has several entries: see transfer.
 const mostSpacing = 16
 
 // transferFirst sends a transfer for the next holder, which gets the entry only

@@ -385,12 +385,15 @@ func (n *name) idleEntry() *entry {
 }
 
 // hasOthers reports whether entries other than except are ours. A try for that one may have been
-// refused because of them.
+// refused because of them. except may be nil.
 func (n *name) hasOthers(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
 	}
-	for e := range n.entries {
+	if p := n.details.pool; p != nil && (p.held > 1 || p.held == 1 && (except == nil || except.phase != held)) {
+		return true // each entry that is held is ours
+	}
+	for e := range n.inMotion {
 		if e != except && e.number != 0 {
 			return true
 		}
