@@ -114,10 +114,12 @@ func (n *network) cut() {
 func (n *network) hush() { n.silent.Store(true) }
 
 // heal ends cut and hush. It breaks connections that were hushed, because bytes of
-// their streams are missing.
+// their streams are missing. It does so before bytes pass again: otherwise the answer to
+// a later command could be taken for that to one which has vanished.
 func (n *network) heal() {
-	if n.silent.Swap(false) {
+	if n.silent.Load() {
 		n.cut()
+		n.silent.Store(false)
 	}
 	n.down.Store(false)
 	n.delay.Store(0)
