@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-
 	"github.com/holdfast-go/holdfast/internal/thorough"
 )
 
