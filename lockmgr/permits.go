@@ -38,8 +38,8 @@ type Permits struct {
 //
 // A name is used for a lock or for permits, not for both. A request for the other kind fails
 // with ErrKind or ErrWrongType. Do not use both "a" and "{a}" for permits: the two share the
-// set of taken permits, as with Redisson. If something else keeps a number at the key, that is taken for
-// the number of free permits.
+// set of taken permits, as with Redisson. If something else keeps a number at the key, that
+// is taken for the number of free permits.
 func (m *Manager) Permits(name string, limit int) Permits {
 	return Permits{manager: m, name: name, limit: int64(limit)}
 }
@@ -67,8 +67,8 @@ func (m *Manager) Permits(name string, limit int) Permits {
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise
 // the error matches ErrInvalidOption. If the server has a smaller limit than n, the request
-// waits until the limit is raised, and so do the requests of this manager behind it. All other errors and rules are those of
-// [Manager.LockAsync].
+// waits until the limit is raised, and so do the requests of this manager behind it. All
+// other errors and rules are those of [Manager.LockAsync].
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
 	return p.request(n, wish{wait: -1}, opts)
 }
@@ -214,7 +214,7 @@ func (p Permits) AddLimit(ctx context.Context, n int) (int, error) {
 		return 0, out
 	}
 	a, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "add", n, int(p.limit)))
-	if err == nil && a.Kind == wire.Nil {
+	if err == nil && a.Int < 0 {
 		return 0, out
 	}
 	return int(a.Int), err
@@ -284,7 +284,7 @@ func (p Permits) call(ctx context.Context, op string, c wire.Command) (wire.Answ
 		return wire.Answer{}, &LockError{Op: op, Name: p.name, Err: err}
 	}
 	a, err := p.manager.call(ctx, op, p.name, c)
-	if err == nil && op != opInspect && a.Kind != wire.Int && (op != opLimit || a.Kind != wire.Nil) {
+	if err == nil && op != opInspect && a.Kind != wire.Int {
 		err = &LockError{Op: op, Name: p.name, Err: serverError(a.Unexpected())}
 	}
 	return a, err

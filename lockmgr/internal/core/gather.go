@@ -64,7 +64,7 @@ func (n *name) gathering() *gathering {
 	return nil
 }
 
-// mostVain is how often a time of gathering doubles that was in vain.
+// mostVain is how often the time of gathering doubles.
 const mostVain = 3
 
 // gatherFor returns for how long a try of an entry keeps what is free: zero if it keeps
@@ -88,7 +88,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 	return max(0, g.until-m.now).Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// gatherTime returns for how long a name gathers that did so in vain before.
+// gatherTime returns for how long a name gathers after so many attempts that failed.
 func (c *Config) gatherTime(vain int) time.Duration {
 	return max(c.GatherTime, min(c.GatherTime<<min(vain, mostVain), c.Lease/3))
 }

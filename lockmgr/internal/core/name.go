@@ -211,8 +211,9 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 	return true
 }
 
-// another returns an idle entry with which to ask for the first waiter, or nil. It makes the entry if all are in use and the kind's rules allow one more. It returns
-// nil if enough entries are being asked for already, or if others go first.
+// another returns an idle entry with which to ask for the first waiter, or nil. It makes the
+// entry if all are in use and the kind's rules allow one more. It returns nil if enough
+// entries are being asked for already, or if others go first.
 func (n *name) another() *entry {
 	most := n.rules().entries()
 	if most == 1 || n.queue.head == nil {

@@ -323,8 +323,8 @@ func (s *Server) SetScore(key, name string, score int64) {
 }
 
 // LimitPermits sets how many permits there are to n, or to n more. limit counts if there is no
-// counter. It returns how many there are, or false if that is out of range.
-func (s *Server) LimitPermits(p Permits, add bool, n, limit int64) (int64, bool) {
+// counter. It returns how many there are, or -1 if that is out of range.
+func (s *Server) LimitPermits(p Permits, add bool, n, limit int64) int64 {
 	taken := int64(len(s.Taken(p.Taken)))
 	was := limit
 	free, there, _ := s.free(p.Counter)
@@ -335,7 +335,7 @@ func (s *Server) LimitPermits(p Permits, add bool, n, limit int64) (int64, bool)
 		n += was
 	}
 	if n < 0 || n > math.MaxInt32 {
-		return 0, false
+		return -1
 	}
 	end := int64(forever)
 	if there {
@@ -345,7 +345,7 @@ func (s *Server) LimitPermits(p Permits, add bool, n, limit int64) (int64, bool)
 	if n > taken && (n > was || !there) {
 		_, _ = s.publish(p.Channel, strconv.FormatInt(n-taken, 10))
 	}
-	return n, true
+	return n
 }
 
 // Text returns a string.

@@ -449,7 +449,8 @@ func (w *world) checkCalm() {
 			}
 			for _, c := range n.waiting {
 				waits = waits || c.name == l && max(c.since, n.believed[l.index]) < w.now-slack && !c.hopeless
-				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless && !l.isSet() && l.kind != core.Permits // a set or several permits may take long
+				// A set or several permits may take long.
+				good = good || c.name == l && c.since < w.now-4*slack && !c.hopeless && !l.isSet() && l.kind != core.Permits
 			}
 			wanted = wanted || len(n.flight[l.index]) > 0 && !n.dead
 		}

@@ -76,14 +76,14 @@ func TestPermits_BadReplies(t *testing.T) {
 	}
 }
 
-// A look tells whether permits are free.
+// The answer to a look says whether permits are free.
 func TestPermits_Look(t *testing.T) {
 	for text, taken := range map[string]bool{"1": false, "0": true, "-1": true} {
 		require.Equal(t, taken, Decode(permitOp(core.VerbLook, "a"), &Answer{Kind: Text, Text: text}, fail).OK, text)
 	}
 }
 
-// A release tells whether it has found all permits of the hold.
+// The answer to a release says how many permits of the hold it has found.
 func TestPermits_PartlyReleased(t *testing.T) {
 	for n, partly := range map[int64]bool{1: true, 2: false} {
 		r := decodePermits(permitOp(core.VerbRelease, "a"), ints(n, 3))

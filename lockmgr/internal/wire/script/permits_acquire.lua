@@ -81,7 +81,7 @@ local function acquire(counter, taken, channel, gatherer, first)
   end
   free = tonumber(free) + #freed
   local take, life, gathers = 0, lease, 0
-  if gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is in vain
+  if gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is of no use
     local who = redis.pcall('GET', gatherer) -- of another type: somebody else gathers
     if not who or who == string.sub(new, 1, 8) then
       gathers = 1

@@ -1,9 +1,9 @@
--- permits_inspect.lua tells what the server knows of permits. It changes nothing.
+-- permits_inspect.lua returns what the server knows of permits. It changes nothing.
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
 -- KEYS[3]   channel
--- ARGV[1]   how many of the taken permits to tell at most
+-- ARGV[1]   how many of the taken permits to return at most
 --
 -- Returns an array: the counter, or an empty text if there is none; how many are taken,
 -- and how many of them have expired; the number of subscribers, or -1 when the server

@@ -7,7 +7,7 @@
 -- ARGV[2]   for set: the new limit; for add: the change, which may be negative
 -- ARGV[3]   the limit before an add if there is no counter yet
 --
--- Returns the new limit, or nil if that would be negative or more than 2^31 - 1. An expired permit counts as taken until an acquire removes it. If
+-- Returns the new limit, or -1 if that would be negative or more than 2^31 - 1. An expired permit counts as taken until an acquire removes it. If
 -- more are taken than the limit, the counter is negative, and none is granted until enough
 -- are given back.
 local counter = redis.call('GET', KEYS[1])
@@ -21,7 +21,7 @@ if ARGV[1] == 'add' then
   limit = was + limit
 end
 if limit < 0 or limit > 2147483647 then
-  return false
+  return -1
 end
 redis.call('SET', KEYS[1], limit - taken, 'KEEPTTL')
 if limit > taken and (limit > was or not counter) then
