@@ -34,17 +34,8 @@ func readers(ctx context.Context, b *bench) error {
 	writes := newHistogram()
 	load.repeat(writes, b.Settle, func(ctx context.Context) (locker.Held, error) { return sides.Write(ctx, name) })
 
-	if err := load.wait(b.Warmup); err != nil {
-		return err
-	}
-	m, err := b.start(false)
+	m, began, err := b.window(load)
 	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	load.phase.Store(measuring)
-	began := clock()
-	if err := load.wait(b.Window); err != nil {
 		return err
 	}
 	took := time.Duration(clock() - began)

@@ -95,3 +95,17 @@ func (u *underWay) taken() time.Duration {
 	}
 	return time.Since(time.Unix(0, at))
 }
+
+// window lets a load run for Warmup, and then for Window. It returns the meter, which goes on,
+// and when the window began.
+func (b *bench) window(l *load) (m *meter, began int64, err error) {
+	if err := l.wait(b.Warmup); err != nil {
+		return nil, 0, err
+	}
+	if m, err = b.start(false); err != nil {
+		return nil, 0, err
+	}
+	l.phase.Store(measuring)
+	began = clock()
+	return m, began, l.wait(b.Window)
+}

@@ -36,17 +36,8 @@ func permits(ctx context.Context, b *bench) error {
 		}))
 	}
 
-	if err := load.wait(b.Warmup); err != nil {
-		return err
-	}
-	m, err := b.start(false)
+	m, began, err := b.window(load)
 	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	load.phase.Store(measuring)
-	began := clock()
-	if err := load.wait(b.Window); err != nil {
 		return err
 	}
 	for !load.some.Load() { // a window that is short for this machine

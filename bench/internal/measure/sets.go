@@ -96,17 +96,8 @@ func largeSet(ctx context.Context, b *bench) error {
 	var wait underWay
 	load.repeat(large, b.Settle, wait.of(func(ctx context.Context) (locker.Held, error) { return all.LockSet(ctx, names) }))
 
-	if err := load.wait(b.Warmup); err != nil {
-		return err
-	}
-	m, err := b.start(false)
+	m, began, err := b.window(load)
 	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	load.phase.Store(measuring)
-	began := clock()
-	if err := load.wait(b.Window); err != nil {
 		return err
 	}
 	took := time.Duration(clock() - began)
