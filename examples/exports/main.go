@@ -110,10 +110,9 @@ func (e *exports) begin(n int) (end func()) {
 // workUntil starts one export after the other.
 func (e *exports) workUntil(ctx context.Context, p lockmgr.Permits) error {
 	for ctx.Err() == nil {
-		err := p.Do(ctx, 1, func(context.Context, *lockmgr.Lock) error {
+		err := p.Do(ctx, 1, func(ctx context.Context, _ *lockmgr.Lock) error {
 			defer e.begin(1)()
-			time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
-			return nil
+			return export(ctx, time.Duration(1+rand.IntN(4))*time.Millisecond)
 		})
 		if err != nil {
 			return unlessOver(ctx, err)
@@ -126,12 +125,23 @@ func (e *exports) workUntil(ctx context.Context, p lockmgr.Permits) error {
 // pause, and do not keep it out.
 func (e *exports) nightly(ctx context.Context) error {
 	asked := time.Now()
-	return e.services[0].Do(ctx, e.limit, func(context.Context, *lockmgr.Lock) error {
+	return e.services[0].Do(ctx, e.limit, func(ctx context.Context, _ *lockmgr.Lock) error {
 		defer e.begin(e.limit)()
 		fmt.Fprintf(e.out, "  the nightly export got all %d permits after %v\n", e.limit, time.Since(asked).Round(time.Millisecond))
-		time.Sleep(10 * time.Millisecond)
-		return nil
+		return export(ctx, 10*time.Millisecond)
 	})
+}
+
+// export takes a time, or less if its context ends, for instance because a permit was lost.
+func export(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // hang starts an export that hangs. The operator looks who has a permit, and gives it back.
