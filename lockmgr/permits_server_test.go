@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -471,8 +472,10 @@ func TestPermits_NeverTooMany(t *testing.T) {
 				if now := taken.Add(int64(n)); now > limit {
 					t.Errorf("%d permits of %d are taken", now, limit)
 				}
-				if rand.IntN(4) == 0 {
-					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				if rand.IntN(4) == 0 { // holds them for a round trip
+					if _, err := p.Inspect(ctx); err != nil {
+						t.Error(err)
+					}
 				}
 				taken.Add(-int64(n))
 				grants.Add(1)
@@ -487,57 +490,63 @@ func TestPermits_NeverTooMany(t *testing.T) {
 	requireFree(t, m.Permits("jobs", limit), limit)
 }
 
-// A request for many gets them although others take one each without a pause.
+// A request for many gets them although the callers of three other managers take one each
+// without a pause. Without gathering all permits are never free at the same time.
 func TestPermits_ManyBesideOne(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
-	ctx, cancel := context.WithCancel(faults.Patient(t))
-	var group sync.WaitGroup
-	for i := range 12 {
-		group.Go(func() {
-			p := other.Permits("jobs", 8)
-			for ctx.Err() == nil {
-				l, err := p.Acquire(ctx, 1)
-				if err != nil {
-					break
-				}
-				time.Sleep(time.Duration(1+i%3) * time.Millisecond)
-				_ = l.Unlock(context.WithoutCancel(ctx))
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var group sync.WaitGroup
+		for i := range 3 {
+			other, _ := w.manager(lockmgr.Options{})
+			for j := range 6 {
+				group.Go(func() {
+					p := other.Permits("jobs", 8)
+					for ctx.Err() == nil {
+						l, err := p.Acquire(ctx, 1)
+						if err != nil {
+							break
+						}
+						time.Sleep(time.Duration(300+70*i+11*j) * milli)
+						_ = l.Unlock(context.WithoutCancel(ctx))
+					}
+				})
 			}
-		})
-	}
-	faults.Eventually(t, func() bool { return other.Stats().Held >= 8 })
-	for range 2 {
-		begin := time.Now()
-		l, err := m.Permits("jobs", 8).Acquire(ctx, 8)
-		require.NoError(t, err)
-		t.Logf("8 of 8 permits after %v", time.Since(begin))
-		require.NoError(t, l.Unlock(ctx))
-	}
-	cancel()
-	group.Wait()
-	requireFree(t, m.Permits("jobs", 8), 8)
+		}
+		time.Sleep(second)
+		for range 2 {
+			l, err := m.Permits("jobs", 8).Acquire(ctx, 8, lockmgr.MaxWait(10*second))
+			if !assert.NoError(t, err) {
+				break
+			}
+			require.NoError(t, l.Unlock(ctx))
+		}
+		cancel()
+		group.Wait()
+		requireFree(t, m.Permits("jobs", 8), 8)
+	})
 }
 
 // A permit passes in memory: many grants cost few scripts.
 func TestPermits_PassInMemory(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	p := m.Permits("jobs", 10)
-	var group sync.WaitGroup
-	for range 100 {
-		group.Go(func() {
-			for range 50 {
-				if err := p.Do(ctx, 1, func(context.Context, *lockmgr.Lock) error { time.Sleep(time.Millisecond); return nil }); err != nil {
-					t.Error(err)
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		p := m.Permits("jobs", 10)
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				for range 50 {
+					if err := p.Do(ctx, 1, func(context.Context, *lockmgr.Lock) error { time.Sleep(milli); return nil }); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-		})
-	}
-	group.Wait()
-	st := m.Stats()
-	require.EqualValues(t, 5000, st.Grants)
-	require.Greater(t, st.Passes, uint64(4500), fmt.Sprint(st))
-	requireFree(t, p, 10)
+			})
+		}
+		group.Wait()
+		st := m.Stats()
+		require.EqualValues(t, 5000, st.Grants)
+		require.Greater(t, st.Passes, uint64(4500), fmt.Sprint(st))
+		requireFree(t, p, 10)
+	})
 }
