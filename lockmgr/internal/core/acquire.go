@@ -6,7 +6,7 @@ import "time"
 // script about the entry may be in flight.
 func (m *Machine) ask(e *entry) {
 	n := e.of
-	if t := &n.details.turns; n.hasDetails() {
+	if t := &n.details.turns; n.hasDetails() && n.takesTurns() {
 		if n.runsOn(e) {
 			t.skip(m.now)
 		} else {
@@ -20,13 +20,19 @@ func (m *Machine) ask(e *entry) {
 		}
 	}
 	r := n.queue.head
-	r.own.Number = 0 // a number from before belongs to an earlier record
 	m.unlocked(e, nil)
 	m.becomeAsking(e)
 	e.setPermits(r)
 	// Each try has a new number, so only one command can create a record with that
-	// number.
-	m.send(e, VerbAcquire, r.Side, m.number(), m.leaseOf(r), m.tokensFor(e, r))
+	// number. The number of a place stays.
+	number := r.own.Number
+	if n.takesTurns() || number == 0 {
+		number = m.number()
+	}
+	if r.own.Number = 0; !n.takesTurns() {
+		r.own.Number = number
+	}
+	m.send(e, VerbAcquire, r.Side, number, m.leaseOf(r), m.tokensFor(e, r))
 }
 
 // leaseOf returns the lease that an entry gets when it is acquired for a request
@@ -72,7 +78,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		if u := e.upkeep(); n.hasDetails() {
 			u.retry.succeeded()
 			u.longer.set = u.longer.set && len(op.OtherNumbers) > 0 // with Others it may be our old record
-			if !n.runsOn(e) && !n.details.turns.askedBeforePause(op.Sent) {
+			if n.takesTurns() && !n.runsOn(e) && !n.details.turns.askedBeforePause(op.Sent) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
@@ -147,7 +153,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	if p := n.details.pool; p != nil {
 		p.asks = 1
 	}
-	if !n.runsOn(e) {
+	if n.takesTurns() && !n.runsOn(e) {
 		t.refused(m.now, &m.cfg, e.woken || n.hasOthers(e))
 	}
 	e.number = 0
@@ -175,5 +181,6 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 			poll = t.wakeAt(m.now)
 		}
 		m.becomeWaiting(e, poll)
+		m.hear(n)
 	}
 }

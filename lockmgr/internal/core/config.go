@@ -46,6 +46,10 @@ type Config struct {
 	// GatherTime is how long it gathers the first time; zero means never. See gathering.
 	GatherAfter, GatherTime time.Duration
 
+	// PlaceTime is for how long a place in the queue of a fair lock lasts if its manager
+	// does not move its deadline.
+	PlaceTime time.Duration
+
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
 	// PollMax caps the time between two tries while subscribed. PollBlind caps it

@@ -20,8 +20,9 @@
 //	set      several names that are wanted at once, all or none. It is a name of its
 //	         own kind. Its items are the single names. See set.go
 //	number   the part of a holder ID that the machine chooses: see below
-//	kind     exclusive, read-write, several, or permits. A name is of one kind while
+//	kind     exclusive, read-write, several, permits, or fair. A name is of one kind while
 //	         anybody wants it
+//	place    where a request for a fair lock stands in the queue of the server: see line.go
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. They have no state
 //
@@ -34,7 +35,8 @@
 //
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
-// itself. The interface in rules.go says what each rule answers:
+// itself. The interface in rules.go says what each rule answers. The rules of fair locks equal
+// those of exclusive locks. The table shows the others.
 //
 //	             exclusive   permits         read-write
 //	entries      1           1,024           1
@@ -55,6 +57,13 @@
 // them have one number. One script changes them all. Nobody joins it. It has no transfer:
 // each request for it sends an acquire and a release. An owner that has a set and asks
 // for the same set re-enters.
+//
+// # Fair locks
+//
+// The server keeps the order of the waiters, so managers take no turns: the section Turns does
+// not concern them. An entry passes in memory while the places of this manager are first in
+// the server's queue. Otherwise a transfer asks the server. The server records the next request
+// as the holder, or gives the lock back. See line.go.
 //
 // # Several entries
 //
@@ -124,6 +133,8 @@
 // need not go first. If they must, the release leads to waiting, and so does the
 // next request for an idle entry.
 //
+// An entry of a fair lock goes from passing to waiting if others come first.
+//
 // If the record is gone, held and passing lead to asking if somebody waits here,
 // else to idle. If the last waiter leaves, asking and waiting lead to idle, or to
 // releasing if an acquire without an answer may have left a record. A release
@@ -151,6 +162,10 @@
 // that share an entry share its number. No number is used for a later hold, of
 // whatever owner. So a script that runs late can only be about the hold that it was
 // sent for: it finds another number and does nothing.
+//
+// The place of a request for a fair lock is the number that its hold will have. Several
+// acquires may name it. If one of them may still run when the request is granted, the hold
+// gets another number.
 //
 // A late acquire is the exception, as it finds no record. The record that it
 // creates is a stray, and ends with its lease. For that reason no acquire asks for
@@ -200,7 +215,7 @@
 // run, and shared from then on. So it never passes to a writer again once that transfer
 // is sent.
 //
-// # Fairness
+// # Turns
 //
 // Waiters of one manager are served in order. Managers share the time for which
 // they hold the lock: a run ends after PassCount grants or PassTime, and is
@@ -226,7 +241,8 @@
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go and a file for each kind. What is
 // special about a set is in set.go, and how it meets other names in overlap.go. How sets and
-// requests for several permits gather is in gather.go. Each concern that only some entries
+// requests for several permits gather is in gather.go. What a fair lock does to the queue of the
+// server is in line.go. Each concern that only some entries
 // have is a type and a file: retry, unknown, tokens, doubt, prolong. Only names that are
 // contended have turns, in turns.go. Code that changes a name must call settle afterwards.
 // Settle does what is due and sets the name's alarm: see machine.go.
@@ -252,6 +268,8 @@
 //	                      PollBlind if many
 //	subscription lost     the same; its confirmation is a wake-up
 //	other kind of lock    requests fail with ErrKind
+//	place lost            the request joins again at the end of the queue
+//	manager dead          its places go after Config.PlaceTime
 //	renewal: no record    the hold is lost at once
 //	renewal fails         tried again until the deadline, then lost
 //	grant too late        not handed out; the third fails the requests whose lease is

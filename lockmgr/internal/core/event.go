@@ -38,6 +38,10 @@ type (
 		// Item is the position, from 1, of the item on whose channel it happened if
 		// Name is the key of a set. It is zero for a single name.
 		Item int
+		// Place is the place on whose channel it happened, for the kind Fair, or zero if it
+		// happened on the channel of the name. Subscribed counts for the channel of a name
+		// only.
+		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
 		// Confirmed reports whether the subscription was confirmed since the last
@@ -141,6 +145,8 @@ type Op struct {
 	// gets if it has none yet.
 	Permits, Most int
 	Limit         int64
+	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
+	Line *Line
 
 	entry *entry
 }
@@ -169,6 +175,14 @@ type Reply struct {
 	Published int
 	// Item is the position, from 1, of the item of a set that others have.
 	Item int
+	// Front, Mixed and Missing are answers about the queue of a lock of kind Fair. Front is
+	// the last of the manager's places that are first in the queue without a gap, or zero.
+	// Mixed is set if clients take part that know only the channels of single places.
+	// Missing is set if a place is not in the queue that should be.
+	Front          uint64
+	Mixed, Missing bool
+	// GaveWay is set if a transfer has given the lock back because others come first.
+	GaveWay bool
 	// Gathered is set if a refused try has kept what was free: see Op.Gather.
 	Gathered bool
 	// Partly is set if a release found the records of some items of a set only, or some of
@@ -225,18 +239,20 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Subscribe to the channel of a name, or to those of all items of a set, and
-	// report with Wake events.
+	// Subscribe to the channel of a name, to those of all items of a set, or to that of a
+	// place of a fair lock, and report with Wake events.
 	Subscribe struct {
 		Name  string
 		Kind  Kind
 		Items []Item
+		Place uint64
 	}
 	// Unsubscribe from them.
 	Unsubscribe struct {
 		Name  string
 		Kind  Kind
 		Items []Item
+		Place uint64
 	}
 	// Notice carries an event for the observer and the log.
 	Notice struct {

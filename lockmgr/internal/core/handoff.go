@@ -36,7 +36,7 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		return
 	}
 	// passed: the entry had a holder here before, or was kept.
-	passed := answered == nil || answered.Verb != VerbAcquire
+	passed := answered == nil || answered.Verb != VerbAcquire || !n.takesTurns() && r.own.Number != e.number
 	if !n.rules().passes(e, r) || passed && !n.rules().transfers() {
 		m.release(e)
 		return
@@ -59,7 +59,7 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 	}
 	m.unlocked(e, nil)
 	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
-	if tooShort || r.Fenced && !e.upkeep().tokens.left(r.Side) || e.upkeep().doubt.open() {
+	if tooShort || r.Fenced && !e.upkeep().tokens.left(r.Side) || e.upkeep().doubt.open() || m.behind(e, r) {
 		if n.rules().transfers() {
 			m.transferFirst(e, r)
 		} else {
@@ -110,6 +110,9 @@ const (
 func (m *Machine) decideRun(e *entry) runDecision {
 	n := e.of
 	t := &n.makeDetails().turns
+	if !n.takesTurns() {
+		return goOn
+	}
 	if m.keptLong(e) || t.back { // standing back concerns all entries of the name
 		return standBack
 	}
@@ -219,6 +222,7 @@ func (m *Machine) transferFirst(e *entry, r *Request) {
 	if r.own.Number == 0 || r.entry != e {
 		r.own.Number, r.entry = m.number(), e
 	}
+	e.woken = false
 	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), m.tokensFor(e, r))
 }
 
@@ -259,6 +263,9 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 		m.upgraded(e, r)
 		m.proceed(e)
 		return
+	case r.Ran == Yes && r.GaveWay:
+		m.gaveWay(e, r)
+		return
 	case r.Ran == Yes && !r.OK:
 		m.upgraded(e, r)
 		m.gone(e)
@@ -284,7 +291,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	m.upgraded(e, r)
 	t := &n.details.turns
 	t.others = m.othersOf(n, r.Subscribers)
-	if t.alone = t.others == 0; t.alone {
+	if t.alone = t.others == 0; t.alone && n.takesTurns() {
 		t.newRun(m.now)
 		u.spacing = min(2*max(u.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))
 	} else {
@@ -293,9 +300,12 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	t.fresh = true
 	if e.phase == passing {
 		m.passOn(e, op)
-		return
+	} else {
+		m.proceed(e)
 	}
-	m.proceed(e)
+	if l := n.details.line; l != nil && l.front == 0 && n.queue.head != nil {
+		m.hear(n) // others come next: we shall wait for them
+	}
 }
 
 // keepNumber keeps the number of an entry after an upgrade that changed nothing or got
@@ -329,7 +339,9 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.upkeep().tokens.left(q.Side)
 		// Those that could join wait for this transfer and for nobody's unlock.
 		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
-		if tokenless || late {
+		// Without a transfer nobody gets a place in the queue, or comes from there.
+		lineless := !n.takesTurns() && (r.Final && (q.Fenced || !forTokens) || m.overdue(e, q))
+		if tokenless || late || lineless {
 			m.failQueued(q, r.Err)
 		}
 		q = next

@@ -19,6 +19,7 @@ type Hold struct {
 	limit   time.Duration // end of a fixed lease or of MaxHold, or Forever
 	count   int32         // grants that were not unlocked yet
 	watched bool          // renewed by the watchdog
+	unsure  bool          // an acquire of Number got no answer and may run late: see line
 
 	// Permits is how many permits it is, for the kind Permits.
 	Permits uint16
@@ -145,6 +146,9 @@ func (m *Machine) grant(e *entry, r *Request) {
 	n := e.of
 	if r.state == reqQueued {
 		m.dequeue(r)
+		if l := n.details.line; l != nil {
+			l.granted(r)
+		}
 	}
 	h := &r.own
 	if r.entry != e {
@@ -160,6 +164,10 @@ func (m *Machine) grant(e *entry, r *Request) {
 		h.Number = m.number() // that of the entry once its owner has it alone no longer
 	case e.hold != nil:
 		h.Number = e.target() // holds that share an entry share its number
+	case !r.Passed && h.unsure:
+		// The hold gets another number, and a transfer is due: no command for the hold may be
+		// about the record of a late acquire.
+		h.Number = m.number()
 	case !r.Passed:
 		h.Number = e.number // that of the acquire
 	case h.Number == 0:
@@ -306,8 +314,8 @@ func (m *Machine) extendedHold(h *Hold) {
 }
 
 // sendDue sends the script that a held entry needs, if one is due and none is in
-// flight: a transfer for an upgrade, a transfer if the record does not name the
-// present holder, or a renewal if a longer lease is wanted. It returns when to
+// flight: a transfer for a line or for an upgrade, a transfer if the record does not name
+// the present holder, or a renewal if a longer lease is wanted. It returns when to
 // call it again.
 func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	n, u := e.of, e.upkeep()
@@ -315,6 +323,8 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		return Forever
 	}
 	switch {
+	case n.lineDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):
+		m.lineTransfer(e)
 	case u.upgrade != nil:
 		u.number = m.number()
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), m.tokensFor(e, u.upgrade))
@@ -323,17 +333,19 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		// reports the number of subscribers, and a run that is over must not wait
 		// for that.
 		t := &n.details.turns
-		early := !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
+		early := n.takesTurns() && !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
 		if !early && m.now < u.nextTransfer {
-			return u.nextTransfer
+			return min(u.nextTransfer, n.lineAt(u, m.now))
 		}
 		m.transferTo(e, e.hold)
 	case u.longer.want > 0:
 		if m.now < u.retry.at {
-			return u.retry.at
+			return min(u.retry.at, n.lineAt(u, m.now))
 		}
 		u.longer.sent, u.longer.want = u.longer.want, 0
 		m.renew(e, u.longer.sent)
+	default:
+		return n.lineAt(u, m.now)
 	}
 	return Forever
 }

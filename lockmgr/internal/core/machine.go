@@ -283,7 +283,10 @@ func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 		}
 		at := u.retry.at
 		if !u.retry.failing() { // else no script follows a failed one without a pause
-			at = min(at, e.gatherEnd())
+			at = min(at, e.gatherEnd(), e.of.refreshAt())
+			if e.of.lineDue(m.now) {
+				at = m.now
+			}
 		}
 		if m.now < at {
 			return at

@@ -42,6 +42,7 @@ type details struct {
 	own  bool  // not shared with other names
 	set  *set  // of a name of kind Several
 	pool *pool // of a name of kind Permits
+	line *line // of a name of kind Fair
 
 	turns  turns
 	echoes int // messages of our confirmed releases that have not arrived here
@@ -69,7 +70,7 @@ func (n *name) hasDetails() bool { return n.details.own }
 // makeDetails returns the name's details for writing. The first call makes them.
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
-		n.details = &details{own: true, set: n.details.set, pool: n.details.pool}
+		n.details = &details{own: true, set: n.details.set, pool: n.details.pool, line: n.details.line}
 	}
 	return n.details
 }
@@ -82,6 +83,10 @@ func (n *name) dropDetails() {
 	case c.pool != nil:
 		n.details = &c.pool.noDetails
 		c.pool.reset(n)
+	case c.line != nil:
+		*c.line = line{}
+		c.line.noDetails = details{line: c.line}
+		n.details = &c.line.noDetails
 	default:
 		n.details = &noDetails
 	}
@@ -288,7 +293,7 @@ func (m *Machine) rest(e *entry) {
 // entry rest. It is called when nobody here wants the entry any more, no script
 // about it is in flight, and it is not known to be ours.
 func (m *Machine) releaseOrRest(e *entry) {
-	if e.upkeep().unknown.strays() > 0 {
+	if e.upkeep().unknown.strays() > 0 || e.of.details.line.over() {
 		m.release(e)
 		return
 	}

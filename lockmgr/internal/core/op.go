@@ -15,6 +15,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		op = new(Op)
 	}
 	m.lastID++
+	line := op.Line
 	*op = Op{
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
 		Number: owner, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0], Items: e.of.items(),
@@ -25,6 +26,9 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	case VerbLook:
 	default:
 		op.OtherNumbers = e.mayCarry(owner, verb, op.OtherNumbers)
+	}
+	if e.of.details.line != nil {
+		m.lineUp(e, op, line)
 	}
 	if verb == VerbAcquire {
 		op.Gather = m.gatherFor(e)
@@ -71,6 +75,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 			m.confirm(e, op.ID)
 		}
 	case r.Ran == Yes:
+		m.lineAnswered(e.of, r)
 		// A refused try of a set that has kept nothing has not looked at every record.
 		if e.of.hasDetails() && !r.Kept && (r.Item == 0 || r.Gathered) {
 			e.upkeep().unknown.named(op.Sent)
@@ -78,6 +83,12 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 		m.confirm(e, op.ID)
 	case r.Ran == Maybe:
 		e.makeUpkeep().unknown.addOp(op, m.suspectUntil())
+	}
+	if first := e.of.queue.head; r.Ran == Maybe && op.Verb == VerbAcquire && op.Line != nil && first != nil && first.own.Number == op.Number {
+		first.own.unsure = true
+	}
+	if r.Ran != Yes && op.Line != nil && op.Line.Refresh {
+		e.of.details.line.refreshAt = m.now // the next script does it
 	}
 	if r.Err != nil {
 		m.stats.Fails++

@@ -15,7 +15,7 @@ func TestTurns_MoreSubscribersThanThereCanBe(t1 *testing.T) {
 	n.entry.phase, n.sub = waiting, subOn
 	n.queue.push(&Request{Name: "a", entry: &n.entry})
 	t := &n.makeDetails().turns
-	t.others = m.othersOf(&name{}, math.MaxInt64)
+	t.others = m.othersOf(&name{details: &noDetails}, math.MaxInt64)
 	t.turnEnded(time.Hour, 0, &m.cfg)
 	t.standBack(time.Hour, &m.cfg, &m.jitter)
 	m.now = time.Hour

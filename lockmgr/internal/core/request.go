@@ -118,8 +118,11 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		m.fail(r, ErrKind)
 		return
 	}
-	if r.Kind == Permits {
+	switch r.Kind {
+	case Permits:
 		n.usePool().limit = limit
+	case Fair:
+		n.useLine()
 	}
 	r.entry = &n.entry
 	defer m.settleEntry(r.entry)
@@ -136,6 +139,9 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		return
 	}
 	n.queue.push(r)
+	if r.Kind == Fair && n.entry.phase != idle {
+		n.makeDetails() // a script must give it a place
+	}
 	r.state = reqQueued
 	r.asked = m.now
 	if m.health.failing {
@@ -275,6 +281,9 @@ func (m *Machine) dequeue(r *Request) {
 		m.waits.remove(r)
 	}
 	m.tryForFewer(r.entry.of)
+	if l := r.entry.of.details.line; l != nil {
+		l.left(r)
+	}
 }
 
 func (m *Machine) fail(r *Request, err error) {

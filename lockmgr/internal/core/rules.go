@@ -6,7 +6,7 @@ package core
 type Kind uint8
 
 // MostKinds is the largest number of kinds.
-const MostKinds = 5
+const MostKinds = 6
 
 // rulesOf has the rules of each kind.
 var rulesOf [MostKinds]rules

@@ -28,6 +28,10 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //	reply n/1 ok
 //	message a+b:read+c:write item=2
 //	reply a+b:read+c:write refused item=1 ttl=9s
+//	lock 4 f fair
+//	reply f ok front=4 mixed missing
+//	reply f gaveway ttl=9s
+//	message f place=4
 //	----
 //	[the effects, then the phase of each name that is known and the next alarm]
 //
@@ -36,6 +40,9 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 // Of a name with several entries, n is the first entry and n/1 the second.
 // The key of a set has its items with a plus between them. Without item=,
 // a subscription is confirmed or has a gap on the channels of all items.
+//
+// A script of a fair lock shows the places that join and leave, and the least number that
+// waits. refresh is how many places there should be, and is shown if they are refreshed.
 //
 // Run with -rewrite to record the present effects, and commit them only if you
 // understand why they changed.
@@ -135,7 +142,7 @@ func (s *story) line(line string) {
 			BlindPause: 50 * time.Millisecond, FarPause: 200 * time.Millisecond,
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
 			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
-			GatherAfter: duration("gatherafter", 0), GatherTime: duration("gathertime", 0),
+			GatherAfter: duration("gatherafter", 0), GatherTime: duration("gathertime", 0), PlaceTime: duration("place", 40*time.Second),
 			MaxLocks: int(count("maxlocks", 10)), Seed: 1,
 		})
 	case "lock", "lockset":
@@ -165,6 +172,9 @@ func (s *story) line(line string) {
 			s.step(LockSet{r, itemsOf(r.Name)})
 			return
 		}
+		if arg["fair"] != "" {
+			r.Kind = Fair
+		}
 		if arg["permits"] != "" {
 			r.Kind = Permits
 			s.step(LockPermits{r, uint16(count("permits", 0)), count("limit", 10)})
@@ -184,6 +194,8 @@ func (s *story) line(line string) {
 			r.Ran, r.OK = Yes, true
 		case "refused", "lost":
 			r.Ran = Yes
+		case "gaveway":
+			r.Ran, r.GaveWay = Yes, true
 		case "maybe":
 			r.Ran, r.Err = Maybe, errors.New("timeout")
 		case "no":
@@ -197,6 +209,7 @@ func (s *story) line(line string) {
 			r.Published = 0
 		}
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
+		r.Front, r.Mixed, r.Missing = uint64(count("front", 0)), arg["mixed"] != "", arg["missing"] != ""
 		if r.Op.Kind == Permits {
 			r.Partly, r.Gathered = arg["partly"] != "", arg["gathered"] != ""
 		}
@@ -211,7 +224,7 @@ func (s *story) line(line string) {
 	case "again": // the last answer, a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
-		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""}
+		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""}
 		if isSet(wake.Name) && wake.Item == 0 {
 			for wake.Item = 1; wake.Item < len(itemsOf(wake.Name)); wake.Item++ {
 				s.step(wake)
@@ -276,11 +289,7 @@ func (s *story) describe(e Effect) string {
 			d += fmt.Sprintf(" owner=%s lease=%v", number(o.Number), o.Lease)
 		}
 		if len(o.OtherNumbers) > 0 {
-			var others []string
-			for _, f := range o.OtherNumbers {
-				others = append(others, number(f))
-			}
-			d += " others=" + strings.Join(others, ",")
+			d += " others=" + numbers(o.OtherNumbers)
 		}
 		if o.Kind == ReadWrite && o.Side == Shared {
 			d += " shared"
@@ -290,6 +299,9 @@ func (s *story) describe(e Effect) string {
 		}
 		if o.Gather != 0 {
 			d += fmt.Sprintf(" gather=%v", o.Gather)
+		}
+		if o.Line != nil {
+			d += o.Line.describe()
 		}
 		return d
 	case Tokens:
@@ -317,9 +329,9 @@ func (s *story) describe(e Effect) string {
 	case Prolonged:
 		return fmt.Sprintf("prolonged %v: %v", e.Prolongation.Tag, e.Err)
 	case Subscribe:
-		return "subscribe " + e.Name
+		return "subscribe " + e.Name + atPlace(e.Place)
 	case Unsubscribe:
-		return "unsubscribe " + e.Name
+		return "unsubscribe " + e.Name + atPlace(e.Place)
 	case Closed:
 		return "closed"
 	}
@@ -328,6 +340,43 @@ func (s *story) describe(e Effect) string {
 
 // number formats a holder's number, so that it is not mistaken for a request's ID.
 func number(n uint64) string { return fmt.Sprintf("#%d", n) }
+
+func numbers(all []uint64) string {
+	var out []string
+	for _, n := range all {
+		out = append(out, number(n))
+	}
+	return strings.Join(out, ",")
+}
+
+// atPlace formats the place of a subscription to the channel of a place.
+func atPlace(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return " place=" + number(n)
+}
+
+// describe formats what a script does to the places of a fair lock.
+func (x *Line) describe() (d string) {
+	if len(x.Join) > 0 {
+		d += " join=" + numbers(x.Join)
+	}
+	if len(x.Leave) > 0 {
+		d += " leave=" + numbers(x.Leave)
+	}
+	d += " before=" + number(x.Before)
+	if x.Refresh {
+		d += fmt.Sprintf(" refresh=%d", x.Places)
+	}
+	if x.Pass {
+		d += " pass"
+	}
+	if x.Once {
+		d += " once"
+	}
+	return d
+}
 
 func (s *story) state() string {
 	var b []string

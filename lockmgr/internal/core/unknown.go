@@ -31,6 +31,8 @@ type suspect struct {
 	stray bool
 	// ours is set if the record was ours. It may have a long lease.
 	ours bool
+	// several is set if several acquires record the number: see line.
+	several bool
 }
 
 // maxSuspects bounds the suspects of one entry. If one is dropped that does little
@@ -42,6 +44,7 @@ func (u *unknown) add(s suspect) {
 	for i := range u.suspects {
 		if known := &u.suspects[i]; known.owner == s.owner {
 			known.until = max(known.until, s.until)
+			known.several = known.several || known.stray && s.stray
 			known.stray = known.stray || s.stray
 			known.ours = known.ours || s.ours
 			return
@@ -89,9 +92,9 @@ func (u *unknown) strays() (n int) {
 
 // removed is called when a release has removed a record of ours that no script had
 // confirmed. If there is exactly one stray, the record was that one's. Its command
-// has run and won't run again.
+// has run and won't run again, unless the number is one of several commands.
 func (u *unknown) removed() {
-	if u.strays() == 1 {
+	if u.strays() == 1 && !slices.ContainsFunc(u.suspects, func(s suspect) bool { return s.several }) {
 		u.suspects = nil
 	}
 }
@@ -143,7 +146,11 @@ func (e *entry) mayCarry(beside uint64, verb Verb, out []uint64) []uint64 {
 	if e.number != 0 && e.number != beside {
 		out = append(out, e.number)
 	}
+	place := e.waitingPlace()
 	for _, s := range e.upkeep().unknown.suspects {
+		if s.owner == place {
+			continue // a copy of this script could run while the request of that place holds the lock
+		}
 		if s.owner != beside && s.owner != e.number && !(s.stray && verb == VerbTransfer) {
 			out = append(out, s.owner)
 		}

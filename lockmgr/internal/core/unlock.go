@@ -70,7 +70,7 @@ func (m *Machine) unlocked(e *entry, err error) {
 func (m *Machine) keep(e *entry) bool {
 	n := e.of
 	u := e.upkeep()
-	if !n.hasDetails() || !n.rules().transfers() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
+	if !n.hasDetails() || !n.rules().transfers() || !n.takesTurns() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
 		n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg) {
 		return false
 	}
@@ -97,7 +97,7 @@ func (m *Machine) sendRelease(e *entry) {
 	if n.hasDetails() {
 		e.upkeep().echoed = 0
 	}
-	if r := n.queue.head; r != nil {
+	if r := n.queue.head; r != nil && n.takesTurns() {
 		r.own.Number = 0 // this release may name the number
 	}
 	m.send(e, VerbRelease, e.side, 0, 0, 0)
@@ -130,13 +130,13 @@ func (m *Machine) released(e *entry, r *Reply) {
 		}
 	}
 	m.unlocked(e, err)
-	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published {
+	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published && n.takesTurns() {
 		// This release has not published the message that was taken for its own.
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 		u.echoed = r.Published
 	}
 	if r.OK {
-		if others := m.othersOf(n, r.Subscribers); others > 0 || n.hasDetails() {
+		if others := m.othersOf(n, r.Subscribers); n.takesTurns() && (others > 0 || n.hasDetails()) {
 			m.endTurn(e, others, r.Published)
 		}
 	}
@@ -180,6 +180,8 @@ func (m *Machine) afterRelease(e *entry) {
 	}
 	m.gatherReleased(e)
 	switch {
+	case n.details.line.over() && n.queue.head == nil: // some left while the release was in flight
+		m.release(e)
 	case n.queue.head == nil || m.closing:
 		m.rest(e)
 	case n.served(e):
@@ -235,6 +237,9 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		e.number = 0
 		m.dropTokens(e)
 		u.unknown.suspects = nil // expired, or left to expire
+		if l := n.details.line; l != nil {
+			l.leaving, l.last = nil, 0 // the same
+		}
 		u.retry.succeeded()
 		m.afterRelease(e)
 	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set:

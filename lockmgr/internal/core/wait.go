@@ -10,7 +10,7 @@ func (m *Machine) subscribe(n *name) {
 	n.sub = subPending
 	m.blind++
 	m.stats.Subscriptions += max(1, len(n.items()))
-	m.emit(Subscribe{n.name, n.kind, n.items()})
+	m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items()})
 }
 
 func (m *Machine) unsubscribe(n *name) {
@@ -18,7 +18,10 @@ func (m *Machine) unsubscribe(n *name) {
 	n.sub = subNone
 	m.blind--
 	m.stats.Subscriptions -= max(1, len(n.items()))
-	m.emit(Unsubscribe{n.name, n.kind, n.items()})
+	m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})
+	if n.details.line != nil {
+		m.hearPlace(n, 0)
+	}
 }
 
 // subscribed notes whether the messages of a name are delivered from now on.
@@ -49,6 +52,12 @@ func (m *Machine) wake(ev Wake) {
 		ev.Subscribed = s.undelivered == 0
 		ev.Confirmed = ev.Confirmed && ev.Subscribed
 	}
+	if ev.Place != 0 {
+		if l := n.details.line; l == nil || l.ear != ev.Place {
+			return // late
+		}
+		ev.Subscribed = n.sub == subOn
+	}
 	m.stats.Wakes++
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
@@ -56,7 +65,7 @@ func (m *Machine) wake(ev Wake) {
 	foreign := ev.Message && !n.isEcho(ev)
 	useful := n.worthTrying(ev)
 	// A message of an item that a set does not wait for says nothing about turns.
-	if foreign && (useful || n.held()) && !n.runsOn(nil) {
+	if foreign && (useful || n.held()) && !n.runsOn(nil) && n.takesTurns() {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
 	for e := range n.inMotion {
@@ -65,6 +74,7 @@ func (m *Machine) wake(ev Wake) {
 			if foreign && n.rules().doubts() {
 				m.doubt(e)
 			}
+			e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
 		case asking:
 			// A confirmation closes the gap in which a message may have been
 			// missed, whether at the start or after a reconnection.
@@ -201,6 +211,9 @@ const mostOthers = 1 << 20
 // 1 if the number is unknown. The names of this manager that wait for the same items
 // count, too: see rivals.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
+	if !n.takesTurns() {
+		return 0
+	}
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1
 	}

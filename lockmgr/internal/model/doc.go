@@ -7,7 +7,8 @@
 // in the same order, and returns the same.
 //
 //	   Acquire  Transfer  Renew  Release  Force  Inspect     scripts.go
-//	   those of read-write locks                             readwrite.go
+//	   those of read-write locks, sets, permits and fair     readwrite.go, several.go,
+//	   locks, and what Redisson does about a fair lock       permits.go, fair.go
 //	       │        │        │       │       │       │
 //	       ▼        ▼        ▼       ▼       ▼       ▼
 //	EXISTS HSET HDEL HEXISTS PTTL PEXPIRE DEL INCRBY PUBLISH …  server.go

@@ -46,6 +46,7 @@ type value struct {
 	text string
 
 	members []Member // of a sorted set, by score
+	list    []string
 
 	end int64 // the last millisecond of its life, or forever
 }
@@ -56,7 +57,8 @@ const (
 	hash kind = iota + 1
 	text
 	zset
-	other // a list, say
+	list
+	other // a stream, say
 )
 
 func (s *Server) ms() int64 { return int64(s.Now / time.Millisecond) }

@@ -352,7 +352,7 @@ func (n *node) noLongerWaiting(c *call) {
 // readiness notes since when the manager has been both waiting for a lock and
 // subscribed to its channel, so that other managers can know that it waits.
 func (n *node) readiness(l *lockName) {
-	if n.w.opt.Kind == core.Several {
+	if n.w.opt.Kind == core.Several || n.w.opt.Kind == core.Fair {
 		return // one connection serves several waits; who is next is not checked
 	}
 	ready := &n.ready[l.index].since

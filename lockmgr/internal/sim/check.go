@@ -14,6 +14,7 @@ func (w *world) checkGrant(c *call) {
 	w.checkExclusion(h)
 	w.checkOrder(c)
 	w.checkToken(c)
+	w.checkArrival(c)
 	if w.opt.Kind != core.Exclusive {
 		return // readers share a turn, so grants don't measure it
 	}
@@ -516,8 +517,9 @@ func (w *world) checkEnd() {
 				w.violated("nothing left", "%s: %v", l.key, h)
 			}
 		}
+		w.checkPlacesLeft(l)
 		for _, n := range slices.Concat(w.nodes, w.gone) {
-			if w.server.Subscribed(l.channel, n.pubsub.id) {
+			if w.server.Subscribed(n.pubsub.at(n.pubsub.channels[l.index]), n.pubsub.id) {
 				w.violated("nothing left", "%s: subscribed to %s", n.label, l.key)
 			}
 		}
@@ -555,9 +557,9 @@ func (n *node) checkLeftovers() {
 	if next := n.m.Next(); next != never {
 		w.violated("nothing left", "%s: an alarm at %v", n.label, next)
 	}
-	for i, ch := range n.pubsub.channels {
+	for _, ch := range n.pubsub.channels {
 		if len(ch.listeners) > 0 {
-			w.violated("nothing left", "%s: subscribed to %s", n.label, w.names[i].key)
+			w.violated("nothing left", "%s: subscribed to %s", n.label, n.pubsub.at(ch))
 		}
 	}
 	for _, f := range n.flight {

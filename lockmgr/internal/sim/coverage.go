@@ -31,6 +31,7 @@ type Coverage struct {
 	CounterFailed   uint64
 	Sets            SetCoverage
 	Permits         PermitsCoverage
+	Fair            FairCoverage
 	Kind            core.Kind // of the run
 }
 
@@ -87,6 +88,7 @@ func (c *Coverage) Add(o *Coverage) {
 	c.CounterFailed += o.CounterFailed
 	c.Sets.add(&o.Sets)
 	c.Permits.add(&o.Permits)
+	c.Fair.add(&o.Fair)
 	c.Kind = max(c.Kind, o.Kind)
 	for i := range c.Faults {
 		c.Faults[i] += o.Faults[i]
@@ -171,6 +173,9 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	if c.Kind == core.Permits {
 		c.Permits.each(f)
 	}
+	if c.Kind == core.Fair {
+		c.Fair.each(f)
+	}
 }
 
 // possible are the changes of phase that one step can make, by index into phaseNames.
@@ -208,7 +213,7 @@ func (c *Coverage) String() string {
 func (c *Coverage) Missing() []string {
 	var out []string
 	c.each(func(name string, n uint64) {
-		if n < 10 && !(c.Kind == core.Permits && notOfPermits(name)) {
+		if n < 10 && !(c.Kind == core.Permits && notOfPermits(name)) && !(c.Kind == core.Fair && notOfFair(name)) {
 			out = append(out, fmt.Sprintf("%s (%d)", name, n))
 		}
 	})

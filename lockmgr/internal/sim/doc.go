@@ -26,8 +26,9 @@
 //
 // The file of a kind says how its commands run on the model, whom a record names, which
 // holds may be valid together, and how requests want a name: kind.go has the exclusive
-// lock, readwrite.go the read-write lock, several.go the set of names. In a run of one of
-// the first two, all locks are of that kind. In a run of sets there are single names of
+// lock, readwrite.go the read-write lock, permits.go permits, fair.go the fair lock,
+// several.go the set of names. In a run of one of the others than the last, all locks are of
+// that kind. In a run of fair locks, threads of Redisson may wait in the same queues. In a run of sets there are single names of
 // either kind, and some sets of them: callers want the single names and the sets, with
 // the same owners. The invariants below are those of all kinds; how long a run of grants
 // may be is checked in runs of the exclusive lock only.
@@ -91,6 +92,8 @@
 //	                             renewal when the acquire is confirmed
 //	all or nothing               a try of a set gets all its names or none; one that is
 //	                             refused keeps names only if it gathers, and until it ends
+//	first come, first served     a grant of a fair lock comes before those of all that came later into
+//	                             the queue of the server, those of Redisson among them
 //	gathers for GatherTime at most
 //	                             from the first try that keeps something until it is given back
 //	a late command costs at most Lease
@@ -127,6 +130,8 @@
 //	                             if all its names are
 //	nothing left                 a record that nobody wants is removed soon
 //	bounded run, others first    managers that wait get their turn
+//	a place is kept              a live waiter stays in the queue, and its deadline is beyond what those
+//	                             before it may take off
 //	lost too soon                a hold is lost only if its lease ended
 //
 // # Running it

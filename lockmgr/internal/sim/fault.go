@@ -138,7 +138,7 @@ func (w *world) disaster() {
 	case Gap:
 		n.pubsub.drop(w.fate.Between(0, 20*w.set.latency))
 	case Garbage:
-		n.pubsub.deliver(name, nil, 0)
+		n.pubsub.deliver(n.pubsub.channels[name.index], nil, 0)
 	case RestartKeep, RestartLose:
 		w.restart(f == RestartLose)
 	case Flush:
@@ -163,7 +163,12 @@ func (w *world) disaster() {
 		for _, f := range fields {
 			seen = append(seen, f.Name)
 		}
-		_, _ = w.server.Force(name.key, name.channel, seen...)
+		if name.kind == core.Fair {
+			_, _ = w.server.ForceFair(fairOf(name), seen...)
+			w.noteQueue(name, "")
+		} else {
+			_, _ = w.server.Force(name.key, name.channel, seen...)
+		}
 		w.forcing = false
 		w.watchRecord(name)
 		if w.fate.Percent(50) {

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // foreigner acts as a client of another library: it takes a free lock for a while,
@@ -25,6 +27,11 @@ func (w *world) foreigner() {
 	if w.tracing() {
 		w.tracef("F", "foreign client holds %s for %v", l.key, lease)
 	}
+	w.foreignHold(l, owner, side, lease, func() { rules.leave(&w.server.Server, l, owner) })
+}
+
+// foreignHold notes a hold of a client of another library, and plans its end.
+func (w *world) foreignHold(l *lockName, owner string, side core.Side, lease time.Duration, leave func()) {
 	until := time.Duration(0)
 	for _, h := range w.holders(l) {
 		if h.name == owner {
@@ -39,7 +46,7 @@ func (w *world) foreigner() {
 		h.using, h.over = 0, true
 		h.forgetIfOver()
 		w.readClock()
-		rules.leave(&w.server.Server, l, owner)
+		leave()
 		w.watchRecord(l)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 var (
@@ -38,6 +39,11 @@ type command struct {
 	// Of permits: how many, how many a number may have, and how many there are.
 	permits, most int
 	limit         int64
+	// Of a fair lock: the new holder, the others that the record may carry, and what it does
+	// to the queue.
+	number uint64
+	others []uint64
+	line   core.Line
 
 	oom       bool // the server is out of memory
 	noPublish bool // PUBLISH is refused
@@ -61,6 +67,10 @@ type answer struct {
 	ttl         int64
 	subscribers int64
 	token       int64
+	front       uint64
+	mixed       bool
+	missing     bool
+	gaveWay     bool
 	sentAt      time.Duration
 
 	epoch, counterEpoch int // those of the name when the command ran
@@ -73,6 +83,14 @@ func (n *node) owner(id uint64) string {
 	s := append(b[:0], n.label...)
 	s = append(s, ':')
 	return string(strconv.AppendUint(s, id, 10))
+}
+
+// ownerOf returns the field of a number in the record of a lock.
+func (n *node) ownerOf(l *lockName, id uint64) string {
+	if l.kind == core.Fair {
+		return model.PlaceID(n.label, id)
+	}
+	return n.owner(id)
 }
 
 // carries reports whether a record's field is one of this manager's.
@@ -90,12 +108,13 @@ func (n *node) runOp(op *core.Op) {
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
 		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit,
+		number: op.Number, others: slices.Clone(op.OtherNumbers), line: copyLine(op.Line),
 	}
 	if op.Number != 0 {
-		c.owners = append(c.owners, n.owner(op.Number))
+		c.owners = append(c.owners, n.ownerOf(l, op.Number))
 	}
 	for _, o := range op.OtherNumbers {
-		c.owners = append(c.owners, n.owner(o))
+		c.owners = append(c.owners, n.ownerOf(l, o))
 	}
 	n.checkNumbers(l, op)
 	if l.isSet() || l.kind == core.Permits {
@@ -219,7 +238,7 @@ func (c *command) send() {
 			}
 			a := c.run()
 			if w.tracing() {
-				w.tracef(n.label, "(server ran %s #%d %v: %s)", c.verb, c.id, c.owners, &a)
+				w.tracef(n.label, "(server ran %s #%d %v: %s)%s", c.verb, c.id, c.owners, &a, w.queueOf(c.name))
 			}
 			w.after(back, func() { c.answer(a) })
 			if w.strikes(ReplyTwice) {
@@ -335,6 +354,7 @@ func (c *command) again(a answer) {
 	a.sentAt = c.sentAt
 	n.mind(c.id, a)
 	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Kept: a.kept, OtherKind: a.otherKind}
+	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
 	r.TTL = time.Duration(a.ttl) * ms
 	if a.ok && !a.quiet {
 		r.Published = 1
@@ -401,7 +421,13 @@ func (n *node) accept(r *core.Reply) {
 			}
 		}
 		n.ears[i].answered(r, len(n.w.names[i].bases()))
-		if a.ran == core.Yes && !a.ok && !a.kept && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
+		if a.gaveWay {
+			n.w.cover.Fair.GaveWay++
+		}
+		if a.missing {
+			n.w.cover.Fair.Missing++
+		}
+		if a.ran == core.Yes && !a.ok && !a.kept && !a.gaveWay && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
 			n.refused(n.w.names[i], r.Op)
 		}
 		if a.ran != core.Yes || !a.ok {
@@ -443,5 +469,9 @@ func (a *answer) String() string {
 	if a.ran != core.Yes {
 		return fmt.Sprintf("%v (%v)", a.ran, a.err)
 	}
-	return fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d err=%v", a.ok, a.ttl, a.subscribers, a.token, a.err)
+	s := fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d err=%v", a.ok, a.ttl, a.subscribers, a.token, a.err)
+	if a.front != 0 || a.missing || a.gaveWay {
+		s += fmt.Sprintf(" front=%d missing=%v gaveway=%v", a.front, a.missing, a.gaveWay)
+	}
+	return s
 }

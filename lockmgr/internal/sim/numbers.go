@@ -41,7 +41,7 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 			w.violated(rule, "%s: %s #%d of %s makes %d the owner, and #%d removes it", n.label, op.Verb, op.ID, l.key, op.Number, by)
 		}
 	}
-	if op.Verb == core.VerbAcquire {
+	if op.Verb == core.VerbAcquire && l.kind != core.Fair { // a place keeps its number
 		if by, is := s.acquired[op.Number]; is {
 			w.violated(rule, "%s: acquire #%d of %s makes %d the owner, as acquire #%d does", n.label, op.ID, l.key, op.Number, by)
 		}

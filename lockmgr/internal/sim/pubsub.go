@@ -2,10 +2,10 @@ package sim
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // A pubsub is a manager's connection for messages and the notify actor. The
@@ -14,15 +14,18 @@ type pubsub struct {
 	n         *node
 	id        int // as a subscriber: new with each connection
 	connected bool
-	channels  []channel     // by single name
+	channels  []*channel    // those of the single names, then those of places that are subscribed to
 	sentAt    time.Duration // the arrival of the last command at the server
 	heardAt   time.Duration // the last arrival from the server
 }
 
-// A channel is the state of a subscription. listeners are those for whom the core wants
+// A channel is the state of a subscription to the channel of a name, or to that of a place of a fair
+// lock. listeners are those for whom the core wants
 // it. confirmed reports whether the core was told of its confirmation. asked counts the
 // SUBSCRIBEs, because only the confirmation of the newest one counts.
 type channel struct {
+	of        *lockName
+	place     uint64     // or zero
 	listeners []listener // in the order in which they came
 	confirmed bool
 	asked     int
@@ -30,8 +33,9 @@ type channel struct {
 
 // A listener is a single name, or an item of a set, which counts from 1.
 type listener struct {
-	name *lockName
-	item int
+	name  *lockName
+	item  int
+	place uint64
 }
 
 // listeners calls yield for each name of a lock and its listener.
@@ -41,14 +45,16 @@ func (l *lockName) listeners(yield func(*lockName, listener) bool) {
 		if l.isSet() {
 			item = i + 1
 		}
-		if !yield(of, listener{l, item}) {
+		if !yield(of, listener{name: l, item: item}) {
 			return
 		}
 	}
 }
 
 // wake returns an event of a listener.
-func (who listener) wake() core.Wake { return core.Wake{Name: who.name.key, Item: who.item} }
+func (who listener) wake() core.Wake {
+	return core.Wake{Name: who.name.key, Item: who.item, Place: who.place}
+}
 
 // wants reports whether the core wants the messages of a lock.
 func (p *pubsub) wants(l *lockName) bool {
@@ -58,7 +64,9 @@ func (p *pubsub) wants(l *lockName) bool {
 func (p *pubsub) init(n *node) {
 	p.n = n
 	p.connected = true
-	p.channels = make([]channel, len(n.w.single))
+	for _, l := range n.w.single {
+		p.channels = append(p.channels, &channel{of: l})
+	}
 	p.connect()
 }
 
@@ -68,18 +76,46 @@ func (p *pubsub) connect() {
 	p.n.w.subscribers = append(p.n.w.subscribers, p)
 }
 
-func (p *pubsub) subscribe(l *lockName) {
+// at returns the name of a channel on the server.
+func (p *pubsub) at(ch *channel) string {
+	switch {
+	case ch.place != 0:
+		return ch.of.channel + ":" + model.PlaceID(p.n.label, ch.place)
+	case ch.of.kind == core.Fair:
+		return ch.of.channel + ":" + p.n.label
+	}
+	return ch.of.channel
+}
+
+// find returns the channel of a name, or that of a place. It makes the latter if it is new.
+func (p *pubsub) find(of *lockName, place uint64) *channel {
+	if place == 0 {
+		return p.channels[of.index]
+	}
+	for _, ch := range p.channels {
+		if ch.of == of && ch.place == place {
+			return ch
+		}
+	}
+	ch := &channel{of: of, place: place}
+	p.channels = append(p.channels, ch)
+	p.n.w.cover.Fair.Places++
+	return ch
+}
+
+func (p *pubsub) subscribe(l *lockName, place uint64) {
 	for of, who := range l.listeners {
-		ch := &p.channels[of.index]
+		ch := p.find(of, place)
+		who.place = place
 		if slices.Contains(ch.listeners, who) {
-			p.n.w.violated("subscriptions", "%s: subscribed twice to %s for %s", p.n.label, of.key, l.key)
+			p.n.w.violated("subscriptions", "%s: subscribed twice to %s for %s", p.n.label, p.at(ch), l.key)
 		}
 		ch.listeners = append(ch.listeners, who)
 		switch {
 		case len(ch.listeners) == 1:
 			ch.confirmed = false
 			if p.connected {
-				p.ask(of)
+				p.ask(ch)
 			}
 		case ch.confirmed:
 			p.confirm(who)
@@ -87,21 +123,26 @@ func (p *pubsub) subscribe(l *lockName) {
 	}
 }
 
-func (p *pubsub) unsubscribe(l *lockName) {
+func (p *pubsub) unsubscribe(l *lockName, place uint64) {
 	for of, who := range l.listeners {
-		ch := &p.channels[of.index]
+		ch := p.find(of, place)
+		who.place = place
 		i := slices.Index(ch.listeners, who)
 		if i < 0 {
-			p.n.w.violated("subscriptions", "%s: unsubscribed from %s for %s without a subscription", p.n.label, of.key, l.key)
+			p.n.w.violated("subscriptions", "%s: unsubscribed from %s for %s without a subscription", p.n.label, p.at(ch), l.key)
 		}
 		if ch.listeners = slices.Delete(ch.listeners, i, i+1); len(ch.listeners) > 0 {
 			continue
 		}
 		ch.confirmed = false
+		if place != 0 {
+			at := slices.Index(p.channels, ch)
+			p.channels = slices.Delete(p.channels, at, at+1)
+		}
 		if p.connected {
 			id := p.id
 			p.toServer(func() {
-				p.n.w.server.Unsubscribe(of.channel, id)
+				p.n.w.server.Unsubscribe(p.at(ch), id)
 				p.n.readiness(of)
 			})
 		}
@@ -116,15 +157,14 @@ func (p *pubsub) confirm(who listener) {
 }
 
 // ask sends SUBSCRIBE and reports the confirmation.
-func (p *pubsub) ask(l *lockName) {
+func (p *pubsub) ask(ch *channel) {
 	w := p.n.w
 	id := p.id
-	ch := &p.channels[l.index]
 	ch.asked++
 	asked := ch.asked
 	p.toServer(func() {
-		w.server.Subscribe(l.channel, id)
-		p.n.readiness(l)
+		w.server.Subscribe(p.at(ch), id)
+		p.n.readiness(ch.of)
 		d := w.fate.Between(w.set.latency/8, w.set.latency/2)
 		if w.strikes(SlowConfirm) {
 			d = w.fate.Between(0, 20*w.set.latency)
@@ -170,8 +210,11 @@ func (p *pubsub) fromServer(d time.Duration, id int, do func()) {
 
 // message carries one message to one subscriber.
 func (w *world) message(subscriber int, chanName string) {
+	if subscriber < 0 {
+		w.byID[-1-subscriber].in(w.fate.Between(w.set.latency/8, w.set.latency))
+		return
+	}
 	p := w.subscribers[subscriber]
-	l := w.named(chanName[strings.IndexByte(chanName, '{')+1:])
 	times := 1
 	if w.strikes(MessageLost) {
 		times = 0
@@ -184,19 +227,25 @@ func (w *world) message(subscriber int, chanName string) {
 		forced = 1
 	}
 	for range times {
-		p.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), p.id, func() { p.deliver(l, from, forced) })
+		p.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), p.id, func() {
+			for _, ch := range p.channels {
+				if p.at(ch) == chanName {
+					p.deliver(ch, from, forced)
+				}
+			}
+		})
 	}
 }
 
 // deliver tells the core of a message for each that listens. from is the release that
 // published it, or nil.
-func (p *pubsub) deliver(l *lockName, from *command, forced int) {
-	for _, who := range p.channels[l.index].listeners {
+func (p *pubsub) deliver(ch *channel, from *command, forced int) {
+	for _, who := range ch.listeners {
 		own := 0
 		if from != nil && from.n == p.n && from.name == who.name {
 			own = 1
 		}
-		p.tell(who, own, forced, p.channels[l.index].confirmed)
+		p.tell(who, own, forced, ch.confirmed)
 	}
 }
 
@@ -206,7 +255,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool) {
 	w := p.n.w
 	for i := len(p.n.inbox) - 1; i >= 0; i-- {
 		h, is := p.n.inbox[i].(*heard)
-		if !is || h.Name != who.name.key || h.Item != who.item {
+		if !is || h.Name != who.name.key || h.Item != who.item || h.Place != who.place {
 			continue
 		}
 		if !w.fate.Percent(50) {
@@ -238,9 +287,9 @@ func (p *pubsub) drop(d time.Duration) {
 		if p.connected || p.n.dead {
 			return
 		}
-		for i := range p.channels {
-			p.channels[i].confirmed = false
-			for _, who := range p.channels[i].listeners {
+		for _, ch := range p.channels {
+			ch.confirmed = false
+			for _, who := range ch.listeners {
 				p.n.post(&heard{Wake: who.wake()})
 			}
 		}
@@ -250,10 +299,10 @@ func (p *pubsub) drop(d time.Duration) {
 			return
 		}
 		p.connected = true
-		for i, l := range w.single {
-			if ch := &p.channels[i]; len(ch.listeners) > 0 {
+		for _, ch := range p.channels {
+			if len(ch.listeners) > 0 {
 				ch.confirmed = false
-				p.ask(l)
+				p.ask(ch)
 			}
 		}
 	})
@@ -263,9 +312,9 @@ func (p *pubsub) drop(d time.Duration) {
 func (p *pubsub) cut() {
 	w := p.n.w
 	p.connected = false
-	for _, l := range w.single {
-		w.server.Unsubscribe(l.channel, p.id)
-		p.n.readiness(l)
+	for _, ch := range p.channels {
+		w.server.Unsubscribe(p.at(ch), p.id)
+		p.n.readiness(ch.of)
 	}
 	p.connect()
 }

@@ -48,6 +48,11 @@ type settings struct {
 	readWrite []bool
 	others    int // percent of the foreign holders that take a name as another kind of lock
 
+	// With fair locks: whether clients of Redisson take part, and how many of them in percent
+	// wait for a short time.
+	redisson bool
+	givesUp  int
+
 	// With permits: how many there are, and how many requests in percent want several.
 	limit, many int
 
@@ -246,6 +251,9 @@ func (s *settings) String() string {
 	}
 	if s.limit > 0 {
 		several = fmt.Sprintf("\nlimit=%d many=%d%% gather=%v/%v", s.limit, s.many, c.GatherAfter, c.GatherTime)
+	}
+	if c.PlaceTime > 0 {
+		several = fmt.Sprintf("\nplace=%v redisson=%v givesup=%d%%", c.PlaceTime, s.redisson, s.givesUp)
 	}
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
 		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+

@@ -48,6 +48,9 @@ func TestSeeds_Several(t *testing.T) { testSeeds(t, core.Several, defaultSeeds/4
 // TestSeeds_Permits simulates permits.
 func TestSeeds_Permits(t *testing.T) { testSeeds(t, core.Permits, defaultSeeds/2) }
 
+// TestSeeds_Fair simulates fair locks, also with clients of Redisson in their queues.
+func TestSeeds_Fair(t *testing.T) { testSeeds(t, core.Fair, defaultSeeds/2) }
+
 func testSeeds(t *testing.T, kind core.Kind, many int) {
 	without, err := ParseFaults(*off)
 	if err != nil {

@@ -79,6 +79,9 @@ func (n *node) describeEffect(e core.Effect) string {
 		if o.Tokens > 0 {
 			s += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
+		if x := o.Line; x != nil {
+			s += fmt.Sprintf(" join=%v leave=%v before=%d pass=%v refresh=%v", x.Join, x.Leave, x.Before, x.Pass, x.Refresh)
+		}
 		return s
 	case core.Granted:
 		return fmt.Sprintf("GRANTED %s until %v token=%d", e.Request.Tag.(*call), n.trueTime(e.Request.Hold.Until), e.Request.Hold.Token)
@@ -93,11 +96,19 @@ func (n *node) describeEffect(e core.Effect) string {
 	case core.Unlocked:
 		return fmt.Sprintf("unlocked %s: %v", e.Request.Tag.(*call), e.Err)
 	case core.Subscribe:
-		return "subscribe " + e.Name
+		return "subscribe " + e.Name + ofPlace(e.Place)
 	case core.Unsubscribe:
-		return "unsubscribe " + e.Name
+		return "unsubscribe " + e.Name + ofPlace(e.Place)
 	case *core.Notice:
 		return fmt.Sprintf("notice %v %s n=%d err=%v", e.What, e.Name, e.N, e.Err)
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "core."))
+}
+
+// ofPlace returns a place for a trace, or nothing if there is none.
+func ofPlace(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(" place ", n)
 }

@@ -65,6 +65,10 @@ type world struct {
 	calls     []*call
 	lastLabel byte
 
+	redissons        map[string]*redisson // threads of Redisson's clients, by owner
+	byID             []*redisson
+	waitingRedissons int
+
 	subscribers []*pubsub // by number; a pubsub has a new number after each reconnect
 
 	ending    bool
@@ -109,7 +113,9 @@ type lockName struct {
 	freeSince time.Duration            // since when there has been no record, or never
 	heldAt    time.Duration            // when somebody was last seen to hold the lock
 	leakSince time.Duration            // since when there has been a record that nobody wants, or never
-	leastFree int64                    // the fewest permits that were free since checkCalm was called last
+	arrivals  map[string]int           // of a fair lock: when the members of the queue came, counted
+	arrived   int
+	leastFree int64 // the fewest permits that were free since checkCalm was called last
 
 	runNode *node           // the manager with the newest grant
 	run     []time.Duration // the times of its grants since another manager had one
@@ -125,6 +131,7 @@ func Run(o Options) Result {
 	w.set.drawSides(&w.load, o.Kind)
 	w.set.drawSets(&w.load, o.Kind)
 	w.set.drawPermits(&w.load, o.Kind)
+	w.set.drawFair(&w.load, o.Kind)
 	res.Cover.Kind = o.Kind
 	res.Faults = w.set.faults
 	func() {
@@ -180,7 +187,10 @@ func (w *world) begin() {
 	if w.set.faults&disasters != 0 {
 		w.after(w.fate.Between(0, w.set.quiet), w.disaster)
 	}
-	if w.set.foreign {
+	if w.redissons = map[string]*redisson{}; w.set.redisson {
+		w.after(w.set.think, w.redissonThread)
+	}
+	if w.set.foreign && w.opt.Kind != core.Fair {
 		w.after(w.set.think, w.foreigner)
 	}
 	if w.set.calm {
@@ -237,7 +247,11 @@ func (w *world) patience() time.Duration {
 			pending++
 		}
 	}
-	return c.GatherAfter + 4*w.set.maxLease() + atEnd*c.Lease + 3*c.SuspectTime + 2*c.RetryTime + c.Linger + c.PassTime + 10*time.Second +
+	redissons := time.Duration(0)
+	if w.set.redisson { // a wait that can't be read counts as five minutes
+		redissons = 20 * time.Minute
+	}
+	return redissons + 2*c.PlaceTime + c.GatherAfter + 4*w.set.maxLease() + atEnd*c.Lease + 3*c.SuspectTime + 2*c.RetryTime + c.Linger + c.PassTime + 10*time.Second +
 		time.Duration(pending+10)*turn
 }
 
@@ -248,6 +262,11 @@ func (w *world) slack() time.Duration {
 	poll := min(c.GatherTime, 100*ms) // what a set gathers may end without a message
 	if w.set.hopeless > 0 {
 		poll = 8 * c.GatherTime // a short lease ends before what others have been told of the gathered name
+	}
+	if w.set.givesUp > 0 && w.set.redisson || w.set.faults&Force != 0 {
+		// A thread of Redisson that gives up wakes nobody. A manager that has the lock and the
+		// first place does not hear that an administrator removed the lock.
+		poll += c.PlaceTime / 3
 	}
 	return 12*w.set.latency + 2*c.BackTime + c.RecordEvery + 10*ms + poll
 }
@@ -263,6 +282,7 @@ func (w *world) lose(counters bool, names ...*lockName) {
 		}
 		if counters {
 			l.counterEpoch++
+			l.arrivals = nil // all data is lost
 		}
 	}
 }

@@ -206,7 +206,7 @@ func decode(op *core.Op, a *Answer, r *core.Reply, fail func(*Failure) error) {
 			return
 		}
 		f = a.Unexpected()
-	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType:
+	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType && op.Kind != core.Fair: // see fair.lua
 		return // the key holds no lock, so none of ours
 	}
 	*r = core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, Err: fail(f)}

@@ -48,7 +48,7 @@
 //
 // A format says how the operations of one verb are written as calls of scripts
 // and how the answers are read. The formats of one kind of lock are a table in a
-// file of their own, which registers it: exclusive.go, readwrite.go, several.go, permits.go. Their scripts
+// file of their own, which registers it: exclusive.go, readwrite.go, several.go, permits.go, fair.go. Their scripts
 // are in the folder script; the headers there say what keys and arguments they take
 // and what they return.
 //
@@ -63,7 +63,7 @@
 //	client.go ───▶ answer.go ───▶ failure.go
 //	   ▲                             ▲
 //	lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
-//	   ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go ┘
+//	   ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go, fair.go ┘
 //	   └───────▶ route.go ───▶ deadline.go
 //
 // Only client.go uses the client library, rueidis.

@@ -247,18 +247,22 @@ func untold(a *Answer) *Failure {
 }
 
 // Inspect returns the command that reads a lock's record, the number of
-// subscribers of its channel and, if asked for, its token counter. The lock may be of
+// subscribers of its channel, the queue of a fair lock and, if asked for, its token counter. The lock may be of
 // any kind.
 func Inspect(name string, token bool) Command {
 	keys := []string{name, Channel(name)}
 	if token {
 		keys = append(keys, TokenKey(name))
 	}
-	return Command{Script: inspect, Keys: keys, Args: []string{ChannelOf(core.ReadWrite, name)}}
+	return Command{Script: inspect, Keys: keys, Args: []string{ChannelOf(core.ReadWrite, name), QueueKey(name), DeadlinesKey(name)}}
 }
 
 // Force returns the command that removes a lock's record if it has exactly these
 // fields.
 func Force(kind core.Kind, name string, fields []string) Command {
-	return Command{Script: force, Keys: []string{name, ChannelOf(kind, name)}, Args: append([]string{formats[kind].freed}, fields...)}
+	keys := []string{name, ChannelOf(kind, name)}
+	if kind == core.Fair {
+		keys = append(keys, QueueKey(name))
+	}
+	return Command{Script: force, Keys: keys, Args: append([]string{formats[kind].freed}, fields...)}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // health records whether the server answers. It chooses the error of a wait that has
-// ended; which waits end is decided by the health in package core. The manager's goroutine and senders
-// write it, a few times per batch. Callers read it when a wait has ended.
+// ended; which waits end is decided by the health in package core. The manager's goroutine
+// and senders write it, a few times per batch. Callers read it when a wait has ended.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
@@ -80,9 +80,10 @@ func (h *health) took(d time.Duration) {
 //
 //   - The newest batch to end got no answer, and one of three holds: a command is
 //     under way, the batch ended during the wait, or it ended within rememberFailure.
-//   - A command is under way, and nothing was answered for as long as the wait or
-//     quiet, whichever is shorter. A silence below leastQuiet, or below three times
-//     what answers usually take, does not count.
+//   - A command is under way, and nothing was answered for three quarters of the wait or for
+//     quiet, whichever is shorter. Not for all of the wait: the command was sent a moment
+//     after the caller asked. A silence below leastQuiet, or below three times what answers
+//     usually take, does not count.
 func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +91,7 @@ func (h *health) failing(asked, now time.Duration) *Failure {
 	switch {
 	case h.failure != nil && (h.unanswered > 0 || h.failed >= asked || now-h.failed <= rememberFailure):
 		return h.failure
-	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, now-asked)):
+	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, (now-asked)*3/4)):
 		return &Failure{Kind: Unavailable, Ran: core.Maybe, Err: fmt.Errorf("no answer for %v", silence.Round(10*time.Millisecond))}
 	}
 	return nil

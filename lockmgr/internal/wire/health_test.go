@@ -24,6 +24,8 @@ func TestHealth(t *testing.T) {
 		{"nothing was asked", nil, 0, time.Hour, false},
 		{"answered", []step{sent(0, 1), answered(ms, 1)}, 0, time.Hour, false},
 		{"silent for all of a wait", []step{sent(0, 1)}, 0, 60 * ms, true},
+		{"silent for all but the first moment of a wait", []step{sent(ms, 1)}, 0, 100 * ms, true},
+		{"silent for the second half of a wait", []step{sent(150*ms, 1)}, 0, 300 * ms, false},
 		{"silent for all of a wait too short to tell", []step{sent(0, 1)}, 0, 40 * ms, false},
 		{"the wait began when a command was under way", []step{sent(0, 1)}, 100 * ms, 160 * ms, true},
 		{"answers during the wait", []step{sent(0, 2), answered(400*ms, 1)}, 0, 800 * ms, false},

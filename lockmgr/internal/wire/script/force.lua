@@ -3,6 +3,7 @@
 --
 -- KEYS[1]   lock
 -- KEYS[2]   channel
+-- KEYS[3]   queue            only of a fair lock: its first member is told
 -- ARGV[1]   the message
 -- ARGV[2..] all fields that the record had
 --
@@ -23,5 +24,11 @@ for i = 2, #ARGV do
   end
 end
 redis.call('DEL', KEYS[1])
-redis.pcall('PUBLISH', KEYS[2], ARGV[1])
+local channel = KEYS[2]
+local first = KEYS[3] and redis.pcall('LINDEX', KEYS[3], 0)
+if type(first) == 'string' then
+  -- One of this library listens on the channel of its manager: see fair.lua.
+  channel = channel .. ':' .. (string.match(first, '^(.*):%d+:f$') or first)
+end
+redis.pcall('PUBLISH', channel, ARGV[1])
 return 1

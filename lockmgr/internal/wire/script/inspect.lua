@@ -4,10 +4,14 @@
 -- KEYS[2]  channel
 -- KEYS[3]  token counter    only if it is asked for
 -- ARGV[1]  channel of a read-write lock of that name
+-- ARGV[2]  queue of a fair lock of that name
+-- ARGV[3]  deadlines of those that wait in it
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
 -- such key), the number of subscribers (-1: the server would not say), the
--- last token given (false: none), then owner and count of each holder.
+-- last token given (false: none), then owner and count of each holder. If there is a
+-- queue, the last element is an array: each member of it, up to 1,000 of them, and the
+-- milliseconds until its deadline.
 --
 -- Safe to repeat.
 local ttl = redis.call('PTTL', KEYS[1])
@@ -27,5 +31,18 @@ end
 local out = {ttl, n, token}
 for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do
   out[#out + 1] = field
+end
+-- A user that takes no fair locks needs no permission for these keys. So they are no KEYS,
+-- and an error means that there is no queue.
+local members = ARGV[2] and redis.pcall('LRANGE', ARGV[2], 0, 999) or {}
+if #members > 0 then
+  local clock, queue = redis.call('TIME'), {}
+  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+  for _, member in ipairs(members) do
+    local deadline = redis.pcall('ZSCORE', ARGV[3], member)
+    queue[#queue + 1] = member
+    queue[#queue + 1] = (tonumber(type(deadline) == 'string' and deadline or nil) or now) - now
+  end
+  out[#out + 1] = queue
 end
 return out

@@ -1,0 +1,340 @@
+package core
+
+import (
+	"slices"
+	"time"
+)
+
+// A line is the state that only a name of kind Fair has: what this manager knows of its
+// places in the queue of the server. The name keeps it for as long as it is of this kind.
+//
+// # Places
+//
+// The place of a request is the number that its hold will have. Requests get their numbers in
+// the order of the manager's queue, so the places of a manager stand in the server's queue in
+// the order of their numbers. A request has no place until a script is sent: an acquire or a
+// transfer joins up to mostMoved requests that have none, and the next script joins the rest.
+// Requests that do not wait get none.
+//
+//	request ──▶ acquire or transfer: joins ──▶ first in the queue: granted
+//	                                   │
+//	                                   └─────▶ has left: the next script removes the place
+//
+// # The front
+//
+// An answer reports the front: the last place of the unbroken row of ours at the head of the
+// queue, of which the scripts look at 64 members. A request up to the front may get the lock
+// in memory, because nobody can come before it. The next script removes its place.
+//
+// # Deadlines
+//
+// A place has a deadline on the server, Config.PlaceTime from now and beyond what the waiters
+// before it may take off: see package wire, script/fair.lua. An acquire or a transfer moves
+// the deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager
+// dies, its places go with their deadlines.
+//
+// # Unknown outcomes
+//
+// Joining is repeated with the same numbers until a script that joins is confirmed. While
+// anybody waits, the server remembers the ID of the newest script of each manager. So an
+// older one that runs late brings no place back that is over. If the queue was empty
+// meanwhile, such a place goes with its deadline.
+type line struct {
+	// sent is the largest number whose place a confirmed script has joined. Larger ones join
+	// again.
+	sent uint64
+	// tried is the largest number that any script was to join, confirmed or not.
+	tried uint64
+	// front is the last of our places that are first in the queue without a gap, by the
+	// newest answer, or zero.
+	front uint64
+	// frontUntil is the instant until which front counts. After it the places may have been
+	// removed because of their deadlines.
+	frontUntil time.Duration
+	// leaving are the places of requests that have left.
+	leaving []uint64
+	// last is the largest place granted. Scripts have removed our places below cleared from
+	// the head of the queue. If last is not below cleared, the place of the last grant may
+	// still be in the queue.
+	last, cleared uint64
+	// refreshAt is when the deadlines of the places are to be moved.
+	refreshAt time.Duration
+
+	// mixed is set if clients that know only the channels of single places wait or have
+	// the lock. ear is the place whose channel we are subscribed to, or zero.
+	mixed bool
+	ear   uint64
+
+	noDetails details // those of the name while it has none of its own
+}
+
+// mostMoved caps how many places one script adds, and how many it removes.
+const mostMoved = 256
+
+// A Line is what a script for a lock of kind Fair does beside its verb: it changes the places
+// of the manager in the queue.
+type Line struct {
+	// Join are places to be added at the end of the queue, unless they are in it. Leave are
+	// places to be removed.
+	Join, Leave []uint64
+	// Before is the least number that may wait. Places of the manager with smaller numbers
+	// are over, and are removed if they are first.
+	Before uint64
+	// Life is for how long a place lasts.
+	Life time.Duration
+	// Refresh moves the deadlines of all places of the manager, and sorts the places by their
+	// numbers. There should be Places of them, beside that of the operation's number.
+	Refresh bool
+	Places  int
+	// Pass is set if nobody holds the entry. A transfer then gives the lock back unless the
+	// place of its number is the first. An acquire then keeps no record of this manager.
+	Pass bool
+	// Once is set for an acquire whose request does not wait, and has no place.
+	Once bool
+}
+
+// takesTurns reports whether managers share the time of a name by standing back: see turns.
+// They do not if the server keeps the waiters in order.
+func (n *name) takesTurns() bool { return n.details.line == nil }
+
+// useLine makes sure that a name of kind Fair has a line.
+func (n *name) useLine() {
+	if n.details.line == nil {
+		l := new(line)
+		l.noDetails = details{line: l}
+		n.details = &l.noDetails
+	}
+}
+
+// lineUp sets op.Line. It also gives a number to each request that joins. old is reused if it
+// is not nil.
+func (m *Machine) lineUp(e *entry, op *Op, old *Line) {
+	n := e.of
+	l := n.details.line
+	if op.Verb == VerbRenew || op.Verb == VerbLook {
+		return
+	}
+	if old == nil {
+		old = new(Line)
+	}
+	x := old
+	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
+	first := n.queue.head
+	if op.Verb != VerbRelease {
+		x.Join = m.join(n, x.Join)
+		x.Pass = e.hold == nil
+		x.Once = op.Verb == VerbAcquire && first.Once
+		// Those that join again must be sorted: see fair.lua.
+		again := len(x.Join) > 0 && x.Join[0] <= l.tried
+		if len(x.Join) > 0 {
+			l.tried = max(l.tried, x.Join[len(x.Join)-1])
+		}
+		if x.Refresh = first != nil && (m.now >= l.refreshAt || again); x.Refresh {
+			l.refreshAt = m.now + m.cfg.PlaceTime/4
+			joined := l.sent // after this script
+			if len(x.Join) > 0 {
+				joined = x.Join[len(x.Join)-1]
+			}
+			for r := first; r != nil && r.own.Number <= joined; r = r.next {
+				if r.own.Number != 0 && r.own.Number != op.Number && !r.Once {
+					x.Places++
+				}
+			}
+		}
+	}
+	x.Before = m.lastNumber + 1
+	for r := first; r != nil; r = r.next {
+		if r.own.Number != 0 {
+			x.Before = r.own.Number
+		}
+		if r.own.Number != 0 || !r.Once { // the next ones have larger numbers
+			break
+		}
+	}
+	op.Line = x
+}
+
+// join appends the numbers of the requests that have no place yet, or may have none, and
+// gives them numbers. They are the last ones of the queue.
+func (m *Machine) join(n *name, out []uint64) []uint64 {
+	l := n.details.line
+	r := n.queue.tail
+	if r == nil || !l.without(r) {
+		return out
+	}
+	for r.prev != nil && l.without(r.prev) {
+		r = r.prev
+	}
+	for ; r != nil && len(out) < mostMoved; r = r.next {
+		if r.own.Number == 0 {
+			r.own.Number = m.number()
+		}
+		out = append(out, r.own.Number)
+	}
+	return out
+}
+
+// without reports whether a request waits for a place, as far as is known.
+func (l *line) without(r *Request) bool {
+	return !r.Once && (r.own.Number == 0 || r.own.Number > l.sent)
+}
+
+// lineDue reports whether a script must change the places of the name now.
+func (n *name) lineDue(now time.Duration) bool {
+	l := n.details.line
+	return l != nil && (len(l.leaving) > 0 || n.queue.tail != nil && (l.without(n.queue.tail) || now >= n.refreshAt()))
+}
+
+// refreshAt returns when the deadlines of the name's places are to be moved, or Forever.
+func (n *name) refreshAt() time.Duration {
+	if l := n.details.line; l != nil && n.queue.tail != nil && !n.queue.tail.Once {
+		return l.refreshAt
+	}
+	return Forever
+}
+
+// lineTransfer sends a transfer that carries the changes of the line. If it changes no
+// holder, it does not make the record of a fixed lease outlive that lease.
+func (m *Machine) lineTransfer(e *entry) {
+	if !e.recorded() {
+		m.transferTo(e, e.hold)
+		return
+	}
+	m.transfer(e, e.of.rules().side(e), e.target(), m.verifyLease(e), 0)
+}
+
+// lineAt returns when a script of a held entry must change the places, or Forever.
+func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
+	if n.lineDue(now) {
+		return u.nextTransfer // the last script has failed
+	}
+	return n.refreshAt()
+}
+
+// lineAnswered notes what a script has done to the places of a name. It must come before
+// anything that depends on the front.
+func (m *Machine) lineAnswered(n *name, r *Reply) {
+	l, x := n.details.line, r.Op.Line
+	if l == nil || x == nil || r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
+		return // a script that finds another kind of lock does nothing, nor does a transfer that finds no record of ours
+	}
+	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
+		l.cleared++ // the place of the new holder
+	}
+	if len(x.Join) > 0 {
+		l.sent = max(l.sent, x.Join[len(x.Join)-1])
+	}
+	if len(x.Leave) > 0 {
+		l.leaving = slices.DeleteFunc(l.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
+	}
+	if r.Missing && !x.Once {
+		l.sent = 0 // all of them join again; those that are in the queue stay where they are
+	}
+	l.front = 0
+	if r.OK {
+		l.front, l.frontUntil = r.Front, r.Op.Sent+m.cfg.PlaceTime/2
+	}
+	if r.Op.Verb != VerbRelease {
+		l.mixed = r.Mixed
+	}
+}
+
+// left notes that a request has left the queue of the manager, for a grant or without one.
+func (l *line) left(r *Request) {
+	if r.own.Number != 0 && !r.Once {
+		l.leaving = append(l.leaving, r.own.Number)
+	}
+}
+
+// granted notes that a request has left the queue for a grant. Its place was first, and is
+// removed as one that is over.
+func (l *line) granted(r *Request) {
+	if last := len(l.leaving) - 1; last >= 0 && l.leaving[last] == r.own.Number {
+		l.leaving = l.leaving[:last]
+	}
+	if !r.Once {
+		l.last = max(l.last, r.own.Number)
+	}
+}
+
+// over reports whether places that are over may be in the queue, so that a script must remove
+// them although nobody here waits.
+func (l *line) over() bool { return l != nil && (len(l.leaving) > 0 || l.last >= max(l.cleared, 1)) }
+
+// behind reports whether a transfer must ask the server before an entry passes to a request:
+// others may come before it, or a transfer without an answer may still give the lock back.
+func (m *Machine) behind(e *entry, r *Request) bool {
+	l := e.of.details.line
+	if l == nil || r.own.Number == e.number {
+		return false
+	}
+	return r.own.Number == 0 || r.own.Number > min(l.front, l.sent) || m.now >= l.frontUntil || e.upkeep().unknown.replaced()
+}
+
+// gaveWay handles the answer that a transfer has given the lock back, because others come
+// before the next request.
+func (m *Machine) gaveWay(e *entry, r *Reply) {
+	n := e.of
+	e.makeUpkeep().retry.succeeded()
+	e.number = 0
+	m.dropTokens(e)
+	m.renewals.Remove(e)
+	m.notice(Notice{What: Released, Name: n.name})
+	m.failOnce(n, ErrNotAcquired)
+	switch {
+	case n.queue.head == nil || m.closing:
+		m.releaseOrRest(e)
+	case e.woken: // others may have released it already
+		m.ask(e)
+	default:
+		m.becomeWaiting(e, m.now+m.poll(n, r.TTL))
+		m.hear(n)
+	}
+}
+
+// hear subscribes to the channels on which the release for the first request is told: that
+// of the manager and, if clients take part that know only the channels of single places,
+// that of the first place.
+func (m *Machine) hear(n *name) {
+	l := n.details.line
+	if l == nil {
+		return
+	}
+	place := uint64(0)
+	if r := n.queue.head; r != nil && !m.closing {
+		m.subscribe(n)
+		if l.mixed && !r.Once {
+			place = r.own.Number
+		}
+	}
+	m.hearPlace(n, place)
+}
+
+// hearPlace makes place the one whose channel we are subscribed to, or none if it is zero.
+func (m *Machine) hearPlace(n *name, place uint64) {
+	l := n.details.line
+	if place == l.ear {
+		return
+	}
+	if l.ear != 0 {
+		m.stats.Subscriptions--
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: l.ear})
+	}
+	if l.ear = place; place != 0 {
+		m.stats.Subscriptions++
+		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: place})
+	}
+}
+
+// waitingPlace returns the place of the first request, or zero. mayCarry leaves it out: a late
+// copy of the script could run while that request holds the lock.
+func (e *entry) waitingPlace() uint64 {
+	if r := e.of.queue.head; r != nil && e.of.details.line != nil {
+		return r.own.Number
+	}
+	return 0
+}
+
+// Place returns the place of a request for a lock of kind Fair, which is also the number of
+// its hold, or zero if it has none yet.
+func (r *Request) Place() uint64 { return r.own.Number }

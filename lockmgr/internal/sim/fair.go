@@ -1,0 +1,363 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+)
+
+var _ = register(core.Fair, fair{})
+
+// fair is the kind core.Fair. The record is that of an exclusive lock. Beside it there is the
+// queue, in which clients of Redisson may wait, too: see redisson.
+//
+// The simulation notes in which order the members have come into the queue. At each grant no
+// member may be in the queue that has come earlier and whose owner still waits.
+type fair struct{ exclusive }
+
+// drawFair chooses what a world with fair locks has.
+func (s *settings) drawFair(r *agenda.Rand, k core.Kind) {
+	if k != core.Fair {
+		return
+	}
+	s.readers = 0
+	s.core.PlaceTime = r.LogBetween(20*s.timeout, 20*s.timeout+10*time.Second).Truncate(ms)
+	s.redisson = r.Percent(50)
+	if s.calm && s.faults&Force == 0 && r.Percent(60) {
+		s.core.PlaceTime = 10 * time.Minute // moving deadlines must not hide a lost message
+	}
+	s.givesUp = r.Below(2) * r.Below(60)
+}
+
+func fairOf(l *lockName) model.Fair {
+	q := "redisson_lock_queue:{" + l.key + "}"
+	return model.Fair{Lock: l.key, Queue: q, Deadlines: "redisson_lock_timeout:{" + l.key + "}", Waits: q + ":waits", Channel: l.channel, Counter: l.counter}
+}
+
+// lineOf returns what a command does to the queue.
+func (c *command) lineOf() model.Line {
+	x := c.line
+	return model.Line{
+		Manager: c.n.label, ID: c.id, LifeMs: int64(x.Life / ms), Before: x.Before, Refresh: x.Refresh, Places: x.Places, Pass: x.Pass,
+		Number: c.number, Others: c.others, Joins: x.Join, Leave: x.Leave,
+	}
+}
+
+// copyLine copies what the core may reuse after the answer.
+func copyLine(x *core.Line) core.Line {
+	if x == nil {
+		return core.Line{}
+	}
+	out := *x
+	out.Join, out.Leave = slices.Clone(x.Join), slices.Clone(x.Leave)
+	return out
+}
+
+func (fair) run(s *model.Server, c *command) (a answer, err error) {
+	l := c.name
+	f := fairOf(l)
+	placed := func(r model.Placed, e error) {
+		a.ok, a.ttl, a.token, a.otherKind, err = r.OK, r.TTL, number(r.Token), r.OtherKind, e
+		a.quiet, a.front, a.mixed, a.missing, a.gaveWay = true, r.Front, r.Mixed, r.Missing, r.GaveWay
+	}
+	switch c.verb {
+	case core.VerbAcquire:
+		placed(s.AcquireFair(f, c.lineOf(), c.leaseMs, c.tokens))
+	case core.VerbTransfer:
+		placed(s.TransferFair(f, c.lineOf(), c.leaseMs, c.tokens))
+	case core.VerbRelease:
+		r, e := s.ReleaseFair(f, c.lineOf())
+		a.released(r)
+		err = e
+	case core.VerbRenew:
+		lost, e := s.Renew(c.leaseMs, []string{l.key}, c.owners)
+		a.ok, err = len(lost) == 0, e
+	case core.VerbLook:
+		a.ok = s.Exists(l.key)
+	}
+	c.n.w.noteQueue(l, c.n.label)
+	return a, err
+}
+
+func (fair) foreign(*world, *lockName, int64, string) (core.Side, bool) { return core.Alone, false }
+
+// noteQueue notes which members have come into the queue of a fair lock since it was called
+// last, and checks why others are no longer in it. by is the manager whose command has run. It
+// may exchange its own places.
+func (w *world) noteQueue(l *lockName, by string) {
+	f := fairOf(l)
+	queue := w.server.Queued(f)
+	if l.arrivals == nil {
+		l.arrivals = map[string]int{}
+	}
+	for _, m := range queue {
+		if l.arrivals[m] == 0 {
+			l.arrived++
+			l.arrivals[m] = l.arrived
+		}
+	}
+	w.checkQueue(l, queue, by)
+	fields, _ := w.server.Fields(l.key)
+	var gone []string
+	for m := range l.arrivals {
+		if !slices.Contains(queue, m) {
+			gone = append(gone, m)
+		}
+	}
+	slices.Sort(gone)
+	for _, m := range gone {
+		switch recorded := len(fields) == 1 && fields[0].Name == m; {
+		case recorded:
+			w.checkFirst(l, m, l.arrivals[m])
+		case w.waitsAt(l, m) && w.set.calm:
+			w.violated("a place is kept", "%s is not in the queue of %s any more, and its owner waits", m, l.key)
+		case w.waitsAt(l, m):
+			w.cover.Fair.Dropped++
+		}
+		delete(l.arrivals, m)
+	}
+	w.checkDeadlines(l)
+}
+
+// checkQueue checks that nobody has come before somebody who came earlier. A manager that sorts
+// its places gives each the instant at which that place came. One that it has moved to the end
+// has come now.
+func (w *world) checkQueue(l *lockName, queue []string, by string) {
+	ours := slices.DeleteFunc(slices.Clone(queue), func(m string) bool { return by == "" || !strings.HasPrefix(m, by+":") })
+	came := make([]int, len(ours))
+	for i, m := range ours {
+		came[i] = l.arrivals[m]
+	}
+	slices.Sort(came)
+	for i, m := range ours {
+		l.arrivals[m] = came[i]
+	}
+	last := 0
+	for _, m := range queue {
+		if l.arrivals[m] < last {
+			if !slices.Contains(ours, m) {
+				w.violated("first come, first served", "%s is behind others that came later: %v", m, queue)
+			}
+			l.arrivals[m] = last
+		}
+		last = l.arrivals[m]
+	}
+}
+
+// queueOf returns the queue of a fair lock, for a trace.
+func (w *world) queueOf(l *lockName) string {
+	if l.kind != core.Fair {
+		return ""
+	}
+	return fmt.Sprint(" queue ", w.server.Queued(fairOf(l)))
+}
+
+// checkFirst checks that nobody waits who came into the queue before a member that was granted.
+func (w *world) checkFirst(l *lockName, granted string, arrived int) {
+	for _, m := range w.server.Queued(fairOf(l)) {
+		if l.arrivals[m] < arrived && l.arrivals[m] != 0 && w.waitsAt(l, m) {
+			w.violated("first come, first served", "%s of %s is granted, and %s came earlier and waits", granted, l.key, m)
+		}
+	}
+}
+
+// checkArrival checks the same for a grant in a manager.
+func (w *world) checkArrival(c *call) {
+	if c.name.kind != core.Fair {
+		return
+	}
+	if a := c.name.arrivals[model.PlaceID(c.n.label, c.hold.core.Number)]; a != 0 {
+		w.checkFirst(c.name, c.String(), a)
+		w.cover.Fair.Front++
+	}
+}
+
+// waitsAt reports whether somebody waits who has this place.
+func (w *world) waitsAt(l *lockName, member string) bool {
+	if r := w.redissons[member]; r != nil {
+		return r.name == l && r.state == pending
+	}
+	rest := strings.TrimSuffix(member, ":f")
+	at := strings.LastIndexByte(rest, ':')
+	place, _ := strconv.ParseUint(rest[at+1:], 10, 64)
+	for _, n := range w.nodes {
+		if n.label != rest[:at] || n.dead {
+			continue
+		}
+		return slices.ContainsFunc(n.waiting, func(c *call) bool {
+			return c.name == l && c.state == pending && !c.cancelled && c.req.Place() == place
+		})
+	}
+	return false
+}
+
+// checkDeadlines checks, in a calm world, that the deadlines of our places lie beyond what the
+// clients of Redisson before them may take off.
+func (w *world) checkDeadlines(l *lockName) {
+	if !w.set.calm {
+		return
+	}
+	f, sum := fairOf(l), int64(0)
+	for _, m := range w.server.Queued(f) {
+		if r := w.redissons[m]; r != nil {
+			sum += r.waitMs
+		} else if till, _ := w.server.Deadline(f, m); w.waitsAt(l, m) && till-sum <= int64(w.server.Now/ms) {
+			w.violated("a place is kept", "the deadline of %s of %s is in %d ms, and those before it may take off %d ms", m, l.key, till-int64(w.server.Now/ms), sum)
+		}
+	}
+}
+
+// checkPlacesLeft checks that at the end no place is left in the queue of a manager that could
+// remove it.
+func (w *world) checkPlacesLeft(l *lockName) {
+	if l.kind != core.Fair || !w.set.calm {
+		return
+	}
+	for _, n := range slices.Concat(w.nodes, w.gone) {
+		for _, m := range w.server.Queued(fairOf(l)) {
+			if n.carries(m) && !n.dead && !n.aborted {
+				w.violated("nothing left", "the place %s of %s", m, l.key)
+			}
+		}
+	}
+}
+
+// A redisson is a thread of a client of Redisson that gets a fair lock once.
+type redisson struct {
+	w      *world
+	name   *lockName
+	owner  string
+	id     int // as a subscriber, negative
+	waitMs int64
+	asked  time.Duration
+	state  callState
+	timer  int // the newest timer: earlier ones do nothing
+}
+
+// redissonThread lets a thread of Redisson ask for a fair lock, again and again.
+func (w *world) redissonThread() {
+	if w.ending {
+		return
+	}
+	w.after(w.load.Between(0, 10*w.set.think), w.redissonThread)
+	if w.waitingRedissons >= 3 || w.silent() || w.server.down {
+		return
+	}
+	l := w.single[w.load.Below(len(w.single))]
+	r := &redisson{w: w, name: l, owner: fmt.Sprintf("foreign:%d", len(w.redissons)), waitMs: 300000, asked: w.now, state: pending}
+	r.id = -1 - len(w.redissons)
+	if w.load.Percent(w.set.givesUp) {
+		r.waitMs = int64(w.load.LogBetween(10*w.set.latency, 100*w.set.think) / ms)
+	}
+	if !w.set.calm { // those that die must not block the queue for long
+		r.waitMs = min(r.waitMs, 20000)
+	}
+	w.redissons[r.owner] = r
+	w.byID = append(w.byID, r)
+	w.waitingRedissons++
+	r.try()
+}
+
+// channel is where the thread hears that it is first.
+func (r *redisson) channel() string { return r.name.channel + ":" + r.owner }
+
+// try runs the script of an acquire.
+func (r *redisson) try() {
+	w, l := r.w, r.name
+	if r.state != pending {
+		return
+	}
+	if w.silent() || w.server.down {
+		r.in(w.set.latency * 4)
+		return
+	}
+	if w.set.faults&Crash != 0 && !w.ending && w.load.Percent(3) {
+		r.end() // the process has died
+		return
+	}
+	w.readClock()
+	lease := w.load.Between(50*ms, w.set.core.Lease)
+	ok, ttl := w.server.AcquireAsRedisson(fairOf(l), r.owner, int64(lease/ms), r.waitMs)
+	if ok {
+		r.end()
+		w.cover.Foreign++
+		w.noteQueue(l, "")
+		w.foreignHold(l, r.owner, core.Alone, lease, func() { w.server.ReleaseAsRedisson(fairOf(l), r.owner); w.noteQueue(l, "") })
+		return
+	}
+	if w.ending || w.now-r.asked >= time.Duration(r.waitMs)*ms {
+		w.server.LeaveAsRedisson(fairOf(l), r.owner, r.waitMs)
+		r.end()
+		w.cover.Fair.GaveUp++
+		w.noteQueue(l, "")
+		return
+	}
+	w.noteQueue(l, "")
+	if !w.server.Subscribed(r.channel(), r.id) {
+		w.server.Subscribe(r.channel(), r.id)
+		r.in(w.set.latency) // it tries again once it is subscribed
+		return
+	}
+	left := time.Duration(r.waitMs)*ms - (w.now - r.asked)
+	r.in(min(max(time.Duration(ttl)*ms, 8*w.set.latency), left))
+}
+
+// in plans the next try.
+func (r *redisson) in(d time.Duration) {
+	r.timer++
+	timer := r.timer
+	r.w.after(d, func() {
+		if r.timer == timer {
+			r.try()
+		}
+	})
+}
+
+// end ends the wait of the thread.
+func (r *redisson) end() {
+	r.state = done
+	r.w.waitingRedissons--
+	r.w.server.Unsubscribe(r.channel(), r.id)
+}
+
+// FairCoverage counts what has happened to fair locks.
+type FairCoverage struct {
+	Front   uint64 // grants in memory while the place was in the queue
+	GaveWay uint64 // transfers that have given the lock back
+	Missing uint64 // answers that a place is gone
+	Places  uint64 // subscriptions to the channel of a place
+	Dropped uint64 // places that were lost although somebody waited
+	GaveUp  uint64 // threads of Redisson that gave up
+}
+
+func (c *FairCoverage) add(o *FairCoverage) {
+	c.Front += o.Front
+	c.GaveWay += o.GaveWay
+	c.Missing += o.Missing
+	c.Places += o.Places
+	c.Dropped += o.Dropped
+	c.GaveUp += o.GaveUp
+}
+
+func (c *FairCoverage) each(f func(name string, n uint64)) {
+	f("granted at the front", c.Front)
+	f("gave way", c.GaveWay)
+	f("place missing", c.Missing)
+	f("channel of a place", c.Places)
+	f("place lost", c.Dropped)
+	f("Redisson gave up", c.GaveUp)
+	f("phase passing→waiting", c.GaveWay)
+}
+
+// notOfFair reports whether something can't happen to fair locks. Nobody stands back, and a
+// manager that waits has a place, which a release removes.
+func notOfFair(name string) bool {
+	return slices.Contains([]string{"notice stood back", "fault count-refused", "phase idle→waiting", "phase waiting→idle",
+		"phase releasing→waiting", "phase releasing→held"}, name)
+}

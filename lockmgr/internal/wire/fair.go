@@ -1,0 +1,197 @@
+package wire
+
+import (
+	_ "embed" // the scripts
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+var (
+	//go:embed script/fair.lua
+	fairLua string
+	//go:embed script/fair_acquire.lua
+	fairAcquireLua string
+	//go:embed script/fair_transfer.lua
+	fairTransferLua string
+	//go:embed script/fair_release.lua
+	fairReleaseLua string
+
+	fairAcquire  = newScript("fair_acquire", fairLua+fairAcquireLua)
+	fairTransfer = newScript("fair_transfer", fairLua+fairTransferLua)
+	fairRelease  = newScript("fair_release", fairLua+fairReleaseLua)
+)
+
+// The first parts of the keys of the queue of a fair lock, and of the deadlines of those
+// that wait in it.
+const (
+	queuePrefix    = "redisson_lock_queue"
+	deadlinePrefix = "redisson_lock_timeout"
+)
+
+var _ = register(core.Fair, kind{channel: ChannelPrefix, freed: "0", formats: [verbs]format{
+	core.VerbAcquire:  fairFormat(fairAcquire, readFairAcquired),
+	core.VerbTransfer: fairFormat(fairTransfer, readFairTransferred),
+	core.VerbRelease: fairFormat(fairRelease, readFairReleased).warns(func(a *Answer) *Failure {
+		if a.Kind == Array && len(a.Array) == 2 {
+			return untold(&a.Array[1])
+		}
+		return nil
+	}),
+	core.VerbRenew: {
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(renew)
+			joinFairLease(e, op, c)
+		},
+		many: renew, most: maxRenewed, always: true, pick: exception,
+		join: joinFairLease,
+		read: readRenewed,
+	},
+	core.VerbLook: look,
+}})
+
+// fairFormat returns the format of a script that begins with fair.lua.
+func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) format {
+	return format{
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(s)
+			c.Keys = append(c.Keys, op.Name, QueueKey(op.Name), DeadlinesKey(op.Name), waitsKey(op.Name), Channel(op.Name))
+			if op.Tokens > 0 {
+				c.Keys = append(c.Keys, TokenKey(op.Name))
+			}
+			x := op.Line
+			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Places),
+				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID))
+			for _, list := range [...][]uint64{op.OtherNumbers, x.Join, x.Leave} {
+				c.Args = append(c.Args, strconv.Itoa(len(list)))
+				for _, number := range list {
+					c.Args = append(c.Args, decimal(number))
+				}
+			}
+		},
+		read: read,
+	}
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// joinFairLease is joinLease for fair locks.
+func joinFairLease(e *encoder, op *core.Op, c *Command) {
+	c.leaseOnce(e, op)
+	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, FairHolderID(e.manager, op.Number))
+}
+
+// ints returns the first n elements of an array that has as many integers or more.
+func (a *Answer) ints(n int) ([4]int64, bool) {
+	var out [4]int64
+	if a.Kind != Array || len(a.Array) < n {
+		return out, false
+	}
+	for i := range n {
+		if a.Array[i].Kind != Int {
+			return out, false
+		}
+		out[i] = a.Array[i].Int
+	}
+	return out, true
+}
+
+func readFairAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
+	if v, ok := a.ints(2); ok && v[0] == 2 && len(a.Array) == 2 {
+		r.TTL, r.OtherKind = ReadMillis(v[1]), true
+		return true
+	}
+	return readPlaced(op, a, r)
+}
+
+// readPlaced reads the answer that a lock was taken for a holder, or that others come first.
+func readPlaced(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
+	v, ok := a.ints(4)
+	if !ok || v[0] < 0 || v[0] > 1 {
+		return false
+	}
+	r.OK, r.Mixed, r.Missing = v[0] == 1, v[2] == 1, v[3] == 1
+	if !r.OK {
+		r.TTL = ReadMillis(v[1])
+		return len(a.Array) == 4
+	}
+	if v[1] < 0 || len(a.Array) > 5 || (len(a.Array) == 5) != (op.Tokens > 0) {
+		return false
+	}
+	r.Front = uint64(v[1])
+	if op.Tokens > 0 {
+		r.Token, ok = ReadToken(a.Array[4].Text)
+	}
+	return ok
+}
+
+func readFairTransferred(op *core.Op, a *Answer, r *core.Reply) bool {
+	if a.Kind == Nil { // the record is not ours any more
+		return true
+	}
+	ok := readPlaced(op, a, r)
+	r.GaveWay = !r.OK
+	return ok && (r.OK || op.Line.Pass)
+}
+
+func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
+	v, ok := a.ints(1)
+	if !ok || len(a.Array) > 2 || v[0] < 0 || v[0] > 1 || len(a.Array) == 2 && a.Array[1].Kind != Text {
+		return false
+	}
+	r.OK = v[0] == 1
+	return true
+}
+
+// QueueKey returns the key of the queue of a fair lock: the list of those who wait.
+func QueueKey(name string) string { return beside(queuePrefix, name) }
+
+// DeadlinesKey returns the key of the deadlines of those who wait for a fair lock.
+func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
+
+// waitsKey returns the key of the waits of Redisson's clients, and of the newest script of each
+// manager.
+func waitsKey(name string) string { return QueueKey(name) + ":waits" }
+
+// fairEnd is the end of the holder IDs of fair locks. By it the scripts know the places of
+// this library in a queue.
+const fairEnd = ":f"
+
+// FairHolderID returns how the server knows hold n of a manager of a fair lock, and the place
+// of its request before.
+func FairHolderID(manager string, n uint64) string { return HolderID(manager, n) + fairEnd }
+
+// IsFair reports whether a holder ID is one of a fair lock of this library.
+func IsFair(id string) bool { return strings.HasSuffix(id, fairEnd) }
+
+// FairChannel returns the channel that wakes a manager's waiters for a fair lock.
+func FairChannel(manager, name string) string { return Channel(name) + ":" + manager }
+
+// PlaceChannel returns the channel on which a client of Redisson wakes place n of a manager.
+func PlaceChannel(manager, name string, n uint64) string {
+	return Channel(name) + ":" + FairHolderID(manager, n)
+}
+
+// A Place is one member of the queue of a fair lock.
+type Place struct {
+	ID   string
+	Left time.Duration // until its deadline; negative if that is over
+}
+
+// ReadQueue reads the members of a queue and the milliseconds that they have left, from a
+// part of the answer to Inspect.
+func ReadQueue(a *Answer) (places []Place) {
+	for i := 0; i+1 < len(a.Array); i += 2 {
+		places = append(places, Place{a.Array[i].Text, time.Duration(a.Array[i+1].Int) * time.Millisecond})
+	}
+	return places
+}

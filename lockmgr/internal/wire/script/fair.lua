@@ -1,0 +1,448 @@
+-- fair.lua is the first part of all scripts of fair locks.
+--
+-- KEYS[1]  lock              hash: holder -> 1
+-- KEYS[2]  queue             list of those who wait, the first is next
+-- KEYS[3]  deadlines         sorted set: who waits -> until when, in ms since 1970
+-- KEYS[4]  waits             hash, see below; expires an hour after the last write
+-- KEYS[5]  channel           the first part of the names of the channels
+-- KEYS[6]  token counter     only when ARGV[7] > 0
+-- ARGV[1]  the ID of the manager
+-- ARGV[2]  for how long a place lasts, in milliseconds
+-- ARGV[3]  the least number that waits: the manager's places before it are over
+-- ARGV[4]  1: move the deadlines of all places of the manager, and sort them
+-- ARGV[5]  how many places the manager should have then
+-- ARGV[6]  lease in milliseconds
+-- ARGV[7]  how many fencing tokens to take, 0 for none
+-- ARGV[8]  1: nobody has the lock if its record is the manager's
+-- ARGV[9]  the number of the new holder
+-- ARGV[10] the number of the script: later ones of the manager have larger ones
+-- ARGV[11..] three lists of numbers, each after its length: those that the
+--            record may carry, those that join the queue, those that leave it
+--
+-- A member of the queue is a holder ID. That of this library is
+-- manager:number:f. Others are of Redisson, which writes the same queue.
+--
+-- # Deadlines
+--
+-- A client removes members at the head of the queue whose deadline is over. A
+-- Redisson client that joins gets a deadline that is later than that of the
+-- member before it by its own wait. When it gets the lock or gives up, it moves
+-- the deadlines of all behind it back by its wait. So the deadline of a place
+-- includes the waits of all Redisson members before it:
+--
+--   deadline of a place = now + sum of the waits of Redisson's members before it
+--                         + how long a place lasts
+--
+-- The queue does not have these waits. A member's wait is its deadline less that of
+-- the member before it, until somebody moves the latter. We do move ours. So
+-- each script first notes the waits of members that came since the last one: in
+-- the hash KEYS[4], by member. There, sum is the sum of the waits
+-- of all such members in the queue, or more. The wait of a member without another
+-- before it can't be read. It counts as five minutes, or as all that is left if
+-- that is more.
+--
+-- Our places lower no deadline when they leave. So a manager that died delays those
+-- behind it no longer than a place lasts. The clock is that of the server.
+--
+-- # Copies that run late
+--
+-- The hash KEYS[4] also has the largest ARGV[10] of each manager, by @manager. A script
+-- with a smaller one is older than one that has run. It joins nothing, moves no
+-- deadlines and takes no free lock.
+local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local manager, life, before = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local at = 11
+local function numbers()
+  local n, out = tonumber(ARGV[at]), {}
+  for i = 1, n do
+    out[i] = ARGV[at + i]
+  end
+  at = at + n + 1
+  return out
+end
+local others, joining, leaving = numbers(), numbers(), numbers()
+
+-- broken is the error of a key beside the lock's own that can't be used, for instance
+-- because it has data of another type, or nil. All scripts look at it before they write.
+local broken
+local function try(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' then
+    broken = answer
+    return false
+  end
+  return answer
+end
+
+-- count returns the number that a text is, or 0 if it is none that we write.
+local function count(text)
+  local digits = string.match(text or '', '^%d+$')
+  if digits and #digits <= 15 then
+    return tonumber(digits)
+  end
+  return 0
+end
+local seen = count(try('HGET', waits, '@' .. manager))
+try('LINDEX', queue, 0)
+try('ZSCORE', deadlines, manager)
+local late = seen > tonumber(ARGV[10])
+if late then
+  joining = {}
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local function whole(n)
+  return string.format('%.0f', n)
+end
+
+local function place(number)
+  return manager .. ':' .. number .. ':f'
+end
+
+-- known reports whether a member is of this library.
+local function known(member)
+  return string.sub(member, -2) == ':f'
+end
+
+-- number returns the number of a place of this manager, or nil. A text that place
+-- does not return, such as manager:nan:f, is none. Nor is a number above 10^15: Lua
+-- would round it.
+local function number(member)
+  if known(member) and string.sub(member, 1, #manager + 1) == manager .. ':' then
+    local digits = string.match(string.sub(member, #manager + 2, -3), '^[1-9]%d*$')
+    if digits and #digits <= 15 then
+      return tonumber(digits)
+    end
+  end
+end
+
+-- deadline returns the deadline of a member, or nil.
+local function deadline(member)
+  local score = member and redis.call('ZSCORE', deadlines, member)
+  return score and tonumber(score) or nil
+end
+
+local function head()
+  return redis.call('LINDEX', queue, 0)
+end
+
+-- move moves the deadline of a member, if it has one.
+local function move(member, by)
+  local till = deadline(member)
+  if till then
+    redis.call('ZADD', deadlines, whole(till + by), member)
+  end
+end
+
+-- note notes the waits of Redisson's members behind the last place of this library. It
+-- must come before any change of a deadline. A thread that waits again may have
+-- another wait than before. Where the place before it has moved since it came, the
+-- difference may be too small, and the old wait counts if it is larger. It gives up if
+-- the server has no memory for it.
+local function note()
+  local trailing = {}
+  local member = redis.call('LINDEX', queue, -1)
+  while member and not known(member) do
+    trailing[#trailing + 1] = member
+    member = redis.call('LINDEX', queue, -1 - #trailing)
+  end
+  local last, more = deadline(member), 0
+  for i = #trailing, 1, -1 do
+    local till = deadline(trailing[i]) or now
+    local noted = tonumber(redis.call('HGET', waits, trailing[i]) or nil)
+    local old, wait = noted or 0, nil
+    if last then
+      wait = math.max(0, till - last)
+      if i == #trailing then
+        wait = math.max(old, wait)
+      end
+    else
+      wait = noted or math.max(300000, till - now)
+    end
+    if wait ~= noted then
+      redis.pcall('HSET', waits, trailing[i], whole(wait))
+      more = more + wait - old
+    end
+    last = till
+  end
+  if more ~= 0 then
+    redis.pcall('HSET', waits, 'sum', whole(math.max(0, count(redis.call('HGET', waits, 'sum')) + more)))
+    redis.pcall('PEXPIRE', waits, 3600000)
+  end
+end
+
+-- ahead returns the sum of the waits of Redisson's members, or more.
+local function ahead()
+  return count(redis.call('HGET', waits, 'sum'))
+end
+
+-- clean removes what is over: the first members if their deadlines are, the first
+-- of our places if their numbers are, and the places that leave. If the first member
+-- is a place, nothing is before it any more. Then its deadline is no later than a place
+-- lasts, and those of Redisson's members behind it move with it.
+local function clean()
+  while true do
+    local first = head()
+    if not first then
+      break
+    end
+    local n, till = number(first), deadline(first)
+    if till and till > now and not (n and n < before) then
+      break
+    end
+    redis.call('LPOP', queue)
+    redis.call('ZREM', deadlines, first)
+    if not known(first) then
+      redis.call('HDEL', waits, first)
+    end
+  end
+  for i = 1, #leaving do
+    local member = place(leaving[i])
+    if redis.call('ZREM', deadlines, member) == 1 then
+      redis.call('LREM', queue, 1, member)
+    end
+  end
+  local first = head()
+  if not first then
+    if redis.call('EXISTS', waits, deadlines) > 0 then -- a write lets later ones pass without memory
+      redis.call('DEL', waits, deadlines)
+    end
+  elseif known(first) then
+    local over = (deadline(first) or now) - now - life
+    if over > 0 then
+      move(first, -over)
+      for _, member in ipairs(redis.call('LRANGE', queue, 1, -1)) do
+        if known(member) then
+          break
+        end
+        move(member, -over)
+      end
+    end
+  end
+end
+
+-- remember notes that the script has run, while anybody waits.
+local function remember()
+  if not late and head() then
+    redis.pcall('HSET', waits, '@' .. manager, ARGV[10])
+    redis.pcall('PEXPIRE', waits, 3600000)
+  end
+end
+
+-- listed returns the members of the queue as the keys of a table.
+local function listed()
+  local out = {}
+  for _, member in ipairs(redis.call('LRANGE', queue, 0, -1)) do
+    out[member] = true
+  end
+  return out
+end
+
+-- join adds the places that join the queue. mine is left out if it needs none, or has
+-- the lock already: refresh would let it take a place from others of ours. A place
+-- that has a deadline is in the queue already, unless the queue has lost it: a script
+-- that moves the deadlines looks for it there.
+local function join(mine)
+  local there = ARGV[4] == '1' and #joining > 0 and listed()
+  local till
+  for i = 1, #joining do
+    local member = place(joining[i])
+    if member ~= mine then
+      till = till or whole(now + ahead() + life)
+      local new = redis.call('ZADD', deadlines, 'NX', till, member) == 1
+      if there then
+        new = not there[member]
+      end
+      if new then
+        redis.call('RPUSH', queue, member)
+      end
+    end
+  end
+  remember()
+end
+
+-- refresh sets new deadlines for our places and sorts them, if that is asked for. The
+-- deadlines of Redisson's members behind a place move with it: their waits begin when
+-- it has gone. The set
+-- of positions that our places have in the queue stays; the numbers go to these
+-- positions in ascending order. It returns 1 if fewer than ARGV[5] places beside
+-- mine are left, else 0. If mine is not in the queue, its deadline is removed.
+local function refresh(mine)
+  if ARGV[4] ~= '1' or late then
+    return 0
+  end
+  for _, member in ipairs(redis.call('LRANGE', queue, 0, -1)) do
+    local n = number(member)
+    if n and n < before then
+      redis.call('ZREM', deadlines, member)
+      redis.call('LREM', queue, 1, member)
+    end
+  end
+  local noted, there, sum = {}, {}, 0
+  local fields = redis.call('HGETALL', waits)
+  for i = 1, #fields, 2 do
+    noted[fields[i]] = count(fields[i + 1])
+  end
+  local all = redis.call('LRANGE', queue, 0, -1)
+  local at, ours, till, sorted, by = {}, {}, {}, true, 0
+  for i, member in ipairs(all) do
+    local n = number(member)
+    if n then
+      if (noted['sum'] or 0) > 0 then
+        by = now + sum + life - (deadline(member) or now + sum + life)
+      end
+      sorted = sorted and (#ours == 0 or ours[#ours] < n)
+      at[#at + 1], ours[#ours + 1], till[#till + 1] = i, n, whole(now + sum + life)
+    elseif not known(member) then
+      there[member] = true
+      sum = sum + (noted[member] or 300000)
+      if by ~= 0 then
+        move(member, by)
+      end
+    else
+      by = 0 -- the manager of this place does the same for those behind it
+    end
+  end
+  if not sorted then
+    table.sort(ours)
+  end
+  local moved, count, without = {}, 0, true
+  for i = 1, #ours do
+    local member = place(whole(ours[i]))
+    all[at[i]] = member
+    if member == mine then
+      without = false
+    else
+      count = count + 1
+    end
+    moved[#moved + 1], moved[#moved + 2] = till[i], member
+    if #moved == 1000 or i == #ours then
+      redis.call('ZADD', deadlines, unpack(moved))
+      moved = {}
+    end
+  end
+  if not sorted then
+    redis.call('DEL', queue)
+    for i = 1, #all, 1000 do
+      redis.call('RPUSH', queue, unpack(all, i, math.min(i + 999, #all)))
+    end
+  end
+  for member in pairs(noted) do
+    if member ~= 'sum' and string.sub(member, 1, 1) ~= '@' and not there[member] then
+      redis.call('HDEL', waits, member)
+    end
+  end
+  if noted['sum'] and noted['sum'] ~= sum then
+    redis.call('HSET', waits, 'sum', whole(sum))
+  end
+  redis.call('PEXPIRE', waits, 3600000)
+  if without then
+    redis.call('ZREM', deadlines, mine)
+  end
+  if count < tonumber(ARGV[5]) then
+    return 1
+  end
+  return 0
+end
+
+-- front returns the number of the last of our places that are first without a gap,
+-- or 0. It looks at 64 members.
+local function front()
+  local last, first = 0, head()
+  if first and number(first) then
+    for _, member in ipairs(redis.call('LRANGE', queue, 0, 63)) do
+      local n = number(member)
+      if not n then
+        break
+      end
+      last = n
+    end
+  end
+  return last
+end
+
+-- mixed returns 1 if a client of Redisson waits or has the lock, else 0.
+local function mixed()
+  if ahead() > 0 then
+    return 1
+  end
+  local holder = redis.call('HGETALL', lock)[1]
+  if holder and not known(holder) then
+    return 1
+  end
+  return 0
+end
+
+-- tell publishes to the first member, unless that is ours. It returns the number of
+-- receivers, or the server's error. If the first member is a place of another manager,
+-- which may have died, the first Redisson member behind it is told too: it may wait for
+-- that message only.
+local function tell()
+  local first = head()
+  if not first or number(first) then
+    return 0
+  end
+  if known(first) then
+    for _, member in ipairs(redis.call('LRANGE', queue, 1, 63)) do
+      if not known(member) then
+        redis.pcall('PUBLISH', channel .. ':' .. member, '0')
+        break
+      end
+    end
+    first = string.match(first, '^(.*):%d+:f$') or first
+  end
+  return redis.pcall('PUBLISH', channel .. ':' .. first, '0')
+end
+
+-- untilFree returns how many milliseconds are left to the first member's deadline.
+local function untilFree()
+  return math.max(0, (deadline(head()) or now) - now)
+end
+
+-- install writes the new holder into the record, sets its TTL if that is longer, and
+-- removes the other numbers and the holder's place. It returns the last token taken,
+-- nil, or the server's error. ttl is the record's remaining life, negative if it has
+-- no end.
+local function install(mine, ttl)
+  local last
+  if ARGV[7] ~= '0' then
+    redis.call('INCRBY', KEYS[6], ARGV[7])
+    last = redis.call('GET', KEYS[6]) -- as text: a Lua number has 53 bits
+  end
+  redis.call('HSET', lock, mine, 1)
+  if ttl < tonumber(ARGV[6]) then
+    local set = redis.pcall('PEXPIRE', lock, ARGV[6])
+    if type(set) == 'table' then
+      -- A lock without an end would be worse than none.
+      redis.pcall('DEL', lock)
+      return set
+    end
+  end
+  for i = 1, #others do
+    redis.call('HDEL', lock, place(others[i]))
+  end
+  if redis.call('ZREM', deadlines, mine) == 1 then
+    redis.call('LREM', queue, 1, mine)
+    if not head() then
+      redis.call('DEL', waits, deadlines)
+    end
+  end
+  return last
+end
+
+-- has reports whether the record carries a holder. A key of another type carries none.
+local function has(member)
+  return redis.pcall('HEXISTS', lock, member) == 1
+end
+
+-- carries reports whether the record carries one of the numbers that it may.
+local function carries()
+  for i = 1, #others do
+    if has(place(others[i])) then
+      return true
+    end
+  end
+  return false
+end

@@ -1,0 +1,57 @@
+-- fair_acquire.lua takes a lock whose queue is empty or headed by the new holder.
+-- Keys and arguments: see fair.lua.
+--
+-- Returns {1, front, mixed, missing, token}  acquired; the last of the tokens taken is
+--                                            there only if tokens were asked for
+--         {0, ttl, mixed, missing}           not acquired; the remaining life of the
+--                                            record, or that of the first place if
+--                                            there is no record
+--         {2, ttl}                           a record of another kind of lock
+--
+-- missing is 1 if the new holder has no place, or if another place is gone.
+--
+-- Safe to repeat: a place joins once, and a record that carries the new holder
+-- is its own. If the record carries another of the manager's numbers, nobody has
+-- the lock: it is passed on if the new holder is first, and removed if not.
+if broken then
+  return broken
+end
+local mine = place(ARGV[9])
+local first, ttl, ours, taken, stray = head(), -1, false, false, false
+if redis.call('EXISTS', lock) == 1 then
+  ttl = redis.call('PTTL', lock)
+  if redis.call('HEXISTS', lock, 'mode') == 1 then
+    return {2, ttl}
+  end
+  ours = redis.call('HEXISTS', lock, mine) == 1
+  stray = not ours and not late and carries()
+  taken = not ours and not stray
+end
+note()
+clean()
+local empty = not head()
+join((ours or empty and not taken) and mine) -- who has the lock needs no place
+local missing = refresh(mine)
+local next = head()
+if ours or not taken and not late and (empty or next == mine) then
+  local token = install(mine, ttl)
+  if type(token) == 'table' then
+    return token
+  end
+  return {1, front(), mixed(), missing, token}
+end
+if not redis.call('ZSCORE', deadlines, mine) then
+  missing = 1
+end
+if not taken and not late then
+  if stray then
+    redis.call('DEL', lock)
+  end
+  if stray or next ~= first or missing == 1 or #others > 0 or ARGV[4] == '1' then
+    -- A record of ours may have ended with its lease. Then nobody has told the next one.
+    -- Once in a while the first is told in any case: it may have missed the message.
+    tell()
+  end
+  ttl = untilFree()
+end
+return {0, ttl, mixed(), missing}

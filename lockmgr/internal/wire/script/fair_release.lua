@@ -1,0 +1,31 @@
+-- fair_release.lua gives a lock up, removes places that are over, and tells who
+-- is first. Keys and arguments: see fair.lua.
+--
+-- Returns {1}       released
+--         {0}       the record carries none of these holders
+-- with an error text as another element if nobody could be told, or if the queue
+-- can't be used.
+--
+-- It tells also if the record has ended with its lease, as nobody else does.
+--
+-- Safe to repeat: the second run finds no record. Deleting comes first: it works
+-- when the server is out of memory, and nothing after it can undo it.
+local ours = carries()
+if ours then
+  redis.call('DEL', lock)
+end
+if broken then
+  return {ours and 1 or 0, broken.err}
+end
+local first = head()
+note()
+clean()
+remember()
+local told = 0
+if redis.call('EXISTS', lock) == 0 and (#others > 0 or head() ~= first) then
+  told = tell()
+end
+if type(told) == 'table' then
+  return {ours and 1 or 0, told.err}
+end
+return {ours and 1 or 0}

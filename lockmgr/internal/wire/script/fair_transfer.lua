@@ -1,0 +1,43 @@
+-- fair_transfer.lua records that a lock has passed from one holder to another
+-- within this manager, and renews its lease. If nobody has the lock, it passes to
+-- the new holder only if that is first in the queue. Else it is given back.
+-- Keys and arguments: see fair.lua.
+--
+-- Returns nil                               the record carries none of these
+--                                           holders: the lock is lost
+--         {1, front, mixed, missing, token} done; the last of the tokens taken is
+--                                           there only if tokens were asked for
+--         {0, ttl, mixed, missing}          given back; how long the first keeps
+--                                           its place
+--
+-- missing is 1 if another place is gone, or if the lock was given back and the new
+-- holder has no place.
+--
+-- Safe to repeat: the second run finds the new holder, or no record. It never
+-- creates a record and never shortens the life of one.
+local mine = place(ARGV[9])
+local recorded = has(mine)
+if not recorded and not carries() then
+  return false
+end
+if broken then
+  return broken
+end
+note()
+clean()
+local empty = not head() -- then the new holder needs no place
+join((recorded or empty) and mine)
+local missing = refresh(mine)
+if ARGV[8] == '1' and not recorded and not empty and head() ~= mine then
+  if not redis.call('ZSCORE', deadlines, mine) then
+    missing = 1
+  end
+  redis.call('DEL', lock)
+  tell()
+  return {0, untilFree(), mixed(), missing}
+end
+local token = install(mine, redis.call('PTTL', lock))
+if type(token) == 'table' then
+  return token
+end
+return {1, front(), mixed(), missing, token}
