@@ -36,7 +36,10 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 }
 
 // allPrivilege has the rules of the README for locks of all kinds.
-const allPrivilege = leastPrivilege + " " + readWritePrivilege + " " + permitsPrivilege
+const allPrivilege = leastPrivilege + " " + otherPrivilege
+
+// otherPrivilege has those that plain locks do not need.
+const otherPrivilege = readWritePrivilege + " " + permitsPrivilege + " " + fairPrivilege
 
 // requireOtherKinds checks that the report of a user who may use plain locks only names all
 // that the other kinds need.
@@ -45,10 +48,10 @@ func requireOtherKinds(t *testing.T, r lockmgr.Report) {
 	var missing []string
 	for _, p := range r.Missing {
 		require.True(t, p.Optional, p)
-		require.Regexp(t, "Shared and Exclusive|Permits", p.For)
+		require.Regexp(t, "Shared|Permits|Fair", p.For)
 		missing = append(missing, p.Rule)
 	}
-	for rule := range strings.FieldsSeq(readWritePrivilege + " " + permitsPrivilege) {
+	for rule := range strings.FieldsSeq(otherPrivilege) {
 		if !strings.Contains(leastPrivilege, rule) {
 			require.Contains(t, missing, rule)
 		}
@@ -65,7 +68,7 @@ func TestCheck_NamesWhatIsMissing(t *testing.T) {
 		"+script|load": true, "+pubsub|numsub": true, "+subscribe": true, "+ping": true, "+incrby": true, "+get": true,
 		"+hgetall": true, "~redisson_lock_token:{app:*": true,
 	}
-	for rule := range strings.FieldsSeq(readWritePrivilege + " " + permitsPrivilege) {
+	for rule := range strings.FieldsSeq(otherPrivilege) {
 		optional[rule] = true
 	}
 	seen := map[string]bool{}

@@ -37,6 +37,9 @@
 // [Manager.LockAll] takes several locks at once, or none, by one script. It keeps nothing
 // while it waits, except that after a second it may keep a part for a short time.
 //
+// [Fair] asks for a lock that is granted in the order in which requests arrive, over all
+// processes. Each request that waits has a place in a queue on the server.
+//
 // [Manager.Permits] is a counting semaphore. Each hold of permits has a lease of its own.
 //
 // # What is promised
@@ -75,7 +78,7 @@
 // # Cancellation
 //
 // A method with a context returns when the context ends; its work goes on or is
-// undone in the background. A call that needs no waiting succeeds even if its
+// undone in the background. Only Do and DoAll wait for their function and the unlock. A call that needs no waiting succeeds even if its
 // context ends meanwhile. No caller's context reaches the connection.
 //
 // A granted lock has exactly one keeper. It belongs to its future until somebody
@@ -132,8 +135,13 @@
 // for each reader, or the field "<manager uuid>:<number>:write" of the writer. Each
 // reader has a key of its own, with the TTL of its lease. Waiters listen on
 // "redisson_rwlock:{name}". Tokens of both are counted at
-// "redisson_lock_token:{name}". The locks of LockAll have the same records as those
+// "redisson_lock_token:{name}". Holders and waiters of a fair lock have ":f" at the end of
+// their IDs. The waiters are in the list "redisson_lock_queue:{name}", their deadlines in the
+// sorted set "redisson_lock_timeout:{name}", and what the scripts note of waiters of Redisson
+// in the hash "redisson_lock_queue:{name}:waits". A manager listens on
+// "redisson_lock__channel:{name}:<manager uuid>". The locks of LockAll have the same records as those
 // that are taken alone; they share a holder ID. The number of free permits is at the key
 // name. Those that are taken are in a sorted set at "{name}:timeout", by the instants at
-// which they expire. Waiters listen on "redisson_sc:{name}".
+// which they expire. A manager that gathers is named at "{name}:gathers". Waiters listen
+// on "redisson_sc:{name}".
 package lockmgr

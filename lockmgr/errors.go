@@ -33,8 +33,8 @@ var (
 	// ErrOverloaded: Options.MaxWaiters or Options.MaxLocks is reached.
 	ErrOverloaded = core.ErrOverloaded
 	// ErrKind: the name is in use as a lock of another kind, by this manager or by
-	// others. A name is a plain lock, or a read-write lock, see [Shared], or one of
-	// [Permits].
+	// others. A name is a plain lock, a read-write lock ([Shared], [Exclusive]), a
+	// fair lock ([Fair]) or has permits ([Permits]).
 	ErrKind = core.ErrKind
 	// ErrNotFenced: a re-entry asked for a token, and its hold was taken
 	// without Fenced.
@@ -52,8 +52,8 @@ var (
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")
 	// ErrInvalidOwner: the zero Owner, or one of another manager.
 	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
-	// ErrInvalidOption: Dial or New refused an option, LockAll was given Shared or
-	// Exclusive, or a method of Permits a number, limit, ID or option that it does not take.
+	// ErrInvalidOption: Dial or New refused an option, Fair was combined with Shared or
+	// Exclusive, LockAll was given Shared, Exclusive or Fair, or a method of Permits a number, limit, ID or option that it does not take.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
 	// ErrTopology: the client or the server belongs to a cluster or Sentinel,
 	// which this package does not support. Dial and New return it for a client

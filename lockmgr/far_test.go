@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,12 +75,12 @@ func (c slowConn) Read(b []byte) (int, error) {
 func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
-		dials := 0
+		var dials atomic.Int32
 		m, err := lockmgr.Dial(rueidis.ClientOption{
 			InitAddress: []string{"pipe:0"},
 			DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, tc *tls.Config) (net.Conn, error) {
 				c, err := n.dial(ctx, addr, d, tc)
-				if dials++; dials > 1 { // the connection for messages
+				if dials.Add(1) > 1 { // the connection for messages, and perhaps one of a sender's own
 					c = slowConn{c, 40 * milli}
 				}
 				return c, err

@@ -102,6 +102,11 @@ var scripts = sync.OnceValue(func() map[string]string {
 		}
 		out[strings.TrimSuffix(filepath.Base(f), ".lua")] = string(text)
 	}
+	for name := range out {
+		if strings.HasPrefix(name, "fair_") {
+			out[name] = out["fair"] + out[name]
+		}
+	}
 	return out
 })
 

@@ -20,12 +20,16 @@ type Info struct {
 	// Holders are the entries of the record; more than one only for kinds of
 	// lock that can be shared.
 	Holders []Holder
+	// Queue lists those that wait for a fair lock, the next one first, at most 1,000. A
+	// request that was granted or cancelled within the last two seconds may still be in it.
+	Queue []Waiter
 	// TTL is the remaining life of the record; negative if it has no end.
 	TTL time.Duration
 	// Token is the last fencing token given, or zero.
 	Token int64
 	// Subscribers counts the processes that wait for the lock, or did so within
-	// Options.Linger; negative if the server does not say.
+	// Options.Linger; negative if the server does not say. It is zero for a fair lock: see
+	// Queue.
 	Subscribers int64
 }
 
@@ -33,6 +37,17 @@ type Info struct {
 type Holder struct {
 	Owner string // as Lock.HolderID returns it; a writer of a read-write lock has ":write" added
 	Count int64  // this library always writes 1, and counts re-entries in memory
+}
+
+// A Waiter is a place in the queue of a fair lock.
+type Waiter struct {
+	// Owner is the holder ID that the request will have (see Lock.HolderID), or the ID of
+	// a client of Redisson.
+	Owner string
+	// TTL is the time until a client may remove the place; zero if one may now. A manager
+	// extends its places about once a second. Behind clients of Redisson TTL includes their
+	// waits.
+	TTL time.Duration
 }
 
 // Inspect reads the state of a lock from Redis. It blocks for one round trip
@@ -50,6 +65,12 @@ func (m *Manager) inspect(ctx context.Context, op, name string, token bool) (Inf
 	}
 	info := Info{Name: name}
 	v := a.Array
+	if last := len(v) - 1; last > 2 && v[last].Kind == wire.Array {
+		for _, p := range wire.ReadQueue(&v[last]) {
+			info.Queue = append(info.Queue, Waiter{p.ID, max(0, p.Left)})
+		}
+		v = v[:last]
+	}
 	if a.Kind != wire.Array || len(v) < 3 || v[0].Kind != wire.Int || v[1].Kind != wire.Int || len(v)%2 != 1 {
 		return Info{}, &LockError{Op: op, Name: name, Err: serverError(a.Unexpected())}
 	}
@@ -94,6 +115,8 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 		kind, fields := core.Exclusive, []string(nil)
 		if info.Mode != "" {
 			kind, fields = core.ReadWrite, []string{wire.ModeField}
+		} else if len(info.Queue) > 0 || len(info.Holders) == 1 && wire.IsFair(info.Holders[0].Owner) {
+			kind = core.Fair
 		}
 		for _, h := range info.Holders {
 			fields = append(fields, h.Owner)
@@ -117,11 +140,11 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 		err = contextError(ctx)
 	}
 	var a wire.Answer
-	if err == nil {
+	if asked := m.now(); err == nil {
 		if a, err = m.run(ctx, c); err == nil {
 			err = serverError(a.Failure)
 		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-			err = m.whileFailing(err)
+			err = m.whileFailing(asked, err)
 		}
 	}
 	if err != nil {

@@ -34,8 +34,8 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.
 // A re-entry has the ID of its hold. The readers of one manager share an ID. The
 // record of a read-write lock names its writer by the ID with ":write" added. When an
 // owner that reads gets the write side too, the record has another ID than the read
-// hold from then on. Permits have IDs of their own: see [Lock.PermitIDs].
-func (l *Lock) HolderID() string { return l.ticket.shell.id.field(l.ticket.request.Hold.Number) }
+// hold from then on. The ID of a fair lock has ":f" added. Permits have IDs of their own: see [Lock.PermitIDs].
+func (l *Lock) HolderID() string { return l.ticket.shell.id.holder(l.ticket.request.Hold) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
 // larger than the token of every grant before it. A re-entry has the token of its
@@ -149,21 +149,23 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	case err != nil:
 		return err
 	}
-	p := new(futures.Promise[struct{}])
+	p, asked := new(futures.Promise[struct{}]), t.shell.now()
 	if !t.shell.actor.Post(&core.Prolongation{Request: &t.request, Lease: d, Tag: p}) {
 		return ErrClosed
 	}
 	_, err := p.Future().Await(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = t.shell.whileFailing(err)
+		err = t.shell.whileFailing(asked, err)
 	}
 	return err
 }
 
 // Unlock gives the lock back. It blocks until the lock has passed to the next
 // waiter of this manager or Redis has confirmed its release, the server has
-// failed for Options.RetryTime, or ctx ends; in the last two cases the manager
-// goes on releasing it until the release is confirmed or the record has expired.
+// failed for Options.RetryTime, which is noticed at the end of a try, or ctx ends. In the
+// last two cases the manager goes on releasing it until the release is confirmed or the
+// record has expired. A try takes up to Options.CommandTimeout, and a dial that hangs up to
+// the client's Dialer.Timeout.
 // After the call the lock is not valid, whatever Unlock returns.
 //
 // If other processes have had the lock for much longer than this one, its record

@@ -35,8 +35,8 @@ type LockError struct {
 	// sides.
 	Name string
 	// Waited is the time from the request to its end. It is zero for requests
-	// that were cancelled, that were refused before anything was sent or that
-	// try only once, and for all operations but "lock".
+	// that were cancelled, that were refused before anything was sent, or that tried
+	// only once and were refused, and for all operations but "lock".
 	Waited time.Duration
 	// Err is the reason. It matches one of the Err variables of this package,
 	// the error of a context that ended, or both.
@@ -117,12 +117,13 @@ func contextError(ctx context.Context) error {
 // future, and for a context that had ended before the call.
 //
 // ErrDeadlock is not temporary: the caller must first release what it holds. Nor is
-// an error of Do that matches ErrLeaseLost, whatever else it matches: others may have
-// had the lock while the function ran. Nor is an error of Unlock: it must not be called
-// again.
+// an error of Do that matches ErrLeaseLost or ErrClosed, whatever else it matches: others
+// may have had the lock while the function ran. Nor is an error of Unlock: it must not be
+// called again. A call of Permits.AddLimit that matches ErrUnavailable may have changed the
+// limit: look at Permits.Inspect before you repeat it.
 func Temporary(err error) bool {
 	var failed *LockError
-	if errors.Is(err, ErrLeaseLost) || errors.As(err, &failed) && failed.Op == opUnlock {
+	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) || errors.As(err, &failed) && failed.Op == opUnlock {
 		return false
 	}
 	for _, kind := range temporary {

@@ -31,11 +31,12 @@ type loop struct {
 // A watchKey is a name whose channel is watched, or an item of a set, by the key of the
 // set and the position of the item.
 type watchKey struct {
-	name string
-	item int
+	name  string
+	item  int
+	place uint64 // of a fair lock: the place whose own channel is watched, or zero
 }
 
-func keyOf(ev *wakeup) watchKey { return watchKey{ev.event.Name, ev.event.Item} }
+func keyOf(ev *wakeup) watchKey { return watchKey{ev.event.Name, ev.event.Item, ev.event.Place} }
 
 func newLoop(s *shell) *loop {
 	o := s.options
@@ -49,7 +50,7 @@ func newLoop(s *shell) *loop {
 			PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 			RecordEvery: recordEvery, TrustSubscribers: true,
-			Linger: o.Linger, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
+			Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
 			MaxLocks: o.MaxLocks,
 			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
 		}),
@@ -176,17 +177,17 @@ func (p *loop) perform(e core.Effect) {
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
 		if e.Items == nil {
-			p.watch(watchKey{e.Name, 0}, e.Kind, e.Name)
+			p.watch(watchKey{name: e.Name, place: e.Place}, p.channelOf(e))
 		}
 		for i, it := range e.Items {
-			p.watch(watchKey{e.Name, i + 1}, it.Kind, it.Name)
+			p.watch(watchKey{name: e.Name, item: i + 1}, wire.ChannelOf(it.Kind, it.Name))
 		}
 	case core.Unsubscribe:
 		if e.Items == nil {
-			p.unwatch(watchKey{e.Name, 0})
+			p.unwatch(watchKey{name: e.Name, place: e.Place})
 		}
 		for i := range e.Items {
-			p.unwatch(watchKey{e.Name, i + 1})
+			p.unwatch(watchKey{name: e.Name, item: i + 1})
 		}
 	case *core.Notice:
 		p.notice(e)
@@ -196,9 +197,20 @@ func (p *loop) perform(e core.Effect) {
 	}
 }
 
-// watch begins to watch the channel of a lock.
-func (p *loop) watch(key watchKey, kind core.Kind, name string) {
-	w := p.hub.Watch(wire.ChannelOf(kind, name))
+// channelOf returns the channel of a single name.
+func (p *loop) channelOf(e core.Subscribe) string {
+	switch {
+	case e.Place != 0:
+		return wire.PlaceChannel(p.id.uuid, e.Name, e.Place)
+	case e.Kind == core.Fair:
+		return wire.FairChannel(p.id.uuid, e.Name)
+	}
+	return wire.ChannelOf(e.Kind, e.Name)
+}
+
+// watch begins to watch a channel.
+func (p *loop) watch(key watchKey, channel string) {
+	w := p.hub.Watch(channel)
 	p.watches[key] = w
 	p.listen(key, w, 0)
 }
@@ -216,7 +228,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 		}
 		p.actor.Post(&wakeup{
 			event: core.Wake{
-				Name: key.name, Item: key.item, Subscribed: wake.Subscribed,
+				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
 			watch: w, seq: wake.Seq,
@@ -268,7 +280,7 @@ func (p *loop) lost(h *core.Hold, err error) {
 	ticketOf(h.Request).hold.end(err)
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
-		p.log.Warn("lock lost", "name", quotedName(h.Request.Name, h.Request.Kind == core.Several), "owner", p.id.field(h.Number), "error", err)
+		p.log.Warn("lock lost", "name", quotedName(h.Request.Name, h.Request.Kind == core.Several), "owner", p.id.holder(h), "error", err)
 	}
 }
 

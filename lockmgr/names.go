@@ -20,8 +20,9 @@ var besidePrefixes = [...]string{
 	"redisson_unlock_latch", // the result of one unlock
 }
 
-// besideSuffixes are the ends of the keys that permits have beside their own key.
-var besideSuffixes = [...]string{":timeout", ":gathers"}
+// besideSuffixes are the ends of the keys that permits and fair locks have beside their own
+// key.
+var besideSuffixes = [...]string{":timeout", ":gathers", ":waits"}
 
 // readHold begins the last part of the key of one read hold of a read-write lock:
 // "{name}:<owner>:rwlock_timeout:<number>".

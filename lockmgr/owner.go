@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
@@ -35,8 +36,13 @@ type identity struct{ uuid string }
 
 func newIdentity() *identity { return &identity{uuid.NewString()} }
 
-// field returns the field of hold n in the record: see [Lock.HolderID].
-func (id *identity) field(n uint64) string { return wire.HolderID(id.uuid, n) }
+// holder returns the field of a hold in the record: see [Lock.HolderID].
+func (id *identity) holder(h *core.Hold) string {
+	if h.Request.Kind == core.Fair {
+		return wire.FairHolderID(id.uuid, h.Number)
+	}
+	return wire.HolderID(id.uuid, h.Number)
+}
 
 type ownerKey struct{}
 

@@ -33,8 +33,8 @@ type Permits struct {
 //
 // limit is how many permits there are, from 1 to math.MaxInt32. The first request stores it on
 // the server, where it does not expire. Later requests use the stored limit, even if theirs
-// differs: to change it, call [Permits.SetLimit]. Inspect, Return, SetLimit and Delete do not
-// use limit. Delete names that were made for one use.
+// differs: to change it, call [Permits.SetLimit]. Inspect, Return, SetLimit and Delete take any
+// valid limit, and do not use it. Delete names that were made for one use.
 //
 // A name is used for a lock or for permits, not for both. A request for the other kind fails
 // with ErrKind or ErrWrongType. Do not use both "a" and "{a}" for permits: the two share the
@@ -50,7 +50,7 @@ func (m *Manager) Permits(name string, limit int) Permits {
 //
 // The requests of a manager for a name are served in order. When a hold ends, its permits
 // pass in memory to the next request if that wants as many. After Options.PassCount grants
-// for each hold, or Options.PassTime, the manager gives its permits back, so that other
+// times the number of its holds, or Options.PassTime, the manager gives its permits back, so that other
 // processes go first. It does so for a moment about once a second in any case.
 //
 // A request for several that has waited for a second gathers: it keeps the permits that it
@@ -60,8 +60,8 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // requests for one permit could keep it out for ever.
 //
 // The watchdog renews each permit, unless the request has FixedLease. MaxWait, MaxHold and
-// TraceContext work as for a lock. Permits have no owner and no order: AsOwner, Fenced, Shared
-// and Exclusive fail with ErrInvalidOption, and the owner of a context is ignored. There is no
+// TraceContext work as for a lock. Permits have no owner and no order: AsOwner, Fenced, Fair,
+// Shared and Exclusive fail with ErrInvalidOption, and the owner of a context is ignored. There is no
 // re-entry, and the search for deadlocks does not follow requests for permits. A manager has at
 // most 1,024 holds of a name; further requests wait for one of them to end.
 //
@@ -124,7 +124,7 @@ func (p Permits) fill(w *wish, n int, opts []LockOption) error {
 		return err
 	}
 	if w.kind != core.Exclusive || w.fenced || w.owner.of != nil {
-		return fmt.Errorf("%w: Shared, Exclusive, Fenced and AsOwner do not apply to permits", ErrInvalidOption)
+		return fmt.Errorf("%w: Shared, Exclusive, Fair, Fenced and AsOwner do not apply to permits", ErrInvalidOption)
 	}
 	w.kind, w.permits, w.limit = core.Permits, uint16(n), p.limit
 	return nil
@@ -143,7 +143,7 @@ func (p Permits) check() error {
 // PermitIDs returns the IDs of the permits that the lock has, or nil if it has none. Each
 // is 32 hexadecimal digits, of which the first 16 are those of [Manager.ID] without its
 // hyphens. Any process can give a permit back by its ID: see [Permits.Return]. No other hold
-// ever has it.
+// ever has one of these IDs.
 func (l *Lock) PermitIDs() []string {
 	r := &l.ticket.request
 	if r.Kind != core.Permits {
@@ -159,8 +159,9 @@ func (l *Lock) PermitIDs() []string {
 
 // Return gives permits back by their IDs, also permits of other processes, and wakes waiters.
 // It gives back all of them or none. It reports whether it gave them back: it did not if one
-// of them is not taken, has expired, or is named twice. It blocks for a round trip. A call
-// without an answer may still take effect later.
+// of them is not taken, has expired, or is named twice. It takes 1 to MaxPermits IDs; otherwise
+// the error matches ErrInvalidOption. It blocks for a round trip. A call without an answer may
+// still take effect later.
 //
 // Somebody else may have the permits at once, while the old holder is still Valid. A holder
 // in this manager learns of its loss a round trip later. A holder in another manager learns of
@@ -195,7 +196,9 @@ func (p Permits) ours(id string) bool {
 }
 
 // SetLimit sets the limit, 0 or more. If more permits are taken, their holders keep them, and
-// none is granted until enough are given back. It blocks for a round trip.
+// none is granted until enough are given back. Another limit than from 0 to math.MaxInt32 fails
+// with ErrInvalidOption. SetLimit blocks for a round trip. A call without an answer may still
+// take effect later.
 func (p Permits) SetLimit(ctx context.Context, limit int) error {
 	if limit < 0 || limit > math.MaxInt32 {
 		return &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: limit %d: want 0 to %d", ErrInvalidOption, limit, math.MaxInt32)}
@@ -207,9 +210,10 @@ func (p Permits) SetLimit(ctx context.Context, limit int) error {
 // AddLimit changes the limit by n, which may be negative, and returns the new limit. If the
 // server knows no limit, it adds n to the limit given to [Manager.Permits]. The error matches
 // ErrInvalidOption if the new limit would be negative or exceed math.MaxInt32. AddLimit blocks
-// for a round trip. A call without an answer may still take effect later.
+// for a round trip. A call without an answer may still take effect later: look at
+// [Permits.Inspect] before you repeat it.
 func (p Permits) AddLimit(ctx context.Context, n int) (int, error) {
-	out := &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d", ErrInvalidOption, n)}
+	out := &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d: the limit would be below 0 or above %d", ErrInvalidOption, n, math.MaxInt32)}
 	if n < -math.MaxInt32 || n > math.MaxInt32 {
 		return 0, out
 	}
@@ -240,8 +244,8 @@ type PermitsInfo struct {
 	// Free is how many permits can be taken. It is negative if more are taken than the
 	// limit.
 	Free int
-	// Taken lists permits that are taken, the first to expire first, at most 1,000. There
-	// are Limit - Free of them.
+	// Taken lists permits that are taken, the first to expire first, at most 1,000. In all,
+	// Limit - Free are taken.
 	Taken []TakenPermit
 	// Subscribers counts the processes that wait for permits, or did so within
 	// Options.Linger; negative if the server does not say.

@@ -208,11 +208,14 @@ const readWritePrivilege = "+hget +hlen +set ~{app:* ~redisson_rwlock:{app:* &re
 // permitsPrivilege has the rules that permits need in addition.
 const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore ~{app:* ~redisson_sc:{app:* &redisson_sc:{app:*"
 
+// fairPrivilege has the rules that fair locks need in addition.
+const fairPrivilege = "+hget +hgetall +time +zadd +zrem +zscore +lindex +lpop +lrange +lrem +rpush ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:*"
+
 // The rules suffice for all that managers do, and each of them is needed.
 func TestServerError_LeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	rules := strings.Fields(leastPrivilege + " " + readWritePrivilege + " " + permitsPrivilege)
+	rules := strings.Fields(allPrivilege)
 	setUser(t, s, "locker", rules...)
 	faults.Do(t, s, "CONFIG", "RESETSTAT")
 	w := faults.NewWitness()
@@ -235,6 +238,7 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 		{"app:1", nil, nil},
 		{"app:1", []lockmgr.LockOption{lockmgr.Fenced()}, []lockmgr.LockOption{lockmgr.Fenced()}},
 		{"app:2", []lockmgr.LockOption{lockmgr.Exclusive()}, []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Fenced()}},
+		{"app:4", []lockmgr.LockOption{lockmgr.Fair(), lockmgr.Fenced()}, []lockmgr.LockOption{lockmgr.Fair()}},
 	} {
 		for i := range 20 {
 			opts := kind.others

@@ -54,8 +54,8 @@ func All(names ...string) Set { return Set{Names: names} }
 // alone or in another set, and the two exclude each other. A set is neither upgraded nor
 // downgraded, and All("a") and the name "a" taken alone are different holds.
 //
-// All other options, errors and rules are those of [Manager.LockAsync]. Shared and
-// Exclusive are not options here and fail with ErrInvalidOption. A bad set fails with
+// All other options, errors and rules are those of [Manager.LockAsync]. Shared,
+// Exclusive and Fair are not options here and fail with ErrInvalidOption. A bad set fails with
 // ErrInvalidName: one that is empty, has more than MaxSet names, or has a name both in
 // Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind tell for which name the
 // set was refused.
@@ -112,7 +112,7 @@ func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*
 		return refused(err)
 	}
 	if w.kind != core.Exclusive {
-		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here", ErrInvalidOption))
+		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here, and a set has no fair locks", ErrInvalidOption))
 	}
 	w.kind, w.items = core.Several, items
 	f, err := m.ask(text, w)

@@ -65,10 +65,10 @@ func (s *shell) failing(asked, now time.Duration) error {
 	return serverError(s.lane.Failing(asked, now))
 }
 
-// whileFailing adds the server's failure, if there is one, to the error of a
-// context.
-func (s *shell) whileFailing(err error) error {
-	if down := s.failing(0, s.now()); down != nil {
+// whileFailing adds the server's failure since an instant, if there is one, to the error
+// of a context.
+func (s *shell) whileFailing(asked time.Duration, err error) error {
+	if down := s.failing(asked, s.now()); down != nil {
 		return fmt.Errorf("%w: %w", down, err)
 	}
 	return err

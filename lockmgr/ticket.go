@@ -104,7 +104,7 @@ func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
 
 func (r *unlocking) Explain(err error) error {
 	if !errors.Is(err, ErrCanceled) {
-		err = r.shell.whileFailing(err)
+		err = r.shell.whileFailing(0, err)
 	}
 	return (*ticket)(r).failed(opUnlock, 0, err)
 }

@@ -19,7 +19,7 @@ type trace struct {
 // grantEvent returns the event of a grant.
 func (t *trace) grantEvent(id *identity, r *core.Request) Event {
 	return EventGranted{
-		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.field(r.Hold.Number), Token: lockOf(r).Token(),
+		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.holder(r.Hold), Token: lockOf(r).Token(),
 		Passed: r.Passed, Reentry: r != r.Hold.Request, Waited: t.granted.Sub(t.asked),
 	}
 }
@@ -36,7 +36,7 @@ func (t *trace) failEvent(id *identity, r *core.Request, err error) Event {
 func (t *trace) unlockEvent(id *identity, r *core.Request, err error) Event {
 	now := time.Now()
 	return EventUnlocked{
-		At: now, Context: t.ctx, Name: r.Name, Owner: id.field(r.Hold.Number),
+		At: now, Context: t.ctx, Name: r.Name, Owner: id.holder(r.Hold),
 		Held: t.unlocked.Sub(t.granted), Took: now.Sub(t.unlocked), Err: err,
 	}
 }
@@ -44,5 +44,5 @@ func (t *trace) unlockEvent(id *identity, r *core.Request, err error) Event {
 // lossEvent returns the event of a hold that is lost now.
 func (t *trace) lossEvent(id *identity, h *core.Hold, err error) Event {
 	now := time.Now()
-	return EventLost{At: now, Context: t.ctx, Name: h.Request.Name, Owner: id.field(h.Number), Held: now.Sub(t.granted), Err: err}
+	return EventLost{At: now, Context: t.ctx, Name: h.Request.Name, Owner: id.holder(h), Held: now.Sub(t.granted), Err: err}
 }

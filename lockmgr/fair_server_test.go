@@ -1,0 +1,438 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// queue returns the owners in the queue of a fair lock.
+func queue(t *testing.T, m *lockmgr.Manager, name string) (owners []string) {
+	t.Helper()
+	info, err := m.Inspect(faults.Patient(t), name)
+	require.NoError(t, err)
+	for _, w := range info.Queue {
+		owners = append(owners, w.Owner)
+	}
+	return owners
+}
+
+// awaitQueue waits until so many are in the queue of a fair lock.
+func awaitQueue(t *testing.T, m *lockmgr.Manager, name string, n int) {
+	t.Helper()
+	faults.Eventually(t, func() bool { return len(queue(t, m, name)) == n })
+}
+
+// requireNoKeys waits until the server has no key.
+func requireNoKeys(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" })
+}
+
+// An order notes who got a lock, one after the other.
+type order struct {
+	sync.WaitGroup
+	mu  sync.Mutex
+	got []int
+}
+
+// take takes the lock of a future, notes it and unlocks it.
+func (o *order) take(t *testing.T, i int, f *futures.Future[*lockmgr.Lock]) {
+	o.Go(func() {
+		l, err := f.Await(faults.Patient(t))
+		if err != nil {
+			t.Error(i, err)
+			return
+		}
+		o.mu.Lock()
+		o.got = append(o.got, i)
+		o.mu.Unlock()
+		if err := l.Unlock(faults.Patient(t)); err != nil {
+			t.Error(i, err)
+		}
+	})
+}
+
+// The grants of a fair lock are in the order in which its requests arrive, over managers.
+func TestFair_Order(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var mgrs []*lockmgr.Manager
+	for range 3 {
+		mgrs = append(mgrs, dial(t, s.Addr(), lockmgr.Options{}))
+	}
+	for name, of := range map[string]func(i int) int{
+		"by turns":  func(i int) int { return i % 3 },
+		"in blocks": func(i int) int { return i / 10 },
+		"mixed":     func(i int) int { return i * i % 7 % 3 },
+	} {
+		first, err := mgrs[0].Lock(faults.Patient(t), name, lockmgr.Fair())
+		require.NoError(t, err)
+		var o order
+		var want []int
+		for i := range 30 {
+			o.take(t, i, mgrs[of(i)].LockAsync(name, lockmgr.Fair()))
+			awaitQueue(t, mgrs[0], name, i+1)
+			want = append(want, i)
+		}
+		require.NoError(t, first.Unlock(faults.Patient(t)))
+		o.Wait()
+		require.Equal(t, want, o.got, name)
+	}
+	requireNoKeys(t, s)
+}
+
+// Waiters of one manager pass the lock on in memory, with far fewer scripts than grants.
+func TestFair_PassesInMemory(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	first, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
+	require.NoError(t, err)
+	var o order
+	for i := range many {
+		o.take(t, i, m.LockAsync("f", lockmgr.Fair()))
+	}
+	awaitQueue(t, m, "f", many)
+	sent := m.Stats().Scripts
+	require.NoError(t, first.Unlock(faults.Patient(t)))
+	o.Wait()
+	require.IsIncreasing(t, o.got)
+	require.Less(t, m.Stats().Scripts-sent, uint64(many/10), "far fewer commands than handoffs")
+	require.Zero(t, m.Stats().Subscriptions, "nobody else waited")
+	requireNoKeys(t, s)
+}
+
+// No worker waits for more than three rounds of the others, over managers.
+func TestFair_AgainAndAgain(t *testing.T) {
+	t.Parallel()
+	const workers, rounds = 4, 25
+	s := redistest.Start(t)
+	var wg sync.WaitGroup
+	var inside, grants int
+	var last [3 * workers]int // when each had the lock last, counted in grants
+	for i := range 3 {
+		m := dial(t, s.Addr(), lockmgr.Options{})
+		for j := range workers {
+			wg.Go(func() {
+				for round := range rounds {
+					l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if inside++; inside != 1 {
+						t.Error("two have the lock")
+					}
+					grants++
+					me := i*workers + j
+					if round > 2 && round < rounds-3 && grants-last[me] > 3*3*workers {
+						t.Errorf("worker %d had to wait for %d grants of others", me, grants-last[me])
+					}
+					last[me] = grants
+					inside--
+					if err := l.Unlock(faults.Patient(t)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	require.Equal(t, 3*workers*rounds, grants)
+	requireNoKeys(t, s)
+}
+
+// A request that leaves gives its place up, wherever it is in the queue.
+func TestFair_Leave(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	first, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
+	require.NoError(t, err)
+	var all []*futures.Future[*lockmgr.Lock]
+	for i := range 6 {
+		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair()))
+		awaitQueue(t, m, "f", i+1)
+	}
+	_, err = other.Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.MaxWait(50*time.Millisecond))
+	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+	for _, i := range []int{1, 2, 5} { // the first, one in the middle, the last
+		all[i].Cancel()
+	}
+	awaitQueue(t, m, "f", 3)
+	require.NoError(t, first.Unlock(faults.Patient(t)))
+	for _, i := range []int{0, 3, 4} {
+		l, err := all[i].Await(faults.Patient(t))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+	}
+	requireNoKeys(t, s)
+}
+
+// A request that does not wait fails if anybody waits, and gets no place.
+func TestFair_TryLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	l, err := m.TryLock(faults.Patient(t), "f", lockmgr.Fair())
+	require.NoError(t, err)
+	for _, who := range []*lockmgr.Manager{m, other} {
+		_, err = who.TryLock(faults.Patient(t), "f", lockmgr.Fair())
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	}
+	require.Empty(t, queue(t, m, "f"))
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+
+	// The lock is free, and a client of Redisson is first in the queue.
+	faults.Do(t, s, "RPUSH", "redisson_lock_queue:{f}", "java:1")
+	faults.Do(t, s, "ZADD", "redisson_lock_timeout:{f}", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), "java:1")
+	_, err = m.TryLock(faults.Patient(t), "f", lockmgr.Fair())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.Equal(t, []string{"java:1"}, queue(t, m, "f"))
+}
+
+func TestFair_Inspect(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.Fenced())
+	require.NoError(t, err)
+	require.Positive(t, l.Token())
+	require.True(t, strings.HasPrefix(l.HolderID(), m.ID()+":"), l.HolderID())
+	waits := m.LockAsync("f", lockmgr.Fair())
+	awaitQueue(t, m, "f", 1)
+	info, err := m.Inspect(faults.Patient(t), "f")
+	require.NoError(t, err)
+	require.Equal(t, l.HolderID(), info.Holders[0].Owner)
+	require.Zero(t, info.Subscribers)
+	require.Positive(t, info.Queue[0].TTL)
+	require.LessOrEqual(t, info.Queue[0].TTL, 5*time.Second)
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	next, err := waits.Await(faults.Patient(t))
+	require.NoError(t, err)
+	require.Equal(t, info.Queue[0].Owner, next.HolderID(), "the place becomes the holder")
+	require.NoError(t, next.Unlock(faults.Patient(t)))
+}
+
+// An administrator removes a fair lock: the holder loses it, and the first in the queue gets it.
+func TestFair_ForceUnlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other, third := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
+	require.NoError(t, err)
+	waits := other.LockAsync("f", lockmgr.Fair())
+	awaitQueue(t, m, "f", 1)
+	removed, err := third.ForceUnlock(faults.Patient(t), "f")
+	require.NoError(t, err)
+	require.True(t, removed)
+	next, err := waits.Await(faults.Patient(t))
+	require.NoError(t, err)
+	require.True(t, next.Valid())
+	require.NoError(t, next.Unlock(faults.Patient(t)))
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+}
+
+// Tokens rise over managers, also when the lock passes in memory.
+func TestFair_Fenced(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	var last int64
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			l, err := []*lockmgr.Manager{m, other}[i%2].Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.Fenced())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			assert.Greater(t, l.Token(), last)
+			last = l.Token()
+			if err := l.Unlock(faults.Patient(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A hold whose fixed lease ends without an unlock passes to the next, here and elsewhere.
+func TestFair_FixedLeases(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	var all []*futures.Future[*lockmgr.Lock]
+	for i := range 8 {
+		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair(), lockmgr.FixedLease(100*time.Millisecond)))
+	}
+	for _, f := range all {
+		l, err := f.Await(faults.Patient(t))
+		require.NoError(t, err)
+		faults.AwaitLost(t, l)
+	}
+}
+
+func TestFair_Reentry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	ctx := lockmgr.WithOwner(faults.Patient(t), m.NewOwner())
+	l, err := m.Lock(ctx, "f", lockmgr.Fair())
+	require.NoError(t, err)
+	again, err := m.Lock(ctx, "f", lockmgr.Fair())
+	require.NoError(t, err)
+	require.Equal(t, l.HolderID(), again.HolderID())
+	require.NoError(t, l.Unlock(ctx))
+	require.True(t, again.Valid())
+	require.NoError(t, again.Unlock(ctx))
+	requireNoKeys(t, s)
+}
+
+// Fair can't be combined with other kinds, and a name has one kind.
+func TestFair_BadRequests(t *testing.T) {
+	t.Parallel()
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for _, opts := range [][]lockmgr.LockOption{{lockmgr.Fair(), lockmgr.Shared()}, {lockmgr.Exclusive(), lockmgr.Fair()}} {
+		_, err := m.Lock(ctx, "f", opts...)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	}
+	_, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"f"}}, lockmgr.Fair())
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	_, err = m.Permits("f", 1).Acquire(ctx, 1, lockmgr.Fair())
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+
+	l, err := m.Lock(ctx, "f", lockmgr.Fair())
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx, "f")
+	require.ErrorIs(t, err, lockmgr.ErrKind)
+	require.NoError(t, l.Unlock(ctx))
+	l, err = m.Lock(ctx, "f", lockmgr.Exclusive())
+	require.NoError(t, err)
+	_, err = other.Lock(ctx, "f", lockmgr.Fair())
+	require.ErrorIs(t, err, lockmgr.ErrKind)
+	require.NoError(t, l.Unlock(ctx))
+	requireNoKeys(t, s)
+}
+
+// A manager that closes leaves no place, and those behind it get the lock.
+func TestFair_Close(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
+	require.NoError(t, err)
+	for range 3 {
+		_ = m.LockAsync("f", lockmgr.Fair())
+	}
+	awaitQueue(t, other, "f", 3)
+	behind := other.LockAsync("f", lockmgr.Fair())
+	awaitQueue(t, other, "f", 4)
+	require.NoError(t, m.Close(faults.Patient(t)))
+	require.False(t, l.Valid())
+	next, err := behind.Await(faults.Patient(t))
+	require.NoError(t, err)
+	require.NoError(t, next.Unlock(faults.Patient(t)))
+	requireNoKeys(t, s)
+}
+
+// A live waiter keeps its place for longer than a place lasts without its manager.
+func TestFair_LongWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "f", lockmgr.Fair())
+		require.NoError(t, err)
+		first := other.LockAsync("f", lockmgr.Fair())
+		synctest.Wait()
+		second := m.LockAsync("f", lockmgr.Fair())
+		time.Sleep(10 * time.Minute)
+		require.Len(t, queue(t, m, "f"), 2)
+		second.Cancel()
+		third := m.LockAsync("f", lockmgr.Fair())
+		synctest.Wait()
+		before := m.Stats().Scripts + other.Stats().Scripts
+		time.Sleep(time.Minute)
+		require.Less(t, m.Stats().Scripts+other.Stats().Scripts-before, uint64(120), "about one script a second for all places of a manager")
+		require.NoError(t, l.Unlock(ctx))
+		for _, f := range []*futures.Future[*lockmgr.Lock]{first, third} {
+			l, err := f.Await(ctx)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		}
+		require.Empty(t, w.server.Keys())
+	})
+}
+
+// The places of a manager that has died delay those behind them for five seconds, and for one
+// poll more.
+func TestFair_DeadManager(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		dead, network := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "f", lockmgr.Fair())
+		require.NoError(t, err)
+		for range 5 {
+			_ = dead.LockAsync("f", lockmgr.Fair())
+		}
+		synctest.Wait()
+		behind := m.LockAsync("f", lockmgr.Fair())
+		synctest.Wait()
+		require.Len(t, queue(t, m, "f"), 6)
+		network.hush()
+		require.NoError(t, l.Unlock(ctx))
+		asked := time.Now()
+		next, err := behind.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(asked), 5*time.Second+1500*time.Millisecond)
+		require.NoError(t, next.Unlock(ctx))
+	})
+}
+
+// Keys beside a fair lock that have data of another type fail its requests, and no others. Who
+// holds the lock can give it back.
+func TestFair_OtherData(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"redisson_lock_queue:{f}", "redisson_lock_timeout:{f}", "redisson_lock_queue:{f}:waits"} {
+		s := redistest.Start(t)
+		m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+		l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
+		require.NoError(t, err)
+		waits := m.LockAsync("f", lockmgr.Fair())
+		awaitQueue(t, m, "f", 1)
+		faults.Do(t, s, "SET", key, "x")
+		for _, who := range []*lockmgr.Manager{m, other} {
+			_, err = who.Lock(faults.Patient(t), "f", lockmgr.Fair())
+			requireServerError(t, lockmgr.ErrWrongType, err)
+		}
+		_, err = waits.Await(faults.Patient(t))
+		requireServerError(t, lockmgr.ErrWrongType, err)
+		require.True(t, l.Valid())
+		neighbour, err := m.Lock(faults.Patient(t), "g", lockmgr.Fair())
+		require.NoError(t, err)
+		require.NoError(t, neighbour.Unlock(faults.Patient(t)))
+		err = l.Unlock(faults.Patient(t))
+		requireServerError(t, lockmgr.ErrWrongType, err)
+		require.Equal(t, "0", faults.Do(t, s, "EXISTS", "f"), "released all the same")
+		faults.Do(t, s, "DEL", key)
+		next, err := other.Lock(faults.Patient(t), "f", lockmgr.Fair())
+		require.NoError(t, err)
+		require.NoError(t, next.Unlock(faults.Patient(t)))
+	}
+}
