@@ -27,9 +27,11 @@ func status(err error) int {
 		return http.StatusOK
 	case errors.Is(err, lockmgr.ErrLeaseLost):
 		return http.StatusInternalServerError
+	case errors.Is(err, lockmgr.ErrClosed):
+		return http.StatusServiceUnavailable
 	case errors.Is(err, lockmgr.ErrNotAcquired), errors.Is(err, lockmgr.ErrDeadlock):
 		return http.StatusConflict
-	case lockmgr.Temporary(err), errors.Is(err, lockmgr.ErrClosed):
+	case lockmgr.Temporary(err):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, lockmgr.ErrInvalidName):
 		return http.StatusBadRequest

@@ -169,7 +169,7 @@ var scriptMutants = []mutant{
 	{"acquire_many.lua", "increments the count", "lockmgr/internal/wire/script/acquire_many.lua", "redis.pcall('HSET', key, owner, 1)", "redis.pcall('HINCRBY', key, owner, 1)", shell + "TestModel_LikeTheServer"},
 	{"release_many.lua", "whoever the owner is", "lockmgr/internal/wire/script/release_many.lua", "  if answer == 0 then\n    answer = false\n  elseif answer == 1 then", "  if answer == 0 or answer == 1 then", shell + "TestModel_LikeTheServer"},
 	{"release_many.lua", "tells nobody", "lockmgr/internal/wire/script/release_many.lua", "answer = redis.pcall('PUBLISH', KEYS[2 * i], '0')", "answer = 0", shell + "TestModel_LikeTheServer"},
-	{"force.lua", "tells nobody", "lockmgr/internal/wire/script/force.lua", "redis.pcall('PUBLISH', KEYS[2], ARGV[1])\n", "", shell + "TestScripts"},
+	{"force.lua", "tells nobody", "lockmgr/internal/wire/script/force.lua", "redis.pcall('PUBLISH', channel, ARGV[1])\n", "", shell + "TestScripts"},
 }
 
 var partMutants = []mutant{

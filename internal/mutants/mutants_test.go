@@ -68,7 +68,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants)},
+	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }
@@ -176,9 +176,9 @@ func runList(t *testing.T, goTool string, mutants []mutant) {
 // longer, and must not pass for one that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
-	case m.by == setSeeds:
+	case m.by == setSeeds, m.by == fairSeeds:
 		return 3 * time.Minute
-	case m.simulated(), m.by == explorer:
+	case m.simulated(), m.by == explorer, m.by == fairTables:
 		return time.Minute
 	case pkg == strings.TrimSpace(sharing):
 		return 80 * time.Second
@@ -188,7 +188,7 @@ func (m *mutant) time() time.Duration {
 
 // simulated reports whether seeds of a simulation must catch the mutant.
 func (m *mutant) simulated() bool {
-	return m.by == seeds || m.by == rwSeeds || m.by == setSeeds || m.by == permitSeeds
+	return m.by == seeds || m.by == rwSeeds || m.by == setSeeds || m.by == permitSeeds || m.by == fairSeeds
 }
 
 // arguments returns those of the test binary.

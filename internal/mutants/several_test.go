@@ -25,7 +25,7 @@ var severalMutants = []mutant{
 	{"several", "the time in the queue counts", machine, "max(e.of.queue.head.asked, g.had)", "e.of.queue.head.asked", stories},
 	{"several", "pauses after gathering in vain do not grow", machine, "2 * m.cfg.GatherTime << min(g.vain, mostVain+1)", "2 * m.cfg.GatherTime", stories},
 	{"several", "gathers again at once", machine, " || m.now < g.notBefore", "", stories},
-	{"several", "no alarm for the end of gathering", machine, "at = min(at, e.gatherEnd())", "at = u.retry.at", stories},
+	{"several", "no alarm for the end of gathering", machine, "at = min(at, e.gatherEnd(), e.of.refreshAt())", "at = min(at, e.of.refreshAt())", stories},
 	{"several", "gathers only what it waits for", machine, "s.refusedBy == ev.Item || s.active())", "s.refusedBy == ev.Item)", stories},
 	{"several", "does not give back what it has gathered", machine, "\tif m.now >= e.gatherEnd() {", "\tif false {", stories},
 	{"several", "gathers no more once it has given back", machine, "\tm.gatherReleased(e)\n\tswitch {", "\tswitch {", stories},
@@ -56,7 +56,7 @@ var severalMutants = []mutant{
 	{"several", "a set that nobody waits for is a rival", machine, "\tr := o.name.queue.head\n\tif r == nil || o.name.held() {", "\tr := o.name.queue.head\n\tif r == nil {\n\t\treturn true\n\t}\n\tif o.name.held() {", setTests + "TestSet_Rivals"},
 	{"several", "a rival's subscription is another process's", machine, "subscribed = subscribed || o.name.sub == subOn", "", setTests + "TestSet_Rivals"},
 	{"several", "any message ends another's turn", machine, "foreign && (useful || n.held())", "foreign", stories},
-	{"several", "a message that was not our own is lost", machine, "u.echoed > r.Published {", "false {", stories},
+	{"several", "a message that was not our own is lost", machine, "u.echoed > r.Published && n.takesTurns() {", "false {", stories},
 	{"several", "one message is our own", machine, "n.details.echoes += told - u.echoed", "n.details.echoes += max(0, min(told, 1)-u.echoed)", stories},
 	{"several", "as many messages are our own as there are items", machine, "n.details.echoes += told - u.echoed", "n.details.echoes += max(told, len(n.items())) - u.echoed", stories},
 	{"several", "one message before the answer is our own", machine, "u.echoed < max(1, len(n.items())) {", "u.echoed < 1 {", stories},
@@ -105,7 +105,7 @@ var severalMutants = []mutant{
 
 	// The client.
 	{"several", "wake-ups have no item", "lockmgr", "Name: key.name, Item: key.item,", "Name: key.name,", shell + "TestLockAll_HearsEachItem"},
-	{"several", "all items have the channel of a plain lock", "lockmgr", "p.watch(watchKey{e.Name, i + 1}, it.Kind, it.Name)", "p.watch(watchKey{e.Name, i + 1}, core.Exclusive, it.Name)", shell + "TestLockAll_HearsEachItem"},
+	{"several", "all items have the channel of a plain lock", "lockmgr", "wire.ChannelOf(it.Kind, it.Name)", "wire.ChannelOf(core.Exclusive, it.Name)", shell + "TestLockAll_HearsEachItem"},
 	{"several", "hears the first item for ever", "lockmgr", "for i := range e.Items {", "for i := range e.Items[min(1, len(e.Items)):] {", shell + "TestLockAll_HearsEachItem"},
 	{"several", "all wake-ups are of the first item", "lockmgr", "Name: key.name, Item: key.item,", "Name: key.name, Item: min(1, key.item),", shell + "TestLockAll_HearsEachItem"},
 	{"several", "a name is there twice", "lockmgr", "items = slices.CompactFunc(items, func(a, b core.Item) bool { return a.Name == b.Name })", "items = slices.Clip(items)", shell + "TestLockAll_AllOrNothing"},

@@ -80,9 +80,13 @@ func script(t testing.TB, kind string) faultproxy.Match {
 
 func scriptText(t testing.TB, kind string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../lockmgr/internal/wire/script/" + kind + ".lua")
+	text := ""
+	if strings.HasPrefix(kind, "fair_") {
+		text = scriptText(t, "fair")
+	}
+	own, err := os.ReadFile("../../../lockmgr/internal/wire/script/" + kind + ".lua")
 	require.NoError(t, err)
-	return string(text)
+	return text + string(own)
 }
 
 // startServer starts a server that knows the scripts, so that each is sent once.
@@ -90,7 +94,7 @@ func startServer(t testing.TB) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
 	for _, kind := range append([]string{"several_acquire", "several_renew", "several_release",
-		"permits_acquire", "permits_transfer", "permits_renew", "permits_release"}, scripts...) {
+		"permits_acquire", "permits_transfer", "permits_renew", "permits_release", "fair_acquire", "fair_transfer", "fair_release"}, scripts...) {
 		faults.Do(t, s, "SCRIPT", "LOAD", scriptText(t, kind))
 	}
 	return s

@@ -53,9 +53,11 @@ var sceneFaults = []struct {
 // A plot is a scene for one kind of lock.
 type plot struct {
 	name string
-	// scripts are those of the kind, and how often a scene calls each at least.
+	// scripts are those of the kind, and how often a scene calls each at least. A word
+	// after the name of a script chooses some of its calls: see calls.
 	scripts map[string]int
 	most    int // how many calls of each meet a fault at most
+	few     int // the same if the test is quick; zero: a sixth of most, at least three
 	// ask asks for what the name of a scene stands for. Any two requests of a scene
 	// exclude each other. i counts the requests.
 	ask func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
@@ -63,9 +65,42 @@ type plot struct {
 	keys func(name string) []string
 	// end removes what the server remembers at the end of a scene, if that is as it should be.
 	end func(t *testing.T, m *lockmgr.Manager, name string)
+	// of returns which of the two managers makes a request. Nil: they take turns.
+	of func(i int) int
+	// queued is set if the server keeps the requests in order. Then no lease ends in a scene.
+	// The first hold lasts until all requests have their places, and each of the scripts was
+	// called busy times. Otherwise it lasts until it was renewed twice.
+	queued bool
+	busy   int
 }
 
-var plots = []plot{
+// requestOf returns which of the two managers makes a request.
+func (p *plot) requestOf(i int) int {
+	if p.of != nil {
+		return p.of(i)
+	}
+	return i % 2
+}
+
+// tries returns how many calls of each script meet a fault at most.
+func (p *plot) tries() int {
+	few := p.few
+	if few == 0 {
+		few = max(p.most/6, 3)
+	}
+	return thorough.Choose(few, p.most)
+}
+
+// options returns the options of the managers.
+func (p *plot) options(speed pace) lockmgr.Options {
+	lease := speed.lease()
+	if p.queued {
+		lease = max(lease, faults.PlaceTime)
+	}
+	return lockmgr.Options{Lease: lease, CommandTimeout: speed.timeout(), RetryTime: 2 * faults.Patience, Linger: -1}
+}
+
+var plots = slices.Concat(fairPlots, []plot{
 	{
 		name: "one name", scripts: map[string]int{"acquire": 3, "transfer": 1, "renew": 2, "release": 2}, most: 30,
 		ask: func(m *lockmgr.Manager, name string, _ int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
@@ -115,7 +150,7 @@ var plots = []plot{
 			})
 		},
 	},
-}
+})
 
 // A position is one call of a script.
 type position struct {
@@ -139,10 +174,10 @@ func TestFault_AtEveryPosition(t *testing.T) {
 	}
 	var scenes, hit atomic.Int32
 	stood := watchMachine(t, s)
-	atOnce(t, all, func(p position) string { return sceneFaults[p.fault].name + " of " + p.kind }, func(t *testing.T, p position) {
+	atOnce(t, all, func(p position) string { return sceneFaults[p.fault].name + " of " + p.kind + ", " + p.plot.name }, func(t *testing.T, p position) {
 		speed := firstPace
 		for round := range *rounds {
-			for n, tries := 1, 0; n <= thorough.Choose(max(p.plot.most/6, 3), p.plot.most); {
+			for n, tries := 1, 0; n <= p.plot.tries(); {
 				name := fmt.Sprintf("scene %d %s %d %d %d", p.fault, p.kind, round, n, scenes.Add(1))
 				begun := now()
 				fired, served := playScene(t, s, name, p, n, speed)
@@ -207,16 +242,23 @@ func watchMachine(t *testing.T, s *redistest.Server) *standstills {
 func playScene(t *testing.T, s *redistest.Server, name string, at position, n int, speed pace) (fired, served bool) {
 	p := faultproxy.Start(t, s.Addr())
 	seen := faults.NewWitness()
-	options := lockmgr.Options{Lease: speed.lease(), CommandTimeout: speed.timeout(), RetryTime: 2 * faults.Patience, Linger: -1, Observer: seen.Observe}
+	options := at.plot.options(speed)
+	options.Observer = seen.Observe
 	a := dial(t, p.Addr(), options)
 	options.Observer = nil
 	b := dial(t, p.Addr(), options)
-	rule := sceneFaults[at.fault].make(p.On(script(t, at.kind).Nth(n)), speed)
+	rule := sceneFaults[at.fault].make(p.On(callsOf(t, at.kind).Nth(n)), speed)
+	var called []*faultproxy.Rule
+	for kind := range at.plot.scripts {
+		called = append(called, p.On(callsOf(t, kind)).Observe())
+	}
+	begun := now()
 
 	var held beliefs
 	var wg sync.WaitGroup
-	var grants atomic.Int32
-	// The first is renewed twice, unless it is lost.
+	var mu sync.Mutex
+	var order []int
+	// The first one: see plot.queued. It may be lost.
 	l, err := at.plot.ask(a, name, 0).Await(faults.Patient(t))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false, false
@@ -226,10 +268,17 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	done := make(chan struct{})
 	wg.Go(func() { first.lookUntil(done) })
 	// The others have a lease that none of them lives to see the end of: if
-	// nothing is left at the end, it was released.
+	// nothing is left at the end, it was released. The record of a long fixed lease is
+	// not passed on, so requests in a queue have none.
+	fixed := []lockmgr.LockOption{lockmgr.FixedLease(time.Hour)}
+	if at.plot.queued {
+		fixed = nil
+	}
+	line := arrivals{faults.FairLock{Name: name}, map[string]bool{}}
+	arrived := true
 	for i := range 6 {
-		m := []*lockmgr.Manager{a, b}[i%2]
-		f := at.plot.ask(m, name, i, lockmgr.FixedLease(time.Hour))
+		m := []*lockmgr.Manager{a, b}[at.plot.requestOf(i)]
+		f := at.plot.ask(m, name, i, fixed...)
 		wg.Go(func() {
 			l, err := f.Await(faults.Patient(t))
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -243,11 +292,19 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 			pause := time.NewTimer(2 * time.Millisecond) // longer than the shortest time between transfers
 			<-pause.C
 			mine.look()
-			grants.Add(1)
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
 			requireReleased(t, l)
 		})
+		arrived = arrived && (!at.plot.queued || line.await(t, s, f))
 	}
-	faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
+	if !at.plot.queued {
+		faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
+	}
+	faults.Eventually(t, func() bool {
+		return faults.Closed(l.Lost()) || !slices.ContainsFunc(called, func(r *faultproxy.Rule) bool { return r.Seen() < at.plot.busy })
+	})
 	if l.Valid() {
 		if at.plot.end == nil {
 			record := faults.Do(t, s, "HVALS", name)
@@ -258,8 +315,11 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	requireReleased(t, l)
 	wg.Wait()
 	held.requireApart(t)
-	if grants.Load() < 6 {
+	if len(order) < 6 || !arrived {
 		return false, false
+	}
+	if at.plot.queued && now()-begun < faults.PlaceTime { // later, places may be lost
+		require.IsIncreasing(t, order, "first come, first served")
 	}
 	fired = rule.Count() > 0
 	p.Heal() // what is silent would keep its subscription
