@@ -43,12 +43,14 @@ type request struct {
 	Lease    int64    `json:"lease"` // negative: the watchdog's
 	Port     int      `json:"port,omitempty"`
 	Watchdog int64    `json:"watchdog,omitempty"`
+	FairWait int64    `json:"fairWait,omitempty"`
 	Codec    string   `json:"codec,omitempty"`
 	Prefix   string   `json:"prefix,omitempty"`
 	Counter  string   `json:"counter,omitempty"`
 	Inside   string   `json:"inside,omitempty"`
 	Readers  string   `json:"readers,omitempty"`
 	Threads  int      `json:"threads,omitempty"`
+	Times    int64    `json:"times,omitempty"`
 	Hold     int64    `json:"hold,omitempty"` // µs
 	Limit    int64    `json:"limit,omitempty"`
 	Millis   int64    `json:"millis,omitempty"`

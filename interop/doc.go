@@ -23,6 +23,8 @@
 // the test binary dies. An agent ends as well when its standard input does. All
 // listen on or connect to 127.0.0.1 only.
 //
+// Tests that mostly wait run with both versions at a time: see together.
+//
 // # The build
 //
 // The first test of a version builds the agent with Maven, into
@@ -48,8 +50,8 @@
 // The commands are:
 //
 //	open         a Redisson client for port; watchdog (lockWatchdogTimeout, ms),
-//	             codec (a class) and prefix (a NameMapper's) if given. The value
-//	             is the client's UUID
+//	             fairWait (fairLockWaitTimeout, ms), codec (a class) and prefix (a
+//	             NameMapper's) if given. The value is the client's UUID
 //	close        shut it down
 //	lock         lock(), or lock(lease)
 //	tryLock      tryLock(), or tryLock(wait, lease) if wait is given
@@ -60,13 +62,15 @@
 //	state        of the thread, now, as Thread.getState has it
 //	count        add one to counter, by GET and SET
 //	grants       lock and unlock again and again with threads threads for hold µs,
-//	             until counter is limit or millis have passed; see Load.Report.
+//	             until counter is limit, millis have passed, or each thread had
+//	             times grants; see Load.Report. wait and lease count if positive.
 //	             With readers, those of the kind read look whether somebody writes.
 //	             Those of the kind semaphore count what is taken: see PermitTurn
 //
-// kind is lock, fair, read, write, spin, fenced (not in 3.16.8), multi (with
-// names) or semaphore, which is RPermitExpirableSemaphore. The value of lock is
-// then the permit, which unlock gives back. A semaphore has more commands:
+// kind is lock, fair, nonReentrantFair (not in 3.16.8), read, write, spin, fenced
+// (not in 3.16.8), multi (with names) or semaphore, which is
+// RPermitExpirableSemaphore. The value of lock is then the permit, which unlock
+// gives back. A semaphore has more commands:
 //
 //	acquire, tryAcquire  permits permits, one by default; wait and lease are those
 //	                     of a lock. The value has their IDs; it is empty if a try

@@ -17,8 +17,8 @@ import (
 
 // A report is what the agent's grants answers: see Load.java.
 type report struct {
-	Grants, Overlaps, Longest, Fewest, Most int64
-	Errors                                  []string
+	Grants, Overlaps, Refused, Longest, Fewest, Most int64
+	Errors                                           []string
 }
 
 // loadTimeout bounds a run of grants.

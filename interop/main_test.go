@@ -16,14 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// envChild makes the test binary a child that holds a lock or permits until it is killed. Its
-// value is a childTask.
+// envChild makes the test binary a child that waits for a lock or permits, and holds them
+// until it is killed. Its value is a childTask.
 const envChild = "HOLDFAST_INTEROP_CHILD"
 
 type childTask struct {
 	Addr, Name string
 	Lease      time.Duration
 	Reads      bool // the read side of a read-write lock
+	Fair       bool // a fair lock
 	Permits    int  // that many permits, which are all there are
 }
 
@@ -56,6 +57,9 @@ func beChild(text string) error {
 	if task.Reads {
 		opts = append(opts, lockmgr.Shared())
 	}
+	if task.Fair {
+		opts = append(opts, lockmgr.Fair())
+	}
 	take := func() (*lockmgr.Lock, error) { return m.Lock(context.Background(), task.Name, opts...) }
 	if task.Permits > 0 {
 		take = func() (*lockmgr.Lock, error) {
@@ -74,14 +78,7 @@ func beChild(text string) error {
 // startChild starts a Go process that holds a lock. It returns when that has it.
 func startChild(t *testing.T, task childTask) *process {
 	t.Helper()
-	text, err := json.Marshal(task)
-	require.NoError(t, err)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envChild+"="+string(text))
-	holder := make(chan string, 16)
-	p, err := spawn(cmd, func(line string) { holder <- line })
-	require.NoError(t, err)
-	t.Cleanup(p.kill)
+	p, holder := startWaitingChild(t, task)
 	select {
 	case <-holder:
 	case <-p.ended:
@@ -90,4 +87,19 @@ func startChild(t *testing.T, task childTask) *process {
 		t.Fatalf("the child does not get its lock:\n%s", p.stderr)
 	}
 	return p
+}
+
+// startWaitingChild starts a Go process that waits for a lock. The channel has the holder ID
+// when it has the lock.
+func startWaitingChild(t *testing.T, task childTask) (p *process, holder <-chan string) {
+	t.Helper()
+	text, err := json.Marshal(task)
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envChild+"="+string(text))
+	lines := make(chan string, 16)
+	p, err = spawn(cmd, func(line string) { lines <- line })
+	require.NoError(t, err)
+	t.Cleanup(p.kill)
+	return p, lines
 }

@@ -48,24 +48,49 @@ type world struct {
 	err       error // why there is none of these
 }
 
-// worlds has one world for each version that a test has asked for. Tests do not
-// run in parallel.
+// worlds has one world for each version that a test has asked for. Tests of one
+// version do not run in parallel.
 var worlds = map[string]*world{}
 
-// each runs a test with each version of Redisson.
+// each runs a test with each version of Redisson. At the end nothing may be left of
+// it: neither a key nor a goroutine.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	if os.Getenv("HOLDFAST_INTEROP") != "1" {
 		t.Skip(skipped)
 	}
 	for _, version := range versions {
-		t.Run(version, func(t *testing.T) { test(t, enter(t, version)) })
+		t.Run(version, func(t *testing.T) {
+			w := enter(t, version)
+			leakcheck.Check(t)
+			w.requireEmptyAtEnd(t)
+			test(t, w)
+		})
+	}
+}
+
+// together is each for a test that waits most of the time: the versions run at a time.
+func together(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	if os.Getenv("HOLDFAST_INTEROP") != "1" {
+		t.Skip(skipped)
+	}
+	entered := make(map[string]*world)
+	for _, version := range versions {
+		entered[version] = enter(t, version)
+	}
+	leakcheck.Check(t)
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			entered[version].requireEmptyAtEnd(t)
+			test(t, entered[version])
+		})
 	}
 }
 
 // enter returns the world of a version, which it builds and starts when it is
-// asked for the first time. At the end of the test nothing may be left of it:
-// neither a key nor a goroutine.
+// asked for the first time.
 func enter(t *testing.T, version string) *world {
 	t.Helper()
 	w := worlds[version]
@@ -78,22 +103,29 @@ func enter(t *testing.T, version string) *world {
 		}
 	}
 	require.NoError(t, w.err, "HOLDFAST_INTEROP=1 asks for a run with Redisson %s", version)
-	leakcheck.Check(t)
+	return w
+}
+
+// requireEmptyAtEnd checks at the end of a test that it has left no key. After a failure
+// there is nothing left for the next one.
+func (w *world) requireEmptyAtEnd(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the last lines of the agent:\n%s", w.agent.stderr)
-			_ = w.redis.Do(background, w.redis.B().Flushall().Build()).Error()
-			return
 		}
+		defer func() {
+			if t.Failed() {
+				_ = w.redis.Do(background, w.redis.B().Flushall().Build()).Error()
+			}
+		}()
 		var left []string
 		eventually(t, func() bool {
 			var err error
 			left, err = w.redis.Do(background, w.redis.B().Keys().Pattern("*").Build()).AsStrSlice()
 			require.NoError(t, err)
-			return len(left) == 0
+			return len(left) == 0 || t.Failed()
 		}, func() string { return "keys are left behind: " + strings.Join(left, ", ") })
 	})
-	return w
 }
 
 func TestVersions_NewestIsTheDefaultOfTheBuild(t *testing.T) {
@@ -234,12 +266,11 @@ func (w *world) open(t testing.TB, r request) *client {
 	return w.openIn(t, w.agent, r)
 }
 
-var clientNumber int
+var clientNumber atomic.Int64
 
 func (w *world) openIn(t testing.TB, a *agent, r request) *client {
 	t.Helper()
-	clientNumber++
-	c := &client{agent: a, name: fmt.Sprintf("client %d", clientNumber)}
+	c := &client{agent: a, name: fmt.Sprintf("client %d", clientNumber.Add(1))}
 	r.Op, r.Client, r.Thread, r.Port = "open", c.name, c.name, w.server.Port()
 	a.send(t, r).into(t, &c.uuid)
 	t.Cleanup(func() {

@@ -3,14 +3,22 @@ package holdfast.interop;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
+import org.redisson.RedissonFairLock;
+import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.Codec;
+import org.redisson.command.CommandAsyncExecutor;
 import org.redisson.config.Config;
 import org.redisson.config.SingleServerConfig;
 
 /** Makes Redisson clients, of any version that the agent is built with. */
 final class Clients {
+    /** The fairWait of clients whose version has no such setting, by their IDs. */
+    private static final Map<String, Long> FAIR_WAITS = new ConcurrentHashMap<>();
+
     private Clients() {}
 
     /** Opens a client with Redisson's defaults, except for what the request names. */
@@ -19,6 +27,7 @@ final class Clients {
         if (r.watchdog > 0) {
             config.setLockWatchdogTimeout(r.watchdog);
         }
+        boolean fairWaitIsSet = r.fairWait <= 0 || setFairWait(config, r.fairWait);
         if (!r.codec.isEmpty()) {
             config.setCodec((Codec) Class.forName(r.codec).getDeclaredConstructor().newInstance());
         }
@@ -29,7 +38,35 @@ final class Clients {
         if (!r.prefix.isEmpty()) {
             map(server, r.prefix);
         }
-        return Redisson.create(config);
+        RedissonClient client = Redisson.create(config);
+        if (!fairWaitIsSet) {
+            FAIR_WAITS.put(client.getId(), r.fairWait);
+        }
+        return client;
+    }
+
+    /** Sets the wait time of fair locks, which versions before 3.46 do not have as a setting. */
+    private static boolean setFairWait(Config config, long wait) throws ReflectiveOperationException {
+        try {
+            Config.class.getMethod("setFairLockWaitTimeout", long.class).invoke(config, wait);
+            return true;
+        } catch (NoSuchMethodException e) {
+            return false;
+        }
+    }
+
+    /** Returns a fair lock with the wait time of its client. */
+    static RLock fairLock(RedissonClient client, String name) {
+        Long wait = FAIR_WAITS.get(client.getId());
+        if (wait == null) {
+            return client.getFairLock(name);
+        }
+        try {
+            return RedissonFairLock.class.getConstructor(CommandAsyncExecutor.class, String.class, long.class)
+                    .newInstance(((Redisson) client).getCommandExecutor(), name, wait);
+        } catch (ReflectiveOperationException e) {
+            throw new UnsupportedOperationException("this Redisson has no fair lock with a wait time", e);
+        }
     }
 
     /**

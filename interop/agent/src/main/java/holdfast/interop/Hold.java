@@ -27,7 +27,7 @@ interface Hold {
             case "lock":
                 return client.getLock(r.name);
             case "fair":
-                return client.getFairLock(r.name);
+                return Clients.fairLock(client, r.name);
             case "read":
                 return client.getReadWriteLock(r.name).readLock();
             case "write":
@@ -37,14 +37,20 @@ interface Hold {
             case "multi":
                 return client.getMultiLock(r.names.stream().map(client::getLock).toArray(RLock[]::new));
             case "fenced":
-                try {
-                    // By reflection, since old versions have none.
-                    return (RLock) RedissonClient.class.getMethod("getFencedLock", String.class).invoke(client, r.name);
-                } catch (ReflectiveOperationException e) {
-                    throw new UnsupportedOperationException("this Redisson has no fenced lock", e);
-                }
+                return newer(client, "getFencedLock", r.name);
+            case "nonReentrantFair":
+                return newer(client, "getNonReentrantFairLock", r.name);
             default:
                 throw new IllegalArgumentException("no kind " + kind);
+        }
+    }
+
+    /** Returns a lock by reflection, since old versions have none of its kind. */
+    private static RLock newer(RedissonClient client, String method, String name) {
+        try {
+            return (RLock) RedissonClient.class.getMethod(method, String.class).invoke(client, name);
+        } catch (ReflectiveOperationException e) {
+            throw new UnsupportedOperationException("this Redisson has no " + method, e);
         }
     }
 

@@ -25,6 +25,8 @@ final class Load {
          * often more were taken than there are.
          */
         long overlaps;
+        /** How often a try has ended without the lock. */
+        long refused;
         /** The longest wait for one grant, in ms. */
         long longest;
         /** The threads with the fewest and the most grants. */
@@ -62,7 +64,8 @@ final class Load {
 
     /** What a thread does again and again. */
     private interface Turn {
-        void take() throws Exception;
+        /** Reports whether it was taken. */
+        boolean take() throws Exception;
 
         /** Reports whether there is more to do. */
         boolean inside();
@@ -74,12 +77,16 @@ final class Load {
         Turn turn = r.kind.equals("semaphore") ? new PermitTurn() : new LockTurn();
         long until = r.millis > 0 ? System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(r.millis) : Long.MAX_VALUE;
         long grants = 0;
+        long refused = 0;
         long longest = 0;
         String error = null;
         try {
-            while (System.nanoTime() < until) {
+            while (System.nanoTime() < until && (r.times == 0 || grants < r.times)) {
                 long asked = System.nanoTime();
-                turn.take();
+                if (!turn.take()) {
+                    refused++;
+                    continue;
+                }
                 try {
                     longest = Math.max(longest, System.nanoTime() - asked);
                     if (!turn.inside()) {
@@ -95,6 +102,7 @@ final class Load {
         }
         synchronized (report) {
             report.grants += grants;
+            report.refused += refused;
             report.longest = Math.max(report.longest, TimeUnit.NANOSECONDS.toMillis(longest));
             report.fewest = Math.min(report.fewest, grants);
             report.most = Math.max(report.most, grants);
@@ -108,8 +116,16 @@ final class Load {
         private final RLock lock = Hold.lock(client, r.kind, r);
 
         @Override
-        public void take() {
-            lock.lock();
+        public boolean take() throws InterruptedException {
+            if (r.wait > 0) {
+                return lock.tryLock(r.wait, r.lease > 0 ? r.lease : -1, TimeUnit.MILLISECONDS);
+            }
+            if (r.lease > 0) {
+                lock.lock(r.lease, TimeUnit.MILLISECONDS);
+            } else {
+                lock.lock();
+            }
+            return true;
         }
 
         @Override
@@ -129,8 +145,9 @@ final class Load {
         private List<?> ids;
 
         @Override
-        public void take() throws Exception {
+        public boolean take() throws Exception {
             ids = permits.acquire(1 + ThreadLocalRandom.current().nextInt(r.most), r.lease);
+            return true;
         }
 
         @Override

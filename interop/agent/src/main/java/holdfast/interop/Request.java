@@ -10,7 +10,7 @@ final class Request {
     String client = "";
     /** The Java thread that carries the command out. */
     String thread = "";
-    /** lock, fair, read, write, spin, fenced, multi or semaphore. */
+    /** lock, fair, nonReentrantFair, read, write, spin, fenced, multi or semaphore. */
     String kind = "lock";
     String name = "";
     /** For kind multi, in place of name. */
@@ -23,6 +23,8 @@ final class Request {
     // open
     int port;
     long watchdog;
+    /** For how long a waiter of kind fair keeps its place, if it waits without a limit. 0: Redisson's default. */
+    long fairWait;
     String codec = "";
     String prefix = "";
 
@@ -34,6 +36,8 @@ final class Request {
     /** A counter of those inside the read side. Writers look at it, and readers at inside. */
     String readers = "";
     int threads = 1;
+    /** A thread of grants ends after as many grants. 0: no limit. Its wait and its lease count if they are positive. */
+    long times;
     /** How long each grant is held, in µs. */
     long hold;
     /** grants ends when counter has this value, or with kind read after as many grants. 0: no limit. */
