@@ -15,8 +15,9 @@
 //	                   │  ▲ one line of JSON                    │
 //	                   │  └──────────────────────────────────── ┤ internal/locker: the candidates
 //	                   ▼                                        │ worker processes, where it takes several
-//	         internal/result ──▶ internal/report                ▼
-//	         medians, ratios     table, charts, page      child redis-server (internal/server)
+//	         internal/result ──▶ internal/report                │ a JVM with Redisson (redisson)
+//	         medians, ratios     table, charts, page            ▼
+//	                                                      child redis-server (internal/server)
 //
 // Each measurement is its own process. Its CPU, heap and goroutines are those of
 // the candidate alone, and a measurement that hangs is killed without harm to the

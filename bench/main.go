@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/bench/internal/soak"
+	"github.com/holdfast-go/holdfast/bench/redisson"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
@@ -63,7 +64,7 @@ const usage = `usage: go run ./bench [command] [flags]
   renewal      many locks are held and kept
   idle         many wait and nothing happens
   release      from an unlock in one process to the grant in another
-  kinds        many readers and a writer; several names at once; permits
+  kinds        many readers and a writer; several names at once; permits; fair locks
   turns        processes that take one lock again and again, and what each gets
   compare      OLD.json NEW.json: what became slower or dearer
   report       RESULTS.json DIR: the page and the charts of an earlier run
@@ -91,7 +92,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	flags.Usage = func() { fmt.Fprint(p.err, usage); flags.PrintDefaults() }
 	flags.BoolVar(&z.short, "short", short, "fewer waiters, shorter windows, one repetition")
 	flags.IntVar(&z.reps, "reps", 0, "repetitions (default 5; -short 1)")
-	flags.IntVar(&z.waiters, "waiters", 0, "callers that want one lock (default 1000; -short 200)")
+	flags.IntVar(&z.waiters, "waiters", 0, "callers that want one lock (default 1000, of fair locks 500; -short 200, 100)")
 	flags.IntVar(&z.procs, "procs", 4, "processes that they are in")
 	flags.IntVar(&z.locks, "locks", 0, "locks that renewal holds (default 10000 and 100000; -short 2000)")
 	flags.DurationVar(&z.limit, "limit", 0, "the watchdog of one measurement (default 40s; -short 10s)")
@@ -99,6 +100,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	seed := flags.Uint64("seed", 1, "of all that is random")
 	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
 	embedded := flags.Bool("embedded", false, "run on the embedded server, which is no measure of Redis")
+	java := flags.Bool("redisson", false, "measure Redisson too, in a JVM; the first time, Maven builds a small program in a cache folder")
 	dir := flags.String("out", "", "write results.json, report.html and the charts to this folder")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -115,6 +117,9 @@ func (p program) main(ctx context.Context, args []string) int {
 	if *only != "" {
 		for c := range strings.SplitSeq(*only, ",") {
 			c = strings.TrimSpace(c)
+			if c == locker.Redisson.Name && !*java {
+				return fail(fmt.Errorf("%s is measured only with -redisson", c))
+			}
 			if _, ok := locker.ByName(c); !ok && !isMix(c) && !isKindTable(c) {
 				return fail(fmt.Errorf("no candidate %q; there are: %s; for turns: %s; and the tables of kinds: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", "), strings.Join(kindTables, ", ")))
 			}
@@ -127,6 +132,19 @@ func (p program) main(ctx context.Context, args []string) int {
 	}
 	defer s.Stop()
 
+	left := ""
+	switch {
+	case !z.wantsRedisson(command):
+	case !*java:
+		left = "run it with -redisson, which needs Java 17 and Maven"
+	case s.Embedded:
+		left = "the server is the embedded one"
+	default:
+		fmt.Fprintf(p.out, "%s is built, unless it was before\n", locker.Redisson.Name)
+		if z.java, err = redisson.Build(ctx, ""); err != nil {
+			left = err.Error()
+		}
+	}
 	var plans []*plan
 	for _, c := range commands {
 		if command == "all" || command == c {
@@ -137,6 +155,13 @@ func (p program) main(ctx context.Context, args []string) int {
 		Schema: result.Schema, Started: time.Now().UTC().Truncate(time.Second), Command: repeat(command, flags),
 		Machine: machine(), Server: s.Name, Embedded: s.Embedded, Versions: versions(), Seed: *seed,
 	}
+	if z.java != nil {
+		run.Versions["org.redisson:redisson"], run.Versions["java"] = redisson.Version, z.java.Version
+	}
+	if left != "" {
+		run.LeftOut = []string{"REDISSON WAS LEFT OUT: " + left}
+	}
+	leftOut(p.out, run)
 	fmt.Fprintf(p.out, "%s, %d cores, %s, seed %d\n", run.Server, run.Machine.Cores, run.Machine.Go, run.Seed)
 	r := &runner{server: s, seed: *seed, warmup: !z.short, measure: p.measure, progress: newProgress(p.err, plans)}
 	for _, pl := range plans {
@@ -160,6 +185,7 @@ func (p program) main(ctx context.Context, args []string) int {
 		}
 		fmt.Fprintf(p.out, "\nresults.json, report.html and the charts are in %s\n", *dir)
 	}
+	leftOut(p.out, run)
 	if z.short {
 		fmt.Fprint(p.out, "\nThis was the short version. For figures to rely on: go run ./bench all -out DIR\n")
 	}
@@ -167,6 +193,14 @@ func (p program) main(ctx context.Context, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// leftOut says loudly what is not measured.
+func leftOut(w io.Writer, run *result.Run) {
+	for _, text := range run.LeftOut {
+		line := strings.Repeat("*", 80)
+		fmt.Fprintf(w, "\n%s\n  %s\n%s\n", line, text, line)
+	}
 }
 
 // serve starts the server. Without one on PATH it falls back to the embedded
@@ -202,7 +236,7 @@ func repeat(command string, flags *flag.FlagSet) string {
 		v := f.Value.String()
 		switch {
 		case f.Name == "out", f.Name == "redis": // paths of this machine do not matter elsewhere
-		case f.Name == "short" && v == "true", f.Name == "embedded" && v == "true":
+		case (f.Name == "short" || f.Name == "embedded" || f.Name == "redisson") && v == "true":
 			out = append(out, "-"+f.Name)
 		case f.Name == "seed", f.Name != "short" && v != f.DefValue:
 			out = append(out, fmt.Sprintf("-%s %q", f.Name, v))
@@ -212,5 +246,5 @@ func repeat(command string, flags *flag.FlagSet) string {
 }
 
 func names() []string {
-	return locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling, locker.ReadWrite, locker.Several, locker.Permit)
+	return append(locker.Names(locker.Holdfast, locker.Waker, locker.Peer, locker.Ceiling, locker.ReadWrite, locker.Several, locker.Permit, locker.Fair), locker.Redisson.Name)
 }

@@ -7,17 +7,21 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/measure"
 	"github.com/holdfast-go/holdfast/bench/internal/report"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
+	"github.com/holdfast-go/holdfast/bench/redisson"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redisserver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -72,6 +76,7 @@ func TestCommand_EachInSmall(t *testing.T) {
 		"kinds":         {"Shared and Exclusive,plain lock for all,one hold a reader", []string{"reads", "commands", "writes"}},
 		"kinds sets":    {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
 		"kinds permits": {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands"}},
+		"kinds fair":    {"plain lock,one channel a waiter", []string{"commands", "cpu"}},
 		"turns":         {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
 	} {
 		t.Run(command, func(t *testing.T) {
@@ -93,13 +98,14 @@ func TestCommand_EachInSmall(t *testing.T) {
 	}
 }
 
-// The tables of sets and permits have holdfast itself.
+// The tables of sets, permits and fair locks have holdfast itself.
 func TestKinds_OfHoldfast(t *testing.T) {
 	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast", "-waiters", "40")
-	require.Len(t, run.Tables, 5)
+	require.Len(t, run.Tables, 8)
 	for i, figures := range [][]string{
 		{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"},
 		{"grants", "wait50", "commands"}, {"grants", "wait50", "commands"},
+		{"drain", "handoff", "joining", "disorder"}, {"drain", "handoff", "joining", "disorder"}, {"grants", "waitmax", "commands"},
 	} {
 		require.Len(t, run.Tables[i].Rows, 1)
 		row := run.Tables[i].Rows[0]
@@ -146,6 +152,45 @@ func TestKinds_CommandsOfAPermit(t *testing.T) {
 	require.Greater(t, commands["one try a message"], 1.9)
 }
 
+// Handoffs within a client need no command each. Those from one client to another do, and the
+// order is that of arrival whoever waits.
+func TestKinds_CommandsOfAFairHandoff(t *testing.T) {
+	s := redistest.Start(t)
+	burst := func(candidate string, interleaved bool) map[string]float64 {
+		require.NoError(t, flush(t.Context(), s.Addr()))
+		m := inProcess(t.Context(), measure.Spec{
+			Workload: "fair burst", Candidate: candidate, Addr: s.Addr(), Waiters: 100, Clients: 5, Warm: 5,
+			Interleaved: interleaved, Settle: 50 * time.Millisecond, Limit: 20 * time.Second,
+		})
+		require.Empty(t, m.Problem, candidate)
+		require.Positive(t, m.Values["handoff"])
+		return m.Values
+	}
+	fair := burst("holdfast", false)
+	require.Less(t, fair["commands"], 1.0)
+	require.Zero(t, fair["disorder"])
+	require.Zero(t, burst("holdfast", true)["disorder"])
+	rival := burst("one channel a waiter", true)
+	require.InDelta(t, 4, rival["commands"], 0.5, "two scripts, the latch and the subscription")
+	require.InDelta(t, 7, rival["joining"], 0.5, "two more scripts, and the subscription")
+	require.Zero(t, rival["disorder"])
+	require.Positive(t, burst("plain lock", true)["disorder"])
+}
+
+func TestKinds_OrderOfSteadyGrants(t *testing.T) {
+	s := redistest.Start(t)
+	for _, candidate := range []string{"holdfast", "one channel a waiter"} {
+		require.NoError(t, flush(t.Context(), s.Addr()))
+		m := inProcess(t.Context(), measure.Spec{
+			Workload: "fair steady", Candidate: candidate, Addr: s.Addr(), Waiters: 50, Clients: 5, Interleaved: true,
+			Window: 100 * time.Millisecond, Limit: 20 * time.Second,
+		})
+		require.Empty(t, m.Problem, candidate)
+		require.Equal(t, 500.0, m.Values["ordered"], candidate)
+		require.Zero(t, m.Values["disorder"], candidate)
+	}
+}
+
 // A lock and an unlock of 64 names are two commands, where one by one they are 128.
 func TestKinds_CommandsOfASet(t *testing.T) {
 	s := redistest.Start(t)
@@ -157,6 +202,99 @@ func TestKinds_CommandsOfASet(t *testing.T) {
 		})
 		require.Empty(t, m.Problem, candidate)
 		require.InEpsilon(t, want, m.Values["commands"], 0.2, candidate)
+	}
+}
+
+// Without Redisson a run says so, loudly, where it would be measured.
+func TestRedisson_LeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"not asked for":   {[]string{"kinds", "-only", "fair", "-waiters", "5"}, "run it with -redisson"},
+		"embedded":        {[]string{"kinds", "-only", "fair", "-waiters", "5", "-redisson"}, "the embedded one"},
+		"no such case":    {[]string{"kinds", "-only", "sets"}, ""},
+		"others selected": {[]string{"uncontended", "-only", "holdfast"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, run := bench(t, program{measure: hurried}, c.args...)
+			if c.want == "" {
+				require.NotContains(t, out, "REDISSON")
+				require.Empty(t, run.LeftOut)
+				return
+			}
+			require.Equal(t, 2, strings.Count(out, "REDISSON WAS LEFT OUT: "), "at the beginning and at the end")
+			require.Contains(t, out, c.want)
+			require.Len(t, run.LeftOut, 1)
+			var page bytes.Buffer
+			require.NoError(t, report.Page(&page, run))
+			require.Contains(t, page.String(), run.LeftOut[0])
+		})
+	}
+	t.Run("no Java", func(t *testing.T) {
+		redistest.Need(t)
+		server, err := redisserver.Find(os.Getenv("HOLDFAST_SERVER"))
+		require.NoError(t, err)
+		t.Setenv("PATH", t.TempDir())
+		var out, errs bytes.Buffer
+		p := program{out: &out, err: &errs, measure: hurried}
+		require.Zero(t, p.main(t.Context(), []string{"kinds", "-only", "fair", "-waiters", "5", "-short", "-redisson", "-redis", server}), &errs)
+		require.Contains(t, out.String(), "REDISSON WAS LEFT OUT: there is no java")
+	})
+}
+
+// It is in the tables that a JVM takes part in, and in no others.
+func TestRedisson_Plans(t *testing.T) {
+	z := sizes{java: &redisson.Program{Java: "java", ClassPath: "path"}}
+	with := map[string]int{}
+	for _, c := range commands {
+		for _, p := range z.plans(c) {
+			if slices.Contains(p.candidates, locker.Redisson.Name) {
+				with[p.spec.Workload]++
+				require.Equal(t, "java", p.spec.Java)
+				require.Equal(t, "path", p.spec.ClassPath)
+				require.Positive(t, p.spec.JavaWarmup)
+			}
+		}
+	}
+	require.Equal(t, map[string]int{"fanout": 2, "uncontended": 3, "renewal": 1, "fair burst": 2}, with)
+	require.False(t, sizes{}.wantsRedisson("release"))
+	require.True(t, sizes{}.wantsRedisson("all"))
+}
+
+// Redisson itself, in small. It needs a JVM, and Maven once.
+func TestRedisson_EachInSmall(t *testing.T) {
+	if os.Getenv("HOLDFAST_INTEROP") != "1" {
+		t.Skip("set HOLDFAST_INTEROP=1 to run it")
+	}
+	s := redistest.Start(t)
+	program, err := redisson.Build(t.Context(), "")
+	require.NoError(t, err)
+	for workload, c := range map[string]struct {
+		spec     measure.Spec
+		figures  []string
+		commands float64 // and how many more or less
+		about    float64
+	}{
+		"fanout":      {measure.Spec{Waiters: 20, Hold: time.Millisecond}, []string{"drain", "over", "wait99", "cpu", "servercpu", "bytes"}, 3, 0.5},
+		"fair burst":  {measure.Spec{Waiters: 20, Clients: 5, Interleaved: true}, []string{"drain", "handoff", "disorder"}, 4, 0.5},
+		"uncontended": {measure.Spec{Goroutines: 4, Window: time.Second}, []string{"pairs", "p50", "p99"}, 3, 0.5},
+		"renewal":     {measure.Spec{Locks: 300, Lease: 3 * time.Second, Window: 3 * time.Second}, []string{"heap", "cpu"}, 4, 2},
+	} {
+		t.Run(workload, func(t *testing.T) {
+			require.NoError(t, flush(t.Context(), s.Addr()))
+			z := c.spec
+			z.Workload, z.Candidate, z.Addr, z.Limit = workload, locker.Redisson.Name, s.Addr(), time.Minute
+			z.Settle, z.JavaWarmup = 100*time.Millisecond, 100*time.Millisecond
+			z.Java, z.ClassPath = program.Java, program.ClassPath
+			m := inProcess(t.Context(), z)
+			require.Empty(t, m.Problem)
+			for _, f := range c.figures {
+				require.Contains(t, m.Values, f)
+			}
+			require.InDelta(t, c.commands, m.Values["commands"], c.about)
+			require.Zero(t, m.Values["disorder"])
+		})
 	}
 }
 
@@ -252,6 +390,7 @@ func TestCommand_BadArguments(t *testing.T) {
 		"command":   {"walk"},
 		"flag":      {"-walk"},
 		"candidate": {"fanout", "-only", "nobody"},
+		"Redisson":  {"fanout", "-only", "Redisson " + redisson.Version},
 		"server":    {"fanout", "-redis", "no-such-binary"},
 		"compare":   {"compare", "one.json"},
 		"no file":   {"compare", "one.json", "two.json"},

@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/measure"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
+	"github.com/holdfast-go/holdfast/bench/redisson"
 )
 
 // A plan describes one table: its workload and its candidates.
@@ -29,8 +31,13 @@ type sizes struct {
 	procs   int
 	locks   int
 	limit   time.Duration
-	only    []string // candidates, or tables of kinds
+	only    []string          // candidates, or tables of kinds
+	java    *redisson.Program // nil: without Redisson
 }
+
+// javaWarmup is how long Redisson works at least before it is measured, in full. It goes on
+// until the JVM compiles little.
+const javaWarmup = 6 * time.Second
 
 // The names of a set, in the tables of sets.
 const (
@@ -38,13 +45,16 @@ const (
 	largeSetNames = 16
 )
 
+// fairClients is how many clients the callers of fair locks are of.
+const fairClients = 5
+
 // workersAPermit is how many workers there are for each permit.
 const workersAPermit = 10
 
 var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns", "kinds"}
 
-// kindTables are the workloads of kinds.
-var kindTables = []string{"readers", "sets", "largeset", "permits"}
+// kindTables are the tables of kinds. Each is a workload, or the first word of several.
+var kindTables = []string{"readers", "sets", "largeset", "permits", "fair"}
 
 // plans returns the tables of a sub-command.
 func (z sizes) plans(command string) []*plan {
@@ -55,9 +65,15 @@ func (z sizes) plans(command string) []*plan {
 	warm := z.pick(100, 10)
 	lockers := locker.Names(locker.Holdfast, locker.Waker, locker.Peer)
 
+	var java []string // candidates
+	var program redisson.Program
+	if z.java != nil {
+		java, program = []string{locker.Redisson.Name}, *z.java
+	}
 	var out []*plan
 	add := func(id, title, about string, figures []result.Figure, s measure.Spec, candidates ...string) {
 		s.Workload, s.Limit = or(s.Workload, command), limit
+		s.Java, s.ClassPath, s.JavaWarmup = program.Java, program.ClassPath, pick(z, javaWarmup, time.Second)
 		p := &plan{spec: s, reps: reps}
 		if command == "renewal" || command == "idle" || command == "release" {
 			p.reps = min(reps, 3) // long, and mostly counts
@@ -67,7 +83,7 @@ func (z sizes) plans(command string) []*plan {
 		}
 		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures}
 		for _, c := range candidates {
-			if len(z.only) == 0 || slices.Contains(z.only, c) || slices.Contains(z.only, s.Workload) && isKindTable(s.Workload) {
+			if len(z.only) == 0 || slices.Contains(z.only, c) || slices.Contains(z.only, kindTable(s.Workload)) {
 				p.candidates = append(p.candidates, c)
 			}
 		}
@@ -82,7 +98,7 @@ func (z sizes) plans(command string) []*plan {
 				fmt.Sprintf("%s waiters in one process, held for %v each", number(waiters), hold),
 				"Somebody holds the lock, all others wait for it. Measured from its release until each has had it once.",
 				measure.FanoutFigures, measure.Spec{Waiters: waiters, Warm: warm, Hold: hold, Settle: settle},
-				append(slices.Clone(lockers), "sync.Mutex")...)
+				slices.Concat(lockers, java, []string{"sync.Mutex"})...)
 		}
 	case "processes":
 		add(fmt.Sprintf("processes/waiters=%d/procs=%d", waiters, procs),
@@ -101,7 +117,7 @@ func (z sizes) plans(command string) []*plan {
 				"Lock and unlock in a loop.",
 				measure.UncontendedFigures,
 				measure.Spec{Goroutines: g, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 2*time.Second, 300*time.Millisecond)},
-				append(locker.Names(locker.Holdfast, locker.Peer), "raw batches", "raw Do", "2 x PING")...)
+				slices.Concat(locker.Names(locker.Holdfast, locker.Peer), java, []string{"raw batches", "raw Do", "2 x PING"})...)
 		}
 	case "renewal":
 		numbers := []int{10_000, 100_000}
@@ -119,6 +135,7 @@ func (z sizes) plans(command string) []*plan {
 			} else {
 				// Tuned or not is a matter of waiting, and nobody waits.
 				who = slices.DeleteFunc(who, func(s string) bool { return s == "redsync tuned" || s == "bsm/redislock tuned" })
+				who = append(who, java...)
 			}
 			lease := pick(z, 9*time.Second, 3*time.Second)
 			add(fmt.Sprintf("renewal/locks=%d", n),
@@ -168,6 +185,25 @@ func (z sizes) plans(command string) []*plan {
 				measure.Spec{Workload: "permits", Waiters: waiters, Permits: permits, Hold: hold, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
 				append([]string{"holdfast"}, locker.Names(locker.Permit)...)...)
 		}
+		callers := max(1, or(z.waiters, z.pick(500, 100))/fairClients)
+		for _, order := range []string{"in blocks", "interleaved"} {
+			about := "The callers of a client have come to the server together, so most handoffs are within a client."
+			if order == "interleaved" {
+				about = "The callers of all clients have come to the server in turn, so each handoff is from one client to the next."
+			}
+			add(fmt.Sprintf("kinds/fair=%d/clients=%d/%s", fairClients*callers, fairClients, strings.ReplaceAll(order, " ", "-")),
+				fmt.Sprintf("A fair lock for %s waiters of %d clients, %s", number(fairClients*callers), fairClients, order),
+				about+" Another client holds the lock until all wait. Measured from its release until each has had it once, for no time. A grant is out of order if somebody who came earlier has it later. The row of holdfast is the fair lock.",
+				measure.FairBurstFigures,
+				measure.Spec{Workload: "fair burst", Waiters: fairClients * callers, Clients: fairClients, Interleaved: order == "interleaved", Warm: warm, Settle: settle},
+				slices.Concat([]string{"holdfast"}, locker.Names(locker.Fair), java)...)
+		}
+		add(fmt.Sprintf("kinds/fair=%d/clients=%d/steady", fairClients*callers, fairClients),
+			fmt.Sprintf("A fair lock for %s workers of %d clients, again and again", number(fairClients*callers), fairClients),
+			"Held for no time. The longest wait may be one that is not over at the end. The order is that of another run, which is not timed: a grant is out of order if somebody who had come to the server earlier had it later. The row of holdfast is the fair lock.",
+			measure.FairSteadyFigures,
+			measure.Spec{Workload: "fair steady", Waiters: fairClients * callers, Clients: fairClients, Interleaved: true, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
+			append([]string{"holdfast"}, locker.Names(locker.Fair)...)...)
 	case "turns":
 		for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			add(fmt.Sprintf("turns/hold=%v", hold),
@@ -180,7 +216,29 @@ func (z sizes) plans(command string) []*plan {
 	return out
 }
 
+// wantsRedisson reports whether a command would measure Redisson if it was there.
+func (z sizes) wantsRedisson(command string) bool {
+	z.java = &redisson.Program{}
+	for _, c := range commands {
+		if command != "all" && command != c {
+			continue
+		}
+		for _, p := range z.plans(c) {
+			if slices.Contains(p.candidates, locker.Redisson.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func isMix(name string) bool { _, ok := measure.MixByName(name); return ok }
+
+// kindTable is the table of kinds that a workload belongs to.
+func kindTable(workload string) string {
+	table, _, _ := strings.Cut(workload, " ")
+	return table
+}
 
 func isKindTable(name string) bool { return slices.Contains(kindTables, name) }
 

@@ -38,6 +38,10 @@ const (
 	slowReps = 2
 )
 
+// javaStart is how long a JVM may take to start on a busy machine, and to do the rounds of its
+// warm-up that it has begun.
+const javaStart = 30 * time.Second
+
 // run runs all candidates of a plan in turn, once for each repetition. When ctx
 // ends, it returns early with the samples that it has.
 func (r *runner) run(ctx context.Context, p *plan) error {
@@ -69,7 +73,8 @@ func (r *runner) run(ctx context.Context, p *plan) error {
 			row := p.table.Rows[i]
 			row.Samples = append(row.Samples, s)
 			took[name] = time.Since(began)
-			lame[name] = s.Problem != "" || took[name] > p.idle()+slow
+			c, _ := locker.ByName(name)
+			lame[name] = s.Problem != "" || took[name] > p.idle()+slow && !c.Java // a JVM needs that to start and to warm up
 			r.progress.done(p, name, rep, took[name], lame[name])
 		}
 	}
@@ -84,6 +89,9 @@ func (r *runner) one(ctx context.Context, p *plan, candidate string, rep int) (r
 		return result.Sample{}, fmt.Errorf("the server is gone: %w", err)
 	}
 	s := p.spec
+	if c, _ := locker.ByName(candidate); c.Java {
+		s.Limit += 5*s.JavaWarmup + javaStart
+	}
 	s.Candidate, s.Addr, s.Embedded = candidate, r.server.Addr, r.server.Embedded
 	s.Seed = r.seed + uint64(rep) // the same for all candidates of a repetition
 	m := r.measure(ctx, s)

@@ -10,6 +10,8 @@ package locker
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/redisson"
 )
 
 // A Locker is one client. Its methods are safe for concurrent use.
@@ -49,6 +51,21 @@ type Limiter interface {
 	Acquire(ctx context.Context, name string, limit int) (Held, error)
 }
 
+// A FairLocker serves the callers of all clients in the order in which they have come to the
+// server, unless its candidate says otherwise.
+type FairLocker interface {
+	Locker
+	// LockFair blocks until it holds name, or ctx ends.
+	LockFair(ctx context.Context, name string) (Held, error)
+}
+
+// A Placed hold has had a place in the queue of a fair lock, unless it was granted at once.
+type Placed interface {
+	Held
+	// HolderID returns what the list of [QueueKey] and the record name it by.
+	HolderID() string
+}
+
 // A Pairer drives pairs of lock and unlock its own way, which is faster than
 // one goroutine a name can. It drives until stop returns true, and calls pair
 // with how long each pair took and the time that it began.
@@ -76,6 +93,9 @@ const (
 	// Permit: a way to take one of several permits. Its lockers are Limiters, and so are
 	// those of holdfast.
 	Permit Kind = "permit"
+	// Fair: a way to serve the waiters of several clients. Its lockers are FairLockers, and
+	// so are those of holdfast.
+	Fair Kind = "fair"
 )
 
 // Config is what an adapter is told.
@@ -100,9 +120,17 @@ type Candidate struct {
 	// Poll is the longest time between two tries of one that polls. A release
 	// must meet it at a random moment of that time.
 	Poll time.Duration
+	// Java is set if it is measured in a JVM. Then there is no Open.
+	Java bool
 }
 
-// All returns every candidate, in the order of the tables.
+// Redisson is measured only if it was built. It is not among those of All.
+var Redisson = Candidate{
+	Name: "Redisson " + redisson.Version, Kind: Peer, NeedsServer: true, Java: true,
+	About: "Redisson with its default options in a JVM of its own, which has done the same work for 6 to 30 s before. Each caller is a thread",
+}
+
+// All returns every candidate but Redisson, in the order of the tables.
 func All() []Candidate {
 	var all []Candidate
 	all = append(all, holdfast)
@@ -112,12 +140,13 @@ func All() []Candidate {
 	all = append(all, sided...)
 	all = append(all, several...)
 	all = append(all, counters...)
+	all = append(all, ordered...)
 	return append(all, ceilings...)
 }
 
 // ByName returns a candidate.
 func ByName(name string) (Candidate, bool) {
-	for _, c := range All() {
+	for _, c := range append(All(), Redisson) {
 		if c.Name == name {
 			return c, true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ func TestCandidate_NamesAreUnique(t *testing.T) {
 // and all get their turn.
 func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite, Permit) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite, Permit, Fair) {
 		if name == "rueidislock" || name == "rueidislock tuned" {
 			continue // may leave a waiter behind, which a run reports
 		}
@@ -141,6 +142,78 @@ func TestCandidate_PermitsLimitAndServeAll(t *testing.T) {
 	}
 }
 
+// Waiters of two clients are served in the order in which they have come. One that gives up
+// leaves nothing behind that the others wait for.
+func TestCandidate_FairServesInOrder(t *testing.T) {
+	s := redistest.Start(t)
+	for _, name := range []string{"holdfast", "one channel a waiter"} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := ByName(name)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var clients []FairLocker
+			for client := range 3 {
+				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
+				require.NoError(t, err)
+				defer l.Close()
+				clients = append(clients, l.(FairLocker))
+			}
+			key := "order of " + c.Name
+			inQueue := func(n int) {
+				t.Helper()
+				require.Eventually(t, func() bool {
+					text, err := s.Do("LLEN", QueueKey(key))
+					return err == nil && text == strconv.Itoa(n)
+				}, 10*time.Second, time.Millisecond)
+			}
+			held, err := clients[2].LockFair(ctx, key)
+			require.NoError(t, err)
+
+			short, giveUp := context.WithCancel(ctx)
+			gone := make(chan error)
+			go func() {
+				_, err := clients[0].LockFair(short, key)
+				gone <- err
+			}()
+			inQueue(1)
+
+			var order []int
+			var ids []string
+			var wg sync.WaitGroup
+			for i := range 20 {
+				wg.Go(func() {
+					h, err := clients[i%2].LockFair(ctx, key)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					order, ids = append(order, i), append(ids, h.(Placed).HolderID())
+					if err := h.Unlock(ctx); err != nil {
+						t.Error(err)
+					}
+				})
+				inQueue(i + 2)
+			}
+			giveUp()
+			require.Error(t, <-gone)
+			inQueue(20)
+			var places []string
+			for i := range 20 {
+				id, err := s.Do("LINDEX", QueueKey(key), strconv.Itoa(i))
+				require.NoError(t, err)
+				places = append(places, id)
+			}
+			require.NoError(t, held.Unlock(ctx))
+			wg.Wait()
+			for i, caller := range order {
+				require.Equal(t, i, caller, "%v", order)
+			}
+			require.Equal(t, places, ids, "a hold has the ID of its place")
+			inQueue(0)
+		})
+	}
+}
+
 // Sets that overlap exclude each other, and all get their turn.
 func TestCandidate_SetsExcludeAndServeAll(t *testing.T) {
 	s := redistest.Start(t)
@@ -216,7 +289,7 @@ func TestCandidate_SetIsAllOrNothing(t *testing.T) {
 // A wait ends with its context, for all of them.
 func TestCandidate_WaitEndsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, Permit) {
+	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, Permit, Fair) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := ByName(name)
 			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})

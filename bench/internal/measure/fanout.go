@@ -32,10 +32,9 @@ var FanoutFigures = []result.Figure{
 // A crowd is many callers in one process that want one lock, each for some
 // turns.
 type crowd struct {
-	locker locker.Locker
-	name   string
-	hold   time.Duration
-	turns  int
+	lock  func(ctx context.Context, caller int) (locker.Held, error)
+	hold  time.Duration
+	turns int
 
 	grants  []int64 // by caller and turn: when, on the common clock; zero: not yet
 	ends    []int64 // when it was done holding
@@ -48,24 +47,35 @@ type crowd struct {
 	err error // the first
 }
 
+// newCrowd starts n callers that want name.
 func newCrowd(ctx context.Context, l locker.Locker, name string, n, turns int, hold time.Duration) *crowd {
-	turns = max(turns, 1)
-	c := &crowd{locker: l, name: name, hold: hold, turns: turns, grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
+	c := emptyCrowd(n, turns, hold, func(ctx context.Context, _ int) (locker.Held, error) { return l.Lock(ctx, name) })
 	for i := range n {
-		c.wg.Go(func() {
-			for t := range turns {
-				if err := c.turn(ctx, i*turns+t); err != nil {
-					c.fail(err)
-					return
-				}
-			}
-		})
+		c.start(ctx, i)
 	}
 	return c
 }
 
-func (c *crowd) turn(ctx context.Context, i int) error {
-	h, err := c.locker.Lock(ctx, c.name)
+// emptyCrowd returns a crowd of n callers that have not started.
+func emptyCrowd(n, turns int, hold time.Duration, lock func(ctx context.Context, caller int) (locker.Held, error)) *crowd {
+	turns = max(turns, 1)
+	return &crowd{lock: lock, hold: hold, turns: turns, grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
+}
+
+// start starts a caller.
+func (c *crowd) start(ctx context.Context, caller int) {
+	c.wg.Go(func() {
+		for t := range c.turns {
+			if err := c.turn(ctx, caller, caller*c.turns+t); err != nil {
+				c.fail(err)
+				return
+			}
+		}
+	})
+}
+
+func (c *crowd) turn(ctx context.Context, caller, i int) error {
+	h, err := c.lock(ctx, caller)
 	if err != nil {
 		return err
 	}

@@ -109,3 +109,51 @@ func (b *bench) window(l *load) (m *meter, began int64, err error) {
 	began = clock()
 	return m, began, l.wait(b.Window)
 }
+
+// grants measures Waiters callers that lock again and again, each for Hold. It fills in the
+// figures, and returns the waits of each caller.
+func (b *bench) grants(ctx context.Context, lock func(ctx context.Context, caller int) (locker.Held, error)) ([]*hdrhistogram.Histogram, error) {
+	load := b.newLoad(ctx)
+	defer load.end()
+	waits, open := make([]*hdrhistogram.Histogram, b.Waiters), make([]underWay, b.Waiters)
+	for i := range waits {
+		waits[i] = newHistogram()
+		load.repeat(waits[i], 0, open[i].of(func(ctx context.Context) (locker.Held, error) { return lock(ctx, i) }))
+	}
+
+	m, began, err := b.window(load)
+	if err != nil {
+		return nil, err
+	}
+	for !load.some.Load() { // a window that is short for this machine
+		if err := load.wait(10 * time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	took := time.Duration(clock() - began)
+	load.phase.Store(over)
+	var longest time.Duration // of the waits that are not over
+	for i := range open {
+		longest = max(longest, open[i].taken())
+	}
+	used, err := m.stop()
+	if err != nil {
+		return nil, err
+	}
+	load.end()
+	all := newHistogram()
+	for _, h := range waits {
+		all.Merge(h)
+	}
+	n := float64(all.TotalCount())
+	b.serverFigures(used, n)
+	v := b.values
+	v["grants"] = n / took.Seconds()
+	v["wait50"], v["wait99"] = ms(time.Duration(all.ValueAtPercentile(50))), ms(time.Duration(all.ValueAtPercentile(99)))
+	v["waitmax"] = ms(max(longest, time.Duration(all.Max())))
+	v["cpu"] = used.cpu.Seconds() / n * 1e5
+	if used.server.Detailed {
+		v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
+	}
+	return waits, nil
+}

@@ -26,6 +26,7 @@ type Spec struct {
 	Limit     time.Duration // the measurement gives up after this time
 
 	Waiters    int           // callers that want one lock
+	Clients    int           // of fair: that they are of
 	Warm       int           // as many want another one before that
 	Turns      int           // how often each wants it; zero: once
 	Procs      int           // processes that they are in
@@ -39,6 +40,13 @@ type Spec struct {
 	Window     time.Duration // what is measured
 	Lease      time.Duration // zero: the candidate's default
 	User       string        // of the server, see [locker.Config]
+	// Interleaved is set if the callers of all clients come in turn, and not those of
+	// each client in a block.
+	Interleaved bool
+	// Java, ClassPath and JavaWarmup are for a candidate that is measured in a JVM: the
+	// binary, the program, and for how long it warms up at least. It may take five times as long.
+	Java, ClassPath string
+	JavaWarmup      time.Duration
 }
 
 // A Measure is what came of it.
@@ -59,6 +67,8 @@ var workloads = map[string]func(context.Context, *bench) error{
 	"sets":        sets,
 	"largeset":    largeSet,
 	"permits":     permits,
+	"fair burst":  fairBurst,
+	"fair steady": fairSteady,
 }
 
 // bench is what a workload has at hand.
@@ -120,6 +130,9 @@ func (b *bench) run(ctx context.Context) error {
 		}
 		b.conn = conn
 		b.onEnd = append(b.onEnd, conn.Close)
+	}
+	if c.Java {
+		return b.inJava(ctx)
 	}
 	var err error
 	if b.locker, err = b.open(ctx, 0); err != nil {

@@ -61,6 +61,18 @@ func renewal(ctx context.Context, b *bench) error {
 	b.values["goroutines"] = after.goroutines - before.goroutines
 	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / float64(b.Locks)
 
+	if err := b.allHeld(); err != nil {
+		return err
+	}
+	b.onEnd = append(b.onEnd, func() {
+		ctx := context.WithoutCancel(ctx)
+		_ = spread(ctx, len(held), func(i int) error { return held[i].Unlock(ctx) })
+	})
+	return nil
+}
+
+// allHeld returns an error if the server has fewer records than Locks.
+func (b *bench) allHeld() error {
 	size, err := b.conn.Do("DBSIZE")
 	if err != nil {
 		return err
@@ -68,10 +80,6 @@ func renewal(ctx context.Context, b *bench) error {
 	if n, err := strconv.Atoi(size); err == nil && n < b.Locks {
 		return partial(fmt.Sprintf("%d of %d locks were lost", b.Locks-n, b.Locks))
 	}
-	b.onEnd = append(b.onEnd, func() {
-		ctx := context.WithoutCancel(ctx)
-		_ = spread(ctx, len(held), func(i int) error { return held[i].Unlock(ctx) })
-	})
 	return nil
 }
 

@@ -38,8 +38,17 @@ func (b *bench) spawn(ctx context.Context, number int, s Spec) (*worker, error) 
 	if err != nil {
 		return nil, err
 	}
+	w, err := b.child(ctx, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, WorkerArg) })
+	if err != nil {
+		return nil, err
+	}
+	return w, json.NewEncoder(w.in).Encode(job{s, number})
+}
+
+// child starts a process that talks in lines.
+func (b *bench) child(ctx context.Context, command func(context.Context) *exec.Cmd) (w *worker, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{cmd: exec.CommandContext(ctx, self, WorkerArg)}
+	w = &worker{cmd: command(ctx)}
 	w.cmd.Stderr = os.Stderr
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		cancel()
@@ -60,7 +69,7 @@ func (b *bench) spawn(ctx context.Context, number int, s Spec) (*worker, error) 
 		cancel()
 		_ = w.cmd.Wait()
 	})
-	return w, json.NewEncoder(w.in).Encode(job{s, number})
+	return w, nil
 }
 
 // tell sends a line.

@@ -23,6 +23,7 @@ var looks = []look{
 	{"waker", "same scripts, other waking", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{}},
 	{"peer", "other libraries", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}},
 	{"ceiling", "ceilings", color.RGBA{90, 90, 90, 255}, diamond{}},
+	{"", "other ways", color.RGBA{0, 158, 115, 255}, wedge{}}, // of all other kinds
 }
 
 var (
@@ -53,6 +54,20 @@ func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	p.Move(vg.Point{X: at.X - r, Y: at.Y})
 	p.Line(vg.Point{X: at.X, Y: at.Y + r})
 	p.Line(vg.Point{X: at.X + r, Y: at.Y})
+	p.Line(vg.Point{X: at.X, Y: at.Y - r})
+	p.Close()
+	c.SetColor(s.Color)
+	c.Fill(p)
+}
+
+// wedge is a filled triangle that points down.
+type wedge struct{}
+
+func (wedge) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	var p vg.Path
+	r := s.Radius * 1.2
+	p.Move(vg.Point{X: at.X - r, Y: at.Y + r*0.7})
+	p.Line(vg.Point{X: at.X + r, Y: at.Y + r*0.7})
 	p.Line(vg.Point{X: at.X, Y: at.Y - r})
 	p.Close()
 	c.SetColor(s.Color)
@@ -112,7 +127,7 @@ func (c *chart) legend(area draw.Canvas) {
 	for _, l := range looks {
 		there := false
 		for _, r := range c.rows {
-			there = there || r.kind == l.kind
+			there = there || lookOf(r.kind).kind == l.kind
 		}
 		if !there {
 			continue

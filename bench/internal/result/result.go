@@ -26,6 +26,7 @@ type Run struct {
 	Embedded bool              `json:"embedded"` // the server was miniredis: not a measure of Redis
 	Versions map[string]string `json:"versions"` // of what was compared, by module
 	Seed     uint64            `json:"seed"`
+	LeftOut  []string          `json:"left_out,omitempty"` // what was not measured, and why
 	Tables   []*Table          `json:"tables"`
 }
 
