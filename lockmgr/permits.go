@@ -56,8 +56,11 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // A request for several that has waited for a second gathers: it keeps the permits that it
 // finds free while it tries to get the rest. It does so for 2.5 times Options.PassTime. That
 // time doubles after each failure, up to 20 times Options.PassTime or a third of
-// Options.Lease, whichever is less. Of all managers, one gathers at a time. Without this,
-// requests for one permit could keep it out for ever.
+// Options.Lease, whichever is less. Of all managers, one gathers at a time. Meanwhile the
+// others get no permit, not even a free one. After an attempt that failed, the manager pauses
+// for at least twice the first time, and the others get permits. Without this, requests for one
+// permit could keep a request for many out for ever. Redisson's clients do not know of it: they
+// take what is free.
 //
 // The watchdog renews each permit, unless the request has FixedLease. MaxWait, MaxHold and
 // TraceContext work as for a lock. Permits have no owner and no order: AsOwner, Fenced, Fair,
@@ -80,8 +83,8 @@ func (p Permits) Acquire(ctx context.Context, n int, opts ...LockOption) (*Lock,
 }
 
 // TryAcquire tries once to get n permits. It returns ErrNotAcquired if fewer are free, if
-// others of this manager wait for permits, or while this manager lets other processes go
-// first. With a MaxWait option it waits that long.
+// others of this manager wait for permits, while this manager lets other processes go
+// first, or while another one gathers. With a MaxWait option it waits that long.
 func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
 	return p.acquire(ctx, n, wish{}, opts)
 }

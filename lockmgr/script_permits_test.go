@@ -50,6 +50,7 @@ type permitOp struct {
 	n                   int
 	limit, life, gather int64
 	most                int
+	ends                bool // a release ends the gathering
 	holders             []string
 }
 
@@ -75,8 +76,12 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 			keys = append(keys, k.Counter, k.Taken, k.Channel)
 			number(int64(op.n), int64(len(op.holders)))
 		case "permits_release":
-			keys = append(keys, k.Counter, k.Taken, k.Channel)
-			number(int64(op.most), int64(len(op.holders)))
+			keys = append(keys, k.Counter, k.Taken, k.Channel, k.Gatherer)
+			ends := int64(0)
+			if op.ends {
+				ends = 1
+			}
+			number(int64(op.most), ends, int64(len(op.holders)))
 		case "permits_renew":
 			keys = append(keys, k.Counter, k.Taken)
 			number(int64(op.n))
@@ -313,12 +318,62 @@ func TestScript_PermitsOneGathers(t *testing.T) {
 		require.Equal(t, "[[10000 0]]", try(3, "b1"), "a gathers")
 		require.Equal(t, "0 a1.0~10000 a1.1~10000 c1.0~20000 a gathers for 10000", s.permits(t, "p"))
 		require.Equal(t, "[[1 0]]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"c1"}}))
-		require.Equal(t, "[nil]", try(1, "b2"), "who needs no more than is free gets it")
-		require.Equal(t, "[[10000 1]]", try(3, "a2", "a1"))
-		require.Equal(t, "[[1 0]]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"b2"}}))
-		require.Equal(t, "[nil]", try(3, "a3", "a2"))
+		require.Equal(t, "[[10000 0]]", try(1, "b2"), "what is free is for a")
+		plain := permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"b2"}}
+		require.Equal(t, "[10000]", s.runPermits(t, s.wire, "permits_acquire", plain), "and this tells until when")
+		require.Equal(t, "1 a1.0~10000 a1.1~10000 a gathers for 10000", s.permits(t, "p"))
+		require.Equal(t, "[nil]", try(3, "a3", "a1"))
 		require.Equal(t, "0 a3.0~30000 a3.1~30000 a3.2~30000", s.permits(t, "p"), "nobody gathers any more")
 		require.Equal(t, "[[30000 1]]", try(3, "b3"))
+	})
+}
+
+// A manager that gathers no more tells the others, who were refused what is free.
+func TestScript_PermitsGatheringEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, permitKeysOf("p").Channel)
+		told := func(n string) []string { return []string{permitKeysOf("p").Channel + " " + n} }
+		gather := func(holders ...string) string {
+			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: holders})
+		}
+		release := func(ends bool, holders ...string) string {
+			return s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 3, ends: ends, holders: holders})
+		}
+		s.prepare(t, "")
+		s.give(t, "p", "0", permitTaken{"c1.0": 20000, "c2.0": 20000, "c2.1": 20000, "c2.2": 20000, "c3.0": 0})
+		require.Equal(t, "[[10000 1]]", gather("a1"))
+		require.Equal(t, "[[3 1]]", release(false, "c2"))
+		require.Equal(t, told("3"), e.heard(t))
+		require.Equal(t, "[nil]", gather("a2", "a1"))
+		require.Equal(t, told("1"), e.heard(t), "one is left")
+		require.Equal(t, "1 a2.0~30000 a2.1~30000 a2.2~30000 c1.0~20000", s.permits(t, "p"))
+
+		require.Equal(t, "[[10000 1]]", gather("b1"), "two are missing")
+		require.Equal(t, "[[3 1]]", release(false, "a2"))
+		require.Equal(t, told("3"), e.heard(t))
+		require.Equal(t, "[nil]", release(false, "b2"), "another request of b")
+		require.Equal(t, "[nil]", release(true, "a4"), "a does not gather")
+		require.Empty(t, e.heard(t))
+		require.Equal(t, "3 b1.0~10000 c1.0~20000 b gathers for 10000", s.permits(t, "p"))
+		require.Equal(t, "[nil]", release(true, "b2"), "b1's run is not known here")
+		require.Equal(t, told("3"), e.heard(t))
+		require.Equal(t, "3 b1.0~10000 c1.0~20000", s.permits(t, "p"))
+
+		s.prepare(t, "")
+		s.give(t, "p", "5", nil)
+		require.Equal(t, "[nil]", gather("a5"))
+		require.Empty(t, e.heard(t), "nobody was refused")
+		s.do(t, "SET", permitKeysOf("p").Gatherer, "somebody")
+		plain := permitOp{name: "p", n: 1, limit: 5, life: 30000, most: 1, holders: []string{"d1"}}
+		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, ends: true, holders: []string{"d1"}}))
+		require.Equal(t, "[[3 1]]", release(false, "a5"))
+		e.heard(t)
+		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", plain), "what never ends is no gathering")
+
+		s.prepare(t, "")
+		s.give(t, "p", "0", permitTaken{"c1.0": 20000, "c1.1": 20000, "c1.2": 20000})
+		require.Equal(t, "[[20000 1]]", gather("a6"))
+		require.Equal(t, "[10000]", s.runPermits(t, s.wire, "permits_acquire", plain), "until the gathering ends")
 	})
 }
 
@@ -368,7 +423,7 @@ func (r *permitTrace) holder() string { return string("ab"[r.IntN(2)]) + strconv
 
 // op draws an operation. Its holders are of one manager.
 func (r *permitTrace) op(life int64) permitOp {
-	op := permitOp{name: string("pq"[r.IntN(2)]), n: 1 + r.IntN(3), limit: 6, life: life, most: 3}
+	op := permitOp{name: string("pq"[r.IntN(2)]), n: 1 + r.IntN(3), limit: 6, life: life, most: 3, ends: r.IntN(2) == 0}
 	first := r.holder()
 	for i := range 1 + r.IntN(3) {
 		op.holders = append(op.holders, first[:1]+strconv.Itoa((int(first[1]-'1')+i)%4+1))
@@ -456,7 +511,7 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 			require.NoError(t, err)
 			answers = append(answers, map[bool]string{false: "nil", true: strconv.FormatInt(a.Subscribers, 10)}[a.OK])
 		case "permits_release":
-			a, err := m.ReleasePermits(k, op.most, holders...)
+			a, err := m.ReleasePermits(k, op.most, op.ends, holders[0][:8], holders...)
 			require.NoError(t, err)
 			answers = append(answers, map[bool]string{false: "nil", true: fmt.Sprintf("[%d %d]", a.Given, a.Subscribers)}[a.Given > 0])
 		case "permits_renew":

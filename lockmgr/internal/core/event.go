@@ -140,6 +140,8 @@ type Op struct {
 	// Gather is for how long an acquire keeps the items of a set, or the permits, that are
 	// free if others hold the rest, or zero.
 	Gather time.Duration
+	// EndsGathering is set in a release of permits by an entry that gathers.
+	EndsGathering bool
 	// Permits is how many permits the entry has or is to get, for the kind Permits, and
 	// Most the most that any of the numbers may have. Limit is how many permits the name
 	// gets if it has none yet.

@@ -25,7 +25,8 @@ import (
 // The pauses double too, up to 16 times the first one: if somebody keeps one name for minutes,
 // others can use the rest meanwhile. Of the sets of a manager that exclude each other, one
 // gathers at a time. Of the requests for permits of a name, in all managers, one gathers at a
-// time: the server ensures that.
+// time. The other managers get no permit meanwhile: they could take each one before a message
+// about it arrives here. The server ensures both.
 //
 // GatherTime bounds how long a part is kept. So two requests that gather wait for each other
 // no longer than that, and so do a request and a client of another library that keeps locks

@@ -35,6 +35,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	}
 	if p := e.of.details.pool; p != nil {
 		op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
+		op.EndsGathering = verb == VerbRelease && e.gatherEnd() != Forever
 	}
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared

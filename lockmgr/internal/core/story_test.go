@@ -297,6 +297,9 @@ func (s *story) describe(e Effect) string {
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
+		if o.EndsGathering {
+			d += " endsgathering"
+		}
 		if o.Gather != 0 {
 			d += fmt.Sprintf(" gather=%v", o.Gather)
 		}

@@ -155,12 +155,12 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 	}
 	free += int64(len(gone))
 	take, life := 0, leaseMs
-	gathers := false
-	if gatherMs > 0 && int64(n) <= free+int64(len(s.Taken(p.Taken))-len(gone)) {
-		who := s.get(p.Gatherer)
-		gathers = who == nil || who.text == manager
-	}
+	who := s.get(p.Gatherer)
+	ours := who == nil || who.kind == text && who.text == manager
+	gathers := ours && gatherMs > 0 && int64(n) <= free+int64(len(s.Taken(p.Taken))-len(gone))
+	reserved := !ours && who.kind == text && who.end != forever
 	switch {
+	case reserved:
 	case free >= int64(n):
 		take = n
 	case gathers:
@@ -181,10 +181,10 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 			s.pexpire(p.Taken, ttl)
 		}
 	}
-	if len(gone) > take && free > int64(take) {
+	if free > int64(take) && (len(gone) > take || gathers && who != nil && take == n) {
 		_, _ = s.publish(p.Channel, strconv.FormatInt(free-int64(take), 10))
 	}
-	if free >= int64(n) {
+	if take == n {
 		if gathers {
 			s.del(p.Gatherer)
 		}
@@ -193,10 +193,14 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 	if gathers {
 		s.put(p.Gatherer, &value{kind: text, text: manager, end: s.ms() + gatherMs})
 	}
+	ttl := int64(-1)
 	if first := s.Taken(p.Taken); len(first) > 0 && first[0].Score < noEnd {
-		return Acquired{TTL: max(0, first[0].Score-s.ms()), Gathered: gathers}, nil
+		ttl = max(0, first[0].Score-s.ms())
 	}
-	return Acquired{TTL: -1, Gathered: gathers}, nil
+	if left := s.pttl(p.Gatherer); reserved && (ttl < 0 || ttl > left) {
+		ttl = max(1, left)
+	}
+	return Acquired{TTL: ttl, Gathered: gathers}, nil
 }
 
 // addTo adds to a counter. The script has written before, so that memory is no reason to
@@ -255,10 +259,11 @@ type ReleasedPermits struct {
 	PublishErr  error // why the message was not published, or nil
 }
 
-// ReleasePermits gives back the permits that holders have, up to most each.
-func (s *Server) ReleasePermits(p Permits, most int, holders ...string) (ReleasedPermits, error) {
+// ReleasePermits gives back the permits that holders have, up to most each. They are of
+// the manager, which gathers no more if ends is set.
+func (s *Server) ReleasePermits(p Permits, most int, ends bool, manager string, holders ...string) (ReleasedPermits, error) {
 	out := ReleasedPermits{Subscribers: -1}
-	_, there, err := s.free(p.Counter)
+	free, there, err := s.free(p.Counter)
 	if v := s.get(p.Counter); v != nil && v.kind != text {
 		return out, nil
 	}
@@ -266,7 +271,15 @@ func (s *Server) ReleasePermits(p Permits, most int, holders ...string) (Release
 	if wrong != nil {
 		return out, wrong
 	}
+	who := s.get(p.Gatherer)
+	ends = ends && who != nil && who.text == manager
+	if ends {
+		s.del(p.Gatherer)
+	}
 	if len(own) == 0 {
+		if ends && err == nil && free > 0 {
+			_, _ = s.publish(p.Channel, strconv.FormatInt(free, 10))
+		}
 		return out, nil
 	}
 	if err != nil { // the counter is no number

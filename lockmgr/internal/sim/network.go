@@ -39,6 +39,7 @@ type command struct {
 	// Of permits: how many, how many a number may have, and how many there are.
 	permits, most int
 	limit         int64
+	endsGathering bool
 	// Of a fair lock: the new holder, the others that the record may carry, and what it does
 	// to the queue.
 	number uint64
@@ -107,7 +108,7 @@ func (n *node) runOp(op *core.Op) {
 	}
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
-		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit,
+		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit, endsGathering: op.EndsGathering,
 		number: op.Number, others: slices.Clone(op.OtherNumbers), line: copyLine(op.Line),
 	}
 	if op.Number != 0 {

@@ -88,7 +88,7 @@ func (permits) foreign(w *world, l *lockName, leaseMs int64, owner string) (core
 }
 
 func (permits) leave(s *model.Server, l *lockName, owner string) {
-	_, _ = s.ReleasePermits(permitsOf(l), 1, owner)
+	_, _ = s.ReleasePermits(permitsOf(l), 1, false, "", owner)
 }
 
 // holders returns each holder that has permits, with the earliest end of its permits.
@@ -116,7 +116,7 @@ func (permits) run(s *model.Server, c *command) (a answer, err error) {
 		r, e := s.TransferPermits(p, c.permits, c.leaseMs, c.owners...)
 		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
 	case core.VerbRelease:
-		r, e := s.ReleasePermits(p, c.most, c.owners...)
+		r, e := s.ReleasePermits(p, c.most, c.endsGathering, c.n.label, c.owners...)
 		a.ok, a.partly, a.subscribers, err = r.Given > 0, r.Given > 0 && r.Given < c.permits, r.Subscribers, e
 		a.quiet, a.err = r.Subscribers < 0, r.PublishErr
 	case core.VerbRenew:
@@ -167,7 +167,7 @@ func (c *command) checkConserved() {
 	if !w.server.Exists(p.Counter) {
 		return
 	}
-	c.name.leastFree = min(c.name.leastFree, w.server.Free(p))
+	c.name.leastFree = min(c.name.leastFree, w.unreserved(p))
 	if free, taken := w.server.Free(p), len(w.server.Taken(p.Taken)); free < 0 || free+int64(taken) != int64(w.set.limit) {
 		w.violated("as many permits as there are", "%s: %s by %v leaves %d free and %d taken of %d", c.n.label, c.verb, c.owners, free, taken, w.set.limit)
 	}
@@ -200,8 +200,16 @@ func (w *world) checkFree(l *lockName) {
 	}
 	l.leastFree = 0
 	if p := permitsOf(l); w.server.Exists(p.Counter) {
-		l.leastFree = w.server.Free(p)
+		l.leastFree = w.unreserved(p)
 	}
+}
+
+// unreserved returns how many free permits every manager can take.
+func (w *world) unreserved(p model.Permits) int64 {
+	if w.server.Exists(p.Gatherer) {
+		return 0
+	}
+	return w.server.Free(p)
 }
 
 // checkPermits checks that the server has a permit for each that a valid hold of a manager

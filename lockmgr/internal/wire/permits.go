@@ -73,7 +73,12 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 	},
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		c.Args = append(c.Args, strconv.Itoa(op.Most), strconv.Itoa(len(op.OtherNumbers)))
+		c.Keys = append(c.Keys, gatherKey(op.Name))
+		gathered := "0"
+		if op.EndsGathering {
+			gathered = "1"
+		}
+		c.Args = append(c.Args, strconv.Itoa(op.Most), gathered, strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
 	}, readPermitsReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 3 {

@@ -16,14 +16,18 @@
 --         nil        acquired
 --         ttl        not acquired: milliseconds until the next permit expires, -1 if none does
 --         {ttl, 1}   not acquired, and gather is not 0: what is free was kept
---         {ttl, 0}   the same, but another manager gathers, or there are fewer than n permits
+--         {ttl, 0}   the same, but another manager gathers, or there are fewer than n permits.
+--                    ttl ends no later than the gathering
 --         {-1}       the name is in use as another kind of lock
 --         error      it failed, which does not keep the others from being served
 --
 -- A permit is a member of a sorted set: a holder and two bytes. Its score is the instant
 -- at which it expires, by the server's clock. Safe to repeat: a holder that has all it wants
--- keeps it. What other runs have got is taken over, and its life is not shortened. One manager gathers at a time: two could each keep
--- what the other one lacks.
+-- keeps it. What other runs have got is taken over, and its life is not shortened.
+--
+-- One manager gathers at a time: two could each keep what the other one lacks. While it
+-- gathers, the others are refused, even if permits are free: they could take each permit that
+-- comes free before the one that gathers is told of it.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lease = tonumber(ARGV[1])
@@ -81,13 +85,18 @@ local function acquire(counter, taken, channel, gatherer, first)
   end
   free = tonumber(free) + #freed
   local take, life, gathers = 0, lease, 0
-  if gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is of no use
-    local who = redis.pcall('GET', gatherer) -- of another type: somebody else gathers
-    if not who or who == string.sub(new, 1, 8) then
-      gathers = 1
-    end
+  local who = redis.pcall('GET', gatherer) -- of another type: nobody gathers, and nobody can
+  local ours = not who or who == string.sub(new, 1, 8)
+  local reserved = -1 -- milliseconds for which another manager gathers
+  if not ours and type(who) == 'string' then
+    reserved = redis.call('PTTL', gatherer) -- -1, if it would never end: it is not ours to know
   end
-  if free >= n then
+  if ours and gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is of no use
+    gathers = 1
+  end
+  if reserved >= 0 then
+    take = 0
+  elseif free >= n then
     take = n
   elseif gathers == 1 then
     take, life = math.max(0, math.min(free, n)), gather
@@ -123,10 +132,11 @@ local function acquire(counter, taken, channel, gatherer, first)
       redis.pcall('PEXPIRE', taken, ttl)
     end
   end
-  if #freed > take and free > take then -- more are free than before
+  local ended = gathers == 1 and who and take == n -- others may have been refused what is left
+  if free > take and (#freed > take or ended) then
     redis.pcall('PUBLISH', channel, free - take)
   end
-  if free >= n then
+  if take == n then
     if gathers == 1 then
       redis.pcall('DEL', gatherer)
     end
@@ -135,6 +145,9 @@ local function acquire(counter, taken, channel, gatherer, first)
   local ttl, first_end = -1, redis.call('ZRANGEBYSCORE', taken, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if first_end[2] and tonumber(first_end[2]) < no_end then
     ttl = math.max(0, math.ceil(tonumber(first_end[2]) - now))
+  end
+  if reserved >= 0 and (ttl < 0 or ttl > reserved) then
+    ttl = math.max(1, reserved)
   end
   if gather == 0 then
     return ttl

@@ -1,10 +1,11 @@
 -- permits_release.lua gives permits back, for several holders in one call, and tells
 -- those who wait.
 --
--- KEYS[3i-2..3i]  of release i: the counter of free permits, the permits that are
---                 taken, and the channel
--- ARGV            of each release: how many permits a holder may have; how many
---                 holders follow; every holder of this manager that may have permits
+-- KEYS[4i-3..4i]  of release i: the counter of free permits, the permits that are
+--                 taken, the channel, and who gathers
+-- ARGV            of each release: how many permits a holder may have; 1 if the request
+--                 has gathered, else 0; how many holders follow; every holder of this
+--                 manager that may have permits
 --
 -- Returns an array with an answer for each release:
 --         nil      none of these holders had a permit
@@ -20,8 +21,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local at = 1
 
-local function release(counter, taken, channel, first)
-  local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
+local function release(counter, taken, channel, gatherer, first)
+  local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 2])
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
     if not string.find(there.err, 'WRONGTYPE', 1, true) then
@@ -30,7 +31,7 @@ local function release(counter, taken, channel, first)
     there = false -- the counter is gone, and another kind of lock has the name
   end
   local given, members, scores = 0, {}, {}
-  for h = first + 2, first + 1 + holders do
+  for h = first + 3, first + 2 + holders do
     for i = 0, most - 1 do
       local member = ARGV[h] .. string.char(math.floor(i / 256), i % 256)
       local score = redis.call('ZSCORE', taken, member)
@@ -42,7 +43,14 @@ local function release(counter, taken, channel, first)
       end
     end
   end
+  local ended = ARGV[first + 1] == '1' and redis.pcall('GET', gatherer) == string.sub(ARGV[first + 3], 1, 8)
+  if ended then
+    redis.pcall('DEL', gatherer)
+  end
   if #members == 0 then
+    if ended and there and (tonumber(there) or 0) > 0 then -- others were refused what is free
+      redis.pcall('PUBLISH', channel, there)
+    end
     return false
   end
   redis.call('ZREM', taken, unpack(members))
@@ -69,12 +77,12 @@ local function release(counter, taken, channel, first)
 end
 
 local out = {}
-for r = 1, #KEYS / 3 do
-  local ok, answer = pcall(release, KEYS[3 * r - 2], KEYS[3 * r - 1], KEYS[3 * r], at)
+for r = 1, #KEYS / 4 do
+  local ok, answer = pcall(release, KEYS[4 * r - 3], KEYS[4 * r - 2], KEYS[4 * r - 1], KEYS[4 * r], at)
   if not ok and type(answer) ~= 'table' then
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 2 + tonumber(ARGV[at + 1])
+  at = at + 3 + tonumber(ARGV[at + 2])
 end
 return out
