@@ -8,7 +8,10 @@ func (m *Machine) close() {
 	}
 	m.closing = true
 	m.closedAt = m.now
-	m.health.tellAt = m.tellDue(m.now)
+	for i := range m.shards {
+		h := &m.shards[i]
+		h.tellAt = m.tellDue(h, m.now)
+	}
 	for _, n := range m.everyName() {
 		for n.queue.head != nil {
 			m.failQueued(n.queue.head, ErrClosed)
@@ -28,14 +31,14 @@ func (m *Machine) close() {
 }
 
 // abort closes without waiting for the answers to releases. Records that are left
-// expire.
-func (m *Machine) abort() {
+// expire. err is why, or nil.
+func (m *Machine) abort(err error) {
 	m.close()
 	for _, n := range m.everyName() {
 		for e := range n.entries {
 			if e.number != 0 || e.upkeep().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
 				m.stats.Unreleased++
-				m.unreleased = Unconfirmed{n.name, n.details.set != nil, m.health.err}
+				m.unreleased = Unconfirmed{n.name, n.details.set != nil, err}
 			}
 			m.unlocked(e, ErrClosed)
 		}

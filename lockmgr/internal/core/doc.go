@@ -249,9 +249,10 @@
 //
 // # Health
 //
-// All names share one health. A server is failing from the send of the first
-// command that got no answer, or a passing error such as LOADING or READONLY, until a
-// command runs or is refused for good. A request that has waited during that for
+// All names on one server share one health. A cluster has several servers, its shards: a
+// name is on the shard that its last reply came from. A server is failing from the send
+// of the first command that got no answer, or a passing error such as LOADING or READONLY,
+// until a command runs or is refused for good. A request that has waited during that for
 // Config.RetryTime fails: see health.go. When the server is back, what has failed is
 // tried again soon. A request also fails when the commands of its own name have failed
 // for RetryTime, or at once if trying again makes no sense.

@@ -160,6 +160,9 @@ type Reply struct {
 	// the Op was reused.
 	ID  uint64
 	Ran Ran
+	// Shard is the server that the reply came from, of those of a cluster. It is zero if
+	// there is one only. Shards that share a number share their health.
+	Shard uint8
 	// OK is the answer of a command that ran: whether it acquired, transferred,
 	// released, renewed, or found a record.
 	OK bool

@@ -2,9 +2,11 @@ package core
 
 import "time"
 
-// health is the health of the server, for all names together. While the server is
-// failing, requests for any name fail, not only those for the name whose command
-// failed.
+// health is the health of one server, for all names on it together. While the server is
+// failing, requests for any of these names fail, not only those for the name whose command
+// failed. A single server is shard 0. Each shard of a cluster has a health of its own, so
+// that one that fails does not fail requests for names on the others. A name is on the shard
+// that its last reply came from.
 //
 //	      no answer, or a passing error
 //	healthy ─────────────────────────▶ failing: a request that has waited
@@ -36,9 +38,19 @@ func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retr
 	return recovered
 }
 
-// hurry makes the scripts that failed due soon, because the server answers again. The
+// healthOf returns the health of the shard that a name is on.
+func (m *Machine) healthOf(n *name) *health { return m.healthAt(n.shard) }
+
+func (m *Machine) healthAt(shard uint8) *health {
+	for int(shard) >= len(m.shards) {
+		m.shards = append(m.shards, health{})
+	}
+	return &m.shards[shard]
+}
+
+// hurry makes the scripts that failed on a shard due soon, because it answers again. The
 // pauses after failures are up to a second long by then.
-func (m *Machine) hurry() {
+func (m *Machine) hurry(shard uint8) {
 	const soon = 15 * time.Millisecond // the longest first pause
 	late := func(e *entry) bool {
 		r := &e.upkeep().retry
@@ -46,7 +58,7 @@ func (m *Machine) hurry() {
 	}
 	for _, n := range m.namesWhere(func(n *name) bool {
 		for e := range n.entries {
-			if late(e) {
+			if n.shard == shard && late(e) {
 				return true
 			}
 		}
@@ -63,24 +75,53 @@ func (m *Machine) hurry() {
 
 // tellDue returns when a wait that began at an instant fails if the server goes on
 // failing.
-func (m *Machine) tellDue(asked time.Duration) time.Duration {
-	return later(max(asked, m.health.since), m.cfg.RetryTime)
+func (m *Machine) tellDue(h *health, asked time.Duration) time.Duration {
+	return later(max(asked, h.since), m.cfg.RetryTime)
+}
+
+// tellAt returns when tellOfServers has something to do.
+func (m *Machine) tellAt() time.Duration {
+	at := Forever
+	if m.stats.Waiting > 0 || m.closing && !m.closed {
+		for i := range m.shards {
+			if h := &m.shards[i]; h.failing {
+				at = min(at, h.tellAt)
+			}
+		}
+	}
+	return at
+}
+
+// trouble returns the error of a shard that is failing, or nil.
+func (m *Machine) trouble() error {
+	for i := range m.shards {
+		if m.shards[i].err != nil {
+			return m.shards[i].err
+		}
+	}
+	return nil
+}
+
+// tellOfServers calls tellOfServer for each shard.
+func (m *Machine) tellOfServers() {
+	for i := range m.shards {
+		m.tellOfServer(&m.shards[i], uint8(i))
+	}
 }
 
 // tellOfServer fails the requests that have waited for RetryTime while the server
 // was failing. If the manager has been closing for that time, it aborts.
-func (m *Machine) tellOfServer() {
-	h := &m.health
+func (m *Machine) tellOfServer(h *health, shard uint8) {
 	if !h.failing || m.now < h.tellAt {
 		return
 	}
-	if m.closing && m.now >= m.tellDue(m.closedAt) {
-		m.abort()
+	if m.closing && m.now >= m.tellDue(h, m.closedAt) {
+		m.abort(h.err)
 		return
 	}
 	h.tellAt = Forever
 	if m.closing {
-		h.tellAt = m.tellDue(m.closedAt)
+		h.tellAt = m.tellDue(h, m.closedAt)
 	}
 	if m.stats.Waiting == 0 {
 		return
@@ -89,16 +130,16 @@ func (m *Machine) tellOfServer() {
 		// Perhaps nothing was sent since the failure, so one try goes out before
 		// requests fail.
 		h.probed = true
-		for _, n := range m.namesWhere(func(n *name) bool { return n.waiting() != nil }) {
+		for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.waiting() != nil }) {
 			m.trySoon(n.waiting())
 			m.settle(n)
 			break
 		}
 	}
-	for _, n := range m.namesWhere(func(n *name) bool { return n.queue.head != nil }) {
+	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.queue.head != nil }) {
 		for r := n.queue.head; r != nil; {
 			next := r.next
-			if due := m.tellDue(r.asked); due <= m.now {
+			if due := m.tellDue(h, r.asked); due <= m.now {
 				m.failQueued(r, h.err)
 			} else {
 				h.tellAt = min(h.tellAt, due)

@@ -23,7 +23,7 @@ type Machine struct {
 	giveUps       alarms[*Request] // when the wait of a request ends
 	waits         waits
 
-	health     health
+	shards     []health      // see healthOf
 	closedAt   time.Duration // when the machine began to close
 	unreleased Unconfirmed   // the newest release that was given up
 
@@ -102,7 +102,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	case Close:
 		m.close()
 	case Abort:
-		m.abort()
+		m.abort(m.trouble())
 	default:
 		panic(fmt.Sprintf("lockmgr: unknown event %T", ev))
 	}
@@ -128,10 +128,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 
 // Next returns the instant at which the machine needs a Tick, or Forever.
 func (m *Machine) Next() time.Duration {
-	at := min(m.alarms.next(), m.giveUps.next())
-	if m.health.failing && (m.stats.Waiting > 0 || m.closing && !m.closed) {
-		at = min(at, m.health.tellAt)
-	}
+	at := min(m.alarms.next(), m.giveUps.next(), m.tellAt())
 	if due, ok := m.renewals.Next(); ok {
 		at = min(at, due)
 	}
@@ -172,7 +169,7 @@ func (m *Machine) tick() {
 		}
 		m.failQueued(r, r.entry.of.about(ErrWaitTimeout))
 	}
-	m.tellOfServer()
+	m.tellOfServers()
 	for {
 		n, ok := m.alarms.due(m.now)
 		if !ok {

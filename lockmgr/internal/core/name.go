@@ -24,6 +24,7 @@ type name struct {
 	pos int32 // place in the heap of alarms
 
 	kind      Kind
+	shard     uint8 // that the last reply came from: see health
 	sub       subscription
 	forgotten bool // removed from the machine
 }

@@ -51,7 +51,7 @@ func (m *Machine) replies(all []Reply) {
 			recovered := m.reply(r)
 			m.settleEntry(e)
 			if recovered {
-				m.hurry()
+				m.hurry(r.Shard)
 			}
 		}
 	}
@@ -68,7 +68,8 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	op := r.Op
 	e := op.entry
 	e.flight = 0
-	recovered = m.health.report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
+	e.of.shard = r.Shard
+	recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
 	switch {
 	case op.Verb == VerbLook:
 	case r.Ran == Yes && op.Verb == VerbRenew:

@@ -144,8 +144,8 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	}
 	r.state = reqQueued
 	r.asked = m.now
-	if m.health.failing {
-		m.health.tellAt = min(m.health.tellAt, m.tellDue(m.now))
+	if h := m.healthOf(n); h.failing {
+		h.tellAt = min(h.tellAt, m.tellDue(h, m.now))
 	}
 	m.stats.Waiting++
 	if r.GiveUp != Forever {
@@ -164,7 +164,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 func (m *Machine) serve(e *entry, r *Request) {
 	switch {
 	case e.flight != 0:
-	case e.phase == waiting && m.health.failing:
+	case e.phase == waiting && m.healthOf(e.of).failing:
 		m.trySoon(e)
 	case e.of.queue.head != r:
 	case e.phase == idle:
@@ -211,8 +211,8 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 // set. While the server is failing, only a hold in this manager shows that the
 // name is taken. Without one, the error is the server's.
 func (m *Machine) whyOccupied(n *name) error {
-	if m.health.failing && !n.held() {
-		return m.health.err
+	if h := m.healthOf(n); h.failing && !n.held() {
+		return h.err
 	}
 	return ErrNotAcquired
 }

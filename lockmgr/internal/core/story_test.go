@@ -204,7 +204,7 @@ func (s *story) line(line string) {
 			s.t.Fatalf("what? %s", line)
 		}
 		r.Final, r.OtherKind = arg["final"] != "", arg["otherkind"] != ""
-		r.Kept, r.Published = arg["kept"] != "", 1
+		r.Kept, r.Published, r.Shard = arg["kept"] != "", 1, uint8(count("shard", 0))
 		if arg["quiet"] != "" {
 			r.Published = 0
 		}
