@@ -271,7 +271,7 @@ func (c *checkup) about(ctx context.Context) error {
 // rehearse subscribes, takes a lock through its whole life, and waits for the
 // message of its release.
 func (c *checkup) rehearse(ctx context.Context) error {
-	watch := c.m.hub.Watch(c.channel)
+	watch := c.m.hubs.watch(c.channel).Watch
 	defer watch.Close()
 	heard, err := c.subscribe(ctx, watch)
 	if err != nil {
@@ -404,7 +404,7 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 // cleanUp removes the record that a failed rehearsal may have left, and does not
 // wait for that. The record would expire anyway.
 func (c *checkup) cleanUp() {
-	c.m.lane.Call(wire.Command{Args: []string{"DEL", c.name}}, func(wire.Answer) {})
+	c.m.lanes.Call(wire.Command{Args: []string{"DEL"}, Keys: []string{c.name}}, func(wire.Answer) {})
 }
 
 // say sends a command that is no script. Its error says that no answer came, or

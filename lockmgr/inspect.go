@@ -144,7 +144,7 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 		if a, err = m.run(ctx, c); err == nil {
 			err = serverError(a.Failure)
 		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-			err = m.whileFailing(asked, err)
+			err = m.whileFailing(name, asked, err)
 		}
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 // answer will come.
 func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
 	var p futures.Promise[wire.Answer]
-	if !m.lane.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {
+	if !m.lanes.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {
 		return wire.Answer{}, ErrClosed
 	}
 	return p.Future().Await(ctx)

@@ -155,7 +155,7 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	}
 	_, err := p.Future().Await(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = t.shell.whileFailing(asked, err)
+		err = t.shell.whileFailing(t.key(), asked, err)
 	}
 	return err
 }

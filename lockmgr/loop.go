@@ -20,7 +20,7 @@ import (
 type loop struct {
 	*shell
 	core    *core.Machine
-	watches map[watchKey]*notify.Watch
+	watches map[watchKey]listening
 	effects []core.Effect // reused
 	ops     []*core.Op    // reused
 
@@ -42,14 +42,14 @@ func newLoop(s *shell) *loop {
 	o := s.options
 	return &loop{
 		shell:   s,
-		watches: make(map[watchKey]*notify.Watch),
+		watches: make(map[watchKey]listening),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 			SuspectTime: suspectFactor * o.CommandTimeout,
 			GatherAfter: gatherAfter, GatherTime: gatherTime(o),
 			PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
-			RecordEvery: recordEvery, TrustSubscribers: true,
+			RecordEvery: recordEvery, TrustSubscribers: !o.ClassicChannels || !s.clustered, // a node knows its own subscribers only
 			Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
 			MaxLocks: o.MaxLocks,
 			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
@@ -103,10 +103,15 @@ func (p *loop) step(now time.Duration, batch []message) {
 	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
-			if p.watches[keyOf(ev)] == ev.watch { // else the subscription has ended
+			if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
 				p.effects = p.core.Step(now, ev.event, p.effects)
 				p.rearm(ev)
+				if !ev.event.Subscribed {
+					p.lanes.Suspect()
+				}
 			}
+		case *layoutMoved:
+			p.followSlots(now)
 		case *subscriptionState:
 			if p.observed() {
 				p.observe(EventSubscription{ev.at, ev.state.String()})
@@ -137,7 +142,7 @@ func (p *loop) carryOut(now time.Duration) {
 		p.perform(e)
 	}
 	p.effects = reuse(p.effects)
-	p.lane.Submit(p.ops, now)
+	p.lanes.Submit(p.ops, now)
 	p.ops = reuse(p.ops)
 }
 
@@ -210,9 +215,22 @@ func (p *loop) channelOf(e core.Subscribe) string {
 
 // watch begins to watch a channel.
 func (p *loop) watch(key watchKey, channel string) {
-	w := p.hub.Watch(channel)
+	w := p.hubs.watch(channel)
 	p.watches[key] = w
-	p.listen(key, w, 0)
+	p.listen(key, w.Watch, 0)
+}
+
+// followSlots watches the channels whose slots have moved at their new masters. Until that is
+// confirmed, messages are missed.
+func (p *loop) followSlots(now time.Duration) {
+	for key, w := range p.watches {
+		if !p.hubs.moved(w) {
+			continue
+		}
+		w.Close()
+		p.watch(key, w.Channel())
+		p.effects = p.core.Step(now, core.Wake{Name: key.name, Item: key.item, Place: key.place}, p.effects)
+	}
 }
 
 func (p *loop) unwatch(key watchKey) {
@@ -238,7 +256,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 
 // rearm asks for the event after ev.
 func (p *loop) rearm(ev *wakeup) {
-	if p.watches[keyOf(ev)] == ev.watch {
+	if p.watches[keyOf(ev)].Watch == ev.watch {
 		p.listen(keyOf(ev), ev.watch, ev.seq)
 	}
 }

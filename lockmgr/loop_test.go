@@ -40,7 +40,7 @@ func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 	require.True(t, subscribed)
 
 	closed, open := new(notify.Watch), new(notify.Watch)
-	p.watches[watchKey{name: "a"}] = open
+	p.watches[watchKey{name: "a"}] = listening{Watch: open}
 	p.step(0, []message{&wakeup{event: core.Wake{Name: "a", Subscribed: true, Confirmed: true}, watch: closed}})
 	require.Empty(t, effects(), "the new subscription is not confirmed, so nothing is to be tried")
 	require.Zero(t, p.core.Stats().Wakes)

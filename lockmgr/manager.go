@@ -29,7 +29,7 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, lane wire.Config, newHub func(*slog.Logger, func(notify.State)) *notify.Hub, closeClient func()) *Manager {
+func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster, newHub func(log *slog.Logger, onState func(notify.State), master string) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
 		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
@@ -43,6 +43,7 @@ func newManager(id *identity, o Options, lane wire.Config, newHub func(*slog.Log
 		m.lines = newLineDispatcher(o.Logger.Handler())
 		m.log = slog.New(queuedHandler{m.lines, o.Logger.Handler()})
 	}
+	m.clustered = cluster != nil
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
@@ -52,8 +53,13 @@ func newManager(id *identity, o Options, lane wire.Config, newHub func(*slog.Log
 	if m.events != nil {
 		lane.Observe = m.observeCommand
 	}
-	m.lane = wire.NewLane(lane)
-	m.hub = newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) })
+	if cluster != nil {
+		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
+	}
+	m.lanes = wire.NewLanes(lane, cluster)
+	m.hubs = newHubs(m.lanes, func(master string) *notify.Hub {
+		return newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) }, master)
+	})
 	return m
 }
 
@@ -200,7 +206,7 @@ type Stats struct {
 // Stats returns a snapshot as of the last message that the manager handled.
 // It never blocks for long and does no I/O.
 func (m *Manager) Stats() Stats {
-	s, renewals := m.loop.snapshot(), m.lane.RenewalScripts()
+	s, renewals := m.loop.snapshot(), m.lanes.RenewalScripts()
 	stats := Stats{
 		Locks: s.Names, Held: s.Held, Watched: s.Watched, Waiting: s.Waiting,
 		Pending: int(m.pending.Load()), Subscriptions: s.Subscriptions,
@@ -262,9 +268,9 @@ func (m *Manager) Close(ctx context.Context) error {
 // shutDown ends the manager's parts once its core has nothing left.
 func (m *Manager) shutDown() {
 	<-m.closed
-	m.hub.Stop()
-	m.lane.Close()
-	<-m.hub.Done()
+	m.hubs.stop()
+	m.lanes.Close()
+	m.hubs.wait()
 	m.actor.Stop()
 	<-m.actor.Done()
 	if m.closeClient != nil {

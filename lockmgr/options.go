@@ -55,6 +55,13 @@ type Options struct {
 	// negative: not at all.
 	Linger time.Duration
 
+	// ClassicChannels makes a manager of a cluster use PUBLISH and SUBSCRIBE instead of
+	// SPUBLISH and SSUBSCRIBE. Each message then goes to every node of the cluster. All
+	// clients that share locks must agree, or none wakes the others: they poll. Redisson
+	// uses classic channels up to 3.28, or with shardedSubscriptionMode OFF. Single servers
+	// always have classic channels.
+	ClassicChannels bool
+
 	// MaxWaiters bounds the requests that are pending at one time. MaxLocks
 	// bounds the names that are held or waited for; as many again may be
 	// remembered for a while. Beyond them requests fail with ErrOverloaded.

@@ -28,9 +28,13 @@ import (
 // refused the user or the password, and ErrInvalidOption if an option is bad or there is
 // no address. An address is host:port; for a URL see rueidis.ParseURL.
 //
-// It returns ErrTopology for Sentinel, for several addresses (the seeds of a
-// cluster, unless opt.ForceSingleClient makes the first one a server), and for
-// a server that shares a cluster with others.
+// Several addresses are the seeds of a cluster, unless opt.ForceSingleClient makes the first
+// one a server. If the server at a single address is one of a cluster, Dial connects to the
+// whole cluster. The manager then has two connections to each master that it uses, one of
+// them for messages. See the package comment for what differs in a cluster.
+//
+// Dial returns ErrTopology for Sentinel, and for a server that shares a cluster with others
+// if opt.ForceSingleClient is set.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -44,8 +48,9 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	case opt.Sentinel.MasterSet != "":
 		return nil, unsupported(rueidis.ClientModeSentinel)
 	case n > 1 && !opt.ForceSingleClient:
-		return nil, fmt.Errorf("%w: %d addresses are the seeds of a cluster: give that of one server", ErrTopology, n)
+		return dialCluster(opt, options)
 	}
+	asked := opt
 	opt = TuneClient(opt)
 	opt.AlwaysPipelining = false // a sender reads its own connection itself
 	opt.BlockingPoolSize = 0     // the connection for messages and those of the senders must fit in
@@ -57,12 +62,50 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	}
 	redis := wire.Redis{Client: client}
 	lane := wire.Config{Server: redis, Dedicate: redis.Dedicate, KeepAlive: opt.Dialer.KeepAlive}
-	m := start(newIdentity(), options, client, lane, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	m := start(newIdentity(), options, client, lane, nil, 2*opt.Dialer.Timeout+time.Second, client.Close)
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
 		_ = m.Close(context.Background()) // it holds nothing
+		if errors.Is(err, errOneOfMany) && !asked.ForceSingleClient {
+			return dialCluster(asked, options)
+		}
 		return nil, err
 	}
 	return m, nil
+}
+
+// dialCluster connects to a cluster.
+func dialCluster(opt rueidis.ClientOption, options Options) (*Manager, error) {
+	opt = TuneClient(opt)
+	opt.ForceSingleClient = false
+	client, err := rueidis.NewClient(opt)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, serverError(wire.DialFailure(err))
+	}
+	m, err := startCluster(client, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	if err != nil {
+		client.Close()
+	}
+	return m, err
+}
+
+// startCluster makes a manager for the client of a cluster.
+func startCluster(client rueidis.Client, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
+	server := wire.Redis{Client: client, Cluster: true, Sharded: !o.ClassicChannels}
+	shards, err := server.Layout(context.Background())
+	if err != nil {
+		return nil, serverError(wire.DialFailure(err))
+	}
+	if len(shards) == 0 {
+		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
+	}
+	if server.Sharded && !server.KnowsSharded(context.Background()) {
+		server.Sharded, o.ClassicChannels = false, true
+	}
+	cluster := &wire.Cluster{First: shards, Layout: server.Layout}
+	return start(newIdentity(), o, client, wire.Config{Server: server}, cluster, dialTime, closeClient), nil
 }
 
 // unsupported returns the error for a client of a mode.
@@ -73,32 +116,37 @@ func unsupported(mode rueidis.ClientMode) error {
 // New returns a manager that borrows a client: Close leaves it open. The
 // client should be built with the options that [TuneClient] sets. All commands go
 // through the client's pipeline, which takes longer for a single goroutine than the
-// connections that the manager of Dial has. New does no I/O. It returns ErrTopology
-// for a cluster or Sentinel client. Check reports
-// whether the server is part of a cluster.
+// connections that the manager of Dial has. For a client of one server New does no I/O. For
+// that of a cluster it asks which slots each master serves, and blocks for half a second at
+// most for each node that does not answer. New returns ErrTopology for a Sentinel client.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
-	}
-	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
-		return nil, unsupported(mode)
 	}
 	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, 0, nil), nil
+	switch mode := client.Mode(); mode {
+	case rueidis.ClientModeSentinel:
+		return nil, unsupported(mode)
+	case rueidis.ClientModeCluster:
+		return startCluster(client, options, 0, nil)
+	}
+	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }
 
-// start makes a manager. lane says how its commands reach the server. Opening the
+// start makes a manager. lane says how its commands reach the server. cluster is nil for a
+// single server. Opening the
 // connection for messages (a dial, a handshake
 // and a PING) may take dialTime, or notify's default if that is longer. A short
 // Options.CommandTimeout does not shorten the time-outs of that connection: no
 // lease depends on them, and far servers need more.
-func start(id *identity, o Options, client rueidis.Client, lane wire.Config, dialTime time.Duration, closeClient func()) *Manager {
-	hub := func(log *slog.Logger, onState func(notify.State)) *notify.Hub {
+func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
+	sharded := lane.Server.(wire.Redis).Sharded
+	hub := func(log *slog.Logger, onState func(notify.State), master string) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
-			Logger: log, OnState: onState,
+			Logger: log, OnState: onState, Node: master, Sharded: sharded,
 			DialTimeout:    max(dialTime, notify.DefaultDialTimeout),
 			CommandTimeout: max(o.CommandTimeout, notify.DefaultCommandTimeout),
 		})
@@ -107,7 +155,7 @@ func start(id *identity, o Options, client rueidis.Client, lane wire.Config, dia
 		}
 		return h
 	}
-	return newManager(id, o, lane, hub, closeClient)
+	return newManager(id, o, lane, cluster, hub, closeClient)
 }
 
 // TuneClient completes client options with those that a lock manager needs. It
@@ -123,6 +171,10 @@ func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.PipelineMultiplex = -1        // one connection: commands keep their order
 	opt.BlockingPipeline = -1         // large batches stay on it
 	opt.ConnLifetime = 0              // when it ends, the client sends commands twice
+	opt.SendToReplicas = nil          // a replica knows neither the newest locks nor all messages
+	opt.ReplicaOnly = false
+	setDefault(&opt.ClusterOption.ShardsRefreshInterval, 10*time.Second)
+	setDefault(&opt.ClusterOption.MaxMovedRedirections, 5)
 	setDefault(&opt.Dialer.Timeout, 2*time.Second)
 	setDefault(&opt.Dialer.KeepAlive, 500*time.Millisecond) // the time between pings of an idle connection
 	setDefault(&opt.ConnWriteTimeout, 2*time.Second)

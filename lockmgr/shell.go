@@ -19,10 +19,12 @@ type shell struct {
 	id      *identity
 	options Options
 	clock   *clock
+	// clustered reports whether the manager is one of a cluster.
+	clustered bool
 
 	actor *actor.Actor[message]
-	lane  *wire.Lane
-	hub   *notify.Hub
+	lanes *wire.Lanes
+	hubs  *hubs
 
 	events *dispatcher[Event]   // to the observer; nil without one
 	lines  *dispatcher[logLine] // to the log handler; nil without one
@@ -49,6 +51,8 @@ type (
 		watch *notify.Watch
 		seq   uint64
 	}
+	// layoutMoved says that slots of the cluster have moved to other masters.
+	layoutMoved struct{}
 	// subscriptionState is news of the connection for messages.
 	subscriptionState struct {
 		at    time.Time
@@ -59,16 +63,16 @@ type (
 // now returns the present instant.
 func (s *shell) now() time.Duration { return s.clock.now() }
 
-// failing returns why the server could not serve a wait from asked to now, or
+// failing returns why the server of a name could not serve a wait from asked to now, or
 // nil. The error matches ErrUnavailable.
-func (s *shell) failing(asked, now time.Duration) error {
-	return serverError(s.lane.Failing(asked, now))
+func (s *shell) failing(name string, asked, now time.Duration) error {
+	return serverError(s.lanes.Failing(name, asked, now))
 }
 
-// whileFailing adds the server's failure since an instant, if there is one, to the error
-// of a context.
-func (s *shell) whileFailing(asked time.Duration, err error) error {
-	if down := s.failing(asked, s.now()); down != nil {
+// whileFailing adds the failure of a name's server since an instant, if there is one, to the
+// error of a context.
+func (s *shell) whileFailing(name string, asked time.Duration, err error) error {
+	if down := s.failing(name, asked, s.now()); down != nil {
 		return fmt.Errorf("%w: %w", down, err)
 	}
 	return err

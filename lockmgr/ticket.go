@@ -50,11 +50,19 @@ func (t *ticket) Explain(err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
-	reason := t.shell.failing(t.asked, now)
+	reason := t.shell.failing(t.key(), t.asked, now)
 	if reason == nil {
 		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
 	}
 	return t.failed(opLock, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err))
+}
+
+// key returns the request's name, or one of those of a set.
+func (t *ticket) key() string {
+	if more := t.hold.more; more != nil && more.set != nil {
+		return more.set.items[0].Name
+	}
+	return t.request.Name
 }
 
 // refusal says what a request waits for while the server answers.
@@ -73,7 +81,7 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.shell.failing(t.asked, now); down != nil {
+		if down := t.shell.failing(t.key(), t.asked, now); down != nil {
 			err = down
 		} else {
 			err = fmt.Errorf("%w: %s", err, t.refusal())
@@ -104,7 +112,7 @@ func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
 
 func (r *unlocking) Explain(err error) error {
 	if !errors.Is(err, ErrCanceled) {
-		err = r.shell.whileFailing(0, err)
+		err = r.shell.whileFailing((*ticket)(r).key(), 0, err)
 	}
 	return (*ticket)(r).failed(opUnlock, 0, err)
 }

@@ -2,17 +2,26 @@ package lockmgr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
+// errOneOfMany is a reason for ErrTopology.
+var errOneOfMany = errors.New("the server shares a cluster with others")
+
 // topology asks the server whether it is part of a cluster or a Sentinel. The
 // error matches ErrTopology if locks can't work there; any other error means
 // that no answer came. The warning is empty for a single server, or if the
 // server does not say.
+//
+// For a manager of a cluster, it says what that means.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
+	if m.clustered {
+		return fmt.Sprintf("a cluster of %d masters: a failover may lose a lock, as a master answers before its replicas know; names that are wanted at once must share a slot", len(m.lanes.Masters())), nil
+	}
 	a, err := m.run(ctx, wire.Command{Args: []string{"HELLO"}})
 	if err != nil {
 		return "", err
@@ -30,7 +39,7 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	}
 	for line := range strings.Lines(a.Text) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok && n != "0" && n != "1" {
-			return "", fmt.Errorf("%w: the server is one of %s in a cluster, and keeps some names only", ErrTopology, n)
+			return "", fmt.Errorf("%w: %w: it is one of %s, and keeps some names only", ErrTopology, errOneOfMany, n)
 		}
 	}
 	return "the server is part of a cluster: names that other servers keep fail with ErrTopology, and no two locks share a command", nil

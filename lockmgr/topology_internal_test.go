@@ -48,10 +48,10 @@ func TestTopology_OfAServer(t *testing.T) {
 		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &Manager{shell: shell{lane: wire.NewLane(wire.Config{
+			m := &Manager{shell: shell{lanes: wire.NewLanes(wire.Config{
 				Server: test.server, Timeout: time.Minute, Now: func() time.Duration { return 0 }, Post: func(*core.Replies) {}, Error: serverError,
-			})}}
-			defer m.lane.Close()
+			}, nil)}}
+			defer m.lanes.Close()
 			warning, err := m.topology(t.Context())
 			require.ErrorIs(t, err, test.err)
 			require.Equal(t, test.warn, warning != "")

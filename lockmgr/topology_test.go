@@ -24,22 +24,22 @@ func startCluster(t testing.TB) *redistest.Server {
 	return s
 }
 
-// Dial refuses options with which the client library would use a cluster or Sentinel,
-// before it connects.
-func TestDial_RefusesOtherTopologies(t *testing.T) {
-	for name, opt := range map[string]rueidis.ClientOption{
-		"seed list": {InitAddress: []string{"a:1", "b:1"}},
-		"Sentinel":  {InitAddress: []string{"a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			opt.DialFn = func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
-				t.Error("it dials")
-				return nil, errors.New("refused")
-			}
-			_, err := lockmgr.Dial(opt, lockmgr.Options{})
-			require.ErrorIs(t, err, lockmgr.ErrTopology)
-		})
+// Dial refuses Sentinel before it connects.
+func TestDial_RefusesSentinel(t *testing.T) {
+	opt := rueidis.ClientOption{InitAddress: []string{"a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}}
+	opt.DialFn = func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		t.Error("it dials")
+		return nil, errors.New("refused")
 	}
+	_, err := lockmgr.Dial(opt, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrTopology)
+}
+
+// Several addresses are the seeds of a cluster, unless the caller wants one server.
+func TestDial_Seeds(t *testing.T) {
+	t.Parallel()
+	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1", "127.0.0.1:2"}}, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	s := redistest.Start(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr(), "b:1"}, ForceSingleClient: true}, lockmgr.Options{})
 	require.NoError(t, err, "the first address is the server")
@@ -54,20 +54,46 @@ type modeClient struct {
 
 func (c modeClient) Mode() rueidis.ClientMode { return c.mode }
 
-func TestNew_RefusesOtherTopologies(t *testing.T) {
+func TestNew_RefusesSentinel(t *testing.T) {
+	_, err := lockmgr.New(modeClient{mode: rueidis.ClientModeSentinel}, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorContains(t, err, "sentinel")
+}
+
+// A manager borrows the client of a cluster, and leaves it open.
+func TestNew_Cluster(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []rueidis.ClientMode{rueidis.ClientModeCluster, rueidis.ClientModeSentinel} {
-		_, err := lockmgr.New(modeClient{mode: mode}, lockmgr.Options{})
-		require.ErrorIs(t, err, lockmgr.ErrTopology)
-		require.ErrorContains(t, err, string(mode))
-	}
 	s := startCluster(t)
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
 	require.NoError(t, err)
 	defer client.Close()
 	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
+	m, err := lockmgr.New(client, lockmgr.Options{})
+	require.NoError(t, err)
+	ctx := faults.Patient(t)
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	f := m.LockAsync("a")
+	require.NoError(t, l.Unlock(ctx))
+	_, err = f.Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, m.Close(ctx))
+	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
+}
+
+// New asks a client of a cluster for its layout, and fails if there is none.
+func TestNew_ClusterWithoutSlots(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	faults.Do(t, s, "CLUSTER", "DELSLOTSRANGE", "0", "16383")
 	_, err = lockmgr.New(client, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	s.Kill()
+	_, err = lockmgr.New(client, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 }
 
 // A server that has all slots of its cluster refuses scripts for several locks. The
@@ -100,7 +126,8 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 }
 
 // Check warns of a cluster of one server. A cluster of several keeps some names on
-// other servers, so Check returns an error, and Dial refuses it as well.
+// other servers, so the Check of a manager of one of them returns an error. Dial connects to
+// the whole cluster, unless the caller wants one server.
 func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
@@ -118,8 +145,17 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_size:2") }, faults.Patience, 10*time.Millisecond)
 	_, err = m.Check(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
-	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{})
+	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	whole := dial(t, s.Addr(), lockmgr.Options{})
+	for _, name := range some(20) {
+		l, err := whole.Lock(faults.Patient(t), name)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+	}
+	report, err = whole.Check(faults.Patient(t), "a")
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(report.Warnings, "\n"), "2 masters")
 	moved := 0
 	for _, name := range some(20) {
 		l, err := m.Lock(faults.Patient(t), name)

@@ -1,7 +1,9 @@
 package notify
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -149,7 +151,8 @@ func (c *connection) answered(refusal error) {
 		}
 	case refusal != nil:
 		c.endCommand()
-		c.refuse(cmd.channels, refusal)
+		// Sharded channels are subscribed one by one: some may be live.
+		c.refuse(slices.DeleteFunc(cmd.channels, func(ch *channel) bool { return ch.phase == live }), refusal)
 	default:
 		cmd.answered = true
 		c.finish()
@@ -193,7 +196,11 @@ func (c *connection) denied(ch *channel, err error) {
 	if first { // else it is reported already
 		c.core.stats.Refused++
 		c.refusals++
-		c.core.opts.Logger.Warn("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
+		log := c.core.opts.Logger.Warn
+		if strings.HasPrefix(err.Error(), "MOVED") {
+			log = c.core.opts.Logger.Debug // a slot that moves is no trouble
+		}
+		log("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
 		c.core.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
 	}
 }

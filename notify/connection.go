@@ -262,4 +262,20 @@ func (c *connection) heard(n *news) {
 	if e.reason != 0 {
 		c.core.tell(n.ch, e)
 	}
+	if n.gone && n.ch.phase == live {
+		c.ousted(n.ch)
+	}
+}
+
+// ErrMoved is the error of a ReasonGap if the server has ended the subscription to a sharded
+// channel, because another node serves its slot.
+var ErrMoved = errors.New("notify: the slot of the channel has moved")
+
+// ousted notes that the server has ended a subscription. The hub tries again here: the slot
+// may come back.
+func (c *connection) ousted(ch *channel) {
+	c.core.setPhase([]*channel{ch}, absent)
+	c.core.tell(ch, change{reason: ReasonGap, err: ErrMoved})
+	c.enqueue(ch)
+	c.forget(ch)
 }

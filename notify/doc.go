@@ -141,8 +141,15 @@
 //
 // # Cluster
 //
-// A PUBLISH reaches every node of a cluster, so one connection to any node is
-// enough. The order of messages among nodes is not guaranteed. Sharded pub/sub will
-// need one connection per master. The type connection in this package holds the
-// state of one connection.
+// A hub has one connection, to the node that Options.Node names. A PUBLISH reaches every node
+// of a cluster, so one hub on any node is enough for classic channels. Sharded channels
+// need a hub for each master. When a slot moves to another one, the server ends the
+// subscriptions to its channels:
+//
+//	slot moves away
+//	    watch: Gap with ErrMoved, then Refused
+//	    hub:   tries again now and then: the slot may come back
+//
+// The owner of the hubs learns where the slot is, closes the watch, and opens one at the hub
+// of the new master.
 package notify

@@ -32,6 +32,7 @@ type feed struct {
 type slot struct {
 	ch        *channel // the hub's; the feed only passes it back
 	confirmed bool
+	gone      bool // later than confirmed
 	messages  uint64
 	payload   string // the first message's
 	queued    bool   // in feed.ready
@@ -52,6 +53,7 @@ type report struct {
 type news struct {
 	ch        *channel
 	confirmed bool
+	gone      bool // the server has ended the subscription, after confirmed
 	messages  uint64
 	payload   string
 }
@@ -88,7 +90,7 @@ func (f *feed) take(buf []news) report {
 	r := f.rest
 	r.news = buf
 	for i, s := range f.ready {
-		r.news = append(r.news, news{s.ch, s.confirmed, s.messages, s.payload})
+		r.news = append(r.news, news{s.ch, s.confirmed, s.gone, s.messages, s.payload})
 		*s = slot{ch: s.ch}
 		f.ready[i] = nil
 	}
@@ -114,6 +116,18 @@ func (f *feed) confirmed(name string) {
 		return
 	}
 	s.confirmed = true
+	f.queue(s)
+}
+
+// gone notes that the server has ended a subscription.
+func (f *feed) gone(name string) {
+	f.mu.Lock()
+	s := f.slots[name]
+	if s == nil {
+		f.mu.Unlock()
+		return
+	}
+	s.gone = true
 	f.queue(s)
 }
 

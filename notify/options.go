@@ -55,6 +55,16 @@ type Options struct {
 	// the connection is kept until Close.
 	IdleTimeout time.Duration
 
+	// Node is the address of a node of a cluster: a key of the client's Nodes. The hub
+	// subscribes there. While the client knows no such node, the hub is Down. Empty: the
+	// client chooses.
+	Node string
+
+	// Sharded makes the hub use sharded channels (SSUBSCRIBE). All channels must be in slots
+	// that Node serves. When a slot moves, the server ends the subscription: watchers get a
+	// ReasonGap, and then a ReasonRefused, as the node refuses the channel from then on.
+	Sharded bool
+
 	// OnState, if set, is called when the connection's state has changed. It runs
 	// on the hub's goroutine. It must not block and must not call [Hub.Close]. It
 	// may call [Hub.Stop].

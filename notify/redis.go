@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,13 +28,15 @@ func New(client rueidis.Client, opts Options) (*Hub, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	return start(&redisDialer{client: client}, opts), nil
+	return start(&redisDialer{client: client, node: opts.Node, sharded: opts.Sharded}, opts), nil
 }
 
 // redisDialer dials over a client. Its mutex guards abandoned and the conn of
 // every dedication.
 type redisDialer struct {
-	client rueidis.Client
+	client  rueidis.Client
+	node    string
+	sharded bool
 
 	mu        sync.Mutex
 	abandoned *dedication // in progress, and no link waits for it
@@ -43,7 +46,8 @@ type redisDialer struct {
 // blocks until the client's pool has a free connection and the connection has been
 // dialled. If others keep all connections, it blocks for ever.
 type dedication struct {
-	conn rueidis.DedicatedClient // set once done is closed
+	conn rueidis.DedicatedClient // set once done is closed; nil with err
+	err  error
 	done chan struct{}
 }
 
@@ -62,17 +66,26 @@ func (d *redisDialer) dedicate() *dedication {
 }
 
 func (d *redisDialer) run(c *dedication) {
-	// If the dial fails, conn answers every command with the error.
-	conn, _ := d.client.Dedicate()
+	client, err := d.client, error(nil)
+	if d.node != "" {
+		if client = d.client.Nodes()[d.node]; client == nil {
+			err = fmt.Errorf("the cluster has no node %s", d.node)
+		}
+	}
+	var conn rueidis.DedicatedClient
+	if err == nil {
+		// If the dial fails, conn answers every command with the error.
+		conn, _ = client.Dedicate()
+	}
 	d.mu.Lock()
 	unwanted := d.abandoned == c
 	if unwanted {
 		d.abandoned = nil
 	}
-	c.conn = conn
+	c.conn, c.err = conn, err
 	d.mu.Unlock()
 	close(c.done)
-	if unwanted {
+	if unwanted && conn != nil {
 		conn.Close()
 	}
 }
@@ -82,7 +95,7 @@ func (d *redisDialer) run(c *dedication) {
 func (d *redisDialer) abandon(c *dedication) {
 	d.mu.Lock()
 	conn := c.conn
-	if conn == nil {
+	if conn == nil && c.err == nil {
 		d.abandoned = c
 	}
 	d.mu.Unlock()
@@ -131,13 +144,21 @@ func (l *redisLink) run() {
 		l.feed.ended(context.Cause(l.ctx))
 		return
 	}
+	if call.err != nil {
+		l.cancel(call.err)
+		l.feed.ended(call.err)
+		return
+	}
 	conn := call.conn
 	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		// On the connection's reader goroutine, in the order of the wire.
 		OnMessage: func(m rueidis.PubSubMessage) { l.feed.message(m.Channel, m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
-			if s.Kind == "subscribe" {
+			switch s.Kind {
+			case "subscribe", "ssubscribe":
 				l.feed.confirmed(s.Channel)
+			case "sunsubscribe": // our own, or the slot has moved
+				l.feed.gone(s.Channel)
 			}
 		},
 	})
@@ -178,13 +199,13 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 		}
 		var err error
 		if cmd.subscribe {
-			err = conn.Do(l.ctx, conn.B().Subscribe().Channel(cmd.names...).Build()).Error()
+			err = l.send(conn, cmd)
 		} else if err = l.ping(conn); err == nil {
 			// The client sends a PING behind each UNSUBSCRIBE and panics, on a
 			// goroutine of its own, if that is refused in words that it does not
 			// know: MISCONF, MASTERDOWN. A server that has just answered one
 			// will hardly begin to refuse them within this round trip.
-			err = conn.Do(l.ctx, conn.B().Unsubscribe().Channel(cmd.names...).Build()).Error()
+			err = l.send(conn, cmd)
 		}
 		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
 			l.cancel(cause(err))
@@ -192,6 +213,36 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 		}
 		l.feed.answered(err)
 	}
+}
+
+// send sends a command and returns the error of the connection, or that of the server.
+// Sharded channels may be in different slots, and a command has one slot only, so each gets
+// its own. If the server refuses one, the error is that one's.
+func (l *redisLink) send(conn rueidis.DedicatedClient, cmd pubsubCommand) error {
+	b := conn.B()
+	if !l.dialer.sharded {
+		if cmd.subscribe {
+			return conn.Do(l.ctx, b.Subscribe().Channel(cmd.names...).Build()).Error()
+		}
+		return conn.Do(l.ctx, b.Unsubscribe().Channel(cmd.names...).Build()).Error()
+	}
+	all := make(rueidis.Commands, len(cmd.names))
+	for i, name := range cmd.names {
+		if cmd.subscribe {
+			all[i] = b.Ssubscribe().Channel(name).Build()
+		} else {
+			all[i] = b.Sunsubscribe().Channel(name).Build()
+		}
+	}
+	var refusal error
+	for _, r := range conn.DoMulti(l.ctx, all...) {
+		err := r.Error()
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+			return err
+		}
+		refusal = cmp.Or(refusal, err)
+	}
+	return refusal
 }
 
 // ping returns nil if the server answers, even if the user may not PING.

@@ -14,15 +14,24 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Only this file of the package uses the client library.
+// Only this file and cluster.go use the client library.
 
-// Redis is a Server that is reached through a client. Many may use it at once, and
-// the client pipelines what they send.
-type Redis struct{ Client rueidis.Client }
+// Redis is a Server, or a cluster of them, that is reached through a client. Many may use
+// it at once, and the client pipelines what they send.
+type Redis struct {
+	Client  rueidis.Client
+	Cluster bool // the client is one of a cluster
+	Sharded bool // messages are published on sharded channels
+}
 
 // Exec makes Redis a Server.
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	link{client: s.Client, limit: limit}.exec(commands, answers)
+	l := link{client: s.Client, limit: limit, cluster: s.Cluster, sharded: s.Sharded}
+	if s.Cluster {
+		l.execCluster(commands, answers)
+		return
+	}
+	l.exec(commands, answers)
 }
 
 // Dedicate opens a connection for one sender. It blocks for as long as a dial, or for
@@ -61,6 +70,8 @@ type link struct {
 	client   rueidis.CoreClient
 	limit    *Deadline
 	reported bool
+	cluster  bool
+	sharded  bool
 }
 
 // start begins a round trip.
@@ -75,9 +86,7 @@ func (s link) start() context.Context {
 func (s link) exec(commands []Command, answers []Answer) {
 	missing := 0
 	read := func(i int, r rueidis.RedisResult) {
-		if commands[i].Script == nil {
-			answers[i] = readWords(r)
-		} else if answers[i] = readResult(r); answers[i].missing() {
+		if answers[i] = s.read(&commands[i], r); answers[i].missing() {
 			missing++
 		}
 	}
@@ -97,11 +106,27 @@ func (s link) exec(commands []Command, answers []Answer) {
 	}
 }
 
+// read reads the answer to a command.
+func (s link) read(c *Command, r rueidis.RedisResult) Answer {
+	if c.Script == nil {
+		return readWords(r)
+	}
+	return readResult(r)
+}
+
+// script returns the script of a command in the form for the channels that are used.
+func (s link) script(c *Command) *Script {
+	if s.sharded {
+		return c.Script.sharded
+	}
+	return c.Script
+}
+
 func (s link) build(c *Command) rueidis.Completed {
 	if c.Script == nil {
-		return s.client.B().Arbitrary(c.Args...).Build()
+		return s.client.B().Arbitrary(c.Args...).Keys(c.Keys...).Build()
 	}
-	return s.client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+	return s.client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
 }
 
 // load repeats the commands whose script the server did not know: they did not
@@ -117,12 +142,17 @@ func (s link) load(commands []Command, answers []Answer) {
 		if c.Script == nil || !answers[i].missing() {
 			continue
 		}
-		if !loaded[c.Script] {
-			loaded[c.Script] = true
-			cmds = append(cmds, s.client.B().ScriptLoad().Script(c.Script.Text).Build())
+		script := s.script(c)
+		if !loaded[script] {
+			loaded[script] = true
+			load := s.client.B().ScriptLoad().Script(script.Text).Build()
+			if s.cluster {
+				load = load.SetSlot(c.Keys[0]) // one master of those that lack it; the others keep what EVAL brings
+			}
+			cmds = append(cmds, load)
 			again = append(again, -1)
 		}
-		cmds = append(cmds, s.client.B().Eval().Script(c.Script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+		cmds = append(cmds, s.client.B().Eval().Script(script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
 		again = append(again, i)
 	}
 	for j, r := range s.client.DoMulti(s.start(), cmds...) {
@@ -200,6 +230,9 @@ func failureOf(err error) *Failure {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return DialFailure(err)
+	}
+	if errors.Is(err, rueidis.ErrNoSlot) {
+		return &Failure{Kind: Unavailable, Ran: core.No, Hint: "no master of the cluster serves the slot of this name", Err: err}
 	}
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {

@@ -12,15 +12,34 @@ import (
 
 // A Script is sent by its hash. The text follows only if the server does not know
 // the hash.
-type Script struct{ Name, Text, sha string }
-
-func newScript(name, text string) *Script {
-	sum := sha1.Sum([]byte(text))
-	return &Script{name, text, hex.EncodeToString(sum[:])}
+type Script struct {
+	Name, Text, sha string
+	// sharded is the same script for sharded channels. It is the script itself if that
+	// uses no channel.
+	sharded *Script
 }
 
+func newScript(name, text string) *Script {
+	s := &Script{Name: name, Text: text, sha: hashOf(text)}
+	s.sharded = s
+	if other := forSharded.Replace(text); other != text {
+		s.sharded = &Script{Name: name, Text: other, sha: hashOf(other)}
+		s.sharded.sharded = s.sharded
+	}
+	return s
+}
+
+func hashOf(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// forSharded makes a script use sharded channels. A server delivers the messages of these
+// only to those who have subscribed at the master of the channel's slot.
+var forSharded = strings.NewReplacer("'PUBLISH'", "'SPUBLISH'", "'PUBSUB', 'NUMSUB'", "'PUBSUB', 'SHARDNUMSUB'")
+
 // A Command is one call of a script for some locks, or, without a script, a
-// command whose words are Args. Keys and arguments are copied when it is built
+// command whose words are Args, followed by Keys. Keys and arguments are copied when it is built
 // for the client.
 type Command struct {
 	Script     *Script

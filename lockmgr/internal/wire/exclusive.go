@@ -94,7 +94,7 @@ var _ = register(core.Exclusive, kind{channel: ChannelPrefix, freed: "0", format
 var look = format{
 	write: func(_ *encoder, op *core.Op, c *Command) {
 		c.reset(nil)
-		c.Args = append(c.Args, "EXISTS", op.Name)
+		c.Args, c.Keys = append(c.Args, "EXISTS"), append(c.Keys, op.Name)
 	},
 	read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
 		r.OK = a.Int > 0

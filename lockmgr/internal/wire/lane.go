@@ -42,6 +42,11 @@ type Config struct {
 	// Observe is called for each command that was answered or timed out. It must
 	// not block. It may be nil.
 	Observe func(*Observed)
+
+	// Of a lane to a shard of a cluster.
+	shard   uint8  // its number
+	apart   bool   // each lock needs a command of its own
+	trouble func() // called when a command has failed for a reason that may concern others; may be nil
 }
 
 // Observed is a command that was answered, or whose time-out has passed.
@@ -261,6 +266,7 @@ func move(out []task, queue *[]task, most int) []task {
 // send sends batches until the lane is closed.
 func (l *Lane) send(s *sender) {
 	b := newBatch(l.cfg.Manager)
+	b.apart = l.cfg.apart
 	limit := &Deadline{parent: l.ctx, timeout: l.cfg.Timeout}
 	for {
 		b.tasks = l.take(s, b.tasks)
@@ -282,7 +288,11 @@ func (l *Lane) send(s *sender) {
 			if whole := len(b.commands); b.split() {
 				l.exec(server, limit, b, whole)
 			}
-			s.end(l.cfg.Now(), renews, b.healthy())
+			healthy := b.healthy()
+			s.end(l.cfg.Now(), renews, healthy)
+			if !healthy && l.cfg.trouble != nil {
+				l.cfg.trouble()
+			}
 		}
 		l.report(b)
 		b.clear()
@@ -338,7 +348,9 @@ func (l *Lane) report(b *batch) {
 			replies = repliesPool.Get().(*core.Replies)
 		}
 		replies.Replies = append(replies.Replies, core.Reply{})
-		decode(t.op, a, &replies.Replies[len(replies.Replies)-1], l.cfg.Error)
+		r := &replies.Replies[len(replies.Replies)-1]
+		decode(t.op, a, r, l.cfg.Error)
+		r.Shard = l.cfg.shard
 	}
 	if replies == nil {
 		return

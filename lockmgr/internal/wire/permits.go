@@ -89,7 +89,7 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 	core.VerbLook: {
 		write: func(_ *encoder, op *core.Op, c *Command) {
 			c.reset(nil)
-			c.Args = append(c.Args, "GET", op.Name)
+			c.Args, c.Keys = append(c.Args, "GET"), append(c.Keys, op.Name)
 		},
 		read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
 			free, err := strconv.ParseInt(a.Text, 10, 64)

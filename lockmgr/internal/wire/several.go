@@ -81,7 +81,7 @@ var _ = register(core.Several, kind{formats: [verbs]format{
 			c.reset(nil)
 			c.Args = append(c.Args, "EXISTS")
 			for i := range op.Items {
-				c.Args = append(c.Args, op.Items[i].Name)
+				c.Keys = append(c.Keys, op.Items[i].Name)
 			}
 		},
 		read: look.read,

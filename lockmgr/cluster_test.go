@@ -1,0 +1,234 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// dialCluster makes a manager of a cluster, which is closed when t ends.
+func dialCluster(t *testing.T, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = m.Close(ctx)
+	})
+	return m
+}
+
+// namesOn returns names whose slots each master serves, some for each.
+func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
+	out := map[*redistest.Server][]string{}
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("job-%d", i)
+		owner := c.Owner(name)
+		if len(out[owner]) < each {
+			out[owner] = append(out[owner], name)
+		}
+		full := 0
+		for _, names := range out {
+			if len(names) == each {
+				full++
+			}
+		}
+		if full == c.Masters {
+			return out
+		}
+	}
+}
+
+// All kinds of locks work on all shards. A waiter of another manager is woken by a message,
+// long before it would poll.
+func TestCluster_EveryKind(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	for _, classic := range []bool{false, true} {
+		t.Run(fmt.Sprintf("classic=%v", classic), func(t *testing.T) {
+			o := lockmgr.Options{ClassicChannels: classic}
+			m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+			ctx := faults.Patient(t)
+			for owner, names := range namesOn(c, 2) {
+				for _, name := range names {
+					for kind, opts := range map[string][]lockmgr.LockOption{
+						"plain": nil, "fenced": {lockmgr.Fenced()}, "shared": {lockmgr.Shared()}, "exclusive": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()},
+					} {
+						name := fmt.Sprintf("%s:{%s}", kind, name)
+						l, err := m.Lock(ctx, name, opts...)
+						require.NoError(t, err, name)
+						if kind == "shared" {
+							opts = []lockmgr.LockOption{lockmgr.Exclusive()}
+						}
+						f := other.LockAsync(name, opts...)
+						requireSubscribers(t, owner, classic, 1)
+						begin := time.Now()
+						require.NoError(t, l.Unlock(ctx))
+						l, err = f.Await(ctx)
+						require.NoError(t, err, name)
+						require.Less(t, time.Since(begin), 5*time.Second, "woken by a message, not by the poll after a lease")
+						require.NoError(t, l.Unlock(ctx))
+						require.Empty(t, ownKeys(t, c, name))
+					}
+					p := "permits:{" + name + "}"
+					l, err := m.Permits(p, 2).Acquire(ctx, 2)
+					require.NoError(t, err)
+					require.NoError(t, l.Unlock(ctx))
+					set := lockmgr.Set{Names: []string{"{" + name + "}1", "{" + name + "}2"}, Shared: []string{"{" + name + "}3"}}
+					l, err = m.LockAll(ctx, set)
+					require.NoError(t, err)
+					_, err = other.TryLock(ctx, "{"+name+"}2")
+					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+					require.NoError(t, l.Unlock(ctx))
+					info, err := m.Inspect(ctx, name)
+					require.NoError(t, err)
+					require.Zero(t, info.TTL)
+				}
+			}
+			_, err := m.LockAll(ctx, lockmgr.All("a", "b", "c"))
+			require.ErrorIs(t, err, lockmgr.ErrTopology, "in several slots")
+		})
+	}
+}
+
+// requireSubscribers waits until a node has a channel with a subscriber.
+func requireSubscribers(t *testing.T, s *redistest.Server, classic bool, n int) {
+	t.Helper()
+	sub := "SHARDCHANNELS"
+	if classic {
+		sub = "CHANNELS"
+	}
+	require.Eventually(t, func() bool {
+		out, err := s.Do("PUBSUB", sub)
+		return err == nil && out != ""
+	}, 5*time.Second, 5*time.Millisecond)
+}
+
+// ownKeys returns what is left of a lock's record.
+func ownKeys(t *testing.T, c *redistest.Cluster, name string) string {
+	t.Helper()
+	out, err := c.Owner(name).Do("HGETALL", name)
+	require.NoError(t, err)
+	return out
+}
+
+// While one master is stopped, locks on the others are granted and renewed as before, and
+// those on it are lost at their deadlines.
+func TestCluster_OneStoppedMasterHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
+	m := dialCluster(t, c, lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 400 * time.Millisecond, RetryTime: 800 * time.Millisecond})
+	ctx := faults.Patient(t)
+	names := namesOn(c, 3)
+	stopped := c.Nodes[0]
+	held := map[string]*lockmgr.Lock{}
+	for _, list := range names {
+		l, err := m.Lock(ctx, list[0])
+		require.NoError(t, err)
+		held[list[0]] = l
+	}
+	stopped.Signal(syscall.SIGSTOP)
+	defer stopped.Signal(syscall.SIGCONT)
+	begin := time.Now()
+	var slowest atomic.Int64
+	var group sync.WaitGroup
+	for owner, list := range names {
+		if owner == stopped {
+			continue
+		}
+		group.Go(func() {
+			for time.Since(begin) < 3*time.Second {
+				at := time.Now()
+				l, err := m.Lock(ctx, list[1])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if took := int64(time.Since(at)); took > slowest.Load() {
+					slowest.Store(took)
+				}
+				if err := l.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	_, err := m.Lock(ctx, names[stopped][1])
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.Less(t, time.Since(begin), 3*time.Second)
+	group.Wait()
+	t.Logf("slowest grant beside a stopped master: %v", time.Duration(slowest.Load()))
+	require.Less(t, slowest.Load(), int64(400*time.Millisecond), "no command waits for that of another shard to time out")
+	for owner, list := range names {
+		require.Equal(t, owner != stopped, held[list[0]].Valid(), list[0])
+	}
+}
+
+// After a failover waiters go on at the new master, and a hold that it knows stays.
+func TestCluster_Failover(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1)
+	o := lockmgr.Options{RetryTime: 20 * time.Second}
+	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	name := "a"
+	owner := c.Owner(name)
+	l, err := m.Lock(ctx, name)
+	require.NoError(t, err)
+	f := other.LockAsync(name)
+	requireSubscribers(t, owner, false, 1)
+	_, err = owner.Do("WAIT", "1", "2000")
+	require.NoError(t, err)
+	owner.Kill()
+	require.Eventually(t, func() bool { now := c.Owner(name); return now != nil && now != owner }, 15*time.Second, 20*time.Millisecond)
+	require.True(t, l.Valid())
+	requireSubscribers(t, c.Owner(name), false, 1)
+	require.NoError(t, l.Unlock(ctx))
+	begin := time.Now()
+	next, err := f.Await(ctx)
+	require.NoError(t, err)
+	require.Less(t, time.Since(begin), 5*time.Second)
+	require.NoError(t, next.Unlock(ctx))
+}
+
+// A slot that moves while somebody holds a lock in it, and somebody waits, takes both along.
+func TestCluster_SlotMoves(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	name := "a"
+	for range 6 {
+		from := c.Owner(name)
+		to := c.Nodes[0]
+		if to == from {
+			to = c.Nodes[1]
+		}
+		l, err := m.Lock(ctx, name)
+		require.NoError(t, err)
+		f := other.LockAsync(name)
+		requireSubscribers(t, from, false, 1)
+		c.Move(t, name, to)
+		require.Equal(t, to, c.Owner(name))
+		requireSubscribers(t, to, false, 1)
+		require.True(t, l.Valid())
+		begin := time.Now()
+		require.NoError(t, l.Unlock(ctx))
+		next, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(begin), 5*time.Second)
+		require.NoError(t, next.Unlock(ctx))
+	}
+}

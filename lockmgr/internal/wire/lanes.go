@@ -1,0 +1,266 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// Lanes are the ways of a manager to its servers: one lane to a single server, or one to
+// each shard of a cluster. A shard that hangs so delays no operation on another.
+//
+// The client finds the master of a slot by itself, and follows it when it moves. The layout
+// that Lanes keep only says which operations share a lane. If it is old for a moment, an
+// operation may wait behind those for another shard, and that is all.
+//
+// A lane is made when the layout first names its master, and lasts until Close. The methods
+// of Lanes may be called by any goroutine.
+type Lanes struct {
+	cfg     Config
+	cluster *Cluster // nil: a single server
+
+	mu      sync.RWMutex
+	lanes   []*Lane // by the numbers of shards
+	number  map[string]int
+	addrs   []string       // of the masters, by the numbers of shards
+	slots   *[Slots]uint16 // the number of the shard of each slot; nil for a single server
+	parts   [][]*core.Op   // reused
+	suspect chan struct{}  // one buffered: the layout may be old
+	stop    context.CancelFunc
+	done    chan struct{} // closed when nobody asks for the layout any more
+}
+
+// Cluster is what Lanes need of a cluster.
+type Cluster struct {
+	// First is the layout at the start.
+	First []Shard
+	// Layout asks which slots each master serves.
+	Layout func(context.Context) ([]Shard, error)
+	// Moved is called when the layout has changed. It must not block.
+	Moved func()
+}
+
+const (
+	// layoutEvery is how often the layout is asked for.
+	layoutEvery = 10 * time.Second
+	// layoutSoon is the time between two looks in the first suspectTime after Suspect: a
+	// failover takes seconds.
+	layoutSoon  = 500 * time.Millisecond
+	suspectTime = 30 * time.Second
+	// layoutPause is the least time between two looks.
+	layoutPause = 100 * time.Millisecond
+	// layoutTimeout bounds one look.
+	layoutTimeout = 3 * time.Second
+)
+
+// NewLanes starts the lanes of a manager. They end with Close. cluster is nil for a single
+// server.
+func NewLanes(cfg Config, cluster *Cluster) *Lanes {
+	l := &Lanes{cfg: cfg, cluster: cluster, number: make(map[string]int), suspect: make(chan struct{}, 1), done: make(chan struct{})}
+	if cluster == nil {
+		l.lanes, l.parts, l.stop = []*Lane{NewLane(cfg)}, make([][]*core.Op, 1), func() {}
+		close(l.done)
+		return l
+	}
+	l.cfg.apart, l.cfg.trouble = true, l.Suspect
+	l.take(cluster.First)
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go l.follow(ctx)
+	return l
+}
+
+// follow keeps the layout up to date.
+func (l *Lanes) follow(ctx context.Context) {
+	defer close(l.done)
+	timer := time.NewTimer(layoutEvery)
+	defer timer.Stop()
+	var until time.Time // looks are frequent
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-l.suspect:
+			until = time.Now().Add(suspectTime)
+		}
+		l.look(ctx)
+		timer.Reset(layoutPause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if time.Now().Before(until) {
+			timer.Reset(layoutSoon)
+		} else {
+			timer.Reset(layoutEvery)
+		}
+	}
+}
+
+// look asks for the layout, and takes it over if it differs.
+func (l *Lanes) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
+	defer cancel()
+	if shards, err := l.cluster.Layout(ctx); err == nil && l.take(shards) {
+		l.cluster.Moved()
+	}
+}
+
+// take takes a layout over. It reports whether that differs from the one before. A slot that
+// no master serves stays with its last shard.
+func (l *Lanes) take(shards []Shard) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slots := new([Slots]uint16)
+	if l.slots != nil {
+		*slots = *l.slots
+	}
+	for _, s := range shards {
+		n := l.numberOf(s.Addr)
+		for _, r := range s.Slots {
+			for slot := r[0]; slot <= r[1]; slot++ {
+				slots[slot] = uint16(n)
+			}
+		}
+	}
+	changed = l.slots == nil || *slots != *l.slots
+	if changed {
+		l.slots = slots
+	}
+	return changed
+}
+
+// numberOf returns the number of the shard whose master has an address. A new one gets a
+// lane. The mutex is held, or nobody else has l yet.
+func (l *Lanes) numberOf(addr string) int {
+	n, known := l.number[addr]
+	if !known {
+		n = len(l.lanes)
+		cfg := l.cfg
+		cfg.shard = uint8(n)
+		l.lanes, l.addrs, l.parts = append(l.lanes, NewLane(cfg)), append(l.addrs, addr), append(l.parts, nil)
+		l.number[addr] = n
+	}
+	return n
+}
+
+// Suspect says that the layout may be old: a command has failed, or a subscription was lost.
+// It never blocks.
+func (l *Lanes) Suspect() {
+	select {
+	case l.suspect <- struct{}{}:
+	default:
+	}
+}
+
+// at returns the number of the shard that a key or a sharded channel is on. The mutex is
+// held.
+func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }
+
+func (l *Lanes) laneOf(key string) *Lane {
+	if l.cluster == nil {
+		return l.lanes[0]
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.lanes[l.at(key)]
+}
+
+// Master returns the address of the master that serves a key or a sharded channel, as far as
+// is known. It is empty for a single server.
+func (l *Lanes) Master(key string) string {
+	if l.cluster == nil {
+		return ""
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.addrs[l.at(key)]
+}
+
+// Masters returns the addresses of all masters that serve slots, in no order.
+func (l *Lanes) Masters() (all []string) {
+	if l.cluster == nil {
+		return nil
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	serves := make([]bool, len(l.addrs))
+	for _, n := range l.slots {
+		if !serves[n] {
+			serves[n], all = true, append(all, l.addrs[n])
+		}
+	}
+	return all
+}
+
+// keyOf returns a key of an operation.
+func keyOf(op *core.Op) string {
+	if len(op.Items) > 0 {
+		return op.Items[0].Name
+	}
+	return op.Name
+}
+
+// Submit queues operations. It never blocks. After Close it does nothing: nobody waits for
+// the replies then. One goroutine may call it at a time.
+func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
+	if l.cluster == nil {
+		l.lanes[0].Submit(ops, now)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, op := range ops {
+		n := l.at(keyOf(op))
+		l.parts[n] = append(l.parts[n], op)
+	}
+	for n, part := range l.parts {
+		if len(part) > 0 {
+			l.lanes[n].Submit(part, now)
+			clear(part)
+			l.parts[n] = part[:0]
+		}
+	}
+}
+
+// Call queues a command that does not concern the core. It never blocks. done is called
+// with the answer, on a sender's goroutine, and must not block. After Close, Call returns
+// false.
+func (l *Lanes) Call(c Command, done func(Answer)) bool {
+	key := ""
+	if len(c.Keys) > 0 {
+		key = c.Keys[0]
+	}
+	return l.laneOf(key).Call(c, done)
+}
+
+// Failing returns why the server of a name could not serve a wait from asked to now, or nil.
+// The failure is of the kind Unavailable.
+func (l *Lanes) Failing(name string, asked, now time.Duration) *Failure {
+	return l.laneOf(name).Failing(asked, now)
+}
+
+// RenewalScripts returns how many renewal scripts have been sent.
+func (l *Lanes) RenewalScripts() (n uint64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, lane := range l.lanes {
+		n += lane.RenewalScripts()
+	}
+	return n
+}
+
+// Close closes all lanes: see Lane.Close.
+func (l *Lanes) Close() {
+	l.stop()
+	<-l.done
+	var closing sync.WaitGroup
+	for _, lane := range l.lanes { // nobody adds one any more
+		closing.Go(lane.Close)
+	}
+	closing.Wait()
+}

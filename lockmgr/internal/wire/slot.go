@@ -1,0 +1,48 @@
+package wire
+
+import "strings"
+
+// Slots is the number of slots that the keys of a cluster are divided into.
+const Slots = 1 << 14
+
+// SlotOf returns the slot of a key or a sharded channel: the CRC16 of the text in its first
+// braces, or of all of it if there is none. So the keys of a lock, which share such a text,
+// share a slot.
+func SlotOf(key string) int {
+	if begin := strings.IndexByte(key, '{'); begin >= 0 {
+		if n := strings.IndexByte(key[begin+1:], '}'); n > 0 {
+			key = key[begin+1 : begin+1+n]
+		}
+	}
+	var crc uint16
+	for i := range len(key) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
+	}
+	return int(crc) % Slots
+}
+
+// crcTable is that of CRC-16/XMODEM.
+var crcTable = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}()
+
+// sameSlot reports whether all keys of a command are in one slot.
+func (c *Command) sameSlot() bool {
+	for _, key := range c.Keys[min(1, len(c.Keys)):] {
+		if SlotOf(key) != SlotOf(c.Keys[0]) {
+			return false
+		}
+	}
+	return true
+}
