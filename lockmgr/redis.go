@@ -33,8 +33,11 @@ import (
 // whole cluster. The manager then has two connections to each master that it uses, one of
 // them for messages. See the package comment for what differs in a cluster.
 //
-// Dial returns ErrTopology for Sentinel, and for a server that shares a cluster with others
-// if opt.ForceSingleClient is set.
+// With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
+// master that they name. When they name another one, the manager follows.
+//
+// Dial returns ErrTopology for a server that shares a cluster with others if
+// opt.ForceSingleClient is set, and for the address of a Sentinel without MasterSet.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -45,10 +48,8 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		return nil, fmt.Errorf("%w: ClientOption.InitAddress is empty", ErrInvalidOption)
 	case strings.Contains(opt.InitAddress[0], "://"):
 		return nil, fmt.Errorf("%w: an address in ClientOption.InitAddress is a URL: rueidis.ParseURL makes a ClientOption of it", ErrInvalidOption)
-	case opt.Sentinel.MasterSet != "":
-		return nil, unsupported(rueidis.ClientModeSentinel)
-	case n > 1 && !opt.ForceSingleClient:
-		return dialCluster(opt, options)
+	case opt.Sentinel.MasterSet != "", n > 1 && !opt.ForceSingleClient:
+		return dialMany(opt, options)
 	}
 	asked := opt
 	opt = TuneClient(opt)
@@ -66,15 +67,15 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
 		_ = m.Close(context.Background()) // it holds nothing
 		if errors.Is(err, errOneOfMany) && !asked.ForceSingleClient {
-			return dialCluster(asked, options)
+			return dialMany(asked, options)
 		}
 		return nil, err
 	}
 	return m, nil
 }
 
-// dialCluster connects to a cluster.
-func dialCluster(opt rueidis.ClientOption, options Options) (*Manager, error) {
+// dialMany connects to a cluster, or by Sentinels to their master.
+func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
 	client, err := rueidis.NewClient(opt)
@@ -84,15 +85,29 @@ func dialCluster(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		}
 		return nil, serverError(wire.DialFailure(err))
 	}
-	m, err := startCluster(client, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	m, err := startMany(client, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
 	if err != nil {
 		client.Close()
 	}
 	return m, err
 }
 
-// startCluster makes a manager for the client of a cluster.
-func startCluster(client rueidis.Client, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
+// masterEvery is how often a manager looks whether its client has another master, which does
+// no I/O. The connection for messages stays at the old one otherwise, without an error, until
+// Sentinel closes it.
+const masterEvery = 250 * time.Millisecond
+
+// startMany makes a manager for the client of a cluster or of Sentinel.
+func startMany(client rueidis.Client, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
+	if client.Mode() != rueidis.ClientModeCluster {
+		server := wire.Redis{Client: client}
+		first, err := server.Master(context.Background())
+		if err != nil {
+			return nil, serverError(wire.DialFailure(err))
+		}
+		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
+		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
+	}
 	server := wire.Redis{Client: client, Cluster: true, Sharded: !o.ClassicChannels}
 	shards, err := server.Layout(context.Background())
 	if err != nil {
@@ -108,17 +123,12 @@ func startCluster(client rueidis.Client, o Options, dialTime time.Duration, clos
 	return start(newIdentity(), o, client, wire.Config{Server: server}, cluster, dialTime, closeClient), nil
 }
 
-// unsupported returns the error for a client of a mode.
-func unsupported(mode rueidis.ClientMode) error {
-	return fmt.Errorf("%w: a %s client: give the address of one server", ErrTopology, mode)
-}
-
 // New returns a manager that borrows a client: Close leaves it open. The
 // client should be built with the options that [TuneClient] sets. All commands go
 // through the client's pipeline, which takes longer for a single goroutine than the
 // connections that the manager of Dial has. For a client of one server New does no I/O. For
 // that of a cluster it asks which slots each master serves, and blocks for half a second at
-// most for each node that does not answer. New returns ErrTopology for a Sentinel client.
+// most for each node that does not answer.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
@@ -127,11 +137,8 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch mode := client.Mode(); mode {
-	case rueidis.ClientModeSentinel:
-		return nil, unsupported(mode)
-	case rueidis.ClientModeCluster:
-		return startCluster(client, options, 0, nil)
+	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
+		return startMany(client, options, 0, nil)
 	}
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }
@@ -173,6 +180,11 @@ func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.ConnLifetime = 0              // when it ends, the client sends commands twice
 	opt.SendToReplicas = nil          // a replica knows neither the newest locks nor all messages
 	opt.ReplicaOnly = false
+	if opt.Sentinel.MasterSet != "" {
+		// A client that misses the message about a new master would keep the old one for ever.
+		setDefault(&opt.Sentinel.TopologyRefreshInterval, 2*time.Second)
+		setDefault(&opt.Sentinel.Dialer.Timeout, 2*time.Second)
+	}
 	setDefault(&opt.ClusterOption.ShardsRefreshInterval, 10*time.Second)
 	setDefault(&opt.ClusterOption.MaxMovedRedirections, 5)
 	setDefault(&opt.Dialer.Timeout, 2*time.Second)

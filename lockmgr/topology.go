@@ -28,7 +28,7 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	}
 	switch a.Field("mode") {
 	case "sentinel":
-		return "", fmt.Errorf("%w: the server is a Sentinel: give the address of one server", ErrTopology)
+		return "", fmt.Errorf("%w: the server is a Sentinel: set ClientOption.Sentinel.MasterSet to the name of the master", ErrTopology)
 	case "cluster":
 	default:
 		return "", nil

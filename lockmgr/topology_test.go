@@ -1,8 +1,6 @@
 package lockmgr_test
 
 import (
-	"crypto/tls"
-	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -24,17 +22,6 @@ func startCluster(t testing.TB) *redistest.Server {
 	return s
 }
 
-// Dial refuses Sentinel before it connects.
-func TestDial_RefusesSentinel(t *testing.T) {
-	opt := rueidis.ClientOption{InitAddress: []string{"a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}}
-	opt.DialFn = func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
-		t.Error("it dials")
-		return nil, errors.New("refused")
-	}
-	_, err := lockmgr.Dial(opt, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
-}
-
 // Several addresses are the seeds of a cluster, unless the caller wants one server.
 func TestDial_Seeds(t *testing.T) {
 	t.Parallel()
@@ -44,20 +31,6 @@ func TestDial_Seeds(t *testing.T) {
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr(), "b:1"}, ForceSingleClient: true}, lockmgr.Options{})
 	require.NoError(t, err, "the first address is the server")
 	require.NoError(t, m.Close(faults.Patient(t)))
-}
-
-// A modeClient is a client that says that it has a mode.
-type modeClient struct {
-	rueidis.Client
-	mode rueidis.ClientMode
-}
-
-func (c modeClient) Mode() rueidis.ClientMode { return c.mode }
-
-func TestNew_RefusesSentinel(t *testing.T) {
-	_, err := lockmgr.New(modeClient{mode: rueidis.ClientModeSentinel}, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
-	require.ErrorContains(t, err, "sentinel")
 }
 
 // A manager borrows the client of a cluster, and leaves it open.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ func Find(asked string) (string, error) {
 type Server struct {
 	Binary   string // path of the program
 	Dir      string // an existing folder for its data and its log
+	Config   string // path of a configuration file, or empty; args override it
 	Detached bool   // Ctrl-C does not reach the child: it is in a process group of its own
 
 	port int
@@ -158,10 +160,14 @@ func (s *Server) launch(as resp.Login, args []string) error {
 		return err
 	}
 	defer log.Close() // the child has its own copy
-	cmd := exec.Command(s.Binary, append([]string{
+	var first []string
+	if s.Config != "" {
+		first = []string{s.Config}
+	}
+	cmd := exec.Command(s.Binary, slices.Concat(first, []string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port),
 		"--save", "", "--appendonly", "no", "--dir", s.Dir, "--daemonize", "no",
-	}, args...)...)
+	}, args)...)
 	cmd.Dir = s.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.Detached {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
 // A Cluster is some child servers that form a Redis Cluster.
@@ -44,21 +42,10 @@ func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 // have too many commands of their own.
 func startNode(t testing.TB, args []string) *Server {
 	t.Helper()
-	s := &Server{t: t, args: append([]string{
+	return startPlain(t, "", append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-allow-replica-migration", "no",
-	}, args...)}
-	s.server = &redisserver.Server{Binary: find(t), Dir: t.TempDir()}
-	t.Cleanup(func() {
-		s.Kill()
-		if t.Failed() {
-			t.Logf("redistest: last lines of the node at %s:\n%s", s.Addr(), s.server.Log())
-		}
-	})
-	if err := s.launch(s.server.Start); err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	return s
+	}, args...))
 }
 
 // form makes the nodes a cluster.

@@ -37,6 +37,15 @@ func (s Redis) Layout(ctx context.Context) ([]Shard, error) {
 	return nil, err
 }
 
+// Master is the layout of a server that Sentinels watch: one master, which serves all slots. The
+// client of Sentinel knows it; Master does no I/O.
+func (s Redis) Master(context.Context) ([]Shard, error) {
+	for addr := range s.Client.Nodes() {
+		return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}}, nil
+	}
+	return nil, errors.New("the client knows no master")
+}
+
 // askTime is how long a node may take to tell the layout of its cluster.
 const askTime = 500 * time.Millisecond
 

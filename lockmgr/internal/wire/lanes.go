@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -32,12 +33,16 @@ type Lanes struct {
 	done    chan struct{} // closed when nobody asks for the layout any more
 }
 
-// Cluster is what Lanes need of a cluster.
+// Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
 type Cluster struct {
 	// First is the layout at the start.
 	First []Shard
 	// Layout asks which slots each master serves.
 	Layout func(context.Context) ([]Shard, error)
+	// Every is how often the layout is asked for. Zero: layoutEvery.
+	Every time.Duration
+	// OneSlot reports whether all keys count as of one slot: there is one master at a time.
+	OneSlot bool
 	// Moved is called when the layout has changed. It must not block.
 	Moved func()
 }
@@ -64,7 +69,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 		close(l.done)
 		return l
 	}
-	l.cfg.apart, l.cfg.trouble = true, l.Suspect
+	l.cfg.apart, l.cfg.trouble = !cluster.OneSlot, l.Suspect
 	l.take(cluster.First)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -75,7 +80,8 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 // follow keeps the layout up to date.
 func (l *Lanes) follow(ctx context.Context) {
 	defer close(l.done)
-	timer := time.NewTimer(layoutEvery)
+	every := cmp.Or(l.cluster.Every, layoutEvery)
+	timer := time.NewTimer(every)
 	defer timer.Stop()
 	var until time.Time // looks are frequent
 	for {
@@ -94,9 +100,9 @@ func (l *Lanes) follow(ctx context.Context) {
 		case <-timer.C:
 		}
 		if time.Now().Before(until) {
-			timer.Reset(layoutSoon)
+			timer.Reset(min(every, layoutSoon))
 		} else {
-			timer.Reset(layoutEvery)
+			timer.Reset(every)
 		}
 	}
 }

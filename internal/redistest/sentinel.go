@@ -1,0 +1,117 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redisserver"
+)
+
+// MasterSet is the name by which Sentinels know the master.
+const MasterSet = "main"
+
+// A Watched is a master and its replicas, with Sentinels that replace the master.
+type Watched struct {
+	Servers   []*Server // the first one is the master at the start
+	Sentinels []*Server
+}
+
+// StartSentinel runs a master with some replicas and three Sentinels, and returns when all
+// know each other. A master that does not answer for a second is replaced. All are killed
+// when t ends. Where there is no server to run, t is skipped: see [Start]. args come last on
+// the command lines of master and replicas.
+func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
+	t.Helper()
+	w := &Watched{}
+	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
+	master := startPlain(t, "", args)
+	w.Servers = append(w.Servers, master)
+	for range replicas {
+		w.Servers = append(w.Servers, startPlain(t, "", append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.Port())}, args...)))
+	}
+	deadline := time.Now().Add(clusterTimeout)
+	for _, s := range w.Servers[1:] {
+		if err := until(deadline, func() error { return synced(s) }); err != nil {
+			t.Fatalf("redistest: sentinel: %v", err)
+		}
+	}
+	for range 3 {
+		config := filepath.Join(t.TempDir(), "sentinel.conf")
+		text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n", MasterSet, master.Port())
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.Sentinels = append(w.Sentinels, startPlain(t, config, []string{"--sentinel"}))
+	}
+	for _, s := range w.Sentinels {
+		if err := until(deadline, func() error { return w.knowsAll(s) }); err != nil {
+			t.Fatalf("redistest: sentinel: %v", err)
+		}
+	}
+	return w
+}
+
+// startPlain starts a server without access rules.
+func startPlain(t testing.TB, config string, args []string) *Server {
+	t.Helper()
+	s := &Server{t: t, args: args}
+	s.server = &redisserver.Server{Binary: find(t), Dir: t.TempDir(), Config: config}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("redistest: last lines of the server at %s:\n%s", s.Addr(), s.server.Log())
+		}
+	})
+	if err := s.launch(s.server.Start); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return s
+}
+
+// synced returns nil if a replica has its master's data.
+func synced(s *Server) error {
+	info, err := s.Do("INFO", "replication")
+	if err == nil && !strings.Contains(info, "master_link_status:up") {
+		err = fmt.Errorf("%s has no data yet", s.Addr())
+	}
+	return err
+}
+
+// knowsAll returns nil if a Sentinel knows the other two and all replicas.
+func (w *Watched) knowsAll(s *Server) error {
+	info, err := s.Do("INFO", "sentinel")
+	if want := fmt.Sprintf("slaves=%d,sentinels=3", len(w.Servers)-1); err == nil && !strings.Contains(info, want) {
+		err = fmt.Errorf("the Sentinel at %s does not know all: %s", s.Addr(), info)
+	}
+	return err
+}
+
+// Addrs returns the addresses of the Sentinels.
+func (w *Watched) Addrs() (all []string) {
+	for _, s := range w.Sentinels {
+		all = append(all, s.Addr())
+	}
+	return all
+}
+
+// Master returns the present master, as the first Sentinel that answers says, or nil.
+func (w *Watched) Master() *Server {
+	for _, s := range w.Sentinels {
+		addr, err := s.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterSet)
+		if err != nil {
+			continue
+		}
+		_, port, _ := strings.Cut(addr, "\n")
+		for _, o := range w.Servers {
+			if strconv.Itoa(o.Port()) == port {
+				return o
+			}
+		}
+	}
+	return nil
+}

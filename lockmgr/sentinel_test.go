@@ -1,0 +1,108 @@
+package lockmgr_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func dialSentinel(t *testing.T, addrs []string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet}}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = m.Close(ctx)
+	})
+	return m
+}
+
+// A held lock that the new master knows stays, and the one who waits for it is told of its
+// release by a message of the new master: after the death of the old one, and after an
+// orderly failover, in which the old one stays alive and says nothing.
+func TestSentinel_Failover(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(t *testing.T, w *redistest.Watched, old *redistest.Server){
+		"killed":  func(_ *testing.T, _ *redistest.Watched, old *redistest.Server) { old.Kill() },
+		"orderly": func(t *testing.T, w *redistest.Watched, _ *redistest.Server) { faults.Do(t, w.Sentinels[0], "SENTINEL", "FAILOVER", redistest.MasterSet) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := redistest.StartSentinel(t, 2)
+			o := lockmgr.Options{RetryTime: 20 * time.Second}
+			m, other := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs()[:1], o)
+			ctx := faults.Patient(t)
+			old := w.Master()
+			l, err := m.Lock(ctx, "a")
+			require.NoError(t, err)
+			f := other.LockAsync("a")
+			requireSubscribers(t, old, true, 1)
+			faults.Do(t, old, "WAIT", "2", "2000")
+			fail(t, w, old)
+			require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
+			requireSubscribers(t, w.Master(), true, 1)
+			require.True(t, l.Valid())
+			begin := time.Now()
+			require.NoError(t, l.Unlock(ctx))
+			next, err := f.Await(ctx)
+			require.NoError(t, err)
+			t.Logf("handed over in %v", time.Since(begin))
+			require.Less(t, time.Since(begin), 5*time.Second, "by a message, not by the poll after a lease")
+			require.NoError(t, next.Unlock(ctx))
+		})
+	}
+}
+
+// A manager needs one Sentinel of three. A master that was replaced and comes back is a
+// replica, and nobody takes a lock there.
+func TestSentinel_DemotedMasterComesBack(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartSentinel(t, 1)
+	m := dialSentinel(t, w.Addrs(), lockmgr.Options{RetryTime: 20 * time.Second})
+	ctx := faults.Patient(t)
+	old := w.Master()
+	old.Kill()
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	now := w.Master()
+	require.NotEqual(t, old, now)
+	old.Restart()
+	require.Eventually(t, func() bool {
+		role, err := old.Do("ROLE")
+		return err == nil && role[:5] == "slave"
+	}, 20*time.Second, 20*time.Millisecond)
+	for _, s := range w.Sentinels[1:] {
+		s.Kill()
+	}
+	other := dialSentinel(t, w.Addrs(), lockmgr.Options{})
+	_, err = other.TryLock(ctx, "a")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.NoError(t, l.Unlock(ctx))
+	l, err = other.Lock(ctx, "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// Without a Sentinel that answers, Dial fails.
+func TestDial_NoSentinel(t *testing.T) {
+	t.Parallel()
+	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}}, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+}
+
+// The address of a Sentinel alone is no address of a server.
+func TestDial_SentinelWithoutMasterSet(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartSentinel(t, 0)
+	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: w.Addrs()[:1]}, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorContains(t, err, "MasterSet")
+}
