@@ -3,6 +3,8 @@ package lockmgr_test
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
+	wires "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // dialCluster makes a manager of a cluster, which is closed when t ends.
@@ -56,6 +59,9 @@ func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
 func TestCluster_EveryKind(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
+	for _, key := range []string{"a", "{a}b", "a{b}c{d}", "{}a", "a{", "a}", "é\x00", strings.Repeat("x", 300)} {
+		require.Equal(t, faults.Do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", key), strconv.Itoa(wires.SlotOf(key)), key)
+	}
 	for _, classic := range []bool{false, true} {
 		t.Run(fmt.Sprintf("classic=%v", classic), func(t *testing.T) {
 			o := lockmgr.Options{ClassicChannels: classic}

@@ -122,9 +122,21 @@
 // matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether it is
 // worth trying again.
 //
-// One server is supported. Dial and New refuse clients of a cluster or of Sentinel
-// with [ErrTopology]. Dial also refuses a server that shares a cluster with others.
-// [Manager.Check] reports such a server too, and warns of a cluster of one server.
+// # Clusters and Sentinel
+//
+// A manager works with one server, with all masters of a Redis Cluster, or with the master
+// that Sentinels name. [Dial] tells them apart.
+//
+// In a cluster each name belongs to the master that serves its slot. A master that does not
+// answer fails the requests for its own names, and no others. It costs the holds of its names
+// their leases. When a slot moves or a master is replaced, the manager goes on at the new one:
+// holds that it knows stay, and waiters listen there. Holds that it does not know, because the
+// old master died before it had told its replicas, are lost: the next renewal tells. Another
+// process may have got such a lock before that. A fencing token then protects the resource,
+// except that the same token may be given twice if its counter was lost too.
+//
+// Channels of a cluster are sharded: see Options.ClassicChannels. The names of a [Set] must
+// share a slot; otherwise LockAll fails with [ErrTopology].
 //
 // # In Redis
 //

@@ -55,10 +55,11 @@ var (
 	// ErrInvalidOption: Dial or New refused an option, Fair was combined with Shared or
 	// Exclusive, LockAll was given Shared, Exclusive or Fair, or a method of Permits a number, limit, ID or option that it does not take.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
-	// ErrTopology: the client or the server belongs to a cluster or Sentinel,
-	// which this package does not support. Dial and New return it for a client
-	// of that kind, Dial and Check for a server, and Lock for a name that
-	// another server of a cluster keeps.
+	// ErrTopology: the address is not what the options say. Dial returns it for a Sentinel
+	// without Sentinel.MasterSet. Dial and Check return it for a server that shares a
+	// cluster with others, if the client was made for one server, and Lock for a name that
+	// another server of that cluster keeps. LockAll returns it if the names are in several
+	// slots of a cluster.
 	ErrTopology = errors.New("lockmgr: topology not supported")
 
 	// ErrPermission: the server's access rules forbid a command, a key or

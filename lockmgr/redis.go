@@ -74,6 +74,23 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, nil
 }
 
+// DialURL is [Dial] for a URL, with the default client options. Forms:
+//
+//	redis://user:password@host:6379/0            rediss:// for TLS
+//	redis://host1:6379?addr=host2:6379           a cluster
+//	redis://sentinel:26379?master_set=main       Sentinels; more of them by addr=
+//
+// See rueidis.ParseURL for more parameters. A bad URL fails with ErrInvalidOption. The error
+// does not repeat the URL, which may have a password.
+func DialURL(url string, options Options) (*Manager, error) {
+	opt, err := rueidis.ParseURL(url)
+	if err != nil {
+		// Its text may have a part of the password, if that has characters such as / or #.
+		return nil, fmt.Errorf("%w: the URL can't be read: it has the form redis://user:password@host:6379, with special characters of the password as %%2F", ErrInvalidOption)
+	}
+	return Dial(opt, options)
+}
+
 // dialMany connects to a cluster, or by Sentinels to their master.
 func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)

@@ -31,8 +31,10 @@ func dialSentinel(t *testing.T, addrs []string, o lockmgr.Options) *lockmgr.Mana
 func TestSentinel_Failover(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(t *testing.T, w *redistest.Watched, old *redistest.Server){
-		"killed":  func(_ *testing.T, _ *redistest.Watched, old *redistest.Server) { old.Kill() },
-		"orderly": func(t *testing.T, w *redistest.Watched, _ *redistest.Server) { faults.Do(t, w.Sentinels[0], "SENTINEL", "FAILOVER", redistest.MasterSet) },
+		"killed": func(_ *testing.T, _ *redistest.Watched, old *redistest.Server) { old.Kill() },
+		"orderly": func(t *testing.T, w *redistest.Watched, _ *redistest.Server) {
+			faults.Do(t, w.Sentinels[0], "SENTINEL", "FAILOVER", redistest.MasterSet)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,4 +107,30 @@ func TestDial_SentinelWithoutMasterSet(t *testing.T) {
 	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: w.Addrs()[:1]}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	require.ErrorContains(t, err, "MasterSet")
+}
+
+// DialURL reads the address of a server, of a cluster and of Sentinels. An error does not
+// repeat the URL, which has a password.
+func TestDialURL(t *testing.T) {
+	t.Parallel()
+	ctx := faults.Patient(t)
+	s, c, w := redistest.Start(t).Unrestricted(), redistest.StartCluster(t, 3, 0), redistest.StartSentinel(t, 0)
+	for _, url := range []string{
+		"redis://" + s.Addr(), "redis://" + c.Nodes[0].Addr(), "redis://" + c.Nodes[0].Addr() + "?addr=" + c.Nodes[1].Addr(),
+		"redis://" + w.Sentinels[0].Addr() + "?master_set=" + redistest.MasterSet,
+	} {
+		m, err := lockmgr.DialURL(url, lockmgr.Options{})
+		require.NoError(t, err, url)
+		for _, name := range []string{"a", "b", "c"} {
+			l, err := m.Lock(ctx, name)
+			require.NoError(t, err, url)
+			require.NoError(t, l.Unlock(ctx))
+		}
+		require.NoError(t, m.Close(ctx))
+	}
+	for _, url := range []string{"redis://me:se/cret@127.0.0.1:1", "redis://me:se#cret@127.0.0.1", "redis://me:se cret@127.0.0.1", "http://me:secret@a", "redis://a/x"} {
+		_, err := lockmgr.DialURL(url, lockmgr.Options{})
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, url)
+		require.NotContains(t, err.Error(), "cret", url)
+	}
 }

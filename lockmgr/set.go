@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // MaxSet is the largest number of names in a [Set].
@@ -114,13 +113,6 @@ func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*
 	}
 	if w.kind != core.Exclusive {
 		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here, and a set has no fair locks", ErrInvalidOption))
-	}
-	if m.clustered {
-		for i := range items {
-			if wire.SlotOf(items[i].Name) != wire.SlotOf(items[0].Name) {
-				return refused(fmt.Errorf("%w: the names are in several slots of the cluster: put the same text in braces into each, as in {orders}:1", ErrTopology))
-			}
-		}
 	}
 	w.kind, w.items = core.Several, items
 	f, err := m.ask(text, w)

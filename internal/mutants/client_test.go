@@ -45,14 +45,14 @@ var shellMutants = []mutant{
 	{"close", "waits longer than its context", "lockmgr", "\t\tm.actor.Post(core.Abort{})\n", "", client + "TestClose_WithAnEndedContextLeavesWhatExpires"},
 	{"close", "does not wait for callbacks", "lockmgr", "\tm.callbacks.wait(ctx)\n", "", shell + "TestClose_WaitsForCallbacksForATime"},
 	{"close", "leaves the connection", "lockmgr", "if m.closeClient != nil {", "if false {", client + "TestClose_AtEveryPointLeavesNothing"},
-	{"close", "closes what is borrowed", "lockmgr", "wire.Config{Server: wire.Redis{Client: client}}, 0, nil), nil", "wire.Config{Server: wire.Redis{Client: client}}, 0, client.Close), nil", shell + "TestClose_LeavesABorrowedClientOpen"},
+	{"close", "closes what is borrowed", "lockmgr", "wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil", "wire.Config{Server: wire.Redis{Client: client}}, nil, 0, client.Close), nil", shell + "TestClose_LeavesABorrowedClientOpen"},
 
 	{"handle", "unlocks twice", "lockmgr", "if !t.over.CompareAndSwap(false, true) {", "if t.over.Store(true); false {", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "Do unlocks under the context that ended", "lockmgr", "context.WithoutCancel(ctx)", "ctx", shell + "TestDo_UnlocksAfterItsContextEnded"},
 	{"handle", "Do keeps the loss to itself", "lockmgr", "defer func() { failed = joined(failed, m.finish(ctx, l)) }()", "defer func() { m.finish(ctx, l) }()", shell + "TestDo_TellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
-	{"errors", "a try takes a silent server for another owner", machine, "if m.health.failing && !n.held() {", "if false {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
+	{"errors", "a try takes a silent server for another owner", machine, "if h := m.healthOf(n); h.failing && !n.held() {", "if h := m.healthOf(n); h == nil {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
 	{"errors", "Close does not know why", machine, "m.unreleased = Unconfirmed{n.name, n.details.set != nil, r.Err}", "", shell + "TestServerError_OfClose"},
 	{"errors", "a time-out looks like the end of a caller's context", "lockmgr/internal/wire", "\"is the server overloaded, stopped or cut off?\", errNoAnswer", "\"is the server overloaded, stopped or cut off?\", err", shell + "TestServerError_Replies"},
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "\th.failure = f\n\tif f == nil {\n", "\tif f != nil {\n\t\th.failure = f\n\t}\n\tif f == nil {\n", wires + "TestHealth"},
@@ -67,7 +67,7 @@ var shellMutants = []mutant{
 		client + "TestMessage_ForgedGrantsNothing"},
 	{"a message is a hint", "it wakes nobody", "lockmgr", "Message: wake.Reason.Has(notify.ReasonMessage)", "Message: false", shell + "TestTurns_OthersGetTheirs"},
 	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", shell + "TestSubscription_ConfirmationIsATry"},
-	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[keyOf(ev)] == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestWatch_WakeOfAClosedOneIsIgnored"},
+	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[keyOf(ev)].Watch == ev.watch {\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestWatch_WakeOfAClosedOneIsIgnored"},
 	{"a message is a hint", "only the first one is heard", "lockmgr", "\t\t\t\tp.rearm(ev)\n", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", "lockmgr/internal/wire", "f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint", "f := &Failure{Kind: Unavailable, Ran: core.No, Hint", shell + "TestTryLock_LostReply"},

@@ -104,10 +104,10 @@ var severalMutants = []mutant{
 	{"several", "an error names keys that are no locks", setFormats, "max(c.locks, c.items, 1)", "max(c.locks, 1)", wires + "TestSeveral_NamesOfACommand"},
 
 	// The client.
-	{"several", "wake-ups have no item", "lockmgr", "Name: key.name, Item: key.item,", "Name: key.name,", shell + "TestLockAll_HearsEachItem"},
+	{"several", "wake-ups have no item", "lockmgr", "Name: key.name, Item: key.item, Place: key.place, Subscribed", "Name: key.name, Place: key.place, Subscribed", shell + "TestLockAll_HearsEachItem"},
 	{"several", "all items have the channel of a plain lock", "lockmgr", "wire.ChannelOf(it.Kind, it.Name)", "wire.ChannelOf(core.Exclusive, it.Name)", shell + "TestLockAll_HearsEachItem"},
 	{"several", "hears the first item for ever", "lockmgr", "for i := range e.Items {", "for i := range e.Items[min(1, len(e.Items)):] {", shell + "TestLockAll_HearsEachItem"},
-	{"several", "all wake-ups are of the first item", "lockmgr", "Name: key.name, Item: key.item,", "Name: key.name, Item: min(1, key.item),", shell + "TestLockAll_HearsEachItem"},
+	{"several", "all wake-ups are of the first item", "lockmgr", "Name: key.name, Item: key.item, Place: key.place, Subscribed", "Name: key.name, Item: min(1, key.item), Place: key.place, Subscribed", shell + "TestLockAll_HearsEachItem"},
 	{"several", "a name is there twice", "lockmgr", "items = slices.CompactFunc(items, func(a, b core.Item) bool { return a.Name == b.Name })", "items = slices.Clip(items)", shell + "TestLockAll_AllOrNothing"},
 	{"several", "a name on both sides is read", "lockmgr", "return int(a.Side) - int(b.Side)", "return int(b.Side) - int(a.Side)", shell + "TestLockAll_AllOrNothing"},
 	{"several", "a name of both kinds", "lockmgr", "a.Name == b.Name && a.Kind != b.Kind", "a.Name == b.Name && false", shell + "TestLockAll_BadSets"},

@@ -140,15 +140,15 @@ func (s link) execCluster(commands []Command, answers []Answer) {
 			cmds, at = append(cmds, s.build(c)), append(at, i)
 		}
 	}
-	missing := 0
+	load := false
 	if len(cmds) > 0 {
 		for j, r := range s.client.DoMulti(s.start(), cmds...) {
-			if answers[at[j]] = s.read(&commands[at[j]], r); answers[at[j]].missing() {
-				missing++
-			}
+			a := &answers[at[j]]
+			*a = s.read(&commands[at[j]], r)
+			load = load || a.missing()
 		}
 	}
-	if missing > 0 {
+	if load {
 		s.load(commands, answers)
 	}
 }

@@ -1,0 +1,34 @@
+package mutants
+
+const (
+	lanes     = "lockmgr/internal/wire"
+	hubTests  = shell + "TestCluster_SlotMoves"
+	laneTests = wires + "TestLanes_FollowTheLayout"
+)
+
+// clusterMutants break the rules for clusters and Sentinel.
+var clusterMutants = []mutant{
+	{"cluster", "one health for all shards", machine, "{ return m.healthAt(n.shard) }", "{ return m.healthAt(0) }", stories},
+	{"cluster", "a name is on the first shard", machine, "\te.of.shard = r.Shard\n", "", stories},
+	{"cluster", "a shard that is back hurries all", machine, "if n.shard == shard && late(e) {", "if late(e) {", stories},
+	{"cluster", "requests for other shards fail, too", machine, "return n.shard == shard && n.queue.head != nil", "return n.queue.head != nil", stories},
+	{"cluster", "replies do not say their shard", lanes, "\t\tr.Shard = l.cfg.shard\n", "", wires + "TestLanes_HungShardDelaysNoOther"},
+	{"cluster", "one lane for all", lanes, "n := l.at(keyOf(op))", "n := 0", wires + "TestLanes_HungShardDelaysNoOther"},
+	{"cluster", "the failure of any shard counts", lanes, "return l.laneOf(name).Failing(asked, now)", "return l.lanes[len(l.lanes)-1].Failing(asked, now)", wires + "TestLanes_HungShardDelaysNoOther"},
+	{"cluster", "locks share commands", lanes, "= !cluster.OneSlot, l.Suspect", "= false, l.Suspect", wires + "TestLanes_NoCommandHasTwoSlots"},
+	{"cluster", "no lock shares a command with Sentinel", lanes, "= !cluster.OneSlot, l.Suspect", "= true, l.Suspect", wires + "TestLanes_NoCommandHasTwoSlots"},
+	{"cluster", "the layout is taken over once", lanes, "\tif changed {\n\t\tl.slots = slots\n", "\tif changed && l.slots == nil {\n\t\tl.slots = slots\n", laneTests},
+	{"cluster", "nobody is told of a new layout", lanes, "\t\tl.cluster.Moved()\n", "", laneTests},
+	{"cluster", "told of each look", lanes, "err == nil && l.take(shards) {", "err == nil && (l.take(shards) || true) {", laneTests},
+	{"cluster", "a slot without a master goes to the first", lanes, "\tif l.slots != nil {\n\t\t*slots = *l.slots\n\t}\n", "", laneTests},
+	{"cluster", "a failover is looked for once", lanes, "until = time.Now().Add(suspectTime)", "until = time.Now()", wires + "TestLanes_LookOftenAfterAFailure"},
+	{"cluster", "looks without a pause", lanes, "\t\ttimer.Reset(layoutPause)\n", "\t\ttimer.Reset(0)\n", wires + "TestLanes_LookOftenAfterAFailure"},
+	{"cluster", "the text in braces has no slot of its own", lanes, "n > 0 {", "n < -1 {", wires + "TestSlotOf"},
+	{"cluster", "empty braces count", lanes, "key[begin+1:], '}'); n > 0 {", "key[begin+1:], '}'); n >= 0 {", wires + "TestSlotOf"},
+	{"cluster", "channels stay at the old master", "lockmgr", "func (h *hubs) moved(w listening) bool { return h.lanes.Master(w.Channel()) != w.master }", "func (h *hubs) moved(w listening) bool { return false }", hubTests},
+	{"cluster", "a lost subscription leads to no look", "lockmgr", "\t\t\t\t\tp.lanes.Suspect()\n", "", hubTests},
+	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "if n.gone && n.ch.phase == live {", "if false {", hubTests},
+	{"cluster", "messages are published on classic channels", lanes, "\"'PUBLISH'\", \"'SPUBLISH'\", ", "", shell + "TestCluster_EveryKind"},
+	{"cluster", "keys of several slots are sent", lanes, "case !c.sameSlot():", "case false:", shell + "TestCluster_EveryKind"},
+	{"cluster", "the master of Sentinel is looked for as seldom as a layout", lanes, "every := cmp.Or(l.cluster.Every, layoutEvery)", "every := cmp.Or(0, layoutEvery, l.cluster.Every)", wires + "TestLanes_FollowTheLayoutOfSentinel"},
+}

@@ -1,0 +1,231 @@
+package wire
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+func TestSlotOf(t *testing.T) {
+	for key, slot := range map[string]int{
+		"123456789": 12739, "foo": 12182, "": 0, "{user1000}.following": SlotOf("user1000"),
+		"foo{{bar}}zap": SlotOf("{bar"), "foo{bar}{zap}": SlotOf("bar"), "a{b": SlotOf("a{b"),
+	} {
+		require.Equal(t, slot, SlotOf(key), key)
+	}
+	require.NotEqual(t, SlotOf(""), SlotOf("{}a"), "empty braces count for nothing")
+}
+
+// twoShards are two masters with half of the slots each.
+func twoShards(first, second string) []Shard {
+	return []Shard{{first, [][2]int{{0, Slots/2 - 1}}}, {second, [][2]int{{Slots / 2, Slots - 1}}}}
+}
+
+// A shardServer answers at once, except for names of one shard while that hangs.
+type shardServer struct {
+	hangs func(name string) bool
+	until chan struct{}
+}
+
+func (s *shardServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	for i := range commands {
+		if s.hangs != nil && s.hangs(commands[i].Keys[0]) {
+			<-s.until
+		}
+		answers[i] = Answer{}
+	}
+}
+
+// lanesOf starts lanes with a server. replies get the replies.
+func lanesOf(t *testing.T, s Server, c *Cluster) (l *Lanes, replies chan core.Reply) {
+	replies = make(chan core.Reply, 1000)
+	begin := time.Now()
+	l = NewLanes(Config{
+		Manager: "m", Server: s, Timeout: time.Second, Now: func() time.Duration { return time.Since(begin) },
+		Post: func(r *core.Replies) {
+			for _, one := range r.Replies {
+				replies <- one
+			}
+		},
+		Error: func(*Failure) error { return nil },
+	}, c)
+	t.Cleanup(l.Close)
+	return l, replies
+}
+
+// nameIn returns a name whose slot is in the first or the second half.
+func nameIn(half int) string {
+	for c := 'a'; ; c++ {
+		if SlotOf(string(c))/(Slots/2) == half {
+			return string(c)
+		}
+	}
+}
+
+// Operations of a shard that hangs wait by themselves. Each reply says which shard it is of.
+func TestLanes_HungShardDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shardServer{hangs: func(name string) bool { return SlotOf(name) >= Slots/2 }, until: make(chan struct{})}
+		l, replies := lanesOf(t, s, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}})
+		hung, other := nameIn(1), nameIn(0)
+		l.Submit([]*core.Op{acquire(hung, 1), acquire(hung, 2), acquire(other, 3)}, 0)
+		synctest.Wait()
+		require.Len(t, replies, 1)
+		r := <-replies
+		require.Equal(t, other, r.Op.Name)
+		require.Zero(t, r.Shard)
+		require.Nil(t, l.Failing(other, 0, time.Hour))
+		require.NotNil(t, l.Failing(hung, 0, time.Hour), "a silence of its own")
+		for range 100 {
+			l.Submit([]*core.Op{acquire(other, 4)}, 0)
+			synctest.Wait()
+			<-replies
+		}
+		close(s.until)
+		require.EqualValues(t, 1, (<-replies).Shard)
+		require.EqualValues(t, 1, (<-replies).Shard)
+	})
+}
+
+func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExceeded }
+
+// When a slot moves, its operations take the lane of the new master. What no master serves
+// stays where it was.
+func TestLanes_FollowTheLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout, moved := twoShards("a:1", "b:1"), 0
+		l, replies := lanesOf(t, &shardServer{}, &Cluster{
+			First:  layout,
+			Layout: func(context.Context) ([]Shard, error) { return layout, nil },
+			Moved:  func() { moved++ },
+		})
+		name, other := nameIn(1), nameIn(0)
+		shardOf := func(name string) int {
+			l.Submit([]*core.Op{acquire(name, 1)}, 0)
+			return int((<-replies).Shard)
+		}
+		require.Equal(t, "b:1", l.Master(name))
+		require.Equal(t, 1, shardOf(name))
+		l.Suspect()
+		time.Sleep(time.Second)
+		require.Zero(t, moved, "nothing has changed")
+
+		layout = twoShards("a:1", "c:1") // a failover
+		l.Suspect()
+		time.Sleep(time.Second)
+		require.Equal(t, 1, moved)
+		require.Equal(t, "c:1", l.Master(name))
+		require.Equal(t, 2, shardOf(name))
+		require.Equal(t, 0, shardOf(other))
+		require.ElementsMatch(t, []string{"a:1", "c:1"}, l.Masters())
+
+		layout = layout[:1] // nobody serves the second half
+		l.Suspect()
+		time.Sleep(time.Second)
+		require.Equal(t, "c:1", l.Master(name))
+		layout = twoShards("b:1", "a:1")
+		l.Suspect()
+		time.Sleep(time.Second)
+		require.Equal(t, 0, shardOf(name))
+		require.Equal(t, 1, shardOf(other), "the lane of b is used again")
+		require.Equal(t, 2, moved)
+	})
+}
+
+// The master of a client of Sentinel is looked for often, as that does no I/O.
+func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := func(addr string) []Shard { return []Shard{{addr, [][2]int{{0, Slots - 1}}}} }
+		master, moved := "a:1", 0
+		l, _ := lanesOf(t, &shardServer{}, &Cluster{
+			First: one(master), Layout: func(context.Context) ([]Shard, error) { return one(master), nil }, Moved: func() { moved++ },
+			Every: 250 * time.Millisecond, OneSlot: true,
+		})
+		time.Sleep(time.Minute)
+		master = "b:1"
+		time.Sleep(400 * time.Millisecond)
+		require.Equal(t, 1, moved)
+		require.Equal(t, "b:1", l.Master("x"))
+	})
+}
+
+// The layout is looked at now and then, and often for a while after a failure.
+func TestLanes_LookOftenAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks []time.Duration
+		begin := time.Now()
+		l, _ := lanesOf(t, &shardServer{}, &Cluster{
+			First: twoShards("a:1", "b:1"),
+			Layout: func(context.Context) ([]Shard, error) {
+				looks = append(looks, time.Since(begin))
+				return nil, context.Canceled
+			},
+			Moved: func() {},
+		})
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		require.Len(t, looks, 2, "every ten seconds")
+		looks = nil
+		for range 10 {
+			l.Suspect()
+		}
+		synctest.Wait()
+		require.Len(t, looks, 1, "at once")
+		time.Sleep(20 * time.Second)
+		require.InDelta(t, 34, len(looks), 3)
+		require.GreaterOrEqual(t, slices.MinFunc(steps(looks), func(a, b time.Duration) int { return int(a - b) }), layoutPause)
+		time.Sleep(15 * time.Second)
+		looks = nil
+		time.Sleep(21 * time.Second)
+		require.Len(t, looks, 2)
+	})
+}
+
+func steps(at []time.Duration) (out []time.Duration) {
+	for i := 1; i < len(at); i++ {
+		out = append(out, at[i]-at[i-1])
+	}
+	return out
+}
+
+// Of a cluster each lock has a command of its own, and of a single server they share one.
+func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, cluster := range []*Cluster{nil, {First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}}, {First: []Shard{{"a:1", [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, OneSlot: true}} {
+			most := 0
+			l, replies := lanesOf(t, execFunc(func(commands []Command) {
+				for i := range commands {
+					most = max(most, commands[i].locks)
+				}
+			}), cluster)
+			var ops []*core.Op
+			for i := range uint64(50) {
+				ops = append(ops, acquire(string(rune('a'+i)), i))
+			}
+			l.Submit(ops, 0)
+			for range ops {
+				<-replies
+			}
+			if cluster != nil && !cluster.OneSlot {
+				require.Equal(t, 1, most)
+			} else {
+				require.Greater(t, most, 1)
+			}
+			l.Close()
+		}
+	})
+}
+
+// An execFunc is a Server that answers nil.
+type execFunc func([]Command)
+
+func (f execFunc) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	f(commands)
+	clear(answers)
+}
