@@ -6,6 +6,7 @@ const (
 	fairScripts = "lockmgr/internal/wire/script/fair"
 	fairTables  = shell + "TestDifferential_Fair"
 	fairLines   = machine + " TestLine_ManyPlacesAreLost TestLine_ManyLeave"
+	fairFront   = machine + " TestLine_RequestWithoutAPlaceIsBehind"
 )
 
 // The mutants of fair locks: of the core's rules, of the scripts in the model, which the
@@ -14,7 +15,8 @@ var fairMutants = []mutant{
 	// Who is at the front.
 	{"fair lock", "the front never goes back", machine, "l.front = 0\n\tif r.OK {\n\t\tl.front, l.frontUntil = r.Front,", "if r.OK {\n\t\tl.front, l.frontUntil = max(l.front, r.Front),", fairSeeds},
 	{"fair lock", "all come before the others in the queue", machine, "r.own.Number > min(l.front, l.sent) ||", "false ||", fairSeeds},
-	{"fair lock", "a request without a place is at the front", machine, "return r.own.Number == 0 || r.own.Number > min(l.front, l.sent)", "return r.own.Number > min(l.front, l.sent)", fairSeeds},
+	{"fair lock", "a request without a place is at the front", machine, "return r.own.Number == 0 || r.own.Number > min(l.front, l.sent)", "return r.own.Number > min(l.front, l.sent)", fairFront},
+	{"fair lock", "the front counts for ever", machine, " || m.now >= l.frontUntil ||", " ||", fairFront},
 	{"fair lock", "a place that is lost is at the front", machine, "min(l.front, l.sent)", "l.front", stories},
 	{"fair lock", "a grant for another asks nobody who is next", machine, "answered.Verb != VerbAcquire || !n.takesTurns() && r.own.Number != e.number", "answered.Verb != VerbAcquire", stories},
 

@@ -134,3 +134,22 @@ func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
 	require.Equal(t, all[2].Place(), scripts[len(scripts)-1].Number)
 	require.False(t, granted[3], "the transfer for the second may still give the lock back")
 }
+
+// A request that has no place yet comes behind all that have one, of whichever manager: it
+// can't get the lock in memory, whatever the front is.
+func TestLine_RequestWithoutAPlaceIsBehind(t *testing.T) {
+	s := newLineServer(t)
+	s.crowd(3)
+	e := &s.m.names["f"].entry
+	l := e.of.details.line
+	l.front, l.sent, l.frontUntil = 100, 100, Forever
+	r := e.of.queue.head
+	require.NotZero(t, r.own.Number)
+	require.False(t, s.m.behind(e, r))
+	r.own.Number = 0
+	require.True(t, s.m.behind(e, r))
+	r.own.Number = 101
+	require.True(t, s.m.behind(e, r))
+	r.own.Number, l.frontUntil = 50, s.m.now
+	require.True(t, s.m.behind(e, r), "the places may have ended since")
+}

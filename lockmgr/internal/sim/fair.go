@@ -167,9 +167,13 @@ func (w *world) checkFirst(l *lockName, granted string, arrived int) {
 	}
 }
 
-// checkArrival checks the same for a grant in a manager.
+// checkArrival checks the same for a grant in a manager. A manager that does not know yet that
+// the server has lost its record passes on what it no longer has, whoever waits there.
 func (w *world) checkArrival(c *call) {
 	if c.name.kind != core.Fair {
+		return
+	}
+	if fields, _ := w.server.Fields(c.name.key); len(fields) != 1 || !c.n.carries(fields[0].Name) {
 		return
 	}
 	if a := c.name.arrivals[model.PlaceID(c.n.label, c.hold.core.Number)]; a != 0 {
