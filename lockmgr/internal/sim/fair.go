@@ -168,15 +168,17 @@ func (w *world) checkFirst(l *lockName, granted string, arrived int) {
 }
 
 // checkArrival checks the same for a grant in a manager. A manager that does not know yet that
-// the server has lost its record passes on what it no longer has, whoever waits there.
+// the server has lost its record passes on what it no longer has, whoever waits there. A grant
+// that the server has recorded was checked then.
 func (w *world) checkArrival(c *call) {
 	if c.name.kind != core.Fair {
 		return
 	}
-	if fields, _ := w.server.Fields(c.name.key); len(fields) != 1 || !c.n.carries(fields[0].Name) {
+	place := model.PlaceID(c.n.label, c.hold.core.Number)
+	if fields, _ := w.server.Fields(c.name.key); len(fields) != 1 || !c.n.carries(fields[0].Name) || fields[0].Name == place {
 		return
 	}
-	if a := c.name.arrivals[model.PlaceID(c.n.label, c.hold.core.Number)]; a != 0 {
+	if a := c.name.arrivals[place]; a != 0 {
 		w.checkFirst(c.name, c.String(), a)
 		w.cover.Fair.Front++
 	}
