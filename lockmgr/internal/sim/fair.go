@@ -96,14 +96,18 @@ func (w *world) noteQueue(l *lockName, by string) {
 	if l.arrivals == nil {
 		l.arrivals = map[string]int{}
 	}
+	fields, _ := w.server.Fields(l.key)
+	recorded := func(m string) bool { return len(fields) == 1 && fields[0].Name == m }
 	for _, m := range queue {
 		if l.arrivals[m] == 0 {
 			l.arrived++
 			l.arrivals[m] = l.arrived
+			if recorded(m) { // by a late copy: it has been granted before it came
+				l.cameLate = m
+			}
 		}
 	}
 	w.checkQueue(l, queue, by)
-	fields, _ := w.server.Fields(l.key)
 	var gone []string
 	for m := range l.arrivals {
 		if !slices.Contains(queue, m) {
@@ -112,8 +116,9 @@ func (w *world) noteQueue(l *lockName, by string) {
 	}
 	slices.Sort(gone)
 	for _, m := range gone {
-		switch recorded := len(fields) == 1 && fields[0].Name == m; {
-		case recorded:
+		switch {
+		case recorded(m) && m == l.cameLate:
+		case recorded(m):
 			w.checkFirst(l, m, l.arrivals[m])
 		case w.waitsAt(l, m) && w.set.calm:
 			w.violated("a place is kept", "%s is not in the queue of %s any more, and its owner waits", m, l.key)

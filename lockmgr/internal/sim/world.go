@@ -114,6 +114,7 @@ type lockName struct {
 	heldAt    time.Duration            // when somebody was last seen to hold the lock
 	leakSince time.Duration            // since when there has been a record that nobody wants, or never
 	arrivals  map[string]int           // of a fair lock: when the members of the queue came, counted
+	cameLate  string                   // of a fair lock: a member that came when it had been granted
 	arrived   int
 	leastFree int64 // the fewest permits that were free since checkCalm was called last
 
