@@ -85,6 +85,9 @@ func tryOnly(name, names int) bool { return name == names-1 && slow(names-2, nam
 // except one that is only tried for.
 func readWrite(name, names int) bool { return name%2 == 1 && !tryOnly(name, names) }
 
+// fair reports whether a lock is a fair one: every fourth is, except one that is only tried for.
+func fair(name, names int) bool { return name%4 == 2 && !tryOnly(name, names) }
+
 // There are permits of permitNames names, permitLimit of each. Their numbers follow those of
 // the locks. A request is for permitMost at most. Those of the last name are held for long.
 const (

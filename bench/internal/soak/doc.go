@@ -18,13 +18,15 @@
 // leases, by holders of which a part keeps the lock until it is lost, and
 // writes to the register afterwards, to be refused. Requests are a mix of Lock,
 // TryLock, MaxWait, FixedLease, Fenced, re-entry, and LockAsync that is cancelled at a
-// random moment. Every second name is a read-write lock, of which two thirds of the
-// requests are for the read side. Readers read the register: they must not see the
+// random moment. Every fourth name is a fair lock; the order of its grants is not judged. Every
+// second name is a read-write lock, of which two thirds of the requests are for the read
+// side. Readers read the register: they must not see the
 // token of a later writer while they are valid. Every hold is accounted for as package check says, before it
 // is unlocked.
 //
 // Some goroutines ask in every second turn for a set of two to five names (LockAll),
-// with sides mixed as they come. The names are those that others take singly. The mix of ways to ask is the
+// with sides mixed as they come. The names are those that others take singly, without the
+// fair locks. The mix of ways to ask is the
 // same. A granted set is one hold on each of its names: each has its own account, token
 // and writes, and is checked with all other holds of its name.
 //

@@ -90,7 +90,7 @@ func (run *run) probe(l *Leftovers) error {
 	}
 	l.Keys = nil
 	for _, k := range keys {
-		if !strings.HasPrefix(k, "redisson_lock_token:") && !slices.Contains(known, k) {
+		if !strings.HasPrefix(k, "redisson_lock_token:") && !queueKey(k) && !slices.Contains(known, k) {
 			l.Keys = append(l.Keys, k)
 		}
 	}
@@ -103,6 +103,12 @@ func (run *run) probe(l *Leftovers) error {
 	}
 	l.Connections = strings.Split(strings.TrimSpace(text), "\n")[1:] // the first is this one, or as good as that
 	return nil
+}
+
+// queueKey reports whether a key is one of the queue of a fair lock. The places of a killed
+// process stay there until somebody asks for the lock.
+func queueKey(key string) bool {
+	return strings.HasPrefix(key, "redisson_lock_queue:") || strings.HasPrefix(key, "redisson_lock_timeout:")
 }
 
 // permitKeys are the keys of permits that may stay: the counter of those that are free, and

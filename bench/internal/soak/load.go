@@ -30,6 +30,7 @@ type item struct {
 	name      int
 	readWrite bool
 	shared    bool
+	fair      bool
 }
 
 func (w wish) isSet() bool { return len(w.items) > 1 }
@@ -69,6 +70,8 @@ func (w wish) options(more ...lockmgr.LockOption) []lockmgr.LockOption {
 		more = append(more, lockmgr.Shared())
 	case it.readWrite:
 		more = append(more, lockmgr.Exclusive())
+	case it.fair:
+		more = append(more, lockmgr.Fair())
 	}
 	if w.fenced {
 		more = append(more, lockmgr.Fenced())
@@ -109,7 +112,7 @@ func (w *worker) loop(g int) {
 		if mine {
 			after = append(after, name)
 		}
-		if (mine || g%4 == 3) && !tryOnly(name, w.Names) {
+		if (mine || g%4 == 3) && !tryOnly(name, w.Names) && !fair(name, w.Names) { // a set has no fair locks
 			together = append(together, name)
 		}
 	}
@@ -161,7 +164,7 @@ func (w *worker) loop(g int) {
 
 // item draws a side of a lock.
 func (w *worker) item(r *rand.Rand, name int) item {
-	it := item{name: name, readWrite: readWrite(name, w.Names)}
+	it := item{name: name, readWrite: readWrite(name, w.Names), fair: fair(name, w.Names)}
 	it.shared = it.readWrite && r.IntN(3) > 0
 	return it
 }
