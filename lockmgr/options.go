@@ -269,6 +269,8 @@ func Exclusive() LockOption { return LockOption{kind: optSide, side: core.Alone}
 // [Manager.ForceUnlock] tells only the first in the queue. The holder learns of its loss at its
 // next renewal, or within about a second if requests of its manager wait.
 //
+// Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson.
+//
 // A name is either a fair lock or a plain one. The scripts do not check which of the two a
 // record is: do not use one name as both in different processes. Fair can't be combined with
 // Shared or Exclusive.

@@ -50,8 +50,16 @@ type permitOp struct {
 	n                   int
 	limit, life, gather int64
 	most                int
-	ends                bool // a release ends the gathering
+	ends                string // the manager whose gathering a release ends: a or b
 	holders             []string
+}
+
+// gathererOf spells out who gathers.
+func gathererOf(manager string) string {
+	if manager == "" {
+		return ""
+	}
+	return permitHolder(manager + "0")[:8]
 }
 
 // runPermits runs a script for some operations, which have the same life.
@@ -77,11 +85,9 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 			number(int64(op.n), int64(len(op.holders)))
 		case "permits_release":
 			keys = append(keys, k.Counter, k.Taken, k.Channel, k.Gatherer)
-			ends := int64(0)
-			if op.ends {
-				ends = 1
-			}
-			number(int64(op.most), ends, int64(len(op.holders)))
+			number(int64(op.most))
+			args = append(args, gathererOf(op.ends))
+			number(int64(len(op.holders)))
 		case "permits_renew":
 			keys = append(keys, k.Counter, k.Taken)
 			number(int64(op.n))
@@ -336,26 +342,26 @@ func TestScript_PermitsGatheringEnds(t *testing.T) {
 		gather := func(holders ...string) string {
 			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: holders})
 		}
-		release := func(ends bool, holders ...string) string {
+		release := func(ends string, holders ...string) string {
 			return s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 3, ends: ends, holders: holders})
 		}
 		s.prepare(t, "")
 		s.give(t, "p", "0", permitTaken{"c1.0": 20000, "c2.0": 20000, "c2.1": 20000, "c2.2": 20000, "c3.0": 0})
 		require.Equal(t, "[[10000 1]]", gather("a1"))
-		require.Equal(t, "[[3 1]]", release(false, "c2"))
+		require.Equal(t, "[[3 1]]", release("", "c2"))
 		require.Equal(t, told("3"), e.heard(t))
 		require.Equal(t, "[nil]", gather("a2", "a1"))
 		require.Equal(t, told("1"), e.heard(t), "one is left")
 		require.Equal(t, "1 a2.0~30000 a2.1~30000 a2.2~30000 c1.0~20000", s.permits(t, "p"))
 
 		require.Equal(t, "[[10000 1]]", gather("b1"), "two are missing")
-		require.Equal(t, "[[3 1]]", release(false, "a2"))
+		require.Equal(t, "[[3 1]]", release("", "a2"))
 		require.Equal(t, told("3"), e.heard(t))
-		require.Equal(t, "[nil]", release(false, "b2"), "another request of b")
-		require.Equal(t, "[nil]", release(true, "a4"), "a does not gather")
+		require.Equal(t, "[nil]", release("", "b2"), "another request of b")
+		require.Equal(t, "[nil]", release("a", "a4"), "a does not gather")
 		require.Empty(t, e.heard(t))
 		require.Equal(t, "3 b1.0~10000 c1.0~20000 b gathers for 10000", s.permits(t, "p"))
-		require.Equal(t, "[nil]", release(true, "b2"), "b1's run is not known here")
+		require.Equal(t, "[nil]", release("b"), "b1's run is not known here")
 		require.Equal(t, told("3"), e.heard(t))
 		require.Equal(t, "3 b1.0~10000 c1.0~20000", s.permits(t, "p"))
 
@@ -365,8 +371,8 @@ func TestScript_PermitsGatheringEnds(t *testing.T) {
 		require.Empty(t, e.heard(t), "nobody was refused")
 		s.do(t, "SET", permitKeysOf("p").Gatherer, "somebody")
 		plain := permitOp{name: "p", n: 1, limit: 5, life: 30000, most: 1, holders: []string{"d1"}}
-		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, ends: true, holders: []string{"d1"}}))
-		require.Equal(t, "[[3 1]]", release(false, "a5"))
+		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, ends: "d", holders: []string{"d1"}}))
+		require.Equal(t, "[[3 1]]", release("", "a5"))
 		e.heard(t)
 		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", plain), "what never ends is no gathering")
 
@@ -423,10 +429,13 @@ func (r *permitTrace) holder() string { return string("ab"[r.IntN(2)]) + strconv
 
 // op draws an operation. Its holders are of one manager.
 func (r *permitTrace) op(life int64) permitOp {
-	op := permitOp{name: string("pq"[r.IntN(2)]), n: 1 + r.IntN(3), limit: 6, life: life, most: 3, ends: r.IntN(2) == 0}
+	op := permitOp{name: string("pq"[r.IntN(2)]), n: 1 + r.IntN(3), limit: 6, life: life, most: 3}
 	first := r.holder()
 	for i := range 1 + r.IntN(3) {
 		op.holders = append(op.holders, first[:1]+strconv.Itoa((int(first[1]-'1')+i)%4+1))
+	}
+	if r.IntN(2) == 0 {
+		op.ends = first[:1]
 	}
 	if r.IntN(3) == 0 {
 		op.gather = 10000 * int64(1+r.IntN(2))
@@ -493,6 +502,9 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 	}
 	var answers []string
 	for i, op := range ops {
+		if script == "permits_release" && r.IntN(4) == 0 {
+			op.holders, ops[i].holders = nil, nil // it has kept nothing
+		}
 		k, holders := permitKeysOf(op.name), full(op)
 		switch script {
 		case "permits_acquire":
@@ -511,7 +523,7 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 			require.NoError(t, err)
 			answers = append(answers, map[bool]string{false: "nil", true: strconv.FormatInt(a.Subscribers, 10)}[a.OK])
 		case "permits_release":
-			a, err := m.ReleasePermits(k, op.most, op.ends, holders[0][:8], holders...)
+			a, err := m.ReleasePermits(k, op.most, gathererOf(op.ends), holders...)
 			require.NoError(t, err)
 			answers = append(answers, map[bool]string{false: "nil", true: fmt.Sprintf("[%d %d]", a.Given, a.Subscribers)}[a.Given > 0])
 		case "permits_renew":

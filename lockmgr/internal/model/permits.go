@@ -259,9 +259,9 @@ type ReleasedPermits struct {
 	PublishErr  error // why the message was not published, or nil
 }
 
-// ReleasePermits gives back the permits that holders have, up to most each. They are of
-// the manager, which gathers no more if ends is set.
-func (s *Server) ReleasePermits(p Permits, most int, ends bool, manager string, holders ...string) (ReleasedPermits, error) {
+// ReleasePermits gives back the permits that holders have, up to most each. gatherer is their
+// manager if it gathers no more, else empty.
+func (s *Server) ReleasePermits(p Permits, most int, gatherer string, holders ...string) (ReleasedPermits, error) {
 	out := ReleasedPermits{Subscribers: -1}
 	free, there, err := s.free(p.Counter)
 	if v := s.get(p.Counter); v != nil && v.kind != text {
@@ -272,7 +272,7 @@ func (s *Server) ReleasePermits(p Permits, most int, ends bool, manager string, 
 		return out, wrong
 	}
 	who := s.get(p.Gatherer)
-	ends = ends && who != nil && who.text == manager
+	ends := gatherer != "" && who != nil && who.text == gatherer
 	if ends {
 		s.del(p.Gatherer)
 	}

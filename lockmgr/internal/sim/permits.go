@@ -88,7 +88,7 @@ func (permits) foreign(w *world, l *lockName, leaseMs int64, owner string) (core
 }
 
 func (permits) leave(s *model.Server, l *lockName, owner string) {
-	_, _ = s.ReleasePermits(permitsOf(l), 1, false, "", owner)
+	_, _ = s.ReleasePermits(permitsOf(l), 1, "", owner)
 }
 
 // holders returns each holder that has permits, with the earliest end of its permits.
@@ -116,7 +116,11 @@ func (permits) run(s *model.Server, c *command) (a answer, err error) {
 		r, e := s.TransferPermits(p, c.permits, c.leaseMs, c.owners...)
 		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
 	case core.VerbRelease:
-		r, e := s.ReleasePermits(p, c.most, c.endsGathering, c.n.label, c.owners...)
+		gatherer := ""
+		if c.endsGathering {
+			gatherer = c.n.label
+		}
+		r, e := s.ReleasePermits(p, c.most, gatherer, c.owners...)
 		a.ok, a.partly, a.subscribers, err = r.Given > 0, r.Given > 0 && r.Given < c.permits, r.Subscribers, e
 		a.quiet, a.err = r.Subscribers < 0, r.PublishErr
 	case core.VerbRenew:

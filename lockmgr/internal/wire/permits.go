@@ -74,9 +74,9 @@ var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]for
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.Keys = append(c.Keys, gatherKey(op.Name))
-		gathered := "0"
+		gathered := ""
 		if op.EndsGathering {
-			gathered = "1"
+			gathered = e.permitOwner()
 		}
 		c.Args = append(c.Args, strconv.Itoa(op.Most), gathered, strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
@@ -287,15 +287,21 @@ func permitOwner(manager string) []byte {
 	return sum[:8]
 }
 
-// permitHolder returns the IDs of a hold's permits without their positions.
-func (e *encoder) permitHolder(n uint64) string {
+// permitOwner returns the bytes with which the IDs of the manager's permits begin.
+func (e *encoder) permitOwner() string {
 	if e.owner == "" {
 		e.owner = string(permitOwner(e.manager))
 	}
+	return e.owner
+}
+
+// permitHolder returns the IDs of a hold's permits without their positions.
+func (e *encoder) permitHolder(n uint64) string {
+	owner := e.permitOwner()
 	var low [8]byte
 	binary.BigEndian.PutUint64(low[:], n)
-	start := e.room(len(e.owner) + 6)
-	e.chunk.WriteString(e.owner)
+	start := e.room(len(owner) + 6)
+	e.chunk.WriteString(owner)
 	e.chunk.Write(low[2:])
 	return e.chunk.String()[start:]
 }

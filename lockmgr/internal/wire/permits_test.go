@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -112,5 +113,23 @@ func TestPermits_BadStates(t *testing.T) {
 	for _, a := range []*Answer{{Kind: Nil}, ints(1, 2, 3, 4), state("x"), state("2", Answer{Kind: Int}, Answer{Kind: Int}), state("2", Answer{Kind: Text})} {
 		_, ok := ReadPermits(a)
 		require.False(t, ok, "%+v", a)
+	}
+}
+
+// A release by an entry that gathers names the manager, so that the script ends the gathering,
+// also if nothing was kept. Other releases name nobody.
+func TestPermits_ReleaseThatEndsAGathering(t *testing.T) {
+	const manager = "0102030405060708090a0b0c0d0e0f10"
+	for _, numbers := range [][]uint64{nil, {7}} {
+		for _, ends := range []bool{false, true} {
+			c := Encode(manager, &core.Op{Kind: core.Permits, Verb: core.VerbRelease, Name: "a", Most: 3, OtherNumbers: numbers, EndsGathering: ends})
+			want := ""
+			if ends {
+				want = "\x01\x02\x03\x04\x05\x06\x07\x08"
+			}
+			require.Equal(t, []string{"3", want, strconv.Itoa(len(numbers))}, c.Args[:3])
+			require.Len(t, c.Args, 3+len(numbers))
+			require.Equal(t, "{a}:gathers", c.Keys[3])
+		}
 	}
 }

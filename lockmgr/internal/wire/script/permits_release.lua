@@ -3,8 +3,9 @@
 --
 -- KEYS[4i-3..4i]  of release i: the counter of free permits, the permits that are
 --                 taken, the channel, and who gathers
--- ARGV            of each release: how many permits a holder may have; 1 if the request
---                 has gathered, else 0; how many holders follow; every holder of this
+-- ARGV            of each release: how many permits a holder may have; if the request has
+--                 gathered, the bytes with which the IDs of this manager's permits begin,
+--                 else nothing; how many holders follow, maybe none; every holder of this
 --                 manager that may have permits
 --
 -- Returns an array with an answer for each release:
@@ -43,7 +44,7 @@ local function release(counter, taken, channel, gatherer, first)
       end
     end
   end
-  local ended = ARGV[first + 1] == '1' and redis.pcall('GET', gatherer) == string.sub(ARGV[first + 3], 1, 8)
+  local ended = ARGV[first + 1] ~= '' and redis.pcall('GET', gatherer) == ARGV[first + 1]
   if ended then
     redis.pcall('DEL', gatherer)
   end
