@@ -515,8 +515,8 @@ func TestPermits_ManyBesideOne(t *testing.T) {
 			}
 		}
 		time.Sleep(second)
-		for range 2 {
-			l, err := m.Permits("jobs", 8).Acquire(ctx, 8, lockmgr.MaxWait(10*second))
+		for range 5 {
+			l, err := m.Permits("jobs", 8).Acquire(ctx, 8, lockmgr.MaxWait(5*second))
 			if !assert.NoError(t, err) {
 				break
 			}

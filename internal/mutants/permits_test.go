@@ -48,7 +48,7 @@ var permitMutants = []mutant{
 	{"permits", "tries again for as many as were refused", machine, "e.permits > n.queue.head.own.Permits", "e.permits >= n.queue.head.own.Permits", stories},
 	{"permits", "no pause after a failed try that gathers", machine, "if !u.retry.failing() { // else no script follows a failed one without a pause", "if true {", stories},
 	{"permits", "an entry passes to who wants fewer", machine, "return e.permits == r.own.Permits", "return e.permits >= r.own.Permits", stories},
-	{"permits", "nobody gathers", machine, "if m.cfg.GatherTime == 0 || m.now < g.notBefore", "if true || m.now < g.notBefore", "lockmgr TestPermits_ManyBesideOne"},
+	{"permits", "nobody gathers", machine, "if m.cfg.GatherTime == 0 || m.now < g.notBefore", "if true || m.now < g.notBefore", stories},
 	{"permits", "asks for more entries than want as many", machine, " && r.own.Permits == first.own.Permits", "", stories},
 	{"permits", "looks for too many of each number for ever", machine, "\t\te.most = 0\n", "", stories},
 	{"permits", "asks for another one while others go first", machine, "if n.givesBack() {\n\t\treturn nil // others go first", "if false {\n\t\treturn nil // others go first", stories},
