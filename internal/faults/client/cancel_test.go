@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +23,8 @@ import (
 type crowd struct {
 	ms     []*lockmgr.Manager
 	names  []string
-	left   atomic.Int64 // requests to be cancelled yet
+	opts   []lockmgr.LockOption // of all requests
+	left   atomic.Int64         // requests to be cancelled yet
 	inside []atomic.Int32
 
 	wanted, cancelled, raced atomic.Int64
@@ -58,13 +60,13 @@ func (c *crowd) live(rng *rand.Rand) error {
 		case 0, 1: // is wanted
 			c.wanted.Add(1)
 			patient, cancel := context.WithTimeout(ctx, faults.Patience)
-			l, err = m.Lock(patient, c.names[i])
+			l, err = m.Lock(patient, c.names[i], c.opts...)
 			cancel()
 			if err != nil {
 				return fmt.Errorf("a request that nobody cancelled: %w, %+v", err, m.Stats())
 			}
 		case 2, 3:
-			f := m.LockAsync(c.names[i])
+			f := m.LockAsync(c.names[i], c.opts...)
 			moment(rng)
 			f.Cancel()
 			<-f.Done()
@@ -77,14 +79,15 @@ func (c *crowd) live(rng *rand.Rand) error {
 				moment(rand.New(rand.NewPCG(seed, 0)))
 				cancel()
 			}(rng.Uint64())
-			l, err = m.Lock(cancelled, c.names[i])
+			l, err = m.Lock(cancelled, c.names[i], c.opts...)
 			<-done
 		case 5:
 			timed, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(1500))*time.Microsecond)
-			l, err = m.Lock(timed, c.names[i])
+			l, err = m.Lock(timed, c.names[i], c.opts...)
 			cancel()
 		default:
-			l, err = m.Lock(ctx, c.names[i], lockmgr.MaxWait(time.Duration(rng.IntN(1500))*time.Microsecond))
+			short := lockmgr.MaxWait(time.Duration(rng.IntN(1500)) * time.Microsecond)
+			l, err = m.Lock(ctx, c.names[i], append(slices.Clone(c.opts), short)...)
 		}
 		if way > 1 {
 			c.left.Add(-1)
@@ -121,9 +124,16 @@ func (c *crowd) live(rng *rand.Rand) error {
 // random moment, while two managers contend: every request that was not taken
 // back is served, and by messages, as no lease ends here. When the managers are
 // closed Redis has nothing, and nothing of it went by expiring.
-func TestCancel_RandomCancelsLeaveNothing(t *testing.T) {
+func TestCancel_RandomCancelsLeaveNothing(t *testing.T) { randomCancels(t) }
+
+// The same of fair locks. A request that is taken back leaves no place either.
+func TestCancel_RandomCancelsOfFairLocksLeaveNothing(t *testing.T) {
+	randomCancels(t, lockmgr.Fair())
+}
+
+func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
 	s := redistest.Start(t)
-	c := &crowd{names: []string{"a", "b", "c"}}
+	c := &crowd{names: []string{"a", "b", "c"}, opts: opts}
 	c.inside = make([]atomic.Int32, len(c.names))
 	c.left.Store(int64(*cancels))
 	for i := range 2 {
@@ -149,10 +159,8 @@ func TestCancel_RandomCancelsLeaveNothing(t *testing.T) {
 		require.Zero(t, m.Stats().Losses)
 		require.Zero(t, m.Stats().Unreleased)
 	}
-	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "what managers that live on have left")
-	for _, name := range c.names {
-		faults.AwaitSubscribed(t, s, name, 0)
-	}
+	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "managers that live on have left %s", faults.Do(t, s, "KEYS", "*"))
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "PUBSUB", "CHANNELS") == "" }, "a subscription is left")
 	for _, m := range c.ms {
 		require.NoError(t, m.Close(faults.Patient(t)))
 	}

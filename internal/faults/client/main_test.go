@@ -21,13 +21,17 @@ import (
 )
 
 var (
-	cancels  = flag.Int("cancels", 3000, "how many requests TestCancel_RandomCancelsLeaveNothing cancels")
+	cancels  = flag.Int("cancels", 3000, "how many requests each TestCancel_RandomCancels… cancels")
 	lateness = flag.Bool("lateness", false, "measure how late Lost is, with more locks and more load")
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(holderEnv) != "" {
 		beHolder()
+		return
+	}
+	if os.Getenv(waiterEnv) != "" {
+		beWaiter()
 		return
 	}
 	leakcheck.Main(m)

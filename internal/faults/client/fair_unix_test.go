@@ -1,0 +1,91 @@
+//go:build unix
+
+package client
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A process that has places in the queue is stopped. Those behind it are served, in their
+// order, when its places have ended. When it goes on, its waiters join again, and are served.
+// If it is killed instead, nothing is left of it.
+func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			f := faults.FairLock{Name: "f"}
+			m := dial(t, s, lockmgr.Options{})
+			patient := faults.Patient(t)
+			first, err := m.Lock(patient, "f", lockmgr.Fair())
+			require.NoError(t, err)
+
+			exe, err := os.Executable()
+			require.NoError(t, err)
+			cmd := exec.Command(exe)
+			cmd.Env = append(os.Environ(), waiterEnv+"="+s.Addr())
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
+			t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			f.AwaitWaiting(t, s, waiters)
+
+			behind := []*futures.Future[*lockmgr.Lock]{m.LockAsync("f", lockmgr.Fair()), m.LockAsync("f", lockmgr.Fair())}
+			f.AwaitWaiting(t, s, waiters+len(behind))
+			if killed {
+				require.NoError(t, cmd.Process.Kill())
+			} else {
+				require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+			}
+			begin := time.Now()
+			require.NoError(t, first.Unlock(patient))
+			l, err := behind[0].Await(patient)
+			require.NoError(t, err)
+			require.Less(t, time.Since(begin), faults.PlaceTime+5*time.Second)
+			select {
+			case <-behind[1].Done():
+				t.Error("both were granted")
+			default:
+			}
+			if !killed {
+				lines := bufio.NewReader(out)
+				require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+				f.AwaitWaiting(t, s, 1+waiters)
+				require.NoError(t, l.Unlock(patient))
+				l, err = behind[1].Await(patient)
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(patient))
+				for i := range waiters {
+					line, err := lines.ReadString('\n')
+					require.NoError(t, err, line)
+					require.Equal(t, fmt.Sprintf("granted %d true", i), strings.TrimSpace(line))
+				}
+				require.NoError(t, cmd.Wait())
+			} else {
+				require.NoError(t, l.Unlock(patient))
+				l, err = behind[1].Await(patient)
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(patient))
+			}
+			require.NoError(t, m.Close(patient))
+			require.Empty(t, f.Left(t, s))
+		})
+	}
+}
