@@ -48,7 +48,7 @@
 // or of the write side of a read-write lock, and nobody reads beside another owner that
 // writes. At most as many permits are valid as the limit, unless it was lowered while
 // more were taken. [Lock.Lost] is closed at the deadline of the hold, as soon as a timer
-// fires. This holds as long as one server keeps the data it acknowledged, its clock does
+// fires. This holds as long as the name's server keeps the data it acknowledged, its clock does
 // not jump and runs within 1 % of ours, and only clients of this protocol touch the keys.
 // A dead process's locks are free after their lease. No wait outlives its context, and
 // nothing outlives Unlock, a cancel or Close. A command that runs late, however late,

@@ -118,7 +118,8 @@ type (
 		Err  error
 	}
 	// EventSubscription: the state of the pub/sub connection changed, as
-	// notify.State prints it.
+	// notify.State prints it. Of a cluster there is one for each master, and
+	// the event does not say which.
 	EventSubscription struct {
 		At    time.Time
 		State string

@@ -147,7 +147,7 @@ func (s link) load(commands []Command, answers []Answer) {
 			loaded[script] = true
 			load := s.client.B().ScriptLoad().Script(script.Text).Build()
 			if s.cluster {
-				load = load.SetSlot(c.Keys[0]) // one master of those that lack it; the others keep what EVAL brings
+				load = load.SetSlot(c.Keys[0]) // all commands of a batch are for one master
 			}
 			cmds = append(cmds, load)
 			again = append(again, -1)

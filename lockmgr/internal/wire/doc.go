@@ -2,9 +2,21 @@
 // back the replies. It knows the operations of package core, but no managers,
 // locks or futures.
 //
-//	core.Op ──▶ Lane: queue ──▶ batch: commands ──▶ client ──▶ server
-//	                              ▲ codec                        │
-//	core.Reply ◀── Lane ◀── batch: answers ◀──────────── client ◀┘
+//	core.Op ──▶ Lanes ──▶ Lane: queue ──▶ batch: commands ──▶ client ──▶ server
+//	                                        ▲ codec                        │
+//	core.Reply ◀───────── Lane ◀─── batch: answers ◀───────────── client ◀─┘
+//
+// # Lanes
+//
+// Lanes are one lane to a single server, or one to each master of a cluster. They keep the
+// layout of the cluster, that is, which master serves which slot, and put each operation on
+// the lane of its name's slot. The client finds the master of a slot by itself and follows
+// MOVED and ASK, so the layout decides about correctness nowhere: it keeps a master that hangs
+// from delaying operations for others. It is asked for every ten seconds, and twice a second
+// for a while after a command has failed or a subscription was lost. The client of Sentinel
+// knows the one master that there is; a master that it exchanges gets a new lane.
+//
+// A reply says which lane it came from, as each server has a health of its own.
 //
 // # Lane
 //
@@ -39,7 +51,8 @@
 // more than one lock does, so a shared command halves its work. A command that the
 // server refused as a whole, before it ran, is split, because one lock's name may
 // be the reason. Once a server has refused a command because its keys are in
-// several slots, no two locks share one.
+// several slots, no two locks share one. Of a cluster none do from the start; the commands of
+// a batch still travel together.
 //
 // An operation on a set of names is always a command of its own, with all its names:
 // splitting it would no longer be all or nothing.
@@ -60,11 +73,12 @@
 //
 // # Files
 //
-//	client.go ───▶ answer.go ───▶ failure.go
-//	   ▲                             ▲
-//	lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
-//	   ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go, fair.go ┘
-//	   └───────▶ route.go ───▶ deadline.go
+//	cluster.go ──▶ client.go ───▶ answer.go ───▶ failure.go
+//	                  ▲                             ▲
+//	lanes.go ──▶ lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
+//	   │            ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go, fair.go ┘
+//	   │            └───────▶ route.go ───▶ deadline.go
+//	   └───▶ slot.go
 //
-// Only client.go uses the client library, rueidis.
+// Only client.go and cluster.go use the client library, rueidis.
 package wire
