@@ -238,3 +238,69 @@ func TestCluster_SlotMoves(t *testing.T) {
 		require.NoError(t, next.Unlock(ctx))
 	}
 }
+
+// Names in slots that no master serves are unavailable. Others of the same manager are granted
+// and renewed as before.
+func TestCluster_UncoveredSlots(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	var gone atomic.Value
+	gone.Store("")
+	o := lockmgr.Options{Lease: 1500 * time.Millisecond, RetryTime: time.Second}
+	o.Observer = func(e lockmgr.Event) {
+		if e, is := e.(lockmgr.EventCommandFailed); is && e.Name != gone.Load() {
+			t.Errorf("%s: %v", e.Name, e.Err)
+		}
+	}
+	m := dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	var held []*lockmgr.Lock
+	names := namesOn(c, 20)
+	for _, list := range names {
+		for _, name := range list[1:10] {
+			l, err := m.Lock(ctx, name)
+			require.NoError(t, err)
+			held = append(held, l)
+		}
+	}
+	lost := names[c.Nodes[0]][0]
+	gone.Store(lost)
+	slot := strconv.Itoa(wires.SlotOf(lost))
+	for _, n := range c.Nodes {
+		faults.Do(t, n, "CLUSTER", "DELSLOTS", slot)
+	}
+	begin := time.Now()
+	var group sync.WaitGroup
+	for _, name := range names[c.Nodes[0]][10:] {
+		group.Go(func() {
+			for time.Since(begin) < 4*time.Second { // some leases
+				l, err := m.Lock(ctx, name)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := l.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for time.Since(begin) < 4*time.Second {
+		_, err := m.Lock(ctx, lost, lockmgr.MaxWait(1500*time.Millisecond))
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	}
+	group.Wait()
+	for _, l := range held {
+		require.NoError(t, l.Err(), l.Name())
+		require.True(t, l.Valid(), l.Name())
+	}
+	for _, n := range c.Nodes {
+		if n != c.Nodes[0] {
+			faults.Do(t, n, "CLUSTER", "SETSLOT", slot, "NODE", faults.Do(t, c.Nodes[0], "CLUSTER", "MYID"))
+		}
+	}
+	faults.Do(t, c.Nodes[0], "CLUSTER", "ADDSLOTS", slot)
+	l, err := m.Lock(ctx, lost)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}

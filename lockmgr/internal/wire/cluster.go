@@ -142,9 +142,16 @@ func (s link) execCluster(commands []Command, answers []Answer) {
 	}
 	load := false
 	if len(cmds) > 0 {
-		for j, r := range s.client.DoMulti(s.start(), cmds...) {
-			a := &answers[at[j]]
-			*a = s.read(&commands[at[j]], r)
+		results := s.client.DoMulti(s.start(), cmds...)
+		// One slot without a master makes the client send nothing at all. The commands for
+		// other slots must not suffer from that.
+		alone := len(cmds) > 1 && errors.Is(results[0].Error(), rueidis.ErrNoSlot)
+		for j, r := range results {
+			c, a := &commands[at[j]], &answers[at[j]]
+			if alone {
+				r = s.client.Do(s.start(), s.build(c))
+			}
+			*a = s.read(c, r)
 			load = load || a.missing()
 		}
 	}
