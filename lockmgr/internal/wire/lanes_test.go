@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,12 +100,8 @@ func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExcee
 // stays where it was.
 func TestLanes_FollowTheLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		layout, moved := twoShards("a:1", "b:1"), 0
-		l, replies := lanesOf(t, &shardServer{}, &Cluster{
-			First:  layout,
-			Layout: func(context.Context) ([]Shard, error) { return layout, nil },
-			Moved:  func() { moved++ },
-		})
+		c := &layoutServer{shards: twoShards("a:1", "b:1")}
+		l, replies := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
 		name, other := nameIn(1), nameIn(0)
 		shardOf := func(name string) int {
 			l.Submit([]*core.Op{acquire(name, 1)}, 0)
@@ -114,27 +111,27 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 		require.Equal(t, 1, shardOf(name))
 		l.Suspect()
 		time.Sleep(time.Second)
-		require.Zero(t, moved, "nothing has changed")
+		require.Zero(t, c.moves(), "nothing has changed")
 
-		layout = twoShards("a:1", "c:1") // a failover
+		c.set(twoShards("a:1", "c:1")) // a failover
 		l.Suspect()
 		time.Sleep(time.Second)
-		require.Equal(t, 1, moved)
+		require.Equal(t, 1, c.moves())
 		require.Equal(t, "c:1", l.Master(name))
 		require.Equal(t, 2, shardOf(name))
 		require.Equal(t, 0, shardOf(other))
 		require.ElementsMatch(t, []string{"a:1", "c:1"}, l.Masters())
 
-		layout = layout[:1] // nobody serves the second half
+		c.set(twoShards("a:1", "c:1")[:1]) // nobody serves the second half
 		l.Suspect()
 		time.Sleep(time.Second)
 		require.Equal(t, "c:1", l.Master(name))
-		layout = twoShards("b:1", "a:1")
+		c.set(twoShards("b:1", "a:1"))
 		l.Suspect()
 		time.Sleep(time.Second)
 		require.Equal(t, 0, shardOf(name))
 		require.Equal(t, 1, shardOf(other), "the lane of b is used again")
-		require.Equal(t, 2, moved)
+		require.Equal(t, 2, c.moves())
 	})
 }
 
@@ -142,15 +139,12 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := func(addr string) []Shard { return []Shard{{addr, [][2]int{{0, Slots - 1}}}} }
-		master, moved := "a:1", 0
-		l, _ := lanesOf(t, &shardServer{}, &Cluster{
-			First: one(master), Layout: func(context.Context) ([]Shard, error) { return one(master), nil }, Moved: func() { moved++ },
-			Every: 250 * time.Millisecond, OneSlot: true,
-		})
+		c := &layoutServer{shards: one("a:1")}
+		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove, Every: 250 * time.Millisecond, OneSlot: true})
 		time.Sleep(time.Minute)
-		master = "b:1"
+		c.set(one("b:1"))
 		time.Sleep(400 * time.Millisecond)
-		require.Equal(t, 1, moved)
+		require.Equal(t, 1, c.moves())
 		require.Equal(t, "b:1", l.Master("x"))
 	})
 }
@@ -158,48 +152,87 @@ func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 // The layout is looked at now and then, and often for a while after a failure.
 func TestLanes_LookOftenAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var looks []time.Duration
-		begin := time.Now()
-		l, _ := lanesOf(t, &shardServer{}, &Cluster{
-			First: twoShards("a:1", "b:1"),
-			Layout: func(context.Context) ([]Shard, error) {
-				looks = append(looks, time.Since(begin))
-				return nil, context.Canceled
-			},
-			Moved: func() {},
-		})
+		c := &layoutServer{}
+		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: twoShards("a:1", "b:1"), Layout: c.layout, Moved: c.noteMove})
 		time.Sleep(25 * time.Second)
-		synctest.Wait()
-		require.Len(t, looks, 2, "every ten seconds")
-		looks = nil
+		require.Len(t, c.takeLooks(), 2, "every ten seconds")
 		for range 10 {
 			l.Suspect()
 		}
 		synctest.Wait()
-		require.Len(t, looks, 1, "at once")
 		time.Sleep(20 * time.Second)
+		looks := c.takeLooks()
 		require.InDelta(t, 34, len(looks), 3)
-		require.GreaterOrEqual(t, slices.MinFunc(steps(looks), func(a, b time.Duration) int { return int(a - b) }), layoutPause)
+		require.GreaterOrEqual(t, slices.Min(steps(looks)), layoutPause)
 		time.Sleep(15 * time.Second)
-		looks = nil
+		c.takeLooks()
 		time.Sleep(21 * time.Second)
-		require.Len(t, looks, 2)
+		require.Len(t, c.takeLooks(), 2)
 	})
 }
 
-func steps(at []time.Duration) (out []time.Duration) {
+func steps(at []time.Time) (out []time.Duration) {
 	for i := 1; i < len(at); i++ {
-		out = append(out, at[i]-at[i-1])
+		out = append(out, at[i].Sub(at[i-1]))
 	}
 	return out
+}
+
+// A layoutServer is a cluster that tells its layout. Without shards it does not answer.
+type layoutServer struct {
+	mu     sync.Mutex
+	shards []Shard
+	looks  []time.Time
+	moved  int
+}
+
+func (c *layoutServer) layout(context.Context) ([]Shard, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looks = append(c.looks, time.Now())
+	if c.shards == nil {
+		return nil, context.DeadlineExceeded
+	}
+	return c.shards, nil
+}
+
+func (c *layoutServer) set(shards []Shard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shards = shards
+}
+
+func (c *layoutServer) noteMove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moved++
+}
+
+func (c *layoutServer) moves() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
+}
+
+// takeLooks returns when the layout was asked for since the last call.
+func (c *layoutServer) takeLooks() []time.Time {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	looks := c.looks
+	c.looks = nil
+	return looks
 }
 
 // Of a cluster each lock has a command of its own, and of a single server they share one.
 func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cluster := range []*Cluster{nil, {First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}}, {First: []Shard{{"a:1", [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, OneSlot: true}} {
+			var mu sync.Mutex
 			most := 0
 			l, replies := lanesOf(t, execFunc(func(commands []Command) {
+				mu.Lock()
+				defer mu.Unlock()
 				for i := range commands {
 					most = max(most, commands[i].locks)
 				}
@@ -212,12 +245,12 @@ func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 			for range ops {
 				<-replies
 			}
+			l.Close()
 			if cluster != nil && !cluster.OneSlot {
 				require.Equal(t, 1, most)
 			} else {
 				require.Greater(t, most, 1)
 			}
-			l.Close()
 		}
 	})
 }
