@@ -74,8 +74,7 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	old.Kill()
 	l, err := m.Lock(ctx, "a")
 	require.NoError(t, err)
-	now := w.Master()
-	require.NotEqual(t, old, now)
+	require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
 	old.Restart()
 	require.Eventually(t, func() bool {
 		role, err := old.Do("ROLE")

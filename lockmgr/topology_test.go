@@ -109,7 +109,7 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "cluster")
 
-	other := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+	other := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no").Unrestricted()
 	faults.Do(t, s, "CLUSTER", "DELSLOTSRANGE", "8192", "16383")
 	faults.Do(t, other, "CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
 	host, port, err := net.SplitHostPort(other.Addr())

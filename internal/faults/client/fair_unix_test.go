@@ -49,10 +49,16 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 
 			behind := []*futures.Future[*lockmgr.Lock]{m.LockAsync("f", lockmgr.Fair()), m.LockAsync("f", lockmgr.Fair())}
 			f.AwaitWaiting(t, s, waiters+len(behind))
+			// It must be dead or stopped before the release, or it may get the lock first.
 			if killed {
 				require.NoError(t, cmd.Process.Kill())
+				_ = cmd.Wait()
 			} else {
 				require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+				var state syscall.WaitStatus
+				_, err := syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil)
+				require.NoError(t, err)
+				require.True(t, state.Stopped())
 			}
 			begin := time.Now()
 			require.NoError(t, first.Unlock(patient))
