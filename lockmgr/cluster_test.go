@@ -79,7 +79,7 @@ func TestCluster_EveryKind(t *testing.T) {
 							opts = []lockmgr.LockOption{lockmgr.Exclusive()}
 						}
 						f := other.LockAsync(name, opts...)
-						requireSubscribers(t, owner, classic, 1)
+						requireSubscribers(t, owner, classic)
 						begin := time.Now()
 						require.NoError(t, l.Unlock(ctx))
 						l, err = f.Await(ctx)
@@ -110,7 +110,7 @@ func TestCluster_EveryKind(t *testing.T) {
 }
 
 // requireSubscribers waits until a node has a channel with a subscriber.
-func requireSubscribers(t *testing.T, s *redistest.Server, classic bool, n int) {
+func requireSubscribers(t *testing.T, s *redistest.Server, classic bool) {
 	t.Helper()
 	sub := "SHARDCHANNELS"
 	if classic {
@@ -194,13 +194,13 @@ func TestCluster_Failover(t *testing.T) {
 	l, err := m.Lock(ctx, name)
 	require.NoError(t, err)
 	f := other.LockAsync(name)
-	requireSubscribers(t, owner, false, 1)
+	requireSubscribers(t, owner, false)
 	_, err = owner.Do("WAIT", "1", "2000")
 	require.NoError(t, err)
 	owner.Kill()
 	require.Eventually(t, func() bool { now := c.Owner(name); return now != nil && now != owner }, 15*time.Second, 20*time.Millisecond)
 	require.True(t, l.Valid())
-	requireSubscribers(t, c.Owner(name), false, 1)
+	requireSubscribers(t, c.Owner(name), false)
 	require.NoError(t, l.Unlock(ctx))
 	begin := time.Now()
 	next, err := f.Await(ctx)
@@ -225,10 +225,10 @@ func TestCluster_SlotMoves(t *testing.T) {
 		l, err := m.Lock(ctx, name)
 		require.NoError(t, err)
 		f := other.LockAsync(name)
-		requireSubscribers(t, from, false, 1)
+		requireSubscribers(t, from, false)
 		c.Move(t, name, to)
 		require.Equal(t, to, c.Owner(name))
-		requireSubscribers(t, to, false, 1)
+		requireSubscribers(t, to, false)
 		require.True(t, l.Valid())
 		begin := time.Now()
 		require.NoError(t, l.Unlock(ctx))

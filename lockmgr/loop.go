@@ -106,9 +106,6 @@ func (p *loop) step(now time.Duration, batch []message) {
 			if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
 				p.effects = p.core.Step(now, ev.event, p.effects)
 				p.rearm(ev)
-				if !ev.event.Subscribed {
-					p.lanes.Suspect()
-				}
 			}
 		case *layoutMoved:
 			p.followSlots(now)

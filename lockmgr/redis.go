@@ -136,7 +136,7 @@ func startMany(client rueidis.Client, o Options, dialTime time.Duration, closeCl
 	if server.Sharded && !server.KnowsSharded(context.Background()) {
 		server.Sharded, o.ClassicChannels = false, true
 	}
-	cluster := &wire.Cluster{First: shards, Layout: server.Layout}
+	cluster := &wire.Cluster{First: shards, Layout: server.Layout, Node: server.Node}
 	return start(newIdentity(), o, client, wire.Config{Server: server}, cluster, dialTime, closeClient), nil
 }
 

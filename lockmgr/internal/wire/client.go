@@ -28,7 +28,7 @@ type Redis struct {
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	l := link{client: s.Client, limit: limit, cluster: s.Cluster, sharded: s.Sharded}
 	if s.Cluster {
-		l.execCluster(commands, answers)
+		inOneSlot(commands, answers, l.execAnywhere)
 		return
 	}
 	l.exec(commands, answers)
@@ -147,7 +147,7 @@ func (s link) load(commands []Command, answers []Answer) {
 			loaded[script] = true
 			load := s.client.B().ScriptLoad().Script(script.Text).Build()
 			if s.cluster {
-				load = load.SetSlot(c.Keys[0]) // all commands of a batch are for one master
+				load = load.SetSlot(c.Keys[0]) // most commands of a batch are for one master
 			}
 			cmds = append(cmds, load)
 			again = append(again, -1)

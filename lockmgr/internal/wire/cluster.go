@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -124,38 +127,91 @@ var crossSlot = &Failure{
 	Err: errors.New("the names are in several slots of the cluster"),
 }
 
-// execCluster runs commands whose keys may be on several masters. The client follows MOVED
-// and ASK.
-func (s link) execCluster(commands []Command, answers []Answer) {
-	var cmds rueidis.Commands
+// inOneSlot calls exec for the commands whose keys share a slot. The others are answered.
+func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answer)) {
+	var send []Command
 	var at []int
 	for i := range commands {
-		c := &commands[i]
-		switch {
-		case !c.sameSlot():
+		if commands[i].sameSlot() {
+			send, at = append(send, commands[i]), append(at, i)
+		} else {
 			answers[i] = failed(crossSlot)
-		case len(c.Keys) == 0: // the client takes none of these along with others
-			answers[i] = readWords(s.client.Do(s.start(), s.build(c)))
-		default:
-			cmds, at = append(cmds, s.build(c)), append(at, i)
 		}
 	}
-	load := false
-	if len(cmds) > 0 {
-		results := s.client.DoMulti(s.start(), cmds...)
-		// One slot without a master makes the client send nothing at all. The commands for
-		// other slots must not suffer from that.
-		alone := len(cmds) > 1 && errors.Is(results[0].Error(), rueidis.ErrNoSlot)
-		for j, r := range results {
-			c, a := &commands[at[j]], &answers[at[j]]
-			if alone {
-				r = s.client.Do(s.start(), s.build(c))
-			}
-			*a = s.read(c, r)
-			load = load || a.missing()
-		}
+	if len(send) == 0 {
+		return
 	}
-	if load {
+	got := make([]Answer, len(send))
+	exec(send, got)
+	for j, i := range at {
+		answers[i] = got[j]
+	}
+}
+
+// execAnywhere runs commands whose keys may be on several masters. The client finds these, and
+// follows MOVED and ASK. The commands are sent one by one, at the same time: in a batch one slot
+// without a master would hold up all others.
+func (s link) execAnywhere(commands []Command, answers []Answer) {
+	ctx := s.start()
+	var sending sync.WaitGroup
+	for i := range commands {
+		command := s.build(&commands[i])
+		sending.Go(func() { answers[i] = s.read(&commands[i], s.client.Do(ctx, command)) })
+	}
+	sending.Wait()
+	if slices.ContainsFunc(answers, func(a Answer) bool { return a.missing() }) {
 		s.load(commands, answers)
 	}
+}
+
+// A node is a Server that sends to one master of a cluster. Commands for slots that another
+// master serves get a failure with Elsewhere set.
+type node struct {
+	cluster Redis
+	addr    string
+	client  atomic.Pointer[rueidis.Client] // of this node; nil until it is looked up
+}
+
+// Node returns a Server for the master at an address. It does no I/O.
+func (s Redis) Node(addr string) Server { return &node{cluster: s, addr: addr} }
+
+// unknownNode is the failure of a command for a node that the client does not know yet.
+var unknownNode = &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("the client does not know this node of the cluster yet")}
+
+// Exec makes node a Server.
+func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	client := n.lookUp()
+	if client == nil {
+		for i := range answers {
+			answers[i] = failed(unknownNode)
+		}
+		return
+	}
+	l := link{client: client, limit: limit, sharded: n.cluster.Sharded}
+	if slices.ContainsFunc(commands, func(c Command) bool { return !c.sameSlot() }) {
+		inOneSlot(commands, answers, l.exec)
+	} else {
+		l.exec(commands, answers)
+	}
+	for i := range answers {
+		f := answers[i].Failure
+		if f.general() {
+			n.client.Store(nil) // the client may have another connection to this node by now
+		}
+		if f != nil && errors.Is(f.Err, rueidis.ErrClosing) {
+			f.Final = false // the client may have closed this connection only
+		}
+	}
+}
+
+func (n *node) lookUp() rueidis.Client {
+	if c := n.client.Load(); c != nil {
+		return *c
+	}
+	c, known := n.cluster.Client.Nodes()[n.addr]
+	if !known {
+		return nil
+	}
+	n.client.Store(&c)
+	return c
 }

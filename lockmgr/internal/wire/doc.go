@@ -10,11 +10,14 @@
 //
 // Lanes are one lane to a single server, or one to each master of a cluster. They keep the
 // layout of the cluster, that is, which master serves which slot, and put each operation on
-// the lane of its name's slot. The client finds the master of a slot by itself and follows
-// MOVED and ASK, so the layout decides about correctness nowhere: it keeps a master that hangs
-// from delaying operations for others. It is asked for every ten seconds, and twice a second
-// for a while after a command has failed or a subscription was lost. The client of Sentinel
-// knows the one master that there is; a master that it exchanges gets a new lane.
+// the lane of its name's slot. A lane sends to its master only, so a master that hangs delays no
+// operation for others. The layout is asked for every ten seconds, and twice a second for a
+// while after a command has failed. It may be old. What a master refuses with MOVED or ASK goes
+// to one more lane, whose commands find their master through the client. That lane sends each
+// command by itself, as the client waits when it knows no master of a slot.
+//
+// The client of Sentinel knows the one master that there is; a master that it exchanges gets
+// a new lane.
 //
 // A reply says which lane it came from, as each server has a health of its own.
 //

@@ -12,6 +12,9 @@ type Failure struct {
 	Ran  core.Ran // core.No or core.Maybe
 	// Final reports whether trying again soon would fail in the same way.
 	Final bool
+	// Elsewhere reports whether another server of the cluster would answer. The command did
+	// not run then.
+	Elsewhere bool
 	// Hint says what can be done about it. It may be empty.
 	Hint string
 	// Err is the error as the client returned it. It is nil for Closed.
@@ -80,6 +83,7 @@ func serverFailure(err error, text string) *Failure {
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
+	f.Elsewhere = word == "MOVED" || word == "ASK"
 	return f
 }
 

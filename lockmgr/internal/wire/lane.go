@@ -47,6 +47,9 @@ type Config struct {
 	shard   uint8  // its number
 	apart   bool   // each lock needs a command of its own
 	trouble func() // called when a command has failed for a reason that may concern others; may be nil
+	// elsewhere takes a task that another server would answer. It reports false if it did not.
+	// It must not block. It may be nil.
+	elsewhere func(task) bool
 }
 
 // Observed is a command that was answered, or whose time-out has passed.
@@ -134,16 +137,37 @@ func (l *Lane) Submit(ops []*core.Op, now time.Duration) {
 	}
 	l.health.sent(len(ops), now)
 	for _, op := range ops {
-		queue := &l.urgent
-		switch op.Verb {
-		case core.VerbAcquire:
-			queue = &l.queue
-		case core.VerbRenew:
-			queue = &l.renewals
-		}
-		*queue = append(*queue, task{op: op})
+		l.enqueue(task{op: op})
 	}
 	l.wake()
+}
+
+// enqueue puts a task into its queue. The mutex is held.
+func (l *Lane) enqueue(t task) {
+	queue := &l.urgent
+	switch {
+	case t.op == nil || t.op.Verb == core.VerbAcquire:
+		queue = &l.queue
+	case t.op.Verb == core.VerbRenew:
+		queue = &l.renewals
+	}
+	*queue = append(*queue, t)
+}
+
+// adopt queues a task that another lane has sent to the wrong server. It never blocks. After
+// Close it returns false.
+func (l *Lane) adopt(t task) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	if t.op != nil {
+		l.health.sent(1, l.cfg.Now())
+	}
+	l.enqueue(t)
+	l.wake()
+	return true
 }
 
 // Call queues a command that does not concern the core. It never blocks. done is
@@ -155,7 +179,7 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 	if l.closed {
 		return false
 	}
-	l.queue = append(l.queue, task{call: &call{c, done}})
+	l.enqueue(task{call: &call{c, done}})
 	l.wake()
 	return true
 }
@@ -317,6 +341,9 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	took := time.Since(begin) // commands that were sent together have the same
 	for i := range commands {
 		c := &commands[i]
+		if l.cfg.passesOn(&answers[i]) {
+			continue // it will be sent to the right server
+		}
 		o := &Observed{Took: took, Failure: answers[i].Failure}
 		if c.Script == nil {
 			o.Command = c.Args[0]
@@ -327,14 +354,27 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	}
 }
 
-// report posts the answers of a batch: all replies in one event.
+// passesOn reports whether a command with an answer is to be sent to another server.
+func (c *Config) passesOn(a *Answer) bool {
+	return c.elsewhere != nil && a.Failure != nil && a.Failure.Elsewhere
+}
+
+// report posts the answers of a batch: all replies in one event. Tasks for other servers get
+// none here.
 func (l *Lane) report(b *batch) {
 	var replies *core.Replies
 	var answered *core.Op // one that the server has answered; one is enough
 	var silent *Failure
+	passed := 0 // operations that another lane has now
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
+		if l.cfg.passesOn(a) && l.cfg.elsewhere(*t) {
+			if t.op != nil {
+				passed++
+			}
+			continue
+		}
 		if t.op == nil {
 			t.call.done(*a)
 			continue
@@ -352,10 +392,13 @@ func (l *Lane) report(b *batch) {
 		decode(t.op, a, r, l.cfg.Error)
 		r.Shard = l.cfg.shard
 	}
+	now := l.cfg.Now()
+	if passed > 0 {
+		l.health.ended(passed, now, nil)
+	}
 	if replies == nil {
 		return
 	}
-	now := l.cfg.Now()
 	if answered != nil {
 		silent = nil
 		l.health.took(now - answered.Sent)

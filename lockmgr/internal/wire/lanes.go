@@ -12,15 +12,16 @@ import (
 // Lanes are the ways of a manager to its servers: one lane to a single server, or one to
 // each shard of a cluster. A shard that hangs so delays no operation on another.
 //
-// The client finds the master of a slot by itself, and follows it when it moves. The layout
-// that Lanes keep only says which operations share a lane. If it is old for a moment, an
-// operation may wait behind those for another shard, and that is all.
+// Lanes keep the layout: which master serves which slot. It may be old for a moment. A master
+// then refuses an operation for a slot that it does not serve. One more lane sends such
+// operations through the client, which finds the master by itself and follows a slot that moves.
 //
 // A lane is made when the layout first names its master, and lasts until Close. The methods
 // of Lanes may be called by any goroutine.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
+	astray  *Lane    // for what the masters refuse; nil without Cluster.Node
 
 	mu      sync.RWMutex
 	lanes   []*Lane // by the numbers of shards
@@ -39,6 +40,9 @@ type Cluster struct {
 	First []Shard
 	// Layout asks which slots each master serves.
 	Layout func(context.Context) ([]Shard, error)
+	// Node returns a Server that sends to one master only. Nil: all lanes send to
+	// Config.Server.
+	Node func(addr string) Server
 	// Every is how often the layout is asked for. Zero: layoutEvery.
 	Every time.Duration
 	// OneSlot reports whether all keys count as of one slot: there is one master at a time.
@@ -50,7 +54,7 @@ type Cluster struct {
 const (
 	// layoutEvery is how often the layout is asked for.
 	layoutEvery = 10 * time.Second
-	// layoutSoon is the time between two looks in the first suspectTime after Suspect: a
+	// layoutSoon is the time between two looks in the first suspectTime after lookSoon: a
 	// failover takes seconds.
 	layoutSoon  = 500 * time.Millisecond
 	suspectTime = 30 * time.Second
@@ -69,8 +73,11 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 		close(l.done)
 		return l
 	}
-	l.cfg.apart, l.cfg.trouble = !cluster.OneSlot, l.Suspect
+	l.cfg.apart, l.cfg.trouble = !cluster.OneSlot, l.lookSoon
 	l.take(cluster.First)
+	if cluster.Node != nil {
+		l.astray = l.add("", l.cfg.Server)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go l.follow(ctx)
@@ -146,17 +153,30 @@ func (l *Lanes) numberOf(addr string) int {
 	n, known := l.number[addr]
 	if !known {
 		n = len(l.lanes)
-		cfg := l.cfg
-		cfg.shard = uint8(n)
-		l.lanes, l.addrs, l.parts = append(l.lanes, NewLane(cfg)), append(l.addrs, addr), append(l.parts, nil)
 		l.number[addr] = n
+		server := l.cfg.Server
+		if l.cluster.Node != nil {
+			server = l.cluster.Node(addr)
+		}
+		l.add(addr, server)
 	}
 	return n
 }
 
-// Suspect says that the layout may be old: a command has failed, or a subscription was lost.
-// It never blocks.
-func (l *Lanes) Suspect() {
+// add adds the lane to a server. The mutex is held, or nobody else has l yet.
+func (l *Lanes) add(addr string, server Server) *Lane {
+	cfg := l.cfg
+	cfg.shard, cfg.Server = uint8(len(l.lanes)), server
+	if addr != "" && l.cluster.Node != nil {
+		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
+	}
+	lane := NewLane(cfg)
+	l.lanes, l.addrs, l.parts = append(l.lanes, lane), append(l.addrs, addr), append(l.parts, nil)
+	return lane
+}
+
+// lookSoon says that the layout may be old: a command has failed. It never blocks.
+func (l *Lanes) lookSoon() {
 	select {
 	case l.suspect <- struct{}{}:
 	default:

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -45,6 +46,10 @@ func (s *shardServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 
 // lanesOf starts lanes with a server. replies get the replies.
 func lanesOf(t *testing.T, s Server, c *Cluster) (l *Lanes, replies chan core.Reply) {
+	return lanesWith(t, s, c, nil)
+}
+
+func lanesWith(t *testing.T, s Server, c *Cluster, observe func(*Observed)) (l *Lanes, replies chan core.Reply) {
 	replies = make(chan core.Reply, 1000)
 	begin := time.Now()
 	l = NewLanes(Config{
@@ -54,7 +59,7 @@ func lanesOf(t *testing.T, s Server, c *Cluster) (l *Lanes, replies chan core.Re
 				replies <- one
 			}
 		},
-		Error: func(*Failure) error { return nil },
+		Error: func(*Failure) error { return nil }, Observe: observe,
 	}, c)
 	t.Cleanup(l.Close)
 	return l, replies
@@ -94,6 +99,82 @@ func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 	})
 }
 
+// A movedServer refuses the names that another server has.
+type movedServer struct {
+	moved func(name string) bool
+}
+
+func (s *movedServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	for i := range commands {
+		answers[i] = Answer{}
+		if len(commands[i].Keys) > 0 && s.moved(commands[i].Keys[0]) {
+			answers[i] = failed(serverFailure(errors.New("MOVED"), "MOVED 1 b:1"))
+		}
+	}
+}
+
+// What a master refuses because another one serves the slot is sent through the client. If
+// that hangs, it delays nothing else.
+func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moved := func(name string) bool { return SlotOf(name) >= Slots/2 }
+		anywhere := &shardServer{hangs: moved, until: make(chan struct{})}
+		var mu sync.Mutex
+		var observed []string
+		c := &Cluster{First: []Shard{{"a:1", [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, Node: func(addr string) Server {
+			require.Equal(t, "a:1", addr)
+			return &movedServer{moved}
+		}}
+		l, replies := lanesWith(t, anywhere, c, func(o *Observed) {
+			mu.Lock()
+			defer mu.Unlock()
+			observed = append(observed, o.Names...)
+		})
+		gone, here := nameIn(1), nameIn(0)
+		answered := false
+		l.Submit([]*core.Op{acquire(gone, 1), acquire(here, 2), acquire(gone, 3)}, 0)
+		l.Call(Command{Args: []string{"GET"}, Keys: []string{gone}}, func(a Answer) { answered = a.Failure == nil })
+		synctest.Wait()
+		require.Len(t, replies, 1)
+		require.Equal(t, here, (<-replies).Op.Name)
+		time.Sleep(time.Minute)
+		require.Nil(t, l.Failing(here, 0, time.Hour), "the first lane has nothing under way")
+		require.NotNil(t, l.astray.Failing(0, time.Hour))
+		require.Equal(t, []string{here}, observed)
+		close(anywhere.until)
+		for range 2 {
+			r := <-replies
+			require.Equal(t, gone, r.Op.Name)
+			require.Equal(t, core.Yes, r.Ran)
+			require.EqualValues(t, 1, r.Shard)
+		}
+		synctest.Wait()
+		require.True(t, answered)
+		require.Equal(t, []string{"a:1"}, l.Masters())
+	})
+}
+
+// Close answers each operation, whichever lane has it.
+func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := make(chan struct{})
+		slow := execFuncs(func(_ []Command, answers []Answer) {
+			<-until
+			for i := range answers {
+				answers[i] = failed(unknownNode)
+			}
+		})
+		c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return slow }}
+		l, replies := lanesOf(t, &shardServer{}, c)
+		l.Submit([]*core.Op{acquire("a", 1), acquire("b", 2)}, 0)
+		synctest.Wait()
+		l.astray.Close()
+		close(until)
+		l.Close()
+		require.Len(t, replies, 2)
+	})
+}
+
 func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExceeded }
 
 // When a slot moves, its operations take the lane of the new master. What no master serves
@@ -109,12 +190,12 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 		}
 		require.Equal(t, "b:1", l.Master(name))
 		require.Equal(t, 1, shardOf(name))
-		l.Suspect()
+		l.lookSoon()
 		time.Sleep(time.Second)
 		require.Zero(t, c.moves(), "nothing has changed")
 
 		c.set(twoShards("a:1", "c:1")) // a failover
-		l.Suspect()
+		l.lookSoon()
 		time.Sleep(time.Second)
 		require.Equal(t, 1, c.moves())
 		require.Equal(t, "c:1", l.Master(name))
@@ -123,11 +204,11 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 		require.ElementsMatch(t, []string{"a:1", "c:1"}, l.Masters())
 
 		c.set(twoShards("a:1", "c:1")[:1]) // nobody serves the second half
-		l.Suspect()
+		l.lookSoon()
 		time.Sleep(time.Second)
 		require.Equal(t, "c:1", l.Master(name))
 		c.set(twoShards("b:1", "a:1"))
-		l.Suspect()
+		l.lookSoon()
 		time.Sleep(time.Second)
 		require.Equal(t, 0, shardOf(name))
 		require.Equal(t, 1, shardOf(other), "the lane of b is used again")
@@ -157,7 +238,7 @@ func TestLanes_LookOftenAfterAFailure(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		require.Len(t, c.takeLooks(), 2, "every ten seconds")
 		for range 10 {
-			l.Suspect()
+			l.lookSoon()
 		}
 		synctest.Wait()
 		time.Sleep(20 * time.Second)
@@ -257,6 +338,11 @@ func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 
 // An execFunc is a Server that answers nil.
 type execFunc func([]Command)
+
+// execFuncs is a Server that answers by itself.
+type execFuncs func([]Command, []Answer)
+
+func (f execFuncs) Exec(_ *Deadline, commands []Command, answers []Answer) { f(commands, answers) }
 
 func (f execFunc) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	f(commands)

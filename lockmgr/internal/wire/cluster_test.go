@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A fakeClient answers each command with an error.
+type fakeClient struct {
+	rueidis.Client
+	do    func() error
+	nodes func() map[string]rueidis.Client
+}
+
+func newFakeClient() *fakeClient {
+	c, _ := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:0"}, ForceSingleClient: true, DisableCache: true})
+	return &fakeClient{Client: c} // for its Builder; no server has port 0
+}
+
+func (c *fakeClient) Nodes() map[string]rueidis.Client { return c.nodes() }
+
+func (c *fakeClient) Do(context.Context, rueidis.Completed) rueidis.RedisResult {
+	return rueidis.NewErrorResult(c.do())
+}
+
+func getOf(names ...string) []Command { return []Command{{Args: []string{"GET"}, Keys: names}} }
+
+func execOn(s Server, commands []Command) []Answer {
+	answers := make([]Answer, len(commands))
+	d := &Deadline{parent: context.Background(), timeout: time.Minute}
+	defer d.finish()
+	s.Exec(d, commands, answers)
+	return answers
+}
+
+// Commands for any master wait for each other no longer than for the slowest.
+func TestRedis_AnywhereAtTheSameTime(t *testing.T) {
+	c := newFakeClient()
+	defer c.Close()
+	var all sync.WaitGroup
+	all.Add(3)
+	c.do = func() error {
+		all.Done()
+		together := make(chan struct{})
+		go func() { all.Wait(); close(together) }()
+		select {
+		case <-together:
+		case <-time.After(10 * time.Second):
+			t.Error("sent one after the other")
+		}
+		return rueidis.ErrNoSlot
+	}
+	commands := append(append(append(getOf("a"), getOf("b")...), getOf("c")...), getOf("a", "b")...)
+	answers := execOn(Redis{Client: c, Cluster: true}, commands)
+	for i := range 3 {
+		require.Equal(t, core.No, answers[i].Failure.Ran)
+		require.Equal(t, Unavailable, answers[i].Failure.Kind)
+	}
+	require.Equal(t, crossSlot, answers[3].Failure)
+}
+
+// The connection to a node is looked up again after a failure: the client replaces it, and
+// closes the old one, when the cluster changes.
+func TestRedis_NodeIsLookedUpAgain(t *testing.T) {
+	c, conn := newFakeClient(), newFakeClient()
+	defer c.Close()
+	defer conn.Close()
+	nodes, looks := map[string]rueidis.Client{}, 0
+	c.nodes = func() map[string]rueidis.Client { looks++; return nodes }
+	n := Redis{Client: c, Cluster: true}.Node("a:1")
+
+	f := execOn(n, getOf("a"))[0].Failure
+	require.True(t, f.Elsewhere, "the client may find it by a redirection")
+	require.Equal(t, core.No, f.Ran)
+
+	nodes["a:1"] = conn
+	conn.do = func() error { return rueidis.Nil }
+	for range 3 {
+		require.Nil(t, execOn(n, getOf("a"))[0].Failure)
+	}
+	require.Equal(t, 2, looks, "once it was found")
+	require.Equal(t, crossSlot, execOn(n, getOf("a", "b"))[0].Failure)
+
+	conn.do = func() error { return rueidis.ErrClosing }
+	f = execOn(n, getOf("a"))[0].Failure
+	require.False(t, f.Final)
+	require.Equal(t, core.Maybe, f.Ran)
+	conn.do = func() error { return rueidis.Nil }
+	looks = 0
+	require.Nil(t, execOn(n, getOf("a"))[0].Failure)
+	require.Equal(t, 1, looks)
+}
