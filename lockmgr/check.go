@@ -151,6 +151,15 @@ func (c *checkup) permissions(ctx context.Context) error {
 	if !strings.Contains(tag, "{") {
 		tag = "{" + tag
 	}
+	if c.m.options.Replicas.Acks > 0 {
+		a, err := c.say(ctx, "WAIT", "0", "1") // for none: it blocks nobody
+		if err != nil {
+			return err
+		}
+		if rule := deniedRule(a, []string{"WAIT"}, ""); rule != "" {
+			c.missing(Permission{rule, "Options.Replicas", false})
+		}
+	}
 	for _, p := range []struct {
 		words    []string
 		pattern  string // of the key or channel, or the rule for a command of a script
@@ -261,6 +270,9 @@ func (c *checkup) about(ctx context.Context) error {
 	}
 	if policy := info["maxmemory_policy"]; info["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
 		warn("with maxmemory-policy %s the server may evict locks that are held", policy)
+	}
+	if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < c.m.options.Replicas.Acks {
+		warn("a lock waits for %d replicas, and %d are connected: every request will fail with ErrReplicas", c.m.options.Replicas.Acks, n)
 	}
 	if info["role"] == "slave" {
 		warn("the server is a replica")

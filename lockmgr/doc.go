@@ -133,7 +133,8 @@
 // holds that it knows stay, and waiters listen there. Holds that it does not know, because the
 // old master died before it had told its replicas, are lost: the next renewal tells. Another
 // process may have got such a lock before that. A fencing token then protects the resource,
-// except that the same token may be given twice if its counter was lost too.
+// except that the same token may be given twice if its counter was lost too. With
+// Options.Replicas a lock is granted only when replicas have it, which makes such a loss rare.
 //
 // Channels of a cluster are sharded: see Options.ClassicChannels. The names of a [Set] must
 // share a slot; otherwise LockAll fails with [ErrTopology].

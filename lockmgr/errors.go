@@ -70,6 +70,9 @@ var (
 	// ErrOutOfMemory: the server has no memory for another lock. Locks that
 	// are held can be renewed and released all the same.
 	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
+	// ErrReplicas: fewer replicas than Options.Replicas asks for had the lock in time. It was
+	// given back.
+	ErrReplicas = errors.New("lockmgr: too few replicas")
 	// ErrReadOnly: the server is a replica, or refuses writes.
 	ErrReadOnly = errors.New("lockmgr: server is read-only")
 	// ErrServer: the server sent a reply that this package does not know.
@@ -82,7 +85,7 @@ var (
 // A ServerError reports an error reply, or that no reply came.
 type ServerError struct {
 	// Kind is one of ErrPermission, ErrWrongType, ErrOutOfMemory,
-	// ErrReadOnly, ErrUnavailable, ErrTopology and ErrServer.
+	// ErrReadOnly, ErrReplicas, ErrUnavailable, ErrTopology and ErrServer.
 	Kind error
 	// Hint says what can be done about it. It may be empty.
 	Hint string
@@ -111,7 +114,7 @@ func (e *ServerError) Unwrap() []error { return []error{e.Kind, e.Err} }
 // failureKinds has the error for each kind of failure.
 var failureKinds = [...]error{
 	wire.Unknown: ErrServer, wire.Unavailable: ErrUnavailable, wire.Permission: ErrPermission, wire.WrongType: ErrWrongType,
-	wire.OutOfMemory: ErrOutOfMemory, wire.ReadOnly: ErrReadOnly, wire.Topology: ErrTopology,
+	wire.OutOfMemory: ErrOutOfMemory, wire.ReadOnly: ErrReadOnly, wire.Topology: ErrTopology, wire.TooFew: ErrReplicas,
 }
 
 // serverError returns the error for a failure, and nil for none.

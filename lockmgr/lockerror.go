@@ -134,4 +134,4 @@ func Temporary(err error) bool {
 	return false
 }
 
-var temporary = [...]error{ErrNotAcquired, ErrUnavailable, ErrOverloaded, ErrOutOfMemory, ErrReadOnly}
+var temporary = [...]error{ErrNotAcquired, ErrUnavailable, ErrOverloaded, ErrOutOfMemory, ErrReadOnly, ErrReplicas}

@@ -244,6 +244,7 @@ func TestTemporary(t *testing.T) {
 		"ErrWrongType":     {lockmgr.ErrWrongType, false},
 		"ErrOutOfMemory":   {lockmgr.ErrOutOfMemory, true},
 		"ErrReadOnly":      {lockmgr.ErrReadOnly, true},
+		"ErrReplicas":      {lockmgr.ErrReplicas, true},
 		"ErrServer":        {lockmgr.ErrServer, false},
 		"ErrUnavailable":   {lockmgr.ErrUnavailable, true},
 	}

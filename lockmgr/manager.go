@@ -47,6 +47,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
+	lane.Replicas = wire.Replicas(o.Replicas)
 	// Answers overtake the requests of callers: a burst of these must not delay the
 	// confirmation of a lease.
 	lane.Post = func(r *core.Replies) { m.actor.PostUrgent(r) }
@@ -74,7 +75,7 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 // lock or with an error. Bad arguments, ErrOverloaded and ErrClosed are reported
 // at once. A wait ends with ErrWaitTimeout, ErrDeadlock, ErrKind, ErrNotFenced,
 // ErrClosed, or an error of the server: ErrUnavailable, ErrPermission, ErrWrongType,
-// ErrOutOfMemory, ErrReadOnly, ErrTopology or ErrServer. Cancelling the future
+// ErrOutOfMemory, ErrReadOnly, ErrReplicas, ErrTopology or ErrServer. Cancelling the future
 // withdraws the request; a grant that races the cancel goes to the next waiter or
 // back to Redis.
 //

@@ -62,6 +62,9 @@ type Options struct {
 	// always have classic channels.
 	ClassicChannels bool
 
+	// Replicas makes a grant wait for replicas: see there.
+	Replicas Replicas
+
 	// MaxWaiters bounds the requests that are pending at one time. MaxLocks
 	// bounds the names that are held or waited for; as many again may be
 	// remembered for a while. Beyond them requests fail with ErrOverloaded.
@@ -104,6 +107,30 @@ const (
 	defaultTimeout = 2 * time.Second
 )
 
+// Replicas says how many replicas must have the record of a lock before the lock is granted. A
+// failover that promotes one of them keeps the lock then. Without Acks a failover loses the
+// locks that were granted in the moment before it, as a server answers before its replicas
+// know.
+//
+// A lock whose record too few replicas have in time is given back, and its request fails with
+// ErrReplicas. So do all requests of this manager that wait for that name.
+//
+// Replicas make such a loss rare. They do not exclude it: the server that is promoted may be
+// one that did not have the record, and a lease that was renewed just before the failover may
+// end up to a third of a lease earlier on the new master. The holder is told of a loss, and only
+// a fencing token keeps its late writes out.
+//
+// Each grant that needs a command takes two more round trips, and WAIT. A lock that a manager
+// passes on in memory does not, as the record is there already. The user needs +wait.
+type Replicas struct {
+	// Acks is how many replicas must have a record. Default 0: none is asked for.
+	Acks int
+	// Timeout is how long to wait for them. A request can take twice as long, as it may find a
+	// wait under way. Default 1 s, or a tenth of the lease if that is less; at least 1 ms and
+	// below a third of the lease.
+	Timeout time.Duration
+}
+
 // complete returns o with its defaults filled in, or the error of a bad field.
 func (o Options) complete() (Options, error) {
 	bad := func(field string, value any, want string) (Options, error) {
@@ -120,6 +147,13 @@ func (o Options) complete() (Options, error) {
 	setDefault(&o.CommandTimeout, min(defaultTimeout, o.Lease/10))
 	if o.CommandTimeout < time.Millisecond || o.CommandTimeout >= o.Lease/3 {
 		return bad("CommandTimeout", o.CommandTimeout, "1ms to below a third of the lease")
+	}
+	if o.Replicas.Acks < 0 || o.Replicas.Acks > 1<<10 {
+		return bad("Replicas.Acks", o.Replicas.Acks, "0 to 1,024")
+	}
+	setDefault(&o.Replicas.Timeout, min(time.Second, o.Lease/10))
+	if o.Replicas.Timeout < time.Millisecond || o.Replicas.Timeout >= o.Lease/3 {
+		return bad("Replicas.Timeout", o.Replicas.Timeout, "1ms to below a third of the lease")
 	}
 	setDefault(&o.RetryTime, defaultRetry)
 	if o.RetryTime < 0 {

@@ -78,7 +78,7 @@ var sentinels = map[string]error{
 	"ErrInvalidName": lockmgr.ErrInvalidName, "ErrInvalidLease": lockmgr.ErrInvalidLease, "ErrInvalidWait": lockmgr.ErrInvalidWait,
 	"ErrInvalidOwner": lockmgr.ErrInvalidOwner, "ErrInvalidOption": lockmgr.ErrInvalidOption, "ErrPermission": lockmgr.ErrPermission,
 	"ErrTopology":  lockmgr.ErrTopology,
-	"ErrWrongType": lockmgr.ErrWrongType, "ErrOutOfMemory": lockmgr.ErrOutOfMemory, "ErrReadOnly": lockmgr.ErrReadOnly,
+	"ErrWrongType": lockmgr.ErrWrongType, "ErrOutOfMemory": lockmgr.ErrOutOfMemory, "ErrReadOnly": lockmgr.ErrReadOnly, "ErrReplicas": lockmgr.ErrReplicas,
 	"ErrServer": lockmgr.ErrServer, "ErrUnavailable": lockmgr.ErrUnavailable,
 }
 

@@ -27,19 +27,9 @@ type Watched struct {
 // the command lines of master and replicas.
 func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 	t.Helper()
-	w := &Watched{}
-	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
-	master := startPlain(t, "", args)
-	w.Servers = append(w.Servers, master)
-	for range replicas {
-		w.Servers = append(w.Servers, startPlain(t, "", append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.Port())}, args...)))
-	}
+	w := &Watched{Servers: StartReplicas(t, replicas, args...)}
+	master := w.Servers[0]
 	deadline := time.Now().Add(clusterTimeout)
-	for _, s := range w.Servers[1:] {
-		if err := until(deadline, func() error { return synced(s) }); err != nil {
-			t.Fatalf("redistest: sentinel: %v", err)
-		}
-	}
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
 		text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n", MasterSet, master.Port())
@@ -54,6 +44,25 @@ func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 		}
 	}
 	return w
+}
+
+// StartReplicas runs a master, the first server, with some replicas, and returns when these have
+// its data. All are killed when t ends. Where there is no server to run, t is skipped: see
+// [Start]. args come last on the command lines.
+func StartReplicas(t testing.TB, replicas int, args ...string) []*Server {
+	t.Helper()
+	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
+	all := []*Server{startPlain(t, "", args)}
+	for range replicas {
+		all = append(all, startPlain(t, "", append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(all[0].Port())}, args...)))
+	}
+	deadline := time.Now().Add(clusterTimeout)
+	for _, s := range all[1:] {
+		if err := until(deadline, func() error { return synced(s) }); err != nil {
+			t.Fatalf("redistest: replica: %v", err)
+		}
+	}
+	return all
 }
 
 // startPlain starts a server without access rules.

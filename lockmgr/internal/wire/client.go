@@ -47,7 +47,7 @@ func (s Redis) Dedicate() (Connection, error) {
 		c.Close()
 		return nil, err
 	}
-	return dedicated{c}, nil
+	return dedicated{c, s.Sharded}, nil
 }
 
 // dedicateTimeout bounds the PING that proves a new connection. No command waits for it.
@@ -56,10 +56,13 @@ const dedicateTimeout = 2 * time.Second
 // dedicated is a connection that one goroutine uses at a time. That goroutine writes
 // the command and reads the answer itself, because the contexts report their deadline
 // and the client was built without AlwaysPipelining.
-type dedicated struct{ client rueidis.DedicatedClient }
+type dedicated struct {
+	client  rueidis.DedicatedClient
+	sharded bool
+}
 
 func (s dedicated) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	link{client: s.client, limit: limit, reported: true}.exec(commands, answers)
+	link{client: s.client, limit: limit, reported: true, sharded: s.sharded}.exec(commands, answers)
 }
 
 func (s dedicated) Close() { s.client.Close() }
@@ -124,7 +127,11 @@ func (s link) script(c *Command) *Script {
 
 func (s link) build(c *Command) rueidis.Completed {
 	if c.Script == nil {
-		return s.client.B().Arbitrary(c.Args...).Keys(c.Keys...).Build()
+		words := s.client.B().Arbitrary(c.Args...).Keys(c.Keys...)
+		if c.blocks {
+			return words.Blocking()
+		}
+		return words.Build()
 	}
 	return s.client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
 }

@@ -204,6 +204,15 @@ func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	}
 }
 
+// Dedicate is Redis.Dedicate for this node.
+func (n *node) Dedicate() (Connection, error) {
+	client := n.lookUp()
+	if client == nil {
+		return nil, unknownNode.Err
+	}
+	return Redis{Client: client, Sharded: n.cluster.Sharded}.Dedicate()
+}
+
 func (n *node) lookUp() rueidis.Client {
 	if c := n.client.Load(); c != nil {
 		return *c

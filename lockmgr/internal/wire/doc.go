@@ -60,6 +60,13 @@
 // An operation on a set of names is always a command of its own, with all its names:
 // splitting it would no longer be all or nothing.
 //
+// # Replicas
+//
+// With Config.Replicas a lane keeps the reply of each acquire that was granted back. A confirmer
+// renews these leases over a connection of its own, asks with WAIT how many replicas have that,
+// and posts the replies. Too few make a reply of a command that may have run: the core fails the
+// request, and looks for the record and releases it, as after any lost reply.
+//
 // # Codec
 //
 // A format says how the operations of one verb are written as calls of scripts
@@ -80,8 +87,8 @@
 //	                  ▲                             ▲
 //	lanes.go ──▶ lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
 //	   │            ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go, fair.go ┘
-//	   │            └───────▶ route.go ───▶ deadline.go
-//	   └───▶ slot.go
+//	   │            ├───────▶ route.go ───▶ deadline.go
+//	   └───▶ slot.go └──────▶ replicas.go
 //
 // Only client.go and cluster.go use the client library, rueidis.
 package wire

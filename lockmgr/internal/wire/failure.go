@@ -32,6 +32,7 @@ const (
 	OutOfMemory
 	ReadOnly // a replica, or a server that refuses writes
 	Topology // the name, or one of several, belongs to another server of a cluster
+	TooFew   // too few replicas have a grant
 	Closed   // the lane was closed: the command was not sent
 )
 

@@ -43,6 +43,9 @@ type Config struct {
 	// not block. It may be nil.
 	Observe func(*Observed)
 
+	// Replicas says how many replicas must have a grant. No Acks: that is not asked.
+	Replicas Replicas
+
 	// Of a lane to a shard of a cluster.
 	shard   uint8  // its number
 	apart   bool   // each lock needs a command of its own
@@ -50,6 +53,7 @@ type Config struct {
 	// elsewhere takes a task that another server would answer. It reports false if it did not.
 	// It must not block. It may be nil.
 	elsewhere func(task) bool
+	anywhere  bool // the lane sends to any master
 }
 
 // Observed is a command that was answered, or whose time-out has passed.
@@ -91,6 +95,8 @@ type Lane struct {
 	// urgent holds transfers, looks and releases, queue acquires and calls.
 	renewals, urgent, queue []task
 
+	confirms *confirmer // nil: grants are reported at once
+
 	senders [senders]sender
 	sending int // senders that have a batch under way, or were roused for one
 	closed  bool
@@ -112,6 +118,9 @@ func NewLane(cfg Config) *Lane {
 	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
 	l.sending = senders // until each has looked for its first batch
 	l.ctx, l.stop = context.WithCancel(context.Background())
+	if cfg.Replicas.Acks > 0 {
+		l.confirms = newConfirmer(cfg)
+	}
 	fresh := mostFresh
 	if cfg.KeepAlive > 0 {
 		fresh = min(fresh, cfg.KeepAlive/2)
@@ -205,6 +214,10 @@ func (l *Lane) Close() {
 		l.senders[i].close()
 	}
 	l.wg.Wait()
+	if l.confirms != nil {
+		l.confirms.close()
+		l.confirms.wait()
+	}
 	for i := range l.senders {
 		l.senders[i].wait()
 	}
@@ -363,9 +376,9 @@ func (c *Config) passesOn(a *Answer) bool {
 // none here.
 func (l *Lane) report(b *batch) {
 	var replies *core.Replies
-	var answered *core.Op // one that the server has answered; one is enough
+	answered := time.Duration(-1) // the send of an operation that was answered; one is enough
 	var silent *Failure
-	passed := 0 // operations that another lane has now
+	passed := 0 // operations that another lane or the confirmer has now
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
@@ -382,7 +395,7 @@ func (l *Lane) report(b *batch) {
 		if a.Failure.unanswered() {
 			silent = a.Failure
 		} else {
-			answered = t.op
+			answered = t.op.Sent
 		}
 		if replies == nil {
 			replies = repliesPool.Get().(*core.Replies)
@@ -391,6 +404,11 @@ func (l *Lane) report(b *batch) {
 		r := &replies.Replies[len(replies.Replies)-1]
 		decode(t.op, a, r, l.cfg.Error)
 		r.Shard = l.cfg.shard
+		if l.confirms != nil && t.op.Verb == core.VerbAcquire && r.Ran == core.Yes && r.OK {
+			l.confirms.add(*r)
+			*r, replies.Replies = core.Reply{}, replies.Replies[:len(replies.Replies)-1]
+			passed++
+		}
 	}
 	now := l.cfg.Now()
 	if passed > 0 {
@@ -399,9 +417,13 @@ func (l *Lane) report(b *batch) {
 	if replies == nil {
 		return
 	}
-	if answered != nil {
+	if len(replies.Replies) == 0 {
+		Recycle(replies)
+		return
+	}
+	if answered >= 0 {
 		silent = nil
-		l.health.took(now - answered.Sent)
+		l.health.took(now - answered)
 	}
 	l.health.ended(len(replies.Replies), now, silent)
 	l.cfg.Post(replies)

@@ -167,7 +167,7 @@ func (l *Lanes) numberOf(addr string) int {
 func (l *Lanes) add(addr string, server Server) *Lane {
 	cfg := l.cfg
 	cfg.shard, cfg.Server = uint8(len(l.lanes)), server
-	if addr != "" && l.cluster.Node != nil {
+	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
 		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
 	}
 	lane := NewLane(cfg)

@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A confirmer keeps the grants of a lane back until enough replicas have them. It owns a
+// connection:
+//
+//	grants ──▶ queue ──▶ renew them ──▶ WAIT ──▶ enough replicas ──▶ Post
+//	                                      └────▶ too few: Post a failure; the core releases
+//
+// WAIT counts the replicas that have all that was written before the newest write of its own
+// connection. The acquires were sent over others, so the confirmer writes first: it renews the
+// leases. These renewals come after the acquires in the stream that replicas get.
+//
+// Grants that come while a WAIT is under way share the next one. So a grant takes two waits at
+// most.
+type confirmer struct {
+	cfg     Config
+	connect func() (Connection, error) // nil: nothing can be confirmed
+
+	ctx  context.Context
+	stop context.CancelFunc
+	done chan struct{}
+
+	usedAt     time.Duration  // when own was last used
+	background sync.WaitGroup // connections that are being closed
+
+	mu     sync.Mutex
+	own    Connection // nil: none
+	filled sync.Cond
+	grants []core.Reply
+	closed bool
+}
+
+// Replicas says how many replicas must have a record before its lock is granted, and how long
+// to wait for them.
+type Replicas struct {
+	Acks    int
+	Timeout time.Duration
+}
+
+// newConfirmer starts a confirmer. It ends with close and wait.
+func newConfirmer(cfg Config) *confirmer {
+	c := &confirmer{cfg: cfg, done: make(chan struct{})}
+	if s, ok := cfg.Server.(interface{ Dedicate() (Connection, error) }); ok && !cfg.anywhere {
+		c.connect = s.Dedicate
+	}
+	c.filled.L = &c.mu
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	go c.run()
+	return c
+}
+
+// add queues a grant. It never blocks.
+func (c *confirmer) add(r core.Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grants = append(c.grants, r)
+	c.filled.Signal()
+}
+
+// close makes the confirmer end. It cuts a WAIT off. Grants that are left are answered as not
+// confirmed.
+func (c *confirmer) close() {
+	c.stop()
+	c.mu.Lock()
+	c.closed = true
+	c.filled.Signal()
+	c.mu.Unlock()
+	c.drop()
+}
+
+// wait waits until the confirmer has ended. It must follow close.
+func (c *confirmer) wait() {
+	<-c.done
+	c.background.Wait()
+}
+
+// run confirms one batch of grants after the other.
+func (c *confirmer) run() {
+	defer close(c.done)
+	var grants []core.Reply
+	b := newBatch(c.cfg.Manager)
+	b.apart = c.cfg.apart
+	for {
+		if grants = c.take(grants); len(grants) == 0 {
+			return
+		}
+		c.confirm(b, grants)
+		replies := repliesPool.Get().(*core.Replies)
+		replies.Replies = append(replies.Replies, grants...)
+		c.cfg.Post(replies)
+		clear(grants)
+		b.clear()
+	}
+}
+
+// take waits for grants and moves a batch of them to out.
+func (c *confirmer) take(out []core.Reply) []core.Reply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.grants) == 0 && !c.closed {
+		c.filled.Wait()
+	}
+	n := min(len(c.grants), maxBatch)
+	out = append(out[:0], c.grants[:n]...)
+	c.grants = append(c.grants[:0], c.grants[n:]...)
+	return out
+}
+
+// The reasons why a grant is not confirmed.
+var (
+	errFewReplicas = errors.New("too few replicas have the lock in time")
+	errTaken       = errors.New("the lock was taken away before replicas had it")
+	errNoWay       = errors.New("the slot of the lock is moving, so no replica can be asked")
+)
+
+// confirm asks for the replicas of grants. A grant that is not confirmed becomes a failure.
+func (c *confirmer) confirm(b *batch, grants []core.Reply) {
+	renewals := make([]core.Op, len(grants))
+	b.tasks = b.tasks[:0]
+	for i := range grants {
+		op := &renewals[i]
+		*op = *grants[i].Op
+		op.Verb, op.Tokens, op.OtherNumbers = core.VerbRenew, 0, nil
+		op.Lease += time.Millisecond // longer, so that the script writes
+		b.tasks = append(b.tasks, task{op: op})
+	}
+	b.build(c.cfg.Now())
+	failure := c.ask(b)
+	for i := range grants {
+		f := failure
+		if f == nil {
+			f = unrenewed(b, &b.tasks[i])
+		}
+		if f != nil {
+			g := &grants[i]
+			*g = core.Reply{Op: g.Op, ID: g.ID, Shard: g.Shard, Ran: core.Maybe, Final: f.Final, Err: c.cfg.Error(f)}
+		}
+	}
+}
+
+// unrenewed returns why a grant could not be renewed, or nil.
+func unrenewed(b *batch, t *task) *Failure {
+	a := b.answer(t)
+	var r core.Reply
+	decode(t.op, a, &r, func(*Failure) error { return nil })
+	switch {
+	case a.Failure != nil:
+		return &Failure{Kind: a.Failure.Kind, Hint: a.Failure.Hint, Err: a.Failure.Err}
+	case r.Ran != core.Yes || !r.OK:
+		return &Failure{Kind: Unavailable, Err: errTaken}
+	}
+	return nil
+}
+
+// ask renews the grants of a batch and waits for replicas. It returns why that failed for all
+// of them, or nil.
+func (c *confirmer) ask(b *batch) *Failure {
+	if c.ctx.Err() != nil {
+		return &Failure{Kind: Closed, Final: true}
+	}
+	if c.connect == nil {
+		return &Failure{Kind: Unavailable, Err: errNoWay}
+	}
+	own, err := c.open()
+	if err != nil {
+		return DialFailure(err)
+	}
+	c.exec(own, c.cfg.Timeout, b.commands, b.answers)
+	wait := Command{Args: []string{"WAIT", strconv.Itoa(c.cfg.Replicas.Acks), millis(c.cfg.Replicas.Timeout)}, blocks: true}
+	answers := make([]Answer, 1)
+	c.exec(own, c.cfg.Replicas.Timeout+c.cfg.Timeout, []Command{wait}, answers)
+	c.usedAt = c.cfg.Now()
+	if f := answers[0].Failure; f != nil {
+		c.drop()
+		return f
+	}
+	if n := answers[0].Int; n < int64(c.cfg.Replicas.Acks) {
+		return &Failure{Kind: TooFew, Final: true, Err: errFewReplicas, Hint: strconv.FormatInt(n, 10) + " of " + strconv.Itoa(c.cfg.Replicas.Acks) + ": is a replica down or late?"}
+	}
+	return nil
+}
+
+func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Command, answers []Answer) {
+	limit := &Deadline{parent: c.ctx, timeout: timeout}
+	defer limit.finish()
+	own.Exec(limit, commands, answers)
+}
+
+// open makes sure that there is a connection. One that was not used for a while may be dead.
+func (c *confirmer) open() (Connection, error) {
+	if c.cfg.Now()-c.usedAt > idleTime {
+		c.drop()
+	}
+	c.mu.Lock()
+	own := c.own
+	c.mu.Unlock()
+	if own != nil {
+		return own, nil
+	}
+	own, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.own = own
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		c.drop()
+	}
+	return own, nil
+}
+
+// drop closes the connection in the background, also under a command.
+func (c *confirmer) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own != nil {
+		c.background.Go(c.own.Close)
+		c.own = nil
+	}
+}

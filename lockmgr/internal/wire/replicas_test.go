@@ -1,0 +1,243 @@
+package wire
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A replicaServer is a server with replicas, and all connections to it.
+type replicaServer struct {
+	mu      sync.Mutex
+	enough  int64
+	wait    time.Duration // what WAIT takes
+	refused map[string]bool
+	dials   int
+	dialErr error
+	waitErr error
+	lost    bool     // records are gone when they are renewed
+	sent    []string // on connections of confirmers
+	leases  []string // of renewals
+}
+
+func (s *replicaServer) Dedicate() (Connection, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dials++
+	return (*replicaConn)(s), s.dialErr
+}
+
+func (s *replicaServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range commands {
+		var each []Answer
+		for _, name := range commands[i].names() {
+			a := Answer{} // granted
+			if s.refused[name] {
+				a = Answer{Kind: Int, Int: 1000}
+			}
+			each = append(each, a)
+		}
+		answers[i] = each[0]
+		if len(each) > 1 {
+			answers[i] = Answer{Kind: Array, Array: each}
+		}
+	}
+}
+
+type replicaConn replicaServer
+
+func (s *replicaConn) Close() {}
+
+func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	s.mu.Lock()
+	wait := s.wait
+	s.mu.Unlock()
+	if commands[0].blocks {
+		ctx := limit.Start()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			answers[0] = failed(&Failure{Kind: Unavailable, Err: errNoAnswer})
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range commands {
+		c := &commands[i]
+		switch {
+		case c.blocks && s.waitErr != nil:
+			answers[i] = failed(serverFailure(s.waitErr, s.waitErr.Error()))
+		case c.blocks:
+			s.sent = append(s.sent, c.Args...)
+			answers[i] = Answer{Kind: Int, Int: s.enough}
+		default:
+			s.sent = append(s.sent, c.Script.Name)
+			s.leases = append(s.leases, c.Args[0])
+			answers[i] = Answer{Kind: Array}
+			if s.lost {
+				answers[i].Array = []Answer{{Kind: Int, Int: 1}}
+			}
+		}
+	}
+}
+
+// replicaLane is a lane whose grants need two replicas within a second.
+func replicaLane(t *testing.T, s Server) (*Lane, chan core.Reply) {
+	cfg, replies := replicaConfig(s)
+	l := NewLane(cfg)
+	t.Cleanup(l.Close)
+	return l, replies
+}
+
+func replicaConfig(s Server) (Config, chan core.Reply) {
+	replies := make(chan core.Reply, 1000)
+	begin := time.Now()
+	return Config{
+		Manager: "m", Server: s, Timeout: 2 * time.Second, Now: func() time.Duration { return time.Since(begin) },
+		Replicas: Replicas{Acks: 2, Timeout: time.Second},
+		Post: func(r *core.Replies) {
+			for _, one := range r.Replies {
+				replies <- one
+			}
+		},
+		Error: func(f *Failure) error {
+			if f == nil {
+				return nil
+			}
+			return f.Err
+		},
+	}, replies
+}
+
+func locking(name string, id uint64) *core.Op {
+	op := acquire(name, id)
+	op.Lease = 30 * time.Second
+	return op
+}
+
+// A grant is told when enough replicas have it. What was refused is told at once. Grants that
+// come meanwhile share the next wait.
+func TestReplicas_AreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &replicaServer{enough: 2, wait: 300 * time.Millisecond, refused: map[string]bool{"taken": true}}
+		l, replies := replicaLane(t, s)
+		begin := time.Now()
+		l.Submit([]*core.Op{locking("a", 1), locking("taken", 2)}, 0)
+		require.Equal(t, "taken", (<-replies).Op.Name)
+		require.Zero(t, time.Since(begin))
+		time.Sleep(100 * time.Millisecond)
+		l.Submit([]*core.Op{locking("b", 3), locking("c", 4)}, 0)
+		synctest.Wait()
+		require.Nil(t, l.Failing(0, time.Second), "nothing is under way on the lane")
+		r := <-replies
+		require.Equal(t, "a", r.Op.Name)
+		require.True(t, r.OK)
+		require.Equal(t, core.VerbAcquire, r.Op.Verb)
+		require.Equal(t, 300*time.Millisecond, time.Since(begin))
+		require.Equal(t, "b", (<-replies).Op.Name)
+		require.Equal(t, "c", (<-replies).Op.Name)
+		require.Equal(t, 600*time.Millisecond, time.Since(begin))
+		require.Equal(t, []string{"renew", "WAIT", "2", "1000", "renew", "WAIT", "2", "1000"}, s.sent)
+		require.Equal(t, []string{"30001", "30001"}, s.leases, "longer than the record has, so that the script writes")
+		require.Equal(t, 1, s.dials)
+	})
+}
+
+// A grant that is not confirmed is a command that may have run, so that the core releases it.
+func TestReplicas_NotConfirmed(t *testing.T) {
+	refusal := errors.New("NOPERM User a has no permissions to run the 'wait' command")
+	for name, c := range map[string]struct {
+		server *replicaServer
+		err    error
+		final  bool
+		dials  int
+	}{
+		"too few":        {&replicaServer{enough: 1}, errFewReplicas, true, 1},
+		"none":           {&replicaServer{}, errFewReplicas, true, 1},
+		"taken away":     {&replicaServer{enough: 2, lost: true}, errTaken, false, 1},
+		"no connection":  {&replicaServer{enough: 2, dialErr: errNoAnswer}, errNoAnswer, false, 2},
+		"no answer":      {&replicaServer{enough: 2, wait: time.Minute}, errNoAnswer, false, 2},
+		"not allowed":    {&replicaServer{waitErr: refusal}, refusal, true, 2},
+		"enough or more": {&replicaServer{enough: 3}, nil, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, replies := replicaLane(t, c.server)
+				for id := range uint64(2) {
+					begin := time.Now()
+					l.Submit([]*core.Op{locking("a", id)}, 0)
+					r := <-replies
+					require.LessOrEqual(t, time.Since(begin), 3*time.Second, "the time-outs of WAIT and of a command")
+					require.Equal(t, c.err == nil, r.OK)
+					require.ErrorIs(t, r.Err, c.err)
+					require.Equal(t, c.final, r.Final)
+					if c.err != nil {
+						require.Equal(t, core.Maybe, r.Ran)
+						require.Equal(t, id, r.Op.Number)
+					}
+				}
+				require.Equal(t, c.dials, c.server.dials, "a connection that failed is not used again")
+			})
+		})
+	}
+}
+
+// A connection that was not used for a while is not trusted.
+func TestReplicas_IdleConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &replicaServer{enough: 2}
+		l, replies := replicaLane(t, s)
+		for id := range uint64(3) {
+			l.Submit([]*core.Op{locking("a", id)}, 0)
+			require.True(t, (<-replies).OK)
+			time.Sleep(time.Duration(id) * 900 * time.Millisecond)
+		}
+		l.Submit([]*core.Op{locking("a", 9)}, 0)
+		require.True(t, (<-replies).OK)
+		require.Equal(t, 2, s.dials)
+	})
+}
+
+// Close answers what waits.
+func TestReplicas_CloseAnswersAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &replicaServer{enough: 2, wait: time.Hour}
+		l, replies := replicaLane(t, s)
+		l.Submit([]*core.Op{locking("a", 1)}, 0)
+		synctest.Wait()
+		l.Submit([]*core.Op{locking("b", 2)}, 0)
+		synctest.Wait()
+		require.Empty(t, replies)
+		begin := time.Now()
+		l.Close()
+		require.Zero(t, time.Since(begin), "Close cuts the wait off")
+		require.Len(t, replies, 2)
+		for range 2 {
+			require.Equal(t, core.Maybe, (<-replies).Ran)
+		}
+	})
+}
+
+// A grant of a slot that moves is not confirmed: it is not known which master has it.
+func TestReplicas_OfAMovingSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, replies := replicaConfig(&replicaServer{enough: 2})
+		moved := &movedServer{func(string) bool { return true }}
+		l := NewLanes(cfg, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return moved }})
+		defer l.Close()
+		l.Submit([]*core.Op{locking("a", 1)}, 0)
+		r := <-replies
+		require.Equal(t, core.Maybe, r.Ran)
+		require.ErrorIs(t, r.Err, errNoWay)
+		require.False(t, r.Final)
+	})
+}
