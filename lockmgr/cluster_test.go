@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -145,8 +144,8 @@ func TestCluster_OneStoppedMasterHarmsNobodyElse(t *testing.T) {
 		require.NoError(t, err)
 		held[list[0]] = l
 	}
-	stopped.Signal(syscall.SIGSTOP)
-	defer stopped.Signal(syscall.SIGCONT)
+	stopped.Freeze()
+	defer stopped.Thaw()
 	begin := time.Now()
 	var slowest atomic.Int64
 	var group sync.WaitGroup

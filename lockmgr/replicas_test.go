@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"context"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +67,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	held, err := m.Lock(ctx, "held")
 	require.NoError(t, err)
 
-	servers[1].Signal(syscall.SIGSTOP)
+	servers[1].Freeze()
 	waiting := m.LockAsync("a")
 	for range 3 {
 		begin := time.Now()
@@ -93,7 +92,7 @@ func TestReplicas_TooFew(t *testing.T) {
 		require.True(t, held.Valid())
 		time.Sleep(50 * time.Millisecond)
 	}
-	servers[1].Signal(syscall.SIGCONT)
+	servers[1].Thaw()
 	require.Eventually(t, func() bool {
 		l, err := m.TryLock(ctx, "a")
 		return err == nil && l.Unlock(ctx) == nil
@@ -160,7 +159,7 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 		require.Equal(t, "1", faults.Do(t, servers[1], "EXISTS", "a"))
 		require.NoError(t, l.Unlock(ctx))
 	}
-	servers[1].Signal(syscall.SIGSTOP)
+	servers[1].Freeze()
 	f := m.LockAsync("b")
 	time.Sleep(50 * time.Millisecond) // a WAIT is under way
 	begin := time.Now()
