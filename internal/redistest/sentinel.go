@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/rediscluster"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
@@ -39,7 +40,7 @@ func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 		w.Sentinels = append(w.Sentinels, startPlain(t, config, []string{"--sentinel"}))
 	}
 	for _, s := range w.Sentinels {
-		if err := until(deadline, func() error { return w.knowsAll(s) }); err != nil {
+		if err := rediscluster.Until(deadline, func() error { return w.knowsAll(s) }); err != nil {
 			t.Fatalf("redistest: sentinel: %v", err)
 		}
 	}
@@ -58,7 +59,7 @@ func StartReplicas(t testing.TB, replicas int, args ...string) []*Server {
 	}
 	deadline := time.Now().Add(clusterTimeout)
 	for _, s := range all[1:] {
-		if err := until(deadline, func() error { return synced(s) }); err != nil {
+		if err := rediscluster.Until(deadline, func() error { return synced(s) }); err != nil {
 			t.Fatalf("redistest: replica: %v", err)
 		}
 	}
