@@ -43,6 +43,8 @@ func (p program) soak(ctx context.Context, args []string) int {
 	flags.DurationVar(&c.Lease, "lease", time.Second, "of watched locks, and the measure of how long faults last")
 	flags.DurationVar(&c.Every, "every", 400*time.Millisecond, "mean time between two faults")
 	flags.Uint64Var(&c.Seed, "seed", 0, "of the schedule (default: a new one, which is printed)")
+	flags.BoolVar(&c.Cluster, "cluster", false, "on a cluster of three masters, with a replica each, instead of one server")
+	flags.IntVar(&c.Acks, "acks", 0, "how many replicas must have a lock before it is granted (with -cluster)")
 	faults := flags.String("faults", "all", "names, separated by commas; all, none, or breaking: those that void the promises")
 	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
 	file := flags.String("json", "", "write the verdict to this file too")
@@ -59,7 +61,7 @@ func (p program) soak(ctx context.Context, args []string) int {
 		return bad(fmt.Errorf("soak takes no arguments, only flags: %q", flags.Args()))
 	}
 	var err error
-	if c.Faults, err = soak.ParseFaults(*faults); err != nil {
+	if c.Faults, err = soak.ParseFaults(*faults, c.Cluster); err != nil {
 		return bad(err)
 	}
 	if c.Server, err = redisserver.Find(*binary); err != nil {
@@ -93,8 +95,12 @@ func (p program) soak(ctx context.Context, args []string) int {
 	if !*verbose {
 		printSchedule(p.out, result.Schedule)
 	}
-	fmt.Fprintf(p.out, "the same faults again: go run ./bench soak -seed %d -d %v -procs %d -workers %d -names %d -lease %v -every %v -faults %s\n",
-		c.Seed, c.Duration, c.Procs, c.Workers, c.Names, c.Lease, c.Every, *faults)
+	on := ""
+	if c.Cluster {
+		on = fmt.Sprintf(" -cluster -acks %d", c.Acks)
+	}
+	fmt.Fprintf(p.out, "the same faults again: go run ./bench soak -seed %d -d %v -procs %d -workers %d -names %d -lease %v -every %v -faults %s%s\n",
+		c.Seed, c.Duration, c.Procs, c.Workers, c.Names, c.Lease, c.Every, *faults, on)
 	return 1
 }
 
@@ -134,7 +140,7 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	row("stale writes refused", "%s", number(r.StaleRefused))
 	judged := ""
 	if r.Breaking {
-		judged = " (not judged: the server was made to forget)"
+		judged = " (not judged: the faults may lose what a server acknowledged)"
 	}
 	row("valid holders refused", "%d%s", r.UnjustRefusals, judged)
 	row("accepted overlaps", "%d%s", r.AcceptedOverlaps, judged)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -236,6 +237,47 @@ func TestCluster_SlotMoves(t *testing.T) {
 		require.Less(t, time.Since(begin), 5*time.Second)
 		require.NoError(t, next.Unlock(ctx))
 	}
+}
+
+// While a slot moves, scripts of read-write locks find some of their keys at the new master only.
+// Requests wait until it has moved. They do not fail, and nothing is lost.
+func TestCluster_SlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	o := lockmgr.Options{Lease: 2 * time.Second, RetryTime: 10 * time.Second}
+	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	name := "{a}b"
+	reader, err := m.Lock(ctx, name, lockmgr.Shared())
+	require.NoError(t, err)
+	from, to := c.Owner(name), c.Nodes[0]
+	if from == to {
+		to = c.Nodes[1]
+	}
+	slot := strconv.Itoa(wires.SlotOf(name))
+	faults.Do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", faults.Do(t, from, "CLUSTER", "MYID"))
+	faults.Do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", faults.Do(t, to, "CLUSTER", "MYID"))
+	var waiting []*futures.Future[*lockmgr.Lock]
+	for range 3 {
+		waiting = append(waiting, other.LockAsync(name, lockmgr.Shared()))
+	}
+	set := other.LockAllAsync(lockmgr.Set{Names: []string{"{a}c"}, Shared: []string{name}})
+	begin := time.Now()
+	for time.Since(begin) < o.Lease {
+		require.True(t, reader.Valid())
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.Move(t, name, to)
+	for _, f := range waiting {
+		l, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
+	l, err := set.Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+	require.NoError(t, reader.Unlock(ctx))
+	require.Empty(t, ownKeys(t, c, name))
 }
 
 // Names in slots that no master serves are unavailable. Others of the same manager are granted

@@ -142,6 +142,30 @@ func (c *Cluster[N]) Owner(key string) (owner N) {
 	return owner
 }
 
+// claimant returns the node that says itself that it serves a key's slot: of several the newest.
+// What nodes say of others is old for a while after a failover.
+func (c *Cluster[N]) claimant(key string) (owner N) {
+	newest := -1
+	for _, n := range c.Nodes {
+		slot, err := n.Do("CLUSTER", "KEYSLOT", key)
+		if err != nil {
+			continue
+		}
+		nodes, err := n.Do("CLUSTER", "NODES")
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(nodes) {
+			if strings.Contains(line, "myself,master") && ownerOf(line, slot) != "" {
+				if epoch, _ := strconv.Atoi(strings.Fields(line)[6]); epoch > newest {
+					owner, newest = n, epoch
+				}
+			}
+		}
+	}
+	return owner
+}
+
 // ownerOf returns the address of the master of a slot, by the reply of CLUSTER NODES.
 func ownerOf(nodes, slot string) string {
 	want, _ := strconv.Atoi(slot)
@@ -172,7 +196,7 @@ func ownerOf(nodes, slot string) string {
 // Move moves the slot of a key to another master, with all its keys. Nobody else may move it
 // meanwhile.
 func (c *Cluster[N]) Move(key string, to N) error {
-	from := c.Owner(key)
+	from := c.claimant(key)
 	var none N
 	if from == none {
 		return fmt.Errorf("nobody serves the slot of %q", key)

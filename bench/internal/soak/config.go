@@ -10,6 +10,8 @@ import (
 // Config says what a run is like. The zero value of a field means its default.
 type Config struct {
 	Server   string        // path of the server's binary; no default
+	Cluster  bool          // six nodes instead of one server
+	Acks     int           // Options.Replicas.Acks of the managers; for a cluster
 	Duration time.Duration // of the load; 60 s
 	Procs    int           // worker processes; 4
 	Workers  int           // goroutines of each; 32
@@ -58,9 +60,12 @@ func (c Config) complete() (Config, error) {
 		err = errors.Join(err, fmt.Errorf("soak: want times that are not negative, and a lease of %v to %v", minLease, maxLease))
 	}
 	for _, f := range c.Faults {
-		if _, ok := kindOf(f); !ok {
-			err = errors.Join(err, fmt.Errorf("soak: no fault %q", f))
+		if k, ok := kindOf(f); !ok || !k.concerns(c.Cluster) {
+			err = errors.Join(err, fmt.Errorf("soak: no fault %q of such servers", f))
 		}
+	}
+	if c.Acks != 0 && !c.Cluster {
+		err = errors.Join(err, errors.New("soak: one server has no replicas that could acknowledge"))
 	}
 	if !slices.Contains(clients, c.Client) {
 		err = errors.Join(err, fmt.Errorf("soak: no client %q, there are %q", c.Client, clients[1:]))
@@ -96,8 +101,13 @@ const (
 	permitMost  = 3
 )
 
+// A group is groupSize names that share a slot of a cluster.
+const groupSize = 8
+
+func group(name int) int { return name / groupSize }
+
 // lockName is the name of a lock, or of permits.
-func lockName(i int) string { return fmt.Sprintf("soak:%d", i) }
+func lockName(i int) string { return fmt.Sprintf("soak:{%d}:%d", group(i), i) }
 
 func setDefault[T comparable](p *T, v T) {
 	var zero T

@@ -65,6 +65,18 @@
 // server evicts the permits that are taken would be too small for ever. So after
 // evictions the run sets these counters by what is taken.
 //
+// # Cluster
+//
+// With Config.Cluster the names are on a cluster of three masters with a replica each. Each
+// worker process has a proxy to each node. Eight names in a row share a slot, and a set has names
+// of one slot only. One fault of the cluster takes place at a time, and it ends when the
+// cluster is whole again.
+//
+// An orderly failover and slots that move may do no harm. Others are breaking: a replica that is
+// promoted after its master was killed or stopped may not have the newest locks. How many
+// holders believed in the same lock is told then, and not judged. Config.Acks asks for
+// replicas before each grant.
+//
 // # Verdict
 //
 // A run fails when check finds a violation; when a handle contradicts itself

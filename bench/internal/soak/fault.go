@@ -13,9 +13,24 @@ type kind struct {
 	about    string
 	weight   int // how often, in comparison
 	breaking bool
-	server   bool // its target is the server, else one worker process
+	server   bool // its target is the server, or a node of the cluster; else one worker process
+	only     where
 	least    float64
 	most     float64 // zero: it takes no time
+}
+
+// where says which servers have a fault.
+type where uint8
+
+const (
+	anywhere where = iota
+	single         // one server
+	clusters
+)
+
+// concerns reports whether a fault is one of a cluster, or else of one server.
+func (k kind) concerns(cluster bool) bool {
+	return k.only == anywhere || (k.only == clusters) == cluster
 }
 
 // kinds are all faults, in the order in which they are listed.
@@ -32,16 +47,22 @@ var kinds = []kind{
 	{name: "deaf", about: "the subscriptions of a worker break, and those to come", weight: 3, least: 0.2, most: 1},
 	{name: "freeze", about: "SIGSTOP of the server", weight: 2, server: true, least: 0.01, most: 1.3},
 	{name: "pause", about: "CLIENT PAUSE", weight: 2, server: true, least: 0.01, most: 0.8},
-	{name: "restart", about: "SIGKILL of the server, and its restart with its data", weight: 1, server: true, least: 0.01, most: 0.3},
+	{name: "restart", about: "SIGKILL of the server, and its restart with its data", weight: 1, server: true, only: single, least: 0.01, most: 0.3},
 	{name: "killnormal", about: "CLIENT KILL of all connections that send commands", weight: 2, server: true},
 	{name: "killpubsub", about: "CLIENT KILL of all connections that listen", weight: 4, server: true},
 	{name: "scripts", about: "SCRIPT FLUSH, again and again", weight: 2, server: true, least: 0.05, most: 0.3},
-	{name: "flood", about: "20,000 wake-ups for nothing, garbage among them", weight: 1, server: true},
+	{name: "flood", about: "20,000 wake-ups for nothing, garbage among them", weight: 1, server: true, only: single},
 
-	{name: "flushall", about: "FLUSHALL", weight: 1, breaking: true, server: true},
-	{name: "del", about: "DEL of a lock, or of a counter of permits, by hand", weight: 6, breaking: true, server: true},
-	{name: "forget", about: "restart of the server without its data", weight: 1, breaking: true, server: true, least: 0.01, most: 0.3},
-	{name: "evict", about: "the server evicts whatever it likes", weight: 1, breaking: true, server: true, least: 0.2, most: 0.5},
+	{name: "failover", about: "a replica takes over in good order (cluster)", weight: 2, server: true, only: clusters},
+	{name: "migrate", about: "slots of locks move to another master (cluster)", weight: 6, server: true, only: clusters, least: 0.1, most: 0.5},
+
+	{name: "crash", about: "SIGKILL of a master; its replica is promoted (cluster)", weight: 2, breaking: true, server: true, only: clusters},
+	{name: "hang", about: "SIGSTOP of a master until its replica is promoted (cluster)", weight: 2, breaking: true, server: true, only: clusters},
+	{name: "takeover", about: "a replica takes over without asking anybody (cluster)", weight: 2, breaking: true, server: true, only: clusters},
+	{name: "flushall", about: "FLUSHALL", weight: 1, breaking: true, server: true, only: single},
+	{name: "del", about: "DEL of a lock, or of a counter of permits, by hand", weight: 6, breaking: true, server: true, only: single},
+	{name: "forget", about: "restart of the server without its data", weight: 1, breaking: true, server: true, only: single, least: 0.01, most: 0.3},
+	{name: "evict", about: "the server evicts whatever it likes", weight: 1, breaking: true, server: true, only: single, least: 0.2, most: 0.5},
 }
 
 func kindOf(name string) (kind, bool) {
@@ -66,15 +87,16 @@ func Kinds() string {
 }
 
 // ParseFaults reads a list of faults, separated by commas: names, "all" for
-// all that may do no harm, "breaking" for those that void the promises, "none".
-func ParseFaults(text string) ([]string, error) {
+// all that may do no harm, "breaking" for those that void the promises, "none". cluster says
+// for which servers.
+func ParseFaults(text string, cluster bool) ([]string, error) {
 	chosen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		switch part = strings.TrimSpace(part); part {
 		case "none", "":
 		case "all", "breaking":
 			for _, k := range kinds {
-				if k.breaking == (part == "breaking") {
+				if k.breaking == (part == "breaking") && k.concerns(cluster) {
 					chosen[k.name] = true
 				}
 			}

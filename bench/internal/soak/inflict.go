@@ -23,7 +23,7 @@ func (run *run) inflict(f Fault, stop <-chan struct{}) (int, error) {
 	run.mu.Lock()
 	p := run.procs[f.Slot]
 	run.mu.Unlock()
-	proxy := run.proxies[f.Slot]
+	proxy := run.proxies[f.Slot][f.Seed%uint64(len(run.proxies[f.Slot]))]
 	heal := func() (int, error) {
 		pause(f.For, stop)
 		proxy.Heal()
@@ -67,7 +67,7 @@ func (run *run) inflict(f Fault, stop <-chan struct{}) (int, error) {
 		for _, c := range proxy.PubSub() {
 			c.Cut()
 		}
-		return 1 + until(proxy.On(faultproxy.Command("SUBSCRIBE")).CutBefore(), f.For, stop), nil
+		return 1 + until(proxy.On(faultproxy.Command("SUBSCRIBE", "SSUBSCRIBE")).CutBefore(), f.For, stop), nil
 	case "stall":
 		proxy.Stall()
 		return heal()
@@ -84,10 +84,15 @@ func (run *run) inflict(f Fault, stop <-chan struct{}) (int, error) {
 
 // hitServer does a fault of the server.
 func (run *run) hitServer(f Fault, stop <-chan struct{}) (int, error) {
-	s := run.server
 	r := rand.New(rand.NewPCG(f.Seed, 1))
+	s := run.fleet.nodes[r.IntN(len(run.fleet.nodes))]
 	switch f.Kind {
+	case "failover", "migrate", "crash", "hang", "takeover":
+		return run.hitCluster(f, r, stop)
 	case "freeze":
+		if run.Cluster {
+			f.For = min(f.For, freezeMost)
+		}
 		if err := s.Signal(signalStop); err != nil {
 			return 0, err
 		}
@@ -111,16 +116,26 @@ func (run *run) hitServer(f Fault, stop <-chan struct{}) (int, error) {
 		pause(f.For, stop)
 		return 1, err
 	case "killnormal", "killpubsub":
-		reply, err := s.do([]string{"CLIENT", "KILL", "TYPE", strings.TrimPrefix(f.Kind, "kill"), "SKIPME", "yes"})
-		if err != nil {
-			return 0, err
+		total := 0
+		for _, s := range run.fleet.nodes {
+			reply, err := s.do([]string{"CLIENT", "KILL", "TYPE", strings.TrimPrefix(f.Kind, "kill"), "SKIPME", "yes"})
+			if err != nil {
+				return 0, err
+			}
+			n, err := strconv.Atoi(reply)
+			if err != nil {
+				return 0, err
+			}
+			total += n
 		}
-		return strconv.Atoi(reply)
+		return total, nil
 	case "scripts":
 		n := 0
 		for end := time.Now().Add(f.For); time.Now().Before(end); n++ {
-			if _, err := s.do([]string{"SCRIPT", "FLUSH"}); err != nil {
-				return n, err
+			for _, s := range run.fleet.nodes {
+				if _, err := s.do([]string{"SCRIPT", "FLUSH"}); err != nil {
+					return n, err
+				}
 			}
 			pause(2*time.Millisecond, stop)
 		}
@@ -161,16 +176,20 @@ func (run *run) recount() error {
 	const script = `local free = ARGV[1] - redis.call('ZCARD', KEYS[2])
 redis.call('SET', KEYS[1], free)
 return redis.call('PUBLISH', KEYS[3], free)`
-	var commands [][]string
 	for name := run.Names; name < run.Names+permitNames; name++ {
 		keys := append(permitKeys(name), permitChannel(name))
-		commands = append(commands, slices.Concat([]string{"EVAL", script, strconv.Itoa(len(keys))}, keys, []string{strconv.Itoa(permitLimit)}))
+		s, err := run.fleet.of(lockName(name))
+		if err != nil {
+			return err
+		}
+		if _, err := s.do(slices.Concat([]string{"EVAL", script, strconv.Itoa(len(keys))}, keys, []string{strconv.Itoa(permitLimit)})); err != nil {
+			return err
+		}
 	}
-	_, err := run.server.do(commands...)
-	return err
+	return nil
 }
 
-func permitChannel(name int) string { return "redisson_sc:{" + lockName(name) + "}" }
+func permitChannel(name int) string { return "redisson_sc:" + lockName(name) }
 
 // flood makes scripts that publish wake-ups for nothing on all channels. Some
 // hundred of the messages are garbage, up to 64 KB of it.
@@ -185,7 +204,7 @@ end
 return n + tonumber(ARGV[3])`
 	channels := make([]string, run.Names+permitNames)
 	for i := range channels {
-		channels[i] = "redisson_lock__channel:{" + lockName(i) + "}"
+		channels[i] = "redisson_lock__channel:" + lockName(i)
 		if i >= run.Names {
 			channels[i] = permitChannel(i)
 		}

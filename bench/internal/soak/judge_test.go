@@ -69,7 +69,7 @@ func TestJudge_SumsTheNewestFiguresOfEachLife(t *testing.T) {
 	j.finish()
 	c, err := Config{}.complete()
 	require.NoError(t, err)
-	r := (&run{Config: c, judge: j, server: &redisServer{new(redisserver.Server)}}).result(nil, 1e9, Leftovers{})
+	r := (&run{Config: c, judge: j, fleet: &fleet{nodes: []*redisServer{{Server: new(redisserver.Server)}}}}).result(nil, 1e9, Leftovers{})
 	require.Equal(t, 10, r.Requests)
 	require.Equal(t, 4, r.HandedOn)
 }

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,18 +66,25 @@ func (run *run) left() Leftovers {
 // probe asks the server.
 func (run *run) probe(l *Leftovers) error {
 	const list = `return table.concat(redis.call(unpack(ARGV)), '\n')`
-	ask := func(args ...string) ([]string, error) {
-		text, err := run.server.do(append([]string{"EVAL", list, "0"}, args...))
+	ask := func(s *redisServer, args ...string) ([]string, error) {
+		text, err := s.do(append([]string{"EVAL", list, "0"}, args...))
 		if err != nil || text == "" {
 			return nil, err
 		}
 		return strings.Split(text, "\n"), nil
 	}
-	keys, err := ask("KEYS", "*")
-	if err != nil {
-		return err
+	masters, _ := run.fleet.masters()
+	var keys, known []string
+	for _, s := range masters {
+		own, err := ask(s, "KEYS", "*")
+		if err != nil {
+			return err
+		}
+		keys = append(keys, own...)
 	}
-	var known []string
+	if len(masters) == 0 {
+		return errors.New("no server is a master")
+	}
 	l.Permits = nil
 	for name := run.Names; name < run.Names+permitNames; name++ {
 		known = append(known, permitKeys(name)...)
@@ -94,15 +102,34 @@ func (run *run) probe(l *Leftovers) error {
 			l.Keys = append(l.Keys, k)
 		}
 	}
-	if l.Channels, err = ask("PUBSUB", "CHANNELS"); err != nil {
-		return err
+	l.Channels, l.Connections = nil, nil
+	for _, s := range run.fleet.nodes {
+		for _, kind := range []string{"CHANNELS", "SHARDCHANNELS"} {
+			channels, err := ask(s, "PUBSUB", kind)
+			if err != nil {
+				return err
+			}
+			l.Channels = append(l.Channels, channels...)
+		}
+		text, err := s.do([]string{"CLIENT", "LIST"})
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		l.Connections = append(l.Connections, slices.DeleteFunc(lines, ofServers)...)
 	}
-	text, err := run.server.do([]string{"CLIENT", "LIST"})
-	if err != nil {
-		return err
-	}
-	l.Connections = strings.Split(strings.TrimSpace(text), "\n")[1:] // the first is this one, or as good as that
 	return nil
+}
+
+// ofServers reports whether a line of CLIENT LIST is about the connection that asks, or one between
+// nodes: replicas have one, and a node keeps one to where it has moved keys.
+func ofServers(line string) bool {
+	for _, mark := range []string{" cmd=client", " flags=S ", " flags=M ", " cmd=restore"} {
+		if strings.Contains(line, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // queueKey reports whether a key is one of the queue of a fair lock. The places of a killed
@@ -115,7 +142,7 @@ func queueKey(key string) bool {
 // those that are taken. What a killed process had taken is there until the next request
 // removes it.
 func permitKeys(name int) []string {
-	return []string{lockName(name), "{" + lockName(name) + "}:timeout"}
+	return []string{lockName(name), lockName(name) + ":timeout"}
 }
 
 // probePermits asks the server for the permits of a name. It returns what is wrong with
@@ -124,7 +151,11 @@ func (run *run) probePermits(name int) (string, error) {
 	const script = `local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 return (redis.call('GET', KEYS[1]) or 'none') .. ' ' .. redis.call('ZCARD', KEYS[2]) .. ' ' .. redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf')`
-	text, err := run.server.do(append([]string{"EVAL", script, "2"}, permitKeys(name)...))
+	s, err := run.fleet.of(lockName(name))
+	if err != nil {
+		return "", err
+	}
+	text, err := s.do(append([]string{"EVAL", script, "2"}, permitKeys(name)...))
 	if err != nil {
 		return "", err
 	}

@@ -132,13 +132,12 @@ func (w *worker) loop(g int) {
 			x.items = []item{{name: w.Names + i}}
 			x.permits, x.slow, x.fenced = 1+r.IntN(permitMost)*r.IntN(2), i == permitNames-1, false
 		case takesSets(g) && len(together) >= setLeast && r.IntN(2) == 0:
-			n := min(setLeast+r.IntN(setMost-setLeast+1), len(together))
-			for _, i := range r.Perm(len(together))[:n] {
-				x.items = append(x.items, w.item(r, together[i]))
-				x.slow = x.slow || slow(together[i], w.Names)
+			for _, name := range w.draw(r, together) {
+				x.items = append(x.items, w.item(r, name))
+				x.slow = x.slow || slow(name, w.Names)
 			}
 		default:
-			name := after[r.IntN(len(after))]
+			name := after[skewed(r, len(after))]
 			x.items = []item{w.item(r, name)}
 			x.slow, x.tries = slow(name, w.Names), tryOnly(name, w.Names)
 		}
@@ -160,6 +159,30 @@ func (w *worker) loop(g int) {
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond) // thinks
 		}
 	}
+}
+
+// draw draws the names of a set. In a cluster they share a slot, and may be one only.
+func (w *worker) draw(r *rand.Rand, from []int) []int {
+	if w.Cluster {
+		g := group(from[skewed(r, len(from))])
+		from = slices.DeleteFunc(slices.Clone(from), func(name int) bool { return group(name) != g })
+	}
+	n := min(setLeast+r.IntN(setMost-setLeast+1), len(from))
+	var out []int
+	for _, i := range r.Perm(len(from))[:n] {
+		out = append(out, from[i])
+	}
+	return out
+}
+
+// skewed draws a number below n. Of many, some are drawn far more often than others, so that
+// there are hot names among them.
+func skewed(r *rand.Rand, n int) int {
+	if n <= 64 {
+		return r.IntN(n)
+	}
+	x := r.Float64()
+	return int(float64(n) * x * x * x)
 }
 
 // item draws a side of a lock.

@@ -26,15 +26,15 @@ func (s *stage) end() {
 	}
 }
 
-// proxies puts a proxy before the server for each worker.
-func proxies(s *stage, addr string, n int) (list []*faultproxy.Proxy, err error) {
+// proxies puts a proxy before each server, for one worker process.
+func proxies(s *stage, servers []*redisServer) (list []*faultproxy.Proxy, err error) {
 	defer func() {
 		if e, ok := recover().(error); ok {
 			err = e
 		}
 	}()
-	for range n {
-		list = append(list, faultproxy.Start(s, addr))
+	for _, server := range servers {
+		list = append(list, faultproxy.Start(s, server.Addr()))
 	}
 	return list, nil
 }

@@ -53,7 +53,7 @@ func (run *run) spawn(slot int) (*proc, error) {
 		p.err = readRecords(out, p.report)
 	}()
 	err = json.NewEncoder(p.in).Encode(job{
-		Addr: run.proxies[slot].Addr(), Life: life, Workers: run.Workers, Names: run.Names, Seed: run.Seed,
+		Addrs: run.addrs(slot), Cluster: run.Cluster, Acks: run.Acks, Life: life, Workers: run.Workers, Names: run.Names, Seed: run.Seed,
 		Registers: filepath.Join(run.dir, registersFile), Lease: run.Lease, Client: run.Client, Breaking: run.breaking(),
 	})
 	if err != nil {

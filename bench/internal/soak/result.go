@@ -100,7 +100,7 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 		f.add(g)
 	}
 	r := &Result{
-		Server: run.server.Name(), Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
+		Server: run.fleet.name(), Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
 		Procs: run.Procs, Workers: run.Workers, Names: run.Names, Lease: run.Lease.String(), Breaking: j.breaking,
 		Requests: int(f.Requests), Grants: j.grants, Reads: j.reads, Sets: int(f.Sets), SetNames: int(f.SetNames), PermitGrants: int(f.PermitGrants), Permits: int(f.Permits), PerSecond: float64(j.grants) / took.Seconds(),
 		HandedOn: int(f.Passes), Crossed: j.beliefs.Crossed, Reentries: int(f.Reentries), Scripts: int(f.Scripts),

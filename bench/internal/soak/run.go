@@ -36,8 +36,8 @@ type Status struct {
 type run struct {
 	Config
 	dir       string
-	server    *redisServer
-	proxies   []*faultproxy.Proxy
+	fleet     *fleet
+	proxies   [][]*faultproxy.Proxy // of each worker process, one to each server
 	registers *registers
 	judge     *judge
 	lives     atomic.Uint32
@@ -82,18 +82,23 @@ func prepare(c Config) (r *run, end func(), err error) {
 		return nil, end, err
 	}
 	ends = append(ends, func() { os.RemoveAll(r.dir) })
-	if r.server, err = startServer(c.Server, r.dir); err != nil {
+	r.fleet, err = startFleet(c, r.dir)
+	ends = append(ends, r.fleet.kill)
+	if err != nil {
 		return nil, end, err
 	}
-	ends = append(ends, r.server.Kill)
 	if r.registers, err = openRegisters(filepath.Join(r.dir, registersFile), c.Names); err != nil {
 		return nil, end, err
 	}
 	ends = append(ends, r.registers.close)
 	s := &stage{}
 	ends = append(ends, s.end)
-	if r.proxies, err = proxies(s, r.server.Addr(), c.Procs); err != nil {
-		return nil, end, err
+	for range c.Procs {
+		list, err := proxies(s, r.fleet.nodes)
+		if err != nil {
+			return nil, end, err
+		}
+		r.proxies = append(r.proxies, list)
 	}
 	r.judge = newJudge(c.breaking())
 	return r, end, nil
@@ -118,6 +123,15 @@ func (run *run) all(ctx context.Context) (*Result, error) {
 	run.status("checking histories", took)
 	run.judge.finish()
 	return run.result(schedule, took, left), nil
+}
+
+// addrs returns the addresses by which the worker process of a slot reaches each server.
+func (run *run) addrs(slot int) map[string]string {
+	addrs := map[string]string{}
+	for i, p := range run.proxies[slot] {
+		addrs[run.fleet.nodes[i].Addr()] = p.Addr()
+	}
+	return addrs
 }
 
 // begin starts the workers and waits until all are ready.
@@ -199,8 +213,10 @@ func (run *run) count(f Fault, stop <-chan struct{}) {
 func (run *run) rest(abandon bool) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	for _, p := range run.proxies {
-		p.Heal()
+	for _, list := range run.proxies {
+		for _, p := range list {
+			p.Heal()
+		}
 	}
 	if abandon {
 		for _, p := range run.procs {

@@ -17,17 +17,17 @@ const replyTimeout = 10 * time.Second
 // restart loses nothing.
 var keepAll = []string{"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-min-size", "16mb"}
 
-// A redisServer is the server of a run.
-type redisServer struct{ *redisserver.Server }
-
-// startServer blocks until the server answers.
-func startServer(binary, dir string) (*redisServer, error) {
-	s := &redisServer{&redisserver.Server{Binary: binary, Dir: dir, Detached: true}}
-	return s, s.Start(resp.Login{}, keepAll...)
+// A redisServer is a server of a run.
+type redisServer struct {
+	*redisserver.Server
+	args []string
 }
 
 // restart starts a server that was killed. One fault at a time does so.
-func (s *redisServer) restart() error { return s.Restart(resp.Login{}, keepAll...) }
+func (s *redisServer) restart() error { return s.Restart(resp.Login{}, s.args...) }
+
+// Do sends one command: see do.
+func (s *redisServer) Do(words ...string) (string, error) { return s.do(words) }
 
 // forget removes the data of a server that was killed.
 func (s *redisServer) forget() error { return os.RemoveAll(filepath.Join(s.Dir, "appendonlydir")) }

@@ -19,7 +19,7 @@ func small(t *testing.T, faults string, seed uint64, length time.Duration) Confi
 	redistest.Need(t)
 	path, err := redisserver.Find(os.Getenv("HOLDFAST_SERVER"))
 	require.NoError(t, err)
-	list, err := ParseFaults(faults)
+	list, err := ParseFaults(faults, false)
 	require.NoError(t, err)
 	return Config{
 		Server: path, Duration: length, Procs: 2, Workers: 8, Names: 4, Lease: 400 * time.Millisecond,
@@ -117,6 +117,9 @@ func TestFault_EachStrikes(t *testing.T) {
 	r := begun(t, 2)
 	life := func() uint32 { return r.procs[0].life }
 	for _, k := range kinds {
+		if !k.concerns(false) {
+			continue
+		}
 		var blows int
 		// A fault may meet nobody: the worker is still coming back from the
 		// one before.
@@ -178,11 +181,11 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	}
 	require.Eventually(t, none, 20*time.Second, time.Millisecond, "%v", l)
 
-	_, err := r.server.do([]string{"SET", "redisson_lock_token:{x}", "1"}, []string{"SET", "soak:0", "1"})
+	_, err := r.fleet.nodes[0].do([]string{"SET", "redisson_lock_token:{x}", "1"}, []string{"SET", "soak:0", "1"})
 	require.NoError(t, err)
 	require.NoError(t, r.probe(&l))
 	require.Equal(t, []string{"soak:0"}, l.Keys, "counters may stay")
-	c, err := resp.Dial(r.server.Addr(), replyTimeout)
+	c, err := resp.Dial(r.fleet.nodes[0].Addr(), replyTimeout)
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Do("SUBSCRIBE", "there")
@@ -210,14 +213,14 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 		if x.till != "" {
 			commands = append(commands, []string{"ZADD", keys[1], x.till, "a permit"})
 		}
-		_, err := r.server.do(commands...)
+		_, err := r.fleet.nodes[0].do(commands...)
 		require.NoError(t, err)
 		require.NoError(t, r.probe(&l))
 		require.Equal(t, x.fine, len(l.Permits) == 0, "%s: %q", what, l.Permits)
 		require.Equal(t, []string{"soak:0"}, l.Keys)
 	}
 	require.NoError(t, r.recount())
-	_, err = r.server.do([]string{"DEL", keys[1]})
+	_, err = r.fleet.nodes[0].do([]string{"DEL", keys[1]})
 	require.NoError(t, err)
 	require.NoError(t, r.recount())
 	require.NoError(t, r.probe(&l))

@@ -3,11 +3,15 @@ package soak
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +37,9 @@ const (
 
 // A job is the first line to a worker.
 type job struct {
-	Addr      string
+	Addrs     map[string]string // of each server: that of the proxy before it
+	Cluster   bool
+	Acks      int
 	Life      uint32 // its number among all workers of the run, from 1
 	Workers   int
 	Names     int
@@ -145,8 +151,7 @@ func (w *worker) live() lastWords {
 	var words lastWords
 	words.Before = runtime.NumGoroutine()
 	for w.mgr == nil { // the server may be frozen, or the proxy deaf
-		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{w.Addr}},
-			lockmgr.Options{Lease: w.Lease, Linger: w.Lease / 5})
+		m, err := lockmgr.Dial(w.client(), lockmgr.Options{Lease: w.Lease, Linger: w.Lease / 5, Replicas: lockmgr.Replicas{Acks: w.Acks}})
 		if err == nil {
 			w.mgr = m
 			w.manager.Store(m)
@@ -210,6 +215,15 @@ func (w *worker) live() lastWords {
 		words.Stacks = stacks()
 	}
 	return words
+}
+
+// client returns options of a client that reaches each server through its proxy.
+func (w *worker) client() rueidis.ClientOption {
+	opt := rueidis.ClientOption{InitAddress: slices.Sorted(maps.Keys(w.Addrs))}
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", w.Addrs[addr])
+	}
+	return opt
 }
 
 // timers measures how late a plain timer is in this process, as losses are

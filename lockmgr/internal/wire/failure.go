@@ -77,6 +77,10 @@ func serverFailure(err error, text string) *Failure {
 	if !known && deniedInScript(text) {
 		code, known = serverCodes["NOPERM"], true
 	}
+	if !known && strings.Contains(text, "access a non local key") {
+		// The slot is being moved, and a key that the script made up is at the new master only.
+		return &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the slot is being moved", Err: err}
+	}
 	if !known {
 		return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
 	}
