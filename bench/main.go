@@ -68,6 +68,7 @@ const usage = `usage: go run ./bench [command] [flags]
   turns        processes that take one lock again and again, and what each gets
   compare      OLD.json NEW.json: what became slower or dearer
   report       RESULTS.json DIR: the page and the charts of an earlier run
+  scale        100,000 held locks, on one server and on a cluster; see scale -h
   soak         processes of workers under faults, and a verdict; see soak -h
 
 flags:
@@ -85,6 +86,8 @@ func (p program) main(ctx context.Context, args []string) int {
 		return p.render(args)
 	case "soak":
 		return p.soak(ctx, args)
+	case "scale":
+		return p.scale(ctx, args)
 	}
 	var z sizes
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

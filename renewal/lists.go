@@ -73,6 +73,9 @@ func (l *lists[T]) unlink(i uint32) (emptied uint32) {
 	return n.prev // the head, which is also n.next
 }
 
+// front returns the first node of a list, or the list itself if it is empty.
+func (l *lists[T]) front(list uint32) uint32 { return l.nodes[list].next }
+
 // cut empties a list and returns its first node. The nodes stay linked to each
 // other; the next node of the last one is the head.
 func (l *lists[T]) cut(list uint32) (first uint32) {

@@ -103,15 +103,25 @@ func (m *Map[T]) remove(e *Entry) {
 // items of one boundary are in the order in which they were scheduled. The other
 // items come last, in the order in which they were scheduled. While now is before
 // Next, a call costs next to nothing.
-func (m *Map[T]) Due(now time.Duration, out []T) []T {
+func (m *Map[T]) Due(now time.Duration, out []T) []T { return m.DueAtMost(now, math.MaxInt, out) }
+
+// DueAtMost is Due for about most items: those that are left come out with the next calls, in the
+// order in which Due would return them. Until then Next returns an instant that has passed. Items
+// outside of the window come out all at once.
+func (m *Map[T]) DueAtMost(now time.Duration, most int, out []T) []T {
 	if next, ok := m.Next(); !ok || now < next {
 		return out
 	}
 	k := floor(now, m.slot)
+	before := len(out)
 	for at := m.first(); at <= k && m.used != 0; at = m.first() {
 		slot := uint64(at) % window
+		var all bool
+		if out, all = m.take(uint32(slot), most-(len(out)-before), out); !all {
+			m.passed = max(m.passed, at-1)
+			return out
+		}
 		m.used &^= 1 << slot
-		out = m.take(uint32(slot), out)
 	}
 	m.passed = max(m.passed, k)
 	if m.other <= k {

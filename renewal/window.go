@@ -44,14 +44,19 @@ func (m *Map[T]) place(node uint32, at int64) {
 	m.lists.link(node, outside)
 }
 
-// take removes all items of a list and appends them to out.
-func (m *Map[T]) take(list uint32, out []T) []T {
-	for node := m.lists.cut(list); node != list; {
-		x, _, next := m.lists.at(node)
+// take removes up to most items from the front of a list and appends them to out. all reports
+// whether none is left.
+func (m *Map[T]) take(list uint32, most int, out []T) (_ []T, all bool) {
+	for ; most > 0; most-- {
+		node := m.lists.front(list)
+		if node == list {
+			break
+		}
+		x, _, _ := m.lists.at(node)
+		m.lists.unlink(node)
 		out = m.takeOne(node, x, out)
-		node = next
 	}
-	return out
+	return out, m.lists.front(list) == list
 }
 
 // takeOthers removes the items outside of the window that are due at boundary k. It

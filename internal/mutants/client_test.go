@@ -113,7 +113,7 @@ var shellMutants = []mutant{
 	{"shared commands", "tokens not asked for", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.OtherNumbers) == 0", "return len(op.OtherNumbers) == 0", wires + "TestBatch_PlainOperationsShareACommand"},
 	{"shared commands", "suspects not named", "lockmgr/internal/wire", "return op.Tokens == 0 && len(op.OtherNumbers) == 0", "return op.Tokens == 0", wires + "TestBatch_PlainOperationsShareACommand"},
 	{"lane", "Check counts as a renewal", "lockmgr/internal/wire", "c.locks > 0 && c.renews()", "c.renews()", shell + "TestCheck_OnTheEmbeddedServer"},
-	{"lane", "renewals fill a batch", "lockmgr/internal/wire", "out = move(out[:0], &l.renewals, maxRenewals)", "out = move(out[:0], &l.renewals, maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
+	{"lane", "renewals fill a batch", "lockmgr/internal/wire", "return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxRenewals)", "return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
 	{"lane", "acquires wait for all else", "lockmgr/internal/wire", "maxBatch-min(len(l.queue), maxBatch/4))", "maxBatch)", wires + "TestLane_RenewalsKeepNobodyBack"},
 	{"lane", "one burst wakes both senders", "lockmgr/internal/wire", "s.waits = false\n\tl.sending++\n", "s.waits = false\n", wires + "TestLane_OneSenderServesAFewCallers"},
 	{"lane", "a broken connection is kept", "lockmgr/internal/wire", "if busy && r.own != nil {", "if busy && false {", wires + "TestRoute_FailureLeavesTheOwnConnection"},

@@ -68,7 +68,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants)},
+	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }

@@ -123,3 +123,6 @@ func Worker(in io.Reader, out io.Writer) {
 	case <-time.After(j.Spec.Limit):
 	}
 }
+
+// CPUTime is the CPU time of this process so far, user and system.
+func CPUTime() time.Duration { return cpuTime() }

@@ -24,6 +24,7 @@ type Machine struct {
 	waits         waits
 
 	shards     []health      // see healthOf
+	renewAt    time.Duration // no renewals are sent before
 	closedAt   time.Duration // when the machine began to close
 	unreleased Unconfirmed   // the newest release that was given up
 
@@ -130,7 +131,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 func (m *Machine) Next() time.Duration {
 	at := min(m.alarms.next(), m.giveUps.next(), m.tellAt())
 	if due, ok := m.renewals.Next(); ok {
-		at = min(at, due)
+		at = min(at, max(due, m.renewAt))
 	}
 	return at
 }

@@ -45,7 +45,9 @@
 // # Sizes
 //
 // A batch has at most 256 tasks. A quarter of them is reserved for acquires while
-// any wait. At most 4,096 renewals come on top, because they share few commands.
+// any wait. Renewals come on top: 128, and for each 0.4 ms of a round trip 128 more, up to 4,096.
+// So they keep what comes next waiting for about a round trip, and a server that is far away gets
+// many of them in few batches.
 //
 // # Batch
 //

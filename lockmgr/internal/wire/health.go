@@ -20,6 +20,7 @@ type health struct {
 	failure    *Failure      // of the newest batch to end, if it got no answer
 	failed     time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
+	fastest    time.Duration // about the shortest of late, without renewals; zero before the first
 }
 
 const (
@@ -64,15 +65,28 @@ func (h *health) ended(n int, now time.Duration, f *Failure) {
 	}
 }
 
-// took notes how long an answer took from the send of its command.
-func (h *health) took(d time.Duration) {
+// took notes how long an answer took from the send of its command. renews reports whether it was
+// sent with renewals, which may take long.
+func (h *health) took(d time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !renews {
+		if h.fastest += h.fastest / 16; h.fastest == 0 || d < h.fastest {
+			h.fastest = d // it rises slowly when the server is further away than before
+		}
+	}
 	if h.usual == 0 {
 		h.usual = d
 		return
 	}
 	h.usual += (d - h.usual) / 4
+}
+
+// roundTrip returns about how long a small command takes at least. It is zero before the first.
+func (h *health) roundTrip() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fastest
 }
 
 // failing returns why the server could not serve a wait from asked to now, or

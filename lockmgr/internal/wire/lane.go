@@ -79,6 +79,9 @@ const maxBatch = 256
 // them must not take many round trips to a server that is far away.
 const maxRenewals = 32 * maxRenewed
 
+// renewalTime is about how long a server is busy with maxRenewed renewals.
+const renewalTime = 400 * time.Microsecond
+
 // minSecond is the queue length at which a second batch is sent while one is in
 // flight. Fewer tasks wait for the next batch: a small one of their own would
 // cost the server and us a system call each way.
@@ -275,12 +278,18 @@ func (l *Lane) take(s *sender, out []task) []task {
 		l.sending-- // rouse counted this sender; worthSending must not count it
 	}
 	l.sending++
-	out = move(out[:0], &l.renewals, maxRenewals)
+	out = move(out[:0], &l.renewals, l.renewalsNow())
 	renewals := len(out)
 	out = move(out, &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
 	out = move(out, &l.queue, maxBatch-(len(out)-renewals))
 	l.wake() // what is left may be worth the other sender's while
 	return out
+}
+
+// renewalsNow returns how many renewals a batch takes. What comes next waits for them, so they
+// occupy the server for about as long as a round trip takes.
+func (l *Lane) renewalsNow() int {
+	return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxRenewals)
 }
 
 // move moves up to most tasks from the front of a queue to out.
@@ -423,7 +432,7 @@ func (l *Lane) report(b *batch) {
 	}
 	if answered >= 0 {
 		silent = nil
-		l.health.took(now - answered)
+		l.health.took(now-answered, b.renews())
 	}
 	l.health.ended(len(replies.Replies), now, silent)
 	l.cfg.Post(replies)

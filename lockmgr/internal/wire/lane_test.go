@@ -37,14 +37,33 @@ func verbsOf(tasks []task) map[core.Verb]int {
 	return out
 }
 
-// Many renewals take few round trips, since the server may be far away, and nothing
-// keeps acquires back for ever.
+// Many renewals take few round trips if the server is far away, and occupy one nearby for no
+// longer than a round trip. Nothing keeps acquires back for ever.
 func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
-	l := queued(10_000, 1000, 1000)
-	got := verbsOf(l.take(new(sender), nil))
-	require.Equal(t, map[core.Verb]int{
-		core.VerbRenew: maxRenewals, core.VerbRelease: maxBatch * 3 / 4, core.VerbAcquire: maxBatch / 4,
-	}, got)
+	for trip, renewals := range map[time.Duration]int{
+		0: maxRenewed, 200 * time.Microsecond: maxRenewed, time.Millisecond: 3 * maxRenewed,
+		5 * time.Millisecond: 13 * maxRenewed, 50 * time.Millisecond: maxRenewals,
+	} {
+		l := queued(10_000, 1000, 1000)
+		l.health.took(trip, false)
+		l.health.took(time.Second, true)
+		got := verbsOf(l.take(new(sender), nil))
+		require.Equal(t, map[core.Verb]int{
+			core.VerbRenew: renewals, core.VerbRelease: maxBatch * 3 / 4, core.VerbAcquire: maxBatch / 4,
+		}, got, trip)
+	}
+	l := queued(0, 0, 0)
+	for range 200 {
+		l.health.took(50*time.Millisecond, false)
+		l.health.took(time.Millisecond, true)
+	}
+	require.Equal(t, maxRenewals, l.renewalsNow())
+	l.health.took(time.Millisecond, false)
+	require.Equal(t, 3*maxRenewed, l.renewalsNow())
+	for range 100 { // the server has moved far away
+		l.health.took(50*time.Millisecond, false)
+	}
+	require.Equal(t, maxRenewals, l.renewalsNow())
 
 	l = queued(0, 1000, 3)
 	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbsOf(l.take(new(sender), nil)))
@@ -68,7 +87,9 @@ func TestLane_RenewalsCountAsCommands(t *testing.T) {
 // A batch does not keep the memory of many renewals.
 func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
 	b := newBatch("u")
-	b.tasks = queued(maxRenewals, 0, 0).take(new(sender), nil)
+	l := queued(maxRenewals, 0, 0)
+	l.health.took(time.Second, false)
+	b.tasks = l.take(new(sender), nil)
 	b.build(0)
 	require.Len(t, b.commands, maxRenewals/maxRenewed)
 	for i := range b.answers {
