@@ -1,8 +1,10 @@
 package lockmgr_test
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -26,12 +28,15 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		}
 	}
 	const plain = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +ping"
-	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots"
+	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards"
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	require.True(t, strings.Contains(string(readme), more), "the README has other rules than %s", more)
 	grant("locker", plain+" "+more)
 	opt := rueidis.ClientOption{InitAddress: c.Addrs(), Username: "locker", Password: "secret"}
 	m, err := lockmgr.Dial(opt, lockmgr.Options{})
 	require.NoError(t, err)
-	other, err := lockmgr.Dial(opt, lockmgr.Options{})
+	other, err := lockmgr.Dial(opt, lockmgr.Options{Linger: -1})
 	require.NoError(t, err)
 	for _, name := range []string{"app:a", "app:b", "app:c", "app:d"} {
 		l, err := m.Lock(ctx, name)
@@ -42,15 +47,58 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		l, err = f.Await(ctx)
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(ctx))
+		owner := c.Owner(name)
+		require.Eventually(t, func() bool { return owner.Commands(t)["sunsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
 	}
 	require.NoError(t, other.Close(ctx))
 	require.NoError(t, m.Close(ctx))
+	used := map[string]int{}
 	for _, n := range c.Nodes {
-		require.Empty(t, faults.Do(t, n, "ACL", "LOG"))
+		for _, entry := range strings.Split(faults.Do(t, n, "ACL", "LOG"), "object\n")[1:] {
+			// The client tries this command on servers from 7.2 on, and can do without.
+			require.True(t, strings.HasPrefix(entry, "client|setinfo\n"), "denied: %s", entry)
+		}
+		for command, calls := range n.Commands(t) {
+			used[command] += calls
+		}
 	}
-
-	grant("nomap", plain+" "+strings.ReplaceAll(more, "+cluster|slots", ""))
+	// The client asks servers from 8 on for their shards, and older ones for their slots.
+	// The manager asks all for their slots.
+	for _, command := range strings.Fields(more) {
+		if command != "+cluster|shards" {
+			require.Positive(t, used[command[1:]], "%s is granted but not used", command)
+		}
+	}
 	opt.Username = "nomap"
+	grant("nomap", plain+" "+strings.ReplaceAll(more, "+cluster|slots", ""))
 	_, err = lockmgr.Dial(opt, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	grant("nomap", plain+" "+strings.ReplaceAll(more, "+cluster|shards", ""))
+	m, err = lockmgr.Dial(opt, lockmgr.Options{})
+	if used["cluster|shards"] > 0 {
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+	} else {
+		require.NoError(t, err)
+		require.NoError(t, m.Close(ctx))
+	}
+
+	// With one address, the manager asks whether the server has others beside it. If it may
+	// not, it takes the server for a single one.
+	opt.InitAddress, opt.Username = c.Addrs()[:1], "seed"
+	name := "app:a"
+	for c.Owner(name) == c.Nodes[0] {
+		name += "a"
+	}
+	for _, rule := range []string{"", "+cluster|info"} {
+		grant("seed", plain+" "+more+" "+rule)
+		m, err = lockmgr.Dial(opt, lockmgr.Options{})
+		require.NoError(t, err)
+		_, err = m.TryLock(ctx, name)
+		if rule == "" {
+			require.ErrorIs(t, err, lockmgr.ErrTopology)
+		} else {
+			require.NoError(t, err)
+		}
+		require.NoError(t, m.Close(ctx))
+	}
 }
