@@ -61,7 +61,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
 	o := acked(1)
-	o.Lease, o.Replicas.Timeout = 3*time.Second, 200*time.Millisecond
+	o.Lease, o.CommandTimeout, o.Replicas.Timeout = 3*time.Second, 900*time.Millisecond, 800*time.Millisecond
 	m, other := dial(t, servers[0].Addr(), o), dial(t, servers[0].Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
 	held, err := m.Lock(ctx, "held")
@@ -69,7 +69,7 @@ func TestReplicas_TooFew(t *testing.T) {
 
 	servers[1].Freeze()
 	waiting := m.LockAsync("a")
-	for range 3 {
+	for range 2 {
 		begin := time.Now()
 		_, err = m.Lock(ctx, "a")
 		require.ErrorIs(t, err, lockmgr.ErrReplicas)
