@@ -27,7 +27,7 @@ func binary(t *testing.T) string {
 
 // Another server on the port answers PING. It must not be taken for the child.
 func TestServer_NoticesAnotherOneOnItsPort(t *testing.T) {
-	stranger := redistest.Start(t)
+	stranger := redistest.Start(t).Unrestricted() // it must tell its pid
 	for range 5 {
 		s := &redisserver.Server{Binary: binary(t), Dir: t.TempDir()}
 		require.ErrorIs(t, s.StartOn(stranger.Port()), redisserver.ErrEnded)
