@@ -196,7 +196,7 @@ func TestServerError_UserGone(t *testing.T) {
 }
 
 // leastPrivilege has the rules that a user needs for locks whose names begin with
-// "app:", on Redis 7.0. The second line is for Fenced, the third for Inspect.
+// "app:". The second line is for Fenced, the third for Inspect.
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
 	+incrby +get
 	+hgetall
