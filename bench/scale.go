@@ -64,7 +64,7 @@ func (p program) scale(ctx context.Context, args []string) int {
 		row("uncontended pairs", "%.0f/s, %.2f cores of the client, %.2f of the servers", r.Pairs, r.PairClient, r.PairServer)
 		row("taking all locks", "%.0f ms, %.0f/s", ms(r.Taking), float64(c.Locks)/r.Taking.Seconds())
 		row("a tick", "%d leases in %.0f ms, %.0f scripts a server", r.Renewed, ms(r.Tick), r.Scripts)
-		row("CPU meanwhile", "client %.0f ms, each server %.0f ms", ms(r.Client), ms(r.Server))
+		row("CPU meanwhile", "client %.0f ms, %.1f us a lease; each server %.0f ms, %.1f us a lease", ms(r.Client), 1000*ms(r.Client)/float64(c.Locks), ms(r.Server), 1000*ms(r.Server)*float64(len(s.addrs))/float64(c.Locks))
 		row("grants between ticks", "p50 %.2f ms, p99 %.2f ms, at most %.2f ms, of %d", ms(r.Between.P50), ms(r.Between.P99), ms(r.Between.Max), r.Between.N)
 		row("grants during the tick", "p50 %.2f ms, p99 %.2f ms, at most %.2f ms, of %d", ms(r.During.P50), ms(r.During.P99), ms(r.During.Max), r.During.N)
 		row("lost", "%d", r.Lost)

@@ -8,6 +8,7 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,6 +93,13 @@ func (m *meter) observe(e lockmgr.Event) {
 	}
 }
 
+// begun reports whether a lock has been renewed.
+func (m *meter) begun() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.first.IsZero()
+}
+
 // over reports whether all locks have been renewed.
 func (m *meter) over(locks int) bool {
 	m.mu.Lock()
@@ -122,27 +130,47 @@ func Run(ctx context.Context, c Config) (r Result, err error) {
 		return r, err
 	}
 	r.Taking = time.Since(begin)
-	before, err := snapshots(ctx, c.Addrs)
-	if err != nil {
-		return r, err
-	}
-	scripts, cpu := m.Stats().RenewalScripts, measure.CPUTime()
+	scripts := m.Stats().RenewalScripts
+	var beside errgroup.Group
+	beside.Go(func() error { return r.costs(ctx, c, &seen) })
 	spans, err := probe(ctx, c, m, &seen)
-	if err != nil {
-		return r, err
-	}
-	used := measure.CPUTime() - cpu
-	after, err := snapshots(ctx, c.Addrs)
-	if err != nil {
+	if err := errors.Join(err, beside.Wait()); err != nil {
 		return r, err
 	}
 	r.tick(&seen, spans)
 	r.Scripts = float64(m.Stats().RenewalScripts-scripts) / float64(len(c.Addrs))
+	return r, nil
+}
+
+// costs reads the CPU time that the tick takes.
+func (r *Result) costs(ctx context.Context, c Config, seen *meter) error {
+	deadline := time.Now().Add(c.Lease)
+	until := func(f func() bool) error {
+		for !f() {
+			if time.Now().After(deadline) || ctx.Err() != nil {
+				return errors.New("not all leases were renewed in time")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}
+	if err := until(seen.begun); err != nil {
+		return err
+	}
+	client := measure.CPUTime()
+	before, err := snapshots(ctx, c.Addrs)
+	if err != nil {
+		return err
+	}
+	if err := until(func() bool { return seen.over(c.Locks) }); err != nil {
+		return err
+	}
+	r.Client = measure.CPUTime() - client
+	after, err := snapshots(ctx, c.Addrs)
 	for i := range after {
 		r.Server += after[i].Since(before[i]).CPU / time.Duration(len(after))
 	}
-	r.Client = used
-	return r, nil
+	return err
 }
 
 // pairs counts uncontended pairs of all goroutines.
