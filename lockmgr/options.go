@@ -115,7 +115,10 @@ const (
 // A lock whose record too few replicas have in time is given back, and its request fails with
 // ErrReplicas. So do all requests of this manager that wait for that name.
 //
-// Replicas make such a loss rare. They do not exclude it: the server that is promoted may be
+// A lock that this manager passed on in memory just before the failover may be lost all the same:
+// the new master may know the holder before. Nobody else gets the lock then until its TTL is over.
+//
+// Replicas make a loss to others rare. They do not exclude it: the server that is promoted may be
 // one that did not have the record, and a lease that was renewed just before the failover may
 // end up to a third of a lease earlier on the new master. The holder is told of a loss, and only
 // a fencing token keeps its late writes out.
