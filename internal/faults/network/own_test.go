@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -280,6 +282,57 @@ func TestOwnConnection_Refused(t *testing.T) {
 			after++
 		}
 	}
+}
+
+// Each new connection of a sender asks for the credentials of then. A password that is replaced
+// costs no command: connections that are open stay, and new ones know the new one.
+func TestOwnConnection_Credentials(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	p := faultproxy.Start(t, s.Addr())
+	var password atomic.Value
+	var calls atomic.Int64
+	setPassword := func(word string) {
+		faults.Do(t, s, "ACL", "SETUSER", "locker", "on", "resetpass", ">"+word, "~*", "&*", "+@all")
+		password.Store(word)
+	}
+	setPassword("first")
+	opt := patient(p.Addr())
+	opt.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		calls.Add(1)
+		return rueidis.AuthCredentials{Username: "locker", Password: password.Load().(string)}, nil
+	}
+	m := dialBy(t, opt, lateOptions())
+	own := awaitOwn(t, p, m)
+	before := calls.Load()
+	require.GreaterOrEqual(t, before, int64(2), "each connection asks")
+
+	setPassword("second")
+	l := take(t, m, "a")
+	require.NoError(t, l.Unlock(faults.Patient(t)), "open connections stay")
+	own.Cut()
+	awaitOwn(t, p, m)
+	require.Greater(t, calls.Load(), before)
+	for line := range strings.Lines(faults.Do(t, s, "CLIENT", "LIST")) {
+		require.True(t, strings.Contains(line, " user=locker ") || strings.Contains(line, "cmd=client"), line)
+	}
+
+	// With credentials that are refused the senders share the connection that is open.
+	password.Store("wrong")
+	before = calls.Load()
+	awaitOwn(t, p, m).Cut()
+	for limit := faults.Patient(t); calls.Load() == before; {
+		require.NoError(t, limit.Err(), "no dial")
+		l, err := m.TryLock(limit, "a")
+		if err == nil {
+			err = l.Unlock(limit)
+		}
+		if err != nil { // by the connection that was cut
+			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		}
+	}
+	l = take(t, m, "a")
+	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
 
 // A readConn knows whether somebody reads from it.
