@@ -64,7 +64,7 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 		return Report{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
 	}
 	c := &checkup{
-		m: m, prefix: prefix,
+		m: m, prefix: prefix, sharded: m.clustered && !m.options.ClassicChannels,
 		name: name, channel: wire.Channel(name), counter: wire.TokenKey(name),
 	}
 	err := c.run(ctx)
@@ -76,6 +76,7 @@ type checkup struct {
 	m                      *Manager
 	prefix                 string
 	name, channel, counter string
+	sharded                bool // channels are
 	report                 Report
 	needed                 []string // what is missing and not optional
 }
@@ -207,15 +208,28 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"EXISTS", wire.QueueKey(c.name)}, "~" + wire.QueueKey(c.prefix) + "*", forFair, optional},
 		{[]string{"EXISTS", wire.DeadlinesKey(c.name)}, "~" + wire.DeadlinesKey(c.prefix) + "*", forFair, optional},
 	} {
-		a, err := c.say(ctx, p.words...)
+		words := c.words(p.words)
+		a, err := c.say(ctx, words...)
 		if err != nil {
 			return err
 		}
-		if rule := deniedRule(a, p.words, p.pattern); rule != "" {
+		if rule := deniedRule(a, words, p.pattern); rule != "" {
 			c.missing(Permission{strings.ReplaceAll(rule, "{"+c.prefix+"}*", "{"+c.prefix+"*"), p.purpose, p.optional})
 		}
 	}
 	return nil
+}
+
+// words returns the words of a command for the channels that are used.
+func (c *checkup) words(words []string) []string {
+	switch {
+	case !c.sharded:
+	case words[0] == "PUBLISH":
+		return append([]string{"SPUBLISH"}, words[1:]...)
+	case words[0] == "PUBSUB":
+		return append([]string{"PUBSUB", "SHARD" + words[1]}, words[2:]...)
+	}
+	return words
 }
 
 // tryPush adds to a list and removes it again, because RPUSH can't be tried without a write.
@@ -383,7 +397,11 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, erro
 		case err != nil:
 			return false, err
 		case wake.Reason.Has(notify.ReasonRefused):
-			c.missing(Permission{"+subscribe", "being told of an unlock, instead of polling every 10 ms to every second", true})
+			rule := "+subscribe"
+			if c.sharded {
+				rule = "+ssubscribe"
+			}
+			c.missing(Permission{rule, "being told of an unlock, instead of polling every 10 ms to every second", true})
 			return false, nil
 		case wake.Subscribed:
 			return true, nil

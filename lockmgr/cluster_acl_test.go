@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,5 +101,29 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, m.Close(ctx))
+	}
+	opt.InitAddress = c.Addrs()
+	requireCheckNames(t, opt, grant, plain, more)
+}
+
+// requireCheckNames requires that Check finds plain locks to work for a user with all rules, and
+// names a rule of a cluster that a user lacks.
+func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, commands string), plain, more string) {
+	t.Helper()
+	opt.Username = "checked"
+	for rule, want := range map[string]error{"": nil, "+spublish": lockmgr.ErrPermission, "+ssubscribe": nil, "+pubsub|shardnumsub": nil} {
+		grant("checked", plain+" "+strings.ReplaceAll(more, rule, ""))
+		m, err := lockmgr.Dial(opt, lockmgr.Options{})
+		require.NoError(t, err)
+		report, err := m.Check(faults.Patient(t), "app:")
+		require.ErrorIs(t, err, want, rule)
+		var named []string
+		for _, p := range report.Missing {
+			named = append(named, p.Rule)
+		}
+		require.Equal(t, rule != "", slices.Contains(named, rule), "%s: %v", rule, named)
+		require.NotContains(t, named, "+publish")
+		require.NotContains(t, named, "+subscribe")
+		require.NoError(t, m.Close(faults.Patient(t)))
 	}
 }
