@@ -42,6 +42,8 @@ type request struct {
 	Wait     int64    `json:"wait"`  // negative: tryLock without arguments
 	Lease    int64    `json:"lease"` // negative: the watchdog's
 	Port     int      `json:"port,omitempty"`
+	Ports    []int    `json:"ports,omitempty"`
+	Classic  bool     `json:"classic,omitempty"`
 	Watchdog int64    `json:"watchdog,omitempty"`
 	FairWait int64    `json:"fairWait,omitempty"`
 	Codec    string   `json:"codec,omitempty"`

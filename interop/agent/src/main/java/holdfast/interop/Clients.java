@@ -11,6 +11,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.Codec;
 import org.redisson.command.CommandAsyncExecutor;
+import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 import org.redisson.config.SingleServerConfig;
 
@@ -31,6 +32,19 @@ final class Clients {
         if (!r.codec.isEmpty()) {
             config.setCodec((Codec) Class.forName(r.codec).getDeclaredConstructor().newInstance());
         }
+        if (r.ports.isEmpty()) {
+            useServer(config, r);
+        } else {
+            useCluster(config, r);
+        }
+        RedissonClient client = Redisson.create(config);
+        if (!fairWaitIsSet) {
+            FAIR_WAITS.put(client.getId(), r.fairWait);
+        }
+        return client;
+    }
+
+    private static void useServer(Config config, Request r) throws ReflectiveOperationException {
         SingleServerConfig server = config.useSingleServer();
         server.setAddress("redis://127.0.0.1:" + r.port);
         // An agent has several clients, and 24 connections each are slow to open.
@@ -38,11 +52,29 @@ final class Clients {
         if (!r.prefix.isEmpty()) {
             map(server, r.prefix);
         }
-        RedissonClient client = Redisson.create(config);
-        if (!fairWaitIsSet) {
-            FAIR_WAITS.put(client.getId(), r.fairWait);
+    }
+
+    private static void useCluster(Config config, Request r) throws ReflectiveOperationException {
+        ClusterServersConfig cluster = config.useClusterServers();
+        for (int port : r.ports) {
+            cluster.addNodeAddress("redis://127.0.0.1:" + port);
         }
-        return client;
+        // The connections to each node.
+        cluster.setMasterConnectionMinimumIdleSize(4);
+        cluster.setSlaveConnectionMinimumIdleSize(1);
+        if (r.classic) {
+            useClassicChannels(cluster);
+        }
+    }
+
+    /** Sets the kind of channels. 3.16.8 has classic ones only, and no setting. */
+    private static void useClassicChannels(ClusterServersConfig cluster) throws ReflectiveOperationException {
+        for (Method setter : ClusterServersConfig.class.getMethods()) {
+            if (setter.getName().equals("setShardedSubscriptionMode")) {
+                Class<?> mode = setter.getParameterTypes()[0];
+                setter.invoke(cluster, mode.getField("OFF").get(null));
+            }
+        }
     }
 
     /** Sets the wait time of fair locks, which versions before 3.46 do not have as a setting. */

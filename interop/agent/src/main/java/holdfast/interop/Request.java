@@ -22,6 +22,10 @@ final class Request {
 
     // open
     int port;
+    /** The nodes of a cluster, in place of port. */
+    List<Integer> ports = List.of();
+    /** The client of a cluster uses classic channels, also where sharded ones are Redisson's default. */
+    boolean classic;
     long watchdog;
     /** For how long a waiter of kind fair keeps its place, if it waits without a limit. 0: Redisson's default. */
     long fairWait;
