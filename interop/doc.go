@@ -17,7 +17,9 @@
 //
 // A version's server and its agent start with the first test of that version and
 // serve all others, which use names of their own. TestMain stops them. The tests
-// of killed processes start another agent, or this test binary as a child.
+// of killed processes start another agent, or this test binary as a child. Each test
+// in a cluster starts a cluster for each version and kind of channels. It uses the agent of
+// the version.
 //
 // Every child is stopped by its process ID. On Linux the kernel also kills it when
 // the test binary dies. An agent ends as well when its standard input does. All
@@ -49,7 +51,8 @@
 //
 // The commands are:
 //
-//	open         a Redisson client for port; watchdog (lockWatchdogTimeout, ms),
+//	open         a Redisson client for port, or for the cluster with ports, whose
+//	             channels are classic if told so; watchdog (lockWatchdogTimeout, ms),
 //	             fairWait (fairLockWaitTimeout, ms), codec (a class) and prefix (a
 //	             NameMapper's) if given. The value is the client's UUID
 //	close        shut it down

@@ -31,11 +31,13 @@ func startServer() (*server, error) {
 	return s, nil
 }
 
-// dial returns a client for the tests themselves. It has one connection, so its
+func (s *server) dial() (rueidis.Client, error) { return dialServer(s.Addr()) }
+
+// dialServer returns a client for the tests themselves. It has one connection, so its
 // commands run in order.
-func (s *server) dial() (rueidis.Client, error) {
+func dialServer(addr string) (rueidis.Client, error) {
 	return rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true,
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
 		AlwaysPipelining: true, PipelineMultiplex: -1,
 	})
 }

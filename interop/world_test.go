@@ -45,7 +45,8 @@ type world struct {
 	server    *server
 	agent     *agent
 	redis     rueidis.Client
-	err       error // why there is none of these
+	cluster   *cluster // the tests use it in place of server, if there is one
+	err       error    // why there is none of these
 }
 
 // worlds has one world for each version that a test has asked for. Tests of one
@@ -120,9 +121,12 @@ func (w *world) requireEmptyAtEnd(t *testing.T) {
 		}()
 		var left []string
 		eventually(t, func() bool {
-			var err error
-			left, err = w.redis.Do(background, w.redis.B().Keys().Pattern("*").Build()).AsStrSlice()
-			require.NoError(t, err)
+			left = nil
+			for _, s := range w.servers() {
+				keys, err := s.Do(background, s.B().Keys().Pattern("*").Build()).AsStrSlice()
+				require.NoError(t, err)
+				left = append(left, keys...)
+			}
 			return len(left) == 0 || t.Failed()
 		}, func() string { return "keys are left behind: " + strings.Join(left, ", ") })
 	})
@@ -183,7 +187,11 @@ func withLease(lease time.Duration) lockmgr.Options {
 
 func (w *world) manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{w.server.Addr()}}, o)
+	addrs := []string{w.server.Addr()}
+	if w.cluster != nil {
+		addrs, o.ClassicChannels = w.cluster.Addrs(), w.cluster.classic
+	}
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close(background)) })
 	return m
@@ -272,6 +280,9 @@ func (w *world) openIn(t testing.TB, a *agent, r request) *client {
 	t.Helper()
 	c := &client{agent: a, name: fmt.Sprintf("client %d", clientNumber.Add(1))}
 	r.Op, r.Client, r.Thread, r.Port = "open", c.name, c.name, w.server.Port()
+	if w.cluster != nil {
+		r.Ports, r.Classic = w.cluster.ports(), w.cluster.classic
+	}
 	a.send(t, r).into(t, &c.uuid)
 	t.Cleanup(func() {
 		select {
@@ -362,6 +373,14 @@ func (j thread) requireNotOwner(t testing.TB, name string) {
 
 // ---- Redis
 
+// servers returns a client of each server.
+func (w *world) servers() []rueidis.Client {
+	if w.cluster == nil {
+		return []rueidis.Client{w.redis}
+	}
+	return w.cluster.clients
+}
+
 // record returns the hash of a lock: owner to count. It is empty if nobody has it.
 func (w *world) record(t testing.TB, name string) map[string]string {
 	t.Helper()
@@ -405,12 +424,18 @@ func (w *world) awaitListeners(t testing.TB, name string, n int64) {
 // awaitChannel waits until enough connections listen to a channel.
 func (w *world) awaitChannel(t testing.TB, channel string, enough func(int64) bool) {
 	t.Helper()
-	var m map[string]int64
+	sub := "NUMSUB"
+	if w.cluster != nil && !w.cluster.classic {
+		sub = "SHARDNUMSUB"
+	}
 	eventually(t, func() bool {
-		var err error
-		m, err = w.redis.Do(background, w.redis.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
-		require.NoError(t, err)
-		return enough(m[channel])
+		var n int64
+		for _, s := range w.servers() {
+			m, err := s.Do(background, s.B().Arbitrary("PUBSUB", sub, channel).Build()).AsIntMap()
+			require.NoError(t, err)
+			n += m[channel]
+		}
+		return enough(n)
 	}, func() string { return "listeners of " + channel })
 }
 
@@ -435,12 +460,16 @@ func (w *world) untilRefused(t testing.TB, command string, send func() *call) *c
 // calls returns how often a command was called, by scripts too.
 func (w *world) calls(t testing.TB, command string) int {
 	t.Helper()
-	info, err := w.redis.Do(background, w.redis.B().Info().Section("commandstats").Build()).ToString()
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
-	text, _, _ := strings.Cut(rest, ",")
-	n, _ := strconv.Atoi(text) // absent before the first call
-	return n
+	sum := 0
+	for _, s := range w.servers() {
+		info, err := s.Do(background, s.B().Info().Section("commandstats").Build()).ToString()
+		require.NoError(t, err)
+		_, rest, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
+		text, _, _ := strings.Cut(rest, ",")
+		n, _ := strconv.Atoi(text) // absent before the first call
+		sum += n
+	}
+	return sum
 }
 
 func median(d []time.Duration) time.Duration {
