@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -229,4 +230,195 @@ func requirePrompt(t testing.TB, who string, took []time.Duration) {
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 	t.Logf("%s, %d times: p50 %s, p99 %s, worst %s", who, len(d), ms(median(d)), ms(d[(len(d)*99+99)/100-1]), ms(d[len(d)-1]))
 	require.Less(t, median(d), wakeLimit)
+}
+
+// A failover is a lock whose master is killed, with its holder and its waiters.
+type failover struct {
+	title   string
+	name    string
+	goHolds *lockmgr.Lock // if Go has the lock
+	holder  thread        // if Java has it
+	atOnce  bool          // the holder unlocks as soon as there is a new master
+
+	goWaits   *wait
+	javaWaits *call
+	waiter    thread
+}
+
+// atOnceLease is the lease of the locks that are unlocked before Redisson listens at the new
+// master. A waiter of Java gets the lock at the end of the lease.
+const atOnceLease = 10 * time.Second
+
+// A waiter of each side waits when the master of their lock is killed. They get the lock from
+// its replica one after the other. Redisson looks for new masters every 5 s, and subscribes
+// again then. It does not hear an earlier unlock.
+func TestCluster_Failover(t *testing.T) {
+	worlds := startWorlds(t)
+	for _, c := range clusterCases {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			w := worlds[c.version].inCluster(t, 1, c.classic)
+			victim := w.cluster.Nodes[0]
+			locks := w.startFailovers(t, victim)
+			w.cluster.awaitReplica(t, victim)
+
+			begin := time.Now()
+			w.cluster.kill(victim)
+			eventually(t, func() bool {
+				now := w.cluster.Owner(locks[0].name)
+				return now != nil && now != victim
+			}, func() string { return "a replica is the master" })
+			promoted := time.Now()
+			t.Logf("the replica was the master after %s", seconds(promoted.Sub(begin)))
+			for _, f := range locks {
+				t.Run(f.title, func(t *testing.T) {
+					t.Parallel()
+					w.finishFailover(t, f, promoted)
+				})
+			}
+		})
+	}
+}
+
+// startFailovers takes locks that one master has, and has a waiter of each side wait for each.
+func (w *world) startFailovers(t *testing.T, master *redistest.Server) []*failover {
+	t.Helper()
+	locks := []*failover{
+		{title: "Go_unlocks"},
+		{title: "Java_unlocks"},
+		{title: "Go_unlocks_at_once", atOnce: true},
+		{title: "Java_unlocks_at_once", atOnce: true},
+	}
+	o := lockmgr.Options{RetryTime: eventLimit + atOnceLease} // an election may take long
+	g, short, goWaiter := w.manager(t, o), w.manager(t, withLease(atOnceLease)), w.goSide(t, o)
+	java, javaShort, javaWaiter := w.open(t, request{}), w.open(t, request{Watchdog: atOnceLease.Milliseconds()}), w.open(t, request{})
+	for i, f := range locks {
+		f.name = w.cluster.nameOn(t, master, f.title)
+		f.waiter = javaWaiter.thread(f.title)
+		m, c := g, java
+		if f.atOnce {
+			m, c = short, javaShort
+		}
+		if i%2 == 0 {
+			f.goHolds = lock(t, m, f.name)
+		} else {
+			f.holder = c.thread("holder")
+			f.holder.lock(t, f.name)
+		}
+		f.javaWaits = w.startJavaSleep(t, f.waiter, f.name)
+		f.goWaits = goWaiter.startRefused(t, f.name)
+		w.awaitListeners(t, f.name, 2)
+	}
+	return locks
+}
+
+// finishFailover unlocks a lock whose master was killed, and has both waiters get it.
+func (w *world) finishFailover(t *testing.T, f *failover, promoted time.Time) {
+	t.Helper()
+	limit := eventLimit
+	if f.atOnce {
+		limit += atOnceLease
+	} else {
+		w.awaitChannel(t, channelOf(f.name), func(have int64) bool { return have >= 2 })
+		t.Logf("both sides listened again %s after the promotion", seconds(time.Since(promoted)))
+	}
+	begin := time.Now()
+	unlocked := f.startUnlock(t)
+	goServed := func() {
+		t.Helper()
+		requireDone(t, f.goWaits.done, limit, "Go waits")
+		l := f.goWaits.granted(t)
+		t.Logf("Go had the lock %s after the unlock began", seconds(f.goWaits.at.Sub(begin)))
+		unlock(t, l)
+	}
+	javaServed := func() {
+		t.Helper()
+		requireDone(t, f.javaWaits.done, limit, "Java waits")
+		require.NoError(t, f.javaWaits.result(t))
+		t.Logf("Java had the lock %s after the unlock began", seconds(f.javaWaits.at.Sub(begin)))
+		f.waiter.unlock(t, f.name)
+	}
+	select {
+	case <-f.goWaits.done:
+		require.False(t, f.javaWaits.answered(), "while Go has the lock")
+		goServed()
+		javaServed()
+	case <-f.javaWaits.done:
+		require.False(t, f.goWaits.over(), "while Java has the lock")
+		javaServed()
+		goServed()
+	case <-time.After(limit):
+		require.FailNow(t, "nobody gets the lock")
+	}
+	unlocked()
+
+	var left string
+	eventually(t, func() bool {
+		var err error
+		left, err = w.cluster.Owner(f.name).Do("HGETALL", f.name)
+		return err == nil && left == ""
+	}, func() string { return "the record is left behind: " + left })
+}
+
+// startUnlock has the holder unlock. What it returns waits for the end of that.
+func (f *failover) startUnlock(t *testing.T) (unlocked func()) {
+	t.Helper()
+	begin := time.Now()
+	if f.goHolds != nil {
+		err := f.goHolds.Unlock(t.Context())
+		t.Logf("Go's unlock took %s: %v", seconds(time.Since(begin)), err)
+		if f.atOnce && errors.Is(err, lockmgr.ErrLeaseLost) {
+			err = nil // the election took longer than the lease
+		}
+		require.NoError(t, err)
+		return func() {}
+	}
+	c := f.holder.send(t, "unlock", f.name)
+	return func() {
+		t.Helper()
+		err := c.result(t)
+		t.Logf("Java's unlock took %s: %v", seconds(c.at.Sub(begin)), err)
+		// At once, 3.16.8 gives up before it knows the new master.
+		require.True(t, err == nil || f.atOnce, "%v", err)
+	}
+}
+
+func requireDone(t testing.TB, done <-chan struct{}, limit time.Duration, what string) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		require.FailNow(t, "not within "+limit.String(), what)
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
+
+// nameOn returns a name whose slot a master has.
+func (c *cluster) nameOn(t testing.TB, master *redistest.Server, title string) string {
+	t.Helper()
+	for i := 0; ; i++ {
+		name := t.Name() + " " + title + " " + strconv.Itoa(i)
+		if c.Owner(name) == master {
+			return name
+		}
+	}
+}
+
+// awaitReplica waits until the replica of a master has all its data.
+func (c *cluster) awaitReplica(t testing.TB, master *redistest.Server) {
+	t.Helper()
+	client := c.clients[slices.Index(c.Nodes, master)]
+	// WAIT is for what was written before the last command of its own connection.
+	replies := client.DoMulti(background, client.B().Ping().Build(), client.B().Wait().Numreplicas(1).Timeout(eventLimit.Milliseconds()).Build())
+	n, err := replies[1].AsInt64()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n, "the replica has all data")
+}
+
+// kill kills a node, and removes its client.
+func (c *cluster) kill(n *redistest.Server) {
+	n.Kill()
+	i := slices.Index(c.Nodes, n)
+	c.clients = slices.Delete(c.clients, i, i+1)
 }

@@ -25,7 +25,8 @@
 // the test binary dies. An agent ends as well when its standard input does. All
 // listen on or connect to 127.0.0.1 only.
 //
-// Tests that mostly wait run with both versions at a time: see together.
+// Tests that mostly wait run with both versions at a time: see together. So do the
+// failovers of a cluster.
 //
 // # The build
 //
