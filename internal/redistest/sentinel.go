@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/rediscluster"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // MasterSet is the name by which Sentinels know the master.
@@ -48,8 +49,8 @@ func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 }
 
 // StartReplicas runs a master, the first server, with some replicas, and returns when these have
-// its data. All are killed when t ends. Where there is no server to run, t is skipped: see
-// [Start]. args come last on the command lines.
+// its data and WAIT counts them. All are killed when t ends. Where there is no server to run, t is
+// skipped: see [Start]. args come last on the command lines.
 func StartReplicas(t testing.TB, replicas int, args ...string) []*Server {
 	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
@@ -62,6 +63,9 @@ func StartReplicas(t testing.TB, replicas int, args ...string) []*Server {
 		if err := rediscluster.Until(deadline, func() error { return synced(s) }); err != nil {
 			t.Fatalf("redistest: replica: %v", err)
 		}
+	}
+	if err := rediscluster.Until(deadline, func() error { return counted(all[0], replicas) }); err != nil {
+		t.Fatalf("redistest: replica: %v", err)
 	}
 	return all
 }
@@ -88,6 +92,25 @@ func synced(s *Server) error {
 	info, err := s.Do("INFO", "replication")
 	if err == nil && !strings.Contains(info, "master_link_status:up") {
 		err = fmt.Errorf("%s has no data yet", s.Addr())
+	}
+	return err
+}
+
+// counted returns nil if a master has heard of its replicas that they have what it wrote last.
+// A replica that has all data may be silent for a second, and the master sends it nothing
+// until then.
+func counted(master *Server, replicas int) error {
+	c, err := resp.Dial(master.Addr(), roundTripTimeout)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.DoText("PUBLISH", "redistest", ""); err != nil {
+		return err
+	}
+	n, err := c.DoText("WAIT", strconv.Itoa(replicas), "1000")
+	if err == nil && n != strconv.Itoa(replicas) {
+		err = fmt.Errorf("%s counts %s replicas of %d", master.Addr(), n, replicas)
 	}
 	return err
 }
