@@ -56,7 +56,7 @@ func TestSoak_OnACluster(t *testing.T) {
 		c.Cluster, c.Client = true, client
 		result, err := Run(t.Context(), c)
 		require.NoError(t, err)
-		require.Equal(t, fine, len(result.Violations()) == 0, "%q: %v", client, result.Told)
+		require.Equal(t, fine, len(result.Violations()) == 0, "%q: %v %v %+v", client, result.Violations(), result.Told, result.Left)
 		require.Positive(t, result.Sets)
 		require.Positive(t, result.PermitGrants)
 		require.Contains(t, result.Server, "a cluster of 6")
