@@ -17,7 +17,7 @@ import (
 const (
 	registersFile = "registers"
 	readyTime     = 30 * time.Second
-	endTime       = restTime + 2*closeTime + leakTime + 10*time.Second // for a worker to come to rest
+	endTime       = restTime + 2*closeTime + clusterLeak + 10*time.Second // for a worker to come to rest
 )
 
 // A Status is how a run goes.

@@ -32,6 +32,7 @@ const (
 	restTime     = 30 * time.Second // for requests to end once nobody makes new ones
 	closeTime    = 15 * time.Second
 	leakTime     = 3 * time.Second // for goroutines to end after Close
+	clusterLeak  = 9 * time.Second // the same in a cluster: its client closes old connections 5 s later
 	word         = "stop"          // on a worker's standard input
 )
 
@@ -205,7 +206,11 @@ func (w *worker) live() lastWords {
 		words.Stacks = stacks()
 	}
 	// A goroutine that is about to end is no leak.
-	for end := time.Now().Add(leakTime); ; time.Sleep(5 * time.Millisecond) {
+	patience := leakTime
+	if w.Cluster {
+		patience = clusterLeak
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		words.After = runtime.NumGoroutine()
 		if words.After <= words.Before || time.Now().After(end) {
 			break
