@@ -105,8 +105,6 @@ func TestCluster_EveryKind(t *testing.T) {
 					require.Zero(t, info.TTL)
 				}
 			}
-			_, err := m.LockAll(ctx, lockmgr.All("a", "b", "c"))
-			require.ErrorIs(t, err, lockmgr.ErrTopology, "in several slots")
 		})
 	}
 }

@@ -34,7 +34,7 @@
 // share the time for which they hold a lock: a run ends after Options.PassCount
 // grants or Options.PassTime, and then others go first.
 //
-// [Manager.LockAll] takes several locks at once, or none, by one script. It keeps nothing
+// [Manager.LockAll] takes several locks at once, or none. It keeps nothing
 // while it waits, except that after a second it may keep a part for a short time.
 //
 // [Fair] asks for a lock that is granted in the order in which requests arrive, over all
@@ -136,8 +136,8 @@
 // except that the same token may be given twice if its counter was lost too. With
 // Options.Replicas a lock is granted only when replicas have it, which makes such a loss rare.
 //
-// Channels of a cluster are sharded: see Options.ClassicChannels. The names of a [Set] must
-// share a slot; otherwise LockAll fails with [ErrTopology].
+// Channels of a cluster are sharded: see Options.ClassicChannels. The names of a [Set] may be
+// in any slots; see LockAllAsync for what that costs.
 //
 // # In Redis
 //

@@ -58,8 +58,7 @@ var (
 	// ErrTopology: the address is not what the options say. Dial returns it for a Sentinel
 	// without Sentinel.MasterSet. Dial and Check return it for a server that shares a
 	// cluster with others, if the client was made for one server, and Lock for a name that
-	// another server of that cluster keeps. LockAll returns it if the names are in several
-	// slots of a cluster.
+	// another server of that cluster keeps. So does LockAll then for names in several slots.
 	ErrTopology = errors.New("lockmgr: topology not supported")
 
 	// ErrPermission: the server's access rules forbid a command, a key or

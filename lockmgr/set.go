@@ -31,6 +31,11 @@ func All(names ...string) Set { return Set{Names: names} }
 // settles with one [Lock] for all of them. One script takes them, and one gives them
 // back. A set does not pass to the next request in memory.
 //
+// In a cluster the names may be in several slots. Then each slot has a script of its own. The
+// masters are asked one after the other, and the first refusal ends the try: what it has
+// taken by then is given back, so others may find a name taken for some milliseconds although the set
+// does not get it. Renewals and releases go to all masters at once.
+//
 // A set keeps nothing while it waits. So callers that hold nothing else never wait for
 // each other in a circle, whatever the order of their names. After a second of waiting a
 // set gathers: for at most 2.5 times Options.PassTime it keeps the locks that it finds

@@ -20,7 +20,7 @@ var errOneOfMany = errors.New("the server shares a cluster with others")
 // For a manager of a cluster, it says what that means.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if m.clustered {
-		return fmt.Sprintf("a cluster of %d masters: a failover may lose a lock, as a master answers before its replicas know; names that are wanted at once must share a slot", len(m.lanes.Masters())), nil
+		return fmt.Sprintf("a cluster of %d masters: a failover may lose a lock, as a master answers before its replicas know; a set whose names are in several slots needs a script for each of them", len(m.lanes.Masters())), nil
 	}
 	a, err := m.run(ctx, wire.Command{Args: []string{"HELLO"}})
 	if err != nil {

@@ -188,6 +188,9 @@ type Reply struct {
 	Mixed, Missing bool
 	// GaveWay is set if a transfer has given the lock back because others come first.
 	GaveWay bool
+	// Split is set if the operation was carried out by several commands. One of them may run
+	// late although another one was seen to have run.
+	Split bool
 	// Gathered is set if a refused try has kept what was free: see Op.Gather.
 	Gathered bool
 	// Partly is set if a release found the records of some items of a set only, or some of

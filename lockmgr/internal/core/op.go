@@ -84,7 +84,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 		}
 		m.confirm(e, op.ID)
 	case r.Ran == Maybe:
-		e.makeUpkeep().unknown.addOp(op, m.suspectUntil())
+		e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())
 	}
 	if first := e.of.queue.head; r.Ran == Maybe && op.Verb == VerbAcquire && op.Line != nil && first != nil && first.own.Number == op.Number {
 		first.own.unsure = true

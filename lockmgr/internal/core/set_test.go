@@ -157,3 +157,35 @@ func TestSet_HeldSets(t *testing.T) {
 		require.Empty(t, s.m.setNames)
 	}
 }
+
+// An acquire that was several commands may have left one record that was seen, while another
+// command still runs late. So its number is looked for after a release that has removed a record.
+func TestSet_SplitAcquire(t *testing.T) {
+	for split, looked := range map[bool]int{false: 0, true: 1} {
+		m := New(Config{Lease: time.Second, RetryTime: time.Second, SuspectTime: time.Second, MaxLocks: 10})
+		var sent *Op
+		step := func(ev Event) {
+			for _, e := range m.Step(0, ev, nil) {
+				if run, ok := e.(Run); ok {
+					sent = run.Op
+				}
+			}
+		}
+		answer := func(r Reply) {
+			r.Op, r.ID, r.Split = sent, sent.ID, split
+			step(&Replies{Replies: []Reply{r}})
+		}
+		request := &Request{Name: "a+b", ID: 1, Owner: 1, Kind: Several, GiveUp: Forever}
+		step(LockSet{Request: request, Items: itemsOf("a+b")})
+		answer(Reply{Ran: Maybe, Err: errUnanswered})
+		step(Cancel{request})
+		require.Equal(t, VerbRelease, sent.Verb)
+		answer(Reply{Ran: Yes, OK: true, Partly: true})
+		n := m.known("a+b", true)
+		strays := 0
+		if n != nil {
+			strays = n.entry.upkeep().unknown.strays()
+		}
+		require.Equal(t, looked, strays, "split %v", split)
+	}
+}

@@ -31,7 +31,7 @@ type suspect struct {
 	stray bool
 	// ours is set if the record was ours. It may have a long lease.
 	ours bool
-	// several is set if several acquires record the number: see line.
+	// several is set if several commands record the number: see line, and Reply.Split.
 	several bool
 }
 
@@ -44,7 +44,7 @@ func (u *unknown) add(s suspect) {
 	for i := range u.suspects {
 		if known := &u.suspects[i]; known.owner == s.owner {
 			known.until = max(known.until, s.until)
-			known.several = known.several || known.stray && s.stray
+			known.several = known.several || s.several || known.stray && s.stray
 			known.stray = known.stray || s.stray
 			known.ours = known.ours || s.ours
 			return
@@ -58,10 +58,10 @@ func (u *unknown) add(s suspect) {
 }
 
 // addOp notes that op may have run, or may still run.
-func (u *unknown) addOp(op *Op, until time.Duration) {
+func (u *unknown) addOp(op *Op, split bool, until time.Duration) {
 	u.mayLive = max(u.mayLive, until+op.Lease)
 	if op.Number != 0 && op.Verb != VerbRenew {
-		u.add(suspect{owner: op.Number, until: until, stray: op.Verb == VerbAcquire})
+		u.add(suspect{owner: op.Number, until: until, stray: op.Verb == VerbAcquire, several: split && op.Verb == VerbAcquire})
 	}
 }
 

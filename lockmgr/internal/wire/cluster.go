@@ -123,7 +123,7 @@ func readRange(r *rueidis.RedisMessage, asked string) (master string, first, las
 
 // crossSlot is the failure of a command whose keys are in several slots.
 var crossSlot = &Failure{
-	Kind: Topology, Ran: core.No, Final: true, Hint: "names that are wanted at once must share a slot: put the same text in braces into each, as in {orders}:1",
+	Kind: Topology, Ran: core.No, Final: true, Hint: "names of one command must share a slot: put the same text in braces into each, as in {orders}:1",
 	Err: errors.New("the names are in several slots of the cluster"),
 }
 

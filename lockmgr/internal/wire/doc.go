@@ -59,8 +59,8 @@
 // several slots, no two locks share one. Of a cluster none do from the start; the commands of
 // a batch still travel together.
 //
-// An operation on a set of names is always a command of its own, with all its names:
-// splitting it would no longer be all or nothing.
+// An operation on a set of names is a command of its own, with all its names. Only if these are in
+// several slots of a cluster, it has a command for each slot: see spread.go.
 //
 // # Replicas
 //
@@ -90,7 +90,8 @@
 //	lanes.go ──▶ lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
 //	   │            ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go, fair.go ┘
 //	   │            ├───────▶ route.go ───▶ deadline.go
-//	   └───▶ slot.go └──────▶ replicas.go
+//	   ├───▶ slot.go └──────▶ replicas.go
+//	   └───▶ spread.go
 //
 // Only client.go and cluster.go use the client library, rueidis.
 package wire

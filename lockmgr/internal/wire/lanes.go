@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -32,6 +33,10 @@ type Lanes struct {
 	suspect chan struct{}  // one buffered: the layout may be old
 	stop    context.CancelFunc
 	done    chan struct{} // closed when nobody asks for the layout any more
+
+	partsMu   sync.Mutex
+	underWay  map[*core.Op]partOf // the parts of spreads
+	spreading atomic.Int32        // how many they are
 }
 
 // Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
@@ -166,7 +171,7 @@ func (l *Lanes) numberOf(addr string) int {
 // add adds the lane to a server. The mutex is held, or nobody else has l yet.
 func (l *Lanes) add(addr string, server Server) *Lane {
 	cfg := l.cfg
-	cfg.shard, cfg.Server = uint8(len(l.lanes)), server
+	cfg.shard, cfg.Server, cfg.Post = uint8(len(l.lanes)), server, l.post
 	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
 		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
 	}
@@ -238,9 +243,20 @@ func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
 		l.lanes[0].Submit(ops, now)
 		return
 	}
+	for _, s := range l.submit(ops, now) {
+		s.start()
+	}
+}
+
+// submit queues operations, and returns those that are spreads.
+func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, op := range ops {
+		if l.spreads(op) {
+			spreads = append(spreads, l.newSpread(op))
+			continue
+		}
 		n := l.at(keyOf(op))
 		l.parts[n] = append(l.parts[n], op)
 	}
@@ -251,6 +267,7 @@ func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
 			l.parts[n] = part[:0]
 		}
 	}
+	return spreads
 }
 
 // Call queues a command that does not concern the core. It never blocks. done is called

@@ -1,0 +1,275 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// setOverSlots returns a set with names of all kinds and sides on every master, and the names
+// in their order.
+func setOverSlots(c *redistest.Cluster, each int) (set lockmgr.Set, names []string) {
+	for _, list := range namesOn(c, each) {
+		for i, name := range list {
+			switch i % 3 {
+			case 0:
+				set.Names = append(set.Names, name)
+			case 1:
+				set.Exclusive = append(set.Exclusive, name)
+			default:
+				set.Shared = append(set.Shared, name)
+			}
+			names = append(names, name)
+		}
+	}
+	return set, names
+}
+
+func requireNothingLeft(t *testing.T, c *redistest.Cluster, names []string) {
+	t.Helper()
+	for _, name := range names {
+		require.Empty(t, ownKeys(t, c, name), name)
+	}
+}
+
+// The names of a set may be in any slots. The set is had as a whole or not at all.
+func TestCluster_SetOverSlots(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	for _, classic := range []bool{false, true} {
+		t.Run(fmt.Sprintf("classic=%v", classic), func(t *testing.T) {
+			o := lockmgr.Options{ClassicChannels: classic, Lease: 2 * time.Second}
+			m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+			ctx := faults.Patient(t)
+			set, names := setOverSlots(c, 3)
+
+			l, err := m.LockAll(ctx, set, lockmgr.Fenced())
+			require.NoError(t, err)
+			require.ElementsMatch(t, names, l.Names())
+			for _, name := range names {
+				require.Positive(t, l.TokenOf(name), name)
+			}
+			for _, name := range append(set.Names, set.Exclusive...) {
+				opts := []lockmgr.LockOption{}
+				if name == set.Exclusive[0] {
+					opts = append(opts, lockmgr.Shared())
+				}
+				_, err = other.TryLock(ctx, name, opts...)
+				require.Error(t, err, name)
+			}
+			reader, err := other.TryLock(ctx, set.Shared[0], lockmgr.Shared())
+			require.NoError(t, err, "readers share")
+			require.NoError(t, reader.Unlock(ctx))
+			_, err = other.TryLockAll(ctx, set)
+			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+			_, err = other.LockAll(ctx, set, lockmgr.MaxWait(10*time.Millisecond))
+			require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+
+			f := other.LockAllAsync(set)
+			time.Sleep(2 * o.Lease) // it is renewed on all masters meanwhile
+			require.True(t, l.Valid())
+			begin := time.Now()
+			require.NoError(t, l.Unlock(ctx))
+			l, err = f.Await(ctx)
+			require.NoError(t, err)
+			require.Less(t, time.Since(begin), o.Lease, "woken by a message")
+			require.NoError(t, l.Unlock(ctx))
+			requireNothingLeft(t, c, names)
+
+			// One that waits keeps nothing.
+			single, err := other.Lock(ctx, set.Names[2])
+			require.NoError(t, err)
+			f = m.LockAllAsync(set)
+			free, err := other.Lock(ctx, set.Names[0], lockmgr.MaxWait(time.Second))
+			require.NoError(t, err)
+			require.NoError(t, free.Unlock(ctx))
+			require.NoError(t, single.Unlock(ctx))
+			l, err = f.Await(ctx)
+			require.NoError(t, err)
+
+			// If one name is taken away, the set is lost, and the rest is given back.
+			faults.Do(t, c.Owner(set.Names[1]), "DEL", set.Names[1])
+			select {
+			case <-l.Lost():
+			case <-time.After(2 * o.Lease):
+				t.Fatal("the loss is not told")
+			}
+			require.Eventually(t, func() bool {
+				for _, name := range names {
+					if ownKeys(t, c, name) != "" {
+						return false
+					}
+				}
+				return true
+			}, o.Lease, 10*time.Millisecond)
+		})
+	}
+}
+
+// Of many sets that overlap in several slots, one at a time has each name. All of them get their
+// turns, and nothing is left.
+func TestCluster_SetsContend(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	ctx := faults.Patient(t)
+	var names []string
+	for _, list := range namesOn(c, 3) {
+		names = append(names, list...)
+	}
+	holders := make([]atomic.Int32, len(names))
+	var group sync.WaitGroup
+	for i := range 2 {
+		m := dialCluster(t, c, lockmgr.Options{})
+		for w := range 8 {
+			group.Go(func() {
+				rnd := rand.New(rand.NewPCG(uint64(i), uint64(w)))
+				for range 15 {
+					var set lockmgr.Set
+					which := rnd.Perm(len(names))[:1+rnd.IntN(4)]
+					for _, n := range which {
+						set.Names = append(set.Names, names[n])
+					}
+					l, err := m.LockAll(ctx, set)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, n := range which {
+						if holders[n].Add(1) != 1 {
+							t.Error("two holders of ", names[n])
+						}
+					}
+					time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
+					for _, n := range which {
+						holders[n].Add(-1)
+					}
+					if err := l.Unlock(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	requireNothingLeft(t, c, names)
+}
+
+// While one master is stopped, a set that needs it fails in time, and what it could have had of
+// the others is free.
+func TestCluster_SetAtAStoppedMaster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
+	o := lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: time.Second, RetryTime: 1500 * time.Millisecond}
+	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	set, names := setOverSlots(c, 3)
+	stopped := c.Owner(names[len(names)-1])
+	held, err := m.LockAll(ctx, lockmgr.All("{"+names[0]+"}1", "{"+names[len(names)-1]+"}1"))
+	require.NoError(t, err)
+	var others []string // asked now, as the stopped one may be the one that is asked
+	for _, name := range names {
+		if c.Owner(name) != stopped {
+			others = append(others, name)
+		}
+	}
+	stopped.Freeze()
+	t.Cleanup(stopped.Thaw)
+	_, err = m.LockAll(ctx, set)
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.Len(t, others, 6)
+	for _, name := range others {
+		l, err := other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second))
+		require.NoError(t, err, name)
+		require.NoError(t, l.Unlock(ctx))
+	}
+	select {
+	case <-held.Lost():
+	case <-time.After(3 * o.Lease):
+		t.Fatal("a set that can't be renewed in full must be lost")
+	}
+	stopped.Thaw()
+	l, err := other.LockAll(ctx, set, lockmgr.MaxWait(20*time.Second))
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+	requireNothingLeft(t, c, names)
+}
+
+// A set whose names are hardly ever free at once gathers them at all masters.
+func TestCluster_SetGathers(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	var names []string
+	for _, list := range namesOn(c, 2) {
+		names = append(names, list...)
+	}
+	var group sync.WaitGroup
+	var over atomic.Bool
+	for _, name := range names {
+		for range 2 { // one takes the name as soon as the other gives it back
+			group.Go(func() {
+				for !over.Load() {
+					l, err := other.Lock(ctx, name)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+					if err := l.Unlock(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	for range 3 {
+		l, err := m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(40*time.Second))
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if err := l.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	over.Store(true)
+	group.Wait()
+	requireNothingLeft(t, c, names)
+}
+
+// BenchmarkCluster_Set compares a set whose names are in one slot with one whose names are on
+// three masters.
+func BenchmarkCluster_Set(b *testing.B) {
+	c := redistest.StartCluster(b, 3, 0)
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{})
+	require.NoError(b, err)
+	ctx := b.Context()
+	var apart, together lockmgr.Set
+	for _, list := range namesOn(c, 1) {
+		apart.Names = append(apart.Names, list[0])
+		together.Names = append(together.Names, "{x}"+list[0])
+	}
+	for what, set := range map[string]lockmgr.Set{"three masters": apart, "one slot": together} {
+		b.Run(what, func(b *testing.B) {
+			for b.Loop() {
+				l, err := m.LockAll(ctx, set)
+				if err == nil {
+					err = l.Unlock(ctx)
+				}
+				require.NoError(b, err)
+			}
+		})
+	}
+	require.NoError(b, m.Close(ctx))
+}

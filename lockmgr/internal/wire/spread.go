@@ -1,0 +1,401 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A spread is an operation on a set whose names are in several slots of a cluster. No script
+// may have keys of two slots, so the operation has a part for each slot. The core sees one
+// operation and one reply.
+//
+//	acquire ──▶ next master's parts ──▶ all taken ──────────────────────▶ OK
+//	                 ▲        │  └─────▶ one is refused ──▶ undo ───────▶ refused
+//	                 └────────┘  └─────▶ one fails ───────▶ undo ───────▶ the failure
+//	renew, release, look ──▶ all parts at once ──────────────────────────▶ one reply
+//
+// An acquire asks one master after the other, in the order of the slots. All managers have the
+// same order. So of two sets with several names in common, most often one is refused at the
+// first of them, and the other one gets all. An acquire waits for nobody: a refusal ends it.
+// What it has taken by then is released before the reply, and those who wait for that are
+// told. If this release is not confirmed, the reply is that of a command that may have run.
+// The core then looks for the records as after any lost reply.
+//
+// An acquire that gathers goes on after a refusal, and keeps what it gets. Its parts have the
+// short lease of the gathering. When the last one is taken, renewals give all the lease that
+// was asked for.
+//
+// The lease of a set counts from the first command that was sent for it.
+type spread struct {
+	lanes *Lanes
+	op    *core.Op
+
+	mu    sync.Mutex
+	parts []part
+	step  spreadStep
+	next  int        // acquire: the first part that was not sent yet
+	left  int        // replies of this step that are missing
+	end   core.Reply // while undoing: the reply to give if all is undone
+}
+
+type spreadStep uint8
+
+const (
+	stepAll    spreadStep = iota // all parts of a renewal, a release or a look
+	stepTake                     // the parts of an acquire at one master
+	stepExtend                   // renewals of what was gathered
+	stepUndo                     // releases of what was taken
+)
+
+// A part is what a spread does in one slot.
+type part struct {
+	op    core.Op
+	items []core.Item
+	at    []int // the positions of the items in the set
+	lane  int   // when the spread began; the parts of a lane are neighbours
+	reply core.Reply
+	token []int64 // taken by the acquire, one for each item
+}
+
+// partOf is a part by its index.
+type partOf struct {
+	spread *spread
+	index  int
+}
+
+// spreads reports whether an operation must be a spread.
+func (l *Lanes) spreads(op *core.Op) bool {
+	if len(op.Items) < 2 || !l.cfg.apart {
+		return false
+	}
+	first := SlotOf(op.Items[0].Name)
+	return slices.ContainsFunc(op.Items[1:], func(it core.Item) bool { return SlotOf(it.Name) != first })
+}
+
+// newSpread divides an operation into parts: by slot, and in the order of slots but that
+// those of a lane come together. The mutex of the lanes is held.
+func (l *Lanes) newSpread(op *core.Op) *spread {
+	s := &spread{lanes: l, op: op}
+	order := make([]int, len(op.Items))
+	slots := make([]int, len(op.Items))
+	for i := range op.Items {
+		order[i], slots[i] = i, SlotOf(op.Items[i].Name)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(slots[a], slots[b]) })
+	lanes := make(map[int]int) // place in the order of lanes
+	for k, i := range order {
+		if k == 0 || slots[i] != slots[order[k-1]] {
+			lane := int(l.slots[slots[i]])
+			if _, known := lanes[lane]; !known {
+				lanes[lane] = len(lanes)
+			}
+			s.parts = append(s.parts, part{lane: lane})
+		}
+		p := &s.parts[len(s.parts)-1]
+		p.items, p.at = append(p.items, op.Items[i]), append(p.at, i)
+	}
+	slices.SortStableFunc(s.parts, func(a, b part) int { return cmp.Compare(lanes[a.lane], lanes[b.lane]) })
+	return s
+}
+
+// start sends the first parts. It never blocks.
+func (s *spread) start() {
+	s.lanes.addParts(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op.Verb == core.VerbAcquire {
+		s.takeNext()
+		return
+	}
+	s.send(s.op.Verb, func(*part) bool { return true })
+}
+
+// takeNext sends the acquires for the next master.
+func (s *spread) takeNext() {
+	s.step = stepTake
+	first := &s.parts[s.next]
+	for s.next < len(s.parts) && s.parts[s.next].lane == first.lane {
+		s.next++
+	}
+	s.send(core.VerbAcquire, func(p *part) bool { return p.lane == first.lane })
+}
+
+// send sends operations of a verb for some parts.
+func (s *spread) send(verb core.Verb, which func(*part) bool) {
+	s.left = 0
+	for i := range s.parts {
+		if which(&s.parts[i]) {
+			s.left++
+		}
+	}
+	for i := range s.parts {
+		p := &s.parts[i]
+		if !which(p) {
+			continue
+		}
+		o := s.op
+		p.op = core.Op{
+			ID: o.ID, Kind: o.Kind, Verb: verb, Side: o.Side, Name: o.Name, Sent: o.Sent, Lease: o.Lease,
+			Number: o.Number, OtherNumbers: o.OtherNumbers, Items: p.items,
+		}
+		switch s.step {
+		case stepTake:
+			p.op.Tokens, p.op.Gather = o.Tokens, o.Gather
+			if o.Gather > 0 {
+				p.op.Lease = min(o.Lease, o.Gather)
+			}
+		case stepUndo:
+			// Of this number only. What earlier tries have left is the core's business.
+			p.op.OtherNumbers = []uint64{o.Number}
+		}
+		s.lanes.laneOf(p.items[0].Name).Submit([]*core.Op{&p.op}, s.lanes.cfg.Now())
+	}
+}
+
+// answer takes the reply of a part. It returns the reply to the operation when there is one.
+func (s *spread) answer(index int, r *core.Reply) (end core.Reply, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.parts[index]
+	if s.step == stepTake {
+		p.token = r.Tokens
+	}
+	if s.step != stepUndo {
+		p.reply = *r
+	} else if r.Ran != core.Yes {
+		s.end = s.inDoubt(s.end, r)
+	}
+	if s.left--; s.left > 0 {
+		return end, false
+	}
+	switch s.step {
+	case stepTake:
+		return s.taken()
+	case stepExtend:
+		return s.extended(), true
+	case stepUndo:
+		return s.end, true
+	}
+	return s.combined(), true
+}
+
+// inDoubt returns the reply to give when a part could not be undone.
+func (s *spread) inDoubt(end core.Reply, undo *core.Reply) core.Reply {
+	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.Maybe, Split: true, Shard: undo.Shard, Err: undo.Err}
+	if end.Ran != core.Yes {
+		out.Shard, out.Err, out.Final = end.Shard, end.Err, end.Final
+	}
+	return out
+}
+
+// taken goes on when a master has answered.
+func (s *spread) taken() (end core.Reply, ended bool) {
+	asked := s.parts[:s.next]
+	refused := -1
+	for i := range asked {
+		switch r := &asked[i].reply; {
+		case r.Ran != core.Yes:
+			return s.undo(s.failed(asked, r))
+		case !r.OK && (refused < 0 || r.OtherKind && !asked[refused].reply.OtherKind):
+			refused = i
+		}
+	}
+	if refused >= 0 {
+		if r := &asked[refused].reply; !r.Gathered {
+			return s.undo(s.refusal(&asked[refused], r.Item-1))
+		}
+	}
+	if s.next < len(s.parts) {
+		s.takeNext()
+		return end, false
+	}
+	if refused >= 0 {
+		return s.refusal(&asked[refused], asked[refused].reply.Item-1), true
+	}
+	if s.op.Gather > 0 {
+		s.step = stepExtend
+		s.send(core.VerbRenew, func(*part) bool { return true })
+		return end, false
+	}
+	return s.granted(), true
+}
+
+// undo releases what was taken, or may have been. end is the reply after that.
+func (s *spread) undo(end core.Reply) (core.Reply, bool) {
+	took := func(p *part) bool {
+		r := &p.reply
+		return r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
+	}
+	s.end = end
+	if !slices.ContainsFunc(s.parts, func(p part) bool { return took(&p) }) {
+		return end, true
+	}
+	s.step = stepUndo
+	s.send(core.VerbRelease, took)
+	return end, false
+}
+
+// refusal returns the reply that others have an item of a part. item is its index.
+func (s *spread) refusal(p *part, item int) core.Reply {
+	s.op.Sent = earliest(s.parts[:s.next])
+	r := &p.reply
+	return core.Reply{
+		Op: s.op, ID: s.op.ID, Ran: core.Yes, Split: true, Shard: r.Shard,
+		Item: p.at[item] + 1, TTL: r.TTL, OtherKind: r.OtherKind, Gathered: r.Gathered,
+	}
+}
+
+// failed returns the reply that a part has failed. r is the reply of the first one that did. The
+// operation did not run if no part of it can have.
+func (s *spread) failed(asked []part, r *core.Reply) core.Reply {
+	s.op.Sent = earliest(asked)
+	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.No, Split: true, Shard: r.Shard, Err: r.Err, Final: r.Final}
+	for i := range asked {
+		switch q := &asked[i].reply; {
+		case q.Ran == core.Maybe:
+			out.Ran = core.Maybe
+		case q.Ran == core.Yes && s.step != stepTake: // else it will be undone
+			out.Ran = core.Maybe
+		}
+	}
+	return out
+}
+
+// granted returns the reply that all parts are taken.
+func (s *spread) granted() core.Reply {
+	s.op.Sent = earliest(s.parts)
+	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.Yes, OK: true, Split: true, Shard: s.parts[0].reply.Shard}
+	if s.op.Tokens > 0 {
+		out.Tokens = make([]int64, len(s.op.Items))
+		for i := range s.parts {
+			for k, at := range s.parts[i].at {
+				out.Tokens[at] = s.parts[i].token[k]
+			}
+		}
+		out.Token = out.Tokens[0]
+	}
+	return out
+}
+
+// extended returns the reply after the renewals of what was gathered. A part that was gone by
+// then counts as refused: the next try takes it.
+func (s *spread) extended() core.Reply {
+	gone := -1
+	for i := range s.parts {
+		switch r := &s.parts[i].reply; {
+		case r.Ran != core.Yes:
+			out := s.failed(s.parts, r)
+			out.Ran = core.Maybe // the acquires have run
+			return out
+		case !r.OK && gone < 0:
+			gone = i
+		}
+	}
+	if gone < 0 {
+		return s.granted()
+	}
+	out := s.refusal(&s.parts[gone], 0)
+	out.Gathered, out.TTL = true, time.Millisecond
+	return out
+}
+
+// combined returns the reply to a renewal, a release or a look.
+func (s *spread) combined() core.Reply {
+	s.op.Sent = earliest(s.parts)
+	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.Yes, Split: true, Shard: s.parts[0].reply.Shard, Subscribers: -1}
+	all, some := true, false
+	var failed *core.Reply
+	for i := range s.parts {
+		r := &s.parts[i].reply
+		if r.Ran != core.Yes {
+			if failed == nil || r.Final && !failed.Final {
+				failed = r
+			}
+			continue
+		}
+		all, some = all && r.OK, some || r.OK
+		out.Partly = out.Partly || r.Partly
+		out.Published += r.Published
+		out.Subscribers = max(out.Subscribers, r.Subscribers)
+		if out.Err == nil && r.Err != nil {
+			out.Err = r.Err
+		}
+	}
+	switch lost := s.op.Verb == core.VerbRenew && !all; {
+	case failed != nil && !lost: // a part that is gone is a loss, whatever the others are
+		return s.failed(s.parts, failed)
+	case s.op.Verb == core.VerbRenew:
+		out.OK, out.Published, out.Subscribers = all, 0, 0
+	default:
+		out.OK = some
+		out.Partly = some && (out.Partly || !all)
+	}
+	if s.op.Verb == core.VerbLook {
+		out.Partly, out.Subscribers = false, 0
+	}
+	return out
+}
+
+// earliest returns an instant before the first command of these parts was sent.
+func earliest(parts []part) time.Duration {
+	at := parts[0].op.Sent
+	for i := range parts {
+		at = min(at, parts[i].op.Sent)
+	}
+	return at
+}
+
+// addParts makes post look for the replies of a spread.
+func (l *Lanes) addParts(s *spread) {
+	l.partsMu.Lock()
+	defer l.partsMu.Unlock()
+	if l.underWay == nil {
+		l.underWay = make(map[*core.Op]partOf)
+	}
+	for i := range s.parts {
+		l.underWay[&s.parts[i].op] = partOf{s, i}
+	}
+	l.spreading.Store(int32(len(l.underWay)))
+}
+
+func (l *Lanes) removeParts(s *spread) {
+	l.partsMu.Lock()
+	defer l.partsMu.Unlock()
+	for i := range s.parts {
+		delete(l.underWay, &s.parts[i].op)
+	}
+	l.spreading.Store(int32(len(l.underWay)))
+}
+
+// post is the Post of the lanes of a cluster. It keeps the replies of parts, and passes on
+// what is left.
+func (l *Lanes) post(replies *core.Replies) {
+	if l.spreading.Load() == 0 {
+		l.cfg.Post(replies)
+		return
+	}
+	var ends []core.Reply
+	replies.Replies = slices.DeleteFunc(replies.Replies, func(r core.Reply) bool {
+		l.partsMu.Lock()
+		p, known := l.underWay[r.Op]
+		l.partsMu.Unlock()
+		if !known {
+			return false
+		}
+		if end, ended := p.spread.answer(p.index, &r); ended {
+			l.removeParts(p.spread)
+			ends = append(ends, end)
+		}
+		return true
+	})
+	replies.Replies = append(replies.Replies, ends...)
+	if len(replies.Replies) == 0 {
+		Recycle(replies)
+		return
+	}
+	l.cfg.Post(replies)
+}

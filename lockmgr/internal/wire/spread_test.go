@@ -1,0 +1,513 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A setServer is a cluster that knows the scripts for sets of plain locks. before and after may
+// make commands fail that did not run, and that did. fake time makes leases end.
+type setServer struct {
+	t             *testing.T
+	before, after func(verb string, names []string) *Failure
+	takes         time.Duration // for how long each batch is on its way
+
+	mu      sync.Mutex
+	records map[string]setRecord
+	tokens  map[string]int64
+	log     []string  // verb and names of each command
+	ran     []Command // copies of all
+	told    []string  // names whose release was published
+}
+
+type setRecord struct {
+	holder string
+	end    time.Time
+}
+
+func (s *setServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	time.Sleep(s.takes) // without the mutex: fake time stands still while a goroutine waits for it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range commands {
+		c := &commands[i]
+		for _, key := range c.Keys {
+			require.Equal(s.t, SlotOf(c.Keys[0]), SlotOf(key), "a command has keys of one slot")
+		}
+		s.ran = append(s.ran, Command{Script: c.Script, Keys: slices.Clone(c.Keys), Args: slices.Clone(c.Args), items: c.items, locks: c.locks})
+		verb, names := s.verb(c), c.names()
+		if s.before != nil {
+			if f := s.before(verb, names); f != nil {
+				answers[i] = failed(f)
+				continue
+			}
+		}
+		s.log = append(s.log, fmt.Sprint(verb, names))
+		answers[i] = s.run(c, verb, names)
+		if s.after != nil {
+			if f := s.after(verb, names); f != nil {
+				answers[i] = failed(f)
+			}
+		}
+	}
+}
+
+func (s *setServer) verb(c *Command) string {
+	switch c.Script {
+	case severalAcquire:
+		return "acquire"
+	case severalRenew:
+		return "renew"
+	case severalRelease:
+		return "release"
+	}
+	return "look"
+}
+
+func (s *setServer) holder(name string) string {
+	if r := s.records[name]; time.Now().Before(r.end) {
+		return r.holder
+	}
+	return ""
+}
+
+func (s *setServer) run(c *Command, verb string, names []string) Answer {
+	lifeOf := func(ms string) time.Time {
+		n, err := strconv.Atoi(ms)
+		require.NoError(s.t, err)
+		return time.Now().Add(time.Duration(n) * time.Millisecond)
+	}
+	switch n := len(names); verb {
+	case "acquire":
+		holders := c.Args[4+n:]
+		var free []string
+		refused := 0
+		for i, name := range names {
+			if h := s.holder(name); h == "" || slices.Contains(holders, h) {
+				free = append(free, name)
+			} else if refused == 0 {
+				refused = i + 1
+			}
+		}
+		life := c.Args[0]
+		if refused > 0 {
+			if life = c.Args[1]; life == "0" {
+				free = nil
+			}
+		}
+		for _, name := range free {
+			s.records[name] = setRecord{holders[0], lifeOf(life)}
+		}
+		if refused > 0 {
+			return Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: int64(refused)}, {Kind: Int, Int: 1000}}}
+		}
+		if c.Args[2] == "0" {
+			return Answer{}
+		}
+		a := Answer{Kind: Array}
+		for _, name := range names {
+			s.tokens[name]++
+			a.Array = append(a.Array, Answer{Kind: Text, Text: strconv.FormatInt(s.tokens[name], 10)})
+		}
+		return a
+	case "renew":
+		for _, name := range names {
+			if s.holder(name) != c.Args[1] {
+				return Answer{Kind: Int}
+			}
+		}
+		for _, name := range names {
+			s.records[name] = setRecord{c.Args[1], lifeOf(c.Args[0])}
+		}
+		return Answer{Kind: Int, Int: 1}
+	case "release":
+		done := int64(0)
+		for _, name := range names {
+			if slices.Contains(c.Args[1+n:], s.holder(name)) {
+				delete(s.records, name)
+				s.told = append(s.told, name)
+				done++
+			}
+		}
+		if done == 0 {
+			return Answer{}
+		}
+		return Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: done}, {Kind: Int, Int: done}, {Kind: Int, Int: 3}}}
+	}
+	found := int64(0)
+	for _, name := range names {
+		if s.holder(name) != "" {
+			found++
+		}
+	}
+	return Answer{Kind: Int, Int: found}
+}
+
+// namesIn returns n names in different slots of a half.
+func namesIn(half, n int) (names []string) {
+	for i := 0; len(names) < n; i++ {
+		if name := "n" + strconv.Itoa(i); SlotOf(name)/(Slots/2) == half {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// spreadNames are four names, sorted. Two are in the slots of each master. first are those of the
+// first one, in the order of slots.
+func spreadNames() (all, first, second []string) {
+	first, second = namesIn(0, 2), namesIn(1, 2)
+	all = slices.Sorted(slices.Values(slices.Concat(first, second)))
+	bySlot := func(a, b string) int { return SlotOf(a) - SlotOf(b) }
+	slices.SortFunc(first, bySlot)
+	slices.SortFunc(second, bySlot)
+	return all, first, second
+}
+
+func setOp(verb core.Verb, number uint64, names []string, others ...uint64) *core.Op {
+	op := &core.Op{ID: number, Kind: core.Several, Verb: verb, Name: "the set", Number: number, OtherNumbers: others, Lease: time.Minute}
+	if verb == core.VerbRelease {
+		op.OtherNumbers = append(op.OtherNumbers, number)
+	}
+	for _, name := range names {
+		op.Items = append(op.Items, core.Item{Name: name})
+	}
+	return op
+}
+
+var (
+	lostAnswer = &Failure{Kind: Unavailable, Ran: core.Maybe, Err: errors.New("lost")}
+	notServed  = &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("down")}
+)
+
+// spreading starts lanes to two masters that are one setServer.
+func spreading(t *testing.T) (s *setServer, run func(*core.Op) core.Reply) {
+	s = &setServer{t: t, records: map[string]setRecord{}, tokens: map[string]int64{}}
+	replies := make(chan core.Reply, 10)
+	begin := time.Now()
+	l := NewLanes(Config{
+		Manager: "m", Server: s, Timeout: time.Second, Now: func() time.Duration { return time.Since(begin) },
+		Post: func(r *core.Replies) {
+			for _, one := range r.Replies {
+				replies <- one
+			}
+		},
+		Error: func(f *Failure) error {
+			if f == nil {
+				return nil
+			}
+			return f.Err
+		},
+	}, &Cluster{First: twoShards("first", "second"), Layout: never})
+	t.Cleanup(l.Close)
+	return s, func(op *core.Op) core.Reply {
+		op.Sent = time.Since(begin)
+		l.Submit([]*core.Op{op}, op.Sent)
+		r := <-replies
+		require.Same(t, op, r.Op)
+		require.Equal(t, op.ID, r.ID)
+		synctest.Wait()
+		require.Empty(t, replies, "one reply")
+		require.Zero(t, l.spreading.Load(), "nothing is kept of a spread that has ended")
+		return r
+	}
+}
+
+func TestSpread_TakesOneMasterAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		all, first, second := spreadNames()
+		s.takes = 10 * time.Millisecond
+		op := setOp(core.VerbAcquire, 1, all)
+		op.Tokens = 1
+		s.tokens = map[string]int64{all[0]: 10, all[1]: 20, all[2]: 30, all[3]: 40}
+		r := run(op)
+		require.True(t, r.OK && r.Ran == core.Yes, r)
+		require.Equal(t, []int64{11, 21, 31, 41}, r.Tokens, "in the order of the items")
+		require.Equal(t, int64(11), r.Token)
+		require.Zero(t, op.Sent, "the lease counts from the first command")
+		require.Equal(t, []string{
+			fmt.Sprint("acquire", first[:1]), fmt.Sprint("acquire", first[1:]),
+			fmt.Sprint("acquire", second[:1]), fmt.Sprint("acquire", second[1:]),
+		}, s.log)
+		for _, name := range all {
+			require.Equal(t, "m:1", s.holder(name))
+		}
+
+		r = run(setOp(core.VerbRenew, 1, all))
+		require.True(t, r.OK && r.Ran == core.Yes, r)
+		r = run(setOp(core.VerbLook, 1, all))
+		require.True(t, r.OK && r.Ran == core.Yes, r)
+		r = run(setOp(core.VerbRelease, 1, all))
+		require.True(t, r.OK && !r.Partly && r.Ran == core.Yes, r)
+		require.Equal(t, 4, r.Published)
+		require.Equal(t, int64(3), r.Subscribers)
+		require.Empty(t, s.records)
+		r = run(setOp(core.VerbRelease, 1, all))
+		require.True(t, !r.OK && r.Ran == core.Yes, r)
+		r = run(setOp(core.VerbLook, 1, all))
+		require.True(t, !r.OK && r.Ran == core.Yes, r)
+	})
+}
+
+// What a refused try has taken is given back before the reply, and those who wait are told.
+func TestSpread_RefusedTryKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		all, first, second := spreadNames()
+		s.records[second[1]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+		r := run(setOp(core.VerbAcquire, 1, all))
+		require.True(t, r.Ran == core.Yes && !r.OK && !r.Gathered && !r.OtherKind, r)
+		require.Equal(t, second[1], all[r.Item-1])
+		require.Equal(t, time.Second, r.TTL)
+		require.Len(t, s.records, 1)
+		require.ElementsMatch(t, append(slices.Clone(first), second[0]), s.told)
+
+		s.told, s.log = nil, nil
+		s.records[first[0]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+		r = run(setOp(core.VerbAcquire, 2, all))
+		require.Equal(t, first[0], all[r.Item-1])
+		require.NotContains(t, s.log, fmt.Sprint("acquire", second[:1]), "the second master is not asked")
+	})
+}
+
+func TestSpread_FailuresAreUndone(t *testing.T) {
+	all, first, second := spreadNames()
+	on := func(verb string, name string, f *Failure) func(string, []string) *Failure {
+		return func(v string, names []string) *Failure {
+			if v == verb && names[0] == name {
+				return f
+			}
+			return nil
+		}
+	}
+	for _, c := range []struct {
+		what          string
+		before, after func(string, []string) *Failure
+		ran           core.Ran
+		final         bool
+		left          int
+	}{
+		{what: "the last part did not run", before: on("acquire", second[1], notServed), ran: core.No},
+		{what: "the last part ran", after: on("acquire", second[1], lostAnswer), ran: core.Maybe},
+		{what: "the first part ran", after: on("acquire", first[0], lostAnswer), ran: core.Maybe},
+		{what: "the last part did not run, nor did an undo", before: func(v string, names []string) *Failure {
+			if v == "acquire" && names[0] == second[1] || v == "release" && names[0] == first[0] {
+				return notServed
+			}
+			return nil
+		}, ran: core.Maybe, left: 1},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, run := spreading(t)
+				s.before, s.after = c.before, c.after
+				r := run(setOp(core.VerbAcquire, 1, all))
+				require.False(t, r.OK)
+				require.Equal(t, c.ran, r.Ran)
+				require.True(t, r.Split)
+				require.Error(t, r.Err)
+				require.Len(t, s.records, c.left)
+			})
+		})
+	}
+	t.Run("refused, and not undone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, run := spreading(t)
+			s.records[second[1]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+			s.before = on("release", first[1], notServed)
+			r := run(setOp(core.VerbAcquire, 1, all))
+			require.True(t, !r.OK && r.Ran == core.Maybe && !r.Final, "the core must look for what is left")
+			require.Error(t, r.Err)
+			s.before = nil
+			r = run(setOp(core.VerbAcquire, 2, all[:1], 1))
+			require.True(t, r.OK, "a record of a number that is named can be taken over")
+		})
+	})
+}
+
+// A part that is gone is a loss. A release that finds some parts only says so.
+func TestSpread_OnePartIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		all, first, second := spreadNames()
+		require.True(t, run(setOp(core.VerbAcquire, 1, all)).OK)
+		delete(s.records, first[1])
+		s.after = func(verb string, names []string) *Failure {
+			if verb == "renew" && names[0] == second[0] {
+				return lostAnswer
+			}
+			return nil
+		}
+		r := run(setOp(core.VerbRenew, 1, all))
+		require.True(t, !r.OK && r.Ran == core.Yes, "one is gone, whatever the other parts are")
+		s.before = func(verb string, names []string) *Failure {
+			if verb == "release" && names[0] == second[1] {
+				return notServed
+			}
+			return nil
+		}
+		r = run(setOp(core.VerbRelease, 1, all))
+		require.True(t, !r.OK && r.Ran == core.Maybe, "some parts of it ran")
+		s.before = nil
+		r = run(setOp(core.VerbRelease, 1, all))
+		require.True(t, r.OK && r.Partly && r.Ran == core.Yes, r)
+		require.Empty(t, s.records)
+
+		require.True(t, run(setOp(core.VerbAcquire, 2, all)).OK)
+		s.before = func(string, []string) *Failure { return notServed }
+		r = run(setOp(core.VerbRenew, 2, all))
+		require.True(t, !r.OK && r.Ran == core.No && !r.Final, "none of it ran")
+	})
+}
+
+// A try that gathers keeps what is free at all masters, for a short time. When it has got
+// everything, the lease is the whole one.
+func TestSpread_Gathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		all, first, second := spreadNames()
+		other := setRecord{"other:1", time.Now().Add(time.Hour)}
+		s.records[first[1]] = other
+		gather := func(number uint64, others ...uint64) *core.Op {
+			op := setOp(core.VerbAcquire, number, all, others...)
+			op.Gather, op.Tokens = 500*time.Millisecond, 1
+			return op
+		}
+		r := run(gather(1))
+		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered, r)
+		require.Equal(t, first[1], all[r.Item-1])
+		for _, name := range []string{first[0], second[0], second[1]} {
+			require.Equal(t, setRecord{"m:1", time.Now().Add(500 * time.Millisecond)}, s.records[name], "kept for a short time")
+		}
+		require.Empty(t, s.told)
+
+		time.Sleep(100 * time.Millisecond)
+		delete(s.records, first[1])
+		op := gather(2, 1)
+		s.takes = time.Millisecond
+		r = run(op)
+		require.True(t, r.Ran == core.Yes && r.OK, r)
+		require.Len(t, r.Tokens, 4)
+		for _, name := range all {
+			require.Equal(t, "m:2", s.holder(name))
+			require.Greater(t, time.Until(s.records[name].end), op.Lease-10*time.Millisecond)
+			require.False(t, s.records[name].end.Before(time.Now().Add(op.Lease-10*time.Millisecond)))
+		}
+		require.True(t, run(setOp(core.VerbRelease, 2, all)).OK)
+
+		// One part is gone when the rest was got.
+		s.after = func(verb string, names []string) *Failure {
+			if verb == "acquire" && names[0] == second[1] {
+				delete(s.records, first[0])
+			}
+			return nil
+		}
+		r = run(gather(3))
+		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered, "the next try takes it again: %+v", r)
+		require.Equal(t, first[0], all[r.Item-1])
+
+		// A failure gives all of it back.
+		s.after, s.before = nil, func(verb string, names []string) *Failure {
+			if verb == "acquire" && names[0] == second[1] {
+				return notServed
+			}
+			return nil
+		}
+		r = run(gather(4, 3))
+		require.True(t, r.Ran == core.No && !r.OK, r)
+		require.Equal(t, "m:3", s.holder(second[1]), "as the core knows")
+		delete(s.records, second[1])
+		require.Empty(t, s.records)
+	})
+}
+
+// Whatever fails, and however late copies of commands run: a granted set is had in full, and
+// what the core is told of is enough to remove all of it.
+func TestSpread_RandomFaults(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			s, run := spreading(t)
+			all, _, _ := spreadNames()
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			fault := func(of *Failure) func(string, []string) *Failure {
+				return func(verb string, names []string) *Failure {
+					if rnd.IntN(6) == 0 {
+						return of
+					}
+					return nil
+				}
+			}
+			calm := func() { s.before, s.after = nil, nil }
+			storm := func() { s.before, s.after = fault(notServed), fault(lostAnswer) }
+			var suspects []uint64 // as the core keeps them
+			for number := uint64(1); number < 30; number++ {
+				blocked := all[rnd.IntN(4)]
+				if rnd.IntN(2) == 0 && s.holder(blocked) == "" {
+					s.records[blocked] = setRecord{"other:1", time.Now().Add(time.Hour)}
+				}
+				op := setOp(core.VerbAcquire, number, all, suspects...)
+				if rnd.IntN(3) == 0 {
+					op.Gather = 500 * time.Millisecond
+				}
+				storm()
+				r := run(op)
+				calm()
+				switch {
+				case r.Ran == core.Maybe, r.Gathered:
+					suspects = append(suspects, number)
+				case r.Ran == core.Yes && r.OK:
+					for _, name := range all {
+						require.Equal(t, setRecordHolder(number), s.holder(name), "seed %d, number %d", seed, number)
+						require.Greater(t, time.Until(s.records[name].end), op.Lease/2)
+					}
+					storm()
+					r := run(setOp(core.VerbRelease, number, all, suspects...))
+					calm()
+					if r.Ran != core.Yes {
+						suspects = append(suspects, number)
+					}
+				default:
+					for _, name := range all {
+						require.NotEqual(t, setRecordHolder(number), s.holder(name), "seed %d: a try that is told to have taken nothing", seed)
+					}
+				}
+				for name, r := range s.records {
+					if r.holder == "other:1" {
+						delete(s.records, name)
+					}
+				}
+			}
+			for _, c := range s.ran { // a late copy of an acquire
+				if s.verb(&c) == "acquire" && len(suspects) > 0 && c.Args[4+1] == setRecordHolder(suspects[0]) {
+					s.run(&c, "acquire", c.names())
+				}
+			}
+			require.Equal(t, core.Yes, run(setOp(core.VerbRelease, 1000, all, suspects...)).Ran)
+			require.Empty(t, s.records, "seed %d", seed)
+		})
+	}
+}
+
+func setRecordHolder(number uint64) string { return "m:" + strconv.FormatUint(number, 10) }
+
+// Sets in one slot, and those of a master that Sentinels replace, are one command.
+func TestSpread_OneSlotIsOneCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		names := []string{"{x}1", "{x}2", "{x}3"}
+		require.True(t, run(setOp(core.VerbAcquire, 1, names)).OK)
+		require.Equal(t, []string{fmt.Sprint("acquire", names)}, s.log)
+	})
+}
