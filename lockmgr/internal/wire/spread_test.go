@@ -430,6 +430,15 @@ func TestSpread_Gathers(t *testing.T) {
 		require.Equal(t, "m:3", s.holder(second[1]), "as the core knows")
 		delete(s.records, second[1])
 		require.Empty(t, s.records)
+
+		// Also what it has kept of a part.
+		tagged := "{" + first[0] + "}"
+		s.records[tagged] = other
+		op = setOp(core.VerbAcquire, 5, []string{first[0], tagged, second[1]})
+		op.Gather = 500 * time.Millisecond
+		r = run(op)
+		require.True(t, r.Ran == core.No && !r.OK, r)
+		require.Equal(t, map[string]setRecord{tagged: other}, s.records)
 	})
 }
 
