@@ -68,9 +68,9 @@
 // # Cluster
 //
 // With Config.Cluster the names are on a cluster of three masters with a replica each. Each
-// worker process has a proxy to each node. Eight names in a row share a slot, and a set has names
-// of one slot only. One fault of the cluster takes place at a time, and it ends when the
-// cluster is whole again.
+// worker process has a proxy to each node. Eight names in a row share a slot. Every second set has
+// names of one slot only, the others of any. One fault of the cluster takes place at a time, and it
+// ends when the cluster is whole again.
 //
 // An orderly failover and slots that move may do no harm. Others are breaking: a replica that is
 // promoted after its master was killed or stopped may not have the newest locks. How many

@@ -161,9 +161,10 @@ func (w *worker) loop(g int) {
 	}
 }
 
-// draw draws the names of a set. In a cluster they share a slot, and may be one only.
+// draw draws the names of a set. Every second one of a cluster has names of one slot, and may have
+// one only. The names of the others are in any slots.
 func (w *worker) draw(r *rand.Rand, from []int) []int {
-	if w.Cluster {
+	if w.Cluster && r.IntN(2) == 0 {
 		g := group(from[skewed(r, len(from))])
 		from = slices.DeleteFunc(slices.Clone(from), func(name int) bool { return group(name) != g })
 	}
