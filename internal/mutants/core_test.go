@@ -40,8 +40,8 @@ var coreMutants = []mutant{
 	{"idempotence", "a transfer takes a stray for its record", machine, " && !(s.stray && verb == VerbTransfer) {", " {", stories},
 	{"idempotence", "answer to an earlier command believed", machine, "return r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID", "return e != nil", seeds},
 
-	{"unknown", "acquire forgotten", machine, "e.makeUpkeep().unknown.addOp(op, m.suspectUntil())", "", seeds},
-	{"unknown", "taken for a refusal", machine, "u.add(suspect{owner: op.Number, until: until, stray: op.Verb == VerbAcquire})", "u.add(suspect{owner: op.Number, until: until})", seeds},
+	{"unknown", "acquire forgotten", machine, "e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())", "", seeds},
+	{"unknown", "taken for a refusal", machine, "until: until, stray: op.Verb == VerbAcquire, several", "until: until, several", seeds},
 	{"unknown", "release taken for done", machine, "if r.Ran != Yes {\n\t\tm.releaseFailed(e, r)\n\t\treturn\n\t}", "if r.Ran == No {\n\t\tm.releaseFailed(e, r)\n\t\treturn\n\t}", seeds},
 	{"unknown", "passed on after an unknown release", machine, "\t\tif e.number != 0 {\n\t\t\tm.suspectOwner(e)\n\t\t}\n\t\tm.dropTokens(e)", "", seeds},
 	{"unknown", "unconfirmed release leaves no suspect", machine, "if e.number != 0 {\n\t\tm.suspectOwner(e)\n\t\t}", "if e.number != 0 {\n\t\te.number = 0\n\t\t}", seeds},

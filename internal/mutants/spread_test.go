@@ -2,7 +2,7 @@ package mutants
 
 // spreadMutants break the rules for sets whose names are in several slots.
 var spreadMutants = []mutant{
-	{"spread", "a set of several slots is one command", lanes, "if len(op.Items) < 2 || !l.cfg.apart {", "if true {", wires + "TestSpread_TakesOneMasterAfterTheOther"},
+	{"spread", "a set of several slots is one command", lanes, "if len(op.Items) < 2 || !l.cfg.clustered {", "if true {", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "all masters are asked at once", lanes, "s.parts[s.next].lane == first.lane", "first != nil", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "tokens in the order of slots", lanes, "out.Tokens[at] = s.parts[i].token[k]", "_ = at\n\t\t\t\tout.Tokens[i] = s.parts[i].token[k]", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "the lease counts from the last command", lanes, "at = min(at, parts[i].op.Sent)", "at = max(at, parts[i].op.Sent)", wires + "TestSpread_TakesOneMasterAfterTheOther"},

@@ -39,6 +39,10 @@ type batch struct {
 	// apart gives each lock a command of its own. It is set when the server has
 	// refused a script because its keys are in several slots.
 	apart bool
+
+	// slots has the commands that the next operation of a slot can join. It is nil unless only
+	// locks of one slot may share a command.
+	slots map[inSlot]shared
 }
 
 // shared is the command that the next operation of a verb can join.
@@ -48,11 +52,26 @@ type shared struct {
 	lease time.Duration
 }
 
-func newBatch(manager string) *batch {
-	return &batch{
-		encoder:  encoder{manager: manager},
+// inSlot says which operations can share a command in a cluster.
+type inSlot struct {
+	kind core.Kind
+	verb core.Verb
+	slot uint16
+}
+
+// newBatch returns the batch of a lane.
+func newBatch(cfg *Config) *batch {
+	b := &batch{
+		encoder:  encoder{manager: cfg.Manager},
 		commands: make([]Command, 0, maxBatch), answers: make([]Answer, 0, maxBatch),
 	}
+	switch {
+	case cfg.clustered && cfg.anywhere:
+		b.apart = true // its commands are those that their masters have refused
+	case cfg.clustered:
+		b.slots = make(map[inSlot]shared)
+	}
+	return b
 }
 
 // build writes the commands for b.tasks, which are sent no earlier than now.
@@ -63,6 +82,7 @@ func (b *batch) build(now time.Duration) {
 			b.open[kind][verb].at = -1
 		}
 	}
+	clear(b.slots)
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		switch {
@@ -73,7 +93,11 @@ func (b *batch) build(now time.Duration) {
 			c.locks = 0
 		case !b.apart && formatOf(t.op).shares(t.op):
 			t.op.Sent = now
-			b.join(i)
+			if b.slots != nil {
+				b.joinSlot(i)
+			} else {
+				b.join(i)
+			}
 		default:
 			t.op.Sent = now
 			b.single(t)
@@ -119,7 +143,7 @@ func (b *batch) single(t *task) {
 func (b *batch) join(i int) {
 	t := &b.tasks[i]
 	f, s := formatOf(t.op), &b.open[t.op.Kind][t.op.Verb]
-	if s.at >= 0 && (b.commands[s.at].locks == f.most || s.lease != t.op.Lease) {
+	if s.at >= 0 && !b.takes(s, t.op) {
 		b.close(s)
 	}
 	if s.at < 0 {
@@ -128,6 +152,35 @@ func (b *batch) join(i int) {
 		*s = shared{at: t.at, first: i, lease: t.op.Lease}
 	}
 	c := &b.commands[s.at]
+	t.at, t.index = s.at, c.locks
+	f.join(&b.encoder, t.op, c)
+	c.locks++
+}
+
+// takes reports whether an operation can join a command of its verb.
+func (b *batch) takes(s *shared, op *core.Op) bool {
+	return b.commands[s.at].locks < formatOf(op).most && s.lease == op.Lease
+}
+
+// joinSlot is join for a server that wants the keys of a command in one slot. Most operations are
+// the only ones of their slot, so the first one gets a command of its own until another one comes.
+func (b *batch) joinSlot(i int) {
+	t := &b.tasks[i]
+	f := formatOf(t.op)
+	key := inSlot{t.op.Kind, t.op.Verb, uint16(SlotOf(t.op.Name))}
+	s, open := b.slots[key]
+	if !open || !b.takes(&s, t.op) {
+		b.single(t)
+		b.slots[key] = shared{at: t.at, first: i, lease: t.op.Lease}
+		return
+	}
+	c := &b.commands[s.at]
+	if c.locks == 1 {
+		first := &b.tasks[s.first]
+		c.reset(f.many)
+		f.join(&b.encoder, first.op, c)
+		first.index = 0
+	}
 	t.at, t.index = s.at, c.locks
 	f.join(&b.encoder, t.op, c)
 	c.locks++
@@ -149,8 +202,8 @@ func (b *batch) close(s *shared) {
 
 // split adds a command for each lock of a shared command that was refused as a
 // whole and did not run. The reason may be the name of one lock, which is
-// forbidden, or that the names are in several slots of a cluster. split reports
-// whether it added any command. The answers to other commands stay.
+// forbidden, or that the names are in several slots of a cluster, or in one that is being moved.
+// split reports whether it added any command. The answers to other commands stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i := range b.tasks {
@@ -169,6 +222,9 @@ func (b *batch) refused(at int) bool {
 	f := b.answers[at].Failure
 	if f == nil || f.Ran != core.No {
 		return false
+	}
+	if b.slots != nil { // all of them are at the same master
+		return f.Kind == Permission || f.Scattered
 	}
 	b.apart = b.apart || f.Kind == Topology
 	return f.Kind == Topology || f.Kind == Permission

@@ -42,7 +42,7 @@ func sent(b *batch) []string {
 }
 
 func batchOf(tasks []task) *batch {
-	b := newBatch("u")
+	b := newBatch(&Config{Manager: "u"})
 	b.tasks = tasks
 	b.build(0)
 	return b
@@ -98,7 +98,7 @@ func TestBatch_SharedCommandHasABound(t *testing.T) {
 // Each task gets its own answer, also from a shared command, and nothing of the
 // batch before shows.
 func TestAnswer_FindsItsTask(t *testing.T) {
-	b := newBatch("u")
+	b := newBatch(&Config{Manager: "u"})
 	for range 2 {
 		b.tasks = tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("t", 5, 6), released("s", 4), acquire("c", 7))
 		b.build(5)
@@ -203,6 +203,78 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	require.False(t, b.split(), "nothing is left to be split")
 }
 
+// clusteredBatch is the batch of a lane to a master of a cluster.
+func clusteredBatch(tasks []task) *batch {
+	b := newBatch(&Config{Manager: "u", clustered: true})
+	b.tasks = tasks
+	b.build(0)
+	return b
+}
+
+// In a cluster those operations share a command that are alike and in one slot.
+func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
+	longer := acquire("{x}l", 9)
+	longer.Lease = 2 * lease
+	b := clusteredBatch(tasks(
+		acquire("{x}a", 1), acquire("{y}a", 2), acquire("{x}b", 3), renewal("{x}n", 4), released("{x}r", 5), acquire("{x}c", 6),
+		renewal("{y}n", 7), longer, renewal("{x}o", 8), acquire("{y}b", 10),
+	))
+	require.Equal(t, []string{
+		"acquire_many[{x}a {x}b {x}c][1000 u:1 u:3 u:6]",
+		"acquire_many[{y}a {y}b][1000 u:2 u:10]",
+		"renew[{x}n {x}o][1000 u:4 u:8]",
+		"release[{x}r redisson_lock__channel:{x}r][u:5]",
+		"renew[{y}n][1000 u:7]",
+		"acquire[{x}l][2000 0 u:9]",
+	}, sent(b))
+	b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, failed(&Failure{Ran: core.No})}}
+	b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 8}, {}}}
+	b.answers[2] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 2}}} // the second is lost
+	b.answers[4] = Answer{Kind: Array}
+	b.answers[5] = Answer{Kind: Int, Int: 9}
+	got := replies(b)
+	require.Equal(t, []bool{true, false, false, true, true, false}, []bool{got[0].OK, got[2].OK, got[5].OK, got[9].OK, got[3].OK, got[8].OK})
+	require.Equal(t, []time.Duration{7 * time.Millisecond, 8 * time.Millisecond, 9 * time.Millisecond}, []time.Duration{got[2].TTL, got[1].TTL, got[7].TTL})
+	require.True(t, got[6].OK)
+
+	var ops []*core.Op
+	for i := range 2*maxShared + 1 {
+		ops = append(ops, acquire(fmt.Sprintf("{x}%d", i), uint64(i)))
+	}
+	b.clear()
+	b.tasks = tasks(ops...)
+	b.build(0)
+	require.Len(t, b.commands, 3, "nothing joins a command of the batch before, and each command has a bound")
+	require.Equal(t, "acquire", b.commands[2].Script.Name)
+}
+
+// While a slot is being moved, some of its keys are at the new master. A command for keys of both
+// masters is refused, and split. What the master refuses because of the whole slot is not.
+func TestBatch_SlotThatIsMoving(t *testing.T) {
+	b := clusteredBatch(tasks(acquire("{x}a", 1), acquire("{y}a", 2), acquire("{x}b", 3), acquire("{y}b", 4), renewal("{z}a", 5), renewal("{z}b", 6)))
+	for i, text := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "MOVED 1 b:1", "NOPERM No permissions to access a key"} {
+		b.answers[i] = failed(serverFailure(textError(text), text))
+	}
+	require.True(t, b.split())
+	require.Equal(t, []string{"acquire[{x}a][1000 0 u:1]", "acquire[{x}b][1000 0 u:3]", "renew[{z}a][1000 u:5]", "renew[{z}b][1000 u:6]"}, sent(b)[3:])
+	b.answers[5], b.answers[6] = Answer{Kind: Array}, Answer{Kind: Array}
+	for _, i := range []int{1, 3} {
+		require.True(t, b.answer(&b.tasks[i]).Failure.Elsewhere, "each of its locks goes to the other master")
+	}
+	for _, i := range []int{0, 2, 4, 5} {
+		require.Nil(t, b.answer(&b.tasks[i]).Failure, "task %d has a new answer", i)
+	}
+	require.False(t, b.split())
+}
+
+// A command that its master has refused is sent by the client, for each lock by itself.
+func TestBatch_NothingSharesACommandAnywhere(t *testing.T) {
+	b := newBatch(&Config{Manager: "u", clustered: true, anywhere: true})
+	b.tasks = tasks(acquire("{x}a", 1), acquire("{x}b", 2))
+	b.build(0)
+	require.Len(t, b.commands, 2)
+}
+
 // A full batch has room for the split of all its commands.
 func TestBatch_SplitWhenFull(t *testing.T) {
 	var ops []*core.Op
@@ -247,7 +319,7 @@ func TestBatch_NotSplitForATroubledServer(t *testing.T) {
 
 // A batch reuses its own memory, never that of a caller's command.
 func TestBatch_CallKeepsItsWords(t *testing.T) {
-	b := newBatch("u")
+	b := newBatch(&Config{Manager: "u"})
 	words := []string{"PEXPIRE", "app:x", "1000"}
 	b.tasks = []task{{call: &call{command: Command{Args: words}}}}
 	b.build(0)

@@ -127,7 +127,8 @@ var crossSlot = &Failure{
 	Err: errors.New("the names are in several slots of the cluster"),
 }
 
-// inOneSlot calls exec for the commands whose keys share a slot. The others are answered.
+// inOneSlot calls exec for the commands whose keys share a slot. The others are answered: the
+// client of a cluster would panic. No lane sends such a command.
 func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answer)) {
 	var send []Command
 	var at []int
@@ -188,11 +189,7 @@ func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		return
 	}
 	l := link{client: client, limit: limit, sharded: n.cluster.Sharded}
-	if slices.ContainsFunc(commands, func(c Command) bool { return !c.sameSlot() }) {
-		inOneSlot(commands, answers, l.exec)
-	} else {
-		l.exec(commands, answers)
-	}
+	l.exec(commands, answers)
 	for i := range answers {
 		f := answers[i].Failure
 		if f.general() {

@@ -86,7 +86,6 @@ func TestRedis_NodeIsLookedUpAgain(t *testing.T) {
 		require.Nil(t, execOn(n, getOf("a"))[0].Failure)
 	}
 	require.Equal(t, 2, looks, "once it was found")
-	require.Equal(t, crossSlot, execOn(n, getOf("a", "b"))[0].Failure)
 
 	conn.do = func() error { return rueidis.ErrClosing }
 	f = execOn(n, getOf("a"))[0].Failure

@@ -56,8 +56,9 @@
 // more than one lock does, so a shared command halves its work. A command that the
 // server refused as a whole, before it ran, is split, because one lock's name may
 // be the reason. Once a server has refused a command because its keys are in
-// several slots, no two locks share one. Of a cluster none do from the start; the commands of
-// a batch still travel together.
+// several slots, no two locks share one. Of a cluster those of one slot share a command, and the
+// commands of a batch travel together. While a slot is being moved, a command for several of its
+// locks may be refused; it is split, too.
 //
 // An operation on a set of names is a command of its own, with all its names. Only if these are in
 // several slots of a cluster, it has a command for each slot: see spread.go.

@@ -15,6 +15,9 @@ type Failure struct {
 	// Elsewhere reports whether another server of the cluster would answer. The command did
 	// not run then.
 	Elsewhere bool
+	// Scattered reports whether the keys of the command are at two masters, as their slot is being
+	// moved. The command did not run. One for fewer keys may.
+	Scattered bool
 	// Hint says what can be done about it. It may be empty.
 	Hint string
 	// Err is the error as the client returned it. It is nil for Closed.
@@ -88,7 +91,7 @@ func serverFailure(err error, text string) *Failure {
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
-	f.Elsewhere = word == "MOVED" || word == "ASK"
+	f.Elsewhere, f.Scattered = word == "MOVED" || word == "ASK", word == "TRYAGAIN"
 	return f
 }
 

@@ -47,9 +47,9 @@ type Config struct {
 	Replicas Replicas
 
 	// Of a lane to a shard of a cluster.
-	shard   uint8  // its number
-	apart   bool   // each lock needs a command of its own
-	trouble func() // called when a command has failed for a reason that may concern others; may be nil
+	shard     uint8  // its number
+	clustered bool   // the locks that share a command must be in one slot
+	trouble   func() // called when a command has failed for a reason that may concern others; may be nil
 	// elsewhere takes a task that another server would answer. It reports false if it did not.
 	// It must not block. It may be nil.
 	elsewhere func(task) bool
@@ -311,8 +311,7 @@ func move(out []task, queue *[]task, most int) []task {
 
 // send sends batches until the lane is closed.
 func (l *Lane) send(s *sender) {
-	b := newBatch(l.cfg.Manager)
-	b.apart = l.cfg.apart
+	b := newBatch(&l.cfg)
 	limit := &Deadline{parent: l.ctx, timeout: l.cfg.Timeout}
 	for {
 		b.tasks = l.take(s, b.tasks)

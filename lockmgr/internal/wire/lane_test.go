@@ -86,7 +86,7 @@ func TestLane_RenewalsCountAsCommands(t *testing.T) {
 
 // A batch does not keep the memory of many renewals.
 func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
-	b := newBatch("u")
+	b := newBatch(&Config{Manager: "u"})
 	l := queued(maxRenewals, 0, 0)
 	l.health.took(time.Second, false)
 	b.tasks = l.take(new(sender), nil)

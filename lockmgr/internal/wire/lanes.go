@@ -78,7 +78,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 		close(l.done)
 		return l
 	}
-	l.cfg.apart, l.cfg.trouble = !cluster.OneSlot, l.lookSoon
+	l.cfg.clustered, l.cfg.trouble = !cluster.OneSlot, l.lookSoon
 	l.take(cluster.First)
 	if cluster.Node != nil {
 		l.astray = l.add("", l.cfg.Server)

@@ -305,32 +305,37 @@ func (c *layoutServer) takeLooks() []time.Time {
 	return looks
 }
 
-// Of a cluster each lock has a command of its own, and of a single server they share one.
+// The locks that share a command are in one slot of a cluster, and in any of a single server.
 func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cluster := range []*Cluster{nil, {First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}}, {First: []Shard{{"a:1", [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, OneSlot: true}} {
 			var mu sync.Mutex
-			most := 0
+			slots, locks := 0, 0 // the most of one command
 			l, replies := lanesOf(t, execFunc(func(commands []Command) {
 				mu.Lock()
 				defer mu.Unlock()
 				for i := range commands {
-					most = max(most, commands[i].locks)
+					in := make(map[int]bool)
+					for _, key := range commands[i].Keys {
+						in[SlotOf(key)] = true
+					}
+					slots, locks = max(slots, len(in)), max(locks, commands[i].locks)
 				}
 			}), cluster)
 			var ops []*core.Op
 			for i := range uint64(50) {
-				ops = append(ops, acquire(string(rune('a'+i)), i))
+				ops = append(ops, acquire(string(rune('a'+i)), i), acquire("{tag}"+string(rune('a'+i)), i))
 			}
 			l.Submit(ops, 0)
 			for range ops {
 				<-replies
 			}
 			l.Close()
+			require.Greater(t, locks, 1)
 			if cluster != nil && !cluster.OneSlot {
-				require.Equal(t, 1, most)
+				require.Equal(t, 1, slots)
 			} else {
-				require.Greater(t, most, 1)
+				require.Greater(t, slots, 1)
 			}
 		}
 	})

@@ -88,8 +88,7 @@ func (c *confirmer) wait() {
 func (c *confirmer) run() {
 	defer close(c.done)
 	var grants []core.Reply
-	b := newBatch(c.cfg.Manager)
-	b.apart = c.cfg.apart
+	b := newBatch(&c.cfg)
 	for {
 		if grants = c.take(grants); len(grants) == 0 {
 			return

@@ -69,7 +69,7 @@ type partOf struct {
 
 // spreads reports whether an operation must be a spread.
 func (l *Lanes) spreads(op *core.Op) bool {
-	if len(op.Items) < 2 || !l.cfg.apart {
+	if len(op.Items) < 2 || !l.cfg.clustered {
 		return false
 	}
 	first := SlotOf(op.Items[0].Name)
