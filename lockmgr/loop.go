@@ -51,7 +51,7 @@ func newLoop(s *shell) *loop {
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 			RecordEvery: recordEvery, TrustSubscribers: !o.ClassicChannels || !s.clustered, // a node knows its own subscribers only
 			Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
-			MaxLocks: o.MaxLocks,
+			MaxLocks: o.MaxLocks, Sharded: s.sharded,
 			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
 		}),
 	}

@@ -43,7 +43,8 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		m.lines = newLineDispatcher(o.Logger.Handler())
 		m.log = slog.New(queuedHandler{m.lines, o.Logger.Handler()})
 	}
-	m.clustered = cluster != nil && !cluster.OneSlot
+	m.sharded = cluster != nil
+	m.clustered = m.sharded && !cluster.OneSlot
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError

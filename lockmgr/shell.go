@@ -21,6 +21,9 @@ type shell struct {
 	clock   *clock
 	// clustered reports whether the manager is one of a cluster.
 	clustered bool
+	// sharded reports whether replies come from several servers: the masters of a cluster, or
+	// those that Sentinels name one after the other.
+	sharded bool
 
 	actor *actor.Actor[message]
 	lanes *wire.Lanes

@@ -8,8 +8,13 @@ const (
 
 // clusterMutants break the rules for clusters and Sentinel.
 var clusterMutants = []mutant{
-	{"cluster", "one health for all shards", machine, "{ return m.healthAt(n.shard) }", "{ return m.healthAt(0) }", stories},
-	{"cluster", "a name is on the first shard", machine, "\te.of.shard = r.Shard\n", "", stories},
+	{"cluster", "one health for all shards", machine, "\treturn m.healthAt(n.shard)\n", "\treturn m.healthAt(0)\n", stories},
+	{"cluster", "a name is on the first shard", machine, "\tn.shard = shard\n", "", stories},
+	{"cluster", "a fresh name is on the first shard", machine, "\t\t\tn.shard = NoShard\n", "", stories},
+	{"cluster", "a fresh name is on the first shard, simulated", machine, "\t\t\tn.shard = NoShard\n", "", shardSeeds},
+	{"cluster", "a name that comes to a failing shard is not told", machine, "h := m.healthAt(shard); h.failing &&", "h := m.healthAt(shard); false &&", stories},
+	{"cluster", "one health for all shards, simulated", machine, "\treturn m.healthAt(n.shard)\n", "\treturn m.healthAt(0)\n", shardSeeds},
+	{"cluster", "requests for other shards fail, simulated", machine, "return n.shard == shard && n.queue.head != nil", "return n.queue.head != nil", shardSeeds},
 	{"cluster", "a shard that is back hurries all", machine, "if n.shard == shard && late(e) {", "if late(e) {", stories},
 	{"cluster", "requests for other shards fail, too", machine, "return n.shard == shard && n.queue.head != nil", "return n.queue.head != nil", stories},
 	{"cluster", "replies do not say their shard", lanes, "\t\tr.Shard = l.cfg.shard\n", "", wires + "TestLanes_HungShardDelaysNoOther"},

@@ -51,6 +51,8 @@ const (
 	rwSeeds  = "lockmgr/internal/sim TestSeeds_ReadWrite"
 	setSeeds = "lockmgr/internal/sim TestSeeds_Several"
 	stories  = "lockmgr/internal/core TestStories"
+
+	shardSeeds = "lockmgr/internal/sim TestSeeds_Shards"
 	// explorer is for what seeds find late or never.
 	explorer = "lockmgr/internal/explore TestScenes"
 	shell    = "lockmgr "
@@ -188,7 +190,7 @@ func (m *mutant) time() time.Duration {
 
 // simulated reports whether seeds of a simulation must catch the mutant.
 func (m *mutant) simulated() bool {
-	return m.by == seeds || m.by == rwSeeds || m.by == setSeeds || m.by == permitSeeds || m.by == fairSeeds
+	return m.by == seeds || m.by == rwSeeds || m.by == setSeeds || m.by == permitSeeds || m.by == fairSeeds || m.by == shardSeeds
 }
 
 // arguments returns those of the test binary.

@@ -60,6 +60,9 @@ type Config struct {
 	// MaxLocks bounds the names that are not idle. All names together are at most
 	// twice as many.
 	MaxLocks int
+	// Sharded says that the replies come from several servers: see Reply.Shard. Which server a
+	// name is on is known when the first reply about it has come.
+	Sharded bool
 	// Notices asks for Notice effects.
 	Notices bool
 	// Seed is the seed of the random numbers.

@@ -161,7 +161,7 @@ type Reply struct {
 	ID  uint64
 	Ran Ran
 	// Shard is the server that the reply came from, of those of a cluster. It is zero if
-	// there is one only. Shards that share a number share their health.
+	// there is one only, and never NoShard. Shards that share a number share their health.
 	Shard uint8
 	// OK is the answer of a command that ran: whether it acquired, transferred,
 	// released, renewed, or found a record.

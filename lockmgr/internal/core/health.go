@@ -6,7 +6,7 @@ import "time"
 // failing, requests for any of these names fail, not only those for the name whose command
 // failed. A single server is shard 0. Each shard of a cluster has a health of its own, so
 // that one that fails does not fail requests for names on the others. A name is on the shard
-// that its last reply came from.
+// that its last reply came from. Before the first one it is on none, and no failure concerns it.
 //
 //	      no answer, or a passing error
 //	healthy ─────────────────────────▶ failing: a request that has waited
@@ -38,14 +38,34 @@ func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retr
 	return recovered
 }
 
+// NoShard is not the number of any shard.
+const NoShard = 255
+
 // healthOf returns the health of the shard that a name is on.
-func (m *Machine) healthOf(n *name) *health { return m.healthAt(n.shard) }
+func (m *Machine) healthOf(n *name) *health {
+	if n.shard == NoShard {
+		return &m.nowhere
+	}
+	return m.healthAt(n.shard)
+}
 
 func (m *Machine) healthAt(shard uint8) *health {
 	for int(shard) >= len(m.shards) {
 		m.shards = append(m.shards, health{})
 	}
 	return &m.shards[shard]
+}
+
+// moveTo notes the shard that a name is on. If that is failing, the requests that wait for the name
+// have to fail, too.
+func (m *Machine) moveTo(n *name, shard uint8) {
+	if n.shard == shard {
+		return
+	}
+	n.shard = shard
+	if h := m.healthAt(shard); h.failing && n.queue.head != nil {
+		h.tellAt = min(h.tellAt, m.tellDue(h, n.queue.head.asked))
+	}
 }
 
 // hurry makes the scripts that failed on a shard due soon, because it answers again. The

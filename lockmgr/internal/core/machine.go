@@ -24,6 +24,7 @@ type Machine struct {
 	waits         waits
 
 	shards     []health      // see healthOf
+	nowhere    health        // of names without a shard: it is never failing
 	renewAt    time.Duration // no renewals are sent before
 	closedAt   time.Duration // when the machine began to close
 	unreleased Unconfirmed   // the newest release that was given up

@@ -187,6 +187,9 @@ func (m *Machine) lookup(key string, items []Item) *name {
 		}
 		n.name, n.details = key, &noDetails
 		n.entry.of = n
+		if m.cfg.Sharded {
+			n.shard = NoShard
+		}
 		if items != nil {
 			m.setNames[key] = n
 			m.newSet(n, items)

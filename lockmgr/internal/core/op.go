@@ -68,8 +68,8 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	op := r.Op
 	e := op.entry
 	e.flight = 0
-	e.of.shard = r.Shard
 	recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
+	m.moveTo(e.of, r.Shard)
 	switch {
 	case op.Verb == VerbLook:
 	case r.Ran == Yes && op.Verb == VerbRenew:

@@ -60,8 +60,8 @@ func (n *node) think() {
 		return
 	}
 	gap := 2 * w.set.think
-	if w.silent() {
-		gap = max(gap, (w.silentUntil-w.now)/8)
+	if s := w.shards[0]; !w.sharded() && w.silent(s) {
+		gap = max(gap, (s.silentUntil-w.now)/8)
 	}
 	w.after(w.load.Between(0, gap), n.think)
 	if len(n.waiting) >= 10 || n.pausedUntil > w.now {
@@ -194,6 +194,9 @@ func (n *node) granted(c *call) {
 	if c.name.isSet() {
 		w.cover.Sets.Grants++
 	}
+	if w.sharded() {
+		w.noteBeside(c.name)
+	}
 	for _, l := range c.name.bases() {
 		l.leakSince = never // checkCalm might never see a hold, if it looks between two each time
 	}
@@ -262,6 +265,7 @@ func (n *node) failed(c *call, err error) {
 		w.checkDeadlock(n, c, dead)
 	}
 	w.checkReason(c, err)
+	w.checkShard(c, err)
 	n.noLongerWaiting(c)
 	c.state = done
 	n.chain[c.name.index] = 0 // each request that fails may cause a script
@@ -285,7 +289,7 @@ func (n *node) failed(c *call, err error) {
 		w.cover.Ends[endCancelled]++
 	default:
 		w.cover.Ends[endError]++
-		if w.set.calm && !c.hopeless {
+		if w.calmAt(c.name) && !c.hopeless {
 			w.violated("one answer", "%s: %s failed in a calm world: %v", n.label, c, err)
 		}
 	}
@@ -304,7 +308,7 @@ func (n *node) unlocked(c *call, err error) {
 	if err == nil && c.name.isSet() && n.gives[c.name.index].partly {
 		w.violated("one answer", "%s: a name of %s was lost, but its Unlock succeeded", n.label, h)
 	}
-	if err != nil && w.set.calm && !h.lost && !h.excused() {
+	if err != nil && w.calmAt(c.name) && !h.lost && !h.excused() {
 		w.violated("one answer", "%s: Unlock of %s failed in a calm world: %v", n.label, c, err)
 	}
 }
@@ -356,7 +360,7 @@ func (n *node) readiness(l *lockName) {
 		return // one connection serves several waits; who is next is not checked
 	}
 	ready := &n.ready[l.index].since
-	is := n.w.server.Subscribed(l.channel, n.pubsub.id) && slices.ContainsFunc(n.waiting, func(c *call) bool {
+	is := n.w.server.Subscribed(l.channel, n.pubsub.channels[l.index].line.id) && slices.ContainsFunc(n.waiting, func(c *call) bool {
 		return c.name == l && !c.req.Once
 	})
 	switch {

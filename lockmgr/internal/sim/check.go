@@ -117,6 +117,9 @@ func (c *command) mayBeRefused(ok bool) {
 		return
 	}
 	for _, l := range c.name.bases() {
+		if w.now < l.backUntil {
+			continue // a failover has brought back a record that was removed
+		}
 		for _, h := range c.n.of(c.name, w.holders(l)) {
 			if !l.isStray(c.n, h) && !(c.name.isSet() && slices.Contains(c.owners, h.name)) {
 				w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, h)
@@ -438,6 +441,9 @@ func (w *world) checkCalm() {
 	}
 	w.readClock()
 	for _, l := range w.names {
+		if !w.calmAt(l) {
+			continue
+		}
 		w.watchRecord(l)
 		if l.kind == core.Permits {
 			w.checkFree(l)
@@ -519,7 +525,7 @@ func (w *world) checkEnd() {
 		}
 		w.checkPlacesLeft(l)
 		for _, n := range slices.Concat(w.nodes, w.gone) {
-			if w.server.Subscribed(n.pubsub.at(n.pubsub.channels[l.index]), n.pubsub.id) {
+			if w.server.Subscribed(n.pubsub.at(n.pubsub.channels[l.index]), n.pubsub.channels[l.index].line.id) {
 				w.violated("nothing left", "%s: subscribed to %s", n.label, l.key)
 			}
 		}
@@ -536,7 +542,7 @@ func (w *world) orphan(l *lockName, h holder) bool {
 		}
 	}
 	for _, n := range w.gone {
-		if n.carries(field) && (n.dead || n.aborted || !w.set.calm) {
+		if n.carries(field) && (n.dead || n.aborted || !w.calmAt(l)) {
 			return true
 		}
 	}

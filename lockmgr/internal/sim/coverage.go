@@ -12,7 +12,7 @@ import (
 // never happens.
 type Coverage struct {
 	Steps           uint64
-	Faults          [32]uint64
+	Faults          [40]uint64
 	Effects         [numEffects]uint64
 	Notices         [16]uint64
 	Ends            [numEnds]uint64
@@ -33,6 +33,8 @@ type Coverage struct {
 	Permits         PermitsCoverage
 	Fair            FairCoverage
 	Kind            core.Kind // of the run
+	Shards          ShardCoverage
+	Sharded         bool
 }
 
 // The effects, the five scripts first.
@@ -89,6 +91,8 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Sets.add(&o.Sets)
 	c.Permits.add(&o.Permits)
 	c.Fair.add(&o.Fair)
+	c.Shards.add(&o.Shards)
+	c.Sharded = c.Sharded || o.Sharded
 	c.Kind = max(c.Kind, o.Kind)
 	for i := range c.Faults {
 		c.Faults[i] += o.Faults[i]
@@ -139,7 +143,13 @@ func phaseIndex(name string) int {
 // large run.
 func (c *Coverage) each(f func(name string, n uint64)) {
 	for i, name := range faultNames {
-		f("fault "+name, c.Faults[i])
+		if i < ofOneServer || c.Sharded {
+			f("fault "+name, c.Faults[i])
+		}
+	}
+	if c.Sharded {
+		c.Shards.each(f)
+		return // the other cases are those of each kind
 	}
 	for i, name := range effectNames {
 		if name != "" {

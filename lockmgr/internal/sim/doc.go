@@ -39,6 +39,18 @@
 // is wanted for several locks at once is subscribed to once, and each of them gets the
 // message.
 //
+// # Shards
+//
+// With Options.Shards a world is a cluster of two or three shards, each of which serves some
+// of the names. All locks of a run are of one kind; sets are not among them. Each fault of
+// the server hits one shard. A name may move to another shard (MoveSlot): its subscriptions
+// end, and what is sent to the old shard is refused and sent on, until the manager knows the
+// new layout. A replica may take over without the last writes (Failover): names whose keys
+// differ count as lost, and for the others all invariants hold as before. In some calm
+// worlds one shard is stopped now and then (settings.hangs), and names on the others must
+// not notice. The lanes between core and shards are those of package wire, which is tested
+// by itself.
+//
 // # What is assumed
 //
 // Invariants are checked at the true time, which no manager knows. The
@@ -103,7 +115,8 @@
 //	                             within a time-out, Close within RetryTime plus a time-out
 //	trouble stays where it is    a bad token counter fails fenced requests only; a lease that
 //	                             is shorter than a round trip fails its own request only; a
-//	                             name that is refused costs no other name its lease
+//	                             name that is refused costs no other name its lease; a
+//	                             request fails because of its own shard, not of another
 //	a message is looked into     once a holder has heard that an administrator removed its
 //	                             lock, it passes the lock on only after a later command has
 //	                             confirmed the record

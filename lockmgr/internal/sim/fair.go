@@ -120,7 +120,7 @@ func (w *world) noteQueue(l *lockName, by string) {
 		case recorded(m) && m == l.cameLate:
 		case recorded(m):
 			w.checkFirst(l, m, l.arrivals[m])
-		case w.waitsAt(l, m) && w.set.calm:
+		case w.waitsAt(l, m) && w.calmAt(l):
 			w.violated("a place is kept", "%s is not in the queue of %s any more, and its owner waits", m, l.key)
 		case w.waitsAt(l, m):
 			w.cover.Fair.Dropped++
@@ -211,7 +211,7 @@ func (w *world) waitsAt(l *lockName, member string) bool {
 // checkDeadlines checks, in a calm world, that the deadlines of our places lie beyond what the
 // clients of Redisson before them may take off.
 func (w *world) checkDeadlines(l *lockName) {
-	if !w.set.calm {
+	if !w.calmAt(l) {
 		return
 	}
 	f, sum := fairOf(l), int64(0)
@@ -227,7 +227,7 @@ func (w *world) checkDeadlines(l *lockName) {
 // checkPlacesLeft checks that at the end no place is left in the queue of a manager that could
 // remove it.
 func (w *world) checkPlacesLeft(l *lockName) {
-	if l.kind != core.Fair || !w.set.calm {
+	if l.kind != core.Fair || !w.calmAt(l) {
 		return
 	}
 	for _, n := range slices.Concat(w.nodes, w.gone) {
@@ -257,10 +257,14 @@ func (w *world) redissonThread() {
 		return
 	}
 	w.after(w.load.Between(0, 10*w.set.think), w.redissonThread)
-	if w.waitingRedissons >= 3 || w.silent() || w.server.down {
+	unable := func(s *shard) bool { return w.silent(s) || s.down }
+	if w.waitingRedissons >= 3 || !w.sharded() && unable(w.shards[0]) {
 		return
 	}
 	l := w.single[w.load.Below(len(w.single))]
+	if unable(l.shard) {
+		return
+	}
 	r := &redisson{w: w, name: l, owner: fmt.Sprintf("foreign:%d", len(w.redissons)), waitMs: 300000, asked: w.now, state: pending}
 	r.id = -1 - len(w.redissons)
 	if w.load.Percent(w.set.givesUp) {
@@ -284,7 +288,7 @@ func (r *redisson) try() {
 	if r.state != pending {
 		return
 	}
-	if w.silent() || w.server.down {
+	if w.silent(l.shard) || l.shard.down {
 		r.in(w.set.latency * 4)
 		return
 	}

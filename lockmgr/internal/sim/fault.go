@@ -8,7 +8,7 @@ import (
 )
 
 // Faults is a set of the kinds of things that go wrong.
-type Faults uint32
+type Faults uint64
 
 // What can go wrong. The first group concerns a command, the second a message
 // or a subscription, the third the server's data, the fourth a manager. The last
@@ -50,18 +50,28 @@ const (
 	WrongCounter // a lock's token counter gets a value of a wrong type
 	Forbid       // for a while a manager may not use a lock's key, or not release it
 
+	// In worlds with several shards:
+	MoveSlot // a name moves to another shard
+	Failover // a replica takes over that lacks the last writes
+
 	allFaults // one more than the last
 )
+
+// ofOneServer is how many kinds of faults a world with one server has.
+const ofOneServer = 31
 
 // disasters are the faults that hit a server or a manager and not a single command or
 // message.
 const disasters = Gap | Garbage | RestartKeep | RestartLose | Flush | Evict | Persist | Force | Retype | Pause | Crash | Shut | Silence | WrongCounter | Forbid
 
+// ofManagers are the disasters that hit a manager and no server.
+const ofManagers = Pause | Crash | Shut
+
 var faultNames = []string{
 	"command-lost", "reply-lost", "late-run", "slow-command", "reply-twice", "refused-for-now", "refused-final", "script-error",
 	"publish-error", "count-refused", "message-lost", "message-twice", "gap", "garbage", "slow-confirm", "restart-keep", "restart-lose",
 	"flush", "evict", "persist", "force", "retype", "pause", "slow", "drift", "crash", "shut", "hold-back", "silence", "wrong-counter",
-	"forbid",
+	"forbid", "move-slot", "failover",
 }
 
 func (f Faults) String() string {
@@ -117,33 +127,38 @@ func (w *world) disaster() {
 	}
 	w.after(w.fate.Between(w.set.quiet/4, w.set.quiet*2), w.disaster)
 	possible := disasters & w.set.faults
-	if w.silent() {
-		possible &= Pause | Crash | Shut
+	if !w.sharded() && w.silent(w.shards[0]) {
+		possible &= ofManagers
 	}
-	if w.server.down || possible == 0 {
+	if !w.sharded() && w.shards[0].down || possible == 0 {
 		return
 	}
-	f := Faults(1) << w.fate.Below(len(faultNames))
+	f := Faults(1) << w.fate.Below(ofOneServer)
 	for f&possible == 0 {
-		f = Faults(1) << w.fate.Below(len(faultNames))
+		f = Faults(1) << w.fate.Below(ofOneServer)
 	}
 	w.readClock()
-	w.struck(f)
 	n := w.nodes[w.fate.Below(len(w.nodes))]
 	name := w.single[w.fate.Below(len(w.single))]
+	if w.set.hangs {
+		name = w.single[0] // on the shard that hangs
+	}
+	if s := name.shard; w.sharded() && (s.down || w.silent(s)) && f&ofManagers == 0 {
+		return
+	}
+	w.struck(f)
 	if w.tracing() {
 		w.tracef("*", "FAULT %v (node %s, name %s)", f, n.label, name.key)
 	}
 	switch f {
 	case Gap:
-		n.pubsub.drop(w.fate.Between(0, 20*w.set.latency))
+		n.pubsub.drop(name.shard, w.fate.Between(0, 20*w.set.latency))
 	case Garbage:
 		n.pubsub.deliver(n.pubsub.channels[name.index], nil, 0)
 	case RestartKeep, RestartLose:
-		w.restart(f == RestartLose)
+		w.restart(name.shard, f == RestartLose)
 	case Flush:
-		w.lose(true, w.single...)
-		w.server.Flush()
+		w.flush(name.shard)
 	case Evict:
 		w.lose(false, name)
 		w.server.Del(name.key)
@@ -185,7 +200,7 @@ func (w *world) disaster() {
 	case Forbid:
 		n.forbid(name)
 	case Silence:
-		w.stop()
+		w.stop(name.shard)
 	case Pause:
 		n.pause(w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease))
 	case Crash:

@@ -27,7 +27,7 @@ func (w *world) foreigner() {
 	if w.tracing() {
 		w.tracef("F", "foreign client holds %s for %v", l.key, lease)
 	}
-	w.foreignHold(l, owner, side, lease, func() { rules.leave(&w.server.Server, l, owner) })
+	w.foreignHold(l, owner, side, lease, func() { rules.leave(&w.server, l, owner) })
 }
 
 // foreignHold notes a hold of a client of another library, and plans its end.

@@ -57,7 +57,7 @@ func (n *node) beforeWake(h *heard) {
 func (n *node) afterWake(h *heard) {
 	l := n.w.named(h.Name)
 	e := &n.ears[l.index]
-	if n.w.set.calm && e.must && h.forced > 0 && e.before == 0 && n.inFlight(l) == 0 && n.m.Phase(l.key) == "held" {
+	if n.w.calmAt(l) && e.must && h.forced > 0 && e.before == 0 && n.inFlight(l) == 0 && n.m.Phase(l.key) == "held" {
 		n.w.violated("a message is looked into", "%s: holds %s, heard that it was removed, and sends nothing", n.label, l.key)
 	}
 }

@@ -77,7 +77,7 @@ func (n *node) lost(h *hold, err error) {
 	now := n.clock(n.w.now)
 	// A lease counts from the send, and 1 % and the margin are subtracted.
 	c := &n.w.set.core
-	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.set.calm && soon > now && !n.closing && !h.excused() {
+	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.calmAt(h.name) && soon > now && !n.closing && !h.excused() {
 		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
 	}
 	if h.core.Until > now && !h.refused && !h.unsure && !n.closing {

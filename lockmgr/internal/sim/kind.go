@@ -68,7 +68,7 @@ func (w *world) holders(l *lockName) []holder {
 	if w.madeFor != nil {
 		rules = w.kindOfRecord(l)
 	}
-	return rules.holders(&w.server.Server, l)
+	return rules.holders(&w.server, l)
 }
 
 var _ = register(core.Exclusive, exclusive{})

@@ -81,15 +81,16 @@ func (w *world) runNow(l *lateRun) {
 
 // nextLate runs the first of some commands, and the others soon after.
 func (w *world) nextLate(commands []*command) {
-	switch {
-	case w.server.down: // they are lost with their connection
-	case w.silent():
-		w.stopped = append(w.stopped, commands...)
+	switch at := commands[0].at; {
+	case at.down: // they are lost with their connection
+	case w.silent(at):
+		at.stopped = append(at.stopped, commands...)
 	default:
-		c := commands[0]
-		a := c.run()
-		if w.tracing() {
-			w.tracef(c.n.label, "(server ran %s #%d %v late: %s)", c.verb, c.id, c.owners, &a)
+		if c := commands[0]; c.name.shard == at { // else it is refused, and nobody sends it on
+			a := c.run()
+			if w.tracing() {
+				w.tracef(c.n.label, "(server ran %s #%d %v late: %s)", c.verb, c.id, c.owners, &a)
+			}
 		}
 		if commands = commands[1:]; len(commands) > 0 {
 			w.after(w.fate.Between(0, w.set.latency/8), func() { w.nextLate(commands) })
@@ -125,9 +126,9 @@ func (w *world) endLate() {
 type backlog struct{ commands []*command }
 
 // holdBack begins to hold a manager's commands back.
-func (n *node) holdBack() {
+func (n *node) holdBack(first *command) {
 	w := n.w
-	b := &backlog{}
+	b := &backlog{commands: []*command{first}}
 	n.backlog = b
 	d := w.set.timeout
 	if w.fate.Percent(30) {
@@ -172,11 +173,17 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	case c.verb == core.VerbTransfer && l.stray != nil && l.stray.n == c.n:
 		l.stray.until = most
 	}
+	if w.set.faults&Failover != 0 && c.verb == core.VerbTransfer && slices.ContainsFunc(c.owners, func(o string) bool { return l.strays[o] > 0 }) {
+		l.strays[left.name] = most // of a record that a failover has brought back
+	}
 	if until <= before || until <= most || w.persisted || c.n.holds(c.name) {
 		return
 	}
 	if c.verb == core.VerbRenew {
 		w.queue.Put(most+1, func() { c.n.checkCost(c.name, l, left) })
+		return
+	}
+	if w.now < l.backUntil {
 		return
 	}
 	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, left, until)
@@ -203,7 +210,7 @@ func (c *command) left(l *lockName) (last holder) {
 // single name whose record is left.
 func (n *node) checkCost(l, of *lockName, left holder) {
 	w := n.w
-	if !slices.Contains(w.holders(of), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted {
+	if !slices.Contains(w.holders(of), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted || w.now < of.backUntil {
 		return
 	}
 	trying := n.m.Phase(l.key) == "releasing" || n.m.Phase(l.key) == "waiting" && w.now-n.trouble[l.index] < w.set.core.Lease

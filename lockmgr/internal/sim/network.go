@@ -52,6 +52,8 @@ type command struct {
 
 	sentAt   time.Duration // the true time
 	answered bool          // the manager got an answer
+	at       *shard        // where it is sent
+	astray   bool          // a shard has refused it, and it is sent to another one
 }
 
 // An answer is the server's answer to a command, or the client's if none came.
@@ -73,6 +75,7 @@ type answer struct {
 	missing     bool
 	gaveWay     bool
 	sentAt      time.Duration
+	shard       int // the number of the one that it came from
 
 	epoch, counterEpoch int // those of the name when the command ran
 	set                 setAnswer
@@ -171,7 +174,8 @@ func (n *node) inFlight(l *lockName) uint64 {
 func (c *command) send() {
 	w, n := c.n.w, c.n
 	c.sentAt = w.now
-	if b := n.backlog; b != nil {
+	c.at = n.layout[c.name.index]
+	if b := n.backlog; b != nil && b.commands[0].at == c.at {
 		b.commands = append(b.commands, c)
 		return
 	}
@@ -201,16 +205,17 @@ func (c *command) send() {
 	case w.strikes(CommandLost):
 		silence()
 	case w.strikes(HoldBack):
-		n.holdBack()
-		n.backlog.commands = append(n.backlog.commands, c)
+		n.holdBack(c)
 	case w.strikes(ReplyLost):
 		silence()
 		w.after(min(there, timeout), func() {
-			if w.silent() {
-				w.stopped = append(w.stopped, c)
+			if w.silent(c.at) {
+				c.at.stopped = append(c.at.stopped, c)
 				return
 			}
-			c.run()
+			if c.at == c.name.shard {
+				c.run()
+			}
 		})
 	case w.strikes(LateRun):
 		silence()
@@ -223,18 +228,25 @@ func (c *command) send() {
 		if there+back >= timeout {
 			w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 		}
-		w.after(there, func() {
-			if w.silent() {
-				w.stopped = append(w.stopped, c)
+		var arrive func()
+		arrive = func() {
+			if w.silent(c.at) {
+				c.at.stopped = append(c.at.stopped, c)
 				w.queue.Put(max(w.now, c.sentAt+timeout), func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
 				return
 			}
-			if w.server.down {
+			if c.at.down {
 				a := answer{ran: core.Maybe, err: errConn}
 				if w.fate.Percent(50) {
 					a = answer{ran: core.No, err: errLoading}
 				}
 				w.after(back, func() { c.answer(a) })
+				return
+			}
+			if c.redirected(arrive) {
+				if late := c.sentAt + timeout; late > w.now {
+					w.queue.Put(late, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+				}
 				return
 			}
 			a := c.run()
@@ -245,7 +257,8 @@ func (c *command) send() {
 			if w.strikes(ReplyTwice) {
 				w.after(back+w.fate.Between(0, 4*w.set.latency), func() { c.again(a) })
 			}
-		})
+		}
+		w.after(there, arrive)
 	}
 }
 
@@ -253,7 +266,7 @@ func (c *command) send() {
 func (c *command) run() answer {
 	w := c.n.w
 	s := &w.server
-	if s.down {
+	if c.at.down {
 		return answer{ran: core.Maybe, err: errConn}
 	}
 	w.readClock()
@@ -272,7 +285,7 @@ func (c *command) run() answer {
 		c.mayRelease()
 		w.releasing = c
 	}
-	a, err := c.name.rules.run(&s.Server, c)
+	a, err := c.name.rules.run(s, c)
 	a.ran = core.Yes
 	if c.verb == core.VerbAcquire {
 		c.mayBeRefused(a.ok || err != nil)
@@ -352,11 +365,14 @@ func (c *command) answer(a answer) {
 // again gives an answer to the manager, even if it is not the first one.
 func (c *command) again(a answer) {
 	n := c.n
-	a.sentAt = c.sentAt
+	a.sentAt, a.shard = c.sentAt, c.lane()
+	if w := n.w; a.err != nil && w.sharded() {
+		a.err = &shardError{a.shard, a.err}
+	}
 	n.mind(c.id, a)
 	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Kept: a.kept, OtherKind: a.otherKind}
 	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
-	r.TTL = time.Duration(a.ttl) * ms
+	r.TTL, r.Shard = time.Duration(a.ttl)*ms, uint8(a.shard)
 	if a.ok && !a.quiet {
 		r.Published = 1
 	}
@@ -404,7 +420,7 @@ func (n *node) accept(r *core.Reply) {
 			continue
 		}
 		n.flight[i] = slices.Delete(n.flight[i], at, at+1)
-		n.heardServer(&a)
+		n.heardServer(i, &a)
 		rec := &n.record[i]
 		if a.ran != core.Yes {
 			n.trouble[i] = n.w.now

@@ -58,7 +58,12 @@ type node struct {
 	gathers   []gathering     // by name: what a set keeps
 	gives     []giveBack      // by name: how a set was released
 	tainted   time.Duration   // until when it may pass on permits that were taken away from it
-	health    health          // whether the server answers
+	health    []health        // by the number of the shard: whether it answers
+	layout    []*shard        // by name: the shard that serves it, as far as the manager knows
+	looking   bool            // it has asked for the layout
+	// By name: the shard that the last answer came from, or -1, and since when.
+	heardOf    []int
+	heardSince []time.Duration
 
 	out   []core.Effect
 	ticks int
@@ -93,7 +98,14 @@ func (w *world) addNode() *node {
 		gathers: make([]gathering, len(w.names)), gives: make([]giveBack, len(w.names)),
 	}
 	n.numbers.init(len(w.names))
-	n.health.silentFrom = never
+	n.health = make([]health, len(w.shards)+1)
+	for i := range n.health {
+		n.health[i].silentFrom = never
+	}
+	n.heardSince = make([]time.Duration, len(w.names))
+	for _, l := range w.names {
+		n.layout, n.heardOf = append(n.layout, l.shard), append(n.heardOf, -1)
+	}
 	n.origin = w.load.Between(0, time.Hour) - w.now
 	if w.set.faults&Drift != 0 {
 		n.rate = float64(w.fate.Below(20001) - 10000)
@@ -107,7 +119,7 @@ func (w *world) addNode() *node {
 	}
 	n.pubsub.init(n)
 	cfg := w.set.core
-	cfg.Seed = w.load.Next()
+	cfg.Seed, cfg.Sharded = w.load.Next(), w.sharded()
 	n.m = core.New(cfg)
 	n.lastID = w.load.Next() % 1000
 	for range 3 {

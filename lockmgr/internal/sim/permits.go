@@ -18,7 +18,7 @@ type permits struct{}
 
 const (
 	// dataLoss are the faults by which the server loses data, or gets other data.
-	dataLoss = RestartLose | Flush | Evict | Persist | Retype | WrongCounter
+	dataLoss = RestartLose | Flush | Evict | Persist | Retype | WrongCounter | Failover
 	// mostEntries is the limit of the core.
 	mostEntries = 1 << 10
 )

@@ -8,13 +8,19 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
-// A pubsub is a manager's connection for messages and the notify actor. The
-// connection keeps the order of commands and messages.
+// A pubsub is a manager's connections for messages, one to each shard, and the notify actor.
 type pubsub struct {
-	n         *node
+	n        *node
+	lines    []*line    // by shard
+	channels []*channel // those of the single names, then those of places that are subscribed to
+}
+
+// A line is a connection to a shard. It keeps the order of commands and messages.
+type line struct {
+	p         *pubsub
+	at        *shard
 	id        int // as a subscriber: new with each connection
 	connected bool
-	channels  []*channel    // those of the single names, then those of places that are subscribed to
 	sentAt    time.Duration // the arrival of the last command at the server
 	heardAt   time.Duration // the last arrival from the server
 }
@@ -25,6 +31,7 @@ type pubsub struct {
 // SUBSCRIBEs, because only the confirmation of the newest one counts.
 type channel struct {
 	of        *lockName
+	line      *line
 	place     uint64     // or zero
 	listeners []listener // in the order in which they came
 	confirmed bool
@@ -63,17 +70,21 @@ func (p *pubsub) wants(l *lockName) bool {
 
 func (p *pubsub) init(n *node) {
 	p.n = n
-	p.connected = true
-	for _, l := range n.w.single {
-		p.channels = append(p.channels, &channel{of: l})
+	for _, s := range n.w.shards {
+		t := &line{p: p, at: s, connected: true}
+		p.lines = append(p.lines, t)
+		t.connect()
 	}
-	p.connect()
+	for _, l := range n.w.single {
+		p.channels = append(p.channels, &channel{of: l, line: p.lines[l.shard.index]})
+	}
 }
 
 // connect takes a new number as a subscriber.
-func (p *pubsub) connect() {
-	p.id = len(p.n.w.subscribers)
-	p.n.w.subscribers = append(p.n.w.subscribers, p)
+func (t *line) connect() {
+	w := t.p.n.w
+	t.id = len(w.subscribers)
+	w.subscribers = append(w.subscribers, t)
 }
 
 // at returns the name of a channel on the server.
@@ -97,7 +108,7 @@ func (p *pubsub) find(of *lockName, place uint64) *channel {
 			return ch
 		}
 	}
-	ch := &channel{of: of, place: place}
+	ch := &channel{of: of, line: p.channels[of.index].line, place: place}
 	p.channels = append(p.channels, ch)
 	p.n.w.cover.Fair.Places++
 	return ch
@@ -114,7 +125,7 @@ func (p *pubsub) subscribe(l *lockName, place uint64) {
 		switch {
 		case len(ch.listeners) == 1:
 			ch.confirmed = false
-			if p.connected {
+			if ch.line.connected {
 				p.ask(ch)
 			}
 		case ch.confirmed:
@@ -139,9 +150,9 @@ func (p *pubsub) unsubscribe(l *lockName, place uint64) {
 			at := slices.Index(p.channels, ch)
 			p.channels = slices.Delete(p.channels, at, at+1)
 		}
-		if p.connected {
-			id := p.id
-			p.toServer(func() {
+		if t := ch.line; t.connected {
+			id := t.id
+			t.toServer(func() {
 				p.n.w.server.Unsubscribe(p.at(ch), id)
 				p.n.readiness(of)
 			})
@@ -156,20 +167,26 @@ func (p *pubsub) confirm(who listener) {
 	p.n.post(h)
 }
 
-// ask sends SUBSCRIBE and reports the confirmation.
+// ask sends SUBSCRIBE and reports the confirmation. If another shard serves the slot, the manager
+// looks for the layout, and asks that one.
 func (p *pubsub) ask(ch *channel) {
 	w := p.n.w
-	id := p.id
+	t := ch.line
+	id := t.id
 	ch.asked++
 	asked := ch.asked
-	p.toServer(func() {
+	t.toServer(func() {
+		if ch.of.shard != t.at {
+			p.n.lookSoon(8 * w.set.latency)
+			return
+		}
 		w.server.Subscribe(p.at(ch), id)
 		p.n.readiness(ch.of)
 		d := w.fate.Between(w.set.latency/8, w.set.latency/2)
 		if w.strikes(SlowConfirm) {
 			d = w.fate.Between(0, 20*w.set.latency)
 		}
-		p.fromServer(d, id, func() {
+		t.fromServer(d, id, func() {
 			if len(ch.listeners) > 0 && ch.asked == asked {
 				ch.confirmed = true
 				for _, who := range ch.listeners {
@@ -180,29 +197,29 @@ func (p *pubsub) ask(ch *channel) {
 	})
 }
 
-func (p *pubsub) toServer(do func()) {
-	w := p.n.w
-	id := p.id
-	p.sentAt = max(p.sentAt, w.now+w.fate.Between(w.set.latency/8, w.set.latency/2))
+func (t *line) toServer(do func()) {
+	w := t.p.n.w
+	id := t.id
+	t.sentAt = max(t.sentAt, w.now+w.fate.Between(w.set.latency/8, w.set.latency/2))
 	var arrive func()
 	arrive = func() {
-		if w.silent() { // the server reads it when it goes on
-			p.sentAt = max(p.sentAt, w.silentUntil)
-			w.queue.Put(w.silentUntil, arrive)
+		if w.silent(t.at) { // the server reads it when it goes on
+			t.sentAt = max(t.sentAt, t.at.silentUntil)
+			w.queue.Put(t.at.silentUntil, arrive)
 			return
 		}
-		if p.id == id && p.connected && !p.n.dead {
+		if t.id == id && t.connected && !t.p.n.dead {
 			do()
 		}
 	}
-	w.queue.Put(p.sentAt, arrive)
+	w.queue.Put(t.sentAt, arrive)
 }
 
-func (p *pubsub) fromServer(d time.Duration, id int, do func()) {
-	w := p.n.w
-	p.heardAt = max(p.heardAt, w.now+d)
-	w.queue.Put(p.heardAt, func() {
-		if p.id == id && p.connected && !p.n.dead {
+func (t *line) fromServer(d time.Duration, id int, do func()) {
+	w := t.p.n.w
+	t.heardAt = max(t.heardAt, w.now+d)
+	w.queue.Put(t.heardAt, func() {
+		if t.id == id && t.connected && !t.p.n.dead {
 			do()
 		}
 	})
@@ -214,7 +231,8 @@ func (w *world) message(subscriber int, chanName string) {
 		w.byID[-1-subscriber].in(w.fate.Between(w.set.latency/8, w.set.latency))
 		return
 	}
-	p := w.subscribers[subscriber]
+	t := w.subscribers[subscriber]
+	p := t.p
 	times := 1
 	if w.strikes(MessageLost) {
 		times = 0
@@ -227,7 +245,7 @@ func (w *world) message(subscriber int, chanName string) {
 		forced = 1
 	}
 	for range times {
-		p.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), p.id, func() {
+		t.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), t.id, func() {
 			for _, ch := range p.channels {
 				if p.at(ch) == chanName {
 					p.deliver(ch, from, forced)
@@ -275,22 +293,22 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool) {
 	p.n.post(h)
 }
 
-// drop breaks the connection. It is there again after d.
-func (p *pubsub) drop(d time.Duration) {
-	if !p.connected {
+// drop breaks the connection to a shard. It is there again after d.
+func (p *pubsub) drop(s *shard, d time.Duration) {
+	t := p.lines[s.index]
+	if !t.connected {
 		return
 	}
 	w := p.n.w
-	p.cut()
+	t.cut()
 	w.after(w.fate.Between(0, w.set.latency), func() {
 		// The client notices, unless it is connected again by now.
-		if p.connected || p.n.dead {
+		if t.connected || p.n.dead {
 			return
 		}
 		for _, ch := range p.channels {
-			ch.confirmed = false
-			for _, who := range ch.listeners {
-				p.n.post(&heard{Wake: who.wake()})
+			if ch.line == t {
+				p.gap(ch)
 			}
 		}
 	})
@@ -298,9 +316,9 @@ func (p *pubsub) drop(d time.Duration) {
 		if p.n.dead {
 			return
 		}
-		p.connected = true
+		t.connected = true
 		for _, ch := range p.channels {
-			if len(ch.listeners) > 0 {
+			if ch.line == t && len(ch.listeners) > 0 {
 				ch.confirmed = false
 				p.ask(ch)
 			}
@@ -308,15 +326,67 @@ func (p *pubsub) drop(d time.Duration) {
 	})
 }
 
-// cut ends the connection and the server's subscriptions for it.
-func (p *pubsub) cut() {
-	w := p.n.w
-	p.connected = false
-	for _, ch := range p.channels {
-		w.server.Unsubscribe(p.at(ch), p.id)
-		p.n.readiness(ch.of)
+// gap tells the core that messages of a channel may be lost.
+func (p *pubsub) gap(ch *channel) {
+	ch.confirmed = false
+	for _, who := range ch.listeners {
+		p.n.post(&heard{Wake: who.wake()})
 	}
-	p.connect()
 }
 
-func (p *pubsub) die() { p.cut() }
+// cut ends a connection and the server's subscriptions for it.
+func (t *line) cut() {
+	p := t.p
+	t.connected = false
+	for _, ch := range p.channels {
+		if ch.line == t {
+			p.n.w.server.Unsubscribe(p.at(ch), t.id)
+			p.n.readiness(ch.of)
+		}
+	}
+	t.connect()
+}
+
+func (p *pubsub) die() {
+	for _, t := range p.lines {
+		t.cut()
+	}
+}
+
+// slotMoved ends the subscriptions to the channels of a name at the shard that served it. The server
+// tells the manager so.
+func (p *pubsub) slotMoved(l *lockName) {
+	for _, ch := range p.channels {
+		t := ch.line
+		if ch.of != l || !p.n.w.server.Subscribed(p.at(ch), t.id) {
+			continue
+		}
+		p.n.w.server.Unsubscribe(p.at(ch), t.id)
+		p.n.readiness(l)
+		t.fromServer(p.n.w.fate.Between(p.n.w.set.latency/8, p.n.w.set.latency/2), t.id, func() {
+			if ch.line == t {
+				p.gap(ch)
+				p.n.lookSoon(8 * p.n.w.set.latency)
+			}
+		})
+	}
+}
+
+// follow subscribes to the channels whose names have moved at the shards that serve these now.
+func (p *pubsub) follow() {
+	for _, ch := range p.channels {
+		t := p.lines[p.n.layout[ch.of.index].index]
+		if ch.line == t {
+			continue
+		}
+		ch.line = t
+		if len(ch.listeners) == 0 {
+			continue
+		}
+		p.gap(ch)
+		p.n.w.cover.Shards.Followed++
+		if t.connected {
+			p.ask(ch)
+		}
+	}
+}

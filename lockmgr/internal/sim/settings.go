@@ -56,6 +56,10 @@ type settings struct {
 	// With permits: how many there are, and how many requests in percent want several.
 	limit, many int
 
+	// With several shards: how many, and whether the first one hangs now and then in a calm world.
+	shards int
+	hangs  bool
+
 	core core.Config
 }
 
@@ -105,7 +109,7 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 		}
 	} else {
 		s.foreign = r.Percent(15)
-		for f := Faults(1); f < allFaults; f <<= 1 {
+		for f := Faults(1); f <= Forbid; f <<= 1 {
 			if r.Percent(30) {
 				s.faults |= f
 			}
@@ -251,6 +255,9 @@ func (s *settings) String() string {
 	}
 	if s.limit > 0 {
 		several = fmt.Sprintf("\nlimit=%d many=%d%% gather=%v/%v", s.limit, s.many, c.GatherAfter, c.GatherTime)
+	}
+	if s.shards > 0 {
+		several += fmt.Sprintf("\nshards=%d hangs=%v", s.shards, s.hangs)
 	}
 	if c.PlaceTime > 0 {
 		several = fmt.Sprintf("\nplace=%v redisson=%v givesup=%d%%", c.PlaceTime, s.redisson, s.givesUp)

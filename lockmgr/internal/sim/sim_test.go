@@ -37,28 +37,43 @@ var (
 const defaultSeeds = 10000
 
 // TestSeeds simulates exclusive locks.
-func TestSeeds(t *testing.T) { testSeeds(t, core.Exclusive, defaultSeeds) }
+func TestSeeds(t *testing.T) { testSeeds(t, one(core.Exclusive), defaultSeeds) }
 
 // TestSeeds_ReadWrite simulates read-write locks.
-func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, core.ReadWrite, defaultSeeds/4) }
+func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, one(core.ReadWrite), defaultSeeds/4) }
 
 // TestSeeds_Several simulates locks of several names, with single names beside them.
-func TestSeeds_Several(t *testing.T) { testSeeds(t, core.Several, defaultSeeds/4) }
+func TestSeeds_Several(t *testing.T) { testSeeds(t, one(core.Several), defaultSeeds/4) }
 
 // TestSeeds_Permits simulates permits.
-func TestSeeds_Permits(t *testing.T) { testSeeds(t, core.Permits, defaultSeeds/2) }
+func TestSeeds_Permits(t *testing.T) { testSeeds(t, one(core.Permits), defaultSeeds/2) }
 
 // TestSeeds_Fair simulates fair locks, also with clients of Redisson in their queues.
-func TestSeeds_Fair(t *testing.T) { testSeeds(t, core.Fair, defaultSeeds/2) }
+func TestSeeds_Fair(t *testing.T) { testSeeds(t, one(core.Fair), defaultSeeds/2) }
 
-func testSeeds(t *testing.T, kind core.Kind, many int) {
+// TestSeeds_Shards simulates clusters: each seed has locks of one kind on several shards.
+func TestSeeds_Shards(t *testing.T) {
+	testSeeds(t, func(seed uint64) Options {
+		return Options{Kind: []core.Kind{core.Exclusive, core.ReadWrite, core.Permits, core.Fair}[seed%4], Shards: true}
+	}, defaultSeeds)
+}
+
+// one returns the options of seeds whose locks are all of one kind.
+func one(k core.Kind) func(uint64) Options {
+	return func(uint64) Options { return Options{Kind: k} }
+}
+
+// testSeeds runs many seeds. of returns what is special in the options of a seed.
+func testSeeds(t *testing.T, of func(seed uint64) Options, many int) {
 	without, err := ParseFaults(*off)
 	if err != nil {
 		t.Fatal(err)
 	}
 	may := strings.Split(*ignore, ",")
 	if *seed >= 0 {
-		res := Run(Options{Seed: uint64(*seed), Kind: kind, Events: *events, Off: without, Ignore: may, Trace: os.Stdout})
+		o := of(uint64(*seed))
+		o.Seed, o.Events, o.Off, o.Ignore, o.Trace = uint64(*seed), *events, without, may, os.Stdout
+		res := Run(o)
 		if res.Violation != nil {
 			t.Fatal(res.Violation)
 		}
@@ -97,7 +112,8 @@ func testSeeds(t *testing.T, kind core.Kind, many int) {
 					break
 				}
 				hung := time.AfterFunc(*hang, func() { panic(fmt.Sprintf("seed %d does not end", i)) })
-				o := Options{Seed: i, Kind: kind, Events: *events, Off: without, Ignore: may, Phases: i-*first < defaultSeeds}
+				o := of(i)
+				o.Seed, o.Events, o.Off, o.Ignore, o.Phases = i, *events, without, may, i-*first < defaultSeeds
 				all := fnv.New64a()
 				if *digest {
 					o.Trace = all

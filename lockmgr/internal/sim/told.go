@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// health is what a manager has heard from its server. Times are true ones.
+// health is what a manager has heard from a shard. Times are true ones.
 type health struct {
 	// lastGood is when it last heard the answer to a script that ran, or a final
 	// failure.
@@ -24,9 +24,12 @@ func (w *world) lag() time.Duration {
 	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50 + w.set.core.RetryTime/64
 }
 
-// heardServer notes, when the core gets an answer, whether the server can serve it.
-func (n *node) heardServer(a *answer) {
-	h, now := &n.health, n.w.now
+// heardServer notes, when the core gets an answer about a name, whether the shard can serve it.
+func (n *node) heardServer(name int, a *answer) {
+	h, now := &n.health[a.shard], n.w.now
+	if n.heardOf[name] != a.shard {
+		n.heardOf[name], n.heardSince[name] = a.shard, now
+	}
 	if a.ran == core.Yes || a.final {
 		h.lastGood, h.silentFrom = now, never
 		return
@@ -36,14 +39,14 @@ func (n *node) heardServer(a *answer) {
 	}
 	if !h.watched {
 		h.watched = true
-		n.checkTold()
+		n.checkTold(a.shard)
 	}
 }
 
-// checkTold checks that no request waits for too long while no command succeeds. It
+// checkTold checks that no request waits for too long while no command to a shard succeeds. It
 // is called again until a command succeeds.
-func (n *node) checkTold() {
-	h, w := &n.health, n.w
+func (n *node) checkTold(shard int) {
+	h, w := &n.health[shard], n.w
 	if n.dead || n.closed || h.silentFrom == never {
 		h.watched = false
 		return
@@ -51,7 +54,10 @@ func (n *node) checkTold() {
 	bound := max(w.set.core.RetryTime, w.set.timeout) + w.set.timeout + w.lag()
 	from := max(h.silentFrom, n.pausedUntil)
 	for _, c := range n.waiting {
-		if since := max(from, c.since); w.now-since > bound {
+		if n.heardOf[c.name.index] != shard {
+			continue
+		}
+		if since := max(from, c.since, n.heardSince[c.name.index]); w.now-since > bound {
 			w.violated("told in time", "%s waits since %v, the server has been silent since %v, and nobody was told in %v", c, c.since,
 				h.silentFrom, bound)
 		}
@@ -59,7 +65,20 @@ func (n *node) checkTold() {
 	if len(n.waiting) > 0 {
 		w.cover.WaitedInSilence++
 	}
-	w.after(bound/8, n.checkTold)
+	w.after(bound/8, func() { n.checkTold(shard) })
+}
+
+// lastGood returns when the shard that a name is on, or was on, last answered. Without a name, or if
+// the name has moved, it is when any did.
+func (n *node) lastGood(l *lockName) time.Duration {
+	if l != nil && !l.moved {
+		return n.health[l.shard.index].lastGood
+	}
+	last := time.Duration(0)
+	for i := range n.health {
+		last = max(last, n.health[i].lastGood)
+	}
+	return last
 }
 
 // checkOnce checks that a request for one try ends within the time-out of one
@@ -70,9 +89,10 @@ func (c *call) checkOnce() {
 		return
 	}
 	bound := w.set.timeout + w.lag() + 2*w.set.core.BackTime // it may stand back
-	from := max(c.since, n.health.lastGood, n.pausedUntil)
+	last := n.lastGood(c.name)
+	from := max(c.since, last, n.pausedUntil)
 	if w.now-from >= bound {
-		w.violated("told in time", "%s asks for one try, and has waited since %v (the server last spoke at %v)", c, c.since, n.health.lastGood)
+		w.violated("told in time", "%s asks for one try, and has waited since %v (the server last spoke at %v)", c, c.since, last)
 	}
 	w.queue.Put(max(from+bound, w.now+w.set.latency), c.checkOnce)
 }
@@ -85,9 +105,10 @@ func (n *node) checkClosing(asked time.Duration) {
 	}
 	// A pause before the next try may have begun before.
 	bound := w.set.core.RetryTime + w.set.timeout + w.lag() + min(2*time.Second, w.set.core.Lease/8)
-	from := max(asked, n.health.lastGood, n.pausedUntil)
+	last := n.lastGood(nil)
+	from := max(asked, last, n.pausedUntil)
 	if w.now-from >= bound {
-		w.violated("told in time", "%s was closed at %v, the server last spoke at %v, and no Closed has come", n.label, asked, n.health.lastGood)
+		w.violated("told in time", "%s was closed at %v, the server last spoke at %v, and no Closed has come", n.label, asked, last)
 	}
 	w.queue.Put(max(from+bound, w.now+w.set.latency), func() { n.checkClosing(asked) })
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
-// silent reports whether the server is stopped.
-func (w *world) silent() bool { return w.now < w.silentUntil }
-
-// stop stops the server for a while. Then it runs the commands that it was sent
+// stop stops a shard for a while. Then it runs the commands that it was sent
 // meanwhile, or another server with its data takes over and they are lost.
-func (w *world) stop() {
+func (w *world) stop(s *shard) {
 	c := &w.set.core
 	d := w.fate.LogBetween(w.set.timeout, 2*c.RetryTime+4*w.set.timeout+c.Lease)
-	w.silentUntil = w.now + d
+	s.silentUntil = w.now + d
 	dies := w.fate.Percent(30)
 	w.after(d, func() {
-		commands := w.stopped
-		w.stopped = nil
+		commands := s.stopped
+		s.stopped = nil
 		if dies {
 			for _, n := range w.nodes {
-				n.pubsub.drop(w.fate.Between(0, 20*w.set.latency))
+				n.pubsub.drop(s, w.fate.Between(0, 20*w.set.latency))
 			}
 			return
 		}
 		for _, c := range commands {
+			if c.name.shard != s {
+				continue // it is refused; its client has given it up
+			}
 			a := c.run()
 			if w.tracing() {
 				w.tracef(c.n.label, "(server ran %s #%d %v when it went on: %s)", c.verb, c.id, c.owners, &a)
@@ -57,7 +57,7 @@ func (w *world) spoilCounter(l *lockName) {
 func (c *command) readError(err error) answer {
 	w := c.n.w
 	if c.tokens > 0 && (errors.Is(err, model.ErrNotInteger) || errors.Is(err, model.ErrOverflow) ||
-		errors.Is(err, model.ErrWrongType) && c.name.areLocks(&w.server.Server)) {
+		errors.Is(err, model.ErrWrongType) && c.name.areLocks(&w.server)) {
 		err = fmt.Errorf("%w: %w", errCounter, err)
 	}
 	switch {

@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Seed   uint64
 	Kind   core.Kind // of all locks; with Several there are single names, too
+	Shards bool      // there are several shards; not with Several
 	Events int       // how many events before the end begins
 	Off    Faults    // kinds of faults that must not occur
 	Trace  io.Writer // gets a line for each event, or nil
@@ -55,7 +56,8 @@ type world struct {
 	queue agenda.Queue
 	cover *Coverage
 
-	server    server
+	server    model.Server // the keys of all shards
+	shards    []*shard
 	nodes     []*node     // the running ones
 	gone      []*node     // those that crashed or were closed
 	names     []*lockName // the single names, then the sets
@@ -69,30 +71,25 @@ type world struct {
 	byID             []*redisson
 	waitingRedissons int
 
-	subscribers []*pubsub // by number; a pubsub has a new number after each reconnect
+	subscribers []*line // by number; a line has a new number after each reconnect
 
 	ending    bool
 	over      time.Duration // once it is ending: the instant at which nothing may be left
 	persisted bool          // a record has lost its TTL
 	err       *Violation
 
-	late        []*lateRun    // commands that are to run after their time-out
-	silentUntil time.Duration // the server is stopped until then
-	stopped     []*command    // commands that it was sent meanwhile
-	forcing     bool          // an administrator's forced unlock is running
-	releasing   *command      // the release that is running, or nil
-}
-
-// A server is the model, which may be down.
-type server struct {
-	model.Server
-	down bool
+	late      []*lateRun // commands that are to run after their time-out
+	forcing   bool       // an administrator's forced unlock is running
+	releasing *command   // the release that is running, or nil
 }
 
 // A lockName is one lock, as the simulation sees it: a single name, or a set of them.
 type lockName struct {
 	index                 int
 	limit                 int // how many permits there are
+	shard                 *shard
+	moved                 bool          // it has been on another shard
+	backUntil             time.Duration // until when there may be what a failover has brought back
 	kind                  core.Kind
 	rules                 kind
 	key, channel, counter string // of a set: only its key
@@ -133,6 +130,11 @@ func Run(o Options) Result {
 	w.set.drawSets(&w.load, o.Kind)
 	w.set.drawPermits(&w.load, o.Kind)
 	w.set.drawFair(&w.load, o.Kind)
+	if o.Shards {
+		w.set.drawShards(&w.load, o.Kind)
+		w.set.faults &= ^o.Off
+	}
+	res.Cover.Sharded = o.Shards
 	res.Cover.Kind = o.Kind
 	res.Faults = w.set.faults
 	func() {
@@ -182,11 +184,15 @@ func (w *world) begin() {
 	}
 	w.single = w.names
 	w.addSets()
+	w.addShards()
 	for range w.set.nodes {
 		w.addNode()
 	}
 	if w.set.faults&disasters != 0 {
 		w.after(w.fate.Between(0, w.set.quiet), w.disaster)
+	}
+	if w.set.faults&(MoveSlot|Failover) != 0 {
+		w.after(w.fate.Between(0, w.set.quiet), w.shardTrouble)
 	}
 	if w.redissons = map[string]*redisson{}; w.set.redisson {
 		w.after(w.set.think, w.redissonThread)
@@ -214,7 +220,10 @@ func (w *world) after(d time.Duration, do func()) { w.queue.Put(w.now+d, do) }
 // nothing must be left.
 func (w *world) end() {
 	w.ending = true
-	w.over = max(w.now, w.silentUntil) + w.patience()
+	w.over = w.now + w.patience()
+	for _, s := range w.shards {
+		w.over = max(w.over, s.silentUntil+w.patience())
+	}
 	w.endLate()
 	for _, n := range slices.Concat(w.nodes, w.gone) {
 		clear(n.forbidden)
@@ -288,19 +297,19 @@ func (w *world) lose(counters bool, names ...*lockName) {
 	}
 }
 
-// restart takes the server down for a while. All connections are lost, with
-// everything that was on its way.
-func (w *world) restart(loseData bool) {
+// restart takes a shard down for a while.
+func (w *world) restart(s *shard, loseData bool) {
 	if loseData {
-		w.lose(true, w.single...)
-		w.server.Flush()
+		w.flush(s)
 	}
-	w.server.down = true
-	d := w.fate.LogBetween(w.set.latency, w.set.core.Lease)
-	for _, n := range w.nodes {
-		n.pubsub.drop(d + w.fate.Between(0, 20*w.set.latency))
-	}
-	w.after(d, func() { w.server.down = false })
+	w.takeDown(s)
+}
+
+// flush removes the data of a shard.
+func (w *world) flush(s *shard) {
+	names := w.on(s)
+	w.lose(true, names...)
+	w.server.Restore(model.Data{}, w.keysOf(names...))
 }
 
 // readClock sets the server's clock, which may lag behind the true time.

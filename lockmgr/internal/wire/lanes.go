@@ -171,7 +171,7 @@ func (l *Lanes) numberOf(addr string) int {
 // add adds the lane to a server. The mutex is held, or nobody else has l yet.
 func (l *Lanes) add(addr string, server Server) *Lane {
 	cfg := l.cfg
-	cfg.shard, cfg.Server, cfg.Post = uint8(len(l.lanes)), server, l.post
+	cfg.shard, cfg.Server, cfg.Post = uint8(len(l.lanes)%core.NoShard), server, l.post
 	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
 		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
 	}
