@@ -34,7 +34,7 @@ func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 	deadline := time.Now().Add(clusterTimeout)
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
-		text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n", MasterSet, master.Port())
+		text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 2000\nsentinel failover-timeout %[1]s 3000\n", MasterSet, master.Port())
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
