@@ -189,7 +189,10 @@ func (w *world) manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	addrs := []string{w.server.Addr()}
 	if w.cluster != nil {
-		addrs, o.ClassicChannels = w.cluster.Addrs(), w.cluster.classic
+		addrs = w.cluster.Addrs()
+		if w.cluster.classic {
+			o.Channels = lockmgr.ClassicChannels
+		}
 	}
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, o)
 	require.NoError(t, err)

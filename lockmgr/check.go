@@ -64,7 +64,7 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 		return Report{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
 	}
 	c := &checkup{
-		m: m, prefix: prefix, sharded: m.clustered && !m.options.ClassicChannels,
+		m: m, prefix: prefix, sharded: m.onSharded(),
 		name: name, channel: wire.Channel(name), counter: wire.TokenKey(name),
 	}
 	err := c.run(ctx)
@@ -208,28 +208,33 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"EXISTS", wire.QueueKey(c.name)}, "~" + wire.QueueKey(c.prefix) + "*", forFair, optional},
 		{[]string{"EXISTS", wire.DeadlinesKey(c.name)}, "~" + wire.DeadlinesKey(c.prefix) + "*", forFair, optional},
 	} {
-		words := c.words(p.words)
-		a, err := c.say(ctx, words...)
-		if err != nil {
-			return err
-		}
-		if rule := deniedRule(a, words, p.pattern); rule != "" {
-			c.missing(Permission{strings.ReplaceAll(rule, "{"+c.prefix+"}*", "{"+c.prefix+"*"), p.purpose, p.optional})
+		for _, words := range c.forms(p.words) {
+			a, err := c.say(ctx, words...)
+			if err != nil {
+				return err
+			}
+			if rule := deniedRule(a, words, p.pattern); rule != "" {
+				c.missing(Permission{strings.ReplaceAll(rule, "{"+c.prefix+"}*", "{"+c.prefix+"*"), p.purpose, p.optional})
+			}
 		}
 	}
 	return nil
 }
 
-// words returns the words of a command for the channels that are used.
-func (c *checkup) words(words []string) []string {
+// forms returns the words of a command for the channels that are used.
+func (c *checkup) forms(words []string) [][]string {
+	forms := [][]string{words}
 	switch {
 	case !c.sharded:
 	case words[0] == "PUBLISH":
-		return append([]string{"SPUBLISH"}, words[1:]...)
+		forms[0] = append([]string{"SPUBLISH"}, words[1:]...)
+		if c.m.onBoth() {
+			forms = append(forms, words)
+		}
 	case words[0] == "PUBSUB":
-		return append([]string{"PUBSUB", "SHARD" + words[1]}, words[2:]...)
+		forms[0] = append([]string{"PUBSUB", "SHARD" + words[1]}, words[2:]...)
 	}
-	return words
+	return forms
 }
 
 // tryPush adds to a list and removes it again, because RPUSH can't be tried without a write.
@@ -297,11 +302,18 @@ func (c *checkup) about(ctx context.Context) error {
 // rehearse subscribes, takes a lock through its whole life, and waits for the
 // message of its release.
 func (c *checkup) rehearse(ctx context.Context) error {
-	watch := c.m.hubs.watch(c.channel).Watch
+	watch := c.m.hubs.watch(c.channel, c.sharded).Watch
 	defer watch.Close()
-	heard, err := c.subscribe(ctx, watch)
+	heard, err := c.subscribe(ctx, watch, c.sharded)
 	if err != nil {
 		return err
+	}
+	if c.m.onBoth() {
+		also := c.m.hubs.watch(c.channel, false).Watch
+		defer also.Close()
+		if _, err := c.subscribe(ctx, also, false); err != nil {
+			return err
+		}
 	}
 	if err := c.live(ctx); err != nil {
 		c.cleanUp()
@@ -383,7 +395,7 @@ func (c *checkup) counting(ctx context.Context) error {
 
 // subscribe reports whether the subscription was confirmed. Locks work without
 // one, but waiters have to poll.
-func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, error) {
+func (c *checkup) subscribe(caller context.Context, w *notify.Watch, sharded bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(caller, notify.DefaultDialTimeout+notify.DefaultCommandTimeout)
 	defer cancel()
 	for after := uint64(0); ; {
@@ -398,7 +410,7 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch) (bool, erro
 			return false, err
 		case wake.Reason.Has(notify.ReasonRefused):
 			rule := "+subscribe"
-			if c.sharded {
+			if sharded {
 				rule = "+ssubscribe"
 			}
 			c.missing(Permission{rule, "being told of an unlock, instead of polling every 10 ms to every second", true})

@@ -126,4 +126,14 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 		require.NotContains(t, named, "+subscribe")
 		require.NoError(t, m.Close(faults.Patient(t)))
 	}
+	for without, with := range map[string]string{"+publish": "+subscribe +unsubscribe", "+subscribe": "+publish", "": "+publish +subscribe +unsubscribe"} {
+		grant("checked", plain+" "+more+" "+with)
+		m, err := lockmgr.Dial(opt, lockmgr.Options{Channels: lockmgr.BothChannels})
+		require.NoError(t, err)
+		report, _ := m.Check(faults.Patient(t), "app:")
+		for _, rule := range []string{"+publish", "+subscribe"} {
+			require.Equal(t, rule == without, slices.ContainsFunc(report.Missing, func(p lockmgr.Permission) bool { return p.Rule == rule }), "%q: %v", without, report.Missing)
+		}
+		require.NoError(t, m.Close(faults.Patient(t)))
+	}
 }

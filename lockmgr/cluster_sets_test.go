@@ -46,9 +46,9 @@ func requireNothingLeft(t *testing.T, c *redistest.Cluster, names []string) {
 func TestCluster_SetOverSlots(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	for _, classic := range []bool{false, true} {
-		t.Run(fmt.Sprintf("classic=%v", classic), func(t *testing.T) {
-			o := lockmgr.Options{ClassicChannels: classic, Lease: 2 * time.Second}
+	for _, channels := range allChannels {
+		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
+			o := lockmgr.Options{Channels: channels, Lease: 2 * time.Second}
 			m, other := dialCluster(t, c, o), dialCluster(t, c, o)
 			ctx := faults.Patient(t)
 			set, names := setOverSlots(c, 3)

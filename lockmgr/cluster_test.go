@@ -56,6 +56,8 @@ func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
 	}
 }
 
+var allChannels = []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels, lockmgr.BothChannels}
+
 // All kinds of locks work on all shards. A waiter of another manager is woken by a message,
 // long before it would poll.
 func TestCluster_EveryKind(t *testing.T) {
@@ -64,9 +66,9 @@ func TestCluster_EveryKind(t *testing.T) {
 	for _, key := range []string{"a", "{a}b", "a{b}c{d}", "{}a", "a{", "a}", "é\x00", strings.Repeat("x", 300)} {
 		require.Equal(t, faults.Do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", key), strconv.Itoa(wires.SlotOf(key)), key)
 	}
-	for _, classic := range []bool{false, true} {
-		t.Run(fmt.Sprintf("classic=%v", classic), func(t *testing.T) {
-			o := lockmgr.Options{ClassicChannels: classic}
+	for _, channels := range allChannels {
+		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
+			o := lockmgr.Options{Channels: channels}
 			m, other := dialCluster(t, c, o), dialCluster(t, c, o)
 			ctx := faults.Patient(t)
 			for owner, names := range namesOn(c, 2) {
@@ -81,7 +83,12 @@ func TestCluster_EveryKind(t *testing.T) {
 							opts = []lockmgr.LockOption{lockmgr.Exclusive()}
 						}
 						f := other.LockAsync(name, opts...)
-						requireSubscribers(t, owner, classic)
+						if channels != lockmgr.ClassicChannels {
+							requireSubscribers(t, owner, false)
+						}
+						if channels != lockmgr.ShardedChannels {
+							requireSubscribers(t, owner, true)
+						}
 						begin := time.Now()
 						require.NoError(t, l.Unlock(ctx))
 						l, err = f.Await(ctx)
@@ -106,6 +113,34 @@ func TestCluster_EveryKind(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A manager with both kinds of channels wakes those that have one of them only, and is woken by
+// them. Those two do not wake each other.
+func TestCluster_BothChannels(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	ctx := faults.Patient(t)
+	lease := 10 * time.Second // also the longest pause between two polls
+	both := dialCluster(t, c, lockmgr.Options{Channels: lockmgr.BothChannels, Lease: lease})
+	for _, channels := range []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels} {
+		other := dialCluster(t, c, lockmgr.Options{Channels: channels, Lease: lease})
+		for kind, opts := range map[string][]lockmgr.LockOption{"plain": nil, "exclusive": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
+			for i, pair := range [][2]*lockmgr.Manager{{both, other}, {other, both}} {
+				name := fmt.Sprintf("%s:%d:%d", kind, channels, i)
+				l, err := pair[0].Lock(ctx, name, opts...)
+				require.NoError(t, err)
+				f := pair[1].LockAsync(name, opts...)
+				time.Sleep(300 * time.Millisecond) // subscribed, and what follows a confirmation is over
+				begin := time.Now()
+				require.NoError(t, l.Unlock(ctx))
+				l, err = f.Await(ctx)
+				require.NoError(t, err)
+				require.Less(t, time.Since(begin), 5*time.Second, "%s: woken by a message, not by the poll after a lease", name)
+				require.NoError(t, l.Unlock(ctx))
+			}
+		}
 	}
 }
 
@@ -231,10 +266,17 @@ func TestCluster_Failover(t *testing.T) {
 func TestCluster_SlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	var m, other *lockmgr.Manager
 	ctx := faults.Patient(t)
 	name := "a"
-	for range 6 {
+	for i := range 7 {
+		o := lockmgr.Options{}
+		if i >= 4 {
+			o.Channels = lockmgr.BothChannels
+		}
+		if i == 0 || i == 4 {
+			m, other = dialCluster(t, c, o), dialCluster(t, c, o)
+		}
 		from := c.Owner(name)
 		to := c.Nodes[0]
 		if to == from {
@@ -247,6 +289,9 @@ func TestCluster_SlotMoves(t *testing.T) {
 		c.Move(t, name, to)
 		require.Equal(t, to, c.Owner(name))
 		requireSubscribers(t, to, false)
+		if i >= 4 {
+			requireSubscribers(t, to, true)
+		}
 		require.True(t, l.Valid())
 		begin := time.Now()
 		require.NoError(t, l.Unlock(ctx))

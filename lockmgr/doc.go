@@ -136,7 +136,7 @@
 // except that the same token may be given twice if its counter was lost too. With
 // Options.Replicas a lock is granted only when replicas have it, which makes such a loss rare.
 //
-// Channels of a cluster are sharded: see Options.ClassicChannels. The names of a [Set] may be
+// Channels of a cluster are sharded: see [Channels]. The names of a [Set] may be
 // in any slots; see LockAllAsync for what that costs.
 //
 // # In Redis

@@ -13,37 +13,44 @@ import (
 // counts there includes those of all managers.
 type hubs struct {
 	lanes *wire.Lanes
-	open  func(master string) *notify.Hub
+	open  func(master string, sharded bool) *notify.Hub
 
 	mu      sync.Mutex
-	at      map[string]*notify.Hub // by the master's address
+	at      map[hubKey]*notify.Hub
 	stopped bool
 }
 
-func newHubs(lanes *wire.Lanes, open func(master string) *notify.Hub) *hubs {
-	return &hubs{lanes: lanes, open: open, at: make(map[string]*notify.Hub)}
+// A hubKey is the address of a hub's master, and the kind of its channels.
+type hubKey struct {
+	master  string
+	sharded bool
+}
+
+func newHubs(lanes *wire.Lanes, open func(master string, sharded bool) *notify.Hub) *hubs {
+	return &hubs{lanes: lanes, open: open, at: make(map[hubKey]*notify.Hub)}
 }
 
 // A listening is a watch, and the address of the master at which it is.
 type listening struct {
 	*notify.Watch
-	master string
+	master     string
+	subscribed bool // as the last event said; kept with BothChannels only
 }
 
 // watch begins to watch a channel at the master of its slot. It never blocks.
-func (h *hubs) watch(channel string) listening {
-	master := h.lanes.Master(channel)
+func (h *hubs) watch(channel string, sharded bool) listening {
+	key := hubKey{h.lanes.Master(channel), sharded}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hub := h.at[master]
+	hub := h.at[key]
 	if hub == nil {
-		hub = h.open(master)
+		hub = h.open(key.master, sharded)
 		if h.stopped {
 			hub.Stop()
 		}
-		h.at[master] = hub
+		h.at[key] = hub
 	}
-	return listening{hub.Watch(channel), master}
+	return listening{Watch: hub.Watch(channel), master: key.master}
 }
 
 // moved reports whether the slot of a watched channel has another master by now.

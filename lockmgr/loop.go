@@ -34,9 +34,12 @@ type watchKey struct {
 	name  string
 	item  int
 	place uint64 // of a fair lock: the place whose own channel is watched, or zero
+	also  bool   // the classic channel beside the sharded one
 }
 
-func keyOf(ev *wakeup) watchKey { return watchKey{ev.event.Name, ev.event.Item, ev.event.Place} }
+func keyOf(ev *wakeup) watchKey {
+	return watchKey{ev.event.Name, ev.event.Item, ev.event.Place, ev.also}
+}
 
 func newLoop(s *shell) *loop {
 	o := s.options
@@ -49,10 +52,10 @@ func newLoop(s *shell) *loop {
 			GatherAfter: gatherAfter, GatherTime: gatherTime(o),
 			PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
-			RecordEvery: recordEvery, TrustSubscribers: !o.ClassicChannels || !s.clustered, // a node knows its own subscribers only
+			RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
 			Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
 			MaxLocks: o.MaxLocks, Sharded: s.sharded,
-			Notices:  o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
+			Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
 		}),
 	}
 }
@@ -104,7 +107,9 @@ func (p *loop) step(now time.Duration, batch []message) {
 		switch ev := ev.(type) {
 		case *wakeup:
 			if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
-				p.effects = p.core.Step(now, ev.event, p.effects)
+				if !p.onBoth() || p.joins(ev) {
+					p.effects = p.core.Step(now, ev.event, p.effects)
+				}
 				p.rearm(ev)
 			}
 		case *layoutMoved:
@@ -212,20 +217,43 @@ func (p *loop) channelOf(e core.Subscribe) string {
 
 // watch begins to watch a channel.
 func (p *loop) watch(key watchKey, channel string) {
-	w := p.hubs.watch(channel)
+	w := p.hubs.watch(channel, p.onSharded() && !key.also)
 	p.watches[key] = w
 	p.listen(key, w.Watch, 0)
+	if p.onBoth() && !key.also {
+		key.also = true
+		p.watch(key, channel)
+	}
+}
+
+// joins makes one subscription of those to a sharded and to the classic channel. The core is told
+// the state of the former. What is heard on the latter is a message for it, and so is the
+// confirmation of the latter, as messages may have been missed before. joins reports whether the
+// core is to get the event.
+func (p *loop) joins(ev *wakeup) bool {
+	key := keyOf(ev)
+	w := p.watches[key]
+	if !ev.also {
+		w.subscribed = ev.event.Subscribed
+		p.watches[key] = w
+		return true
+	}
+	key.also = false
+	ev.event.Message = ev.event.Message || ev.event.Confirmed
+	ev.event.Confirmed, ev.event.Subscribed = false, p.watches[key].subscribed
+	return ev.event.Message
 }
 
 // followSlots watches the channels whose slots have moved at their new masters. Until that is
 // confirmed, messages are missed.
 func (p *loop) followSlots(now time.Duration) {
 	for key, w := range p.watches {
-		if !p.hubs.moved(w) {
+		if key.also || !p.hubs.moved(w) { // the one also watched goes with the sharded one
 			continue
 		}
-		w.Close()
-		p.watch(key, w.Channel())
+		channel := w.Channel()
+		p.unwatch(key)
+		p.watch(key, channel)
 		p.effects = p.core.Step(now, core.Wake{Name: key.name, Item: key.item, Place: key.place}, p.effects)
 	}
 }
@@ -233,6 +261,10 @@ func (p *loop) followSlots(now time.Duration) {
 func (p *loop) unwatch(key watchKey) {
 	p.watches[key].Close()
 	delete(p.watches, key)
+	if p.onBoth() && !key.also {
+		key.also = true
+		p.unwatch(key)
+	}
 }
 
 // listen asks for the next event of a watch.
@@ -246,7 +278,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
-			watch: w, seq: wake.Seq,
+			watch: w, seq: wake.Seq, also: key.also,
 		})
 	})
 }

@@ -29,7 +29,7 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster, newHub func(log *slog.Logger, onState func(notify.State), master string) *notify.Hub, closeClient func()) *Manager {
+func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster, newHub func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
 		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
@@ -48,7 +48,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
-	lane.Replicas = wire.Replicas(o.Replicas)
+	lane.Replicas, lane.Twice = wire.Replicas(o.Replicas), m.onBoth()
 	// Answers overtake the requests of callers: a burst of these must not delay the
 	// confirmation of a lease.
 	lane.Post = func(r *core.Replies) { m.actor.PostUrgent(r) }
@@ -59,8 +59,8 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
 	}
 	m.lanes = wire.NewLanes(lane, cluster)
-	m.hubs = newHubs(m.lanes, func(master string) *notify.Hub {
-		return newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) }, master)
+	m.hubs = newHubs(m.lanes, func(master string, sharded bool) *notify.Hub {
+		return newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) }, master, sharded)
 	})
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // The shortest and the longest lease that FixedLease and Extend accept: 10 ms and
@@ -55,12 +56,9 @@ type Options struct {
 	// negative: not at all.
 	Linger time.Duration
 
-	// ClassicChannels makes a manager of a cluster use PUBLISH and SUBSCRIBE instead of
-	// SPUBLISH and SSUBSCRIBE. Each message then goes to every node of the cluster. All
-	// clients that share locks must agree, or none wakes the others: they poll. Redisson
-	// uses classic channels up to 3.28, or with shardedSubscriptionMode OFF. Single servers
-	// always have classic channels.
-	ClassicChannels bool
+	// Channels says on which channels a manager of a cluster publishes and listens. Single
+	// servers and those that Sentinels name have classic channels only.
+	Channels Channels
 
 	// Replicas makes a grant wait for replicas: see there.
 	Replicas Replicas
@@ -134,10 +132,35 @@ type Replicas struct {
 	Timeout time.Duration
 }
 
+// Channels are the kinds of channels that the managers of a cluster use. All clients that share
+// locks must have one in common. Those that have not do not wake each other: they poll. Redisson uses sharded
+// channels since 3.52, and classic ones before that or with shardedSubscriptionMode OFF.
+type Channels uint8
+
+const (
+	// ShardedChannels are SPUBLISH and SSUBSCRIBE: a message goes to those who listen at the master
+	// of the name. A cluster older than version 7.0 has none; its managers use classic ones.
+	ShardedChannels Channels = iota
+	// ClassicChannels are PUBLISH and SUBSCRIBE: a message goes to every node of the cluster.
+	ClassicChannels
+	// BothChannels publishes each message twice, and listens on both. It is for the time in which
+	// some clients of a fleet have sharded channels only and others classic ones only. Each wait
+	// costs a command more, and each master one more connection.
+	BothChannels
+)
+
+// published returns the channels that scripts publish on.
+func (c Channels) published() wire.Channels {
+	return [...]wire.Channels{ShardedChannels: wire.Sharded, ClassicChannels: wire.Classic, BothChannels: wire.Both}[c]
+}
+
 // complete returns o with its defaults filled in, or the error of a bad field.
 func (o Options) complete() (Options, error) {
 	bad := func(field string, value any, want string) (Options, error) {
 		return o, fmt.Errorf("%w: Options.%s is %v, want %s", ErrInvalidOption, field, value, want)
+	}
+	if o.Channels > BothChannels {
+		return bad("Channels", o.Channels, "ShardedChannels, ClassicChannels or BothChannels")
 	}
 	setDefault(&o.Lease, defaultLease)
 	if o.Lease < minWatched || o.Lease > MaxLease {

@@ -125,7 +125,7 @@ func startMany(client rueidis.Client, o Options, dialTime time.Duration, closeCl
 		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
 		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
 	}
-	server := wire.Redis{Client: client, Cluster: true, Sharded: !o.ClassicChannels}
+	server := wire.Redis{Client: client, Cluster: true}
 	shards, err := server.Layout(context.Background())
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
@@ -133,9 +133,10 @@ func startMany(client rueidis.Client, o Options, dialTime time.Duration, closeCl
 	if len(shards) == 0 {
 		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
 	}
-	if server.Sharded && !server.KnowsSharded(context.Background()) {
-		server.Sharded, o.ClassicChannels = false, true
+	if o.Channels != ClassicChannels && !server.KnowsSharded(context.Background()) {
+		o.Channels = ClassicChannels
 	}
+	server.Channels = o.Channels.published()
 	cluster := &wire.Cluster{First: shards, Layout: server.Layout, Node: server.Node}
 	return start(newIdentity(), o, client, wire.Config{Server: server}, cluster, dialTime, closeClient), nil
 }
@@ -167,8 +168,7 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 // Options.CommandTimeout does not shorten the time-outs of that connection: no
 // lease depends on them, and far servers need more.
 func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
-	sharded := lane.Server.(wire.Redis).Sharded
-	hub := func(log *slog.Logger, onState func(notify.State), master string) *notify.Hub {
+	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
 			Logger: log, OnState: onState, Node: master, Sharded: sharded,
 			DialTimeout:    max(dialTime, notify.DefaultDialTimeout),

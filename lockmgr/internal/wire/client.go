@@ -19,14 +19,14 @@ import (
 // Redis is a Server, or a cluster of them, that is reached through a client. Many may use
 // it at once, and the client pipelines what they send.
 type Redis struct {
-	Client  rueidis.Client
-	Cluster bool // the client is one of a cluster
-	Sharded bool // messages are published on sharded channels
+	Client   rueidis.Client
+	Cluster  bool // the client is one of a cluster
+	Channels Channels
 }
 
 // Exec makes Redis a Server.
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	l := link{client: s.Client, limit: limit, cluster: s.Cluster, sharded: s.Sharded}
+	l := link{client: s.Client, limit: limit, cluster: s.Cluster, channels: s.Channels}
 	if s.Cluster {
 		inOneSlot(commands, answers, l.execAnywhere)
 		return
@@ -47,7 +47,7 @@ func (s Redis) Dedicate() (Connection, error) {
 		c.Close()
 		return nil, err
 	}
-	return dedicated{c, s.Sharded}, nil
+	return dedicated{c, s.Channels}, nil
 }
 
 // dedicateTimeout bounds the PING that proves a new connection. No command waits for it.
@@ -57,12 +57,12 @@ const dedicateTimeout = 2 * time.Second
 // the command and reads the answer itself, because the contexts report their deadline
 // and the client was built without AlwaysPipelining.
 type dedicated struct {
-	client  rueidis.DedicatedClient
-	sharded bool
+	client   rueidis.DedicatedClient
+	channels Channels
 }
 
 func (s dedicated) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	link{client: s.client, limit: limit, reported: true, sharded: s.sharded}.exec(commands, answers)
+	link{client: s.client, limit: limit, reported: true, channels: s.channels}.exec(commands, answers)
 }
 
 func (s dedicated) Close() { s.client.Close() }
@@ -74,7 +74,7 @@ type link struct {
 	limit    *Deadline
 	reported bool
 	cluster  bool
-	sharded  bool
+	channels Channels
 }
 
 // start begins a round trip.
@@ -118,12 +118,7 @@ func (s link) read(c *Command, r rueidis.RedisResult) Answer {
 }
 
 // script returns the script of a command in the form for the channels that are used.
-func (s link) script(c *Command) *Script {
-	if s.sharded {
-		return c.Script.sharded
-	}
-	return c.Script
-}
+func (s link) script(c *Command) *Script { return c.Script.forms[s.channels] }
 
 func (s link) build(c *Command) rueidis.Completed {
 	if c.Script == nil {

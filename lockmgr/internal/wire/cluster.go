@@ -188,7 +188,7 @@ func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		}
 		return
 	}
-	l := link{client: client, limit: limit, sharded: n.cluster.Sharded}
+	l := link{client: client, limit: limit, channels: n.cluster.Channels}
 	l.exec(commands, answers)
 	for i := range answers {
 		f := answers[i].Failure
@@ -207,7 +207,7 @@ func (n *node) Dedicate() (Connection, error) {
 	if client == nil {
 		return nil, unknownNode.Err
 	}
-	return Redis{Client: client, Sharded: n.cluster.Sharded}.Dedicate()
+	return Redis{Client: client, Channels: n.cluster.Channels}.Dedicate()
 }
 
 func (n *node) lookUp() rueidis.Client {

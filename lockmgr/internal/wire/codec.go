@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/sha1"
+	_ "embed"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -14,17 +15,20 @@ import (
 // the hash.
 type Script struct {
 	Name, Text, sha string
-	// sharded is the same script for sharded channels. It is the script itself if that
+	// forms are the same script for each kind of channels. Each is the script itself if that
 	// uses no channel.
-	sharded *Script
+	forms [Both + 1]*Script
 }
 
 func newScript(name, text string) *Script {
 	s := &Script{Name: name, Text: text, sha: hashOf(text)}
-	s.sharded = s
-	if other := forSharded.Replace(text); other != text {
-		s.sharded = &Script{Name: name, Text: other, sha: hashOf(other)}
-		s.sharded.sharded = s.sharded
+	s.forms = [...]*Script{s, s, s}
+	for kind, other := range map[Channels]string{Sharded: forSharded.Replace(text), Both: forBoth(text)} {
+		if other != text {
+			f := &Script{Name: name, Text: other, sha: hashOf(other)}
+			f.forms = [...]*Script{f, f, f}
+			s.forms[kind] = f
+		}
 	}
 	return s
 }
@@ -33,6 +37,30 @@ func hashOf(text string) string {
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
+
+// Channels says on which channels messages are published.
+type Channels uint8
+
+const (
+	Classic Channels = iota
+	Sharded          // those of clusters
+	Both             // each message is published on both
+)
+
+// forBoth makes a script publish each message on a sharded channel and on the classic one of the
+// same name. What counts as the answer is that for the sharded one.
+func forBoth(text string) string {
+	other := publishes.Replace(text)
+	if other == text {
+		return text
+	}
+	return publishBoth + other
+}
+
+//go:embed script/publish_both.lua
+var publishBoth string
+
+var publishes = strings.NewReplacer("redis.pcall('PUBLISH', ", "publish(", "'PUBSUB', 'NUMSUB'", "'PUBSUB', 'SHARDNUMSUB'")
 
 // forSharded makes a script use sharded channels. A server delivers the messages of these
 // only to those who have subscribed at the master of the channel's slot.

@@ -45,6 +45,8 @@ type Config struct {
 
 	// Replicas says how many replicas must have a grant. No Acks: that is not asked.
 	Replicas Replicas
+	// Twice says that each message is published on two channels that the manager listens on.
+	Twice bool
 
 	// Of a lane to a shard of a cluster.
 	shard     uint8  // its number
@@ -412,6 +414,9 @@ func (l *Lane) report(b *batch) {
 		r := &replies.Replies[len(replies.Replies)-1]
 		decode(t.op, a, r, l.cfg.Error)
 		r.Shard = l.cfg.shard
+		if l.cfg.Twice {
+			r.Published *= 2
+		}
 		if l.confirms != nil && t.op.Verb == core.VerbAcquire && r.Ran == core.Yes && r.OK {
 			l.confirms.add(*r)
 			*r, replies.Replies = core.Reply{}, replies.Replies[:len(replies.Replies)-1]

@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each script publishes on the channels that are used, and counts the subscribers of sharded ones if
+// it can.
+func TestScript_Channels(t *testing.T) {
+	publishing := []*Script{release, releaseMany, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
+	for _, s := range publishing {
+		classic, sharded, both := s.forms[Classic].Text, s.forms[Sharded].Text, s.forms[Both].Text
+		require.Equal(t, s.Text, classic)
+		n := strings.Count(classic, "redis.pcall('PUBLISH', ")
+		require.Positive(t, n, s.Name)
+		require.Equal(t, n, strings.Count(classic, "'PUBLISH'"), s.Name)
+		require.Equal(t, n, strings.Count(sharded, "'SPUBLISH'"), s.Name)
+		require.NotContains(t, sharded, "'PUBLISH'")
+		require.Equal(t, 1+n, strings.Count(both, "publish("), s.Name)
+		require.Equal(t, 1, strings.Count(both, "'PUBLISH'"), s.Name)
+		require.Equal(t, 1, strings.Count(both, "'SPUBLISH'"), s.Name)
+		require.Len(t, map[string]bool{s.sha: true, s.forms[Sharded].sha: true, s.forms[Both].sha: true}, 3)
+	}
+	for _, s := range []*Script{transfer, permitsTransfer, inspect} {
+		require.Contains(t, s.Text, "'NUMSUB'")
+		for _, kind := range []Channels{Sharded, Both} {
+			require.NotContains(t, s.forms[kind].Text, "'NUMSUB'", s.Name)
+			require.Contains(t, s.forms[kind].Text, "'SHARDNUMSUB'", s.Name)
+		}
+	}
+	for _, s := range []*Script{Acquire, acquireMany, renew} {
+		require.Equal(t, [...]*Script{s, s, s}, s.forms, s.Name)
+	}
+}
