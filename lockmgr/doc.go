@@ -148,7 +148,8 @@
 // for each reader, or the field "<manager uuid>:<number>:write" of the writer. Each
 // reader has a key of its own, with the TTL of its lease. Waiters listen on
 // "redisson_rwlock:{name}". Tokens of both are counted at
-// "redisson_lock_token:{name}". Holders and waiters of a fair lock have ":f" at the end of
+// "redisson_lock_token:{name}". What [KeepFor] leaves after an unlock has ":kept" at the end of its
+// ID. Holders and waiters of a fair lock have ":f" at the end of
 // their IDs. The waiters are in the list "redisson_lock_queue:{name}", their deadlines in the
 // sorted set "redisson_lock_timeout:{name}", and what the scripts note of waiters of Redisson
 // in the hash "redisson_lock_queue:{name}:waits". A manager listens on

@@ -46,7 +46,7 @@ var (
 	// a cluster, or a key or channel of another lock.
 	ErrInvalidName = errors.New("lockmgr: invalid name")
 	// ErrInvalidLease: a FixedLease or Extend under MinLease or over MaxLease,
-	// or a MaxHold under MinLease.
+	// or a MaxHold under MinLease, or a KeepFor out of that range.
 	ErrInvalidLease = errors.New("lockmgr: invalid lease")
 	// ErrInvalidWait: a negative wait.
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")

@@ -557,3 +557,37 @@ func ExampleManager_Check() {
 	}
 	_ = connect
 }
+
+// Several processes start the same job at about the same time. It runs once.
+func ExampleKeepFor() {
+	manager, done := managerForExample()
+	defer done()
+	for _, process := range []string{"first", "second"} {
+		err := manager.Do(context.Background(), "nightly", func(context.Context, *lockmgr.Lock) error {
+			fmt.Println("run by the", process)
+			return nil
+		}, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
+		if errors.Is(err, lockmgr.ErrNotAcquired) {
+			fmt.Println("not by the", process)
+		}
+	}
+	// Output:
+	// run by the first
+	// not by the second
+}
+
+func ExampleManager_Lead() {
+	manager, done := managerForExample()
+	defer done()
+	ctx, stop := context.WithCancel(context.Background())
+	err := manager.Lead(ctx, "reports", func(ctx context.Context, term int64) error {
+		fmt.Println("leads in term", term)
+		stop()       // as SIGTERM would
+		<-ctx.Done() // or the leadership is lost
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leads in term 1
+	// <nil>
+}

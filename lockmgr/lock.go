@@ -182,7 +182,10 @@ func (l *Lock) Unlock(ctx context.Context) error {
 
 // UnlockAsync is Unlock without waiting. Cancelling its future does not stop the
 // release.
-func (l *Lock) UnlockAsync() *futures.Future[struct{}] {
+func (l *Lock) UnlockAsync() *futures.Future[struct{}] { return l.unlock(false) }
+
+// unlock is UnlockAsync. untaken is set if nobody had the lock.
+func (l *Lock) unlock(untaken bool) *futures.Future[struct{}] {
 	t := &l.ticket
 	if !t.over.CompareAndSwap(false, true) {
 		return t.notUnlocked(ErrNotHeld)
@@ -197,7 +200,7 @@ func (l *Lock) UnlockAsync() *futures.Future[struct{}] {
 	p := new(futures.Promise[struct{}])
 	p.Bind((*unlocking)(t))
 	t.unlock.Store(p)
-	if !t.shell.actor.Post(core.Unlock{Request: &t.request}) {
+	if !t.shell.actor.Post(core.Unlock{Request: &t.request, Untaken: untaken}) {
 		return t.notUnlocked(ErrClosed)
 	}
 	return p.Future()

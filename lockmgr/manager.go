@@ -142,8 +142,11 @@ func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 	t.trace = m.newTrace(w.ctx)
 	id := m.lastID.Add(1)
 	t.request = core.Request{
-		Name: name, Kind: w.kind, Side: w.side, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease, MaxHold: w.hold,
+		Name: name, Kind: w.kind, Side: w.side, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease,
 		Once: w.wait == 0, GiveUp: core.Forever, Tag: l,
+	}
+	if w.hold > 0 || w.keep > 0 {
+		t.request.Terms = &core.Terms{MaxHold: w.hold, KeepFor: w.keep}
 	}
 	if w.owner.of != nil {
 		t.request.Owner, t.request.Explicit = w.owner.n, true

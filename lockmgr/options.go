@@ -133,8 +133,9 @@ type Replicas struct {
 }
 
 // Channels are the kinds of channels that the managers of a cluster use. All clients that share
-// locks must have one in common. Those that have not do not wake each other: they poll. Redisson uses sharded
-// channels since 3.52, and classic ones before that or with shardedSubscriptionMode OFF.
+// locks must have one in common. Those that have not do not wake each other: they poll.
+// Redisson uses sharded channels since 3.52, and classic ones before that or with
+// shardedSubscriptionMode OFF.
 type Channels uint8
 
 const (
@@ -236,6 +237,7 @@ const (
 	optTrace
 	optSide
 	optFair
+	optKeep
 )
 
 // MaxWait bounds how long the request may wait, counted from the call. After
@@ -268,6 +270,29 @@ func Fenced() LockOption { return LockOption{kind: optFenced} }
 // hold. A d below MinLease fails with ErrInvalidLease. MaxHold has no effect
 // together with FixedLease.
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
+
+// KeepFor keeps the name taken for at least d from the grant on, even if the lock is unlocked,
+// its manager is closed or its process ends before. So a job that several processes start at
+// about the same time runs once:
+//
+//	err := mgr.Do(ctx, "nightly", job, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
+//
+// Unlock then leaves the record on the server for the rest of d, and nobody gets the lock
+// meanwhile, neither in this process nor in another. Requests that wait go on waiting. The
+// watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends
+// what is left of d. A lock that a future gives back because nobody has taken it is not kept. A
+// re-entry may lengthen d, and never shortens it.
+//
+// If the process ends within a round trip after the grant, the name may be kept for
+// Options.Lease only. If the lock is lost, or the server loses data, it is not kept at all. d
+// is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is
+// for plain locks: with Shared, Exclusive, Fair, for a Set and for permits it fails with
+// ErrInvalidOption.
+func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeep, d: d} }
+
+// OnlyIfFree makes the request try once, without waiting: it fails with ErrNotAcquired if the lock
+// is held or waited for. It is the same as MaxWait(0), and what TryLock does.
+func OnlyIfFree() LockOption { return MaxWait(0) }
 
 // TraceContext gives the request a context for Options.Observer, such as one
 // with the span of a tracer: see [EventGranted]. It replaces the context of Lock
@@ -341,6 +366,7 @@ type wish struct {
 	wait   time.Duration // negative: for ever
 	lease  time.Duration // zero: watched
 	hold   time.Duration // MaxHold; zero: no bound
+	keep   time.Duration // KeepFor; zero: not at all
 	owner  Owner
 	fenced bool
 	kind   core.Kind
@@ -388,6 +414,11 @@ func (w *wish) apply(id *identity, opts []LockOption) error {
 				return fmt.Errorf("%w: MaxHold is %v, less than %v", ErrInvalidLease, o.d, MinLease)
 			}
 			w.hold = o.d
+		case optKeep:
+			if o.d < MinLease || o.d > MaxLease {
+				return fmt.Errorf("%w: KeepFor is %v, not within %v and %v", ErrInvalidLease, o.d, MinLease, MaxLease)
+			}
+			w.keep = o.d
 		case optTrace:
 			w.ctx = o.ctx
 		case optSide:
@@ -400,6 +431,9 @@ func (w *wish) apply(id *identity, opts []LockOption) error {
 	}
 	if sided && ordered {
 		return fmt.Errorf("%w: Fair can't be combined with Shared or Exclusive", ErrInvalidOption)
+	}
+	if w.keep > 0 && (sided || ordered) {
+		return fmt.Errorf("%w: KeepFor is for plain locks", ErrInvalidOption)
 	}
 	if w.owner.of != nil && w.owner.of != id {
 		return fmt.Errorf("%w: %v belongs to another manager", ErrInvalidOwner, w.owner)

@@ -126,8 +126,8 @@ func (p Permits) fill(w *wish, n int, opts []LockOption) error {
 	if err := w.apply(p.manager.id, opts); err != nil {
 		return err
 	}
-	if w.kind != core.Exclusive || w.fenced || w.owner.of != nil {
-		return fmt.Errorf("%w: Shared, Exclusive, Fair, Fenced and AsOwner do not apply to permits", ErrInvalidOption)
+	if w.kind != core.Exclusive || w.fenced || w.keep > 0 || w.owner.of != nil {
+		return fmt.Errorf("%w: Shared, Exclusive, Fair, Fenced, KeepFor and AsOwner do not apply to permits", ErrInvalidOption)
 	}
 	w.kind, w.permits, w.limit = core.Permits, uint16(n), p.limit
 	return nil

@@ -116,8 +116,8 @@ func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*
 	if err := w.apply(m.id, opts); err != nil {
 		return refused(err)
 	}
-	if w.kind != core.Exclusive {
-		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here, and a set has no fair locks", ErrInvalidOption))
+	if w.kind != core.Exclusive || w.keep > 0 {
+		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here, and a set has no fair locks and no KeepFor", ErrInvalidOption))
 	}
 	w.kind, w.items = core.Several, items
 	f, err := m.ask(text, w)

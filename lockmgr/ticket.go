@@ -38,7 +38,7 @@ var (
 func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
 
 // Drop gives back a lock that was granted and that nobody has taken.
-func (t *ticket) Drop(l *Lock) { l.UnlockAsync() }
+func (t *ticket) Drop(l *Lock) { l.unlock(true) }
 
 // Dispatch queues the callbacks of the future of a request.
 func (t *ticket) Dispatch(run func()) { t.shell.callbacks.put(run) }

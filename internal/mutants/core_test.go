@@ -18,7 +18,7 @@ var coreMutants = []mutant{
 	{"deadline", "failed renewal taken for a good one", machine, "case r.Ran != Yes:\n\t\tm.tally", "case r.Ran == No:\n\t\tm.tally", seeds},
 	{"deadline", "refused renewal ignored", machine, "case !r.OK:\n\t\tm.gone(e)\n\tdefault:\n\t\tm.tally", "case !r.OK:\n\t\tm.renewalFailed(e, nil)\n\tdefault:\n\t\tm.tally", seeds},
 	{"deadline", "fixed lease never ends", machine, "return m.now + m.cfg.usable(r.Lease)", "return Forever", seeds},
-	{"deadline", "MaxHold not kept", machine, "return later(m.now, r.MaxHold)", "return Forever", stories},
+	{"deadline", "MaxHold not kept", machine, "return later(m.now, r.Terms.MaxHold)", "return Forever", stories},
 	{"deadline", "an acquire asks for a long lease", machine, "return min(r.Lease, m.cfg.Lease)", "return r.Lease", seeds},
 	{"deadline", "a fresh record is renewed", machine, "case m.renewDue(e) > m.now:", "case false:", stories},
 	{"deadline", "a prolongation answered before it is confirmed", machine, "u.longer.asked = append(u.longer.asked, p)", "u.longer.asked = nil\n\tm.emit(Prolonged{p, nil})", stories},

@@ -70,7 +70,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants, spreadMutants)},
+	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants, spreadMutants, keepMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }
@@ -190,7 +190,7 @@ func (m *mutant) time() time.Duration {
 
 // simulated reports whether seeds of a simulation must catch the mutant.
 func (m *mutant) simulated() bool {
-	return m.by == seeds || m.by == rwSeeds || m.by == setSeeds || m.by == permitSeeds || m.by == fairSeeds || m.by == shardSeeds
+	return m.by == seeds || m.by == rwSeeds || m.by == setSeeds || m.by == permitSeeds || m.by == fairSeeds || m.by == shardSeeds || m.by == keepSeeds
 }
 
 // arguments returns those of the test binary.

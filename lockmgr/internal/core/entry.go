@@ -92,6 +92,11 @@ type upkeep struct {
 	// keepUntil is the instant until which the entry is kept although nobody here
 	// waits: see keep.
 	keepUntil time.Duration
+	// reserved is the instant until which the record stays, or zero: see reserve.
+	reserved time.Duration
+	// reservedBy is the only request that has reserved the entry, or nil if it was a re-entry
+	// or there were several.
+	reservedBy *Request
 	// nextTransfer is the earliest instant for a transfer that records the present
 	// holder. It spaces the transfers of an entry that is passed on fast. spacing
 	// is the least time between two of them. If it is zero, that is
@@ -192,6 +197,7 @@ func (m *Machine) gone(e *entry) {
 	e.number = 0
 	m.dropTokens(e)
 	m.renewals.Remove(e)
+	m.unreserve(e)
 	m.loseAll(e, e.errGone())
 	m.unlocked(e, e.errGone())
 	if others {
@@ -207,6 +213,7 @@ func (m *Machine) gone(e *entry) {
 // exist, so the next script names its number.
 func (m *Machine) abandon(e *entry) {
 	n := e.of
+	m.unreserve(e)
 	if e.number != 0 {
 		m.suspectOwner(e)
 		n.details.turns.turnEnded(m.now, e.since, &m.cfg)

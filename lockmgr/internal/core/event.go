@@ -28,8 +28,12 @@ type (
 	// Cancel: the caller of a request that is still pending has left.
 	Cancel struct{ Request *Request }
 	// Unlock: the caller gives back one grant. The shell sends it once for each
-	// grant.
-	Unlock struct{ Request *Request }
+	// grant. Untaken is set if the caller has left before it had the lock: then its KeepFor does
+	// not count.
+	Unlock struct {
+		Request *Request
+		Untaken bool
+	}
 	// Replies: scripts have been answered, or will never be.
 	Replies struct{ Replies []Reply }
 	// Wake: something happened on the channel of a name.
@@ -140,6 +144,8 @@ type Op struct {
 	// Gather is for how long an acquire keeps the items of a set, or the permits, that are
 	// free if others hold the rest, or zero.
 	Gather time.Duration
+	// Reserve is for how long the record stays after a release, or zero.
+	Reserve time.Duration
 	// EndsGathering is set in a release of permits by an entry that gathers.
 	EndsGathering bool
 	// Permits is how many permits the entry has or is to get, for the kind Permits, and

@@ -28,6 +28,9 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		}
 		m.startOver(e)
 		return
+	case m.reserved(e) > 0:
+		m.release(e)
+		return
 	case r == nil:
 		if m.keep(e) {
 			return
@@ -156,7 +159,7 @@ func (m *Machine) runLimit(t *turns) int {
 // leaving reports whether a release must be sent although somebody here waits.
 func (m *Machine) leaving(e *entry) bool {
 	n := e.of
-	return m.closing || e.upkeep().giveBack || n.queue.head != nil && !n.passesOn(e, n.queue.head)
+	return m.closing || e.upkeep().giveBack || m.reserved(e) > 0 || n.queue.head != nil && !n.passesOn(e, n.queue.head)
 }
 
 // admit lets requests at the head of the queue share an entry that others hold, as

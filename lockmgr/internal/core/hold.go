@@ -193,6 +193,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	} else if !h.watched && h.next() == nil {
 		m.renewals.Remove(e)
 	}
+	m.reserve(e, r)
 	if r.Lease > m.cfg.Lease {
 		m.extendSoon(e, r.Lease)
 	} else if h.next() != nil {
@@ -225,8 +226,8 @@ func (m *Machine) limitOf(r *Request) time.Duration {
 	switch {
 	case r.Lease > 0:
 		return m.now + m.cfg.usable(r.Lease)
-	case r.MaxHold > 0:
-		return later(m.now, r.MaxHold)
+	case r.Terms != nil && r.Terms.MaxHold > 0:
+		return later(m.now, r.Terms.MaxHold)
 	}
 	return Forever
 }
@@ -289,6 +290,7 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	default:
 		m.prolongFixed(h, r.Lease)
 	}
+	m.reserve(e, r)
 	m.extendedHold(h)
 	h.count++
 	r.state, r.entry, r.Hold = reqGranted, e, h

@@ -124,7 +124,7 @@ func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
 	answer(Reply{Ran: Yes, OK: true}) // the first has it
 	answer(Reply{Ran: Yes, OK: true}) // the others have joined, and are not at the front
 	require.True(t, granted[1])
-	step(Unlock{all[0]})
+	step(Unlock{Request: all[0]})
 	require.True(t, scripts[len(scripts)-1].Line.Pass)
 	m.names["f"].details.line.front = 4 // an earlier answer may have said so
 	answer(Reply{Ran: Maybe, Err: errUnanswered})

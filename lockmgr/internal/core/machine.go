@@ -89,7 +89,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	case Cancel:
 		m.cancel(ev.Request)
 	case Unlock:
-		m.unlock(ev.Request)
+		m.unlock(ev.Request, ev.Untaken)
 	case *Replies:
 		m.replies(ev.Replies)
 		m.reportRenewals()

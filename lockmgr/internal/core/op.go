@@ -25,6 +25,9 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		m.stats.Renewals++
 	case VerbLook:
 	default:
+		if verb == VerbRelease {
+			op.Reserve = m.reserved(e)
+		}
 		op.OtherNumbers = e.mayCarry(owner, verb, op.OtherNumbers)
 	}
 	if e.of.details.line != nil {

@@ -47,7 +47,7 @@ func TestOwner_ManyRequests(t *testing.T) {
 		for _, r := range waiting[:n/2] { // the oldest leave
 			m.Step(0, Cancel{r}, nil)
 		}
-		m.Step(0, Unlock{stranger}, nil) // the owner re-enters with all remaining requests
+		m.Step(0, Unlock{Request: stranger}, nil) // the owner re-enters with all remaining requests
 		require.Equal(t, reqGranted, waiting[n/2].state)
 		took := time.Since(begin)
 		if explicit {

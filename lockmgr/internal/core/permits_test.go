@@ -43,7 +43,7 @@ func TestPermits_ManyEntries(t *testing.T) {
 	}
 	require.Equal(t, many, s.m.Stats().Watched, "each is renewed by itself")
 	for i, r := range held {
-		s.step(Unlock{r})
+		s.step(Unlock{Request: r})
 		require.Equal(t, many-i-1, s.m.Stats().Held)
 	}
 	require.Zero(t, s.m.Stats().Names)
@@ -64,7 +64,7 @@ func TestPermits_MostEntries(t *testing.T) {
 	require.Equal(t, reqDone, lock(mostEntries+1, true).state, "who tries once does not wait")
 	waits := lock(mostEntries+2, false)
 	require.Equal(t, reqQueued, waits.state)
-	s.step(Unlock{s.m.names["p"].entry.hold.Request})
+	s.step(Unlock{Request: s.m.names["p"].entry.hold.Request})
 	require.Equal(t, reqGranted, waits.state)
 }
 
@@ -96,7 +96,7 @@ func TestPermits_OnePause(t *testing.T) {
 		s.now += 30 * time.Millisecond
 		s.step(Tick{})
 		if r := held[step%10]; r.state == reqGranted {
-			s.step(Unlock{r})
+			s.step(Unlock{Request: r})
 			waits = append(waits, lock())
 		}
 		for i, r := range held {
@@ -125,7 +125,7 @@ func TestPermits_NoNewPause(t *testing.T) {
 			s.now += time.Second
 		}
 		s.now += time.Millisecond
-		s.step(Unlock{r})
+		s.step(Unlock{Request: r})
 	}
 	require.Zero(t, s.m.Stats().Held, "all were given back")
 	require.Equal(t, uint64(1), s.m.Stats().StoodBack)

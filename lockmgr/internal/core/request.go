@@ -17,8 +17,8 @@ type Request struct {
 	Owner uint64
 	// Lease is the fixed lease, or zero for a watched one.
 	Lease time.Duration
-	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
-	MaxHold time.Duration
+	// Terms are what few requests have, or nil.
+	Terms *Terms
 	// GiveUp is the instant at which waiting ends, or Forever.
 	GiveUp time.Duration
 	// Tag is the shell's own.
@@ -52,6 +52,15 @@ type Request struct {
 
 	late  uint8 // grants that came too late for it
 	state requestState
+}
+
+// Terms are bounds of a hold that few requests ask for.
+type Terms struct {
+	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
+	MaxHold time.Duration
+	// KeepFor is for how long the record stays from the grant on, even after an unlock, or zero.
+	// Only the kind Exclusive knows it.
+	KeepFor time.Duration
 }
 
 type requestState uint8

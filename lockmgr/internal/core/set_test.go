@@ -146,11 +146,11 @@ func TestSet_HeldSets(t *testing.T) {
 		s.step(LockSet{again, items})
 		require.Same(t, r.Hold, again.Hold)
 		require.Len(t, s.m.heldSets["b"], 1)
-		s.step(Unlock{again})
+		s.step(Unlock{Request: again})
 		if id == 2 {
 			s.step(Close{})
 		} else {
-			s.step(Unlock{r})
+			s.step(Unlock{Request: r})
 		}
 		require.Empty(t, s.m.heldSets)
 		require.Empty(t, s.m.sets)

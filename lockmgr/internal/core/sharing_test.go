@@ -66,11 +66,11 @@ func TestReader_CostDoesNotGrowWithOthers(t *testing.T) {
 			readers = append(readers, s.lock(&Request{Kind: ReadWrite, Side: Shared, ID: 2*i + 1, Owner: i + 1, Explicit: true}))
 			again := s.lock(&Request{Kind: ReadWrite, Side: Shared, ID: 2*i + 2, Owner: i + 1, Explicit: true})
 			require.Same(t, readers[i].Hold, again.Hold)
-			s.step(Unlock{again})
+			s.step(Unlock{Request: again})
 		}
 		for _, r := range readers {
 			require.Equal(t, reqGranted, r.state)
-			s.step(Unlock{r})
+			s.step(Unlock{Request: r})
 		}
 		took := time.Since(begin)
 		require.Zero(t, s.m.Stats().Held)
@@ -114,13 +114,13 @@ func TestName_WithSeveralEntries(t *testing.T) {
 	require.Equal(t, []requestState{reqGranted, reqGranted, reqQueued, reqQueued}, states())
 	require.NotEqual(t, requests[0].Hold.Number, requests[1].Hold.Number)
 	require.Equal(t, 2, s.m.Stats().Watched, "each entry is renewed by itself")
-	s.step(Unlock{requests[1]})
+	s.step(Unlock{Request: requests[1]})
 	require.Equal(t, []requestState{reqGranted, reqDone, reqGranted, reqQueued}, states(), "an entry passes on")
 	s.step(Cancel{requests[3]})
-	s.step(Unlock{requests[0]})
+	s.step(Unlock{Request: requests[0]})
 	require.Equal(t, 1, s.m.Stats().Held, "the other entry stays")
 	require.Equal(t, VerbRelease, s.ops[len(s.ops)-1].Verb)
-	s.step(Unlock{requests[2]})
+	s.step(Unlock{Request: requests[2]})
 	require.Zero(t, s.m.Stats().Names)
 	var acquired []uint64
 	for _, op := range s.ops {

@@ -40,7 +40,7 @@ func TestTransfer_SpacingHasABound(t *testing.T) {
 	for range handoffs - 1 {
 		now += time.Millisecond
 		step(Tick{})
-		step(Unlock{holder})
+		step(Unlock{Request: holder})
 	}
 	require.EqualValues(t, handoffs-1, m.Stats().Passes)
 	require.Less(t, commands, handoffs/10)

@@ -146,7 +146,10 @@ func (s *story) line(line string) {
 			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "",
 		})
 	case "lock", "lockset":
-		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), MaxHold: duration("maxhold", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
+		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
+		if arg["maxhold"] != "" || arg["keep"] != "" {
+			r.Terms = &Terms{duration("maxhold", 0), duration("keep", 0)}
+		}
 		r.ID = uint64(count("id", 0))
 		if r.ID == 0 {
 			id, err := strconv.ParseUint(plain[1], 10, 64)
@@ -184,7 +187,7 @@ func (s *story) line(line string) {
 	case "cancel":
 		s.step(Cancel{s.requests[plain[1]]})
 	case "unlock":
-		s.step(Unlock{s.requests[plain[1]]})
+		s.step(Unlock{Request: s.requests[plain[1]], Untaken: arg["untaken"] != ""})
 	case "reply":
 		r, ok := s.ops[plain[1]]
 		require.True(s.t, ok, "no script in flight: %s", line)
@@ -299,6 +302,9 @@ func (s *story) describe(e Effect) string {
 		}
 		if o.EndsGathering {
 			d += " endsgathering"
+		}
+		if o.Reserve != 0 {
+			d += fmt.Sprintf(" reserve=%v", o.Reserve)
 		}
 		if o.Gather != 0 {
 			d += fmt.Sprintf(" gather=%v", o.Gather)

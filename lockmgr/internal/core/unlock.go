@@ -1,7 +1,7 @@
 package core
 
-// unlock handles the Unlock of one grant.
-func (m *Machine) unlock(r *Request) {
+// unlock handles the Unlock of one grant. untaken is set if nobody had it.
+func (m *Machine) unlock(r *Request, untaken bool) {
 	if r.state != reqGranted {
 		return
 	}
@@ -17,6 +17,9 @@ func (m *Machine) unlock(r *Request) {
 		m.emit(Unlocked{r, err})
 		m.settle(e.of)
 		return
+	}
+	if untaken {
+		m.untaken(e, r)
 	}
 	h.count--
 	if h.count > 0 {
@@ -119,6 +122,9 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	if r.OK {
 		m.notice(Notice{What: Released, Name: n.name, Set: n.details.set != nil, Err: r.Err})
+	}
+	if r.Op.Reserve > 0 {
+		m.unreserve(e)
 	}
 	confirmed := e.number != 0 // the removed record is the confirmed one
 	e.number = 0
@@ -242,7 +248,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		}
 		u.retry.succeeded()
 		m.afterRelease(e)
-	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set:
+	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set && m.reserved(e) == 0:
 		// The server refuses the release, so the entry is passed on.
 		m.unlocked(e, r.Err)
 		u.giveBack, e.since, *e.firstPass() = false, m.now, m.now

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -128,6 +129,25 @@ func (s *Server) Release(lock, channel string, owners ...string) (Released, erro
 		return Released{}, err
 	}
 	s.del(lock)
+	n, err := s.publish(channel, "0")
+	return Released{OK: true, Subscribers: n, PublishErr: err}, nil
+}
+
+// Reserve gives a record that carries one of owners another name and a life of at most ms, and
+// publishes "0".
+func (s *Server) Reserve(lock, channel string, ms int64, owners ...string) (Released, error) {
+	ours, err := s.carriesOne(lock, owners)
+	if err != nil || !ours {
+		return Released{}, err
+	}
+	if ttl := s.pttl(lock); ttl < 0 || ttl > ms {
+		s.pexpire(lock, ms)
+	}
+	v, _ := s.getHash(lock)
+	name := owners[slices.IndexFunc(owners, func(o string) bool { return v.field(o) >= 0 })]
+	if s.hset(lock, name+":kept", "1") == nil {
+		_ = s.hdel(lock, owners)
+	}
 	n, err := s.publish(channel, "0")
 	return Released{OK: true, Subscribers: n, PublishErr: err}, nil
 }

@@ -102,6 +102,9 @@ func (n *node) lock(l *lockName, again *call) {
 		c.hopeless = true
 		w.cover.Hopeless++
 	}
+	if w.set.keeps > 0 && w.load.Percent(w.set.keeps) {
+		r.Terms = &core.Terms{KeepFor: w.load.LogBetween(ms, 2*w.set.core.Lease).Truncate(ms)}
+	}
 	cancelIn := never
 	if w.load.Percent(w.set.impatient) {
 		switch w.load.Below(3) {
@@ -246,9 +249,10 @@ func (n *node) granted(c *call) {
 		// The caller has left.
 		w.cover.GrantedToNobody++
 		c.giveBack()
-		n.urgent = append(n.urgent, core.Unlock{Request: r})
+		n.urgent = append(n.urgent, core.Unlock{Request: r, Untaken: true})
 		return
 	}
+	w.reserve(c)
 	c.planHold()
 }
 

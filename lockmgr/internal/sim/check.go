@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -12,6 +13,7 @@ func (w *world) checkGrant(c *call) {
 	h, n, l := c.hold, c.n, c.name
 	w.checkRecord(h)
 	w.checkExclusion(h)
+	w.checkPassedOn(c)
 	w.checkOrder(c)
 	w.checkToken(c)
 	w.checkArrival(c)
@@ -117,7 +119,7 @@ func (c *command) mayBeRefused(ok bool) {
 		return
 	}
 	for _, l := range c.name.bases() {
-		if w.now < l.backUntil {
+		if w.now < max(l.backUntil, l.reservedUntil+2*w.set.maxLease()) {
 			continue // a failover has brought back a record that was removed
 		}
 		for _, h := range c.n.of(c.name, w.holders(l)) {
@@ -448,6 +450,9 @@ func (w *world) checkCalm() {
 		if l.kind == core.Permits {
 			w.checkFree(l)
 		}
+		if w.now < max(l.reservedUntil, l.keptUntil)+slack {
+			l.heldAt, l.leakSince = w.now, never
+		}
 		waits, good := false, false
 		wanted := len(l.holds) > 0 || w.gathered(l)
 		for _, n := range slices.Concat(w.nodes, w.gone) {
@@ -551,7 +556,7 @@ func (w *world) orphan(l *lockName, h holder) bool {
 			return true // the manager gave up when the lease ended; the record had no TTL
 		}
 	}
-	return field[0] == 'f' // of the foreign client
+	return field[0] == 'f' || strings.HasSuffix(field, ":kept") || w.now < l.backUntil // of the foreign client; left by a release
 }
 
 func (n *node) checkLeftovers() {

@@ -33,6 +33,8 @@ type Coverage struct {
 	Permits         PermitsCoverage
 	Fair            FairCoverage
 	Kind            core.Kind // of the run
+	Keeps           uint64    // grants with KeepFor
+	Reserved        uint64    // releases that left the record
 	Shards          ShardCoverage
 	Sharded         bool
 }
@@ -91,6 +93,8 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Sets.add(&o.Sets)
 	c.Permits.add(&o.Permits)
 	c.Fair.add(&o.Fair)
+	c.Keeps += o.Keeps
+	c.Reserved += o.Reserved
 	c.Shards.add(&o.Shards)
 	c.Sharded = c.Sharded || o.Sharded
 	c.Kind = max(c.Kind, o.Kind)
@@ -164,6 +168,10 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	}
 	for _, p := range possible {
 		f("phase "+phaseNames[p[0]]+"→"+phaseNames[p[1]], c.Phases[p[0]][p[1]])
+	}
+	if c.Keeps > 0 {
+		f("grant with KeepFor", c.Keeps)
+		f("record left by a release", c.Reserved)
 	}
 	f("re-entry", c.Reentries)
 	f("grant to nobody", c.GrantedToNobody)

@@ -84,6 +84,8 @@
 //	                             that of a set on one for each name
 //	until the lease ends         a fixed lease is not exceeded
 //	no release of a valid hold   not even by an earlier command that runs late
+//	kept                         what KeepFor reserves is neither removed nor passed on before its
+//	                             end, if the server keeps the record
 //	deadline from the send       the instant from which a lease counts is never later than the send
 //	lost in time, too soon       Lost comes with the first Tick after the deadline, or when a
 //	                             script said so, not before, and once
@@ -150,6 +152,7 @@
 // # Running it
 //
 //	go test ./lockmgr/internal/sim                        some seconds of seeds
+//	go test ./lockmgr/internal/sim -run Seeds_Shards      clusters; Seeds_KeepFor, Seeds_Fair and so on: the others
 //	go test ./internal/mutants -mutants -v -run Mutants/core   the mutants
 //	go test ./lockmgr/internal/sim -run Seeds -seeds 1000000 -timeout 0
 //	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens

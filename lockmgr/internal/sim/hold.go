@@ -85,6 +85,7 @@ func (n *node) lost(h *hold, err error) {
 	}
 	n.checkRenewed(h, now)
 	h.lost = true
+	h.notKept()
 	n.drop(h)
 }
 

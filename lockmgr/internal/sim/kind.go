@@ -110,6 +110,10 @@ func (exclusive) holders(s *model.Server, l *lockName) (out []holder) {
 
 func (exclusive) run(s *model.Server, c *command) (a answer, err error) {
 	l := c.name
+	if c.n.w.set.keeps > 0 {
+		before := c.n.w.holders(l)
+		defer func() { c.checkKept(&a, before) }()
+	}
 	switch c.verb {
 	case core.VerbAcquire:
 		r, e := s.Acquire(l.key, l.counter, c.leaseMs, c.tokens, c.owners...)
@@ -118,9 +122,16 @@ func (exclusive) run(s *model.Server, c *command) (a answer, err error) {
 		r, e := s.Transfer(l.key, l.channel, l.counter, c.leaseMs, c.tokens, c.owners...)
 		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
 	case core.VerbRelease:
-		r, e := s.Release(l.key, l.channel, c.owners...)
+		release := func() (model.Released, error) { return s.Release(l.key, l.channel, c.owners...) }
+		if c.reserveMs > 0 {
+			release = func() (model.Released, error) { return s.Reserve(l.key, l.channel, c.reserveMs, c.owners...) }
+		}
+		r, e := release()
 		a.released(r)
 		err = e
+		if a.ok && c.reserveMs > 0 {
+			c.reserved()
+		}
 	case core.VerbRenew:
 		lost, e := s.Renew(c.leaseMs, []string{l.key}, c.owners)
 		a.ok, err = len(lost) == 0, e

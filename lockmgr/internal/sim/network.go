@@ -36,6 +36,8 @@ type command struct {
 	// whether an earlier one has kept something.
 	gatherMs int64
 	tried    bool
+	// reserveMs is for how long the record stays after a release.
+	reserveMs int64
 	// Of permits: how many, how many a number may have, and how many there are.
 	permits, most int
 	limit         int64
@@ -112,7 +114,7 @@ func (n *node) runOp(op *core.Op) {
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
 		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit, endsGathering: op.EndsGathering,
-		number: op.Number, others: slices.Clone(op.OtherNumbers), line: copyLine(op.Line),
+		number: op.Number, others: slices.Clone(op.OtherNumbers), line: copyLine(op.Line), reserveMs: int64((op.Reserve + ms - 1) / ms),
 	}
 	if op.Number != 0 {
 		c.owners = append(c.owners, n.ownerOf(l, op.Number))

@@ -56,6 +56,8 @@ type settings struct {
 	// With permits: how many there are, and how many requests in percent want several.
 	limit, many int
 
+	keeps int // percent of requests with KeepFor
+
 	// With several shards: how many, and whether the first one hangs now and then in a calm world.
 	shards int
 	hangs  bool
@@ -245,7 +247,7 @@ func (s *settings) maxLease() time.Duration {
 }
 
 // undisturbed reports whether nothing happens that could change who is next.
-func (s *settings) undisturbed() bool { return s.calm && s.faults == 0 }
+func (s *settings) undisturbed() bool { return s.calm && s.faults == 0 && s.keeps == 0 }
 
 func (s *settings) String() string {
 	c := &s.core
@@ -255,6 +257,9 @@ func (s *settings) String() string {
 	}
 	if s.limit > 0 {
 		several = fmt.Sprintf("\nlimit=%d many=%d%% gather=%v/%v", s.limit, s.many, c.GatherAfter, c.GatherTime)
+	}
+	if s.keeps > 0 {
+		several += fmt.Sprintf("\nkeeps=%d%%", s.keeps)
 	}
 	if s.shards > 0 {
 		several += fmt.Sprintf("\nshards=%d hangs=%v", s.shards, s.hangs)

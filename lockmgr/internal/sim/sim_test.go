@@ -58,6 +58,11 @@ func TestSeeds_Shards(t *testing.T) {
 	}, defaultSeeds)
 }
 
+// TestSeeds_KeepFor simulates exclusive locks that stay taken for a while after their unlock.
+func TestSeeds_KeepFor(t *testing.T) {
+	testSeeds(t, func(uint64) Options { return Options{Kind: core.Exclusive, Keeps: true} }, defaultSeeds/2)
+}
+
 // one returns the options of seeds whose locks are all of one kind.
 func one(k core.Kind) func(uint64) Options {
 	return func(uint64) Options { return Options{Kind: k} }

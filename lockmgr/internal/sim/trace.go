@@ -70,6 +70,9 @@ func (n *node) describeEffect(e core.Effect) string {
 		if o.Lease > 0 {
 			s += fmt.Sprintf(" lease=%v", o.Lease)
 		}
+		if o.Reserve > 0 {
+			s += fmt.Sprintf(" reserve=%v", o.Reserve)
+		}
 		if o.Gather > 0 {
 			s += fmt.Sprintf(" gather=%v", o.Gather)
 		}

@@ -18,6 +18,7 @@ type Options struct {
 	Seed   uint64
 	Kind   core.Kind // of all locks; with Several there are single names, too
 	Shards bool      // there are several shards; not with Several
+	Keeps  bool      // some requests have KeepFor; with Exclusive only
 	Events int       // how many events before the end begins
 	Off    Faults    // kinds of faults that must not occur
 	Trace  io.Writer // gets a line for each event, or nil
@@ -89,6 +90,10 @@ type lockName struct {
 	limit                 int // how many permits there are
 	shard                 *shard
 	moved                 bool          // it has been on another shard
+	reservedUntil         time.Duration // until when a request with KeepFor keeps others from it
+	keptFor               *command      // the release that has left the record, or nil
+	keptUntil             time.Duration // when the record ends that a release has left
+	reservedIn            int           // the epoch of that request's record
 	backUntil             time.Duration // until when there may be what a failover has brought back
 	kind                  core.Kind
 	rules                 kind
@@ -130,6 +135,9 @@ func Run(o Options) Result {
 	w.set.drawSets(&w.load, o.Kind)
 	w.set.drawPermits(&w.load, o.Kind)
 	w.set.drawFair(&w.load, o.Kind)
+	if o.Keeps {
+		w.set.keeps = 5 + w.load.Below(60)
+	}
 	if o.Shards {
 		w.set.drawShards(&w.load, o.Kind)
 		w.set.faults &= ^o.Off
@@ -251,6 +259,9 @@ func (w *world) end() {
 func (w *world) patience() time.Duration {
 	c := &w.set.core
 	turn := 2*c.BackTime + c.PollBlind + c.PollMax + 10*w.set.latency + w.set.timeout + 48*c.GatherTime
+	if w.set.keeps > 0 {
+		turn += 2 * c.Lease
+	}
 	pending := 0
 	for _, c := range w.calls {
 		if c.state != done {
@@ -272,6 +283,9 @@ func (w *world) slack() time.Duration {
 	poll := min(c.GatherTime, 100*ms) // what a set gathers may end without a message
 	if w.set.hopeless > 0 {
 		poll = 8 * c.GatherTime // a short lease ends before what others have been told of the gathered name
+	}
+	if w.set.keeps > 0 {
+		poll += 120 * ms // no message comes when a record ends by itself
 	}
 	if w.set.givesUp > 0 && w.set.redisson || w.set.faults&Force != 0 {
 		// A thread of Redisson that gives up wakes nobody. A manager that has the lock and the

@@ -82,6 +82,16 @@ func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "an operation that shares nothing gets the script for one lock")
 }
 
+// A release after which the record stays has a script of its own.
+func TestBatch_AReleaseThatKeepsIsAlone(t *testing.T) {
+	keeps := released("k", 2)
+	keeps.Reserve = 1500*time.Millisecond + 1
+	require.Equal(t, []string{
+		"release_many[a redisson_lock__channel:{a} b redisson_lock__channel:{b}][u:1 u:3]",
+		"reserve[k redisson_lock__channel:{k}][1501 u:2]",
+	}, sent(batchOf(tasks(released("a", 1), keeps, released("b", 3)))))
+}
+
 func TestBatch_SharedCommandHasABound(t *testing.T) {
 	var ops []*core.Op
 	for i := range 2*maxShared + 1 {

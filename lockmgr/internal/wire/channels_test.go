@@ -10,7 +10,7 @@ import (
 // Each script publishes on the channels that are used, and counts the subscribers of sharded ones if
 // it can.
 func TestScript_Channels(t *testing.T) {
-	publishing := []*Script{release, releaseMany, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
+	publishing := []*Script{release, releaseMany, reserve, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
 	for _, s := range publishing {
 		classic, sharded, both := s.forms[Classic].Text, s.forms[Sharded].Text, s.forms[Both].Text
 		require.Equal(t, s.Text, classic)

@@ -20,6 +20,8 @@ var (
 	releaseLua string
 	//go:embed script/release_many.lua
 	releaseManyLua string
+	//go:embed script/reserve.lua
+	reserveLua string
 	//go:embed script/force.lua
 	forceLua string
 	//go:embed script/inspect.lua
@@ -32,6 +34,7 @@ var (
 	renew       = newScript("renew", renewLua)
 	release     = newScript("release", releaseLua)
 	releaseMany = newScript("release_many", releaseManyLua)
+	reserve     = newScript("reserve", reserveLua)
 	force       = newScript("force", forceLua)
 	inspect     = newScript("inspect", inspectLua)
 )
@@ -77,10 +80,13 @@ var _ = register(core.Exclusive, kind{channel: ChannelPrefix, freed: "0", format
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(release)
 			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
+			if op.Reserve > 0 {
+				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve))
+			}
 			e.others(op, c)
 		},
 		many: releaseMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 },
+		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 },
 		join: func(e *encoder, op *core.Op, c *Command) {
 			c.Keys, c.Args = append(c.Keys, op.Name, e.channel(op.Name)), append(c.Args, e.holder(op.OtherNumbers[0]))
 		},

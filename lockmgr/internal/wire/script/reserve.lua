@@ -1,0 +1,35 @@
+-- reserve.lua gives a lock up whose record stays for a while, under a name that no command of its
+-- manager looks for.
+--
+-- KEYS[1]   lock
+-- KEYS[2]   channel
+-- ARGV[1]   for how many milliseconds the record stays at most
+-- ARGV[2..] every owner of this manager that the record may carry
+--
+-- Returns nil         the record carries none of these owners
+--         integer     given up; how many subscribers the message reached
+--         bulk string given up, but the message could not be published: why
+--
+-- Safe to repeat: the second run returns nil. Those who wait are told, as they may know a later end.
+-- A server that is out of memory refuses the other name. The record then keeps its name, and ends
+-- in time all the same.
+local key = KEYS[1]
+for i = 2, #ARGV do
+  if redis.call('HEXISTS', key, ARGV[i]) == 1 then
+    local ttl = redis.call('PTTL', key)
+    if ttl < 0 or ttl > tonumber(ARGV[1]) then
+      redis.call('PEXPIRE', key, ARGV[1])
+    end
+    if type(redis.pcall('HSET', key, ARGV[i] .. ':kept', 1)) ~= 'table' then
+      for j = i, #ARGV do
+        redis.call('HDEL', key, ARGV[j])
+      end
+    end
+    local told = redis.pcall('PUBLISH', KEYS[2], '0')
+    if type(told) == 'table' then
+      return told.err
+    end
+    return told
+  end
+end
+return false

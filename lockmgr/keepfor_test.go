@@ -1,0 +1,141 @@
+package lockmgr_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Three schedulers start a short job each minute, a little apart. It runs once a minute.
+func TestKeepFor_OnceAnInterval(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		runs := 0
+		for i := range 3 {
+			m, _ := w.manager(lockmgr.Options{})
+			time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+			go func() {
+				for range 10 {
+					err := m.Do(ctx, "nightly", func(context.Context, *lockmgr.Lock) error {
+						runs++
+						return nil
+					}, lockmgr.OnlyIfFree(), lockmgr.KeepFor(50*time.Second))
+					if err != nil {
+						require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+					}
+					time.Sleep(time.Minute)
+				}
+			}()
+		}
+		time.Sleep(11 * time.Minute)
+		require.Equal(t, 10, runs)
+	})
+}
+
+// The lock is free when its time is over, for those who wait here and elsewhere, and not before. That
+// is so after an unlock, after Close and after the end of the process.
+func TestKeepFor(t *testing.T) {
+	for how, keep := range map[string]time.Duration{"unlock": 5 * time.Second, "unlock, long": time.Hour, "close": time.Hour, "close, short": 5 * time.Second, "death": time.Hour} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, n := w.manager(lockmgr.Options{})
+				other, _ := w.manager(lockmgr.Options{})
+				l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep))
+				require.NoError(t, err)
+				began := time.Now()
+				time.Sleep(time.Second)
+				waits := []*lockmgr.Manager{other}
+				switch how {
+				case "unlock", "unlock, long":
+					require.NoError(t, l.Unlock(ctx))
+					require.False(t, l.Valid())
+					waits = append(waits, m)
+				case "close", "close, short":
+					require.NoError(t, m.Close(ctx))
+				default:
+					n.cut()
+				}
+				for _, m := range waits {
+					_, err := m.TryLock(ctx, "a")
+					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+				}
+				for i, m := range waits {
+					next, err := m.Lock(ctx, "a")
+					require.NoError(t, err)
+					if i == 0 {
+						require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
+					}
+					require.NoError(t, next.Unlock(ctx))
+				}
+				if how == "death" {
+					require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+				}
+			})
+		})
+	}
+}
+
+// A job that takes longer than the time is not disturbed, and its lock is free at once. A waiter of the same
+// manager gets it in memory.
+func TestKeepFor_LongJob(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a", lockmgr.KeepFor(time.Minute))
+		require.NoError(t, err)
+		f := m.LockAsync("a")
+		time.Sleep(10 * time.Minute)
+		require.True(t, l.Valid())
+		began := time.Now()
+		require.NoError(t, l.Unlock(ctx))
+		l, err = f.Await(ctx)
+		require.NoError(t, err)
+		require.Zero(t, time.Since(began))
+		require.NoError(t, l.Unlock(ctx))
+		require.Empty(t, w.owners("a"))
+	})
+}
+
+// A lock that nobody has taken is not kept, nor is one that ForceUnlock has removed.
+func TestKeepFor_NotKept(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		f := m.LockAsync("a", lockmgr.KeepFor(time.Hour))
+		<-f.Done()
+		f.Cancel()
+		time.Sleep(time.Second)
+		l, err := m.TryLock(ctx, "a", lockmgr.KeepFor(time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+		_, err = m.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		info, err := m.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, l.HolderID()+":kept", info.Holders[0].Owner, "who had it can still be seen")
+		_, err = m.ForceUnlock(ctx, "a")
+		require.NoError(t, err)
+		l, err = m.TryLock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+func TestKeepFor_BadRequests(t *testing.T) {
+	t.Parallel()
+	m := dialMini(t, lockmgr.Options{})
+	for _, d := range []time.Duration{-1, 0, lockmgr.MinLease - 1, lockmgr.MaxLease + 1} {
+		_, err := m.TryLock(ctx, "a", lockmgr.KeepFor(d))
+		require.ErrorIs(t, err, lockmgr.ErrInvalidLease, "%v", d)
+	}
+	keep := lockmgr.KeepFor(time.Second)
+	for _, other := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Exclusive(), lockmgr.Fair()} {
+		_, err := m.TryLock(ctx, "a", keep, other)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	}
+	_, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}}, keep)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	_, err = m.Permits("p", 2).Acquire(ctx, 1, keep)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+}
