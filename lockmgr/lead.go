@@ -1,0 +1,174 @@
+package lockmgr
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Lead campaigns for name and calls fn while this process leads. Of all processes that call
+// Lead with the name, one leads at a time. Lead blocks until fn returns while it leads, or ctx
+// ends.
+//
+// fn gets a context that ends with ctx, or when the leadership is lost. It must return then.
+// After a loss Lead campaigns again, and what fn returned is dropped. term is the fencing token
+// of the leadership: each leader has a larger one than those before it. A resource that refuses
+// smaller terms than it has seen is safe from a leader that does not know of its loss yet.
+//
+// When fn returns, the leadership ends at once, and another process leads within a round trip
+// or two. Lead then returns the error of fn. If ctx ends while another process leads, Lead
+// returns an error that matches that of ctx. While the server can't be reached, and after any
+// other error that is [Temporary], Lead tries again after up to a second. It returns other
+// errors of [Manager.Lock].
+//
+// The lock is an ordinary one of that name, with the options of the request and with Fenced.
+// With Options.Lease of 30 s, a leader that dies is replaced within 30 s.
+func (m *Manager) Lead(ctx context.Context, name string, fn func(ctx context.Context, term int64) error, opts ...LockOption) error {
+	return m.lead(ctx, name, func(ctx context.Context, l *Lock) error { return fn(ctx, l.Token()) }, opts)
+}
+
+// Pauses after a failed campaign.
+const (
+	firstCampaignPause = 50 * time.Millisecond
+	mostCampaignPause  = time.Second
+)
+
+func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts []LockOption) error {
+	opts = append(append([]LockOption(nil), opts...), Fenced())
+	pause := firstCampaignPause
+	for {
+		l, err := m.Lock(ctx, name, opts...)
+		switch {
+		case err == nil:
+			pause = firstCampaignPause
+			again, err := m.term(ctx, l, fn)
+			if !again {
+				return err
+			}
+		case ctx.Err() != nil || !Temporary(err):
+			return err
+		default:
+			wait := time.NewTimer(pause/2 + rand.N(pause/2))
+			select {
+			case <-ctx.Done():
+				wait.Stop()
+			case <-wait.C:
+			}
+			pause = min(2*pause, mostCampaignPause)
+		}
+	}
+}
+
+// term calls fn once. It reports whether to campaign again, because the lock was lost before fn
+// returned.
+func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (again bool, err error) {
+	defer func() {
+		lost := m.finish(ctx, l)
+		if again = errors.Is(lost, ErrLeaseLost) && ctx.Err() == nil; !again && errors.Is(lost, ErrClosed) {
+			err = joined(err, lost)
+		}
+	}()
+	return false, fn(l.Context(ctx), l)
+}
+
+// A Leader campaigns for a name in the background: see [Manager.Lead]. Its methods may be
+// called by any goroutine.
+type Leader struct {
+	held    atomic.Pointer[Lock]
+	done    chan struct{}
+	err     error // written before done is closed
+	stop    context.CancelFunc
+	changes chan LeaderChange
+
+	mu sync.Mutex // of sends on changes
+}
+
+// A LeaderChange says that a [Leader] leads from now on, or no longer.
+type LeaderChange struct {
+	Leads bool
+	// Term is the fencing token of the leadership that begins or ends.
+	Term int64
+}
+
+// CampaignFor begins to campaign for a name. It never blocks. The campaign ends with ctx or with
+// [Leader.Resign]; its goroutine ends then, too.
+func (m *Manager) CampaignFor(ctx context.Context, name string, opts ...LockOption) *Leader {
+	ctx, stop := context.WithCancel(ctx)
+	l := &Leader{done: make(chan struct{}), stop: stop, changes: make(chan LeaderChange, 1)}
+	go func() {
+		defer close(l.done)
+		defer stop()
+		l.err = m.lead(ctx, name, l.leads, opts)
+	}()
+	return l
+}
+
+// leads waits until the leadership is over.
+func (l *Leader) leads(ctx context.Context, held *Lock) error {
+	l.held.Store(held)
+	l.tell(LeaderChange{true, held.Token()})
+	<-ctx.Done()
+	l.held.Store(nil)
+	l.tell(LeaderChange{false, held.Token()})
+	return context.Cause(ctx)
+}
+
+// tell replaces the change that nobody has received yet.
+func (l *Leader) tell(c LeaderChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.changes:
+	default:
+	}
+	l.changes <- c
+}
+
+// IsLeader reports whether this process leads. It does no I/O, and is never late: it is false as soon
+// as the lease of the leadership is over, whether or not anybody has noticed.
+func (l *Leader) IsLeader() bool {
+	held := l.held.Load()
+	return held != nil && held.Valid()
+}
+
+// Term returns the fencing token of the present leadership, or zero if this process does not lead.
+func (l *Leader) Term() int64 {
+	if held := l.held.Load(); held != nil && held.Valid() {
+		return held.Token()
+	}
+	return 0
+}
+
+// Changes returns a channel with the newest change that nobody has received yet. It has one reader.
+// Earlier changes are dropped, so the campaign never waits for the reader. The channel is not closed.
+func (l *Leader) Changes() <-chan LeaderChange { return l.changes }
+
+// Resign ends the campaign and hands the leadership over. It blocks until the lock is released, for
+// at most Options.RetryTime plus one Options.CommandTimeout, or until ctx ends; then the release
+// goes on in the background. It returns the error of ctx, or nil.
+func (l *Leader) Resign(ctx context.Context) error {
+	l.stop()
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Done returns a channel that is closed when the campaign is over.
+func (l *Leader) Done() <-chan struct{} { return l.done }
+
+// Err returns nil until the campaign is over, and then why: an error that matches that of its context,
+// or one of [Manager.Lead].
+func (l *Leader) Err() error {
+	select {
+	case <-l.done:
+		return l.err
+	default:
+		return nil
+	}
+}

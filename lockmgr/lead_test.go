@@ -1,0 +1,150 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Of several processes one leads. When it stops, the next one leads at once, with a larger term.
+func TestLead_OneAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var leading, terms atomic.Int64
+		var group sync.WaitGroup
+		began := time.Now()
+		for range 5 {
+			m, _ := w.manager(lockmgr.Options{})
+			group.Go(func() {
+				c, stop := context.WithCancel(ctx)
+				require.NoError(t, m.Lead(c, "leader", func(c context.Context, term int64) error {
+					require.EqualValues(t, 1, leading.Add(1))
+					require.EqualValues(t, terms.Add(1), term)
+					time.AfterFunc(time.Second, stop)
+					<-c.Done()
+					leading.Add(-1)
+					return nil
+				}))
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 5, terms.Load())
+		require.Less(t, time.Since(began), 5*time.Second+time.Second/2, "handed over at once")
+	})
+}
+
+// A leader that loses the lock is told, and campaigns again. What its function returns then is
+// dropped.
+func TestLead_CampaignsAgainAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+		other, _ := w.manager(lockmgr.Options{})
+		over := errors.New("over")
+		var terms []int64
+		err := m.Lead(ctx, "leader", func(c context.Context, term int64) error {
+			if terms = append(terms, term); len(terms) == 2 {
+				return over
+			}
+			n.silent.Store(true)
+			<-c.Done()
+			require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
+			l, err := other.Lock(ctx, "leader", lockmgr.Fenced())
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+			time.AfterFunc(time.Minute, n.heal)
+			return errors.New("dropped")
+		})
+		require.Equal(t, over, err)
+		require.Equal(t, []int64{1, 3}, terms)
+	})
+}
+
+func TestLead_Ends(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		never := func(context.Context, int64) error { t.Error("leads"); return nil }
+
+		failed := errors.New("failed")
+		require.Equal(t, failed, m.Lead(ctx, "a", func(context.Context, int64) error { return failed }))
+		require.ErrorIs(t, m.Lead(ctx, "", never), lockmgr.ErrInvalidName)
+		require.Panics(t, func() { _ = m.Lead(ctx, "a", func(context.Context, int64) error { panic("a bug") }) })
+
+		l, err := other.TryLock(ctx, "a")
+		require.NoError(t, err, "released before the panic goes on")
+		c, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		require.ErrorIs(t, m.Lead(c, "a", never), context.DeadlineExceeded)
+		require.NoError(t, l.Unlock(ctx))
+
+		n.silent.Store(true) // nobody answers for longer than RetryTime
+		time.AfterFunc(time.Minute, n.heal)
+		led := false
+		require.NoError(t, m.Lead(ctx, "a", func(context.Context, int64) error { led = true; return nil }))
+		require.True(t, led)
+
+		c, stop = context.WithCancel(ctx)
+		n.silent.Store(true)
+		time.AfterFunc(time.Minute, stop)
+		require.ErrorIs(t, m.Lead(c, "b", never), context.Canceled, "also in a pause between two campaigns")
+		n.heal()
+
+		err = m.Lead(ctx, "a", func(context.Context, int64) error { return m.Close(ctx) })
+		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.ErrorIs(t, m.Lead(ctx, "a", never), lockmgr.ErrClosed)
+	})
+}
+
+func TestLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+		other, _ := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+		first := m.CampaignFor(ctx, "leader")
+		synctest.Wait()
+		require.True(t, first.IsLeader())
+		require.EqualValues(t, 1, first.Term())
+		require.Equal(t, lockmgr.LeaderChange{Leads: true, Term: 1}, <-first.Changes())
+		second := other.CampaignFor(ctx, "leader")
+		time.Sleep(time.Minute)
+		require.False(t, second.IsLeader())
+		require.Zero(t, second.Term())
+		require.NoError(t, second.Err())
+		require.Empty(t, second.Changes())
+
+		// The leader can't reach the server. It no longer leads when the other one does.
+		n.silent.Store(true)
+		for !second.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		require.False(t, first.IsLeader())
+		require.Equal(t, lockmgr.LeaderChange{Leads: false, Term: 1}, <-first.Changes())
+		require.Equal(t, lockmgr.LeaderChange{Leads: true, Term: 2}, <-second.Changes())
+		time.Sleep(time.Minute)
+		n.heal()
+
+		began := time.Now()
+		require.NoError(t, second.Resign(ctx))
+		<-second.Done()
+		require.ErrorIs(t, second.Err(), context.Canceled)
+		for !first.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.EqualValues(t, 3, first.Term())
+		require.Equal(t, lockmgr.LeaderChange{Leads: false, Term: 2}, <-second.Changes(), "the newest change only")
+
+		n.silent.Store(true)
+		c, stop := context.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+		require.ErrorIs(t, first.Resign(c), context.DeadlineExceeded)
+		n.heal()
+		<-first.Done()
+	})
+}
