@@ -200,7 +200,11 @@ func (l *Lock) unlock(untaken bool) *futures.Future[struct{}] {
 	p := new(futures.Promise[struct{}])
 	p.Bind((*unlocking)(t))
 	t.unlock.Store(p)
-	if !t.shell.actor.Post(core.Unlock{Request: &t.request, Untaken: untaken}) {
+	var ev core.Event = core.Unlock{Request: &t.request}
+	if untaken {
+		ev = core.Untaken{Request: &t.request}
+	}
+	if !t.shell.actor.Post(ev) {
 		return t.notUnlocked(ErrClosed)
 	}
 	return p.Future()

@@ -304,7 +304,7 @@ func (p *loop) granted(r *core.Request) {
 	}
 	if !t.promise.Resolve(l, nil) {
 		// The caller left while the grant was on its way.
-		p.actor.Post(core.Unlock{Request: r, Untaken: true})
+		p.actor.Post(core.Untaken{Request: r})
 		p.observeFailure(r, ErrCanceled)
 		return
 	}

@@ -28,7 +28,7 @@ var shellMutants = []mutant{
 	{"loss", "ended contexts kept", "lockmgr", "\tm.contexts = slices.DeleteFunc(m.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })\n", "\tm.contexts = slices.Clip(m.contexts)\n", shell + "TestContext_EndedOnesAreForgotten"},
 	{"loss", "ended contexts looked for at each call", "lockmgr", "\tm.sweepAt = 2 * len(m.contexts)\n", "", shell + "TestContext_CallLooksAtFewOthers"},
 
-	{"cancel", "grant that nobody takes is dropped", "lockmgr", "\t\tp.actor.Post(core.Unlock{Request: r, Untaken: true})\n", "", shell + "TestCancel_WhileTheManagerIsStuckLeavesNothing"},
+	{"cancel", "grant that nobody takes is dropped", "lockmgr", "\t\tp.actor.Post(core.Untaken{Request: r})\n", "", shell + "TestCancel_WhileTheManagerIsStuckLeavesNothing"},
 	{"cancel", "not told to the core", "lockmgr", "{ t.shell.actor.Post(core.Cancel{Request: &t.request}) }", "{}", shell + "TestCancel_DoesNotWaitForItsCallback"},
 	{"cancel", "counted as pending for ever", "lockmgr", "\tp.pending.Add(-1)\n\terr = t.waitError(", "\terr = t.waitError(", client + "TestCancel_AtEveryPointLeavesNothing"},
 	{"cancel", "a lock that nobody has taken stays", "lockmgr", "func (t *ticket) Drop(l *Lock) { l.unlock(true) }", "func (t *ticket) Drop(l *Lock) {}", shell + "TestCancel_AfterTheGrantGivesTheLockBack"},

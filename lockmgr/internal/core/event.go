@@ -28,12 +28,11 @@ type (
 	// Cancel: the caller of a request that is still pending has left.
 	Cancel struct{ Request *Request }
 	// Unlock: the caller gives back one grant. The shell sends it once for each
-	// grant. Untaken is set if the caller has left before it had the lock: then its KeepFor does
-	// not count.
-	Unlock struct {
-		Request *Request
-		Untaken bool
-	}
+	// grant.
+	Unlock struct{ Request *Request }
+	// Untaken is an Unlock of a grant that nobody has taken, because the caller has left. Its
+	// KeepFor does not count.
+	Untaken struct{ Request *Request }
 	// Replies: scripts have been answered, or will never be.
 	Replies struct{ Replies []Reply }
 	// Wake: something happened on the channel of a name.
@@ -79,6 +78,7 @@ func (LockSet) isEvent()       {}
 func (LockPermits) isEvent()   {}
 func (Cancel) isEvent()        {}
 func (Unlock) isEvent()        {}
+func (Untaken) isEvent()       {}
 func (*Replies) isEvent()      {}
 func (Wake) isEvent()          {}
 func (Verify) isEvent()        {}

@@ -89,7 +89,9 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	case Cancel:
 		m.cancel(ev.Request)
 	case Unlock:
-		m.unlock(ev.Request, ev.Untaken)
+		m.unlock(ev.Request, false)
+	case Untaken:
+		m.unlock(ev.Request, true)
 	case *Replies:
 		m.replies(ev.Replies)
 		m.reportRenewals()

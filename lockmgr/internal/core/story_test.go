@@ -187,7 +187,11 @@ func (s *story) line(line string) {
 	case "cancel":
 		s.step(Cancel{s.requests[plain[1]]})
 	case "unlock":
-		s.step(Unlock{Request: s.requests[plain[1]], Untaken: arg["untaken"] != ""})
+		if arg["untaken"] != "" {
+			s.step(Untaken{Request: s.requests[plain[1]]})
+			return
+		}
+		s.step(Unlock{Request: s.requests[plain[1]]})
 	case "reply":
 		r, ok := s.ops[plain[1]]
 		require.True(s.t, ok, "no script in flight: %s", line)

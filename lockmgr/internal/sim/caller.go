@@ -249,7 +249,7 @@ func (n *node) granted(c *call) {
 		// The caller has left.
 		w.cover.GrantedToNobody++
 		c.giveBack()
-		n.urgent = append(n.urgent, core.Unlock{Request: r, Untaken: true})
+		n.urgent = append(n.urgent, core.Untaken{Request: r})
 		return
 	}
 	w.reserve(c)
@@ -324,11 +324,9 @@ func (n *node) afterStep(ev core.Event, out []core.Effect) {
 	case core.Verify:
 		n.checkVerified(w.named(ev.Name))
 	case core.Unlock:
-		c := ev.Request.Tag.(*call)
-		c.hold.inCore--
-		if c.hold.inCore == 0 && !c.hold.over {
-			n.drop(c.hold)
-		}
+		n.afterUnlock(ev.Request.Tag.(*call))
+	case core.Untaken:
+		n.afterUnlock(ev.Request.Tag.(*call))
 	}
 	for _, h := range n.held {
 		h.checkLimit()
@@ -348,6 +346,13 @@ func (n *node) afterStep(ev core.Event, out []core.Effect) {
 	}
 	if w.set.explicit > 0 || w.set.adopt > 0 {
 		n.checkOwners()
+	}
+}
+
+func (n *node) afterUnlock(c *call) {
+	c.hold.inCore--
+	if c.hold.inCore == 0 && !c.hold.over {
+		n.drop(c.hold)
 	}
 }
 

@@ -315,6 +315,8 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 	case core.Cancel:
 		n.chain[ev.Request.Tag.(*call).name.index] = 0
 		return ev, ev.Request.Tag.(*call).state == pending
+	case core.Untaken:
+		n.chain[ev.Request.Tag.(*call).name.index] = 0
 	case core.Unlock:
 		n.chain[ev.Request.Tag.(*call).name.index] = 0
 	case *heard:

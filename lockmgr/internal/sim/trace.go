@@ -19,6 +19,8 @@ func describeEvent(ev core.Event) string {
 		return fmt.Sprintf("cancel %s", ev.Request.Tag.(*call))
 	case core.Unlock:
 		return fmt.Sprintf("unlock %s", ev.Request.Tag.(*call))
+	case core.Untaken:
+		return fmt.Sprintf("unlock %s", ev.Request.Tag.(*call))
 	case *core.Replies:
 		var b strings.Builder
 		for i, r := range ev.Replies {
