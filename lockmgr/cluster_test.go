@@ -97,6 +97,14 @@ func TestCluster_EveryKind(t *testing.T) {
 						require.NoError(t, l.Unlock(ctx))
 						require.Empty(t, ownKeys(t, c, name))
 					}
+					kept, err := m.TryLock(ctx, name, lockmgr.KeepFor(time.Minute))
+					require.NoError(t, err)
+					require.NoError(t, kept.Unlock(ctx))
+					_, err = other.TryLock(ctx, name)
+					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+					removed, err := other.ForceUnlock(ctx, name)
+					require.NoError(t, err)
+					require.True(t, removed)
 					p := "permits:{" + name + "}"
 					l, err := m.Permits(p, 2).Acquire(ctx, 2)
 					require.NoError(t, err)

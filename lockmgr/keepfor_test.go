@@ -98,6 +98,27 @@ func TestKeepFor_LongJob(t *testing.T) {
 	})
 }
 
+// A lock whose fixed lease or MaxHold is over stays taken, too.
+func TestKeepFor_EndsByItself(t *testing.T) {
+	for _, bound := range []lockmgr.LockOption{lockmgr.FixedLease(time.Second), lockmgr.MaxHold(time.Second)} {
+		for _, keep := range []time.Duration{10 * time.Second, 10 * time.Minute} {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, _ := w.manager(lockmgr.Options{})
+				l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep), bound)
+				require.NoError(t, err)
+				began := time.Now()
+				f := m.LockAsync("a")
+				<-l.Lost()
+				require.InDelta(t, time.Second, time.Since(began), float64(100*time.Millisecond))
+				l, err = f.Await(ctx)
+				require.NoError(t, err)
+				require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
+				require.NoError(t, l.Unlock(ctx))
+			})
+		}
+	}
+}
+
 // A lock that nobody has taken is not kept, nor is one that ForceUnlock has removed.
 func TestKeepFor_NotKept(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

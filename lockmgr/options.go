@@ -283,9 +283,9 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // what is left of d. A lock that a future gives back because nobody has taken it is not kept. A
 // re-entry may lengthen d, and never shortens it.
 //
-// If the process ends within a round trip after the grant, the name may be kept for
-// Options.Lease only. If the lock is lost, or the server loses data, it is not kept at all. d
-// is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is
+// If the process ends within a round trip after the grant, or the server can't be reached, the
+// name may be kept for Options.Lease only. If the record is removed, or the server loses data,
+// it is not kept at all. A lock that ends by FixedLease or MaxHold is kept. d is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is
 // for plain locks: with Shared, Exclusive, Fair, for a Set and for permits it fails with
 // ErrInvalidOption.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeep, d: d} }
