@@ -36,7 +36,7 @@ func TestFair_ExcludesTheOtherSide(t *testing.T) {
 		require.False(t, b.tryLock(t, name))
 		info, err := g.Inspect(t.Context(), name)
 		require.NoError(t, err)
-		require.Equal(t, []lockmgr.Holder{{Owner: a.owner(t), Count: 1}}, info.Holders)
+		require.Equal(t, []lockmgr.Holder{{Owner: a.owner(t), Count: 1}}, entries(info))
 		require.Empty(t, info.Queue)
 		require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
 
@@ -220,7 +220,7 @@ func TestFair_Reentry(t *testing.T) {
 		require.EqualValues(t, 2, a.number(t, "holdCount", name))
 		info, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
-		require.Equal(t, []lockmgr.Holder{{Owner: a.owner(t), Count: 2}}, info.Holders)
+		require.Equal(t, []lockmgr.Holder{{Owner: a.owner(t), Count: 2}}, entries(info))
 		a.unlock(t, name)
 		require.EqualValues(t, 1, a.number(t, "holdCount", name))
 		require.Equal(t, map[string]string{a.owner(t): "1"}, w.record(t, name))

@@ -31,7 +31,7 @@ func TestLock_ExcludesTheOtherSide(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		info, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
-		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 1}}, info.Holders)
+		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 1}}, entries(info))
 		require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
 		java.unlock(t, name)
 
@@ -215,7 +215,7 @@ func TestLock_JavaReentry(t *testing.T) {
 		require.Equal(t, map[string]string{java.owner(t): "2"}, w.record(t, name))
 		info, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
-		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 2}}, info.Holders)
+		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 2}}, entries(info))
 		waiting := startWait(t, m, name)
 		eventually(t, func() bool { return refused.Load() > 0 }, func() string { return "Go is refused" })
 

@@ -479,3 +479,11 @@ func median(d []time.Duration) time.Duration {
 	d = slices.Sorted(slices.Values(d))
 	return d[len(d)/2]
 }
+
+// entries returns the entries of a record, without the processes that have them.
+func entries(info lockmgr.Info) (all []lockmgr.Holder) {
+	for _, h := range info.Holders {
+		all = append(all, lockmgr.Holder{Owner: h.Owner, Count: h.Count})
+	}
+	return all
+}

@@ -141,6 +141,8 @@ const (
 	forBoth      = "Shared, Exclusive and Permits"
 	forFair      = "Fair"
 	forPlaces    = "Fair and Permits"
+	forScan      = "Scan"
+	forWho       = "telling who holds a lock"
 )
 
 // permissions tries each command by itself, because the error of a script does not
@@ -204,6 +206,9 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"LPOP", c.name}, "", forFair, optional},
 		{[]string{"LRANGE", c.name, "0", "0"}, "", forFair + " and Inspect", optional},
 		{[]string{"LREM", c.name, "0", "0"}, "", forFair, optional},
+		{[]string{"SCAN", "0", "COUNT", "1"}, "", forScan, optional},
+		{[]string{"EXISTS", wire.ProcessKey(c.m.id.uuid)}, "~" + wire.ProcessPrefix + "*", forWho, optional},
+
 		{[]string{"EVAL", tryPush, "1", c.name}, "+rpush", forFair, optional},
 		{[]string{"EXISTS", wire.QueueKey(c.name)}, "~" + wire.QueueKey(c.prefix) + "*", forFair, optional},
 		{[]string{"EXISTS", wire.DeadlinesKey(c.name)}, "~" + wire.DeadlinesKey(c.prefix) + "*", forFair, optional},

@@ -158,4 +158,8 @@
 // name. Those that are taken are in a sorted set at "{name}:timeout", by the instants at
 // which they expire. A manager that gathers is named at "{name}:gathers". Waiters listen
 // on "redisson_sc:{name}".
+//
+// Beside these, a manager that has held something for a second writes which process it is part of,
+// and the [Note] of its holds, at "holdfast:manager:<16 digits of its UUID>". [Manager.Inspect] and
+// [Manager.Scan] read it; no lock depends on it. See Options.Process and Options.Anonymous.
 package lockmgr

@@ -375,6 +375,7 @@ func TestFair_LongWait(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, l.Unlock(ctx))
 		}
+		time.Sleep(2 * time.Second) // the records of the processes go
 		require.Empty(t, w.server.Keys())
 	})
 }

@@ -41,6 +41,8 @@ type LockError struct {
 	// Err is the reason. It matches one of the Err variables of this package,
 	// the error of a context that ended, or both.
 	Err error
+	// Holders are those who held the lock when [Manager.Explain] looked; nil before that.
+	Holders []Holder
 
 	set bool // Name is the text of a set
 }
@@ -61,6 +63,9 @@ func (e *LockError) Error() string {
 	fmt.Fprintf(&b, "lockmgr: %s %s: %s", e.Op, name, reason)
 	if e.Waited > 0 {
 		fmt.Fprintf(&b, " (waited %v)", roundWait(e.Waited))
+	}
+	if len(e.Holders) > 0 {
+		b.WriteString(": " + heldBy(e.Holders))
 	}
 	return b.String()
 }

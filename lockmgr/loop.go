@@ -23,6 +23,9 @@ type loop struct {
 	watches map[watchKey]listening
 	effects []core.Effect // reused
 	ops     []*core.Op    // reused
+	instant time.Duration // of the batch that is carried out
+
+	announcer announcer
 
 	mu    sync.Mutex
 	stats core.Stats
@@ -44,8 +47,9 @@ func keyOf(ev *wakeup) watchKey {
 func newLoop(s *shell) *loop {
 	o := s.options
 	return &loop{
-		shell:   s,
-		watches: make(map[watchKey]listening),
+		shell:     s,
+		announcer: announcer{off: o.Anonymous},
+		watches:   make(map[watchKey]listening),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 			SuspectTime: suspectFactor * o.CommandTimeout,
@@ -114,6 +118,12 @@ func (p *loop) step(now time.Duration, batch []message) {
 			}
 		case *layoutMoved:
 			p.followSlots(now)
+		case *survey:
+			p.survey(ev)
+		case announceNow:
+			p.announce()
+		case announced:
+			p.answered(ev)
 		case *subscriptionState:
 			if p.observed() {
 				p.observe(EventSubscription{ev.at, ev.state.String()})
@@ -132,6 +142,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 // carryOut runs a tick that is due, carries out all effects and submits the
 // operations.
 func (p *loop) carryOut(now time.Duration) {
+	p.instant = now
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
 	}
@@ -200,6 +211,7 @@ func (p *loop) perform(e core.Effect) {
 		p.notice(e)
 	case core.Closed:
 		p.unreleased = e.Unreleased
+		p.withdraw()
 		close(p.closed)
 	}
 }
@@ -298,6 +310,8 @@ func (p *loop) granted(r *core.Request) {
 	h := &ticketOf(r.Hold.Request).hold
 	l.hold = h
 	h.until.Store(int64(r.Hold.Until))
+	t.granted = uint32(p.instant/grantStep) + 1
+	p.announceSoon(noteOf(r) != "")
 	p.pending.Add(-1)
 	if t.trace != nil {
 		t.trace.granted = time.Now()
@@ -325,6 +339,7 @@ func (p *loop) failed(r *core.Request, err error) {
 
 func (p *loop) lost(h *core.Hold, err error) {
 	ticketOf(h.Request).hold.end(err)
+	p.announceEnd()
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
 		p.log.Warn("lock lost", "name", quotedName(h.Request.Name, h.Request.Kind == core.Several), "owner", p.id.holder(h), "error", err)
@@ -332,6 +347,7 @@ func (p *loop) lost(h *core.Hold, err error) {
 }
 
 func (p *loop) unlocked(r *core.Request, err error) {
+	p.announceEnd()
 	t := ticketOf(r)
 	u := t.unlock.Load()
 	if u == nil {

@@ -145,8 +145,8 @@ func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 		Name: name, Kind: w.kind, Side: w.side, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease,
 		Once: w.wait == 0, GiveUp: core.Forever, Tag: l,
 	}
-	if w.hold > 0 || w.keep > 0 {
-		t.request.Terms = &core.Terms{MaxHold: w.hold, KeepFor: w.keep}
+	if w.hold > 0 || w.keep > 0 || w.note != "" {
+		t.request.Terms = &core.Terms{MaxHold: w.hold, KeepFor: w.keep, Note: w.note}
 	}
 	if w.owner.of != nil {
 		t.request.Owner, t.request.Explicit = w.owner.n, true
@@ -273,6 +273,10 @@ func (m *Manager) Close(ctx context.Context) error {
 // shutDown ends the manager's parts once its core has nothing left.
 func (m *Manager) shutDown() {
 	<-m.closed
+	select { // the server may be silent
+	case <-m.withdrawn:
+	case <-time.After(withdrawTime):
+	}
 	m.hubs.stop()
 	m.lanes.Close()
 	m.hubs.wait()

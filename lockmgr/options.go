@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
@@ -62,6 +64,13 @@ type Options struct {
 
 	// Replicas makes a grant wait for replicas: see there.
 	Replicas Replicas
+
+	// Process is what others are told of the process of this manager: see [Holder]. Fields that are
+	// not set have defaults. Program and Host have at most MaxProcessBytes bytes.
+	Process Process
+	// Anonymous keeps the manager from telling others which process it is part of, and what its
+	// locks are for.
+	Anonymous bool
 
 	// MaxWaiters bounds the requests that are pending at one time. MaxLocks
 	// bounds the names that are held or waited for; as many again may be
@@ -194,6 +203,12 @@ func (o Options) complete() (Options, error) {
 	if o.PassTime < 0 {
 		return bad("PassTime", o.PassTime, "a time that is not negative")
 	}
+	for field, text := range map[string]string{"Program": o.Process.Program, "Host": o.Process.Host} {
+		if len(text) > MaxProcessBytes || !utf8.ValidString(text) {
+			return bad("Process."+field, strconv.Quote(text), fmt.Sprintf("valid UTF-8, at most %d bytes", MaxProcessBytes))
+		}
+	}
+	o.Process = o.Process.complete()
 	setDefault(&o.Linger, defaultLinger)
 	o.Linger = max(o.Linger, 0)
 	setDefault(&o.MaxWaiters, defaultBound)
@@ -224,6 +239,7 @@ type LockOption struct {
 	owner Owner
 	ctx   context.Context
 	side  core.Side
+	note  string
 }
 
 type optionKind uint8
@@ -238,6 +254,7 @@ const (
 	optSide
 	optFair
 	optKeep
+	optNote
 )
 
 // MaxWait bounds how long the request may wait, counted from the call. After
@@ -293,6 +310,13 @@ func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeep, d: d
 // OnlyIfFree makes the request try once, without waiting: it fails with ErrNotAcquired if the lock
 // is held or waited for. It is the same as MaxWait(0), and what TryLock does.
 func OnlyIfFree() LockOption { return MaxWait(0) }
+
+// Note says what the lock is for, such as "invoice 42", for people who look who holds it: see
+// [Manager.Inspect], [Manager.Scan] and [Manager.Locks]. Everyone who can read the server's keys can
+// read it. It is written about a second after the grant, so that a lock which is held for a short
+// time costs nothing. A re-entry does not change the note of its hold. A text of more than
+// MaxNoteBytes bytes, or one that is no valid UTF-8, fails with ErrInvalidOption.
+func Note(text string) LockOption { return LockOption{kind: optNote, note: text} }
 
 // TraceContext gives the request a context for Options.Observer, such as one
 // with the span of a tracer: see [EventGranted]. It replaces the context of Lock
@@ -367,6 +391,7 @@ type wish struct {
 	lease  time.Duration // zero: watched
 	hold   time.Duration // MaxHold; zero: no bound
 	keep   time.Duration // KeepFor; zero: not at all
+	note   string        // Note
 	owner  Owner
 	fenced bool
 	kind   core.Kind
@@ -419,6 +444,11 @@ func (w *wish) apply(id *identity, opts []LockOption) error {
 				return fmt.Errorf("%w: KeepFor is %v, not within %v and %v", ErrInvalidLease, o.d, MinLease, MaxLease)
 			}
 			w.keep = o.d
+		case optNote:
+			if len(o.note) > MaxNoteBytes || !utf8.ValidString(o.note) {
+				return fmt.Errorf("%w: a Note of %d bytes: want valid UTF-8, at most %d bytes", ErrInvalidOption, len(o.note), MaxNoteBytes)
+			}
+			w.note = o.note
 		case optTrace:
 			w.ctx = o.ctx
 		case optSide:

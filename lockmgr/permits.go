@@ -262,10 +262,15 @@ type TakenPermit struct {
 	TTL time.Duration
 	// Ours reports whether a hold of this manager has it.
 	Ours bool
+	// Process, Since and Note tell who has it, since when and what for, as far as is known: see
+	// Holder.
+	Process Process
+	Since   time.Time
+	Note    string
 }
 
-// Inspect reads the state of the permits from Redis. It blocks for one round trip and
-// changes nothing.
+// Inspect reads the state of the permits from Redis, and which processes have those that are taken.
+// It blocks for one round trip, and for one more if other managers have permits. It changes nothing.
 func (p Permits) Inspect(ctx context.Context) (PermitsInfo, error) {
 	a, err := p.call(ctx, opInspect, wire.InspectPermits(p.name))
 	if err != nil {
@@ -275,14 +280,17 @@ func (p Permits) Inspect(ctx context.Context) (PermitsInfo, error) {
 	if !ok {
 		return PermitsInfo{}, &LockError{Op: opInspect, Name: p.name, Err: serverError(a.Unexpected())}
 	}
-	info := PermitsInfo{
-		Name: p.name, Exists: state.Exists, Limit: int(state.Free + state.Taken), Free: int(state.Free + state.Expired),
-		Subscribers: state.Subscribers,
+	info := permitsInfo(p.name, &state)
+	k := p.manager.newKnown()
+	info.Taken, err = k.taken(ctx, p.name, state.Permits)
+	return info, err
+}
+
+// permitsInfo returns what is known of permits, but for those that are taken.
+func permitsInfo(name string, s *wire.PermitsState) PermitsInfo {
+	return PermitsInfo{
+		Name: name, Exists: s.Exists, Limit: int(s.Free + s.Taken), Free: int(s.Free + s.Expired), Subscribers: s.Subscribers,
 	}
-	for _, t := range state.Permits {
-		info.Taken = append(info.Taken, TakenPermit{ID: t.Text(), TTL: t.TTL, Ours: t.Of(p.manager.id.uuid)})
-	}
-	return info, nil
 }
 
 // call runs a script that does not concern the core.

@@ -35,7 +35,7 @@ func TestReadWrite_ManyReadersFewScripts(t *testing.T) {
 	info, err := m.Inspect(ctx, "doc")
 	require.NoError(t, err)
 	require.Equal(t, "read", info.Mode)
-	require.Equal(t, []lockmgr.Holder{{Owner: locks[0].HolderID(), Count: 1}}, info.Holders)
+	require.Equal(t, []lockmgr.Holder{{Owner: locks[0].HolderID(), Count: 1}}, faults.Entries(info))
 	_, err = other.TryLock(ctx, "doc", lockmgr.Exclusive())
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 	reads, err := other.TryLock(ctx, "doc", lockmgr.Shared())

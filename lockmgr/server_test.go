@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -36,7 +37,7 @@ func TestServer_LockAndUnlock(t *testing.T) {
 	require.True(t, l.Valid())
 	info, err := m.Inspect(ctx, "orders:42")
 	require.NoError(t, err)
-	require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, info.Holders)
+	require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info))
 	require.NoError(t, l.Unlock(ctx))
 	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)

@@ -211,6 +211,9 @@ const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zca
 // fairPrivilege has the rules that fair locks need in addition.
 const fairPrivilege = "+hget +hgetall +time +zadd +zrem +zscore +lindex +lpop +lrange +lrem +rpush ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:*"
 
+// watchPrivilege has the rules that it takes to tell and to see who holds locks, in addition.
+const watchPrivilege = "+scan +hlen +get +set ~holdfast:manager:*"
+
 // The rules suffice for all that managers do, and each of them is needed.
 func TestServerError_LeastPrivilege(t *testing.T) {
 	t.Parallel()
@@ -296,6 +299,13 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	require.True(t, info.Locked)
 	require.Positive(t, info.Token)
 	require.GreaterOrEqual(t, info.Subscribers, int64(0))
+	found := 0
+	for info, err := range other.Scan(faults.Patient(t), "app:") {
+		require.NoError(t, err)
+		require.Equal(t, "app:1", info.Name)
+		found++
+	}
+	require.Equal(t, 1, found)
 	removed, err := other.ForceUnlock(faults.Patient(t), "app:1")
 	require.NoError(t, err)
 	require.True(t, removed)

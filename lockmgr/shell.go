@@ -39,6 +39,7 @@ type shell struct {
 	pending atomic.Int64  // requests that have not ended
 
 	unreleased core.Unconfirmed // the release that was given up last; written before closed is closed
+	withdrawn  chan struct{}    // see announcer.withdraw; written before closed is closed
 	closed     chan struct{}    // closed when the core has nothing left
 }
 

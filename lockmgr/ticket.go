@@ -24,7 +24,20 @@ type ticket struct {
 	asked   time.Duration // the instant of the request
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
 	over    atomic.Bool // the caller has given the lock back
+	granted uint32      // when, in steps of grantStep and plus one; zero before. The manager's goroutine owns it
 	trace   *trace      // for the observer, or nil
+}
+
+// grantStep is the unit of ticket.granted. It makes the field small: one for each lock.
+const grantStep = 100 * time.Millisecond
+
+// since returns when the request was granted, or else when it was made. The manager's goroutine
+// calls it.
+func (t *ticket) since() time.Duration {
+	if t.granted != 0 {
+		return time.Duration(t.granted-1) * grantStep
+	}
+	return t.asked
 }
 
 // A ticket is the source of its future, and runs its callbacks.

@@ -105,3 +105,11 @@ func AwaitLost(t testing.TB, l *lockmgr.Lock) {
 	t.Helper()
 	AwaitClosed(t, l.Lost(), "the loss of "+l.Name())
 }
+
+// Entries returns the entries of a record, without the processes that have them.
+func Entries(info lockmgr.Info) (entries []lockmgr.Holder) {
+	for _, h := range info.Holders {
+		entries = append(entries, lockmgr.Holder{Owner: h.Owner, Count: h.Count})
+	}
+	return entries
+}

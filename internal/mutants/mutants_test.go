@@ -70,7 +70,7 @@ var lists = []struct {
 	name    string
 	mutants []mutant
 }{
-	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants, spreadMutants, keepMutants)},
+	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants, spreadMutants, keepMutants, whoMutants)},
 	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
 }

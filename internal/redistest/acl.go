@@ -20,7 +20,7 @@ const (
 // leastCommands are the commands that README.md grants to a user of locks.
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
 	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hget +hlen +set " +
-	"+time +zadd +zrem +zscore +zcard +zcount +zrangebyscore " +
+	"+scan +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore " +
 	"+lindex +lpop +lrange +lrem +rpush"
 
 // leastChannels are those of all locks.

@@ -76,7 +76,7 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 		s := redistest.Start(t)
 		renewed := make(chan struct{}, 100)
 		const lease = 3 * time.Second
-		m := dial(t, s, lockmgr.Options{Lease: lease, Observer: func(e lockmgr.Event) {
+		m := dial(t, s, lockmgr.Options{Lease: lease, Anonymous: true, Observer: func(e lockmgr.Event) {
 			if _, ok := e.(lockmgr.EventRenewed); ok {
 				renewed <- struct{}{}
 			}

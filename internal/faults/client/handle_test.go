@@ -162,7 +162,7 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 			require.Equal(t, sent, m.Stats().Scripts, "a lost lock is not released")
 			info, err := m.Inspect(faults.Patient(t), "a")
 			require.NoError(t, err)
-			require.Equal(t, []lockmgr.Holder{{Owner: next.HolderID(), Count: 1}}, info.Holders)
+			require.Equal(t, []lockmgr.Holder{{Owner: next.HolderID(), Count: 1}}, faults.Entries(info))
 			require.True(t, next.Valid())
 			require.NoError(t, next.Unlock(faults.Patient(t)))
 		})
@@ -209,7 +209,7 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 		for range 2 {
 			info, err := m.Inspect(faults.Patient(t), "a")
 			require.NoError(t, err)
-			require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, info.Holders, "%q", payload)
+			require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info), "%q", payload)
 		}
 		for _, f := range fs {
 			_, err := f.Result()

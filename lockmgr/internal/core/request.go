@@ -54,13 +54,15 @@ type Request struct {
 	state requestState
 }
 
-// Terms are bounds of a hold that few requests ask for.
+// Terms are what few requests ask for.
 type Terms struct {
 	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
 	MaxHold time.Duration
 	// KeepFor is for how long the record stays from the grant on, even after an unlock, or zero.
 	// Only the kind Exclusive knows it.
 	KeepFor time.Duration
+	// Note is the shell's own: what the caller says of the request, or "".
+	Note string
 }
 
 type requestState uint8

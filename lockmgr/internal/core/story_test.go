@@ -148,7 +148,7 @@ func (s *story) line(line string) {
 	case "lock", "lockset":
 		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
 		if arg["maxhold"] != "" || arg["keep"] != "" {
-			r.Terms = &Terms{duration("maxhold", 0), duration("keep", 0)}
+			r.Terms = &Terms{MaxHold: duration("maxhold", 0), KeepFor: duration("keep", 0)}
 		}
 		r.ID = uint64(count("id", 0))
 		if r.ID == 0 {

@@ -122,7 +122,7 @@ func (s link) script(c *Command) *Script { return c.Script.forms[s.channels] }
 
 func (s link) build(c *Command) rueidis.Completed {
 	if c.Script == nil {
-		words := s.client.B().Arbitrary(c.Args...).Keys(c.Keys...)
+		words := s.client.B().Arbitrary(c.Args...).Keys(c.Keys...).Args(c.Rest...)
 		if c.blocks {
 			return words.Blocking()
 		}

@@ -67,11 +67,12 @@ var publishes = strings.NewReplacer("redis.pcall('PUBLISH', ", "publish(", "'PUB
 var forSharded = strings.NewReplacer("'PUBLISH'", "'SPUBLISH'", "'PUBSUB', 'NUMSUB'", "'PUBSUB', 'SHARDNUMSUB'")
 
 // A Command is one call of a script for some locks, or, without a script, a
-// command whose words are Args, followed by Keys. Keys and arguments are copied when it is built
-// for the client.
+// command whose words are Args, followed by Keys and Rest. Keys and arguments are copied when it is
+// built for the client.
 type Command struct {
 	Script     *Script
 	Keys, Args []string
+	Rest       []string
 
 	locks  int  // how many operations share it; none if it does not concern the core
 	blocks bool // the server may answer late; it has a connection of its own
@@ -81,6 +82,7 @@ type Command struct {
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
 	c.Script, c.Keys, c.Args, c.locks, c.blocks, c.items = s, c.Keys[:0], c.Args[:0], 1, false, 0
+	c.Rest = nil
 }
 
 // renews reports whether c is a call of a script that renews, of any kind of lock.

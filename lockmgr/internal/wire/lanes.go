@@ -212,7 +212,8 @@ func (l *Lanes) Master(key string) string {
 	return l.addrs[l.at(key)]
 }
 
-// Masters returns the addresses of all masters that serve slots, in no order.
+// Masters returns the addresses of all masters that serve slots, in no order. It is nil for a
+// single server.
 func (l *Lanes) Masters() (all []string) {
 	if l.cluster == nil {
 		return nil
@@ -279,6 +280,18 @@ func (l *Lanes) Call(c Command, done func(Answer)) bool {
 		key = c.Keys[0]
 	}
 	return l.laneOf(key).Call(c, done)
+}
+
+// CallAt is Call for the master at an address that Masters returned, or for the single server. It
+// returns false also if no lane to that address exists.
+func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
+	if l.cluster == nil {
+		return l.lanes[0].Call(c, done)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	n, known := l.number[master]
+	return known && l.lanes[n].Call(c, done)
 }
 
 // Failing returns why the server of a name could not serve a wait from asked to now, or nil.

@@ -240,6 +240,17 @@ func (p *TakenPermit) Of(manager string) bool {
 	return len(p.ID) == len(PermitID{}) && strings.HasPrefix(p.ID, string(permitOwner(manager)))
 }
 
+// Hold returns the key of the record of the process that has the permit, and the number of its hold.
+// For a permit of another library there is no such record.
+func (p *TakenPermit) Hold() (key, number string) {
+	if len(p.ID) != len(PermitID{}) {
+		return "", ""
+	}
+	var low [8]byte
+	copy(low[2:], p.ID[8:14])
+	return ProcessPrefix + hex.EncodeToString([]byte(p.ID[:8])), strconv.FormatUint(binary.BigEndian.Uint64(low[:]), 10)
+}
+
 // ReadPermits reads the answer to InspectPermits. ok is false if a is no such answer.
 func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	v := a.Array

@@ -1,0 +1,24 @@
+package mutants
+
+// whoMutants break the rules for who holds a lock.
+var whoMutants = []mutant{
+	{"who", "short holds are written", "lockmgr", "announceAge   = announceAfter - 50*time.Millisecond", "announceAge   = 0", shell + "TestProcess_ManyHolds"},
+	{"who", "written at once", "lockmgr", "announceAfter = time.Second", "announceAfter = time.Millisecond", shell + "TestProcess_OthersSeeWhoHoldsALock"},
+	{"who", "written once", "lockmgr", "\tp.announceIn(announceEvery)\n\trecord,", "\trecord,", shell + "TestProcess_OthersSeeWhoHoldsALock"},
+	{"who", "the record stays", "lockmgr", "func (p *loop) announceEnd() {\n", "func (p *loop) announceEnd() {\n\treturn\n", shell + "TestProcess_OthersSeeWhoHoldsALock"},
+	{"who", "Close leaves it", "lockmgr", "case !a.written || !p.lanes.Call(wire.DropProcess(p.id.uuid), func(wire.Answer) { close(gone) }):", "default:", shell + "TestProcess_OthersSeeWhoHoldsALock"},
+	{"who", "ends before its locks", "lockmgr", "max(announceLife, p.options.Lease, until-p.now())", "max(announceLife, p.options.Lease, until-until)", shell + "TestProcess_RecordOfADeadProcessEnds"},
+	{"who", "anonymous ones, too", "lockmgr", "announcer{off: o.Anonymous}", "announcer{}", shell + "TestProcess_Anonymous"},
+	{"who", "tries again what is not allowed", "lockmgr", "case f.Kind == wire.Permission:\n\t\ta.off = true", "case f.Kind == wire.Permission:", shell + "TestProcess_RefusedByTheServer"},
+	{"who", "trusts what others wrote", "lockmgr", "if !unicode.IsPrint(r) {", "if false {", shell + "TestProcess_HostileRecords"},
+	{"who", "any length", "lockmgr", "cut(strings.ToValidUTF8(text, \"\\uFFFD\"), most))", "strings.ToValidUTF8(text, \"\\uFFFD\"))", shell + "TestProcess_HostileRecords"},
+	{"who", "another hold's note", "lockmgr", "if told, ok := record.Holds[number]; ok {", "for _, told := range record.Holds {", shell + "TestProcess_OthersSeeWhoHoldsALock"},
+	{"who", "all of many", "lockmgr", "note != \"\" || len(r.Holds) < announceHolds", "true", shell + "TestProcess_ManyHolds"},
+	{"who", "changes the error itself", "lockmgr", "\ttold := *failed\n\ttold.Holders = info.Holders\n\treturn &told\n", "\tfailed.Holders = info.Holders\n\treturn failed\n", shell + "TestExplain"},
+	{"who", "explains what nobody holds", "lockmgr", "if looked != nil || len(info.Holders) == 0 {", "if looked != nil {", shell + "TestExplain"},
+	{"who", "other hashes are locks", "lockmgr", "if _, _, ok := holderOf(h.Owner); !ok {\n\t\t\treturn false", "if _, _, ok := holderOf(h.Owner); !ok {\n\t\t\treturn true", shell + "TestScan_EveryKind"},
+	{"who", "a prefix is a pattern", "lockmgr", "\"hash\", escaped(s.prefix)+\"*\"", "\"hash\", s.prefix+\"*\"", shell + "TestScan_PrefixIsNoPattern"},
+	{"who", "large hashes are read", "lockmgr", "n.Int > 0 && n.Int <= mostFields", "n.Int > 0", shell + "TestScan_EveryKind"},
+	{"who", "one master", "lockmgr", "for _, master := range masters {", "for _, master := range masters[:1] {", shell + "TestScan_Cluster"},
+	{"who", "waiters are not told", machine, "for r := n.queue.head; r != nil; r = r.next {\n\t\tif !yield(Use{Request: r}) {", "for r := n.queue.head; false; r = r.next {\n\t\tif !yield(Use{Request: r}) {", shell + "TestLocks"},
+}

@@ -1,0 +1,187 @@
+package lockmgr
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
+)
+
+// While a manager holds locks, a record on the server says which process it is part of. It is a
+// string beside the records of locks, in JSON: see processRecord. Nobody but Inspect and Scan reads
+// it, and no lock depends on it.
+//
+// The first record is written announceAfter after a grant, so that locks which are held for a
+// short time cost no command. It is written again every announceEvery while something is held, and
+// removed announceAfter the last unlock, or by Close. If the process dies, it ends by itself, after
+// its locks.
+const (
+	announceAfter = time.Second
+	announceEvery = 10 * time.Second
+	// announceLife is the least life of a record.
+	announceLife = 35 * time.Second
+	// announceLooks is how many holds and requests the manager's goroutine looks at for a record,
+	// and announceHolds how many holds of at least announceAge a record tells.
+	announceLooks = 4096
+	announceHolds = 256
+	announceAge   = announceAfter - 50*time.Millisecond
+	// withdrawTime is how long Close waits until its record is removed.
+	withdrawTime = 100 * time.Millisecond
+)
+
+// A processRecord is what a manager writes about itself.
+type processRecord struct {
+	Process
+	// Holds are some of its holds, by their numbers.
+	Holds map[string]holdRecord `json:"holds,omitempty"`
+}
+
+// A holdRecord is what a manager writes about a hold.
+type holdRecord struct {
+	Since int64  `json:"since"` // milliseconds of Unix time
+	Note  string `json:"note,omitempty"`
+}
+
+// announceNow says that a record is due. announced says that one was written or dropped, or was not.
+type (
+	announceNow struct{}
+	announced   struct {
+		failure *wire.Failure
+		dropped bool
+	}
+)
+
+// An announcer writes the record. The manager's goroutine owns it.
+type announcer struct {
+	off      bool
+	timer    *time.Timer
+	armed    bool // timer runs
+	soon     bool // it runs for no longer than announceAfter
+	underWay bool // a write is not answered
+	written  bool // a record may be on the server
+	gone     chan struct{}
+}
+
+// announceSoon tells the announcer of a grant.
+func (p *loop) announceSoon(noted bool) {
+	a := &p.announcer
+	if a.off || a.armed && (a.soon || !noted) {
+		return
+	}
+	p.announceIn(announceAfter)
+}
+
+// announceEnd tells the announcer of an unlock: if nothing is held, the record goes soon.
+func (p *loop) announceEnd() {
+	if a := &p.announcer; a.written && !a.soon && p.core.Stats().Held == 0 {
+		p.announceIn(announceAfter)
+	}
+}
+
+func (p *loop) announceIn(d time.Duration) {
+	a := &p.announcer
+	a.armed, a.soon = true, d <= announceAfter
+	if a.timer == nil {
+		a.timer = time.AfterFunc(d, func() { p.actor.Post(announceNow{}) })
+		return
+	}
+	a.timer.Reset(d)
+}
+
+// announce writes the record if something is held.
+func (p *loop) announce() {
+	a := &p.announcer
+	a.armed = false
+	switch held := p.core.Stats().Held > 0; {
+	case a.off || !held && !a.written:
+		return
+	case a.underWay:
+		p.announceIn(announceAfter)
+		return
+	case !held:
+		a.written = false
+		a.underWay = p.lanes.Call(wire.DropProcess(p.id.uuid), func(wire.Answer) { p.actor.Post(announced{dropped: true}) })
+		return
+	}
+	p.announceIn(announceEvery)
+	record, until := p.processRecord()
+	text, err := json.Marshal(record)
+	if err != nil {
+		return // no such value is in it
+	}
+	ttl := max(announceLife, p.options.Lease, until-p.now())
+	a.underWay = p.lanes.Call(wire.SetProcess(p.id.uuid, string(text), ttl), func(answer wire.Answer) {
+		p.actor.Post(announced{failure: answer.Failure})
+	})
+}
+
+// processRecord returns the record, and the end of the last hold that it tells.
+func (p *loop) processRecord() (r processRecord, until time.Duration) {
+	r.Process, r.Holds = p.options.Process, make(map[string]holdRecord)
+	now, wall, looks := p.now(), time.Now(), 0
+	for u := range p.core.Survey {
+		if looks++; looks > announceLooks {
+			break
+		}
+		t := ticketOf(u.Request)
+		age := now - t.since()
+		if !u.Held || age < announceAge {
+			continue
+		}
+		until = max(until, u.Until)
+		if note := noteOf(u.Request); note != "" || len(r.Holds) < announceHolds {
+			r.Holds[strconv.FormatUint(u.Number, 10)] = holdRecord{wall.Add(-age).UnixMilli(), note}
+			if len(r.Holds) >= 2*announceHolds {
+				break
+			}
+		}
+	}
+	return r, until
+}
+
+// answered handles the answer to a write of the record, or to its removal.
+func (p *loop) answered(told announced) {
+	a, f := &p.announcer, told.failure
+	a.underWay = false
+	switch {
+	case told.dropped: // or it ends by itself
+	case f == nil:
+		a.written = true
+	case f.Kind == wire.Permission:
+		a.off = true
+		p.log.Info("others can't be told who holds the locks of this manager", "error", serverError(f))
+	default:
+		a.written = a.written || f.Ran != core.No
+	}
+	if a.gone != nil {
+		p.withdraw()
+	}
+}
+
+// withdraw removes the record at the end of the manager. gone is closed when it is removed, or
+// can't be.
+func (p *loop) withdraw() {
+	a := &p.announcer
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.gone == nil {
+		a.gone = make(chan struct{})
+		p.withdrawn = a.gone
+	}
+	a.off = true
+	switch gone := a.gone; {
+	case a.underWay: // the answer comes here again
+	case !a.written || !p.lanes.Call(wire.DropProcess(p.id.uuid), func(wire.Answer) { close(gone) }):
+		close(gone)
+	}
+}
+
+func noteOf(r *core.Request) string {
+	if r.Terms == nil {
+		return ""
+	}
+	return r.Terms.Note
+}

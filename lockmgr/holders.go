@@ -1,0 +1,192 @@
+package lockmgr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
+)
+
+// known is what is known of the processes of managers. It is read from the server once for each
+// manager.
+type known struct {
+	m       *Manager
+	records map[string]*processRecord // by their keys; nil for a manager that has none
+	own     string                    // the key of this manager
+}
+
+func (m *Manager) newKnown() *known {
+	return &known{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
+}
+
+// name fills in which processes the holders of a lock are part of, as far as is known. Its error is
+// that of ctx, or ErrClosed.
+func (k *known) name(ctx context.Context, name string, holders []Holder) error {
+	keys := make([]string, len(holders))
+	for i, h := range holders {
+		keys[i], _, _ = holderOf(h.Owner)
+	}
+	if err := k.find(ctx, name, keys); err != nil {
+		return err
+	}
+	for i := range holders {
+		h := &holders[i]
+		if key, number, ok := holderOf(h.Owner); ok {
+			h.Process, h.Since, h.Note = k.of(key, number)
+		}
+	}
+	return nil
+}
+
+// taken returns permits that are taken, with the processes that have them.
+func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {
+	keys := make([]string, len(permits))
+	for i := range permits {
+		keys[i], _ = permits[i].Hold()
+	}
+	if err := k.find(ctx, name, keys); err != nil {
+		return nil, err
+	}
+	for i := range permits {
+		t := &permits[i]
+		told := TakenPermit{ID: t.Text(), TTL: t.TTL, Ours: t.Of(k.m.id.uuid)}
+		key, number := t.Hold()
+		told.Process, told.Since, told.Note = k.of(key, number)
+		all = append(all, told)
+	}
+	return all, nil
+}
+
+// find finds out about the managers whose records have these keys; an empty one stands for none.
+// It looks for the holds of this manager at a name, or at all names if name is "".
+func (k *known) find(ctx context.Context, name string, keys []string) error {
+	if slices.Contains(keys, k.own) && k.records[k.own] == nil {
+		uses, err := k.m.survey(ctx, name)
+		if err != nil {
+			return err
+		}
+		k.ours(uses)
+	}
+	return k.read(ctx, keys)
+}
+
+// ours remembers the holds of this manager.
+func (k *known) ours(uses []use) {
+	now, wall := k.m.now(), time.Now()
+	record := &processRecord{Process: k.m.options.Process, Holds: make(map[string]holdRecord)}
+	for _, u := range uses {
+		if !u.Held {
+			continue
+		}
+		number := strconv.FormatUint(u.Number, 10)
+		since := wall.Add(u.since - now).UnixMilli()
+		if old, ok := record.Holds[number]; !ok || old.Note == "" && noteOf(u.Request) != "" {
+			record.Holds[number] = holdRecord{since, noteOf(u.Request)}
+		}
+	}
+	k.records[k.own] = record
+}
+
+// read reads the records at these keys that are not known yet. A record that can't be read counts
+// as one that is not there.
+func (k *known) read(ctx context.Context, keys []string) error {
+	asked := make(map[string]*futures.Future[wire.Answer])
+	for _, key := range keys {
+		if _, ok := k.records[key]; ok || key == "" || asked[key] != nil {
+			continue
+		}
+		var p futures.Promise[wire.Answer]
+		if !k.m.lanes.Call(wire.GetProcess(key), func(a wire.Answer) { p.Resolve(a, nil) }) {
+			return ErrClosed
+		}
+		asked[key] = p.Future()
+	}
+	for key, f := range asked {
+		a, err := f.Await(ctx)
+		if err != nil {
+			return err
+		}
+		k.records[key] = readProcess(a.Text)
+	}
+	return nil
+}
+
+// mostRecord is how many bytes of a record are read at most.
+const mostRecord = 1 << 20
+
+// readProcess reads a record, which another process wrote. It returns nil if it is none.
+func readProcess(text string) *processRecord {
+	r := new(processRecord)
+	if text == "" || len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
+		return nil
+	}
+	r.Program, r.Host = printable(r.Program, MaxProcessBytes), printable(r.Host, MaxProcessBytes)
+	return r
+}
+
+// of returns what is known of a hold: the process, when it was granted, and what for.
+func (k *known) of(key, number string) (p Process, since time.Time, note string) {
+	record := k.records[key]
+	if record == nil {
+		return p, since, note
+	}
+	if told, ok := record.Holds[number]; ok {
+		since, note = time.UnixMilli(told.Since), printable(told.Note, MaxNoteBytes)
+	}
+	return record.Process, since, note
+}
+
+// holderOf returns the key of the record of the manager that a holder ID begins with, and the
+// number of the hold. ok is false for another text.
+func holderOf(owner string) (key, number string, ok bool) {
+	manager, rest, found := strings.Cut(owner, ":")
+	if _, err := uuid.Parse(manager); err != nil || !found || len(manager) != 36 {
+		return "", "", false
+	}
+	number, _, _ = strings.Cut(rest, ":")
+	return wire.ProcessKey(manager), number, number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// Explain adds to an error who holds the lock, if the error says that others do: it matches
+// ErrNotAcquired, and is about one lock that is no set. It looks as [Manager.Inspect] does, blocks as
+// long, and so tells who holds the lock now. It returns err itself if that is another error, if
+// nobody holds the lock any more, or if ctx ends before. The result matches what err matches, and is a
+// LockError with Holders if err is a LockError.
+func (m *Manager) Explain(ctx context.Context, err error) error {
+	var failed *LockError
+	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
+		return err
+	}
+	info, looked := m.Inspect(ctx, failed.Name)
+	if looked != nil || len(info.Holders) == 0 {
+		return err
+	}
+	if err != error(failed) {
+		return fmt.Errorf("%w: %s", err, heldBy(info.Holders))
+	}
+	told := *failed
+	told.Holders = info.Holders
+	return &told
+}
+
+// heldBy says who holds a lock, in the text of an error.
+func heldBy(holders []Holder) string {
+	const most = 3
+	var texts []string
+	for _, h := range holders[:min(most, len(holders))] {
+		texts = append(texts, h.String())
+	}
+	if more := len(holders) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return "held by " + strings.Join(texts, "; ")
+}

@@ -1,0 +1,58 @@
+package core
+
+import "time"
+
+// A Use is what a survey tells of a hold, or of a request that waits.
+type Use struct {
+	// Request is that of the hold, or the one that waits. After the survey the shell may read
+	// the fields of it that the shell has filled.
+	Request *Request
+	// Held is set for a hold. Number, Until and Token are those of the hold, and Handles is
+	// how many of its grants are not unlocked yet.
+	Held    bool
+	Number  uint64
+	Until   time.Duration
+	Token   int64
+	Handles int
+}
+
+// Survey calls yield for each hold and each waiting request of the machine, in no order, until
+// yield returns false. yield must not step the machine.
+func (m *Machine) Survey(yield func(Use) bool) {
+	for _, names := range [...]map[string]*name{m.names, m.setNames} {
+		for _, n := range names {
+			if !n.survey(yield) {
+				return
+			}
+		}
+	}
+}
+
+// SurveyName is Survey for a name that is not a set, and for all sets: one of them may have the
+// name.
+func (m *Machine) SurveyName(key string, yield func(Use) bool) {
+	if n := m.names[key]; n != nil && !n.survey(yield) {
+		return
+	}
+	for _, n := range m.setNames {
+		if !n.survey(yield) {
+			return
+		}
+	}
+}
+
+func (n *name) survey(yield func(Use) bool) bool {
+	for e := range n.entries {
+		for h := range e.holds {
+			if !yield(Use{Request: h.Request, Held: true, Number: h.Number, Until: h.Until, Token: h.Token, Handles: int(h.count)}) {
+				return false
+			}
+		}
+	}
+	for r := n.queue.head; r != nil; r = r.next {
+		if !yield(Use{Request: r}) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// ProcessPrefix begins the keys of the records that say which process a manager is part of.
+const ProcessPrefix = "holdfast:manager:"
+
+// ProcessKey returns the key of the record that says which process a manager is part of. It ends
+// with the first 16 hexadecimal digits of the manager's UUID, because an ID of a permit has no more
+// of it.
+func ProcessKey(manager string) string {
+	return ProcessPrefix + hex.EncodeToString(permitOwner(manager))
+}
+
+// SetProcess returns the command that writes the record of a process. It ends after ttl.
+func SetProcess(manager, record string, ttl time.Duration) Command {
+	return Command{
+		Args: []string{"SET"}, Keys: []string{ProcessKey(manager)},
+		Rest: []string{record, "PX", strconv.FormatInt(max(1, ttl.Milliseconds()), 10)},
+	}
+}
+
+// DropProcess returns the command that removes the record of a process.
+func DropProcess(manager string) Command {
+	return Command{Args: []string{"DEL"}, Keys: []string{ProcessKey(manager)}}
+}
+
+// GetProcess returns the command that reads the record at a key that ProcessKey returned. The
+// answer is of no kind if there is none.
+func GetProcess(key string) Command {
+	return Command{Args: []string{"GET"}, Keys: []string{key}}
+}
+
+// Scan returns the command that reads some keys that match a pattern and have a type, from a
+// cursor on, which begins with "0". ReadScan reads its answer. The server looks at about 1,000 of
+// its keys, also if none of them matches.
+func Scan(cursor, pattern, kind string) Command {
+	return Command{Args: []string{"SCAN", cursor, "MATCH", pattern, "COUNT", "1000", "TYPE", kind}}
+}
+
+// ReadScan reads the answer to Scan. The walk is over if the next cursor is "0". ok is false if a is
+// no such answer.
+func ReadScan(a *Answer) (next string, keys []string, ok bool) {
+	if a.Kind != Array || len(a.Array) != 2 || a.Array[0].Kind != Text || a.Array[1].Kind != Array && a.Array[1].Kind != Nil {
+		return "", nil, false
+	}
+	for _, key := range a.Array[1].Array {
+		keys = append(keys, key.Text)
+	}
+	return a.Array[0].Text, keys, true
+}
+
+// Fields returns the command that counts the fields of a hash.
+func Fields(key string) Command { return Command{Args: []string{"HLEN"}, Keys: []string{key}} }

@@ -1,0 +1,408 @@
+package lockmgr_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+var billing = lockmgr.Process{Program: "billing", Host: "web-3", PID: 411}
+
+// processKeys lists the records of processes on the server.
+func (w *scene) processKeys() (keys []string) {
+	for _, key := range w.server.Keys() {
+		if strings.HasPrefix(key, "holdfast:") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Another manager sees who holds a lock, since when and what for. Its record costs a command after
+// the first second, and one every ten seconds.
+func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var written atomic.Int32
+		m, _ := w.manager(lockmgr.Options{Process: billing, Observer: func(e lockmgr.Event) {
+			if c, ok := e.(lockmgr.EventCommand); ok && c.Command == "SET" {
+				written.Add(1)
+			}
+		}})
+		other, _ := w.manager(lockmgr.Options{})
+		granted := time.Now()
+		l, err := m.Lock(ctx, "a", lockmgr.Note("invoice 42"))
+		require.NoError(t, err)
+
+		time.Sleep(900 * time.Millisecond)
+		info, err := other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, lockmgr.Holder{Owner: l.HolderID(), Count: 1}, info.Holders[0], "a short hold costs nothing")
+		info, err = m.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, billing, info.Holders[0].Process, "a manager knows its own holds")
+		require.Equal(t, "invoice 42", info.Holders[0].Note)
+		require.Empty(t, w.processKeys())
+
+		time.Sleep(time.Second)
+		info, err = other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		h := info.Holders[0]
+		require.Equal(t, "plain", info.Kind)
+		require.Equal(t, billing, h.Process)
+		require.Equal(t, "invoice 42", h.Note)
+		require.WithinDuration(t, granted, h.Since, 150*time.Millisecond)
+		require.Equal(t, "billing@web-3, pid 411, for 1.9s: invoice 42", h.String())
+		require.Len(t, w.processKeys(), 1)
+
+		time.Sleep(time.Minute)
+		info, err = other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, h, info.Holders[0])
+		synctest.Wait()
+		require.EqualValues(t, 7, written.Load(), "one second after the grant, then every ten")
+
+		// A record that is not needed goes.
+		require.NoError(t, l.Unlock(ctx))
+		time.Sleep(1100 * time.Millisecond)
+		require.Empty(t, w.processKeys())
+		l, err = m.Lock(ctx, "a", lockmgr.Note("again"))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+
+		// A later hold does not have the note of an earlier one.
+		require.NoError(t, l.Unlock(ctx))
+		l, err = m.Lock(ctx, "a")
+		require.NoError(t, err)
+		info, err = other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, billing, info.Holders[0].Process)
+		require.Empty(t, info.Holders[0].Note)
+		require.Zero(t, info.Holders[0].Since)
+		time.Sleep(12 * time.Second)
+		info, err = other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, "billing@web-3, pid 411, for 12s", info.Holders[0].String(), "a hold without a note is told later")
+
+		// A record that got lost is written again.
+		require.True(t, w.server.Del(w.processKeys()[0]))
+		time.Sleep(10 * time.Second)
+		require.Len(t, w.processKeys(), 1)
+		require.NoError(t, m.Close(ctx))
+		synctest.Wait()
+		require.Empty(t, w.processKeys(), "Close removes the record")
+	})
+}
+
+// refuse makes the server refuse the commands whose first key begins with prefix, and counts them.
+func (w *scene) refuse(prefix, message string, count *int) {
+	w.server.Server().SetPreHook(func(c *server.Peer, _ string, args ...string) bool {
+		if len(args) == 0 || !strings.HasPrefix(args[0], prefix) {
+			return false
+		}
+		*count++
+		c.WriteError(message)
+		return true
+	})
+}
+
+// The record of a process that died ends by itself, after its locks.
+func TestProcess_RecordOfADeadProcessEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{Process: billing})
+		other, _ := w.manager(lockmgr.Options{})
+		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*time.Minute), lockmgr.Note("long"))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		n.cut()
+		time.Sleep(9 * time.Minute)
+		info, err := other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, billing, info.Holders[0].Process, "as long as its lock is there")
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, w.processKeys())
+	})
+}
+
+// A manager that has nothing for a second writes nothing.
+func TestProcess_ShortHoldsCostNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing})
+		for range 100 {
+			l, err := m.Lock(ctx, "a", lockmgr.Note("short"))
+			require.NoError(t, err)
+			time.Sleep(50 * time.Millisecond)
+			require.NoError(t, l.Unlock(ctx))
+			time.Sleep(951 * time.Millisecond)
+			require.Empty(t, w.processKeys())
+		}
+	})
+}
+
+func TestProcess_Anonymous(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing, Anonymous: true})
+		other, _ := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a", lockmgr.Note("secret"))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Empty(t, w.processKeys())
+		info, err := other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, info.Holders)
+		require.Equal(t, l.HolderID(), info.Holders[0].String())
+	})
+}
+
+// A user who may not write the record holds locks all the same. The log says so once.
+func TestProcess_RefusedByTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var log bytes.Buffer
+		m, _ := w.manager(lockmgr.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		refused := 0
+		w.refuse("holdfast:manager:", "NOPERM No permissions to access a key", &refused)
+		_, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, refused, "it is not tried again")
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "can't be told who holds"), log.String())
+		require.Zero(t, m.Stats().Losses)
+	})
+}
+
+// What another process wrote can't break a reader, whatever it is.
+func TestProcess_HostileRecords(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		const id = "00112233-4455-6677-8899-aabbccddeeff"
+		key := "holdfast:manager:0011223344556677"
+		w.server.HSet("a", id+":7", "1")
+		inspect := func() lockmgr.Holder {
+			info, err := m.Inspect(ctx, "a")
+			require.NoError(t, err)
+			require.Len(t, info.Holders, 1)
+			return info.Holders[0]
+		}
+		for _, text := range []string{"", "x", "[]", "null", `"text"`, "{", `{"pid":"x"}`, `{"holds":[]}`, strings.Repeat("[", 10_000)} {
+			require.NoError(t, w.server.Set(key, text))
+			require.Equal(t, lockmgr.Holder{Owner: id + ":7", Count: 1}, inspect(), text)
+		}
+		require.NoError(t, w.server.Set(key, `{"program":"\u001b[2J`+strings.Repeat("p", 300)+`","host":"a\nb","pid":-1,"holds":{"7":{"since":0,"note":"\u202e\r\nforged"}}}`))
+		h := inspect()
+		require.Len(t, h.Process.Program, lockmgr.MaxProcessBytes+len("\uFFFD")-1)
+		for _, bad := range []string{"\x1b", "\n", "\r", "\u202e"} {
+			require.NotContains(t, h.String(), bad)
+		}
+		require.Contains(t, h.String(), "forged")
+		w.server.Del(key)
+		w.server.HSet(key, "no", "string")
+		require.Equal(t, lockmgr.Holder{Owner: id + ":7", Count: 1}, inspect(), "a key of another type")
+
+		// Owners that have not the form of a holder ID are shown as they are.
+		for _, owner := range []string{"x", ":", id, id + ":", id + ":x", strings.ReplaceAll(id, "-", "") + ":7", "{" + id + "}:7"} {
+			w.server.Del("a")
+			w.server.HSet("a", owner, "1")
+			require.Equal(t, owner, inspect().Owner)
+		}
+	})
+}
+
+func TestProcess_BadOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		for _, note := range []string{strings.Repeat("x", lockmgr.MaxNoteBytes+1), "\xff"} {
+			_, err := m.Lock(ctx, "a", lockmgr.Note(note))
+			require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+		}
+		_, err := m.Lock(ctx, "a", lockmgr.Note(strings.Repeat("x", lockmgr.MaxNoteBytes)))
+		require.NoError(t, err)
+	})
+	for _, p := range []lockmgr.Process{{Program: strings.Repeat("x", 129)}, {Host: "\xff"}} {
+		_, err := lockmgr.DialURL("redis://127.0.0.1:1", lockmgr.Options{Process: p})
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	}
+	require.Empty(t, lockmgr.Process{}.String())
+	require.Equal(t, "pid 1", lockmgr.Process{PID: 1}.String())
+}
+
+// Each kind of lock tells who holds it.
+func TestProcess_EveryKind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing})
+		other, _ := w.manager(lockmgr.Options{})
+		note := lockmgr.Note("n")
+		for name, opts := range map[string][]lockmgr.LockOption{
+			"plain": {}, "fair": {lockmgr.Fair()}, "read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "kept": {lockmgr.KeepFor(time.Hour)},
+		} {
+			_, err := m.Lock(ctx, name, append(opts, note)...)
+			require.NoError(t, err)
+		}
+		_, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"s1"}, Shared: []string{"s2"}}, note)
+		require.NoError(t, err)
+		_, err = m.Permits("permits", 3).Acquire(ctx, 2, note)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		for _, reader := range []*lockmgr.Manager{m, other} {
+			for name, kind := range map[string]string{
+				"plain": "plain", "fair": "fair", "read": "read-write", "write": "read-write", "kept": "plain", "s1": "plain", "s2": "read-write",
+			} {
+				info, err := reader.Inspect(ctx, name)
+				require.NoError(t, err)
+				require.Len(t, info.Holders, 1)
+				require.Equal(t, kind, info.Kind, name)
+				require.Equal(t, billing, info.Holders[0].Process, name)
+				require.Equal(t, "n", info.Holders[0].Note, name)
+				require.NotZero(t, info.Holders[0].Since, name)
+			}
+			info, err := reader.Permits("permits", 3).Inspect(ctx)
+			require.NoError(t, err)
+			require.Len(t, info.Taken, 2)
+			for _, taken := range info.Taken {
+				require.Equal(t, billing, taken.Process)
+				require.Equal(t, "n", taken.Note)
+				require.NotZero(t, taken.Since)
+			}
+		}
+	})
+}
+
+// Of many holds a record tells some, and first of all those with a note.
+func TestProcess_ManyHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing})
+		other, _ := w.manager(lockmgr.Options{})
+		for i := range 3000 {
+			_, err := m.Lock(ctx, fmt.Sprint("a", i))
+			require.NoError(t, err)
+		}
+		_, err := m.Lock(ctx, "b", lockmgr.Note("n"))
+		require.NoError(t, err)
+		time.Sleep(500 * time.Millisecond)
+		young, err := m.Lock(ctx, "young", lockmgr.Note("too young"))
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		text, err := w.server.Get(w.processKeys()[0])
+		require.NoError(t, err)
+		var record struct{ Holds map[string]struct{ Note string } }
+		require.NoError(t, json.Unmarshal([]byte(text), &record))
+		require.LessOrEqual(t, len(record.Holds), 257)
+		_, number, _ := strings.Cut(young.HolderID(), ":")
+		require.NotContains(t, record.Holds, number)
+		time.Sleep(time.Second)
+		info, err := other.Inspect(ctx, "b")
+		require.NoError(t, err)
+		require.Equal(t, "n", info.Holders[0].Note)
+		info, err = other.Inspect(ctx, "a17")
+		require.NoError(t, err)
+		require.Equal(t, billing, info.Holders[0].Process)
+	})
+}
+
+// Explain names the holder, and leaves other errors alone.
+func TestExplain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing})
+		other, n := w.manager(lockmgr.Options{})
+		l, err := m.Lock(ctx, "a", lockmgr.Note("invoice 42"))
+		require.NoError(t, err)
+		time.Sleep(12 * time.Second)
+		_, err = other.Lock(ctx, "a", lockmgr.MaxWait(2*time.Second))
+		told := other.Explain(ctx, err)
+		require.EqualError(t, told, `lockmgr: lock "a": lock not acquired: wait timed out: another owner held it (waited 2s): held by billing@web-3, pid 411, for 14s: invoice 42`)
+		require.ErrorIs(t, told, lockmgr.ErrWaitTimeout)
+		require.True(t, lockmgr.Temporary(told))
+		var failed *lockmgr.LockError
+		require.ErrorAs(t, told, &failed)
+		require.Equal(t, "invoice 42", failed.Holders[0].Note)
+		require.NotContains(t, err.Error(), "billing", "the error itself is not changed")
+
+		wrapped := fmt.Errorf("orders: %w", err)
+		told = other.Explain(ctx, wrapped)
+		require.ErrorIs(t, told, wrapped)
+		require.ErrorContains(t, told, "orders: ")
+		require.ErrorContains(t, told, "held by billing@web-3")
+
+		for _, e := range []error{nil, errors.New("x"), lockmgr.ErrNotAcquired, &lockmgr.LockError{Op: "lock", Name: "a", Err: lockmgr.ErrUnavailable}} {
+			require.Equal(t, e, other.Explain(ctx, e))
+		}
+		_, set := other.TryLock(ctx, "a")
+		n.cut()
+		require.Equal(t, set, other.Explain(ctx, set), "the server can't be reached")
+		n.heal()
+		require.NoError(t, l.Unlock(ctx))
+		require.True(t, set == other.Explain(ctx, set), "nobody holds it any more")
+		_, err = m.LockAll(ctx, lockmgr.All("x", "y"))
+		require.NoError(t, err)
+		_, set = other.TryLockAll(ctx, lockmgr.All("x", "y"))
+		require.Equal(t, set, other.Explain(ctx, set), "an error about a set")
+	})
+}
+
+// Locks lists what is held and what waits.
+func TestLocks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		all, err := m.Locks(ctx)
+		require.NoError(t, err)
+		require.Empty(t, all)
+
+		owner := m.NewOwner()
+		a, err := m.Lock(ctx, "a", lockmgr.AsOwner(owner), lockmgr.Fenced(), lockmgr.Note("n"))
+		require.NoError(t, err)
+		_, err = m.Lock(ctx, "a", lockmgr.AsOwner(owner))
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		older := m.LockAsync("a")
+		time.Sleep(time.Second)
+		younger := m.LockAsync("a", lockmgr.Note("waits"))
+		r, err := m.Lock(ctx, "r", lockmgr.Shared())
+		require.NoError(t, err)
+		f, err := m.Lock(ctx, "f", lockmgr.Fair(), lockmgr.FixedLease(time.Minute))
+		require.NoError(t, err)
+		p, err := m.Permits("p", 3).Acquire(ctx, 2)
+		require.NoError(t, err)
+		s, err := m.LockAll(ctx, lockmgr.All("x", "y"))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+
+		all, err = m.Locks(ctx)
+		require.NoError(t, err)
+		var remaining []time.Duration
+		for i := range all {
+			remaining = append(remaining, all[i].Remaining)
+			all[i].Remaining = 0
+			if !all[i].Held {
+				require.Contains(t, all[i].Owner, m.ID()+"/")
+				all[i].Owner = ""
+			}
+		}
+		require.Equal(t, []lockmgr.LocalLock{
+			{Name: s.Name(), Kind: "set", Held: true, Owner: s.HolderID(), For: 2 * time.Second, Handles: 1},
+			{Name: "a", Kind: "plain", Held: true, Owner: a.HolderID(), For: 8 * time.Second, Handles: 2, Token: a.Token(), Note: "n"},
+			{Name: "a", Kind: "plain", For: 3 * time.Second},
+			{Name: "a", Kind: "plain", For: 2 * time.Second, Note: "waits"},
+			{Name: "f", Kind: "fair", Held: true, Owner: f.HolderID(), For: 2 * time.Second, Handles: 1},
+			{Name: "p", Kind: "permits", Held: true, Owner: p.HolderID(), For: 2 * time.Second, Handles: 1, Permits: 2},
+			{Name: "r", Kind: "read-write", Shared: true, Held: true, Owner: r.HolderID(), For: 2 * time.Second, Handles: 1},
+		}, all)
+		require.InDelta(t, 57.4, remaining[4].Seconds(), 0.5, "the fixed lease")
+		require.Zero(t, remaining[2], "it waits")
+		older.Cancel()
+		younger.Cancel()
+		require.NoError(t, m.Close(ctx))
+		_, err = m.Locks(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrClosed)
+	})
+}

@@ -1,0 +1,259 @@
+package lockmgr
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
+)
+
+// mostFields is how many fields a record may have at most for Scan to read it.
+const mostFields = 1000
+
+// Scan finds the locks of the server whose names begin with prefix, those of other processes and of
+// Redisson too, and reads each as [Manager.Inspect] does, except for its Token. A lock that has no
+// record is not found: one that is free, a fair lock for which somebody waits while nobody holds it,
+// and permits of which none is taken. Other hashes are passed over, and so is a record of more than
+// 1,000 entries.
+//
+// It walks over all keys of the server, in a cluster over those of one master after the other, by
+// SCAN, and does not block the server: each command is for about 1,000 keys. Each page of keys takes
+// some three round trips. A lock that is there during the whole walk is found, and given once. The
+// order is none. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs +scan,
+// +hlen, and what Inspect needs.
+func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		s := &scan{m: m, ctx: ctx, prefix: prefix, known: m.newKnown(), seen: make(map[string]bool)}
+		err := ctx.Err()
+		if err != nil {
+			err = contextError(ctx)
+		} else {
+			err = s.run(yield)
+		}
+		if err != nil && !s.stopped {
+			yield(Info{}, err)
+		}
+	}
+}
+
+// A scan is one call of Scan.
+type scan struct {
+	m       *Manager
+	ctx     context.Context
+	prefix  string
+	known   *known
+	seen    map[string]bool // names that were yielded
+	stopped bool            // by the caller
+}
+
+func (s *scan) run(yield func(Info, error) bool) error {
+	masters := s.m.lanes.Masters()
+	if masters == nil {
+		masters = []string{""}
+	}
+	for _, master := range masters {
+		if err := s.walk(master, "hash", escaped(s.prefix)+"*", s.records, yield); err != nil || s.stopped {
+			return err
+		}
+		if err := s.walk(master, "zset", "*"+escaped(s.prefix)+"*:timeout", s.permits, yield); err != nil || s.stopped {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk walks over the keys of a master that match a pattern and have a type, and yields what read
+// makes of each page.
+func (s *scan) walk(master, kind, pattern string, read func(keys []string) ([]Info, error), yield func(Info, error) bool) error {
+	for cursor := "0"; ; {
+		answers, err := s.ask(master, wire.Scan(cursor, pattern, kind))
+		if err != nil {
+			return err
+		}
+		next, keys, ok := wire.ReadScan(&answers[0])
+		if !ok {
+			return serverError(answers[0].Unexpected())
+		}
+		infos, err := read(keys)
+		if err != nil {
+			return err
+		}
+		for _, info := range infos {
+			if s.seen[info.Name] {
+				continue
+			}
+			s.seen[info.Name] = true
+			if !yield(info, nil) {
+				s.stopped = true
+				return nil
+			}
+		}
+		if cursor = next; cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// records reads the keys of hashes that are records of locks.
+func (s *scan) records(keys []string) (infos []Info, err error) {
+	var names []string
+	var counts []wire.Command
+	for _, key := range keys {
+		if checkName(key) == nil && !s.seen[key] {
+			names, counts = append(names, key), append(counts, wire.Fields(key))
+		}
+	}
+	sizes, err := s.ask("", counts...)
+	if err != nil {
+		return nil, err
+	}
+	var small []string
+	var looks []wire.Command
+	for i, name := range names {
+		if n := sizes[i]; n.Kind == wire.Int && n.Int > 0 && n.Int <= mostFields {
+			small, looks = append(small, name), append(looks, wire.Inspect(name, false))
+		}
+	}
+	answers, err := s.ask("", looks...)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range small {
+		info, err := readInfo(name, &answers[i])
+		if err != nil || !info.isLock() {
+			continue // another hash, or one that came meanwhile
+		}
+		infos = append(infos, info)
+	}
+	return infos, s.identify(infos)
+}
+
+// identify fills in who holds locks.
+func (s *scan) identify(infos []Info) error {
+	var keys []string
+	for _, info := range infos {
+		for _, h := range info.Holders {
+			key, _, _ := holderOf(h.Owner)
+			keys = append(keys, key)
+		}
+	}
+	if err := s.known.find(s.ctx, "", keys); err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if err := s.known.name(s.ctx, info.Name, info.Holders); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// permits reads the keys of sets of permits that are taken.
+func (s *scan) permits(keys []string) (infos []Info, err error) {
+	var names []string
+	var looks []wire.Command
+	for _, key := range keys {
+		for _, name := range takenNames(key) {
+			if strings.HasPrefix(name, s.prefix) && checkName(name) == nil && !s.seen[name] {
+				names, looks = append(names, name), append(looks, wire.InspectPermits(name))
+			}
+		}
+	}
+	answers, err := s.ask("", looks...)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		state, ok := wire.ReadPermits(&answers[i])
+		if !ok || !state.Exists || len(state.Permits) == 0 {
+			continue
+		}
+		taken, err := s.known.taken(s.ctx, "", state.Permits)
+		if err != nil {
+			return nil, err
+		}
+		permits := permitsInfo(name, &state)
+		permits.Taken = taken
+		infos = append(infos, Info{Name: name, Kind: kindNames[core.Permits], Locked: true, Permits: &permits, TTL: longest(taken), Subscribers: state.Subscribers})
+	}
+	return infos, nil
+}
+
+// longest returns the life of the permit that lives longest; negative if one has no end.
+func longest(taken []TakenPermit) (ttl time.Duration) {
+	for _, t := range taken {
+		if t.TTL < 0 {
+			return t.TTL
+		}
+		ttl = max(ttl, t.TTL)
+	}
+	return ttl
+}
+
+// takenNames returns the names of permits whose set of taken permits may be at a key.
+func takenNames(key string) []string {
+	before, ok := strings.CutSuffix(key, ":timeout")
+	if !ok || !strings.Contains(before, "{") {
+		return nil
+	}
+	names := []string{before}
+	if inner, ok := strings.CutPrefix(before, "{"); ok {
+		if inner, ok := strings.CutSuffix(inner, "}"); ok && !strings.ContainsAny(inner, "{}") {
+			names = append(names, inner)
+		}
+	}
+	return names
+}
+
+// ask sends commands, to the masters of their keys or, without keys, to a master. It returns their
+// answers. A refusal for lack of a permission is an error, and so is a silent server. Other refusals
+// are left in the answers.
+func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, error) {
+	waits := make([]*futures.Future[wire.Answer], len(commands))
+	for i, c := range commands {
+		p := new(futures.Promise[wire.Answer])
+		done := func(a wire.Answer) { p.Resolve(a, nil) }
+		sent := false
+		if len(c.Keys) == 0 {
+			sent = s.m.lanes.CallAt(master, c, done)
+		} else {
+			sent = s.m.lanes.Call(c, done)
+		}
+		if !sent {
+			return nil, ErrClosed
+		}
+		waits[i] = p.Future()
+	}
+	answers := make([]wire.Answer, len(commands))
+	for i, f := range waits {
+		a, err := f.Await(s.ctx)
+		if err != nil {
+			return nil, err
+		}
+		if f := a.Failure; f != nil && f.Kind != wire.WrongType {
+			return nil, serverError(f)
+		}
+		answers[i] = a
+	}
+	return answers, nil
+}
+
+// escaped returns a text as a pattern that matches only itself.
+func escaped(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+// isLock reports whether a record looks like that of a lock: each holder has the form of a holder
+// ID of this library or of Redisson.
+func (i *Info) isLock() bool {
+	for _, h := range i.Holders {
+		if _, _, ok := holderOf(h.Owner); !ok {
+			return false
+		}
+	}
+	return i.Locked && len(i.Holders) > 0
+}

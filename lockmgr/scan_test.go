@@ -1,0 +1,211 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// scan returns what Scan finds, by name. Each name must come once.
+func scan(t *testing.T, m *lockmgr.Manager, prefix string) map[string]lockmgr.Info {
+	t.Helper()
+	found := map[string]lockmgr.Info{}
+	for info, err := range m.Scan(faults.Patient(t), prefix) {
+		require.NoError(t, err)
+		require.NotContains(t, found, info.Name)
+		found[info.Name] = info
+	}
+	return found
+}
+
+// Scan finds the locks of each kind, also those of Redisson, and nothing else.
+func TestScan_EveryKind(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	m := dial(t, s.Addr(), lockmgr.Options{Process: billing})
+	other := dial(t, s.Addr(), lockmgr.Options{})
+	c := faults.Patient(t)
+	note := lockmgr.Note("n")
+	for name, opts := range map[string][]lockmgr.LockOption{
+		"app:plain": {}, "app:fair": {lockmgr.Fair()}, "app:read": {lockmgr.Shared()}, "app:write": {lockmgr.Exclusive()},
+		"app:kept": {lockmgr.KeepFor(time.Hour)}, "app:{tag}x": {}, "other": {}, "ap": {}, "xapp:x": {},
+	} {
+		_, err := m.Lock(c, name, append(opts, note)...)
+		require.NoError(t, err)
+	}
+	_, err := m.LockAll(c, lockmgr.Set{Names: []string{"app:s1"}, Shared: []string{"app:s2"}}, note)
+	require.NoError(t, err)
+	for _, name := range []string{"app:permits", "app:{p}ermits", "other:permits"} {
+		_, err = m.Permits(name, 3).Acquire(c, 2, note)
+		require.NoError(t, err)
+	}
+	waiting := other.LockAsync("app:plain")
+	defer waiting.Cancel()
+
+	java := uuid.NewString() + ":17"
+	for _, words := range [][]string{
+		{"HSET", "app:java", java, "2"},
+		{"HSET", "app:user", "name", "Ann"}, {"HSET", "app:mode", "mode", "dark"}, {"SET", "app:string", "x"}, {"RPUSH", "app:list", "x"},
+		{"ZADD", "app:zset", "1", "x"}, {"ZADD", "{app:z}:timeout", "1", "x"}, {"HSET", "redisson_lock_queue:{app:q}:waits", java, "1"},
+		{"ZADD", "redisson_lock_timeout:{app:q}", "1", "x"}, {"SET", "app:free", "3"}, {"HSET", "app:half", java, "1", "x", "1"},
+	} {
+		faults.Do(t, s, words...)
+	}
+	big := []string{"HSET", "app:big"}
+	for range 1001 {
+		big = append(big, uuid.NewString()+":1", "1")
+	}
+	faults.Do(t, s, big...)
+
+	own := scan(t, m, "app:")
+	kinds := map[string]string{}
+	for name, info := range own {
+		kinds[name] = info.Kind
+		require.True(t, info.Locked, name)
+		if name != "app:java" && info.Permits == nil {
+			require.Equal(t, "n", info.Holders[0].Note, name)
+		}
+	}
+	require.Equal(t, map[string]string{
+		"app:plain": "plain", "app:fair": "fair", "app:read": "read-write", "app:write": "read-write", "app:kept": "plain", "app:{tag}x": "plain",
+		"app:s1": "plain", "app:s2": "read-write", "app:permits": "permits", "app:{p}ermits": "permits", "app:java": "plain",
+	}, kinds)
+	require.Equal(t, []lockmgr.Holder{{Owner: java, Count: 2}}, own["app:java"].Holders)
+
+	require.Eventually(t, func() bool {
+		found := scan(t, other, "app:")
+		for name, info := range found {
+			if name == "app:java" {
+				continue
+			}
+			if p := info.Permits; p != nil {
+				require.Len(t, p.Taken, 2)
+				require.Equal(t, 1, p.Free)
+				if p.Taken[1].Process != billing || p.Taken[1].Note != "n" {
+					return false
+				}
+			} else if info.Holders[0].Process != billing || info.Holders[0].Note != "n" {
+				return false
+			}
+		}
+		return len(found) == len(own) && found["app:plain"].Subscribers == 1
+	}, faults.Patience, 50*time.Millisecond, "a second after the grants the other manager sees who has them")
+	require.Contains(t, scan(t, other, ""), "other")
+	require.Contains(t, scan(t, other, ""), "other:permits")
+	require.Empty(t, scan(t, other, "app:plain:"))
+}
+
+// A prefix is not a pattern.
+func TestScan_PrefixIsNoPattern(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	names := []string{`a*b`, `a?b`, `a[x]b`, `a\b`, `a^b`, "a\x00b", "a-b", "axb", "aéb"}
+	for _, name := range names {
+		_, err := m.Lock(faults.Patient(t), name)
+		require.NoError(t, err)
+		_, err = m.Permits("p"+name, 1).Acquire(faults.Patient(t), 1)
+		require.NoError(t, err)
+	}
+	for _, name := range names {
+		for _, prefix := range []string{name, "p" + name} {
+			found := scan(t, m, prefix)
+			require.Len(t, found, 1, prefix)
+			require.Contains(t, found, prefix)
+		}
+	}
+}
+
+// Thousands of locks among tens of thousands of other keys are found, each once, and the walk can be
+// stopped.
+func TestScan_ManyKeys(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	m := dial(t, s.Addr(), lockmgr.Options{Anonymous: true})
+	faults.Do(t, s, "EVAL", "for i = 1, 30000 do redis.call('SET', 'key' .. i, i) end", "0")
+	for i := range 3000 {
+		_, err := m.LockAsync(fmt.Sprint("a:", i)).Await(faults.Patient(t))
+		require.NoError(t, err)
+	}
+	require.Len(t, scan(t, m, "a:"), 3000)
+	n := 0
+	for range m.Scan(faults.Patient(t), "a:") {
+		if n++; n == 5 {
+			break
+		}
+	}
+	require.Equal(t, 5, n)
+	faults.Do(t, s, "CONFIG", "RESETSTAT")
+	scan(t, m, "a:17")
+	require.LessOrEqual(t, s.Commands(t)["scan"], 2*34+10, "each SCAN is for about 1,000 keys")
+	require.Equal(t, 111, s.Commands(t)["hlen"])
+}
+
+// An error ends the walk: of the server, of the context, or of a manager that is closed.
+func TestScan_Errors(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", "+@all", "-scan", "~*", "&*")
+	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{CommandTimeout: slow})
+	fails := func(ctx context.Context, m *lockmgr.Manager) error {
+		n := 0
+		var failed error
+		for info, err := range m.Scan(ctx, "") {
+			require.Error(t, err)
+			require.Zero(t, info)
+			n, failed = n+1, err
+		}
+		require.Equal(t, 1, n)
+		return failed
+	}
+	requireServerError(t, lockmgr.ErrPermission, fails(faults.Patient(t), m))
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, fails(ended, m), context.Canceled)
+	silent := dial(t, s.Addr(), lockmgr.Options{CommandTimeout: 50 * time.Millisecond})
+	s.Freeze()
+	require.ErrorIs(t, fails(faults.Patient(t), silent), lockmgr.ErrUnavailable)
+	s.Thaw()
+	require.Eventually(t, func() bool {
+		for _, err := range silent.Scan(faults.Patient(t), "") {
+			return err == nil
+		}
+		return true
+	}, faults.Patience, 10*time.Millisecond)
+	require.NoError(t, silent.Close(faults.Patient(t)))
+	require.ErrorIs(t, fails(faults.Patient(t), silent), lockmgr.ErrClosed)
+}
+
+// In a cluster Scan walks over all masters, and a record of who holds a lock may be on another one.
+func TestScan_Cluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	m, other := dialCluster(t, c, lockmgr.Options{Process: billing}), dialCluster(t, c, lockmgr.Options{})
+	names := map[string]bool{}
+	for i := range 100 {
+		name := fmt.Sprint("a:", i)
+		names[name] = true
+		_, err := m.Lock(faults.Patient(t), name)
+		require.NoError(t, err)
+	}
+	_, err := m.Permits("a:p", 3).Acquire(faults.Patient(t), 1)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		found := scan(t, other, "a:")
+		require.Len(t, found, len(names)+1)
+		for name := range names {
+			if found[name].Holders[0].Process != billing {
+				return false
+			}
+		}
+		return found["a:p"].Permits.Taken[0].Process == billing
+	}, faults.Patience, 50*time.Millisecond)
+}
