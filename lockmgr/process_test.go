@@ -83,7 +83,7 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 
 		// A later hold does not have the note of an earlier one.
 		require.NoError(t, l.Unlock(ctx))
-		l, err = m.Lock(ctx, "a")
+		_, err = m.Lock(ctx, "a")
 		require.NoError(t, err)
 		info, err = other.Inspect(ctx, "a")
 		require.NoError(t, err)
@@ -295,7 +295,9 @@ func TestProcess_ManyHolds(t *testing.T) {
 		time.Sleep(time.Second)
 		text, err := w.server.Get(w.processKeys()[0])
 		require.NoError(t, err)
-		var record struct{ Holds map[string]struct{ Note string } }
+		var record struct {
+			Holds map[string]struct{ Note string }
+		}
 		require.NoError(t, json.Unmarshal([]byte(text), &record))
 		require.LessOrEqual(t, len(record.Holds), 257)
 		_, number, _ := strings.Cut(young.HolderID(), ":")
