@@ -48,7 +48,7 @@ var timeless = []string{
 }
 
 // programs are modules of their own, with dependencies of their own.
-var programs = []string{"examples", "bench", "interop"}
+var programs = []string{"examples", "bench", "interop", "contrib", "locktest", "cmd"}
 
 // rueidisFiles are the library's files that may talk to Redis.
 var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal/wire/cluster.go", "lockmgr/redis.go", "notify/redis.go"}

@@ -1,0 +1,177 @@
+package cron
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// patient is longer than any step takes on a busy machine.
+const patient = time.Minute
+
+func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		require.NoError(t, m.Close(ctx))
+	})
+	return m
+}
+
+// lines is a logger that counts.
+type lines struct{ infos, errors atomic.Int64 }
+
+func (l *lines) Info(string, ...any)         { l.infos.Add(1) }
+func (l *lines) Error(error, string, ...any) { l.errors.Add(1) }
+
+// always is a schedule whose job is due all the time.
+type always struct{}
+
+func (always) Next(t time.Time) time.Time { return t.Add(10 * time.Millisecond) }
+
+// Two schedulers run a job on one of them at a time. Each run lasts until
+// another one was skipped.
+func TestOnlyOne_TwoSchedulers(t *testing.T) {
+	s := redistest.Start(t)
+	var running, runs atomic.Int64
+	var log lines
+	done := make(chan struct{})
+	job := FuncJob(func(ctx context.Context) {
+		if running.Add(1) != 1 {
+			t.Error("the job runs twice")
+		}
+		for before := log.infos.Load(); ctx.Err() == nil && log.infos.Load() == before; {
+			time.Sleep(time.Millisecond)
+		}
+		running.Add(-1)
+		if runs.Add(1) == 10 {
+			close(done)
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	for range 2 {
+		c := cron.New()
+		one := OnlyOne(manager(t, s), "report", Options{Logger: &log, Context: ctx})
+		c.Schedule(always{}, cron.NewChain(one).Then(job))
+		c.Start()
+		t.Cleanup(func() { stop(); <-c.Stop().Done() })
+	}
+	select {
+	case <-done:
+	case <-time.After(patient):
+		t.Fatalf("%d runs, %d skipped", runs.Load(), log.infos.Load())
+	}
+}
+
+// A run is skipped while the lock is held, and waits if asked to.
+func TestOnlyOne_SkipsOrWaits(t *testing.T) {
+	s := redistest.Start(t)
+	m, other := manager(t, s), manager(t, s)
+	held, err := other.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	var runs atomic.Int64
+	job := cron.FuncJob(func() { runs.Add(1) })
+
+	var log lines
+	OnlyOne(m, "a", Options{Logger: &log})(job).Run()
+	require.Zero(t, runs.Load())
+	require.EqualValues(t, 1, log.infos.Load())
+	OnlyOne(m, "a", Options{Logger: &log, Lock: []lockmgr.LockOption{lockmgr.MaxWait(time.Millisecond)}})(job).Run()
+	require.Zero(t, runs.Load())
+	require.EqualValues(t, 2, log.infos.Load())
+
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		OnlyOne(m, "a", Options{Logger: &log, Wait: true})(job).Run()
+	}()
+	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+	require.Zero(t, runs.Load())
+	require.NoError(t, held.Unlock(t.Context()))
+	<-waited
+	require.EqualValues(t, 1, runs.Load())
+	require.Zero(t, log.errors.Load())
+}
+
+// The context of a job ends when the lock is lost, and the loss is logged.
+func TestOnlyOne_TellsALoss(t *testing.T) {
+	s := redistest.Start(t)
+	m := manager(t, s)
+	var log lines
+	cause := make(chan error, 1)
+	OnlyOne(m, "a", Options{Logger: &log})(FuncJob(func(ctx context.Context) {
+		_, err := s.Do("DEL", "a")
+		require.NoError(t, err)
+		select {
+		case <-ctx.Done():
+			cause <- context.Cause(ctx)
+		case <-time.After(patient):
+			cause <- nil
+		}
+	})).Run()
+	require.ErrorIs(t, <-cause, lockmgr.ErrLeaseLost)
+	require.EqualValues(t, 1, log.errors.Load())
+}
+
+// A job is not run while the server is away, and Options.Context ends a wait.
+func TestOnlyOne_NotRun(t *testing.T) {
+	s := redistest.Start(t)
+	m, other := manager(t, s), manager(t, s)
+	_, err := other.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	job := cron.FuncJob(func() { t.Error("the job runs") })
+	var log lines
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		OnlyOne(m, "a", Options{Logger: &log, Wait: true, Context: ctx})(job).Run()
+	}()
+	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+	cancel()
+	<-waited
+	require.EqualValues(t, 1, log.infos.Load())
+
+	third := manager(t, redistest.Start(t))
+	require.NoError(t, third.Close(t.Context()))
+	OnlyOne(third, "b", Options{Logger: &log})(job).Run()
+	require.EqualValues(t, 1, log.errors.Load())
+}
+
+// A panic of the job goes on, and the lock is free.
+func TestOnlyOne_Panic(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	job := cron.FuncJob(func() { panic("boom") })
+	require.PanicsWithValue(t, "boom", OnlyOne(m, "a", Options{})(job).Run)
+	l, err := m.TryLock(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// With KeepFor the other processes skip the run also after the job has ended.
+func TestOnlyOne_KeepFor(t *testing.T) {
+	s := redistest.Start(t)
+	var runs atomic.Int64
+	var log lines
+	job := cron.FuncJob(func() { runs.Add(1) })
+	for range 3 {
+		OnlyOne(manager(t, s), "a", Options{Logger: &log, KeepFor: time.Minute})(job).Run()
+	}
+	require.EqualValues(t, 1, runs.Load())
+	require.EqualValues(t, 2, log.infos.Load())
+}

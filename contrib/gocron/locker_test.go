@@ -1,0 +1,176 @@
+package gocron
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// patient is longer than any step takes on a busy machine.
+const patient = time.Minute
+
+func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
+	return m
+}
+
+// counted counts the runs that its locker refused because the lock was held.
+type counted struct {
+	gocron.Locker
+	refused *atomic.Int64
+	t       *testing.T
+}
+
+func (c counted) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	l, err := c.Locker.Lock(ctx, key)
+	if err != nil {
+		if ctx.Err() == nil {
+			requireBusy(c.t, l, err)
+		}
+		c.refused.Add(1)
+	}
+	return l, err
+}
+
+func requireBusy(t *testing.T, l gocron.Lock, err error) {
+	if l != nil || !lockmgr.Temporary(err) {
+		t.Errorf("Lock returned %v, %v", l, err)
+	}
+}
+
+// Two schedulers run a job on one of them at a time. Each run lasts until
+// another one was refused, so the test does not depend on the speed of the
+// machine.
+func TestLocker_TwoSchedulers(t *testing.T) {
+	s := redistest.Start(t)
+	var running, runs, refused atomic.Int64
+	const enough = 10
+	done := make(chan struct{})
+	job := func(ctx context.Context) {
+		if running.Add(1) != 1 {
+			t.Error("the job runs twice")
+		}
+		before := refused.Load()
+		for ctx.Err() == nil && refused.Load() == before {
+			time.Sleep(time.Millisecond)
+		}
+		running.Add(-1)
+		if runs.Add(1) == enough {
+			close(done)
+		}
+	}
+	for range 2 {
+		locker := NewLocker(manager(t, s), Options{Prefix: "jobs:"})
+		scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(counted{locker, &refused, t}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, scheduler.Shutdown()) })
+		_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(job), gocron.WithName("report"))
+		require.NoError(t, err)
+		scheduler.Start()
+	}
+	select {
+	case <-done:
+	case <-time.After(patient):
+		t.Fatalf("%d runs, %d refused", runs.Load(), refused.Load())
+	}
+}
+
+// A lock that is held is an error, and no lock. Its name has the prefix.
+func TestLocker_Busy(t *testing.T) {
+	s := redistest.Start(t)
+	m, other := manager(t, s), manager(t, s)
+	held, err := other.Lock(t.Context(), "jobs:report")
+	require.NoError(t, err)
+
+	locker := NewLocker(m, Options{Prefix: "jobs:"})
+	l, err := locker.Lock(t.Context(), "report")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.True(t, l == nil, "a nil pointer in the interface is not nil")
+
+	// With MaxWait a scheduler waits.
+	waiting := make(chan error, 1)
+	go func() {
+		l, err := NewLocker(m, Options{Prefix: "jobs:", Lock: []lockmgr.LockOption{lockmgr.MaxWait(patient)}}).Lock(context.Background(), "report")
+		if err == nil {
+			err = l.Unlock(context.Background())
+		}
+		waiting <- err
+	}()
+	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, <-waiting)
+}
+
+// A job that is not run because the server is away gets an error, too.
+func TestLocker_ServerAway(t *testing.T) {
+	s := redistest.Start(t)
+	m := manager(t, s)
+	s.Kill()
+	defer s.Restart() // so that the manager can close
+	l, err := NewLocker(m, Options{}).Lock(t.Context(), "report")
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.True(t, l == nil)
+}
+
+// Three schedulers that start a job at different instants of an interval run it once per interval.
+func TestLocker_OncePerInterval(t *testing.T) {
+	s := redistest.Start(t)
+	const interval = 500 * time.Millisecond
+	var runs atomic.Int64
+	for i := range 3 {
+		locker := NewLocker(manager(t, s), Options{KeepFor: interval * 9 / 10})
+		scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, scheduler.Shutdown()) })
+		start := time.Now().Add(time.Second + time.Duration(i)*interval/10) // each in the first third of an interval
+		_, err = scheduler.NewJob(gocron.DurationJob(interval), gocron.NewTask(func() { runs.Add(1) }),
+			gocron.WithName("report"), gocron.WithStartAt(gocron.WithStartDateTime(start)))
+		require.NoError(t, err)
+		scheduler.Start()
+	}
+	begin := time.Now()
+	require.Eventually(t, func() bool { return runs.Load() >= 6 }, patient, time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(begin), 5*interval*9/10, "without KeepFor, six runs take two intervals")
+}
+
+// Jobs run in the process that leads, and in another one after a handover.
+func TestElector(t *testing.T) {
+	s := redistest.Start(t)
+	ctx := t.Context()
+	var ran [2]atomic.Int64
+	var leaders [2]*lockmgr.Leader
+	for i := range leaders {
+		leader := manager(t, s).CampaignFor(context.Background(), "scheduler")
+		leaders[i] = leader
+		scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(NewElector(leader)))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, scheduler.Shutdown()) })
+		_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(func() { ran[i].Add(1) }))
+		require.NoError(t, err)
+		scheduler.Start()
+		if i == 0 {
+			require.Eventually(t, leader.IsLeader, patient, time.Millisecond)
+		}
+	}
+	require.NoError(t, NewElector(leaders[0]).IsLeader(ctx))
+	require.ErrorIs(t, NewElector(leaders[1]).IsLeader(ctx), ErrNotLeader)
+	require.Eventually(t, func() bool { return ran[0].Load() >= 10 }, patient, time.Millisecond)
+	require.Zero(t, ran[1].Load())
+	require.NoError(t, leaders[0].Resign(ctx))
+	require.Eventually(t, func() bool { return ran[1].Load() >= 10 }, patient, time.Millisecond)
+	require.NoError(t, leaders[1].Resign(ctx))
+}

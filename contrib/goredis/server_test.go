@@ -1,0 +1,267 @@
+package goredis
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// patient is longer than any step takes on a busy machine.
+const patient = time.Minute
+
+// managerFor dials and closes the manager when t ends.
+func managerFor[O Options](t *testing.T, opt O) *lockmgr.Manager {
+	t.Helper()
+	m, err := Dial(opt, lockmgr.Options{RetryTime: 20 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
+	return m
+}
+
+// requireLock takes and releases a lock.
+func requireLock(t *testing.T, m *lockmgr.Manager, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	l, err := m.Lock(ctx, name)
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+func do(t *testing.T, s *redistest.Server, args ...string) string {
+	t.Helper()
+	out, err := s.Do(args...)
+	require.NoError(t, err)
+	return out
+}
+
+// A client of go-redis with the same options sees the lock: it is the same user
+// and the same database of the same server.
+func TestDial_SameUserAndDatabase(t *testing.T) {
+	s := redistest.Start(t).Unrestricted()
+	do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
+	for name, protocol := range map[string]int{"RESP3": 0, "RESP2": 2} {
+		t.Run(name, func(t *testing.T) {
+			opt := &redis.Options{
+				Addr: s.Addr(), Username: "anna", Password: "secret", DB: 2, ClientName: "orders-" + name, Protocol: protocol,
+			}
+			mine := *opt
+			mine.ClientName = "another"
+			client := redis.NewClient(&mine)
+			defer client.Close()
+			m := managerFor(t, opt)
+			l, err := m.Lock(t.Context(), "a")
+			require.NoError(t, err)
+			n, err := client.Exists(t.Context(), "a").Result()
+			require.NoError(t, err)
+			require.EqualValues(t, 1, n)
+
+			ours := 0
+			for line := range strings.Lines(do(t, s, "CLIENT", "LIST")) {
+				if strings.Contains(line, "name=orders-"+name+" ") {
+					ours++
+					require.Contains(t, line, " user=anna ")
+					require.Contains(t, line, " db=2 ")
+				}
+			}
+			require.Positive(t, ours)
+
+			// Another manager that waits is woken, with both protocols.
+			waiting := managerFor(t, opt).LockAsync("a")
+			require.Eventually(t, func() bool {
+				info, err := m.Inspect(t.Context(), "a")
+				return err == nil && info.Subscribers > 0
+			}, patient, 5*time.Millisecond)
+			require.NoError(t, l.Unlock(t.Context()))
+			next, err := waiting.Await(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, next.Unlock(t.Context()))
+		})
+	}
+	_, err := Dial(&redis.Options{Addr: s.Addr(), Username: "anna", Password: "wrong"}, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrPermission)
+}
+
+// New connections ask for the credentials of then.
+func TestDial_CredentialsRotate(t *testing.T) {
+	for name, provide := range map[string]func(opt *redis.Options, password func() string){
+		"CredentialsProvider": func(opt *redis.Options, password func() string) {
+			opt.CredentialsProvider = func() (string, string) { return "anna", password() }
+		},
+		"CredentialsProviderContext": func(opt *redis.Options, password func() string) {
+			opt.CredentialsProvider = func() (string, string) { return "nobody", "" } // must not count
+			opt.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+				if _, ok := ctx.Deadline(); !ok {
+					return "", "", context.Canceled
+				}
+				return "anna", password(), nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t).Unrestricted()
+			do(t, s, "ACL", "SETUSER", "anna", "on", ">first", "~*", "&*", "+@all")
+			var password atomic.Value
+			password.Store("first")
+			opt := &redis.Options{Addr: s.Addr(), Password: "must not count"}
+			provide(opt, func() string { return password.Load().(string) })
+			m := managerFor(t, opt)
+			requireLock(t, m, "a")
+
+			password.Store("second")
+			do(t, s, "ACL", "SETUSER", "anna", "resetpass", ">second")
+			do(t, s, "CLIENT", "KILL", "USER", "anna")
+			requireLock(t, m, "a")
+		})
+	}
+}
+
+// A dialer of the caller is asked for each connection, with the network and
+// the address. Its context ends at the dial time-out.
+func TestDial_Dialer(t *testing.T) {
+	s := redistest.Start(t)
+	var asked atomic.Int32
+	m := managerFor(t, &redis.Options{
+		Addr: "somewhere:1", Network: "tcp4",
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			asked.Add(1)
+			deadline, ok := ctx.Deadline()
+			if !ok || time.Until(deadline) > 9*time.Second || network != "tcp4" || addr != "somewhere:1" {
+				return nil, net.ErrClosed
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, s.Addr())
+		},
+		DialTimeout: 9 * time.Second,
+	})
+	requireLock(t, m, "a")
+	require.Positive(t, asked.Load())
+}
+
+func TestDial_UnixSocket(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the server has no unix socket")
+	}
+	dir, err := os.MkdirTemp("", "hf") // t.TempDir may be too long for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	redistest.Start(t, "--unixsocket", path)
+	requireLock(t, managerFor(t, &redis.Options{Network: "unix", Addr: path}), "a")
+	requireLock(t, managerFor(t, &redis.Options{Addr: path}), "a")
+}
+
+// TLS is used when TLSConfig is set, also with the options that a client of
+// go-redis has completed: they have a Dialer, which does TLS itself.
+func TestDial_TLS(t *testing.T) {
+	s := redistest.Start(t)
+	addr, roots := terminateTLS(t, s.Addr())
+	opt := &redis.Options{Addr: addr, TLSConfig: &tls.Config{RootCAs: roots}}
+	requireLock(t, managerFor(t, opt), "a")
+
+	client := redis.NewClient(opt)
+	defer client.Close()
+	require.NotNil(t, client.Options().Dialer)
+	requireLock(t, managerFor(t, client.Options()), "a")
+
+	_, err := Dial(&redis.Options{Addr: addr, TLSConfig: &tls.Config{}}, lockmgr.Options{})
+	require.Error(t, err, "the certificate is not checked")
+	_, err = Dial(&redis.Options{Addr: addr}, lockmgr.Options{})
+	require.Error(t, err)
+}
+
+func TestDial_Cluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	var addrs []string
+	for _, node := range c.Nodes {
+		addrs = append(addrs, node.Addr())
+	}
+	for _, m := range []*lockmgr.Manager{
+		managerFor(t, &redis.ClusterOptions{Addrs: addrs}),
+		managerFor(t, &redis.UniversalOptions{Addrs: addrs}),
+		managerFor(t, &redis.UniversalOptions{Addrs: addrs[:1], IsClusterMode: true}),
+	} {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			requireLock(t, m, name)
+		}
+	}
+}
+
+func TestDial_Sentinel(t *testing.T) {
+	w := redistest.StartSentinel(t, 1)
+	for _, m := range []*lockmgr.Manager{
+		managerFor(t, &redis.FailoverOptions{MasterName: redistest.MasterSet, SentinelAddrs: w.Addrs()}),
+		managerFor(t, &redis.UniversalOptions{MasterName: redistest.MasterSet, Addrs: w.Addrs()}),
+	} {
+		requireLock(t, m, "a")
+	}
+}
+
+// terminateTLS accepts TLS for a server that has none, until t ends.
+func terminateTLS(t *testing.T, server string) (addr string, roots *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	roots = x509.NewCertPool()
+	roots.AddCert(cert)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	})
+	require.NoError(t, err)
+
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			front, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { forward(front, server) })
+		}
+	})
+	// Managers are closed before, as they are made later.
+	t.Cleanup(func() { _ = ln.Close(); all.Wait() })
+	return ln.Addr().String(), roots
+}
+
+// forward copies between a connection and a new one to server until one ends.
+func forward(front net.Conn, server string) {
+	defer front.Close()
+	back, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	var done sync.WaitGroup
+	done.Go(func() { _, _ = io.Copy(back, front); _ = back.Close() })
+	_, _ = io.Copy(front, back)
+	_ = front.Close()
+	_ = back.Close()
+	done.Wait()
+}
