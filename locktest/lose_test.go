@@ -1,0 +1,152 @@
+package locktest_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+	"github.com/holdfast-go/holdfast/locktest"
+)
+
+func sorted(s ...string) []string { slices.Sort(s); return s }
+
+func requireLost(t *testing.T, s *locktest.Server, l *lockmgr.Lock) {
+	t.Helper()
+	requireClosed(t, l.Lost())
+	require.False(t, l.Valid())
+	require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+	for _, name := range l.Names() {
+		require.False(t, s.Held(name), name)
+	}
+}
+
+func TestLoseLock_AtOnce(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *locktest.Server, k kind) {
+		l := take(t, s.Manager(t, lockmgr.Options{}), k)
+		work := l.Context(t.Context())
+		locktest.Advance(time.Minute + time.Second)
+		begin := time.Now()
+		s.LoseLock(l)
+		require.Less(t, time.Since(begin), time.Second, "of fake time: it was not left to the next renewal")
+		requireLost(t, s, l)
+		require.Error(t, work.Err())
+	})
+}
+
+func TestLoseLock_Readers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		first, second := s.Manager(t, lockmgr.Options{}), s.Manager(t, lockmgr.Options{})
+		l, other := lock(t, first, "a", lockmgr.Shared()), lock(t, second, "a", lockmgr.Shared())
+		s.LoseLock(l)
+		requireLost(t, s, l)
+		locktest.Within(t, 12*time.Second, func() bool { return !other.Valid() })
+	})
+}
+
+func TestLoseLock_FixedLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		l := lock(t, s.Manager(t, lockmgr.Options{}), "a", lockmgr.FixedLease(time.Hour))
+		locktest.Advance(time.Minute)
+		s.LoseLock(l)
+		requireLost(t, s, l)
+	})
+}
+
+func TestLoseLock_MaxHold(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		l := lock(t, s.Manager(t, lockmgr.Options{}), "a", lockmgr.MaxHold(time.Hour))
+		locktest.Advance(time.Minute)
+		s.LoseLock(l)
+		requireLost(t, s, l)
+	})
+}
+
+// A manager that can't be told learns by its deadline.
+func TestLoseLock_OfAManagerThatIsCutOff(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		m := s.Manager(t, lockmgr.Options{})
+		l := lock(t, m, "a")
+		s.Partition(m)
+		begin := time.Now()
+		s.LoseLock(l)
+		require.InDelta(t, 29.7, time.Since(begin).Seconds(), 0.1)
+		requireLost(t, s, l)
+	})
+}
+
+func TestLoseLock_NeedsAHeldLock(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *locktest.Server) {
+		s, r := recorded(t)
+		l := lock(t, s.Manager(t, lockmgr.Options{}), "a")
+		require.NoError(t, l.Unlock(ctx))
+		failure(t, func(testing.TB) { s.LoseLock(l) })
+		require.Contains(t, r.said, `"a" is not held`)
+	})
+}
+
+func TestLoseName_AtOnce(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *locktest.Server, k kind) {
+		l := take(t, s.Manager(t, lockmgr.Options{}), k)
+		s.Manager(t, lockmgr.Options{}) // another one, which must not be taken for the holder's
+		locktest.Advance(time.Minute + time.Second)
+		s.LoseName("a")
+		locktest.Advance(time.Second)
+		requireLost(t, s, l)
+	})
+}
+
+// The holder's manager is not of Server.Manager, so nobody makes it look.
+func TestLoseName_OfAnUnknownManager(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		m, err := lockmgr.Dial(s.NewLink().ClientOption(), lockmgr.Options{})
+		require.NoError(t, err)
+		l := lock(t, m, "a")
+		s.LoseName("a")
+		require.False(t, s.Held("a"))
+		locktest.Within(t, 12*time.Second, func() bool { return !l.Valid() })
+		require.NoError(t, m.Close(ctx))
+	})
+}
+
+func TestLoseName_NeedsAHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *locktest.Server) {
+		s, r := recorded(t)
+		failure(t, func(testing.TB) { s.LoseName("a") })
+		require.Contains(t, r.said, `nobody holds "a"`)
+	})
+}
+
+func TestForget_IsNoticedAtTheNextRenewal(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *locktest.Server, k kind) {
+		l := take(t, s.Manager(t, lockmgr.Options{}), k)
+		s.Forget("a")
+		require.False(t, s.Held("a"))
+		locktest.Advance(time.Second)
+		require.True(t, l.Valid())
+		locktest.Within(t, 12*time.Second, func() bool { return !l.Valid() })
+		locktest.Advance(time.Second) // the other names of a set are given back
+		requireLost(t, s, l)
+	})
+}
+
+func TestForget_FixedLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		l := lock(t, s.Manager(t, lockmgr.Options{}), "a", lockmgr.FixedLease(time.Hour))
+		locktest.Advance(time.Minute)
+		s.Forget("a")
+		locktest.Advance(time.Minute)
+		require.True(t, l.Valid())
+		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+	})
+}
+
+func TestForget_NeedsAHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *locktest.Server) {
+		s, r := recorded(t)
+		failure(t, func(testing.TB) { s.Forget("a") })
+		require.Contains(t, r.said, `nobody holds "a"`)
+	})
+}

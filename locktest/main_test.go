@@ -1,0 +1,9 @@
+package locktest_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
