@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A row is what is shown of a lock. Its JSON form is what --json prints.
+type row struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`
+	Mode    string   `json:"mode,omitempty"`
+	Holders []holder `json:"holders"`
+	// TTL is the remaining life of the record in milliseconds; negative if it has no end.
+	TTL int64 `json:"ttl_ms"`
+	// Waiting is how many processes wait, or for a fair lock how many requests; negative if the
+	// server does not say.
+	Waiting int64 `json:"waiting"`
+	// Free and Limit are those of permits.
+	Free  *int `json:"free,omitempty"`
+	Limit *int `json:"limit,omitempty"`
+	// Token is the last fencing token given. Only show knows it.
+	Token int64 `json:"token,omitempty"`
+}
+
+type holder struct {
+	Owner   string     `json:"owner"`
+	Program string     `json:"program,omitempty"`
+	Host    string     `json:"host,omitempty"`
+	PID     int        `json:"pid,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+	Note    string     `json:"note,omitempty"`
+}
+
+// rowOf returns the row of a lock.
+func rowOf(info lockmgr.Info) row {
+	r := row{Name: info.Name, Kind: info.Kind, Mode: info.Mode, TTL: millis(info.TTL), Waiting: info.Subscribers, Token: info.Token, Holders: []holder{}}
+	for _, h := range info.Holders {
+		r.Holders = append(r.Holders, holderOf(h.Owner, h.Process, h.Since, h.Note))
+	}
+	if len(info.Queue) > 0 {
+		r.Waiting = int64(len(info.Queue))
+	}
+	if p := info.Permits; p != nil {
+		r.Free, r.Limit = &p.Free, &p.Limit
+		for _, t := range p.Taken {
+			r.Holders = append(r.Holders, holderOf(t.ID, t.Process, t.Since, t.Note))
+		}
+	}
+	return r
+}
+
+func holderOf(owner string, p lockmgr.Process, since time.Time, note string) holder {
+	h := holder{Owner: owner, Program: p.Program, Host: p.Host, PID: p.PID, Note: note}
+	if !since.IsZero() {
+		h.Since = &since
+	}
+	return h
+}
+
+func millis(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+// who returns the process of a holder, or its ID if that is not known.
+func (h *holder) who() string {
+	if p := (lockmgr.Process{Program: h.Program, Host: h.Host, PID: h.PID}).String(); p != "" {
+		return p
+	}
+	return shown(h.Owner)
+}
+
+// holders returns who has the lock, in few words.
+func (r *row) holders() string {
+	if len(r.Holders) == 0 {
+		return "-"
+	}
+	text := r.Holders[0].who()
+	if n := len(r.Holders) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// note returns the first note of the holders.
+func (r *row) note() string {
+	for _, h := range r.Holders {
+		if h.Note != "" {
+			return h.Note
+		}
+	}
+	return ""
+}
+
+// held returns for how long the lock is held, or zero.
+func (r *row) held(now time.Time) time.Duration {
+	var longest time.Duration
+	for _, h := range r.Holders {
+		if h.Since != nil {
+			longest = max(longest, now.Sub(*h.Since))
+		}
+	}
+	return longest
+}
+
+// kind returns the kind with what belongs to it.
+func (r *row) kind() string {
+	switch {
+	case r.Mode == "read", r.Mode == "write":
+		return r.Mode
+	case r.Limit != nil:
+		return fmt.Sprintf("permits %d/%d", *r.Limit-*r.Free, *r.Limit)
+	}
+	return r.Kind
+}
+
+func (r *row) ttl() string {
+	if r.TTL < 0 {
+		return "no end"
+	}
+	return age(time.Duration(r.TTL) * time.Millisecond)
+}
+
+func (r *row) waiting() string {
+	if r.Waiting < 0 {
+		return "?"
+	}
+	return strconv.FormatInt(r.Waiting, 10)
+}
+
+// age returns a time as a person reads it: 3s, 2m5s, 4h10m, 3d.
+func age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// shown returns a text as it is if a terminal prints it as it is, else in quotes.
+func shown(text string) string {
+	plain := func(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
+	if text != "" && strings.TrimSpace(text) == text && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// scan returns the locks whose names begin with prefix, by name.
+func scan(ctx context.Context, m *lockmgr.Manager, prefix string) ([]row, error) {
+	rows := []row{}
+	for info, err := range m.Scan(ctx, prefix) {
+		if err != nil {
+			return nil, failed(err)
+		}
+		rows = append(rows, rowOf(info))
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.Name, b.Name) })
+	return rows, nil
+}
+
+// look returns one lock. Permits are found by the type of their key.
+func look(ctx context.Context, m *lockmgr.Manager, name string) (row, bool, error) {
+	info, err := m.Inspect(ctx, name)
+	if isWrongType(err) {
+		var p lockmgr.PermitsInfo
+		if p, err = m.Permits(name, 1).Inspect(ctx); err == nil {
+			info = lockmgr.Info{Name: name, Kind: "permits", Locked: p.Exists, Permits: &p, Subscribers: p.Subscribers}
+			for _, t := range p.Taken {
+				info.TTL = max(info.TTL, t.TTL)
+			}
+		}
+	}
+	return rowOf(info), info.Locked, failed(err)
+}

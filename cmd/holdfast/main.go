@@ -1,0 +1,145 @@
+// Command holdfast takes locks for other programs, and shows and breaks locks, on Redis or
+// Valkey.
+//
+//	holdfast run backup -- pg_dump …    runs a command while it holds the lock "backup"
+//	holdfast ls                         lists locks
+//	holdfast show backup                tells who holds a lock
+//	holdfast break backup               removes a lock
+//	holdfast check                      tells what the user may do
+//	holdfast top                        shows locks as they change
+//
+// Its locks are those of the library, and so those of Redisson.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Exit codes, as in sysexits.h where that has one.
+const (
+	exitFailed      = 1
+	exitUsage       = 64
+	exitUnreachable = 69
+	exitInternal    = 70
+	exitBusy        = 75
+	exitLost        = 76
+	exitForbidden   = 77
+	exitNotRun      = 126
+	exitNotFound    = 127
+	exitSignal      = 128 // plus the number of the signal
+)
+
+// An exit ends the program with a code. Its text is empty if there is nothing to say.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func main() {
+	err := newRoot().Execute()
+	if err == nil {
+		return
+	}
+	code := exitUsage // of the flags and arguments, which cobra checks
+	var e *exit
+	if errors.As(err, &e) {
+		code = e.code
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(os.Stderr, "holdfast:", text)
+		if e == nil {
+			fmt.Fprintln(os.Stderr, "holdfast: see holdfast --help")
+		}
+	}
+	os.Exit(code)
+}
+
+// An app is what all commands share.
+type app struct{ url string }
+
+func newRoot() *cobra.Command {
+	a := &app{}
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Take, show and break locks on Redis or Valkey",
+		Long: `holdfast takes locks on Redis or Valkey for other programs, and shows and breaks locks.
+
+The server is that of --redis, or of the environment variable HOLDFAST_REDIS:
+
+  redis://user:password@host:6379/0          rediss:// for TLS
+  redis://host1:6379?addr=host2:6379         a cluster
+  redis://sentinel:26379?master_set=main     Sentinels
+
+Other users of the machine can see a password in an argument. Put it into the variable.`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	url := os.Getenv("HOLDFAST_REDIS")
+	root.PersistentFlags().StringVar(&a.url, "redis", "", "URL of the server (default $HOLDFAST_REDIS, or redis://127.0.0.1:6379)")
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		if a.url == "" {
+			a.url = url
+		}
+		if a.url == "" {
+			a.url = "redis://127.0.0.1:6379"
+		}
+	}
+	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.check(), a.top())
+	return root
+}
+
+// closeTime bounds the end of a manager.
+const closeTime = 10 * time.Second
+
+// with calls f with a manager, which it closes afterwards.
+func (a *app) with(o lockmgr.Options, f func(*lockmgr.Manager) error) error {
+	m, err := lockmgr.DialURL(a.url, o)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		_ = m.Close(ctx)
+	}()
+	return f(m)
+}
+
+// looks are the options of a manager that takes no locks.
+var looks = lockmgr.Options{Anonymous: true}
+
+// failed gives an error of the library its exit code.
+func failed(err error) error {
+	code := exitInternal
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, lockmgr.ErrUnavailable):
+		code = exitUnreachable
+	case errors.Is(err, lockmgr.ErrPermission):
+		code = exitForbidden
+	case errors.Is(err, lockmgr.ErrNotAcquired):
+		code = exitBusy
+	case errors.Is(err, lockmgr.ErrInvalidOption), errors.Is(err, lockmgr.ErrInvalidName), errors.Is(err, lockmgr.ErrInvalidLease),
+		errors.Is(err, lockmgr.ErrInvalidWait), errors.Is(err, lockmgr.ErrKind), errors.Is(err, lockmgr.ErrWrongType):
+		code = exitUsage
+	}
+	return &exit{code, err}
+}

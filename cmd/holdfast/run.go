@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A job is a call of run.
+type job struct {
+	name    string
+	command []string
+
+	noWait                  bool
+	wait, lease, keep       time.Duration
+	shared, exclusive, fair bool
+	permits                 int
+	token                   bool
+	grace                   time.Duration
+	note                    string
+	quiet                   bool
+}
+
+func (a *app) run() *cobra.Command {
+	j := &job{}
+	c := &cobra.Command{
+		Use:   "run NAME -- COMMAND [ARG…]",
+		Short: "Run a command while holding a lock",
+		Long: `run takes the lock NAME, runs the command, and gives the lock back when the command has ended.
+The lock is renewed as long as the command runs. If holdfast dies, the lock is free after --lease.
+
+Without --wait or --nowait it waits for as long as others hold the lock.
+
+If the lock is lost (the server forgot it, somebody broke it, or the server can't be reached for
+the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL.
+
+The environment of the command has HOLDFAST_NAME and HOLDFAST_TOKEN. The token rises with every
+grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command
+that still runs after the lock was lost.
+
+SIGTERM and SIGHUP are passed on to the command. So are SIGINT and SIGQUIT if they do not come from
+a terminal, which sends them to the command itself.
+
+Exit codes: that of the command, or 128 and the number of the signal that ended it;
+  64  wrong usage            69  the server can't be reached    70  another failure
+  75  others hold the lock   76  the lock was lost              77  the server forbids it
+  126 the command can't run  127 the command was not found`,
+		Example: `  holdfast run --nowait backup -- pg_dump -f backup.sql shop
+  holdfast run --nowait --keep 55s minutely -- ./job     # once a minute, on whichever host comes first
+  holdfast run --permits 3 --wait 10m transcode -- ffmpeg -i in.mov out.mp4`,
+		Args: func(c *cobra.Command, args []string) error {
+			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return errors.New("run: want NAME -- COMMAND")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			j.name, j.command = args[0], args[1:]
+			if err := j.check(c); err != nil {
+				return err
+			}
+			return j.run(a)
+		},
+	}
+	f := c.Flags()
+	f.BoolVarP(&j.noWait, "nowait", "n", false, "end with 75 if others hold the lock")
+	f.DurationVarP(&j.wait, "wait", "w", 0, "wait at most so long, then end with 75")
+	f.DurationVar(&j.lease, "lease", 30*time.Second, "how long the lock stays taken when holdfast dies; at least 100ms")
+	f.DurationVar(&j.keep, "keep", 0, "keep the lock taken for so long from the start, even if the command ends before")
+	f.BoolVar(&j.shared, "shared", false, "take the read side of a read-write lock")
+	f.BoolVar(&j.exclusive, "exclusive", false, "take the write side of a read-write lock")
+	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
+	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock")
+	f.BoolVar(&j.token, "token", true, "ask for a fencing token; permits have none")
+	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
+	f.StringVar(&j.note, "note", "", "what others see the lock is for (default: the command without its arguments)")
+	f.BoolVarP(&j.quiet, "quiet", "q", false, "do not say why the lock was not had")
+	return c
+}
+
+// check refuses flags that contradict each other.
+func (j *job) check(c *cobra.Command) error {
+	kinds := 0
+	for _, set := range []bool{j.shared, j.exclusive, j.fair, j.permits != 0} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case kinds > 1:
+		return errors.New("run: --shared, --exclusive, --fair and --permits exclude each other")
+	case j.noWait && c.Flags().Changed("wait"):
+		return errors.New("run: --nowait and --wait exclude each other")
+	case c.Flags().Changed("wait") && j.wait <= 0:
+		return errors.New("run: --wait must be positive; see --nowait")
+	case j.keep != 0 && kinds > 0:
+		return errors.New("run: --keep is for plain locks")
+	case j.permits < 0:
+		return errors.New("run: --permits must be positive")
+	case j.grace < 0:
+		return errors.New("run: --grace must not be negative")
+	}
+	if !c.Flags().Changed("note") {
+		j.note = filepath.Base(j.command[0])
+	}
+	for len(j.note) > lockmgr.MaxNoteBytes || len(j.note) > 0 && strings.ToValidUTF8(j.note, "?") != j.note {
+		j.note = strings.ToValidUTF8(j.note, "?")
+		j.note = j.note[:min(len(j.note), lockmgr.MaxNoteBytes)]
+	}
+	return nil
+}
+
+// run takes the lock, runs the command and gives the lock back.
+func (j *job) run(a *app) error {
+	// A command that can't be found is told before anybody waits for a lock.
+	path, err := exec.LookPath(j.command[0])
+	if err != nil {
+		return notStarted(err)
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	o := lockmgr.Options{Lease: j.lease, Process: lockmgr.Process{Program: "holdfast run"}}
+	return a.with(o, func(m *lockmgr.Manager) error {
+		l, err := j.lock(m, signals)
+		if err != nil {
+			return err
+		}
+		code, started := j.runUnder(l, path, signals)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		lost := l.Err()
+		if err := l.Unlock(ctx); lost == nil && errors.Is(err, lockmgr.ErrLeaseLost) {
+			lost = err
+		}
+		switch {
+		case started != nil:
+			return notStarted(started)
+		case lost != nil:
+			return &exit{exitLost, fmt.Errorf("%s: the lock was lost while the command ran: %w", strconv.Quote(j.name), lost)}
+		case code != 0:
+			return &exit{code: code}
+		}
+		return nil
+	})
+}
+
+// options are those of the request.
+func (j *job) options() []lockmgr.LockOption {
+	opts := []lockmgr.LockOption{lockmgr.Note(j.note)}
+	switch {
+	case j.noWait:
+		opts = append(opts, lockmgr.OnlyIfFree())
+	case j.wait > 0:
+		opts = append(opts, lockmgr.MaxWait(j.wait))
+	}
+	if j.keep > 0 {
+		opts = append(opts, lockmgr.KeepFor(j.keep))
+	}
+	if j.token && j.permits == 0 {
+		opts = append(opts, lockmgr.Fenced())
+	}
+	switch {
+	case j.shared:
+		opts = append(opts, lockmgr.Shared())
+	case j.exclusive:
+		opts = append(opts, lockmgr.Exclusive())
+	case j.fair:
+		opts = append(opts, lockmgr.Fair())
+	}
+	return opts
+}
+
+// lock waits for the lock. A signal ends the wait.
+func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (*lockmgr.Lock, error) {
+	var request *futures.Future[*lockmgr.Lock]
+	if j.permits > 0 {
+		request = m.Permits(j.name, j.permits).AcquireAsync(1, j.options()...)
+	} else {
+		request = m.LockAsync(j.name, j.options()...)
+	}
+	select {
+	case <-request.Done():
+	case s := <-signals:
+		request.Cancel()
+		return nil, &exit{code: exitSignal + number(s)}
+	}
+	l, err := request.Result()
+	switch {
+	case err == nil:
+		return l, nil
+	case !errors.Is(err, lockmgr.ErrNotAcquired):
+		return nil, failed(err)
+	case j.quiet:
+		return nil, &exit{code: exitBusy}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return nil, failed(m.Explain(ctx, err))
+}
+
+// runUnder runs the command until it ends. It returns its exit code, or why it was not started.
+func (j *job) runUnder(l *lockmgr.Lock, path string, signals <-chan os.Signal) (code int, err error) {
+	c := exec.Command(path, j.command[1:]...)
+	c.Args[0] = j.command[0]
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.Env = append(os.Environ(), "HOLDFAST_NAME="+j.name)
+	if t := l.Token(); t != 0 {
+		c.Env = append(c.Env, "HOLDFAST_TOKEN="+strconv.FormatInt(t, 10))
+	}
+	ended := make(chan error, 1)
+	started := make(chan error)
+	// The command stays in this process's group, so that it can read from the terminal.
+	go start(c, started, ended)
+	if err := <-started; err != nil {
+		return 0, err
+	}
+	fromTerminal := term.IsTerminal(int(os.Stdin.Fd()))
+	lost := l.Lost()
+	var kill <-chan time.Time
+	for {
+		select {
+		case <-lost:
+			lost = nil
+			terminate(c.Process)
+			kill = time.After(j.grace)
+		case <-kill:
+			_ = c.Process.Kill()
+		case s := <-signals:
+			if !(fromTerminal && fromKeyboard(s)) {
+				_ = c.Process.Signal(s)
+			}
+		case err := <-ended:
+			return exitCode(c, err), nil
+		}
+	}
+}
+
+// exitCode returns the code that tells how a command ended.
+func exitCode(c *exec.Cmd, err error) int {
+	if err != nil && c.ProcessState == nil {
+		return exitInternal
+	}
+	if s := endedBy(c.ProcessState); s > 0 {
+		return exitSignal + s
+	}
+	return c.ProcessState.ExitCode()
+}
+
+func notStarted(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return &exit{exitNotFound, err}
+	}
+	return &exit{exitNotRun, err}
+}

@@ -1,0 +1,15 @@
+package main
+
+import "os"
+
+// passedOn are the signals that end a wait. Windows passes them to the command itself.
+var passedOn = []os.Signal{os.Interrupt}
+
+func fromKeyboard(os.Signal) bool { return true }
+
+func number(os.Signal) int { return 2 }
+
+// terminate ends a process. There is no way to ask it to end.
+func terminate(p *os.Process) { _ = p.Kill() }
+
+func endedBy(*os.ProcessState) int { return 0 }

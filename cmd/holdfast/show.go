@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func isWrongType(err error) bool { return errors.Is(err, lockmgr.ErrWrongType) }
+
+// interrupted returns a context that ends with Ctrl-C.
+func interrupted() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt)
+}
+
+func (a *app) ls() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "ls [PREFIX]",
+		Short: "List locks",
+		Long: `ls lists the locks whose names begin with PREFIX, or all: who holds them, for how long, how long the
+record lives if nobody renews it, and how many processes wait.
+
+Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
+Redisson has an ID only. ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
+		Example: `  holdfast ls orders:
+  holdfast ls --json | jq 'select(.waiting > 0).name'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := interrupted()
+			defer stop()
+			return a.with(looks, func(m *lockmgr.Manager) error {
+				rows, err := scan(ctx, m, strings.Join(args, ""))
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(c.OutOrStdout(), rows)
+				}
+				return printTable(c.OutOrStdout(), rows)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each lock, one a line")
+	return c
+}
+
+func printJSON(w io.Writer, rows []row) error {
+	e := json.NewEncoder(w)
+	for _, r := range rows {
+		if err := e.Encode(r); err != nil {
+			return &exit{exitFailed, err}
+		}
+	}
+	return nil
+}
+
+func printTable(w io.Writer, rows []row) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tKIND\tHELD BY\tFOR\tTTL\tWAITING\tNOTE")
+	now := time.Now()
+	for _, r := range rows {
+		held := "?"
+		if d := r.held(now); d > 0 {
+			held = age(d)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), r.note())
+	}
+	if err := t.Flush(); err != nil {
+		return &exit{exitFailed, err}
+	}
+	return nil
+}
+
+func (a *app) show() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Tell who holds a lock",
+		Long: `show tells who holds the lock NAME, since when and what for, how long its record lives if nobody
+renews it, how many processes wait, and the last fencing token.
+
+It ends with 1 if nobody holds the lock.`,
+		Example: `  holdfast show backup
+  holdfast show --json backup`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := interrupted()
+			defer stop()
+			return a.with(looks, func(m *lockmgr.Manager) error {
+				r, held, err := look(ctx, m, args[0])
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					err = printJSON(c.OutOrStdout(), []row{r})
+				case !held:
+					fmt.Fprintf(c.OutOrStdout(), "%s is free\n", shown(r.Name))
+				default:
+					describe(c.OutOrStdout(), &r)
+				}
+				if err == nil && !held {
+					return &exit{code: exitFailed}
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	return c
+}
+
+// describe prints a lock in words.
+func describe(w io.Writer, r *row) {
+	fmt.Fprintf(w, "%s (%s)\n", shown(r.Name), r.kind())
+	for _, h := range r.Holders {
+		fmt.Fprintf(w, "  held by  %s\n", h.who())
+		if h.Since != nil {
+			fmt.Fprintf(w, "    for    %s, since %s\n", age(time.Since(*h.Since)), h.Since.Format(time.DateTime))
+		}
+		if h.Note != "" {
+			fmt.Fprintf(w, "    note   %s\n", h.Note)
+		}
+		fmt.Fprintf(w, "    ID     %s\n", shown(h.Owner))
+	}
+	fmt.Fprintf(w, "  TTL      %s, if nobody renews it\n", r.ttl())
+	fmt.Fprintf(w, "  waiting  %s\n", r.waiting())
+	if r.Token != 0 {
+		fmt.Fprintf(w, "  token    %d, the last one given\n", r.Token)
+	}
+}
+
+func (a *app) breakLock() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "break NAME",
+		Short: "Remove a lock that somebody holds",
+		Long: `break removes the lock NAME, whoever holds it, and wakes those who wait. Of permits it gives back all
+that are taken.
+
+The holder is told, by a message at once or at its next renewal. It may go on working until then, while
+somebody else has the lock: break a lock only if you know that its holder is dead or harmless.
+
+break prints whom it breaks, and asks. Without a terminal it needs --yes. It ends with 1 if nobody holds
+the lock, or if the answer is no.`,
+		Example: `  holdfast break backup
+  holdfast break --yes backup`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := interrupted()
+			defer stop()
+			return a.with(looks, func(m *lockmgr.Manager) error {
+				r, held, err := look(ctx, m, args[0])
+				if err != nil {
+					return err
+				}
+				if !held || r.Limit != nil && len(r.Holders) == 0 {
+					return &exit{exitFailed, fmt.Errorf("%s is free", shown(r.Name))}
+				}
+				describe(c.OutOrStdout(), &r)
+				if !yes {
+					if err := confirmed(c); err != nil {
+						return err
+					}
+				}
+				return broken(ctx, c.OutOrStdout(), m, &r)
+			})
+		},
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+// confirmed asks, and returns nil if the answer is yes.
+func confirmed(c *cobra.Command) error {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return &exit{exitUsage, errors.New("break: no terminal to ask: give --yes")}
+	}
+	fmt.Fprint(c.OutOrStdout(), "Break it? [y/N] ")
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// broken removes a lock, or gives permits back.
+func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error {
+	done := false
+	var err error
+	if r.Limit == nil {
+		done, err = m.ForceUnlock(ctx, r.Name)
+	}
+	for _, h := range r.Holders {
+		if r.Limit == nil {
+			break
+		}
+		returned := false
+		if returned, err = m.Permits(r.Name, 1).Return(ctx, h.Owner); err != nil {
+			break
+		}
+		done = done || returned
+	}
+	switch {
+	case err != nil:
+		return failed(err)
+	case !done:
+		return &exit{exitFailed, fmt.Errorf("%s is free by now", shown(r.Name))}
+	}
+	fmt.Fprintf(w, "broken: %s\n", shown(r.Name))
+	return nil
+}
+
+func (a *app) check() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check [PREFIX]",
+		Short: "Tell what the user may do on the server",
+		Long: `check tries everything that locks need, on a name of its own that begins with PREFIX, and tells what the
+user's access rules forbid and which settings put locks at risk. It leaves nothing behind.
+
+It ends with 77 if something is missing that plain locks need.`,
+		Example: `  holdfast check app:
+  HOLDFAST_REDIS=redis://locker:secret@db:6379 holdfast check app:`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := interrupted()
+			defer stop()
+			return a.with(looks, func(m *lockmgr.Manager) error {
+				report, err := m.Check(ctx, strings.Join(args, ""))
+				w := c.OutOrStdout()
+				if report.Server != "" {
+					fmt.Fprintln(w, "server:", shown(report.Server))
+				}
+				for _, p := range report.Missing {
+					need := "needed"
+					if p.Optional {
+						need = "optional"
+					}
+					fmt.Fprintf(w, "missing (%s): %s for %s\n", need, shown(p.Rule), p.For)
+				}
+				for _, warning := range report.Warnings {
+					fmt.Fprintln(w, "warning:", warning)
+				}
+				if err == nil {
+					fmt.Fprintln(w, "plain locks work")
+				}
+				return failed(err)
+			})
+		},
+	}
+	return c
+}
