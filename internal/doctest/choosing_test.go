@@ -1,0 +1,167 @@
+package doctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+type (
+	job    = func(ctx context.Context, lock *lockmgr.Lock) error
+	simple = func(ctx context.Context) error
+	termed = func(ctx context.Context, term int64) error
+)
+
+func choosePlain(ctx context.Context, mgr *lockmgr.Manager, name string, work simple) error {
+	// docs/choosing.md 1
+	err := mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
+		return work(ctx) // ctx ends when the lock is lost
+	}, lockmgr.MaxWait(2*time.Second))
+	// end
+	return err
+}
+
+func chooseFair(ctx context.Context, mgr *lockmgr.Manager, name string, work simple) error {
+	// docs/choosing.md 2
+	lock, err := mgr.Lock(ctx, name, lockmgr.Fair())
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(lock.Context(ctx)), lock.Unlock(ctx))
+	// end
+}
+
+func chooseReadWrite(ctx context.Context, mgr *lockmgr.Manager, work simple, update job) error {
+	// docs/choosing.md 3
+	read := func(ctx context.Context, lock *lockmgr.Lock) error { return work(ctx) }
+	if err := mgr.Do(ctx, "catalog", read, lockmgr.Shared()); err != nil {
+		return err
+	}
+	return mgr.Do(ctx, "catalog", update, lockmgr.Exclusive())
+	// end
+}
+
+func chooseSeveral(ctx context.Context, mgr *lockmgr.Manager, transfer simple) error {
+	// docs/choosing.md 4
+	set := lockmgr.All("accounts:7", "accounts:9")
+	return mgr.DoAll(ctx, set, func(ctx context.Context, lock *lockmgr.Lock) error {
+		return transfer(ctx)
+	})
+	// end
+}
+
+func choosePermits(ctx context.Context, mgr *lockmgr.Manager, work simple) error {
+	// docs/choosing.md 5
+	exports := mgr.Permits("exports", 10)
+	return exports.Do(ctx, 1, func(ctx context.Context, lock *lockmgr.Lock) error {
+		return work(ctx)
+	})
+	// end
+}
+
+func chooseFenced(ctx context.Context, mgr *lockmgr.Manager, name string, write termed) error {
+	// docs/choosing.md 6
+	err := mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
+		return write(ctx, lock.Token()) // the resource refuses smaller tokens
+	}, lockmgr.Fenced())
+	// end
+	return err
+}
+
+func chooseLeader(ctx context.Context, mgr *lockmgr.Manager, schedule termed) error {
+	// docs/choosing.md 7
+	return mgr.Lead(ctx, "scheduler", func(ctx context.Context, term int64) error {
+		return schedule(ctx, term) // must return when ctx ends: the leadership is lost
+	})
+	// end
+}
+
+func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job job) error {
+	// docs/choosing.md 8
+	err := mgr.Do(ctx, "nightly", job, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
+	if errors.Is(err, lockmgr.ErrNotAcquired) {
+		return nil // another process runs the job, or has run it
+	}
+	return err
+	// end
+}
+
+// The page's snippets work, and cost the commands that the page says were counted.
+func TestChoosing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	options := lockmgr.Options{Lease: 10 * time.Minute} // no renewal is to be counted
+	mgr, err := lockmgr.DialURL("redis://"+s.Addr(), options)
+	require.NoError(t, err)
+	defer mgr.Close(ctx)
+
+	ran := 0
+	work := func(context.Context) error { ran++; return nil }
+	tokens := []int64{}
+	write := func(_ context.Context, token int64) error { tokens = append(tokens, token); return nil }
+	underLock := func(ctx context.Context, _ *lockmgr.Lock) error { return work(ctx) }
+	steps := map[string]func() error{
+		"plain":   func() error { return choosePlain(ctx, mgr, "plain", work) },
+		"fair":    func() error { return chooseFair(ctx, mgr, "fair", work) },
+		"several": func() error { return chooseSeveral(ctx, mgr, work) },
+		"permits": func() error { return choosePermits(ctx, mgr, work) },
+		"fenced":  func() error { return chooseFenced(ctx, mgr, "fenced", write) },
+		"leader":  func() error { return chooseLeader(ctx, mgr, write) },
+		"64 names": func() error {
+			names := make([]string, 64)
+			for i := range names {
+				names[i] = fmt.Sprint("set:", i)
+			}
+			return mgr.DoAll(ctx, lockmgr.All(names...), underLock)
+		},
+	}
+	for what, step := range steps {
+		require.NoError(t, step(), what) // loads the scripts
+		before := scripts(t, s)
+		require.NoError(t, step(), what)
+		if what != "fair" { // the page gives no count of a fair lock
+			require.Equal(t, 2, scripts(t, s)-before, what)
+		}
+	}
+	require.Equal(t, 10, ran)
+	require.Len(t, tokens, 4)
+	slices.Sort(tokens)
+	require.Equal(t, []int64{1, 1}, tokens[:2], "each of the two names counts its own")
+
+	require.NoError(t, chooseReadWrite(ctx, mgr, work, underLock))
+	first, err := mgr.Lock(ctx, "catalog", lockmgr.Shared())
+	require.NoError(t, err)
+	before := scripts(t, s)
+	for range 100 {
+		require.NoError(t, mgr.Do(ctx, "catalog", underLock, lockmgr.Shared()))
+	}
+	require.Equal(t, before, scripts(t, s))
+	require.NoError(t, first.Unlock(ctx))
+
+	other, err := lockmgr.DialURL("redis://"+s.Addr(), options)
+	require.NoError(t, err)
+	defer other.Close(ctx)
+	require.NoError(t, choosePlain(ctx, other, "warm", work))
+	require.NoError(t, mgr.Do(ctx, "warm", underLock, lockmgr.KeepFor(lockmgr.MinLease)))
+	ran, before = 0, scripts(t, s)
+	require.NoError(t, chooseOnce(ctx, mgr, underLock))
+	require.Equal(t, 2, scripts(t, s)-before)
+	require.NoError(t, chooseOnce(ctx, other, underLock))
+	require.Equal(t, 3, scripts(t, s)-before)
+	require.Equal(t, 1, ran)
+}
+
+// scripts is how many scripts the server was asked to run.
+func scripts(t *testing.T, s *redistest.Server) int {
+	n := s.Commands(t)
+	return n["evalsha"] + n["eval"]
+}
