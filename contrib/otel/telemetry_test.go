@@ -1,0 +1,240 @@
+package holdfastotel
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// patient is longer than any step takes on a busy machine.
+const patient = time.Minute
+
+// A world is a manager whose spans and metrics are kept.
+type world struct {
+	*lockmgr.Manager
+	server *redistest.Server
+	spans  *tracetest.InMemoryExporter
+	tracer *sdktrace.TracerProvider
+	reader *sdkmetric.ManualReader
+}
+
+func newWorld(t *testing.T, o Options) *world {
+	t.Helper()
+	w := &world{server: redistest.Start(t).Unrestricted(), spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
+	w.tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(w.spans))
+	o.TracerProvider, o.MeterProvider = w.tracer, sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))
+	telemetry, err := New(o)
+	require.NoError(t, err)
+	w.Manager, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{w.server.Addr()}}, lockmgr.Options{
+		Lease: 900 * time.Millisecond, CommandTimeout: 100 * time.Millisecond, RetryTime: 300 * time.Millisecond, Observer: telemetry.Observe,
+	})
+	require.NoError(t, err)
+	require.NoError(t, telemetry.Watch(w.Manager))
+	t.Cleanup(func() { _ = w.Close(context.Background()) })
+	return w
+}
+
+func attributes(s tracetest.SpanStub) map[string]any {
+	all := map[string]any{}
+	for _, a := range s.Attributes {
+		all[string(a.Key)] = a.Value.AsInterface()
+	}
+	return all
+}
+
+// Waits and holds are children of the caller's span, with their instants, names and reasons.
+func TestSpans(t *testing.T) {
+	w := newWorld(t, Options{})
+	ctx, parent := w.tracer.Tracer("test").Start(t.Context(), "handler")
+	begin := time.Now()
+	l, err := w.Lock(ctx, "orders:1", lockmgr.Fenced())
+	require.NoError(t, err)
+	time.Sleep(20 * time.Millisecond)
+	next := w.LockAsync("orders:1", lockmgr.TraceContext(ctx))
+	_, err = w.TryLock(ctx, "orders:1")
+	require.Error(t, err)
+	require.NoError(t, l.Unlock(ctx))
+	passed, err := next.Await(ctx)
+	require.NoError(t, err)
+	_, err = w.server.Do("DEL", "orders:1")
+	require.NoError(t, err)
+	<-passed.Lost()
+	quiet, err := w.Lock(t.Context(), "no span")
+	require.NoError(t, err)
+	require.NoError(t, quiet.Unlock(t.Context()))
+	parent.End()
+	require.NoError(t, w.Close(t.Context()))
+
+	spans := w.spans.GetSpans()
+	require.Len(t, spans, 6, "five and the caller's")
+	byEnd := map[string][]tracetest.SpanStub{}
+	for _, s := range spans[:len(spans)-1] {
+		if s.Name == "handler" {
+			continue
+		}
+		require.Equal(t, parent.SpanContext().SpanID(), s.Parent.SpanID())
+		require.Equal(t, "redis", attributes(s)["db.system.name"])
+		require.Equal(t, "orders:1", attributes(s)["holdfast.lock.name"])
+		require.False(t, s.StartTime.Before(begin.Add(-time.Millisecond)))
+		require.False(t, s.EndTime.Before(s.StartTime))
+		byEnd[s.Name] = append(byEnd[s.Name], s)
+	}
+	if last := spans[len(spans)-1]; last.Name != "handler" {
+		byEnd[last.Name] = append(byEnd[last.Name], last)
+	}
+	waits, holds := byEnd["lock wait"], byEnd["lock hold"]
+	require.Len(t, waits, 3)
+	require.Len(t, holds, 2)
+	require.EqualValues(t, 1, attributes(waits[0])["holdfast.lock.token"])
+	require.Equal(t, false, attributes(waits[0])["holdfast.lock.passed"])
+	require.Equal(t, l.HolderID(), attributes(waits[0])["holdfast.lock.holder"])
+	require.Equal(t, codes.Error, waits[1].Status.Code)
+	require.Equal(t, "busy", attributes(waits[1])["error.type"])
+	require.Equal(t, true, attributes(waits[2])["holdfast.lock.passed"])
+	require.NotContains(t, attributes(waits[2]), "holdfast.lock.token")
+	require.GreaterOrEqual(t, holds[0].EndTime.Sub(holds[0].StartTime), 20*time.Millisecond)
+	require.Equal(t, codes.Unset, holds[0].Status.Code)
+	require.Equal(t, codes.Error, holds[1].Status.Code)
+	require.Equal(t, "lost", attributes(holds[1])["error.type"])
+}
+
+// Names are left out if asked for, and spans without a parent are made if asked for.
+func TestSpans_Options(t *testing.T) {
+	w := newWorld(t, Options{HideNames: true, Roots: true})
+	l, err := w.Lock(t.Context(), "secret")
+	require.NoError(t, err)
+	_, err = w.TryLock(t.Context(), "secret")
+	require.Error(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, w.Close(t.Context()))
+	spans := w.spans.GetSpans()
+	require.Len(t, spans, 3)
+	for _, s := range spans {
+		require.False(t, s.Parent.IsValid())
+		require.NotContains(t, attributes(s), "holdfast.lock.name")
+		require.NotContains(t, s.Status.Description, "secret")
+	}
+}
+
+// What happens is counted, by class and reason, and never by name.
+func TestMetrics(t *testing.T) {
+	w := newWorld(t, Options{Class: func(string) string { return "c" }})
+	ctx := t.Context()
+	owner := w.NewOwner()
+	l, err := w.Lock(ctx, "secret", lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	_, err = w.Lock(ctx, "secret", lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	_, err = w.TryLock(ctx, "secret")
+	require.Error(t, err)
+	require.Eventually(t, func() bool { return w.Stats().Renewals > 0 }, patient, time.Millisecond)
+	waiting := w.LockAsync("secret")
+	require.Eventually(t, func() bool { return w.Stats().Waiting == 1 }, patient, time.Millisecond)
+
+	now := collect(t, w.reader)
+	require.EqualValues(t, 1, now["holdfast.lock.held"])
+	require.EqualValues(t, 1, now["holdfast.request.waiting"])
+	require.Positive(t, now["holdfast.renewal.count"])
+	waiting.Cancel()
+	w.server.Freeze()
+	<-l.Lost()
+	w.server.Thaw()
+	require.NoError(t, w.Close(ctx))
+
+	end := collect(t, w.reader)
+	for name, n := range map[string]float64{
+		"holdfast.lock.wait.duration c":          1,
+		"holdfast.lock.wait.duration c busy":     1,
+		"holdfast.lock.wait.duration c canceled": 1,
+		"holdfast.lock.hold.duration c lost":     1,
+		"holdfast.lock.losses c lost":            1,
+		"holdfast.lock.reentries c":              1,
+		"holdfast.lock.held":                     0,
+		"holdfast.request.waiting":               0,
+		"holdfast.release.abandoned":             0,
+		"holdfast.event.dropped":                 0,
+	} {
+		require.Contains(t, end, name)
+		require.Equal(t, n, end[name], name)
+	}
+	require.Positive(t, end["holdfast.command.duration"])
+	require.Positive(t, end["holdfast.command.duration unavailable"])
+	require.Positive(t, end["holdfast.renewal.failures"])
+}
+
+// collect reads all metrics: their values, or how many times were recorded, by their names, classes and
+// reasons.
+func collect(t *testing.T, r *sdkmetric.ManualReader) map[string]float64 {
+	t.Helper()
+	var data metricdata.ResourceMetrics
+	require.NoError(t, r.Collect(context.Background(), &data))
+	all := map[string]float64{}
+	key := func(name string, set attribute.Set) string {
+		for _, k := range []attribute.Key{"holdfast.lock.class", "error.type"} {
+			if v, ok := set.Value(k); ok {
+				name += " " + v.AsString()
+			}
+		}
+		for _, a := range set.ToSlice() {
+			require.NotContains(t, a.Value.String(), "secret")
+		}
+		return name
+	}
+	for _, scope := range data.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			require.NotEmpty(t, m.Description)
+			require.NotEmpty(t, m.Unit)
+			switch d := m.Data.(type) {
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					all[key(m.Name, p.Attributes)] += float64(p.Count)
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					all[key(m.Name, p.Attributes)] += float64(p.Value)
+				}
+			default:
+				t.Fatalf("%s: %T", m.Name, d)
+			}
+		}
+	}
+	return all
+}
+
+// With providers that do nothing an event costs next to nothing.
+func BenchmarkObserve(b *testing.B) {
+	telemetry, err := New(Options{TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider()})
+	require.NoError(b, err)
+	var granted lockmgr.Event = lockmgr.EventGranted{Name: "orders:42", Context: context.Background()}
+	b.ReportAllocs()
+	for b.Loop() {
+		telemetry.Observe(granted)
+	}
+}
+
+func TestObserve_NoopAllocatesNothing(t *testing.T) {
+	telemetry, err := New(Options{TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider()})
+	require.NoError(t, err)
+	var granted, unlocked lockmgr.Event = lockmgr.EventGranted{Name: "orders:42", Context: context.Background()}, lockmgr.EventUnlocked{Name: "orders:42"}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		telemetry.Observe(granted)
+		telemetry.Observe(unlocked)
+	}), 2.0)
+}
