@@ -13,7 +13,7 @@ import (
 // so its end is certain; a lease that is renewed ends like this when the server
 // is out of reach for too long.
 func (d *demo) fixedLease(ctx context.Context) error {
-	d.Scene("6. Work that stops when the lock is lost.")
+	d.Scene("7. Work that stops when the lock is lost.")
 	const lease = 500 * time.Millisecond
 	lock, err := d.manager.Lock(ctx, d.name("lease"), lockmgr.FixedLease(lease))
 	if err != nil {

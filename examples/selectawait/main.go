@@ -52,7 +52,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	fmt.Fprintf(out, "One manager, several callers, and the ways to wait for a lock.\nServer: %v\n", srv)
 	d := &demo{manager: manager, run: fmt.Sprintf("selectawait-%04x", rand.N(1<<16)), Story: story.Begin(out)}
 	for _, scene := range []func(context.Context) error{
-		d.selectAndCancel, d.timeOuts, d.callback, d.all, d.any, d.fixedLease,
+		d.selectAndCancel, d.lateCancel, d.timeOuts, d.callback, d.all, d.any, d.fixedLease,
 	} {
 		if err := scene(ctx); err != nil {
 			return err

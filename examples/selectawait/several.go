@@ -15,7 +15,7 @@ func giveBack(lock *lockmgr.Lock) { lock.UnlockAsync() }
 
 // all: several locks, or none.
 func (d *demo) all(ctx context.Context) error {
-	d.Scene("4. futures.All: every lock, or none.")
+	d.Scene("5. futures.All: every lock, or none.")
 	red, green, blue := d.name("red"), d.name("green"), d.name("blue")
 	blues, err := d.manager.Lock(ctx, blue)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *demo) all(ctx context.Context) error {
 
 // any: one of several locks, whichever comes first.
 func (d *demo) any(ctx context.Context) error {
-	d.Scene("5. futures.Any: whichever lock comes first.")
+	d.Scene("6. futures.Any: whichever lock comes first.")
 	red, green := d.name("red"), d.name("green")
 	reds, err := d.manager.Lock(ctx, red)
 	if err != nil {

@@ -39,8 +39,8 @@ func (d *demo) selectAndCancel(ctx context.Context) error {
 	}
 	d.Say("ben", "his future says %q", err)
 
-	// Nobody else reads the future, so Cancel is all that ben has to do: a lock
-	// that had come just before it would be given back.
+	// Nobody else reads the future, so Cancel is all that ben has to do: scene 2 shows
+	// what happens if the lock came just before it.
 	if err := held.Unlock(ctx); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (d *demo) selectAndCancel(ctx context.Context) error {
 
 // timeOuts: the same by a context, and by an option of the request.
 func (d *demo) timeOuts(ctx context.Context) error {
-	d.Scene("2. Time-outs: of the one who waits, and of the request.")
+	d.Scene("3. Time-outs: of the one who waits, and of the request.")
 	name := d.name("time-outs")
 	held, err := d.manager.Lock(ctx, name)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *demo) timeOuts(ctx context.Context) error {
 
 // callback: OnDone, for programs that have no goroutine to spare.
 func (d *demo) callback(ctx context.Context) error {
-	d.Scene("3. Callbacks: a thousand wait, and no goroutine with them.")
+	d.Scene("4. Callbacks: a thousand wait, and no goroutine with them.")
 	const n = 1000
 	name := d.name("callback")
 	held, err := d.manager.Lock(ctx, name)
