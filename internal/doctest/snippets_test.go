@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -94,5 +95,41 @@ func TestSnippets_AreWhatIsRunHere(t *testing.T) {
 	}
 	for name := range here {
 		require.Contains(t, pages, name, "a copy of a block that is gone")
+	}
+}
+
+// A link of a page to a file of the repository, or to a heading in it, leads somewhere.
+func TestPages_LinksLeadSomewhere(t *testing.T) {
+	pages, err := filepath.Glob(root + "docs/*.md")
+	require.NoError(t, err)
+	link := regexp.MustCompile(`\]\(([^)\s]*)\)`)
+	notInAnchors := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, page := range append(pages, root+"README.md", root+"FAULTS.md", root+"CONTRIBUTING.md", root+"SECURITY.md", root+"examples/README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			file, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(file, "://") {
+				continue
+			}
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			if anchor == "" {
+				require.FileExists(t, target, page)
+				continue
+			}
+			other, err := os.ReadFile(target)
+			require.NoError(t, err, page)
+			var anchors []string
+			for line := range strings.Lines(string(other)) {
+				if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' {
+					title = notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+					anchors = append(anchors, strings.ReplaceAll(title, " ", "-"))
+				}
+			}
+			require.Contains(t, anchors, anchor, "%s: %s", page, found[1])
+		}
 	}
 }
