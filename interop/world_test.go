@@ -125,7 +125,12 @@ func (w *world) requireEmptyAtEnd(t *testing.T) {
 			for _, s := range w.servers() {
 				keys, err := s.Do(background, s.B().Keys().Pattern("*").Build()).AsStrSlice()
 				require.NoError(t, err)
-				left = append(left, keys...)
+				for _, k := range keys {
+					// A manager that was killed leaves the record of its process until the TTL of that ends.
+					if !strings.HasPrefix(k, "holdfast:manager:") {
+						left = append(left, k)
+					}
+				}
 			}
 			return len(left) == 0 || t.Failed()
 		}, func() string { return "keys are left behind: " + strings.Join(left, ", ") })

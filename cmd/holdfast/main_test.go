@@ -67,11 +67,18 @@ func newWorld(t *testing.T) *world {
 }
 
 // start starts the program.
-func (w *world) start(args ...string) *process {
-	c := exec.Command(binary, args...)
+func (w *world) start(args ...string) *process { return w.command(exec.Command(binary, args...)) }
+
+// command starts a command that runs the program.
+func (w *world) command(c *exec.Cmd) *process {
 	c.Env = append(os.Environ(), "HOLDFAST_REDIS=redis://"+w.Addr())
 	p := &process{Cmd: c, t: w.t, ended: make(chan struct{})}
-	c.Stdout, c.Stderr = &p.out, &p.err
+	if c.Stdout == nil {
+		c.Stdout, c.Stderr = &p.out, &p.err
+	}
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without the terminal of the tests
+	}
 	c.WaitDelay = time.Second
 	require.NoError(w.t, c.Start())
 	go func() { _ = c.Wait(); close(p.ended) }()

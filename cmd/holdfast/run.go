@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -52,8 +51,12 @@ The environment of the command has HOLDFAST_NAME and HOLDFAST_TOKEN. The token r
 grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command
 that still runs after the lock was lost.
 
-SIGTERM and SIGHUP are passed on to the command. So are SIGINT and SIGQUIT if they do not come from
-a terminal, which sends them to the command itself.
+holdfast passes SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1 and SIGUSR2 on to the command, unless it was
+started with the signal ignored, as by nohup. While it is in the foreground of a terminal it does not pass
+on SIGINT and SIGQUIT, because Ctrl-C reaches the command too: both are in one process group, so that the
+command can read from the terminal. Processes that the command has started get no signal from holdfast.
+Ctrl-Z stops holdfast too, and a lock that is not renewed for --lease is lost. On Windows a command whose
+lock is lost is killed at once.
 
 Exit codes: that of the command, or 128 and the number of the signal that ended it;
   64  wrong usage            69  the server can't be reached    70  another failure
@@ -132,7 +135,11 @@ func (j *job) run(a *app) error {
 		return notStarted(err)
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, passedOn...)
+	for _, s := range passedOn {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	o := lockmgr.Options{Lease: j.lease, Process: lockmgr.Process{Program: "holdfast run"}}
 	return a.with(o, func(m *lockmgr.Manager) error {
@@ -229,7 +236,6 @@ func (j *job) runUnder(l *lockmgr.Lock, path string, signals <-chan os.Signal) (
 	if err := <-started; err != nil {
 		return 0, err
 	}
-	fromTerminal := term.IsTerminal(int(os.Stdin.Fd()))
 	lost := l.Lost()
 	var kill <-chan time.Time
 	for {
@@ -241,7 +247,7 @@ func (j *job) runUnder(l *lockmgr.Lock, path string, signals <-chan os.Signal) (
 		case <-kill:
 			_ = c.Process.Kill()
 		case s := <-signals:
-			if !(fromTerminal && fromKeyboard(s)) {
+			if !fromKeyboard(s) {
 				_ = c.Process.Signal(s)
 			}
 		case err := <-ended:

@@ -5,13 +5,28 @@ package main
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // passedOn are the signals that the command gets too.
 var passedOn = []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// fromKeyboard reports whether a terminal sends a signal to all processes in its foreground.
-func fromKeyboard(s os.Signal) bool { return s == syscall.SIGINT || s == syscall.SIGQUIT }
+// fromKeyboard reports whether the command is likely to have got a signal from its terminal already:
+// a terminal sends SIGINT and SIGQUIT to all processes in its foreground. Standard input does not show
+// which terminal that is, as it may be a file.
+func fromKeyboard(s os.Signal) bool {
+	if s != syscall.SIGINT && s != syscall.SIGQUIT {
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false // there is no terminal
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == unix.Getpgrp()
+}
 
 func number(s os.Signal) int { return int(s.(syscall.Signal)) }
 

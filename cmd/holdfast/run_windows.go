@@ -5,6 +5,7 @@ import "os"
 // passedOn are the signals that end a wait. Windows passes them to the command itself.
 var passedOn = []os.Signal{os.Interrupt}
 
+// fromKeyboard is true because the console sends Ctrl-C to the command, too.
 func fromKeyboard(os.Signal) bool { return true }
 
 func number(os.Signal) int { return 2 }
