@@ -1,0 +1,30 @@
+// Package clientgo elects a leader with the leaderelection package of Kubernetes' client-go, by a lock on
+// Redis or Valkey instead of a Lease object. It needs no Kubernetes API server, and creates no load on one.
+//
+//	lock, err := holdfastclientgo.New(mgr, "leader:billing", identity)
+//	leaderelection.RunOrDie(lock.UntilLost(ctx), leaderelection.LeaderElectionConfig{Lock: lock, …})
+//
+// controller-runtime takes a [Lock] as LeaderElectionResourceLockInterface of its manager.Options.
+//
+// # What the elector's times mean
+//
+// The elector calls Update every RetryPeriod. Update returns nil only after the server has confirmed that the
+// lock stays held for LeaseDuration from then on. LeaseDuration is counted in whole seconds and must be one at
+// least. The elector stops leading RenewDeadline after its last Update that succeeded, and RenewDeadline is
+// shorter than LeaseDuration. So a leader that can't reach the server stops before another one can lead.
+//
+// The server may lose the lock: it restarts without its data, fails over to a replica that lacks the last
+// writes, or somebody removes the key. The elector does not hear of that. It would lead until RenewDeadline,
+// perhaps beside another leader. Give it the context of [Lock.UntilLost], which ends as soon as the manager
+// notices. Writes that carry [Lock.Token] are safe even while two processes believe that they lead.
+//
+// A term is one hold of the lock: after a loss, [Lock.Update] fails until the elector has stopped leading.
+//
+// # What differs from a Lease object
+//
+// LeaderTransitions of a record is the fencing token of its term. The identity of another leader is known one
+// to two seconds after its election, because that is when its manager writes what the lock is for. A leader
+// that is no client of this package, or whose manager is anonymous, appears as the holder in its Redis record.
+// Coordinated leader election (LeaderElectionConfig.Coordinated) is not supported: it needs objects of
+// Kubernetes.
+package clientgo
