@@ -113,7 +113,7 @@ func (c *checkup) denied() error {
 	if len(c.needed) == 0 {
 		return nil
 	}
-	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(c.needed, ", ")), Hint: "see ACL SETUSER, and the README for all that is needed"}
+	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(c.needed, ", ")), Hint: "see ACL SETUSER, and docs/redis.md for all that is needed"}
 }
 
 func (c *checkup) missing(p Permission) {

@@ -35,7 +35,7 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 	require.ErrorContains(t, err, "~other:*")
 }
 
-// allPrivilege has the rules of the README for locks of all kinds.
+// allPrivilege has the rules of docs/redis.md for locks of all kinds.
 const allPrivilege = leastPrivilege + " " + otherPrivilege
 
 // otherPrivilege has those that plain locks do not need.

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// In a cluster a user needs the permissions that the README lists for plain locks, and those
+// In a cluster a user needs the permissions that docs/clusters.md lists for plain locks, and those
 // that it lists for clusters. A waiter is then woken by a message. Each of them is needed.
 func TestCluster_LeastPrivilege(t *testing.T) {
 	t.Parallel()
@@ -30,9 +30,9 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	}
 	const plain = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +ping"
 	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards"
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../docs/clusters.md")
 	require.NoError(t, err)
-	require.True(t, strings.Contains(string(readme), more), "the README has other rules than %s", more)
+	require.True(t, strings.Contains(string(readme), more), "the page has other rules than %s", more)
 	grant("locker", plain+" "+more)
 	opt := rueidis.ClientOption{InitAddress: c.Addrs(), Username: "locker", Password: "secret"}
 	m, err := lockmgr.Dial(opt, lockmgr.Options{})

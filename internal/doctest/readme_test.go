@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -21,10 +20,10 @@ const patience = 30 * time.Second
 
 var errBusy = errors.New("busy")
 
-// dial is how the first snippet begins.
-func dial(ctx context.Context, addr string, use func(*lockmgr.Manager) error) error {
+// dial is the first snippet.
+func dial(ctx context.Context, url string, use func(*lockmgr.Manager) error) error {
 	// README.md 1
-	mgr, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{})
+	mgr, err := lockmgr.DialURL(url, lockmgr.Options{}) // one per process
 	if err != nil {
 		return err
 	}
@@ -33,16 +32,16 @@ func dial(ctx context.Context, addr string, use func(*lockmgr.Manager) error) er
 	return use(mgr)
 }
 
-// A clock is the part of package time that the first snippet uses.
+// A clock is the part of package time that the third snippet uses.
 type clock struct {
 	Second time.Duration
 	After  func(time.Duration) <-chan time.Time
 }
 
-// lock is how the first snippet goes on.
+// lock is the third snippet.
 func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error, time clock) error {
-	// README.md 1
-	f := mgr.LockAsync(name) // never blocks, needs no goroutine
+	// README.md 3
+	f := mgr.LockAsync(name) // never blocks
 	select {
 	case <-f.Done():
 		lock, err := f.Result()
@@ -50,9 +49,9 @@ func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(cont
 			return err
 		}
 		defer lock.Unlock(ctx)
-		return work(lock.Context(ctx)) // ended the moment the lock is lost
+		return work(lock.Context(ctx))
 	case <-time.After(time.Second):
-		f.Cancel() // a lock that nobody has taken from f is given back
+		f.Cancel() // a lock that comes too late is given back
 		return errBusy
 	}
 	// end
@@ -61,7 +60,7 @@ func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(cont
 func do(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error) error {
 	// README.md 2
 	err := mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
-		return work(ctx) // ended the moment the lock is lost
+		return work(ctx) // ctx ends as soon as the lock is lost
 	})
 	// end
 	return err
@@ -76,7 +75,7 @@ func TestReadme(t *testing.T) {
 		worked++
 		return ctx.Err()
 	}
-	require.NoError(t, dial(ctx, s.Addr(), func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 		require.NoError(t, lock(ctx, mgr, "orders:42", work, clock{time.Second, time.After}))
 		require.NoError(t, do(ctx, mgr, "orders:42", work))
 		require.Equal(t, 2, worked)
@@ -89,10 +88,10 @@ func TestReadme(t *testing.T) {
 	keys, err := s.Do("DBSIZE")
 	require.NoError(t, err)
 	require.Equal(t, "0", keys)
-	require.Error(t, dial(ctx, "127.0.0.1:1", nil), "nobody listens there")
+	require.Error(t, dial(ctx, "redis://127.0.0.1:1", nil), "nobody listens there")
 }
 
-// The first snippet, by impatient callers: many of them leave when their lock has
+// The third snippet, by impatient callers: many of them leave when their lock has
 // just been granted. Nothing may be held in the end that nobody knows of.
 func TestReadme_UnderLoad(t *testing.T) {
 	t.Parallel()
@@ -100,7 +99,7 @@ func TestReadme_UnderLoad(t *testing.T) {
 	ctx := t.Context()
 	const names, callers, rounds = 100, 3, 100
 	var worked, busy atomic.Int64
-	require.NoError(t, dial(ctx, s.Addr(), func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 		var g errgroup.Group
 		for i := range names * callers {
 			g.Go(func() error {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 const root = "../../"
 
 // ours are literals of the pages, and the variables that stand for them here.
-var ours = strings.NewReplacer(`"127.0.0.1:6379"`, "addr", `"redis.example.org:6380"`, "addr", `"orders:42"`, "name")
+var ours = strings.NewReplacer(`"127.0.0.1:6379"`, "addr", `"redis://127.0.0.1:6379"`, "url", `"redis.example.org:6380"`, "addr", `"orders:42"`, "name")
 
 // blocks returns the Go code of the pages, as "page number".
 func blocks(t *testing.T) map[string]string {

@@ -17,7 +17,7 @@ const (
 	adminPassword = "redistest-may-do-everything"
 )
 
-// leastCommands are the commands that README.md grants to a user of locks.
+// leastCommands are the commands that docs/redis.md grants to a user of locks.
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
 	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hget +hlen +set " +
 	"+scan +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore " +

@@ -93,10 +93,10 @@ func TestUser_NotRestrictedUnasked(t *testing.T) {
 }
 
 // What is tested here must be what users are told.
-func TestUser_RulesAreThoseOfTheReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+func TestUser_RulesAreThoseOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/redis.md")
 	require.NoError(t, err)
-	_, rules, found := strings.Cut(string(readme), "ACL SETUSER locker")
+	_, rules, found := strings.Cut(string(page), "ACL SETUSER locker")
 	require.True(t, found)
 	rules, _, _ = strings.Cut(rules, "```")
 	require.Equal(t, strings.Fields(leastCommands), regexp.MustCompile(`\+[a-z|]+`).FindAllString(rules, -1))

@@ -20,10 +20,10 @@
 // # The least that a user needs
 //
 //	HOLDFAST_LEAST_PRIVILEGE 1: the default user of every child may do no more
-//	                         than README.md grants to a user of locks
+//	                         than docs/redis.md grants to a user of locks
 //
 // So any test can be run as the user that we tell others to make, with no
-// change to the test. Only two things differ from the README: all keys are
+// change to the test. Only two things differ from that page: all keys are
 // allowed, as tests call their locks what they like, and there is no password
 // where the test has none. The channels are those of locks.
 //

@@ -84,7 +84,7 @@ func requireLost(t testing.TB, l *lockmgr.Lock, why string) {
 }
 
 // requireNoticed checks that the loss of a record which went at an instant is
-// known when the README says that it is. It returns how long it took.
+// known when docs/guarantees.md says that it is. It returns how long it took.
 func requireNoticed(t testing.TB, l *lockmgr.Lock, lease time.Duration, went time.Time) time.Duration {
 	t.Helper()
 	requireLost(t, l, recordGone)

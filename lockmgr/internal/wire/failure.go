@@ -54,7 +54,7 @@ type serverCode struct {
 }
 
 var serverCodes = map[string]serverCode{
-	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that the README lists; ACL LOG on the server tells which one was missing"},
+	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that docs/redis.md lists; ACL LOG on the server tells which one was missing"},
 	"NOAUTH":      {Permission, true, true, "the connection is not authenticated: check the user name and password"},
 	"WRONGPASS":   {Permission, true, true, "check the user name and password"},
 	"WRONGTYPE":   {WrongType, true, true, "the key has data of another kind, for instance permits: choose another name"},
