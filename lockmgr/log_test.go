@@ -58,7 +58,7 @@ func TestLog_NamesAndPasswords(t *testing.T) {
 	faults.Do(t, s, "HSET", name, "another", "1")
 	_, err = m.TryLock(faults.Patient(t), name)
 	require.Error(t, err)
-	for _, line := range []string{`msg="lock lost" name="\"a\\nlevel=`, `msg="command failed" name="\"a\\nlevel=`} {
+	for _, line := range []string{`msg="lock lost" name="\"a\\nlevel=`, `msg="commands fail" name="\"a\\nlevel=`} {
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, faults.Patience, time.Millisecond, log.String())
 	}
 	require.NotContains(t, log.String(), secret)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -26,6 +25,10 @@ type loop struct {
 	instant time.Duration // of the batch that is carried out
 
 	announcer announcer
+
+	book       logbook
+	bookTimer  *time.Timer // runs while something in book has to end
+	bookClosed bool
 
 	mu    sync.Mutex
 	stats core.Stats
@@ -49,6 +52,7 @@ func newLoop(s *shell) *loop {
 	return &loop{
 		shell:     s,
 		announcer: announcer{off: o.Anonymous},
+		book:      newLogbook(s.log),
 		watches:   make(map[watchKey]listening),
 		core: core.New(core.Config{
 			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
@@ -124,11 +128,14 @@ func (p *loop) step(now time.Duration, batch []message) {
 			p.announce()
 		case announced:
 			p.answered(ev)
+		case bookDue:
+			p.advanceBook()
 		case *subscriptionState:
 			if p.observed() {
 				p.observe(EventSubscription{ev.at, ev.state.String()})
 			}
 		case *core.Replies:
+			p.book.answers(ev)
 			p.effects = p.core.Step(now, ev, p.effects)
 			wire.Recycle(ev)
 		case core.Event:
@@ -212,6 +219,7 @@ func (p *loop) perform(e core.Effect) {
 	case core.Closed:
 		p.unreleased = e.Unreleased
 		p.withdraw()
+		p.closeBook()
 		close(p.closed)
 	}
 }
@@ -342,7 +350,8 @@ func (p *loop) lost(h *core.Hold, err error) {
 	p.announceEnd()
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
-		p.log.Warn("lock lost", "name", quotedName(h.Request.Name, h.Request.Kind == core.Several), "owner", p.id.holder(h), "error", err)
+		p.book.lost(time.Now(), logName(h.Request.Name, h.Request.Kind == core.Several), p.id.holder(h), err)
+		p.noted()
 	}
 }
 
@@ -363,19 +372,9 @@ func (p *loop) unlocked(r *core.Request, err error) {
 	p.observeUnlock(r, err)
 }
 
-// quotedName returns a name as log lines and the error of Close have it: in quotes, as it
-// may contain a line break, and not every handler quotes by itself. The key of a set has
-// quotes already.
-func quotedName(name string, isSet bool) string {
-	if isSet {
-		return name
-	}
-	return strconv.Quote(name)
-}
-
 // notice passes a notice of the core to the observer and the log.
 func (p *loop) notice(n *core.Notice) {
-	log, now := p.log, time.Now()
+	now := time.Now()
 	switch n.What {
 	case core.Refused:
 		p.observe(EventRefused{now, n.Name, n.TTL})
@@ -387,15 +386,16 @@ func (p *loop) notice(n *core.Notice) {
 		p.observe(EventRenewed{now, n.N})
 	case core.RenewError:
 		p.observe(EventRenewalFailed{now, n.N, n.Err})
-		log.Warn("renewal failed, will try again", "leases", n.N, "error", n.Err)
+		p.book.failed(now, 0, n.N, n.Err, "leases", n.N)
+		p.noted()
 	case core.CommandError:
 		p.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
-		if n.N&(n.N-1) == 0 { // the first, second, fourth… in a row
-			log.Warn("command failed", "name", quotedName(n.Name, n.Set), "consecutive", n.N, "error", n.Err)
-		}
+		p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
+		p.noted()
 	case core.Unreleased:
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
-		log.Error("release not confirmed, the lock will expire", "name", quotedName(n.Name, n.Set), "error", n.Err)
+		p.book.givenUp(now, logName(n.Name, n.Set), n.Err)
+		p.noted()
 	}
 }
 

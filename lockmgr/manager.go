@@ -264,7 +264,10 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
-		name := quotedName(m.unreleased.Name, m.unreleased.Set)
+		name := shortName(m.unreleased.Name)
+		if m.unreleased.Set {
+			name = shortText(m.unreleased.Name)
+		}
 		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire, the last of them is %s: %w", n, name, cause)
 	}
 	return nil

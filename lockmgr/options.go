@@ -79,9 +79,10 @@ type Options struct {
 	MaxWaiters int
 	MaxLocks   int
 
-	// Logger gets lost leases, failing commands and gaps in the
-	// subscription. Its handler runs on a goroutine of its own. Default:
-	// nothing is logged.
+	// Logger gets lost leases, and a line when commands begin to fail, when they
+	// no longer fail, and when the subscription is cut or back: see
+	// docs/operations.md for all lines. Its handler runs on a goroutine of its
+	// own. Default: nothing is logged.
 	Logger *slog.Logger
 	// Observer is called with every event, in order and one at a time, on a
 	// goroutine of its own. A slow one delays nothing but itself: while 16,384

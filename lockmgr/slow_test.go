@@ -59,7 +59,7 @@ func TestLog_SlowHandlerDelaysOnlyItself(t *testing.T) {
 		keepThroughTrouble(t, w, m)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Contains(t, lines, "command failed")
+		require.Contains(t, lines, "commands fail")
 		require.Contains(t, lines, "lock lost")
 		require.Zero(t, m.Stats().DroppedLogs)
 	})

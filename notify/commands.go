@@ -2,8 +2,6 @@ package notify
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -124,6 +122,9 @@ func (c *connection) confirmed(ch *channel) bool {
 	}
 	c.core.setPhase([]*channel{ch}, live)
 	ch.group = chunk
+	if ch.refusal != nil {
+		c.logAllowed(ch.name)
+	}
 	c.pardon(ch)
 	c.cmd.open--
 	c.finish()
@@ -141,7 +142,7 @@ func (c *connection) answered(refusal error) {
 		// connection ends. Its messages have no slot, so they go nowhere, and a
 		// new SUBSCRIBE is confirmed like a first one.
 		if refusal != nil {
-			c.core.opts.Logger.Warn("notify: unsubscribe refused", "channels", len(cmd.channels), "err", refusal)
+			c.logUnsubscribeRefused(len(cmd.channels), refusal)
 		}
 		c.endCommand()
 		c.core.setPhase(cmd.channels, absent)
@@ -196,11 +197,7 @@ func (c *connection) denied(ch *channel, err error) {
 	if first { // else it is reported already
 		c.core.stats.Refused++
 		c.refusals++
-		log := c.core.opts.Logger.Warn
-		if strings.HasPrefix(err.Error(), "MOVED") {
-			log = c.core.opts.Logger.Debug // a slot that moves is no trouble
-		}
-		log("notify: subscribe refused", "channel", strconv.Quote(ch.name), "err", err)
+		c.logRefused(ch.name, err)
 		c.core.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
 	}
 }

@@ -56,6 +56,8 @@ type connection struct {
 	up       bool // commands can be sent
 	hungUp   bool // hangUp was called; only the end of link is awaited
 	upSince  time.Time
+	outage   outage
+	reported reported
 	deadline time.Time // of the dial or of cmd
 	idle     time.Time // when an unused connection is closed; zero: never
 	retry    backoff
@@ -149,6 +151,7 @@ func due(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 
 func (c *connection) dial() {
 	c.epoch++
+	c.reported = reported{}
 	c.feed = newFeed(c.epoch, func(f *feed) { c.core.hub.actor.Post(f) })
 	c.deadline = c.core.now.Add(c.core.opts.DialTimeout)
 	c.link = c.dialer.dial(c.feed)
@@ -166,7 +169,7 @@ func (c *connection) timeout() error {
 func (c *connection) connected() {
 	c.up, c.upSince, c.deadline, c.failure = true, c.core.now, time.Time{}, nil
 	c.core.stats.Connects++
-	c.core.opts.Logger.Info("notify: connected", "connection", c.epoch, "channels", c.wanted)
+	c.logConnected()
 	for _, ch := range c.channels {
 		c.enqueue(ch)
 	}
@@ -188,7 +191,7 @@ func (c *connection) lose(err error) {
 	}
 	pause := c.retry.next()
 	c.retryAt = c.core.now.Add(pause)
-	c.core.opts.Logger.Warn("notify: connection lost", "connection", c.epoch, "up", c.up, "retry", pause, "err", err)
+	c.logLoss(err, pause)
 	c.disconnect()
 }
 

@@ -25,8 +25,9 @@ const (
 // gives it a meaning.
 type Options struct {
 	// Logger gets a line when the connection is opened or lost, and when the
-	// server refuses a channel. Its handler runs on the hub's goroutine and must
-	// not block. Nil: nothing is logged.
+	// server refuses channels. Further tries and further channels are at debug
+	// level. Its handler runs on the hub's goroutine and must not block. Nil:
+	// nothing is logged.
 	Logger *slog.Logger
 
 	// RetryMin and RetryMax bound the pause before the next attempt to connect.

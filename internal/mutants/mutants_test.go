@@ -72,7 +72,7 @@ var lists = []struct {
 }{
 	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants, spreadMutants, keepMutants, whoMutants)},
 	{"explored", exploredMutants},
-	{"client", slices.Concat(shellMutants, scriptMutants, partMutants)},
+	{"client", slices.Concat(shellMutants, scriptMutants, partMutants, logMutants)},
 }
 
 func (m *mutant) String() string { return m.rule + ": " + m.name }

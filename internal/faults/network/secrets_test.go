@@ -165,7 +165,7 @@ func TestName_CanForgeNoLogLine(t *testing.T) {
 		}
 	}
 	text, lines := out.read()
-	for _, want := range []string{"lock lost", "command failed", "renewal failed", "release not confirmed"} {
+	for _, want := range []string{"lock lost", "commands fail", "release not confirmed"} {
 		require.Contains(t, text, want)
 	}
 	begin := regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN|ERROR) msg=`)

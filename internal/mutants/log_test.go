@@ -1,0 +1,19 @@
+package mutants
+
+// logMutants break the rules for log lines: one when a trouble begins, one when it ends.
+var logMutants = []mutant{
+	{"log", "a line for each failure", "lockmgr", "if t == nil {\n\t\tt = &trouble{begin: now}", "if true {\n\t\tt = &trouble{begin: now}", shell + "TestLog_OutageHasTwoLines"},
+	{"log", "ends while nothing succeeds", "lockmgr", "left > 0 || !t.answered {", "left > 0 {", shell + "TestLog_TroublesByReason"},
+	{"log", "ends at the first success", "lockmgr", "troubleQuiet = 15 * time.Second", "troubleQuiet = time.Millisecond", shell + "TestLog_OutageHasTwoLines"},
+	{"log", "never ends", "lockmgr", "\t\t\tp.book.answers(ev)\n", "", shell + "TestLog_OutageHasTwoLines"},
+	{"log", "one trouble at a time", "lockmgr", "reason := Reason(err)\n\tt := b.troubles[reason]", "reason := Reason(ErrServer)\n\tt := b.troubles[reason]", shell + "TestLog_TroublesByReason"},
+	{"log", "a line for each loss", "lockmgr", "burstLines = 10", "burstLines = 10000", shell + "TestLog_LossesAtOnce"},
+	{"log", "a burst has no end", "lockmgr", "\ts.lines = 0\n\treturn more", "\treturn more", shell + "TestLog_LossesAtOnce"},
+	{"log", "losses are not counted", "lockmgr", "more = max(0, s.lines-burstLines)", "more = 0", shell + "TestLog_LossesAtOnce"},
+	{"log", "Close forgets what was left out", "lockmgr", "func (p *loop) closeBook() {\n\tp.book.close(time.Now())\n", "func (p *loop) closeBook() {\n", shell + "TestLog_ReleasesGivenUp"},
+	{"log", "names that forge lines", "lockmgr", "case len(name) > maxLogName || strings.ContainsFunc(name, odd):", "case strings.ContainsFunc(\"\", odd):", shell + "TestLog_NamesAndPasswords"},
+	{"log", "a line for each try to connect", "notify", "if o.failures == 1 {", "if true {", hub + "TestLog_Outage"},
+	{"log", "one outage in a life", "notify", "\tc.outage = outage{}\n", "", hub + "TestLog_Outage"},
+	{"log", "a line for each refused channel", "notify", "c.reported.refused, level = true, slog.LevelWarn", "level = slog.LevelWarn", hub + "TestLog_RefusedChannels"},
+	{"log", "granted channels are not told", "notify", "\t\tc.logAllowed(ch.name)\n", "", hub + "TestLog_RefusedChannels"},
+}

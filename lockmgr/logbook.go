@@ -1,0 +1,196 @@
+package lockmgr
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+const (
+	// troubleQuiet is how long no command must have failed for a reason, while others succeeded, until
+	// the trouble counts as over. It is longer than the time between two failures of a command that is
+	// tried again: a command time-out, a dial time-out and a pause.
+	troubleQuiet = 15 * time.Second
+	// burstTime and burstLines limit the lines about locks: of the losses of a second the first ten
+	// have a line each, the others one together. The same holds for releases.
+	burstTime  = time.Second
+	burstLines = 10
+	// maxLogName is how long a name is, in bytes, that a log line has as it is.
+	maxLogName = 128
+)
+
+// A logbook makes few log lines of many failures. Commands that fail for one reason are one
+// trouble, which has a line at its begin and one at its end. The manager's goroutine owns it.
+type logbook struct {
+	log        *slog.Logger
+	troubles   map[string]*trouble // by Reason
+	losses     burst
+	unreleased burst
+}
+
+// A trouble is a time in which commands fail again and again for one reason.
+type trouble struct {
+	begin, last time.Time
+	answered    bool // a command has succeeded since last
+	commands    int // that failed, but for renewals
+	renewals    int // leases whose renewal failed
+}
+
+// A burst counts the lines of one kind since its begin.
+type burst struct {
+	begin time.Time
+	lines int
+}
+
+func newLogbook(log *slog.Logger) logbook {
+	return logbook{log: log, troubles: make(map[string]*trouble)}
+}
+
+// failed notes a failure of a command, or of the renewals of n leases. The attributes say whose.
+func (b *logbook) failed(now time.Time, commands, renewals int, err error, whose ...any) {
+	reason := Reason(err)
+	t := b.troubles[reason]
+	if t == nil {
+		t = &trouble{begin: now}
+		b.troubles[reason] = t
+		b.log.Warn("commands fail", append(whose, "reason", reason, "error", err)...)
+	}
+	t.last, t.answered, t.commands, t.renewals = now, false, t.commands+commands, t.renewals+renewals
+}
+
+// answers notes the replies of commands.
+func (b *logbook) answers(all *core.Replies) {
+	if len(b.troubles) == 0 {
+		return
+	}
+	for i := range all.Replies {
+		if all.Replies[i].Ran != core.Yes {
+			continue
+		}
+		for _, t := range b.troubles {
+			t.answered = true
+		}
+		return
+	}
+}
+
+// lost notes the loss of a lock.
+func (b *logbook) lost(now time.Time, name, owner string, err error) {
+	b.endBursts(now)
+	if b.losses.count(now) {
+		b.log.Warn("lock lost", "name", name, "owner", owner, "error", err)
+	}
+}
+
+// givenUp notes that a release was given up.
+func (b *logbook) givenUp(now time.Time, name string, err error) {
+	b.endBursts(now)
+	if b.unreleased.count(now) {
+		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
+	}
+}
+
+// count counts a line, and reports whether it is one of the first.
+func (s *burst) count(now time.Time) bool {
+	if s.lines == 0 {
+		s.begin = now
+	}
+	s.lines++
+	return s.lines <= burstLines
+}
+
+// end ends the burst if it has lasted for burstTime. It returns how many lines were left out.
+func (s *burst) end(now time.Time) (more int) {
+	if s.lines == 0 || now.Sub(s.begin) < burstTime {
+		return 0
+	}
+	more = max(0, s.lines-burstLines)
+	s.lines = 0
+	return more
+}
+
+func (b *logbook) endBursts(now time.Time) {
+	if n := b.losses.end(now); n > 0 {
+		b.log.Warn("more locks lost", "count", n)
+	}
+	if n := b.unreleased.end(now); n > 0 {
+		b.log.Error("more releases not confirmed, the locks will expire", "count", n)
+	}
+}
+
+// advance ends bursts and troubles whose time has come. It returns how long it need not be called
+// again, or a negative time if nothing is open.
+func (b *logbook) advance(now time.Time) time.Duration {
+	b.endBursts(now)
+	next := time.Duration(-1)
+	soon := func(d time.Duration) {
+		if next < 0 || d < next {
+			next = d
+		}
+	}
+	for reason, t := range b.troubles {
+		if left := troubleQuiet - now.Sub(t.last); left > 0 || !t.answered {
+			soon(max(left, burstTime))
+			continue
+		}
+		delete(b.troubles, reason)
+		b.log.Info("commands no longer fail", "reason", reason, "for", t.last.Sub(t.begin).Round(time.Millisecond),
+			"failures", t.commands, "renewals", t.renewals)
+	}
+	for _, s := range []*burst{&b.losses, &b.unreleased} {
+		if s.lines > 0 {
+			soon(burstTime - now.Sub(s.begin))
+		}
+	}
+	return next
+}
+
+// close writes what bursts have left out. Troubles that have not ended have no second line.
+func (b *logbook) close(now time.Time) { b.endBursts(now.Add(burstTime)) }
+
+// noted sees to it that the logbook is advanced.
+func (p *loop) noted() {
+	if p.bookTimer == nil {
+		p.advanceBookIn(burstTime)
+	}
+}
+
+func (p *loop) advanceBookIn(d time.Duration) {
+	p.bookTimer = time.AfterFunc(d, func() { p.actor.Post(bookDue{}) })
+}
+
+// bookDue says that the logbook is to be advanced.
+type bookDue struct{}
+
+func (p *loop) advanceBook() {
+	p.bookTimer = nil
+	if next := p.book.advance(time.Now()); next >= 0 && !p.bookClosed {
+		p.advanceBookIn(next)
+	}
+}
+
+// closeBook ends the logbook with the manager.
+func (p *loop) closeBook() {
+	p.book.close(time.Now())
+	p.bookClosed = true
+	if p.bookTimer != nil {
+		p.bookTimer.Stop()
+	}
+}
+
+// logName returns a name as a log line has it: as it is, because the handler quotes it where its
+// format asks for that. A name that is long, or has a character that could forge a line with a
+// handler which does not quote, is quoted and cut. The key of a set has quotes already.
+func logName(name string, isSet bool) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	switch {
+	case isSet:
+		return shortText(name)
+	case len(name) > maxLogName || strings.ContainsFunc(name, odd):
+		return shortName(name)
+	}
+	return name
+}

@@ -1,0 +1,162 @@
+package lockmgr_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// logged returns a logger, and a function that returns the lines so far which have a text.
+func logged(level slog.Level) (*slog.Logger, func(text string) []string) {
+	var log lockedBuffer
+	return slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level})), func(text string) (found []string) {
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, text) {
+				found = append(found, line)
+			}
+		}
+		return found
+	}
+}
+
+// A server that is away for half a minute makes one line when the trouble begins and one when it
+// ends, of the commands and of the connection for messages, however many locks are held.
+func TestLog_OutageHasTwoLines(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		log, lines := logged(slog.LevelInfo)
+		m, n := w.manager(lockmgr.Options{Lease: 100 * second, RetryTime: time.Hour, Logger: log})
+		for i := range 100 {
+			_, err := m.Lock(ctx, fmt.Sprint("held:", i))
+			require.NoError(t, err)
+		}
+		other, _ := w.manager(lockmgr.Options{})
+		busy, err := other.Lock(ctx, "busy")
+		require.NoError(t, err)
+		f := m.LockAsync("busy")
+		time.Sleep(second)
+		require.Len(t, lines("notify: connected"), 1)
+		n.down.Store(true)
+		n.cut()
+		time.Sleep(40 * second) // the renewals are due
+		require.Len(t, lines("notify: connection lost"), 1)
+		require.Len(t, lines("commands fail"), 1)
+		require.Regexp(t, `level=WARN msg="commands fail" (name=busy|leases=\d+) reason=unavailable error=`, lines("commands fail")[0])
+		n.heal()
+		n.down.Store(false)
+		time.Sleep(5 * second)
+		require.Len(t, lines("notify: connected"), 2)
+		require.Regexp(t, `after=(39|4\d)[\d.]*s failures=\d+`, lines("notify: connected")[1])
+		require.Empty(t, lines("no longer"), "the quiet was short")
+		time.Sleep(20 * second)
+		require.Len(t, lines("commands no longer fail"), 1)
+		require.Regexp(t, `level=INFO msg="commands no longer fail" reason=unavailable for=\d[\d.]*s failures=\d+ renewals=[1-9]\d\d`, lines("no longer")[0])
+		require.NoError(t, busy.Unlock(ctx))
+		_, err = f.Await(ctx)
+		require.NoError(t, err)
+		require.Len(t, lines("level=WARN"), 2)
+
+		// A second outage is a trouble of its own.
+		n.down.Store(true)
+		n.cut()
+		time.Sleep(80 * second)
+		require.Len(t, lines("commands fail"), 2)
+		n.down.Store(false)
+		time.Sleep(30 * second)
+		require.Len(t, lines("commands no longer fail"), 2)
+		synctest.Wait()
+	})
+}
+
+// Of a thousand locks that are lost at once ten are named, and the others counted. A loss that comes
+// later has its own line. Closing tells what was left out.
+func TestLog_LossesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		log, lines := logged(slog.LevelInfo)
+		m, _ := w.manager(lockmgr.Options{Lease: 9 * second, Logger: log})
+		lose := func(n int) {
+			for i := range n {
+				_, err := m.Lock(ctx, fmt.Sprint("orders:", i))
+				require.NoError(t, err)
+			}
+			w.server.FlushAll()
+			time.Sleep(6 * second)
+			require.Zero(t, m.Stats().Held)
+		}
+		lose(1000)
+		named, counted, seconds := len(lines(`"lock lost"`)), 0, len(lines(`"more locks lost"`))
+		for _, line := range lines(`"more locks lost"`) {
+			_, count, _ := strings.Cut(line, "count=")
+			n, err := strconv.Atoi(strings.TrimSpace(count))
+			require.NoError(t, err)
+			counted += n
+		}
+		require.Contains(t, lines(`"lock lost"`)[0], `level=WARN msg="lock lost" name=orders:`)
+		require.Equal(t, 1000, named+counted)
+		require.Equal(t, 10*seconds, named)
+		require.LessOrEqual(t, seconds, 4, "renewals are due within a third of the lease")
+		lose(1)
+		require.Len(t, lines(`"lock lost"`), named+1)
+		require.Len(t, lines(`"more locks lost"`), seconds)
+	})
+}
+
+// Releases that are given up together have ten lines, and one for the others, even at Close.
+func TestLog_ReleasesGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		log, lines := logged(slog.LevelInfo)
+		n := &network{server: w.server}
+		m := dialNetwork(t, n, lockmgr.Options{Lease: 3 * second, Logger: log})
+		var locks []*lockmgr.Lock
+		for i := range 50 {
+			l, err := m.Lock(ctx, fmt.Sprint(i))
+			require.NoError(t, err)
+			locks = append(locks, l)
+		}
+		n.down.Store(true)
+		n.cut()
+		for _, l := range locks {
+			l.UnlockAsync()
+		}
+		require.Error(t, m.Close(ctx))
+		synctest.Wait()
+		require.Len(t, lines(`"release not confirmed`), 10)
+		require.Len(t, lines(`"more releases not confirmed`), 1)
+		require.Contains(t, lines(`"more releases not confirmed`)[0], "level=ERROR")
+		require.Contains(t, lines(`"more releases not confirmed`)[0], "count=40")
+	})
+}
+
+// Troubles of two reasons have their own lines.
+func TestLog_TroublesByReason(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		log, lines := logged(slog.LevelInfo)
+		m, n := w.manager(lockmgr.Options{Lease: 100 * second, Logger: log})
+		w.server.SetError("NOPERM no rights")
+		_, err := m.TryLock(ctx, "a b")
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		w.server.SetError("")
+		n.down.Store(true)
+		n.cut()
+		_, err = m.Lock(ctx, "c", lockmgr.MaxWait(second))
+		require.Error(t, err)
+		require.Len(t, lines("commands fail"), 2)
+		require.Contains(t, lines("reason=permission")[0], `name="a b"`)
+		require.Contains(t, lines("reason=unavailable")[0], `name=c `)
+		time.Sleep(time.Minute)
+		require.Empty(t, lines("no longer"), "nobody has asked")
+		n.down.Store(false)
+		l, err := m.Lock(ctx, "d")
+		require.NoError(t, err)
+		time.Sleep(20 * second)
+		require.Len(t, lines("commands no longer fail"), 2)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}

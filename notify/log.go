@@ -1,0 +1,86 @@
+package notify
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// newOutage is how long after the last failure another one counts as a trouble of its own. In
+// between nobody has waited, or else the connection would have been tried again.
+const newOutage = time.Minute
+
+// An outage is the time in which there is no connection, though channels are wanted. It has one
+// line at its begin and one at its end. The failures in between are at debug level.
+type outage struct {
+	begin, last time.Time // zero: there is none
+	failures    int
+}
+
+// logLoss tells that the connection was lost, or could not be opened. The next try is after retry.
+func (c *connection) logLoss(err error, retry time.Duration) {
+	o := &c.outage
+	if o.begin.IsZero() || c.core.now.Sub(o.last) >= newOutage {
+		*o = outage{begin: c.core.now}
+	}
+	o.last = c.core.now
+	o.failures++
+	level := slog.LevelDebug
+	if o.failures == 1 {
+		level = slog.LevelWarn
+	}
+	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", err)
+}
+
+// logConnected tells that a connection is up, and how long there was none.
+func (c *connection) logConnected() {
+	attrs := []any{"connection", c.epoch, "channels", c.wanted}
+	if o := c.outage; !o.begin.IsZero() {
+		attrs = append(attrs, "after", c.core.now.Sub(o.begin).Round(time.Millisecond), "failures", o.failures)
+	}
+	c.outage = outage{}
+	c.core.opts.Logger.Info("notify: connected", attrs...)
+}
+
+// reported is what the log has of a connection.
+type reported struct{ refused, unsubscribe bool }
+
+// logRefused tells that the server refuses a channel. Only the first one of a connection is a
+// warning: whoever may not subscribe to one channel may not subscribe to a thousand others.
+func (c *connection) logRefused(channel string, err error) {
+	level := slog.LevelDebug
+	// A slot that moves is no trouble.
+	if !c.reported.refused && !strings.HasPrefix(err.Error(), "MOVED") {
+		c.reported.refused, level = true, slog.LevelWarn
+	}
+	c.core.opts.Logger.Log(context.Background(), level, "notify: subscribe refused", "channel", logName(channel), "error", err)
+}
+
+// logAllowed tells that the server has confirmed a channel that it had refused.
+func (c *connection) logAllowed(channel string) {
+	if c.reported.refused {
+		c.reported.refused = false
+		c.core.opts.Logger.Info("notify: subscribe no longer refused", "channel", logName(channel))
+	}
+}
+
+// logUnsubscribeRefused tells that the server does not let channels go.
+func (c *connection) logUnsubscribeRefused(channels int, err error) {
+	level := slog.LevelDebug
+	if !c.reported.unsubscribe {
+		c.reported.unsubscribe, level = true, slog.LevelWarn
+	}
+	c.core.opts.Logger.Log(context.Background(), level, "notify: unsubscribe refused", "channels", channels, "error", err)
+}
+
+// logName returns a channel as a log line has it: as it is, because the handler quotes it where its
+// format asks for that. With a character that could forge a line it is quoted.
+func logName(channel string) string {
+	if strings.ContainsFunc(channel, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(channel)
+	}
+	return channel
+}

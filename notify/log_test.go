@@ -1,0 +1,80 @@
+package notify_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/notify"
+)
+
+// A logBook collects log lines from info level on.
+type logBook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBook) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), text)
+}
+
+func (b *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+// Of many channels that the server refuses one is a line. When they are granted, there is another.
+func TestLog_RefusedChannels(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	_, err := s.Do("ACL", "SETUSER", "listener", "on", "nopass", "+@all", "resetchannels", "&allowed")
+	require.NoError(t, err)
+	var log logBook
+	hub := open(t, connect(t, s.Addr(), func(o *rueidis.ClientOption) { o.Username, o.Password = "listener", "any" }), notify.Options{Logger: log.logger()})
+	for i := range 50 {
+		hub.Watch(fmt.Sprint("forbidden ", i))
+	}
+	require.Eventually(t, func() bool { return hub.Stats().Refused == 50 }, time.Minute, time.Millisecond)
+	require.Equal(t, 1, log.count(`level=WARN msg="notify: subscribe refused" channel="forbidden `))
+	require.Equal(t, 1, log.count("refused"))
+	_, err = s.Do("ACL", "SETUSER", "listener", "allchannels")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return hub.Stats().Confirmed == 50 }, time.Minute, time.Millisecond)
+	require.Equal(t, 1, log.count(`level=INFO msg="notify: subscribe no longer refused" channel="forbidden `))
+	require.Equal(t, 2, log.count("refused"))
+}
+
+// A server that is away makes one line when it goes and one when it is back, which says how often
+// the connection could not be opened. A second time it does so again.
+func TestLog_Outage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted() // the channel is not that of a lock
+	var log logBook
+	hub := open(t, connect(t, s.Addr()), notify.Options{Logger: log.logger(), RetryMax: 20 * time.Millisecond})
+	hub.Watch("a")
+	for n := range 2 {
+		require.Eventually(t, func() bool { return hub.Stats().Confirmed == 1 }, time.Minute, time.Millisecond)
+		require.Equal(t, n+1, log.count("notify: connected"))
+		s.Kill()
+		require.Eventually(t, func() bool { return hub.Stats().Confirmed == 0 }, time.Minute, time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
+		require.Equal(t, n+1, log.count(`level=WARN msg="notify: connection lost"`))
+		s.Restart()
+	}
+	require.Eventually(t, func() bool { return log.count("notify: connected") == 3 }, time.Minute, time.Millisecond)
+	require.Equal(t, 2, log.count("after="))
+	require.Zero(t, log.count("failures=1\n"), "it tried once in 200 ms")
+	require.Equal(t, 2, log.count("connection lost"))
+}
