@@ -35,8 +35,8 @@ type logbook struct {
 type trouble struct {
 	begin, last time.Time
 	answered    bool // a command has succeeded since last
-	commands    int // that failed, but for renewals
-	renewals    int // leases whose renewal failed
+	commands    int  // that failed, but for renewals
+	renewals    int  // leases whose renewal failed
 }
 
 // A burst counts the lines of one kind since its begin.
