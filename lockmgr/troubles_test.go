@@ -43,14 +43,12 @@ func TestLog_OutageHasTwoLines(t *testing.T) {
 		f := m.LockAsync("busy")
 		time.Sleep(second)
 		require.Len(t, lines("notify: connected"), 1)
-		n.down.Store(true)
 		n.cut()
 		time.Sleep(40 * second) // the renewals are due
 		require.Len(t, lines("notify: connection lost"), 1)
 		require.Len(t, lines("commands fail"), 1)
 		require.Regexp(t, `level=WARN msg="commands fail" (name=busy|leases=\d+) reason=unavailable error=`, lines("commands fail")[0])
 		n.heal()
-		n.down.Store(false)
 		time.Sleep(5 * second)
 		require.Len(t, lines("notify: connected"), 2)
 		require.Regexp(t, `after=(39|4\d)[\d.]*s failures=\d+`, lines("notify: connected")[1])
@@ -64,11 +62,10 @@ func TestLog_OutageHasTwoLines(t *testing.T) {
 		require.Len(t, lines("level=WARN"), 2)
 
 		// A second outage is a trouble of its own.
-		n.down.Store(true)
 		n.cut()
 		time.Sleep(80 * second)
 		require.Len(t, lines("commands fail"), 2)
-		n.down.Store(false)
+		n.heal()
 		time.Sleep(30 * second)
 		require.Len(t, lines("commands no longer fail"), 2)
 		synctest.Wait()
@@ -120,7 +117,7 @@ func TestLog_ReleasesGivenUp(t *testing.T) {
 			require.NoError(t, err)
 			locks = append(locks, l)
 		}
-		n.down.Store(true)
+		synctest.Wait() // no connection is being opened
 		n.cut()
 		for _, l := range locks {
 			l.UnlockAsync()
@@ -143,7 +140,6 @@ func TestLog_TroublesByReason(t *testing.T) {
 		_, err := m.TryLock(ctx, "a b")
 		require.ErrorIs(t, err, lockmgr.ErrPermission)
 		w.server.SetError("")
-		n.down.Store(true)
 		n.cut()
 		_, err = m.Lock(ctx, "c", lockmgr.MaxWait(second))
 		require.Error(t, err)
@@ -152,7 +148,7 @@ func TestLog_TroublesByReason(t *testing.T) {
 		require.Contains(t, lines("reason=unavailable")[0], `name=c `)
 		time.Sleep(time.Minute)
 		require.Empty(t, lines("no longer"), "nobody has asked")
-		n.down.Store(false)
+		n.heal()
 		l, err := m.Lock(ctx, "d")
 		require.NoError(t, err)
 		time.Sleep(20 * second)
