@@ -178,6 +178,7 @@ func (p program) main(ctx context.Context, args []string) int {
 		report.Text(p.out, run, pl.table)
 	}
 	r.progress.end()
+	report.Verdicts(p.out, run)
 	run.Seconds = time.Since(run.Started).Round(time.Second).Seconds()
 	if err != nil {
 		fmt.Fprintln(p.err, "bench: ended early:", err)

@@ -244,6 +244,48 @@ func TestRedisson_LeftOut(t *testing.T) {
 }
 
 // It is in the tables that a JVM takes part in, and in no others.
+// A chart is named by its figure and its table, and no two have one name. Figures of one table have
+// names of their own.
+func TestPlans_NamesAreUnique(t *testing.T) {
+	for _, z := range []sizes{{}, {short: true}} {
+		charts := map[string]bool{}
+		questions := 0
+		for _, c := range commands {
+			for _, p := range z.plans(c) {
+				figures := map[string]bool{}
+				for _, f := range p.table.Figures {
+					require.False(t, figures[f.Name+f.Unit], "%s: %s", p.table.ID, f.Name)
+					figures[f.Name+f.Unit] = true
+					chart := f.Name + f.Unit + p.table.Title
+					require.False(t, charts[chart], chart)
+					charts[chart] = charts[chart] || f.Chart
+				}
+				for _, q := range p.table.Questions {
+					require.True(t, slices.ContainsFunc(p.table.Figures, func(f result.Figure) bool { return f.Key == q.Figure }), q.Question)
+					questions++
+				}
+			}
+		}
+		require.Equal(t, 10, questions, "the table at the top of the report")
+	}
+}
+
+// A short run has no figures that need a long one.
+func TestPlans_ShortLeavesOutWhatItCanNotMeasure(t *testing.T) {
+	has := func(z sizes) bool {
+		return slices.ContainsFunc(z.plans("processes")[0].table.Figures, func(f result.Figure) bool { return f.Key == "least" })
+	}
+	require.True(t, has(sizes{}))
+	require.False(t, has(sizes{short: true}))
+	for _, c := range commands {
+		for _, p := range (sizes{short: true}).plans(c) {
+			for _, f := range p.table.Figures {
+				require.False(t, f.Long, "%s: %s", p.table.ID, f.Name)
+			}
+		}
+	}
+}
+
 func TestRedisson_Plans(t *testing.T) {
 	z := sizes{java: &redisson.Program{Java: "java", ClassPath: "path"}}
 	with := map[string]int{}

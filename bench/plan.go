@@ -39,6 +39,69 @@ type sizes struct {
 // until the JVM compiles little.
 const javaWarmup = 6 * time.Second
 
+// verdicts are the questions that the report begins with, by workload.
+var verdicts = map[string]func(*measure.Spec) []result.Question{
+	"fanout": func(s *measure.Spec) []result.Question {
+		if s.Hold > 0 {
+			return nil
+		}
+		return []result.Question{
+			{Question: fmt.Sprintf("%s waiters in one process: time until each has had the lock", number(s.Waiters)), Figure: "drain"},
+			{Question: "the same: commands for each handoff", Figure: "commands"},
+		}
+	},
+	"processes": func(s *measure.Spec) []result.Question {
+		if s.Turns > 0 {
+			return nil
+		}
+		return []result.Question{{Question: fmt.Sprintf("%s waiters in %d processes: time until each has had the lock", number(s.Waiters), s.Procs), Figure: "drain"}}
+	},
+	"uncontended": func(s *measure.Spec) []result.Question {
+		if s.Goroutines == 1 {
+			return []result.Question{{Question: "one goroutine, nobody waits: time of a lock and unlock", Figure: "p50"}}
+		}
+		return []result.Question{{Question: fmt.Sprintf("%d goroutines, each with its own lock: locks and unlocks a second", s.Goroutines), Figure: "pairs"}}
+	},
+	"renewal": func(s *measure.Spec) []result.Question {
+		if s.Locks > 20_000 {
+			return nil
+		}
+		return []result.Question{{Question: number(s.Locks) + " held locks: commands a second to keep them", Figure: "commands"}}
+	},
+	"release": func(*measure.Spec) []result.Question {
+		return []result.Question{{Question: "from an unlock in one process to the grant in another", Figure: "p50"}}
+	},
+	"permits": func(s *measure.Spec) []result.Question {
+		if s.Hold > 0 {
+			return nil
+		}
+		return []result.Question{{Question: fmt.Sprintf("%s permits for %s workers: grants a second", number(s.Permits), number(s.Waiters)), Figure: "grants",
+			Against: locker.Names(locker.Permit)}}
+	},
+	"fair burst": func(s *measure.Spec) []result.Question {
+		if s.Interleaved {
+			return nil
+		}
+		return []result.Question{{Question: fmt.Sprintf("fair lock, %s waiters of %d clients: time until each has had it", number(s.Waiters), s.Clients), Figure: "drain",
+			Against: []string{"one channel a waiter", locker.Redisson.Name}}}
+	},
+}
+
+func questions(s *measure.Spec) []result.Question {
+	if ask := verdicts[s.Workload]; ask != nil {
+		return ask(s)
+	}
+	return nil
+}
+
+// heldFor says for how long a lock is held.
+func heldFor(hold time.Duration) string {
+	if hold == 0 {
+		return "not held"
+	}
+	return fmt.Sprintf("held for %v", hold)
+}
+
 // The names of a set, in the tables of sets.
 const (
 	setNames      = 64
@@ -81,7 +144,10 @@ func (z sizes) plans(command string) []*plan {
 		if command == "turns" {
 			p.reps = or(z.reps, 1) // longer still, and each adds up many turns
 		}
-		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures}
+		if z.short {
+			figures = slices.DeleteFunc(slices.Clone(figures), func(f result.Figure) bool { return f.Long })
+		}
+		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures, Questions: questions(&s)}
 		for _, c := range candidates {
 			if len(z.only) == 0 || slices.Contains(z.only, c) || slices.Contains(z.only, kindTable(s.Workload)) {
 				p.candidates = append(p.candidates, c)
@@ -95,7 +161,7 @@ func (z sizes) plans(command string) []*plan {
 	case "fanout":
 		for _, hold := range []time.Duration{0, time.Millisecond} {
 			add(fmt.Sprintf("fanout/waiters=%d/hold=%v", waiters, hold),
-				fmt.Sprintf("%s waiters in one process, held for %v each", number(waiters), hold),
+				fmt.Sprintf("%s waiters in one process, %s", number(waiters), heldFor(hold)),
 				"Somebody holds the lock, all others wait for it. Measured from its release until each has had it once.",
 				measure.FanoutFigures, measure.Spec{Waiters: waiters, Warm: warm, Hold: hold, Settle: settle},
 				slices.Concat(lockers, java, []string{"sync.Mutex"})...)
@@ -156,7 +222,7 @@ func (z sizes) plans(command string) []*plan {
 		every := pick(z, time.Second, 100*time.Millisecond)
 		for _, hold := range []time.Duration{0, time.Millisecond} {
 			add(fmt.Sprintf("kinds/readers=%d/hold=%v", waiters, hold),
-				fmt.Sprintf("%s readers again and again, held for %v, and a writer every %v", number(waiters), hold, every),
+				fmt.Sprintf("%s readers again and again, %s, and a writer every %v", number(waiters), heldFor(hold), every),
 				"All in one process. A read is over when its unlock is answered.",
 				measure.ReadersFigures,
 				measure.Spec{Workload: "readers", Waiters: waiters, Hold: hold, Settle: every, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
@@ -179,7 +245,7 @@ func (z sizes) plans(command string) []*plan {
 		permits := max(1, waiters/workersAPermit)
 		for _, hold := range []time.Duration{0, time.Millisecond} {
 			add(fmt.Sprintf("kinds/permits=%d/workers=%d/hold=%v", permits, waiters, hold),
-				fmt.Sprintf("%s permits for %s workers again and again, held for %v", number(permits), number(waiters), hold),
+				fmt.Sprintf("%s permits for %s workers again and again, %s", number(permits), number(waiters), heldFor(hold)),
 				"All in one process, each worker wants one permit. The row of holdfast is Permits. The longest wait may be one that is not over at the end.",
 				measure.PermitsFigures,
 				measure.Spec{Workload: "permits", Waiters: waiters, Permits: permits, Hold: hold, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
@@ -207,7 +273,7 @@ func (z sizes) plans(command string) []*plan {
 	case "turns":
 		for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			add(fmt.Sprintf("turns/hold=%v", hold),
-				fmt.Sprintf("Processes that take turns, each caller again and again, held for %v", hold),
+				fmt.Sprintf("Processes that take turns, each caller again and again, %s", heldFor(hold)),
 				"Callers of each process, which runs holdfast if nothing else is said. Whose record there is was asked of the server at random instants.",
 				measure.TurnsFigures, measure.Spec{Hold: hold, Warmup: pick(z, 500*time.Millisecond, 200*time.Millisecond), Window: pick(z, 5*time.Second, 2*time.Second)},
 				measure.MixNames()...)

@@ -15,7 +15,7 @@ import (
 
 // FairBurstFigures are those of fairBurst.
 var FairBurstFigures = []result.Figure{
-	{Key: "drain", Name: "drain", Unit: "ms", Better: result.Lower, Chart: true},
+	{Key: "drain", Name: "drain time", Unit: "ms", Better: result.Lower, Chart: true},
 	{Key: "handoff", Name: "handoff", Unit: "µs", Better: result.Lower},
 	{Key: "commands", Name: "commands", Unit: "/handoff", Better: result.Lower, Count: true, Chart: true},
 	{Key: "joining", Name: "joining included", Unit: "/handoff", Better: result.Lower, Count: true},
@@ -29,10 +29,10 @@ var FairSteadyFigures = []result.Figure{
 	{Key: "grants", Name: "grants", Unit: "/s", Better: result.Higher, Chart: true},
 	{Key: "wait50", Name: "wait p50", Unit: "ms", Better: result.Lower},
 	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower},
-	{Key: "waitmax", Name: "at most", Unit: "ms", Better: result.Lower, Chart: true},
+	{Key: "waitmax", Name: "longest wait", Unit: "ms", Better: result.Lower, Chart: true, Long: true},
 	{Key: "commands", Name: "commands", Unit: "/grant", Better: result.Lower, Count: true, Chart: true},
 	{Key: "disorder", Name: "out of order", Unit: "grants", Better: result.Lower, Count: true},
-	{Key: "ordered", Name: "of"},
+	{Key: "ordered", Name: "of so many"},
 	{Key: "cpu", Name: "client CPU", Unit: "s/100k grants", Better: result.Lower},
 	{Key: "servercpu", Name: "server CPU", Unit: "s/100k grants", Better: result.Lower},
 }

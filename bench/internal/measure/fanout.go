@@ -16,7 +16,7 @@ import (
 
 // FanoutFigures are those of fanout.
 var FanoutFigures = []result.Figure{
-	{Key: "drain", Name: "drain", Unit: "ms", Better: result.Lower, Chart: true},
+	{Key: "drain", Name: "drain time", Unit: "ms", Better: result.Lower, Chart: true},
 	{Key: "over", Name: "beyond holding", Unit: "%"},
 	{Key: "wait50", Name: "wait p50", Unit: "ms", Better: result.Lower},
 	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower},

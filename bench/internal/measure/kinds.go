@@ -15,7 +15,7 @@ var ReadersFigures = []result.Figure{
 	{Key: "reads", Name: "reads", Unit: "/s", Better: result.Higher, Chart: true},
 	{Key: "read99", Name: "read wait p99", Unit: "ms", Better: result.Lower},
 	{Key: "write50", Name: "writer's wait p50", Unit: "ms", Better: result.Lower, Chart: true},
-	{Key: "writemax", Name: "at most", Unit: "ms", Better: result.Lower},
+	{Key: "writemax", Name: "writer's longest wait", Unit: "ms", Better: result.Lower, Long: true},
 	{Key: "commands", Name: "commands", Unit: "/1,000 reads", Better: result.Lower, Count: true, Chart: true},
 	{Key: "writes", Name: "writes"},
 }

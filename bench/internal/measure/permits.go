@@ -11,9 +11,9 @@ import (
 var PermitsFigures = []result.Figure{
 	{Key: "grants", Name: "grants", Unit: "/s", Better: result.Higher, Chart: true},
 	{Key: "wait50", Name: "wait p50", Unit: "ms", Better: result.Lower, Chart: true},
-	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower, Chart: true},
-	{Key: "waitmax", Name: "at most", Unit: "ms", Better: result.Lower},
-	{Key: "without", Name: "workers without a grant"},
+	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower, Chart: true, Long: true},
+	{Key: "waitmax", Name: "longest wait", Unit: "ms", Better: result.Lower, Long: true},
+	{Key: "without", Name: "workers without a grant", Long: true},
 	{Key: "commands", Name: "commands", Unit: "/grant", Better: result.Lower, Count: true, Chart: true},
 	{Key: "cpu", Name: "client CPU", Unit: "s/100k grants", Better: result.Lower},
 	{Key: "servercpu", Name: "server CPU", Unit: "s/100k grants", Better: result.Lower},

@@ -13,9 +13,9 @@ import (
 
 // ProcessesFigures are those of processes.
 var ProcessesFigures = append(slices.Clone(FanoutFigures),
-	result.Figure{Key: "least", Name: "least share", Unit: "% of fair", Better: result.Higher, Chart: true},
-	result.Figure{Key: "most", Name: "largest share", Unit: "% of fair", Better: result.Lower},
-	result.Figure{Key: "streak", Name: "longest streak", Unit: "grants", Better: result.Lower, Count: true, Chart: true},
+	result.Figure{Key: "least", Name: "least share", Unit: "% of fair", Better: result.Higher, Chart: true, Long: true},
+	result.Figure{Key: "most", Name: "largest share", Unit: "% of fair", Better: result.Lower, Long: true},
+	result.Figure{Key: "streak", Name: "longest streak", Unit: "grants", Better: result.Lower, Count: true, Chart: true, Long: true},
 )
 
 // A crowdReport is what a worker says of its callers.

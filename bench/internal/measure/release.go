@@ -13,10 +13,10 @@ import (
 
 // ReleaseFigures are those of release.
 var ReleaseFigures = []result.Figure{
-	{Key: "p50", Name: "p50", Unit: "µs", Better: result.Lower, Chart: true},
-	{Key: "p99", Name: "p99", Unit: "µs", Better: result.Lower, Chart: true},
-	{Key: "trips50", Name: "p50", Unit: "round trips", Better: result.Lower, Chart: true},
-	{Key: "trips99", Name: "p99", Unit: "round trips", Better: result.Lower},
+	{Key: "p50", Name: "latency p50", Unit: "µs", Better: result.Lower, Chart: true},
+	{Key: "p99", Name: "latency p99", Unit: "µs", Better: result.Lower, Chart: true, Long: true},
+	{Key: "trips50", Name: "latency p50", Unit: "round trips", Better: result.Lower, Chart: true},
+	{Key: "trips99", Name: "latency p99", Unit: "round trips", Better: result.Lower, Long: true},
 	{Key: "ping", Name: "round trip p50", Unit: "µs"},
 	{Key: "unlock", Name: "unlock p50", Unit: "µs", Better: result.Lower},
 	{Key: "commands", Name: "commands", Unit: "/round", Better: result.Lower, Count: true},

@@ -57,10 +57,10 @@ func (w wholeSets) Lock(ctx context.Context, name string) (locker.Held, error) {
 var LargeSetFigures = []result.Figure{
 	{Key: "sets", Name: "sets granted"},
 	{Key: "set50", Name: "set's wait p50", Unit: "ms", Better: result.Lower, Chart: true},
-	{Key: "setmax", Name: "at most", Unit: "ms", Better: result.Lower, Chart: true},
+	{Key: "setmax", Name: "set's longest wait", Unit: "ms", Better: result.Lower, Chart: true, Long: true},
 	{Key: "small", Name: "small grants", Unit: "/s", Better: result.Higher, Chart: true},
 	{Key: "small99", Name: "small wait p99", Unit: "ms", Better: result.Lower},
-	{Key: "smallmax", Name: "at most", Unit: "ms", Better: result.Lower},
+	{Key: "smallmax", Name: "longest small wait", Unit: "ms", Better: result.Lower, Long: true},
 	{Key: "commands", Name: "commands", Unit: "/small grant", Better: result.Lower, Count: true},
 }
 

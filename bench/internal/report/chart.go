@@ -94,7 +94,7 @@ func (c *chart) id() string {
 const (
 	chartWidth = 8.2 * vg.Inch
 	rowHeight  = 0.27 * vg.Inch
-	around     = 1.45 * vg.Inch // title, axis and legend
+	around     = 1.65 * vg.Inch // title, axis and legend
 )
 
 func (c *chart) height() vg.Length {
@@ -130,7 +130,7 @@ func sans(size vg.Length) font.Font {
 
 func (c *chart) draw(canvas vg.CanvasSizer) error {
 	p := plot.New()
-	p.Title.Text = c.table.Title
+	p.Title.Text = c.title()
 	if c.run.Embedded {
 		p.Title.Text += "\n" + Stamp
 	}
@@ -160,16 +160,32 @@ func (c *chart) draw(canvas vg.CanvasSizer) error {
 	return nil
 }
 
-func (c *chart) axisTitle() string {
-	text := strings.ToUpper(c.figure.Name[:1]) + c.figure.Name[1:]
-	if c.figure.Unit != "" {
-		text += " [" + c.figure.Unit + "]"
+// title says what was measured, and of what.
+func (c *chart) title() string {
+	name := strings.ToUpper(c.figure.Name[:1]) + c.figure.Name[1:]
+	switch unit := c.figure.Unit; {
+	case unit == "/s":
+		name += " per second"
+	case strings.HasPrefix(unit, "/"):
+		name += " per " + unit[1:]
+	case unit == "round trips":
+		name += " in round trips"
 	}
+	return name + "\n" + c.table.Title
+}
+
+func (c *chart) axisTitle() string {
+	var text string
 	switch c.figure.Better {
 	case result.Lower:
-		text += ", less is better"
+		text = "less is better"
 	case result.Higher:
-		text += ", more is better"
+		text = "more is better"
+	default:
+		text = c.figure.Name
+	}
+	if unit := c.figure.Unit; unit != "" && !strings.HasPrefix(unit, "/") {
+		text = unit + ", " + text
 	}
 	if c.log {
 		text += ", log scale"

@@ -135,7 +135,7 @@ func (c *chart) legend(area draw.Canvas) {
 		area.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 4, Shape: l.shape}, at)
 		s := style(9, ink)
 		area.FillText(s, vg.Point{X: at.X + 8, Y: at.Y}, l.says)
-		at.X += 8 + s.Width(l.says) + 20
+		at.X += 8 + s.Width(l.says) + 32
 	}
 	s := style(9, ink)
 	area.FillText(s, vg.Point{X: at.X, Y: at.Y}, "mark: median, bar: all runs")

@@ -18,7 +18,7 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"cell": cell, "stamp": func() string { return Stamp },
+	"cell": cell, "median": median, "stamp": func() string { return Stamp },
 }).Parse(pageText))
 
 // Write writes report.html and a folder of charts, each as SVG and as PNG.
@@ -61,19 +61,26 @@ func Page(w io.Writer, run *result.Run) error {
 	type section struct {
 		*result.Table
 		Charts   []template.HTML
+		Main     []result.Figure // those with a chart
 		Problems []problem
 	}
 	data := struct {
 		*result.Run
 		Took     time.Duration
 		Modules  []string
+		Verdicts []verdict
 		Sections []section
-	}{Run: run, Took: time.Duration(run.Seconds) * time.Second}
+	}{Run: run, Verdicts: verdicts(run), Took: time.Duration(run.Seconds) * time.Second}
 	for _, m := range slices.Sorted(maps.Keys(run.Versions)) {
 		data.Modules = append(data.Modules, m+" "+run.Versions[m])
 	}
 	for _, t := range run.Tables {
 		s := section{Table: t}
+		for _, f := range t.Figures {
+			if f.Chart {
+				s.Main = append(s.Main, f)
+			}
+		}
 		for _, c := range charts(run, t) {
 			var b bytes.Buffer
 			if err := c.svg(&b); err != nil {

@@ -60,6 +60,14 @@ func cell(r *result.Row, f result.Figure) string {
 	return text
 }
 
+// median is the median alone.
+func median(r *result.Row, f result.Figure) string {
+	if s, ok := r.Summary[f.Key]; ok {
+		return Number(s.Median)
+	}
+	return "-"
+}
+
 // Spread is half the distance of the extremes, in percent of the median.
 func Spread(s stats.Summary) string {
 	if s.N < 2 || s.Median == 0 {

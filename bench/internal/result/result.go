@@ -48,6 +48,17 @@ type Table struct {
 	About   string   `json:"about"`
 	Figures []Figure `json:"figures"`
 	Rows    []*Row   `json:"rows"`
+	// Questions are what the report begins with.
+	Questions []Question `json:"questions,omitempty"`
+}
+
+// A Question is one that a figure of a table answers.
+type Question struct {
+	Question string `json:"question"`
+	Figure   string `json:"figure"` // its key
+	// Against are the candidates that holdfast is compared with, of which the best one counts. None:
+	// all other libraries.
+	Against []string `json:"against,omitempty"`
 }
 
 // Better says which way a figure should go.
@@ -71,6 +82,8 @@ type Figure struct {
 	Count bool `json:"count,omitempty"`
 	// Chart: it gets a picture.
 	Chart bool `json:"chart,omitempty"`
+	// Long: a short run is too short for it, and leaves it out.
+	Long bool `json:"-"`
 }
 
 // A Row is one candidate.
