@@ -98,7 +98,10 @@ func (run *run) probe(l *Leftovers) error {
 	}
 	l.Keys = nil
 	for _, k := range keys {
-		if !strings.HasPrefix(k, "redisson_lock_token:") && !queueKey(k) && !slices.Contains(known, k) {
+		// A worker that was killed, or whose server was away, leaves the record of its process until the
+		// TTL of that ends.
+		process := strings.HasPrefix(k, "holdfast:manager:")
+		if !strings.HasPrefix(k, "redisson_lock_token:") && !process && !queueKey(k) && !slices.Contains(known, k) {
 			l.Keys = append(l.Keys, k)
 		}
 	}
