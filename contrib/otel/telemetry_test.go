@@ -2,6 +2,7 @@ package holdfastotel
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -82,10 +83,9 @@ func TestSpans(t *testing.T) {
 	parent.End()
 	require.NoError(t, w.Close(t.Context()))
 
-	spans := w.spans.GetSpans()
-	require.Len(t, spans, 6, "five and the caller's")
 	byEnd := map[string][]tracetest.SpanStub{}
-	for _, s := range spans[:len(spans)-1] {
+	for _, s := range w.spans.GetSpans() {
+		byEnd[s.Name] = append(byEnd[s.Name], s)
 		if s.Name == "handler" {
 			continue
 		}
@@ -94,11 +94,8 @@ func TestSpans(t *testing.T) {
 		require.Equal(t, "orders:1", attributes(s)["holdfast.lock.name"])
 		require.False(t, s.StartTime.Before(begin.Add(-time.Millisecond)))
 		require.False(t, s.EndTime.Before(s.StartTime))
-		byEnd[s.Name] = append(byEnd[s.Name], s)
 	}
-	if last := spans[len(spans)-1]; last.Name != "handler" {
-		byEnd[last.Name] = append(byEnd[last.Name], last)
-	}
+	require.Len(t, byEnd["handler"], 1)
 	waits, holds := byEnd["lock wait"], byEnd["lock hold"]
 	require.Len(t, waits, 3)
 	require.Len(t, holds, 2)
@@ -113,6 +110,34 @@ func TestSpans(t *testing.T) {
 	require.Equal(t, codes.Unset, holds[0].Status.Code)
 	require.Equal(t, codes.Error, holds[1].Status.Code)
 	require.Equal(t, "lost", attributes(holds[1])["error.type"])
+}
+
+// A hold has one span and one value of the histogram, whatever comes first: the loss, Close or the
+// unlock. It ends when the unlock was sent.
+func TestObserve_OneSpanForAHold(t *testing.T) {
+	spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()
+	telemetry, err := New(Options{Roots: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)),
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+	require.NoError(t, err)
+	at := time.Unix(1000, 0)
+	for _, e := range []lockmgr.Event{
+		lockmgr.EventLost{Name: "a", At: at, Held: time.Second, Err: fmt.Errorf("a: %w", lockmgr.ErrLeaseLost)},
+		lockmgr.EventUnlocked{Name: "a", At: at, Err: fmt.Errorf("a: %w", lockmgr.ErrLeaseLost)},
+		lockmgr.EventLost{Name: "b", At: at, Held: time.Second, Err: lockmgr.ErrClosed},
+		lockmgr.EventUnlocked{Name: "b", At: at, Err: lockmgr.ErrClosed},
+		lockmgr.EventUnlocked{Name: "c", At: at, Held: time.Minute, Took: 3 * time.Second},
+	} {
+		telemetry.Observe(e)
+	}
+	all := spans.GetSpans()
+	require.Len(t, all, 3)
+	require.Equal(t, "a: "+lockmgr.ErrLeaseLost.Error(), all[0].Status.Description)
+	require.Equal(t, at.Add(-3*time.Second), all[2].EndTime)
+	require.Equal(t, at.Add(-3*time.Second-time.Minute), all[2].StartTime)
+	figures := collect(t, reader)
+	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration"])
+	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration lost"])
+	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration closed"])
 }
 
 // Names are left out if asked for, and spans without a parent are made if asked for.
