@@ -90,7 +90,7 @@ func TestCommand_EachInSmall(t *testing.T) {
 					n, why := r.Problems()
 					require.Zero(t, n, "%s %s: %s", table.ID, r.Candidate, why)
 					for _, f := range c.figures {
-						require.Contains(t, r.Summary, f, "%s %s", table.ID, r.Candidate)
+						require.Contains(t, r.Samples[0].Values, f, "%s %s", table.ID, r.Candidate)
 					}
 				}
 			}
@@ -112,7 +112,7 @@ func TestKinds_OfHoldfast(t *testing.T) {
 		n, why := row.Problems()
 		require.Zero(t, n, why)
 		for _, f := range figures {
-			require.Contains(t, row.Summary, f, run.Tables[i].ID)
+			require.Contains(t, row.Samples[0].Values, f, run.Tables[i].ID)
 		}
 	}
 }
