@@ -13,6 +13,9 @@
 // least. The elector stops leading RenewDeadline after its last Update that succeeded, and RenewDeadline is
 // shorter than LeaseDuration. So a leader that can't reach the server stops before another one can lead.
 //
+// With ReleaseOnCancel the elector gives the lock back as soon as its context ends, while OnStartedLeading may
+// still run: end that work first.
+//
 // The server may lose the lock: it restarts without its data, fails over to a replica that lacks the last
 // writes, or somebody removes the key. The elector does not hear of that. It would lead until RenewDeadline,
 // perhaps beside another leader. Give it the context of [Lock.UntilLost], which ends as soon as the manager

@@ -52,6 +52,9 @@ type candidate struct {
 
 	mu      sync.Mutex
 	leaders []string // as OnNewLeader told them
+	quits   bool     // it is to end
+	quit    chan struct{}
+	works   sync.WaitGroup
 }
 
 // A field counts who leads.
@@ -70,16 +73,27 @@ func (f *field) run(t *testing.T, m *lockmgr.Manager, identity string, s setting
 	t.Helper()
 	lock, err := New(m, name, identity)
 	require.NoError(t, err)
-	c := &candidate{t: t, lock: lock, ended: make(chan struct{})}
+	c := &candidate{t: t, lock: lock, ended: make(chan struct{}), quit: make(chan struct{})}
 	c.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, LeaseDuration: s.lease, RenewDeadline: s.deadline, RetryPeriod: s.retry, ReleaseOnCancel: !s.keep,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
+				c.mu.Lock()
+				if c.quits {
+					c.mu.Unlock()
+					return
+				}
+				c.works.Add(1)
+				defer c.works.Done()
 				if f.now.Add(1) > 1 {
 					f.two.Store(true)
 				}
 				f.terms.Add(1)
-				<-ctx.Done()
+				c.mu.Unlock()
+				select {
+				case <-ctx.Done():
+				case <-c.quit:
+				}
 				f.now.Add(-1)
 			},
 			OnStoppedLeading: func() {},
@@ -97,7 +111,26 @@ func (f *field) run(t *testing.T, m *lockmgr.Manager, identity string, s setting
 	return c
 }
 
-func (c *candidate) end() { c.stop(); <-c.ended }
+// end ends the work of the leader, and then the elector: it releases the lock without waiting for
+// OnStartedLeading.
+func (c *candidate) end() {
+	c.mu.Lock()
+	if !c.quits {
+		c.quits = true
+		close(c.quit)
+	}
+	c.mu.Unlock()
+	c.works.Wait()
+	c.stop()
+	<-c.ended
+}
+
+// again lets the elector run again.
+func (c *candidate) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quits, c.quit = false, make(chan struct{})
+}
 
 func (c *candidate) leads() bool { return c.elector.IsLeader() && c.lock.Token() != 0 }
 
@@ -175,6 +208,7 @@ func TestElector_RunsAgain(t *testing.T) {
 	eventually(t, "web-1 leads", a.leads)
 	token := a.lock.Token()
 	a.end()
+	a.again()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); a.elector.Run(ctx) }()
@@ -193,6 +227,7 @@ func TestElector_RunsAgainAfterItsLease(t *testing.T) {
 	eventually(t, "web-1 leads", a.leads)
 	token := a.lock.Token()
 	a.end()
+	a.again()
 	ctx, stop := context.WithCancel(a.lock.UntilLost(t.Context()))
 	eventually(t, "the lease ends", func() bool { return a.lock.Token() == 0 })
 	ended := make(chan struct{})
