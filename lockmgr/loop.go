@@ -63,7 +63,7 @@ func newLoop(s *shell) *loop {
 			RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
 			Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
 			MaxLocks: o.MaxLocks, Sharded: s.sharded,
-			Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelWarn), Seed: seedOf(s.id),
+			Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
 		}),
 	}
 }

@@ -105,10 +105,11 @@ func TestLog_LossesAtOnce(t *testing.T) {
 	})
 }
 
-// Releases that are given up together have ten lines, and one for the others, even at Close.
+// Releases that are given up together have ten lines, and one for the others, even at Close, and even
+// if the handler takes nothing but errors.
 func TestLog_ReleasesGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		log, lines := logged(slog.LevelInfo)
+		log, lines := logged(slog.LevelError)
 		n := &network{server: w.server}
 		m := dialNetwork(t, n, lockmgr.Options{Lease: 3 * second, Logger: log})
 		var locks []*lockmgr.Lock
