@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -44,6 +45,11 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
 		os.Exit(1)
+	}
+	for _, s := range passedOn {
+		if signal.Ignored(s) { // as SIGHUP by nohup: a process inherits that, unless its parent handles the signal
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	code := m.Run()
 	_ = os.RemoveAll(dir)
