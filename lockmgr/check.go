@@ -271,6 +271,9 @@ func deniedRule(a wire.Answer, words []string, pattern string) string {
 // about reads the server's INFO, if the user may.
 func (c *checkup) about(ctx context.Context) error {
 	a, err := c.say(ctx, "INFO")
+	if err == nil && a.Failure != nil && a.Failure.Kind == wire.Permission {
+		c.missing(Permission{Rule: "+info", For: "the warnings of Check", Optional: true})
+	}
 	if err != nil || a.Kind != wire.Text {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 const allPrivilege = leastPrivilege + " " + otherPrivilege
 
 // otherPrivilege has those that plain locks do not need.
-const otherPrivilege = readWritePrivilege + " " + permitsPrivilege + " " + fairPrivilege + " " + watchPrivilege
+const otherPrivilege = readWritePrivilege + " " + permitsPrivilege + " " + fairPrivilege + " " + watchPrivilege + " +info"
 
 // requireOtherKinds checks that the report of a user who may use plain locks only names all
 // that the other kinds need.
@@ -48,7 +48,7 @@ func requireOtherKinds(t *testing.T, r lockmgr.Report) {
 	var missing []string
 	for _, p := range r.Missing {
 		require.True(t, p.Optional, p)
-		require.Regexp(t, "Shared|Permits|Fair|Scan|who holds", p.For)
+		require.Regexp(t, "Shared|Permits|Fair|Scan|who holds|warnings", p.For)
 		missing = append(missing, p.Rule)
 	}
 	for rule := range strings.FieldsSeq(otherPrivilege) {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// troubleQuiet is how long no command must have failed for a reason, while others succeeded, until
-	// the trouble counts as over. It is longer than the time between two failures of a command that is
-	// tried again: a command time-out, a dial time-out and a pause.
+	// A trouble is over when no command has failed for its reason for troubleQuiet, and one has
+	// succeeded. With the default time-outs it is longer than the time between two failures of a command
+	// that is tried again: a command time-out, a dial time-out and a pause.
 	troubleQuiet = 15 * time.Second
-	// burstTime and burstLines limit the lines about locks: of the losses of a second the first ten
-	// have a line each, the others one together. The same holds for releases.
+	// burstTime and burstLines limit the lines about locks. The first ten losses within a second have a
+	// line each. The others have one line together. Releases have the same limit.
 	burstTime  = time.Second
 	burstLines = 10
-	// maxLogName is how long a name is, in bytes, that a log line has as it is.
+	// maxLogName is the longest name, in bytes, that a log line has unchanged.
 	maxLogName = 128
 )
 
-// A logbook makes few log lines of many failures. Commands that fail for one reason are one
-// trouble, which has a line at its begin and one at its end. The manager's goroutine owns it.
+// A logbook writes few log lines about many failures. Commands that fail for one reason are one
+// trouble, which has a line when it begins and one when it ends. The manager's goroutine owns it.
 type logbook struct {
 	log        *slog.Logger
 	troubles   map[string]*trouble // by Reason
@@ -35,7 +35,7 @@ type logbook struct {
 type trouble struct {
 	begin, last time.Time
 	answered    bool // a command has succeeded since last
-	commands    int  // that failed, but for renewals
+	commands    int  // commands that failed, without renewals
 	renewals    int  // leases whose renewal failed
 }
 
@@ -49,7 +49,8 @@ func newLogbook(log *slog.Logger) logbook {
 	return logbook{log: log, troubles: make(map[string]*trouble)}
 }
 
-// failed notes a failure of a command, or of the renewals of n leases. The attributes say whose.
+// failed notes that commands failed, or that renewals of leases failed. The parameters commands and
+// renewals are how many. The attributes in whose say of which lock.
 func (b *logbook) failed(now time.Time, commands, renewals int, err error, whose ...any) {
 	reason := Reason(err)
 	t := b.troubles[reason]
@@ -121,8 +122,8 @@ func (b *logbook) endBursts(now time.Time) {
 	}
 }
 
-// advance ends bursts and troubles whose time has come. It returns how long it need not be called
-// again, or a negative time if nothing is open.
+// advance ends bursts and troubles whose time has come. It returns the time until the next call is
+// due, or a negative time if nothing is open.
 func (b *logbook) advance(now time.Time) time.Duration {
 	b.endBursts(now)
 	next := time.Duration(-1)
@@ -148,10 +149,10 @@ func (b *logbook) advance(now time.Time) time.Duration {
 	return next
 }
 
-// close writes what bursts have left out. Troubles that have not ended have no second line.
+// close logs how many lines were left out. A trouble that is still open gets no second line.
 func (b *logbook) close(now time.Time) { b.endBursts(now.Add(burstTime)) }
 
-// noted sees to it that the logbook is advanced.
+// noted starts the timer of the logbook if it is not running.
 func (p *loop) noted() {
 	if p.bookTimer == nil {
 		p.advanceBookIn(burstTime)
@@ -181,9 +182,9 @@ func (p *loop) closeBook() {
 	}
 }
 
-// logName returns a name as a log line has it: as it is, because the handler quotes it where its
-// format asks for that. A name that is long, or has a character that could forge a line with a
-// handler which does not quote, is quoted and cut. The key of a set has quotes already.
+// logName returns a name for a log line. It leaves the name unchanged, because the handler quotes where
+// necessary. A long name, or one with a character that could forge a line, is quoted and cut. The key
+// of a set has quotes already.
 func logName(name string, isSet bool) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 	switch {

@@ -9,12 +9,12 @@ import (
 	"unicode"
 )
 
-// newOutage is how long after the last failure another one counts as a trouble of its own. In
-// between nobody has waited, or else the connection would have been tried again.
+// A failure begins a new outage if it comes newOutage after the one before. Nobody needed the
+// connection in between, because it is tried again while somebody waits.
 const newOutage = time.Minute
 
-// An outage is the time in which there is no connection, though channels are wanted. It has one
-// line at its begin and one at its end. The failures in between are at debug level.
+// An outage is the time in which there is no connection, though channels are wanted. Its first
+// failure is a warning, and its end is told. The failures in between are at debug level.
 type outage struct {
 	begin, last time.Time // zero: there is none
 	failures    int
@@ -45,11 +45,12 @@ func (c *connection) logConnected() {
 	c.core.opts.Logger.Info("notify: connected", attrs...)
 }
 
-// reported is what the log has of a connection.
+// reported holds which warnings were logged for the connection.
 type reported struct{ refused, unsubscribe bool }
 
-// logRefused tells that the server refuses a channel. Only the first one of a connection is a
-// warning: whoever may not subscribe to one channel may not subscribe to a thousand others.
+// logRefused logs that the server refused a channel. The first refusal of a connection is a warning,
+// and so is the first one after logAllowed has logged. Others are at debug level, because a user who
+// may not subscribe to one channel usually may not subscribe to others.
 func (c *connection) logRefused(channel string, err error) {
 	level := slog.LevelDebug
 	// A slot that moves is no trouble.
@@ -59,7 +60,8 @@ func (c *connection) logRefused(channel string, err error) {
 	c.core.opts.Logger.Log(context.Background(), level, "notify: subscribe refused", "channel", logName(channel), "error", err)
 }
 
-// logAllowed tells that the server has confirmed a channel that it had refused.
+// logAllowed logs that the server has confirmed a channel that it had refused. It logs once, and only
+// if a refusal was logged as a warning.
 func (c *connection) logAllowed(channel string) {
 	if c.reported.refused {
 		c.reported.refused = false
@@ -76,8 +78,8 @@ func (c *connection) logUnsubscribeRefused(channels int, err error) {
 	c.core.opts.Logger.Log(context.Background(), level, "notify: unsubscribe refused", "channels", channels, "error", err)
 }
 
-// logName returns a channel as a log line has it: as it is, because the handler quotes it where its
-// format asks for that. With a character that could forge a line it is quoted.
+// logName returns a channel for a log line. It leaves the channel unchanged, because the handler quotes
+// where necessary. A channel with a character that could forge a line is quoted.
 func logName(channel string) string {
 	if strings.ContainsFunc(channel, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(channel)

@@ -1,7 +1,12 @@
 // Package clientgo elects a leader with the leaderelection package of Kubernetes' client-go, by a lock on
 // Redis or Valkey instead of a Lease object. It needs no Kubernetes API server, and creates no load on one.
 //
+//	import holdfastclientgo "github.com/holdfast-go/holdfast/contrib/clientgo"
+//
 //	lock, err := holdfastclientgo.New(mgr, "leader:billing", identity)
+//	if err != nil {
+//		return err
+//	}
 //	leaderelection.RunOrDie(lock.UntilLost(ctx), leaderelection.LeaderElectionConfig{Lock: lock, …})
 //
 // controller-runtime takes a [Lock] as LeaderElectionResourceLockInterface of its manager.Options.
@@ -10,8 +15,8 @@
 //
 // The elector calls Update every RetryPeriod. Update returns nil only after the server has confirmed that the
 // lock stays held for LeaseDuration from then on. LeaseDuration is counted in whole seconds and must be one at
-// least. The elector stops leading RenewDeadline after its last Update that succeeded, and RenewDeadline is
-// shorter than LeaseDuration. So a leader that can't reach the server stops before another one can lead.
+// least. The elector stops leading when RenewDeadline has passed since its last successful Update. RenewDeadline
+// is shorter than LeaseDuration. So a leader that can't reach the server stops before another one can lead.
 //
 // With ReleaseOnCancel the elector gives the lock back as soon as its context ends, while OnStartedLeading may
 // still run: end that work first.
@@ -21,13 +26,13 @@
 // perhaps beside another leader. Give it the context of [Lock.UntilLost], which ends as soon as the manager
 // notices. Writes that carry [Lock.Token] are safe even while two processes believe that they lead.
 //
-// A term is one hold of the lock: after a loss, [Lock.Update] fails until the elector has stopped leading.
+// A term is one hold of the lock. After a loss, [Lock.Update] fails until the elector has stopped leading.
 //
 // # What differs from a Lease object
 //
 // LeaderTransitions of a record is the fencing token of its term. The identity of another leader is known one
-// to two seconds after its election, because that is when its manager writes what the lock is for. A leader
-// that is no client of this package, or whose manager is anonymous, appears as the holder in its Redis record.
+// to two seconds after its election, because its manager writes the note of the lock about a second after the grant.
+// A leader that is no client of this package, or whose manager is anonymous, appears by its holder ID in Redis.
 // Coordinated leader election (LeaderElectionConfig.Coordinated) is not supported: it needs objects of
 // Kubernetes.
 package clientgo

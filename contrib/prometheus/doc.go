@@ -4,12 +4,12 @@
 //	if err != nil {
 //		return err
 //	}
-//	mgr, err := lockmgr.Dial(option, lockmgr.Options{Observer: metrics.Observe})
+//	mgr, err := lockmgr.DialURL(url, lockmgr.Options{Observer: metrics.Observe})
 //	if err != nil {
 //		return err
 //	}
 //	metrics.Watch(mgr)
-//	prometheus.MustRegister(metrics)
+//	return prometheus.Register(metrics)
 //
 // # Metrics
 //
@@ -23,6 +23,9 @@
 //	holdfast_command_seconds              histogram  result          from the send of a command to its answer
 //	holdfast_renewal_failures_total       counter                    leases that a command failed to renew
 //	holdfast_subscription_failures_total  counter                    connections for messages that broke
+//
+// The first use of a script on a server counts as one command with the result error, because the
+// server does not know the script yet. Manager.Check causes one more. So do not alert on a single one.
 //
 // The metrics above come from events. The ones below come from Manager.Stats.
 // They are there as soon as Watch was called.

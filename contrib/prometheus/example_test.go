@@ -6,7 +6,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/rueidis"
 
 	holdfastprom "github.com/holdfast-go/holdfast/contrib/prometheus"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -19,7 +18,7 @@ func Example() {
 	}
 	defer server.Close()
 	registry := prometheus.NewRegistry()
-	mgr, err := dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, registry)
+	mgr, err := dial("redis://"+server.Addr(), registry)
 	if err != nil {
 		panic(err)
 	}
@@ -47,12 +46,12 @@ func Example() {
 }
 
 // dial has the snippet of README.md.
-func dial(option rueidis.ClientOption, registry prometheus.Registerer) (*lockmgr.Manager, error) {
+func dial(url string, registry prometheus.Registerer) (*lockmgr.Manager, error) {
 	metrics, err := holdfastprom.New(holdfastprom.Options{Class: holdfastprom.BeforeColon})
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := lockmgr.Dial(option, lockmgr.Options{Observer: metrics.Observe})
+	mgr, err := lockmgr.DialURL(url, lockmgr.Options{Observer: metrics.Observe})
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,10 @@ func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	v = verdict{Question: q.Question, Unit: f.Unit, Ours: Number(ours.Summary[f.Key].Median), Theirs: Number(best.Summary[f.Key].Median), Who: best.Candidate}
 	ratio, ok := best.Ratio[f.Key]
 	if !ok { // holdfast's figure is zero
-		v.Kind, v.Says = "better", "none needed"
+		v.Kind, v.Says = "better", "holdfast: 0"
+		if f.Better == result.Higher {
+			v.Kind = "worse"
+		}
 		return v, true
 	}
 	x := ratio.Median
@@ -67,15 +70,18 @@ func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	return v, true
 }
 
-// compare says how holdfast does if the other has x times its figure, of which less is better.
+// compare says how holdfast compares. x is the other's figure divided by holdfast's. For a figure of which
+// more is better, it is the inverse.
 func compare(x float64) (kind, says string) {
 	switch {
 	case math.IsInf(x, 0):
-		return "better", "the other did nothing"
+		return "better", "other: 0"
+	case x == 0:
+		return "worse", "other: 0"
 	case x > 1.05:
-		return "better", "better: " + Number(x) + " x"
+		return "better", Number(x) + " x better"
 	case x < 0.95:
-		return "worse", "worse: " + Number(1/x) + " x"
+		return "worse", Number(1/x) + " x worse"
 	}
 	return "same", "about the same"
 }
@@ -87,7 +93,7 @@ func Verdicts(w io.Writer, run *result.Run) {
 		return
 	}
 	fmt.Fprint(w, "\nIn short: holdfast beside the best of the others\n")
-	rows := [][]string{{"", "holdfast", "best other", "", "", "holdfast is"}}
+	rows := [][]string{{"", "holdfast", "best other", "", "", ""}}
 	for _, v := range all {
 		rows = append(rows, []string{v.Question, v.Ours, v.Theirs, v.Unit, v.Who, v.Says})
 	}

@@ -34,13 +34,16 @@ func TestVerdict(t *testing.T) {
 		says  string
 		kind  string
 	}{
-		"less is better":     {asked(result.Lower, q, all), "quick", "better: 4.00 x", "better"},
-		"more is better":     {asked(result.Higher, q, all), "slow", "worse: 40.0 x", "worse"},
-		"against some":       {asked(result.Lower, against, all), "poll", "better: 6.00 x", "better"},
-		"worse":              {asked(result.Lower, q, map[string]float64{"holdfast": 10, "slow": 5}), "slow", "worse: 2.00 x", "worse"},
-		"the same":           {asked(result.Lower, q, map[string]float64{"holdfast": 10, "slow": 10.4}), "slow", "about the same", "same"},
-		"more, and it is so": {asked(result.Higher, q, map[string]float64{"holdfast": 10, "slow": 4}), "slow", "better: 2.50 x", "better"},
-		"nothing at all":     {asked(result.Lower, q, map[string]float64{"holdfast": 0, "slow": 4}), "slow", "none needed", "better"},
+		"less is better":             {asked(result.Lower, q, all), "quick", "4.00 x better", "better"},
+		"more is better":             {asked(result.Higher, q, all), "slow", "40.0 x worse", "worse"},
+		"against some":               {asked(result.Lower, against, all), "poll", "6.00 x better", "better"},
+		"worse":                      {asked(result.Lower, q, map[string]float64{"holdfast": 10, "slow": 5}), "slow", "2.00 x worse", "worse"},
+		"the same":                   {asked(result.Lower, q, map[string]float64{"holdfast": 10, "slow": 10.4}), "slow", "about the same", "same"},
+		"more, and it is so":         {asked(result.Higher, q, map[string]float64{"holdfast": 10, "slow": 4}), "slow", "2.50 x better", "better"},
+		"nothing at all":             {asked(result.Lower, q, map[string]float64{"holdfast": 0, "slow": 4}), "slow", "holdfast: 0", "better"},
+		"none, and more is better":   {asked(result.Higher, q, map[string]float64{"holdfast": 0, "slow": 4}), "slow", "holdfast: 0", "worse"},
+		"none of the other":          {asked(result.Lower, q, map[string]float64{"holdfast": 2, "slow": 0}), "slow", "other: 0", "worse"},
+		"none of it, more is better": {asked(result.Higher, q, map[string]float64{"holdfast": 2, "slow": 0}), "slow", "other: 0", "better"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := verdicts(&result.Run{Tables: []*result.Table{c.table}})
@@ -73,10 +76,10 @@ func TestVerdict_OnTopOfThePage(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, run))
-	require.Equal(t, 10, bytes.Count(b.Bytes(), []byte("better: 34.0 x")))
+	require.Equal(t, 10, bytes.Count(b.Bytes(), []byte("34.0 x better")))
 	require.Less(t, bytes.Index(b.Bytes(), []byte("question 9")), bytes.Index(b.Bytes(), []byte("<h2 id=")))
 	b.Reset()
 	Verdicts(&b, run)
-	require.Equal(t, 10, bytes.Count(b.Bytes(), []byte("better: 34.0 x")))
+	require.Equal(t, 10, bytes.Count(b.Bytes(), []byte("34.0 x better")))
 	require.Contains(t, b.String(), "question 0")
 }
