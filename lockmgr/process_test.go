@@ -106,12 +106,12 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 }
 
 // refuse makes the server refuse the commands whose first key begins with prefix, and counts them.
-func (w *scene) refuse(prefix, message string, count *int) {
+func (w *scene) refuse(prefix, message string, count *atomic.Int64) {
 	w.server.Server().SetPreHook(func(c *server.Peer, _ string, args ...string) bool {
 		if len(args) == 0 || !strings.HasPrefix(args[0], prefix) {
 			return false
 		}
-		*count++
+		count.Add(1)
 		c.WriteError(message)
 		return true
 	})
@@ -170,12 +170,12 @@ func TestProcess_RefusedByTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var log bytes.Buffer
 		m, _ := w.manager(lockmgr.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		refused := 0
+		var refused atomic.Int64
 		w.refuse("holdfast:manager:", "NOPERM No permissions to access a key", &refused)
 		_, err := m.Lock(ctx, "a")
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, refused, "it is not tried again")
+		require.EqualValues(t, 1, refused.Load(), "it is not tried again")
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "can't be told who holds"), log.String())
 		require.Zero(t, m.Stats().Losses)
