@@ -140,7 +140,11 @@ func (k *known) of(key, number string) (p Process, since time.Time, note string)
 		return p, since, note
 	}
 	if told, ok := record.Holds[number]; ok {
-		since, note = time.UnixMilli(told.Since), printable(told.Note, MaxNoteBytes)
+		note = printable(told.Note, MaxNoteBytes)
+		// Another value is not an instant at which a hold was granted. Clocks differ.
+		if at := time.UnixMilli(told.Since); told.Since > 0 && time.Until(at) < time.Hour {
+			since = at
+		}
 	}
 	return record.Process, since, note
 }

@@ -13,7 +13,10 @@ const (
 	// A trouble is over when no command has failed for its reason for troubleQuiet, and one has
 	// succeeded. With the default time-outs it is longer than the time between two failures of a command
 	// that is tried again: a command time-out, a dial time-out and a pause.
+	// Other reasons than a server that does not answer concern some names only, which may be asked for
+	// seldom.
 	troubleQuiet = 15 * time.Second
+	namesQuiet   = 5 * time.Minute
 	// burstTime and burstLines limit the lines about locks. The first ten losses within a second have a
 	// line each. The others have one line together. Releases have the same limit.
 	burstTime  = time.Second
@@ -133,7 +136,11 @@ func (b *logbook) advance(now time.Time) time.Duration {
 		}
 	}
 	for reason, t := range b.troubles {
-		if left := troubleQuiet - now.Sub(t.last); left > 0 || !t.answered {
+		quiet := namesQuiet
+		if reason == Reason(ErrUnavailable) {
+			quiet = troubleQuiet
+		}
+		if left := quiet - now.Sub(t.last); left > 0 || !t.answered {
 			soon(max(left, burstTime))
 			continue
 		}

@@ -206,6 +206,13 @@ func TestProcess_HostileRecords(t *testing.T) {
 			require.NotContains(t, h.String(), bad)
 		}
 		require.Contains(t, h.String(), "forged")
+		// Instants at which no hold was granted are not told. Some have no form in JSON.
+		for _, since := range []string{"300000000000000", "-300000000000000", "9223372036854775807", "4102444800000", "0"} {
+			require.NoError(t, w.server.Set(key, `{"program":"p","holds":{"7":{"since":`+since+`,"note":"n"}}}`))
+			h := inspect()
+			require.True(t, h.Since.IsZero(), since)
+			require.Equal(t, "n", h.Note)
+		}
 		w.server.Del(key)
 		w.server.HSet(key, "no", "string")
 		require.Equal(t, lockmgr.Holder{Owner: id + ":7", Count: 1}, inspect(), "a key of another type")

@@ -122,10 +122,11 @@ func (c *connection) confirmed(ch *channel) bool {
 	}
 	c.core.setPhase([]*channel{ch}, live)
 	ch.group = chunk
-	if ch.refusal != nil {
+	was := ch.refusal != nil
+	c.pardon(ch)
+	if was && c.refusals == 0 {
 		c.logAllowed(ch.name)
 	}
-	c.pardon(ch)
 	c.cmd.open--
 	c.finish()
 	c.enqueue(ch) // nobody may want it any more

@@ -57,6 +57,7 @@ type connection struct {
 	hungUp   bool // hangUp was called; only the end of link is awaited
 	upSince  time.Time
 	outage   outage
+	warned   time.Time // of the last warning about a lost connection
 	reported reported
 	deadline time.Time // of the dial or of cmd
 	idle     time.Time // when an unused connection is closed; zero: never

@@ -11,13 +11,20 @@ import (
 
 // A failure begins a new outage if it comes newOutage after the one before. Nobody needed the
 // connection in between, because it is tried again while somebody waits.
-const newOutage = time.Minute
+//
+// Two warnings are warnAgain apart at least. So a connection that breaks again and again does not flood
+// the log. An outage in between has a warning if it lasts until then.
+const (
+	newOutage = time.Minute
+	warnAgain = 15 * time.Second
+)
 
 // An outage is the time in which there is no connection, though channels are wanted. Its first
 // failure is a warning, and its end is told. The failures in between are at debug level.
 type outage struct {
 	begin, last time.Time // zero: there is none
 	failures    int
+	told        bool // it has a warning
 }
 
 // logLoss tells that the connection was lost, or could not be opened. The next try is after retry.
@@ -29,20 +36,23 @@ func (c *connection) logLoss(err error, retry time.Duration) {
 	o.last = c.core.now
 	o.failures++
 	level := slog.LevelDebug
-	if o.failures == 1 {
-		level = slog.LevelWarn
+	if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {
+		o.told, c.warned, level = true, c.core.now, slog.LevelWarn
 	}
 	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", err)
 }
 
 // logConnected tells that a connection is up, and how long there was none.
 func (c *connection) logConnected() {
-	attrs := []any{"connection", c.epoch, "channels", c.wanted}
+	attrs, level := []any{"connection", c.epoch, "channels", c.wanted}, slog.LevelInfo
 	if o := c.outage; !o.begin.IsZero() {
 		attrs = append(attrs, "after", c.core.now.Sub(o.begin).Round(time.Millisecond), "failures", o.failures)
+		if !o.told {
+			level = slog.LevelDebug
+		}
 	}
 	c.outage = outage{}
-	c.core.opts.Logger.Info("notify: connected", attrs...)
+	c.core.opts.Logger.Log(context.Background(), level, "notify: connected", attrs...)
 }
 
 // reported holds which warnings were logged for the connection.
@@ -60,8 +70,8 @@ func (c *connection) logRefused(channel string, err error) {
 	c.core.opts.Logger.Log(context.Background(), level, "notify: subscribe refused", "channel", logName(channel), "error", err)
 }
 
-// logAllowed logs that the server has confirmed a channel that it had refused. It logs once, and only
-// if a refusal was logged as a warning.
+// logAllowed logs that the server has confirmed the last channel that it had refused. It logs only if a
+// refusal was logged as a warning.
 func (c *connection) logAllowed(channel string) {
 	if c.reported.refused {
 		c.reported.refused = false

@@ -182,7 +182,10 @@ func look(ctx context.Context, m *lockmgr.Manager, name string) (row, bool, erro
 		if p, err = m.Permits(name, 1).Inspect(ctx); err == nil {
 			info = lockmgr.Info{Name: name, Kind: "permits", Locked: p.Exists, Permits: &p, Subscribers: p.Subscribers}
 			for _, t := range p.Taken {
-				info.TTL = max(info.TTL, t.TTL)
+				if info.TTL = max(info.TTL, t.TTL); t.TTL < 0 { // it has no end
+					info.TTL = t.TTL
+					break
+				}
 			}
 		}
 	}

@@ -148,6 +148,7 @@ func (j *job) run(a *app) error {
 			return err
 		}
 		code, started := j.runUnder(l, path, signals)
+		signal.Stop(signals) // a signal now ends this process, and the lock ends with its lease
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
 		lost := l.Err()
@@ -175,7 +176,7 @@ func (j *job) options() []lockmgr.LockOption {
 	case j.wait > 0:
 		opts = append(opts, lockmgr.MaxWait(j.wait))
 	}
-	if j.keep > 0 {
+	if j.keep != 0 {
 		opts = append(opts, lockmgr.KeepFor(j.keep))
 	}
 	if j.token && j.permits == 0 {
@@ -228,6 +229,11 @@ func (j *job) runUnder(l *lockmgr.Lock, path string, signals <-chan os.Signal) (
 	c.Env = append(os.Environ(), "HOLDFAST_NAME="+j.name)
 	if t := l.Token(); t != 0 {
 		c.Env = append(c.Env, "HOLDFAST_TOKEN="+strconv.FormatInt(t, 10))
+	}
+	select {
+	case s := <-signals: // there is no command yet that could get it
+		return exitSignal + number(s), nil
+	default:
 	}
 	ended := make(chan error, 1)
 	started := make(chan error)

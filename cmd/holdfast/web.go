@@ -58,8 +58,13 @@ func newPages(s *source, every time.Duration) http.Handler {
 		_, _ = w.Write(page)
 	})
 	p.HandleFunc("GET /locks.json", func(w http.ResponseWriter, r *http.Request) {
+		text, err := json.Marshal(p.look(r.Context()))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(p.look(r.Context()))
+		_, _ = w.Write(text)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page of another site can make a browser ask under a name of its own for this address.

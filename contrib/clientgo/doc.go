@@ -15,16 +15,16 @@
 //
 // The elector calls Update every RetryPeriod. Update returns nil only after the server has confirmed that the
 // lock stays held for LeaseDuration from then on. LeaseDuration is counted in whole seconds and must be one at
-// least. The elector stops leading when RenewDeadline has passed since its last successful Update. RenewDeadline
-// is shorter than LeaseDuration. So a leader that can't reach the server stops before another one can lead.
+// least. An elector that can't reach the server gives up within RetryPeriod and RenewDeadline after its last
+// successful Update. Make LeaseDuration longer than both together, and it gives up before another one can lead.
 //
 // With ReleaseOnCancel the elector gives the lock back as soon as its context ends, while OnStartedLeading may
 // still run: end that work first.
 //
 // The server may lose the lock: it restarts without its data, fails over to a replica that lacks the last
 // writes, or somebody removes the key. The elector does not hear of that. It would lead until RenewDeadline,
-// perhaps beside another leader. Give it the context of [Lock.UntilLost], which ends as soon as the manager
-// notices. Writes that carry [Lock.Token] are safe even while two processes believe that they lead.
+// perhaps beside another leader. So give it the context of [Lock.UntilLost], which ends as soon as the manager
+// notices, and always when the lease ends. Writes that carry [Lock.Token] are safe even while two processes believe that they lead.
 //
 // A term is one hold of the lock. After a loss, [Lock.Update] fails until the elector has stopped leading.
 //

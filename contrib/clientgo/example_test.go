@@ -42,11 +42,10 @@ func campaign(ctx context.Context, mgr *lockmgr.Manager, identity string, lead f
 		return err
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		LeaseDuration:   15 * time.Second,
-		RenewDeadline:   10 * time.Second,
-		RetryPeriod:     2 * time.Second,
-		ReleaseOnCancel: true,
+		Lock:          lock,
+		LeaseDuration: 15 * time.Second, // longer than the others together
+		RenewDeadline: 10 * time.Second,
+		RetryPeriod:   2 * time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { lead(ctx, lock.Token()) },
 			OnStoppedLeading: func() {},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -47,8 +48,8 @@ var _ resourcelock.Interface = (*Lock)(nil)
 // is the name of the lock and the key on the server. The identity must be unique among them, such as the
 // host name and a UUID. It has 1 to lockmgr.MaxNoteBytes bytes of valid UTF-8; otherwise New fails.
 func New(m *lockmgr.Manager, name, identity string) (*Lock, error) {
-	if identity == "" || len(identity) > lockmgr.MaxNoteBytes {
-		return nil, fmt.Errorf("clientgo: an identity of %d bytes: %w", len(identity), lockmgr.ErrInvalidOption)
+	if identity == "" || len(identity) > lockmgr.MaxNoteBytes || !utf8.ValidString(identity) {
+		return nil, fmt.Errorf("clientgo: identity %q: %w", identity, lockmgr.ErrInvalidOption)
 	}
 	return &Lock{manager: m, name: name, identity: identity, onLoss: map[int]context.CancelCauseFunc{}}, nil
 }
@@ -135,9 +136,10 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 }
 
 // Update takes, keeps or gives back the lock. With the identity of this candidate in r it tries once to take
-// the lock, or keeps it for r.LeaseDurationSeconds from now on. Without an identity it gives the lock back.
+// the lock, or keeps it for r.LeaseDurationSeconds from now on. Without an identity it gives the lock back,
+// in the background.
 //
-// It blocks for a round trip or two, and until ctx ends while the server is silent. The error matches
+// To take or keep the lock blocks for a round trip or two, and until ctx ends while the server is silent. The error matches
 // lockmgr.ErrNotAcquired if another candidate leads, and lockmgr.ErrLeaseLost from a loss until the elector
 // has stopped leading.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
@@ -150,7 +152,8 @@ func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	lease := time.Duration(r.LeaseDurationSeconds) * time.Second
 	switch {
 	case r.HolderIdentity == "":
-		return l.giveBack(ctx, held)
+		l.giveBack(held)
+		return nil
 	case r.HolderIdentity != l.identity:
 		return fmt.Errorf("clientgo: candidate %q can't lead as %q: %w", l.identity, r.HolderIdentity, lockmgr.ErrInvalidOption)
 	case held == nil:
@@ -194,19 +197,27 @@ func (l *Lock) tell() {
 	if !l.leading || l.held == nil || l.held.Valid() {
 		return
 	}
-	for _, cancel := range l.onLoss {
-		cancel(l.held.Err())
+	l.endContexts(l.held.Err())
+}
+
+// giveBack ends the term. It does not wait for the server: the elector ends the context of its leader only
+// when Update has returned.
+func (l *Lock) giveBack(held *lockmgr.Lock) {
+	l.mu.Lock()
+	l.held = nil
+	l.endContexts(nil)
+	l.mu.Unlock()
+	if held != nil {
+		held.UnlockAsync()
 	}
 }
 
-func (l *Lock) giveBack(ctx context.Context, held *lockmgr.Lock) error {
-	l.mu.Lock()
-	l.held = nil
-	l.mu.Unlock()
-	if held == nil {
-		return nil
+// endContexts ends the contexts of UntilLost, and forgets them.
+func (l *Lock) endContexts(cause error) {
+	for _, cancel := range l.onLoss {
+		cancel(cause)
 	}
-	return held.Unlock(ctx)
+	clear(l.onLoss)
 }
 
 // RecordEvent notes whether the elector leads. It records nothing.
@@ -219,6 +230,7 @@ func (l *Lock) RecordEvent(event string) {
 		l.tell() // the lock may be lost already
 	case stoppedLeading:
 		l.leading = false
+		l.endContexts(nil)
 	}
 }
 
@@ -240,9 +252,9 @@ func (l *Lock) Token() int64 {
 	return l.held.Token()
 }
 
-// UntilLost returns a context that ends with ctx, and as soon as the lock is lost while this candidate leads.
-// Its cause then matches lockmgr.ErrLeaseLost. Run the elector with it. An elector that is to run again
-// needs a new one. It does not block.
+// UntilLost returns a context that ends with ctx, and with the term: as soon as the lock is lost, given back,
+// or the elector has stopped leading. After a loss its cause matches lockmgr.ErrLeaseLost. Run the elector with
+// it. An elector that is to run again needs a new one. It does not block.
 func (l *Lock) UntilLost(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -300,6 +301,52 @@ func TestElector_SilentServer(t *testing.T) {
 	<-a.ended
 }
 
+// A leader that alone can't reach the server has stopped before another one leads, though its elector takes
+// long to give up. Its release, which can't be sent, delays that not.
+func TestElector_CutOff(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faultproxy.Start(t, s.Addr())
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, lockmgr.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		require.NoError(t, m.Close(ctx))
+	})
+	f := &field{}
+	a := f.run(t, m, "web-1", settings{lease: 6 * time.Second, deadline: 4 * time.Second, retry: time.Second})
+	eventually(t, "web-1 leads", a.leads)
+	b := f.run(t, manager(t, s, lockmgr.Options{}), "web-2", quick)
+	proxy.BlackHole()
+	eventually(t, "web-2 leads", func() bool { return f.terms.Load() == 2 })
+	require.False(t, f.two.Load())
+	require.True(t, b.leads())
+	proxy.Heal()
+}
+
+// Contexts of UntilLost end with the term, and are forgotten.
+func TestLock_UntilLostIsForgotten(t *testing.T) {
+	t.Parallel()
+	lock, err := New(manager(t, redistest.Start(t), lockmgr.Options{}), name, "web-1")
+	require.NoError(t, err)
+	lead := resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 9}
+	for _, end := range []func(){
+		func() { require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{})) },
+		func() { lock.RecordEvent(stoppedLeading) },
+	} {
+		ctx := lock.UntilLost(t.Context())
+		require.NoError(t, lock.Update(t.Context(), lead))
+		lock.RecordEvent(becameLeader)
+		require.NoError(t, ctx.Err())
+		end()
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+		lock.mu.Lock()
+		require.Empty(t, lock.onLoss)
+		lock.mu.Unlock()
+	}
+}
+
 // However often leaders stop, two never lead at once.
 func TestElector_Churn(t *testing.T) {
 	t.Parallel()
@@ -402,7 +449,7 @@ func TestLock_GetOfAnonymous(t *testing.T) {
 func TestLock_Refusals(t *testing.T) {
 	t.Parallel()
 	m := manager(t, redistest.Start(t), lockmgr.Options{})
-	for _, identity := range []string{"", strings.Repeat("x", lockmgr.MaxNoteBytes+1)} {
+	for _, identity := range []string{"", "web-\xff", strings.Repeat("x", lockmgr.MaxNoteBytes+1)} {
 		_, err := New(m, name, identity)
 		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
 	}

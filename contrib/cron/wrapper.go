@@ -84,7 +84,7 @@ func OnlyOne(m *lockmgr.Manager, name string, options Options) cron.JobWrapper {
 		// The last MaxWait counts, so the caller's can ask for a short wait.
 		lock = append([]lockmgr.LockOption{lockmgr.MaxWait(0)}, lock...)
 	}
-	if options.KeepFor > 0 {
+	if options.KeepFor != 0 {
 		lock = append(slices.Clone(lock), lockmgr.KeepFor(options.KeepFor))
 	}
 	return func(job cron.Job) cron.Job {

@@ -60,7 +60,7 @@ var _ gocron.Locker = (*Locker)(nil)
 // after the scheduler was shut down.
 func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	options.Lock = slices.Clone(options.Lock)
-	if options.KeepFor > 0 {
+	if options.KeepFor != 0 {
 		options.Lock = append(options.Lock, lockmgr.KeepFor(options.KeepFor))
 	}
 	return &Locker{manager: m, options: options}

@@ -12,8 +12,10 @@ var logMutants = []mutant{
 	{"log", "losses are not counted", "lockmgr", "more = max(0, s.lines-burstLines)", "more = 0", shell + "TestLog_LossesAtOnce"},
 	{"log", "Close forgets what was left out", "lockmgr", "func (p *loop) closeBook() {\n\tp.book.close(time.Now())\n", "func (p *loop) closeBook() {\n", shell + "TestLog_ReleasesGivenUp"},
 	{"log", "names that forge lines", "lockmgr", "case len(name) > maxLogName || strings.ContainsFunc(name, odd):", "case strings.ContainsFunc(\"\", odd):", shell + "TestLog_NamesAndPasswords"},
-	{"log", "a line for each try to connect", "notify", "if o.failures == 1 {", "if true {", hub + "TestLog_Outage"},
-	{"log", "one outage in a life", "notify", "\tc.outage = outage{}\n", "", hub + "TestLog_Outage"},
+	{"log", "a line for each try to connect", "notify", "if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {", "if true {", hub + "TestLog_Outage"},
+	{"log", "a line for each flap", "notify", ">= warnAgain", ">= 0", hub + "TestLog_Outage"},
+	{"log", "one outage in a life", "notify", "o.told, c.warned, level = true, c.core.now, slog.LevelWarn", "o.told, c.warned, level = true, c.core.now.Add(10*newOutage), slog.LevelWarn", shell + "TestLog_OutageHasTwoLines"},
+	{"log", "the first of many is allowed", "notify", "if was && c.refusals == 0 {", "if was {", hub + "TestLog_RefusedChannels"},
 	{"log", "a line for each refused channel", "notify", "c.reported.refused, level = true, slog.LevelWarn", "level = slog.LevelWarn", hub + "TestLog_RefusedChannels"},
 	{"log", "granted channels are not told", "notify", "\t\tc.logAllowed(ch.name)\n", "", hub + "TestLog_RefusedChannels"},
 }

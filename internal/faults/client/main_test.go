@@ -56,6 +56,7 @@ func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = min(20*time.Second, o.Lease*3/10) // no pause here shall look like a failure
 	}
+	o.Anonymous = true // tests count keys
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {

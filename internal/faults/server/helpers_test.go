@@ -52,6 +52,7 @@ func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 
 func dialOpt(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
+	o.Anonymous = true // tests count keys
 	m, err := lockmgr.Dial(opt, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
