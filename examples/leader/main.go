@@ -7,12 +7,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,8 +22,6 @@ import (
 
 const about = `Several processes campaign for one name. Each leader hands over after a moment. Then all of them
 start the same job three times, at about the same time. It runs three times in all.`
-
-const interval = 2 * time.Second
 
 func main() { cli.Main("leader", run) }
 
@@ -73,14 +69,6 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return nil
 }
 
-type shift struct {
-	out       io.Writer
-	name      string
-	processes []*lockmgr.Manager
-	begin     time.Time
-	runs      atomic.Int64
-}
-
 // each lets all processes do something at the same time.
 func (s *shift) each(ctx context.Context, do func(ctx context.Context, mgr *lockmgr.Manager, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx) // the first error ends the others
@@ -88,37 +76,4 @@ func (s *shift) each(ctx context.Context, do func(ctx context.Context, mgr *lock
 		all.Go(func() error { return do(ctx, mgr, i) })
 	}
 	return all.Wait()
-}
-
-// lead waits until process i leads, and leads for a moment.
-func (s *shift) lead(ctx context.Context, mgr *lockmgr.Manager, i int) error {
-	return mgr.Lead(ctx, s.name, func(ctx context.Context, term int64) error {
-		fmt.Fprintf(s.out, "  process %d leads in term %d\n", i+1, term)
-		select {
-		case <-ctx.Done(): // Ctrl-C, or the leadership is lost
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-			return nil
-		}
-	})
-}
-
-// schedule starts the job at the beginning of each of three intervals, as a scheduler in each
-// process does.
-func (s *shift) schedule(ctx context.Context, mgr *lockmgr.Manager, i int) error {
-	for n := range 3 {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Until(s.begin.Add(time.Duration(n)*interval + rand.N(interval/20)))):
-		}
-		err := mgr.Do(ctx, s.name+":job", func(context.Context, *lockmgr.Lock) error {
-			fmt.Fprintf(s.out, "  process %d runs the job for the time no. %d\n", i+1, s.runs.Add(1))
-			return nil
-		}, lockmgr.OnlyIfFree(), lockmgr.KeepFor(interval/2))
-		if err != nil && !errors.Is(err, lockmgr.ErrNotAcquired) {
-			return err
-		}
-	}
-	return nil
 }
