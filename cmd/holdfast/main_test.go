@@ -286,6 +286,21 @@ func TestRun_Keep(t *testing.T) {
 	require.Contains(t, out, "broken: a")
 	code, _, _ = w.run("run", "-n", "a", "--", "true")
 	require.Zero(t, code)
+	code, out, _ = w.run("run", "-n", "--keep", "-1h", "a", "--", "echo", "ran")
+	require.Equal(t, 64, code)
+	require.Empty(t, out)
+}
+
+// A permit that never expires is shown as such, beside one that does.
+func TestShow_PermitWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.m.Permits("p", 3).Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	_, err = w.Do("ZADD", "{p}:timeout", "9223372036854775807", "0123456789abcdef")
+	require.NoError(t, err)
+	_, out, _ := w.run("show", "p")
+	require.Contains(t, out, "no end")
+	require.NoError(t, l.Unlock(t.Context()))
 }
 
 // Signals are passed on, and the lock is given back when the command has ended, not before.
