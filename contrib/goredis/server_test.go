@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,9 +157,6 @@ func TestDial_Dialer(t *testing.T) {
 }
 
 func TestDial_UnixSocket(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the server has no unix socket")
-	}
 	dir, err := os.MkdirTemp("", "hf") // t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

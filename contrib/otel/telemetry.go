@@ -17,7 +17,7 @@ import (
 
 const scope = "github.com/holdfast-go/holdfast/contrib/otel"
 
-// Options tune what is told. Zero is the default of each field.
+// Options are the settings of a [Telemetry]. Zero is the default of each field.
 type Options struct {
 	// TracerProvider makes the spans. Default: otel.GetTracerProvider().
 	TracerProvider trace.TracerProvider

@@ -25,9 +25,8 @@ func Reasons() []string {
 	return slices.DeleteFunc(lockmgr.Reasons(), func(r string) bool { return r == reasonLost })
 }
 
-// failureReason returns the reason of a failed request. A request whose context
-// ended was cancelled by the manager. Its context tells whether that was the
-// deadline.
+// failureReason returns the reason of a failed request. A request whose context has passed its deadline
+// counts as timed out, though its error says that it was cancelled.
 func failureReason(e lockmgr.EventFailed) string {
 	reason := lockmgr.Reason(e.Err)
 	switch {
