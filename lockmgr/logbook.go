@@ -159,9 +159,9 @@ func (b *logbook) advance(now time.Time) time.Duration {
 // close logs how many lines were left out. A trouble that is still open gets no second line.
 func (b *logbook) close(now time.Time) { b.endBursts(now.Add(burstTime)) }
 
-// noted starts the timer of the logbook if it is not running.
+// noted starts the timer of the logbook if it is not running and somebody reads the lines.
 func (p *loop) noted() {
-	if p.bookTimer == nil {
+	if p.bookTimer == nil && p.lines != nil {
 		p.advanceBookIn(burstTime)
 	}
 }
