@@ -134,7 +134,7 @@ func (w *world) count(counter, inside string, limit int64) (alone, more bool, er
 const (
 	turnGoroutines = 3
 	turnThreads    = 50
-	turnWindow     = 5 * time.Second
+	turnWindow     = 3 * time.Second
 )
 
 // Both sides want one lock all the time: few goroutines and many threads. They
@@ -169,7 +169,7 @@ func TestLock_TurnsByTime(t *testing.T) {
 // The same with two Redisson clients and no Go, for comparison. Redisson promises
 // nothing here, so nothing is asserted.
 func TestLock_TurnsOfRedissonAlone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		few, many := w.two(t)
 		running := many.startTurns(t, name, turnThreads, time.Millisecond, turnWindow+time.Second)

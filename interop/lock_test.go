@@ -44,7 +44,7 @@ func TestLock_ExcludesTheOtherSide(t *testing.T) {
 // A wait with a limit ends by a wake-up or by its limit, on both sides.
 func TestLock_LimitedWait(t *testing.T) {
 	const limit = 300 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		var o lockmgr.Options
 		refused := refusals(&o)
@@ -146,7 +146,7 @@ func requireHeard(t testing.TB, who string, took []time.Duration) {
 // has the lock when the TTL is over that it was told.
 func TestLock_UnlockWhileNobodyListens(t *testing.T) {
 	const lease = 4 * time.Second
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		byGo, byJava := t.Name()+" held by Go", t.Name()+" held by Java"
 		o := withLease(lease)
 		refused := refusals(&o)
@@ -178,7 +178,7 @@ func TestLock_WatchdogsOutlastWaiters(t *testing.T) {
 		lease  = 2 * time.Second
 		leases = 4
 	)
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		byGo, byJava := t.Name()+" held by Go", t.Name()+" held by Java"
 		m := w.manager(t, withLease(lease))
 		java := w.open(t, request{Watchdog: lease.Milliseconds()})
@@ -274,7 +274,7 @@ func TestLock_UnlockByAnotherJavaThread(t *testing.T) {
 // former holder fails and does not touch it.
 func TestLock_LateUnlock(t *testing.T) {
 	const lease = 500 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 

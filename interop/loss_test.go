@@ -11,7 +11,7 @@ import (
 
 func TestLock_JavaForceUnlocksGo(t *testing.T) {
 	const lease = 3 * time.Second
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		m, java := w.manager(t, withLease(lease)), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
@@ -180,7 +180,7 @@ func requireAtEndOfLease(t testing.TB, who string, ttl time.Duration, begin, got
 }
 
 func TestLock_GoOutlivesKilledJVM(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		victim, err := startAgent(w.version, w.classPath)
 		require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestLock_GoOutlivesKilledJVM(t *testing.T) {
 }
 
 func TestLock_JavaOutlivesKilledGo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		victim := startChild(t, childTask{Addr: w.server.Addr(), Name: name, Lease: deadLease})
 		java := w.open(t, request{}).thread("a")

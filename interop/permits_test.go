@@ -206,7 +206,7 @@ func (w *world) members(t testing.TB, name string) []string {
 // all are taken.
 func TestPermits_ExcludesTheOtherSide(t *testing.T) {
 	const limit, wait = 3, 300 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		p, other := m.Permits(name, limit), w.manager(t, lockmgr.Options{}).Permits(name, limit)
@@ -392,7 +392,7 @@ func idsOfOthers(t testing.TB, p lockmgr.Permits) (ids []string) {
 // end of the lease that the thread was told.
 func TestPermits_JavaWakesTheWrongThread(t *testing.T) {
 	const asleep = time.Second // how long the thread is seen to sleep
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		if !w.several() {
 			t.Skip("SKIPPED: Redisson " + oldest + " takes one permit at a time")
 		}
@@ -490,7 +490,7 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 // none of Go.
 func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 	const limit, lease = 3, 3 * time.Second
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		m := w.manager(t, withLease(lease))
 		p, a := m.Permits(name, limit), w.open(t, request{}).thread("a").permits()
@@ -527,7 +527,7 @@ func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 // A permit of a killed JVM comes free at the end of its lease. One without a lease does
 // not, until somebody gives it back.
 func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		victim, err := startAgent(w.version, w.classPath)
 		require.NoError(t, err)
@@ -560,7 +560,7 @@ func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 // lease is a fixed one, and at once if the manager is closed.
 func TestPermits_JavaOutlivesGo(t *testing.T) {
 	const fixed = 1500 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		a := w.open(t, request{}).thread("a").permits()
 		p := w.manager(t, lockmgr.Options{}).Permits
 		t.Run("killed", func(t *testing.T) {
@@ -618,7 +618,7 @@ func TestPermits_GoRenewsWhileJavaWaits(t *testing.T) {
 		lease  = 2 * time.Second
 		leases = 3
 	)
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		p, a := w.manager(t, withLease(lease)).Permits(name, 2), w.open(t, request{}).thread("a").permits()
 		l := take(t, p, 2)
@@ -639,7 +639,7 @@ func TestPermits_GoRenewsWhileJavaWaits(t *testing.T) {
 // says that it was given back if nobody has noticed its end. The counts are right with both.
 func TestPermits_JavaReleasesTooLate(t *testing.T) {
 	const lease = 300 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		p, a := w.manager(t, lockmgr.Options{}).Permits(name, 2), w.open(t, request{}).thread("a").permits()
 		require.True(t, a.trySetPermits(t, name, 2))
@@ -831,7 +831,7 @@ func TestPermits_GoTakesAllBesideJava(t *testing.T) {
 		limit  = 3
 		window = 8 * time.Second
 	)
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		p, java := w.manager(t, lockmgr.Options{}).Permits(name, limit), w.open(t, request{}).thread("load").permits()
 		require.True(t, java.trySetPermits(t, name, limit))

@@ -472,7 +472,7 @@ func TestReadWrite_GoDowngradeWakesReaders(t *testing.T) {
 // TTL is over that it was told.
 func TestReadWrite_JavaDowngradeIsSilent(t *testing.T) {
 	const lease = 1500 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		g := w.goSide(t, lockmgr.Options{})
 		java := w.open(t, request{Watchdog: lease.Milliseconds()})
@@ -520,7 +520,7 @@ func TestReadWrite_JavaDowngradeIsSilent(t *testing.T) {
 // record has ended.
 func TestReadWrite_JavaDowngradeAfterALease(t *testing.T) {
 	const lease = time.Second
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		g, other := w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("b").writes()
 		a := w.open(t, request{Watchdog: lease.Milliseconds()}).thread("a")
@@ -672,7 +672,7 @@ func TestReadWrite_WatchdogsOutlastWaiters(t *testing.T) {
 		lease  = 1500 * time.Millisecond
 		leases = 3
 	)
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		both, fixed, byGo, byJava := t.Name()+" both", t.Name()+" fixed", t.Name()+" Go writes", t.Name()+" Java writes"
 		g, other := w.goSide(t, withLease(lease)), w.goSide(t, withLease(lease))
 		java := w.open(t, request{Watchdog: lease.Milliseconds()})
@@ -721,7 +721,7 @@ func TestReadWrite_WatchdogsOutlastWaiters(t *testing.T) {
 // In each case Go's reader does not know, and another can write.
 func TestReadWrite_JavaWatchdogShortensOtherReaders(t *testing.T) {
 	const theirs = 1500 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		java, writer := w.open(t, request{Watchdog: theirs.Milliseconds()}), w.open(t, request{}).thread("b").writes()
 		a := java.thread("a").reads()
@@ -774,7 +774,7 @@ const rwDeadLease = 2 * time.Second
 
 // A writer of Go waits for those who live, and for the dead until their own leases end.
 func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		alone, leaves, stays, javaStays := t.Name()+" alone", t.Name()+" Go leaves", t.Name()+" Go stays", t.Name()+" Java stays"
 		victim, err := startAgent(w.version, w.classPath)
 		require.NoError(t, err)
@@ -834,7 +834,7 @@ func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 }
 
 func TestReadWrite_JavaOutlivesKilledGo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		victim := startChild(t, childTask{Addr: w.server.Addr(), Name: name, Lease: rwDeadLease, Reads: true})
 		reader := w.open(t, request{Watchdog: rwDeadLease.Milliseconds()}).thread("reader").reads()
@@ -949,7 +949,7 @@ func TestReadWrite_UnlockByOthers(t *testing.T) {
 // Fixed leases end, and those who come late give nothing back that is another's.
 func TestReadWrite_LateUnlock(t *testing.T) {
 	const lease = 250 * time.Millisecond
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		for _, side := range []lockmgr.LockOption{reading, writing} {
@@ -987,7 +987,7 @@ func TestReadWrite_LateUnlock(t *testing.T) {
 
 func TestReadWrite_ForceUnlock(t *testing.T) {
 	const lease = 1500 * time.Millisecond // also the life of the readers' keys, which stay behind
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		o := withLease(lease)
 		o.Linger = -1 // so that g does not listen when it loses its lock
@@ -1167,7 +1167,7 @@ func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 // its fields, and takes the record away when it unlocks, with the plain lock.
 func TestReadWrite_JavaOverPlainLocks(t *testing.T) {
 	const lease = 3 * time.Second
-	each(t, func(t *testing.T, w *world) {
+	together(t, func(t *testing.T, w *world) {
 		m, other, java := w.manager(t, withLease(lease)), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
 
