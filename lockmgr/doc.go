@@ -12,7 +12,7 @@
 //
 // # The design
 //
-//	caller ──▶ mailbox ──▶ ┌── one goroutine ──┐ ── scripts ──▶ two senders ──▶ Redis
+//	caller ──▶ mailbox ──▶ ┌── one goroutine ──┐ ── scripts ──▶ senders ──▶ Redis
 //	  ▲                    │ core: the rules   │ ◀── replies ──┘
 //	  └── future ◀──────── │ locks · waiters · │ ◀── wake-ups ── notify ◀── pub/sub
 //	                       │ renewals          │

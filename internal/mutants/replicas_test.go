@@ -21,7 +21,7 @@ var burstMutants = []mutant{
 	{"bursts", "many renewals take as long as they take", machine, "return max(renewBurst, int(", "return min(renewBurst, int(", machine + " TestRenewal_Bursts"},
 	{"bursts", "bursts without a pause", machine, "at = min(at, max(due, m.renewAt))", "at = min(at, due)", machine + " TestRenewal_Bursts"},
 	{"bursts", "what is left comes a window later", "renewal", "m.passed = max(m.passed, at-1)", "m.passed = max(m.passed, k)", renewer + "TestMap_LikeTheModel"},
-	{"bursts", "a batch has as many renewals as there are", lanes, "l.renewalsNow())", "maxRenewals)", wires + "TestLane_RenewalsKeepNobodyBack"},
-	{"bursts", "the time of renewals counts as a round trip", lanes, "\tif !renews {\n\t\tif h.fastest", "\tif true {\n\t\tif h.fastest", wires + "TestLane_RenewalsKeepNobodyBack"},
-	{"bursts", "a server that moves away stays near", lanes, "h.fastest += h.fastest / 16; h.fastest == 0", "h.fastest == 0", wires + "TestLane_RenewalsKeepNobodyBack"},
+	{"bursts", "a batch has as many renewals as there are", lanes, "l.renewalsNow())", "maxRenewals)", wires + "TestLane_RenewalsOfABatch"},
+	{"bursts", "the time of renewals counts as a round trip", lanes, "\tif !renews {\n\t\tif h.fastest", "\tif true {\n\t\tif h.fastest", wires + "TestLane_RenewalsOfABatch"},
+	{"bursts", "a server that moves away stays near", lanes, "h.fastest += h.fastest / 16; h.fastest == 0", "h.fastest == 0", wires + "TestLane_RenewalsOfABatch"},
 }

@@ -240,6 +240,9 @@ func (b *batch) answer(t *task) *Answer {
 	return &b.picked
 }
 
+// renews reports whether the tasks of a batch are renewals.
+func (b *batch) renews() bool { return b.tasks[0].op != nil && b.tasks[0].op.Verb == core.VerbRenew }
+
 // refuse answers all commands with a failure, without sending them.
 func (b *batch) refuse(f *Failure) {
 	for i := range b.answers {

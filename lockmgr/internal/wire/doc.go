@@ -23,10 +23,10 @@
 //
 // # Lane
 //
-// A Lane is the way to one server. It has a queue, two senders, and the health
-// of the server. With two senders one batch is on its way while the next one is
-// filled. Renewals, handoffs and releases go before
-// acquires, so that a burst of requests delays no renewal past its lease.
+// A Lane is the way to one server. It has queues, three senders, and the health
+// of the server. One sender sends renewals only. So no burst of requests delays a renewal past its
+// lease, and nothing waits for the answers to many renewals. The two others send all else: one batch
+// is on its way while the next one is filled. Handoffs and releases go before acquires.
 //
 // Each operation that Submit took gets exactly one reply. A batch takes two round
 // trips at most, and two more if a command is split; the wait for the batches before
@@ -38,15 +38,15 @@
 // All senders share the connection of the client, which pipelines what they send.
 // After 32 batches in quick succession a sender opens a connection of its own, on
 // which its goroutine writes and reads itself: with one caller a pair of lock and
-// unlock takes a quarter less time. A batch with a renewal takes the shared connection.
+// unlock takes a quarter less time. Renewals take the shared connection.
 // At the first failure, after a pause of 250 ms and after a minute the sender goes back
 // to the shared connection, which stays open, so that no command waits for a dial.
 //
 // # Sizes
 //
 // A batch has at most 256 tasks. A quarter of them is reserved for acquires while
-// any wait. Renewals come on top: 128, and for each 0.4 ms of a round trip 128 more, up to 4,096.
-// So they keep what comes next waiting for about a round trip, and a server that is far away gets
+// any wait. A batch of renewals has 128, and for each 0.4 ms of a round trip 128 more, up to 4,096.
+// So they occupy the server for about a round trip, and a server that is far away gets
 // many of them in few batches.
 //
 // # Batch

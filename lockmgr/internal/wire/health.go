@@ -65,8 +65,8 @@ func (h *health) ended(n int, now time.Duration, f *Failure) {
 	}
 }
 
-// took notes how long an answer took from the send of its command. renews reports whether it was
-// sent with renewals, which may take long.
+// took notes how long an answer took from the send of its command. renews reports whether that
+// was a renewal. A batch of many renewals may take long.
 func (h *health) took(d time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

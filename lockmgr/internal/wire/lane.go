@@ -68,12 +68,12 @@ type Observed struct {
 	Failure *Failure // of the command as a whole
 }
 
-// senders is the number of senders. Two keep a connection busy: one batch is on
-// its way while the next is filled. More would make smaller batches, and could
+// senders is the number of senders of all but renewals. Two keep a connection busy: one
+// batch is on its way while the next is filled. More would make smaller batches, and could
 // fill the client's queue, where waiting ignores contexts.
 const senders = 2
 
-// maxBatch bounds the tasks of a batch other than renewals. Larger batches gain no
+// maxBatch bounds the tasks of a batch of anything but renewals. Larger batches gain no
 // throughput and make each answer wait for the last one.
 const maxBatch = 256
 
@@ -98,12 +98,15 @@ type Lane struct {
 
 	mu sync.Mutex
 	// urgent holds transfers, looks and releases, queue acquires and calls.
-	renewals, urgent, queue []task
+	urgent, queue []task
+	// renewals have a sender of their own: no other task waits for the answers to many of them.
+	renewals []task
+	renewer  sender
 
 	confirms *confirmer // nil: grants are reported at once
 
 	senders [senders]sender
-	sending int // senders that have a batch under way, or were roused for one
+	sending int // of senders, those that have a batch under way or were roused for one
 	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -116,6 +119,23 @@ type sender struct {
 	route
 	filled sync.Cond // there is work for this sender, or the lane is closed
 	waits  bool      // for filled
+}
+
+// await blocks until rouse. The lane's mutex is held at the call and at the return.
+func (s *sender) await() {
+	for s.waits = true; s.waits; {
+		s.filled.Wait()
+	}
+}
+
+// rouse wakes a sender that waits, and reports whether it did. The lane's mutex is held.
+func (s *sender) rouse() bool {
+	if !s.waits {
+		return false
+	}
+	s.waits = false
+	s.filled.Signal()
+	return true
 }
 
 // NewLane starts a lane. It ends with Close.
@@ -133,8 +153,10 @@ func NewLane(cfg Config) *Lane {
 	for i := range l.senders {
 		s := &l.senders[i]
 		s.shared, s.dial, s.fresh, s.filled.L = cfg.Server, cfg.Dedicate, fresh, &l.mu
-		l.wg.Go(func() { l.send(s) })
+		l.wg.Go(func() { l.send(s, l.take) })
 	}
+	l.renewer.shared, l.renewer.filled.L = cfg.Server, &l.mu
+	l.wg.Go(func() { l.send(&l.renewer, l.takeRenewals) })
 	return l
 }
 
@@ -202,6 +224,13 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 // nil. The failure is of the kind Unavailable.
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
+// idle reports whether nothing is queued and no batch is under way.
+func (l *Lane) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting() == 0 && len(l.renewals) == 0 && l.sending == 0 && l.renewer.waits
+}
+
 // RenewalScripts returns how many renewal scripts have been sent.
 func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 
@@ -213,6 +242,7 @@ func (l *Lane) Close() {
 	for i := range l.senders {
 		l.rouse(&l.senders[i])
 	}
+	l.renewer.rouse()
 	l.mu.Unlock()
 	l.stop()
 	for i := range l.senders {
@@ -228,9 +258,13 @@ func (l *Lane) Close() {
 	}
 }
 
-// wake wakes both senders if more than one batch is queued, else the first that is
-// idle. So with little to send only the first sender's connection is used.
+// wake wakes the sender of renewals if any are queued. It wakes both others if more than one
+// batch is queued, else the first that is idle. So with little to send only the first sender's
+// connection is used.
 func (l *Lane) wake() {
+	if len(l.renewals) > 0 {
+		l.renewer.rouse()
+	}
 	all := l.waiting() > maxBatch
 	if !all && !l.worthSending() {
 		return // the busy sender takes them next
@@ -245,28 +279,24 @@ func (l *Lane) wake() {
 // rouse wakes a sender that waits, and reports whether it did. The sender counts as
 // sending from here on, so that one burst does not wake both.
 func (l *Lane) rouse(s *sender) bool {
-	if !s.waits {
+	if !s.rouse() {
 		return false
 	}
-	s.waits = false
 	l.sending++
-	s.filled.Signal()
 	return true
 }
 
-// waiting counts what is queued. Renewals count as the commands that they become.
-func (l *Lane) waiting() int {
-	return (len(l.renewals)+maxRenewed-1)/maxRenewed + len(l.urgent) + len(l.queue)
-}
+// waiting counts what is queued other than renewals.
+func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 
-// worthSending reports whether a sender should take a batch now.
+// worthSending reports whether a sender should take a batch of anything but renewals now.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
 	return n >= minSecond || n > 0 && l.sending == 0
 }
 
-// take waits for tasks and moves those of a batch to out: renewals first, then
-// urgent tasks, then the queue. A quarter of maxBatch is reserved for the queue, so
+// take waits for tasks other than renewals and moves those of a batch to out: urgent tasks
+// first, then the queue. A quarter of maxBatch is reserved for the queue, so
 // that acquires never starve. take returns none when the lane is closed and nothing
 // is left. The caller must have finished its last batch.
 func (l *Lane) take(s *sender, out []task) []task {
@@ -274,22 +304,28 @@ func (l *Lane) take(s *sender, out []task) []task {
 	defer l.mu.Unlock()
 	l.sending--
 	for !l.closed && !l.worthSending() {
-		for s.waits = true; s.waits; {
-			s.filled.Wait()
-		}
+		s.await()
 		l.sending-- // rouse counted this sender; worthSending must not count it
 	}
 	l.sending++
-	out = move(out[:0], &l.renewals, l.renewalsNow())
-	renewals := len(out)
-	out = move(out, &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
-	out = move(out, &l.queue, maxBatch-(len(out)-renewals))
+	out = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
+	out = move(out, &l.queue, maxBatch-len(out))
 	l.wake() // what is left may be worth the other sender's while
 	return out
 }
 
-// renewalsNow returns how many renewals a batch takes. What comes next waits for them, so they
-// occupy the server for about as long as a round trip takes.
+// takeRenewals is take for the sender of renewals.
+func (l *Lane) takeRenewals(s *sender, out []task) []task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed && len(l.renewals) == 0 {
+		s.await()
+	}
+	return move(out[:0], &l.renewals, l.renewalsNow())
+}
+
+// renewalsNow returns how many renewals a batch takes. The server answers nobody meanwhile, so
+// they occupy it for about as long as a round trip takes.
 func (l *Lane) renewalsNow() int {
 	return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxRenewals)
 }
@@ -311,12 +347,12 @@ func move(out []task, queue *[]task, most int) []task {
 	return out
 }
 
-// send sends batches until the lane is closed.
-func (l *Lane) send(s *sender) {
+// send sends what take returns until the lane is closed.
+func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 	b := newBatch(&l.cfg)
 	limit := &Deadline{parent: l.ctx, timeout: l.cfg.Timeout}
 	for {
-		b.tasks = l.take(s, b.tasks)
+		b.tasks = take(s, b.tasks)
 		if len(b.tasks) == 0 {
 			return
 		}
@@ -329,14 +365,13 @@ func (l *Lane) send(s *sender) {
 			// wait for it.
 			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
 		} else {
-			renews := b.renews()
-			server := s.begin(now, renews)
+			server := s.begin(now)
 			l.exec(server, limit, b, 0)
 			if whole := len(b.commands); b.split() {
 				l.exec(server, limit, b, whole)
 			}
 			healthy := b.healthy()
-			s.end(l.cfg.Now(), renews, healthy)
+			s.end(l.cfg.Now(), healthy)
 			if !healthy && l.cfg.trouble != nil {
 				l.cfg.trouble()
 			}

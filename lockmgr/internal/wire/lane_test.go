@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +39,8 @@ func verbsOf(tasks []task) map[core.Verb]int {
 }
 
 // Many renewals take few round trips if the server is far away, and occupy one nearby for no
-// longer than a round trip. Nothing keeps acquires back for ever.
-func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
+// longer than a round trip.
+func TestLane_RenewalsOfABatch(t *testing.T) {
 	for trip, renewals := range map[time.Duration]int{
 		0: maxRenewed, 200 * time.Microsecond: maxRenewed, time.Millisecond: 3 * maxRenewed,
 		5 * time.Millisecond: 13 * maxRenewed, 50 * time.Millisecond: maxRenewals,
@@ -47,10 +48,8 @@ func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
 		l := queued(10_000, 1000, 1000)
 		l.health.took(trip, false)
 		l.health.took(time.Second, true)
-		got := verbsOf(l.take(new(sender), nil))
-		require.Equal(t, map[core.Verb]int{
-			core.VerbRenew: renewals, core.VerbRelease: maxBatch * 3 / 4, core.VerbAcquire: maxBatch / 4,
-		}, got, trip)
+		got := verbsOf(l.takeRenewals(new(sender), nil))
+		require.Equal(t, map[core.Verb]int{core.VerbRenew: renewals}, got, trip)
 	}
 	l := queued(0, 0, 0)
 	for range 200 {
@@ -64,24 +63,83 @@ func TestLane_RenewalsKeepNobodyBack(t *testing.T) {
 		l.health.took(50*time.Millisecond, false)
 	}
 	require.Equal(t, maxRenewals, l.renewalsNow())
-
-	l = queued(0, 1000, 3)
-	require.Equal(t, map[core.Verb]int{core.VerbRelease: maxBatch - 3, core.VerbAcquire: 3}, verbsOf(l.take(new(sender), nil)))
-
-	l = queued(10, 20, 1000)
-	require.Equal(t, map[core.Verb]int{
-		core.VerbRenew: 10, core.VerbRelease: 20, core.VerbAcquire: maxBatch - 20,
-	}, verbsOf(l.take(new(sender), nil)))
 }
 
-// Renewals are worth a second sender only if they make many commands.
-func TestLane_RenewalsCountAsCommands(t *testing.T) {
-	l := queued(maxRenewed*(minSecond-1), 0, 0)
-	l.sending = 1
-	require.False(t, l.worthSending())
-	l = queued(maxRenewed*(minSecond-1)+1, 0, 0)
-	l.sending = 1
-	require.True(t, l.worthSending())
+// Releases go before acquires, but do not keep them back for ever.
+func TestLane_ReleasesFirst(t *testing.T) {
+	for queue, batch := range map[[2]int][2]int{ // releases and acquires
+		{1000, 1000}: {maxBatch * 3 / 4, maxBatch / 4},
+		{1000, 3}:    {maxBatch - 3, 3},
+		{20, 1000}:   {20, maxBatch - 20},
+	} {
+		l := queued(10, queue[0], queue[1])
+		require.Equal(t, map[core.Verb]int{core.VerbRelease: batch[0], core.VerbAcquire: batch[1]},
+			verbsOf(l.take(new(sender), nil)), queue)
+	}
+}
+
+// A slowServer answers batches of renewals, or all others, when the test lets it.
+type slowServer struct {
+	slow   bool // batches of renewals wait
+	answer chan struct{}
+}
+
+func (s *slowServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	for i := range answers {
+		answers[i] = refusal(Permission) // any answer
+	}
+	if commands[0].renews() == s.slow {
+		<-s.answer
+	}
+}
+
+// Other tasks do not wait for the answer to a batch of renewals, nor renewals for the batches of
+// others. Renewals stay on the shared connection.
+func TestLane_RenewalsHaveTheirOwnSender(t *testing.T) {
+	for _, slow := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &slowServer{slow, make(chan struct{})}
+			var mu sync.Mutex
+			answered := map[core.Verb]int{}
+			l := NewLane(Config{
+				Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return 0 },
+				Dedicate: func() (Connection, error) { panic("too few acquires for a connection") },
+				Error:    func(*Failure) error { return nil },
+				Post: func(r *core.Replies) {
+					mu.Lock()
+					defer mu.Unlock()
+					for i := range r.Replies {
+						answered[r.Replies[i].Op.Verb]++
+					}
+				},
+			})
+			renewals, acquires := 2*dedicateAfter, dedicateAfter/2
+			submit := func(renews bool) {
+				if renews {
+					l.Submit([]*core.Op{renewal("n", 1)}, 0)
+				} else {
+					l.Submit([]*core.Op{acquire("a", 1)}, 0)
+				}
+				synctest.Wait()
+			}
+			submit(slow)
+			for range map[bool]int{true: acquires, false: renewals}[slow] {
+				submit(!slow)
+			}
+			if slow {
+				require.Equal(t, map[core.Verb]int{core.VerbAcquire: acquires}, answered)
+			} else {
+				require.Equal(t, map[core.Verb]int{core.VerbRenew: renewals}, answered)
+			}
+			close(server.answer)
+			for range renewals {
+				submit(true)
+			}
+			require.GreaterOrEqual(t, answered[core.VerbRenew], renewals)
+			require.NotZero(t, answered[core.VerbAcquire])
+			l.Close()
+		})
+	}
 }
 
 // A batch does not keep the memory of many renewals.
@@ -89,7 +147,7 @@ func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
 	b := newBatch(&Config{Manager: "u"})
 	l := queued(maxRenewals, 0, 0)
 	l.health.took(time.Second, false)
-	b.tasks = l.take(new(sender), nil)
+	b.tasks = l.takeRenewals(new(sender), nil)
 	b.build(0)
 	require.Len(t, b.commands, maxRenewals/maxRenewed)
 	for i := range b.answers {

@@ -3,8 +3,6 @@ package wire
 import (
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // A Connection is a Server that one sender has for itself.
@@ -49,7 +47,7 @@ const (
 // command. No command waits for a dial, or for a connection to be closed: the shared
 // connection serves meanwhile.
 //
-// A batch with a renewal takes the shared connection, as all renewals do.
+// Renewals take the shared connection.
 type route struct {
 	shared Server
 	dial   func() (Connection, error) // nil: there is the shared one only
@@ -60,7 +58,7 @@ type route struct {
 	mu       sync.Mutex
 	own      Connection    // nil: none
 	opened   time.Duration // when own was opened, by the clock of begin and end
-	ended    time.Duration // when the last batch ended that had no renewal
+	ended    time.Duration // when the last batch ended
 	answered int           // batches on the shared connection, each soon after the one before
 	dialAt   time.Duration // the next dial comes no earlier
 	failed   int           // dials in a row
@@ -72,8 +70,8 @@ type route struct {
 }
 
 // begin returns the server for the next batch.
-func (r *route) begin(now time.Duration, renews bool) Server {
-	if r.dial == nil || renews {
+func (r *route) begin(now time.Duration) Server {
+	if r.dial == nil {
 		return r.shared
 	}
 	r.mu.Lock()
@@ -94,8 +92,8 @@ func (r *route) begin(now time.Duration, renews bool) Server {
 
 // end notes that a batch has ended that begin was called for. healthy reports whether
 // no failure may concern more than one lock: see Failure.general.
-func (r *route) end(now time.Duration, renews, healthy bool) {
-	if r.dial == nil || renews {
+func (r *route) end(now time.Duration, healthy bool) {
+	if r.dial == nil {
 		return
 	}
 	r.mu.Lock()
@@ -181,9 +179,6 @@ func (r *route) close() {
 // wait waits until nothing of the route is left. It must follow close. A dial under
 // way ends with the dial time-out of the client.
 func (r *route) wait() { r.background.Wait() }
-
-// renews reports whether any task of a batch is a renewal. They come first.
-func (b *batch) renews() bool { return b.tasks[0].op != nil && b.tasks[0].op.Verb == core.VerbRenew }
 
 // healthy reports whether no failure of a batch may concern more than one lock.
 func (b *batch) healthy() bool {

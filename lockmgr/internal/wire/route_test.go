@@ -65,16 +65,10 @@ func (w *routeWorld) now() time.Duration { return time.Since(w.start) }
 // batch sends batches one after the other, each of which gets an answer or not.
 func (w *routeWorld) batch(n int, healthy bool) {
 	for range n {
-		w.begin(w.now(), false).Exec(nil, nil, nil)
+		w.begin(w.now()).Exec(nil, nil, nil)
 		time.Sleep(time.Millisecond)
-		w.end(w.now(), false, healthy)
+		w.end(w.now(), healthy)
 	}
-}
-
-// renewal sends a batch with a renewal.
-func (w *routeWorld) renewal(healthy bool) {
-	w.begin(w.now(), true).Exec(nil, nil, nil)
-	w.end(w.now(), true, healthy)
 }
 
 // answer ends the dial under way.
@@ -107,26 +101,18 @@ func (w *routeWorld) requireNoDial() {
 
 func TestRoute_OwnConnectionAfterSomeBatches(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
-		for range 2 * dedicateAfter {
-			w.renewal(true)
-		}
 		w.batch(dedicateAfter-1, true)
 		w.requireNoDial()
 		w.batch(1, true)
 		w.batch(2*dedicateAfter, true) // while it dials
 		c := new(countedServer)
 		w.answer(c)
-		w.common.requireCounts(t, 5*dedicateAfter, 0)
+		w.common.requireCounts(t, 3*dedicateAfter, 0)
 		w.batch(5, true)
 		c.requireCounts(t, 5, 0)
-		w.renewal(false)
-		w.renewal(true)
-		c.requireCounts(t, 5, 0)
-		w.batch(1, true)
-		c.requireCounts(t, 6, 0)
 		w.requireNoDial()
 		w.close()
-		c.requireCounts(t, 6, 1)
+		c.requireCounts(t, 5, 1)
 	})
 }
 
@@ -169,10 +155,10 @@ func TestRoute_FailureLeavesTheOwnConnection(t *testing.T) {
 func TestRoute_OpenedDuringAFailure(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
 		w.batch(dedicateAfter, true)
-		w.begin(w.now(), false)
+		w.begin(w.now())
 		c := new(countedServer)
 		w.answer(c)
-		w.end(w.now(), false, false)
+		w.end(w.now(), false)
 		c.requireCounts(t, 0, 0)
 		w.batch(1, true)
 		c.requireCounts(t, 1, 0)
@@ -228,10 +214,10 @@ func TestRoute_PauseLeavesTheOwnConnection(t *testing.T) {
 func TestRoute_LongBatchIsNoPause(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
 		c := w.open()
-		w.begin(w.now(), false)
+		w.begin(w.now())
 		time.Sleep(5 * idleTime)
 		c.requireCounts(t, 0, 0)
-		w.end(w.now(), false, true)
+		w.end(w.now(), true)
 		w.batch(1, true)
 		c.requireCounts(t, 1, 0)
 	})
@@ -269,10 +255,10 @@ func TestRoute_CloseDuringADial(t *testing.T) {
 func TestRoute_CloseDuringABatch(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
 		c := w.open()
-		w.begin(w.now(), false)
+		w.begin(w.now())
 		w.close()
 		c.requireCounts(t, 0, 1)
-		w.end(w.now(), false, false)
+		w.end(w.now(), false)
 		c.requireCounts(t, 0, 1)
 	})
 }
