@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
@@ -18,6 +19,7 @@ type hubs struct {
 	mu      sync.Mutex
 	at      map[hubKey]*notify.Hub
 	stopped bool
+	closing sync.WaitGroup // hubs of masters that have left
 }
 
 // A hubKey is the address of a hub's master, and the kind of its channels.
@@ -56,6 +58,22 @@ func (h *hubs) watch(channel string, sharded bool) listening {
 // moved reports whether the slot of a watched channel has another master by now.
 func (h *hubs) moved(w listening) bool { return h.lanes.Master(w.Channel()) != w.master }
 
+// closeLeft closes the hubs of masters that serve no slot any more, if nobody watches a channel
+// there. Else each master that was ever seen would keep its hub. A watch that is being closed counts
+// as open: its hub is closed at the next call. closeLeft never blocks. It must follow the move of
+// watches to their new masters.
+func (h *hubs) closeLeft() {
+	masters := h.lanes.Masters()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, hub := range h.at {
+		if !h.stopped && !slices.Contains(masters, key.master) && hub.Stats().Watches == 0 {
+			delete(h.at, key)
+			h.closing.Go(hub.Close)
+		}
+	}
+}
+
 // stop begins to close all hubs.
 func (h *hubs) stop() {
 	h.mu.Lock()
@@ -73,4 +91,5 @@ func (h *hubs) wait() {
 	for _, hub := range h.at {
 		<-hub.Done()
 	}
+	h.closing.Wait()
 }

@@ -6,6 +6,8 @@ const (
 	bothChannels = shell + "TestCluster_BothChannels"
 	publishLua   = "lockmgr/internal/wire/script/publish_both.lua"
 	laneTests    = wires + "TestLanes_FollowTheLayout"
+	hubLeft      = shell + "TestHubs_CloseThatOfAMasterThatLeft"
+	leftTest     = wires + "TestLanes_CloseTheLaneOfAMasterThatLeft"
 )
 
 // clusterMutants break the rules for clusters and Sentinel.
@@ -21,7 +23,7 @@ var clusterMutants = []mutant{
 	{"cluster", "requests for other shards fail, too", machine, "return n.shard == shard && n.queue.head != nil", "return n.queue.head != nil", stories},
 	{"cluster", "replies do not say their shard", lanes, "\t\tr.Shard = l.cfg.shard\n", "", wires + "TestLanes_HungShardDelaysNoOther"},
 	{"cluster", "one lane for all", lanes, "n := l.at(keyOf(op))", "n := 0", wires + "TestLanes_HungShardDelaysNoOther"},
-	{"cluster", "the failure of any shard counts", lanes, "return l.laneOf(name).Failing(asked, now)", "return l.lanes[len(l.lanes)-1].Failing(asked, now)", wires + "TestLanes_HungShardDelaysNoOther"},
+	{"cluster", "the failure of any shard counts", lanes, "{ f = lane.Failing(asked, now) }", "{ f = l.lanes[len(l.lanes)-1].Failing(asked, now) }", wires + "TestLanes_HungShardDelaysNoOther"},
 	{"cluster", "locks share commands", lanes, "= !cluster.OneSlot, l.lookSoon", "= false, l.lookSoon", wires + "TestLanes_NoCommandHasTwoSlots"},
 	{"cluster", "no two locks of a slot share a command", lanes, "s, open := b.slots[key]", "s, open := b.slots[key]\n\topen = false", wires + "TestBatch_LocksOfASlotShareACommand"},
 	{"cluster", "a command of a slot has no bound", lanes, "if !open || !b.takes(&s, t.op) {", "if !open || s.lease != t.op.Lease {", wires + "TestBatch_LocksOfASlotShareACommand"},
@@ -33,6 +35,16 @@ var clusterMutants = []mutant{
 	{"cluster", "locks share a command anywhere", lanes, "\t\tb.apart = true // its", "\t\t// its", wires + "TestBatch_NothingSharesACommandAnywhere"},
 	{"cluster", "no lock shares a command with Sentinel", lanes, "= !cluster.OneSlot, l.lookSoon", "= true, l.lookSoon", wires + "TestLanes_NoCommandHasTwoSlots"},
 	{"cluster", "the layout is taken over once", lanes, "\tif changed {\n\t\tl.slots = slots\n", "\tif changed && l.slots == nil {\n\t\tl.slots = slots\n", laneTests},
+	{"cluster", "the lane of a master that left stays", lanes, "\tl.closeLeft()\n", "", leftTest},
+	{"cluster", "a lane is closed at once", lanes, "if now-since >= laneRest && lane.idle() {", "if now >= since && lane.idle() {", leftTest},
+	{"cluster", "a lane is closed under an operation", lanes, "if now-since >= laneRest && lane.idle() {", "if now-since >= laneRest {", leftTest},
+	{"cluster", "a renewal is no operation under way", lanes, " && l.sending == 0 && l.renewer.waits", " && l.sending == 0", leftTest},
+	{"cluster", "a pause counts from the first", lanes, "\t\tif serves[n] {\n\t\t\tdelete(l.left, n)\n", "\t\tif serves[n] {\n", leftTest},
+	{"cluster", "the scripts of a closed lane are forgotten", lanes, "\t\t\tl.scripts += lane.RenewalScripts()\n", "", leftTest},
+	{"cluster", "a master that is back has the closed lane", lanes, "\t\t\tdelete(l.number, l.addrs[n])\n", "", leftTest},
+	{"cluster", "the hub of a master that left stays", "lockmgr", "delete(h.at, key)\n\t\t\th.closing.Go(hub.Close)\n", "_ = key\n", hubLeft},
+	{"cluster", "a hub is closed under a watch", "lockmgr", " && hub.Stats().Watches == 0 {", " {", hubLeft},
+	{"cluster", "the hub of a master is closed", "lockmgr", "!slices.Contains(masters, key.master) &&", "(true || !slices.Contains(masters, key.master)) &&", hubLeft},
 	{"cluster", "nobody is told of a new layout", lanes, "\t\tl.cluster.Moved()\n", "", laneTests},
 	{"cluster", "told of each look", lanes, "err == nil && l.take(shards) {", "err == nil && (l.take(shards) || true) {", laneTests},
 	{"cluster", "a slot without a master goes to the first", lanes, "\tif l.slots != nil {\n\t\t*slots = *l.slots\n\t}\n", "", laneTests},

@@ -17,22 +17,26 @@ import (
 // then refuses an operation for a slot that it does not serve. One more lane sends such
 // operations through the client, which finds the master by itself and follows a slot that moves.
 //
-// A lane is made when the layout first names its master, and lasts until Close. The methods
-// of Lanes may be called by any goroutine.
+// A lane is made when the layout first names its master. It is closed a minute after its master
+// has served the last slot, as soon as nothing is under way on it. The methods of Lanes may be
+// called by any goroutine.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
 	astray  *Lane    // for what the masters refuse; nil without Cluster.Node
 
 	mu      sync.RWMutex
-	lanes   []*Lane // by the numbers of shards
+	lanes   []*Lane // by the numbers of shards; nil: closed
 	number  map[string]int
-	addrs   []string       // of the masters, by the numbers of shards
-	slots   *[Slots]uint16 // the number of the shard of each slot; nil for a single server
-	parts   [][]*core.Op   // reused
-	suspect chan struct{}  // one buffered: the layout may be old
+	addrs   []string              // of the masters, by the numbers of shards
+	left    map[int]time.Duration // when the shards were first seen without a slot
+	scripts uint64                // that renew, sent by lanes that are closed
+	slots   *[Slots]uint16        // the number of the shard of each slot; nil for a single server
+	parts   [][]*core.Op          // reused
+	suspect chan struct{}         // one buffered: the layout may be old
 	stop    context.CancelFunc
-	done    chan struct{} // closed when nobody asks for the layout any more
+	done    chan struct{}  // closed when nobody asks for the layout any more
+	closing sync.WaitGroup // lanes of masters that have left
 
 	partsMu   sync.Mutex
 	underWay  map[*core.Op]partOf // the parts of spreads
@@ -67,12 +71,15 @@ const (
 	layoutPause = 100 * time.Millisecond
 	// layoutTimeout bounds one look.
 	layoutTimeout = 3 * time.Second
+	// laneRest is how long a lane is kept whose master serves no slot. A slot that moves may come
+	// back.
+	laneRest = time.Minute
 )
 
 // NewLanes starts the lanes of a manager. They end with Close. cluster is nil for a single
 // server.
 func NewLanes(cfg Config, cluster *Cluster) *Lanes {
-	l := &Lanes{cfg: cfg, cluster: cluster, number: make(map[string]int), suspect: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Lanes{cfg: cfg, cluster: cluster, number: make(map[string]int), left: make(map[int]time.Duration), suspect: make(chan struct{}, 1), done: make(chan struct{})}
 	if cluster == nil {
 		l.lanes, l.parts, l.stop = []*Lane{NewLane(cfg)}, make([][]*core.Op, 1), func() {}
 		close(l.done)
@@ -149,7 +156,48 @@ func (l *Lanes) take(shards []Shard) (changed bool) {
 	if changed {
 		l.slots = slots
 	}
+	l.closeLeft()
 	return changed
+}
+
+// closeLeft closes the lanes of masters that have served no slot for laneRest, and on which nothing
+// is under way. Else each master that was ever seen would keep its goroutines and buffers. The mutex
+// is held, or nobody else has l yet.
+func (l *Lanes) closeLeft() {
+	now := l.cfg.Now()
+	serves := l.serving()
+	for n, lane := range l.lanes {
+		if lane == nil || lane == l.astray {
+			continue
+		}
+		if serves[n] {
+			delete(l.left, n)
+			continue
+		}
+		since, known := l.left[n]
+		if !known {
+			l.left[n] = now
+			continue
+		}
+		if now-since >= laneRest && lane.idle() {
+			// No operation takes the lane until the layout names the master again. Then it gets
+			// another lane and number.
+			delete(l.left, n)
+			delete(l.number, l.addrs[n])
+			l.lanes[n], l.addrs[n], l.parts[n] = nil, "", nil
+			l.scripts += lane.RenewalScripts()
+			l.closing.Go(lane.Close)
+		}
+	}
+}
+
+// serving returns which shards have slots. The mutex is held, or nobody else has l yet.
+func (l *Lanes) serving() []bool {
+	serves := make([]bool, len(l.lanes))
+	for _, n := range l.slots {
+		serves[n] = true
+	}
+	return serves
 }
 
 // numberOf returns the number of the shard whose master has an address. A new one gets a
@@ -192,13 +240,16 @@ func (l *Lanes) lookSoon() {
 // held.
 func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }
 
-func (l *Lanes) laneOf(key string) *Lane {
+// withLane calls f with the lane of a key. That lane is not closed meanwhile, unless Close is
+// called. f must not block.
+func (l *Lanes) withLane(key string, f func(*Lane)) {
 	if l.cluster == nil {
-		return l.lanes[0]
+		f(l.lanes[0])
+		return
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.lanes[l.at(key)]
+	f(l.lanes[l.at(key)])
 }
 
 // Master returns the address of the master that serves a key or a sharded channel, as far as
@@ -220,10 +271,9 @@ func (l *Lanes) Masters() (all []string) {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	serves := make([]bool, len(l.addrs))
-	for _, n := range l.slots {
-		if !serves[n] {
-			serves[n], all = true, append(all, l.addrs[n])
+	for n, serves := range l.serving() {
+		if serves {
+			all = append(all, l.addrs[n])
 		}
 	}
 	return all
@@ -274,12 +324,13 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 // Call queues a command that does not concern the core. It never blocks. done is called
 // with the answer, on a sender's goroutine, and must not block. After Close, Call returns
 // false.
-func (l *Lanes) Call(c Command, done func(Answer)) bool {
+func (l *Lanes) Call(c Command, done func(Answer)) (called bool) {
 	key := ""
 	if len(c.Keys) > 0 {
 		key = c.Keys[0]
 	}
-	return l.laneOf(key).Call(c, done)
+	l.withLane(key, func(lane *Lane) { called = lane.Call(c, done) })
+	return called
 }
 
 // CallAt is Call for the master at an address that Masters returned, or for the single server. It
@@ -296,16 +347,20 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 
 // Failing returns why the server of a name could not serve a wait from asked to now, or nil.
 // The failure is of the kind Unavailable.
-func (l *Lanes) Failing(name string, asked, now time.Duration) *Failure {
-	return l.laneOf(name).Failing(asked, now)
+func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
+	l.withLane(name, func(lane *Lane) { f = lane.Failing(asked, now) })
+	return f
 }
 
 // RenewalScripts returns how many renewal scripts have been sent.
 func (l *Lanes) RenewalScripts() (n uint64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	n = l.scripts
 	for _, lane := range l.lanes {
-		n += lane.RenewalScripts()
+		if lane != nil {
+			n += lane.RenewalScripts()
+		}
 	}
 	return n
 }
@@ -314,9 +369,10 @@ func (l *Lanes) RenewalScripts() (n uint64) {
 func (l *Lanes) Close() {
 	l.stop()
 	<-l.done
-	var closing sync.WaitGroup
 	for _, lane := range l.lanes { // nobody adds one any more
-		closing.Go(lane.Close)
+		if lane != nil {
+			l.closing.Go(lane.Close)
+		}
 	}
-	closing.Wait()
+	l.closing.Wait()
 }

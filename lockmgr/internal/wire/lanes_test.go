@@ -216,6 +216,70 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 	})
 }
 
+// A master that has left keeps no goroutine and no buffer: its lane is closed after laneRest, but
+// not while an operation is under way on it.
+func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
+	const look = layoutEvery + 2*layoutPause
+	synctest.Test(t, func(t *testing.T) {
+		c := &layoutServer{shards: twoShards("a:1", "b:1")}
+		name := nameIn(1)
+		slow := "{" + name + "}slow"
+		s := &shardServer{hangs: func(n string) bool { return n == slow }, until: make(chan struct{})}
+		l, replies := lanesOf(t, s, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		lanes := func() (n int) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, lane := range l.lanes {
+				if lane != nil {
+					n++
+				}
+			}
+			return n
+		}
+		shardOf := func(op *core.Op) int {
+			l.Submit([]*core.Op{op}, 0)
+			return int((<-replies).Shard)
+		}
+		require.Equal(t, 1, shardOf(renewal(name, 1)))
+		c.set(twoShards("a:1", "c:1"))
+		time.Sleep(look)
+		require.Equal(t, 2, shardOf(renewal(name, 1)))
+		time.Sleep(laneRest / 2)
+		require.Equal(t, 3, lanes())
+		c.set(twoShards("a:1", "b:1")) // b comes back in time
+		time.Sleep(laneRest + 2*look)
+		require.Equal(t, 1, shardOf(renewal(name, 1)))
+		require.Equal(t, 2, lanes(), "c has left")
+		c.set(twoShards("a:1", "c:1"))
+		time.Sleep(2 * look)
+		require.Equal(t, 3, lanes(), "b has just left again")
+		c.set(twoShards("a:1", "b:1"))
+		time.Sleep(laneRest + 2*look)
+		require.Equal(t, 2, lanes())
+
+		old := l.lanes[1]
+		l.Submit([]*core.Op{renewal(slow, 9)}, 0)
+		c.set(twoShards("a:1", "d:1"))
+		time.Sleep(10 * laneRest)
+		require.Equal(t, 3, lanes(), "a renewal is under way at b")
+		close(s.until)
+		require.EqualValues(t, 1, (<-replies).Shard)
+		time.Sleep(look)
+		require.Equal(t, 2, lanes())
+		synctest.Wait()
+		require.True(t, old.closed)
+		require.False(t, l.CallAt("b:1", Command{}, nil))
+		require.Equal(t, 4, shardOf(renewal(slow, 9)))
+		require.ElementsMatch(t, []string{"a:1", "d:1"}, l.Masters())
+		require.EqualValues(t, 5, l.RenewalScripts())
+
+		c.set(twoShards("b:1", "a:1"))
+		time.Sleep(look)
+		require.Equal(t, 5, shardOf(acquire(nameIn(0), 1)), "b has another lane")
+		require.Zero(t, shardOf(acquire(slow, 1)))
+	})
+}
+
 // The master of a client of Sentinel is looked for often, as that does no I/O.
 func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -152,7 +152,7 @@ func (s *spread) send(verb core.Verb, which func(*part) bool) {
 			// Of this number only. What earlier tries have left is the core's business.
 			p.op.OtherNumbers = []uint64{o.Number}
 		}
-		s.lanes.laneOf(p.items[0].Name).Submit([]*core.Op{&p.op}, s.lanes.cfg.Now())
+		s.lanes.withLane(p.items[0].Name, func(l *Lane) { l.Submit([]*core.Op{&p.op}, s.lanes.cfg.Now()) })
 	}
 }
 
