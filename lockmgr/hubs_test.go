@@ -17,7 +17,7 @@ import (
 
 // The hub of a master that has left is closed when nobody watches a channel there.
 func TestHubs_CloseThatOfAMasterThatLeft(t *testing.T) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}, DisableCache: true})
 	require.NoError(t, err)
 	defer client.Close()
 	var master atomic.Value
