@@ -48,17 +48,23 @@ type Future[T any] struct {
 	mu    sync.Mutex
 	state atomic.Uint32 // leaves pending with mu held; see the states
 
-	value T
-	err   error
-
+	value     T
 	done      chan struct{} // made by the first Done; closed and set to nil by settle
 	callbacks *callback[T]  // newest first
-	source    Source[T]     // nil if there is none
+	// source is nil if there is none, and a failure once the future has failed. A failed
+	// future needs its source no more. So the two share the field, and the future is smaller.
+	source Source[T]
 }
 
-// The states of a future. Value and err are written before the state leaves
+// A failure is the error of a future that has failed.
+type failure[T any] struct{ error }
+
+func (failure[T]) Cancel() {}
+func (failure[T]) Drop(T)  {}
+
+// The states of a future. The value and a failure are written before the state leaves
 // pending. After that the only change is from offered to taken or canceled,
-// by one compare-and-swap. In the canceled state value and err are not read.
+// by one compare-and-swap. In the canceled state the value is not read.
 const (
 	pending  uint32 = iota
 	offered         // there is a value, which belongs to the future
@@ -110,12 +116,14 @@ func (f *Future[T]) Result() (T, error) {
 			if !f.state.CompareAndSwap(offered, taken) {
 				continue
 			}
-			return f.value, f.err
+			return f.value, nil
+		case taken:
+			return f.value, nil
+		case failed:
+			return f.value, f.source.(failure[T]).error
 		case canceled:
 			var zero T
 			return zero, f.explain(ErrCanceled)
-		default:
-			return f.value, f.err
 		}
 	}
 }
@@ -230,12 +238,12 @@ func (f *Future[T]) settle(state uint32, v T, err error) bool {
 		f.mu.Unlock()
 		return false
 	}
-	f.value, f.err = v, err
+	f.value = v
 	todo, done, source := f.callbacks, f.done, f.source
 	f.callbacks, f.done = nil, nil // a settled future may be kept for long
 	switch {
 	case state == failed:
-		f.source = nil
+		f.source = failure[T]{err}
 	case state == offered && todo != nil:
 		state = taken
 	}

@@ -24,7 +24,10 @@ func (p *Promise[T]) Resolve(v T, err error) bool { return p.f.settle(stateOf(er
 // Ready returns a future that is already settled. It has no Source, so a value that
 // nobody takes is not given back.
 func Ready[T any](v T, err error) *Future[T] {
-	f := &Future[T]{value: v, err: err}
+	f := &Future[T]{value: v}
+	if err != nil {
+		f.source = failure[T]{err}
+	}
 	f.state.Store(stateOf(err))
 	return f
 }

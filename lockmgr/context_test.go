@@ -6,19 +6,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // heldLock is a lock with a hold and no manager.
 func heldLock() *Lock {
 	l := &Lock{}
-	l.hold = &l.ticket.hold
+	r := &l.ticket.request
+	r.Tag, r.Hold = l, &core.Hold{Request: r}
 	return l
 }
 
 func (l *Lock) bound() int {
-	l.hold.mu.Lock()
-	defer l.hold.mu.Unlock()
-	return len(l.hold.more.contexts)
+	more := l.ticket.hold().makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	return len(more.contexts)
 }
 
 // A long hold forgets the contexts whose parents have ended, and keeps the others.
@@ -38,7 +42,7 @@ func TestContext_ForgottenOnceItsParentEnded(t *testing.T) {
 	for _, c := range live {
 		require.NoError(t, c.Err())
 	}
-	l.hold.end(ErrLeaseLost)
+	l.ticket.hold().end(ErrLeaseLost)
 	for _, c := range live {
 		require.Equal(t, ErrLeaseLost, context.Cause(c))
 	}
@@ -63,11 +67,11 @@ func TestContext_CallLooksAtFewOthers(t *testing.T) {
 	const n = 10_000
 	for range n {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		require.NoError(t, l.hold.bind(boundContext{&l.ticket, countedContext{ctx, &asked}, cancel}))
+		require.NoError(t, l.ticket.hold().bind(boundContext{&l.ticket, countedContext{ctx, &asked}, cancel}))
 	}
 	require.Equal(t, n, l.bound())
 	require.LessOrEqual(t, asked, 2*n)
-	l.hold.end(ErrLeaseLost)
+	l.ticket.hold().end(ErrLeaseLost)
 }
 
 func BenchmarkContext(b *testing.B) {

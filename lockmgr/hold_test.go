@@ -10,8 +10,9 @@ import (
 // the race detector this fails at once if both close it, or neither.
 func TestLock_LostIsAskedForDuringTheLoss(t *testing.T) {
 	for range 2000 {
-		h := &hold{more: &holdMore{}} // as after Context
-		l := &Lock{hold: h}
+		l := heldLock()
+		h := l.ticket.hold()
+		h.makeMore() // as after Context
 		var wg sync.WaitGroup
 		wg.Go(func() { h.end(errors.New("lost")) })
 		<-l.Lost()

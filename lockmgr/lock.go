@@ -18,7 +18,6 @@ import (
 // lost meanwhile: where that matters, use [Lock.Token].
 type Lock struct {
 	ticket ticket
-	hold   *hold // of the first request of the hold; nil before the grant
 }
 
 // Name returns what is locked. For a lock of LockAll it is a text that has all names, and
@@ -27,7 +26,7 @@ func (l *Lock) Name() string { return l.ticket.request.Name }
 
 // Owner returns the lock's owner. A request for the same name with AsOwner of it
 // re-enters the lock.
-func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.Owner} }
+func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.Owner()} }
 
 // HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
 // other hold ever has it, so a command that runs late can't affect a later hold.
@@ -63,7 +62,7 @@ func (l *Lock) Remaining() time.Duration {
 	if l.ticket.over.Load() {
 		return 0
 	}
-	return max(0, time.Duration(l.hold.until.Load())-l.ticket.shell.clock.exact())
+	return max(0, time.Duration(l.ticket.hold().until.Load())-l.ticket.shell.clock.exact())
 }
 
 // Lost returns a channel that is closed when the lock is lost. At the lock's
@@ -71,19 +70,16 @@ func (l *Lock) Remaining() time.Duration {
 // process; Valid is never late. Unlock does not close it. Re-entries share it
 // with their hold.
 func (l *Lock) Lost() <-chan struct{} {
-	h := l.hold
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.more == nil {
-		h.more = &holdMore{}
-	}
-	if h.more.lost == nil {
-		h.more.lost = make(chan struct{})
-		if h.ended() != nil {
-			close(h.more.lost)
+	more := l.ticket.hold().makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if more.lost == nil {
+		more.lost = make(chan struct{})
+		if more.err != nil {
+			close(more.lost)
 		}
 	}
-	return h.more.lost
+	return more.lost
 }
 
 // Err returns nil while the lock is held, ErrNotHeld once it was unlocked, and
@@ -93,7 +89,7 @@ func (l *Lock) Err() error {
 	if over && l.ticket.unlock.Load() != nil {
 		return ErrNotHeld
 	}
-	if err := l.hold.lostErr(); err != nil {
+	if err := l.ticket.hold().lostErr(); err != nil {
 		return err // lost before the unlock, if there was one
 	}
 	switch {
@@ -108,14 +104,14 @@ func (l *Lock) Err() error {
 // Context returns a child of parent that is cancelled when the lock is lost,
 // with the loss as its cause, or unlocked, with ErrNotHeld.
 func (l *Lock) Context(parent context.Context) context.Context {
-	if ctx := l.hold.sameContext(&l.ticket, parent); ctx != nil {
+	if ctx := l.ticket.hold().sameContext(&l.ticket, parent); ctx != nil {
 		return ctx
 	}
 	ctx, cancel := context.WithCancelCause(parent)
-	if err := l.hold.bind(boundContext{&l.ticket, ctx, cancel}); err != nil {
+	if err := l.ticket.hold().bind(boundContext{&l.ticket, ctx, cancel}); err != nil {
 		cancel(err)
 	} else {
-		l.hold.remember(parent, ctx)
+		l.ticket.hold().remember(parent, ctx)
 	}
 	return ctx
 }
@@ -141,7 +137,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 
 func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	t := &l.ticket
-	switch err := l.hold.lostErr(); {
+	switch err := l.ticket.hold().lostErr(); {
 	case d < MinLease || d > MaxLease:
 		return fmt.Errorf("%w: %v is not within %v and %v", ErrInvalidLease, d, MinLease, MaxLease)
 	case t.over.Load():
@@ -191,11 +187,11 @@ func (l *Lock) unlock(untaken bool) *futures.Future[struct{}] {
 		return t.notUnlocked(ErrNotHeld)
 	}
 	l.cancelContexts()
-	if err := l.hold.lostErr(); err != nil {
+	if err := l.ticket.hold().lostErr(); err != nil {
 		return t.notUnlocked(err)
 	}
-	if t.trace != nil {
-		t.trace.unlocked = time.Now()
+	if trace := t.trace(); trace != nil {
+		trace.unlocked = time.Now()
 	}
 	p := new(futures.Promise[struct{}])
 	p.Bind((*unlocking)(t))
@@ -212,21 +208,20 @@ func (l *Lock) unlock(untaken bool) *futures.Future[struct{}] {
 
 // cancelContexts cancels the contexts of this handle, not those of re-entries.
 func (l *Lock) cancelContexts() {
-	h := l.hold
-	h.mu.Lock()
-	if h.more == nil || h.ended() != nil {
-		h.mu.Unlock()
+	more := l.ticket.hold().more.Load()
+	if more == nil {
 		return
 	}
 	var mine []boundContext
-	h.more.contexts = slices.DeleteFunc(h.more.contexts, func(c boundContext) bool {
+	more.mu.Lock()
+	more.contexts = slices.DeleteFunc(more.contexts, func(c boundContext) bool {
 		if c.of == &l.ticket {
 			mine = append(mine, c)
 			return true
 		}
 		return false
 	})
-	h.mu.Unlock()
+	more.mu.Unlock()
 	for _, c := range mine {
 		c.cancel(ErrNotHeld)
 	}

@@ -63,7 +63,7 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 				l.Owner = wire.FairHolderID(m.id.uuid, u.Number)
 			}
 		} else {
-			l.Owner = Owner{m.id, r.Owner}.String()
+			l.Owner = Owner{m.id, r.Owner()}.String()
 		}
 	}
 	slices.SortStableFunc(all, func(a, b LocalLock) int {

@@ -188,13 +188,13 @@ func (p *loop) perform(e core.Effect) {
 	case core.Run:
 		p.ops = append(p.ops, e.Op)
 	case core.Tokens:
-		ticketOf(e.Request).hold.more.set.tokens = e.Tokens // nobody reads it before Granted
+		ticketOf(e.Request).first.more.Load().set.tokens = e.Tokens // nobody reads it before Granted
 	case core.Granted:
 		p.granted(e.Request)
 	case core.Failed:
 		p.failed(e.Request, e.Err)
 	case core.Extended:
-		ticketOf(e.Hold.Request).hold.until.Store(int64(e.Hold.Until))
+		holdOf(e.Hold).until.Store(int64(e.Hold.Until))
 	case core.Lost:
 		p.lost(e.Hold, e.Err)
 	case core.Prolonged:
@@ -313,17 +313,17 @@ func (p *loop) rearm(ev *wakeup) {
 
 func ticketOf(r *core.Request) *ticket { return &lockOf(r).ticket }
 func lockOf(r *core.Request) *Lock     { return r.Tag.(*Lock) }
+func holdOf(h *core.Hold) *hold        { return &ticketOf(h.Request).first }
 
 func (p *loop) granted(r *core.Request) {
 	l, t := lockOf(r), ticketOf(r)
-	h := &ticketOf(r.Hold.Request).hold
-	l.hold = h
-	h.until.Store(int64(r.Hold.Until))
+	trace := t.trace()
+	t.hold().until.Store(int64(r.Hold.Until))
 	t.granted = uint32(p.instant/grantStep) + 1
 	p.announceSoon(noteOf(r) != "")
 	p.pending.Add(-1)
-	if t.trace != nil {
-		t.trace.granted = time.Now()
+	if trace != nil {
+		trace.granted = time.Now()
 	}
 	if !t.promise.Resolve(l, nil) {
 		// The caller left while the grant was on its way.
@@ -331,8 +331,8 @@ func (p *loop) granted(r *core.Request) {
 		p.observeFailure(r, ErrCanceled)
 		return
 	}
-	if t.trace != nil {
-		p.observe(t.trace.grantEvent(p.id, r))
+	if trace != nil {
+		p.observe(trace.grantEvent(p.id, r))
 	}
 }
 
@@ -347,7 +347,7 @@ func (p *loop) failed(r *core.Request, err error) {
 }
 
 func (p *loop) lost(h *core.Hold, err error) {
-	ticketOf(h.Request).hold.end(err)
+	holdOf(h).end(err)
 	p.announceEnd()
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
@@ -364,7 +364,7 @@ func (p *loop) unlocked(r *core.Request, err error) {
 		return // the caller left before the grant; granted has reported that
 	}
 	if err == core.ErrLeaseLost { // lost before the unlock: the hold has the reason
-		err = cmp.Or(lockOf(r).hold.lostErr(), err)
+		err = cmp.Or(ticketOf(r).hold().lostErr(), err)
 	}
 	if err != nil {
 		err = t.failed(opUnlock, 0, err)
@@ -401,19 +401,19 @@ func (p *loop) notice(n *core.Notice) {
 }
 
 func (p *loop) observeFailure(r *core.Request, err error) {
-	if t := ticketOf(r).trace; t != nil {
+	if t := ticketOf(r).trace(); t != nil {
 		p.observe(t.failEvent(p.id, r, err))
 	}
 }
 
 func (p *loop) observeUnlock(r *core.Request, err error) {
-	if t := ticketOf(r).trace; t != nil {
+	if t := ticketOf(r).trace(); t != nil {
 		p.observe(t.unlockEvent(p.id, r, err))
 	}
 }
 
 func (p *loop) observeLoss(h *core.Hold, err error) {
-	if t := ticketOf(h.Request).trace; t != nil {
+	if t := ticketOf(h.Request).trace(); t != nil {
 		p.observe(t.lossEvent(p.id, h, err))
 	}
 }

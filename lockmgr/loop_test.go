@@ -31,7 +31,7 @@ func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 		}
 		return out
 	}
-	r := &core.Request{Name: "a", ID: 1, Owner: 1, GiveUp: core.Forever}
+	r := &core.Request{Name: "a", ID: 1, Ends: core.Forever}
 	p.step(0, []message{core.Lock{Request: r}})
 	effects()
 	require.NotNil(t, sent)

@@ -136,27 +136,23 @@ func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 		m.pending.Add(-1)
 		return nil, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters)
 	}
-	l := &Lock{ticket: ticket{shell: &m.shell, asked: m.now()}}
+	l := &Lock{ticket: ticket{shell: &m.shell}}
 	t := &l.ticket
 	t.promise.Bind(t)
-	t.trace = m.newTrace(w.ctx)
-	id := m.lastID.Add(1)
+	now := m.now()
 	t.request = core.Request{
-		Name: name, Kind: w.kind, Side: w.side, ID: id, Owner: id, Fenced: w.fenced, Lease: w.lease,
-		Once: w.wait == 0, GiveUp: core.Forever, Tag: l,
-	}
-	if w.hold > 0 || w.keep > 0 || w.note != "" {
-		t.request.Terms = &core.Terms{MaxHold: w.hold, KeepFor: w.keep, Note: w.note}
+		Name: name, Kind: w.kind, Side: w.side, ID: m.lastID.Add(1), Fenced: w.fenced, Lease: w.lease,
+		Once: w.wait == 0, Asked: now, Ends: core.Forever, Terms: m.termsOf(&w), Tag: l,
 	}
 	if w.owner.of != nil {
-		t.request.Owner, t.request.Explicit = w.owner.n, true
+		t.request.As(w.owner.n)
 	}
-	if w.wait > 0 && w.wait < core.Forever-t.asked {
-		t.request.GiveUp = t.asked + w.wait
+	if w.wait > 0 && w.wait < core.Forever-now {
+		t.request.Ends = now + w.wait
 	}
 	var ev core.Event = core.Lock{Request: &t.request}
 	if w.items != nil {
-		t.hold.more = &holdMore{set: &heldSet{items: w.items}}
+		t.first.makeMore().set = &heldSet{items: w.items}
 		ev = core.LockSet{Request: &t.request, Items: w.items}
 	}
 	if w.permits > 0 {
@@ -167,6 +163,20 @@ func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 		return nil, ErrClosed
 	}
 	return t.promise.Future(), nil
+}
+
+// termsOf returns what few requests ask for, or nil if the wish asks for none of it and nobody
+// observes the manager.
+func (m *Manager) termsOf(w *wish) *core.Terms {
+	trace := m.newTrace(w.ctx)
+	if w.hold <= 0 && w.keep <= 0 && w.note == "" && trace == nil {
+		return nil
+	}
+	terms := &core.Terms{MaxHold: w.hold, KeepFor: w.keep, Note: w.note}
+	if trace != nil {
+		terms.Tag = trace
+	}
+	return terms
 }
 
 // refused returns the future of a request that is not made.

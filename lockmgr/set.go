@@ -226,7 +226,5 @@ func (l *Lock) TokenOf(name string) int64 {
 }
 
 func (l *Lock) heldSet() *heldSet {
-	l.hold.mu.Lock()
-	defer l.hold.mu.Unlock()
-	return l.hold.more.set
+	return l.ticket.hold().more.Load().set
 }

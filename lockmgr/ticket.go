@@ -19,13 +19,25 @@ import (
 type ticket struct {
 	promise futures.Promise[*Lock]
 	request core.Request // the core's, once it is posted
-	hold    hold         // used if the request is the first of its hold
+	first   hold         // used if the request is the first of its hold
 	shell   *shell
-	asked   time.Duration // the instant of the request
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
 	over    atomic.Bool // the caller has given the lock back
 	granted uint32      // when, in steps of grantStep and plus one; zero before. The manager's goroutine owns it
-	trace   *trace      // for the observer, or nil
+}
+
+// hold returns the hold that the request was granted. The request must be granted.
+func (t *ticket) hold() *hold { return holdOf(t.request.Hold) }
+
+// asked returns the instant of the request.
+func (t *ticket) asked() time.Duration { return t.request.Asked }
+
+// trace returns what the events of the request report, or nil if nobody observes it.
+func (t *ticket) trace() *trace {
+	if terms := t.request.Terms; terms != nil && terms.Tag != nil {
+		return terms.Tag.(*trace)
+	}
+	return nil
 }
 
 // grantStep is the unit of ticket.granted. It makes the field small: one for each lock.
@@ -37,7 +49,7 @@ func (t *ticket) since() time.Duration {
 	if t.granted != 0 {
 		return time.Duration(t.granted-1) * grantStep
 	}
-	return t.asked
+	return t.asked()
 }
 
 // A ticket is the source of its future, and runs its callbacks.
@@ -63,16 +75,16 @@ func (t *ticket) Explain(err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
-	reason := t.shell.failing(t.key(), t.asked, now)
+	reason := t.shell.failing(t.key(), t.asked(), now)
 	if reason == nil {
 		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
 	}
-	return t.failed(opLock, max(0, now-t.asked), fmt.Errorf("%w: %w", reason, err))
+	return t.failed(opLock, max(0, now-t.asked()), fmt.Errorf("%w: %w", reason, err))
 }
 
 // key returns the request's name, or one of those of a set.
 func (t *ticket) key() string {
-	if more := t.hold.more; more != nil && more.set != nil {
+	if more := t.first.more.Load(); more != nil && more.set != nil {
 		return more.set.items[0].Name
 	}
 	return t.request.Name
@@ -94,13 +106,13 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.shell.failing(t.key(), t.asked, now); down != nil {
+		if down := t.shell.failing(t.key(), t.asked(), now); down != nil {
 			err = down
 		} else {
 			err = fmt.Errorf("%w: %s", err, t.refusal())
 		}
 	}
-	return t.failed(opLock, max(0, now-t.asked), err)
+	return t.failed(opLock, max(0, now-t.asked()), err)
 }
 
 // failed returns the error of an operation on the lock.
@@ -130,20 +142,20 @@ func (r *unlocking) Explain(err error) error {
 	return (*ticket)(r).failed(opUnlock, 0, err)
 }
 
-// A hold is shared by its handles. until is authoritative and read atomically;
-// err, lost and contexts report it.
+// A hold is shared by its handles. until is authoritative. What more has reports it.
 type hold struct {
-	until atomic.Int64 // the deadline, an instant of the manager's clock
-
-	mu   sync.Mutex
-	more *holdMore // nil for most
+	until atomic.Int64             // the deadline, an instant of the manager's clock
+	more  atomic.Pointer[holdMore] // nil for most; see makeMore
 }
 
+// holdMore is what few holds need. It is set once and stays.
 type holdMore struct {
+	set *heldSet // of a lock of LockAll; set before the request is posted
+
+	mu       sync.Mutex
 	err      error         // why the hold ended, if it was lost
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
-	set      *heldSet // of a lock of LockAll
 	// child is the context bound last, parent its parent.
 	parent, child context.Context
 	sweepAt       int // the number of contexts at which the ended ones are removed
@@ -159,18 +171,25 @@ type boundContext struct {
 	cancel context.CancelCauseFunc
 }
 
+// makeMore returns what more the hold has. The first call makes it.
+func (h *hold) makeMore() *holdMore {
+	if more := h.more.Load(); more != nil {
+		return more
+	}
+	h.more.CompareAndSwap(nil, new(holdMore))
+	return h.more.Load()
+}
+
 // end marks the hold lost, closes the channel handed out and cancels the
 // contexts. Later calls of Lost return a closed channel.
 func (h *hold) end(err error) {
 	h.until.Store(0)
-	h.mu.Lock()
-	if h.more == nil {
-		h.more = &holdMore{}
-	}
-	h.more.err = err
-	lost, contexts := h.more.lost, h.more.contexts
-	h.more.contexts = nil
-	h.mu.Unlock()
+	more := h.makeMore()
+	more.mu.Lock()
+	more.err = err
+	lost, contexts := more.lost, more.contexts
+	more.contexts = nil
+	more.mu.Unlock()
 	if lost != nil {
 		close(lost)
 	}
@@ -179,31 +198,29 @@ func (h *hold) end(err error) {
 	}
 }
 
+// lostErr returns why the hold was lost, or nil.
 func (h *hold) lostErr() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended()
-}
-
-// ended returns why the hold was lost, or nil. It is called with the mutex held.
-func (h *hold) ended() error {
-	if h.more == nil {
+	more := h.more.Load()
+	if more == nil {
 		return nil
 	}
-	return h.more.err
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	return more.err
 }
 
 // sameContext returns the context of the last call, if that was for the same
 // lock and parent, else nil. So a long hold that calls Lock.Context once for
 // each piece of work keeps one context, not thousands.
 func (h *hold) sameContext(t *ticket, parent context.Context) context.Context {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.more == nil || len(h.more.contexts) == 0 || !reflect.ValueOf(parent).Comparable() || h.more.parent != parent {
+	more := h.makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if len(more.contexts) == 0 || !reflect.ValueOf(parent).Comparable() || more.parent != parent {
 		return nil
 	}
-	last := h.more.contexts[len(h.more.contexts)-1]
-	if last.of != t || last.ctx != h.more.child || last.ctx.Err() != nil {
+	last := more.contexts[len(more.contexts)-1]
+	if last.of != t || last.ctx != more.child || last.ctx.Err() != nil {
 		return nil
 	}
 	return last.ctx
@@ -211,29 +228,28 @@ func (h *hold) sameContext(t *ticket, parent context.Context) context.Context {
 
 // remember notes the parent of the context that was bound last.
 func (h *hold) remember(parent, child context.Context) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	more := h.makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
 	if reflect.ValueOf(parent).Comparable() {
-		h.more.parent, h.more.child = parent, child
+		more.parent, more.child = parent, child
 	}
 }
 
 // bind stores a context to be cancelled when its lock ends. If the lock has ended
 // already, it returns the reason.
 func (h *hold) bind(b boundContext) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended() != nil {
-		return h.ended()
+	more := h.makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if more.err != nil {
+		return more.err
 	}
 	if b.of.over.Load() {
 		return ErrNotHeld
 	}
-	if h.more == nil {
-		h.more = &holdMore{}
-	}
-	h.more.sweep()
-	h.more.contexts = append(h.more.contexts, b)
+	more.sweep()
+	more.contexts = append(more.contexts, b)
 	return nil
 }
 

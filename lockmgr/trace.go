@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A trace holds what the events of a request report. A ticket has one only if
-// there is an observer.
+// A trace holds what the events of a request report. A request has one, as
+// the tag of its terms, only if there is an observer.
 type trace struct {
 	ctx      context.Context
 	asked    time.Time
@@ -28,7 +28,7 @@ func (t *trace) grantEvent(id *identity, r *core.Request) Event {
 func (t *trace) failEvent(id *identity, r *core.Request, err error) Event {
 	now := time.Now()
 	return EventFailed{
-		At: now, Context: t.ctx, Name: r.Name, Owner: Owner{id, r.Owner}.String(), Waited: now.Sub(t.asked), Err: err,
+		At: now, Context: t.ctx, Name: r.Name, Owner: Owner{id, r.Owner()}.String(), Waited: now.Sub(t.asked), Err: err,
 	}
 }
 

@@ -3,11 +3,11 @@ package mutants
 var shellMutants = []mutant{
 	{"deadline", "op: counted from the answer", "lockmgr/internal/wire", "\t\treplies.Replies = append(replies.Replies, core.Reply{})\n", "\t\tt.op.Sent = l.cfg.Now()\n\t\treplies.Replies = append(replies.Replies, core.Reply{})\n", client + "TestAnswer_SlowOneProlongsNoLease"},
 	{"deadline", "no margin", "lockmgr", "Margin: o.Margin,", "Margin: 0,", shell + "TestLease_FixedEndsOnTime"},
-	{"deadline", "Valid does not look at it", "lockmgr", "func (l *Lock) Valid() bool { return l.Remaining() > 0 }", "func (l *Lock) Valid() bool { return !l.ticket.over.Load() && l.hold.lostErr() == nil }",
+	{"deadline", "Valid does not look at it", "lockmgr", "func (l *Lock) Valid() bool { return l.Remaining() > 0 }", "func (l *Lock) Valid() bool { return !l.ticket.over.Load() && l.ticket.hold().lostErr() == nil }",
 		shell + "TestLock_ValidEndsWhileTheManagerIsStuck"},
 	{"deadline", "valid after an early loss", "lockmgr", "\th.until.Store(0)\n", "", client + "TestHandle_StaleTouchesNothing"},
 	{"deadline", "valid after the unlock", "lockmgr", "if l.ticket.over.Load() {\n\t\treturn 0", "if false {\n\t\treturn 0", shell + "TestServer_LockAndUnlock"},
-	{"deadline", "renewals don't reach the handle", "lockmgr", "\t\tticketOf(e.Hold.Request).hold.until.Store(int64(e.Hold.Until))\n", "", shell + "TestWatchdog_KeepsALockForHours"},
+	{"deadline", "renewals don't reach the handle", "lockmgr", "\t\tholdOf(e.Hold).until.Store(int64(e.Hold.Until))\n", "", shell + "TestWatchdog_KeepsALockForHours"},
 	{"deadline", "nothing is done on time", "lockmgr", "if p.core.Next() <= now {", "if false {", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "lease rounded down", "lockmgr/internal/wire", "int64((d+time.Millisecond-1)/time.Millisecond)", "int64(d/time.Millisecond)", wires + "FuzzLease_IsRoundedUp"},
 	{"deadline", "requests go before what keeps locks", "lockmgr/internal/wire", "\tout = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))\n\tout = move(out, &l.queue, maxBatch-len(out))\n", "\tout = move(out[:0], &l.queue, maxBatch)\n\tout = move(out, &l.urgent, maxBatch-len(out))\n", client + "TestUnlock_OvertakesABurst"},
@@ -15,9 +15,9 @@ var shellMutants = []mutant{
 	{"deadline", "a suspension of the host does not count", "lockmgr", "func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }", "func (c *clock) exact() time.Duration { return time.Since(c.origin) }", shell + "TestLock_LostWhileTheHostIsSuspended"},
 
 	{"loss", "only a Close is one", "lockmgr", "\t\tp.lost(e.Hold, e.Err)\n", "\t\tif e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}\n", client + "TestLock_LossIsToldForEach"},
-	{"loss", "not told to those who ask later", "lockmgr", "if h.ended() != nil {\n\t\t\tclose(h.more.lost)", "if false {\n\t\t\tclose(h.more.lost)", client + "TestHandle_StaleTouchesNothing"},
+	{"loss", "not told to those who ask later", "lockmgr", "if more.err != nil {\n\t\t\tclose(more.lost)", "if false {\n\t\t\tclose(more.lost)", client + "TestHandle_StaleTouchesNothing"},
 	{"loss", "contexts live on", "lockmgr", "\t\tc.cancel(err)\n\t}\n}", "\t\t_ = c\n\t}\n}", shell + "TestLock_LostAtTheDeadlineOfASilentServer"},
-	{"loss", "contexts made later live", "lockmgr", "if h.ended() != nil {\n\t\treturn h.ended()", "if false {\n\t\treturn h.ended()", client + "TestHandle_StaleTouchesNothing"},
+	{"loss", "contexts made later live", "lockmgr", "if more.err != nil {\n\t\treturn more.err", "if false {\n\t\treturn more.err", client + "TestHandle_StaleTouchesNothing"},
 	{"loss", "contexts outlive the unlock", "lockmgr", "\t\tc.cancel(ErrNotHeld)\n", "\t\t_ = c\n", shell + "TestReentry"},
 	{"loss", "positions in a renewal's reply ignored", "lockmgr/internal/wire", "\t\t\tout = Answer{Kind: Int}\n", "", shell + "TestRenewal_FindsALoss"},
 	{"loss", "positions taken to count from 0", "lockmgr/internal/wire", "case position != i+1:", "case position != i:", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
@@ -39,7 +39,7 @@ var shellMutants = []mutant{
 	{"callbacks", "two at a time", "lockmgr", "if !c.running {\n\t\tc.running = true\n\t\tgo", "if true {\n\t\tc.running = true\n\t\tgo", shell + "TestCallback_WaitsInOrder"},
 
 	{"cancel", "TryLock waits", "lockmgr", "Once: w.wait == 0,", "Once: false,", shell + "TestMaxWait_TimesOut"},
-	{"cancel", "Wait not heeded", "lockmgr", "\t\tt.request.GiveUp = t.asked + w.wait\n", "", shell + "TestMaxWait_TimesOut"},
+	{"cancel", "Wait not heeded", "lockmgr", "\t\tt.request.Ends = now + w.wait\n", "", shell + "TestMaxWait_TimesOut"},
 
 	{"close", "does not wait", "lockmgr", "\tcase <-m.gone:\n", "\tcase <-m.gone:\n\tdefault:\n", client + "TestClose_AtEveryPointLeavesNothing"},
 	{"close", "waits longer than its context", "lockmgr", "\t\tm.actor.Post(core.Abort{})\n", "", client + "TestClose_WithAnEndedContextLeavesWhatExpires"},

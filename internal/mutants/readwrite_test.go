@@ -19,7 +19,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "a writer gets a reader's token", machine, "\t\tt.next = t.last + 1\n", "", rwSeeds},
 	{"read-write", "joins a lease that is nearly over", machine, "if turn == askFirst || m.short(e, r) ||", "if turn == askFirst ||", rwSeeds},
 	{"read-write", "joins what may be gone", machine, " || u.doubt.open() {\n\t\t\tif e.flight", " {\n\t\t\tif e.flight", rwSeeds},
-	{"read-write", "no alarm for the second hold", machine, "u.limit = min(limit, h.limit)", "u.limit = limit", rwSeeds},
+	{"read-write", "no alarm for the second hold", machine, "u.limit = min(limit, h.Request.Ends)", "u.limit = limit", rwSeeds},
 	{"read-write", "one that ends ends all", machine, "if m.now >= h.end() {\n\t\t\tm.loseHold", "if true {\n\t\t\tm.loseHold", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "m.letGo(h, ErrNotHeld)\n\tif e.hold != nil {", "m.letGo(h, ErrNotHeld)\n\tif e.hold != nil && false {", rwSeeds},
 	{"read-write", "release that is refused for good is repeated at once", machine, " && n.passesOn(e, n.queue.head) && !m.closing", " && !m.closing", rwSeeds},
@@ -34,7 +34,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "readers may never join again", machine, "u.shutUntil, u.firstPass = 0, m.now\n\t\t\tn.details.turns.newRun(m.now)", "return Forever", stories},
 	{"read-write", "readers join during an upgrade", machine, "if u.upgrade != nil {\n\t\t\treturn Forever", "if false {\n\t\t\treturn Forever", rwSeeds},
 	{"read-write", "an upgrade without an answer is taken for one that did not run", machine, "if u.number = e.number; u.unknown.replaced() {", "if u.number = e.number; false {", stories},
-	{"read-write", "an upgrade outlives the hold of its owner", machine, "if r := e.upkeep().upgrade; r != nil && r.Owner == h.Request.Owner {", "if r := e.upkeep().upgrade; false && r != nil {", rwSeeds},
+	{"read-write", "an upgrade outlives the hold of its owner", machine, "if r := e.upkeep().upgrade; r != nil && r.Owner() == h.Request.Owner() {", "if r := e.upkeep().upgrade; false && r != nil {", rwSeeds},
 	{"read-write", "an upgrade beside another local reader", machine, "if e.hold != h || h.next() != nil || u.upgrade != nil {", "if u.upgrade != nil {", rwSeeds},
 	{"read-write", "a failed upgrade is a loss", machine, "case r.Ran == Yes && r.Kept:", "case false:", rwSeeds},
 

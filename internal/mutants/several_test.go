@@ -22,7 +22,7 @@ var severalMutants = []mutant{
 	// A set gathers.
 	{"several", "gathers at once", machine, " || waited < m.cfg.GatherAfter", " || waited < 0", stories},
 	{"several", "gathers for longer with each try", machine, "return max(0, g.until-m.now).Truncate(time.Millisecond)", "return m.cfg.GatherTime", setSeeds},
-	{"several", "the time in the queue counts", machine, "max(e.of.queue.head.asked, g.had)", "e.of.queue.head.asked", stories},
+	{"several", "the time in the queue counts", machine, "max(e.of.queue.head.Asked, g.had)", "e.of.queue.head.Asked", stories},
 	{"several", "pauses after gathering in vain do not grow", machine, "2 * m.cfg.GatherTime << min(g.vain, mostVain+1)", "2 * m.cfg.GatherTime", stories},
 	{"several", "gathers again at once", machine, " || m.now < g.notBefore", "", stories},
 	{"several", "no alarm for the end of gathering", machine, "at = min(at, e.gatherEnd(), e.of.refreshAt())", "at = min(at, e.of.refreshAt())", stories},
@@ -71,7 +71,7 @@ var severalMutants = []mutant{
 	{"several", "one behind a writer waits for no set", machine, "if ours.Side = r.Side; r.behindAlone() {", "if ours.Side = r.Side; false {", stories},
 	{"several", "sets that exclude each other gather at once", machine, " || m.rivalGathers(e.of) {", " {", setTests + "TestSet_Gather"},
 	{"several", "holds of sets are remembered for ever", machine, "\t\tm.heldSets.remove(e.of)\n", "", setTests + "TestSet_HeldSets"},
-	{"several", "an owner waits for its own item", machine, "if h.Request.Owner == r.Owner {\n\t\t\treturn", "if false {\n\t\t\treturn", setSeeds},
+	{"several", "an owner waits for its own item", machine, "if h.Request.Owner() == r.Owner() {\n\t\t\treturn", "if false {\n\t\t\treturn", setSeeds},
 	{"several", "a hold closes no circle of other names", machine, "\t\t\tm.breakDeadlocksOf(o.name)\n", "", setSeeds},
 	{"several", "a set is forgotten while the sets of its item are looked at", machine, "slices.Clone(p[it.Name])", "p[it.Name]", stories},
 	{"several", "a set is not forgotten", machine, "\t\tm.sets.remove(n)\n", "", setSeeds},

@@ -28,7 +28,7 @@ func TestRenewal_Bursts(t *testing.T) {
 				return len(replies.Replies)
 			}
 			for i := range locks {
-				answer(m.Step(0, core.Lock{Request: &core.Request{Name: fmt.Sprint(i), ID: uint64(i) + 1, Owner: uint64(i) + 1, GiveUp: core.Forever}}, nil))
+				answer(m.Step(0, core.Lock{Request: &core.Request{Name: fmt.Sprint(i), ID: uint64(i) + 1, Ends: core.Forever}}, nil))
 				m.Step(0, &replies, nil)
 			}
 			var first, last time.Duration

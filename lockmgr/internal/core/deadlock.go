@@ -26,10 +26,10 @@ type ownerQueue struct {
 }
 
 func (w waits) add(r *Request) {
-	locks := w[r.Owner]
+	locks := w[r.Owner()]
 	if locks == nil {
 		locks = make(map[wanted]*ownerQueue)
-		w[r.Owner] = locks
+		w[r.Owner()] = locks
 	}
 	q := locks[r.wanted()]
 	if q == nil {
@@ -40,14 +40,14 @@ func (w waits) add(r *Request) {
 }
 
 func (w waits) remove(r *Request) {
-	q := w[r.Owner][r.wanted()]
+	q := w[r.Owner()][r.wanted()]
 	q.requests[r.place] = nil
 	if q.n--; q.n > 0 {
 		return
 	}
-	delete(w[r.Owner], r.wanted())
-	if len(w[r.Owner]) == 0 {
-		delete(w, r.Owner)
+	delete(w[r.Owner()], r.wanted())
+	if len(w[r.Owner()]) == 0 {
+		delete(w, r.Owner())
 	}
 }
 
@@ -190,14 +190,14 @@ func (m *Machine) breakDeadlock(r *Request) {
 // request whose owner waits for the same already closes none, even behind one for the
 // side Alone: it re-enters when the first of them is granted.
 func (m *Machine) cycle(r *Request) []edge {
-	if q := m.waits[r.Owner][r.wanted()]; r.Side == Shared && q != nil && q.first() != r {
+	if q := m.waits[r.Owner()][r.wanted()]; r.Side == Shared && q != nil && q.first() != r {
 		return nil
 	}
 	for h := range m.blockers(r) {
-		if h.Request.Owner == r.Owner {
+		if h.Request.Owner() == r.Owner() {
 			return []edge{{r, h}} // its own owner has one of these items in another way: no release will come
 		}
-		if path := m.path(h.Request.Owner, r.Owner); path != nil {
+		if path := m.path(h.Request.Owner(), r.Owner()); path != nil {
 			return append([]edge{{r, h}}, path...)
 		}
 	}
@@ -241,7 +241,7 @@ func (m *Machine) failYoungest(cycle []edge) {
 		if w.request.ID > youngest.ID {
 			youngest = w.request
 		}
-		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner, w.request.Name, w.hold.Request.Owner, w.item()})
+		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner(), w.request.Name, w.hold.Request.Owner(), w.item()})
 	}
 	m.failQueued(youngest, e)
 }
@@ -265,7 +265,7 @@ func (m *Machine) path(from, to uint64) []edge {
 		for _, r := range m.inOrder(owner) {
 			for h := range m.blockers(r) {
 				path = append(path, edge{r, h})
-				if h.Request.Owner == to || visit(h.Request.Owner) {
+				if h.Request.Owner() == to || visit(h.Request.Owner()) {
 					return true
 				}
 				path = path[:len(path)-1]
@@ -288,7 +288,7 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 	seen[from] = true
 	for _, q := range m.waits[from] {
 		for h := range m.blockers(q.first()) {
-			if h.Request.Owner == to || m.leads(h.Request.Owner, to, seen) {
+			if h.Request.Owner() == to || m.leads(h.Request.Owner(), to, seen) {
 				return true
 			}
 		}

@@ -77,7 +77,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 		return 0
 	}
 	if !g.active() {
-		waited := m.now - max(e.of.queue.head.asked, g.had)
+		waited := m.now - max(e.of.queue.head.Asked, g.had)
 		if m.cfg.GatherTime == 0 || m.now < g.notBefore || waited < m.cfg.GatherAfter || m.rivalGathers(e.of) {
 			return 0
 		}

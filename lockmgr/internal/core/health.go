@@ -64,7 +64,7 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 	n.shard = shard
 	if h := m.healthAt(shard); h.failing && n.queue.head != nil {
-		h.tellAt = min(h.tellAt, m.tellDue(h, n.queue.head.asked))
+		h.tellAt = min(h.tellAt, m.tellDue(h, n.queue.head.Asked))
 	}
 }
 
@@ -159,7 +159,7 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.queue.head != nil }) {
 		for r := n.queue.head; r != nil; {
 			next := r.next
-			if due := m.tellDue(h, r.asked); due <= m.now {
+			if due := m.tellDue(h, r.Asked); due <= m.now {
 				m.failQueued(r, h.err)
 			} else {
 				h.tellAt = min(h.tellAt, due)

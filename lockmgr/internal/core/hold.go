@@ -16,10 +16,9 @@ type Hold struct {
 	// entry have the same number. Apart from that, no number is used twice.
 	Number uint64
 
-	limit   time.Duration // end of a fixed lease or of MaxHold, or Forever
-	count   int32         // grants that were not unlocked yet
-	watched bool          // renewed by the watchdog
-	unsure  bool          // an acquire of Number got no answer and may run late: see line
+	count   int32 // grants that were not unlocked yet
+	watched bool  // renewed by the watchdog
+	unsure  bool  // an acquire of Number got no answer and may run late: see line
 
 	// Permits is how many permits it is, for the kind Permits.
 	Permits uint16
@@ -49,12 +48,12 @@ func (e *entry) holds(yield func(*Hold) bool) {
 func (e *entry) add(h *Hold) {
 	if e.hold != nil {
 		h.Request.next, e.hold.Request.prev = e.hold.Request, h.Request
-		limit := e.hold.limit
+		limit := e.hold.Request.Ends
 		if e.hold.next() != nil {
 			limit = e.upkeep().limit
 		}
 		u := e.makeUpkeep()
-		u.limit = min(limit, h.limit)
+		u.limit = min(limit, h.Request.Ends)
 		if u.readers == nil {
 			u.readers = make(map[uint64]*Hold)
 			e.hold.index(u.readers)
@@ -67,7 +66,7 @@ func (e *entry) add(h *Hold) {
 // index adds a hold to the readers of its entry, if it is one of them.
 func (h *Hold) index(readers map[uint64]*Hold) {
 	if r := h.Request; r.Side == Shared {
-		readers[r.Owner] = h
+		readers[r.Owner()] = h
 	}
 }
 
@@ -87,8 +86,8 @@ func (e *entry) drop(h *Hold) {
 	case u.readers == nil:
 	case e.hold == nil:
 		u.readers = nil
-	case u.readers[r.Owner] == h:
-		delete(u.readers, r.Owner)
+	case u.readers[r.Owner()] == h:
+		delete(u.readers, r.Owner())
 	}
 }
 
@@ -118,7 +117,7 @@ func (e *entry) owned(owner uint64) [2]*Hold {
 		return [2]*Hold{e.upkeep().readers[owner]}
 	}
 	for i, h := range holds {
-		if h != nil && h.Request.Owner != owner {
+		if h != nil && h.Request.Owner() != owner {
 			holds[i] = nil
 		}
 	}
@@ -138,7 +137,7 @@ func (e *entry) watched() bool {
 
 // end returns the deadline of a hold: that of its entry, or the end of its fixed
 // lease or MaxHold if that is earlier.
-func (h *Hold) end() time.Duration { return min(h.Request.entry.until, h.limit) }
+func (h *Hold) end() time.Duration { return min(h.Request.entry.until, h.Request.Ends) }
 
 // grant makes a request the holder of an entry, or one of its holders. The entry
 // must be ours, and not past its deadline.
@@ -158,7 +157,8 @@ func (m *Machine) grant(e *entry, r *Request) {
 		u.number, u.shutUntil, u.longer.later = 0, 0, 0
 	}
 	r.state, r.entry = reqGranted, e
-	h.Request, h.count, h.watched, h.limit = r, 1, r.Lease == 0, m.limitOf(r)
+	h.Request, h.count, h.watched = r, 1, r.Lease == 0
+	r.Ends = m.limitOf(r)
 	switch {
 	case e.hold != nil && r.Side == Shared && n.rules().side(e) == Alone:
 		h.Number = m.number() // that of the entry once its owner has it alone no longer
@@ -212,11 +212,11 @@ func (m *Machine) grant(e *entry, r *Request) {
 	if r.Explicit {
 		// The owner's other requests for the name re-enter now, or fail. Then the new
 		// hold may close a cycle.
-		for q := m.waits.first(r.Owner, n); q != nil; q = m.waits.first(r.Owner, n) {
+		for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
 			m.dequeue(q)
 			m.askedAgain(n, q)
 		}
-		m.breakDeadlocks(r.Owner, n)
+		m.breakDeadlocks(r.Owner(), n)
 	}
 }
 
@@ -238,7 +238,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	var beside *Hold
 	what := reenters
 	for e := range n.entries {
-		for _, h := range e.owned(r.Owner) {
+		for _, h := range e.owned(r.Owner()) {
 			if h == nil {
 				continue
 			}
@@ -254,7 +254,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	}
 	switch {
 	case what == never:
-		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner, r.Name, r.Owner, r.Name}}})
+		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner(), r.Name, r.Owner(), r.Name}}})
 		return true
 	case what == besides && r.Fenced && !beside.Request.entry.upkeep().tokens.left(r.Side):
 		m.fail(r, ErrNotFenced)
@@ -284,7 +284,7 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	case h.watched:
 		// A re-entry neither shortens a watched hold nor changes its MaxHold.
 	case r.Lease == 0:
-		h.watched, h.limit = true, max(h.limit, m.limitOf(r))
+		h.watched, h.Request.Ends = true, max(h.Request.Ends, m.limitOf(r))
 		m.renewals.Schedule(e, m.now, m.now)
 		m.extendSoon(e, m.cfg.Lease)
 	default:
@@ -361,7 +361,7 @@ func (m *Machine) expire(e *entry) {
 		if m.now >= h.end() {
 			m.loseHold(h, m.whyOver(h))
 		} else {
-			limit = min(limit, h.limit)
+			limit = min(limit, h.Request.Ends)
 		}
 	}
 	if e.hold == nil {
@@ -376,7 +376,7 @@ func (m *Machine) whyOver(h *Hold) error {
 	e := h.Request.entry
 	u := e.upkeep()
 	switch {
-	case h.watched && m.now >= h.limit:
+	case h.watched && m.now >= h.Request.Ends:
 		return errMaxHold
 	case !h.watched && e.number == e.target() && u.longer.want == 0 && u.longer.sent == 0:
 		return errOver
@@ -414,7 +414,7 @@ func (m *Machine) upgraded(e *entry, r *Reply) {
 	switch h := e.hold; {
 	case r.Ran != Yes:
 		m.fail(request, r.Err)
-	case r.OK && h != nil && h.Request.Owner == request.Owner && m.now < h.end():
+	case r.OK && h != nil && h.Request.Owner() == request.Owner() && m.now < h.end():
 		m.grant(e, request)
 	default:
 		m.fail(request, ErrNotAcquired)

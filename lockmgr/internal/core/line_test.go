@@ -56,7 +56,7 @@ func (s *lineServer) step(ev Event) {
 // crowd makes more requests than one script can give places to.
 func (s *lineServer) crowd(many int) (all []*Request) {
 	for i := range uint64(many) {
-		r := &Request{Name: "f", Kind: Fair, ID: i + 1, Owner: i + 1, GiveUp: Forever}
+		r := &Request{Name: "f", Kind: Fair, ID: i + 1, Ends: Forever}
 		all = append(all, r)
 		s.step(Lock{r})
 	}
@@ -117,7 +117,7 @@ func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
 	}
 	var all []*Request
 	for id := range uint64(4) {
-		r := &Request{Name: "f", Kind: Fair, ID: id + 1, Owner: id + 1, GiveUp: Forever}
+		r := &Request{Name: "f", Kind: Fair, ID: id + 1, Ends: Forever}
 		all = append(all, r)
 		step(Lock{r})
 	}

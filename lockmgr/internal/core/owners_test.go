@@ -26,9 +26,9 @@ func TestOwner_ManyRequests(t *testing.T) {
 			}
 		}
 		lock := func(id, owner uint64, name string) *Request {
-			r := &Request{Name: name, ID: id, Owner: owner, Explicit: true, GiveUp: Forever}
-			if owner == 0 {
-				r.Owner, r.Explicit = id, false
+			r := &Request{Name: name, ID: id, Ends: Forever}
+			if owner != 0 {
+				r.As(owner)
 			}
 			answer(m.Step(0, Lock{r}, nil))
 			return r

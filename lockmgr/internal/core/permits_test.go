@@ -33,7 +33,7 @@ func TestPermits_ManyEntries(t *testing.T) {
 	const many = 500
 	var held []*Request
 	lock := func(id uint64) *Request {
-		r := &Request{Name: "p", Kind: Permits, ID: id, Owner: id, GiveUp: Forever}
+		r := &Request{Name: "p", Kind: Permits, ID: id, Ends: Forever}
 		s.step(LockPermits{r, 1, many})
 		return r
 	}
@@ -54,7 +54,7 @@ func TestPermits_ManyEntries(t *testing.T) {
 func TestPermits_MostEntries(t *testing.T) {
 	s := newScripted()
 	lock := func(id uint64, once bool) *Request {
-		r := &Request{Name: "p", Kind: Permits, ID: id, Owner: id, GiveUp: Forever, Once: once}
+		r := &Request{Name: "p", Kind: Permits, ID: id, Ends: Forever, Once: once}
 		s.step(LockPermits{r, 1, 2 * mostEntries})
 		return r
 	}
@@ -74,7 +74,7 @@ func taken(t *testing.T, s *scripted) (lock func() *Request, held []*Request) {
 	var id uint64
 	lock = func() *Request {
 		id++
-		r := &Request{Name: "p", Kind: Permits, ID: id, Owner: id, GiveUp: Forever}
+		r := &Request{Name: "p", Kind: Permits, ID: id, Ends: Forever}
 		s.step(LockPermits{r, 1, 10})
 		return r
 	}

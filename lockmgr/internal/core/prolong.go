@@ -33,7 +33,7 @@ func (m *Machine) prolong(p *Prolongation) {
 		return
 	}
 	if !h.watched {
-		h.limit = max(h.limit, m.now+m.cfg.usable(p.Lease)) // e.until still bounds the hold
+		h.Request.Ends = max(h.Request.Ends, m.now+m.cfg.usable(p.Lease)) // e.until still bounds the hold
 	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
 	u := e.makeUpkeep()
@@ -46,8 +46,8 @@ func (m *Machine) prolong(p *Prolongation) {
 // begins now.
 func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
 	e := h.Request.entry
-	if limit := m.now + m.cfg.usable(lease); limit > h.limit {
-		h.limit = limit
+	if limit := m.now + m.cfg.usable(lease); limit > h.Request.Ends {
+		h.Request.Ends = limit
 		if limit > e.until {
 			m.extendSoon(e, lease)
 		}
@@ -64,7 +64,7 @@ func (m *Machine) extendSoon(e *entry, lease time.Duration) {
 // its end, which is later than that of the entry. Many may join, and one renewal in
 // the second half of the lease is enough for all of them.
 func (m *Machine) extendLater(e *entry, h *Hold) {
-	if h.watched || h.limit <= e.until {
+	if h.watched || h.Request.Ends <= e.until {
 		return
 	}
 	l, lease := &e.makeUpkeep().longer, m.leaseOf(h.Request)
@@ -88,7 +88,7 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	lease := l.later
 	l.later = 0
 	for h := range e.holds {
-		if !h.watched && h.limit > e.until {
+		if !h.watched && h.Request.Ends > e.until {
 			m.extendSoon(e, lease)
 			break
 		}

@@ -13,14 +13,16 @@ type Request struct {
 	// ID is unique within the manager and rises with time. Of two requests, the
 	// one with the larger ID is the younger.
 	ID uint64
-	// Owner is the owner's number. For an anonymous request it is ID.
-	Owner uint64
 	// Lease is the fixed lease, or zero for a watched one.
 	Lease time.Duration
 	// Terms are what few requests have, or nil.
 	Terms *Terms
-	// GiveUp is the instant at which waiting ends, or Forever.
-	GiveUp time.Duration
+	// Asked is the instant of the request.
+	Asked time.Duration
+	// Ends is the instant at which waiting ends, or Forever. From the grant on it is the
+	// core's: the instant at which the hold ends even if it is renewed, which is the end of a
+	// fixed lease or of MaxHold, or Forever.
+	Ends time.Duration
 	// Tag is the shell's own.
 	Tag any
 
@@ -30,11 +32,10 @@ type Request struct {
 	// entry is the entry of the request's hold. Before the grant it is the entry
 	// whose transfer is to record the request, or the first entry of the name.
 	entry      *entry
-	next, prev *Request      // in the queue, or in the list of holds that share an entry
-	asked      time.Duration // when the request was queued
-	pos        int32         // place in the heap Machine.giveUps
-	place      int32         // index in its ownerQueue, while queued and Explicit
-	own        Hold          // the request's own hold, so that a grant allocates nothing
+	next, prev *Request // in the queue, or in the list of holds that share an entry
+	pos        int32    // place in the heap Machine.giveUps
+	place      int32    // index in its ownerQueue, while queued and Explicit
+	own        Hold     // the request's own hold, so that a grant allocates nothing
 
 	// Kind is the kind of the lock. Side is the side that the request wants.
 	Kind Kind
@@ -43,8 +44,8 @@ type Request struct {
 	// Passed is set if the request got an entry that another holder in this
 	// manager has or had.
 	Passed bool
-	// Explicit is set if the caller named the owner. Other requests may then have
-	// the same owner.
+	// Explicit is set if the caller named the owner, which is then in Terms. Other
+	// requests may have the same owner.
 	Explicit bool
 	Fenced   bool
 	// Once is set for a request that makes one try and does not wait.
@@ -56,6 +57,8 @@ type Request struct {
 
 // Terms are what few requests ask for.
 type Terms struct {
+	// Owner is the owner's number, if the request is Explicit: see As.
+	Owner uint64
 	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
 	MaxHold time.Duration
 	// KeepFor is for how long the record stays from the grant on, even after an unlock, or zero.
@@ -63,6 +66,25 @@ type Terms struct {
 	KeepFor time.Duration
 	// Note is the shell's own: what the caller says of the request, or "".
 	Note string
+	// Tag is the shell's own.
+	Tag any
+}
+
+// As makes the request that of an owner which its caller has named. It is called before the
+// request is passed on, and after Terms were set.
+func (r *Request) As(owner uint64) {
+	if r.Terms == nil {
+		r.Terms = new(Terms)
+	}
+	r.Terms.Owner, r.Explicit = owner, true
+}
+
+// Owner returns the owner's number. For an anonymous request it is the ID.
+func (r *Request) Owner() uint64 {
+	if r.Explicit {
+		return r.Terms.Owner
+	}
+	return r.ID
 }
 
 type requestState uint8
@@ -154,13 +176,12 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		n.makeDetails() // a script must give it a place
 	}
 	r.state = reqQueued
-	r.asked = m.now
 	if h := m.healthOf(n); h.failing {
-		h.tellAt = min(h.tellAt, m.tellDue(h, m.now))
+		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
 	}
 	m.stats.Waiting++
-	if r.GiveUp != Forever {
-		m.giveUps.set(r, r.GiveUp)
+	if r.Ends != Forever {
+		m.giveUps.set(r, r.Ends)
 	}
 	if r.Explicit {
 		m.waits.add(r)
@@ -263,7 +284,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	m.dequeue(r)
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
-		if q := m.waits[r.Owner][r.wanted()]; q != nil && q.first().ID > r.ID {
+		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
 			m.nowFirst = append(m.nowFirst, q.first()) // it may close a circle: see cycle
 		}
 	}
@@ -317,5 +338,5 @@ func (m *Machine) cancel(r *Request) {
 // overdue reports whether a request has waited for RetryTime while the scripts of
 // an entry were failing.
 func (m *Machine) overdue(e *entry, r *Request) bool {
-	return m.now-max(e.upkeep().retry.since, r.asked) >= m.cfg.RetryTime
+	return m.now-max(e.upkeep().retry.since, r.Asked) >= m.cfg.RetryTime
 }

@@ -87,7 +87,7 @@ func TestSet_Gather(t *testing.T) {
 	s := e.of.details.set
 	gather := func(now, asked time.Duration) time.Duration {
 		m.now = now
-		e.of.queue.head = &Request{asked: asked}
+		e.of.queue.head = &Request{Asked: asked}
 		return m.gatherFor(e)
 	}
 	gaveBack := func(now time.Duration) {
@@ -138,11 +138,12 @@ func TestSet_HeldSets(t *testing.T) {
 	s := newScripted()
 	items := []Item{{Name: "a"}, {Name: "b", Kind: ReadWrite, Side: Shared}}
 	for id := range uint64(3) {
-		r := &Request{Name: "a+b", Kind: Several, ID: id + 1, Owner: id + 1, GiveUp: Forever}
+		r := &Request{Name: "a+b", Kind: Several, ID: id + 1, Ends: Forever}
 		s.step(LockSet{r, items})
 		require.Equal(t, reqGranted, r.state)
 		require.Len(t, s.m.heldSets["b"], 1)
-		again := &Request{Name: "a+b", Kind: Several, ID: id + 10, Owner: id + 1, Explicit: true, GiveUp: Forever}
+		again := &Request{Name: "a+b", Kind: Several, ID: id + 10, Ends: Forever}
+		again.As(id + 1)
 		s.step(LockSet{again, items})
 		require.Same(t, r.Hold, again.Hold)
 		require.Len(t, s.m.heldSets["b"], 1)
@@ -175,7 +176,7 @@ func TestSet_SplitAcquire(t *testing.T) {
 			r.Op, r.ID, r.Split = sent, sent.ID, split
 			step(&Replies{Replies: []Reply{r}})
 		}
-		request := &Request{Name: "a+b", ID: 1, Owner: 1, Kind: Several, GiveUp: Forever}
+		request := &Request{Name: "a+b", ID: 1, Kind: Several, Ends: Forever}
 		step(LockSet{Request: request, Items: itemsOf("a+b")})
 		answer(Reply{Ran: Maybe, Err: errUnanswered})
 		step(Cancel{request})

@@ -48,10 +48,7 @@ func (s *scripted) grants(op *Op) bool {
 }
 
 func (s *scripted) lock(r *Request) *Request {
-	r.Name, r.GiveUp = "a", Forever
-	if r.Owner == 0 {
-		r.Owner = r.ID
-	}
+	r.Name, r.Ends = "a", Forever
 	s.step(Lock{r})
 	return r
 }
@@ -63,8 +60,12 @@ func TestReader_CostDoesNotGrowWithOthers(t *testing.T) {
 		var readers []*Request
 		begin := time.Now()
 		for i := range uint64(n) {
-			readers = append(readers, s.lock(&Request{Kind: ReadWrite, Side: Shared, ID: 2*i + 1, Owner: i + 1, Explicit: true}))
-			again := s.lock(&Request{Kind: ReadWrite, Side: Shared, ID: 2*i + 2, Owner: i + 1, Explicit: true})
+			first := &Request{Kind: ReadWrite, Side: Shared, ID: 2*i + 1}
+			first.As(i + 1)
+			readers = append(readers, s.lock(first))
+			again := &Request{Kind: ReadWrite, Side: Shared, ID: 2*i + 2}
+			again.As(i + 1)
+			s.lock(again)
 			require.Same(t, readers[i].Hold, again.Hold)
 			s.step(Unlock{Request: again})
 		}

@@ -35,7 +35,7 @@ func TestTransfer_SpacingHasABound(t *testing.T) {
 		}
 	}
 	for i := range uint64(handoffs) {
-		step(Lock{&Request{Name: "a", ID: i + 1, Owner: i + 1, GiveUp: Forever}})
+		step(Lock{&Request{Name: "a", ID: i + 1, Ends: Forever}})
 	}
 	for range handoffs - 1 {
 		now += time.Millisecond

@@ -146,7 +146,7 @@ func (s *story) line(line string) {
 			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "",
 		})
 	case "lock", "lockset":
-		r := &Request{Name: plain[2], GiveUp: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
+		r := &Request{Name: plain[2], Asked: s.now, Ends: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
 		if arg["maxhold"] != "" || arg["keep"] != "" {
 			r.Terms = &Terms{MaxHold: duration("maxhold", 0), KeepFor: duration("keep", 0)}
 		}
@@ -161,12 +161,11 @@ func (s *story) line(line string) {
 				r.Side = Shared
 			}
 		}
-		r.Owner = r.ID
 		if arg["as"] != "" {
-			r.Owner, r.Explicit = uint64(count("as", 0)), true
+			r.As(uint64(count("as", 0)))
 		}
 		if arg["wait"] != "" {
-			r.GiveUp = s.now + duration("wait", 0)
+			r.Ends = s.now + duration("wait", 0)
 		}
 		s.requests[plain[1]] = r
 		s.know(r.Name)

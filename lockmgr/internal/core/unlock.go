@@ -46,7 +46,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	if !e.of.hasDetails() {
 		return
 	}
-	if r := e.upkeep().upgrade; r != nil && r.Owner == h.Request.Owner {
+	if r := e.upkeep().upgrade; r != nil && r.Owner() == h.Request.Owner() {
 		m.failUpgrade(e, ErrNotAcquired)
 	}
 	m.answerProlongations(e, h, err)

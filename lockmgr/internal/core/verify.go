@@ -47,7 +47,7 @@ func (m *Machine) verifyLease(e *entry) time.Duration {
 		if h.watched {
 			return m.cfg.Lease
 		}
-		limit = max(limit, h.limit)
+		limit = max(limit, h.Request.Ends)
 	}
 	left := min(limit-m.now, m.cfg.Lease)
 	return max(left.Truncate(time.Millisecond), time.Millisecond)

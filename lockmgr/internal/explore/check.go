@@ -60,7 +60,7 @@ func (w *world) granted(n *manager, c *call) {
 	}
 	c.state = granted
 	if again {
-		if !slices.ContainsFunc(n.calls, func(o *call) bool { return o.req == r.Hold.Request && !o.lost }) && r.Hold.Request.Owner != r.Owner {
+		if !slices.ContainsFunc(n.calls, func(o *call) bool { return o.req == r.Hold.Request && !o.lost }) && r.Hold.Request.Owner() != r.Owner() {
 			violated("re-entry", "%s: into a hold of another", n.label)
 		}
 	} else {

@@ -276,11 +276,10 @@ func (w *world) ask(n *manager, j int) {
 	want := w.scene.Wants[n.index()][c.want]
 	n.asked++
 	r := &core.Request{
-		Name: lockKey, ID: firstRequest + n.asked, Fenced: want.Fenced, Once: want.Once, Lease: want.Lease, GiveUp: core.Forever, Tag: j,
+		Name: lockKey, ID: firstRequest + n.asked, Fenced: want.Fenced, Once: want.Once, Lease: want.Lease, Asked: w.now, Ends: core.Forever, Tag: j,
 	}
-	r.Owner = r.ID
 	if want.Owner != 0 {
-		r.Owner, r.Explicit = firstOwner+want.Owner, true
+		r.As(firstOwner + want.Owner)
 	}
 	c.state, c.req, c.order = pending, r, n.asked
 	w.step(n.index(), core.Lock{Request: r})

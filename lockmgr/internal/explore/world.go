@@ -205,7 +205,7 @@ func prime(m *core.Machine) (*core.Machine, time.Duration) {
 			}
 		}
 	}
-	r := &core.Request{Name: "primer", ID: 1, Owner: 1, GiveUp: core.Forever}
+	r := &core.Request{Name: "primer", ID: 1, Ends: core.Forever}
 	step(core.Lock{Request: r})
 	for range firstScript {
 		now += ms

@@ -43,12 +43,12 @@ func (n *node) adopt(r *core.Request) {
 	}
 	if len(n.held) > 0 && w.load.Percent(70) {
 		if h := n.held[w.load.Below(len(n.held))]; !h.core.Request.Explicit {
-			n.adopted = append(n.adopted, h.core.Request.Owner)
+			n.adopted = append(n.adopted, h.core.Request.Owner())
 		}
 	}
 	if len(n.adopted) > 0 {
 		last := n.adopted[max(0, len(n.adopted)-4):]
-		r.Owner, r.Explicit = last[w.load.Below(len(last))], true
+		r.As(last[w.load.Below(len(last))])
 		w.cover.Adopted++
 	}
 }
@@ -76,16 +76,15 @@ func (n *node) think() {
 // lock makes a request: a fresh one, or a re-entry of an owner that holds.
 func (n *node) lock(l *lockName, again *call) {
 	w := n.w
-	r := &core.Request{Name: l.key, Kind: l.kind, ID: n.newID(), GiveUp: core.Forever}
+	r := &core.Request{Name: l.key, Kind: l.kind, ID: n.newID(), Asked: n.clock(w.now), Ends: core.Forever}
 	c := &call{n: n, name: l, req: r}
-	r.Owner = r.ID
 	r.Tag = c
 	switch {
 	case again != nil:
-		r.Owner, r.Explicit = again.req.Owner, true
+		r.As(again.req.Owner())
 		c.depth = again.depth + 1
 	case w.load.Percent(w.set.explicit):
-		r.Owner, r.Explicit = n.owners[w.load.Below(len(n.owners))], true
+		r.As(n.owners[w.load.Below(len(n.owners))])
 	case w.set.adopt > 0:
 		n.adopt(r)
 	}
@@ -103,7 +102,10 @@ func (n *node) lock(l *lockName, again *call) {
 		w.cover.Hopeless++
 	}
 	if w.set.keeps > 0 && w.load.Percent(w.set.keeps) {
-		r.Terms = &core.Terms{KeepFor: w.load.LogBetween(ms, 2*w.set.core.Lease).Truncate(ms)}
+		if r.Terms == nil {
+			r.Terms = new(core.Terms)
+		}
+		r.Terms.KeepFor = w.load.LogBetween(ms, 2*w.set.core.Lease).Truncate(ms)
 	}
 	cancelIn := never
 	if w.load.Percent(w.set.impatient) {
@@ -111,7 +113,7 @@ func (n *node) lock(l *lockName, again *call) {
 		case 0:
 			r.Once = true
 		case 1:
-			r.GiveUp = n.clock(w.now) + w.load.LogBetween(ms/10, 40*w.set.think)
+			r.Ends = n.clock(w.now) + w.load.LogBetween(ms/10, 40*w.set.think)
 		default:
 			cancelIn = w.load.LogBetween(1, 40*w.set.think)
 		}
@@ -207,7 +209,7 @@ func (n *node) granted(c *call) {
 		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, ofParts: n.record[c.name.index].ofParts, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		c.hold.limit = n.limit(r)
 		for _, h := range n.held {
-			if h.name == c.name && h.core.Request.Owner == r.Owner { // it has the other side, on the same record
+			if h.name == c.name && h.core.Request.Owner() == r.Owner() { // it has the other side, on the same record
 				c.hopeless = c.hopeless || h.core.Request.Tag.(*call).hopeless
 			}
 		}
@@ -227,7 +229,7 @@ func (n *node) granted(c *call) {
 		if h == nil || h.over || h.lost || h.inCore == 0 {
 			w.violated("re-entry", "%s: %s enters a hold that is over", n.label, c)
 		}
-		if first := r.Hold.Request; h.core != r.Hold || h.token != r.Hold.Token || first.Owner != r.Owner || first.Name != r.Name || r.Fenced && r.Hold.Token == 0 {
+		if first := r.Hold.Request; h.core != r.Hold || h.token != r.Hold.Token || first.Owner() != r.Owner() || first.Name != r.Name || r.Fenced && r.Hold.Token == 0 {
 			w.violated("re-entry", "%s: %s enters %s with token %d", n.label, c, h, r.Hold.Token)
 		}
 		c.hold = h
@@ -278,7 +280,7 @@ func (n *node) failed(c *call, err error) {
 		w.cover.Ends[endDeadlock]++
 	case errors.Is(err, core.ErrWaitTimeout):
 		w.cover.Ends[endTimeout]++
-		if r := c.req; r.GiveUp > n.clock(w.now) {
+		if r := c.req; r.Ends > n.clock(w.now) {
 			w.violated("one answer", "%s: %s timed out before its time", n.label, c)
 		}
 	case errors.Is(err, core.ErrNotAcquired):
@@ -384,7 +386,7 @@ func (c *call) String() string {
 	r := c.req
 	s := fmt.Sprintf("%s#%d %s", c.n.label, r.ID, r.Name)
 	if r.Explicit {
-		s += fmt.Sprintf(" as %d", r.Owner)
+		s += fmt.Sprintf(" as %d", r.Owner())
 	}
 	if r.Fenced {
 		s += " fenced"

@@ -133,7 +133,7 @@ func (c *command) mayBeRefused(ok bool) {
 // checkOrder checks that a manager grants a name in the order of its requests.
 func (w *world) checkOrder(c *call) {
 	for _, h := range c.n.held {
-		if h != c.hold && h.name == c.name && h.core.Request.Owner == c.req.Owner {
+		if h != c.hold && h.name == c.name && h.core.Request.Owner() == c.req.Owner() {
 			return // it has the other side of the lock already
 		}
 	}
@@ -317,11 +317,11 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 			w.violated("deadlock", "%s: no cycle: %v", n.label, e)
 		}
 		waits := slices.ContainsFunc(n.waiting, func(o *call) bool {
-			return o.req.ID == edge.Request && o.req.Owner == edge.Owner && o.req.Name == edge.Name
+			return o.req.ID == edge.Request && o.req.Owner() == edge.Owner && o.req.Name == edge.Name
 		})
 		holds := slices.ContainsFunc(n.held, func(h *hold) bool {
 			r := h.core.Request
-			return r.Owner == edge.Holder && slices.ContainsFunc(n.waiting, func(o *call) bool {
+			return r.Owner() == edge.Holder && slices.ContainsFunc(n.waiting, func(o *call) bool {
 				return o.req.ID == edge.Request && n.waitsFor(o, h)
 			})
 		})
@@ -336,7 +336,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 func (n *node) checkOwners() {
 	for _, h := range n.held {
 		for _, c := range n.waiting {
-			if h.name == c.name && !c.name.meets(c, h) || h.name != c.name && !n.waitsFor(c, h) || h.core.Request.Owner != c.req.Owner || h.core.Until <= n.clock(n.w.now) || n.upgrading(c) {
+			if h.name == c.name && !c.name.meets(c, h) || h.name != c.name && !n.waitsFor(c, h) || h.core.Request.Owner() != c.req.Owner() || h.core.Until <= n.clock(n.w.now) || n.upgrading(c) {
 				continue
 			}
 			if h.name == c.name {
@@ -352,21 +352,21 @@ func (n *node) checkOwners() {
 	// Holds are few: follow the edges as often as there are holds. Owners of
 	// anonymous holds count, because later requests may name them.
 	for _, first := range n.held {
-		start := first.core.Request.Owner
+		start := first.core.Request.Owner()
 		reached := map[uint64]bool{start: true}
 		for range n.held {
 			for _, c := range n.waiting {
-				if !c.req.Explicit || !reached[c.req.Owner] || n.upgrading(c) {
+				if !c.req.Explicit || !reached[c.req.Owner()] || n.upgrading(c) {
 					continue
 				}
 				for _, h := range n.held {
 					if h.inCore == 0 || !n.waitsFor(c, h) {
 						continue
 					}
-					if h.core.Request.Owner == start && c.req.Owner != start {
-						n.w.violated("deadlock", "%s: owner %d waits for %s in a circle", n.label, c.req.Owner, h)
+					if h.core.Request.Owner() == start && c.req.Owner() != start {
+						n.w.violated("deadlock", "%s: owner %d waits for %s in a circle", n.label, c.req.Owner(), h)
 					}
-					reached[h.core.Request.Owner] = true
+					reached[h.core.Request.Owner()] = true
 				}
 			}
 		}
@@ -395,7 +395,7 @@ func (n *node) behindAlone(c *call) bool {
 		if o.name != c.name || o.req.ID >= c.req.ID {
 			continue
 		}
-		if o.req.Owner == c.req.Owner && o.req.Side == c.req.Side {
+		if o.req.Owner() == c.req.Owner() && o.req.Side == c.req.Side {
 			return false
 		}
 		behind = behind || o.req.Side == core.Alone && !n.upgrading(o)
@@ -592,7 +592,7 @@ func (n *node) believes(l *lockName) bool {
 // readsItself reports whether a request for a lock alone is of an owner that shares it.
 func (n *node) readsItself(c *call) bool {
 	return c.req.Side == core.Alone && slices.ContainsFunc(n.held, func(h *hold) bool {
-		return h.name == c.name && h.core.Request.Owner == c.req.Owner && h.core.Request.Side == core.Shared
+		return h.name == c.name && h.core.Request.Owner() == c.req.Owner() && h.core.Request.Side == core.Shared
 	})
 }
 
@@ -600,7 +600,7 @@ func (n *node) readsItself(c *call) bool {
 // share the name, and does not wait for them.
 func (n *node) upgrading(c *call) bool {
 	return slices.ContainsFunc(n.held, func(h *hold) bool {
-		return h.core.Request.Owner == c.req.Owner && c.upgrades(h)
+		return h.core.Request.Owner() == c.req.Owner() && c.upgrades(h)
 	})
 }
 

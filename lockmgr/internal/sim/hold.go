@@ -45,7 +45,7 @@ func (h *hold) String() string {
 	if h.foreign {
 		return fmt.Sprintf("foreign hold of %s until %v", h.name.key, h.until)
 	}
-	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.core.Request.ID, h.name.key, h.core.Request.Owner,
+	return fmt.Sprintf("hold %s#%d of %s (owner %d, field %d, until %v, epoch %d)", h.n.label, h.core.Request.ID, h.name.key, h.core.Request.Owner(),
 		h.core.Number, h.until, h.epoch)
 }
 

@@ -229,8 +229,8 @@ func (n *node) tick(now time.Duration) {
 	n.ticks++
 	n.step(now, core.Tick{})
 	for _, c := range n.waiting {
-		if c.req.GiveUp <= now {
-			n.w.violated("gives up in time", "%s: %s waits until %v, now is %v", n.label, c, c.req.GiveUp, now)
+		if c.req.Ends <= now {
+			n.w.violated("gives up in time", "%s: %s waits until %v, now is %v", n.label, c, c.req.Ends, now)
 		}
 	}
 	for _, h := range n.held {
@@ -322,8 +322,11 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 	case *heard:
 		n.chain[n.w.named(ev.Name).index] = 0
 		n.beforeWake(ev)
-	case core.Tick, core.Close, core.Verify:
+	case core.Tick, core.Close:
 		clear(n.chain)
+	case core.Verify:
+		clear(n.chain)
+		n.beforeVerify(n.w.named(ev.Name))
 	case *core.Replies:
 		for i := range ev.Replies {
 			n.accept(&ev.Replies[i])

@@ -74,7 +74,7 @@ func (n *node) checkMaker(l *lockName, op *core.Op) {
 // shares: of other readers, or of its own owner.
 func (n *node) checkHolder(h *hold) {
 	shares := slices.ContainsFunc(n.held, func(o *hold) bool {
-		return o.name == h.name && (h.sideOf() == core.Shared || o.core.Request.Owner == h.core.Request.Owner)
+		return o.name == h.name && (h.sideOf() == core.Shared || o.core.Request.Owner() == h.core.Request.Owner())
 	})
 	if n.numbers.held[h.core.Number] && !shares {
 		n.w.violated("a number is used once", "%s: %s has the number of an earlier hold", n.label, h)

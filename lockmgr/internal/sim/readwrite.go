@@ -28,7 +28,7 @@ func (readWrite) beside(a, b core.Side) bool { return a == core.Shared && b == c
 // conflict allows holds that all read, and those that one owner has of the name.
 func (k readWrite) conflict(l *lockName, h *hold, others []*hold) *hold {
 	for _, o := range others {
-		own := !h.foreign && !o.foreign && h.n == o.n && h.name == o.name && h.core.Request.Owner == o.core.Request.Owner
+		own := !h.foreign && !o.foreign && h.n == o.n && h.name == o.name && h.core.Request.Owner() == o.core.Request.Owner()
 		if !own && !k.beside(h.sideOn(l), o.sideOn(l)) {
 			return o
 		}

@@ -12,7 +12,7 @@ import (
 // clock may be wrong by.
 func (w *world) reserve(c *call) {
 	l := c.name
-	if c.req.Terms == nil || c.hold.epoch != l.epoch { // it holds what the server has lost
+	if c.req.Terms == nil || c.req.Terms.KeepFor == 0 || c.hold.epoch != l.epoch { // it holds what the server has lost
 		return
 	}
 	if !slices.ContainsFunc(w.holders(l), func(h holder) bool { return c.n.carries(h.name) }) {

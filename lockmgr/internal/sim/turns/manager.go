@@ -61,7 +61,7 @@ func (n *manager) begin() {
 		c.ask = func() {
 			n.lastID++
 			n.w.meter.asks(n.id)
-			c.req = &core.Request{Name: key, ID: n.lastID, Owner: n.lastID, GiveUp: core.Forever, Tag: c}
+			c.req = &core.Request{Name: key, ID: n.lastID, Asked: n.w.now, Ends: core.Forever, Tag: c}
 			n.post(core.Lock{Request: c.req})
 		}
 		c.unlock = func() {
