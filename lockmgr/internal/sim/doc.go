@@ -121,7 +121,8 @@
 //	                             request fails because of its own shard, not of another
 //	a message is looked into     once a holder has heard that an administrator removed its
 //	                             lock, it passes the lock on only after a later command has
-//	                             confirmed the record
+//	                             confirmed the record, unless it has looked for it three times in a
+//	                             row already
 //	order                        waiters of a manager and name are served in their order
 //	bounded run                  grants in a row, once others are known to wait
 //	tokens                       rise in the order of the grants, over all managers, for each

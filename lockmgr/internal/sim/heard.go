@@ -19,6 +19,22 @@ type ear struct {
 	must   bool
 	before uint64
 	was    string // the phase before this step
+	// doubts is how many reasons to look for the record have come since it was found. latest is
+	// the ID of the command that was in flight at the last of the first mostDoubts.
+	doubts int
+	latest uint64
+}
+
+// mostDoubts is for how many reasons in a row the core looks for the record again before it
+// passes the lock on. A flood of messages must not keep the lock from its next holder.
+const mostDoubts = 3
+
+// doubted notes a reason to look for the record.
+func (e *ear) doubted(inFlight uint64) {
+	if e.doubts < mostDoubts {
+		e.latest = inFlight
+	}
+	e.doubts++
 }
 
 // sent notes a release that may publish so many messages.
@@ -33,6 +49,17 @@ func (e *ear) answered(r *core.Reply, most int) {
 	if r.Ran == core.Yes && r.ID != e.before {
 		e.must = false
 	}
+	if r.Ran == core.Yes && r.ID != e.latest {
+		e.doubts = 0
+	}
+}
+
+// beforeVerify notes that a manager is to look for the record of a name, and for those of the
+// sets with that name.
+func (n *node) beforeVerify(l *lockName) {
+	for _, l := range append([]*lockName{l}, l.sets...) {
+		n.ears[l.index].doubted(n.inFlight(l))
+	}
 }
 
 // beforeWake notes the messages of a wake-up and the phase in which it comes.
@@ -41,11 +68,17 @@ func (n *node) beforeWake(h *heard) {
 	e := &n.ears[l.index]
 	e.was = n.m.Phase(l.key)
 	e.echoes = max(0, e.echoes-h.own)
+	if h.Message {
+		defer e.doubted(n.inFlight(l))
+	}
 	if h.forced == 0 || e.was != "held" {
 		return
 	}
 	if e.echoes > 0 { // the core may take it for the message of its own release
 		e.echoes--
+		return
+	}
+	if e.doubts >= mostDoubts {
 		return
 	}
 	n.w.cover.HeardForced++
