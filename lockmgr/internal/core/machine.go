@@ -223,6 +223,12 @@ func (m *Machine) advance(n *name) (again time.Duration) {
 	for e := range n.entries {
 		again = min(again, m.advanceEntry(e))
 	}
+	if n.queue.head == nil && len(n.details.extra) > 0 {
+		// A later entry may have gone to the last request. Then no earlier one waits.
+		for e := n.waiting(); e != nil; e = n.waiting() {
+			again = min(again, m.advanceEntry(e))
+		}
+	}
 	return min(again, m.advanceName(n))
 }
 
