@@ -204,9 +204,19 @@ func (m *Machine) serve(e *entry, r *Request) {
 			m.ask(e)
 		}
 	case e.phase == passing: // the record was kept
+		m.endPause(e, r)
 		m.passOn(e, nil)
 	case e.phase == releasing && r.Once: // it does not wait for a failed release
+		m.endPause(e, r)
 		m.proceed(e)
+	}
+}
+
+// endPause ends the pause after a failed script if a request makes one try: it does not wait for
+// that.
+func (m *Machine) endPause(e *entry, r *Request) {
+	if u := e.upkeep(); r.Once && u.retry.at > m.now {
+		e.makeUpkeep().retry.at = m.now
 	}
 }
 

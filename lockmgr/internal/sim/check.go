@@ -542,8 +542,8 @@ func (w *world) checkEnd() {
 func (w *world) orphan(l *lockName, h holder) bool {
 	field := h.name
 	for _, n := range slices.Concat(w.nodes, w.gone) {
-		if n.carries(field) && l.isStray(n, h) {
-			return true
+		if n.carries(field) && (l.isStray(n, h) || w.persisted && (l.stray != nil && l.stray.n == n && n.made(l, field) || l.strays[field] > 0)) {
+			return true // once it has lost its TTL, it ends a lease after the next try of somebody else
 		}
 	}
 	for _, n := range w.gone {

@@ -21,6 +21,7 @@ type line struct {
 	at        *shard
 	id        int // as a subscriber: new with each connection
 	connected bool
+	sent      []func()      // commands that have not arrived
 	sentAt    time.Duration // the arrival of the last command at the server
 	heardAt   time.Duration // the last arrival from the server
 }
@@ -197,10 +198,17 @@ func (p *pubsub) ask(ch *channel) {
 	})
 }
 
+// toServer sends a command. Commands arrive in the order in which they were sent, also at a server
+// that goes on after a silence.
 func (t *line) toServer(do func()) {
 	w := t.p.n.w
 	id := t.id
 	t.sentAt = max(t.sentAt, w.now+w.fate.Between(w.set.latency/8, w.set.latency/2))
+	t.sent = append(t.sent, func() {
+		if t.id == id && t.connected && !t.p.n.dead {
+			do()
+		}
+	})
 	var arrive func()
 	arrive = func() {
 		if w.silent(t.at) { // the server reads it when it goes on
@@ -208,9 +216,9 @@ func (t *line) toServer(do func()) {
 			w.queue.Put(t.at.silentUntil, arrive)
 			return
 		}
-		if t.id == id && t.connected && !t.p.n.dead {
-			do()
-		}
+		next := t.sent[0]
+		t.sent = t.sent[1:]
+		next()
 	}
 	w.queue.Put(t.sentAt, arrive)
 }
