@@ -120,6 +120,9 @@ func (n *node) checkRenewed(h *hold, now time.Duration) {
 	if h.limit != never || h.fixed || h.refused || h.core.Request.Tag.(*call).hopeless || n.closing || now < h.core.Until || w.set.faults&(Pause|Slow) != 0 {
 		return
 	}
+	if w.silent(h.name.shard) && n.inFlight(h.name) != 0 {
+		return // a re-entry shortly before the end of a fixed lease made it a watched one
+	}
 	if since := h.until - w.set.core.Lease; n.trouble[h.name.index] < since {
 		w.violated("trouble stays where it is", "%s: %s has run out, and no command for it has failed since %v", n.label, h, since)
 	}
