@@ -125,6 +125,9 @@ var coreMutants = []mutant{
 	{"fair", "transfers ever further apart", machine, "mostSpacing*m.cfg.RecordEvery, max(m", "max(m", "lockmgr/internal/core TestTransfer_SpacingHasABound"},
 	{"fair", "transfers further apart than a run is long", machine, ", max(m.cfg.RecordEvery, m.cfg.PassTime/4))", ")", stories},
 	{"fair", "transfers far apart though others wait", machine, "\t\tu.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+m.cfg.RecordEvery)\n", "", stories},
+	{"turns", "of merged messages none is our own", machine, "u.echoed = most // its message may be among them", "// its message may be among them", stories},
+	{"every end is an end", "a single try waits for the pause after a failed script", machine, "r.Once && u.retry.at > m.now {", "false && u.retry.at > m.now {", stories},
+	{"every end is an end", "an entry waits for nobody", machine, "if n.queue.head == nil && len(n.details.extra) > 0 {", "if false {", stories},
 	{"fair", "last come, first served", machine, "\tq.tail = r\n}", "\tq.tail = r\n\tif q.head != r && q.head.Owner()%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}\n}", seeds},
 
 	{"tokens", "given twice", machine, "t.next++\n", "", seeds},

@@ -59,7 +59,7 @@ var severalMutants = []mutant{
 	{"several", "a message that was not our own is lost", machine, "u.echoed > r.Published && n.takesTurns() {", "false {", stories},
 	{"several", "one message is our own", machine, "n.details.echoes += told - u.echoed", "n.details.echoes += max(0, min(told, 1)-u.echoed)", stories},
 	{"several", "as many messages are our own as there are items", machine, "n.details.echoes += told - u.echoed", "n.details.echoes += max(told, len(n.items())) - u.echoed", stories},
-	{"several", "one message before the answer is our own", machine, "u.echoed < max(1, len(n.items())) {", "u.echoed < 1 {", stories},
+	{"several", "one message before the answer is our own", machine, "case u.echoed < most:", "case u.echoed < 1:", stories},
 	{"several", "the messages that came before the answer are awaited", machine, "told - u.echoed", "told", stories},
 
 	// Deadlocks.

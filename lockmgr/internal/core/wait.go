@@ -99,19 +99,24 @@ func (m *Machine) wake(ev Wake) {
 // arrived. It may be wrong, so no wake-up of a waiter depends on it.
 func (n *name) isEcho(ev Wake) bool {
 	c := n.details
-	switch {
-	case ev.More: // several messages: not all are ours
-		c.echoes = 0
-		return false
-	case c.echoes > 0:
+	if !ev.More && c.echoes > 0 {
 		c.echoes--
 		return true
 	}
-	for e := range n.entries {
-		if u := e.upkeep(); e.flight != 0 && e.flightVerb == VerbRelease && u.echoed < max(1, len(n.items())) {
+	most := max(1, len(n.items()))
+	for e := range n.inMotion {
+		u := e.upkeep()
+		switch {
+		case e.flight == 0 || e.flightVerb != VerbRelease:
+		case ev.More:
+			u.echoed = most // its message may be among them
+		case u.echoed < most:
 			u.echoed++ // the message came before the release's answer
 			return true
 		}
+	}
+	if ev.More {
+		c.echoes = 0 // several messages: not all are ours
 	}
 	return false
 }
