@@ -17,9 +17,14 @@ var replicaMutants = []mutant{
 
 // burstMutants break the rules for many renewals at once.
 var burstMutants = []mutant{
-	{"bursts", "all renewals are sent at once", machine, "burst := m.burst()", "burst := 1 << 30", machine + " TestRenewal_Bursts"},
-	{"bursts", "many renewals take as long as they take", machine, "return max(renewBurst, int(", "return min(renewBurst, int(", machine + " TestRenewal_Bursts"},
-	{"bursts", "bursts without a pause", machine, "at = min(at, max(due, m.renewAt))", "at = min(at, due)", machine + " TestRenewal_Bursts"},
+	{"bursts", "all renewals are sent at once", machine, "m.renewals.DueAtMost(m.now, burst,", "m.renewals.DueAtMost(m.now, 1<<30,", machine + " TestRenewal_Bursts"},
+	{"bursts", "many renewals take as long as they take", machine, "return max(least, int(", "return min(least, int(", machine + " TestRenewal_Bursts"},
+	{"bursts", "bursts without a pause", machine, "at = min(at, max(due, m.pace.next()))", "at = min(at, due)", machine + " TestRenewal_Bursts"},
+	{"bursts", "a Tick that comes late sends no more", machine, "passed = max(now-p.last, pause)", "passed = pause", machine + " TestRenewal_Bursts"},
+	{"bursts", "large beside other scripts", machine, "p.smallUntil = now + besideTime", "p.smallUntil = now", machine + " TestRenewal_Bursts"},
+	{"bursts", "small for ever", machine, "if now < p.smallUntil {", "if p.smallUntil > 0 {", machine + " TestRenewal_Bursts"},
+	{"bursts", "renewals count as other scripts", machine, "if verb != VerbRenew {\n\t\tm.pace", "if true {\n\t\tm.pace", machine + " TestRenewal_Bursts"},
+	{"bursts", "the pause of an earlier tick counts as passed", machine, "\t\tm.pace.over()\n", "", machine + " TestRenewal_Bursts"},
 	{"bursts", "what is left comes a window later", "renewal", "m.passed = max(m.passed, at-1)", "m.passed = max(m.passed, k)", renewer + "TestMap_LikeTheModel"},
 	{"bursts", "a batch has as many renewals as there are", lanes, "l.renewalsNow())", "maxRenewals)", wires + "TestLane_RenewalsOfABatch"},
 	{"bursts", "the time of renewals counts as a round trip", lanes, "\tif !renews {\n\t\tif h.fastest", "\tif true {\n\t\tif h.fastest", wires + "TestLane_RenewalsOfABatch"},

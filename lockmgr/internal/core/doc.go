@@ -242,7 +242,7 @@
 // phase.go, what differs between kinds is in rules.go and a file for each kind. What is
 // special about a set is in set.go, and how it meets other names in overlap.go. How sets and
 // requests for several permits gather is in gather.go. What a fair lock does to the queue of the
-// server is in line.go. Each concern that only some entries
+// server is in line.go. How many renewals a Tick sends is in pace.go. Each concern that only some entries
 // have is a type and a file: retry, unknown, tokens, doubt, prolong. Only names that are
 // contended have turns, in turns.go. Code that changes a name must call settle afterwards.
 // Settle does what is due and sets the name's alarm: see machine.go.

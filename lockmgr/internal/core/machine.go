@@ -25,7 +25,7 @@ type Machine struct {
 
 	shards     []health      // see healthOf
 	nowhere    health        // of names without a shard: it is never failing
-	renewAt    time.Duration // no renewals are sent before
+	pace       pace          // of the renewals
 	closedAt   time.Duration // when the machine began to close
 	unreleased Unconfirmed   // the newest release that was given up
 
@@ -134,7 +134,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 func (m *Machine) Next() time.Duration {
 	at := min(m.alarms.next(), m.giveUps.next(), m.tellAt())
 	if due, ok := m.renewals.Next(); ok {
-		at = min(at, max(due, m.renewAt))
+		at = min(at, max(due, m.pace.next()))
 	}
 	return at
 }

@@ -43,6 +43,9 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared
 	m.stats.Scripts++
+	if verb != VerbRenew {
+		m.pace.sentOther(m.now)
+	}
 	m.emit(Run{op})
 }
 

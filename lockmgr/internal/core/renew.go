@@ -2,30 +2,18 @@ package core
 
 import "time"
 
-const (
-	// renewBurst is how many renewals one Tick sends at least if so many are due, and
-	// renewPause is the time until the Tick that sends the next ones. Other scripts go in
-	// between: a server is busy with a burst for less than half of the pause.
-	renewBurst = 128
-	renewPause = time.Millisecond
-)
-
-// burst returns how many renewals one Tick sends: more than renewBurst if otherwise all leases,
-// due at once, would take longer than a slot of package renewal, which is a 24th of the lease.
-func (m *Machine) burst() int {
-	return max(renewBurst, int(int64(m.renewals.Len())*int64(renewPause)/int64(m.cfg.Lease/24)))
-}
-
 // renewDueLocks sends the renewals that are due, each as an Op of its own. The
 // shell may send many of them in one script.
 func (m *Machine) renewDueLocks() {
-	if m.now < m.renewAt {
+	if m.now < m.pace.next() {
 		return
 	}
-	burst := m.burst()
+	// A renewal comes out of the map when 9/24 of its lease have passed. So it is sent before 11/24
+	// have, and can be tried again several times.
+	burst := m.pace.burst(m.now, m.renewals.Len(), m.cfg.Lease/12)
 	m.due = m.renewals.DueAtMost(m.now, burst, m.due[:0])
-	if len(m.due) >= burst {
-		m.renewAt = m.now + renewPause
+	if next, ok := m.renewals.Next(); !ok || next > m.now {
+		m.pace.over()
 	}
 	for _, e := range m.due {
 		switch {

@@ -1,0 +1,51 @@
+package core
+
+import "time"
+
+// A pace spreads renewals that are due at once over several Ticks, so that other scripts go
+// in between.
+type pace struct {
+	last       time.Duration // the last Tick that sent renewals
+	pause      time.Duration // from that until the next ones
+	smallUntil time.Duration // other scripts are being sent until then
+}
+
+// Each Tick sends at least so many renewals, if so many are due, and the next Tick comes after
+// the pause.
+const (
+	mostAlone  = 128
+	pauseAlone = time.Millisecond
+
+	// mostBeside and pauseBeside apply while other scripts are sent. Such a script waits until the
+	// server is done with a burst. The server needs less time for this one than a script takes
+	// to get there and back. Small bursts need more commands.
+	mostBeside  = 16
+	pauseBeside = time.Millisecond / 2
+
+	// besideTime is how long after another script bursts stay small.
+	besideTime = 100 * time.Millisecond
+)
+
+// next returns the earliest instant of the next renewals.
+func (p *pace) next() time.Duration { return p.last + p.pause }
+
+// burst returns how many renewals to send now: so many that all leases, if they are due at
+// once, take no longer than most.
+func (p *pace) burst(now time.Duration, leases int, most time.Duration) int {
+	least, pause := mostAlone, pauseAlone
+	if now < p.smallUntil {
+		least, pause = mostBeside, pauseBeside
+	}
+	passed := pause
+	if p.pause > 0 { // the Tick may come late
+		passed = max(now-p.last, pause)
+	}
+	p.last, p.pause = now, pause
+	return max(least, int(int64(leases)*int64(passed)/int64(most)))
+}
+
+// over notes that nothing is left that was due.
+func (p *pace) over() { p.pause = 0 }
+
+// sentOther notes that a script was sent that is no renewal.
+func (p *pace) sentOther(now time.Duration) { p.smallUntil = now + besideTime }
