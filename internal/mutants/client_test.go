@@ -116,6 +116,8 @@ var shellMutants = []mutant{
 	{"lane", "renewals fill a batch", "lockmgr/internal/wire", "return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxRenewals)", "return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxBatch)", wires + "TestLane_RenewalsOfABatch"},
 	{"lane", "acquires wait for all else", "lockmgr/internal/wire", "maxBatch-min(len(l.queue), maxBatch/4))", "maxBatch)", wires + "TestLane_ReleasesFirst"},
 	{"lane", "one burst wakes both senders", "lockmgr/internal/wire", "\tl.sending++\n\treturn true\n", "\treturn true\n", wires + "TestLane_OneSenderServesAFewCallers"},
+	{"lane", "few tasks are a batch of their own", "lockmgr/internal/wire", "return n >= minSecond ||", "return n > 0 ||", wires + "TestLane_SecondBatch"},
+	{"lane", "one batch at a time", "lockmgr/internal/wire", "return n >= minSecond ||", "return", wires + "TestLane_SecondBatch"},
 	{"lane", "a broken connection is kept", "lockmgr/internal/wire", "if busy && r.own != nil {", "if busy && false {", wires + "TestRoute_FailureLeavesTheOwnConnection"},
 	{"lane", "a failure elsewhere ends a connection", "lockmgr/internal/wire", "if busy && r.own != nil {", "if (busy || true) && r.own != nil {", wires + "TestRoute_OpenedDuringAFailure"},
 	{"lane", "renewals leave the pipeline", "lockmgr/internal/wire", "l.renewer.shared, l.renewer.filled.L = cfg.Server, &l.mu", "l.renewer.shared, l.renewer.dial, l.renewer.fresh, l.renewer.filled.L = cfg.Server, cfg.Dedicate, fresh, &l.mu", wires + "TestLane_RenewalsHaveTheirOwnSender"},

@@ -169,6 +169,52 @@ func TestHealth_OldFailure(t *testing.T) {
 	require.Nil(t, h.failing(0, time.Second))
 }
 
+// While a batch is under way, few tasks wait for its end. As many as minSecond are sent at once.
+func TestLane_SecondBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &batchServer{begun: make(chan int, senders), answer: make(chan struct{})}
+		l := NewLane(Config{
+			Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return 0 },
+			Error: func(*Failure) error { return nil }, Post: func(*core.Replies) {},
+		})
+		submit := func(n int) {
+			for range n {
+				l.Submit([]*core.Op{released("a", 1, 2)}, 0) // two numbers: not joined to others
+			}
+			synctest.Wait()
+		}
+		submit(1)
+		require.Equal(t, 1, <-server.begun)
+		submit(minSecond - 1)
+		require.Empty(t, server.begun)
+		submit(1)
+		require.Equal(t, minSecond, <-server.begun)
+		submit(3)
+		require.Empty(t, server.begun)
+		server.answer <- struct{}{}
+		synctest.Wait()
+		require.Empty(t, server.begun) // the other sender's batch is under way
+		server.answer <- struct{}{}
+		require.Equal(t, 3, <-server.begun)
+		close(server.answer)
+		l.Close()
+	})
+}
+
+// A batchServer tells how many commands a batch has, and answers when the test lets it.
+type batchServer struct {
+	begun  chan int
+	answer chan struct{}
+}
+
+func (s *batchServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	for i := range answers {
+		answers[i] = refusal(Permission)
+	}
+	s.begun <- len(commands)
+	<-s.answer
+}
+
 // Where one sender is enough it is always the same one: only that one needs a
 // connection of its own.
 func TestLane_OneSenderServesAFewCallers(t *testing.T) {
