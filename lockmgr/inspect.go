@@ -140,7 +140,7 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 		info.Holders = append(info.Holders, Holder{Owner: field, Count: n})
 	}
 	if info.Locked {
-		info.Kind = kindNames[info.kind()]
+		info.Kind = wire.KindName(info.kind())
 	}
 	return info, nil
 }

@@ -54,7 +54,7 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 		r := u.Request
 		l := &all[i]
 		*l = LocalLock{
-			Name: r.Name, Kind: kindNames[r.Kind], Shared: r.Side == core.Shared, Held: u.Held,
+			Name: r.Name, Kind: wire.KindName(r.Kind), Shared: r.Side == core.Shared, Held: u.Held,
 			For: max(0, now-u.since), Handles: u.Handles, Permits: u.permits, Token: u.Token, Note: noteOf(r),
 		}
 		if u.Held {
@@ -73,10 +73,6 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 		return cmp.Compare(b.For, a.For)
 	})
 	return all, nil
-}
-
-var kindNames = [...]string{
-	core.Exclusive: "plain", core.ReadWrite: "read-write", core.Several: "set", core.Permits: "permits", core.Fair: "fair",
 }
 
 // A use is a core.Use with what only the manager's goroutine may read.

@@ -39,7 +39,7 @@ func (w *world) checkExclusion(h *hold) {
 			}
 		}
 		rules := l.rules
-		if h.foreign && l.kind != core.Permits {
+		if h.foreign && w.madeFor != nil {
 			rules = kinds[core.ReadWrite] // it may have the name as another kind of lock: see foreignKind
 		}
 		if o := rules.conflict(l, h, w.valid); o != nil {
@@ -381,10 +381,10 @@ func (n *node) waitsFor(c *call, h *hold) bool {
 	case h.name != c.name && !c.name.meets(c, h):
 		// One that shares waits with the one for the side alone before it, also for a set.
 		return !c.name.isSet() && h.name.isSet() && h.name.place(c.name) >= 0 && n.behindAlone(c)
-	case h.name != c.name, h.name.rules.waitsFor(c, h):
+	case h.name != c.name:
 		return true
 	}
-	return n.behindAlone(c)
+	return h.name.rules.waitsFor(c, h)
 }
 
 // behindAlone reports whether a call waits behind one for the side alone. One that

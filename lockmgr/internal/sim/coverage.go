@@ -230,8 +230,9 @@ func (c *Coverage) String() string {
 // Missing returns the names of cases that have happened fewer than ten times.
 func (c *Coverage) Missing() []string {
 	var out []string
+	rules := kinds[c.Kind]
 	c.each(func(name string, n uint64) {
-		if n < 10 && !(c.Kind == core.Permits && notOfPermits(name)) && !(c.Kind == core.Fair && notOfFair(name)) {
+		if n < 10 && !rules.never(name) && !rules.spared().has(name) {
 			out = append(out, fmt.Sprintf("%s (%d)", name, n))
 		}
 	})

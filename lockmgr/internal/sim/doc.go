@@ -25,7 +25,8 @@
 // # Kinds
 //
 // The file of a kind says how its commands run on the model, whom a record names, which
-// holds may be valid together, and how requests want a name: kind.go has the exclusive
+// holds may be valid together, how requests want a name, and what its worlds have and
+// lack: kind.go has the exclusive
 // lock, readwrite.go the read-write lock, permits.go permits, fair.go the fair lock,
 // several.go the set of names. In a run of one of the others than the last, all locks are of
 // that kind. In a run of fair locks, threads of Redisson may wait in the same queues. In a run of sets there are single names of

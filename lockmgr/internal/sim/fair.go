@@ -21,11 +21,7 @@ var _ = register(core.Fair, fair{})
 // member may be in the queue that has come earlier and whose owner still waits.
 type fair struct{ exclusive }
 
-// drawFair chooses what a world with fair locks has.
-func (s *settings) drawFair(r *agenda.Rand, k core.Kind) {
-	if k != core.Fair {
-		return
-	}
+func (fair) draw(s *settings, r *agenda.Rand) {
 	s.readers = 0
 	s.core.PlaceTime = r.LogBetween(20*s.timeout, 20*s.timeout+10*time.Second).Truncate(ms)
 	s.redisson = r.Percent(50)
@@ -370,9 +366,9 @@ func (c *FairCoverage) each(f func(name string, n uint64)) {
 	f("phase passing→waiting", c.GaveWay)
 }
 
-// notOfFair reports whether something can't happen to fair locks. Nobody stands back, and a
-// manager that waits has a place, which a release removes.
-func notOfFair(name string) bool {
+// never says that nobody stands back, and that a manager that waits has a place, which a
+// release removes.
+func (fair) never(what string) bool {
 	return slices.Contains([]string{"notice stood back", "fault count-refused", "phase idle→waiting", "phase waiting→idle",
-		"phase releasing→waiting", "phase releasing→held"}, name)
+		"phase releasing→waiting", "phase releasing→held"}, what)
 }

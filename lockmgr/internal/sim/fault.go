@@ -84,6 +84,16 @@ func (f Faults) String() string {
 	return strings.Join(on, ",")
 }
 
+// has reports whether what Coverage calls a fault is one of f.
+func (f Faults) has(what string) bool {
+	for i, name := range faultNames {
+		if what == "fault "+name {
+			return f&(1<<i) != 0
+		}
+	}
+	return false
+}
+
 // ParseFaults is the inverse of Faults.String.
 func ParseFaults(s string) (Faults, error) {
 	var f Faults

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
 // A kind is what the simulation knows of one kind of lock: its scripts, and what its
@@ -34,7 +35,21 @@ type kind interface {
 	leave(s *model.Server, l *lockName, owner string)
 	// channel returns the channel of a name.
 	channel(key string) string
+	// draw chooses what is special in a world of this kind.
+	draw(s *settings, r *agenda.Rand)
+	// spared returns the faults that must not occur in such a world.
+	spared() Faults
+	// never reports whether something else than these faults can't happen there: see
+	// Coverage.each.
+	never(what string) bool
 }
+
+// anything is the part of a kind whose worlds have nothing special.
+type anything struct{}
+
+func (anything) draw(*settings, *agenda.Rand) {}
+func (anything) spared() Faults               { return 0 }
+func (anything) never(string) bool            { return false }
 
 // kinds has each kind. The file of a kind registers it.
 var kinds [core.MostKinds]kind
@@ -74,7 +89,7 @@ func (w *world) holders(l *lockName) []holder {
 var _ = register(core.Exclusive, exclusive{})
 
 // exclusive is the lock that one owner has at a time.
-type exclusive struct{}
+type exclusive struct{ anything }
 
 func (exclusive) entries() int               { return 1 }
 func (exclusive) beside(_, _ core.Side) bool { return false }

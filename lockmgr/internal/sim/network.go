@@ -108,7 +108,7 @@ func (n *node) runOp(op *core.Op) {
 	w := n.w
 	l := w.named(op.Name)
 	n.takeOff(l, op.ID, op.Sent)
-	if n.chain[l.index]++; n.chain[l.index] > 8 && (l.kind != core.Permits || n.chain[l.index] > 200) {
+	if n.chain[l.index]++; n.chain[l.index] > 8*min(l.rules.entries(), 25) {
 		w.violated("bounded work", "%s: %d scripts for %s in a row, and nothing else happened to it", n.label, n.chain[l.index], l.key)
 	}
 	c := &command{

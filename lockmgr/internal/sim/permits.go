@@ -23,12 +23,9 @@ const (
 	mostEntries = 1 << 10
 )
 
-// drawPermits chooses what a world with permits has.
-func (s *settings) drawPermits(r *agenda.Rand, k core.Kind) {
-	if k != core.Permits {
-		return
-	}
-	s.faults &^= dataLoss
+func (permits) spared() Faults { return dataLoss }
+
+func (permits) draw(s *settings, r *agenda.Rand) {
 	s.limit = 1 + r.Below(6)
 	if r.Percent(70) {
 		s.many = r.Below(90)
@@ -313,15 +310,9 @@ func (c *PermitsCoverage) each(f func(name string, n uint64)) {
 	f("permits taken away", c.TakenAway)
 }
 
-// notOfPermits reports whether something can't happen to permits.
-func notOfPermits(name string) bool {
-	for i, f := range faultNames {
-		if name == "fault "+f && dataLoss&(1<<i) != 0 {
-			return true
-		}
-	}
+func (permits) never(what string) bool {
 	for _, part := range []string{"re-entry", "token", "owner adopted", "failed for the counter", "deadlock", "not fenced", "removal heard", "held→asking", "passing→asking"} {
-		if strings.Contains(name, part) {
+		if strings.Contains(what, part) {
 			return true
 		}
 	}

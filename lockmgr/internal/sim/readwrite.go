@@ -10,7 +10,7 @@ import (
 var _ = register(core.ReadWrite, readWrite{})
 
 // readWrite is the lock that many readers have at a time, or one writer.
-type readWrite struct{}
+type readWrite struct{ anything }
 
 func (readWrite) channel(key string) string { return "redisson_rwlock:{" + key + "}" }
 
@@ -63,8 +63,9 @@ func (readWrite) leave(s *model.Server, l *lockName, owner string) {
 	_, _ = s.ReleaseSide(keysOf(l), owner)
 }
 
+// waitsFor says that one that shares waits with the one for the side alone before it.
 func (readWrite) waitsFor(c *call, h *hold) bool {
-	return c.req.Side == core.Alone || h.core.Request.Side == core.Alone
+	return c.req.Side == core.Alone || h.core.Request.Side == core.Alone || c.n.behindAlone(c)
 }
 
 func keysOf(l *lockName) model.ReadWrite {

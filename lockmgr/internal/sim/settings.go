@@ -196,33 +196,6 @@ func (s *settings) drawSides(r *agenda.Rand, k core.Kind) {
 	}
 }
 
-// drawSets chooses what a world with sets has.
-func (s *settings) drawSets(r *agenda.Rand, k core.Kind) {
-	if k != core.Several {
-		return
-	}
-	s.names = max(2, s.names) + r.Below(2)
-	s.sets = 1 + r.Below(5)
-	s.whole = 10 + r.Below(80)
-	if s.explicit == 0 && r.Percent(40) {
-		s.explicit = 20 + r.Below(60) // owners of single names and of sets
-	}
-	if s.foreign && r.Percent(50) {
-		s.others = r.Below(60)
-	}
-	mixed, all := r.Percent(40), r.Percent(50)
-	for range s.names {
-		s.readWrite = append(s.readWrite, mixed && r.Percent(50) || !mixed && all)
-	}
-	if r.Percent(80) {
-		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
-		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
-	}
-	if r.Percent(20) {
-		s.core.GatherAfter = 0
-	}
-}
-
 // kindOf returns the kind of a single name in a world whose locks are of kind k.
 func (s *settings) kindOf(name int, k core.Kind) core.Kind {
 	switch {

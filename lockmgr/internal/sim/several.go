@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
 var _ = register(core.Several, several{})
@@ -17,10 +18,36 @@ var _ = register(core.Several, several{})
 type several struct{ kind }
 
 func (several) entries() int                                  { return 1 }
+func (several) spared() Faults                                { return 0 }
+func (several) never(string) bool                             { return false }
 func (several) ask(*world, *core.Request)                     {}
 func (several) waitsFor(*call, *hold) bool                    { return true }
 func (several) beside(_, _ core.Side) bool                    { return false }
 func (several) holders(*model.Server, *lockName) (_ []holder) { return nil }
+
+// draw chooses how many sets there are, and of which names.
+func (several) draw(s *settings, r *agenda.Rand) {
+	s.names = max(2, s.names) + r.Below(2)
+	s.sets = 1 + r.Below(5)
+	s.whole = 10 + r.Below(80)
+	if s.explicit == 0 && r.Percent(40) {
+		s.explicit = 20 + r.Below(60) // owners of single names and of sets
+	}
+	if s.foreign && r.Percent(50) {
+		s.others = r.Below(60)
+	}
+	mixed, all := r.Percent(40), r.Percent(50)
+	for range s.names {
+		s.readWrite = append(s.readWrite, mixed && r.Percent(50) || !mixed && all)
+	}
+	if r.Percent(80) {
+		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
+		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
+	}
+	if r.Percent(20) {
+		s.core.GatherAfter = 0
+	}
+}
 
 // A part is a name of a set, and the side on which the set wants it.
 type part struct {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
@@ -52,7 +51,7 @@ func (w *world) on(s *shard) []*lockName {
 }
 
 // drawShards chooses what a world with several shards has. In a calm world one of them may hang.
-func (s *settings) drawShards(r *agenda.Rand, k core.Kind) {
+func (s *settings) drawShards(r *agenda.Rand) {
 	s.shards = 2 + r.Below(2)
 	s.names = max(s.names, s.shards)
 	switch {
@@ -67,9 +66,6 @@ func (s *settings) drawShards(r *agenda.Rand, k core.Kind) {
 		s.quiet = r.LogBetween(8*s.think, 200*s.think)
 	case r.Percent(50):
 		s.faults |= MoveSlot
-	}
-	if k == core.Permits {
-		s.faults &^= dataLoss
 	}
 }
 

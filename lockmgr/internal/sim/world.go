@@ -132,16 +132,16 @@ func Run(o Options) Result {
 	w := &world{opt: o, load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
 	w.set = drawSettings((*agenda.Rand)(&w.load), ^o.Off)
 	w.set.drawSides(&w.load, o.Kind)
-	w.set.drawSets(&w.load, o.Kind)
-	w.set.drawPermits(&w.load, o.Kind)
-	w.set.drawFair(&w.load, o.Kind)
+	rules := kinds[o.Kind]
+	rules.draw(&w.set, &w.load)
 	if o.Keeps {
 		w.set.keeps = 5 + w.load.Below(60)
 	}
 	if o.Shards {
-		w.set.drawShards(&w.load, o.Kind)
+		w.set.drawShards(&w.load)
 		w.set.faults &= ^o.Off
 	}
+	w.set.faults &^= rules.spared()
 	res.Cover.Sharded = o.Shards
 	res.Cover.Kind = o.Kind
 	res.Faults = w.set.faults

@@ -146,6 +146,7 @@ const verbs = int(core.VerbLook) + 1
 // A kind is how the operations of a kind of lock are encoded. Each kind has a file of
 // its own, which registers it.
 type kind struct {
+	name    string // as users read it
 	channel string // the first part of the name of its channels
 	freed   string // the message that wakes all who wait
 	formats [verbs]format

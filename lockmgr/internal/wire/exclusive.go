@@ -47,7 +47,7 @@ const (
 	maxRenewed = 128
 )
 
-var _ = register(core.Exclusive, kind{channel: ChannelPrefix, freed: "0", formats: [verbs]format{
+var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, freed: "0", formats: [verbs]format{
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(Acquire)

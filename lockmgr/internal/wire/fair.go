@@ -31,7 +31,7 @@ const (
 	deadlinePrefix = "redisson_lock_timeout"
 )
 
-var _ = register(core.Fair, kind{channel: ChannelPrefix, freed: "0", formats: [verbs]format{
+var _ = register(core.Fair, kind{name: "fair", channel: ChannelPrefix, freed: "0", formats: [verbs]format{
 	core.VerbAcquire:  fairFormat(fairAcquire, readFairAcquired),
 	core.VerbTransfer: fairFormat(fairTransfer, readFairTransferred),
 	core.VerbRelease: fairFormat(fairRelease, readFairReleased).warns(func(a *Answer) *Failure {

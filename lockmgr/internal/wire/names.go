@@ -20,6 +20,9 @@ func Channel(name string) string { return beside(ChannelPrefix, name) }
 // ChannelOf returns the channel of a lock of some kind.
 func ChannelOf(k core.Kind, name string) string { return beside(formats[k].channel, name) }
 
+// KindName returns the name of a kind of lock.
+func KindName(k core.Kind) string { return formats[k].name }
+
 // TokenKey returns the key of a lock's token counter. It is in the slot of the
 // lock's key.
 func TokenKey(name string) string { return beside(TokenPrefix, name) }

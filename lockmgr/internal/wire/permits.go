@@ -47,7 +47,7 @@ const permitsChannel = "redisson_sc"
 // more than one for a lock.
 const maxPermitOps = 32
 
-var _ = register(core.Permits, kind{channel: permitsChannel, formats: [verbs]format{
+var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, formats: [verbs]format{
 	core.VerbAcquire: permitsFormat(permitsAcquire, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.Keys = append(c.Keys, gatherKey(op.Name))

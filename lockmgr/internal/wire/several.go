@@ -22,7 +22,7 @@ var (
 
 // Each operation is one command, which has all items in their order. There is no
 // transfer.
-var _ = register(core.Several, kind{formats: [verbs]format{
+var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(severalAcquire)
