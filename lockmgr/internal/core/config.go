@@ -63,6 +63,8 @@ type Config struct {
 	// Sharded says that the replies come from several servers: see Reply.Shard. Which server a
 	// name is on is known when the first reply about it has come.
 	Sharded bool
+	// Twice says that a release publishes two messages for each name, and both are heard.
+	Twice bool
 	// Notices asks for Notice effects.
 	Notices bool
 	// Seed is the seed of the random numbers.

@@ -223,18 +223,18 @@ func (m *Machine) advance(n *name) (again time.Duration) {
 	for e := range n.entries {
 		again = min(again, m.advanceEntry(e))
 	}
-	if n.queue.head == nil && len(n.details.extra) > 0 {
-		// A later entry may have gone to the last request. Then no earlier one waits.
-		for e := n.waiting(); e != nil; e = n.waiting() {
-			again = min(again, m.advanceEntry(e))
-		}
-	}
 	return min(again, m.advanceName(n))
 }
 
 // advanceName does what is due for a name and for none of its entries.
 func (m *Machine) advanceName(n *name) (again time.Duration) {
 	again = Forever
+	if n.queue.head == nil && len(n.details.extra) > 0 {
+		// An entry that was looked at later may have gone to the last request. Then no other one waits.
+		for e := n.waiting(); e != nil; e = n.waiting() {
+			again = min(again, m.advanceEntry(e))
+		}
+	}
 	for !m.closing {
 		e := n.another()
 		if e == nil {
@@ -242,6 +242,9 @@ func (m *Machine) advanceName(n *name) (again time.Duration) {
 		}
 		m.ask(e)
 		again = min(again, m.advanceEntry(e))
+	}
+	if n.allHeld() {
+		m.failOnce(n, ErrNotAcquired) // such a request does not wait for an unlock
 	}
 	switch c := n.details; {
 	case !n.hasDetails() || !n.idle():

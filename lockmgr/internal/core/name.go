@@ -378,6 +378,23 @@ func (n *name) served(except *entry) bool {
 	return most <= 0
 }
 
+// allHeld reports whether a manager may have several entries of the name, has as many as it
+// may have, and all of them are held.
+func (n *name) allHeld() bool {
+	if most := n.rules().entries(); most == 1 || len(n.details.extra) < most-1 {
+		return false
+	}
+	if p := n.details.pool; p != nil {
+		return len(p.moving)+len(p.idle) == 0
+	}
+	for e := range n.entries {
+		if e.phase != held {
+			return false
+		}
+	}
+	return true
+}
+
 // idleEntry returns an entry that is idle, or nil.
 func (n *name) idleEntry() *entry {
 	if p := n.details.pool; p != nil {

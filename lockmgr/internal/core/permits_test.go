@@ -68,6 +68,43 @@ func TestPermits_MostEntries(t *testing.T) {
 	require.Equal(t, reqGranted, waits.state)
 }
 
+// Who tries once does not wait for an unlock if it is queued while the last entry that the manager
+// may have is asked for.
+func TestPermits_TriesForTheLastEntry(t *testing.T) {
+	s := newScripted()
+	var ops []*Op
+	lock := func(id uint64, once bool) *Request {
+		r := &Request{Name: "p", Kind: Permits, ID: id, Ends: Forever, Once: once}
+		for _, e := range s.m.Step(0, LockPermits{r, 1, 2 * mostEntries}, nil) {
+			if run, ok := e.(Run); ok {
+				ops = append(ops, run.Op)
+			}
+		}
+		return r
+	}
+	grant := func() {
+		op := ops[0]
+		ops = ops[1:]
+		for _, e := range s.m.Step(0, &Replies{Replies: []Reply{{Op: op, ID: op.ID, Ran: Yes, OK: true}}}, nil) {
+			if run, ok := e.(Run); ok {
+				ops = append(ops, run.Op)
+			}
+		}
+	}
+	for id := range uint64(mostEntries - 2) {
+		lock(id+1, false)
+		grant()
+	}
+	s.m.names["p"].details.pool.asks = 1 // as after a refusal
+	last, once, again := lock(mostEntries-1, false), lock(mostEntries, true), lock(mostEntries+1, true)
+	grant()
+	grant()
+	require.Equal(t, reqGranted, last.state)
+	require.Equal(t, reqGranted, once.state)
+	require.Equal(t, reqDone, again.state)
+	require.Nil(t, again.Hold)
+}
+
 // taken lets ten requests have a permit each, and as many wait as there are permits.
 func taken(t *testing.T, s *scripted) (lock func() *Request, held []*Request) {
 	s.most = 10

@@ -143,7 +143,7 @@ func (s *story) line(line string) {
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
 			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
 			GatherAfter: duration("gatherafter", 0), GatherTime: duration("gathertime", 0), PlaceTime: duration("place", 40*time.Second),
-			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "",
+			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "", Twice: arg["twice"] != "",
 		})
 	case "lock", "lockset":
 		r := &Request{Name: plain[2], Asked: s.now, Ends: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
@@ -210,7 +210,7 @@ func (s *story) line(line string) {
 			s.t.Fatalf("what? %s", line)
 		}
 		r.Final, r.OtherKind = arg["final"] != "", arg["otherkind"] != ""
-		r.Kept, r.Published, r.Shard = arg["kept"] != "", 1, uint8(count("shard", 0))
+		r.Kept, r.Published, r.Shard = arg["kept"] != "", int(count("published", 1)), uint8(count("shard", 0))
 		if arg["quiet"] != "" {
 			r.Published = 0
 		}

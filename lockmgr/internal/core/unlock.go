@@ -248,11 +248,14 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		}
 		u.retry.succeeded()
 		m.afterRelease(e)
+	case r.Final && e.number == 0 && n.served(e): // another entry serves those who wait
+		m.unlocked(e, r.Err)
 	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set && m.reserved(e) == 0:
 		// The server refuses the release, so the entry is passed on.
 		m.unlocked(e, r.Err)
 		u.giveBack, e.since, *e.firstPass() = false, m.now, m.now
 		n.details.turns.newRun(m.now)
+		n.details.turns.back = false // else it would be released again at once: another entry may stand back
 		m.passOn(e, nil)
 		if e.phase == passing || e.phase == releasing {
 			m.failOnce(n, r.Err)

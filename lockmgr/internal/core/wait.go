@@ -62,7 +62,7 @@ func (m *Machine) wake(ev Wake) {
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
 	c := n.makeDetails()
-	foreign := ev.Message && !n.isEcho(ev)
+	foreign := ev.Message && !n.isEcho(ev, m.cfg.Twice)
 	useful := n.worthTrying(ev)
 	// A message of an item that a set does not wait for says nothing about turns.
 	if foreign && (useful || n.held()) && !n.runsOn(nil) && n.takesTurns() {
@@ -97,19 +97,22 @@ func (m *Machine) wake(ev Wake) {
 
 // isEcho reports whether a message is of our own release, and notes that it has
 // arrived. It may be wrong, so no wake-up of a waiter depends on it.
-func (n *name) isEcho(ev Wake) bool {
+func (n *name) isEcho(ev Wake, twice bool) bool {
 	c := n.details
 	if !ev.More && c.echoes > 0 {
 		c.echoes--
 		return true
 	}
 	most := max(1, len(n.items()))
+	if twice {
+		most *= 2
+	}
 	for e := range n.inMotion {
 		u := e.upkeep()
 		switch {
 		case e.flight == 0 || e.flightVerb != VerbRelease:
 		case ev.More:
-			u.echoed = most // its message may be among them
+			u.echoed = min(most, u.echoed+1) // one of its messages may be among them
 		case u.echoed < most:
 			u.echoed++ // the message came before the release's answer
 			return true
