@@ -27,6 +27,7 @@ var burstMutants = []mutant{
 	{"bursts", "the pause of an earlier tick counts as passed", machine, "\t\tm.pace.over()\n", "", machine + " TestRenewal_Bursts"},
 	{"bursts", "what is left comes a window later", "renewal", "m.passed = max(m.passed, at-1)", "m.passed = max(m.passed, k)", renewer + "TestMap_LikeTheModel"},
 	{"bursts", "a batch has as many renewals as there are", lanes, "l.renewalsNow())", "maxRenewals)", wires + "TestLane_RenewalsOfABatch"},
+	{"bursts", "a server is as near as it was", lanes, "len(l.renewals)/8), maxRenewals)", "0), maxRenewals)", wires + "TestLane_RenewalsOfAServerThatIsFartherNow"},
 	{"bursts", "the time of renewals counts as a round trip", lanes, "\tif !renews {\n\t\tif h.fastest", "\tif true {\n\t\tif h.fastest", wires + "TestLane_RenewalsOfABatch"},
 	{"bursts", "a server that moves away stays near", lanes, "h.fastest += h.fastest / 16; h.fastest == 0", "h.fastest == 0", wires + "TestLane_RenewalsOfABatch"},
 }

@@ -42,7 +42,8 @@
 //     by their rank, tokens count from the server's counter;
 //   - instants count from now, and lengths of time are rounded to powers of two;
 //     all instants more than five seconds ago are equal;
-//   - counters, pools and the generator of jitter are left out.
+//   - counters, pools and the generator of jitter are left out, and the pace of
+//     renewals, which matters only to more than sixteen leases.
 //
 // Because of rounding and jitter, the search may miss a state that differs in
 // lengths of time only. It never reports a state that cannot be: each path that is

@@ -199,7 +199,7 @@ func encodingOf(t reflect.Type) *encoding { return madeOnce(encodings, t, newEnc
 var (
 	// leftOut are fields of types of the core: memory that is only reused, and
 	// values that the world has itself.
-	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeNames"}
+	leftOut = []string{"Machine.cfg", "Machine.jitter", "Machine.pace", "Machine.now", "Machine.due", "Machine.freeOps", "Machine.freeNames"}
 	// gauges are the figures of Stats that are part of a state. The others only
 	// count what has happened.
 	gauges = []string{"Names", "Waiting", "Held", "Watched", "Subscriptions"}

@@ -47,7 +47,7 @@
 // A batch has at most 256 tasks. A quarter of them is reserved for acquires while
 // any wait. A batch of renewals has 128, and for each 0.4 ms of a round trip 128 more, up to 4,096.
 // So they occupy the server for about a round trip, and a server that is far away gets
-// many of them in few batches.
+// many of them in few batches. If more are queued, a batch has an eighth of them.
 //
 // # Batch
 //

@@ -326,9 +326,10 @@ func (l *Lane) takeRenewals(s *sender, out []task) []task {
 }
 
 // renewalsNow returns how many renewals a batch takes. The server answers nobody meanwhile, so
-// they occupy it for about as long as a round trip takes.
+// they occupy it for about as long as a round trip takes. If that is too few for those that are queued,
+// as the server is farther away than it was, a batch takes an eighth of these. The mutex is held.
 func (l *Lane) renewalsNow() int {
-	return min((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, maxRenewals)
+	return min(max((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
 }
 
 // move moves up to most tasks from the front of a queue to out.
