@@ -46,7 +46,7 @@ func (r *raw) lock(name, owner string) rueidis.Completed {
 }
 
 func (r *raw) unlock(name, owner string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.release).Numkeys(2).Key(name, "redisson_lock__channel:{"+name+"}").Arg(owner).Build()
+	return r.client.B().Evalsha().Sha1(r.release).Numkeys(1).Key(name).Arg(owner, "redisson_lock__channel:{"+name+"}").Build()
 }
 
 const rawOwner = "8f14e45f-ceea-467f-a8b5-6d1c3f1b2a90:1"

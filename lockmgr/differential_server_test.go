@@ -85,25 +85,14 @@ func (w *serverWorld) do(t testing.TB, p step) string {
 	switch p.op {
 	case "acquire", "transfer":
 		keys := []string{name}
-		if p.op == "transfer" {
-			keys = append(keys, channel)
-		}
 		if p.nums[1] > 0 {
 			keys = append(keys, counter)
 		}
 		return w.script(t, p, keys)
-	case "renew", "acquire_many":
+	case "renew", "acquire_many", "release_many", "release", "force":
 		return w.script(t, p, p.names)
-	case "release_many":
-		var keys []string
-		for _, name := range p.names {
-			keys = append(keys, name, channelName(name))
-		}
-		return w.script(t, p, keys)
-	case "release", "force":
-		return w.script(t, p, []string{name, channel})
 	case "inspect":
-		return w.script(t, p, []string{name, channel, counter})
+		return w.script(t, p, []string{name, counter})
 	case "pass":
 		w.pass(t, p.nums[0])
 	case "subscribe", "unsubscribe":

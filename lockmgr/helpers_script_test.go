@@ -123,9 +123,17 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	require.NotEmpty(t, text, script)
 	switch script { // what every test of them gives
 	case "force":
-		args = append([]string{"0"}, args...)
+		args = append([]string{"0", channelName(keys[0])}, args...)
 	case "inspect":
-		args = append(slices.Clip(args), "redisson_rwlock:{"+keys[0]+"}")
+		args = append(slices.Clip(args), channelName(keys[0]), "redisson_rwlock:{"+keys[0]+"}")
+	case "transfer", "release", "reserve":
+		args = append(slices.Clip(args), channelName(keys[0]))
+	case "release_many":
+		owners := args
+		args = nil
+		for i, key := range keys {
+			args = append(args, owners[i], channelName(key))
+		}
 	}
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
 }

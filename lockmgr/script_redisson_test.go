@@ -32,11 +32,11 @@ const (
 func TestScript_SharesARecordWithRedisson(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel)
-		keys := []string{theLock, theChannel}
+		keys := []string{theLock}
 		theirs := func(script string) string {
 			return s.show(s.do(t, "EVAL", script, "2", theLock, theChannel, "30000", java))
 		}
-		acquire := func() string { return s.eval(t, s.wire, "acquire", keys[:1], []string{"20000", "0", "me:1"}) }
+		acquire := func() string { return s.eval(t, s.wire, "acquire", keys, []string{"20000", "0", "me:1"}) }
 
 		require.Equal(t, "nil", theirs(redissonLock))
 		require.Equal(t, "nil", theirs(redissonLock))

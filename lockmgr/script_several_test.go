@@ -605,7 +605,7 @@ func (r *severalTrace) step(t *testing.T, s *scriptServer, m *model.Server) (cal
 			a, err = m.ReleaseSide(p.ReadWrite, owners...)
 		} else {
 			p := severalPart(name, model.Plain)
-			call = severalCall{script: "release", keys: []string{p.Lock, p.Channel}, args: owners}
+			call = severalCall{script: "release", keys: []string{p.Lock}, args: owners}
 			a, err = m.Release(p.Lock, p.Channel, owners...)
 		}
 		require.NoError(t, err)

@@ -36,15 +36,10 @@ type scriptTest struct {
 // keysOf gives a script the keys that its header asks for.
 func keysOf(script string, args []string) []string {
 	tokens := len(args) > 1 && args[1] != "0"
-	switch {
-	case script == "acquire" && !tokens, script == "renew":
-		return []string{theLock}
-	case script == "acquire":
+	if (script == "acquire" || script == "transfer") && tokens || script == "inspect" {
 		return []string{theLock, theCounter}
-	case script == "transfer" && tokens, script == "inspect":
-		return []string{theLock, theChannel, theCounter}
 	}
-	return []string{theLock, theChannel}
+	return []string{theLock}
 }
 
 var scriptTests = []scriptTest{
@@ -283,7 +278,7 @@ func TestScript_Subscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for n := range 3 {
 			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
-			keys := []string{theLock, theChannel}
+			keys := []string{theLock}
 			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "transfer", keys, []string{"30000", "0", "me:2", "me:1"}))
 			require.Equal(t, fmt.Sprintf("[30000 %d nil \"me:2\" \"1\"]", n), s.eval(t, s.wire, "inspect", append(keys, theCounter), nil))
 			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "release", keys, []string{"me:2"}))
@@ -328,16 +323,16 @@ func TestScript_TokensRise(t *testing.T) {
 			require.Greater(t, last-n+1, newest)
 			newest = last
 		}
-		keys := []string{theLock, theChannel, theCounter}
+		keys := []string{theLock, theCounter}
 		for i := range 50 {
 			me, next := fmt.Sprintf("me:%d", i), fmt.Sprintf("me:%d", i+1)
 			for range 1 + i%3 { // the answer was lost
-				given(2, s.eval(t, s.wire, "acquire", []string{theLock, theCounter}, []string{"30000", "2", me}))
+				given(2, s.eval(t, s.wire, "acquire", keys, []string{"30000", "2", me}))
 			}
 			for range 1 + i%2 {
 				given(3, s.eval(t, s.wire, "transfer", keys, []string{"30000", "3", next, me}))
 			}
-			require.Equal(t, "0", s.eval(t, s.wire, "release", keys[:2], []string{me, next}))
+			require.Equal(t, "0", s.eval(t, s.wire, "release", keys[:1], []string{me, next}))
 		}
 	})
 }

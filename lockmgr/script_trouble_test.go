@@ -59,13 +59,13 @@ func TestScript_ReleaseWithoutPublish(t *testing.T) {
 		t.Run(rules[0], func(t *testing.T) {
 			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
 			w := s.as(t, rules...)
-			reply := s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"})
+			reply := s.eval(t, w, "release", []string{theLock}, []string{"me:1"})
 			require.Regexp(t, `^".*(NOPERM|can't|permission).*"$`, reply, "a text, not an error")
 			s.requireState(t, "")
-			require.Equal(t, "nil", s.eval(t, w, "release", []string{theLock, theChannel}, []string{"me:1"}))
+			require.Equal(t, "nil", s.eval(t, w, "release", []string{theLock}, []string{"me:1"}))
 
 			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
-			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock, theChannel}, []string{"me:1"}))
+			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock}, []string{"me:1"}))
 			s.requireState(t, "")
 		})
 	}
@@ -78,8 +78,8 @@ func TestScript_WithoutNumsub(t *testing.T) {
 	s := realScripts(t)
 	w := s.as(t, "-pubsub|numsub")
 	s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
-	keys := []string{theLock, theChannel, theCounter}
-	require.Equal(t, "-1", s.eval(t, w, "transfer", keys[:2], []string{"30000", "0", "me:2", "me:1"}))
+	keys := []string{theLock, theCounter}
+	require.Equal(t, "-1", s.eval(t, w, "transfer", keys[:1], []string{"30000", "0", "me:2", "me:1"}))
 	require.Equal(t, `[-1 "1"]`, s.eval(t, w, "transfer", keys, []string{"30000", "1", "me:3", "me:2"}))
 	require.Equal(t, `[30000 -1 "1" "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
 }

@@ -101,8 +101,9 @@ func TestServerError_OfClose(t *testing.T) {
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}, lockmgr.Options{})
 	require.NoError(t, err)
-	_, err = m.Lock(faults.Patient(t), "app:{1}") // whose channel is forbidden
+	_, err = m.Lock(faults.Patient(t), "app:1")
 	require.NoError(t, err)
+	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~other:*")
 	err = m.Close(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
 	require.NotErrorIs(t, err, lockmgr.ErrUnavailable)

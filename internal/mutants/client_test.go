@@ -163,15 +163,15 @@ var scriptMutants = []mutant{
 	{"renew.lua", "one key of another type fails all", "lockmgr/internal/wire/script/renew.lua", "redis.pcall('HEXISTS', KEYS[i], ARGV[i + 1])", "redis.call('HEXISTS', KEYS[i], ARGV[i + 1])", shell + "TestScript_Renew"},
 	{"renew.lua", "what can't be read is lost", "lockmgr/internal/wire/script/renew.lua", "  else\n    out[#out + 1] = {i, answer.err}\n", "  else\n    out[#out + 1] = i\n", shell + "TestScript_StoppedHalfway"},
 	{"release.lua", "whoever the owner is", "lockmgr/internal/wire/script/release.lua", "if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then", "if true then", shell + "TestScripts"},
-	{"release.lua", "tells nobody", "lockmgr/internal/wire/script/release.lua", "local told = redis.pcall('PUBLISH', KEYS[2], '0')", "local told = 0", shell + "TestScripts"},
-	{"release.lua", "deletes after publishing", "lockmgr/internal/wire/script/release.lua", "    redis.call('DEL', KEYS[1])\n    local told = redis.pcall('PUBLISH', KEYS[2], '0')\n", "    local told = redis.call('PUBLISH', KEYS[2], '0')\n    redis.call('DEL', KEYS[1])\n", shell + "TestScript_ReleaseWithoutPublish"},
+	{"release.lua", "tells nobody", "lockmgr/internal/wire/script/release.lua", "local told = redis.pcall('PUBLISH', ARGV[#ARGV], '0')", "local told = 0", shell + "TestScripts"},
+	{"release.lua", "deletes after publishing", "lockmgr/internal/wire/script/release.lua", "    redis.call('DEL', KEYS[1])\n    local told = redis.pcall('PUBLISH', ARGV[#ARGV], '0')\n", "    local told = redis.call('PUBLISH', ARGV[#ARGV], '0')\n    redis.call('DEL', KEYS[1])\n", shell + "TestScript_ReleaseWithoutPublish"},
 	{"acquire_many.lua", "takes what others hold", "lockmgr/internal/wire/script/acquire_many.lua", "elseif mine == 0 then", "elseif false then", shell + "TestModel_LikeTheServer"},
 	{"acquire_many.lua", "sets no end", "lockmgr/internal/wire/script/acquire_many.lua", "if ttl < lease then", "if false then", shell + "TestModel_LikeTheServer"},
 	{"acquire_many.lua", "shortens a life", "lockmgr/internal/wire/script/acquire_many.lua", "if ttl < lease then", "if true then", shell + "TestModel_LikeTheServer"},
 	{"acquire_many.lua", "one that fails fails all", "lockmgr/internal/wire/script/acquire_many.lua", "redis.pcall('HEXISTS', key, owner)", "redis.call('HEXISTS', key, owner)", shell + "TestModel_LikeTheServer"},
 	{"acquire_many.lua", "increments the count", "lockmgr/internal/wire/script/acquire_many.lua", "redis.pcall('HSET', key, owner, 1)", "redis.pcall('HINCRBY', key, owner, 1)", shell + "TestModel_LikeTheServer"},
 	{"release_many.lua", "whoever the owner is", "lockmgr/internal/wire/script/release_many.lua", "  if answer == 0 then\n    answer = false\n  elseif answer == 1 then", "  if answer == 0 or answer == 1 then", shell + "TestModel_LikeTheServer"},
-	{"release_many.lua", "tells nobody", "lockmgr/internal/wire/script/release_many.lua", "answer = redis.pcall('PUBLISH', KEYS[2 * i], '0')", "answer = 0", shell + "TestModel_LikeTheServer"},
+	{"release_many.lua", "tells nobody", "lockmgr/internal/wire/script/release_many.lua", "answer = redis.pcall('PUBLISH', ARGV[2 * i], '0')", "answer = 0", shell + "TestModel_LikeTheServer"},
 	{"force.lua", "tells nobody", "lockmgr/internal/wire/script/force.lua", "redis.pcall('PUBLISH', channel, ARGV[1])\n", "", shell + "TestScripts"},
 }
 

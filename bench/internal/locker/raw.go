@@ -67,11 +67,11 @@ func (r *raw) acquireCmd(name, owner string) rueidis.Completed {
 }
 
 func (r *raw) releaseCmd(name, owner string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.release).Numkeys(2).Key(name, channelOf(name)).Arg(owner).Build()
+	return r.client.B().Evalsha().Sha1(r.release).Numkeys(1).Key(name).Arg(owner, channelOf(name)).Build()
 }
 
 func (r *raw) transferCmd(name, from, to string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.transfer).Numkeys(2).Key(name, channelOf(name)).Arg(r.lease, "0", to, from).Build()
+	return r.client.B().Evalsha().Sha1(r.transfer).Numkeys(1).Key(name).Arg(r.lease, "0", to, from, channelOf(name)).Build()
 }
 
 // try takes a lock if it is free. If not, it returns the remaining life of

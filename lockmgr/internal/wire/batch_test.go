@@ -69,16 +69,16 @@ func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 		"renew[m][2000 u:15]",
 		"renew[o p][1000 u:16 u:17]",
 		"acquire_many[a b][1000 u:1 u:3]",
-		"release_many[r redisson_lock__channel:{r} s redisson_lock__channel:{s}][u:2 u:4]",
+		"release_many[r s][u:2 redisson_lock__channel:{r} u:4 redisson_lock__channel:{s}]",
 		"acquire[f redisson_lock_token:{f}][1000 1 u:7]",
 		"acquire[k][1000 0 u:8 u:9]",
-		"release[t redisson_lock__channel:{t}][u:5 u:6]",
+		"release[t][u:5 u:6 redisson_lock__channel:{t}]",
 		"acquire[l][2000 0 u:10]",
 		"acquire[c][1000 0 u:11]",
-		"transfer[x redisson_lock__channel:{x}][1000 0 u:12 u:13]",
+		"transfer[x][1000 0 u:12 u:13 redisson_lock__channel:{x}]",
 	}, sent(b))
 
-	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "release[b redisson_lock__channel:{b}][u:2]"},
+	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "release[b][u:2 redisson_lock__channel:{b}]"},
 		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "an operation that shares nothing gets the script for one lock")
 }
 
@@ -87,8 +87,8 @@ func TestBatch_AReleaseThatKeepsIsAlone(t *testing.T) {
 	keeps := released("k", 2)
 	keeps.Reserve = 1500*time.Millisecond + 1
 	require.Equal(t, []string{
-		"release_many[a redisson_lock__channel:{a} b redisson_lock__channel:{b}][u:1 u:3]",
-		"reserve[k redisson_lock__channel:{k}][1501 u:2]",
+		"release_many[a b][u:1 redisson_lock__channel:{a} u:3 redisson_lock__channel:{b}]",
+		"reserve[k][1501 u:2 redisson_lock__channel:{k}]",
 	}, sent(batchOf(tasks(released("a", 1), keeps, released("b", 3)))))
 }
 
@@ -203,7 +203,7 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	b.build(0)
 	require.Equal(t, []string{
 		"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:2]",
-		"release[r redisson_lock__channel:{r}][u:3]", "release[s redisson_lock__channel:{s}][u:4]",
+		"release[r][u:3 redisson_lock__channel:{r}]", "release[s][u:4 redisson_lock__channel:{s}]",
 		"renew[n][1000 u:5]", "renew[o][1000 u:6]",
 	}, sent(b))
 	for i := range b.answers {
@@ -233,7 +233,7 @@ func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
 		"acquire_many[{x}a {x}b {x}c][1000 u:1 u:3 u:6]",
 		"acquire_many[{y}a {y}b][1000 u:2 u:10]",
 		"renew[{x}n {x}o][1000 u:4 u:8]",
-		"release[{x}r redisson_lock__channel:{x}r][u:5]",
+		"release[{x}r][u:5 redisson_lock__channel:{x}r]",
 		"renew[{y}n][1000 u:7]",
 		"acquire[{x}l][2000 0 u:9]",
 	}, sent(b))

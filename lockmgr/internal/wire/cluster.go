@@ -150,9 +150,24 @@ func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answ
 }
 
 // execAnywhere runs commands whose keys may be on several masters. The client finds these, and
-// follows MOVED and ASK. The commands are sent one by one, at the same time: in a batch one slot
-// without a master would hold up all others.
+// follows MOVED and ASK. For what a script could not tell those who listen see listeners.
 func (s link) execAnywhere(commands []Command, answers []Answer) {
+	s.sendAnywhere(commands, answers)
+	if s.channels == Classic {
+		return
+	}
+	if tell, reached := unheard(commands, answers); len(tell) > 0 {
+		told := make([]Answer, len(tell))
+		s.sendAnywhere(tell, told)
+		for i := range told {
+			*reached[i] = max(*reached[i], told[i].subscribers())
+		}
+	}
+}
+
+// sendAnywhere sends commands one by one, at the same time: in a batch one slot without a master
+// would hold up all others.
+func (s link) sendAnywhere(commands []Command, answers []Answer) {
 	ctx := s.start()
 	var sending sync.WaitGroup
 	for i := range commands {

@@ -2,6 +2,9 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
@@ -64,6 +68,49 @@ func TestRedis_AnywhereAtTheSameTime(t *testing.T) {
 		require.Equal(t, Unavailable, answers[i].Failure.Kind)
 	}
 	require.Equal(t, crossSlot, answers[3].Failure)
+}
+
+// A script that reached nobody may have run at the new master of a slot. Its message is published
+// again, and those who listen are counted.
+func TestRedis_TellsThoseWhoListenElsewhere(t *testing.T) {
+	answer := func(args []string) string {
+		if reply, ok := resp.Greet(args); ok {
+			return reply
+		}
+		switch strings.Join(args[:2], " ") {
+		case "SPUBLISH " + Channel("a"):
+			return ":3\r\n"
+		case "PUBSUB SHARDNUMSUB":
+			return "*2\r\n+" + args[2] + "\r\n:4\r\n"
+		case "SPUBLISH " + Channel("b"):
+			return "-NOPERM no\r\n"
+		}
+		return ":0\r\n"
+	}
+	var served sync.WaitGroup
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{"a:1"}, ForceSingleClient: true, DisableCache: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			near, far := net.Pipe()
+			served.Go(func() { resp.Serve(far, answer) })
+			return near, nil
+		},
+	})
+	require.NoError(t, err)
+	commands := []Command{
+		Encode(manager, released("a", 1)), Encode(manager, &core.Op{Verb: core.VerbTransfer, Name: "a", Number: 2}), Encode(manager, released("b", 1)),
+		Encode(manager, released("a", 1)),
+	}
+	for channels, want := range map[Channels][]int64{Sharded: {3, 4, -1, 3}, Both: {3, 4, -1, 3}, Classic: {0, 0, 0, 0}} {
+		var got []int64
+		for _, a := range execOn(Redis{Client: c, Cluster: true, Channels: channels}, commands) {
+			require.Equal(t, Int, a.Kind, "%+v", a.Failure)
+			got = append(got, a.Int)
+		}
+		require.Equal(t, want, got, channels)
+	}
+	c.Close()
+	served.Wait()
 }
 
 // The connection to a node is looked up again after a failure: the client replaces it, and

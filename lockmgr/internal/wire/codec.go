@@ -77,12 +77,13 @@ type Command struct {
 	locks  int  // how many operations share it; none if it does not concern the core
 	blocks bool // the server may answer late; it has a connection of its own
 	items  int  // how many names its one operation has, if that may be more than one
+	told   listeners
 }
 
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
 	c.Script, c.Keys, c.Args, c.locks, c.blocks, c.items = s, c.Keys[:0], c.Args[:0], 1, false, 0
-	c.Rest = nil
+	c.Rest, c.told = nil, listeners{}
 }
 
 // renews reports whether c is a call of a script that renews, of any kind of lock.

@@ -62,8 +62,9 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(transfer)
-			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
+			c.Keys = append(c.Keys, op.Name)
 			e.record(op, c)
+			c.listen(e.channel(op.Name), "", countOfTransfer)
 		},
 		read: readTransferred,
 	},
@@ -79,16 +80,17 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(release)
-			c.Keys = append(c.Keys, op.Name, e.channel(op.Name))
+			c.Keys = append(c.Keys, op.Name)
 			if op.Reserve > 0 {
 				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve))
 			}
 			e.others(op, c)
+			c.listen(e.channel(op.Name), "0", countOfPublished)
 		},
 		many: releaseMany, most: maxShared, pick: element,
 		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 },
 		join: func(e *encoder, op *core.Op, c *Command) {
-			c.Keys, c.Args = append(c.Keys, op.Name, e.channel(op.Name)), append(c.Args, e.holder(op.OtherNumbers[0]))
+			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.OtherNumbers[0]), e.channel(op.Name))
 		},
 		read:    readReleased,
 		warning: untold,
@@ -256,19 +258,34 @@ func untold(a *Answer) *Failure {
 // subscribers of its channel, the queue of a fair lock and, if asked for, its token counter. The lock may be of
 // any kind.
 func Inspect(name string, token bool) Command {
-	keys := []string{name, Channel(name)}
+	c := Command{Script: inspect, Keys: []string{name}}
 	if token {
-		keys = append(keys, TokenKey(name))
+		c.Keys = append(c.Keys, TokenKey(name))
 	}
-	return Command{Script: inspect, Keys: keys, Args: []string{ChannelOf(core.ReadWrite, name), QueueKey(name), DeadlinesKey(name)}}
+	for _, kind := range [...]core.Kind{core.Exclusive, core.ReadWrite} { // it is one of these
+		c.listen(ChannelOf(kind, name), "", countOfInspect)
+	}
+	c.Args = append(c.Args, QueueKey(name), DeadlinesKey(name))
+	return c
 }
 
 // Force returns the command that removes a lock's record if it has exactly these
 // fields.
 func Force(kind core.Kind, name string, fields []string) Command {
-	keys := []string{name, ChannelOf(kind, name)}
+	c := Command{Script: force, Keys: []string{name}, Args: []string{formats[kind].freed}}
 	if kind == core.Fair {
-		keys = append(keys, QueueKey(name))
+		c.Keys, c.Args = append(c.Keys, QueueKey(name)), append(c.Args, ChannelOf(kind, name))
+	} else {
+		c.listen(ChannelOf(kind, name), formats[kind].freed, countOfDone)
 	}
-	return Command{Script: force, Keys: keys, Args: append([]string{formats[kind].freed}, fields...)}
+	c.Args = append(c.Args, fields...)
+	return c
+}
+
+// countOfInspect is the count of the script inspect.
+func countOfInspect(a *Answer) (*int64, bool) {
+	if a.Kind != Array || len(a.Array) < 2 || a.Array[1].Kind != Int {
+		return nil, false
+	}
+	return &a.Array[1].Int, true
 }

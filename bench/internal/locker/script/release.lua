@@ -1,8 +1,8 @@
 -- release.lua gives a lock up and tells those who wait.
 --
 -- KEYS[1]   lock
--- KEYS[2]   channel
 -- ARGV[1..] every owner of this manager that the record may carry
+-- ARGV[n]   the last: channel
 --
 -- Returns nil         the record carries none of these owners
 --         integer     released; how many subscribers the message reached
@@ -10,10 +10,13 @@
 --
 -- Safe to repeat: the second run returns nil. Deleting comes first: it works
 -- when the server is out of memory, and publishing can't undo it.
-for i = 1, #ARGV do
+--
+-- The channel is no key: while a slot of a cluster is moved, a server runs no script
+-- that has some of its keys and not the others.
+for i = 1, #ARGV - 1 do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
     redis.call('DEL', KEYS[1])
-    local told = redis.pcall('PUBLISH', KEYS[2], '0')
+    local told = redis.pcall('PUBLISH', ARGV[#ARGV], '0')
     if type(told) == 'table' then
       return told.err
     end

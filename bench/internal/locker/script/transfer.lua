@@ -2,12 +2,12 @@
 -- within this manager, and renews its lease.
 --
 -- KEYS[1]   lock
--- KEYS[2]   channel          where others wait
--- KEYS[3]   token counter    only when ARGV[2] > 0
+-- KEYS[2]   token counter    only when ARGV[2] > 0
 -- ARGV[1]   lease in milliseconds
 -- ARGV[2]   how many fencing tokens to take, 0 for none
 -- ARGV[3]   the new owner
 -- ARGV[4..] further owners of the same manager that the record may carry
+-- ARGV[n]   the last: channel, where others wait
 --
 -- Returns nil     the record carries none of these owners: the lock is lost
 --         integer done; the number of subscribers of the channel, or -1 when
@@ -18,7 +18,7 @@
 -- record and never shortens the life of one.
 local key = KEYS[1]
 local ours = false
-for i = 3, #ARGV do
+for i = 3, #ARGV - 1 do
   if redis.call('HEXISTS', key, ARGV[i]) == 1 then
     ours = true
     break
@@ -29,18 +29,18 @@ if not ours then
 end
 local last
 if ARGV[2] ~= '0' then
-  redis.call('INCRBY', KEYS[3], ARGV[2])
-  last = redis.call('GET', KEYS[3])
+  redis.call('INCRBY', KEYS[2], ARGV[2])
+  last = redis.call('GET', KEYS[2])
 end
 redis.call('HSET', key, ARGV[3], 1)
 if redis.call('PTTL', key) < tonumber(ARGV[1]) then
   redis.call('PEXPIRE', key, ARGV[1])
 end
 -- Last, as it may be refused: the record has its end by now.
-for i = 4, #ARGV do
+for i = 4, #ARGV - 1 do
   redis.call('HDEL', key, ARGV[i])
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', ARGV[#ARGV])
 local n = -1
 if not waiting.err then
   n = waiting[2]

@@ -2,10 +2,10 @@
 -- and tells those who wait.
 --
 -- KEYS[1]   lock
--- KEYS[2]   channel
--- KEYS[3]   queue            only of a fair lock: its first member is told
+-- KEYS[2]   queue            only of a fair lock: its first member is told
 -- ARGV[1]   the message
--- ARGV[2..] all fields that the record had
+-- ARGV[2]   channel
+-- ARGV[3..] all fields that the record had
 --
 -- Returns 1 if the record was removed, 0 if there is none, -1 if it has other
 -- fields now.
@@ -15,17 +15,17 @@ local record = redis.call('HGETALL', KEYS[1])
 if #record == 0 then
   return 0
 end
-if #record ~= 2 * (#ARGV - 1) then
+if #record ~= 2 * (#ARGV - 2) then
   return -1
 end
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then
     return -1
   end
 end
 redis.call('DEL', KEYS[1])
-local channel = KEYS[2]
-local first = KEYS[3] and redis.pcall('LINDEX', KEYS[3], 0)
+local channel = ARGV[2]
+local first = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0)
 if type(first) == 'string' then
   -- One of this library listens on the channel of its manager: see fair.lua.
   channel = channel .. ':' .. (string.match(first, '^(.*):%d+:f$') or first)

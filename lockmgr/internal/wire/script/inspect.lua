@@ -1,11 +1,11 @@
 -- inspect.lua reads all that the server knows of a lock and changes nothing.
 --
 -- KEYS[1]  lock
--- KEYS[2]  channel
--- KEYS[3]  token counter    only if it is asked for
--- ARGV[1]  channel of a read-write lock of that name
--- ARGV[2]  queue of a fair lock of that name
--- ARGV[3]  deadlines of those that wait in it
+-- KEYS[2]  token counter    only if it is asked for
+-- ARGV[1]  channel
+-- ARGV[2]  channel of a read-write lock of that name
+-- ARGV[3]  queue of a fair lock of that name
+-- ARGV[4]  deadlines of those that wait in it
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
 -- such key), the number of subscribers (-1: the server would not say), the
@@ -15,9 +15,9 @@
 --
 -- Safe to repeat.
 local ttl = redis.call('PTTL', KEYS[1])
-local channel = KEYS[2]
+local channel = ARGV[1]
 if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
-  channel = ARGV[1]
+  channel = ARGV[2]
 end
 local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
 local n = -1
@@ -25,8 +25,8 @@ if not waiting.err then
   n = waiting[2]
 end
 local token = false
-if KEYS[3] then
-  token = redis.call('GET', KEYS[3])
+if KEYS[2] then
+  token = redis.call('GET', KEYS[2])
 end
 local out = {ttl, n, token}
 for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do
@@ -34,12 +34,12 @@ for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do
 end
 -- A user that takes no fair locks needs no permission for these keys. So they are no KEYS,
 -- and an error means that there is no queue.
-local members = ARGV[2] and redis.pcall('LRANGE', ARGV[2], 0, 999) or {}
+local members = ARGV[3] and redis.pcall('LRANGE', ARGV[3], 0, 999) or {}
 if #members > 0 then
   local clock, queue = redis.call('TIME'), {}
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   for _, member in ipairs(members) do
-    local deadline = redis.pcall('ZSCORE', ARGV[3], member)
+    local deadline = redis.pcall('ZSCORE', ARGV[4], member)
     queue[#queue + 1] = member
     queue[#queue + 1] = (tonumber(type(deadline) == 'string' and deadline or nil) or now) - now
   end

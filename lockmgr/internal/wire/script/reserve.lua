@@ -2,9 +2,9 @@
 -- manager looks for.
 --
 -- KEYS[1]   lock
--- KEYS[2]   channel
 -- ARGV[1]   for how many milliseconds the record stays at most
 -- ARGV[2..] every owner of this manager that the record may carry
+-- ARGV[n]   the last: channel
 --
 -- Returns nil         the record carries none of these owners
 --         integer     given up; how many subscribers the message reached
@@ -14,18 +14,18 @@
 -- A server that is out of memory refuses the other name. The record then keeps its name, and ends
 -- in time all the same.
 local key = KEYS[1]
-for i = 2, #ARGV do
+for i = 2, #ARGV - 1 do
   if redis.call('HEXISTS', key, ARGV[i]) == 1 then
     local ttl = redis.call('PTTL', key)
     if ttl < 0 or ttl > tonumber(ARGV[1]) then
       redis.call('PEXPIRE', key, ARGV[1])
     end
     if type(redis.pcall('HSET', key, ARGV[i] .. ':kept', 1)) ~= 'table' then
-      for j = i, #ARGV do
+      for j = i, #ARGV - 1 do
         redis.call('HDEL', key, ARGV[j])
       end
     end
-    local told = redis.pcall('PUBLISH', KEYS[2], '0')
+    local told = redis.pcall('PUBLISH', ARGV[#ARGV], '0')
     if type(told) == 'table' then
       return told.err
     end

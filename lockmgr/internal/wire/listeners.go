@@ -1,0 +1,92 @@
+package wire
+
+// While a slot is being moved, the new master may have the record of a lock. Those who wait for it
+// listen at the old master, which still serves the slot. A sharded message reaches only those who
+// listen at the master that publishes it. So a script at the new master tells nobody, and counts no
+// subscribers. The client then publishes the message, or counts, at the master that serves the slot.
+// A message on a classic channel reaches all nodes.
+
+// listeners are the subscribers of the channels that a command has among its arguments.
+type listeners struct {
+	first, channels int    // where the channels are in Args, and how many there are
+	message         string // what the script publishes on them; empty: it only counts their subscribers
+	// count returns the place of the number of subscribers in an answer, and whether the script
+	// can have published. The place is nil if the answer has no such number.
+	count func(*Answer) (reached *int64, published bool)
+}
+
+// listen adds a channel to the arguments of a command. All channels of a command follow each other,
+// and have the same message and count.
+func (c *Command) listen(channel, message string, count func(*Answer) (*int64, bool)) {
+	if c.told.channels == 0 {
+		c.told = listeners{len(c.Args), 0, message, count}
+	}
+	c.told.channels++
+	c.Args = append(c.Args, channel)
+}
+
+// unheard returns a command for each channel of a script that has reached nobody, and the place of
+// its number of subscribers. The number is unknown until that command is answered. The answer of
+// locks that share a command has no such number: no such command goes to the new master.
+func unheard(commands []Command, answers []Answer) (tell []Command, reached []*int64) {
+	for i := range commands {
+		c := &commands[i].told
+		if c.channels == 0 || answers[i].Kind == Failed {
+			continue
+		}
+		n, published := c.count(&answers[i])
+		if n == nil || *n != 0 {
+			continue
+		}
+		*n = -1
+		for _, channel := range commands[i].Args[c.first:][:c.channels] {
+			t := Command{Args: []string{"PUBSUB", "SHARDNUMSUB"}, Keys: []string{channel}}
+			if published && c.message != "" {
+				t = Command{Args: []string{"SPUBLISH"}, Keys: []string{channel}, Rest: []string{c.message}}
+			}
+			tell, reached = append(tell, t), append(reached, n)
+		}
+	}
+	return tell, reached
+}
+
+// subscribers returns the number of subscribers by the answer to a command of unheard, -1 if it
+// has none.
+func (a *Answer) subscribers() int64 {
+	if a.Kind == Array && len(a.Array) == 2 { // the channel and its number
+		a = &a.Array[1]
+	}
+	if a.Kind != Int {
+		return -1
+	}
+	return a.Int
+}
+
+// countOfPublished is the count of a script that returns the number of those that its message has
+// reached.
+func countOfPublished(a *Answer) (*int64, bool) {
+	if a.Kind != Int {
+		return nil, false
+	}
+	return &a.Int, true
+}
+
+// countOfTransfer is the count of a transfer: an integer, or the first of two elements.
+func countOfTransfer(a *Answer) (*int64, bool) {
+	if a.Kind == Array && len(a.Array) == 2 {
+		a = &a.Array[0]
+	}
+	if a.Kind != Int {
+		return nil, false
+	}
+	return &a.Int, true
+}
+
+// countOfDone is the count of a script that returns a positive number if it has done something, and
+// not how many its message has reached.
+func countOfDone(a *Answer) (*int64, bool) {
+	if a.Kind != Int || a.Int < 1 {
+		return nil, false
+	}
+	return new(int64), true
+}
