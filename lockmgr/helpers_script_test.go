@@ -128,6 +128,10 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 		args = append(slices.Clip(args), channelName(keys[0]), "redisson_rwlock:{"+keys[0]+"}")
 	case "transfer", "release", "reserve":
 		args = append(slices.Clip(args), channelName(keys[0]))
+	case "readwrite_acquire":
+		args = append(slices.Clip(args), "{"+keys[0]+"}")
+	case "readwrite_transfer", "readwrite_release":
+		args = append(slices.Clip(args), "{"+keys[0]+"}", "redisson_rwlock:{"+keys[0]+"}")
 	case "release_many":
 		owners := args
 		args = nil

@@ -23,19 +23,15 @@ const (
 
 // rwKeys gives a script the keys that its header asks for.
 func rwKeys(script string, args []string) []string {
-	var keys []string
-	switch script {
-	case "readwrite_acquire":
-		keys = []string{theLock, rwPrefix}
-	case "readwrite_renew":
-		return []string{theLock, rwPrefix}
-	default:
-		keys = []string{theLock, rwChannel, rwPrefix}
+	switch {
+	case script == "readwrite_renew" && args[1] == "read":
+		return []string{theLock, readersKeys("R:" + args[2])}
+	case script == "readwrite_renew":
+		return []string{theLock, theLock}
+	case script != "readwrite_release" && args[2] != "0":
+		return []string{theLock, theCounter}
 	}
-	if script != "readwrite_release" && args[2] != "0" {
-		keys = append(keys, theCounter)
-	}
-	return keys
+	return []string{theLock}
 }
 
 // What a record looks like: one reader of ours, one of another's, a writer.
@@ -128,7 +124,7 @@ var rwScriptTests = []struct {
 
 // readersKeys spells out the short names of readers' keys.
 func readersKeys(s string) string {
-	for _, holder := range []string{"me:1", "me:2", "you:1"} {
+	for _, holder := range []string{"me:1", "me:2", "you:1", "a:1", "a:2", "b:1", "b:2"} {
 		s = strings.ReplaceAll(s, "R:"+holder, rwPrefix+":"+holder+":rwlock_timeout:1")
 	}
 	return s

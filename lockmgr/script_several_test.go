@@ -50,29 +50,40 @@ type severalCall struct {
 // callSeveral reads the arguments of a script as its header has them, but without n. The
 // words plain, read and write stand for a, b and c in this order.
 func callSeveral(script, args string) severalCall {
-	c := severalCall{script: script, args: strings.Fields(args)}
-	first := -1
-	for i, word := range c.args {
+	var parts []model.Part
+	for _, word := range strings.Fields(args) {
 		if word == model.Plain || word == model.Read || word == model.Write {
-			if first < 0 {
-				first = i
-			}
-			c.parts = append(c.parts, severalPart("abc"[len(c.parts):][:1], word))
+			parts = append(parts, severalPart("abc"[len(parts):][:1], word))
 		}
 	}
-	if script != "several_renew" {
-		c.args = slices.Insert(c.args, first, strconv.Itoa(len(c.parts)))
-	}
-	for _, p := range c.parts {
+	return severalCallOn(script, parts, args)
+}
+
+// severalCallOn is callSeveral for other names than the first ones.
+func severalCallOn(script string, parts []model.Part, args string) severalCall {
+	c := severalCall{script: script, parts: parts, args: strings.Fields(args)}
+	first := slices.IndexFunc(c.args, func(w string) bool { return w == model.Plain || w == model.Read || w == model.Write })
+	var channels, prefixes []string
+	for _, p := range parts {
+		c.keys = append(c.keys, p.Lock)
 		switch {
-		case script == "several_release":
-			c.keys = append(c.keys, p.Lock, p.Channel, p.Prefix)
 		case script == "several_acquire" && c.args[2] != "0":
-			c.keys = append(c.keys, p.Lock, p.Prefix, p.Counter)
-		default:
-			c.keys = append(c.keys, p.Lock, p.Prefix)
+			c.keys = append(c.keys, p.Counter)
+		case script == "several_renew" && p.Want == model.Read:
+			c.keys = append(c.keys, p.ReaderKey(c.args[1], 1))
+		case script == "several_renew":
+			c.keys = append(c.keys, p.Lock)
 		}
+		channels, prefixes = append(channels, p.Channel), append(prefixes, p.Prefix)
 	}
+	if script == "several_renew" {
+		return c
+	}
+	if script == "several_acquire" {
+		channels = nil
+	}
+	c.args = slices.Insert(c.args, first+len(parts), append(channels, prefixes...)...)
+	c.args = slices.Insert(c.args, first, strconv.Itoa(len(parts)))
 	return c
 }
 
@@ -412,25 +423,6 @@ func words(parts []model.Part) string {
 	return strings.Join(out, " ")
 }
 
-// severalCallOn is callSeveral for other names than the first ones.
-func severalCallOn(script string, parts []model.Part, args string) severalCall {
-	c := callSeveral(script, args)
-	for i, p := range parts {
-		per := len(c.keys) / len(parts)
-		was := c.parts[i].Lock
-		for k := i * per; k < (i+1)*per; k++ {
-			switch key := c.keys[k]; {
-			case key == was:
-				c.keys[k] = p.Lock
-			default:
-				c.keys[k] = strings.ReplaceAll(key, "{"+was+"}", "{"+p.Lock+"}")
-			}
-		}
-	}
-	c.parts = parts
-	return c
-}
-
 // modelState prints what the model holds, as scriptServer.state does.
 func (s *scriptServer) modelState(t testing.TB, m *model.Server, holders []string) map[string]string {
 	t.Helper()
@@ -573,7 +565,7 @@ func (r *severalTrace) step(t *testing.T, s *scriptServer, m *model.Server) (cal
 		var err error
 		if severalKinds[name] {
 			p := severalPart(name, []string{model.Read, model.Write}[r.IntN(2)])
-			call = severalCall{script: "readwrite_acquire", keys: []string{p.Lock, p.Prefix, p.Counter},
+			call = severalCall{script: "readwrite_acquire", keys: []string{p.Lock, p.Counter},
 				args: append([]string{p.Want, fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)}
 			a, err = m.AcquireSide(p.ReadWrite, p.Want, lease, tokens, owners...)
 		} else {
@@ -601,7 +593,7 @@ func (r *severalTrace) step(t *testing.T, s *scriptServer, m *model.Server) (cal
 		var err error
 		if severalKinds[name] {
 			p := severalPart(name, model.Read)
-			call = severalCall{script: "readwrite_release", keys: []string{p.Lock, p.Channel, p.Prefix}, args: owners}
+			call = severalCall{script: "readwrite_release", keys: []string{p.Lock}, args: owners}
 			a, err = m.ReleaseSide(p.ReadWrite, owners...)
 		} else {
 			p := severalPart(name, model.Plain)

@@ -36,6 +36,7 @@ func TestServerError_Replies(t *testing.T) {
 		{"-ERR The user executing the script can't run this command or subcommand script: f00, on @user_script:1.", lockmgr.ErrPermission, false},
 		{"-ERR The user executing the script can't access at least one of the keys mentioned in the command arguments", lockmgr.ErrPermission, false},
 		{"-ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:1.", lockmgr.ErrUnavailable, false},
+		{"-ERR Unable to execute command 'exists' in script because undeclared keys were accessed during rehashing of the slot script: f00, on @user_script:1.", lockmgr.ErrUnavailable, false},
 		{"-READONLY You can't write against a read only replica. script: f00, on @user_script:1.", lockmgr.ErrReadOnly, true},
 		{"-OOM command not allowed when used memory > 'maxmemory'. script: f00, on @user_script:1.", lockmgr.ErrOutOfMemory, true},
 		{"-WRONGTYPE Operation against a key holding the wrong kind of value", lockmgr.ErrWrongType, true},

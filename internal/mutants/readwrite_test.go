@@ -38,7 +38,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "an upgrade beside another local reader", machine, "if e.hold != h || h.next() != nil || u.upgrade != nil {", "if u.upgrade != nil {", rwSeeds},
 	{"read-write", "a failed upgrade is a loss", machine, "case r.Ran == Yes && r.Kept:", "case false:", rwSeeds},
 
-	{"read-write", "acquire.lua: a dead reader blocks", rwScripts + "acquire.lua", "local alive = fields[f] == 'mode'", "local alive = true", shell + "TestScripts_ReadWrite"},
+	{"read-write", "acquire.lua: a dead reader blocks", rwScripts + "acquire.lua", "local stays = fields[f] == 'mode'", "local stays = true", shell + "TestScripts_ReadWrite"},
 	{"read-write", "acquire.lua: writes beside readers", rwScripts + "acquire.lua", "if others and (mode == 'write' or side == 'write') then", "if others and mode == 'write' then", shell + "TestScripts_ReadWrite"},
 	{"read-write", "acquire.lua: reads beside a writer", rwScripts + "acquire.lua", "if others and (mode == 'write' or side == 'write') then", "if others and side == 'write' then", shell + "TestScripts_ReadWrite"},
 	{"read-write", "acquire.lua: takes a plain lock", rwScripts + "acquire.lua", "elseif redis.call('EXISTS', key) == 1 then", "elseif false then", shell + "TestScripts_ReadWrite"},
@@ -48,7 +48,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "transfer.lua: readers are not told", rwScripts + "transfer.lua", "if mode == 'write' and side == 'read' then", "if false then", shell + "TestScripts_ReadWrite"},
 	{"read-write", "transfer.lua: a reader becomes a writer", rwScripts + "transfer.lua", "if mode == 'read' and side == 'write' then", "if false then", shell + "TestScripts_ReadWrite"},
 	{"read-write", "release.lua: removes the others", rwScripts + "release.lua", "if left then", "if false then", shell + "TestScripts_ReadWrite"},
-	{"read-write", "release.lua: a dead reader keeps the record", rwScripts + "release.lua", "  elseif life >= 0 then\n", "  elseif fields[f] ~= 'mode' then\n", shell + "TestScripts_ReadWrite"},
+	{"read-write", "release.lua: a dead reader keeps the record", rwScripts + "release.lua", "    if longer >= 0 then\n", "    if true then\n", shell + "TestScripts_ReadWrite"},
 	{"read-write", "release.lua: the record does not end with its readers", rwScripts + "release.lua", "  redis.call('PEXPIRE', key, math.max(longest, 1))\n", "", shell + "TestScripts_ReadWrite"},
 	{"read-write", "release.lua: nobody is told of an earlier end", rwScripts + "release.lua", "if not wrote and longest * 2 >= before then", "if not wrote then", shell + "TestScripts_ReadWrite"},
 	{"read-write", "renew.lua: the reader's own key ends", rwScripts + "renew.lua", "if redis.call('PTTL', own) < lease then", "if false then", shell + "TestScripts_ReadWrite"},

@@ -102,7 +102,7 @@ func (s singly) Write(ctx context.Context, name string) (Held, error) {
 func (s singly) side(ctx context.Context, name, side string) (Held, error) {
 	h := &singlyHeld{s, name, s.newOwner()}
 	return h, s.wait(ctx, name, func() (bool, time.Duration, error) {
-		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(2).Key(name, "{"+name+"}").Arg(side, s.lease, "0", h.owner).Build()
+		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(1).Key(name).Arg(side, s.lease, "0", h.owner, "{"+name+"}").Build()
 		ttl, err := s.client.Do(ctx, c).AsInt64()
 		if rueidis.IsRedisNil(err) {
 			return true, 0, nil
@@ -118,5 +118,5 @@ type singlyHeld struct {
 
 func (h *singlyHeld) Unlock(ctx context.Context) error {
 	s := h.singly
-	return s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.release).Numkeys(3).Key(h.name, s.channel(h.name), "{"+h.name+"}").Arg(h.owner).Build()).Error()
+	return s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.release).Numkeys(1).Key(h.name).Arg(h.owner, "{"+h.name+"}", s.channel(h.name)).Build()).Error()
 }

@@ -80,8 +80,8 @@ func serverFailure(err error, text string) *Failure {
 	if !known && deniedInScript(text) {
 		code, known = serverCodes["NOPERM"], true
 	}
-	if !known && strings.Contains(text, "access a non local key") {
-		// The slot is being moved, and a key that the script made up is at the new master only.
+	if !known && (strings.Contains(text, "access a non local key") || strings.Contains(text, "undeclared keys were accessed during rehashing")) {
+		// The slot is being moved, and a key that the script made up is at the other master.
 		return &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the slot is being moved", Err: err}
 	}
 	if !known {

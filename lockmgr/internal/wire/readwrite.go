@@ -26,18 +26,23 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: "redisson_rwl
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwAcquire)
-			c.Keys = append(c.Keys, op.Name, tagged(op.Name))
-			c.Args = append(c.Args, sideWord(op.Side))
+			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, sideWord(op.Side))
 			e.record(op, c)
+			c.Args = append(c.Args, tagged(op.Name))
 		},
 		read: readAcquired,
 	},
 	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwTransfer)
-			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), tagged(op.Name))
-			c.Args = append(c.Args, sideWord(op.Side))
+			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, sideWord(op.Side))
 			e.record(op, c)
+			c.Args = append(c.Args, tagged(op.Name))
+			message := ""
+			if op.Side == core.Shared {
+				message = "1" // the script publishes it if the entry was a writer's
+			}
+			c.listen(ChannelOf(op.Kind, op.Name), message, countOfTransfer)
 		},
 		read: readTransferred,
 	},
@@ -53,8 +58,10 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: "redisson_rwl
 	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwRelease)
-			c.Keys = append(c.Keys, op.Name, ChannelOf(op.Kind, op.Name), tagged(op.Name))
+			c.Keys = append(c.Keys, op.Name)
 			e.others(op, c)
+			c.Args = append(c.Args, tagged(op.Name))
+			c.listen(ChannelOf(op.Kind, op.Name), "1", countOfShared)
 		},
 		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
 			if a.Kind == Array { // others still read
@@ -86,6 +93,25 @@ func sideWord(s core.Side) string {
 // joinEntry adds an entry to a command whose first argument is the lease of all.
 func joinEntry(e *encoder, op *core.Op, c *Command) {
 	c.leaseOnce(e, op)
-	c.Keys = append(c.Keys, op.Name, tagged(op.Name))
-	c.Args = append(c.Args, sideWord(op.Side), e.holder(op.Number))
+	holder := e.holder(op.Number)
+	c.Keys = append(c.Keys, op.Name, ownKey(core.ReadWrite, op.Side, op.Name, holder))
+	c.Args = append(c.Args, sideWord(op.Side), holder)
+}
+
+// ownKey returns the key that a reader has for itself. The name stands in for others, so that each
+// lock of a command has as many keys.
+func ownKey(kind core.Kind, side core.Side, name, holder string) string {
+	if kind != core.ReadWrite || side != core.Shared {
+		return name
+	}
+	return tagged(name) + ":" + holder + ":rwlock_timeout:1"
+}
+
+// countOfShared is the count of a script that gives up an entry. If others still read, it has
+// published nothing and returns how many listen.
+func countOfShared(a *Answer) (*int64, bool) {
+	if a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int {
+		return &a.Array[0].Int, false
+	}
+	return countOfPublished(a)
 }

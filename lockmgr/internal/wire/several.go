@@ -28,15 +28,15 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.reset(severalAcquire)
 			c.items = len(op.Items)
 			for i := range op.Items {
-				it := &op.Items[i]
-				c.Keys = append(c.Keys, it.Name, itemPrefix(it))
+				c.Keys = append(c.Keys, op.Items[i].Name)
 				if op.Tokens > 0 {
-					c.Keys = append(c.Keys, TokenKey(it.Name))
+					c.Keys = append(c.Keys, TokenKey(op.Items[i].Name))
 				}
 			}
 			c.Args = append(c.Args, e.millis(op.Lease), millis(op.Gather), strconv.FormatInt(op.Tokens, 10))
 			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
 			c.words(op.Items)
+			c.prefixes(op.Items)
 			c.Args = append(c.Args, e.holder(op.Number))
 			e.others(op, c)
 		},
@@ -46,10 +46,12 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(severalRenew)
 			c.items = len(op.Items)
+			holder := e.holder(op.Number)
 			for i := range op.Items {
-				c.Keys = append(c.Keys, op.Items[i].Name, itemPrefix(&op.Items[i]))
+				it := &op.Items[i]
+				c.Keys = append(c.Keys, it.Name, ownKey(it.Kind, it.Side, it.Name, holder))
 			}
-			c.Args = append(c.Args, e.millis(op.Lease), e.holder(op.Number))
+			c.Args = append(c.Args, e.millis(op.Lease), holder)
 			c.words(op.Items)
 		},
 		read: readRenewed,
@@ -61,11 +63,14 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.reset(severalRelease)
 			c.items = len(op.Items)
 			for i := range op.Items {
-				it := &op.Items[i]
-				c.Keys = append(c.Keys, it.Name, ChannelOf(it.Kind, it.Name), itemPrefix(it))
+				c.Keys = append(c.Keys, op.Items[i].Name)
 			}
 			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
 			c.words(op.Items)
+			for i := range op.Items {
+				c.listen(ChannelOf(op.Items[i].Kind, op.Items[i].Name), "1", countOfSeveral)
+			}
+			c.prefixes(op.Items)
 			e.others(op, c)
 		},
 		read: readReleasedSeveral,
@@ -88,14 +93,24 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 	},
 }})
 
-// itemPrefix returns the first part of the keys of the readers of an item. A plain lock
-// has no readers. Its name stands in, so that each item has as many keys, and no key that
-// the user may not use.
-func itemPrefix(it *core.Item) string {
-	if it.Kind == core.ReadWrite {
-		return tagged(it.Name)
+// prefixes writes the first part of the keys of the readers of each item. A plain lock has no
+// readers.
+func (c *Command) prefixes(items []core.Item) {
+	for i := range items {
+		prefix := ""
+		if items[i].Kind == core.ReadWrite {
+			prefix = tagged(items[i].Name)
+		}
+		c.Args = append(c.Args, prefix)
 	}
-	return it.Name
+}
+
+// countOfSeveral is the count of a release of several locks.
+func countOfSeveral(a *Answer) (*int64, bool) {
+	if a.Kind != Array || len(a.Array) < 3 || a.Array[2].Kind != Int {
+		return nil, false
+	}
+	return &a.Array[2].Int, true
 }
 
 // words writes how each item is wanted.

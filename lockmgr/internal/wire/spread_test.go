@@ -90,7 +90,7 @@ func (s *setServer) run(c *Command, verb string, names []string) Answer {
 	}
 	switch n := len(names); verb {
 	case "acquire":
-		holders := c.Args[4+n:]
+		holders := c.Args[4+2*n:]
 		var free []string
 		refused := 0
 		for i, name := range names {
@@ -134,7 +134,7 @@ func (s *setServer) run(c *Command, verb string, names []string) Answer {
 	case "release":
 		done := int64(0)
 		for _, name := range names {
-			if slices.Contains(c.Args[1+n:], s.holder(name)) {
+			if slices.Contains(c.Args[1+3*n:], s.holder(name)) {
 				delete(s.records, name)
 				s.told = append(s.told, name)
 				done++

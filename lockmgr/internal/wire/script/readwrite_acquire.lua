@@ -2,14 +2,14 @@
 --
 -- KEYS[1]   lock             hash: mode -> read or write, holder -> 1 for each
 --                            reader, holder:write -> 1 for the writer
--- KEYS[2]   prefix           of the readers' keys: prefix:holder:rwlock_timeout:i
--- KEYS[3]   token counter    only when ARGV[3] > 0
+-- KEYS[2]   token counter    only when ARGV[3] > 0
 -- ARGV[1]   side: read or write
 -- ARGV[2]   lease in milliseconds
 -- ARGV[3]   how many fencing tokens to take, 0 for none; a reader takes none and
 --           gets the last one that was taken
 -- ARGV[4]   the new holder
 -- ARGV[5..] further holders of the same manager that the record may carry
+-- ARGV[n]   the last: prefix of the readers' keys, prefix:holder:rwlock_timeout:i
 --
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens
@@ -20,26 +20,34 @@
 -- Safe to repeat: what an earlier run has left is among the holders that are
 -- removed first. A reader whose own key has expired is removed, too. The life of
 -- a record that others share is never shortened.
+--
+-- The readers' keys are no KEYS, as only the record says which there are. While a slot
+-- of a cluster is moved, a reader's key may be at the other master. It must not count as
+-- expired. So a key that is missing is looked for once more, together with the record: a
+-- server that has only some keys of a command fails it then, and the script with it.
 local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local function timeout(holder, i)
-  return KEYS[2] .. ':' .. holder .. ':rwlock_timeout:' .. i
+  return ARGV[#ARGV] .. ':' .. holder .. ':rwlock_timeout:' .. i
+end
+local function alive(own)
+  return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
 local mode = redis.call('HGET', key, 'mode')
 local others, ttl = false, -1
 if mode then
   ttl = redis.call('PTTL', key)
-  for i = 4, #ARGV do
+  for i = 4, #ARGV - 1 do
     redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write')
-    redis.call('DEL', timeout(ARGV[i], 1))
+    redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
   end
   if mode == 'read' and side == 'write' then
     local fields = redis.call('HGETALL', key)
     for f = 1, #fields, 2 do
-      local alive = fields[f] == 'mode'
+      local stays = fields[f] == 'mode'
       for i = 1, tonumber(fields[f + 1]) or 0 do
-        alive = alive or redis.call('EXISTS', timeout(fields[f], i)) == 1
+        stays = stays or alive(timeout(fields[f], i))
       end
-      if not alive then
+      if not stays then
         redis.call('HDEL', key, fields[f])
       end
     end
@@ -54,18 +62,18 @@ end
 local last
 if ARGV[3] ~= '0' then
   if side == 'write' then
-    redis.call('INCRBY', KEYS[3], ARGV[3])
-  elseif redis.call('EXISTS', KEYS[3]) == 0 then
-    redis.call('INCRBY', KEYS[3], 1)
+    redis.call('INCRBY', KEYS[2], ARGV[3])
+  elseif redis.call('EXISTS', KEYS[2]) == 0 then
+    redis.call('INCRBY', KEYS[2], 1)
   end
-  last = redis.call('GET', KEYS[3]) -- as text: a Lua number has 53 bits
+  last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
-redis.call('HSET', key, 'mode', side)
 if side == 'read' then
+  -- Before the record is written: the old master of a slot takes no new key.
   redis.call('SET', timeout(ARGV[4], 1), 1, 'PX', ARGV[2])
-  redis.call('HSET', key, ARGV[4], 1)
+  redis.call('HSET', key, 'mode', side, ARGV[4], 1)
 else
-  redis.call('HSET', key, ARGV[4] .. ':write', 1)
+  redis.call('HSET', key, 'mode', side, ARGV[4] .. ':write', 1)
 end
 -- What others share keeps its end, or has none if it was taken away: each reader's
 -- own key has one.

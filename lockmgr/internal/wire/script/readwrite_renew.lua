@@ -1,6 +1,6 @@
 -- readwrite_renew.lua extends the leases of entries of read-write locks.
 --
--- KEYS[2i-1], KEYS[2i]   lock i, and the prefix of its readers' keys
+-- KEYS[2i-1], KEYS[2i]   lock i, and the own key of a reader; for a writer the lock again
 -- ARGV[1]                lease in milliseconds
 -- ARGV[2i], ARGV[2i+1]   the side of entry i (read or write), and its holder
 --
@@ -11,7 +11,7 @@
 --
 -- Safe to repeat. It never creates a record and never shortens the life of one.
 local lease = tonumber(ARGV[1])
-local function renew(key, prefix, side, holder)
+local function renew(key, own, side, holder)
   local field = holder
   if side == 'write' then
     field = holder .. ':write'
@@ -20,7 +20,6 @@ local function renew(key, prefix, side, holder)
     return false
   end
   if side == 'read' then
-    local own = prefix .. ':' .. holder .. ':rwlock_timeout:1'
     if redis.call('PTTL', own) < lease then
       redis.call('SET', own, 1, 'PX', ARGV[1])
     end

@@ -3,15 +3,14 @@
 -- entry may become a reader's, which others can join.
 --
 -- KEYS[1]   lock
--- KEYS[2]   channel          where others wait
--- KEYS[3]   prefix           of the readers' keys
--- KEYS[4]   token counter    only when ARGV[3] > 0
+-- KEYS[2]   token counter    only when ARGV[3] > 0
 -- ARGV[1]   side of the new holder: read or write
 -- ARGV[2]   lease in milliseconds
 -- ARGV[3]   how many fencing tokens to take, 0 for none; a reader takes none and
 --           gets the last one that was taken
 -- ARGV[4]   the new holder
 -- ARGV[5..] further holders of the same manager that the record may carry
+-- and the last two: the prefix of the readers' keys, and the channel where others wait
 --
 -- Returns nil     the record carries none of these holders: the entry is lost
 --         integer done; the number of subscribers of the channel, or -1 when
@@ -21,10 +20,15 @@
 --                 others read
 --
 -- Safe to repeat: the second run finds the new holder. It never creates a record
--- and never shortens the life of one.
+-- and never shortens the life of one. Of readers' keys that are missing see
+-- readwrite_acquire.lua.
 local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local function timeout(holder)
-  return KEYS[3] .. ':' .. holder .. ':rwlock_timeout:1'
+local prefix, channel, holders = ARGV[#ARGV - 1], ARGV[#ARGV], #ARGV - 2
+local function timeout(holder, i)
+  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
+end
+local function alive(own)
+  return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
 local mode = redis.call('HGET', key, 'mode')
 if not mode then
@@ -32,7 +36,7 @@ if not mode then
 end
 local field = mode == 'write' and ':write' or ''
 local ours = false
-for i = 4, #ARGV do
+for i = 4, holders do
   ours = ours or redis.call('HEXISTS', key, ARGV[i] .. field) == 1
 end
 if not ours then
@@ -40,14 +44,14 @@ if not ours then
 end
 if mode == 'read' and side == 'write' then
   local mine = {mode = true}
-  for i = 4, #ARGV do
+  for i = 4, holders do
     mine[ARGV[i]] = true
   end
   local fields = redis.call('HGETALL', key)
   for f = 1, #fields, 2 do
     if not mine[fields[f]] then
       for i = 1, tonumber(fields[f + 1]) or 0 do
-        if redis.call('EXISTS', KEYS[3] .. ':' .. fields[f] .. ':rwlock_timeout:' .. i) == 1 then
+        if alive(timeout(fields[f], i)) then
           return {}
         end
       end
@@ -58,11 +62,11 @@ end
 local last
 if ARGV[3] ~= '0' then
   if side == 'write' then
-    redis.call('INCRBY', KEYS[4], ARGV[3])
-  elseif redis.call('EXISTS', KEYS[4]) == 0 then
-    redis.call('INCRBY', KEYS[4], 1)
+    redis.call('INCRBY', KEYS[2], ARGV[3])
+  elseif redis.call('EXISTS', KEYS[2]) == 0 then
+    redis.call('INCRBY', KEYS[2], 1)
   end
-  last = redis.call('GET', KEYS[4])
+  last = redis.call('GET', KEYS[2])
 end
 if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)
@@ -72,10 +76,15 @@ else
   if mode == 'write' then
     life = math.max(life, redis.call('PTTL', key))
   end
-  for i = 4, #ARGV do
-    life = math.max(life, redis.call('PTTL', timeout(ARGV[i])))
+  for i = 4, holders do
+    local own = timeout(ARGV[i], 1)
+    local ttl = redis.call('PTTL', own)
+    if ttl == -2 and redis.call('HEXISTS', key, ARGV[i]) == 1 then
+      redis.call('EXISTS', key, own)
+    end
+    life = math.max(life, ttl)
   end
-  redis.call('SET', timeout(ARGV[4]), 1, 'PX', life)
+  redis.call('SET', timeout(ARGV[4], 1), 1, 'PX', life)
   redis.call('HSET', key, 'mode', 'read', ARGV[4], 1)
 end
 local ttl = redis.call('PTTL', key)
@@ -83,19 +92,19 @@ if ttl < lease and (ttl >= 0 or mode == 'write') then
   redis.call('PEXPIRE', key, ARGV[2])
 end
 -- Last, as it may be refused: the record has its end by now.
-for i = 4, #ARGV do
+for i = 4, holders do
   if i > 4 or side == 'read' then
     redis.call('HDEL', key, ARGV[i] .. ':write')
   end
   if i > 4 or side == 'write' then
     redis.call('HDEL', key, ARGV[i])
-    redis.call('DEL', timeout(ARGV[i]))
+    redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
   end
 end
 if mode == 'write' and side == 'read' then
-  redis.pcall('PUBLISH', KEYS[2], '1') -- readers may come in
+  redis.pcall('PUBLISH', channel, '1') -- readers may come in
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[2])
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
 local n = -1
 if not waiting.err then
   n = waiting[2]

@@ -1,15 +1,15 @@
 -- several_acquire.lua takes all of several locks for a new holder, or none.
 --
--- KEYS        of each lock: the lock, the prefix of its readers' keys (for a plain
---             lock its name again), and its token counter only when ARGV[3] is 1
+-- KEYS        of each lock: the lock, and its token counter only when ARGV[3] is 1
 -- ARGV[1]     lease in milliseconds
 -- ARGV[2]     0, or for how many milliseconds to keep those that are free if
 --             others hold the rest
 -- ARGV[3]     1 to take a fencing token of each, else 0
 -- ARGV[4]     n, how many locks there are
 -- ARGV[5..n+4]  how each is wanted: plain, read or write
--- ARGV[n+5]   the new holder
--- ARGV[n+6..] further holders of the same manager that the records may carry
+-- ARGV[n+5..2n+4]  the prefix of its readers' keys, not used for a plain lock
+-- ARGV[2n+5]  the new holder
+-- ARGV[2n+6..] further holders of the same manager that the records may carry
 --
 -- Returns nil      all are acquired, no tokens asked for
 --         bulk strings
@@ -22,13 +22,14 @@
 --
 -- Safe to repeat: what an earlier run has left is among the further holders. Without
 -- ARGV[2] a run that does not acquire changes nothing. The life of a record that
--- others share is never shortened.
+-- others share is never shortened. Of readers' keys that are missing see
+-- readwrite_acquire.lua.
 local n = tonumber(ARGV[4])
-local first = n + 5 -- the new holder
+local first = 2 * n + 5 -- the new holder
 local stride = #KEYS / n
 
 local function lock(i)
-  return KEYS[(i - 1) * stride + 1], KEYS[(i - 1) * stride + 2], ARGV[i + 4]
+  return KEYS[(i - 1) * stride + 1], ARGV[n + i + 4], ARGV[i + 4]
 end
 
 local function timeout(prefix, holder, i)
@@ -68,7 +69,8 @@ local function blocked(i)
         return redis.call('PTTL', key)
       end
       for r = 1, tonumber(fields[f + 1]) or 0 do
-        if redis.call('EXISTS', timeout(prefix, fields[f], r)) == 1 then
+        local own = timeout(prefix, fields[f], r)
+        if redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2 then
           return redis.call('PTTL', key)
         end
       end
@@ -83,7 +85,7 @@ local function own(i)
   local key, prefix, want = lock(i)
   for h = first, #ARGV do
     redis.call('HDEL', key, ARGV[h], ARGV[h] .. ':write')
-    redis.call('DEL', timeout(prefix, ARGV[h], 1))
+    redis.pcall('DEL', timeout(prefix, ARGV[h], 1)) -- it may be at the other master
   end
   if want == 'write' then
     redis.call('DEL', key)
@@ -110,12 +112,11 @@ local function take(i, lease)
     ttl = redis.call('PTTL', key)
     others = own(i)
   end
-  redis.call('HSET', key, 'mode', want)
   if want == 'read' then
     redis.call('SET', timeout(prefix, holder, 1), 1, 'PX', lease)
-    redis.call('HSET', key, holder, 1)
+    redis.call('HSET', key, 'mode', want, holder, 1)
   else
-    redis.call('HSET', key, holder .. ':write', 1)
+    redis.call('HSET', key, 'mode', want, holder .. ':write', 1)
   end
   if not others or ttl >= 0 and ttl < tonumber(lease) then
     redis.call('PEXPIRE', key, lease)

@@ -1,11 +1,12 @@
 -- several_release.lua gives up what these holders have of several locks, and tells
 -- those who wait.
 --
--- KEYS        of each lock: the lock, its channel, and the prefix of its readers'
---             keys (for a plain lock its name again)
+-- KEYS        locks
 -- ARGV[1]     n, how many locks there are
 -- ARGV[2..n+1]  how each is held: plain, read or write
--- ARGV[n+2..] every holder of this manager that the records may carry
+-- ARGV[n+2..2n+1]  its channel
+-- ARGV[2n+2..3n+1]  the prefix of its readers' keys, not used for a plain lock
+-- ARGV[3n+2..] every holder of this manager that the records may carry
 --
 -- Returns nil    the records carry none of these holders
 --         array  of how many locks were released, how many messages were
@@ -15,17 +16,26 @@
 --
 -- Safe to repeat: the second run returns nil. A key that is no lock counts as not held.
 local n = tonumber(ARGV[1])
+local first = 3 * n + 2 -- of the holders
 
 local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
+local function life(key, own)
+  local ttl = redis.call('PTTL', own)
+  if ttl == -2 then
+    redis.call('EXISTS', key, own) -- see readwrite_acquire.lua
+  end
+  return ttl
+end
+
 -- plain releases a plain lock. It returns whether it has, and the message.
 local function plain(key)
-  if #ARGV == n + 2 then -- the only holder that its record can have
-    return redis.call('HDEL', key, ARGV[n + 2]) == 1, '0'
+  if #ARGV == first then -- the only holder that its record can have
+    return redis.call('HDEL', key, ARGV[first]) == 1, '0'
   end
-  for h = n + 2, #ARGV do
+  for h = first, #ARGV do
     if redis.call('HEXISTS', key, ARGV[h]) == 1 then
       redis.call('DEL', key)
       return true, '0'
@@ -40,37 +50,50 @@ local function side(key, prefix)
   if redis.call('HEXISTS', key, 'mode') == 0 then
     return false
   end
-  local released, wrote = false, false
-  for h = n + 2, #ARGV do
-    if redis.call('HDEL', key, ARGV[h]) == 1 then
+  local mine, released, wrote = {mode = true}, false, false
+  for h = first, #ARGV do
+    mine[ARGV[h]], mine[ARGV[h] .. ':write'] = true, true
+  end
+  local fields = redis.call('HGETALL', key)
+  for f = 1, #fields, 2 do
+    if mine[fields[f]] and fields[f] ~= 'mode' then
       released = true
-      redis.call('DEL', timeout(prefix, ARGV[h], 1))
-    end
-    if redis.call('HDEL', key, ARGV[h] .. ':write') == 1 then
-      released, wrote = true, true
+      wrote = wrote or string.sub(fields[f], -6) == ':write'
     end
   end
   if not released then
     return false
   end
-  local left, longest, before = false, 0, redis.call('PTTL', key)
-  local fields = redis.call('HGETALL', key)
+  local left, longest, before, dead = false, 0, redis.call('PTTL', key), {}
   for f = 1, #fields, 2 do
-    local life = -2
-    for r = 1, tonumber(fields[f + 1]) or 0 do
-      life = math.max(life, redis.call('PTTL', timeout(prefix, fields[f], r)))
-    end
-    if string.sub(fields[f], -6) == ':write' then
+    if mine[fields[f]] then
+      -- It goes.
+    elseif string.sub(fields[f], -6) == ':write' then
       left, longest = true, math.max(longest, before)
-    elseif life >= 0 then
-      left, longest = true, math.max(longest, life)
-    elseif fields[f] ~= 'mode' then
-      redis.call('HDEL', key, fields[f])
+    else
+      local longer = -2
+      for r = 1, tonumber(fields[f + 1]) or 0 do
+        longer = math.max(longer, life(key, timeout(prefix, fields[f], r)))
+      end
+      if longer >= 0 then
+        left, longest = true, math.max(longest, longer)
+      else
+        dead[#dead + 1] = fields[f]
+      end
     end
+  end
+  for h = first, #ARGV do
+    if redis.call('HDEL', key, ARGV[h]) == 1 then
+      redis.pcall('DEL', timeout(prefix, ARGV[h], 1)) -- it may be at the other master
+    end
+    redis.call('HDEL', key, ARGV[h] .. ':write')
   end
   if not left then
     redis.call('DEL', key)
     return true, wrote and '1' or '0'
+  end
+  for i = 1, #dead do
+    redis.call('HDEL', key, dead[i])
   end
   if wrote then
     redis.call('HSET', key, 'mode', 'read')
@@ -84,7 +107,7 @@ end
 
 local done, told, most, why, failed = 0, 0, -1, nil, nil
 for i = 1, n do
-  local key, channel, prefix = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local key, channel, prefix = KEYS[i], ARGV[n + i + 1], ARGV[2 * n + i + 1]
   local ok, released, message = pcall(ARGV[i + 1] == 'plain' and plain or side, key, prefix)
   if not ok then
     local text = type(released) == 'table' and released.err or tostring(released)

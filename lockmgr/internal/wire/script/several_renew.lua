@@ -1,7 +1,7 @@
 -- several_renew.lua extends the leases of several locks that were taken together.
 --
--- KEYS       of each lock: the lock, and the prefix of its readers' keys (for a
---            plain lock its name again)
+-- KEYS       of each lock: the lock, and the own key of a reader (for others the lock
+--            again)
 -- ARGV[1]    lease in milliseconds
 -- ARGV[2]    the holder of all of them
 -- ARGV[3..]  how each is held: plain, read or write
@@ -24,7 +24,7 @@ end
 for i = 1, n do
   local key, want = KEYS[2 * i - 1], ARGV[i + 2]
   if want == 'read' then
-    local own = KEYS[2 * i] .. ':' .. ARGV[2] .. ':rwlock_timeout:1'
+    local own = KEYS[2 * i]
     if redis.call('PTTL', own) < lease then
       redis.call('SET', own, 1, 'PX', ARGV[1])
     end
