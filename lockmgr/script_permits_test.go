@@ -76,20 +76,20 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 	}
 	for _, op := range ops {
 		k := permitKeysOf(op.name)
+		keys = append(keys, k.Counter, k.Taken)
 		switch script {
 		case "permits_acquire":
-			keys = append(keys, k.Counter, k.Taken, k.Channel, k.Gatherer)
+			args = append(args, k.Channel, k.Gatherer)
 			number(int64(op.n), op.limit, op.gather, int64(op.most), int64(len(op.holders)))
 		case "permits_transfer":
-			keys = append(keys, k.Counter, k.Taken, k.Channel)
+			args = append(args, k.Channel)
 			number(int64(op.n), int64(len(op.holders)))
 		case "permits_release":
-			keys = append(keys, k.Counter, k.Taken, k.Channel, k.Gatherer)
+			args = append(args, k.Channel, k.Gatherer)
 			number(int64(op.most))
 			args = append(args, gathererOf(op.ends))
 			number(int64(len(op.holders)))
 		case "permits_renew":
-			keys = append(keys, k.Counter, k.Taken)
 			number(int64(op.n))
 		}
 		for _, h := range op.holders {
@@ -480,7 +480,7 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 		if len(ids) == 1 || ids[0] != ids[1] {
 			want = map[bool]string{false: "0", true: "1"}[m.ReturnPermits(k, ids...)]
 		}
-		return s.eval(t, s.wire, script, []string{k.Counter, k.Taken, k.Channel}, digits), want, line
+		return s.eval(t, s.wire, script, []string{k.Counter, k.Taken}, append([]string{k.Channel}, digits...)), want, line
 	case "permits_limit":
 		k, add := permitKeysOf(string("pq"[r.IntN(2)])), r.IntN(2) == 0
 		how, n := "set", int64(r.IntN(8))
@@ -488,7 +488,7 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 			how, n = "add", int64(r.IntN(5)-2)
 		}
 		line = fmt.Sprintf("%s %s %s %d", script, k.Counter, how, n)
-		got = s.eval(t, s.wire, script, []string{k.Counter, k.Taken, k.Channel}, []string{how, strconv.FormatInt(n, 10), "4"})
+		got = s.eval(t, s.wire, script, []string{k.Counter, k.Taken}, []string{how, strconv.FormatInt(n, 10), "4", k.Channel})
 		return got, strconv.FormatInt(m.LimitPermits(k, add, n, 4), 10), line
 	case "forget":
 		key := []string{"p", "{p}:gathers", "{q}:gathers"}[r.IntN(3)]
@@ -638,8 +638,8 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 			s.give(t, "p", "2", states["ours"])
 			before := s.permits(t, "p")
 			k := permitKeysOf("p")
-			ids := []string{hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
-			if reply := s.eval(t, w, "permits_return", []string{k.Counter, k.Taken, k.Channel}, ids); reply != "1" {
+			ids := []string{k.Channel, hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
+			if reply := s.eval(t, w, "permits_return", []string{k.Counter, k.Taken}, ids); reply != "1" {
 				require.Equal(t, before, s.permits(t, "p"), "%s, return: %s", denied, reply)
 			} else {
 				require.Equal(t, "4", s.permits(t, "p"), denied)

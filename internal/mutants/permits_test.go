@@ -6,6 +6,7 @@ const (
 	permitTables  = shell + "TestScripts_Permits"
 	permitHalf    = shell + "TestScript_PermitsStoppedHalfway"
 	permitMemory  = shell + "TestScript_PermitsOutOfMemory"
+	permitMoving  = shell + "TestScript_PermitsInASlotThatIsMoving"
 )
 
 // The mutants of permits: of the core's rules, and of the scripts.
@@ -63,7 +64,7 @@ var permitMutants = []mutant{
 	{"permits", "acquire.lua: a copy gives back what it may not take", permitScripts + "acquire.lua", "if mine == n then", "if false then", permitTables},
 	{"permits", "delete.lua: an expired permit is taken", permitScripts + "delete.lua", "'(' .. now", "'-inf'", "lockmgr TestPermits_Delete"},
 	{"permits", "delete.lua: nobody is told", permitScripts + "delete.lua", "if counter then", "if false then", "lockmgr TestPermits_Delete"},
-	{"permits", "delete.lua: leaves who gathers", permitScripts + "delete.lua", "KEYS[2], KEYS[3])", "KEYS[2])", "lockmgr TestPermits_Delete"},
+	{"permits", "delete.lua: leaves who gathers", permitScripts + "delete.lua", "redis.pcall('DEL', ARGV[2])", "0", "lockmgr TestPermits_Delete"},
 	{"permits", "limit.lua: adds to nothing", permitScripts + "limit.lua", "or tonumber(ARGV[3])", "or 0", "lockmgr TestPermits_Limit"},
 	{"permits", "return.lua: finds no digits", permitScripts + "return.lua", "member, score = ARGV[i], redis.call('ZSCORE', KEYS[2], ARGV[i])", "score = false", "lockmgr TestPermits_ReturnHere"},
 	{"permits", "a holder here is not told of a return", "lockmgr", "defer p.manager.actor.Post(core.Verify{Name: p.name})", "_ = core.Verify{}", "lockmgr TestPermits_ReturnHere"},
@@ -93,7 +94,11 @@ var permitMutants = []mutant{
 	{"permits", "transfer.lua: shortens a life", permitScripts + "transfer.lua", "math.max(score, now + lease)", "now + lease", permitTables},
 	{"permits", "transfer.lua: passes on what has expired", permitScripts + "transfer.lua", "if score > now then", "if score > 0 then", permitTables},
 	{"permits", "transfer.lua: passes on a part", permitScripts + "transfer.lua", "if #old == n then", "if #old > 0 then", permitTables},
-	{"permits", "transfer.lua: what it could not add is lost", permitScripts + "transfer.lua", "          redis.pcall('INCRBY', counter, n)", "", permitHalf},
+	{"permits", "transfer.lua: keeps what it has passed on", permitScripts + "transfer.lua", "        redis.call('ZREM', taken, unpack(old))\n", "", permitTables},
+	{"permits", "transfer.lua: a copy removes what it has passed on", permitScripts + "transfer.lua", "if h > first + 2 then", "if true then", permitTables},
+	{"permits", "transfer.lua: fails without memory", permitScripts + "transfer.lua", "      redis.call('ZREM', taken, '')\n", "", permitMemory},
+	{"permits", "transfer.lua: empties the set", permitScripts + "transfer.lua", "redis.call('ZREM', taken, '')", "redis.call('ZREM', taken, unpack(old))", permitMoving},
+	{"permits", "acquire.lua: gathers in a slot that is moved", permitScripts + "acquire.lua", "      gathers = 0 -- it may be at the other master\n", "", permitMoving},
 	{"permits", "renew.lua: renews what has expired", permitScripts + "renew.lua", "if score <= now then", "if score <= 0 then", permitTables},
 	{"permits", "renew.lua: shortens a life", permitScripts + "renew.lua", "math.max(score, till)", "till", permitTables},
 	{"permits", "renew.lua: fails without memory", permitScripts + "renew.lua", "string.find(ok.err, 'OOM', 1, true)", "false", permitMemory},

@@ -50,15 +50,15 @@ const maxPermitOps = 32
 var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, formats: [verbs]format{
 	core.VerbAcquire: permitsFormat(permitsAcquire, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		c.Keys = append(c.Keys, gatherKey(op.Name))
 		c.leaseOnce(e, op)
-		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.FormatInt(op.Limit, 10), millis(op.Gather),
+		c.Args = append(c.Args, ChannelOf(core.Permits, op.Name), gatherKey(op.Name), strconv.Itoa(op.Permits), strconv.FormatInt(op.Limit, 10), millis(op.Gather),
 			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readPermitsAcquired),
 	core.VerbTransfer: permitsFormat(permitsTransfer, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.leaseOnce(e, op)
+		c.listen(ChannelOf(core.Permits, op.Name), "", countOfPermits)
 		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readTransferred),
@@ -73,12 +73,12 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 	},
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		c.Keys = append(c.Keys, gatherKey(op.Name))
 		gathered := ""
 		if op.EndsGathering {
 			gathered = e.permitOwner()
 		}
-		c.Args = append(c.Args, strconv.Itoa(op.Most), gathered, strconv.Itoa(len(op.OtherNumbers)))
+		c.listen(ChannelOf(core.Permits, op.Name), "1", countOfPermits)
+		c.Args = append(c.Args, gatherKey(op.Name), strconv.Itoa(op.Most), gathered, strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
 	}, readPermitsReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 3 {
@@ -126,7 +126,7 @@ func smallEnough(op *core.Op) bool { return op.Most*(1+len(op.OtherNumbers)) <= 
 
 // permitKeys adds the keys of a name.
 func (c *Command) permitKeys(name string) {
-	c.Keys = append(c.Keys, name, TakenKey(name), ChannelOf(core.Permits, name))
+	c.Keys = append(c.Keys, name, TakenKey(name))
 }
 
 func (e *encoder) otherPermits(op *core.Op, c *Command) {
@@ -137,7 +137,8 @@ func (e *encoder) otherPermits(op *core.Op, c *Command) {
 
 func joinPermits(e *encoder, op *core.Op, c *Command) {
 	c.leaseOnce(e, op)
-	c.Keys, c.Args = append(c.Keys, op.Name, TakenKey(op.Name)), append(c.Args, strconv.Itoa(op.Permits), e.permitHolder(op.Number))
+	c.permitKeys(op.Name)
+	c.Args = append(c.Args, strconv.Itoa(op.Permits), e.permitHolder(op.Number))
 }
 
 func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
@@ -173,6 +174,21 @@ func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	return true
 }
 
+// countOfPermits is the count of a transfer or a release, whose script has an answer for each of
+// several.
+func countOfPermits(a *Answer) (*int64, bool) {
+	if a.Kind != Array || len(a.Array) != 1 {
+		return nil, false
+	}
+	if a = &a.Array[0]; a.Kind == Array && len(a.Array) > 1 { // a release
+		a = &a.Array[1]
+	}
+	if a.Kind != Int {
+		return nil, false
+	}
+	return &a.Int, true
+}
+
 // gatherKey returns the key that names the manager which gathers permits of a name.
 func gatherKey(name string) string { return tagged(name) + ":gathers" }
 
@@ -181,8 +197,10 @@ func TakenKey(name string) string { return tagged(name) + ":timeout" }
 
 // ReturnPermits returns the command that gives permits back by the digits of their IDs.
 func ReturnPermits(name string, ids []string) Command {
-	c := Command{Script: permitsReturn, Args: ids}
+	c := Command{Script: permitsReturn}
 	c.permitKeys(name)
+	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
+	c.Args = append(c.Args, ids...)
 	return c
 }
 
@@ -191,13 +209,18 @@ func ReturnPermits(name string, ids []string) Command {
 func LimitPermits(name, how string, n, limit int) Command {
 	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n), strconv.Itoa(limit)}}
 	c.permitKeys(name)
+	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
 	return c
 }
 
 // DeletePermits returns the command that removes all that the server knows of permits, if
 // none is taken.
 func DeletePermits(name string) Command {
-	return Command{Script: permitsDelete, Keys: []string{name, TakenKey(name), gatherKey(name), ChannelOf(core.Permits, name)}}
+	c := Command{Script: permitsDelete}
+	c.permitKeys(name)
+	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
+	c.Args = append(c.Args, gatherKey(name))
+	return c
 }
 
 // mostTold is how many taken permits InspectPermits asks for at most.
@@ -208,6 +231,12 @@ const mostTold = 1000
 func InspectPermits(name string) Command {
 	c := Command{Script: permitsInspect, Args: []string{strconv.Itoa(mostTold)}}
 	c.permitKeys(name)
+	c.listen(ChannelOf(core.Permits, name), "", func(a *Answer) (*int64, bool) {
+		if a.Kind != Array || len(a.Array) < 4 || a.Array[3].Kind != Int {
+			return nil, false
+		}
+		return &a.Array[3].Int, true
+	})
 	return c
 }
 

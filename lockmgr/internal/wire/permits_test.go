@@ -127,9 +127,9 @@ func TestPermits_ReleaseThatEndsAGathering(t *testing.T) {
 			if ends {
 				want = "\x01\x02\x03\x04\x05\x06\x07\x08"
 			}
-			require.Equal(t, []string{"3", want, strconv.Itoa(len(numbers))}, c.Args[:3])
-			require.Len(t, c.Args, 3+len(numbers))
-			require.Equal(t, "{a}:gathers", c.Keys[3])
+			require.Equal(t, []string{"redisson_sc:{a}", "{a}:gathers", "3", want, strconv.Itoa(len(numbers))}, c.Args[:5])
+			require.Len(t, c.Args, 5+len(numbers))
+			require.Equal(t, []string{"a", "{a}:timeout"}, c.Keys)
 		}
 	}
 }

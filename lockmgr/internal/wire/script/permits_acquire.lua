@@ -1,9 +1,11 @@
 -- permits_acquire.lua takes permits, for several requests in one call.
 --
--- KEYS[4i-3..4i]  of request i: the counter of free permits, the permits that are taken,
---                 the channel, and who gathers
+-- KEYS[2i-1], KEYS[2i]  of request i: the counter of free permits, and the permits that
+--                       are taken
 -- ARGV[1]         lease in milliseconds
 -- ARGV[2..]       for each request:
+--                   channel
+--                   gatherer the key of who gathers; see below why it is no KEY
 --                   n        how many permits
 --                   limit    how many there are if there is no counter yet
 --                   gather   milliseconds for which to keep free permits if they are fewer
@@ -28,6 +30,10 @@
 -- One manager gathers at a time: two could each keep what the other one lacks. While it
 -- gathers, the others are refused, even if permits are free: they could take each permit that
 -- comes free before the one that gathers is told of it.
+--
+-- While a slot of a cluster is moved, a server runs no script that has some of its keys and
+-- not the others, and the key of who gathers is seldom there. So it is no KEY. Then it can't be
+-- read, or may be at the other master, and nobody begins to gather.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lease = tonumber(ARGV[1])
@@ -39,7 +45,9 @@ local function id(holder, i)
 end
 
 -- acquire serves the request whose arguments begin at first.
-local function acquire(counter, taken, channel, gatherer, first)
+local function acquire(counter, taken, first)
+  local channel, gatherer = ARGV[first], ARGV[first + 1]
+  first = first + 2
   local n, limit, gather = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
   local most, holders = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
   local new = ARGV[first + 5]
@@ -93,6 +101,9 @@ local function acquire(counter, taken, channel, gatherer, first)
   end
   if ours and gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is of no use
     gathers = 1
+    if not who and type(redis.pcall('EXISTS', counter, gatherer)) == 'table' then
+      gathers = 0 -- it may be at the other master
+    end
   end
   if reserved >= 0 then
     take = 0
@@ -159,12 +170,12 @@ local function acquire(counter, taken, channel, gatherer, first)
 end
 
 local out = {}
-for r = 1, #KEYS / 4 do
-  local ok, answer = pcall(acquire, KEYS[4 * r - 3], KEYS[4 * r - 2], KEYS[4 * r - 1], KEYS[4 * r], at)
+for r = 1, #KEYS / 2 do
+  local ok, answer = pcall(acquire, KEYS[2 * r - 1], KEYS[2 * r], at)
   if not ok and type(answer) ~= 'table' then
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 5 + tonumber(ARGV[at + 4])
+  at = at + 7 + tonumber(ARGV[at + 6])
 end
 return out

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
--- KEYS[3]   channel
 -- ARGV[1]   how many of the taken permits to return at most
+-- ARGV[2]   channel
 --
 -- Returns an array: the counter, or an empty text if there is none; how many are taken,
 -- and how many of them have expired; the number of subscribers, or -1 when the server
@@ -16,7 +16,7 @@ local counter = redis.call('GET', KEYS[1]) or ''
 if counter ~= '' and not string.find(counter, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[3])
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', ARGV[2])
 local out = {
   counter, redis.call('ZCARD', KEYS[2]), redis.call('ZCOUNT', KEYS[2], '-inf', now),
   waiting.err and -1 or waiting[2],

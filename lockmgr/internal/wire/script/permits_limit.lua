@@ -2,10 +2,10 @@
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
--- KEYS[3]   channel
 -- ARGV[1]   set, or add
 -- ARGV[2]   for set: the new limit; for add: the change, which may be negative
 -- ARGV[3]   the limit before an add if there is no counter yet
+-- ARGV[4]   channel
 --
 -- Returns the new limit, or -1 if that would be negative or more than 2^31 - 1. An expired permit counts as taken until an acquire removes it. If
 -- more are taken than the limit, the counter is negative, and none is granted until enough
@@ -25,6 +25,6 @@ if limit < 0 or limit > 2147483647 then
 end
 redis.call('SET', KEYS[1], limit - taken, 'KEEPTTL')
 if limit > taken and (limit > was or not counter) then
-  redis.pcall('PUBLISH', KEYS[3], limit - taken)
+  redis.pcall('PUBLISH', ARGV[4], limit - taken)
 end
 return limit

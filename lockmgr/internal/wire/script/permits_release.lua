@@ -1,10 +1,10 @@
 -- permits_release.lua gives permits back, for several holders in one call, and tells
 -- those who wait.
 --
--- KEYS[4i-3..4i]  of release i: the counter of free permits, the permits that are
---                 taken, the channel, and who gathers
--- ARGV            of each release: how many permits a holder may have; if the request has
---                 gathered, the bytes with which the IDs of this manager's permits begin,
+-- KEYS[2i-1], KEYS[2i]  of release i: the counter of free permits, and the permits that
+--                       are taken
+-- ARGV            of each release: the channel; the key of who gathers; how many permits a
+--                 holder may have; if the request has gathered, the bytes with which the IDs of this manager's permits begin,
 --                 else nothing; how many holders follow, maybe none; every holder of this
 --                 manager that may have permits
 --
@@ -22,7 +22,9 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local at = 1
 
-local function release(counter, taken, channel, gatherer, first)
+local function release(counter, taken, first)
+  local channel, gatherer = ARGV[first], ARGV[first + 1]
+  first = first + 2
   local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 2])
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
@@ -78,12 +80,12 @@ local function release(counter, taken, channel, gatherer, first)
 end
 
 local out = {}
-for r = 1, #KEYS / 4 do
-  local ok, answer = pcall(release, KEYS[4 * r - 3], KEYS[4 * r - 2], KEYS[4 * r - 1], KEYS[4 * r], at)
+for r = 1, #KEYS / 2 do
+  local ok, answer = pcall(release, KEYS[2 * r - 1], KEYS[2 * r], at)
   if not ok and type(answer) ~= 'table' then
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 3 + tonumber(ARGV[at + 2])
+  at = at + 5 + tonumber(ARGV[at + 4])
 end
 return out

@@ -3,8 +3,8 @@
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
--- KEYS[3]   channel
--- ARGV[1..] the IDs, in hexadecimal digits
+-- ARGV[1]   channel
+-- ARGV[2..] the IDs, in hexadecimal digits
 --
 -- Returns 1, or 0 if one of them is not taken or has expired.
 --
@@ -16,7 +16,7 @@ if there and not string.find(there, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 local members, scores, known = {}, {}, {}
-for i = 1, #ARGV do
+for i = 2, #ARGV do
   local raw = string.gsub(ARGV[i], '..', function(digits) return string.char(tonumber(digits, 16)) end)
   local member, score = raw, redis.call('ZSCORE', KEYS[2], raw)
   if not score then
@@ -26,7 +26,7 @@ for i = 1, #ARGV do
     return 0
   end
   known[member] = true
-  members[i], scores[2 * i - 1], scores[2 * i] = member, score, member
+  members[i - 1], scores[2 * i - 3], scores[2 * i - 2] = member, score, member
 end
 redis.call('ZREM', KEYS[2], unpack(members))
 if not there then
@@ -38,6 +38,6 @@ if type(free) == 'table' then
   return free
 end
 if free > 0 then
-  redis.pcall('PUBLISH', KEYS[3], free)
+  redis.pcall('PUBLISH', ARGV[1], free)
 end
 return 1

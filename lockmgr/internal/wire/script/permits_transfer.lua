@@ -1,11 +1,11 @@
 -- permits_transfer.lua records that permits have passed from one holder to another within
 -- this manager, and renews their lease, for several holders in one call.
 --
--- KEYS[3i-2..3i]  of transfer i: the counter of free permits, the permits that are
---                 taken, and the channel
+-- KEYS[2i-1], KEYS[2i]  of transfer i: the name, which is not read, and the permits that
+--                       are taken
 -- ARGV[1]         lease in milliseconds
--- ARGV[2..]       of each transfer: how many permits; how many holders follow; the new
---                 holder; further holders of the same manager that may have them
+-- ARGV[2..]       of each transfer: the channel; how many permits; how many holders follow;
+--                 the new holder; further holders of the same manager that may have them
 --
 -- Returns an array with an answer for each transfer:
 --         nil      none of these holders has all of the permits
@@ -24,7 +24,9 @@ local function id(holder, i)
   return holder .. string.char(math.floor(i / 256), i % 256)
 end
 
-local function transfer(counter, taken, channel, first)
+local function transfer(taken, first)
+  local channel = ARGV[first]
+  first = first + 1
   local n, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
   for h = first + 2, first + 1 + holders do
     local old, new = {}, {}
@@ -37,14 +39,16 @@ local function transfer(counter, taken, channel, first)
       end
     end
     if #old == n then
-      -- ZREM comes first. After its first write a script is not refused for lack of memory.
-      redis.call('ZREM', taken, unpack(old))
+      -- Removing a member that does not exist is a write. After its first write a script is not
+      -- refused for lack of memory. The others are removed last: the old master of a slot that is
+      -- moved would not make the set anew.
+      redis.call('ZREM', taken, '')
       local ok = redis.pcall('ZADD', taken, unpack(new))
       if type(ok) == 'table' then
-        if redis.pcall('EXISTS', counter) == 1 then
-          redis.pcall('INCRBY', counter, n) -- these permits are in no set now, so they are free
-        end
         return ok
+      end
+      if h > first + 2 then
+        redis.call('ZREM', taken, unpack(old))
       end
       local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
       return waiting.err and -1 or waiting[2]
@@ -54,12 +58,12 @@ local function transfer(counter, taken, channel, first)
 end
 
 local out = {}
-for r = 1, #KEYS / 3 do
-  local ok, answer = pcall(transfer, KEYS[3 * r - 2], KEYS[3 * r - 1], KEYS[3 * r], at)
+for r = 1, #KEYS / 2 do
+  local ok, answer = pcall(transfer, KEYS[2 * r], at)
   if not ok and type(answer) ~= 'table' then
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 2 + tonumber(ARGV[at + 1])
+  at = at + 3 + tonumber(ARGV[at + 2])
 end
 return out
