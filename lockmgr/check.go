@@ -177,7 +177,6 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"PTTL", c.name}, "", forWaiting, false},
 		{[]string{"HEXISTS", c.name, "0"}, "", forUnlock, false},
 		{[]string{"DEL", c.name}, "", forUnlock, false},
-		{[]string{"EXISTS", c.channel}, "~" + wire.Channel(c.prefix) + "*", forUnlock, false},
 		{[]string{"PUBLISH", c.channel, "0"}, "&" + wire.Channel(c.prefix) + "*", forUnlock, false},
 		{[]string{"HDEL", c.name, "0"}, "", forHandoff, false},
 		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "longer runs while nobody else waits", optional},
@@ -189,7 +188,6 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"HLEN", c.name}, "", forBoth, optional},
 		{[]string{"SET", c.name, "0", "XX"}, "", forBoth, optional},
 		{[]string{"EXISTS", wire.TakenKey(c.name)}, "~" + tag + "*", forBoth, optional},
-		{[]string{"EXISTS", wire.ChannelOf(core.ReadWrite, c.name)}, "~" + wire.ChannelOf(core.ReadWrite, c.prefix) + "*", forReadWrite, optional},
 		{[]string{"PUBLISH", wire.ChannelOf(core.ReadWrite, c.name), "0"}, "&" + wire.ChannelOf(core.ReadWrite, c.prefix) + "*", forReadWrite, optional},
 
 		{[]string{"TIME"}, "", forPlaces, optional},
@@ -199,7 +197,6 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"ZCARD", c.name}, "", forPermits, optional},
 		{[]string{"ZCOUNT", c.name, "0", "0"}, "", forPermits, optional},
 		{[]string{"ZRANGEBYSCORE", c.name, "0", "0"}, "", forPermits, optional},
-		{[]string{"EXISTS", wire.ChannelOf(core.Permits, c.name)}, "~" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
 		{[]string{"PUBLISH", wire.ChannelOf(core.Permits, c.name), "0"}, "&" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
 
 		{[]string{"LINDEX", c.name, "0"}, "", forFair, optional},

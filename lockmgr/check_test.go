@@ -93,7 +93,7 @@ func TestCheck_NamesWhatIsMissing(t *testing.T) {
 				require.NotEmpty(t, p.For)
 			}
 			switch rule {
-			case "~app:*", "~redisson_lock__channel:{app:*":
+			case "~app:*":
 				require.Contains(t, named, rule)
 			default:
 				require.Equal(t, []string{rule}, named)

@@ -243,7 +243,7 @@ func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	for i := range names {
 		require.NoError(t, errs[i], names[i])
 	}
-	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:*", "~redisson_lock__channel:*")
+	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:*")
 	last := slices.Index(names, "other:1")
 	select {
 	case <-locks[last].Lost():

@@ -28,7 +28,7 @@ var fairKeys = model.Fair{
 func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x model.Line, lease, tokens int64) string {
 	t.Helper()
 	k := fairKeys
-	keys := []string{k.Lock, k.Queue, k.Deadlines, k.Waits, k.Channel}
+	keys := []string{k.Lock, k.Queue, k.Deadlines, k.Waits, k.Queue + ":absent"}
 	if tokens > 0 {
 		keys = append(keys, k.Counter)
 	}
@@ -38,7 +38,7 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x model.Lin
 		args = append(args, strconv.FormatInt(n, 10))
 	}
 	args = append(args, flag[x.Refresh], strconv.Itoa(x.Places), strconv.FormatInt(lease, 10), strconv.FormatInt(tokens, 10), flag[x.Pass],
-		strconv.FormatUint(x.Number, 10), strconv.FormatUint(x.ID, 10))
+		strconv.FormatUint(x.Number, 10), strconv.FormatUint(x.ID, 10), k.Channel)
 	for _, list := range [][]uint64{x.Others, x.Joins, x.Leave} {
 		args = append(args, strconv.Itoa(len(list)))
 		for _, n := range list {

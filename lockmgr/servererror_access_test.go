@@ -201,13 +201,13 @@ func TestServerError_UserGone(t *testing.T) {
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
 	+incrby +get
 	+hgetall
-	~app:* ~redisson_lock__channel:{app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
+	~app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
 
 // readWritePrivilege has the rules that read-write locks need in addition.
-const readWritePrivilege = "+hget +hlen +set ~{app:* ~redisson_rwlock:{app:* &redisson_rwlock:{app:*"
+const readWritePrivilege = "+hget +hlen +set ~{app:* &redisson_rwlock:{app:*"
 
 // permitsPrivilege has the rules that permits need in addition.
-const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore ~{app:* ~redisson_sc:{app:* &redisson_sc:{app:*"
+const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore ~{app:* &redisson_sc:{app:*"
 
 // fairPrivilege has the rules that fair locks need in addition.
 const fairPrivilege = "+hget +hgetall +time +zadd +zrem +zscore +lindex +lpop +lrange +lrem +rpush ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:*"

@@ -8,6 +8,11 @@ const (
 	laneTests    = wires + "TestLanes_FollowTheLayout"
 	hubLeft      = shell + "TestHubs_CloseThatOfAMasterThatLeft"
 	leftTest     = wires + "TestLanes_CloseTheLaneOfAMasterThatLeft"
+
+	scriptFiles  = "lockmgr/internal/wire/script/"
+	channelKeys  = wires + "TestCommand_ChannelsAreNoKeys"
+	movingSlot   = shell + "TestCluster_LocksOfASlotThatIsMoving"
+	movingScript = shell + "TestScript_InASlotThatIsMoving"
 )
 
 // clusterMutants break the rules for clusters and Sentinel.
@@ -71,4 +76,26 @@ var clusterMutants = []mutant{
 	{"cluster", "a connection to a node is kept for ever", lanes, "\t\t\tn.client.Store(nil) ", "\t\t\t", wires + "TestRedis_NodeIsLookedUpAgain"},
 	{"cluster", "the end of a connection is the end of the client", lanes, "\t\t\tf.Final = false ", "\t\t\t", wires + "TestRedis_NodeIsLookedUpAgain"},
 	{"cluster", "the master of Sentinel is looked for as seldom as a layout", lanes, "every := cmp.Or(l.cluster.Every, layoutEvery)", "every := cmp.Or(0, layoutEvery, l.cluster.Every)", wires + "TestLanes_FollowTheLayoutOfSentinel"},
+	{"moving slot", "the channel of a release is a key", lanes, "c.reset(release)\n\t\t\tc.Keys = append(c.Keys, op.Name)", "c.reset(release)\n\t\t\tc.Keys = append(c.Keys, op.Name, e.channel(op.Name))", movingSlot},
+	{"moving slot", "the channel of a shared release is a key", lanes, "c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.OtherNumbers[0]), e.channel(op.Name))", "c.Keys, c.Args = append(c.Keys, op.Name, e.channel(op.Name)), append(c.Args, e.holder(op.OtherNumbers[0]), e.channel(op.Name))", channelKeys},
+	{"moving slot", "the channel of permits is a key", lanes, "c.Keys = append(c.Keys, name, TakenKey(name))", "c.Keys = append(c.Keys, name, TakenKey(name), ChannelOf(core.Permits, name))", channelKeys},
+	{"moving slot", "who listens at the old master is not told", lanes, "\tif tell, reached := unheard(commands, answers); len(tell) > 0 {", "\tif tell, reached := unheard(commands, answers); false {", movingSlot},
+	{"moving slot", "who listens is counted where nobody does", lanes, "max(*reached[i], told[i].subscribers())", "*reached[i] + 0*told[i].subscribers()", wires + "TestRedis_TellsThoseWhoListenElsewhere"},
+	{"moving slot", "who has heard is told again", lanes, "if n == nil || *n != 0 {", "if n == nil {", wires + "TestUnheard"},
+	{"moving slot", "a number that nobody knows is none", lanes, "\t\t*n = -1\n", "", wires + "TestUnheard"},
+	{"moving slot", "a call tells nobody", lanes, "c.Rest, c.told = t.call.command.Rest, t.call.command.told", "c.Rest = t.call.command.Rest", wires + "TestBatch_ListenersOfACall"},
+	{"moving slot", "a command tells for the one before", lanes, "c.Rest, c.told = nil, listeners{}", "c.Rest = nil", wires + "TestBatch_ListenersOfACall"},
+	{"moving slot", "keys that are elsewhere are an unknown error", lanes, " || strings.Contains(text, \"undeclared keys were accessed during rehashing\")", "", shell + "TestServerError_Replies"},
+	{"moving slot", "fair locks have the keys that they use only", lanes, "func absentKey(name string) string { return QueueKey(name) + \":absent\" }", "func absentKey(name string) string { return QueueKey(name) }", shell + "TestCluster_FairLockOfASlotThatIsMoving"},
+	{"moving slot", "a reader's own key is no key of its renewal", lanes, "return tagged(name) + \":\" + holder + \":rwlock_timeout:1\"", "return tagged(name)", shell + "TestCluster_RenewedInASlotThatIsMoving"},
+	{"moving slot", "acquire: a reader whose key is elsewhere is dead", scriptFiles + "readwrite_acquire.lua", " or redis.call('EXISTS', key, own) == 2", "", movingScript},
+	{"moving slot", "acquire: holders whose keys are elsewhere fail it", scriptFiles + "readwrite_acquire.lua", "redis.pcall('DEL', timeout(ARGV[i], 1))", "redis.call('DEL', timeout(ARGV[i], 1))", movingScript},
+	{"moving slot", "acquire: a reader without a key of its own", scriptFiles + "readwrite_acquire.lua", "  -- Before the record is written: the old master of a slot takes no new key.\n", "  redis.call('HSET', key, ARGV[4], 1)\n", movingScript},
+	{"moving slot", "transfer: a reader whose key is elsewhere is dead", scriptFiles + "readwrite_transfer.lua", " or redis.call('EXISTS', key, own) == 2", "", movingScript},
+	{"moving slot", "transfer: holders whose keys are elsewhere fail it", scriptFiles + "readwrite_transfer.lua", "redis.pcall('DEL', timeout(ARGV[i], 1))", "redis.call('DEL', timeout(ARGV[i], 1))", movingScript},
+	{"moving slot", "transfer: the life of a key that is elsewhere is over", scriptFiles + "readwrite_transfer.lua", "      redis.call('EXISTS', key, own)\n", "", movingScript},
+	{"moving slot", "release: a reader whose key is elsewhere is dead", scriptFiles + "readwrite_release.lua", "    redis.call('EXISTS', key, own)\n", "", movingScript},
+	{"moving slot", "release: writes before it reads", scriptFiles + "readwrite_release.lua", "local left, longest, before, dead =", "redis.call('HDEL', key, ARGV[1])\nlocal left, longest, before, dead =", movingScript},
+	{"moving slot", "several_acquire: a reader whose key is elsewhere is dead", scriptFiles + "several_acquire.lua", " or redis.call('EXISTS', key, own) == 2", "", movingScript},
+	{"moving slot", "several_release: a reader whose key is elsewhere is dead", scriptFiles + "several_release.lua", "    redis.call('EXISTS', key, own) -- see readwrite_acquire.lua\n", "", movingScript},
 }

@@ -57,13 +57,13 @@ func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) forma
 	return format{
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(s)
-			c.Keys = append(c.Keys, op.Name, QueueKey(op.Name), DeadlinesKey(op.Name), waitsKey(op.Name), Channel(op.Name))
+			c.Keys = append(c.Keys, op.Name, QueueKey(op.Name), DeadlinesKey(op.Name), waitsKey(op.Name), absentKey(op.Name))
 			if op.Tokens > 0 {
 				c.Keys = append(c.Keys, TokenKey(op.Name))
 			}
 			x := op.Line
 			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Places),
-				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID))
+				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID), Channel(op.Name))
 			for _, list := range [...][]uint64{op.OtherNumbers, x.Join, x.Leave} {
 				c.Args = append(c.Args, strconv.Itoa(len(list)))
 				for _, number := range list {
@@ -161,6 +161,9 @@ func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
 // waitsKey returns the key of the waits of Redisson's clients, and of the newest script of each
 // manager.
 func waitsKey(name string) string { return QueueKey(name) + ":waits" }
+
+// absentKey returns a key in the slot of the name that never exists: see fair.lua.
+func absentKey(name string) string { return QueueKey(name) + ":absent" }
 
 // fairEnd is the end of the holder IDs of fair locks. By it the scripts know the places of
 // this library in a queue.

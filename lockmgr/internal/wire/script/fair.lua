@@ -4,7 +4,7 @@
 -- KEYS[2]  queue             list of those who wait, the first is next
 -- KEYS[3]  deadlines         sorted set: who waits -> until when, in ms since 1970
 -- KEYS[4]  waits             hash, see below; expires an hour after the last write
--- KEYS[5]  channel           the first part of the names of the channels
+-- KEYS[5]  a key that never exists, see below
 -- KEYS[6]  token counter     only when ARGV[7] > 0
 -- ARGV[1]  the ID of the manager
 -- ARGV[2]  for how long a place lasts, in milliseconds
@@ -16,7 +16,8 @@
 -- ARGV[8]  1: nobody has the lock if its record is the manager's
 -- ARGV[9]  the number of the new holder
 -- ARGV[10] the number of the script: later ones of the manager have larger ones
--- ARGV[11..] three lists of numbers, each after its length: those that the
+-- ARGV[11] channel           the first part of the names of the channels
+-- ARGV[12..] three lists of numbers, each after its length: those that the
 --            record may carry, those that join the queue, those that leave it
 --
 -- A member of the queue is a holder ID. That of this library is
@@ -49,9 +50,16 @@
 -- The hash KEYS[4] also has the largest ARGV[10] of each manager, by @manager. A script
 -- with a smaller one is older than one that has run. It joins nothing, moves no
 -- deadlines and takes no free lock.
-local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+--
+-- # Slots that are moved
+--
+-- The first four keys come and go while a script runs. While a slot of a cluster is moved, its
+-- old master fails a command for a key that has just gone, in the middle of the script.
+-- It runs no script at all of which it has some keys and not the others. So all scripts have a
+-- key that is never there, and run when the slot has moved.
+local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[11]
 local manager, life, before = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local at = 11
+local at = 12
 local function numbers()
   local n, out = tonumber(ARGV[at]), {}
   for i = 1, n do
