@@ -29,9 +29,9 @@
 // is on its way while the next one is filled. Handoffs and releases go before acquires.
 //
 // Each operation that Submit took gets exactly one reply. A batch takes two round
-// trips at most, and two more if a command is split; the wait for the batches before
-// it comes on top. All replies of a batch are posted in one event. Close answers what
-// is queued without sending it.
+// trips at most, and two more if a command is split. On the lane for what masters refuse another one
+// may follow: see below. The wait for the batches before comes on top. All replies of a batch are
+// posted in one event. Close answers what is queued without sending it.
 //
 // # Route
 //
@@ -58,10 +58,24 @@
 // be the reason. Once a server has refused a command because its keys are in
 // several slots, no two locks share one. Of a cluster those of one slot share a command, and the
 // commands of a batch travel together. While a slot is being moved, a command for several of its
-// locks may be refused; it is split, too.
+// locks may be refused. It is split, too.
 //
 // An operation on a set of names is a command of its own, with all its names. Only if these are in
 // several slots of a cluster, it has a command for each slot: see spread.go.
+//
+// # Slots that are being moved
+//
+// The keys of such a slot are at two masters. A master refuses a script of which it has some KEYS and
+// not the others. So no channel is one of the KEYS, and no key that is seldom there. A script names
+// further keys itself, in the slot of its KEYS. If one is missing, it may be at the other master. A
+// script that would take such a key for expired makes the server fail it in that case, before it
+// writes: see readwrite_acquire.lua.
+//
+// While the old master has the record of a lock, it runs the scripts of the lock. After that it
+// answers with ASK, and the scripts run at the new master. Those who wait still listen at the old
+// one. A message from the new master does not reach them, so the client publishes it again: see
+// listeners.go. The scripts of fair locks have a KEY that never exists, and run when the slot
+// has moved: see fair.lua.
 //
 // # Replicas
 //
@@ -93,6 +107,8 @@
 //	   │            ├───────▶ route.go ───▶ deadline.go
 //	   ├───▶ slot.go └──────▶ replicas.go
 //	   └───▶ spread.go
+//
+//	cluster.go, codec.go ──▶ listeners.go ──▶ answer.go
 //
 // Only client.go and cluster.go use the client library, rueidis.
 package wire
