@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,12 +52,20 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 
 func TestSoak_FailsABrokenClient(t *testing.T) {
 	t.Setenv(soakClientEnv, "doubled")
-	status, out := soakFor(t, "-d", "1500ms", "-seed", "4", "-faults", "stop,scripts")
-	require.Equal(t, 1, status, out)
-	require.Contains(t, out, "verdict: FAILED")
+	run := func(d time.Duration) string {
+		status, out := soakFor(t, "-d", d.String(), "-seed", "4", "-faults", "stop,scripts")
+		require.Equal(t, 1, status, out)
+		require.Contains(t, out, "verdict: FAILED")
+		require.Contains(t, out, "schedule of faults", "without being asked for")
+		require.Contains(t, out, "go run ./bench soak -seed 4 -d "+d.String(), "how to repeat it")
+		return out
+	}
+	// One in 20 refused tries is taken for a grant. A busy machine refuses few in a short run.
+	out := run(1500 * time.Millisecond)
+	if !strings.Contains(out, "two believed at once") {
+		out = run(6 * time.Second)
+	}
 	require.Contains(t, out, "two believed at once")
-	require.Contains(t, out, "schedule of faults", "without being asked for")
-	require.Contains(t, out, "go run ./bench soak -seed 4 -d 1.5s", "how to repeat it")
 }
 
 func TestSoak_RefusesBadArguments(t *testing.T) {
