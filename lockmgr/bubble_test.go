@@ -88,7 +88,7 @@ func (n *network) dial(context.Context, string, *net.Dialer, *tls.Config) (net.C
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: inner, n: n, closed: make(chan struct{})}
+	c := &conn{Conn: unblocked(inner), n: n, closed: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.conns == nil {
@@ -96,6 +96,39 @@ func (n *network) dial(context.Context, string, *net.Dialer, *tls.Config) (net.C
 	}
 	n.conns[c] = struct{}{}
 	return c, nil
+}
+
+// unblocked returns a connection over which the server's writes never wait for the reader. The
+// server holds a mutex while it writes to a subscriber. If that reader sleeps in fake time, and
+// the server's goroutine waits for the mutex, fake time would stand still: a wait for a mutex does not
+// count as idle.
+func unblocked(server net.Conn) net.Conn {
+	near, far := net.Pipe()
+	answers := make(chan []byte, 1<<12)
+	go func() {
+		_, _ = io.Copy(server, far)
+		server.Close()
+	}()
+	go func() {
+		defer close(answers)
+		for {
+			b := make([]byte, 4<<10)
+			k, err := server.Read(b)
+			if k > 0 {
+				answers <- b[:k]
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer far.Close()
+		for b := range answers {
+			_, _ = far.Write(b) // what cannot be written is dropped, until the server is closed, too
+		}
+	}()
+	return near
 }
 
 // cut breaks every connection, and refuses new ones until heal.

@@ -113,7 +113,8 @@
 //
 // # Running it
 //
-//	go test ./lockmgr/internal/explore                                   all scenes, ten seconds
+//	go test ./lockmgr/internal/explore                                   a part of each scene
+//	HOLDFAST_THOROUGH=1 go test ./lockmgr/internal/explore               all scenes, ten seconds
 //	go test ./lockmgr/internal/explore -v -run Scenes/three -detours 4   more schedules: two minutes
 //	go test ./lockmgr/internal/explore -v -run Scenes/three -detours 7 -timeout 0
 //	                                                                     15,087,957 states: 13 minutes of one core, 2.1 GB
