@@ -82,6 +82,9 @@ type checkup struct {
 }
 
 func (c *checkup) run(ctx context.Context) error {
+	if err := c.m.strangers(); err != nil { // first: what follows may need that master
+		return err
+	}
 	if err := c.permissions(ctx); err != nil {
 		return err
 	}

@@ -57,6 +57,11 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	}
 	if cluster != nil {
 		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
+		if m.nodes = cluster.Nodes; m.nodes != nil {
+			m.nodes.OnStranger(func(addr string) {
+				m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)
+			})
+		}
 	}
 	m.lanes = wire.NewLanes(lane, cluster)
 	m.hubs = newHubs(m.lanes, func(master string, sharded bool) *notify.Hub {

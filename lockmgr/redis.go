@@ -2,9 +2,11 @@ package lockmgr
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -95,6 +97,10 @@ func DialURL(url string, options Options) (*Manager, error) {
 func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
+	dials := &wire.Dials{}
+	if opt.Sentinel.MasterSet == "" {
+		opt.DialCtxFn = counted(opt, dials)
+	}
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		if client != nil {
@@ -102,11 +108,42 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		}
 		return nil, serverError(wire.DialFailure(err))
 	}
-	m, err := startMany(client, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	open := func(addr string) (rueidis.Client, error) {
+		one := opt
+		one.InitAddress, one.ForceSingleClient = []string{addr}, true
+		return rueidis.NewClient(one)
+	}
+	m, err := startMany(client, open, dials, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
 	if err != nil {
 		client.Close()
 	}
 	return m, err
+}
+
+// counted returns the DialCtxFn that dials as opt does and counts the connections.
+func counted(opt rueidis.ClientOption, dials *wire.Dials) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	dial := opt.DialCtxFn
+	switch {
+	case dial != nil:
+	case opt.DialFn != nil:
+		dial = func(_ context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+			return opt.DialFn(addr, d, config)
+		}
+	default:
+		dial = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+			if config != nil {
+				return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", addr)
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		c, err := dial(ctx, addr, d, config)
+		if err == nil {
+			dials.Add(addr)
+		}
+		return c, err
+	}
 }
 
 // masterEvery is how often a manager looks whether its client has another master, which does
@@ -114,8 +151,9 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 // Sentinel closes it.
 const masterEvery = 250 * time.Millisecond
 
-// startMany makes a manager for the client of a cluster or of Sentinel.
-func startMany(client rueidis.Client, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
+// startMany makes a manager for the client of a cluster or of Sentinel. open connects to a node of
+// the cluster that the client has lost sight of, and dials count its connections. Both may be nil.
+func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, error), dials *wire.Dials, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
 	if client.Mode() != rueidis.ClientModeCluster {
 		server := wire.Redis{Client: client}
 		first, err := server.Master(context.Background())
@@ -125,20 +163,43 @@ func startMany(client rueidis.Client, o Options, dialTime time.Duration, closeCl
 		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
 		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
 	}
-	server := wire.Redis{Client: client, Cluster: true}
-	shards, err := server.Layout(context.Background())
+	if o.Channels != ClassicChannels && !wire.KnowsSharded(context.Background(), client) {
+		o.Channels = ClassicChannels
+	}
+	nodes := wire.NewNodes(client, o.Channels.published(), open, dials)
+	shards, err := nodes.Layout(context.Background())
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
 	if len(shards) == 0 {
 		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
 	}
-	if o.Channels != ClassicChannels && !server.KnowsSharded(context.Background()) {
-		o.Channels = ClassicChannels
+	cluster := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node, Nodes: nodes}
+	end := func() {
+		nodes.Close()
+		if closeClient != nil {
+			closeClient()
+		}
 	}
-	server.Channels = o.Channels.published()
-	cluster := &wire.Cluster{First: shards, Layout: server.Layout, Node: server.Node}
-	return start(newIdentity(), o, client, wire.Config{Server: server}, cluster, dialTime, closeClient), nil
+	return start(newIdentity(), o, client, wire.Config{Server: nodes}, cluster, dialTime, end), nil
+}
+
+// A masterClient is the client of a cluster that knows one node: the master at an address, after
+// that has proved to be one of the cluster. Its Nodes blocks for that.
+type masterClient struct {
+	rueidis.Client
+	of   *wire.Nodes
+	addr string
+}
+
+func (c masterClient) Nodes() map[string]rueidis.Client {
+	ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
+	defer cancel()
+	master, err := c.of.Client(ctx, c.addr)
+	if err != nil {
+		return nil // notify tries again
+	}
+	return map[string]rueidis.Client{c.addr: master}
 }
 
 // New returns a manager that borrows a client: Close leaves it open. The
@@ -156,7 +217,7 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 		return nil, err
 	}
 	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
-		return startMany(client, options, 0, nil)
+		return startMany(client, nil, nil, options, 0, nil)
 	}
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }
@@ -169,7 +230,11 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 // lease depends on them, and far servers need more.
 func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
-		h, err := notify.New(client, notify.Options{
+		c := client
+		if cluster != nil && cluster.Nodes != nil {
+			c = masterClient{client, cluster.Nodes, master}
+		}
+		h, err := notify.New(c, notify.Options{
 			Logger: log, OnState: onState, Node: master, Sharded: sharded,
 			DialTimeout:    max(dialTime, notify.DefaultDialTimeout),
 			CommandTimeout: max(o.CommandTimeout, notify.DefaultCommandTimeout),

@@ -28,6 +28,7 @@ type shell struct {
 	actor *actor.Actor[message]
 	lanes *wire.Lanes
 	hubs  *hubs
+	nodes *wire.Nodes // of a cluster; nil without one
 
 	events *dispatcher[Event]   // to the observer; nil without one
 	lines  *dispatcher[logLine] // to the log handler; nil without one

@@ -44,3 +44,16 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	}
 	return "the server is part of a cluster: names that other servers keep fail with ErrTopology, and no two locks share a command", nil
 }
+
+// strangers returns an error that matches ErrTopology if a node of another cluster answers at the
+// address of a master.
+func (m *Manager) strangers() error {
+	if m.nodes == nil {
+		return nil
+	}
+	at := m.nodes.Strangers()
+	if len(at) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: at %s, the address of a master, a node of another cluster answers", ErrTopology, strings.Join(at, ", "))
+}

@@ -112,34 +112,3 @@ func TestRedis_TellsThoseWhoListenElsewhere(t *testing.T) {
 	c.Close()
 	served.Wait()
 }
-
-// The connection to a node is looked up again after a failure: the client replaces it, and
-// closes the old one, when the cluster changes.
-func TestRedis_NodeIsLookedUpAgain(t *testing.T) {
-	c, conn := newFakeClient(), newFakeClient()
-	defer c.Close()
-	defer conn.Close()
-	nodes, looks := map[string]rueidis.Client{}, 0
-	c.nodes = func() map[string]rueidis.Client { looks++; return nodes }
-	n := Redis{Client: c, Cluster: true}.Node("a:1")
-
-	f := execOn(n, getOf("a"))[0].Failure
-	require.True(t, f.Elsewhere, "the client may find it by a redirection")
-	require.Equal(t, core.No, f.Ran)
-
-	nodes["a:1"] = conn
-	conn.do = func() error { return rueidis.Nil }
-	for range 3 {
-		require.Nil(t, execOn(n, getOf("a"))[0].Failure)
-	}
-	require.Equal(t, 2, looks, "once it was found")
-
-	conn.do = func() error { return rueidis.ErrClosing }
-	f = execOn(n, getOf("a"))[0].Failure
-	require.False(t, f.Final)
-	require.Equal(t, core.Maybe, f.Ran)
-	conn.do = func() error { return rueidis.Nil }
-	looks = 0
-	require.Nil(t, execOn(n, getOf("a"))[0].Failure)
-	require.Equal(t, 1, looks)
-}

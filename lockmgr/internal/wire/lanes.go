@@ -58,6 +58,8 @@ type Cluster struct {
 	OneSlot bool
 	// Moved is called when the layout has changed. It must not block.
 	Moved func()
+	// Nodes are what Layout and Node ask, of a cluster. It may be nil.
+	Nodes *Nodes
 }
 
 const (

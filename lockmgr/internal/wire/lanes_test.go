@@ -26,7 +26,7 @@ func TestSlotOf(t *testing.T) {
 
 // twoShards are two masters with half of the slots each.
 func twoShards(first, second string) []Shard {
-	return []Shard{{first, [][2]int{{0, Slots/2 - 1}}}, {second, [][2]int{{Slots / 2, Slots - 1}}}}
+	return []Shard{{Addr: first, Slots: [][2]int{{0, Slots/2 - 1}}}, {Addr: second, Slots: [][2]int{{Slots / 2, Slots - 1}}}}
 }
 
 // A shardServer answers at once, except for names of one shard while that hangs.
@@ -121,7 +121,7 @@ func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 		anywhere := &shardServer{hangs: moved, until: make(chan struct{})}
 		var mu sync.Mutex
 		var observed []string
-		c := &Cluster{First: []Shard{{"a:1", [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, Node: func(addr string) Server {
+		c := &Cluster{First: []Shard{{Addr: "a:1", Slots: [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, Node: func(addr string) Server {
 			require.Equal(t, "a:1", addr)
 			return &movedServer{moved}
 		}}
@@ -283,7 +283,7 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 // The master of a client of Sentinel is looked for often, as that does no I/O.
 func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := func(addr string) []Shard { return []Shard{{addr, [][2]int{{0, Slots - 1}}}} }
+		one := func(addr string) []Shard { return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}} }
 		c := &layoutServer{shards: one("a:1")}
 		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove, Every: 250 * time.Millisecond, OneSlot: true})
 		time.Sleep(time.Minute)
@@ -372,7 +372,7 @@ func (c *layoutServer) takeLooks() []time.Time {
 // The locks that share a command are in one slot of a cluster, and in any of a single server.
 func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, cluster := range []*Cluster{nil, {First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}}, {First: []Shard{{"a:1", [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, OneSlot: true}} {
+		for _, cluster := range []*Cluster{nil, {First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}}, {First: []Shard{{Addr: "a:1", Slots: [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, OneSlot: true}} {
 			var mu sync.Mutex
 			slots, locks := 0, 0 // the most of one command
 			l, replies := lanesOf(t, execFunc(func(commands []Command) {

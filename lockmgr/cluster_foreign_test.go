@@ -1,0 +1,128 @@
+package lockmgr_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// makeForeign replaces a node by one of another cluster, which serves all slots by itself.
+func makeForeign(t *testing.T, n *redistest.Server) {
+	t.Helper()
+	n.Restart()
+	faults.Do(t, n, "CLUSTER", "RESET", "HARD")
+	faults.Do(t, n, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+}
+
+// The address of a master may come to belong to a node of another cluster. Managers go on with
+// their own cluster, also one that knew no other address at first. No lock at another master is
+// lost, and none is granted twice.
+func TestCluster_NodeOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", "500")
+	names := namesOn(c, 3)
+	var stolen *redistest.Server
+	for owner := range names {
+		stolen = owner
+		break
+	}
+	o := lockmgr.Options{Lease: 3 * time.Second}
+	ctx := faults.Patient(t)
+	holder, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o)
+	require.NoError(t, err)
+	defer holder.Close(context.Background())
+	other := dialCluster(t, c, o)
+	var held []*lockmgr.Lock
+	for owner, all := range names {
+		for _, name := range all {
+			l, err := holder.Lock(ctx, name)
+			require.NoError(t, err)
+			if owner != stolen {
+				held = append(held, l)
+			}
+		}
+	}
+	stolen.Kill()
+	require.Eventually(t, func() bool { // before its address is used again: the others would take it for alive
+		owner := c.Owner(names[stolen][0])
+		return owner != nil && owner != stolen
+	}, 20*time.Second, 10*time.Millisecond)
+	makeForeign(t, stolen)
+
+	end := time.Now().Add(8 * time.Second)
+	for time.Now().Before(end) {
+		for _, l := range held {
+			require.NoError(t, l.Err(), "held at a healthy master")
+			_, err := other.TryLock(ctx, l.Name())
+			require.Error(t, err, "another manager got a lock that is held")
+		}
+		for _, name := range names[stolen] {
+			for _, m := range []*lockmgr.Manager{holder, other} {
+				l, err := m.Lock(ctx, "{"+name+"}:other")
+				require.NoError(t, err, "the replica has taken over")
+				require.NoError(t, l.Unlock(ctx))
+			}
+		}
+		require.Equal(t, "0", faults.Do(t, stolen, "DBSIZE"), "a record at the other cluster")
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, l := range held {
+		require.NoError(t, l.Unlock(ctx))
+	}
+}
+
+// Without a replica the address stays that of the master. Its names fail with ErrUnavailable after
+// RetryTime, those of other masters work, and Check and the log tell which node it is.
+func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	names := namesOn(c, 2)
+	stolen := c.Nodes[1]
+	var log lockedBuffer
+	o := lockmgr.Options{RetryTime: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	ctx := faults.Patient(t)
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o)
+	require.NoError(t, err)
+	defer m.Close(context.Background())
+	held := map[string]*lockmgr.Lock{}
+	for _, all := range names {
+		held[all[0]], err = m.Lock(ctx, all[0])
+		require.NoError(t, err)
+	}
+	_, err = m.Check(ctx, "check:")
+	require.NoError(t, err)
+	makeForeign(t, stolen)
+
+	for range 2 {
+		for owner, all := range names {
+			begin := time.Now()
+			l, err := m.Lock(ctx, all[1])
+			if owner == stolen {
+				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				require.Less(t, time.Since(begin), 3*o.RetryTime, "RetryTime, and some for a busy machine")
+				continue
+			}
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		}
+	}
+	_, err = m.Check(ctx, "check:")
+	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorContains(t, err, stolen.Addr())
+	require.Equal(t, 1, strings.Count(log.String(), "a node of another cluster answers at the address of a master"))
+	require.Equal(t, "0", faults.Do(t, stolen, "DBSIZE"))
+	for owner, all := range names {
+		if owner != stolen {
+			require.NoError(t, held[all[0]].Unlock(ctx))
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A Shard is a master of a cluster and the slots that it serves.
+type Shard struct {
+	Addr  string   // the key of the client's Nodes
+	Slots [][2]int // ranges, both ends included
+	Nodes []string // the IDs of the master and its replicas; nil: not known
+}
+
+// sameCluster reports whether an answer comes from the cluster whose layout is known: at least half
+// of the known shards are in the answer. A shard is in it if one of its nodes is, as a failover
+// makes a replica the master. Half is enough: a cluster of two masters may shrink to one. Less is
+// not: a single node may have been taken from here into another cluster.
+func sameCluster(known, answer []Shard) bool {
+	in := make(map[string]bool)
+	for _, s := range answer {
+		for _, id := range s.Nodes {
+			in[id] = true
+		}
+	}
+	found := 0
+	for _, s := range known {
+		if s.Nodes == nil || slices.ContainsFunc(s.Nodes, func(id string) bool { return in[id] }) {
+			found++
+		}
+	}
+	return 2*found >= len(known)
+}
+
+// withUnserved adds to a layout the shards of an earlier one that have slots which no master serves
+// now. A master whose address its cluster has forgotten, for instance, is not in an answer.
+func withUnserved(layout, earlier []Shard) []Shard {
+	var served [Slots]bool
+	for _, s := range layout {
+		for _, r := range s.Slots {
+			for slot := r[0]; slot <= r[1]; slot++ {
+				served[slot] = true
+			}
+		}
+	}
+	for _, s := range earlier {
+		left := Shard{Addr: s.Addr, Nodes: s.Nodes}
+		for _, r := range s.Slots {
+			for slot := r[0]; slot <= r[1]; slot++ {
+				if !served[slot] {
+					left.Slots = append(left.Slots, [2]int{slot, slot})
+				}
+			}
+		}
+		if left.Slots != nil {
+			layout = append(layout, left)
+		}
+	}
+	return layout
+}
+
+// Master is the layout of a server that Sentinels watch: one master, which serves all slots. The
+// client of Sentinel knows it; Master does no I/O.
+func (s Redis) Master(context.Context) ([]Shard, error) {
+	for addr := range s.Client.Nodes() {
+		return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}}, nil
+	}
+	return nil, errors.New("the client knows no master")
+}
+
+// askTime is how long a node may take to tell the layout of its cluster.
+const askTime = 500 * time.Millisecond
+
+// layoutOf asks a node for the layout of its cluster. It has none if the node is alone.
+func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, error) {
+	ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	index := map[string]int{}
+	var shards []Shard
+	for _, r := range ranges {
+		at, err := readRange(&r, addr)
+		if err != nil {
+			return nil, err
+		}
+		if at.Addr == "" {
+			continue
+		}
+		i, known := index[at.Addr]
+		if !known {
+			i = len(shards)
+			index[at.Addr] = i
+			shards = append(shards, Shard{Addr: at.Addr, Nodes: at.Nodes})
+		}
+		shards[i].Slots = append(shards[i].Slots, at.Slots...)
+	}
+	return shards, nil
+}
+
+// readRange reads a range of slots and the nodes that serve it, the master first. A node that
+// does not know its own host is at the host that it was asked at. The address is empty if the
+// master has no port for clients like this one.
+func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
+	fields, err := r.ToArray()
+	if err != nil || len(fields) < 3 {
+		return at, fmt.Errorf("CLUSTER SLOTS: unexpected reply %s", r.String())
+	}
+	from, errFrom := fields[0].ToInt64()
+	to, errTo := fields[1].ToInt64()
+	if err := errors.Join(errFrom, errTo); err != nil || from < 0 || to >= Slots || from > to {
+		return at, fmt.Errorf("CLUSTER SLOTS: unexpected range in reply %s", r.String())
+	}
+	at.Slots = [][2]int{{int(from), int(to)}}
+	for _, f := range fields[2:] { // host, port, ID and perhaps more
+		node, err := f.ToArray()
+		if err != nil || len(node) < 2 {
+			return at, fmt.Errorf("CLUSTER SLOTS: unexpected node in reply %s", r.String())
+		}
+		if len(node) > 2 {
+			if id, err := node[2].ToString(); err == nil {
+				at.Nodes = append(at.Nodes, id)
+			}
+		}
+	}
+	master, _ := fields[2].ToArray()
+	host, _ := master[0].ToString()
+	port, err := master[1].ToInt64()
+	if err != nil {
+		return at, err
+	}
+	if host == "" || host == "?" {
+		if host, _, err = net.SplitHostPort(asked); err != nil {
+			return at, err
+		}
+	}
+	if port != 0 {
+		at.Addr = net.JoinHostPort(host, strconv.FormatInt(port, 10))
+	}
+	return at, nil
+}

@@ -1,0 +1,454 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A fakeNode is a node of a cluster. It answers CLUSTER SLOTS with slots, and other commands with
+// OK.
+type fakeNode struct {
+	client rueidis.Client
+
+	mu         sync.Mutex
+	slots      string // a RESP value
+	other      string // the answer to other commands; empty: OK
+	commands   int    // other than CLUSTER SLOTS
+	during     func() // called during each of these; may be nil
+	whileAsked func()
+	asked      int // CLUSTER SLOTS
+}
+
+func newFakeNode(t *testing.T, slots string) *fakeNode {
+	n := &fakeNode{slots: slots}
+	var served sync.WaitGroup
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{"a:1"}, ForceSingleClient: true, DisableCache: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			near, far := net.Pipe()
+			served.Go(func() { resp.Serve(far, n.answer) })
+			return near, nil
+		},
+	})
+	require.NoError(t, err)
+	n.client = c
+	t.Cleanup(func() { c.Close(); served.Wait() })
+	return n
+}
+
+func (n *fakeNode) answer(args []string) string {
+	if reply, ok := resp.Greet(args); ok {
+		return reply
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if strings.Join(args, " ") == "CLUSTER SLOTS" {
+		n.asked++
+		if n.whileAsked != nil {
+			n.whileAsked()
+		}
+		return n.slots
+	}
+	n.commands++
+	if n.during != nil {
+		n.during()
+	}
+	if n.other != "" {
+		return n.other
+	}
+	return "+OK\r\n"
+}
+
+func (n *fakeNode) says(slots string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slots = slots
+}
+
+// counts returns how many commands were answered since the last call, and how often the node was
+// asked for the layout.
+func (n *fakeNode) counts() (commands, asked int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	commands, asked = n.commands, n.asked
+	n.commands, n.asked = 0, 0
+	return commands, asked
+}
+
+// slotsReply is an answer to CLUSTER SLOTS. Each master is host:ID, or host:ID:ID of its replica.
+// They have a slot each.
+func slotsReply(masters ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(masters))
+	for i, m := range masters {
+		f := strings.Split(m, ":")
+		fmt.Fprintf(&b, "*%d\r\n:%d\r\n:%d\r\n", 1+len(f), i, i)
+		for _, id := range f[1:] {
+			fmt.Fprintf(&b, "*3\r\n+%s\r\n:1\r\n+%s\r\n", f[0], id)
+		}
+	}
+	return b.String()
+}
+
+// A fakeCluster is the client of three nodes: a, b and c. elsewhere are nodes that it does not
+// know, but that can be opened.
+type fakeCluster struct {
+	*fakeClient
+	known, elsewhere map[string]*fakeNode
+	opened           []string
+	told             []string
+	dials            Dials
+}
+
+var ours, theirs = slotsReply("a:A:RA", "b:B:RB", "c:C:RC"), slotsReply("b:X", "y:Y")
+
+func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
+	c = &fakeCluster{fakeClient: newFakeClient(), known: map[string]*fakeNode{}, elsewhere: map[string]*fakeNode{}}
+	t.Cleanup(c.Close)
+	for _, addr := range []string{"a:1", "b:1", "c:1"} {
+		c.known[addr] = newFakeNode(t, ours)
+	}
+	c.nodes = func() map[string]rueidis.Client {
+		out := map[string]rueidis.Client{}
+		for addr, node := range c.known {
+			out[addr] = node.client
+		}
+		return out
+	}
+	n = NewNodes(c, Classic, func(addr string) (rueidis.Client, error) {
+		if c.elsewhere[addr] == nil {
+			return nil, errors.New("nobody listens there")
+		}
+		c.opened = append(c.opened, addr)
+		return c.elsewhere[addr].client, nil
+	}, &c.dials)
+	n.OnStranger(func(addr string) { c.told = append(c.told, addr) })
+	_, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	return c, n
+}
+
+func addrsOf(layout []Shard) (out []string) {
+	for _, s := range layout {
+		out = append(out, s.Addr)
+	}
+	return out
+}
+
+func TestSameCluster(t *testing.T) {
+	layout := func(masters ...string) (out []Shard) {
+		for _, m := range masters {
+			out = append(out, Shard{Addr: "x:1", Nodes: strings.Split(m, ":")})
+		}
+		return out
+	}
+	known := layout("A:RA", "B:RB", "C:RC")
+	for name, one := range map[string]struct {
+		known, answer []Shard
+		same          bool
+	}{
+		"the first":                {nil, known, true},
+		"no change":                {known, known, true},
+		"all failed over":          {known, layout("RA", "RB:B", "RC"), true},
+		"one left":                 {known, layout("A", "B"), true},
+		"many came":                {known, layout("A", "B", "D", "E", "F", "G", "H"), true},
+		"one of ours":              {known, layout("B", "X", "Y"), false},
+		"none of ours":             {known, layout("X", "Y", "Z"), false},
+		"a node alone":             {known, nil, false},
+		"of two, one left":         {layout("A", "B"), layout("A"), true},
+		"IDs are not known before": {[]Shard{{Addr: "x:1"}}, layout("X"), true},
+	} {
+		require.Equal(t, one.same, sameCluster(one.known, one.answer), name)
+	}
+}
+
+// The answer of a node of another cluster does not count. It is told once.
+func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
+	c, n := newFakeCluster(t)
+	c.known["b:1"].says(theirs)
+	for range 20 { // in random order
+		layout, err := n.Layout(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
+	}
+	require.Equal(t, []string{"b:1"}, c.told)
+	require.Equal(t, []string{"b:1"}, n.Strangers())
+
+	c.known["b:1"].says(ours)
+	for range 20 {
+		_, err := n.Layout(t.Context())
+		require.NoError(t, err)
+	}
+	require.Empty(t, n.Strangers())
+	c.known["b:1"].says(theirs)
+	for range 20 {
+		_, err := n.Layout(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"b:1", "b:1"}, c.told)
+	for _, node := range c.known {
+		node.says(slotsReply("a:A", "d:RB", "c:C"))
+	}
+	_, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, n.Strangers(), "b is no master any more")
+}
+
+// If the client follows another cluster, the masters are asked all the same.
+func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a := c.known["a:1"]
+	c.known = map[string]*fakeNode{"b:1": newFakeNode(t, theirs), "y:1": newFakeNode(t, theirs)}
+	_, err := n.Layout(t.Context())
+	require.ErrorIs(t, err, errStranger, "a and c are down, too")
+	require.Equal(t, []string{"b:1"}, n.Strangers())
+
+	c.elsewhere = map[string]*fakeNode{"a:1": a}
+	for range 3 {
+		layout, err := n.Layout(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
+	}
+	require.Equal(t, []string{"a:1"}, c.opened, "once")
+	n.Close()
+	_, f := n.client("a:1")
+	require.Equal(t, Closed, f.Kind)
+}
+
+// If the nodes of most masters are of another cluster, the one that was known is gone.
+func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
+	c, n := newFakeCluster(t)
+	renewed := slotsReply("c:X", "b:Y", "a:Z")
+	c.known["a:1"].says(renewed)
+	_, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	c.known["b:1"].says(renewed)
+	delete(c.known, "c:1")
+	layout, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"c:1", "b:1", "a:1"}, addrsOf(layout))
+	require.Empty(t, n.Strangers())
+
+	// A node that is alone is of no cluster that could be followed.
+	c.known["a:1"].says("*0\r\n")
+	c.known["b:1"].says("*0\r\n")
+	_, err = n.Layout(t.Context())
+	require.ErrorIs(t, err, errStranger)
+}
+
+// A master that has no port for clients has no lane.
+func TestLayout_MasterWithoutAPort(t *testing.T) {
+	n := newFakeNode(t, strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:0\r\n", 1))
+	layout, err := layoutOf(t.Context(), n.client, "x:1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1", "c:1"}, addrsOf(layout))
+	require.Equal(t, Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}}, layout[1])
+}
+
+// A cluster may forget the address of a master and keep its slots. The slots stay with their last
+// shard, and a node of another cluster at that address stays a stranger.
+func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
+	c, n := newFakeCluster(t)
+	c.known["b:1"].says(theirs)
+	forgot := strings.Replace(ours, "+b\r\n:1\r\n", "+\r\n:0\r\n", 1)
+	c.known["a:1"].says(forgot)
+	c.known["c:1"].says(forgot)
+	for range 20 {
+		layout, err := n.Layout(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"a:1", "c:1", "b:1"}, addrsOf(layout))
+		require.Equal(t, Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}}, layout[2])
+		require.Equal(t, strangeNode, execOn(n.Node("b:1"), getOf("x"))[0].Failure)
+	}
+	require.Equal(t, []string{"b:1"}, c.told)
+}
+
+// A node gets no command before it has proved that it is one of the cluster.
+func TestNode_ProvesThatItIsOneOfTheCluster(t *testing.T) {
+	for name, one := range map[string]struct {
+		slots string
+		want  *Failure
+	}{
+		"ours":                     {ours, nil},
+		"ours, after failovers":    {slotsReply("a:RA", "b:RB", "d:RC"), nil},
+		"of another cluster":       {theirs, strangeNode},
+		"of no cluster":            {"*0\r\n", strangeNode},
+		"a single server":          {"-ERR This instance has cluster support disabled\r\n", strangeNode},
+		"the user may not ask":     {"-NOPERM User x has no permissions to run the 'cluster|slots' command\r\n", nil},
+		"the password is wrong":    {"-WRONGPASS\r\n", &Failure{Kind: Permission}},
+		"the server is not usable": {"-LOADING\r\n", &Failure{Kind: Unavailable}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, n := newFakeCluster(t)
+			b := c.known["b:1"]
+			b.says(one.slots)
+			b.counts()
+			s := n.Node("b:1")
+			for range 3 {
+				f := execOn(s, getOf("x"))[0].Failure
+				if one.want == nil {
+					require.Nil(t, f)
+					continue
+				}
+				require.Equal(t, one.want.Kind, f.Kind)
+				require.Equal(t, core.No, f.Ran)
+				require.False(t, f.Elsewhere)
+			}
+			commands, asked := b.counts()
+			if one.want == nil {
+				require.Equal(t, 3, commands)
+				require.Equal(t, 1, asked)
+			} else {
+				require.Zero(t, commands)
+				require.Equal(t, 3, asked, "it may be one of the cluster by now")
+			}
+			_, err := n.Client(t.Context(), "b:1")
+			require.Equal(t, one.want == nil, err == nil)
+		})
+	}
+}
+
+// The connection to a node is looked up again after a failure: the client replaces it, and
+// closes the old one, when the cluster changes. The new one has to prove itself.
+func TestNode_IsLookedUpAgain(t *testing.T) {
+	c, n := newFakeCluster(t)
+	n.open = nil
+	a := c.known["a:1"]
+	delete(c.known, "a:1")
+	s := n.Node("a:1")
+
+	f := execOn(s, getOf("a"))[0].Failure
+	require.True(t, f.Elsewhere, "the client may find it by a redirection")
+	require.Equal(t, core.No, f.Ran)
+
+	c.known["a:1"] = a
+	a.counts()
+	for range 3 {
+		require.Nil(t, execOn(s, getOf("a"))[0].Failure)
+	}
+	commands, asked := a.counts()
+	require.Equal(t, 3, commands)
+	require.Equal(t, 1, asked)
+
+	c.known["a:1"] = newFakeNode(t, theirs)
+	a.client.Close()
+	f = execOn(s, getOf("a"))[0].Failure
+	require.False(t, f.Final, "the client may have closed this connection only")
+	require.Equal(t, core.Maybe, f.Ran)
+	f = execOn(s, getOf("a"))[0].Failure
+	require.Equal(t, strangeNode, f)
+	c.known["a:1"].says(ours)
+	require.Nil(t, execOn(s, getOf("a"))[0].Failure)
+}
+
+// An answer that may have come over a new connection counts if that leads to this cluster.
+func TestNode_IsDialledAgain(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a, s := c.known["a:1"], n.Node("a:1")
+	for range 2 {
+		require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	}
+	a.counts()
+	c.dials.Add("b:1")
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	_, asked := a.counts()
+	require.Zero(t, asked, "another address")
+
+	c.dials.Add("a:1")
+	for range 2 {
+		require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	}
+	commands, asked := a.counts()
+	require.Equal(t, 2, commands)
+	require.Equal(t, 1, asked, "before the first")
+
+	a.during = func() { c.dials.Add("a:1") } // the next command makes a connection
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	a.during = nil
+	_, asked = a.counts()
+	require.Equal(t, 1, asked, "after the command")
+
+	a.during = func() { c.dials.Add("a:1"); a.slots = theirs }
+	f := execOn(s, getOf("x"))[0].Failure
+	a.during = nil
+	require.Equal(t, core.Maybe, f.Ran, "perhaps at another cluster")
+	require.Equal(t, Unavailable, f.Kind)
+	f = execOn(s, getOf("x"))[0].Failure
+	require.Equal(t, strangeNode, f)
+
+	a.says(ours)
+	a.whileAsked = func() { c.dials.Add("a:1") }
+	f = execOn(s, getOf("x"))[0].Failure
+	require.Equal(t, core.No, f.Ran)
+	require.Equal(t, Unavailable, f.Kind, "who has answered is not known")
+	a.whileAsked = nil
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+}
+
+// Commands for any master are refused while the client follows another cluster. Those that it
+// may have sent there have no answer.
+func TestNodes_AnywhereInThisClusterOnly(t *testing.T) {
+	c, n := newFakeCluster(t)
+	sent := 0
+	c.do = func() error { sent++; return rueidis.Nil }
+	require.Nil(t, execOn(n, getOf("x"))[0].Failure)
+	require.Equal(t, 1, sent)
+
+	b := c.known["b:1"]
+	delete(c.known, "b:1")
+	require.Nil(t, execOn(n, getOf("x"))[0].Failure, "the client knows two of three")
+	c.known["b:1"] = b
+	b.says(theirs)
+	_, err := n.Client(t.Context(), "b:1")
+	require.Error(t, err)
+	sent = 0
+	f := execOn(n, getOf("x"))[0].Failure
+	require.Equal(t, core.No, f.Ran, "the client may send to b")
+	require.Zero(t, sent)
+	b.says(ours)
+	_, err = n.Client(t.Context(), "b:1")
+	require.NoError(t, err)
+
+	all := c.known
+	astray := map[string]*fakeNode{"c:1": c.known["c:1"], "y:1": newFakeNode(t, theirs)}
+	c.do = func() error { c.known = astray; return rueidis.Nil }
+	f = execOn(n, getOf("x"))[0].Failure
+	require.Equal(t, Unavailable, f.Kind)
+	require.Equal(t, core.Maybe, f.Ran)
+	c.do = func() error { t.Error("sent"); return rueidis.Nil }
+	f = execOn(n, getOf("x"))[0].Failure
+	require.Equal(t, core.No, f.Ran)
+	c.known = all
+	c.do = func() error { return rueidis.Nil }
+	require.Nil(t, execOn(n, getOf("x"))[0].Failure)
+}
+
+// Servers before version 7.0 do not know sharded channels. That a user may not ask is no such answer.
+func TestKnowsSharded(t *testing.T) {
+	for answer, knows := range map[string]bool{
+		"*0\r\n": true,
+		"-ERR Unknown PUBSUB subcommand or wrong number of arguments for 'SHARDNUMSUB'\r\n": false,
+		"-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.\r\n":                       false,
+		"-NOPERM User x has no permissions to run the 'pubsub|shardnumsub' command\r\n":     true,
+		"-LOADING Redis is loading the dataset in memory\r\n":                               true,
+	} {
+		node := newFakeNode(t, ours)
+		node.other = answer
+		c := newFakeClient()
+		defer c.Close()
+		c.nodes = func() map[string]rueidis.Client { return map[string]rueidis.Client{"a:1": node.client} }
+		require.Equal(t, knows, KnowsSharded(t.Context(), c), answer)
+	}
+}
