@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Only this file and cluster.go use the client library.
+// Only this file, cluster.go, layout.go and nodes.go use the client library.
 
 // Redis is a Server, or a cluster of them, that is reached through a client. Many may use
 // it at once, and the client pipelines what they send.

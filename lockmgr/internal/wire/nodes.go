@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -85,8 +86,8 @@ func (n *Nodes) Strangers() []string {
 var errStranger = errors.New("the nodes that answer are of another cluster")
 
 // Layout asks the nodes of the cluster, one after the other, which slots each master serves. The
-// first answer counts that is about this cluster. Each node has askTime to answer. The answer of a
-// node that the others have left behind may be old: the next call asks another one first.
+// first answer counts that is about this cluster. Each node has askTime to answer. The order is
+// random: the answer of a node that the others have left behind is old.
 //
 // If more than half of the masters' addresses answer from another cluster, the one that was known
 // is gone. Its layout is given up for the other one then, for instance after all servers of a test
@@ -115,8 +116,10 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 		return answer, true
 	}
 	nodes := n.any.Client.Nodes()
-	for addr, node := range nodes { // in random order
-		if answer, counts := ask(addr, node); counts {
+	addrs := slices.Collect(maps.Keys(nodes))
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	for _, addr := range addrs {
+		if answer, counts := ask(addr, nodes[addr]); counts {
 			return n.adopt(answer), nil
 		}
 		if ctx.Err() != nil {
