@@ -122,6 +122,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 			}
 		case *layoutMoved:
 			p.followSlots(now)
+		case *masterLeft:
 			p.hubs.closeLeft()
 		case *survey:
 			p.survey(ev)

@@ -57,6 +57,9 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	}
 	if cluster != nil {
 		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
+		cluster.Left = func() { m.actor.Post(&masterLeft{}) }
+		// The next master with this number must not have the old one's health.
+		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
 		if m.nodes = cluster.Nodes; m.nodes != nil {
 			m.nodes.OnStranger(func(addr string) {
 				m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)

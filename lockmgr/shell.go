@@ -59,6 +59,8 @@ type (
 	}
 	// layoutMoved says that slots of the cluster have moved to other masters.
 	layoutMoved struct{}
+	// masterLeft says that a master serves no slot any more.
+	masterLeft struct{}
 	// subscriptionState is news of the connection for messages.
 	subscriptionState struct {
 		at    time.Time

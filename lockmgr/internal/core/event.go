@@ -64,6 +64,9 @@ type (
 		until time.Duration
 		after uint64 // the newest script when it came
 	}
+	// ShardGone: no script is under way at a shard, and none will be sent there. The number may
+	// become that of another shard.
+	ShardGone struct{ Shard uint8 }
 	// Tick: the instant that Next returned has come.
 	Tick struct{}
 	// Close: refuse new requests, fail the requests that wait, and give back what
@@ -83,6 +86,7 @@ func (*Replies) isEvent()      {}
 func (Wake) isEvent()          {}
 func (Verify) isEvent()        {}
 func (*Prolongation) isEvent() {}
+func (ShardGone) isEvent()     {}
 func (Tick) isEvent()          {}
 func (Close) isEvent()         {}
 func (Abort) isEvent()         {}

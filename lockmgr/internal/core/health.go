@@ -68,6 +68,15 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 }
 
+// shardGone forgets a shard: its failure concerns nobody any more, and the names that were on it are on
+// none. The next reply tells where they are.
+func (m *Machine) shardGone(shard uint8) {
+	*m.healthAt(shard) = health{}
+	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard }) {
+		n.shard = NoShard
+	}
+}
+
 // hurry makes the scripts that failed on a shard due soon, because it answers again. The
 // pauses after failures are up to a second long by then.
 func (m *Machine) hurry(shard uint8) {

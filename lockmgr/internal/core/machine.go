@@ -101,6 +101,8 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 		m.verify(ev.Name)
 	case *Prolongation:
 		m.prolong(ev)
+	case ShardGone:
+		m.shardGone(ev.Shard)
 	case Tick:
 		m.tick()
 	case Close:

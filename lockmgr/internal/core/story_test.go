@@ -241,6 +241,8 @@ func (s *story) line(line string) {
 		s.step(&Prolongation{Request: s.requests[plain[1]], Lease: duration("lease", 0), Tag: plain[1]})
 	case "verify":
 		s.step(Verify{plain[1]})
+	case "gone":
+		s.step(ShardGone{uint8(count("shard", 0))})
 	case "close":
 		s.step(Close{})
 	case "abort":

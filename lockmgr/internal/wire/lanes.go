@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,12 @@ type Cluster struct {
 	OneSlot bool
 	// Moved is called when the layout has changed. It must not block.
 	Moved func()
+	// Left is called at each look while a master that serves no slot has a lane. It must not block.
+	// It may be nil.
+	Left func()
+	// Gone is called when the lane of such a master is closed: no reply has this number any more
+	// until another master gets it. It must not block. It may be nil.
+	Gone func(shard uint8)
 	// Nodes are what Layout and Node ask, of a cluster. It may be nil.
 	Nodes *Nodes
 }
@@ -90,7 +97,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 	l.cfg.clustered, l.cfg.trouble = !cluster.OneSlot, l.lookSoon
 	l.take(cluster.First)
 	if cluster.Node != nil {
-		l.astray = l.add("", l.cfg.Server)
+		l.astray = l.add(len(l.lanes), "", l.cfg.Server)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -132,14 +139,28 @@ func (l *Lanes) follow(ctx context.Context) {
 func (l *Lanes) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
-	if shards, err := l.cluster.Layout(ctx); err == nil && l.take(shards) {
+	shards, err := l.cluster.Layout(ctx)
+	if err != nil {
+		return
+	}
+	changed, left, gone := l.take(shards)
+	if changed {
 		l.cluster.Moved()
+	}
+	if left && l.cluster.Left != nil {
+		l.cluster.Left()
+	}
+	for _, shard := range gone {
+		if l.cluster.Gone != nil {
+			l.cluster.Gone(shard)
+		}
 	}
 }
 
-// take takes a layout over. It reports whether that differs from the one before. A slot that
-// no master serves stays with its last shard.
-func (l *Lanes) take(shards []Shard) (changed bool) {
+// take takes a layout over. It reports whether that differs from the one before, and whether there
+// were lanes of masters that serve no slot. gone are the numbers of those that it has closed. A slot
+// that no master serves stays with its last shard.
+func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slots := new([Slots]uint16)
@@ -158,14 +179,15 @@ func (l *Lanes) take(shards []Shard) (changed bool) {
 	if changed {
 		l.slots = slots
 	}
-	l.closeLeft()
-	return changed
+	left, gone = l.closeLeft()
+	return changed, left, gone
 }
 
 // closeLeft closes the lanes of masters that have served no slot for laneRest, and on which nothing
-// is under way. Else each master that was ever seen would keep its goroutines and buffers. The mutex
-// is held, or nobody else has l yet.
-func (l *Lanes) closeLeft() {
+// is under way. Else each master that was ever seen would keep its goroutines and buffers. left
+// reports whether there were lanes without slots, and gone are the numbers of those that were closed.
+// The mutex is held, or nobody else has l yet.
+func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
 	for n, lane := range l.lanes {
@@ -176,6 +198,7 @@ func (l *Lanes) closeLeft() {
 			delete(l.left, n)
 			continue
 		}
+		left = true
 		since, known := l.left[n]
 		if !known {
 			l.left[n] = now
@@ -183,14 +206,16 @@ func (l *Lanes) closeLeft() {
 		}
 		if now-since >= laneRest && lane.idle() {
 			// No operation takes the lane until the layout names the master again. Then it gets
-			// another lane and number.
+			// another lane, and perhaps another number.
 			delete(l.left, n)
 			delete(l.number, l.addrs[n])
 			l.lanes[n], l.addrs[n], l.parts[n] = nil, "", nil
 			l.scripts += lane.RenewalScripts()
 			l.closing.Go(lane.Close)
+			gone = append(gone, lane.cfg.shard)
 		}
 	}
+	return left, gone
 }
 
 // serving returns which shards have slots. The mutex is held, or nobody else has l yet.
@@ -202,31 +227,36 @@ func (l *Lanes) serving() []bool {
 	return serves
 }
 
-// numberOf returns the number of the shard whose master has an address. A new one gets a
-// lane. The mutex is held, or nobody else has l yet.
+// numberOf returns the number of the shard whose master has an address. A new one gets a lane, and
+// the smallest number that is free: the core has one health for each number. The mutex is held, or nobody else has l yet.
 func (l *Lanes) numberOf(addr string) int {
 	n, known := l.number[addr]
 	if !known {
-		n = len(l.lanes)
+		if n = slices.Index(l.lanes, nil); n < 0 {
+			n = len(l.lanes)
+		}
 		l.number[addr] = n
 		server := l.cfg.Server
 		if l.cluster.Node != nil {
 			server = l.cluster.Node(addr)
 		}
-		l.add(addr, server)
+		l.add(n, addr, server)
 	}
 	return n
 }
 
-// add adds the lane to a server. The mutex is held, or nobody else has l yet.
-func (l *Lanes) add(addr string, server Server) *Lane {
+// add adds the lane to a server under a number. The mutex is held, or nobody else has l yet.
+func (l *Lanes) add(n int, addr string, server Server) *Lane {
 	cfg := l.cfg
-	cfg.shard, cfg.Server, cfg.Post = uint8(len(l.lanes)%core.NoShard), server, l.post
+	cfg.shard, cfg.Server, cfg.Post = uint8(n%core.NoShard), server, l.post
 	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
 		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
 	}
 	lane := NewLane(cfg)
-	l.lanes, l.addrs, l.parts = append(l.lanes, lane), append(l.addrs, addr), append(l.parts, nil)
+	if n == len(l.lanes) {
+		l.lanes, l.addrs, l.parts = append(l.lanes, nil), append(l.addrs, ""), append(l.parts, nil)
+	}
+	l.lanes[n], l.addrs[n] = lane, addr
 	return lane
 }
 

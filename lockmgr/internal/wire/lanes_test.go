@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -225,7 +226,11 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		name := nameIn(1)
 		slow := "{" + name + "}slow"
 		s := &shardServer{hangs: func(n string) bool { return n == slow }, until: make(chan struct{})}
-		l, replies := lanesOf(t, s, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		var gone []uint8
+		left := 0
+		l, replies := lanesOf(t, s, &Cluster{
+			First: c.shards, Layout: c.layout, Moved: c.noteMove, Left: func() { left++ }, Gone: func(shard uint8) { gone = append(gone, shard) },
+		})
 		lanes := func() (n int) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -269,14 +274,41 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		synctest.Wait()
 		require.True(t, old.closed)
 		require.False(t, l.CallAt("b:1", Command{}, nil))
-		require.Equal(t, 4, shardOf(renewal(slow, 9)))
+		require.Equal(t, 2, shardOf(renewal(slow, 9)))
 		require.ElementsMatch(t, []string{"a:1", "d:1"}, l.Masters())
 		require.EqualValues(t, 5, l.RenewalScripts())
 
 		c.set(twoShards("b:1", "a:1"))
 		time.Sleep(look)
-		require.Equal(t, 5, shardOf(acquire(nameIn(0), 1)), "b has another lane")
+		require.Equal(t, 1, shardOf(acquire(nameIn(0), 1)), "b has another lane")
+		require.NotSame(t, old, l.lanes[1])
+		require.Equal(t, []uint8{2, 2, 1}, gone)
+		atOnce := left
+		time.Sleep(2 * laneRest)
+		require.Greater(t, left, atOnce, "d has left")
+		require.Equal(t, []uint8{2, 2, 1, 2}, gone)
+		left = 0
+		time.Sleep(2 * laneRest)
+		require.Zero(t, left)
 		require.Zero(t, shardOf(acquire(slow, 1)))
+	})
+}
+
+// Numbers are used again: the core knows few. So two masters that serve slots at a time never have the
+// same one, however many there were.
+func TestLanes_NumbersAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &layoutServer{shards: twoShards("a:1", "b:1")}
+		l, replies := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		for i := range 2 * core.NoShard {
+			c.set(twoShards("a:1", fmt.Sprintf("b:%d", i)))
+			time.Sleep(2 * laneRest)
+			l.Submit([]*core.Op{acquire(nameIn(0), 1)}, 0)
+			first := (<-replies).Shard
+			l.Submit([]*core.Op{acquire(nameIn(1), 1)}, 0)
+			require.NotEqual(t, first, (<-replies).Shard)
+		}
+		require.LessOrEqual(t, len(l.lanes), 3)
 	})
 }
 
