@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
@@ -40,40 +39,6 @@ type Info struct {
 	Subscribers int64
 }
 
-// A Holder is one entry of a record.
-type Holder struct {
-	Owner string // as Lock.HolderID returns it; a writer of a read-write lock has ":write" added
-	Count int64  // this library always writes 1, and counts re-entries in memory
-	// Process is which process has the hold. It is the zero Process if that is not known: the
-	// manager has held nothing for a second yet, is Anonymous, may not write its record or is a
-	// client of Redisson.
-	Process Process
-	// Since is when the hold was granted, by the clock of its host. It is zero if that is not
-	// known. A manager tells it of at most 512 holds of at least a second, up to ten seconds late,
-	// and first of all of those that have a Note. Of its own holds it knows it at once.
-	Since time.Time
-	// Note is what the request was given by the option Note, told as Since is. Of readers of one
-	// manager, which share an entry, it is that of one of them.
-	Note string
-}
-
-// String returns who has the hold, as far as is known, for how long and what for, as in
-// "billing@web-3, pid 411, for 12s: invoice 42". It quotes nothing: a Process and a Note are read
-// without what a terminal would obey.
-func (h Holder) String() string {
-	text := h.Process.String()
-	if text == "" {
-		text = h.Owner
-	}
-	if !h.Since.IsZero() {
-		text += fmt.Sprintf(", for %v", roundAge(time.Since(h.Since)))
-	}
-	if h.Note != "" {
-		text += ": " + h.Note
-	}
-	return text
-}
-
 // A Waiter is a place in the queue of a fair lock.
 type Waiter struct {
 	// Owner is the holder ID that the request will have (see Lock.HolderID), or the ID of
@@ -97,6 +62,28 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 		err = k.name(ctx, name, info.Holders)
 	}
 	return info, err
+}
+
+// Explain adds to an error who holds the lock, if the error says that others do: it matches
+// ErrNotAcquired, and is about one lock that is no set. It looks as [Manager.Inspect] does, blocks as
+// long, and so tells who holds the lock now. It returns err itself if that is another error, if
+// nobody holds the lock any more, or if ctx ends before. The result matches what err matches, and is a
+// LockError with Holders if err is a LockError.
+func (m *Manager) Explain(ctx context.Context, err error) error {
+	var failed *LockError
+	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
+		return err
+	}
+	info, looked := m.Inspect(ctx, failed.Name)
+	if looked != nil || len(info.Holders) == 0 {
+		return err
+	}
+	if err != error(failed) {
+		return fmt.Errorf("%w: %s", err, heldBy(info.Holders))
+	}
+	told := *failed
+	told.Holders = info.Holders
+	return &told
 }
 
 func (m *Manager) inspect(ctx context.Context, op, name string, token bool) (Info, error) {
@@ -193,34 +180,4 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 			return a.Int == 1, nil
 		}
 	}
-}
-
-// call runs a script that does not concern the core. Its errors are LockErrors.
-func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wire.Answer, error) {
-	err := checkName(name)
-	if err == nil && ctx.Err() != nil {
-		err = contextError(ctx)
-	}
-	var a wire.Answer
-	if asked := m.now(); err == nil {
-		if a, err = m.run(ctx, c); err == nil {
-			err = serverError(a.Failure)
-		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-			err = m.whileFailing(name, asked, err)
-		}
-	}
-	if err != nil {
-		return wire.Answer{}, &LockError{Op: op, Name: name, Err: err}
-	}
-	return a, nil
-}
-
-// run sends a command that does not concern the core. Its error means that no
-// answer will come.
-func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
-	var p futures.Promise[wire.Answer]
-	if !m.lanes.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {
-		return wire.Answer{}, ErrClosed
-	}
-	return p.Future().Await(ctx)
 }

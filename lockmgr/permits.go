@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -253,20 +252,6 @@ type PermitsInfo struct {
 	// Subscribers counts the processes that wait for permits, or did so within
 	// Options.Linger; negative if the server does not say.
 	Subscribers int64
-}
-
-// A TakenPermit is a permit that is taken.
-type TakenPermit struct {
-	ID string // as Lock.PermitIDs returns it
-	// TTL is its remaining life; negative if it does not expire.
-	TTL time.Duration
-	// Ours reports whether a hold of this manager has it.
-	Ours bool
-	// Process, Since and Note tell who has it, since when and what for, as far as is known: see
-	// Holder.
-	Process Process
-	Since   time.Time
-	Note    string
 }
 
 // Inspect reads the state of the permits from Redis, and which processes have those that are taken.

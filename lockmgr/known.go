@@ -3,8 +3,6 @@ package lockmgr
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,39 +156,4 @@ func holderOf(owner string) (key, number string, ok bool) {
 	}
 	number, _, _ = strings.Cut(rest, ":")
 	return wire.ProcessKey(manager), number, number != "" && strings.Trim(number, "0123456789") == ""
-}
-
-// Explain adds to an error who holds the lock, if the error says that others do: it matches
-// ErrNotAcquired, and is about one lock that is no set. It looks as [Manager.Inspect] does, blocks as
-// long, and so tells who holds the lock now. It returns err itself if that is another error, if
-// nobody holds the lock any more, or if ctx ends before. The result matches what err matches, and is a
-// LockError with Holders if err is a LockError.
-func (m *Manager) Explain(ctx context.Context, err error) error {
-	var failed *LockError
-	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
-		return err
-	}
-	info, looked := m.Inspect(ctx, failed.Name)
-	if looked != nil || len(info.Holders) == 0 {
-		return err
-	}
-	if err != error(failed) {
-		return fmt.Errorf("%w: %s", err, heldBy(info.Holders))
-	}
-	told := *failed
-	told.Holders = info.Holders
-	return &told
-}
-
-// heldBy says who holds a lock, in the text of an error.
-func heldBy(holders []Holder) string {
-	const most = 3
-	var texts []string
-	for _, h := range holders[:min(most, len(holders))] {
-		texts = append(texts, h.String())
-	}
-	if more := len(holders) - most; more > 0 {
-		texts = append(texts, fmt.Sprintf("%d more", more))
-	}
-	return "held by " + strings.Join(texts, "; ")
 }

@@ -1,0 +1,39 @@
+package lockmgr
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
+)
+
+// call runs a script that does not concern the core. Its errors are LockErrors.
+func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wire.Answer, error) {
+	err := checkName(name)
+	if err == nil && ctx.Err() != nil {
+		err = contextError(ctx)
+	}
+	var a wire.Answer
+	if asked := m.now(); err == nil {
+		if a, err = m.run(ctx, c); err == nil {
+			err = serverError(a.Failure)
+		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
+			err = m.whileFailing(name, asked, err)
+		}
+	}
+	if err != nil {
+		return wire.Answer{}, &LockError{Op: op, Name: name, Err: err}
+	}
+	return a, nil
+}
+
+// run sends a command that does not concern the core. Its error means that no
+// answer will come.
+func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
+	var p futures.Promise[wire.Answer]
+	if !m.lanes.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {
+		return wire.Answer{}, ErrClosed
+	}
+	return p.Future().Await(ctx)
+}
