@@ -178,10 +178,3 @@ func (p *loop) withdraw() {
 		close(gone)
 	}
 }
-
-func noteOf(r *core.Request) string {
-	if r.Terms == nil {
-		return ""
-	}
-	return r.Terms.Note
-}

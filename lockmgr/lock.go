@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -23,6 +24,9 @@ type Lock struct {
 // Name returns what is locked. For a lock of LockAll it is a text that has all names, and
 // no name for Inspect or ForceUnlock: see [Lock.Names].
 func (l *Lock) Name() string { return l.ticket.request.Name }
+
+// IsSet reports whether the lock is one of LockAll.
+func (l *Lock) IsSet() bool { return l.ticket.request.Kind == core.Several }
 
 // Owner returns the lock's owner. A request for the same name with AsOwner of it
 // re-enters the lock.
@@ -104,11 +108,11 @@ func (l *Lock) Err() error {
 // Context returns a child of parent that is cancelled when the lock is lost,
 // with the loss as its cause, or unlocked, with ErrNotHeld.
 func (l *Lock) Context(parent context.Context) context.Context {
-	if ctx := l.ticket.hold().sameContext(&l.ticket, parent); ctx != nil {
+	if ctx := l.ticket.hold().sameContext(&l.ticket.over, parent); ctx != nil {
 		return ctx
 	}
 	ctx, cancel := context.WithCancelCause(parent)
-	if err := l.ticket.hold().bind(boundContext{&l.ticket, ctx, cancel}); err != nil {
+	if err := l.ticket.hold().bind(boundContext{&l.ticket.over, ctx, cancel}); err != nil {
 		cancel(err)
 	} else {
 		l.ticket.hold().remember(parent, ctx)
@@ -215,7 +219,7 @@ func (l *Lock) cancelContexts() {
 	var mine []boundContext
 	more.mu.Lock()
 	more.contexts = slices.DeleteFunc(more.contexts, func(c boundContext) bool {
-		if c.of == &l.ticket {
+		if c.over == &l.ticket.over {
 			mine = append(mine, c)
 			return true
 		}
@@ -225,4 +229,145 @@ func (l *Lock) cancelContexts() {
 	for _, c := range mine {
 		c.cancel(ErrNotHeld)
 	}
+}
+
+// A ticket is what the shell keeps of one request. It is a part of the Lock that
+// the request may come to: one allocation for both.
+type ticket struct {
+	promise futures.Promise[*Lock]
+	request core.Request // the core's, once it is posted
+	first   hold         // used if the request is the first of its hold
+	shell   *shell
+	unlock  atomic.Pointer[futures.Promise[struct{}]]
+	over    atomic.Bool // the caller has given the lock back
+	granted uint32      // when, in steps of grantStep and plus one; zero before. The manager's goroutine owns it
+}
+
+// hold returns the hold that the request was granted. The request must be granted.
+func (t *ticket) hold() *hold { return holdOf(t.request.Hold) }
+
+// asked returns the instant of the request.
+func (t *ticket) asked() time.Duration { return t.request.Asked }
+
+// trace returns what the events of the request report, or nil if nobody observes it.
+func (t *ticket) trace() *trace {
+	if terms := t.request.Terms; terms != nil && terms.Tag != nil {
+		return terms.Tag.(*trace)
+	}
+	return nil
+}
+
+// grantStep is the unit of ticket.granted. It makes the field small: one for each lock.
+const grantStep = 100 * time.Millisecond
+
+// since returns when the request was granted, or else when it was made. The manager's goroutine
+// calls it.
+func (t *ticket) since() time.Duration {
+	if t.granted != 0 {
+		return time.Duration(t.granted-1) * grantStep
+	}
+	return t.asked()
+}
+
+// A ticket is the source of its future, and runs its callbacks.
+var (
+	_ futures.Source[*Lock] = (*ticket)(nil)
+	_ futures.Dispatcher    = (*ticket)(nil)
+	_ futures.Dispatcher    = (*unlocking)(nil)
+)
+
+// Cancel withdraws a request that is pending.
+func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
+
+// Drop gives back a lock that was granted and that nobody has taken.
+func (t *ticket) Drop(l *Lock) { l.unlock(true) }
+
+// Dispatch queues the callbacks of the future of a request.
+func (t *ticket) Dispatch(run func()) { t.shell.callbacks.put(run) }
+
+// Explain returns the error of a future that was cancelled, or whose Await ended
+// with its context.
+func (t *ticket) Explain(err error) error {
+	if errors.Is(err, ErrCanceled) {
+		return t.failed(opLock, 0, err)
+	}
+	now := t.shell.now()
+	reason := t.shell.failing(t.key(), t.asked(), now)
+	if reason == nil {
+		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
+	}
+	return t.failed(opLock, max(0, now-t.asked()), fmt.Errorf("%w: %w", reason, err))
+}
+
+// key returns the request's name, or one of those of a set.
+func (t *ticket) key() string {
+	if more := t.first.more.Load(); more != nil && more.set != nil {
+		return more.set.items[0].Name
+	}
+	return t.request.Name
+}
+
+// refusal says what a request waits for while the server answers.
+func (t *ticket) refusal() string {
+	if t.request.Kind == core.Permits {
+		return "too few permits were free"
+	}
+	return "another owner held it"
+}
+
+// waitError returns the error of a request that ended at now without a lock.
+// While the server is silent, a wait that ran out does not mean that another
+// owner holds the lock.
+func (t *ticket) waitError(now time.Duration, err error) error {
+	if t.request.Once {
+		return t.failed(opLock, 0, err)
+	}
+	if errors.Is(err, ErrWaitTimeout) {
+		if down := t.shell.failing(t.key(), t.asked(), now); down != nil {
+			err = down
+		} else {
+			err = fmt.Errorf("%w: %s", err, t.refusal())
+		}
+	}
+	return t.failed(opLock, max(0, now-t.asked()), err)
+}
+
+// failed returns the error of an operation on the lock.
+func (t *ticket) failed(op string, waited time.Duration, err error) *LockError {
+	return &LockError{Op: op, Name: t.request.Name, Waited: waited, Err: err, set: t.request.Kind == core.Several}
+}
+
+func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
+	return futures.Ready(struct{}{}, error(t.failed(opUnlock, 0, err)))
+}
+
+// An unlocking is a ticket as the source of its unlock's future. Cancel and
+// Drop do nothing: the release goes on in any case.
+type unlocking ticket
+
+func (r *unlocking) Cancel() {}
+
+func (r *unlocking) Drop(struct{}) {}
+
+// Dispatch queues the callbacks of the future of an unlock.
+func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
+
+func (r *unlocking) Explain(err error) error {
+	if !errors.Is(err, ErrCanceled) {
+		err = r.shell.whileFailing((*ticket)(r).key(), 0, err)
+	}
+	return (*ticket)(r).failed(opUnlock, 0, err)
+}
+
+// ticketOf, lockOf and holdOf return what the shell keeps of a request or a hold of the core.
+func ticketOf(r *core.Request) *ticket { return &lockOf(r).ticket }
+func lockOf(r *core.Request) *Lock     { return r.Tag.(*Lock) }
+func holdOf(h *core.Hold) *hold        { return &ticketOf(h.Request).first }
+
+// noteOf returns the note of a request, or "".
+func noteOf(r *core.Request) string {
+	if r.Terms == nil {
+		return ""
+	}
+	return r.Terms.Note
 }

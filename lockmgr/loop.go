@@ -312,10 +312,6 @@ func (p *loop) rearm(ev *wakeup) {
 	}
 }
 
-func ticketOf(r *core.Request) *ticket { return &lockOf(r).ticket }
-func lockOf(r *core.Request) *Lock     { return r.Tag.(*Lock) }
-func holdOf(h *core.Hold) *hold        { return &ticketOf(h.Request).first }
-
 func (p *loop) granted(r *core.Request) {
 	l, t := lockOf(r), ticketOf(r)
 	trace := t.trace()

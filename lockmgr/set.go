@@ -187,15 +187,6 @@ func textOf(items []core.Item) string {
 	return string(b)
 }
 
-// A heldSet is what a hold of a set has beside other holds.
-type heldSet struct {
-	items  []core.Item
-	tokens []int64 // one for each item, or nil
-}
-
-// IsSet reports whether the lock is one of LockAll.
-func (l *Lock) IsSet() bool { return l.ticket.request.Kind == core.Several }
-
 // Names returns the names of what is locked, sorted: one, or those of a set.
 func (l *Lock) Names() []string {
 	if !l.IsSet() {

@@ -1,0 +1,139 @@
+package lockmgr
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A hold is shared by its handles. until is authoritative. What more has reports it.
+type hold struct {
+	until atomic.Int64             // the deadline, an instant of the manager's clock
+	more  atomic.Pointer[holdMore] // nil for most; see makeMore
+}
+
+// holdMore is what few holds need. It is set once and stays.
+type holdMore struct {
+	set *heldSet // of a lock of LockAll; set before the request is posted
+
+	mu       sync.Mutex
+	err      error         // why the hold ended, if it was lost
+	lost     chan struct{} // closed when err is set
+	contexts []boundContext
+	// child is the context bound last, parent its parent.
+	parent, child context.Context
+	sweepAt       int // the number of contexts at which the ended ones are removed
+}
+
+// A heldSet is what a hold of a set has beside other holds.
+type heldSet struct {
+	items  []core.Item
+	tokens []int64 // one for each item, or nil
+}
+
+// minSweep is the smallest number of contexts at which sweep does anything.
+const minSweep = 16
+
+// A boundContext is cancelled when its hold is lost or its lock unlocked.
+type boundContext struct {
+	over   *atomic.Bool // ticket.over of the handle. It tells the handles of a hold apart.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// makeMore returns what more the hold has. The first call makes it.
+func (h *hold) makeMore() *holdMore {
+	if more := h.more.Load(); more != nil {
+		return more
+	}
+	h.more.CompareAndSwap(nil, new(holdMore))
+	return h.more.Load()
+}
+
+// end marks the hold lost, closes the channel handed out and cancels the
+// contexts. Later calls of Lost return a closed channel.
+func (h *hold) end(err error) {
+	h.until.Store(0)
+	more := h.makeMore()
+	more.mu.Lock()
+	more.err = err
+	lost, contexts := more.lost, more.contexts
+	more.contexts = nil
+	more.mu.Unlock()
+	if lost != nil {
+		close(lost)
+	}
+	for _, c := range contexts {
+		c.cancel(err)
+	}
+}
+
+// lostErr returns why the hold was lost, or nil.
+func (h *hold) lostErr() error {
+	more := h.more.Load()
+	if more == nil {
+		return nil
+	}
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	return more.err
+}
+
+// sameContext returns the context of the last call, if that was for the same
+// lock and parent, else nil. So a long hold that calls Lock.Context once for
+// each piece of work keeps one context, not thousands.
+func (h *hold) sameContext(over *atomic.Bool, parent context.Context) context.Context {
+	more := h.makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if len(more.contexts) == 0 || !reflect.ValueOf(parent).Comparable() || more.parent != parent {
+		return nil
+	}
+	last := more.contexts[len(more.contexts)-1]
+	if last.over != over || last.ctx != more.child || last.ctx.Err() != nil {
+		return nil
+	}
+	return last.ctx
+}
+
+// remember notes the parent of the context that was bound last.
+func (h *hold) remember(parent, child context.Context) {
+	more := h.makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if reflect.ValueOf(parent).Comparable() {
+		more.parent, more.child = parent, child
+	}
+}
+
+// bind stores a context to be cancelled when its lock ends. If the lock has ended
+// already, it returns the reason.
+func (h *hold) bind(b boundContext) error {
+	more := h.makeMore()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if more.err != nil {
+		return more.err
+	}
+	if b.over.Load() {
+		return ErrNotHeld
+	}
+	more.sweep()
+	more.contexts = append(more.contexts, b)
+	return nil
+}
+
+// sweep removes contexts that ended with their parents, each time that the
+// number of contexts has doubled since the last sweep. So a call of
+// Lock.Context looks at two others on average.
+func (m *holdMore) sweep() {
+	if len(m.contexts) < max(m.sweepAt, minSweep) {
+		return
+	}
+	m.contexts = slices.DeleteFunc(m.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
+	m.sweepAt = 2 * len(m.contexts)
+}
