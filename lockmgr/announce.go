@@ -55,6 +55,9 @@ type (
 
 // An announcer writes the record. The manager's goroutine owns it.
 type announcer struct {
+	*shell
+	core *core.Machine
+
 	off      bool
 	timer    *time.Timer
 	armed    bool // timer runs
@@ -64,64 +67,62 @@ type announcer struct {
 	gone     chan struct{}
 }
 
-// announceSoon tells the announcer of a grant.
-func (p *loop) announceSoon(noted bool) {
-	a := &p.announcer
+// granted tells the announcer of a grant.
+func (a *announcer) granted(noted bool) {
 	if a.off || a.armed && (a.soon || !noted) {
 		return
 	}
-	p.announceIn(announceAfter)
+	a.writeIn(announceAfter)
 }
 
-// announceEnd tells the announcer of an unlock: if nothing is held, the record goes soon.
-func (p *loop) announceEnd() {
-	if a := &p.announcer; a.written && !a.soon && p.core.Stats().Held == 0 {
-		p.announceIn(announceAfter)
+// unlocked tells the announcer of an unlock: if nothing is held, the record goes soon.
+func (a *announcer) unlocked() {
+	if a.written && !a.soon && a.core.Stats().Held == 0 {
+		a.writeIn(announceAfter)
 	}
 }
 
-func (p *loop) announceIn(d time.Duration) {
-	a := &p.announcer
+// writeIn sets the timer for the next write.
+func (a *announcer) writeIn(d time.Duration) {
 	a.armed, a.soon = true, d <= announceAfter
 	if a.timer == nil {
-		a.timer = time.AfterFunc(d, func() { p.actor.Post(announceNow{}) })
+		a.timer = time.AfterFunc(d, func() { a.actor.Post(announceNow{}) })
 		return
 	}
 	a.timer.Reset(d)
 }
 
-// announce writes the record if something is held.
-func (p *loop) announce() {
-	a := &p.announcer
+// write writes the record if something is held.
+func (a *announcer) write() {
 	a.armed = false
-	switch held := p.core.Stats().Held > 0; {
+	switch held := a.core.Stats().Held > 0; {
 	case a.off || !held && !a.written:
 		return
 	case a.underWay:
-		p.announceIn(announceAfter)
+		a.writeIn(announceAfter)
 		return
 	case !held:
 		a.written = false
-		a.underWay = p.lanes.Call(wire.DropProcess(p.id.uuid), func(wire.Answer) { p.actor.Post(announced{dropped: true}) })
+		a.underWay = a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { a.actor.Post(announced{dropped: true}) })
 		return
 	}
-	p.announceIn(announceEvery)
-	record, until := p.processRecord()
+	a.writeIn(announceEvery)
+	record, until := a.record()
 	text, err := json.Marshal(record)
 	if err != nil {
 		return // no such value is in it
 	}
-	ttl := max(announceLife, p.options.Lease, until-p.now())
-	a.underWay = p.lanes.Call(wire.SetProcess(p.id.uuid, string(text), ttl), func(answer wire.Answer) {
-		p.actor.Post(announced{failure: answer.Failure})
+	ttl := max(announceLife, a.options.Lease, until-a.now())
+	a.underWay = a.lanes.Call(wire.SetProcess(a.id.uuid, string(text), ttl), func(answer wire.Answer) {
+		a.actor.Post(announced{failure: answer.Failure})
 	})
 }
 
-// processRecord returns the record, and the end of the last hold that it tells.
-func (p *loop) processRecord() (r processRecord, until time.Duration) {
-	r.Process, r.Holds = p.options.Process, make(map[string]holdRecord)
-	now, wall, looks := p.now(), time.Now(), 0
-	for u := range p.core.Survey {
+// record returns the record, and the end of the last hold that it tells.
+func (a *announcer) record() (r processRecord, until time.Duration) {
+	r.Process, r.Holds = a.options.Process, make(map[string]holdRecord)
+	now, wall, looks := a.now(), time.Now(), 0
+	for u := range a.core.Survey {
 		if looks++; looks > announceLooks {
 			break
 		}
@@ -142,8 +143,8 @@ func (p *loop) processRecord() (r processRecord, until time.Duration) {
 }
 
 // answered handles the answer to a write of the record, or to its removal.
-func (p *loop) answered(told announced) {
-	a, f := &p.announcer, told.failure
+func (a *announcer) answered(told announced) {
+	f := told.failure
 	a.underWay = false
 	switch {
 	case told.dropped: // or it ends by itself
@@ -151,30 +152,29 @@ func (p *loop) answered(told announced) {
 		a.written = true
 	case f.Kind == wire.Permission:
 		a.off = true
-		p.log.Info("others can't be told who holds the locks of this manager", "error", serverError(f))
+		a.log.Info("others can't be told who holds the locks of this manager", "error", serverError(f))
 	default:
 		a.written = a.written || f.Ran != core.No
 	}
 	if a.gone != nil {
-		p.withdraw()
+		a.withdraw()
 	}
 }
 
 // withdraw removes the record at the end of the manager. gone is closed when it is removed, or
 // can't be.
-func (p *loop) withdraw() {
-	a := &p.announcer
+func (a *announcer) withdraw() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
 	if a.gone == nil {
 		a.gone = make(chan struct{})
-		p.withdrawn = a.gone
+		a.withdrawn = a.gone
 	}
 	a.off = true
 	switch gone := a.gone; {
 	case a.underWay: // the answer comes here again
-	case !a.written || !p.lanes.Call(wire.DropProcess(p.id.uuid), func(wire.Answer) { close(gone) }):
+	case !a.written || !a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { close(gone) }):
 		close(gone)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
@@ -73,45 +72,4 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 		return cmp.Compare(b.For, a.For)
 	})
 	return all, nil
-}
-
-// A use is a core.Use with what only the manager's goroutine may read.
-type use struct {
-	core.Use
-	since   time.Duration
-	permits int
-}
-
-// A survey asks the manager's goroutine for its holds and requests: all of them, or those of a name
-// and of all sets.
-type survey struct {
-	name string
-	uses futures.Promise[[]use]
-}
-
-func (m *Manager) survey(ctx context.Context, name string) ([]use, error) {
-	s := &survey{name: name}
-	if !m.actor.Post(s) {
-		return nil, ErrClosed
-	}
-	return s.uses.Future().Await(ctx)
-}
-
-// survey answers a survey.
-func (p *loop) survey(s *survey) {
-	var all []use
-	add := func(u core.Use) bool {
-		permits := 0
-		if u.Held {
-			permits = int(u.Request.Hold.Permits)
-		}
-		all = append(all, use{u, ticketOf(u.Request).since(), permits})
-		return true
-	}
-	if s.name == "" {
-		p.core.Survey(add)
-	} else {
-		p.core.SurveyName(s.name, add)
-	}
-	s.uses.Resolve(all, nil)
 }

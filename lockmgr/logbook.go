@@ -32,6 +32,10 @@ type logbook struct {
 	troubles   map[string]*trouble // by Reason
 	losses     burst
 	unreleased burst
+
+	due    func()      // posts bookDue; nil if nobody reads the lines
+	timer  *time.Timer // runs while something has to end
+	closed bool
 }
 
 // A trouble is a time in which commands fail again and again for one reason.
@@ -48,8 +52,9 @@ type burst struct {
 	lines int
 }
 
-func newLogbook(log *slog.Logger) logbook {
-	return logbook{log: log, troubles: make(map[string]*trouble)}
+// newLogbook returns a logbook that writes to log. It calls due when advance is to be called.
+func newLogbook(log *slog.Logger, due func()) logbook {
+	return logbook{log: log, troubles: make(map[string]*trouble), due: due}
 }
 
 // failed notes that commands failed, or that renewals of leases failed. The parameters commands and
@@ -156,36 +161,31 @@ func (b *logbook) advance(now time.Time) time.Duration {
 	return next
 }
 
-// close logs how many lines were left out. A trouble that is still open gets no second line.
-func (b *logbook) close(now time.Time) { b.endBursts(now.Add(burstTime)) }
-
-// noted starts the timer of the logbook if it is not running and somebody reads the lines.
-func (p *loop) noted() {
-	if p.bookTimer == nil && p.lines != nil {
-		p.advanceBookIn(burstTime)
+// close ends the logbook with the manager. It logs how many lines were left out. A trouble that is
+// still open gets no second line.
+func (b *logbook) close(now time.Time) {
+	b.endBursts(now.Add(burstTime))
+	b.closed = true
+	if b.timer != nil {
+		b.timer.Stop()
 	}
-}
-
-func (p *loop) advanceBookIn(d time.Duration) {
-	p.bookTimer = time.AfterFunc(d, func() { p.actor.Post(bookDue{}) })
 }
 
 // bookDue says that the logbook is to be advanced.
 type bookDue struct{}
 
-func (p *loop) advanceBook() {
-	p.bookTimer = nil
-	if next := p.book.advance(time.Now()); next >= 0 && !p.bookClosed {
-		p.advanceBookIn(next)
+// noted starts the timer of the logbook if it is not running and somebody reads the lines.
+func (b *logbook) noted() {
+	if b.timer == nil && b.due != nil {
+		b.timer = time.AfterFunc(burstTime, b.due)
 	}
 }
 
-// closeBook ends the logbook with the manager.
-func (p *loop) closeBook() {
-	p.book.close(time.Now())
-	p.bookClosed = true
-	if p.bookTimer != nil {
-		p.bookTimer.Stop()
+// handleDue advances the logbook, and starts its timer again if something is open.
+func (b *logbook) handleDue() {
+	b.timer = nil
+	if next := b.advance(time.Now()); next >= 0 && !b.closed {
+		b.timer = time.AfterFunc(next, b.due)
 	}
 }
 

@@ -25,10 +25,7 @@ type loop struct {
 	instant time.Duration // of the batch that is carried out
 
 	announcer announcer
-
-	book       logbook
-	bookTimer  *time.Timer // runs while something in book has to end
-	bookClosed bool
+	book      logbook
 
 	mu    sync.Mutex
 	stats core.Stats
@@ -49,22 +46,27 @@ func keyOf(ev *wakeup) watchKey {
 
 func newLoop(s *shell) *loop {
 	o := s.options
+	var bookIsDue func() // nil if nobody reads the lines
+	if s.lines != nil {
+		bookIsDue = func() { s.actor.Post(bookDue{}) }
+	}
+	machine := core.New(core.Config{
+		Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
+		SuspectTime: suspectFactor * o.CommandTimeout,
+		GatherAfter: gatherAfter, GatherTime: gatherTime(o),
+		PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
+		ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
+		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
+		Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
+		MaxLocks: o.MaxLocks, Sharded: s.sharded, Twice: s.onBoth(),
+		Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
+	})
 	return &loop{
 		shell:     s,
-		announcer: announcer{off: o.Anonymous},
-		book:      newLogbook(s.log),
+		core:      machine,
 		watches:   make(map[watchKey]listening),
-		core: core.New(core.Config{
-			Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
-			SuspectTime: suspectFactor * o.CommandTimeout,
-			GatherAfter: gatherAfter, GatherTime: gatherTime(o),
-			PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
-			ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
-			RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
-			Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
-			MaxLocks: o.MaxLocks, Sharded: s.sharded, Twice: s.onBoth(),
-			Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
-		}),
+		announcer: announcer{shell: s, core: machine, off: o.Anonymous},
+		book:      newLogbook(s.log, bookIsDue),
 	}
 }
 
@@ -125,13 +127,13 @@ func (p *loop) step(now time.Duration, batch []message) {
 		case *masterLeft:
 			p.hubs.closeLeft()
 		case *survey:
-			p.survey(ev)
+			ev.answer(p.core)
 		case announceNow:
-			p.announce()
+			p.announcer.write()
 		case announced:
-			p.answered(ev)
+			p.announcer.answered(ev)
 		case bookDue:
-			p.advanceBook()
+			p.book.handleDue()
 		case *subscriptionState:
 			if p.observed() {
 				p.observe(EventSubscription{ev.at, ev.state.String()})
@@ -220,8 +222,8 @@ func (p *loop) perform(e core.Effect) {
 		p.notice(e)
 	case core.Closed:
 		p.unreleased = e.Unreleased
-		p.withdraw()
-		p.closeBook()
+		p.announcer.withdraw()
+		p.book.close(time.Now())
 		close(p.closed)
 	}
 }
@@ -317,7 +319,7 @@ func (p *loop) granted(r *core.Request) {
 	trace := t.trace()
 	t.hold().until.Store(int64(r.Hold.Until))
 	t.granted = uint32(p.instant/grantStep) + 1
-	p.announceSoon(noteOf(r) != "")
+	p.announcer.granted(noteOf(r) != "")
 	p.pending.Add(-1)
 	if trace != nil {
 		trace.granted = time.Now()
@@ -329,7 +331,7 @@ func (p *loop) granted(r *core.Request) {
 		return
 	}
 	if trace != nil {
-		p.observe(trace.grantEvent(p.id, r))
+		p.observe(trace.grantEvent(p.id, r, l.Token()))
 	}
 }
 
@@ -345,16 +347,16 @@ func (p *loop) failed(r *core.Request, err error) {
 
 func (p *loop) lost(h *core.Hold, err error) {
 	holdOf(h).end(err)
-	p.announceEnd()
+	p.announcer.unlocked()
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
 		p.book.lost(time.Now(), logName(h.Request.Name, h.Request.Kind == core.Several), p.id.holder(h), err)
-		p.noted()
+		p.book.noted()
 	}
 }
 
 func (p *loop) unlocked(r *core.Request, err error) {
-	p.announceEnd()
+	p.announcer.unlocked()
 	t := ticketOf(r)
 	u := t.unlock.Load()
 	if u == nil {
@@ -385,15 +387,15 @@ func (p *loop) notice(n *core.Notice) {
 	case core.RenewError:
 		p.observe(EventRenewalFailed{now, n.N, n.Err})
 		p.book.failed(now, 0, n.N, n.Err, "leases", n.N)
-		p.noted()
+		p.book.noted()
 	case core.CommandError:
 		p.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
 		p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
-		p.noted()
+		p.book.noted()
 	case core.Unreleased:
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
 		p.book.givenUp(now, logName(n.Name, n.Set), n.Err)
-		p.noted()
+		p.book.noted()
 	}
 }
 

@@ -16,10 +16,10 @@ type trace struct {
 	unlocked time.Time // when Unlock was called
 }
 
-// grantEvent returns the event of a grant.
-func (t *trace) grantEvent(id *identity, r *core.Request) Event {
+// grantEvent returns the event of a grant. token is that of the lock.
+func (t *trace) grantEvent(id *identity, r *core.Request, token int64) Event {
 	return EventGranted{
-		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.holder(r.Hold), Token: lockOf(r).Token(),
+		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.holder(r.Hold), Token: token,
 		Passed: r.Passed, Reentry: r != r.Hold.Request, Waited: t.granted.Sub(t.asked),
 	}
 }

@@ -1,0 +1,51 @@
+package lockmgr
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A use is a core.Use with what only the manager's goroutine may read.
+type use struct {
+	core.Use
+	since   time.Duration
+	permits int
+}
+
+// A survey asks the manager's goroutine for its holds and requests: all of them, or those of a name
+// and of all sets.
+type survey struct {
+	name string
+	uses futures.Promise[[]use]
+}
+
+// survey gets the uses of a name, or of all names if name is "".
+func (s *shell) survey(ctx context.Context, name string) ([]use, error) {
+	ask := &survey{name: name}
+	if !s.actor.Post(ask) {
+		return nil, ErrClosed
+	}
+	return ask.uses.Future().Await(ctx)
+}
+
+// answer answers a survey. The manager's goroutine calls it.
+func (s *survey) answer(machine *core.Machine) {
+	var all []use
+	add := func(u core.Use) bool {
+		permits := 0
+		if u.Held {
+			permits = int(u.Request.Hold.Permits)
+		}
+		all = append(all, use{u, ticketOf(u.Request).since(), permits})
+		return true
+	}
+	if s.name == "" {
+		machine.Survey(add)
+	} else {
+		machine.SurveyName(s.name, add)
+	}
+	s.uses.Resolve(all, nil)
+}
