@@ -160,11 +160,22 @@ func register(of core.Kind, k kind) struct{} {
 	return struct{}{}
 }
 
+// ChannelOf returns the channel of a lock of some kind.
+func ChannelOf(k core.Kind, name string) string { return beside(formats[k].channel, name) }
+
+// KindName returns the name of a kind of lock.
+func KindName(k core.Kind) string { return formats[k].name }
+
 // formatOf returns the format of an operation.
 func formatOf(op *core.Op) *format { return &formats[op.Kind].formats[op.Verb] }
 
 // shares reports whether an operation may share a command.
 func (f *format) shares(op *core.Op) bool { return f.many != nil && (f.plain == nil || f.plain(op)) }
+
+func (f format) warns(warning func(a *Answer) *Failure) format {
+	f.warning = warning
+	return f
+}
 
 // An encoder writes commands. The words that it composes are substrings of one
 // chunk, so that most commands allocate nothing. A word keeps its whole chunk in

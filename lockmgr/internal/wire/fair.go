@@ -3,7 +3,6 @@ package wire
 import (
 	_ "embed" // the scripts
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -22,13 +21,6 @@ var (
 	fairAcquire  = newScript("fair_acquire", fairLua+fairAcquireLua)
 	fairTransfer = newScript("fair_transfer", fairLua+fairTransferLua)
 	fairRelease  = newScript("fair_release", fairLua+fairReleaseLua)
-)
-
-// The first parts of the keys of the queue of a fair lock, and of the deadlines of those
-// that wait in it.
-const (
-	queuePrefix    = "redisson_lock_queue"
-	deadlinePrefix = "redisson_lock_timeout"
 )
 
 var _ = register(core.Fair, kind{name: "fair", channel: ChannelPrefix, freed: "0", formats: [verbs]format{
@@ -150,38 +142,6 @@ func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	}
 	r.OK = v[0] == 1
 	return true
-}
-
-// QueueKey returns the key of the queue of a fair lock: the list of those who wait.
-func QueueKey(name string) string { return beside(queuePrefix, name) }
-
-// DeadlinesKey returns the key of the deadlines of those who wait for a fair lock.
-func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
-
-// waitsKey returns the key of the waits of Redisson's clients, and of the newest script of each
-// manager.
-func waitsKey(name string) string { return QueueKey(name) + ":waits" }
-
-// absentKey returns a key in the slot of the name that never exists: see fair.lua.
-func absentKey(name string) string { return QueueKey(name) + ":absent" }
-
-// fairEnd is the end of the holder IDs of fair locks. By it the scripts know the places of
-// this library in a queue.
-const fairEnd = ":f"
-
-// FairHolderID returns how the server knows hold n of a manager of a fair lock, and the place
-// of its request before.
-func FairHolderID(manager string, n uint64) string { return HolderID(manager, n) + fairEnd }
-
-// IsFair reports whether a holder ID is one of a fair lock of this library.
-func IsFair(id string) bool { return strings.HasSuffix(id, fairEnd) }
-
-// FairChannel returns the channel that wakes a manager's waiters for a fair lock.
-func FairChannel(manager, name string) string { return Channel(name) + ":" + manager }
-
-// PlaceChannel returns the channel on which a client of Redisson wakes place n of a manager.
-func PlaceChannel(manager, name string, n uint64) string {
-	return Channel(name) + ":" + FairHolderID(manager, n)
 }
 
 // A Place is one member of the queue of a fair lock.

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -12,20 +14,65 @@ import (
 const (
 	ChannelPrefix = "redisson_lock__channel"
 	TokenPrefix   = "redisson_lock_token"
+
+	queuePrefix    = "redisson_lock_queue"   // the queue of a fair lock
+	deadlinePrefix = "redisson_lock_timeout" // the deadlines of those that wait in it
+
+	permitsChannel = "redisson_sc" // the channels of permits
 )
 
 // Channel returns the channel of a lock. It is in the slot of the lock's key.
 func Channel(name string) string { return beside(ChannelPrefix, name) }
 
-// ChannelOf returns the channel of a lock of some kind.
-func ChannelOf(k core.Kind, name string) string { return beside(formats[k].channel, name) }
-
-// KindName returns the name of a kind of lock.
-func KindName(k core.Kind) string { return formats[k].name }
-
 // TokenKey returns the key of a lock's token counter. It is in the slot of the
 // lock's key.
 func TokenKey(name string) string { return beside(TokenPrefix, name) }
+
+// ownKey returns the key that a reader has for itself. The name stands in for others, so that each
+// lock of a command has as many keys.
+func ownKey(kind core.Kind, side core.Side, name, holder string) string {
+	if kind != core.ReadWrite || side != core.Shared {
+		return name
+	}
+	return tagged(name) + ":" + holder + ":rwlock_timeout:1"
+}
+
+// QueueKey returns the key of the queue of a fair lock: the list of those who wait.
+func QueueKey(name string) string { return beside(queuePrefix, name) }
+
+// DeadlinesKey returns the key of the deadlines of those who wait for a fair lock.
+func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
+
+// waitsKey returns the key of the waits of Redisson's clients, and of the newest script of each
+// manager.
+func waitsKey(name string) string { return QueueKey(name) + ":waits" }
+
+// absentKey returns a key in the slot of the name that never exists: see fair.lua.
+func absentKey(name string) string { return QueueKey(name) + ":absent" }
+
+// FairChannel returns the channel that wakes a manager's waiters for a fair lock.
+func FairChannel(manager, name string) string { return Channel(name) + ":" + manager }
+
+// PlaceChannel returns the channel on which a client of Redisson wakes place n of a manager.
+func PlaceChannel(manager, name string, n uint64) string {
+	return Channel(name) + ":" + FairHolderID(manager, n)
+}
+
+// gatherKey returns the key that names the manager which gathers permits of a name.
+func gatherKey(name string) string { return tagged(name) + ":gathers" }
+
+// TakenKey returns the key of the set of the permits of a name that are taken.
+func TakenKey(name string) string { return tagged(name) + ":timeout" }
+
+// ProcessPrefix begins the keys of the records that say which process a manager is part of.
+const ProcessPrefix = "holdfast:manager:"
+
+// ProcessKey returns the key of the record that says which process a manager is part of. It ends
+// with the first 16 hexadecimal digits of the manager's UUID, because an ID of a permit has no more
+// of it.
+func ProcessKey(manager string) string {
+	return ProcessPrefix + hex.EncodeToString(permitOwner(manager))
+}
 
 // beside composes a key or channel in the same cluster slot as the lock's key.
 func beside(prefix, name string) string {
@@ -57,4 +104,24 @@ func HolderID(manager string, n uint64) string {
 	b = append(b, manager...)
 	b = append(b, ':')
 	return string(strconv.AppendUint(b, n, 10))
+}
+
+// fairEnd is the end of the holder IDs of fair locks. By it the scripts know the places of
+// this library in a queue.
+const fairEnd = ":f"
+
+// FairHolderID returns how the server knows hold n of a manager of a fair lock, and the place
+// of its request before.
+func FairHolderID(manager string, n uint64) string { return HolderID(manager, n) + fairEnd }
+
+// IsFair reports whether a holder ID is one of a fair lock of this library.
+func IsFair(id string) bool { return strings.HasSuffix(id, fairEnd) }
+
+// permitOwner returns the bytes with which the IDs of a manager's permits begin.
+func permitOwner(manager string) []byte {
+	if b, err := hex.DecodeString(strings.ReplaceAll(manager, "-", "")); err == nil && len(b) == 16 {
+		return b[:8]
+	}
+	sum := sha1.Sum([]byte(manager))
+	return sum[:8]
 }

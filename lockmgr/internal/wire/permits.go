@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/sha1"
 	_ "embed" // the scripts
 	"encoding/binary"
 	"encoding/hex"
@@ -39,9 +38,6 @@ var (
 	permitsDelete   = newScript("permits_delete", permitsDeleteLua)
 	permitsInspect  = newScript("permits_inspect", permitsInspectLua)
 )
-
-// permitsChannel is the first part of the names of the channels of permits.
-const permitsChannel = "redisson_sc"
 
 // maxPermitOps bounds the operations for permits that share a command. Each costs the server
 // more than one for a lock.
@@ -110,11 +106,6 @@ func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func
 		many: s, most: maxPermitOps, always: true, pick: element,
 		plain: smallEnough, join: join, read: read,
 	}
-}
-
-func (f format) warns(warning func(a *Answer) *Failure) format {
-	f.warning = warning
-	return f
 }
 
 // mostMembers is how many members of the set an operation may look for if it is to share a
@@ -188,12 +179,6 @@ func countOfPermits(a *Answer) (*int64, bool) {
 	}
 	return &a.Int, true
 }
-
-// gatherKey returns the key that names the manager which gathers permits of a name.
-func gatherKey(name string) string { return tagged(name) + ":gathers" }
-
-// TakenKey returns the key of the set of the permits of a name that are taken.
-func TakenKey(name string) string { return tagged(name) + ":timeout" }
 
 // ReturnPermits returns the command that gives permits back by the digits of their IDs.
 func ReturnPermits(name string, ids []string) Command {
@@ -316,15 +301,6 @@ func Permit(manager string, n uint64, i int) (id PermitID) {
 	copy(id[8:14], low[2:])
 	binary.BigEndian.PutUint16(id[14:], uint16(i))
 	return id
-}
-
-// permitOwner returns the bytes with which the IDs of a manager's permits begin.
-func permitOwner(manager string) []byte {
-	if b, err := hex.DecodeString(strings.ReplaceAll(manager, "-", "")); err == nil && len(b) == 16 {
-		return b[:8]
-	}
-	sum := sha1.Sum([]byte(manager))
-	return sum[:8]
 }
 
 // permitOwner returns the bytes with which the IDs of the manager's permits begin.

@@ -1,20 +1,9 @@
 package wire
 
 import (
-	"encoding/hex"
 	"strconv"
 	"time"
 )
-
-// ProcessPrefix begins the keys of the records that say which process a manager is part of.
-const ProcessPrefix = "holdfast:manager:"
-
-// ProcessKey returns the key of the record that says which process a manager is part of. It ends
-// with the first 16 hexadecimal digits of the manager's UUID, because an ID of a permit has no more
-// of it.
-func ProcessKey(manager string) string {
-	return ProcessPrefix + hex.EncodeToString(permitOwner(manager))
-}
 
 // SetProcess returns the command that writes the record of a process. It ends after ttl.
 func SetProcess(manager, record string, ttl time.Duration) Command {

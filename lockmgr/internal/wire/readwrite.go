@@ -98,15 +98,6 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 	c.Args = append(c.Args, sideWord(op.Side), holder)
 }
 
-// ownKey returns the key that a reader has for itself. The name stands in for others, so that each
-// lock of a command has as many keys.
-func ownKey(kind core.Kind, side core.Side, name, holder string) string {
-	if kind != core.ReadWrite || side != core.Shared {
-		return name
-	}
-	return tagged(name) + ":" + holder + ":rwlock_timeout:1"
-}
-
 // countOfShared is the count of a script that gives up an entry. If others still read, it has
 // published nothing and returns how many listen.
 func countOfShared(a *Answer) (*int64, bool) {
