@@ -6,24 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A task is something to be sent: an operation, or a command that does not
-// concern the core.
-type task struct {
-	op   *core.Op
-	call *call
-
-	// at is the index of the task's command in the batch. index is the position of
-	// the operation in a shared command, or alone.
-	at, index int
-}
-
-const alone = -1
-
-// A call is a command that does not concern the core.
-type call struct {
-	command Command
-	done    func(Answer) // must not block
-}
+// maxBatch bounds the tasks of a batch of anything but renewals. Larger batches gain no
+// throughput and make each answer wait for the last one.
+const maxBatch = 256
 
 // A batch is the commands for a slice of tasks. The memory of a batch is reused
 // for the next one.
@@ -242,6 +227,16 @@ func (b *batch) answer(t *task) *Answer {
 
 // renews reports whether the tasks of a batch are renewals.
 func (b *batch) renews() bool { return b.tasks[0].op != nil && b.tasks[0].op.Verb == core.VerbRenew }
+
+// healthy reports whether no failure of a batch may concern more than one lock.
+func (b *batch) healthy() bool {
+	for i := range b.answers {
+		if b.answers[i].Failure.general() {
+			return false
+		}
+	}
+	return true
+}
 
 // refuse answers all commands with a failure, without sending them.
 func (b *batch) refuse(f *Failure) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Only this file, cluster.go, layout.go and nodes.go use the client library.
+// Only this file, layout.go and nodes.go use the client library.
 
 // Redis is a Server, or a cluster of them, that is reached through a client. Many may use
 // it at once, and the client pipelines what they send.
@@ -32,6 +34,34 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		return
 	}
 	l.exec(commands, answers)
+}
+
+// crossSlot is the failure of a command whose keys are in several slots.
+var crossSlot = &Failure{
+	Kind: Topology, Ran: core.No, Final: true, Hint: "names of one command must share a slot: put the same text in braces into each, as in {orders}:1",
+	Err: errors.New("the names are in several slots of the cluster"),
+}
+
+// inOneSlot calls exec for the commands whose keys share a slot. The others are answered: the
+// client of a cluster would panic. No lane sends such a command.
+func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answer)) {
+	var send []Command
+	var at []int
+	for i := range commands {
+		if commands[i].sameSlot() {
+			send, at = append(send, commands[i]), append(at, i)
+		} else {
+			answers[i] = failed(crossSlot)
+		}
+	}
+	if len(send) == 0 {
+		return
+	}
+	got := make([]Answer, len(send))
+	exec(send, got)
+	for j, i := range at {
+		answers[i] = got[j]
+	}
 }
 
 // Dedicate opens a connection for one sender. It blocks for as long as a dial, or for
@@ -105,6 +135,37 @@ func (s link) exec(commands []Command, answers []Answer) {
 		}
 	}
 	if missing > 0 {
+		s.load(commands, answers)
+	}
+}
+
+// execAnywhere runs commands whose keys may be on several masters. The client finds these, and
+// follows MOVED and ASK. For what a script could not tell those who listen see listeners.
+func (s link) execAnywhere(commands []Command, answers []Answer) {
+	s.sendAnywhere(commands, answers)
+	if s.channels == Classic {
+		return
+	}
+	if tell, reached := unheard(commands, answers); len(tell) > 0 {
+		told := make([]Answer, len(tell))
+		s.sendAnywhere(tell, told)
+		for i := range told {
+			*reached[i] = max(*reached[i], told[i].subscribers())
+		}
+	}
+}
+
+// sendAnywhere sends commands one by one, at the same time: in a batch one slot without a master
+// would hold up all others.
+func (s link) sendAnywhere(commands []Command, answers []Answer) {
+	ctx := s.start()
+	var sending sync.WaitGroup
+	for i := range commands {
+		command := s.build(&commands[i])
+		sending.Go(func() { answers[i] = s.read(&commands[i], s.client.Do(ctx, command)) })
+	}
+	sending.Wait()
+	if slices.ContainsFunc(answers, func(a Answer) bool { return a.missing() }) {
 		s.load(commands, answers)
 	}
 }

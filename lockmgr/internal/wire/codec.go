@@ -80,6 +80,15 @@ type Command struct {
 	told   listeners
 }
 
+// listeners are the subscribers of the channels that a command has among its arguments.
+type listeners struct {
+	first, channels int    // where the channels are in Args, and how many there are
+	message         string // what the script publishes on them; empty: it only counts their subscribers
+	// count returns the place of the number of subscribers in an answer, and whether the script
+	// can have published. The place is nil if the answer has no such number.
+	count func(*Answer) (reached *int64, published bool)
+}
+
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
 	c.Script, c.Keys, c.Args, c.locks, c.blocks, c.items = s, c.Keys[:0], c.Args[:0], 1, false, 0

@@ -43,6 +43,19 @@ const (
 // could serve nobody. A nil Failure is an answer.
 func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable }
 
+// general reports whether a failure may concern the connection or its server rather
+// than a lock. A nil Failure is an answer.
+func (f *Failure) general() bool {
+	if f == nil {
+		return false
+	}
+	switch f.Kind {
+	case Permission, WrongType, OutOfMemory:
+		return false
+	}
+	return true
+}
+
 // A serverCode classifies an error reply by its first word.
 type serverCode struct {
 	kind FailureKind

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -77,6 +78,24 @@ func (s Redis) Master(context.Context) ([]Shard, error) {
 
 // askTime is how long a node may take to tell the layout of its cluster.
 const askTime = 500 * time.Millisecond
+
+// KnowsSharded reports whether the nodes of a cluster know sharded channels, as those before
+// version 7.0 do not. An answer of another kind, for instance that the user may not ask, does
+// not count as no.
+func KnowsSharded(ctx context.Context, client rueidis.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for _, node := range client.Nodes() {
+		err := node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
+		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {
+			return false // unknown PUBSUB subcommand: the words differ between versions
+		}
+		if err == nil {
+			break
+		}
+	}
+	return true
+}
 
 // layoutOf asks a node for the layout of its cluster. It has none if the node is alone.
 func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, error) {

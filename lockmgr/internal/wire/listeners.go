@@ -6,15 +6,6 @@ package wire
 // subscribers. The client then publishes the message, or counts, at the master that serves the slot.
 // A message on a classic channel reaches all nodes.
 
-// listeners are the subscribers of the channels that a command has among its arguments.
-type listeners struct {
-	first, channels int    // where the channels are in Args, and how many there are
-	message         string // what the script publishes on them; empty: it only counts their subscribers
-	// count returns the place of the number of subscribers in an answer, and whether the script
-	// can have published. The place is nil if the answer has no such number.
-	count func(*Answer) (reached *int64, published bool)
-}
-
 // listen adds a channel to the arguments of a command. All channels of a command follow each other,
 // and have the same message and count.
 func (c *Command) listen(channel, message string, count func(*Answer) (*int64, bool)) {

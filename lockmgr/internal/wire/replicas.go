@@ -40,13 +40,6 @@ type confirmer struct {
 	closed bool
 }
 
-// Replicas says how many replicas must have a record before its lock is granted, and how long
-// to wait for them.
-type Replicas struct {
-	Acks    int
-	Timeout time.Duration
-}
-
 // newConfirmer starts a confirmer. It ends with close and wait.
 func newConfirmer(cfg Config) *confirmer {
 	c := &confirmer{cfg: cfg, done: make(chan struct{})}

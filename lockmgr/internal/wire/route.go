@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// A Connection is a Server that one sender has for itself.
-type Connection interface {
-	Server
-	// Close closes the connection. A command under way gets a failure, and may have
-	// run. Close blocks for a second or more if the server is silent.
-	Close()
-}
-
 const (
 	// dedicateAfter is how many batches in quick succession the server answers on the
 	// shared connection before a sender opens one of its own. A manager that locks
@@ -179,26 +171,3 @@ func (r *route) close() {
 // wait waits until nothing of the route is left. It must follow close. A dial under
 // way ends with the dial time-out of the client.
 func (r *route) wait() { r.background.Wait() }
-
-// healthy reports whether no failure of a batch may concern more than one lock.
-func (b *batch) healthy() bool {
-	for i := range b.answers {
-		if b.answers[i].Failure.general() {
-			return false
-		}
-	}
-	return true
-}
-
-// general reports whether a failure may concern the connection or its server rather
-// than a lock. A nil Failure is an answer.
-func (f *Failure) general() bool {
-	if f == nil {
-		return false
-	}
-	switch f.Kind {
-	case Permission, WrongType, OutOfMemory:
-		return false
-	}
-	return true
-}

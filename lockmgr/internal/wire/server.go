@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A Server runs commands. Redis is one.
+type Server interface {
+	// Exec runs the commands in one batch and fills in an answer for each. Each
+	// round trip begins with limit.Start, which gives it its time-out. A command
+	// without an answer may have run.
+	Exec(limit *Deadline, commands []Command, answers []Answer)
+}
+
+// A Connection is a Server that one sender has for itself.
+type Connection interface {
+	Server
+	// Close closes the connection. A command under way gets a failure, and may have
+	// run. Close blocks for a second or more if the server is silent.
+	Close()
+}
+
+// Config is what a lane needs of its manager.
+type Config struct {
+	// Manager is the first part of the manager's holder IDs.
+	Manager string
+	// Server is shared by the senders.
+	Server Server
+	// Dedicate opens a connection that one sender has for itself. It blocks for as long
+	// as a dial. It may be nil: then the senders have Server only.
+	Dedicate func() (Connection, error)
+	// KeepAlive is the pause after which the client pings a connection. Zero or
+	// negative: it does not.
+	KeepAlive time.Duration
+	// Timeout is how long a round trip may take.
+	Timeout time.Duration
+	// Now is the manager's clock.
+	Now func() time.Duration
+	// Post takes the replies of a batch. It must not block. The event is given
+	// back by Recycle.
+	Post func(*core.Replies)
+	// Error makes the error of a reply from a failure, and nil from nil.
+	Error func(*Failure) error
+	// Observe is called for each command that was answered or timed out. It must
+	// not block. It may be nil.
+	Observe func(*Observed)
+
+	// Replicas says how many replicas must have a grant. No Acks: that is not asked.
+	Replicas Replicas
+	// Twice says that each message is published on two channels that the manager listens on.
+	Twice bool
+
+	// Of a lane to a shard of a cluster.
+	shard     uint8  // its number
+	clustered bool   // the locks that share a command must be in one slot
+	trouble   func() // called when a command has failed for a reason that may concern others; may be nil
+	// elsewhere takes a task that another server would answer. It reports false if it did not.
+	// It must not block. It may be nil.
+	elsewhere func(task) bool
+	anywhere  bool // the lane sends to any master
+}
+
+// Replicas says how many replicas must have a record before its lock is granted, and how long
+// to wait for them.
+type Replicas struct {
+	Acks    int
+	Timeout time.Duration
+}
+
+// Observed is a command that was answered, or whose time-out has passed.
+type Observed struct {
+	// Command is the name of the script without the suffix "_many", or the first
+	// word of a command that is no script.
+	Command string
+	Names   []string // of the locks that the script is for
+	Took    time.Duration
+	Failure *Failure // of the command as a whole
+}
+
+// repliesPool holds events that were handled.
+var repliesPool = sync.Pool{New: func() any { return new(core.Replies) }}
+
+// Recycle takes back an event that Config.Post was given. Nobody may use the event
+// after that.
+func Recycle(r *core.Replies) {
+	clear(r.Replies)
+	r.Replies = r.Replies[:0]
+	repliesPool.Put(r)
+}
