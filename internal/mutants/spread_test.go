@@ -2,7 +2,7 @@ package mutants
 
 // spreadMutants break the rules for sets whose names are in several slots.
 var spreadMutants = []mutant{
-	{"spread", "a set of several slots is one command", lanes, "if len(op.Items) < 2 || !l.cfg.clustered {", "if true {", wires + "TestSpread_TakesOneMasterAfterTheOther"},
+	{"spread", "a set of several slots is one command", lanes, "if l.cfg.clustered && inSeveralSlots(op) {", "if false {", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "all masters are asked at once", lanes, "s.parts[s.next].lane == first.lane", "first != nil", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "tokens in the order of slots", lanes, "out.Tokens[at] = s.parts[i].token[k]", "_ = at\n\t\t\t\tout.Tokens[i] = s.parts[i].token[k]", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "the lease counts from the last command", lanes, "at = min(at, parts[i].op.Sent)", "at = max(at, parts[i].op.Sent)", wires + "TestSpread_TakesOneMasterAfterTheOther"},
@@ -21,6 +21,6 @@ var spreadMutants = []mutant{
 	{"spread", "what is gathered lives as long as a lock", lanes, "p.op.Lease = min(o.Lease, o.Gather)", "p.op.Lease = o.Lease", wires + "TestSpread_Gathers"},
 	{"spread", "what was gathered is granted with its short lease", lanes, "\tif s.op.Gather > 0 {\n\t\ts.step = stepExtend", "\tif false {\n\t\ts.step = stepExtend", wires + "TestSpread_Gathers"},
 	{"spread", "a part that is gone by then is had", lanes, "case !r.OK && gone < 0:\n\t\t\tgone = i", "case !r.OK && gone < 0:", wires + "TestSpread_Gathers"},
-	{"spread", "ended spreads are kept", lanes, "\t\tdelete(l.underWay, &s.parts[i].op)\n", "\t\t_ = i\n", wires + "TestSpread_TakesOneMasterAfterTheOther"},
+	{"spread", "ended spreads are kept", lanes, "\t\tdelete(all.parts, &s.parts[i].op)\n", "\t\t_ = i\n", wires + "TestSpread_TakesOneMasterAfterTheOther"},
 	{"spread", "a record that was seen is the only one", machine, "several: split && op.Verb == VerbAcquire})", "several: false})", "lockmgr/internal/core TestSet_SplitAcquire"},
 }

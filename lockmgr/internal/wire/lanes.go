@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -39,9 +38,7 @@ type Lanes struct {
 	done    chan struct{}  // closed when nobody asks for the layout any more
 	closing sync.WaitGroup // lanes of masters that have left
 
-	partsMu   sync.Mutex
-	underWay  map[*core.Op]partOf // the parts of spreads
-	spreading atomic.Int32        // how many they are
+	spreads spreads
 }
 
 // Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
@@ -95,6 +92,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 		return l
 	}
 	l.cfg.clustered, l.cfg.trouble = !cluster.OneSlot, l.lookSoon
+	l.spreads.submit, l.spreads.pass = l.submitPart, cfg.Post
 	l.take(cluster.First)
 	if cluster.Node != nil {
 		l.astray = l.add(len(l.lanes), "", l.cfg.Server)
@@ -248,7 +246,7 @@ func (l *Lanes) numberOf(addr string) int {
 // add adds the lane to a server under a number. The mutex is held, or nobody else has l yet.
 func (l *Lanes) add(n int, addr string, server Server) *Lane {
 	cfg := l.cfg
-	cfg.shard, cfg.Server, cfg.Post = uint8(n%core.NoShard), server, l.post
+	cfg.shard, cfg.Server, cfg.Post = uint8(n%core.NoShard), server, l.spreads.post
 	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
 		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
 	}
@@ -336,8 +334,8 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, op := range ops {
-		if l.spreads(op) {
-			spreads = append(spreads, l.newSpread(op))
+		if l.cfg.clustered && inSeveralSlots(op) {
+			spreads = append(spreads, l.spreads.newSpread(op, l.slots))
 			continue
 		}
 		n := l.at(keyOf(op))
@@ -351,6 +349,11 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 		}
 	}
 	return spreads
+}
+
+// submitPart queues a part of a spread.
+func (l *Lanes) submitPart(op *core.Op) {
+	l.withLane(keyOf(op), func(lane *Lane) { lane.Submit([]*core.Op{op}, l.cfg.Now()) })
 }
 
 // Call queues a command that does not concern the core. It never blocks. done is called

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -31,8 +32,8 @@ import (
 //
 // The lease of a set counts from the first command that was sent for it.
 type spread struct {
-	lanes *Lanes
-	op    *core.Op
+	all *spreads
+	op  *core.Op
 
 	mu    sync.Mutex
 	parts []part
@@ -67,9 +68,9 @@ type partOf struct {
 	index  int
 }
 
-// spreads reports whether an operation must be a spread.
-func (l *Lanes) spreads(op *core.Op) bool {
-	if len(op.Items) < 2 || !l.cfg.clustered {
+// inSeveralSlots reports whether the names of an operation are in several slots.
+func inSeveralSlots(op *core.Op) bool {
+	if len(op.Items) < 2 {
 		return false
 	}
 	first := SlotOf(op.Items[0].Name)
@@ -77,9 +78,9 @@ func (l *Lanes) spreads(op *core.Op) bool {
 }
 
 // newSpread divides an operation into parts: by slot, and in the order of slots but that
-// those of a lane come together. The mutex of the lanes is held.
-func (l *Lanes) newSpread(op *core.Op) *spread {
-	s := &spread{lanes: l, op: op}
+// those of a lane come together. laneOf has the number of the lane of each slot.
+func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
+	s := &spread{all: all, op: op}
 	order := make([]int, len(op.Items))
 	slots := make([]int, len(op.Items))
 	for i := range op.Items {
@@ -89,7 +90,7 @@ func (l *Lanes) newSpread(op *core.Op) *spread {
 	lanes := make(map[int]int) // place in the order of lanes
 	for k, i := range order {
 		if k == 0 || slots[i] != slots[order[k-1]] {
-			lane := int(l.slots[slots[i]])
+			lane := int(laneOf[slots[i]])
 			if _, known := lanes[lane]; !known {
 				lanes[lane] = len(lanes)
 			}
@@ -104,7 +105,7 @@ func (l *Lanes) newSpread(op *core.Op) *spread {
 
 // start sends the first parts. It never blocks.
 func (s *spread) start() {
-	s.lanes.addParts(s)
+	s.all.add(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.op.Verb == core.VerbAcquire {
@@ -152,7 +153,7 @@ func (s *spread) send(verb core.Verb, which func(*part) bool) {
 			// Of this number only. What earlier tries have left is the core's business.
 			p.op.OtherNumbers = []uint64{o.Number}
 		}
-		s.lanes.withLane(p.items[0].Name, func(l *Lane) { l.Submit([]*core.Op{&p.op}, s.lanes.cfg.Now()) })
+		s.all.submit(&p.op)
 	}
 }
 
@@ -349,45 +350,58 @@ func earliest(parts []part) time.Duration {
 	return at
 }
 
-// addParts makes post look for the replies of a spread.
-func (l *Lanes) addParts(s *spread) {
-	l.partsMu.Lock()
-	defer l.partsMu.Unlock()
-	if l.underWay == nil {
-		l.underWay = make(map[*core.Op]partOf)
-	}
-	for i := range s.parts {
-		l.underWay[&s.parts[i].op] = partOf{s, i}
-	}
-	l.spreading.Store(int32(len(l.underWay)))
+// spreads are the spreads that are under way on the lanes of a cluster.
+type spreads struct {
+	// submit queues a part on the lane of its slot. It must not block.
+	submit func(*core.Op)
+	// pass takes the replies that are not of parts. It is the Post of the manager.
+	pass func(*core.Replies)
+
+	mu    sync.Mutex
+	parts map[*core.Op]partOf
+	count atomic.Int32 // the length of parts
 }
 
-func (l *Lanes) removeParts(s *spread) {
-	l.partsMu.Lock()
-	defer l.partsMu.Unlock()
-	for i := range s.parts {
-		delete(l.underWay, &s.parts[i].op)
+// add makes post look for the replies of a spread.
+func (all *spreads) add(s *spread) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.parts == nil {
+		all.parts = make(map[*core.Op]partOf)
 	}
-	l.spreading.Store(int32(len(l.underWay)))
+	for i := range s.parts {
+		all.parts[&s.parts[i].op] = partOf{s, i}
+	}
+	all.count.Store(int32(len(all.parts)))
+}
+
+// remove makes post look for them no longer.
+func (all *spreads) remove(s *spread) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i := range s.parts {
+		delete(all.parts, &s.parts[i].op)
+	}
+	all.count.Store(int32(len(all.parts)))
 }
 
 // post is the Post of the lanes of a cluster. It keeps the replies of parts, and passes on
 // what is left.
-func (l *Lanes) post(replies *core.Replies) {
-	if l.spreading.Load() == 0 {
-		l.cfg.Post(replies)
+func (all *spreads) post(replies *core.Replies) {
+	if all.count.Load() == 0 {
+		all.pass(replies)
 		return
 	}
 	var ends []core.Reply
 	replies.Replies = slices.DeleteFunc(replies.Replies, func(r core.Reply) bool {
-		l.partsMu.Lock()
-		p, known := l.underWay[r.Op]
-		l.partsMu.Unlock()
+		all.mu.Lock()
+		p, known := all.parts[r.Op]
+		all.mu.Unlock()
 		if !known {
 			return false
 		}
 		if end, ended := p.spread.answer(p.index, &r); ended {
-			l.removeParts(p.spread)
+			all.remove(p.spread)
 			ends = append(ends, end)
 		}
 		return true
@@ -397,5 +411,5 @@ func (l *Lanes) post(replies *core.Replies) {
 		Recycle(replies)
 		return
 	}
-	l.cfg.Post(replies)
+	all.pass(replies)
 }

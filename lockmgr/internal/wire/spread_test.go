@@ -219,7 +219,7 @@ func spreading(t *testing.T) (s *setServer, run func(*core.Op) core.Reply) {
 		require.Equal(t, op.ID, r.ID)
 		synctest.Wait()
 		require.Empty(t, replies, "one reply")
-		require.Zero(t, l.spreading.Load(), "nothing is kept of a spread that has ended")
+		require.Zero(t, l.spreads.count.Load(), "nothing is kept of a spread that has ended")
 		return r
 	}
 }
