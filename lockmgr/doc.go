@@ -162,4 +162,46 @@
 // Beside these, a manager that has held something for a second writes which process it is part of,
 // and the [Note] of its holds, at "holdfast:manager:<16 digits of its UUID>". [Manager.Inspect] and
 // [Manager.Scan] read it; no lock depends on it. See Options.Process and Options.Anonymous.
+//
+// # Files
+//
+// Each file uses only files below it. A test in internal/archtest checks that.
+//
+//	redis.go        Dial and New, which reach Redis by a client
+//	scan.go         Scan, which finds locks on the server
+//	check.go        Check, which tries all commands and permissions
+//	topology.go     whether the server is one of a cluster
+//	inspect.go      Inspect, Explain and ForceUnlock
+//	permits.go      counting semaphores
+//	set.go          several locks at once
+//	lead.go         one leader among several processes
+//	do.go           Do, which calls a function under a lock
+//	locks.go        Locks, which lists what this manager holds
+//	known.go        the processes of holders, read from the server
+//	call.go         commands that do not concern the core
+//	manager.go      the Manager: requests, Stats and Close
+//	loop.go         the goroutine that moves messages to the core and effects from it
+//	announce.go     the record that says which process a manager is part of
+//	survey.go       the question to the goroutine for its holds and requests
+//	logbook.go      few log lines about many failures
+//	lock.go         the Lock, and the ticket of its request
+//	hold.go         the part of a hold that its handles share
+//	shell.go        the fields that the loop, the locks and the Manager share
+//	hubs.go         the connections for messages
+//	trace.go        the times and the context that events report
+//	lockerror.go    LockError
+//	holder.go       Holder and TakenPermit
+//	deadlock.go     DeadlockError
+//	reason.go       one word for an error
+//	names.go        the rules for names
+//	options.go      Options, and the options of one request
+//	owner.go        Owner
+//	process.go      the process that a manager is part of
+//	observer.go     the events
+//	errors.go       the Err variables, and ServerError
+//	dispatcher.go   calls the observer and the log handler
+//	callbacks.go    calls the callbacks of futures
+//	clock.go        the time since the start, with suspensions of the host
+//	clock_linux.go  the clocks of Linux
+//	clock_other.go  the clocks of other systems
 package lockmgr

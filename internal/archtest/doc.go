@@ -9,5 +9,8 @@
 //	   └─────▶ lockmgr/internal/core ──▶ renewal      (pure: no clock, no I/O,
 //	                                                   no goroutine, no channel)
 //
+// In some folders each file uses only files below it, in the order that the folder's doc.go
+// lists them: see files_test.go. So the files form no cycle, and the list is true.
+//
 // Test files are free: the rules are about what users link.
 package archtest

@@ -47,6 +47,10 @@ var timeless = []string{
 	"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour",
 }
 
+// ordered are the folders whose doc.go lists their files, in the section Files. Each
+// file there uses only files below it.
+var ordered = []string{"lockmgr", "lockmgr/internal/wire"}
+
 // programs are modules of their own, with dependencies of their own.
 var programs = []string{"examples", "bench", "interop", "contrib", "locktest", "cmd"}
 

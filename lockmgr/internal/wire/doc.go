@@ -100,15 +100,33 @@
 //
 // # Files
 //
-//	cluster.go ──▶ client.go ───▶ answer.go ───▶ failure.go
-//	                  ▲                             ▲
-//	lanes.go ──▶ lane.go ───▶ batch.go ──────────────────────▶ codec.go ───▶ names.go
-//	   │            ├───────▶ health.go   exclusive.go, readwrite.go, several.go, permits.go, fair.go ┘
-//	   │            ├───────▶ route.go ───▶ deadline.go
-//	   ├───▶ slot.go └──────▶ replicas.go
-//	   └───▶ spread.go
+// Each file uses only files below it. A test in internal/archtest checks that.
 //
-//	cluster.go, codec.go ──▶ listeners.go ──▶ answer.go
+//	lanes.go      the lanes of a manager, and the layout of the cluster
+//	spread.go     operations on names in several slots
+//	lane.go       the queues and senders of one server
+//	replicas.go   waits for replicas
+//	route.go      the connection of a sender
+//	batch.go      which operations share a command
+//	nodes.go      the nodes of a cluster, and whether they are of the same one
+//	layout.go     which master serves which slot
+//	client.go     runs commands through the client
+//	server.go     Server, Connection, and the Config of a lane
+//	task.go       the tasks of a queue
+//	several.go    the formats of sets
+//	readwrite.go  the formats of read-write locks
+//	permits.go    the formats of permits
+//	fair.go       the formats of fair locks
+//	exclusive.go  the formats of plain locks
+//	process.go    commands that are no scripts
+//	listeners.go  messages that a script could not publish
+//	slot.go       the slots of keys
+//	codec.go      scripts, commands, formats and replies
+//	answer.go     the answer to a command
+//	health.go     whether the server answers
+//	failure.go    the reasons why a command has no usable answer
+//	deadline.go   the time-out of a round trip
+//	names.go      the names of keys, channels and holders
 //
-// Only client.go and cluster.go use the client library, rueidis.
+// Only client.go, layout.go and nodes.go use the client library, rueidis.
 package wire
