@@ -47,8 +47,9 @@
 // the server hits one shard. A name may move to another shard (MoveSlot): its subscriptions
 // end, and what is sent to the old shard is refused and sent on, until the manager knows the
 // new layout. A replica may take over without the last writes (Failover): names whose keys
-// differ count as lost, and for the others all invariants hold as before. In some calm
-// worlds one shard is stopped now and then (settings.hangs), and names on the others must
+// differ count as lost, and for the others all invariants hold as before. A manager may forget
+// a shard that serves no name (ShardGone); what moves there later finds a new shard with the same
+// number. In some calm worlds one shard is stopped now and then (settings.hangs), and names on the others must
 // not notice. The lanes between core and shards are those of package wire, which is tested
 // by itself.
 //

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
@@ -125,12 +126,39 @@ func (w *world) shardTrouble() {
 		return
 	}
 	w.after(w.fate.Between(w.set.quiet/4, w.set.quiet*2), w.shardTrouble)
+	for _, s := range w.shards {
+		w.leave(s)
+	}
 	l := w.single[w.fate.Below(len(w.single))]
 	switch {
 	case w.set.faults&MoveSlot != 0 && w.fate.Percent(50):
 		w.move(l, w.shards[w.fate.Below(len(w.shards))])
 	case w.set.faults&Failover != 0 && !l.shard.down && !w.silent(l.shard):
 		w.failOver(l.shard)
+	}
+}
+
+// leave lets the managers forget a shard that serves no name, as package wire does with a master that
+// has left: no manager that has a script under way forgets it. Names that move there later find a new
+// shard with the number of the old one.
+func (w *world) leave(s *shard) {
+	if len(w.on(s)) > 0 {
+		return
+	}
+	w.readClock()
+	for _, n := range w.nodes {
+		busy := slices.ContainsFunc(n.flight, func(ids []uint64) bool { return len(ids) > 0 })
+		if n.dead || n.closed || busy || slices.Contains(n.layout, s) {
+			continue
+		}
+		w.cover.Shards.Left++
+		n.health[s.index] = health{silentFrom: never, watched: n.health[s.index].watched}
+		for i := range n.heardOf {
+			if n.heardOf[i] == s.index {
+				n.heardOf[i] = -1
+			}
+		}
+		n.post(core.ShardGone{Shard: uint8(s.index)})
 	}
 }
 
@@ -143,6 +171,8 @@ func (w *world) move(l *lockName, to *shard) {
 	if w.tracing() {
 		w.tracef("*", "FAULT move-slot: %s from shard %d to shard %d", l.key, l.shard.index, to.index)
 	}
+	from := l.shard
+	w.after(w.fate.Between(0, 2*w.set.core.Lease), func() { w.leave(from) })
 	l.shard, l.moved = to, true
 	w.readClock()
 	for _, n := range w.nodes {
@@ -232,6 +262,7 @@ type ShardCoverage struct {
 	Failed     uint64 // requests that failed because of their shard
 	Followed   uint64 // subscriptions that followed their slot
 	Beside     uint64 // grants while another shard was silent
+	Left       uint64 // shards that a manager has forgotten
 }
 
 func (c *ShardCoverage) add(o *ShardCoverage) {
@@ -241,6 +272,7 @@ func (c *ShardCoverage) add(o *ShardCoverage) {
 	c.Failed += o.Failed
 	c.Followed += o.Followed
 	c.Beside += o.Beside
+	c.Left += o.Left
 }
 
 func (c *ShardCoverage) each(f func(name string, n uint64)) {
@@ -250,6 +282,7 @@ func (c *ShardCoverage) each(f func(name string, n uint64)) {
 	f("request failed with its shard", c.Failed)
 	f("subscription followed", c.Followed)
 	f("grant beside a silent shard", c.Beside)
+	f("shard forgotten", c.Left)
 }
 
 // noteBeside counts a grant while another shard is silent.

@@ -21,6 +21,8 @@ func describeEvent(ev core.Event) string {
 		return fmt.Sprintf("unlock %s", ev.Request.Tag.(*call))
 	case core.Untaken:
 		return fmt.Sprintf("unlock %s", ev.Request.Tag.(*call))
+	case core.ShardGone:
+		return fmt.Sprintf("shard %d is gone", ev.Shard)
 	case *core.Replies:
 		var b strings.Builder
 		for i, r := range ev.Replies {
