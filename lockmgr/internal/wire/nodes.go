@@ -105,15 +105,15 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 		if answer, err = layoutOf(ctx, node, addr); err != nil {
 			return nil, false
 		}
-		if strange := n.note(addr, answer); strange && len(answer) > 0 {
+		if n.note(addr, answer) {
+			return answer, true
+		}
+		if len(answer) > 0 && isMaster(known, addr) {
 			other = answer
 			strangers++
 		}
-		if !sameCluster(known, answer) {
-			err = errStranger
-			return nil, false
-		}
-		return answer, true
+		err = errStranger
+		return nil, false
 	}
 	nodes := n.any.Client.Nodes()
 	addrs := slices.Collect(maps.Keys(nodes))
@@ -127,6 +127,9 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 		}
 	}
 	for _, s := range known { // the client may follow another cluster
+		if ctx.Err() != nil {
+			return nil, err
+		}
 		if nodes[s.Addr] != nil {
 			continue
 		}
@@ -136,9 +139,6 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 		}
 		if answer, counts := ask(s.Addr, node); counts {
 			return n.adopt(answer), nil
-		}
-		if ctx.Err() != nil {
-			return nil, err
 		}
 	}
 	if 2*strangers > len(known) {
@@ -159,7 +159,7 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 		clear(n.strangers) // those that are left belong to it
 	}
 	n.layout = answer
-	left := func(addr string) bool { return !n.master(addr) }
+	left := func(addr string) bool { return !isMaster(answer, addr) }
 	maps.DeleteFunc(n.strangers, func(addr string, _ bool) bool { return left(addr) })
 	for addr, c := range n.own {
 		if left(addr) {
@@ -170,28 +170,26 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	return answer
 }
 
-// master reports whether a master has an address. The mutex is held.
-func (n *Nodes) master(addr string) bool {
-	return slices.ContainsFunc(n.layout, func(s Shard) bool { return s.Addr == addr })
+func isMaster(layout []Shard, addr string) bool {
+	return slices.ContainsFunc(layout, func(s Shard) bool { return s.Addr == addr })
 }
 
-// note notes what the node at an address has answered. It reports whether that is the address of a
-// master and the answer comes from another cluster.
-func (n *Nodes) note(addr string, answer []Shard) (strange bool) {
+// note notes what the node at an address has answered. It reports whether that comes from this
+// cluster.
+func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sameCluster(n.layout, answer) {
 		delete(n.strangers, addr)
-		return false
+		return true
 	}
-	if !n.master(addr) {
-		return false
+	if isMaster(n.layout, addr) {
+		if !n.strangers[addr] && n.tell != nil {
+			n.tell(addr)
+		}
+		n.strangers[addr] = true
 	}
-	if !n.strangers[addr] && n.tell != nil {
-		n.tell(addr)
-	}
-	n.strangers[addr] = true
-	return true
+	return false
 }
 
 // unknownNode is the failure of a command for a node that the client does not know yet.
@@ -292,7 +290,7 @@ func (n *Nodes) ask(ctx context.Context, c rueidis.Client, addr string) *Failure
 		f.Ran = core.No // the command that this is done for
 		return &f
 	}
-	if n.note(addr, answer) {
+	if !n.note(addr, answer) {
 		return strangeNode
 	}
 	return nil

@@ -320,6 +320,17 @@ func TestNode_ProvesThatItIsOneOfTheCluster(t *testing.T) {
 	}
 }
 
+// What is still queued for a master that has left is not sent to a node of another cluster either.
+func TestNode_ThatIsNoMasterAnyMore(t *testing.T) {
+	c, n := newFakeCluster(t)
+	s := n.Node("z:1")
+	c.known["z:1"] = newFakeNode(t, theirs)
+	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
+	require.Empty(t, c.told, "it is no master")
+	c.known["z:1"].says(ours)
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+}
+
 // The connection to a node is looked up again after a failure: the client replaces it, and
 // closes the old one, when the cluster changes. The new one has to prove itself.
 func TestNode_IsLookedUpAgain(t *testing.T) {
