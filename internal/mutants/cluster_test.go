@@ -40,7 +40,7 @@ var clusterMutants = []mutant{
 	{"cluster", "locks share a command anywhere", lanes, "\t\tb.apart = true // its", "\t\t// its", wires + "TestBatch_NothingSharesACommandAnywhere"},
 	{"cluster", "no lock shares a command with Sentinel", lanes, "= !cluster.OneSlot, l.lookSoon", "= true, l.lookSoon", wires + "TestLanes_NoCommandHasTwoSlots"},
 	{"cluster", "the layout is taken over once", lanes, "\tif changed {\n\t\tl.slots = slots\n", "\tif changed && l.slots == nil {\n\t\tl.slots = slots\n", laneTests},
-	{"cluster", "the lane of a master that left stays", lanes, "\tl.closeLeft()\n", "", leftTest},
+	{"cluster", "the lane of a master that left stays", lanes, "left, gone = l.closeLeft()", "left, gone = false, nil", leftTest},
 	{"cluster", "a lane is closed at once", lanes, "if now-since >= laneRest && lane.idle() {", "if now >= since && lane.idle() {", leftTest},
 	{"cluster", "a lane is closed under an operation", lanes, "if now-since >= laneRest && lane.idle() {", "if now-since >= laneRest {", leftTest},
 	{"cluster", "a renewal is no operation under way", lanes, " && l.sending == 0 && l.renewer.waits", " && l.sending == 0", leftTest},
