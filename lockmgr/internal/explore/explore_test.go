@@ -14,8 +14,11 @@ import (
 // The most states of each scene with the race detector, and if the tests are not thorough.
 const (
 	few   = 3000
-	quick = 6000
+	quick = 12000
 )
+
+// enough is how many states a run of all scenes has at least, without the race detector.
+const enough = 100_000
 
 // The flags change the bounds of the scenes. See doc.go.
 var (
@@ -29,6 +32,7 @@ var (
 func TestScenes(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300)) // few worlds live long
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
+	ran, total := 0, 0
 	for _, s := range Scenes() {
 		t.Run(s.Name, func(t *testing.T) {
 			switch {
@@ -57,6 +61,7 @@ func TestScenes(t *testing.T) {
 			}
 			began := time.Now()
 			r := Explore(s)
+			ran, total = ran+1, total+r.States
 			took := time.Since(began)
 			t.Logf("%v; %v; %v, %.0f states/s", &r, &s.Bounds, took.Round(time.Millisecond), float64(r.States)/took.Seconds())
 			if r.Violation != nil {
@@ -66,5 +71,9 @@ func TestScenes(t *testing.T) {
 					s.Name, r.Violation, b.String(), s.Name, s.Bounds.Faults, s.Bounds.Detours, strings.Join(r.Path, " "))
 			}
 		})
+	}
+	// -run and the flags may leave some of it out.
+	if bounded := *states > 0 || *depth > 0 || *nfault >= 0 || *detour >= 0; ran == len(Scenes()) && !slow && !bounded && total < enough {
+		t.Errorf("%d states of all scenes, want %d", total, enough)
 	}
 }
