@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Only this file, layout.go and nodes.go use the client library.
+// The client library is used only in the files of this package that internal/archtest lists.
 
 // Redis is a Server, or a cluster of them, that is reached through a client. Many may use
 // it at once, and the client pipelines what they send.
