@@ -324,3 +324,38 @@ func TestCluster_FairLockOfASlotThatIsMoving(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(ctx))
 }
+
+// Inspect reads the record and the token counter of a lock in one script. So while its slot is being
+// moved a master refuses it, unless both keys are there. ForceUnlock reads the record only.
+func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	m := dialCluster(t, c, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for _, migrated := range []bool{false, true} {
+		tag := movable(c, fmt.Sprintf("{%t-%%d}", migrated))
+		plain, fenced := tag+"plain", tag+"fenced"
+		l, err := m.Lock(ctx, plain)
+		require.NoError(t, err)
+		withToken, err := m.Lock(ctx, fenced, lockmgr.Fenced())
+		require.NoError(t, err)
+		moving := beginMove(t, c, tag)
+		if migrated {
+			moving.migrate(moving.keys(moving.from)...)
+		}
+		_, err = m.Inspect(ctx, plain)
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable, "migrated: %t", migrated)
+		info, err := m.Inspect(ctx, fenced)
+		require.NoError(t, err, "migrated: %t", migrated)
+		require.True(t, info.Locked)
+		removed, err := m.ForceUnlock(ctx, plain)
+		require.NoError(t, err)
+		require.True(t, removed)
+		require.Error(t, l.Unlock(ctx))
+		moving.finish()
+		info, err = m.Inspect(ctx, plain)
+		require.NoError(t, err)
+		require.False(t, info.Locked)
+		require.NoError(t, withToken.Unlock(ctx))
+	}
+}
