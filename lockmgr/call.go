@@ -31,8 +31,20 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 // run sends a command that does not concern the core. Its error means that no
 // answer will come.
 func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
+	return m.runAt(ctx, "", c)
+}
+
+// runAt is run at a master of a cluster, or at that of the command's key if the address is empty.
+func (m *Manager) runAt(ctx context.Context, master string, c wire.Command) (wire.Answer, error) {
 	var p futures.Promise[wire.Answer]
-	if !m.lanes.Call(c, func(a wire.Answer) { p.Resolve(a, nil) }) {
+	done := func(a wire.Answer) { p.Resolve(a, nil) }
+	sent := false
+	if master == "" {
+		sent = m.lanes.Call(c, done)
+	} else {
+		sent = m.lanes.CallAt(master, c, done)
+	}
+	if !sent {
 		return wire.Answer{}, ErrClosed
 	}
 	return p.Future().Await(ctx)

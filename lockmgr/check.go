@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,10 +37,20 @@ type Permission struct {
 	For string
 	// Optional reports whether plain locks work without it.
 	Optional bool
+	// Nodes are the addresses of the masters of a cluster that lack it. Each node
+	// has access rules of its own. It is nil for a single server, and if all
+	// masters that Check asked lack it.
+	Nodes []string
 }
 
-// String returns the rule and what it is for.
-func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
+// String returns the rule and what it is for, and which nodes lack it.
+func (p Permission) String() string {
+	text := p.Rule + " (" + p.For + ")"
+	if len(p.Nodes) > 0 {
+		text += " at " + strings.Join(p.Nodes, ", ")
+	}
+	return text
+}
 
 // Check tries out everything that a lock needs, on a name of its own. The name
 // begins with prefix, which should be the prefix of your locks' names. Check takes
@@ -54,7 +65,13 @@ func (p Permission) String() string { return p.Rule + " (" + p.For + ")" }
 // match the errors that Lock returns for them. The report is filled in even if there is an
 // error.
 //
-// Check makes some forty round trips. It blocks until they are over or ctx ends.
+// In a cluster Check does all that at each master that serves a name with the prefix,
+// since access rules and settings are those of a node. A prefix with a hash tag has
+// one such master. The error has the address of the master that refuses or does not
+// answer. For a server that is a replica the error matches ErrReadOnly.
+//
+// Check makes some forty round trips, in a cluster to each of the masters. It blocks
+// until they are over or ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	name := prefix + "holdfast-check-" + uuid.NewString()
 	if err := checkName(name); err != nil {
@@ -63,32 +80,74 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
 	}
-	c := &checkup{
-		m: m, prefix: prefix, sharded: m.onSharded(),
-		name: name, channel: wire.Channel(name), counter: wire.TokenKey(name),
-	}
+	c := &checkup{m: m, prefix: prefix, sharded: m.onSharded(), places: m.places(name)}
 	err := c.run(ctx)
+	c.mergeNodes()
 	return c.report, err
+}
+
+// A place is a server that Check asks, and the name that it takes there.
+type place struct {
+	master string // the address of a master of a cluster; empty for a single server
+	name   string
+}
+
+// mostTries bounds the search for a name of each master of a cluster.
+const mostTries = 4096
+
+// places returns where a name is taken. In a cluster it returns each master that serves
+// the name with some number at its end.
+func (m *Manager) places(name string) []place {
+	if !m.clustered {
+		return []place{{name: name}}
+	}
+	var all []place
+	for i := 0; i < mostTries && len(all) < len(m.lanes.Masters()); i++ {
+		p := place{name: name + strconv.Itoa(i)}
+		p.master = m.lanes.Master(p.name)
+		if !slices.ContainsFunc(all, func(q place) bool { return q.master == p.master }) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // A checkup is one call of Check.
 type checkup struct {
-	m                      *Manager
-	prefix                 string
-	name, channel, counter string
-	sharded                bool // channels are
-	report                 Report
-	needed                 []string // what is missing and not optional
+	m       *Manager
+	prefix  string
+	sharded bool // channels are
+	places  []place
+	report  Report
+
+	place            // the one that is asked now
+	channel, counter string
+}
+
+// visit calls f for each place.
+func (c *checkup) visit(f func() error) error {
+	for _, p := range c.places {
+		c.place, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
+		if err := f(); err != nil && p.master != "" {
+			return fmt.Errorf("lockmgr: check of the master at %s: %w", p.master, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *checkup) run(ctx context.Context) error {
 	if err := c.m.strangers(); err != nil { // first: what follows may need that master
 		return err
 	}
-	if err := c.permissions(ctx); err != nil {
-		return err
-	}
-	if err := c.about(ctx); err != nil {
+	err := c.visit(func() error {
+		if err := c.permissions(ctx); err != nil {
+			return err
+		}
+		return c.about(ctx)
+	})
+	if err != nil {
 		return err
 	}
 	warning, err := c.m.topology(ctx)
@@ -101,33 +160,53 @@ func (c *checkup) run(ctx context.Context) error {
 	if err := c.denied(); err != nil {
 		return err
 	}
-	err = c.rehearse(ctx)
-	if errors.Is(err, ErrPermission) && len(c.needed) == 0 {
-		// The one command that can't be tried on its own: it would leave a
-		// key without an end if this process died before the next.
-		c.missing(Permission{Rule: "+hset", For: "every lock"})
-		return c.denied()
-	}
-	return err
+	err = c.visit(func() error {
+		err := c.rehearse(ctx)
+		if errors.Is(err, ErrPermission) {
+			// The one command that can't be tried on its own: it would leave a
+			// key without an end if this process died before the next.
+			c.missing(Permission{Rule: "+hset", For: "every lock"})
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(err, c.denied())
 }
 
 // denied returns the error that names what is missing, or nil.
 func (c *checkup) denied() error {
-	if len(c.needed) == 0 {
-		return nil
-	}
-	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(c.needed, ", ")), Hint: "see ACL SETUSER, and docs/redis.md for all that is needed"}
-}
-
-func (c *checkup) missing(p Permission) {
-	for _, q := range c.report.Missing {
-		if q.Rule == p.Rule {
-			return
+	c.mergeNodes()
+	var needed []string
+	for _, p := range c.report.Missing {
+		if !p.Optional {
+			needed = append(needed, p.String())
 		}
 	}
-	c.report.Missing = append(c.report.Missing, p)
-	if !p.Optional {
-		c.needed = append(c.needed, p.String())
+	if len(needed) == 0 {
+		return nil
+	}
+	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(needed, ", ")), Hint: "see ACL SETUSER, and docs/redis.md for all that is needed"}
+}
+
+// missing reports that the place lacks a permission.
+func (c *checkup) missing(p Permission) {
+	i := slices.IndexFunc(c.report.Missing, func(q Permission) bool { return q.Rule == p.Rule })
+	if i < 0 {
+		i = len(c.report.Missing)
+		c.report.Missing = append(c.report.Missing, p)
+	}
+	q := &c.report.Missing[i]
+	if c.master != "" && !slices.Contains(q.Nodes, c.master) {
+		q.Nodes = append(q.Nodes, c.master)
+	}
+}
+
+// mergeNodes leaves out the addresses where all places lack a permission.
+func (c *checkup) mergeNodes() {
+	for i := range c.report.Missing {
+		if p := &c.report.Missing[i]; len(p.Nodes) == len(c.places) {
+			p.Nodes = nil
+		}
 	}
 }
 
@@ -157,13 +236,15 @@ func (c *checkup) permissions(ctx context.Context) error {
 	if !strings.Contains(tag, "{") {
 		tag = "{" + tag
 	}
+	// The manager's own record may be at another master of a cluster.
+	process := wire.ProcessPrefix + strings.TrimPrefix(c.counter, wire.TokenPrefix+":")
 	if c.m.options.Replicas.Acks > 0 {
 		a, err := c.say(ctx, "WAIT", "0", "1") // for none: it blocks nobody
 		if err != nil {
 			return err
 		}
 		if rule := deniedRule(a, []string{"WAIT"}, ""); rule != "" {
-			c.missing(Permission{rule, "Options.Replicas", false})
+			c.missing(Permission{Rule: rule, For: "Options.Replicas"})
 		}
 	}
 	for _, p := range []struct {
@@ -207,7 +288,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"LRANGE", c.name, "0", "0"}, "", forFair + " and Inspect", optional},
 		{[]string{"LREM", c.name, "0", "0"}, "", forFair, optional},
 		{[]string{"SCAN", "0", "COUNT", "1"}, "", forScan, optional},
-		{[]string{"EXISTS", wire.ProcessKey(c.m.id.uuid)}, "~" + wire.ProcessPrefix + "*", forWho, optional},
+		{[]string{"EXISTS", process}, "~" + wire.ProcessPrefix + "*", forWho, optional},
 
 		{[]string{"EVAL", tryPush, "1", c.name}, "+rpush", forFair, optional},
 		{[]string{"EXISTS", wire.QueueKey(c.name)}, "~" + wire.QueueKey(c.prefix) + "*", forFair, optional},
@@ -219,7 +300,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 				return err
 			}
 			if rule := deniedRule(a, words, p.pattern); rule != "" {
-				c.missing(Permission{strings.ReplaceAll(rule, "{"+c.prefix+"}*", "{"+c.prefix+"*"), p.purpose, p.optional})
+				c.missing(Permission{Rule: strings.ReplaceAll(rule, "{"+c.prefix+"}*", "{"+c.prefix+"*"), For: p.purpose, Optional: p.optional})
 			}
 		}
 	}
@@ -283,28 +364,32 @@ func (c *checkup) about(ctx context.Context) error {
 			info[key] = value
 		}
 	}
-	c.report.Server = "redis " + info["redis_version"]
+	server := "redis " + info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
-		c.report.Server = "valkey " + v
+		server = "valkey " + v
 	}
-	warn := func(format string, args ...any) {
-		c.report.Warnings = append(c.report.Warnings, fmt.Sprintf(format, args...))
-	}
+	c.report.Server = cmp.Or(c.report.Server, server)
 	if major, _, _ := strings.Cut(info["redis_version"], "."); major != "" {
 		if n, err := strconv.Atoi(major); err == nil && n < 7 {
-			warn("the server is older than 7.0, with which this package is not tested")
+			c.warn("the server is older than 7.0, with which this package is not tested")
 		}
 	}
 	if policy := info["maxmemory_policy"]; info["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
-		warn("with maxmemory-policy %s the server may evict locks that are held", policy)
+		c.warn("with maxmemory-policy %s the server may evict locks that are held", policy)
 	}
 	if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < c.m.options.Replicas.Acks {
-		warn("a lock waits for %d replicas, and %d are connected: every request will fail with ErrReplicas", c.m.options.Replicas.Acks, n)
-	}
-	if info["role"] == "slave" {
-		warn("the server is a replica")
+		c.warn("a lock waits for %d replicas, and %d are connected: every request will fail with ErrReplicas", c.m.options.Replicas.Acks, n)
 	}
 	return nil
+}
+
+// warn adds a warning, in a cluster with the address of the master.
+func (c *checkup) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if c.master != "" {
+		text = "the master at " + c.master + ": " + text
+	}
+	c.report.Warnings = append(c.report.Warnings, text)
 }
 
 // rehearse subscribes, takes a lock through its whole life, and waits for the
@@ -396,7 +481,7 @@ func (c *checkup) counting(ctx context.Context) error {
 		return err
 	}
 	if rule := deniedRule(a, words, ""); rule != "" {
-		c.missing(Permission{rule, forFenced + " and " + forPermits, true})
+		c.missing(Permission{Rule: rule, For: forFenced + " and " + forPermits, Optional: true})
 	}
 	return nil
 }
@@ -410,7 +495,7 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch, sharded boo
 		wake, err := w.Next(after).Await(ctx)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil:
-			c.report.Warnings = append(c.report.Warnings, "a subscription was not confirmed in time: waiters will poll, every 10 ms to every second")
+			c.warn("a subscription was not confirmed in time: waiters will poll, every 10 ms to every second")
 			return false, nil
 		case errors.Is(err, notify.ErrClosed):
 			return false, ErrClosed
@@ -421,7 +506,7 @@ func (c *checkup) subscribe(caller context.Context, w *notify.Watch, sharded boo
 			if sharded {
 				rule = "+ssubscribe"
 			}
-			c.missing(Permission{rule, "being told of an unlock, instead of polling every 10 ms to every second", true})
+			c.missing(Permission{Rule: rule, For: "being told of an unlock, instead of polling every 10 ms to every second", Optional: true})
 			return false, nil
 		case wake.Subscribed:
 			return true, nil
@@ -438,7 +523,7 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 		wake, err := w.Next(after).Await(ctx)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil:
-			c.report.Warnings = append(c.report.Warnings, "the message of an unlock did not arrive: waiters may wait for longer than they have to")
+			c.warn("the message of an unlock did not arrive: waiters may wait for longer than they have to")
 			return nil
 		case errors.Is(err, notify.ErrClosed):
 			return ErrClosed
@@ -457,11 +542,12 @@ func (c *checkup) cleanUp() {
 	c.m.lanes.Call(wire.Command{Args: []string{"DEL"}, Keys: []string{c.name}}, func(wire.Answer) {})
 }
 
-// say sends a command that is no script. Its error says that no answer came, or
-// that the server is unavailable. Other errors of the server are in the answer.
+// say sends a command that is no script. Its error says that no answer came, that
+// the server is unavailable, or that it refused the user or the password. Other
+// errors of the server are in the answer.
 func (c *checkup) say(ctx context.Context, words ...string) (wire.Answer, error) {
-	a, err := c.m.run(ctx, wire.Command{Args: words})
-	if f := a.Failure; err == nil && f != nil && (f.Kind == wire.Unavailable || f.Kind == wire.Closed || ctx.Err() != nil) {
+	a, err := c.m.runAt(ctx, c.master, wire.Command{Args: words})
+	if f := a.Failure; err == nil && f != nil && (f.Kind == wire.Unavailable || f.Kind == wire.Closed || f.BadLogin() || ctx.Err() != nil) {
 		return a, serverError(f)
 	}
 	return a, err

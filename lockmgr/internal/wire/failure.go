@@ -56,6 +56,16 @@ func (f *Failure) general() bool {
 	return true
 }
 
+// BadLogin reports whether the server refused the user or the password, and not just a command. A
+// nil Failure is an answer.
+func (f *Failure) BadLogin() bool {
+	if f == nil || f.Kind != Permission || f.Err == nil {
+		return false
+	}
+	word, _, _ := strings.Cut(f.Err.Error(), " ")
+	return word == "NOAUTH" || word == "WRONGPASS"
+}
+
 // A serverCode classifies an error reply by its first word.
 type serverCode struct {
 	kind FailureKind
