@@ -12,12 +12,12 @@ import (
 // errOneOfMany is a reason for ErrTopology.
 var errOneOfMany = errors.New("the server shares a cluster with others")
 
-// topology asks the server whether it is part of a cluster or a Sentinel. The
-// error matches ErrTopology if locks can't work there; any other error means
-// that no answer came. The warning is empty for a single server, or if the
-// server does not say.
+// topology asks the server whether it is a replica, or part of a cluster or a
+// Sentinel. The error matches ErrTopology if locks can't work there, and ErrReadOnly
+// if the server is a replica; any other error means that no answer came. The
+// warning is empty for a single server, or if the server does not say.
 //
-// For a manager of a cluster, it says what that means.
+// For a manager of a cluster or of Sentinel, it says what that means.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if m.clustered {
 		return fmt.Sprintf("a cluster of %d masters: a failover may lose a lock, as a master answers before its replicas know; a set whose names are in several slots needs a script for each of them", len(m.lanes.Masters())), nil
@@ -25,6 +25,12 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	a, err := m.run(ctx, wire.Command{Args: []string{"HELLO"}})
 	if err != nil {
 		return "", err
+	}
+	if a.Field("role") == "replica" {
+		return "", &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
+	}
+	if m.sharded {
+		return "a master that Sentinels watch: a failover may lose a lock, as the master answers before its replicas know", nil
 	}
 	switch a.Field("mode") {
 	case "sentinel":

@@ -30,6 +30,8 @@ func mode(m string) wire.Answer {
 	return wire.Answer{Kind: wire.Array, Array: []wire.Answer{text("server"), text("redis"), text("mode"), text(m), text("modules"), {Kind: wire.Array}}}
 }
 
+var replica = wire.Answer{Kind: wire.Array, Array: []wire.Answer{{Kind: wire.Text, Text: "role"}, {Kind: wire.Text, Text: "replica"}}}
+
 func TestTopology_OfAServer(t *testing.T) {
 	info := func(s string) wire.Answer {
 		return wire.Answer{Kind: wire.Text, Text: "cluster_state:ok\r\n" + s + "\r\n"}
@@ -46,6 +48,7 @@ func TestTopology_OfAServer(t *testing.T) {
 		"a cluster without slots":   {saying{"HELLO": mode("cluster"), "CLUSTER INFO": info("cluster_size:0")}, true, nil},
 		"a cluster of three":        {saying{"HELLO": mode("cluster"), "CLUSTER INFO": info("cluster_size:3")}, false, ErrTopology},
 		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, true, nil},
+		"a replica":                 {saying{"HELLO": replica}, false, ErrReadOnly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &Manager{shell: shell{lanes: wire.NewLanes(wire.Config{

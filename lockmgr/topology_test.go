@@ -142,3 +142,36 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	}
 	require.NotZero(t, moved)
 }
+
+// Check says that a master which Sentinels watch may lose a lock, whether the user may call INFO or
+// not.
+func TestSentinel_CheckNamesIt(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartSentinel(t, 1)
+	m := dialSentinel(t, w.Addrs(), lockmgr.Options{})
+	for range 2 {
+		report, err := m.Check(faults.Patient(t), "a")
+		require.NoError(t, err)
+		require.Len(t, report.Warnings, 1)
+		require.Contains(t, report.Warnings[0], "Sentinel")
+		require.Contains(t, report.Warnings[0], "may lose a lock")
+		faults.Do(t, w.Servers[0], "ACL", "SETUSER", "default", "-info")
+	}
+}
+
+// Check of a replica fails, also if the replica would take writes: its master would undo them. It
+// succeeds when the replica has become a master.
+func TestServer_CheckNamesAReplica(t *testing.T) {
+	t.Parallel()
+	replica := redistest.StartReplicas(t, 1)[1]
+	m := dial(t, replica.Addr(), lockmgr.Options{})
+	for _, readOnly := range []string{"yes", "no"} {
+		faults.Do(t, replica, "CONFIG", "SET", "replica-read-only", readOnly)
+		_, err := m.Check(faults.Patient(t), "a")
+		requireServerError(t, lockmgr.ErrReadOnly, err)
+		require.ErrorContains(t, err, "the server is a replica")
+	}
+	faults.Do(t, replica, "REPLICAOF", "NO", "ONE")
+	_, err := m.Check(faults.Patient(t), "a")
+	require.NoError(t, err)
+}
