@@ -1,0 +1,306 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
+	"github.com/holdfast-go/holdfast/internal/thorough"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// mostHarm is how much later than without a stopped master grants, renewals and losses on the other
+// masters may be, at p99.
+const mostHarm = 5 * time.Millisecond
+
+// stopLease is the lease of the locks beside a stopped master, and stopTimeout the time-out of their
+// commands. A busy machine is no trouble.
+const stopLease, stopTimeout = 3600 * time.Millisecond, 1100 * time.Millisecond
+
+// renewalPeriod is the time between two renewals of a lock: a third of the lease and the pause until
+// the next boundary. See package renewal.
+const renewalPeriod = stopLease * 9 / 24
+
+// delays are sorted times.
+type delays []time.Duration
+
+func (d delays) p99() time.Duration { return d[len(d)*99/100] }
+
+func (d delays) String() string {
+	return fmt.Sprintf("%d, p50 %v, p99 %v, longest %v", len(d), d[len(d)/2], d.p99(), d[len(d)-1])
+}
+
+// A harm is what a manager measured for a while.
+type harm struct {
+	grants   delays // from the request to the lock
+	renewals delays // from the instant at which the renewal was due to its answer
+	losses   delays // from the message of a deleted record to Lock.Lost
+}
+
+func (h *harm) each(f func(what string, d delays)) {
+	f("grants", h.grants)
+	f("renewals", h.renewals)
+	f("losses", h.losses)
+}
+
+// A bystander measures the locks of a manager that are not on the master that will be stopped.
+type bystander struct {
+	t     *testing.T
+	m     *lockmgr.Manager
+	other *lockmgr.Manager
+	names map[*redistest.Server][]string // of each other master: one for grants, one for losses
+
+	mu      sync.Mutex
+	renewed map[string]time.Time // the locks that are held, and their last renewals
+	now     harm
+}
+
+// observe measures renewals.
+func (b *bystander) observe(e lockmgr.Event) {
+	command, is := e.(lockmgr.EventCommand)
+	if !is || command.Command != "renew" || command.Err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range command.Names {
+		last, held := b.renewed[name]
+		if !held {
+			continue
+		}
+		if !last.IsZero() {
+			b.now.renewals = append(b.now.renewals, command.At.Sub(last)-renewalPeriod)
+		}
+		b.renewed[name] = command.At
+	}
+}
+
+// measure takes and loses locks for a while.
+func (b *bystander) measure(d time.Duration) harm {
+	ctx, cancel := context.WithTimeout(context.Background(), d+faults.Patience)
+	defer cancel()
+	b.mu.Lock()
+	b.now = harm{}
+	b.mu.Unlock()
+	end := time.Now().Add(d)
+	var group sync.WaitGroup
+	for owner, names := range b.names {
+		group.Go(func() { b.take(ctx, names[0], end) })
+		group.Go(func() { b.lose(ctx, owner, names[1], end) })
+	}
+	group.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	got := b.now
+	got.each(func(what string, d delays) {
+		require.NotZero(b.t, len(d), what)
+		slices.Sort(d)
+	})
+	return got
+}
+
+// pace is the time between two grants of a name. The measured times are not those of a machine that
+// has too much to do.
+const pace = 2 * time.Millisecond
+
+// take takes and gives back a lock until an instant.
+func (b *bystander) take(ctx context.Context, name string, end time.Time) {
+	for time.Now().Before(end) {
+		begin := time.Now()
+		l, err := b.m.Lock(ctx, name)
+		if err != nil {
+			b.t.Error(err)
+			return
+		}
+		b.took(&b.now.grants, begin)
+		if err := l.Unlock(ctx); err != nil {
+			b.t.Error(err)
+			return
+		}
+		time.Sleep(pace)
+	}
+}
+
+// lose deletes the record of a held lock, again and again, and tells the channel of it. The holder
+// listens there, as it has waited for the lock before, and looks.
+func (b *bystander) lose(ctx context.Context, owner *redistest.Server, name string, end time.Time) {
+	server, err := resp.Dial(owner.Addr(), faults.Patience)
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	defer server.Close()
+	l, err := b.waitFor(ctx, server, name)
+	for err == nil && time.Now().Before(end) {
+		if _, err = server.DoText("DEL", name); err != nil {
+			break
+		}
+		begin := time.Now()
+		if _, err = server.DoText("SPUBLISH", faults.Channel(name), "0"); err != nil {
+			break
+		}
+		select {
+		case <-l.Lost():
+			b.took(&b.now.losses, begin)
+		case <-ctx.Done():
+			b.t.Error(name + ": the loss is not told")
+			return
+		}
+		l, err = b.m.Lock(ctx, name)
+		time.Sleep(pace)
+	}
+	if err == nil {
+		err = l.Unlock(ctx)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// waitFor takes a lock after the manager has waited for another one.
+func (b *bystander) waitFor(ctx context.Context, server *resp.Conn, name string) (*lockmgr.Lock, error) {
+	l, err := b.other.Lock(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	next := b.m.LockAsync(name)
+	if err := b.listened(server, name); err != nil {
+		return nil, err
+	}
+	if err := l.Unlock(ctx); err != nil {
+		return nil, err
+	}
+	return next.Await(ctx)
+}
+
+// listened waits until the manager listens to the channel of a lock.
+func (b *bystander) listened(server *resp.Conn, name string) error {
+	for end := time.Now().Add(faults.Patience); ; time.Sleep(time.Millisecond) {
+		text, err := server.DoText("PUBSUB", "SHARDNUMSUB", faults.Channel(name))
+		if err != nil || text == faults.Channel(name)+"\n1" {
+			return err
+		}
+		if time.Now().After(end) {
+			return errors.New("nobody listens to the channel of " + name)
+		}
+	}
+}
+
+func (b *bystander) took(to *delays, begin time.Time) {
+	d := time.Since(begin)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*to = append(*to, d)
+}
+
+// While one master is stopped, locks on the others are granted, renewed and lost as before, and those
+// on it are lost at their deadlines.
+func TestCluster_OneStoppedMasterHarmsNobodyElse(t *testing.T) {
+	if !thorough.On() { // what runs beside it delays more than mostHarm
+		t.Parallel()
+	}
+	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
+	b := &bystander{t: t, names: map[*redistest.Server][]string{}, renewed: map[string]time.Time{}}
+	b.m = dialCluster(t, c, lockmgr.Options{Lease: stopLease, CommandTimeout: stopTimeout, RetryTime: stopTimeout, Linger: time.Hour, Observer: b.observe})
+	b.other = dialCluster(t, c, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	stopped := c.Nodes[0]
+	var held, lost []*lockmgr.Lock
+	var atStopped []string
+	for owner, names := range namesOn(c, 50) {
+		for _, name := range names[2:] {
+			l, err := b.m.Lock(ctx, name)
+			require.NoError(t, err)
+			if owner == stopped {
+				lost = append(lost, l)
+				continue
+			}
+			held = append(held, l)
+			b.mu.Lock()
+			b.renewed[name] = time.Time{}
+			b.mu.Unlock()
+		}
+		if owner == stopped {
+			atStopped = names[:2]
+		} else {
+			b.names[owner] = names[:2]
+		}
+	}
+	beside := func(d time.Duration) harm {
+		stopped.Freeze()
+		defer stopped.Thaw()
+		end := time.Now().Add(d)
+		var failing sync.WaitGroup
+		for range 20 {
+			failing.Go(func() {
+				for time.Now().Before(end) {
+					begin := time.Now()
+					_, err := b.m.Lock(context.Background(), atStopped[0])
+					if took := time.Since(begin); !errors.Is(err, lockmgr.ErrUnavailable) || took > 2*(stopTimeout+stopTimeout) {
+						t.Errorf("after %v: %v", took, err)
+					}
+				}
+			})
+		}
+		defer failing.Wait()
+		return b.measure(d)
+	}
+	before := b.measure(2 * renewalPeriod)
+	during := beside(stopLease + stopLease/4)
+	before.each(func(what string, d delays) { t.Logf("%s without a stopped master: %v", what, d) })
+	during.each(func(what string, d delays) {
+		t.Logf("%s beside a stopped master: %v", what, d)
+		require.Less(t, d[len(d)-1], stopTimeout, "%s: none waits for a command of another shard to time out", what)
+	})
+	for _, l := range held {
+		require.True(t, l.Valid(), l.Name())
+	}
+	for _, l := range lost {
+		require.False(t, l.Valid(), l.Name())
+	}
+	if thorough.On() {
+		b.requireNoHarm(stopped, atStopped[1], beside)
+	}
+}
+
+// requireNoHarm compares the p99 with and without a stopped master. On a busy machine either may be
+// late, so one of three comparisons is enough.
+func (b *bystander) requireNoHarm(stopped *redistest.Server, itsName string, beside func(time.Duration) harm) {
+	b.t.Helper()
+	const long = 10 * time.Second
+	var harmed []string
+	for range 3 {
+		faults.Eventually(b.t, func() bool { // the stopped master is back
+			l, err := b.m.Lock(context.Background(), itsName)
+			return err == nil && l.Unlock(context.Background()) == nil
+		})
+		harmed = nil
+		without, with := b.measure(long), beside(long)
+		var p99 []time.Duration
+		without.each(func(what string, d delays) {
+			b.t.Logf("%s without a stopped master: %v", what, d)
+			p99 = append(p99, d.p99())
+		})
+		with.each(func(what string, d delays) {
+			more := d.p99() - p99[0]
+			p99 = p99[1:]
+			b.t.Logf("%s beside a stopped master: %v: %v later at p99", what, d, more)
+			if more > mostHarm {
+				harmed = append(harmed, fmt.Sprintf("%s are %v later at p99", what, more))
+			}
+		})
+		if len(harmed) == 0 {
+			return
+		}
+	}
+	require.Empty(b.t, harmed, "at %s", stopped.Addr())
+}
