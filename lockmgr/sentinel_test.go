@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -46,11 +47,11 @@ func TestSentinel_Failover(t *testing.T) {
 			l, err := m.Lock(ctx, "a")
 			require.NoError(t, err)
 			f := other.LockAsync("a")
-			requireSubscribers(t, old, true)
+			faults.AwaitSubscribed(t, old, "a", 1)
 			faults.Do(t, old, "WAIT", "2", "2000")
 			fail(t, w, old)
 			require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
-			requireSubscribers(t, w.Master(), true)
+			faults.AwaitSubscribed(t, w.Master(), "a", 1)
 			require.True(t, l.Valid())
 			begin := time.Now()
 			require.NoError(t, l.Unlock(ctx))
@@ -64,17 +65,25 @@ func TestSentinel_Failover(t *testing.T) {
 }
 
 // A manager needs one Sentinel of three. A master that was replaced and comes back is a
-// replica, and nobody takes a lock there.
+// replica, and nobody takes a lock there. Managers that were there before go on at the new
+// master: holds are renewed and given back there, and waiters are granted.
 func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartSentinel(t, 1)
-	m := dialSentinel(t, w.Addrs(), lockmgr.Options{RetryTime: 20 * time.Second})
+	o := lockmgr.Options{RetryTime: 20 * time.Second, Lease: 24 * time.Second}
+	m, waiter := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs(), o)
 	ctx := faults.Patient(t)
 	old := w.Master()
+	held, err := m.Lock(ctx, "held")
+	require.NoError(t, err)
+	waiting := []*futures.Future[*lockmgr.Lock]{waiter.LockAsync("held"), waiter.LockAsync("held")}
+	faults.AwaitSubscribed(t, old, "held", 1)
+	require.Equal(t, "1", faults.Do(t, old, "WAIT", "1", "2000"))
 	old.Kill()
 	l, err := m.Lock(ctx, "a")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
+	before := m.Stats().Renewals
 	old.Restart()
 	require.Eventually(t, func() bool {
 		role, err := old.Do("ROLE")
@@ -90,6 +99,25 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	l, err = other.Lock(ctx, "a")
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(ctx))
+
+	ctx = faults.Patient(t)
+	faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "renewed at the new master")
+	require.True(t, held.Valid())
+	faults.AwaitSubscribed(t, w.Master(), "held", 1)
+	begin := time.Now()
+	require.NoError(t, held.Unlock(ctx))
+	for _, f := range waiting {
+		l, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "1", faults.Do(t, w.Master(), "EXISTS", "held"))
+		require.NoError(t, l.Unlock(ctx))
+	}
+	require.Less(t, time.Since(begin), 5*time.Second, "by a message, not by the poll after a lease")
+	for _, manager := range []*lockmgr.Manager{m, waiter} {
+		l, err := manager.TryLock(ctx, "b")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
 }
 
 // Without a Sentinel that answers, Dial fails.
