@@ -1,10 +1,9 @@
 package locktest
 
 import (
-	"bufio"
-	"fmt"
-	"strings"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -66,6 +65,9 @@ func (s *Server) restart() {
 	}
 }
 
+// flushTimeout bounds SCRIPT FLUSH.
+const flushTimeout = 10 * time.Second
+
 // flushScripts empties the cache of scripts.
 func (s *Server) flushScripts() error {
 	c, err := s.mini.Dial()
@@ -73,12 +75,6 @@ func (s *Server) flushScripts() error {
 		return err
 	}
 	defer c.Close()
-	if _, err := fmt.Fprint(c, "*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n"); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if err == nil && !strings.HasPrefix(line, "+OK") {
-		err = fmt.Errorf("SCRIPT FLUSH: %s", strings.TrimSpace(line))
-	}
+	_, err = resp.NewConn(c, flushTimeout).DoText("SCRIPT", "FLUSH")
 	return err
 }

@@ -1,8 +1,6 @@
 package notify_test
 
 import (
-	"bufio"
-	"net"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
@@ -21,16 +20,15 @@ func BenchmarkLatency(b *testing.B) {
 	hub := open(b, connect(b, s.Addr()), notify.Options{})
 	c := &cursor{Watch: hub.Watch("c")}
 	c.until(b, subscribed)
-	conn, err := net.Dial("tcp", s.Addr())
+	conn, err := resp.Dial(s.Addr(), time.Minute)
 	require.NoError(b, err)
 	defer conn.Close()
-	reply := bufio.NewReader(conn)
-	send := func(cmd string) {
-		_, err := conn.Write([]byte(cmd))
-		require.NoError(b, err)
+	send := func(words ...string) {
+		conn.Send(words...)
+		require.NoError(b, conn.Flush())
 	}
 	receive := func() {
-		_, err := reply.ReadString('\n')
+		_, err := conn.Receive()
 		require.NoError(b, err)
 	}
 	type wakeUp struct {
@@ -42,13 +40,13 @@ func BenchmarkLatency(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		t := time.Now()
-		send("PING\r\n")
+		send("PING")
 		receive()
 		pings = append(pings, time.Since(t))
 
 		c.Next(c.seq).OnDone(func(w notify.Wake, _ error) { woken <- wakeUp{time.Now(), w.Seq} })
 		t = time.Now()
-		send("PUBLISH c 0\r\n")
+		send("PUBLISH", "c", "0")
 		w := <-woken
 		c.seq = w.seq
 		wakes = append(wakes, w.at.Sub(t))
