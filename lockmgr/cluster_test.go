@@ -23,7 +23,14 @@ import (
 // dialCluster makes a manager of a cluster, which is closed when t ends.
 func dialCluster(t *testing.T, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, o)
+	return dialMany(t, rueidis.ClientOption{InitAddress: c.Addrs()}, o)
+}
+
+// dialMany makes a manager of a cluster or of Sentinels. It is closed when t ends. Some of the servers
+// may be down then, so its releases need not be confirmed.
+func dialMany(t *testing.T, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m, err := lockmgr.Dial(opt, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -245,7 +245,7 @@ func dialAs(t testing.TB, addr, user, password string, o lockmgr.Options) *lockm
 	t.Helper()
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: password}, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
+	faults.CloseAtEnd(t, m)
 	return m
 }
 

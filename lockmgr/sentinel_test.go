@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -16,14 +15,7 @@ import (
 
 func dialSentinel(t *testing.T, addrs []string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet}}, o)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = m.Close(ctx)
-	})
-	return m
+	return dialMany(t, rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet}}, o)
 }
 
 // A held lock that the new master knows stays, and the one who waits for it is told of its

@@ -24,11 +24,7 @@ func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	}
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		require.NoError(t, m.Close(ctx))
-	})
+	faults.CloseAtEnd(t, m)
 	return m
 }
 

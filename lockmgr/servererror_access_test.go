@@ -228,7 +228,7 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 		opt.Dialer.KeepAlive = 20 * time.Millisecond // pings
 		m, err := lockmgr.Dial(opt, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
+		faults.CloseAtEnd(t, m)
 		return m
 	}
 	m, other := connect(), connect()

@@ -26,6 +26,11 @@ func Patient(t testing.TB) context.Context {
 	return c
 }
 
+// CloseAtEnd closes a manager when t ends. Each of its releases must be confirmed then.
+func CloseAtEnd(t testing.TB, m *lockmgr.Manager) {
+	t.Cleanup(func() { require.NoError(t, m.Close(Patient(t))) })
+}
+
 // Do sends a command to a server and returns the reply.
 func Do(t testing.TB, s *redistest.Server, args ...string) string {
 	t.Helper()

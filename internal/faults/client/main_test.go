@@ -59,11 +59,7 @@ func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager
 	o.Anonymous = true // tests count keys
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		c, cancel := context.WithTimeout(ctx, faults.Patience)
-		defer cancel()
-		require.NoError(t, m.Close(c))
-	})
+	faults.CloseAtEnd(t, m)
 	return m
 }
 

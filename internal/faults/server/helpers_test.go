@@ -55,7 +55,7 @@ func dialOpt(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr
 	o.Anonymous = true // tests count keys
 	m, err := lockmgr.Dial(opt, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close(faults.Patient(t))) })
+	faults.CloseAtEnd(t, m)
 	return m
 }
 
