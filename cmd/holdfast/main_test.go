@@ -453,6 +453,17 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, 77, code, text)
 }
 
+// check says which masters of a cluster lack a permission.
+func TestCheck_OfACluster(t *testing.T) {
+	w := newWorld(t)
+	c := redistest.StartCluster(t, 2, 0)
+	_, err := c.Nodes[1].Do("ACL", "SETUSER", "default", "-zcard")
+	require.NoError(t, err)
+	code, out, text := w.run("--redis", "redis://"+c.Nodes[0].Addr(), "check", "app:")
+	require.Zero(t, code, text)
+	require.Contains(t, out, "missing (optional): +zcard for Permits at "+c.Nodes[1].Addr()+"\n")
+}
+
 // top --json prints a snapshot a look, and counts changes of holders.
 func TestTop_JSON(t *testing.T) {
 	w := newWorld(t)

@@ -249,7 +249,11 @@ It ends with 77 if something is missing that plain locks need.`,
 					if p.Optional {
 						need = "optional"
 					}
-					fmt.Fprintf(w, "missing (%s): %s for %s\n", need, shown(p.Rule), p.For)
+					at := ""
+					if len(p.Nodes) > 0 {
+						at = " at " + strings.Join(p.Nodes, ", ")
+					}
+					fmt.Fprintf(w, "missing (%s): %s for %s%s\n", need, shown(p.Rule), p.For, at)
 				}
 				for _, warning := range report.Warnings {
 					fmt.Fprintln(w, "warning:", warning)
