@@ -359,3 +359,75 @@ func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
 		require.NoError(t, withToken.Unlock(ctx))
 	}
 }
+
+// A writer passes an exclusive lock on to a reader of its manager while the slot is being moved. The
+// old master takes no key for the new reader, so the record names the writer until the slot has
+// moved. It is renewed all the same.
+func TestCluster_PassedToAReaderInASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2, 0)
+	o := lockmgr.Options{Lease: 2 * time.Second, RetryTime: 20 * time.Second}
+	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	name := movable(c, "a%d")
+	writer, err := m.Lock(ctx, name, lockmgr.Exclusive())
+	require.NoError(t, err)
+	f := m.LockAsync(name, lockmgr.Shared())
+	moving := beginMove(t, c, name)
+	require.NoError(t, writer.Unlock(ctx))
+	reader, err := f.Await(ctx)
+	require.NoError(t, err)
+	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(20 * time.Millisecond) {
+		require.True(t, reader.Valid(), reader.Err())
+	}
+	_, err = other.TryLock(ctx, name, lockmgr.Exclusive())
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	moving.finish()
+	require.NoError(t, reader.Extend(ctx, time.Minute))
+	require.NoError(t, reader.Unlock(ctx))
+	faults.Eventually(t, func() bool { return ownKeys(t, c, name) == "" }, name)
+}
+
+// Requests that are refused as their slot is being moved fail after RetryTime. Those who wait for
+// other names of the same masters wait on, also for names of that slot. The name that is refused is
+// the first in the order of names: a manager whose server fails tries that one once more.
+func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2, 0)
+	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{RetryTime: time.Second})
+	ctx := faults.Patient(t)
+	tag := movable(c, "{%d}")
+	take := func(name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
+		t.Helper()
+		l, err := m.Lock(ctx, name, opts...)
+		require.NoError(t, err)
+		return l
+	}
+	var held []*lockmgr.Lock
+	var waits []*futures.Future[*lockmgr.Lock]
+	for _, name := range []string{movable(c, "~a%d"), movable(c, "~b%d"), tag + "here", tag + "there"} {
+		held, waits = append(held, take(name)), append(waits, other.LockAsync(name))
+	}
+	reader, fair := take(tag+"a", lockmgr.Shared()), take(tag+"b", lockmgr.Fair())
+	moving := beginMove(t, c, tag)
+	for _, key := range moving.keys(moving.from) {
+		if key == tag+"there" || strings.Contains(key, "rwlock_timeout") {
+			moving.migrate(key)
+		}
+	}
+	moving.awaitWaiters("redisson_lock__channel:"+tag+"there", 1, true)
+	writer, next := other.LockAsync(tag+"a", lockmgr.Exclusive()), other.LockAsync(tag+"b", lockmgr.Fair())
+	for _, f := range []*futures.Future[*lockmgr.Lock]{writer, next} {
+		_, err := f.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	}
+	for i, f := range waits {
+		require.NoError(t, held[i].Unlock(ctx))
+		l, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
+	moving.finish()
+	require.NoError(t, reader.Unlock(ctx))
+	require.NoError(t, fair.Unlock(ctx))
+}

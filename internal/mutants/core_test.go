@@ -66,13 +66,15 @@ var coreMutants = []mutant{
 	{"unknown", "failed transfer does not tell those that need tokens", machine, "if tokenless || late ||", "if tokenless && false || late ||", stories},
 	{"unknown", "cancelled grant kept", machine, "\t\t\treturn\n\t\t}\n\t\tm.release(e)\n\t\treturn\n\t}\n\tpassed", "\t\t\treturn\n\t\t}\n\t\tm.rest(e)\n\t\treturn\n\t}\n\tpassed", seeds},
 
-	{"health", "a failed command not reported", machine, "recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)", "recovered = false", seeds},
+	{"health", "a failed command not reported", machine, "recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final || r.Alone, r.Err, m.cfg.RetryTime)", "recovered = false", seeds},
 	{"health", "nobody is told", machine, "\tm.tellOfServers()\n", "", seeds},
 	{"health", "no alarm", machine, "at = min(at, h.tellAt)", "_ = at", seeds},
 	{"health", "told at once", machine, "due := m.tellDue(h, r.Asked); due <= m.now {", "due := m.tellDue(h, r.Asked); true {", stories},
 	{"health", "a wait that begins late is told at once", machine, "later(max(asked, h.since), m.cfg.RetryTime)", "later(h.since, m.cfg.RetryTime)", stories},
-	{"health", "an answer does not end it", machine, "case ran == Yes || ran == No && final:", "case false:", seeds},
-	{"health", "one command's own trouble counts", machine, "\tcase final: // this command's own trouble\n", "", seeds},
+	{"health", "an answer does not end it", machine, "case ran == Yes || ran == No && alone:", "case false:", seeds},
+	{"health", "one command's own trouble counts", machine, "\tcase alone:\n", "", seeds},
+	{"health", "a name whose slot is moving is the server's trouble", machine, "r.Final || r.Alone, r.Err", "r.Final, r.Err", stories},
+	{"health", "a transfer that is refused for a slot that is moving fails nobody", machine, "alone := r.Alone && ", "alone := false && ", stories},
 	{"health", "a new wait is not told", machine, "h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))", "", seeds},
 	{"health", "Close waits for a failing server", machine, "if m.closing && m.now >= m.tellDue(h, m.closedAt) {\n\t\tm.abort(h.err)\n\t\treturn\n\t}\n", "", seeds},
 

@@ -219,6 +219,9 @@ type Reply struct {
 	Err error
 	// Final is set if trying again soon would meet the same error.
 	Final bool
+	// Alone is set if the server has answered, and the error concerns this command only. It may
+	// succeed later.
+	Alone bool
 }
 
 // An Effect is something that the machine wants done. The set is closed.

@@ -344,7 +344,9 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
 		// Without a transfer nobody gets a place in the queue, or comes from there.
 		lineless := !n.takesTurns() && (r.Final && (q.Fenced || !forTokens) || m.overdue(e, q))
-		if tokenless || late || lineless {
+		// The health of the server does not tell them of it.
+		alone := r.Alone && e.phase == passing && m.overdue(e, q)
+		if tokenless || late || lineless || alone {
 			m.failQueued(q, r.Err)
 		}
 		q = next

@@ -22,14 +22,14 @@ type health struct {
 	probed  bool          // tellOfServer has sent a try since then
 }
 
-// report notes the outcome of a command. It reports whether the server was failing
-// and is no longer.
-func (h *health) report(sent time.Duration, ran Ran, final bool, err error, retryTime time.Duration) (recovered bool) {
+// report notes the outcome of a command. alone reports whether an error concerns this command
+// only. report reports whether the server was failing and is no longer.
+func (h *health) report(sent time.Duration, ran Ran, alone bool, err error, retryTime time.Duration) (recovered bool) {
 	switch {
-	case ran == Yes || ran == No && final: // the server has answered
+	case ran == Yes || ran == No && alone: // the server has answered
 		recovered = h.failing
 		*h = health{}
-	case final: // the error concerns this command only
+	case alone:
 	case !h.failing:
 		*h = health{failing: true, since: sent, err: err, tellAt: later(sent, retryTime/2)}
 	default:

@@ -74,7 +74,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	op := r.Op
 	e := op.entry
 	e.flight = 0
-	recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final, r.Err, m.cfg.RetryTime)
+	recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final || r.Alone, r.Err, m.cfg.RetryTime)
 	m.moveTo(e.of, r.Shard)
 	switch {
 	case op.Verb == VerbLook:

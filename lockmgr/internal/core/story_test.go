@@ -209,7 +209,7 @@ func (s *story) line(line string) {
 		default:
 			s.t.Fatalf("what? %s", line)
 		}
-		r.Final, r.OtherKind = arg["final"] != "", arg["otherkind"] != ""
+		r.Final, r.Alone, r.OtherKind = arg["final"] != "", arg["alone"] != "", arg["otherkind"] != ""
 		r.Kept, r.Published, r.Shard = arg["kept"] != "", int(count("published", 1)), uint8(count("shard", 0))
 		if arg["quiet"] != "" {
 			r.Published = 0

@@ -69,7 +69,8 @@
 // not the others. So no channel is one of the KEYS, and no key that is seldom there. A script names
 // further keys itself, in the slot of its KEYS. If one is missing, it may be at the other master. A
 // script that would take such a key for expired makes the server fail it in that case, before it
-// writes: see readwrite_acquire.lua.
+// writes: see readwrite_acquire.lua. So such a failure says that the script has recorded nobody. It
+// concerns the locks of the command only: the server is not in trouble.
 //
 // While the old master has the record of a lock, it runs the scripts of the lock. After that it
 // answers with ASK, and the scripts run at the new master. Those who wait still listen at the old

@@ -16,7 +16,7 @@ type Failure struct {
 	// not run then.
 	Elsewhere bool
 	// Scattered reports whether the keys of the command are at two masters, as their slot is being
-	// moved. The command did not run. One for fewer keys may.
+	// moved. Other locks of the server are served. A command for fewer keys may run.
 	Scattered bool
 	// Hint says what can be done about it. It may be empty.
 	Hint string
@@ -41,7 +41,7 @@ const (
 
 // unanswered reports whether the failure says that the server did not answer, or
 // could serve nobody. A nil Failure is an answer.
-func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable }
+func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
 
 // general reports whether a failure may concern the connection or its server rather
 // than a lock. A nil Failure is an answer.
@@ -104,8 +104,13 @@ func serverFailure(err error, text string) *Failure {
 		code, known = serverCodes["NOPERM"], true
 	}
 	if !known && (strings.Contains(text, "access a non local key") || strings.Contains(text, "undeclared keys were accessed during rehashing")) {
-		// The slot is being moved, and a key that the script made up is at the other master.
-		return &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the slot is being moved", Err: err}
+		// The slot is being moved, and a key that the script made up is at the other master. Scripts
+		// fail for it before they write the record, except the one that says so.
+		f := &Failure{Kind: Unavailable, Ran: core.No, Scattered: true, Hint: "the slot is being moved", Err: err}
+		if strings.Contains(text, halfDone) {
+			f.Ran = core.Maybe
+		}
+		return f
 	}
 	if !known {
 		return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
@@ -117,6 +122,9 @@ func serverFailure(err error, text string) *Failure {
 	f.Elsewhere, f.Scattered = word == "MOVED" || word == "ASK", word == "TRYAGAIN"
 	return f
 }
+
+// halfDone is in the error of several_release.lua if it has released some of the locks.
+const halfDone = "others were released"
 
 // deniedInScript reports whether an error text is a NOPERM for a command that a
 // script calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and

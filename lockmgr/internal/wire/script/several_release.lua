@@ -127,7 +127,7 @@ for i = 1, n do
   end
 end
 if failed then
-  return {err = failed}
+  return {err = done > 0 and failed .. ' (others were released)' or failed}
 elseif done == 0 then
   return false
 end

@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A script that finds a key missing, as its slot is being moved, fails before it writes the record. The
+// server serves other locks. Only a release of several locks may have released some of them.
+func TestFailure_OfASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:1.",
+		"ERR Unable to execute command 'exists' in script because undeclared keys were accessed during rehashing of the slot script: f00, on @user_script:1.",
+		"TRYAGAIN Multiple keys request during rehashing of slot",
+	} {
+		f := serverFailure(textError(text), text)
+		require.Equal(t, Unavailable, f.Kind, text)
+		require.Equal(t, core.No, f.Ran, text)
+		require.False(t, f.Final, text)
+		require.False(t, f.unanswered(), text)
+		var r core.Reply
+		a := failed(f)
+		decode(&core.Op{Verb: core.VerbTransfer}, &a, &r, func(f *Failure) error { return f.Err })
+		require.True(t, r.Alone, text)
+		require.Equal(t, core.No, r.Ran, text)
+	}
+	text := "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:1. (others were released)"
+	f := serverFailure(textError(text), text)
+	require.Equal(t, core.Maybe, f.Ran)
+	require.True(t, f.Scattered)
+}
