@@ -105,7 +105,7 @@ var coreMutants = []mutant{
 	{"every end is an end", "time-outs not kept", machine, "m.giveUps.set(r, r.Ends)", "", seeds},
 	{"every end is an end", "poll's time left to the next phase", machine, "u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now", "u.nextTransfer, u.spacing = m.now, 0", seeds},
 	{"every end is an end", "owner's wait not forgotten", machine, "\t\tm.waits.remove(r)\n", "", seeds},
-	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(e, e.errGone())\n\tif others {", "\tif others {", seeds},
+	{"every end is an end", "Unlock not answered when the record is gone", machine, "\tm.unlocked(e, e.of.rules().gone())\n\tif others {", "\tif others {", seeds},
 	{"every end is an end", "Close leaves holds", machine, "m.loseAll(e, ErrClosed)\n\t\t\t\tm.release(e)", "m.loseAll(e, ErrClosed)", seeds},
 	{"every end is an end", "Close leaves waiters", machine, "m.failQueued(n.queue.head, ErrClosed)", "m.dequeue(n.queue.head)", seeds},
 

@@ -35,8 +35,10 @@
 //
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
-// itself. The interface in rules.go says what each rule answers. The rules of fair locks equal
-// those of exclusive locks. The table shows the others.
+// itself. The interface in rules.go says what each rule answers, and has the rules that most
+// kinds have. The rules of fair locks equal those of exclusive locks, but managers take no
+// turns for them. The table shows the others. If the record of a permit is gone, its holder gets
+// another error.
 //
 //	             exclusive   permits         read-write
 //	entries      1           1,024           1

@@ -180,14 +180,6 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	m.prolonged(e, id)
 }
 
-// errGone returns the error of a hold whose record is gone.
-func (e *entry) errGone() error {
-	if e.of.kind == Permits {
-		return errReturn
-	}
-	return errGone
-}
-
 // gone handles an answer by which the entry is not ours any more.
 func (m *Machine) gone(e *entry) {
 	others := e.of.rules().parts(e) && e.number != 0
@@ -198,8 +190,8 @@ func (m *Machine) gone(e *entry) {
 	m.dropTokens(e)
 	m.renewals.Remove(e)
 	m.unreserve(e)
-	m.loseAll(e, e.errGone())
-	m.unlocked(e, e.errGone())
+	m.loseAll(e, e.of.rules().gone())
+	m.unlocked(e, e.of.rules().gone())
 	if others {
 		// Even if somebody here waits. A try that gathers would shorten the life of these
 		// records, and waiters elsewhere would get no message when they end.

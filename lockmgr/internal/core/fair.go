@@ -12,5 +12,7 @@ const Fair Kind = 4
 
 var _ = register(Fair, fair{})
 
-// fair are the rules of Fair. They are those of Exclusive: what differs is the line.
+// fair are the rules of Fair. Most are those of Exclusive: what differs is the line.
 type fair struct{ exclusive }
+
+func (fair) takesTurns() bool { return false }

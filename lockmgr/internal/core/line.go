@@ -93,10 +93,6 @@ type Line struct {
 	Once bool
 }
 
-// takesTurns reports whether managers share the time of a name by standing back: see turns.
-// They do not if the server keeps the waiters in order.
-func (n *name) takesTurns() bool { return n.details.line == nil }
-
 // useLine makes sure that a name of kind Fair has a line.
 func (n *name) useLine() {
 	if n.details.line == nil {

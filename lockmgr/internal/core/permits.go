@@ -21,17 +21,15 @@ const Permits Kind = 3
 var _ = register(Permits, permits{})
 
 // permits are the rules of Permits.
-type permits struct{}
+type permits struct{ usual }
 
 // mostEntries is how many entries of a name a manager may have.
 const mostEntries = 1024
 
 func (permits) entries() int                  { return mostEntries }
-func (permits) joins(*entry, *Request) bool   { return false }
-func (permits) transfers() bool               { return true }
 func (permits) again(*Hold, *Request) outcome { return never }
-func (permits) side(*entry) Side              { return Alone }
 func (permits) waitsFor(*Request, *Hold) bool { return false }
+func (permits) gone() error                   { return errReturn }
 
 func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Permits }
 

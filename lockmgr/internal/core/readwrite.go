@@ -18,17 +18,13 @@ const ReadWrite Kind = 1
 var _ = register(ReadWrite, readWrite{})
 
 // readWrite are the rules of ReadWrite.
-type readWrite struct{}
-
-func (readWrite) entries() int { return 1 }
+type readWrite struct{ usual }
 
 func (k readWrite) joins(e *entry, r *Request) bool {
 	return r.Side == Shared && k.side(e) == Shared
 }
 
 func (readWrite) passes(e *entry, r *Request) bool { return r.Side == Shared || !e.open }
-
-func (readWrite) transfers() bool { return true }
 
 func (readWrite) again(h *Hold, r *Request) outcome {
 	switch {
@@ -42,15 +38,9 @@ func (readWrite) again(h *Hold, r *Request) outcome {
 	return never
 }
 
-func (readWrite) parts(*entry) bool { return false }
-
-func (readWrite) doubts() bool { return true }
-
 func (readWrite) side(e *entry) Side {
 	if e.alone() != nil {
 		return Alone
 	}
 	return Shared
 }
-
-func (readWrite) waitsFor(*Request, *Hold) bool { return true }

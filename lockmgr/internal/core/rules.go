@@ -45,12 +45,36 @@ type rules interface {
 	// ended. The search for deadlocks follows it. If both are Shared, it is asked only
 	// if the request waits behind one for the side Alone.
 	waitsFor(r *Request, h *Hold) bool
+	// takesTurns reports whether managers share the time of a name by standing back: see
+	// turns. They do not if the server keeps the waiters in order. Then the number of a
+	// request that waits is its place: see line.
+	takesTurns() bool
+	// gone returns the error of a hold whose record is gone.
+	gone() error
 }
+
+// usual has the rules that most kinds have. A kind embeds it and defines the others.
+type usual struct{}
+
+func (usual) entries() int                  { return 1 }
+func (usual) joins(*entry, *Request) bool   { return false }
+func (usual) passes(*entry, *Request) bool  { return true }
+func (usual) transfers() bool               { return true }
+func (usual) again(*Hold, *Request) outcome { return reenters }
+func (usual) parts(*entry) bool             { return false }
+func (usual) doubts() bool                  { return true }
+func (usual) side(*entry) Side              { return Alone }
+func (usual) waitsFor(*Request, *Hold) bool { return true }
+func (usual) takesTurns() bool              { return true }
+func (usual) gone() error                   { return errGone }
 
 // passesOn reports whether an entry without a hold can pass to a request in memory.
 func (n *name) passesOn(e *entry, r *Request) bool {
 	return n.rules().transfers() && n.rules().passes(e, r)
 }
+
+// takesTurns is rules.takesTurns of the name's kind.
+func (n *name) takesTurns() bool { return n.rules().takesTurns() }
 
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }

@@ -17,14 +17,7 @@ var _ = register(Several, several{})
 
 // several are the rules of Several. overlap.go has the waits between sets and
 // single names.
-type several struct{}
+type several struct{ usual }
 
-func (several) entries() int                  { return 1 }
-func (several) joins(*entry, *Request) bool   { return false }
-func (several) passes(*entry, *Request) bool  { return true }
-func (several) transfers() bool               { return false }
-func (several) again(*Hold, *Request) outcome { return reenters }
-func (several) parts(*entry) bool             { return true }
-func (several) doubts() bool                  { return true }
-func (several) side(*entry) Side              { return Alone }
-func (several) waitsFor(*Request, *Hold) bool { return true }
+func (several) transfers() bool   { return false }
+func (several) parts(*entry) bool { return true }

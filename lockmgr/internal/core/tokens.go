@@ -42,8 +42,8 @@ func (m *Machine) tokensFor(e *entry, r *Request) int64 {
 		return 0
 	case r.Side == Shared:
 		return 1 // all holds that share the entry get the same one
-	case e.of.details.set != nil:
-		return 1 // of each item
+	case !e.of.rules().transfers():
+		return 1 // nobody else is granted this entry; a set gets one for each item
 	}
 	return int64(max(1, e.of.queue.upTo(m.cfg.PassCount)))
 }

@@ -118,7 +118,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	case r.Err != nil:
 		err = r.Err
 	case (!r.OK || r.Partly) && e.number != 0 && !e.retried:
-		err = e.errGone()
+		err = n.rules().gone()
 	}
 	if r.OK {
 		m.notice(Notice{What: Released, Name: n.name, Set: n.details.set != nil, Err: r.Err})
