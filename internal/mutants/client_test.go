@@ -53,7 +53,7 @@ var shellMutants = []mutant{
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
 	{"errors", "a try takes a silent server for another owner", machine, "if h := m.healthOf(n); h.failing && !n.held() {", "if h := m.healthOf(n); h == nil {", shell + "TestTryLock_OnASilentServerIsUnavailable"},
-	{"errors", "Close does not know why", machine, "m.unreleased = Unconfirmed{n.name, n.details.set != nil, r.Err}", "", shell + "TestServerError_OfClose"},
+	{"errors", "Close does not know why", machine, "m.unreleased = Unconfirmed{n.name, n.isSet(), err}", "", shell + "TestServerError_OfClose"},
 	{"errors", "a time-out looks like the end of a caller's context", "lockmgr/internal/wire", "\"is the server overloaded, stopped or cut off?\", errNoAnswer", "\"is the server overloaded, stopped or cut off?\", err", shell + "TestServerError_Replies"},
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "\th.failure = f\n\tif f == nil {\n", "\tif f != nil {\n\t\th.failure = f\n\t}\n\tif f == nil {\n", wires + "TestHealth"},
 

@@ -165,7 +165,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		}
 	}
 	m.failOnce(n, n.about(ErrNotAcquired))
-	m.notice(Notice{What: Refused, Name: n.name, Set: n.details.set != nil, TTL: r.TTL})
+	m.noticeOf(n, Notice{What: Refused, TTL: r.TTL})
 	switch {
 	case n.queue.head == nil, n.served(e):
 		m.releaseOrRest(e)

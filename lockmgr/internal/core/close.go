@@ -37,8 +37,7 @@ func (m *Machine) abort(err error) {
 	for _, n := range m.everyName() {
 		for e := range n.entries {
 			if e.number != 0 || e.upkeep().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
-				m.stats.Unreleased++
-				m.unreleased = Unconfirmed{n.name, n.details.set != nil, err}
+				m.giveUp(n, err)
 			}
 			m.unlocked(e, ErrClosed)
 		}

@@ -162,7 +162,7 @@ func (r *Request) behindAlone() bool {
 func (w *edge) item() string {
 	for _, it := range w.request.entry.of.items() {
 		h := w.hold.Request.entry.of
-		if h.details.set == nil && h.name == it.Name {
+		if !h.isSet() && h.name == it.Name {
 			return it.Name
 		}
 		for _, other := range h.items() {

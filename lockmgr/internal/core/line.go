@@ -275,7 +275,7 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	e.number = 0
 	m.dropTokens(e)
 	m.renewals.Remove(e)
-	m.notice(Notice{What: Released, Name: n.name})
+	m.noticeOf(n, Notice{What: Released})
 	m.failOnce(n, ErrNotAcquired)
 	switch {
 	case n.queue.head == nil || m.closing:

@@ -165,6 +165,18 @@ func (m *Machine) notice(what Notice) {
 	}
 }
 
+// noticeOf is notice about a name.
+func (m *Machine) noticeOf(n *name, what Notice) {
+	what.Name, what.Set = n.name, n.isSet()
+	m.notice(what)
+}
+
+// giveUp notes that a release of a name is given up. err is why it had failed, or nil.
+func (m *Machine) giveUp(n *name, err error) {
+	m.stats.Unreleased++
+	m.unreleased = Unconfirmed{n.name, n.isSet(), err}
+}
+
 // tick runs everything that is due. Losses come before renewals, because an entry
 // that is past its deadline must not be renewed.
 func (m *Machine) tick() {

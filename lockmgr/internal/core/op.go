@@ -125,6 +125,6 @@ func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
 	n := e.of
 	r := &e.makeUpkeep().retry
 	r.failed(m.now, m.pause(r.n+1))
-	m.notice(Notice{What: CommandError, Name: n.name, Set: n.details.set != nil, N: r.n, Err: err})
+	m.noticeOf(n, Notice{What: CommandError, N: r.n, Err: err})
 	return r.at
 }

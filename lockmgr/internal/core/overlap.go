@@ -53,7 +53,7 @@ func (m *Machine) newSet(n *name, items []Item) {
 // m.sets, or m.heldSets. A name with several items in common is yielded several times.
 func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
 	return func(yield func(overlap) bool) {
-		if n.details.set == nil {
+		if !n.isSet() {
 			for _, p := range of[n.name] {
 				if !yield(overlap{p.set, p.set.items()[p.item], Item{Name: n.name, Kind: n.kind}}) {
 					return
@@ -80,10 +80,10 @@ func (it *Item) excludes(other *Item) bool { return it.Side == Alone || other.Si
 // blocks reports whether h, a hold of o.name, keeps r waiting.
 func (o *overlap) blocks(r *Request, h *Hold) bool {
 	its, ours := o.its, o.ours
-	if o.name.details.set == nil {
+	if !o.name.isSet() {
 		its.Side = h.Request.Side // the item of a single name has no side
 	}
-	if r.entry.of.details.set == nil {
+	if !r.entry.of.isSet() {
 		if ours.Side = r.Side; r.behindAlone() {
 			ours.Side = Alone // it waits with the one before it
 		}
@@ -98,10 +98,10 @@ func (o *overlap) waits(n *name) bool {
 		return false
 	}
 	its, ours := o.its, o.ours
-	if o.name.details.set == nil {
+	if !o.name.isSet() {
 		its.Side = r.Side
 	}
-	if n.details.set == nil {
+	if !n.isSet() {
 		ours.Side = n.entry.side
 	}
 	return its.excludes(&ours)
@@ -159,13 +159,13 @@ func (m *Machine) rivalGathers(n *name) bool {
 
 // heldSet notes that a set has its first hold, and unheldSet that it has lost its last.
 func (m *Machine) heldSet(e *entry) {
-	if e.of.details.set != nil {
+	if e.of.isSet() {
 		m.heldSets.add(e.of)
 	}
 }
 
 func (m *Machine) unheldSet(e *entry) {
-	if e.of.details.set != nil && e.hold == nil {
+	if e.of.isSet() && e.hold == nil {
 		m.heldSets.remove(e.of)
 	}
 }

@@ -36,6 +36,9 @@ func (s *set) hears(item int, on bool) {
 	}
 }
 
+// isSet reports whether a name is a set. The key of a set is not that of a single name.
+func (n *name) isSet() bool { return n.details.set != nil }
+
 // items returns the items of a set, or nil for a single name.
 func (n *name) items() []Item {
 	if s := n.details.set; s != nil {

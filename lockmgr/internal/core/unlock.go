@@ -121,7 +121,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 		err = n.rules().gone()
 	}
 	if r.OK {
-		m.notice(Notice{What: Released, Name: n.name, Set: n.details.set != nil, Err: r.Err})
+		m.noticeOf(n, Notice{What: Released, Err: r.Err})
 	}
 	if r.Op.Reserve > 0 {
 		m.unreserve(e)
@@ -168,7 +168,7 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
-		m.notice(Notice{What: StoodBack, Name: n.name, Set: n.details.set != nil, N: t.count})
+		m.noticeOf(n, Notice{What: StoodBack, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
 		if p := n.details.pool; p != nil {
@@ -236,9 +236,8 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	closed := m.closing && (r.Final || m.now-max(u.retry.since, m.closedAt) >= m.cfg.RetryTime)
 	switch {
 	case closed || m.now >= goneBy:
-		m.stats.Unreleased++
-		m.unreleased = Unconfirmed{n.name, n.details.set != nil, r.Err}
-		m.notice(Notice{What: Unreleased, Name: n.name, Set: n.details.set != nil, Err: r.Err})
+		m.giveUp(n, r.Err)
+		m.noticeOf(n, Notice{What: Unreleased, Err: r.Err})
 		m.unlocked(e, r.Err)
 		e.number = 0
 		m.dropTokens(e)
