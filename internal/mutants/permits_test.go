@@ -30,7 +30,7 @@ var permitMutants = []mutant{
 	{"permits", "who tries once waits for an entry", machine, "\treturn room\n", "\treturn room || true\n", machine + " TestPermits_MostEntries"},
 	{"permits", "each entry is a turn of its own", machine, "time.Duration(max(1, n.details.turns.entries))", "1", machine + " TestPermits_TurnsOfSeveralEntries"},
 	{"permits", "a run is as short as that of one entry", machine, "cfg.PassCount * max(1, t.entries)", "cfg.PassCount", stories},
-	{"permits", "each entry that comes free begins a new pause", machine, "\tcase t.back && n.details.pool != nil:", "\tcase false:", machine + " TestPermits_NoNewPause"},
+	{"permits", "each entry that comes free begins a new pause", machine, "\tcase t.back && n.pool() != nil:", "\tcase false:", machine + " TestPermits_NoNewPause"},
 	{"permits", "each entry is kept for a second by itself", machine, "\t\treturn &p.firstPass\n", "\t\treturn &e.upkeep().firstPass\n", machine + " TestPermits_OnePause"},
 	{"permits", "the other entries in motion are not looked at", machine, "\t\tif other != e {\n\t\t\tagain = min(again, m.advanceEntry(other))\n\t\t}\n", "\t\t_ = other\n", stories},
 	{"permits", "the answer to a try begins a run", machine, "return !n.details.turns.back && n.hasOthers(except)", "return false && n.hasOthers(except)", stories},

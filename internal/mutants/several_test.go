@@ -38,7 +38,7 @@ var severalMutants = []mutant{
 	{"several", "a try that meets another kind takes over", setFormats, "r.Gathered = op.Gather > 0 && !r.OtherKind", "r.Gathered = op.Gather > 0", setFormats + " TestSeveral_Gathered"},
 
 	// A part of a set is lost.
-	{"several", "the rest is not named after a partial loss", machine, "others := e.of.rules().parts(e) && e.number != 0", "others := e.of.rules().parts(e) && e.of.details.set == nil && e.number != 0", setSeeds},
+	{"several", "the rest is not named after a partial loss", machine, "others := e.of.rules().parts(e) && e.number != 0", "others := e.of.rules().parts(e) && e.of.set() == nil && e.number != 0", setSeeds},
 	{"several", "the rest is not given back while somebody waits", machine, "\tif others {\n\t\tm.release(e)", "\tif others && e.of.queue.head == nil {\n\t\tm.release(e)", stories},
 	{"several", "a partial release is no loss", machine, "(!r.OK || r.Partly) && e.number != 0", "!r.OK && e.number != 0", stories},
 

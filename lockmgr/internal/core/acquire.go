@@ -64,11 +64,11 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 			e.makeUpkeep().tokens.got(r.Token, op.Tokens)
 			e.upkeep().tokens.each = r.Tokens
 		}
-		if s := n.details.set; s != nil {
+		if s := n.set(); s != nil {
 			s.refusedBy = 0
 		}
 		m.gatherAcquired(e)
-		if p := n.details.pool; p != nil {
+		if p := n.pool(); p != nil {
 			p.acquired(n)
 		}
 		if m.now >= e.until {
@@ -146,11 +146,11 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	u := e.makeUpkeep()
 	u.retry.succeeded()
 	t := &n.details.turns
-	if n.details.set != nil {
+	if n.set() != nil {
 		m.setRefused(e, r)
 	}
 	m.gatherRefused(e, r)
-	if p := n.details.pool; p != nil {
+	if p := n.pool(); p != nil {
 		p.asks = 1
 	}
 	if n.takesTurns() && !n.runsOn(e) {

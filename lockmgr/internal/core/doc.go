@@ -25,6 +25,7 @@
 //	place    where a request for a fair lock stands in the queue of the server: see line.go
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. They have no state
+//	special  the state that only names of one kind have: a set, a pool, a line
 //
 // A name has one entry at first. A kind may allow it more: each has a phase, a script in
 // flight and failures of its own, and all serve the queue of the name: see Several entries.

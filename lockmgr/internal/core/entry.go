@@ -118,7 +118,7 @@ func (e *entry) upkeep() *upkeep {
 // upkeep.firstPass. The entries of a pool have it together, so that their manager gives all
 // of them back at the same time. The name must have details of its own.
 func (e *entry) firstPass() *time.Duration {
-	if p := e.of.details.pool; p != nil {
+	if p := e.of.pool(); p != nil {
 		return &p.firstPass
 	}
 	return &e.upkeep().firstPass

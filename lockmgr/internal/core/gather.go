@@ -47,22 +47,11 @@ func (g *gathering) active() bool { return g.by != nil }
 // gatheringOf returns the gathering of the entry's name. It returns nil if a try of the entry
 // can't get a part, or if another entry of the name gathers.
 func (e *entry) gatheringOf() *gathering {
-	g := e.of.gathering()
+	g := e.of.details.special.gathers()
 	if g == nil || g.by != e && (g.active() || !e.of.rules().parts(e)) {
 		return nil
 	}
 	return g
-}
-
-// gathering returns the gathering of a name, or nil if its kind knows none.
-func (n *name) gathering() *gathering {
-	switch c := n.details; {
-	case c.set != nil:
-		return &c.set.gathering
-	case c.pool != nil:
-		return &c.pool.gathering
-	}
-	return nil
 }
 
 // mostVain is how often the time of gathering doubles.
@@ -82,7 +71,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 			return 0
 		}
 		g.by, g.until = e, m.now+m.cfg.gatherTime(g.vain)
-		if s := e.of.details.set; s != nil {
+		if s := e.of.set(); s != nil {
 			m.gatheringSets = append(m.gatheringSets, s)
 		}
 	}
@@ -146,7 +135,7 @@ func (m *Machine) stopGathering(e *entry) {
 		return
 	}
 	g.by, g.until, g.kept = nil, 0, 0
-	if s := e.of.details.set; s != nil {
+	if s := e.of.set(); s != nil {
 		m.gatheringSets = slices.DeleteFunc(m.gatheringSets, func(o *set) bool { return o == s })
 	}
 }

@@ -306,7 +306,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	} else {
 		m.proceed(e)
 	}
-	if l := n.details.line; l != nil && l.front == 0 && n.queue.head != nil {
+	if l := n.line(); l != nil && l.front == 0 && n.queue.head != nil {
 		m.hear(n) // others come next: we shall wait for them
 	}
 }

@@ -145,7 +145,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	n := e.of
 	if r.state == reqQueued {
 		m.dequeue(r)
-		if l := n.details.line; l != nil {
+		if l := n.line(); l != nil {
 			l.granted(r)
 		}
 	}

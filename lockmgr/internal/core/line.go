@@ -65,6 +65,7 @@ type line struct {
 	mixed bool
 	ear   uint64
 
+	plain
 	noDetails details // those of the name while it has none of its own
 }
 
@@ -93,20 +94,25 @@ type Line struct {
 	Once bool
 }
 
-// useLine makes sure that a name of kind Fair has a line.
-func (n *name) useLine() {
-	if n.details.line == nil {
-		l := new(line)
-		l.noDetails = details{line: l}
-		n.details = &l.noDetails
-	}
+// line returns the line of a name of kind Fair, or nil.
+func (n *name) line() *line {
+	l, _ := n.details.special.(*line)
+	return l
+}
+
+func (fair) details(n *name) *details { return new(line).dropped(n) }
+
+func (l *line) dropped(*name) *details {
+	*l = line{}
+	l.noDetails = details{special: l}
+	return &l.noDetails
 }
 
 // lineUp sets op.Line. It also gives a number to each request that joins. old is reused if it
 // is not nil.
 func (m *Machine) lineUp(e *entry, op *Op, old *Line) {
 	n := e.of
-	l := n.details.line
+	l := n.line()
 	if op.Verb == VerbRenew || op.Verb == VerbLook {
 		return
 	}
@@ -153,7 +159,7 @@ func (m *Machine) lineUp(e *entry, op *Op, old *Line) {
 // join appends the numbers of the requests that have no place yet, or may have none, and
 // gives them numbers. They are the last ones of the queue.
 func (m *Machine) join(n *name, out []uint64) []uint64 {
-	l := n.details.line
+	l := n.line()
 	r := n.queue.tail
 	if r == nil || !l.without(r) {
 		return out
@@ -177,13 +183,13 @@ func (l *line) without(r *Request) bool {
 
 // lineDue reports whether a script must change the places of the name now.
 func (n *name) lineDue(now time.Duration) bool {
-	l := n.details.line
+	l := n.line()
 	return l != nil && (len(l.leaving) > 0 || n.queue.tail != nil && (l.without(n.queue.tail) || now >= n.refreshAt()))
 }
 
 // refreshAt returns when the deadlines of the name's places are to be moved, or Forever.
 func (n *name) refreshAt() time.Duration {
-	if l := n.details.line; l != nil && n.queue.tail != nil && !n.queue.tail.Once {
+	if l := n.line(); l != nil && n.queue.tail != nil && !n.queue.tail.Once {
 		return l.refreshAt
 	}
 	return Forever
@@ -210,7 +216,7 @@ func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
 // lineAnswered notes what a script has done to the places of a name. It must come before
 // anything that depends on the front.
 func (m *Machine) lineAnswered(n *name, r *Reply) {
-	l, x := n.details.line, r.Op.Line
+	l, x := n.line(), r.Op.Line
 	if l == nil || x == nil || r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
 		return // a script that finds another kind of lock does nothing, nor does a transfer that finds no record of ours
 	}
@@ -260,7 +266,7 @@ func (l *line) over() bool { return l != nil && (len(l.leaving) > 0 || l.last >=
 // behind reports whether a transfer must ask the server before an entry passes to a request:
 // others may come before it, or a transfer without an answer may still give the lock back.
 func (m *Machine) behind(e *entry, r *Request) bool {
-	l := e.of.details.line
+	l := e.of.line()
 	if l == nil || r.own.Number == e.number {
 		return false
 	}
@@ -292,7 +298,7 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 // of the manager and, if clients take part that know only the channels of single places,
 // that of the first place.
 func (m *Machine) hear(n *name) {
-	l := n.details.line
+	l := n.line()
 	if l == nil {
 		return
 	}
@@ -308,7 +314,7 @@ func (m *Machine) hear(n *name) {
 
 // hearPlace makes place the one whose channel we are subscribed to, or none if it is zero.
 func (m *Machine) hearPlace(n *name, place uint64) {
-	l := n.details.line
+	l := n.line()
 	if place == l.ear {
 		return
 	}
@@ -325,7 +331,7 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 // waitingPlace returns the place of the first request, or zero. mayCarry leaves it out: a late
 // copy of the script could run while that request holds the lock.
 func (e *entry) waitingPlace() uint64 {
-	if r := e.of.queue.head; r != nil && e.of.details.line != nil {
+	if r := e.of.queue.head; r != nil && e.of.line() != nil {
 		return r.own.Number
 	}
 	return 0

@@ -40,10 +40,8 @@ const (
 // details is the state that a name needs only if it is contended, passed on,
 // fenced, or has met a failure.
 type details struct {
-	own  bool  // not shared with other names
-	set  *set  // of a name of kind Several
-	pool *pool // of a name of kind Permits
-	line *line // of a name of kind Fair
+	own     bool // not shared with other names
+	special special
 
 	turns  turns
 	echoes int // messages of our confirmed releases that have not arrived here
@@ -56,7 +54,7 @@ type details struct {
 
 // noDetails are the details of all names that have none of their own. They are
 // read like any others and never written.
-var noDetails details
+var noDetails = details{special: plain{}}
 
 // Common returns a pointer to the state that all machines share and none writes. A
 // copy of a machine shares it too.
@@ -71,27 +69,13 @@ func (n *name) hasDetails() bool { return n.details.own }
 // makeDetails returns the name's details for writing. The first call makes them.
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
-		n.details = &details{own: true, set: n.details.set, pool: n.details.pool, line: n.details.line}
+		n.details = &details{own: true, special: n.details.special}
 	}
 	return n.details
 }
 
 // dropDetails drops the name's details.
-func (n *name) dropDetails() {
-	switch c := n.details; {
-	case c.set != nil:
-		n.details = &c.set.noDetails
-	case c.pool != nil:
-		n.details = &c.pool.noDetails
-		c.pool.reset(n)
-	case c.line != nil:
-		*c.line = line{}
-		c.line.noDetails = details{line: c.line}
-		n.details = &c.line.noDetails
-	default:
-		n.details = &noDetails
-	}
-}
+func (n *name) dropDetails() { n.details = n.details.special.dropped(n) }
 
 // entries calls yield for each entry of the name.
 func (n *name) entries(yield func(*entry) bool) {
@@ -109,7 +93,7 @@ func (n *name) entries(yield func(*entry) bool) {
 // pool it calls yield for all entries. So it does nothing for the many held entries of a
 // pool. yield may change the phases of entries.
 func (n *name) inMotion(yield func(*entry) bool) {
-	p := n.details.pool
+	p := n.pool()
 	if p == nil {
 		n.entries(yield)
 		return
@@ -135,7 +119,7 @@ func (n *name) waiting() *entry {
 
 // held reports whether a hold of the name exists in this manager.
 func (n *name) held() bool {
-	if p := n.details.pool; p != nil {
+	if p := n.pool(); p != nil {
 		return p.held > 0
 	}
 	for e := range n.entries {
@@ -151,7 +135,7 @@ func (n *name) idle() bool { return n.entry.phase == idle && n.othersIdle(&n.ent
 
 // othersIdle reports whether all entries other than except are idle.
 func (n *name) othersIdle(except *entry) bool {
-	if p := n.details.pool; p != nil {
+	if p := n.pool(); p != nil {
 		return p.allIdle(except)
 	}
 	for e := range n.entries {
@@ -216,7 +200,7 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 		m.unsubscribe(n) // from the channel of the old kind
 	}
 	n.kind = k
-	n.details = &noDetails
+	n.details = n.rules().details(n)
 	return true
 }
 
@@ -297,7 +281,7 @@ func (m *Machine) rest(e *entry) {
 // entry rest. It is called when nobody here wants the entry any more, no script
 // about it is in flight, and it is not known to be ours.
 func (m *Machine) releaseOrRest(e *entry) {
-	if e.upkeep().unknown.strays() > 0 || e.of.details.line.over() {
+	if e.upkeep().unknown.strays() > 0 || e.of.line().over() {
 		m.release(e)
 		return
 	}
@@ -317,7 +301,7 @@ func (m *Machine) forget(n *name) {
 		e.flight = 0 // the answer is stale
 	}
 	m.alarms.remove(n)
-	if n.details.set != nil {
+	if n.set() != nil {
 		m.sets.remove(n)
 		m.stopGathering(&n.entry)
 		delete(m.setNames, n.name)
@@ -384,7 +368,7 @@ func (n *name) allHeld() bool {
 	if most := n.rules().entries(); most == 1 || len(n.details.extra) < most-1 {
 		return false
 	}
-	if p := n.details.pool; p != nil {
+	if p := n.pool(); p != nil {
 		return len(p.moving)+len(p.idle) == 0
 	}
 	for e := range n.entries {
@@ -397,7 +381,7 @@ func (n *name) allHeld() bool {
 
 // idleEntry returns an entry that is idle, or nil.
 func (n *name) idleEntry() *entry {
-	if p := n.details.pool; p != nil {
+	if p := n.pool(); p != nil {
 		if len(p.idle) == 0 {
 			return nil
 		}
@@ -417,7 +401,7 @@ func (n *name) hasOthers(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
 	}
-	if p := n.details.pool; p != nil && (p.held > 1 || p.held == 1 && (except == nil || except.phase != held)) {
+	if p := n.pool(); p != nil && (p.held > 1 || p.held == 1 && (except == nil || except.phase != held)) {
 		return true // each entry that is held is ours
 	}
 	for e := range n.inMotion {
@@ -435,7 +419,7 @@ func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.ha
 
 // mostAsked returns how many entries may be asked for at a time.
 func (n *name) mostAsked() int {
-	if p := n.details.pool; p != nil {
+	if p := n.pool(); p != nil {
 		return p.mostAsked(n.queue.head)
 	}
 	return 1

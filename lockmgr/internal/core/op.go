@@ -30,13 +30,13 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		}
 		op.OtherNumbers = e.mayCarry(owner, verb, op.OtherNumbers)
 	}
-	if e.of.details.line != nil {
+	if e.of.line() != nil {
 		m.lineUp(e, op, line)
 	}
 	if verb == VerbAcquire {
 		op.Gather = m.gatherFor(e)
 	}
-	if p := e.of.details.pool; p != nil {
+	if p := e.of.pool(); p != nil {
 		op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
 		op.EndsGathering = verb == VerbRelease && e.gatherEnd() != Forever
 	}
@@ -96,7 +96,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 		first.own.unsure = true
 	}
 	if r.Ran != Yes && op.Line != nil && op.Line.Refresh {
-		e.of.details.line.refreshAt = m.now // the next script does it
+		e.of.line().refreshAt = m.now // the next script does it
 	}
 	if r.Err != nil {
 		m.stats.Fails++

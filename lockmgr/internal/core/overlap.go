@@ -44,7 +44,7 @@ func (p places) remove(n *name) {
 func (m *Machine) newSet(n *name, items []Item) {
 	flags := make([]bool, 2*len(items))
 	s := &set{items: items, delivered: flags[:len(items)], signalled: flags[len(items):], undelivered: len(items)}
-	s.noDetails = details{set: s}
+	s.noDetails = details{special: s}
 	n.kind, n.details = Several, &s.noDetails
 	m.sets.add(n)
 }
@@ -133,7 +133,7 @@ func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
 // rivalGathers reports whether another set gathers that has an item in common with the set n.
 // Two that gather at once would keep what the other one needs.
 func (m *Machine) rivalGathers(n *name) bool {
-	s := n.details.set
+	s := n.set()
 	if s == nil {
 		return false
 	}

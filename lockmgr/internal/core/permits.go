@@ -51,6 +51,7 @@ type pool struct {
 	idle   []*entry
 	held   int // how many are held
 
+	plain
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
@@ -63,16 +64,24 @@ const (
 	mostAsks  = 64
 )
 
-// usePool returns the pool of a name of kind Permits. The first call makes it.
-func (n *name) usePool() *pool {
-	if n.details.pool == nil {
-		p := &pool{asks: firstAsks}
-		p.noDetails = details{pool: p}
-		p.reset(n)
-		n.details = &p.noDetails
-	}
-	return n.details.pool
+// pool returns the pool of a name of kind Permits, or nil.
+func (n *name) pool() *pool {
+	p, _ := n.details.special.(*pool)
+	return p
 }
+
+func (permits) details(n *name) *details {
+	p := &pool{asks: firstAsks}
+	p.noDetails = details{special: p}
+	return p.dropped(n)
+}
+
+func (p *pool) dropped(n *name) *details {
+	p.reset(n)
+	return &p.noDetails
+}
+
+func (p *pool) gathers() *gathering { return &p.gathering }
 
 // reset notes that a name has one entry, which is idle.
 func (p *pool) reset(n *name) { p.moving, p.idle, p.held = nil, []*entry{&n.entry}, 0 }
@@ -136,7 +145,7 @@ func (p *pool) mostAsked(first *Request) (n int) {
 // than an entry was refused, that entry tries again: as many may be free already, and then no
 // message comes.
 func (m *Machine) tryForFewer(n *name) {
-	if n.details.pool == nil || n.queue.head == nil {
+	if n.pool() == nil || n.queue.head == nil {
 		return
 	}
 	for e := range n.inMotion {
@@ -149,7 +158,7 @@ func (m *Machine) tryForFewer(n *name) {
 
 // fewer reports whether the first request wants fewer permits than a script has tried to get.
 func (n *name) fewer(op *Op) bool {
-	return n.details.pool != nil && int(n.queue.head.own.Permits) < op.Permits
+	return n.pool() != nil && int(n.queue.head.own.Permits) < op.Permits
 }
 
 // acquired notes that an entry was acquired.

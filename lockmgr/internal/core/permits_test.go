@@ -12,7 +12,8 @@ func TestPermits_TurnsOfSeveralEntries(t *testing.T) {
 	n := &name{kind: Permits, details: &noDetails}
 	n.entry.of = n
 	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "of a name of another kind")
-	p := n.usePool()
+	n.details = permits{}.details(n)
+	p := n.pool()
 	// Eight are held. Of three that are asked for, two were granted.
 	p.held = 8
 	for _, number := range []uint64{9, 10, 0} {
@@ -95,7 +96,7 @@ func TestPermits_TriesForTheLastEntry(t *testing.T) {
 		lock(id+1, false)
 		grant()
 	}
-	s.m.names["p"].details.pool.asks = 1 // as after a refusal
+	s.m.names["p"].pool().asks = 1 // as after a refusal
 	last, once, again := lock(mostEntries-1, false), lock(mostEntries, true), lock(mostEntries+1, true)
 	grant()
 	grant()

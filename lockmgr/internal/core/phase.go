@@ -23,7 +23,7 @@ func (p phase) String() string {
 func (m *Machine) become(e *entry, p phase) {
 	was := e.phase
 	e.phase = p
-	if pool := e.of.details.pool; pool != nil {
+	if pool := e.of.pool(); pool != nil {
 		pool.moved(e, was, p)
 	}
 	if (was == idle) != (p == idle) && e.of.othersIdle(e) {
@@ -43,7 +43,7 @@ func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 func (m *Machine) becomeAsking(e *entry) {
 	m.become(e, asking)
 	e.woken = false
-	if s := e.of.details.set; s != nil {
+	if s := e.of.set(); s != nil {
 		clear(s.signalled)
 	}
 }
@@ -69,7 +69,7 @@ func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 // is in flight.
 func (m *Machine) becomeReleasing(e *entry) {
 	m.become(e, releasing)
-	if g := e.of.gathering(); g != nil && e.number != 0 && e.of.rules().parts(e) {
+	if g := e.of.details.special.gathers(); g != nil && e.number != 0 && e.of.rules().parts(e) {
 		g.had = m.now
 	}
 	e.retried = false

@@ -153,9 +153,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	}
 	switch r.Kind {
 	case Permits:
-		n.usePool().limit = limit
-	case Fair:
-		n.useLine()
+		n.pool().limit = limit
 	}
 	r.entry = &n.entry
 	defer m.settleEntry(r.entry)
@@ -323,7 +321,7 @@ func (m *Machine) dequeue(r *Request) {
 		m.waits.remove(r)
 	}
 	m.tryForFewer(r.entry.of)
-	if l := r.entry.of.details.line; l != nil {
+	if l := r.entry.of.line(); l != nil {
 		l.left(r)
 	}
 }

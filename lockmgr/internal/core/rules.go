@@ -49,6 +49,9 @@ type rules interface {
 	// turns. They do not if the server keeps the waiters in order. Then the number of a
 	// request that waits is its place: see line.
 	takesTurns() bool
+	// details returns the details of a name that becomes one of this kind, while the name has
+	// none of its own.
+	details(n *name) *details
 	// gone returns the error of a hold whose record is gone.
 	gone() error
 }
@@ -66,6 +69,7 @@ func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) takesTurns() bool              { return true }
+func (usual) details(*name) *details        { return &noDetails }
 func (usual) gone() error                   { return errGone }
 
 // passesOn reports whether an entry without a hold can pass to a request in memory.

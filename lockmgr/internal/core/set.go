@@ -20,6 +20,7 @@ type set struct {
 	refusedBy   int    // the position of the item for which the last try was refused, from 1, or 0
 	signalled   []bool // by item: a message or a confirmation came while a try was in flight
 
+	plain
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
@@ -36,12 +37,21 @@ func (s *set) hears(item int, on bool) {
 	}
 }
 
+// set returns the set of a name of kind Several, or nil.
+func (n *name) set() *set {
+	s, _ := n.details.special.(*set)
+	return s
+}
+
+func (s *set) dropped(*name) *details { return &s.noDetails }
+func (s *set) gathers() *gathering    { return &s.gathering }
+
 // isSet reports whether a name is a set. The key of a set is not that of a single name.
-func (n *name) isSet() bool { return n.details.set != nil }
+func (n *name) isSet() bool { return n.set() != nil }
 
 // items returns the items of a set, or nil for a single name.
 func (n *name) items() []Item {
-	if s := n.details.set; s != nil {
+	if s := n.set(); s != nil {
 		return s.items
 	}
 	return nil
@@ -58,13 +68,13 @@ func (s *set) signal(item int, all bool) {
 // messages for a set, one of the item for which its last try was refused may, and any
 // while it gathers.
 func (n *name) worthTrying(ev Wake) bool {
-	s := n.details.set
+	s := n.set()
 	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item || s.active())
 }
 
 // about returns err with the item of a set for which the last try was refused.
 func (n *name) about(err error) error {
-	if s := n.details.set; s != nil && s.refusedBy > 0 {
+	if s := n.set(); s != nil && s.refusedBy > 0 {
 		return fmt.Errorf("%w: %q", err, s.items[s.refusedBy-1].Name)
 	}
 	return err
@@ -72,7 +82,7 @@ func (n *name) about(err error) error {
 
 // setRefused handles the answer that others have an item of a set.
 func (m *Machine) setRefused(e *entry, r *Reply) {
-	s := e.of.details.set
+	s := e.of.set()
 	s.refusedBy = r.Item
 	e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])
 }

@@ -78,13 +78,13 @@ func TestSet_Gather(t *testing.T) {
 	m := New(Config{Lease: 2100 * ms, GatherAfter: time.Second, GatherTime: 100 * ms})
 	newSet := func(items ...Item) *entry {
 		s := &set{items: items}
-		s.noDetails = details{set: s}
+		s.noDetails = details{special: s}
 		n := &name{kind: Several, details: &s.noDetails}
 		n.entry.of = n
 		return &n.entry
 	}
 	e := newSet(Item{Name: "a"}, Item{Name: "b", Side: Shared})
-	s := e.of.details.set
+	s := e.of.set()
 	gather := func(now, asked time.Duration) time.Duration {
 		m.now = now
 		e.of.queue.head = &Request{Asked: asked}

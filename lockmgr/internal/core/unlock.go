@@ -159,19 +159,19 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	}
 	t := &n.details.turns
 	t.others, t.fresh = others, false
-	if n.details.pool != nil && !t.back {
+	if n.pool() != nil && !t.back {
 		t.skip(m.now)
 	}
 	t.turnEnded(m.now, n.turnSince(m.now, e.since), &m.cfg)
 	switch {
-	case t.back && n.details.pool != nil: // an entry that comes free while we stand back
+	case t.back && n.pool() != nil: // an entry that comes free while we stand back
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
 		m.noticeOf(n, Notice{What: StoodBack, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
-		if p := n.details.pool; p != nil {
+		if p := n.pool(); p != nil {
 			p.firstPass = 0
 		}
 		m.subscribe(n)
@@ -186,7 +186,7 @@ func (m *Machine) afterRelease(e *entry) {
 	}
 	m.gatherReleased(e)
 	switch {
-	case n.details.line.over() && n.queue.head == nil: // some left while the release was in flight
+	case n.line().over() && n.queue.head == nil: // some left while the release was in flight
 		m.release(e)
 	case n.queue.head == nil || m.closing:
 		m.rest(e)
@@ -242,7 +242,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		e.number = 0
 		m.dropTokens(e)
 		u.unknown.suspects = nil // expired, or left to expire
-		if l := n.details.line; l != nil {
+		if l := n.line(); l != nil {
 			l.leaving, l.last = nil, 0 // the same
 		}
 		u.retry.succeeded()

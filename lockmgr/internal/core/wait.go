@@ -19,7 +19,7 @@ func (m *Machine) unsubscribe(n *name) {
 	m.blind--
 	m.stats.Subscriptions -= max(1, len(n.items()))
 	m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})
-	if n.details.line != nil {
+	if n.line() != nil {
 		m.hearPlace(n, 0)
 	}
 }
@@ -47,13 +47,13 @@ func (m *Machine) wake(ev Wake) {
 	if n == nil || n.sub == subNone {
 		return // late
 	}
-	if s := n.details.set; s != nil {
+	if s := n.set(); s != nil {
 		s.hears(ev.Item, ev.Subscribed)
 		ev.Subscribed = s.undelivered == 0
 		ev.Confirmed = ev.Confirmed && ev.Subscribed
 	}
 	if ev.Place != 0 {
-		if l := n.details.line; l == nil || l.ear != ev.Place {
+		if l := n.line(); l == nil || l.ear != ev.Place {
 			return // late
 		}
 		ev.Subscribed = n.sub == subOn
@@ -79,7 +79,7 @@ func (m *Machine) wake(ev Wake) {
 			// A confirmation closes the gap in which a message may have been
 			// missed, whether at the start or after a reconnection.
 			e.woken = e.woken || ev.Message || ev.Confirmed
-			if s := n.details.set; s != nil {
+			if s := n.set(); s != nil {
 				s.signal(ev.Item, ev.Confirmed)
 			}
 		case waiting:
