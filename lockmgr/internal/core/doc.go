@@ -83,7 +83,7 @@
 // as one turn.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An
-// event about an entry leads to no work for the others that are held.
+// event about an entry leads to no work for the others that are held: see index.go.
 //
 // # Sets
 //

@@ -115,11 +115,11 @@ func (e *entry) upkeep() *upkeep {
 }
 
 // firstPass returns where it is noted since when the entry has been passed on: see
-// upkeep.firstPass. The entries of a pool have it together, so that their manager gives all
+// upkeep.firstPass. Several entries of a name have it together, so that their manager gives all
 // of them back at the same time. The name must have details of its own.
 func (e *entry) firstPass() *time.Duration {
-	if p := e.of.pool(); p != nil {
-		return &p.firstPass
+	if x := e.of.index(); x != nil {
+		return &x.firstPass
 	}
 	return &e.upkeep().firstPass
 }

@@ -206,7 +206,7 @@ func (m *Machine) settle(n *name) { m.settled(n, m.advance(n)) }
 // that is held. A name may have many of those.
 func (m *Machine) settleEntry(e *entry) {
 	n := e.of
-	if n.pool() == nil {
+	if n.index() == nil {
 		m.settle(n)
 		return
 	}

@@ -89,17 +89,16 @@ func (n *name) entries(yield func(*entry) bool) {
 	}
 }
 
-// inMotion calls yield for the entries that are neither idle nor held. For a name without a
-// pool it calls yield for all entries. So it does nothing for the many held entries of a
-// pool. yield may change the phases of entries.
+// inMotion calls yield for the entries that are neither idle nor held. For a name without an
+// index it calls yield for all entries. yield may change the phases of entries.
 func (n *name) inMotion(yield func(*entry) bool) {
-	p := n.pool()
-	if p == nil {
+	x := n.index()
+	if x == nil {
 		n.entries(yield)
 		return
 	}
 	var few [16]*entry // no allocation for so many
-	for _, e := range append(few[:0], p.moving...) {
+	for _, e := range append(few[:0], x.moving...) {
 		if !yield(e) {
 			return
 		}
@@ -119,8 +118,8 @@ func (n *name) waiting() *entry {
 
 // held reports whether a hold of the name exists in this manager.
 func (n *name) held() bool {
-	if p := n.pool(); p != nil {
-		return p.held > 0
+	if x := n.index(); x != nil {
+		return x.held > 0
 	}
 	for e := range n.entries {
 		if e.phase == held {
@@ -135,8 +134,8 @@ func (n *name) idle() bool { return n.entry.phase == idle && n.othersIdle(&n.ent
 
 // othersIdle reports whether all entries other than except are idle.
 func (n *name) othersIdle(except *entry) bool {
-	if p := n.pool(); p != nil {
-		return p.allIdle(except)
+	if x := n.index(); x != nil {
+		return x.allIdle(except)
 	}
 	for e := range n.entries {
 		if e != except && e.phase != idle {
@@ -353,7 +352,7 @@ func (n *name) served(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
 	}
-	most := n.mostAsked()
+	most := n.details.special.mostAsked(n.queue.head)
 	for e := range n.inMotion {
 		if e != except && (e.phase == asking || e.phase == waiting || e.phase == passing) {
 			most--
@@ -368,8 +367,8 @@ func (n *name) allHeld() bool {
 	if most := n.rules().entries(); most == 1 || len(n.details.extra) < most-1 {
 		return false
 	}
-	if p := n.pool(); p != nil {
-		return len(p.moving)+len(p.idle) == 0
+	if x := n.index(); x != nil {
+		return len(x.moving)+len(x.idle) == 0
 	}
 	for e := range n.entries {
 		if e.phase != held {
@@ -381,11 +380,11 @@ func (n *name) allHeld() bool {
 
 // idleEntry returns an entry that is idle, or nil.
 func (n *name) idleEntry() *entry {
-	if p := n.pool(); p != nil {
-		if len(p.idle) == 0 {
+	if x := n.index(); x != nil {
+		if len(x.idle) == 0 {
 			return nil
 		}
-		return p.idle[len(p.idle)-1]
+		return x.idle[len(x.idle)-1]
 	}
 	for e := range n.entries {
 		if e.phase == idle {
@@ -401,7 +400,7 @@ func (n *name) hasOthers(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
 	}
-	if p := n.pool(); p != nil && (p.held > 1 || p.held == 1 && (except == nil || except.phase != held)) {
+	if x := n.index(); x != nil && (x.held > 1 || x.held == 1 && (except == nil || except.phase != held)) {
 		return true // each entry that is held is ours
 	}
 	for e := range n.inMotion {
@@ -416,14 +415,6 @@ func (n *name) hasOthers(except *entry) bool {
 // and do not stand back. Then the answer does not change the turns, because others share the
 // name with us.
 func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.hasOthers(except) }
-
-// mostAsked returns how many entries may be asked for at a time.
-func (n *name) mostAsked() int {
-	if p := n.pool(); p != nil {
-		return p.mostAsked(n.queue.head)
-	}
-	return 1
-}
 
 // roomForTry reports whether a new request that does not wait may get an entry of a name
 // that can have several. It may, unless others go first, or a request waits.

@@ -1,9 +1,6 @@
 package core
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Permits is the kind of a lock that several owners have at a time, up to a limit. A request
 // wants one or more permits.
@@ -43,15 +40,9 @@ func (permits) doubts() bool { return false }
 type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
 	asks  int   // how many entries may be asked for at a time, as far as is known
-	// firstPass is upkeep.firstPass of all entries.
-	firstPass time.Duration
-
-	// The entries by their phases. Those that dropDetails has dropped are in no list.
-	moving []*entry // neither idle nor held
-	idle   []*entry
-	held   int // how many are held
 
 	plain
+	index
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
@@ -82,54 +73,7 @@ func (p *pool) dropped(n *name) *details {
 }
 
 func (p *pool) gathers() *gathering { return &p.gathering }
-
-// reset notes that a name has one entry, which is idle.
-func (p *pool) reset(n *name) { p.moving, p.idle, p.held = nil, []*entry{&n.entry}, 0 }
-
-// moved notes that an entry has changed its phase.
-func (p *pool) moved(e *entry, from, to phase) {
-	if from == to {
-		return
-	}
-	remove := func(list []*entry) []*entry {
-		i := slices.Index(list, e)
-		if i < 0 {
-			return list // a new entry is in no list yet
-		}
-		last := len(list) - 1
-		list[i] = list[last]
-		list[last] = nil
-		return list[:last]
-	}
-	switch from {
-	case idle:
-		p.idle = remove(p.idle)
-	case held:
-		p.held--
-	default:
-		if to != idle && to != held {
-			return
-		}
-		p.moving = remove(p.moving)
-	}
-	switch to {
-	case idle:
-		p.idle = append(p.idle, e)
-	case held:
-		p.held++
-	default:
-		p.moving = append(p.moving, e)
-	}
-}
-
-// allIdle reports whether all entries other than except are idle.
-func (p *pool) allIdle(except *entry) bool {
-	others := len(p.moving) + p.held
-	if except.phase != idle {
-		others--
-	}
-	return others == 0
-}
+func (p *pool) indexed() *index     { return &p.index }
 
 // mostAsked returns how many entries may be asked for at a time: one for each waiter at the
 // head of the queue that wants as many permits as the first, but no more than asks. A refusal

@@ -23,8 +23,8 @@ func (p phase) String() string {
 func (m *Machine) become(e *entry, p phase) {
 	was := e.phase
 	e.phase = p
-	if pool := e.of.pool(); pool != nil {
-		pool.moved(e, was, p)
+	if x := e.of.index(); x != nil {
+		x.moved(e, was, p)
 	}
 	if (was == idle) != (p == idle) && e.of.othersIdle(e) {
 		if p == idle {

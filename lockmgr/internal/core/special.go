@@ -9,6 +9,11 @@ type special interface {
 	dropped(n *name) *details
 	// gathers returns the gathering of the name, or nil if the kind knows none.
 	gathers() *gathering
+	// indexed returns the index of the name, or nil if the rules allow one entry.
+	indexed() *index
+	// mostAsked returns how many entries may be asked for at a time. first is the first
+	// request that waits.
+	mostAsked(first *Request) int
 }
 
 // plain is the special state of names that have none. Others embed it, for the methods
@@ -17,3 +22,5 @@ type plain struct{}
 
 func (plain) dropped(*name) *details { return &noDetails }
 func (plain) gathers() *gathering    { return nil }
+func (plain) indexed() *index        { return nil }
+func (plain) mostAsked(*Request) int { return 1 }

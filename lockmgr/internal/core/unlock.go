@@ -159,21 +159,20 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	}
 	t := &n.details.turns
 	t.others, t.fresh = others, false
-	if n.pool() != nil && !t.back {
+	several := n.rules().entries() > 1
+	if several && !t.back {
 		t.skip(m.now)
 	}
 	t.turnEnded(m.now, n.turnSince(m.now, e.since), &m.cfg)
 	switch {
-	case t.back && n.pool() != nil: // an entry that comes free while we stand back
+	case t.back && several: // an entry that comes free while we stand back
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
 		m.noticeOf(n, Notice{What: StoodBack, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
-		if p := n.pool(); p != nil {
-			p.firstPass = 0
-		}
+		*e.firstPass() = 0
 		m.subscribe(n)
 	}
 }
