@@ -45,7 +45,7 @@ var coreMutants = []mutant{
 	{"unknown", "release taken for done", machine, "if r.Ran != Yes {\n\t\tm.releaseFailed(e, r)\n\t\treturn\n\t}", "if r.Ran == No {\n\t\tm.releaseFailed(e, r)\n\t\treturn\n\t}", seeds},
 	{"unknown", "passed on after an unknown release", machine, "\t\tif e.number != 0 {\n\t\t\tm.suspectOwner(e)\n\t\t}\n\t\tm.dropTokens(e)", "", seeds},
 	{"unknown", "unconfirmed release leaves no suspect", machine, "if e.number != 0 {\n\t\tm.suspectOwner(e)\n\t\t}", "if e.number != 0 {\n\t\te.number = 0\n\t\t}", seeds},
-	{"unknown", "no clean-up when nobody is left", machine, "if e.upkeep().unknown.strays() > 0 || e.of.line().over() {", "if e.of.line().over() {", stories},
+	{"unknown", "no clean-up when nobody is left", machine, "if e.upkeep().unknown.strays() > 0 || e.of.details.special.leftovers() {", "if e.of.details.special.leftovers() {", stories},
 	{"unknown", "no clean-up of what comes to life later", machine, "if e.upkeep().unknown.strays() > 0 && !m.closing {", "if false {", stories},
 	{"unknown", "suspects dropped at once", machine, "return !s.stray || s.until <= sent })", "return true })", stories},
 	{"unknown", "rest does not wait for suspects", machine, "at = max(at, s.until)", "_ = s", seeds},

@@ -64,13 +64,8 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 			e.makeUpkeep().tokens.got(r.Token, op.Tokens)
 			e.upkeep().tokens.each = r.Tokens
 		}
-		if s := n.set(); s != nil {
-			s.refusedBy = 0
-		}
 		m.gatherAcquired(e)
-		if p := n.pool(); p != nil {
-			p.acquired(n)
-		}
+		n.details.special.acquired(n)
 		if m.now >= e.until {
 			m.tooLate(e, op.Lease)
 			return
@@ -146,13 +141,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	u := e.makeUpkeep()
 	u.retry.succeeded()
 	t := &n.details.turns
-	if n.set() != nil {
-		m.setRefused(e, r)
-	}
+	n.details.special.refused(e, r)
 	m.gatherRefused(e, r)
-	if p := n.pool(); p != nil {
-		p.asks = 1
-	}
 	if n.takesTurns() && !n.runsOn(e) {
 		t.refused(m.now, &m.cfg, e.woken || n.hasOthers(e))
 	}

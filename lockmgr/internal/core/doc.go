@@ -36,8 +36,8 @@
 //
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
-// itself. The interface in rules.go says what each rule answers, and has the rules that most
-// kinds have. The rules of fair locks equal those of exclusive locks, but managers take no
+// itself. The interface in rules.go says what each rule answers, and that in special.go what a
+// kind notes about a name, and when. Both files have what most kinds do. The rules of fair locks equal those of exclusive locks, but managers take no
 // turns for them. The table shows the others. If the record of a permit is gone, its holder gets
 // another error.
 //
@@ -242,7 +242,7 @@
 //	prolong.go   Prolongation                     close.go    Close, Abort
 //
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
-// phase.go, what differs between kinds is in rules.go and a file for each kind. What is
+// phase.go, what differs between kinds is in rules.go, special.go and a file for each kind. What is
 // special about a set is in set.go, and how it meets other names in overlap.go. How sets and
 // requests for several permits gather is in gather.go. What a fair lock does to the queue of the
 // server is in line.go. How many renewals a Tick sends is in pace.go. Each concern that only some entries

@@ -306,9 +306,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	} else {
 		m.proceed(e)
 	}
-	if l := n.line(); l != nil && l.front == 0 && n.queue.head != nil {
-		m.hear(n) // others come next: we shall wait for them
-	}
+	n.details.special.transferred(m, n)
 }
 
 // keepNumber keeps the number of an entry after an upgrade that changed nothing or got

@@ -145,9 +145,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	n := e.of
 	if r.state == reqQueued {
 		m.dequeue(r)
-		if l := n.line(); l != nil {
-			l.granted(r)
-		}
+		n.details.special.granted(r)
 	}
 	h := &r.own
 	if r.entry != e {

@@ -108,18 +108,24 @@ func (l *line) dropped(*name) *details {
 	return &l.noDetails
 }
 
-// lineUp sets op.Line. It also gives a number to each request that joins. old is reused if it
+// queued makes the details of a name that a script must give a place.
+func (l *line) queued(n *name) {
+	if n.entry.phase != idle {
+		n.makeDetails()
+	}
+}
+
+// fill sets op.Line. It also gives a number to each request that joins. spare is reused if it
 // is not nil.
-func (m *Machine) lineUp(e *entry, op *Op, old *Line) {
+func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	n := e.of
-	l := n.line()
 	if op.Verb == VerbRenew || op.Verb == VerbLook {
 		return
 	}
-	if old == nil {
-		old = new(Line)
+	x := spare
+	if x == nil {
+		x = new(Line)
 	}
-	x := old
 	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
 	first := n.queue.head
 	if op.Verb != VerbRelease {
@@ -213,11 +219,22 @@ func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
 	return n.refreshAt()
 }
 
-// lineAnswered notes what a script has done to the places of a name. It must come before
-// anything that depends on the front.
-func (m *Machine) lineAnswered(n *name, r *Reply) {
-	l, x := n.line(), r.Op.Line
-	if l == nil || x == nil || r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
+// answered notes what a script has done to the places of a name.
+func (l *line) answered(m *Machine, r *Reply) {
+	x := r.Op.Line
+	if x == nil {
+		return
+	}
+	if r.Ran != Yes {
+		if first := r.Op.entry.of.queue.head; r.Ran == Maybe && r.Op.Verb == VerbAcquire && first != nil && first.own.Number == r.Op.Number {
+			first.own.unsure = true
+		}
+		if x.Refresh {
+			l.refreshAt = m.now // the next script does it
+		}
+		return
+	}
+	if r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
 		return // a script that finds another kind of lock does nothing, nor does a transfer that finds no record of ours
 	}
 	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
@@ -241,8 +258,15 @@ func (m *Machine) lineAnswered(n *name, r *Reply) {
 	}
 }
 
+// transferred subscribes if others come next: we shall wait for them.
+func (l *line) transferred(m *Machine, n *name) {
+	if l.front == 0 && n.queue.head != nil {
+		m.hear(n)
+	}
+}
+
 // left notes that a request has left the queue of the manager, for a grant or without one.
-func (l *line) left(r *Request) {
+func (l *line) left(_ *Machine, r *Request) {
 	if r.own.Number != 0 && !r.Once {
 		l.leaving = append(l.leaving, r.own.Number)
 	}
@@ -259,9 +283,11 @@ func (l *line) granted(r *Request) {
 	}
 }
 
-// over reports whether places that are over may be in the queue, so that a script must remove
-// them although nobody here waits.
-func (l *line) over() bool { return l != nil && (len(l.leaving) > 0 || l.last >= max(l.cleared, 1)) }
+// leftovers reports whether places that are over may be in the queue.
+func (l *line) leftovers() bool { return len(l.leaving) > 0 || l.last >= max(l.cleared, 1) }
+
+// givenUp forgets the places that are over: they have expired, or are left to expire.
+func (l *line) givenUp() { l.leaving, l.last = nil, 0 }
 
 // behind reports whether a transfer must ask the server before an entry passes to a request:
 // others may come before it, or a transfer without an answer may still give the lock back.

@@ -280,7 +280,7 @@ func (m *Machine) rest(e *entry) {
 // entry rest. It is called when nobody here wants the entry any more, no script
 // about it is in flight, and it is not known to be ours.
 func (m *Machine) releaseOrRest(e *entry) {
-	if e.upkeep().unknown.strays() > 0 || e.of.line().over() {
+	if e.upkeep().unknown.strays() > 0 || e.of.details.special.leftovers() {
 		m.release(e)
 		return
 	}

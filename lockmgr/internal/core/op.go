@@ -15,10 +15,10 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		op = new(Op)
 	}
 	m.lastID++
-	line := op.Line
+	spare := op.Line
 	*op = Op{
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
-		Number: owner, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0], Items: e.of.items(),
+		Number: owner, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0],
 	}
 	switch verb {
 	case VerbRenew:
@@ -30,15 +30,9 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		}
 		op.OtherNumbers = e.mayCarry(owner, verb, op.OtherNumbers)
 	}
-	if e.of.line() != nil {
-		m.lineUp(e, op, line)
-	}
+	e.of.details.special.fill(m, e, op, spare)
 	if verb == VerbAcquire {
 		op.Gather = m.gatherFor(e)
-	}
-	if p := e.of.pool(); p != nil {
-		op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
-		op.EndsGathering = verb == VerbRelease && e.gatherEnd() != Forever
 	}
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared
@@ -76,6 +70,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	e.flight = 0
 	recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final || r.Alone, r.Err, m.cfg.RetryTime)
 	m.moveTo(e.of, r.Shard)
+	e.of.details.special.answered(m, r)
 	switch {
 	case op.Verb == VerbLook:
 	case r.Ran == Yes && op.Verb == VerbRenew:
@@ -83,7 +78,6 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 			m.confirm(e, op.ID)
 		}
 	case r.Ran == Yes:
-		m.lineAnswered(e.of, r)
 		// A refused try of a set that has kept nothing has not looked at every record.
 		if e.of.hasDetails() && !r.Kept && (r.Item == 0 || r.Gathered) {
 			e.upkeep().unknown.named(op.Sent)
@@ -91,12 +85,6 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 		m.confirm(e, op.ID)
 	case r.Ran == Maybe:
 		e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())
-	}
-	if first := e.of.queue.head; r.Ran == Maybe && op.Verb == VerbAcquire && op.Line != nil && first != nil && first.own.Number == op.Number {
-		first.own.unsure = true
-	}
-	if r.Ran != Yes && op.Line != nil && op.Line.Refresh {
-		e.of.line().refreshAt = m.now // the next script does it
 	}
 	if r.Err != nil {
 		m.stats.Fails++

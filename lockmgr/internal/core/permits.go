@@ -85,11 +85,19 @@ func (p *pool) mostAsked(first *Request) (n int) {
 	return n
 }
 
-// tryForFewer is called when a request has left the queue. If the next one wants fewer permits
+func (p *pool) requested(limit int64) { p.limit = limit }
+
+func (p *pool) fill(_ *Machine, e *entry, op *Op, _ *Line) {
+	op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
+	op.EndsGathering = op.Verb == VerbRelease && e.gatherEnd() != Forever
+}
+
+// left is called when a request has left the queue. If the next one wants fewer permits
 // than an entry was refused, that entry tries again: as many may be free already, and then no
 // message comes.
-func (m *Machine) tryForFewer(n *name) {
-	if n.pool() == nil || n.queue.head == nil {
+func (p *pool) left(m *Machine, r *Request) {
+	n := r.entry.of
+	if n.queue.head == nil {
 		return
 	}
 	for e := range n.inMotion {
@@ -104,6 +112,8 @@ func (m *Machine) tryForFewer(n *name) {
 func (n *name) fewer(op *Op) bool {
 	return n.pool() != nil && int(n.queue.head.own.Permits) < op.Permits
 }
+
+func (p *pool) refused(*entry, *Reply) { p.asks = 1 }
 
 // acquired notes that an entry was acquired.
 func (p *pool) acquired(n *name) {

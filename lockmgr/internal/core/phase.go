@@ -43,9 +43,7 @@ func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 func (m *Machine) becomeAsking(e *entry) {
 	m.become(e, asking)
 	e.woken = false
-	if s := e.of.set(); s != nil {
-		clear(s.signalled)
-	}
+	e.of.details.special.trying()
 }
 
 // becomeWaiting: the entry is not ours. If no message comes, the next try is at

@@ -151,10 +151,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		m.fail(r, ErrKind)
 		return
 	}
-	switch r.Kind {
-	case Permits:
-		n.pool().limit = limit
-	}
+	n.details.special.requested(limit)
 	r.entry = &n.entry
 	defer m.settleEntry(r.entry)
 	for e := range n.inMotion {
@@ -170,9 +167,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		return
 	}
 	n.queue.push(r)
-	if r.Kind == Fair && n.entry.phase != idle {
-		n.makeDetails() // a script must give it a place
-	}
+	n.details.special.queued(n)
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
 		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
@@ -320,10 +315,7 @@ func (m *Machine) dequeue(r *Request) {
 	if r.Explicit {
 		m.waits.remove(r)
 	}
-	m.tryForFewer(r.entry.of)
-	if l := r.entry.of.line(); l != nil {
-		l.left(r)
-	}
+	r.entry.of.details.special.left(m, r)
 }
 
 func (m *Machine) fail(r *Request, err error) {

@@ -80,9 +80,14 @@ func (n *name) about(err error) error {
 	return err
 }
 
-// setRefused handles the answer that others have an item of a set.
-func (m *Machine) setRefused(e *entry, r *Reply) {
-	s := e.of.set()
+func (s *set) fill(_ *Machine, _ *entry, op *Op, _ *Line) { op.Items = s.items }
+
+func (s *set) trying() { clear(s.signalled) }
+
+func (s *set) acquired(*name) { s.refusedBy = 0 }
+
+// refused handles the answer that others have an item of a set.
+func (s *set) refused(e *entry, r *Reply) {
 	s.refusedBy = r.Item
 	e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])
 }

@@ -14,6 +14,36 @@ type special interface {
 	// mostAsked returns how many entries may be asked for at a time. first is the first
 	// request that waits.
 	mostAsked(first *Request) int
+
+	// fill sets what only operations of the kind have. op is about to be sent for an entry.
+	// spare is nil or a Line that may be used again.
+	fill(m *Machine, e *entry, op *Op, spare *Line)
+	// leftovers reports whether a script must remove something of the name on the server,
+	// beside its entries, although nobody here waits.
+	leftovers() bool
+
+	// The methods below note what has happened.
+
+	// requested is called first when a request comes. limit is that of permits.
+	requested(limit int64)
+	// queued is called when a request has joined the queue of the name.
+	queued(n *name)
+	// left is called when a request has left the queue, for a grant or without one.
+	left(m *Machine, r *Request)
+	// granted is called after left if the request is granted.
+	granted(r *Request)
+	// trying is called when a try is about to be sent.
+	trying()
+	// answered is called first for each answer, of whatever outcome.
+	answered(m *Machine, r *Reply)
+	// acquired is called when a try has got an entry.
+	acquired(n *name)
+	// refused is called when others have what a try was for.
+	refused(e *entry, r *Reply)
+	// transferred is called last when a transfer was confirmed.
+	transferred(m *Machine, n *name)
+	// givenUp is called when a release is given up.
+	givenUp()
 }
 
 // plain is the special state of names that have none. Others embed it, for the methods
@@ -24,3 +54,17 @@ func (plain) dropped(*name) *details { return &noDetails }
 func (plain) gathers() *gathering    { return nil }
 func (plain) indexed() *index        { return nil }
 func (plain) mostAsked(*Request) int { return 1 }
+
+func (plain) fill(*Machine, *entry, *Op, *Line) {}
+func (plain) leftovers() bool                   { return false }
+
+func (plain) requested(int64)             {}
+func (plain) queued(*name)                {}
+func (plain) left(*Machine, *Request)     {}
+func (plain) granted(*Request)            {}
+func (plain) trying()                     {}
+func (plain) answered(*Machine, *Reply)   {}
+func (plain) acquired(*name)              {}
+func (plain) refused(*entry, *Reply)      {}
+func (plain) transferred(*Machine, *name) {}
+func (plain) givenUp()                    {}

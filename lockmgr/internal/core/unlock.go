@@ -185,7 +185,7 @@ func (m *Machine) afterRelease(e *entry) {
 	}
 	m.gatherReleased(e)
 	switch {
-	case n.line().over() && n.queue.head == nil: // some left while the release was in flight
+	case n.details.special.leftovers() && n.queue.head == nil: // some left while the release was in flight
 		m.release(e)
 	case n.queue.head == nil || m.closing:
 		m.rest(e)
@@ -241,9 +241,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		e.number = 0
 		m.dropTokens(e)
 		u.unknown.suspects = nil // expired, or left to expire
-		if l := n.line(); l != nil {
-			l.leaving, l.last = nil, 0 // the same
-		}
+		n.details.special.givenUp()
 		u.retry.succeeded()
 		m.afterRelease(e)
 	case r.Final && e.number == 0 && n.served(e): // another entry serves those who wait
