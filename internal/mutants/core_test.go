@@ -78,7 +78,7 @@ var coreMutants = []mutant{
 	{"health", "a new wait is not told", machine, "h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))", "", seeds},
 	{"health", "Close waits for a failing server", machine, "if m.closing && m.now >= m.tellDue(h, m.closedAt) {\n\t\tm.abort(h.err)\n\t\treturn\n\t}\n", "", seeds},
 
-	{"a message is a hint", "wake-up during a try not remembered", machine, "e.woken = e.woken || ev.Message || ev.Confirmed\n\t\t\tif s :=", "if s :=", seeds},
+	{"a message is a hint", "wake-up during a try not remembered", machine, "e.woken = e.woken || ev.Message || ev.Confirmed\n\t\t\tn.details.special.signal(ev)", "n.details.special.signal(ev)", seeds},
 	{"a message is a hint", "remembered, but ignored", machine, "case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):", "case t.mayRepeat(&m.cfg):", seeds},
 	{"a message is a hint", "no try on confirmation", machine, "case useful || ev.Confirmed:", "case useful:", seeds},
 	{"a message is a hint", "message ignored", machine, "case useful || ev.Confirmed:", "case ev.Confirmed:", seeds},

@@ -77,8 +77,8 @@ var fairMutants = []mutant{
 	{"fair lock", "always hears its first place", machine, "if l.mixed && !r.Once {", "if !r.Once {", stories},
 	{"fair lock", "never hears its first place", machine, "if l.mixed && !r.Once {", "if false && !r.Once {", fairSeeds},
 	{"fair lock", "hears earlier places, too", machine, "if l.ear != 0 {\n\t\tm.stats.Subscriptions--", "if false {\n\t\tm.stats.Subscriptions--", fairSeeds},
-	{"fair lock", "hears a place for ever", machine, "if n.line() != nil {\n\t\tm.hearPlace(n, 0)\n\t}", "", fairSeeds},
-	{"fair lock", "a late message of an earlier place wakes", machine, "l == nil || l.ear != ev.Place", "l == nil", stories},
+	{"fair lock", "hears a place for ever", machine, "{ m.hearPlace(n, 0) }", "{}", fairSeeds},
+	{"fair lock", "a late message of an earlier place wakes", machine, "return ev, ev.Place == l.ear", "return ev, true", stories},
 	{"fair lock", "the channel of a place stands for that of the name", machine, "ev.Subscribed = n.sub == subOn", "_ = ev", stories},
 
 	// Numbers.

@@ -15,7 +15,7 @@ var severalMutants = []mutant{
 	{"several", "what comes during a try is forgotten", machine, "r.Item > 0 && s.signalled[r.Item-1]", "false", setSeeds},
 	{"several", "what comes for any item during a try counts", machine, "e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])", "_ = r.Item", stories},
 	{"several", "what came during an earlier try counts", machine, "{ clear(s.signalled) }", "{ _ = s.signalled }", stories},
-	{"several", "a confirmation during a try is of one item", machine, "s.signal(ev.Item, ev.Confirmed)", "s.signal(ev.Item, false)", stories},
+	{"several", "a confirmation during a try is of one item", machine, "|| ev.Confirmed || i == ev.Item-1", "|| i == ev.Item-1", stories},
 	{"several", "hears all items once it hears one", machine, "ev.Subscribed = s.undelivered == 0", "ev.Subscribed = s.undelivered < len(s.items)", stories},
 	{"several", "each confirmation is worth a try", machine, "\t\tev.Confirmed = ev.Confirmed && ev.Subscribed\n", "", stories},
 

@@ -320,6 +320,17 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	}
 }
 
+// hears drops an event of the channel of an earlier place.
+func (l *line) hears(n *name, ev Wake) (Wake, bool) {
+	if ev.Place == 0 {
+		return ev, true
+	}
+	ev.Subscribed = n.sub == subOn // to the channel of the manager
+	return ev, ev.Place == l.ear
+}
+
+func (l *line) unsubscribed(m *Machine, n *name) { m.hearPlace(n, 0) }
+
 // hear subscribes to the channels on which the release for the first request is told: that
 // of the manager and, if clients take part that know only the channels of single places,
 // that of the first place.

@@ -300,7 +300,7 @@ func (m *Machine) forget(n *name) {
 		e.flight = 0 // the answer is stale
 	}
 	m.alarms.remove(n)
-	if n.set() != nil {
+	if n.isSet() {
 		m.sets.remove(n)
 		m.stopGathering(&n.entry)
 		delete(m.setNames, n.name)

@@ -25,16 +25,20 @@ type set struct {
 	noDetails details // those of the name while it has none of its own
 }
 
-// hears notes whether the messages of an item are delivered. item counts from 1.
-func (s *set) hears(item int, on bool) {
-	if i := item - 1; s.delivered[i] != on {
-		s.delivered[i] = on
-		if on {
+// hears notes whether the messages of an item are delivered. The set is subscribed if those
+// of all items are.
+func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
+	if i := ev.Item - 1; s.delivered[i] != ev.Subscribed {
+		s.delivered[i] = ev.Subscribed
+		if ev.Subscribed {
 			s.undelivered--
 		} else {
 			s.undelivered++
 		}
 	}
+	ev.Subscribed = s.undelivered == 0
+	ev.Confirmed = ev.Confirmed && ev.Subscribed
+	return ev, true
 }
 
 // set returns the set of a name of kind Several, or nil.
@@ -57,10 +61,13 @@ func (n *name) items() []Item {
 	return nil
 }
 
-// signal notes an event that comes while a try is in flight. item counts from 1.
-func (s *set) signal(item int, all bool) {
+// channels returns the number of channels that a subscription to the name has.
+func (n *name) channels() int { return max(1, len(n.items())) }
+
+// signal notes an event that comes while a try is in flight.
+func (s *set) signal(ev Wake) {
 	for i := range s.signalled {
-		s.signalled[i] = s.signalled[i] || all || i == item-1
+		s.signalled[i] = s.signalled[i] || ev.Confirmed || i == ev.Item-1
 	}
 }
 

@@ -44,6 +44,13 @@ type special interface {
 	transferred(m *Machine, n *name)
 	// givenUp is called when a release is given up.
 	givenUp()
+	// hears is called for each event of a channel. It returns what the event means for the
+	// name, and false if it is one of a channel to which the name no longer subscribes.
+	hears(n *name, ev Wake) (Wake, bool)
+	// signal is called for an event of a channel that comes while a try is in flight.
+	signal(ev Wake)
+	// unsubscribed is called when the subscription of the name ends.
+	unsubscribed(m *Machine, n *name)
 }
 
 // plain is the special state of names that have none. Others embed it, for the methods
@@ -58,13 +65,17 @@ func (plain) mostAsked(*Request) int { return 1 }
 func (plain) fill(*Machine, *entry, *Op, *Line) {}
 func (plain) leftovers() bool                   { return false }
 
-func (plain) requested(int64)             {}
-func (plain) queued(*name)                {}
-func (plain) left(*Machine, *Request)     {}
-func (plain) granted(*Request)            {}
-func (plain) trying()                     {}
-func (plain) answered(*Machine, *Reply)   {}
-func (plain) acquired(*name)              {}
-func (plain) refused(*entry, *Reply)      {}
-func (plain) transferred(*Machine, *name) {}
-func (plain) givenUp()                    {}
+func (plain) requested(int64)              {}
+func (plain) queued(*name)                 {}
+func (plain) left(*Machine, *Request)      {}
+func (plain) granted(*Request)             {}
+func (plain) trying()                      {}
+func (plain) answered(*Machine, *Reply)    {}
+func (plain) acquired(*name)               {}
+func (plain) refused(*entry, *Reply)       {}
+func (plain) transferred(*Machine, *name)  {}
+func (plain) givenUp()                     {}
+func (plain) signal(Wake)                  {}
+func (plain) unsubscribed(*Machine, *name) {}
+
+func (plain) hears(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }

@@ -9,7 +9,7 @@ func (m *Machine) subscribe(n *name) {
 	}
 	n.sub = subPending
 	m.blind++
-	m.stats.Subscriptions += max(1, len(n.items()))
+	m.stats.Subscriptions += n.channels()
 	m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items()})
 }
 
@@ -17,11 +17,9 @@ func (m *Machine) unsubscribe(n *name) {
 	m.subscribed(n, false)
 	n.sub = subNone
 	m.blind--
-	m.stats.Subscriptions -= max(1, len(n.items()))
+	m.stats.Subscriptions -= n.channels()
 	m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})
-	if n.line() != nil {
-		m.hearPlace(n, 0)
-	}
+	n.details.special.unsubscribed(m, n)
 }
 
 // subscribed notes whether the messages of a name are delivered from now on.
@@ -47,16 +45,9 @@ func (m *Machine) wake(ev Wake) {
 	if n == nil || n.sub == subNone {
 		return // late
 	}
-	if s := n.set(); s != nil {
-		s.hears(ev.Item, ev.Subscribed)
-		ev.Subscribed = s.undelivered == 0
-		ev.Confirmed = ev.Confirmed && ev.Subscribed
-	}
-	if ev.Place != 0 {
-		if l := n.line(); l == nil || l.ear != ev.Place {
-			return // late
-		}
-		ev.Subscribed = n.sub == subOn
+	ev, ok := n.details.special.hears(n, ev)
+	if !ok {
+		return // late
 	}
 	m.stats.Wakes++
 	gap := n.sub == subOn && !ev.Subscribed
@@ -79,9 +70,7 @@ func (m *Machine) wake(ev Wake) {
 			// A confirmation closes the gap in which a message may have been
 			// missed, whether at the start or after a reconnection.
 			e.woken = e.woken || ev.Message || ev.Confirmed
-			if s := n.set(); s != nil {
-				s.signal(ev.Item, ev.Confirmed)
-			}
+			n.details.special.signal(ev)
 		case waiting:
 			switch u := e.makeUpkeep(); {
 			case useful || ev.Confirmed:
@@ -103,7 +92,7 @@ func (n *name) isEcho(ev Wake, twice bool) bool {
 		c.echoes--
 		return true
 	}
-	most := max(1, len(n.items()))
+	most := n.channels()
 	if twice {
 		most *= 2
 	}
