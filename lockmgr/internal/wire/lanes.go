@@ -10,33 +10,33 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Lanes are the ways of a manager to its servers: one lane to a single server, or one to
-// each shard of a cluster. A shard that hangs so delays no operation on another.
+// Lanes take the operations of a manager to its servers. There is one lane to a single server, or one
+// to each master of a cluster. So a master that hangs delays no operation on another.
 //
-// Lanes keep the layout: which master serves which slot. It may be old for a moment. A master
-// then refuses an operation for a slot that it does not serve. One more lane sends such
-// operations through the client, which finds the master by itself and follows a slot that moves.
+// Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A master
+// then refuses an operation for a slot that it does not serve. One more lane sends such operations
+// through the client, which finds the master by itself and follows a slot that moves.
 //
-// A lane is made when the layout first names its master. It is closed a minute after its master
-// has served the last slot, as soon as nothing is under way on it. The methods of Lanes may be
-// called by any goroutine.
+// A lane is made when the layout first names its master. When the master has served no slot for a
+// minute, and nothing is under way on the lane, the lane is closed. Any goroutine may call the methods
+// of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
-	astray  *Lane    // for what the masters refuse; nil without Cluster.Node
+	astray  *Lane    // for operations that a master refused; nil without Cluster.Node
 
 	mu      sync.RWMutex
-	lanes   []*Lane // by the numbers of shards; nil: closed
-	number  map[string]int
+	lanes   []*Lane               // by the numbers of shards; nil: closed
+	number  map[string]int        // of a shard, by the address of its master
 	addrs   []string              // of the masters, by the numbers of shards
-	left    map[int]time.Duration // when the shards were first seen without a slot
-	scripts uint64                // that renew, sent by lanes that are closed
+	left    map[int]time.Duration // by the numbers of shards: when the layout first had no slot of it
+	scripts uint64                // the renewal scripts that closed lanes have sent
 	slots   *[Slots]uint16        // the number of the shard of each slot; nil for a single server
-	parts   [][]*core.Op          // reused
-	suspect chan struct{}         // one buffered: the layout may be old
+	parts   [][]*core.Op          // the operations of one Submit, by the numbers of shards; reused
+	suspect chan struct{}         // gets a value if the layout may be old; holds one
 	stop    context.CancelFunc
 	done    chan struct{}  // closed when nobody asks for the layout any more
-	closing sync.WaitGroup // lanes of masters that have left
+	closing sync.WaitGroup // of lanes
 
 	spreads spreads
 }
@@ -52,17 +52,19 @@ type Cluster struct {
 	Node func(addr string) Server
 	// Every is how often the layout is asked for. Zero: layoutEvery.
 	Every time.Duration
-	// OneSlot reports whether all keys count as of one slot: there is one master at a time.
+	// OneSlot reports whether there is one master at a time, for all slots. Then all locks may share
+	// a command.
 	OneSlot bool
 	// Moved is called when the layout has changed. It must not block.
 	Moved func()
-	// Left is called at each look while a master that serves no slot has a lane. It must not block.
-	// It may be nil.
+	// Left is called after each look at the layout, while a master that serves no slot has a lane. It
+	// must not block. It may be nil.
 	Left func()
-	// Gone is called when the lane of such a master is closed: no reply has this number any more
-	// until another master gets it. It must not block. It may be nil.
+	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
+	// reply has the number from then on, until another master gets it. Gone must not block. It may be
+	// nil.
 	Gone func(shard uint8)
-	// Nodes are what Layout and Node ask, of a cluster. It may be nil.
+	// Nodes are the nodes of the cluster. It is nil for a master that Sentinels replace.
 	Nodes *Nodes
 }
 
@@ -85,7 +87,10 @@ const (
 // NewLanes starts the lanes of a manager. They end with Close. cluster is nil for a single
 // server.
 func NewLanes(cfg Config, cluster *Cluster) *Lanes {
-	l := &Lanes{cfg: cfg, cluster: cluster, number: make(map[string]int), left: make(map[int]time.Duration), suspect: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Lanes{
+		cfg: cfg, cluster: cluster, number: make(map[string]int), left: make(map[int]time.Duration),
+		suspect: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	if cluster == nil {
 		l.lanes, l.parts, l.stop = []*Lane{NewLane(cfg)}, make([][]*core.Op, 1), func() {}
 		close(l.done)
@@ -133,7 +138,7 @@ func (l *Lanes) follow(ctx context.Context) {
 	}
 }
 
-// look asks for the layout, and takes it over if it differs.
+// look asks for the layout, and takes it over. It reports to the manager what has changed.
 func (l *Lanes) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
@@ -155,9 +160,8 @@ func (l *Lanes) look(ctx context.Context) {
 	}
 }
 
-// take takes a layout over. It reports whether that differs from the one before, and whether there
-// were lanes of masters that serve no slot. gone are the numbers of those that it has closed. A slot
-// that no master serves stays with its last shard.
+// take takes a layout over. A slot that no master serves stays with its last shard. changed reports
+// whether a slot has another shard than before. For left and gone see closeLeft.
 func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,10 +185,10 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 	return changed, left, gone
 }
 
-// closeLeft closes the lanes of masters that have served no slot for laneRest, and on which nothing
-// is under way. Else each master that was ever seen would keep its goroutines and buffers. left
-// reports whether there were lanes without slots, and gone are the numbers of those that were closed.
-// The mutex is held, or nobody else has l yet.
+// closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way on
+// it. Else each master that was ever seen would keep its goroutines and buffers. left reports whether
+// there were lanes whose masters serve no slot. gone are the numbers of the lanes that were closed. The
+// mutex is held, or nobody else has l yet.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
@@ -216,7 +220,7 @@ func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	return left, gone
 }
 
-// serving returns which shards have slots. The mutex is held, or nobody else has l yet.
+// serving returns which shards have slots, by their numbers. The mutex is held, or nobody else has l yet.
 func (l *Lanes) serving() []bool {
 	serves := make([]bool, len(l.lanes))
 	for _, n := range l.slots {
@@ -225,8 +229,9 @@ func (l *Lanes) serving() []bool {
 	return serves
 }
 
-// numberOf returns the number of the shard whose master has an address. A new one gets a lane, and
-// the smallest number that is free: the core has one health for each number. The mutex is held, or nobody else has l yet.
+// numberOf returns the number of the shard whose master has an address. A new master gets a lane and
+// the smallest free number. Numbers are used again, because the core has one health for each. The
+// mutex is held, or nobody else has l yet.
 func (l *Lanes) numberOf(addr string) int {
 	n, known := l.number[addr]
 	if !known {
@@ -243,7 +248,7 @@ func (l *Lanes) numberOf(addr string) int {
 	return n
 }
 
-// add adds the lane to a server under a number. The mutex is held, or nobody else has l yet.
+// add makes the lane with a number. It sends to server. addr is empty if the lane sends to any master. The mutex is held, or nobody else has l yet.
 func (l *Lanes) add(n int, addr string, server Server) *Lane {
 	cfg := l.cfg
 	cfg.shard, cfg.Server, cfg.Post = uint8(n%core.NoShard), server, l.spreads.post
@@ -258,7 +263,7 @@ func (l *Lanes) add(n int, addr string, server Server) *Lane {
 	return lane
 }
 
-// lookSoon says that the layout may be old: a command has failed. It never blocks.
+// lookSoon makes follow look at the layout soon, because a command has failed. It never blocks.
 func (l *Lanes) lookSoon() {
 	select {
 	case l.suspect <- struct{}{}:
@@ -266,8 +271,7 @@ func (l *Lanes) lookSoon() {
 	}
 }
 
-// at returns the number of the shard that a key or a sharded channel is on. The mutex is
-// held.
+// at returns the number of the shard that a key or a sharded channel is on. The mutex is held.
 func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }
 
 // withLane calls f with the lane of a key. That lane is not closed meanwhile, unless Close is
@@ -282,8 +286,8 @@ func (l *Lanes) withLane(key string, f func(*Lane)) {
 	f(l.lanes[l.at(key)])
 }
 
-// Master returns the address of the master that serves a key or a sharded channel, as far as
-// is known. It is empty for a single server.
+// Master returns the address of the master that serves a key or a sharded channel, by the layout. It
+// is empty for a single server.
 func (l *Lanes) Master(key string) string {
 	if l.cluster == nil {
 		return ""
@@ -369,7 +373,7 @@ func (l *Lanes) Call(c Command, done func(Answer)) (called bool) {
 }
 
 // CallAt is Call for the master at an address that Masters returned, or for the single server. It
-// returns false also if no lane to that address exists.
+// also returns false if there is no lane to that address.
 func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	if l.cluster == nil {
 		return l.lanes[0].Call(c, done)

@@ -20,10 +20,10 @@ type Shard struct {
 	Nodes []string // the IDs of the master and its replicas; nil: not known
 }
 
-// sameCluster reports whether an answer comes from the cluster whose layout is known: at least half
-// of the known shards are in the answer. A shard is in it if one of its nodes is, as a failover
-// makes a replica the master. Half is enough: a cluster of two masters may shrink to one. Less is
-// not: a single node may have been taken from here into another cluster.
+// sameCluster reports whether an answer is about the cluster whose layout is known. It is if at least
+// half of the known shards are in the answer. A shard is in the answer if one of its nodes is, because
+// a failover makes a replica the master. Half is enough, because a cluster of two masters may shrink
+// to one. Less than half is not enough, because a node may have moved to another cluster.
 func sameCluster(known, answer []Shard) bool {
 	in := make(map[string]bool)
 	for _, s := range answer {
@@ -40,8 +40,9 @@ func sameCluster(known, answer []Shard) bool {
 	return 2*found >= len(known)
 }
 
-// withUnserved adds to a layout the shards of an earlier one that have slots which no master serves
-// now. A master whose address its cluster has forgotten, for instance, is not in an answer.
+// withUnserved returns a layout in which each slot that no master serves belongs to the shard that it
+// belonged to in an earlier layout. An answer leaves out, for instance, a master whose address the
+// cluster has forgotten.
 func withUnserved(layout, earlier []Shard) []Shard {
 	var served [Slots]bool
 	for _, s := range layout {
@@ -67,8 +68,8 @@ func withUnserved(layout, earlier []Shard) []Shard {
 	return layout
 }
 
-// Master is the layout of a server that Sentinels watch: one master, which serves all slots. The
-// client of Sentinel knows it; Master does no I/O.
+// Master returns the layout of a server that Sentinels watch: one master, which serves all slots. The
+// client of Sentinel knows the master, so Master does no I/O.
 func (s Redis) Master(context.Context) ([]Shard, error) {
 	for addr := range s.Client.Nodes() {
 		return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}}, nil
@@ -76,12 +77,12 @@ func (s Redis) Master(context.Context) ([]Shard, error) {
 	return nil, errors.New("the client knows no master")
 }
 
-// askTime is how long a node may take to tell the layout of its cluster.
+// askTime is how long Layout and KnowsSharded wait for the answer of a node.
 const askTime = 500 * time.Millisecond
 
-// KnowsSharded reports whether the nodes of a cluster know sharded channels, as those before
-// version 7.0 do not. An answer of another kind, for instance that the user may not ask, does
-// not count as no.
+// KnowsSharded reports whether the nodes of a cluster know sharded channels. Nodes before version 7.0
+// do not. KnowsSharded returns true if no node answers the question, for instance because the user
+// may not ask.
 func KnowsSharded(ctx context.Context, client rueidis.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -97,7 +98,8 @@ func KnowsSharded(ctx context.Context, client rueidis.Client) bool {
 	return true
 }
 
-// layoutOf asks a node for the layout of its cluster. It has none if the node is alone.
+// layoutOf asks the node at an address for the layout of its cluster. The layout is empty if the node
+// knows no master with slots.
 func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, error) {
 	ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
 	if err != nil {
@@ -124,9 +126,8 @@ func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, e
 	return shards, nil
 }
 
-// readRange reads a range of slots and the nodes that serve it, the master first. A node that
-// does not know its own host is at the host that it was asked at. The address is empty if the
-// master has no port for clients like this one.
+// readRange reads a range of slots and the nodes that serve it. The address is that of the master, the
+// first of them. asked is the address of the node that answered.
 func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 	fields, err := r.ToArray()
 	if err != nil || len(fields) < 3 {
@@ -150,18 +151,25 @@ func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 		}
 	}
 	master, _ := fields[2].ToArray()
-	host, _ := master[0].ToString()
-	port, err := master[1].ToInt64()
+	at.Addr, err = readAddr(master, asked)
+	return at, err
+}
+
+// readAddr reads the address of a node. A node that does not know its own host has the host of asked.
+// The address is empty if the node has no port for clients like this one.
+func readAddr(node []rueidis.RedisMessage, asked string) (addr string, err error) {
+	host, _ := node[0].ToString()
+	port, err := node[1].ToInt64()
 	if err != nil {
-		return at, err
+		return "", err
 	}
 	if host == "" || host == "?" {
 		if host, _, err = net.SplitHostPort(asked); err != nil {
-			return at, err
+			return "", err
 		}
 	}
 	if port != 0 {
-		at.Addr = net.JoinHostPort(host, strconv.FormatInt(port, 10))
+		addr = net.JoinHostPort(host, strconv.FormatInt(port, 10))
 	}
-	return at, nil
+	return addr, nil
 }

@@ -16,7 +16,7 @@ const (
 	TokenPrefix   = "redisson_lock_token"
 
 	queuePrefix    = "redisson_lock_queue"   // the queue of a fair lock
-	deadlinePrefix = "redisson_lock_timeout" // the deadlines of those that wait in it
+	deadlinePrefix = "redisson_lock_timeout" // the deadlines of the waiters in the queue
 
 	permitsChannel = "redisson_sc" // the channels of permits
 )
@@ -28,8 +28,8 @@ func Channel(name string) string { return beside(ChannelPrefix, name) }
 // lock's key.
 func TokenKey(name string) string { return beside(TokenPrefix, name) }
 
-// ownKey returns the key that a reader has for itself. The name stands in for others, so that each
-// lock of a command has as many keys.
+// ownKey returns the key that one reader of a read-write lock has for itself. For all other holders it
+// returns the name, so that each lock of a command has the same number of keys.
 func ownKey(kind core.Kind, side core.Side, name, holder string) string {
 	if kind != core.ReadWrite || side != core.Shared {
 		return name
@@ -37,17 +37,17 @@ func ownKey(kind core.Kind, side core.Side, name, holder string) string {
 	return tagged(name) + ":" + holder + ":rwlock_timeout:1"
 }
 
-// QueueKey returns the key of the queue of a fair lock: the list of those who wait.
+// QueueKey returns the key of the queue of a fair lock: the list of its waiters.
 func QueueKey(name string) string { return beside(queuePrefix, name) }
 
-// DeadlinesKey returns the key of the deadlines of those who wait for a fair lock.
+// DeadlinesKey returns the key of the deadlines of the waiters for a fair lock.
 func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
 
-// waitsKey returns the key of the waits of Redisson's clients, and of the newest script of each
-// manager.
+// waitsKey returns the key of a hash. It has the waits of Redisson's clients and the number of the
+// newest script of each manager: see fair.lua.
 func waitsKey(name string) string { return QueueKey(name) + ":waits" }
 
-// absentKey returns a key in the slot of the name that never exists: see fair.lua.
+// absentKey returns a key that never exists, in the slot of the name: see fair.lua.
 func absentKey(name string) string { return QueueKey(name) + ":absent" }
 
 // FairChannel returns the channel that wakes a manager's waiters for a fair lock.
@@ -58,7 +58,7 @@ func PlaceChannel(manager, name string, n uint64) string {
 	return Channel(name) + ":" + FairHolderID(manager, n)
 }
 
-// gatherKey returns the key that names the manager which gathers permits of a name.
+// gatherKey returns the key of the record that says which manager gathers permits of a name.
 func gatherKey(name string) string { return tagged(name) + ":gathers" }
 
 // TakenKey returns the key of the set of the permits of a name that are taken.
@@ -68,20 +68,20 @@ func TakenKey(name string) string { return tagged(name) + ":timeout" }
 const ProcessPrefix = "holdfast:manager:"
 
 // ProcessKey returns the key of the record that says which process a manager is part of. It ends
-// with the first 16 hexadecimal digits of the manager's UUID, because an ID of a permit has no more
-// of it.
+// with the first 16 hexadecimal digits of the manager's UUID, because the ID of a permit has only
+// these.
 func ProcessKey(manager string) string {
 	return ProcessPrefix + hex.EncodeToString(permitOwner(manager))
 }
 
-// beside composes a key or channel in the same cluster slot as the lock's key.
+// beside returns a key or a channel that is in the same cluster slot as the lock's key.
 func beside(prefix, name string) string {
 	before, after := around(name)
 	return prefix + before + name + after
 }
 
-// around returns what stands before and after a lock's name in the name of its
-// channel or token counter.
+// around returns the text before and the text after a lock's name in the name of
+// its channel or token counter.
 func around(name string) (before, after string) {
 	if strings.Contains(name, "{") {
 		return ":", ""
@@ -89,8 +89,8 @@ func around(name string) (before, after string) {
 	return ":{", "}"
 }
 
-// tagged returns the name in braces, unless it has some, so that keys which begin with it are
-// in the slot of the name.
+// tagged returns the name in braces, or the name itself if it has an opening brace. Keys that begin
+// with the result are in the slot of the name.
 func tagged(name string) string {
 	if strings.Contains(name, "{") {
 		return name
@@ -98,7 +98,7 @@ func tagged(name string) string {
 	return "{" + name + "}"
 }
 
-// HolderID returns the field of hold n of a manager in the record of a lock.
+// HolderID returns the ID of hold n of a manager: its field in the record of a lock.
 func HolderID(manager string, n uint64) string {
 	b := make([]byte, 0, 64)
 	b = append(b, manager...)
@@ -106,18 +106,18 @@ func HolderID(manager string, n uint64) string {
 	return string(strconv.AppendUint(b, n, 10))
 }
 
-// fairEnd is the end of the holder IDs of fair locks. By it the scripts know the places of
-// this library in a queue.
+// fairEnd is the end of the holder IDs of fair locks. The scripts recognize the places of this
+// library in a queue by it.
 const fairEnd = ":f"
 
-// FairHolderID returns how the server knows hold n of a manager of a fair lock, and the place
-// of its request before.
+// FairHolderID returns the ID of hold n of a manager of a fair lock. The place of its request in the
+// queue has the same ID.
 func FairHolderID(manager string, n uint64) string { return HolderID(manager, n) + fairEnd }
 
 // IsFair reports whether a holder ID is one of a fair lock of this library.
 func IsFair(id string) bool { return strings.HasSuffix(id, fairEnd) }
 
-// permitOwner returns the bytes with which the IDs of a manager's permits begin.
+// permitOwner returns the first bytes of the IDs of a manager's permits.
 func permitOwner(manager string) []byte {
 	if b, err := hex.DecodeString(strings.ReplaceAll(manager, "-", "")); err == nil && len(b) == 16 {
 		return b[:8]

@@ -15,39 +15,41 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Nodes are the nodes of a cluster. They send commands to one master, or through the client of the
-// cluster to any.
+// Nodes are the nodes of a cluster. They send a command to one master, or through the client of the
+// cluster to the master that the client chooses.
 //
-// The address of a node may come to belong to a node of another cluster. The client does not
-// notice: it takes over the layout that any node tells it, and may so follow the other cluster. A
-// lock that is held here would be free there. So Nodes keep the layout that counts, with the IDs of
-// the nodes, and use a node only if its answer to CLUSTER SLOTS is about the same cluster:
+// The address of a node may be given to a node of another cluster. The client does not notice: it
+// accepts the layout that any node reports, and may then follow the other cluster. A lock that is
+// held here would be free there. So Nodes keep a layout of this cluster, with the IDs of its nodes.
+// A node proves that it is one of this cluster by its answer to CLUSTER SLOTS:
 //
-//	Layout          skips the answers of other clusters
-//	to one master   its first command, and the first after a failure, is CLUSTER SLOTS
-//	a new dial      answers that may have come over it count after another CLUSTER SLOTS
-//	to any          refused while the client knows less than half of the masters
+//	Layout  ignores the answers of other clusters
+//	Node    asks for the proof before the first command, after a failure and after a dial;
+//	        after a dial during a command, its answer counts only after another proof
+//	Exec    refuses commands while the client follows another cluster
 //
-// The client makes a connection anew without a failure if nothing was under way when it broke. Only
-// Dials tell of that. Without them, such a connection may lead to a node of another cluster until
-// the next failure, or until the next look at the layout.
+// A node proves nothing if the user may not call CLUSTER SLOTS. It is used all the same.
+//
+// If a connection breaks while no command is under way, the client dials again, and no command
+// fails. Only Dials report that. Without them, commands may go to a node of another cluster until
+// one fails.
 type Nodes struct {
-	any   Redis                                     // the client of the cluster
-	open  func(addr string) (rueidis.Client, error) // nil: the client's nodes are all
-	dials *Dials                                    // of the client; nil: not known
+	any   Redis                                     // sends through the client of the cluster
+	open  func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
+	dials *Dials                                    // of the client and of open; nil: not counted
 
 	mu        sync.Mutex
-	layout    []Shard                   // the newest that counts; empty before the first
-	own       map[string]rueidis.Client // those that were opened, by address
-	strangers map[string]bool           // addresses of masters that answer from another cluster
-	tell      func(addr string)         // called for a new one; may be nil
+	layout    []Shard                   // the newest layout of this cluster; empty before the first
+	own       map[string]rueidis.Client // the clients that open returned, by address
+	strangers map[string]bool           // addresses of masters at which another cluster answers
+	tell      func(addr string)         // called for a new stranger; may be nil
 	closed    bool
 }
 
-// NewNodes returns the nodes of the cluster that a client is of. open connects to a node that the
-// client does not know although it should. It may block for as long as a dial. Without it, such a
-// node can't be used until the client knows it. dials count those of client and open. They may be
-// nil. Close closes what was opened.
+// NewNodes returns the nodes of the cluster that client is connected to. open connects to a master
+// that the client does not know. It may block for as long as a dial. If open is nil, such a master
+// can't be used until the client knows it. dials count the dials of client and open. They may be
+// nil. Close closes the clients that open returned.
 func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (rueidis.Client, error), dials *Dials) *Nodes {
 	return &Nodes{
 		any: Redis{Client: client, Cluster: true, Channels: channels}, open: open, dials: dials,
@@ -55,7 +57,7 @@ func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (
 	}
 }
 
-// Close closes the connections to nodes that were opened here.
+// Close closes the clients that open returned.
 func (n *Nodes) Close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,40 +68,41 @@ func (n *Nodes) Close() {
 	clear(n.own)
 }
 
-// OnStranger has tell called when a master's address turns out to belong to a node of another
-// cluster. tell must not block.
+// OnStranger sets the function that is called when a node of another cluster answers at the address
+// of a master. It is called once until that changes. It must not block.
 func (n *Nodes) OnStranger(tell func(addr string)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tell = tell
 }
 
-// Strangers returns the addresses of masters at which a node of another cluster was seen last, in
-// order.
+// Strangers returns the addresses of masters at which a node of another cluster gave the last
+// answer. They are sorted.
 func (n *Nodes) Strangers() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Sorted(maps.Keys(n.strangers))
 }
 
-// errStranger says that no node has answered that is one of the cluster.
+// errStranger says that only nodes of another cluster have answered.
 var errStranger = errors.New("the nodes that answer are of another cluster")
 
-// Layout asks the nodes of the cluster, one after the other, which slots each master serves. The
-// first answer counts that is about this cluster. Each node has askTime to answer. The order is
-// random: the answer of a node that the others have left behind is old.
+// Layout asks one node after the other which slots each master serves. It returns the first answer
+// that is about this cluster. Each node has askTime to answer. The order is random, because a node
+// that is cut off from the others gives an old answer.
 //
-// If more than half of the masters' addresses answer from another cluster, the one that was known
-// is gone. Its layout is given up for the other one then, for instance after all servers of a test
-// were made anew.
+// If no node of this cluster answers, and another cluster answers at more than half of the masters'
+// addresses, then this cluster is gone. Layout then adopts the other cluster. That happens, for
+// instance, when all servers of a test are set up anew.
 func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	n.mu.Lock()
 	known := n.layout
 	n.mu.Unlock()
 	err := errors.New("the client knows no node of the cluster")
-	var other []Shard
-	strangers := 0
-	ask := func(addr string, node rueidis.Client) (answer []Shard, counts bool) {
+	var other []Shard // the last answer of another cluster at a master's address
+	strangers := 0    // how many masters' addresses gave such an answer
+	// try asks a node. Its answer counts if it is about this cluster.
+	try := func(addr string, node rueidis.Client) (answer []Shard, counts bool) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		if answer, err = layoutOf(ctx, node, addr); err != nil {
@@ -119,14 +122,14 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	addrs := slices.Collect(maps.Keys(nodes))
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	for _, addr := range addrs {
-		if answer, counts := ask(addr, nodes[addr]); counts {
+		if answer, counts := try(addr, nodes[addr]); counts {
 			return n.adopt(answer), nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
 	}
-	for _, s := range known { // the client may follow another cluster
+	for _, s := range known { // the client may follow another cluster, and not know these masters
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -137,7 +140,7 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 		if failure != nil {
 			continue
 		}
-		if answer, counts := ask(s.Addr, node); counts {
+		if answer, counts := try(s.Addr, node); counts {
 			return n.adopt(answer), nil
 		}
 	}
@@ -147,16 +150,16 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	return nil, err
 }
 
-// adopt makes an answer the layout that counts, and returns that. Slots that no master serves by the
-// answer stay with the shard that had them. Connections to nodes that are no masters any more are
-// closed.
+// adopt makes an answer the layout of this cluster, and returns the layout. A slot that the answer
+// names no master for stays with its last shard. adopt closes the clients of own whose nodes are no
+// longer masters.
 func (n *Nodes) adopt(answer []Shard) []Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
-		clear(n.strangers) // those that are left belong to it
+		clear(n.strangers) // the other cluster is this one from now on
 	}
 	n.layout = answer
 	left := func(addr string) bool { return !isMaster(answer, addr) }
@@ -170,11 +173,12 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	return answer
 }
 
+// isMaster reports whether a master of the layout has the address.
 func isMaster(layout []Shard, addr string) bool {
 	return slices.ContainsFunc(layout, func(s Shard) bool { return s.Addr == addr })
 }
 
-// note notes what the node at an address has answered. It reports whether that comes from this
+// note records the answer of the node at an address. It reports whether the answer is about this
 // cluster.
 func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 	n.mu.Lock()
@@ -195,15 +199,15 @@ func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 // unknownNode is the failure of a command for a node that the client does not know yet.
 var unknownNode = &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("the client does not know this node of the cluster yet")}
 
-// strangeNode is the failure of a command for a master whose address has a node of another
-// cluster.
+// strangeNode is the failure of a command for a master at whose address a node of another cluster
+// answers.
 var strangeNode = &Failure{
 	Kind: Unavailable, Ran: core.No, Err: errors.New("a node of another cluster answers at the address of this master"),
 	Hint: "give each node of a cluster an address that no other cluster uses; CLUSTER FORGET removes a node that is gone",
 }
 
-// client returns a client of the node at an address. It blocks for as long as a dial if the client of
-// the cluster does not know the node.
+// client returns a client of the node at an address. If the client of the cluster does not know the
+// node, client blocks for as long as a dial.
 func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	if c, known := n.any.Client.Nodes()[addr]; known {
 		return c, nil
@@ -235,9 +239,9 @@ func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	return c, nil
 }
 
-// Client returns a client of the master at an address after it has asked the node for the layout
-// of its cluster. It blocks for as long as a dial and that answer. It fails if the node is one of
-// another cluster.
+// Client returns a client of the node at an address, after the node has proved that it is one of
+// this cluster. It blocks for as long as a dial and the proof. It fails if the node is one of another
+// cluster.
 func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error) {
 	c, f := n.prove(ctx, addr)
 	if f != nil {
@@ -246,24 +250,23 @@ func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error)
 	return c.client, nil
 }
 
-// A provedClient is a client of a node, and how many dials to the address there were when the node
-// proved to be one of the cluster.
+// A provedClient is a client of a node that has proved that it is one of this cluster.
 type provedClient struct {
 	client rueidis.Client
-	dials  uint64
+	dials  uint64 // to the address of the node, until the proof
 }
 
-// mostProofs bounds how often a node is asked that is dialled meanwhile.
+// mostProofs bounds how often a node is asked for the proof if each time a dial comes between.
 const mostProofs = 5
 
-// prove returns a client of the node at an address after the node has proved to be one of the
+// prove returns a client of the node at an address, after the node has proved that it is one of this
 // cluster.
 func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure) {
 	c, f := n.client(addr)
 	if f != nil {
 		return nil, f
 	}
-	// The answer may have come over the connection before the dial, or over the one after it.
+	// If a dial comes between, the answer may have come over the old connection or over the new one.
 	for range mostProofs {
 		dials := n.dials.to(addr)
 		if f := n.ask(ctx, c, addr); f != nil {
@@ -276,18 +279,19 @@ func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure
 	return nil, &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
 }
 
-// ask asks a node for the layout of its cluster. It returns nil if that is this cluster.
+// ask asks a node for the layout of its cluster. It returns nil if the answer is about this cluster,
+// or if the user may not ask.
 func (n *Nodes) ask(ctx context.Context, c rueidis.Client, addr string) *Failure {
 	answer, err := layoutOf(ctx, c, addr)
 	e, refused := rueidis.IsRedisErr(err)
 	switch {
 	case err == nil:
 	case refused && strings.HasPrefix(e.Error(), "NOPERM"):
-		return nil // the other nodes may be asked
+		return nil // the node is used without a proof
 	case refused && strings.Contains(e.Error(), "cluster support disabled"): // a single server
 	default:
 		f := *failureOf(err)
-		f.Ran = core.No // the command that this is done for
+		f.Ran = core.No // the command that needs the proof has not been sent
 		return &f
 	}
 	if !n.note(addr, answer) {
@@ -296,7 +300,7 @@ func (n *Nodes) ask(ctx context.Context, c rueidis.Client, addr string) *Failure
 	return nil
 }
 
-// Exec makes Nodes a Server that sends to any master: the client of the cluster finds it.
+// Exec makes Nodes a Server. The client of the cluster finds the master of each command.
 func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	refuse := func(ran core.Ran) {
 		for i := range answers {
@@ -309,12 +313,12 @@ func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	}
 	n.any.Exec(limit, commands, answers)
 	if !n.followed() {
-		refuse(core.Maybe) // perhaps at another cluster
+		refuse(core.Maybe) // the commands may have run at another cluster
 	}
 }
 
-// followed reports whether the client follows this cluster: it knows at least half of the masters,
-// and none at whose address a node of another cluster is.
+// followed reports whether the client follows this cluster. Then it knows at least half of the
+// masters, and no node of another cluster answers at the address of one that it knows.
 func (n *Nodes) followed() bool {
 	nodes := n.any.Client.Nodes()
 	n.mu.Lock()
@@ -331,13 +335,14 @@ func (n *Nodes) followed() bool {
 	return 2*found >= len(n.layout)
 }
 
-// Dials count the connections that a client has made to each address.
+// Dials count the connections that were made to each address.
 type Dials struct {
 	mu sync.Mutex
-	by map[string]uint64
+	by map[string]uint64 // by address; nil before the first
 }
 
-// Add counts a new connection to an address, before anything is sent over it.
+// Add counts a new connection to an address. It must be called before anything is sent over the
+// connection.
 func (d *Dials) Add(addr string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -347,7 +352,7 @@ func (d *Dials) Add(addr string) {
 	d.by[addr]++
 }
 
-// to returns how many connections to an address there were.
+// to returns how many connections to an address were made. It is zero if d is nil.
 func (d *Dials) to(addr string) uint64 {
 	if d == nil {
 		return 0
@@ -362,7 +367,7 @@ func (d *Dials) to(addr string) uint64 {
 type node struct {
 	of     *Nodes
 	addr   string
-	client atomic.Pointer[provedClient] // of this node; nil until it is looked up
+	client atomic.Pointer[provedClient] // nil until the node has proved that it is one of the cluster
 }
 
 // Node returns a Server for the master at an address. It does no I/O.
@@ -373,7 +378,7 @@ func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	c, f := n.lookUp(limit.Start)
 	if f != nil {
 		for i := range answers {
-			answers[i] = failed(again(f))
+			answers[i] = failed(notFinal(f))
 		}
 		return
 	}
@@ -388,24 +393,24 @@ func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 			answered = true
 		}
 		if f != nil {
-			answers[i].Failure = again(f)
+			answers[i].Failure = notFinal(f)
 		}
 	}
 	if !answered || n.of.dials.to(n.addr) == c.dials {
 		return
 	}
-	if _, f := n.lookUp(limit.Start); f != nil { // the answers may be those of another cluster
-		f := *again(f)
-		f.Ran = core.Maybe
+	if _, f := n.lookUp(limit.Start); f != nil { // the answers may come from another cluster
+		unproved := *notFinal(f)
+		unproved.Ran = core.Maybe
 		for i := range answers {
-			answers[i] = failed(&f)
+			answers[i] = failed(&unproved)
 		}
 	}
 }
 
-// again returns the failure of a command for a node. That a connection was closed is not final: the
-// client closes those to nodes that it does not need any more.
-func again(f *Failure) *Failure {
+// notFinal returns the failure of a command for a node. It is not final if the client has closed the
+// connection to the node, because the next command gets another connection.
+func notFinal(f *Failure) *Failure {
 	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
 		passing := *f
 		passing.Final = false
@@ -425,8 +430,8 @@ func (n *node) Dedicate() (Connection, error) {
 	return Redis{Client: c.client, Channels: n.of.any.Channels}.Dedicate()
 }
 
-// lookUp returns the client of this node. start begins the round trip in which the node proves
-// that it is one of the cluster, if it has not since the last dial.
+// lookUp returns the client of this node. If the node has proved nothing since the last dial, it is
+// asked for the proof. start begins that round trip.
 func (n *node) lookUp(start func() context.Context) (*provedClient, *Failure) {
 	if c := n.client.Load(); c != nil && c.dials == n.of.dials.to(n.addr) {
 		return c, nil

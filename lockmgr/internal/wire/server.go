@@ -48,16 +48,19 @@ type Config struct {
 	// not block. It may be nil.
 	Observe func(*Observed)
 
-	// Replicas says how many replicas must have a grant. No Acks: that is not asked.
+	// Replicas says how many replicas must have a grant. If its Acks is zero, no replica is asked.
 	Replicas Replicas
 	// Twice says that each message is published on two channels that the manager listens on.
 	Twice bool
 
-	// Of a lane to a shard of a cluster.
-	shard     uint8  // its number
-	clustered bool   // the locks that share a command must be in one slot
-	trouble   func() // called when a command has failed for a reason that may concern others; may be nil
-	// elsewhere takes a task that another server would answer. It reports false if it did not.
+	// Lanes sets the fields below, for a lane to a master of a cluster.
+
+	shard     uint8 // the number of its shard
+	clustered bool  // the locks that share a command must be in one slot
+	// trouble is called when a command has failed for a reason that may concern other locks, too. It
+	// must not block. It may be nil.
+	trouble func()
+	// elsewhere takes a task that another server would answer. It reports whether it took the task.
 	// It must not block. It may be nil.
 	elsewhere func(task) bool
 	anywhere  bool // the lane sends to any master
