@@ -37,13 +37,13 @@ type Permission struct {
 	For string
 	// Optional reports whether plain locks work without it.
 	Optional bool
-	// Nodes are the addresses of the masters of a cluster that lack it. Each node
-	// has access rules of its own. It is nil for a single server, and if all
-	// masters that Check asked lack it.
+	// Nodes are the addresses of the masters of a cluster at which it is missing.
+	// Each node has access rules of its own. Nodes is nil if it is missing at all
+	// masters that Check asks, and for a single server.
 	Nodes []string
 }
 
-// String returns the rule and what it is for, and which nodes lack it.
+// String returns the rule, what it is for, and the Nodes at which it is missing.
 func (p Permission) String() string {
 	text := p.Rule + " (" + p.For + ")"
 	if len(p.Nodes) > 0 {
@@ -65,12 +65,15 @@ func (p Permission) String() string {
 // match the errors that Lock returns for them. The report is filled in even if there is an
 // error.
 //
-// In a cluster Check does all that at each master that serves a name with the prefix,
-// since access rules and settings are those of a node. A prefix with a hash tag has
-// one such master. The error has the address of the master that refuses or does not
-// answer. For a server that is a replica the error matches ErrReadOnly.
+// In a cluster Check does all that at each master that serves names with the prefix,
+// because each node has access rules and settings of its own. Only one master serves
+// the names with a hash tag in the prefix. The error has the address of the master that
+// refuses or does not answer. It matches ErrTopology if a node of another cluster
+// answers at the address of a master.
 //
-// Check makes some forty round trips, in a cluster to each of the masters. It blocks
+// For a server that is a replica the error matches ErrReadOnly.
+//
+// Check makes some forty round trips, in a cluster to each of these masters. It blocks
 // until they are over or ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	name := prefix + "holdfast-check-" + uuid.NewString()
@@ -86,17 +89,18 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	return c.report, err
 }
 
-// A place is a server that Check asks, and the name that it takes there.
+// A place is a server that Check asks, and the name of the lock that it takes there.
 type place struct {
 	master string // the address of a master of a cluster; empty for a single server
 	name   string
 }
 
-// mostTries bounds the search for a name of each master of a cluster.
+// mostTries bounds how many names places tries.
 const mostTries = 4096
 
-// places returns where a name is taken. In a cluster it returns each master that serves
-// the name with some number at its end.
+// places returns the servers that Check asks. In a cluster it appends numbers to the name
+// until it has a name that each master serves, or has tried mostTries numbers. All names
+// with a hash tag are at one master.
 func (m *Manager) places(name string) []place {
 	if !m.clustered {
 		return []place{{name: name}}
@@ -116,15 +120,16 @@ func (m *Manager) places(name string) []place {
 type checkup struct {
 	m       *Manager
 	prefix  string
-	sharded bool // channels are
+	sharded bool // whether channels are sharded
 	places  []place
 	report  Report
 
-	place            // the one that is asked now
-	channel, counter string
+	place                   // the place that is asked now
+	channel, counter string // the channel and the token key of its name
 }
 
-// visit calls f for each place.
+// visit sets place, channel and counter to each of the places in turn, and calls f. It
+// ends at the first error, and adds the address of the master to it.
 func (c *checkup) visit(f func() error) error {
 	for _, p := range c.places {
 		c.place, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
@@ -137,8 +142,9 @@ func (c *checkup) visit(f func() error) error {
 	return nil
 }
 
+// run makes all checks. It ends at the first error other than a missing permission.
 func (c *checkup) run(ctx context.Context) error {
-	if err := c.m.strangers(); err != nil { // first: what follows may need that master
+	if err := c.m.strangers(); err != nil { // first, because all else would fail at that master
 		return err
 	}
 	err := c.visit(func() error {
@@ -163,8 +169,8 @@ func (c *checkup) run(ctx context.Context) error {
 	err = c.visit(func() error {
 		err := c.rehearse(ctx)
 		if errors.Is(err, ErrPermission) {
-			// The one command that can't be tried on its own: it would leave a
-			// key without an end if this process died before the next.
+			// HSET can't be tried by itself: the key would never expire if this
+			// process died before its next command.
 			c.missing(Permission{Rule: "+hset", For: "every lock"})
 			return nil
 		}
@@ -173,7 +179,7 @@ func (c *checkup) run(ctx context.Context) error {
 	return cmp.Or(err, c.denied())
 }
 
-// denied returns the error that names what is missing, or nil.
+// denied returns an error that names the missing permissions that plain locks need, or nil.
 func (c *checkup) denied() error {
 	c.mergeNodes()
 	var needed []string
@@ -188,7 +194,7 @@ func (c *checkup) denied() error {
 	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(needed, ", ")), Hint: "see ACL SETUSER, and docs/redis.md for all that is needed"}
 }
 
-// missing reports that the place lacks a permission.
+// missing adds to the report that the user lacks a permission at the place.
 func (c *checkup) missing(p Permission) {
 	i := slices.IndexFunc(c.report.Missing, func(q Permission) bool { return q.Rule == p.Rule })
 	if i < 0 {
@@ -201,7 +207,7 @@ func (c *checkup) missing(p Permission) {
 	}
 }
 
-// mergeNodes leaves out the addresses where all places lack a permission.
+// mergeNodes removes the addresses from each permission that is missing at all places.
 func (c *checkup) mergeNodes() {
 	for i := range c.report.Missing {
 		if p := &c.report.Missing[i]; len(p.Nodes) == len(c.places) {
@@ -349,7 +355,7 @@ func deniedRule(a wire.Answer, words []string, pattern string) string {
 	return "+" + command
 }
 
-// about reads the server's INFO, if the user may.
+// about reads the server's INFO, if the user may, and adds warnings about its settings.
 func (c *checkup) about(ctx context.Context) error {
 	a, err := c.say(ctx, "INFO")
 	if err == nil && a.Failure != nil && a.Failure.Kind == wire.Permission {
@@ -383,7 +389,7 @@ func (c *checkup) about(ctx context.Context) error {
 	return nil
 }
 
-// warn adds a warning, in a cluster with the address of the master.
+// warn adds a warning. In a cluster it begins with the address of the master.
 func (c *checkup) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if c.master != "" {

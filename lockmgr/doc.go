@@ -165,12 +165,12 @@
 //
 // # Files
 //
-// Each file uses only files below it. A test in internal/archtest checks that.
+// Each file uses only files that stand below it here. A test in internal/archtest checks that.
 //
-//	redis.go        Dial and New, which reach Redis by a client
+//	redis.go        Dial and New, the only file that uses the client library
 //	scan.go         Scan, which finds locks on the server
 //	check.go        Check, which tries all commands and permissions
-//	topology.go     whether the server is one of a cluster
+//	topology.go     what kind of server it is: alone, a replica, of a cluster or of Sentinels
 //	inspect.go      Inspect, Explain and ForceUnlock
 //	permits.go      counting semaphores
 //	set.go          several locks at once
@@ -182,10 +182,10 @@
 //	manager.go      the Manager: requests, Stats and Close
 //	loop.go         the goroutine that moves messages to the core and effects from it
 //	announce.go     the record that says which process a manager is part of
-//	survey.go       the question to the goroutine for its holds and requests
+//	survey.go       asks the manager's goroutine for its holds and requests
 //	logbook.go      few log lines about many failures
 //	lock.go         the Lock, and the ticket of its request
-//	hold.go         the part of a hold that its handles share
+//	hold.go         the part of a hold that its Locks share
 //	shell.go        the fields that the loop, the locks and the Manager share
 //	hubs.go         the connections for messages
 //	trace.go        the times and the context that events report

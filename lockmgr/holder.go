@@ -8,24 +8,28 @@ import (
 
 // A Holder is one entry of a record.
 type Holder struct {
-	Owner string // as Lock.HolderID returns it; a writer of a read-write lock has ":write" added
-	Count int64  // this library always writes 1, and counts re-entries in memory
-	// Process is which process has the hold. It is the zero Process if that is not known: the
-	// manager has held nothing for a second yet, is Anonymous, may not write its record or is a
-	// client of Redisson.
+	// Owner is the ID that Lock.HolderID returns. That of a writer of a read-write lock ends with
+	// ":write".
+	Owner string
+	// Count is always 1 if this library wrote the entry: it counts re-entries in memory.
+	Count int64
+	// Process is the process that has the hold. It is the zero Process if that is not known: the
+	// manager has held nothing for a second yet, is Anonymous or may not write its record, or the
+	// holder is a client of Redisson.
 	Process Process
 	// Since is when the hold was granted, by the clock of its host. It is zero if that is not
-	// known. A manager tells it of at most 512 holds of at least a second, up to ten seconds late,
-	// and first of all of those that have a Note. Of its own holds it knows it at once.
+	// known. A manager knows it of its own holds at once. It tells others up to ten seconds late,
+	// only for holds that are older than a second, and for at most 512 of them. Holds with a Note
+	// come first.
 	Since time.Time
-	// Note is what the request was given by the option Note, told as Since is. Of readers of one
-	// manager, which share an entry, it is that of one of them.
+	// Note is the text of the option Note of the request. Others are told as of Since. The readers
+	// of one manager share an entry, which has the Note of one of them.
 	Note string
 }
 
-// String returns who has the hold, as far as is known, for how long and what for, as in
-// "billing@web-3, pid 411, for 12s: invoice 42". It quotes nothing: a Process and a Note are read
-// without what a terminal would obey.
+// String returns who has the hold, for how long and what for, as far as that is known. An example is
+// "billing@web-3, pid 411, for 12s: invoice 42". It quotes nothing, because control characters are
+// removed when a Process or a Note is read.
 func (h Holder) String() string {
 	text := h.Process.String()
 	if text == "" {
@@ -40,7 +44,7 @@ func (h Holder) String() string {
 	return text
 }
 
-// heldBy says who holds a lock, in the text of an error.
+// heldBy returns a text for an error: who holds a lock.
 func heldBy(holders []Holder) string {
 	const most = 3
 	var texts []string
@@ -60,8 +64,7 @@ type TakenPermit struct {
 	TTL time.Duration
 	// Ours reports whether a hold of this manager has it.
 	Ours bool
-	// Process, Since and Note tell who has it, since when and what for, as far as is known: see
-	// Holder.
+	// Process, Since and Note say who has it, since when and what for: see Holder.
 	Process Process
 	Since   time.Time
 	Note    string

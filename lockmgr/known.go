@@ -14,20 +14,20 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// known is what is known of the processes of managers. It is read from the server once for each
-// manager.
+// known is a cache of the records that say which processes managers are part of. Each record is read
+// from the server once.
 type known struct {
 	m       *Manager
-	records map[string]*processRecord // by their keys; nil for a manager that has none
-	own     string                    // the key of this manager
+	records map[string]*processRecord // by their keys; a nil record: there is none that can be read
+	own     string                    // the key of this manager's record
 }
 
 func (m *Manager) newKnown() *known {
 	return &known{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
 }
 
-// name fills in which processes the holders of a lock are part of, as far as is known. Its error is
-// that of ctx, or ErrClosed.
+// name fills in Process, Since and Note of the holders of a lock, as far as they are known. Its error
+// is that of ctx, or ErrClosed.
 func (k *known) name(ctx context.Context, name string, holders []Holder) error {
 	keys := make([]string, len(holders))
 	for i, h := range holders {
@@ -45,7 +45,8 @@ func (k *known) name(ctx context.Context, name string, holders []Holder) error {
 	return nil
 }
 
-// taken returns permits that are taken, with the processes that have them.
+// taken returns taken permits, with Process, Since and Note as far as they are known. Its error is that
+// of ctx, or ErrClosed.
 func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {
 	keys := make([]string, len(permits))
 	for i := range permits {
@@ -64,8 +65,9 @@ func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPerm
 	return all, nil
 }
 
-// find finds out about the managers whose records have these keys; an empty one stands for none.
-// It looks for the holds of this manager at a name, or at all names if name is "".
+// find gets the records with these keys, unless the cache has them. It ignores empty keys. The record
+// of this manager comes from the manager's goroutine, and not from the server. It has the holds of a
+// name, or of all names if name is "".
 func (k *known) find(ctx context.Context, name string, keys []string) error {
 	if slices.Contains(keys, k.own) && k.records[k.own] == nil {
 		uses, err := k.m.survey(ctx, name)
@@ -77,7 +79,7 @@ func (k *known) find(ctx context.Context, name string, keys []string) error {
 	return k.read(ctx, keys)
 }
 
-// ours remembers the holds of this manager.
+// ours puts the record of this manager into the cache.
 func (k *known) ours(uses []use) {
 	now, wall := k.m.now(), time.Now()
 	record := &processRecord{Process: k.m.options.Process, Holds: make(map[string]holdRecord)}
@@ -94,8 +96,8 @@ func (k *known) ours(uses []use) {
 	k.records[k.own] = record
 }
 
-// read reads the records at these keys that are not known yet. A record that can't be read counts
-// as one that is not there.
+// read reads the records with these keys that the cache does not have. A record that can't be read
+// counts as missing.
 func (k *known) read(ctx context.Context, keys []string) error {
 	asked := make(map[string]*futures.Future[wire.Answer])
 	for _, key := range keys {
@@ -118,10 +120,10 @@ func (k *known) read(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// mostRecord is how many bytes of a record are read at most.
+// mostRecord bounds the bytes of a record that is parsed.
 const mostRecord = 1 << 20
 
-// readProcess reads a record, which another process wrote. It returns nil if it is none.
+// readProcess parses a record that another process wrote. It returns nil if the text is no record.
 func readProcess(text string) *processRecord {
 	r := new(processRecord)
 	if text == "" || len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
@@ -131,7 +133,7 @@ func readProcess(text string) *processRecord {
 	return r
 }
 
-// of returns what is known of a hold: the process, when it was granted, and what for.
+// of returns what is known of a hold: its process, when it was granted, and its note.
 func (k *known) of(key, number string) (p Process, since time.Time, note string) {
 	record := k.records[key]
 	if record == nil {
@@ -139,7 +141,7 @@ func (k *known) of(key, number string) (p Process, since time.Time, note string)
 	}
 	if told, ok := record.Holds[number]; ok {
 		note = printable(told.Note, MaxNoteBytes)
-		// Another value is not an instant at which a hold was granted. Clocks differ.
+		// No hold was granted at zero or in the future. Clocks differ by less than an hour.
 		if at := time.UnixMilli(told.Since); told.Since > 0 && time.Until(at) < time.Hour {
 			since = at
 		}
@@ -147,8 +149,8 @@ func (k *known) of(key, number string) (p Process, since time.Time, note string)
 	return record.Process, since, note
 }
 
-// holderOf returns the key of the record of the manager that a holder ID begins with, and the
-// number of the hold. ok is false for another text.
+// holderOf splits a holder ID. It returns the key of its manager's record, and the number of the
+// hold. ok is false if owner is not the holder ID of a manager.
 func holderOf(owner string) (key, number string, ok bool) {
 	manager, rest, found := strings.Cut(owner, ":")
 	if _, err := uuid.Parse(manager); err != nil || !found || len(manager) != 36 {

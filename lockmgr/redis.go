@@ -120,7 +120,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, err
 }
 
-// counted returns the DialCtxFn that dials as opt does and counts the connections.
+// counted returns a DialCtxFn that dials as opt does, and counts the connections in dials.
 func counted(opt rueidis.ClientOption, dials *wire.Dials) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	dial := opt.DialCtxFn
 	switch {
@@ -146,13 +146,13 @@ func counted(opt rueidis.ClientOption, dials *wire.Dials) func(context.Context, 
 	}
 }
 
-// masterEvery is how often a manager looks whether its client has another master, which does
-// no I/O. The connection for messages stays at the old one otherwise, without an error, until
-// Sentinel closes it.
+// masterEvery is how often a manager looks whether its client of Sentinel has another master. A look
+// does no I/O. Without the looks, the connection for messages would stay at the old master, without
+// an error, until Sentinel closes it.
 const masterEvery = 250 * time.Millisecond
 
-// startMany makes a manager for the client of a cluster or of Sentinel. open connects to a node of
-// the cluster that the client has lost sight of, and dials count its connections. Both may be nil.
+// startMany makes a manager for the client of a cluster or of Sentinel. For open and dials, which may
+// be nil, see wire.NewNodes. For dialTime see start.
 func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, error), dials *wire.Dials, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
 	if client.Mode() != rueidis.ClientModeCluster {
 		server := wire.Redis{Client: client}
@@ -184,8 +184,9 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 	return start(newIdentity(), o, client, wire.Config{Server: nodes}, cluster, dialTime, end), nil
 }
 
-// A masterClient is the client of a cluster that knows one node: the master at an address, after
-// that has proved to be one of the cluster. Its Nodes blocks for that.
+// A masterClient is the client of a cluster, for notify. Its Nodes returns only the master at addr,
+// after the master has proved that it is one of the cluster. Nodes blocks for the proof. It returns
+// nothing if the proof fails.
 type masterClient struct {
 	rueidis.Client
 	of   *wire.Nodes
@@ -222,12 +223,10 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }
 
-// start makes a manager. lane says how its commands reach the server. cluster is nil for a
-// single server. Opening the
-// connection for messages (a dial, a handshake
-// and a PING) may take dialTime, or notify's default if that is longer. A short
-// Options.CommandTimeout does not shorten the time-outs of that connection: no
-// lease depends on them, and far servers need more.
+// start makes a manager. lane says how its commands reach the server. cluster is nil for a single
+// server. Opening the connection for messages (a dial, a handshake and a PING) may take dialTime, or
+// notify's default if that is longer. A short Options.CommandTimeout does not shorten the time-outs
+// of that connection: no lease depends on them, and far servers need more.
 func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
 		c := client

@@ -8,21 +8,21 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A use is a core.Use with what only the manager's goroutine may read.
+// A use is a core.Use, and copies of fields that only the manager's goroutine may read.
 type use struct {
 	core.Use
-	since   time.Duration
-	permits int
+	since   time.Duration // when it was granted, or else when it was asked for
+	permits int           // that the hold has; zero for a request
 }
 
-// A survey asks the manager's goroutine for its holds and requests: all of them, or those of a name
-// and of all sets.
+// A survey is a message that asks the manager's goroutine for its holds and requests: all of them, or
+// those of a name and of all sets.
 type survey struct {
-	name string
+	name string // "" for all
 	uses futures.Promise[[]use]
 }
 
-// survey gets the uses of a name, or of all names if name is "".
+// survey returns the uses of a name and of all sets, or of all names if name is "".
 func (s *shell) survey(ctx context.Context, name string) ([]use, error) {
 	ask := &survey{name: name}
 	if !s.actor.Post(ask) {

@@ -12,12 +12,12 @@ import (
 // errOneOfMany is a reason for ErrTopology.
 var errOneOfMany = errors.New("the server shares a cluster with others")
 
-// topology asks the server whether it is a replica, or part of a cluster or a
-// Sentinel. The error matches ErrTopology if locks can't work there, and ErrReadOnly
-// if the server is a replica; any other error means that no answer came. The
-// warning is empty for a single server, or if the server does not say.
+// topology asks the server whether it is a replica, part of a cluster or a Sentinel. The
+// error matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't
+// work there for another reason. Any other error means that no answer came.
 //
-// For a manager of a cluster or of Sentinel, it says what that means.
+// The warning says what a cluster or Sentinels mean for locks. It is empty for a single
+// server, and if the server does not say. A manager of a cluster asks nothing.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if m.clustered {
 		return fmt.Sprintf("a cluster of %d masters: a failover may lose a lock, as a master answers before its replicas know; a set whose names are in several slots needs a script for each of them", len(m.lanes.Masters())), nil

@@ -14,12 +14,14 @@
 // operation for others. The layout is asked for every ten seconds, and twice a second for a
 // while after a command has failed. It may be old. What a master refuses with MOVED or ASK goes
 // to one more lane, whose commands find their master through the client. That lane sends each
-// command by itself, as the client waits when it knows no master of a slot.
+// command by itself, because the client waits if it knows no master of a slot.
 //
-// The client of Sentinel knows the one master that there is; a master that it exchanges gets
-// a new lane.
+// A node of another cluster may get the address of a master. No lane sends to such a node: see Nodes.
 //
-// A reply says which lane it came from, as each server has a health of its own.
+// The client of Sentinel knows one master at a time. When Sentinels replace the master, the new one
+// gets a new lane.
+//
+// A reply says which lane it came from, because each server has a health of its own.
 //
 // # Lane
 //
@@ -101,16 +103,16 @@
 //
 // # Files
 //
-// Each file uses only files below it. A test in internal/archtest checks that.
+// Each file uses only files that stand below it here. A test in internal/archtest checks that.
 //
-//	lanes.go      the lanes of a manager, and the layout of the cluster
+//	lanes.go      the lanes of a manager, which follow the layout of the cluster
 //	spread.go     operations on names in several slots
 //	lane.go       the queues and senders of one server
 //	replicas.go   waits for replicas
 //	route.go      the connection of a sender
 //	batch.go      which operations share a command
-//	nodes.go      the nodes of a cluster, and whether they are of the same one
-//	layout.go     which master serves which slot
+//	nodes.go      the nodes of a cluster, and the proof that a node is one of it
+//	layout.go     reads which master serves which slot
 //	client.go     runs commands through the client
 //	server.go     Server, Connection, and the Config of a lane
 //	task.go       the tasks of a queue
