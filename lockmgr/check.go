@@ -62,8 +62,8 @@ func (p Permission) String() string {
 // The error is nil if plain locks work. It matches ErrPermission if the user lacks
 // permissions for them, and names those. What the user lacks for other things, such as
 // Shared, Exclusive, Fair, Fenced or Permits, is in Report.Missing and is Optional. Other refusals
-// match the errors that Lock returns for them. The report is filled in even if there is an
-// error.
+// match the errors that Lock returns for them. If there is an
+// error, the report has what was found before it.
 //
 // In a cluster Check does all that at each master that serves names with the prefix,
 // because each node has access rules and settings of its own. Only one master serves
@@ -144,7 +144,7 @@ func (c *checkup) visit(f func() error) error {
 
 // run makes all checks. It ends at the first error other than a missing permission.
 func (c *checkup) run(ctx context.Context) error {
-	if err := c.m.strangers(); err != nil { // first, because all else would fail at that master
+	if err := c.m.strangers(ctx); err != nil { // first, because all else would fail at that master
 		return err
 	}
 	err := c.visit(func() error {

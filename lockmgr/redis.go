@@ -31,7 +31,8 @@ import (
 // no address. An address is host:port; for a URL see rueidis.ParseURL.
 //
 // Several addresses are the seeds of a cluster, unless opt.ForceSingleClient makes the first
-// one a server. If the server at a single address is one of a cluster, Dial connects to the
+// one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
+// belong. One seed that answers is enough. If the server at a single address is one of a cluster, Dial connects to the
 // whole cluster. The manager then has two connections to each master that it uses, one of
 // them for messages. See the package comment for what differs in a cluster.
 //
@@ -39,7 +40,8 @@ import (
 // master that they name. When they name another one, the manager follows.
 //
 // Dial returns ErrTopology for a server that shares a cluster with others if
-// opt.ForceSingleClient is set, and for the address of a Sentinel without MasterSet.
+// opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, and if as many seeds
+// belong to one cluster as to another.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -98,8 +100,20 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
 	dials := &wire.Dials{}
+	open := func(addr string) (rueidis.Client, error) {
+		one := opt
+		one.InitAddress, one.ForceSingleClient = []string{addr}, true
+		return rueidis.NewClient(one)
+	}
 	if opt.Sentinel.MasterSet == "" {
 		opt.DialCtxFn = counted(opt, dials)
+		if len(opt.InitAddress) > 1 {
+			seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrTopology, err)
+			}
+			opt.InitAddress = seeds
+		}
 	}
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
@@ -107,11 +121,6 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 			client.Close()
 		}
 		return nil, serverError(wire.DialFailure(err))
-	}
-	open := func(addr string) (rueidis.Client, error) {
-		one := opt
-		one.InitAddress, one.ForceSingleClient = []string{addr}, true
-		return rueidis.NewClient(one)
 	}
 	m, err := startMany(client, open, dials, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
 	if err != nil {

@@ -51,15 +51,18 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	return "the server is part of a cluster: names that other servers keep fail with ErrTopology, and no two locks share a command", nil
 }
 
-// strangers returns an error that matches ErrTopology if a node of another cluster answers at the
-// address of a master.
-func (m *Manager) strangers() error {
+// strangers asks the node at the address of each master of a cluster. The error matches ErrTopology if
+// one belongs to another cluster.
+func (m *Manager) strangers(ctx context.Context) error {
 	if m.nodes == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, m.options.CommandTimeout)
+	defer cancel()
+	m.nodes.Ask(ctx)
 	at := m.nodes.Strangers()
 	if len(at) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: at %s, the address of a master, a node of another cluster answers", ErrTopology, strings.Join(at, ", "))
+	return fmt.Errorf("%w: a node of another cluster answers at the address of a master: %s", ErrTopology, strings.Join(at, ", "))
 }

@@ -112,6 +112,7 @@
 //	route.go      the connection of a sender
 //	batch.go      which operations share a command
 //	nodes.go      the nodes of a cluster, and the proof that a node is one of it
+//	seeds.go      which addresses belong to one cluster
 //	layout.go     reads which master serves which slot
 //	client.go     runs commands through the client
 //	server.go     Server, Connection, and the Config of a lane
@@ -131,5 +132,5 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, layout.go and nodes.go use the client library, rueidis.
+// Only client.go, layout.go, nodes.go and seeds.go use the client library, rueidis.
 package wire

@@ -76,6 +76,33 @@ func (n *Nodes) OnStranger(tell func(addr string)) {
 	n.tell = tell
 }
 
+// strange reports whether a node of another cluster gave the last answer at the address of a master.
+func (n *Nodes) strange(addr string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.strangers[addr]
+}
+
+// Ask asks the node at the address of each master for the proof, all at once. It blocks until all
+// have answered or ctx ends. Then Strangers returns what is true now. A node that does not answer is
+// no stranger.
+func (n *Nodes) Ask(ctx context.Context) {
+	n.mu.Lock()
+	layout := n.layout
+	n.mu.Unlock()
+	var asking sync.WaitGroup
+	for _, s := range layout {
+		asking.Go(func() {
+			if _, f := n.prove(ctx, s.Addr); f != nil && f != strangeNode {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				delete(n.strangers, s.Addr)
+			}
+		})
+	}
+	asking.Wait()
+}
+
 // Strangers returns the addresses of masters at which a node of another cluster gave the last
 // answer. They are sorted.
 func (n *Nodes) Strangers() []string {
@@ -430,10 +457,10 @@ func (n *node) Dedicate() (Connection, error) {
 	return Redis{Client: c.client, Channels: n.of.any.Channels}.Dedicate()
 }
 
-// lookUp returns the client of this node. If the node has proved nothing since the last dial, it is
-// asked for the proof. start begins that round trip.
+// lookUp returns the client of this node. If the node has proved nothing since the last dial, or has
+// answered from another cluster, it is asked for the proof. start begins that round trip.
 func (n *node) lookUp(start func() context.Context) (*provedClient, *Failure) {
-	if c := n.client.Load(); c != nil && c.dials == n.of.dials.to(n.addr) {
+	if c := n.client.Load(); c != nil && c.dials == n.of.dials.to(n.addr) && !n.of.strange(n.addr) {
 		return c, nil
 	}
 	c, f := n.of.prove(start(), n.addr)

@@ -206,6 +206,33 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 	require.Empty(t, n.Strangers(), "b is no master any more")
 }
 
+// Ask finds out which masters' addresses have a node of another cluster now.
+func TestNodes_Ask(t *testing.T) {
+	c, n := newFakeCluster(t)
+	c.known["b:1"].says(theirs)
+	n.Ask(t.Context())
+	require.Equal(t, []string{"b:1"}, n.Strangers())
+	c.known["b:1"].says("-WRONGPASS\r\n")
+	n.Ask(t.Context())
+	require.Empty(t, n.Strangers(), "who does not answer is none")
+	c.known["b:1"].says(theirs)
+	n.Ask(t.Context())
+	require.Equal(t, []string{"b:1"}, n.Strangers())
+	delete(c.known, "b:1")
+	n.Ask(t.Context())
+	require.Empty(t, n.Strangers())
+}
+
+// A node that was seen to be one of another cluster gets no command, also if the dial was not counted.
+func TestNode_WasSeenToBeAStranger(t *testing.T) {
+	c, n := newFakeCluster(t)
+	s := n.Node("b:1")
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	c.known["b:1"].says(theirs)
+	n.Ask(t.Context())
+	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
+}
+
 // If the client follows another cluster, the masters are asked all the same.
 func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	c, n := newFakeCluster(t)
