@@ -140,3 +140,32 @@ func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
 	_, err = m.Check(ctx, "check:")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable, "nobody is at that address any more")
 }
+
+// A cluster loses most of its masters, and an administrator gives their slots to the one that is left.
+// The manager goes on with that one.
+func TestCluster_OneMasterIsLeft(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	names := namesOn(c, 2)
+	m := dialCluster(t, c, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for _, all := range names {
+		_, err := m.Lock(ctx, all[0])
+		require.NoError(t, err)
+	}
+	left := c.Nodes[0]
+	var gone []string
+	for _, n := range c.Nodes[1:] {
+		gone = append(gone, faults.Do(t, n, "CLUSTER", "MYID"))
+		n.Kill()
+	}
+	for _, id := range gone {
+		faults.Do(t, left, "CLUSTER", "FORGET", id)
+	}
+	faults.Do(t, left, "CLUSTER", "ADDSLOTSRANGE", "5461", "16383")
+	for _, all := range names {
+		l, err := m.Lock(ctx, all[1])
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
+}

@@ -24,20 +24,26 @@ type Shard struct {
 // half of the known shards are in the answer. A shard is in the answer if one of its nodes is, because
 // a failover makes a replica the master. Half is enough, because a cluster of two masters may shrink
 // to one. Less than half is not enough, because a node may have moved to another cluster.
-func sameCluster(known, answer []Shard) bool {
+func sameCluster(known, answer []Shard) bool { return 2*inBoth(known, answer) >= len(known) }
+
+// sharesNode reports whether a node of a known cluster is in an answer.
+func sharesNode(known, answer []Shard) bool { return inBoth(known, answer) > 0 }
+
+// inBoth returns how many of the known shards have a node in an answer. A shard whose nodes are not
+// known counts.
+func inBoth(known, answer []Shard) (n int) {
 	in := make(map[string]bool)
 	for _, s := range answer {
 		for _, id := range s.Nodes {
 			in[id] = true
 		}
 	}
-	found := 0
 	for _, s := range known {
 		if s.Nodes == nil || slices.ContainsFunc(s.Nodes, func(id string) bool { return in[id] }) {
-			found++
+			n++
 		}
 	}
-	return 2*found >= len(known)
+	return n
 }
 
 // withUnserved returns a layout in which each slot that no master serves belongs to the shard that it

@@ -118,7 +118,10 @@ var errStranger = errors.New("the nodes that answer are of another cluster")
 // that is about this cluster. Each node has askTime to answer. The order is random, because a node
 // that is cut off from the others gives an old answer.
 //
-// If no node of this cluster answers, and another cluster answers at more than half of the masters'
+// If there is no such answer, one counts that knows some node of this cluster. The cluster may have lost
+// most of its masters, and the others have their slots.
+//
+// If there is none of these either, and another cluster answers at more than half of the masters'
 // addresses, then this cluster is gone. Layout then adopts the other cluster. That happens, for
 // instance, when all servers of a test are set up anew.
 func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
@@ -126,6 +129,7 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	known := n.layout
 	n.mu.Unlock()
 	err := errors.New("the client knows no node of the cluster")
+	var rest []Shard  // the last answer that knows some node of this cluster
 	var other []Shard // the last answer of another cluster at a master's address
 	strangers := 0    // how many masters' addresses gave such an answer
 	// try asks a node. Its answer counts if it is about this cluster.
@@ -138,7 +142,10 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 		if n.note(addr, answer) {
 			return answer, true
 		}
-		if len(answer) > 0 && isMaster(known, addr) {
+		switch {
+		case sharesNode(known, answer):
+			rest = answer
+		case len(answer) > 0 && isMaster(known, addr):
 			other = answer
 			strangers++
 		}
@@ -171,7 +178,10 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 			return n.adopt(answer), nil
 		}
 	}
-	if 2*strangers > len(known) {
+	switch {
+	case rest != nil:
+		return n.adopt(rest), nil
+	case 2*strangers > len(known):
 		return n.adopt(other), nil
 	}
 	return nil, err
@@ -186,7 +196,7 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
-		clear(n.strangers) // the other cluster is this one from now on
+		clear(n.strangers) // what the answer is about is this cluster from now on
 	}
 	n.layout = answer
 	left := func(addr string) bool { return !isMaster(answer, addr) }

@@ -254,6 +254,29 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	require.Equal(t, Closed, f.Kind)
 }
 
+// A cluster that has lost most of its masters goes on with the others. An answer of a node that knows
+// more of the cluster comes first.
+func TestNodes_LayoutOfTheRest(t *testing.T) {
+	c, n := newFakeCluster(t)
+	rest := slotsReply("a:A:RA", "a:A:RA", "a:A:RA")
+	for _, node := range c.known {
+		node.says(rest)
+	}
+	c.known["c:1"].says(ours)
+	for range 20 {
+		layout, err := n.Layout(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
+	}
+	delete(c.known, "b:1")
+	delete(c.known, "c:1")
+	layout, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1"}, addrsOf(layout))
+	require.Empty(t, n.Strangers())
+	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
+}
+
 // If the nodes of most masters are of another cluster, the one that was known is gone.
 func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	c, n := newFakeCluster(t)
