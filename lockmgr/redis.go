@@ -100,20 +100,21 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
 	dials := &wire.Dials{}
+	if opt.Sentinel.MasterSet == "" {
+		opt.DialCtxFn = counted(opt, dials)
+	}
+	each := opt // nobody writes to it: dials of seeds may outlast this call
 	open := func(addr string) (rueidis.Client, error) {
-		one := opt
+		one := each
 		one.InitAddress, one.ForceSingleClient = []string{addr}, true
 		return rueidis.NewClient(one)
 	}
-	if opt.Sentinel.MasterSet == "" {
-		opt.DialCtxFn = counted(opt, dials)
-		if len(opt.InitAddress) > 1 {
-			seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
-			if err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrTopology, err)
-			}
-			opt.InitAddress = seeds
+	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
+		seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrTopology, err)
 		}
+		opt.InitAddress = seeds
 	}
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
