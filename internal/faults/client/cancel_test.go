@@ -68,6 +68,13 @@ func (c *crowd) live(rng *rand.Rand) error {
 		case 2, 3:
 			f := m.LockAsync(c.names[i], c.opts...)
 			moment(rng)
+			if way == 3 { // often after the grant, on a busy machine, too
+				select {
+				case <-f.Done():
+					c.raced.Add(1) // Cancel gives the lock back
+				case <-time.After(time.Duration(rng.IntN(20)) * time.Millisecond):
+				}
+			}
 			f.Cancel()
 			<-f.Done()
 			l, err = f.Result()
@@ -147,7 +154,7 @@ func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
 		g.Go(func() error { return c.live(rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
 	require.NoError(t, g.Wait())
-	t.Logf("%d taken back, %d of them too late, %d wanted, in %v", c.cancelled.Load()+c.raced.Load(), c.raced.Load(), c.wanted.Load(), time.Since(start))
+	t.Logf("%d refused, %d taken back too late, %d wanted, in %v", c.cancelled.Load(), c.raced.Load(), c.wanted.Load(), time.Since(start))
 	require.Positive(t, c.cancelled.Load())
 	require.Positive(t, c.raced.Load())
 
