@@ -253,6 +253,9 @@ func (c *checkup) permissions(ctx context.Context) error {
 			c.missing(Permission{Rule: rule, For: "Options.Replicas"})
 		}
 	}
+	if c.m.nodes != nil && !c.m.nodes.MayBeAsked(ctx, c.master) {
+		c.missing(Permission{Rule: "+asking", For: "a slot that is being moved", Optional: optional})
+	}
 	for _, p := range []struct {
 		words    []string
 		pattern  string // of the key or channel, or the rule for a command of a script

@@ -29,7 +29,7 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		}
 	}
 	const plain = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +ping"
-	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards"
+	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards +asking"
 	readme, err := os.ReadFile("../docs/clusters.md")
 	require.NoError(t, err)
 	require.True(t, strings.Contains(string(readme), more), "the page has other rules than %s", more)
@@ -39,6 +39,11 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	require.NoError(t, err)
 	other, err := lockmgr.Dial(opt, lockmgr.Options{Linger: -1})
 	require.NoError(t, err)
+	moving := movable(c, "app:moving-%d")
+	held, err := m.Lock(ctx, moving)
+	require.NoError(t, err)
+	beginMove(t, c, moving).migrate(moving)
+	require.NoError(t, held.Unlock(ctx))
 	for _, name := range []string{"app:a", "app:b", "app:c", "app:d"} {
 		l, err := m.Lock(ctx, name)
 		require.NoError(t, err)
@@ -83,6 +88,15 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		require.NoError(t, m.Close(ctx))
 	}
 
+	// A name whose record does not exist is at the new master.
+	opt.Username = "noasking"
+	grant("noasking", plain+" "+strings.ReplaceAll(more, "+asking", ""))
+	m, err = lockmgr.Dial(opt, lockmgr.Options{RetryTime: time.Second})
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx, moving)
+	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	require.NoError(t, m.Close(ctx))
+
 	// With one address, the manager asks whether the server has others beside it. If it may
 	// not, it takes the server for a single one.
 	opt.InitAddress, opt.Username = c.Addrs()[:1], "seed"
@@ -111,7 +125,7 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, commands string), plain, more string) {
 	t.Helper()
 	opt.Username = "checked"
-	for rule, want := range map[string]error{"": nil, "+spublish": lockmgr.ErrPermission, "+ssubscribe": nil, "+pubsub|shardnumsub": nil} {
+	for rule, want := range map[string]error{"": nil, "+spublish": lockmgr.ErrPermission, "+ssubscribe": nil, "+pubsub|shardnumsub": nil, "+asking": nil} {
 		grant("checked", plain+" "+strings.ReplaceAll(more, rule, ""))
 		m, err := lockmgr.Dial(opt, lockmgr.Options{})
 		require.NoError(t, err)

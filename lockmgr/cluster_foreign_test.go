@@ -2,8 +2,11 @@ package lockmgr_test
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,4 +171,33 @@ func TestCluster_OneMasterIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(ctx))
 	}
+}
+
+// A slot may be on its way to a master whose address leads to another cluster. A redirection to there
+// grants nothing.
+func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	c, other := redistest.StartCluster(t, 3, 0), redistest.StartCluster(t, 1, 0)
+	name := movable(c, "ask-%d")
+	m := beginMove(t, c, name)
+	stranger := other.Nodes[0].Addr()
+	faults.Eventually(t, func() bool {
+		return strings.Contains(faults.Do(t, other.Nodes[0], "CLUSTER", "INFO"), "cluster_state:ok")
+	}, "the other cluster serves")
+	var stolen atomic.Bool
+	manager, err := lockmgr.Dial(rueidis.ClientOption{
+		InitAddress: []string{m.from.Addr()},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if stolen.Load() && addr == m.to.Addr() {
+				addr = stranger
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		},
+	}, lockmgr.Options{RetryTime: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = manager.Close(context.Background()) })
+	stolen.Store(true)
+	faults.Do(t, m.to, "CLIENT", "KILL", "TYPE", "normal")
+	_, err = manager.Lock(faults.Patient(t), name)
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 }

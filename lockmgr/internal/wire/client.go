@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,50 +16,16 @@ import (
 
 // The client library is used only in the files of this package that internal/archtest lists.
 
-// Redis is a Server, or a cluster of them, that is reached through a client. Many may use
-// it at once, and the client pipelines what they send.
+// Redis is a Server that is reached through a client. Many may use it at once, and the client
+// pipelines what they send.
 type Redis struct {
 	Client   rueidis.Client
-	Cluster  bool // the client is one of a cluster
 	Channels Channels
 }
 
 // Exec makes Redis a Server.
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	l := link{client: s.Client, limit: limit, cluster: s.Cluster, channels: s.Channels}
-	if s.Cluster {
-		inOneSlot(commands, answers, l.execAnywhere)
-		return
-	}
-	l.exec(commands, answers)
-}
-
-// crossSlot is the failure of a command whose keys are in several slots.
-var crossSlot = &Failure{
-	Kind: Topology, Ran: core.No, Final: true, Hint: "names of one command must share a slot: put the same text in braces into each, as in {orders}:1",
-	Err: errors.New("the names are in several slots of the cluster"),
-}
-
-// inOneSlot calls exec for the commands whose keys share a slot. The others are answered: the
-// client of a cluster would panic. No lane sends such a command.
-func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answer)) {
-	var send []Command
-	var at []int
-	for i := range commands {
-		if commands[i].sameSlot() {
-			send, at = append(send, commands[i]), append(at, i)
-		} else {
-			answers[i] = failed(crossSlot)
-		}
-	}
-	if len(send) == 0 {
-		return
-	}
-	got := make([]Answer, len(send))
-	exec(send, got)
-	for j, i := range at {
-		answers[i] = got[j]
-	}
+	link{client: s.Client, limit: limit, channels: s.Channels}.exec(commands, answers)
 }
 
 // Dedicate opens a connection for one sender. It blocks for as long as a dial, or for
@@ -103,7 +67,6 @@ type link struct {
 	client   rueidis.CoreClient
 	limit    *Deadline
 	reported bool
-	cluster  bool
 	channels Channels
 }
 
@@ -139,35 +102,25 @@ func (s link) exec(commands []Command, answers []Answer) {
 	}
 }
 
-// execAnywhere runs commands whose keys may be on several masters. The client finds these, and
-// follows MOVED and ASK. For what a script could not tell those who listen see listeners.
-func (s link) execAnywhere(commands []Command, answers []Answer) {
-	s.sendAnywhere(commands, answers)
-	if s.channels == Classic {
-		return
-	}
-	if tell, reached := unheard(commands, answers); len(tell) > 0 {
-		told := make([]Answer, len(tell))
-		s.sendAnywhere(tell, told)
-		for i := range told {
-			*reached[i] = max(*reached[i], told[i].subscribers())
+// one runs one command, and repeats it with the text of its script if the server does not know that.
+// asking says that an ASK has led to this server.
+func (s link) one(ctx context.Context, c *Command, asking bool) Answer {
+	send := func(command rueidis.Completed) Answer {
+		if !asking {
+			return s.read(c, s.client.Do(ctx, command))
 		}
+		results := s.client.DoMulti(ctx, s.client.B().Asking().Build(), command)
+		a := s.read(c, results[1])
+		if err := results[0].Error(); err != nil && a.Failure != nil && a.Failure.Elsewhere {
+			return failed(DialFailure(err)) // not asked, the server has redirected the command
+		}
+		return a
 	}
-}
-
-// sendAnywhere sends commands one by one, at the same time: in a batch one slot without a master
-// would hold up all others.
-func (s link) sendAnywhere(commands []Command, answers []Answer) {
-	ctx := s.start()
-	var sending sync.WaitGroup
-	for i := range commands {
-		command := s.build(&commands[i])
-		sending.Go(func() { answers[i] = s.read(&commands[i], s.client.Do(ctx, command)) })
+	a := send(s.build(c))
+	if c.Script != nil && a.missing() {
+		a = send(s.client.B().Eval().Script(s.script(c).Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
 	}
-	sending.Wait()
-	if slices.ContainsFunc(answers, func(a Answer) bool { return a.missing() }) {
-		s.load(commands, answers)
-	}
+	return a
 }
 
 // read reads the answer to a command.
@@ -208,11 +161,7 @@ func (s link) load(commands []Command, answers []Answer) {
 		script := s.script(c)
 		if !loaded[script] {
 			loaded[script] = true
-			load := s.client.B().ScriptLoad().Script(script.Text).Build()
-			if s.cluster {
-				load = load.SetSlot(c.Keys[0]) // most commands of a batch are for one master
-			}
-			cmds = append(cmds, load)
+			cmds = append(cmds, s.client.B().ScriptLoad().Script(script.Text).Build())
 			again = append(again, -1)
 		}
 		cmds = append(cmds, s.client.B().Eval().Script(script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())

@@ -13,8 +13,8 @@
 // the lane of its name's slot. A lane sends to its master only, so a master that hangs delays no
 // operation for others. The layout is asked for every ten seconds, and twice a second for a
 // while after a command has failed. It may be old. What a master refuses with MOVED or ASK goes
-// to one more lane, whose commands find their master through the client. That lane sends each
-// command by itself, because the client waits if it knows no master of a slot.
+// to one more lane, which follows these to the master that serves the slot. That lane sends each
+// command by itself, because the commands of a batch may be for different masters.
 //
 // A node of another cluster may get the address of a master. No lane sends to such a node: see Nodes.
 //
@@ -111,7 +111,10 @@
 //	replicas.go   waits for replicas
 //	route.go      the connection of a sender
 //	batch.go      which operations share a command
+//	redirect.go   follows MOVED and ASK
+//	node.go       sends to one node of a cluster
 //	nodes.go      the nodes of a cluster, and the proof that a node is one of it
+//	dials.go      counts the connections to each node
 //	seeds.go      which addresses belong to one cluster
 //	layout.go     reads which master serves which slot
 //	client.go     runs commands through the client
@@ -132,5 +135,5 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, layout.go, nodes.go and seeds.go use the client library, rueidis.
+// Only client.go, layout.go, node.go, nodes.go, redirect.go and seeds.go use the client library, rueidis.
 package wire

@@ -14,8 +14,8 @@ import (
 // to each master of a cluster. So a master that hangs delays no operation on another.
 //
 // Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A master
-// then refuses an operation for a slot that it does not serve. One more lane sends such operations
-// through the client, which finds the master by itself and follows a slot that moves.
+// then refuses an operation for a slot that it does not serve. One more lane sends such operations to
+// the master that the refusal names, and follows a slot that moves.
 //
 // A lane is made when the layout first names its master. When the master has served no slot for a
 // minute, and nothing is under way on the lane, the lane is closed. Any goroutine may call the methods

@@ -26,9 +26,6 @@ type Shard struct {
 // to one. Less than half is not enough, because a node may have moved to another cluster.
 func sameCluster(known, answer []Shard) bool { return 2*inBoth(known, answer) >= len(known) }
 
-// sharesNode reports whether a node of a known cluster is in an answer.
-func sharesNode(known, answer []Shard) bool { return inBoth(known, answer) > 0 }
-
 // inBoth returns how many of the known shards have a node in an answer. A shard whose nodes are not
 // known counts.
 func inBoth(known, answer []Shard) (n int) {

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Nodes are the nodes of a cluster. They send a command to one master, or through the client of the
-// cluster to the master that the client chooses.
+// Nodes are the nodes of a cluster. They send a command to one master, or find the master that serves
+// its slot.
 //
 // The address of a node may be given to a node of another cluster. The client does not notice: it
 // accepts the layout that any node reports, and may then follow the other cluster. A lock that is
@@ -26,7 +26,7 @@ import (
 //	Layout  ignores the answers of other clusters
 //	Node    asks for the proof before the first command, after a failure and after a dial;
 //	        after a dial during a command, its answer counts only after another proof
-//	Exec    refuses commands while the client follows another cluster
+//	Exec    follows MOVED and ASK by itself, and sends to a node as Node does
 //
 // A node proves nothing if the user may not call CLUSTER SLOTS. It is used all the same.
 //
@@ -34,13 +34,18 @@ import (
 // fails. Only Dials report that. Without them, commands may go to a node of another cluster until
 // one fails.
 type Nodes struct {
-	any   Redis                                     // sends through the client of the cluster
-	open  func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
-	dials *Dials                                    // of the client and of open; nil: not counted
+	cluster  rueidis.Client // the client of the cluster
+	channels Channels
+	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
+	dials    *Dials                                    // of the client and of open; nil: not counted
+
+	background sync.WaitGroup // nodes that are asked for the layout, and clients that are being closed
 
 	mu        sync.Mutex
 	layout    []Shard                   // the newest layout of this cluster; empty before the first
+	moved     map[int]string            // addresses that MOVED has named since, by slots
 	own       map[string]rueidis.Client // the clients that open returned, by address
+	proofs    map[string]*provedClient  // the last proof of each node, by address
 	strangers map[string]bool           // addresses of masters at which another cluster answers
 	tell      func(addr string)         // called for a new stranger; may be nil
 	closed    bool
@@ -52,20 +57,23 @@ type Nodes struct {
 // nil. Close closes the clients that open returned.
 func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (rueidis.Client, error), dials *Dials) *Nodes {
 	return &Nodes{
-		any: Redis{Client: client, Cluster: true, Channels: channels}, open: open, dials: dials,
-		own: make(map[string]rueidis.Client), strangers: make(map[string]bool),
+		cluster: client, channels: channels, open: open, dials: dials,
+		moved: make(map[int]string), own: make(map[string]rueidis.Client),
+		proofs: make(map[string]*provedClient), strangers: make(map[string]bool),
 	}
 }
 
-// Close closes the clients that open returned.
+// Close closes the clients that open returned. It blocks for as long as a dial, if one is under way.
+// It must not be called during Layout.
 func (n *Nodes) Close() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.closed = true
 	for _, c := range n.own {
-		c.Close()
+		n.background.Go(c.Close)
 	}
 	clear(n.own)
+	n.mu.Unlock()
+	n.background.Wait()
 }
 
 // OnStranger sets the function that is called when a node of another cluster answers at the address
@@ -74,13 +82,6 @@ func (n *Nodes) OnStranger(tell func(addr string)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tell = tell
-}
-
-// strange reports whether a node of another cluster gave the last answer at the address of a master.
-func (n *Nodes) strange(addr string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.strangers[addr]
 }
 
 // Ask asks the node at the address of each master for the proof, all at once. It blocks until all
@@ -114,77 +115,132 @@ func (n *Nodes) Strangers() []string {
 // errStranger says that only nodes of another cluster have answered.
 var errStranger = errors.New("the nodes that answer are of another cluster")
 
-// Layout asks one node after the other which slots each master serves. It returns the first answer
-// that is about this cluster. Each node has askTime to answer. The order is random, because a node
-// that is cut off from the others gives an old answer.
+// Layout asks the nodes which slots each master serves. It returns the first answer that is about this
+// cluster. It asks one node, and all others at the same time if that one does not answer so within
+// askTime. The order is random, because a node that is cut off from the others gives an old answer.
 //
-// If there is no such answer, one counts that knows some node of this cluster. The cluster may have lost
-// most of its masters, and the others have their slots.
+// If there is no such answer, the one counts that knows the most shards of this cluster. The cluster may
+// have lost most of its masters, and the others have their slots.
 //
-// If there is none of these either, and another cluster answers at more than half of the masters'
+// If no answer knows any, and another cluster answers at more than half of the masters'
 // addresses, then this cluster is gone. Layout then adopts the other cluster. That happens, for
 // instance, when all servers of a test are set up anew.
+//
+// One goroutine at a time may call Layout. The layout is empty if no node knows a master with slots.
 func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	n.mu.Lock()
 	known := n.layout
 	n.mu.Unlock()
-	err := errors.New("the client knows no node of the cluster")
-	var rest []Shard  // the last answer that knows some node of this cluster
-	var other []Shard // the last answer of another cluster at a master's address
-	strangers := 0    // how many masters' addresses gave such an answer
-	// try asks a node. Its answer counts if it is about this cluster.
-	try := func(addr string, node rueidis.Client) (answer []Shard, counts bool) {
-		ctx, cancel := context.WithTimeout(ctx, askTime)
-		defer cancel()
-		if answer, err = layoutOf(ctx, node, addr); err != nil {
-			return nil, false
-		}
-		if n.note(addr, answer) {
-			return answer, true
-		}
-		switch {
-		case sharesNode(known, answer):
-			rest = answer
-		case len(answer) > 0 && isMaster(known, addr):
-			other = answer
-			strangers++
-		}
-		err = errStranger
-		return nil, false
+	all := survey{known: known, err: errors.New("the client knows no node of the cluster")}
+	answer := n.askAll(ctx, &all)
+	switch {
+	case answer != nil:
+	case ctx.Err() != nil: // not all have answered
+	case len(known) == 0 && all.err == errStranger:
+		return nil, nil // each node is alone
+	case all.rest != nil:
+		return n.adopt(all.rest), nil
+	case 2*all.strangers > len(known):
+		return n.adopt(all.other), nil
 	}
-	nodes := n.any.Client.Nodes()
+	for _, a := range all.foreign {
+		n.note(a.addr, a.layout)
+	}
+	if answer == nil {
+		return nil, all.err
+	}
+	return n.adopt(answer), nil
+}
+
+// A survey is what the nodes have answered that one call of Layout has asked.
+type survey struct {
+	known     []Shard        // the layout before
+	foreign   []layoutAnswer // those that are not about this cluster
+	rest      []Shard        // of these the one that knows the most shards of this cluster, if any does
+	other     []Shard        // of these the last that knows none and came from a master's address
+	strangers int            // from how many masters' addresses such an answer came
+	err       error          // why no answer counts
+}
+
+// layoutAnswer is what a node has answered to the question for the layout.
+type layoutAnswer struct {
+	addr   string
+	layout []Shard
+	err    error
+}
+
+// askAll asks nodes until the answer of one counts, and returns that layout. It returns nil if none
+// does, or if ctx ends before.
+func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
+	nodes := n.cluster.Nodes()
 	addrs := slices.Collect(maps.Keys(nodes))
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-	for _, addr := range addrs {
-		if answer, counts := try(addr, nodes[addr]); counts {
-			return n.adopt(answer), nil
-		}
-		if ctx.Err() != nil {
-			return nil, err
+	for _, s := range all.known { // the client may follow another cluster, and not know these masters
+		if nodes[s.Addr] == nil && n.open != nil {
+			addrs = append(addrs, s.Addr)
 		}
 	}
-	for _, s := range known { // the client may follow another cluster, and not know these masters
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		if nodes[s.Addr] != nil {
-			continue
-		}
-		node, failure := n.client(s.Addr)
-		if failure != nil {
-			continue
-		}
-		if answer, counts := try(s.Addr, node); counts {
-			return n.adopt(answer), nil
+	answers := make(chan layoutAnswer, len(addrs))
+	ask := func(addrs []string) {
+		for _, addr := range addrs {
+			n.background.Go(func() { answers <- n.layoutAt(ctx, addr) })
 		}
 	}
-	switch {
-	case rest != nil:
-		return n.adopt(rest), nil
-	case 2*strangers > len(known):
-		return n.adopt(other), nil
+	first := min(1, len(addrs))
+	ask(addrs[:first])
+	others := addrs[first:]
+	long := time.After(askTime)
+	for answered := 0; answered < len(addrs); {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-long:
+		case a := <-answers:
+			answered++
+			if all.counts(a) {
+				n.note(a.addr, a.layout)
+				return a.layout
+			}
+		}
+		ask(others)
+		others = nil
 	}
-	return nil, err
+	return nil
+}
+
+// layoutAt asks the node at an address for the layout of its cluster.
+func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
+	node, f := n.client(addr)
+	if f != nil {
+		return layoutAnswer{addr: addr, err: f.Err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	layout, err := layoutOf(ctx, node, addr)
+	return layoutAnswer{addr, layout, err}
+}
+
+// counts reports whether an answer is about this cluster. If it is not, counts adds it to the survey.
+func (s *survey) counts(a layoutAnswer) bool {
+	if a.err != nil {
+		if s.err != errStranger {
+			s.err = a.err
+		}
+		return false
+	}
+	if len(a.layout) > 0 && sameCluster(s.known, a.layout) {
+		return true
+	}
+	s.err = errStranger
+	s.foreign = append(s.foreign, a)
+	switch n := inBoth(s.known, a.layout); {
+	case n > inBoth(s.known, s.rest):
+		s.rest = a.layout
+	case n == 0 && len(a.layout) > 0 && isMaster(s.known, a.addr):
+		s.other = a.layout
+		s.strangers++
+	}
+	return false
 }
 
 // adopt makes an answer the layout of this cluster, and returns the layout. A slot that the answer
@@ -199,15 +255,41 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 		clear(n.strangers) // what the answer is about is this cluster from now on
 	}
 	n.layout = answer
+	clear(n.moved)
 	left := func(addr string) bool { return !isMaster(answer, addr) }
 	maps.DeleteFunc(n.strangers, func(addr string, _ bool) bool { return left(addr) })
+	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return left(addr) })
 	for addr, c := range n.own {
 		if left(addr) {
 			delete(n.own, addr)
-			go c.Close() // it waits for the commands under way
+			n.background.Go(c.Close) // it waits for the commands under way
 		}
 	}
 	return answer
+}
+
+// master returns the address of the master that serves a slot, by the last MOVED or by the layout. It is
+// empty if none does.
+func (n *Nodes) master(slot int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if addr, moved := n.moved[slot]; moved {
+		return addr
+	}
+	for _, s := range n.layout {
+		if slices.ContainsFunc(s.Slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] }) {
+			return s.Addr
+		}
+	}
+	return ""
+}
+
+// move records that a MOVED has named the node at an address as the master of a slot. The next layout
+// replaces that.
+func (n *Nodes) move(slot int, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.moved[slot] = addr
 }
 
 // isMaster reports whether a master of the layout has the address.
@@ -246,7 +328,7 @@ var strangeNode = &Failure{
 // client returns a client of the node at an address. If the client of the cluster does not know the
 // node, client blocks for as long as a dial.
 func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
-	if c, known := n.any.Client.Nodes()[addr]; known {
+	if c, known := n.cluster.Nodes()[addr]; known {
 		return c, nil
 	}
 	if n.open == nil {
@@ -267,9 +349,9 @@ func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	switch first := n.own[addr]; {
 	case n.closed:
 		go c.Close()
-		return nil, &Failure{Kind: Closed, Ran: core.No, Final: true}
+		return nil, &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
 	case first != nil: // another caller was faster
-		go c.Close()
+		n.background.Go(c.Close)
 		return first, nil
 	}
 	n.own[addr] = c
@@ -293,6 +375,27 @@ type provedClient struct {
 	dials  uint64 // to the address of the node, until the proof
 }
 
+// proved returns a client of the node at an address. If the node has proved nothing since the last
+// dial, or has answered from another cluster, it is asked for the proof. start begins that round trip.
+func (n *Nodes) proved(start func() context.Context, addr string) (*provedClient, *Failure) {
+	n.mu.Lock()
+	c, strange := n.proofs[addr], n.strangers[addr]
+	n.mu.Unlock()
+	if c != nil && c.dials == n.dials.to(addr) && !strange {
+		return c, nil
+	}
+	return n.prove(start(), addr)
+}
+
+// disprove forgets a proof of the node at an address.
+func (n *Nodes) disprove(addr string, c *provedClient) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proofs[addr] == c {
+		delete(n.proofs, addr)
+	}
+}
+
 // mostProofs bounds how often a node is asked for the proof if each time a dial comes between.
 const mostProofs = 5
 
@@ -310,7 +413,11 @@ func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure
 			return nil, f
 		}
 		if n.dials.to(addr) == dials {
-			return &provedClient{c, dials}, nil
+			p := &provedClient{c, dials}
+			n.mu.Lock()
+			n.proofs[addr] = p
+			n.mu.Unlock()
+			return p, nil
 		}
 	}
 	return nil, &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
@@ -335,145 +442,4 @@ func (n *Nodes) ask(ctx context.Context, c rueidis.Client, addr string) *Failure
 		return strangeNode
 	}
 	return nil
-}
-
-// Exec makes Nodes a Server. The client of the cluster finds the master of each command.
-func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	refuse := func(ran core.Ran) {
-		for i := range answers {
-			answers[i] = failed(&Failure{Kind: Unavailable, Ran: ran, Err: errStranger, Hint: strangeNode.Hint})
-		}
-	}
-	if !n.followed() {
-		refuse(core.No)
-		return
-	}
-	n.any.Exec(limit, commands, answers)
-	if !n.followed() {
-		refuse(core.Maybe) // the commands may have run at another cluster
-	}
-}
-
-// followed reports whether the client follows this cluster. Then it knows at least half of the
-// masters, and no node of another cluster answers at the address of one that it knows.
-func (n *Nodes) followed() bool {
-	nodes := n.any.Client.Nodes()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	found := 0
-	for _, s := range n.layout {
-		if nodes[s.Addr] != nil {
-			if n.strangers[s.Addr] {
-				return false
-			}
-			found++
-		}
-	}
-	return 2*found >= len(n.layout)
-}
-
-// Dials count the connections that were made to each address.
-type Dials struct {
-	mu sync.Mutex
-	by map[string]uint64 // by address; nil before the first
-}
-
-// Add counts a new connection to an address. It must be called before anything is sent over the
-// connection.
-func (d *Dials) Add(addr string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.by == nil {
-		d.by = make(map[string]uint64)
-	}
-	d.by[addr]++
-}
-
-// to returns how many connections to an address were made. It is zero if d is nil.
-func (d *Dials) to(addr string) uint64 {
-	if d == nil {
-		return 0
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.by[addr]
-}
-
-// A node is a Server that sends to one master of a cluster. Commands for slots that another
-// master serves get a failure with Elsewhere set.
-type node struct {
-	of     *Nodes
-	addr   string
-	client atomic.Pointer[provedClient] // nil until the node has proved that it is one of the cluster
-}
-
-// Node returns a Server for the master at an address. It does no I/O.
-func (n *Nodes) Node(addr string) Server { return &node{of: n, addr: addr} }
-
-// Exec makes node a Server.
-func (n *node) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	c, f := n.lookUp(limit.Start)
-	if f != nil {
-		for i := range answers {
-			answers[i] = failed(notFinal(f))
-		}
-		return
-	}
-	l := link{client: c.client, limit: limit, channels: n.of.any.Channels}
-	l.exec(commands, answers)
-	answered := false
-	for i := range answers {
-		f := answers[i].Failure
-		if f.general() {
-			n.client.Store(nil) // the client may have another connection to this node by now
-		} else {
-			answered = true
-		}
-		if f != nil {
-			answers[i].Failure = notFinal(f)
-		}
-	}
-	if !answered || n.of.dials.to(n.addr) == c.dials {
-		return
-	}
-	if _, f := n.lookUp(limit.Start); f != nil { // the answers may come from another cluster
-		unproved := *notFinal(f)
-		unproved.Ran = core.Maybe
-		for i := range answers {
-			answers[i] = failed(&unproved)
-		}
-	}
-}
-
-// notFinal returns the failure of a command for a node. It is not final if the client has closed the
-// connection to the node, because the next command gets another connection.
-func notFinal(f *Failure) *Failure {
-	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
-		passing := *f
-		passing.Final = false
-		return &passing
-	}
-	return f
-}
-
-// Dedicate is Redis.Dedicate for this node.
-func (n *node) Dedicate() (Connection, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
-	defer cancel()
-	c, f := n.lookUp(func() context.Context { return ctx })
-	if f != nil {
-		return nil, f.Err
-	}
-	return Redis{Client: c.client, Channels: n.of.any.Channels}.Dedicate()
-}
-
-// lookUp returns the client of this node. If the node has proved nothing since the last dial, or has
-// answered from another cluster, it is asked for the proof. start begins that round trip.
-func (n *node) lookUp(start func() context.Context) (*provedClient, *Failure) {
-	if c := n.client.Load(); c != nil && c.dials == n.of.dials.to(n.addr) && !n.of.strange(n.addr) {
-		return c, nil
-	}
-	c, f := n.of.prove(start(), n.addr)
-	n.client.Store(c)
-	return c, f
 }

@@ -23,10 +23,10 @@ type fakeNode struct {
 	client rueidis.Client
 
 	mu         sync.Mutex
-	slots      string // a RESP value
-	other      string // the answer to other commands; empty: OK
-	commands   int    // other than CLUSTER SLOTS
-	during     func() // called during each of these; may be nil
+	slots      string                     // a RESP value
+	reply      func(args []string) string // answers other commands; nil: OK
+	commands   int                        // other than CLUSTER SLOTS
+	during     func()                     // called during each of these; may be nil
 	whileAsked func()
 	asked      int // CLUSTER SLOTS
 }
@@ -65,8 +65,8 @@ func (n *fakeNode) answer(args []string) string {
 	if n.during != nil {
 		n.during()
 	}
-	if n.other != "" {
-		return n.other
+	if n.reply != nil {
+		return n.reply(args)
 	}
 	return "+OK\r\n"
 }
@@ -134,6 +134,7 @@ func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 		c.opened = append(c.opened, addr)
 		return c.elsewhere[addr].client, nil
 	}, &c.dials)
+	t.Cleanup(n.Close) // nodes may still be asked
 	n.OnStranger(func(addr string) { c.told = append(c.told, addr) })
 	_, err := n.Layout(t.Context())
 	require.NoError(t, err)
@@ -233,6 +234,57 @@ func TestNode_WasSeenToBeAStranger(t *testing.T) {
 	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
 }
 
+// A look asks one node if that answers.
+func TestNodes_LayoutAsksOneNode(t *testing.T) {
+	c, n := newFakeCluster(t)
+	total := func() (sum int) {
+		for _, node := range c.known {
+			_, asked := node.counts()
+			sum += asked
+		}
+		return sum
+	}
+	total()
+	_, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, total())
+}
+
+// Nodes that hang don't hold up a look.
+func TestNodes_LayoutOfNodesThatHang(t *testing.T) {
+	c, n := newFakeCluster(t)
+	answers := make(chan struct{})
+	for i := range 60 {
+		hangs := newFakeNode(t, ours)
+		hangs.whileAsked = func() { <-answers }
+		c.known[fmt.Sprint("h:", i)] = hangs
+	}
+	defer close(answers)
+	ctx, cancel := context.WithTimeout(t.Context(), layoutTimeout)
+	defer cancel()
+	for range 3 {
+		_, err := n.Layout(ctx)
+		require.NoError(t, err)
+	}
+}
+
+// The first layout comes from a node that belongs to a cluster, if there is one.
+func TestNodes_FirstLayout(t *testing.T) {
+	for range 10 {
+		c, _ := newFakeCluster(t)
+		c.known["a:1"].says("*0\r\n")
+		c.known["b:1"].says("*0\r\n")
+		n := NewNodes(c, Classic, nil, nil)
+		layout, err := n.Layout(t.Context())
+		require.NoError(t, err)
+		require.Len(t, layout, 3)
+		c.known["c:1"].says("*0\r\n")
+		layout, err = NewNodes(c, Classic, nil, nil).Layout(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, layout, "each node is alone")
+	}
+}
+
 // If the client follows another cluster, the masters are asked all the same.
 func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	c, n := newFakeCluster(t)
@@ -252,6 +304,8 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	n.Close()
 	_, f := n.client("a:1")
 	require.Equal(t, Closed, f.Kind)
+	_, err = n.Client(t.Context(), "a:1")
+	require.Error(t, err)
 }
 
 // A cluster that has lost most of its masters goes on with the others. An answer of a node that knows
@@ -268,11 +322,12 @@ func TestNodes_LayoutOfTheRest(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
-	delete(c.known, "b:1")
-	delete(c.known, "c:1")
+	c.told = nil
+	c.known["c:1"].says(slotsReply("x:X", "y:Y"))
 	layout, err := n.Layout(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:1"}, addrsOf(layout))
+	require.Empty(t, c.told, "none of them is a stranger now")
 	require.Empty(t, n.Strangers())
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }
@@ -458,44 +513,6 @@ func TestNode_IsDialledAgain(t *testing.T) {
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
-// Commands for any master are refused while the client follows another cluster. Those that it
-// may have sent there have no answer.
-func TestNodes_AnywhereInThisClusterOnly(t *testing.T) {
-	c, n := newFakeCluster(t)
-	sent := 0
-	c.do = func() error { sent++; return rueidis.Nil }
-	require.Nil(t, execOn(n, getOf("x"))[0].Failure)
-	require.Equal(t, 1, sent)
-
-	b := c.known["b:1"]
-	delete(c.known, "b:1")
-	require.Nil(t, execOn(n, getOf("x"))[0].Failure, "the client knows two of three")
-	c.known["b:1"] = b
-	b.says(theirs)
-	_, err := n.Client(t.Context(), "b:1")
-	require.Error(t, err)
-	sent = 0
-	f := execOn(n, getOf("x"))[0].Failure
-	require.Equal(t, core.No, f.Ran, "the client may send to b")
-	require.Zero(t, sent)
-	b.says(ours)
-	_, err = n.Client(t.Context(), "b:1")
-	require.NoError(t, err)
-
-	all := c.known
-	astray := map[string]*fakeNode{"c:1": c.known["c:1"], "y:1": newFakeNode(t, theirs)}
-	c.do = func() error { c.known = astray; return rueidis.Nil }
-	f = execOn(n, getOf("x"))[0].Failure
-	require.Equal(t, Unavailable, f.Kind)
-	require.Equal(t, core.Maybe, f.Ran)
-	c.do = func() error { t.Error("sent"); return rueidis.Nil }
-	f = execOn(n, getOf("x"))[0].Failure
-	require.Equal(t, core.No, f.Ran)
-	c.known = all
-	c.do = func() error { return rueidis.Nil }
-	require.Nil(t, execOn(n, getOf("x"))[0].Failure)
-}
-
 // Servers before version 7.0 do not know sharded channels. That a user may not ask is no such answer.
 func TestKnowsSharded(t *testing.T) {
 	for answer, knows := range map[string]bool{
@@ -506,7 +523,7 @@ func TestKnowsSharded(t *testing.T) {
 		"-LOADING Redis is loading the dataset in memory\r\n":                               true,
 	} {
 		node := newFakeNode(t, ours)
-		node.other = answer
+		node.reply = func([]string) string { return answer }
 		c := newFakeClient()
 		defer c.Close()
 		c.nodes = func() map[string]rueidis.Client { return map[string]rueidis.Client{"a:1": node.client} }

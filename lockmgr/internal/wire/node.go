@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A node is a Server that sends to one node of a cluster. Commands for slots that another master
+// serves get a failure with Elsewhere set.
+type node struct {
+	of   *Nodes
+	addr string
+}
+
+// Node returns a Server for the master at an address. It does no I/O.
+func (n *Nodes) Node(addr string) Server { return node{n, addr} }
+
+// Exec makes node a Server.
+func (n node) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	n.run(limit.Start, answers, func(c rueidis.Client) {
+		link{client: c, limit: limit, channels: n.of.channels}.exec(commands, answers)
+	})
+}
+
+// run calls send, which fills in the answers, with a client of this node. The node has proved then that
+// it is one of the cluster. If the client has dialled the node during send, the answers count only after
+// another proof. start begins the round trip of a proof.
+func (n node) run(start func() context.Context, answers []Answer, send func(rueidis.Client)) {
+	c, f := n.of.proved(start, n.addr)
+	if f != nil {
+		for i := range answers {
+			answers[i] = failed(notFinal(f))
+		}
+		return
+	}
+	send(c.client)
+	answered := false
+	for i := range answers {
+		f := answers[i].Failure
+		if f.general() && !f.Elsewhere {
+			n.of.disprove(n.addr, c) // the client may have another connection to this node by now
+		} else {
+			answered = true
+		}
+		if f != nil {
+			answers[i].Failure = notFinal(f)
+		}
+	}
+	if !answered || n.of.dials.to(n.addr) == c.dials {
+		return
+	}
+	if _, f := n.of.proved(start, n.addr); f != nil { // the answers may come from another cluster
+		unproved := *notFinal(f)
+		unproved.Ran = core.Maybe
+		for i := range answers {
+			answers[i] = failed(&unproved)
+		}
+	}
+}
+
+// notFinal returns the failure of a command for a node. It is not final if the client has closed the
+// connection to the node, because the next command gets another connection.
+func notFinal(f *Failure) *Failure {
+	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
+		passing := *f
+		passing.Final = false
+		return &passing
+	}
+	return f
+}
+
+// Dedicate is Redis.Dedicate for this node.
+func (n node) Dedicate() (Connection, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
+	defer cancel()
+	c, f := n.of.proved(func() context.Context { return ctx }, n.addr)
+	if f != nil {
+		return nil, f.Err
+	}
+	return Redis{Client: c.client, Channels: n.of.channels}.Dedicate()
+}

@@ -1,0 +1,189 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// mostRedirections bounds how many masters a command is sent to one after the other.
+const mostRedirections = 5
+
+// Exec makes Nodes a Server for commands that the master of the layout has refused. It sends each
+// command to the master that the layout or a MOVED names, and then follows MOVED and ASK. So a
+// command goes only to nodes that have proved that they are of this cluster. Commands are sent one by
+// one, at the same time: in a batch one master that hangs would hold up all others.
+func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	inOneSlot(commands, answers, func(commands []Command, answers []Answer) {
+		andTell(n.channels, commands, answers, func(commands []Command, answers []Answer) {
+			ctx := limit.Start()
+			var sending sync.WaitGroup
+			for i := range commands {
+				sending.Go(func() { answers[i] = n.follow(ctx, &commands[i]) })
+			}
+			sending.Wait()
+		})
+	})
+}
+
+// crossSlot is the failure of a command whose keys are in several slots.
+var crossSlot = &Failure{
+	Kind: Topology, Ran: core.No, Final: true, Hint: "names of one command must share a slot: put the same text in braces into each, as in {orders}:1",
+	Err: errors.New("the names are in several slots of the cluster"),
+}
+
+// inOneSlot calls exec for the commands whose keys share a slot. The others are answered: the
+// client of a cluster would panic. No lane sends such a command.
+func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answer)) {
+	var send []Command
+	var at []int
+	for i := range commands {
+		if commands[i].sameSlot() {
+			send, at = append(send, commands[i]), append(at, i)
+		} else {
+			answers[i] = failed(crossSlot)
+		}
+	}
+	if len(send) == 0 {
+		return
+	}
+	got := make([]Answer, len(send))
+	exec(send, got)
+	for j, i := range at {
+		answers[i] = got[j]
+	}
+}
+
+// andTell runs commands whose keys may be on several masters by send, and then tells those who listen
+// what a script could not tell: see listeners.
+func andTell(channels Channels, commands []Command, answers []Answer, send func([]Command, []Answer)) {
+	send(commands, answers)
+	if channels == Classic {
+		return
+	}
+	if tell, reached := unheard(commands, answers); len(tell) > 0 {
+		told := make([]Answer, len(tell))
+		send(tell, told)
+		for i := range told {
+			*reached[i] = max(*reached[i], told[i].subscribers())
+		}
+	}
+}
+
+// follow runs a command at the master that serves its slot.
+func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
+	slot := SlotOf(c.Keys[0])
+	addr, asking := n.master(slot), false
+	if addr == "" {
+		return failed(unserved)
+	}
+	var a [1]Answer
+	for range mostRedirections {
+		node{n, addr}.run(func() context.Context { return ctx }, a[:], func(client rueidis.Client) {
+			a[0] = link{client: client, channels: n.channels}.one(ctx, c, asking)
+		})
+		f := a[0].Failure
+		if f == unknownNode {
+			return n.byClient(ctx, c)
+		}
+		if f == nil || !f.Elsewhere {
+			break
+		}
+		to, ask := redirection(f, addr)
+		if to == "" {
+			break
+		}
+		if !ask {
+			n.move(slot, to)
+		}
+		addr, asking = to, ask
+	}
+	return a[0]
+}
+
+// unserved is the failure of a command for a slot that no master serves.
+var unserved = &Failure{
+	Kind: Unavailable, Ran: core.No, Err: errors.New("the slot has no master"),
+	Hint: "no master of the cluster serves the slot of this name",
+}
+
+// redirection returns the address that a MOVED or an ASK names. It is empty if the failure is neither.
+// asked is the address of the node that gave it: a node that does not know the host of the other
+// has the same one.
+func redirection(f *Failure, asked string) (addr string, ask bool) {
+	e, refused := rueidis.IsRedisErr(f.Err)
+	if !refused {
+		return "", false
+	}
+	words := strings.Fields(e.Error()) // MOVED 3999 127.0.0.1:6381
+	if len(words) < 3 {
+		return "", false
+	}
+	addr = words[2]
+	i := strings.LastIndexByte(addr, ':') // an IPv6 address has no brackets here
+	if i < 0 {
+		return "", false
+	}
+	host := strings.Trim(addr[:i], "[]")
+	if host == "" || host == "?" {
+		var err error
+		if host, _, err = net.SplitHostPort(asked); err != nil {
+			return "", false
+		}
+	}
+	return net.JoinHostPort(host, addr[i+1:]), words[0] == "ASK"
+}
+
+// MayBeAsked reports whether the user may send ASKING to the node at an address. Commands for a slot
+// that is being moved need it. It returns true if that is not known. It blocks for a round trip, or two.
+func (n *Nodes) MayBeAsked(ctx context.Context, addr string) bool {
+	c, f := n.proved(func() context.Context { return ctx }, addr)
+	if f != nil {
+		return true
+	}
+	b := c.client.B() // CLUSTER SLOTS ends what ASKING begins
+	err := c.client.DoMulti(ctx, b.Asking().Build(), b.ClusterSlots().Build())[0].Error()
+	e, refused := rueidis.IsRedisErr(err)
+	return !refused || !strings.HasPrefix(e.Error(), "NOPERM")
+}
+
+// byClient runs a command through the client of the cluster, which finds the master. Only a
+// manager that may dial no master itself needs that. A master that the client dials then proves
+// nothing, so the command is refused while the client follows another cluster.
+func (n *Nodes) byClient(ctx context.Context, c *Command) Answer {
+	astray := func(ran core.Ran) Answer {
+		return failed(&Failure{Kind: Unavailable, Ran: ran, Err: errStranger, Hint: strangeNode.Hint})
+	}
+	if !n.followed() {
+		return astray(core.No)
+	}
+	a := link{client: n.cluster, channels: n.channels}.one(ctx, c, false)
+	if !n.followed() {
+		return astray(core.Maybe) // the command may have run at another cluster
+	}
+	return a
+}
+
+// followed reports whether the client follows this cluster. Then it knows at least half of the
+// masters, and no node of another cluster answers at the address of one that it knows.
+func (n *Nodes) followed() bool {
+	nodes := n.cluster.Nodes()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found := 0
+	for _, s := range n.layout {
+		if nodes[s.Addr] != nil {
+			if n.strangers[s.Addr] {
+				return false
+			}
+			found++
+		}
+	}
+	return 2*found >= len(n.layout)
+}

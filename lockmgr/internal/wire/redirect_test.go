@@ -1,0 +1,282 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// nameInSlot returns a name in a slot. In a fakeCluster a serves slot 0, b slot 1 and c slot 2.
+func nameInSlot(slot int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("n", i); SlotOf(name) == slot {
+			return name
+		}
+	}
+}
+
+// redirects makes a node answer each command with an error.
+func (n *fakeNode) redirects(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reply = func([]string) string { return fmt.Sprintf("-"+format+"\r\n", args...) }
+}
+
+// serves makes a node answer each command with OK again.
+func (n *fakeNode) serves() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reply = nil
+}
+
+// A command goes to the master that the layout names, and then where MOVED and ASK lead. A MOVED is
+// remembered until the next layout.
+func TestNodes_FollowRedirections(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a, d, name := c.known["a:1"], newFakeNode(t, ours), nameInSlot(0)
+	c.elsewhere["d:1"] = d
+	counts := func() [4]int {
+		toA, askedA := a.counts()
+		toD, askedD := d.counts()
+		return [4]int{toA, askedA, toD, askedD}
+	}
+	counts()
+	require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	require.Equal(t, [4]int{1, 1, 0, 0}, counts())
+
+	a.redirects("MOVED 0 d:1")
+	require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	require.Equal(t, [4]int{1, 0, 1, 1}, counts(), "d has proved that it is one of the cluster")
+	require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	require.Equal(t, [4]int{0, 0, 1, 0}, counts())
+	_, err := n.Layout(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "a:1", n.master(0))
+	d = newFakeNode(t, ours) // Layout has closed the client of the other
+	c.elsewhere["d:1"] = d
+	a.redirects("ASK 0 d:1")
+	var got []string
+	d.mu.Lock()
+	d.reply = func(args []string) string { got = append(got, strings.Join(args, " ")); return "+OK\r\n" }
+	d.mu.Unlock()
+	a.counts()
+	for range 2 {
+		require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	}
+	toA, _ := a.counts()
+	require.Equal(t, 2, toA, "an ASK is not remembered")
+	require.Equal(t, []string{"ASKING", "GET " + name, "ASKING", "GET " + name}, got)
+}
+
+// Each master of a slot may name another one.
+func TestNodes_RedirectionsWithoutEnd(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a, b := c.known["a:1"], c.known["b:1"]
+	a.redirects("MOVED 0 b:1")
+	b.redirects("MOVED 0 a:1")
+	a.counts()
+	f := execOn(n, getOf(nameInSlot(0)))[0].Failure
+	require.Equal(t, core.No, f.Ran)
+	toA, _ := a.counts()
+	toB, _ := b.counts()
+	require.Equal(t, mostRedirections, toA+toB)
+	a.redirects("MOVED 0")
+	n.move(0, "a:1")
+	require.Equal(t, core.No, execOn(n, getOf(nameInSlot(0)))[0].Failure.Ran)
+}
+
+// A redirection to a node of another cluster runs nothing there.
+func TestNodes_RedirectionToAnotherCluster(t *testing.T) {
+	for _, redirection := range []string{"MOVED 0 %s", "ASK 0 %s"} {
+		c, n := newFakeCluster(t)
+		a, name := c.known["a:1"], nameInSlot(0)
+		// A master that the client knows.
+		b := c.known["b:1"]
+		require.Nil(t, execOn(n, getOf(nameInSlot(1)))[0].Failure)
+		b.counts()
+		a.redirects(redirection, "b:1")
+		b.says(theirs)
+		c.dials.Add("b:1")
+		require.Equal(t, strangeNode, execOn(n, getOf(name))[0].Failure)
+		require.Equal(t, []string{"b:1"}, c.told)
+		// One that it dials now.
+		d := newFakeNode(t, theirs)
+		c.elsewhere["d:1"] = d
+		n.move(0, "a:1")
+		a.redirects(redirection, "d:1")
+		require.Equal(t, strangeNode, execOn(n, getOf(name))[0].Failure)
+		for _, stranger := range []*fakeNode{b, d} {
+			commands, _ := stranger.counts()
+			require.Zero(t, commands)
+		}
+		// One that becomes a stranger during the command.
+		n.move(0, "a:1")
+		a.redirects(redirection, "c:1")
+		k := c.known["c:1"]
+		k.during = func() { c.dials.Add("c:1"); k.slots = theirs }
+		f := execOn(n, getOf(name))[0].Failure
+		require.Equal(t, core.Maybe, f.Ran, "it may have run at another cluster")
+		require.Equal(t, Unavailable, f.Kind)
+	}
+}
+
+// A server that does not know a script gets its text. After an ASK, each command needs an ASKING.
+func TestNodes_RedirectionOfAScript(t *testing.T) {
+	c, n := newFakeCluster(t)
+	name := nameInSlot(0)
+	var got []string
+	c.known["a:1"].redirects("ASK 0 b:1")
+	b := c.known["b:1"]
+	b.mu.Lock()
+	b.reply = func(args []string) string {
+		got = append(got, args[0])
+		if args[0] == "EVALSHA" {
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return ":1\r\n"
+	}
+	b.mu.Unlock()
+	answers := execOn(n, []Command{Encode(manager, released(name, 1))})
+	require.Nil(t, answers[0].Failure)
+	require.Equal(t, []string{"ASKING", "EVALSHA", "ASKING", "EVAL"}, got)
+}
+
+func TestRedirection(t *testing.T) {
+	for text, want := range map[string]string{
+		"MOVED 3999 127.0.0.1:6381": "127.0.0.1:6381",
+		"MOVED 3999 node.x:6381":    "node.x:6381",
+		"MOVED 3999 ::1:6381":       "[::1]:6381",
+		"MOVED 3999 [::1]:6381":     "[::1]:6381",
+		"MOVED 3999 :6381":          "asked:6381",
+		"MOVED 3999 ?:6381":         "asked:6381",
+		"MOVED 3999 nothing":        "",
+		"MOVED":                     "",
+		"ASK 3999 127.0.0.1:6381":   "127.0.0.1:6381",
+	} {
+		n := newFakeNode(t, ours)
+		n.redirects("%s", text)
+		err := n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error()
+		addr, ask := redirection(failureOf(err), "asked:1")
+		require.Equal(t, want, addr, text)
+		require.Equal(t, want != "" && strings.HasPrefix(text, "ASK"), ask, text)
+	}
+	addr, _ := redirection(unknownNode, "asked:1")
+	require.Empty(t, addr)
+}
+
+// A slot without a master, and keys in several slots, are refused at once.
+func TestNodes_NoMaster(t *testing.T) {
+	_, n := newFakeCluster(t)
+	answers := execOn(n, append(getOf(nameInSlot(9)), getOf(nameInSlot(0), nameInSlot(1))...))
+	require.Equal(t, unserved, answers[0].Failure)
+	require.Equal(t, crossSlot, answers[1].Failure)
+}
+
+// Commands for any master wait for each other no longer than for the slowest.
+func TestNodes_AnywhereAtTheSameTime(t *testing.T) {
+	c, n := newFakeCluster(t)
+	var all sync.WaitGroup
+	all.Add(3)
+	for _, node := range c.known {
+		node.during = func() {
+			all.Done()
+			together := make(chan struct{})
+			go func() { all.Wait(); close(together) }()
+			select {
+			case <-together:
+			case <-time.After(10 * time.Second):
+				t.Error("sent one after the other")
+			}
+		}
+	}
+	commands := append(append(getOf(nameInSlot(0)), getOf(nameInSlot(1))...), getOf(nameInSlot(2))...)
+	for _, a := range execOn(n, commands) {
+		require.Nil(t, a.Failure)
+	}
+}
+
+// A script that reached nobody may have run at the new master of a slot. Its message is published
+// again, and those who listen are counted.
+func TestNodes_TellThoseWhoListenElsewhere(t *testing.T) {
+	x, y := nameInSlot(0), nameInSlot(1)
+	answer := func(args []string) string {
+		switch strings.Join(args[:2], " ") {
+		case "SPUBLISH " + Channel(x):
+			return ":3\r\n"
+		case "PUBSUB SHARDNUMSUB":
+			return "*2\r\n+" + args[2] + "\r\n:4\r\n"
+		case "SPUBLISH " + Channel(y):
+			return "-NOPERM no\r\n"
+		}
+		return ":0\r\n"
+	}
+	commands := []Command{
+		Encode(manager, released(x, 1)), Encode(manager, &core.Op{Verb: core.VerbTransfer, Name: x, Number: 2}), Encode(manager, released(y, 1)),
+		Encode(manager, released(x, 1)),
+	}
+	for channels, want := range map[Channels][]int64{Sharded: {3, 4, -1, 3}, Both: {3, 4, -1, 3}, Classic: {0, 0, 0, 0}} {
+		c, n := newFakeCluster(t)
+		n.channels = channels
+		for _, node := range c.known {
+			node.reply = answer
+		}
+		var got []int64
+		for _, a := range execOn(n, commands) {
+			require.Equal(t, Int, a.Kind, "%+v", a.Failure)
+			got = append(got, a.Int)
+		}
+		require.Equal(t, want, got, channels)
+	}
+}
+
+// A manager that may dial no master leaves a master that the client does not know to the client.
+// Such a command is refused while the client follows another cluster. One that it may have sent there
+// has no answer.
+func TestNodes_ThroughTheClient(t *testing.T) {
+	c, n := newFakeCluster(t)
+	n.open = nil
+	name := nameInSlot(0)
+	c.known["a:1"].redirects("MOVED 0 z:1")
+	sent := 0
+	c.do = func() error { sent++; return rueidis.Nil }
+	require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	require.Equal(t, 1, sent)
+	require.Nil(t, execOn(n, getOf(nameInSlot(1)))[0].Failure)
+	require.Equal(t, 1, sent, "the client knows b")
+
+	b := c.known["b:1"]
+	delete(c.known, "b:1")
+	require.Nil(t, execOn(n, getOf(name))[0].Failure, "the client knows two of three")
+	c.known["b:1"] = b
+	b.says(theirs)
+	_, err := n.Client(t.Context(), "b:1")
+	require.Error(t, err)
+	sent = 0
+	f := execOn(n, getOf(name))[0].Failure
+	require.Equal(t, core.No, f.Ran, "the client may send to b")
+	require.Zero(t, sent)
+	b.says(ours)
+	_, err = n.Client(t.Context(), "b:1")
+	require.NoError(t, err)
+
+	all := c.known
+	astray := map[string]*fakeNode{"c:1": c.known["c:1"], "y:1": newFakeNode(t, theirs)}
+	c.do = func() error { c.known = astray; return rueidis.Nil }
+	f = execOn(n, getOf(name))[0].Failure
+	require.Equal(t, Unavailable, f.Kind)
+	require.Equal(t, core.Maybe, f.Ran)
+	c.do = func() error { t.Error("sent"); return rueidis.Nil }
+	f = execOn(n, getOf(name))[0].Failure
+	require.Equal(t, core.No, f.Ran)
+	c.known = all
+	c.do = func() error { return errors.New("the client's own") }
+	require.ErrorContains(t, execOn(n, getOf(name))[0].Failure.Err, "the client's own")
+}
