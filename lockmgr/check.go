@@ -28,6 +28,26 @@ type Report struct {
 	Warnings []string
 }
 
+// String returns the report in lines: the server, each missing permission, and each
+// warning.
+func (r Report) String() string {
+	var lines []string
+	if r.Server != "" {
+		lines = append(lines, "server: "+r.Server)
+	}
+	for _, p := range r.Missing {
+		line := "missing: " + p.String()
+		if p.Optional {
+			line += ", not needed by plain locks"
+		}
+		lines = append(lines, line)
+	}
+	for _, w := range r.Warnings {
+		lines = append(lines, "warning: "+w)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // A Permission is something that the server's access rules may allow.
 type Permission struct {
 	// Rule is the argument of ACL SETUSER that grants it, such as "+pttl". A

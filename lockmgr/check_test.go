@@ -109,6 +109,16 @@ func TestCheck_NamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestReport_String(t *testing.T) {
+	r := lockmgr.Report{
+		Server:   "Redis 7.0.15",
+		Missing:  []lockmgr.Permission{{Rule: "+hset", For: "every lock", Nodes: []string{"a:1", "b:1"}}, {Rule: "+get", For: "Fenced", Optional: true}},
+		Warnings: []string{"the server evicts keys"},
+	}
+	require.Equal(t, "server: Redis 7.0.15\nmissing: +hset (every lock) at a:1, b:1\nmissing: +get (Fenced), not needed by plain locks\nwarning: the server evicts keys", r.String())
+	require.Empty(t, lockmgr.Report{}.String())
+}
+
 func TestCheck_Warns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").Unrestricted() // INFO

@@ -61,14 +61,22 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		// The next master with this number must not have the old one's health.
 		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
 		if m.nodes = cluster.Nodes; m.nodes != nil {
-			m.nodes.OnStranger(func(addr string) {
-				m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)
+			m.nodes.OnStranger(func(addr string, stranger bool) {
+				if stranger {
+					m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)
+				} else {
+					m.log.Info("no node of another cluster answers at that address any more", "address", addr)
+				}
 			})
 		}
 	}
 	m.lanes = wire.NewLanes(lane, cluster)
 	m.hubs = newHubs(m.lanes, func(master string, sharded bool) *notify.Hub {
-		return newHub(m.log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) }, master, sharded)
+		log := m.log
+		if master != "" {
+			log = log.With("address", master)
+		}
+		return newHub(log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) }, master, sharded)
 	})
 	return m
 }

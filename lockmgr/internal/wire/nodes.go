@@ -47,7 +47,7 @@ type Nodes struct {
 	own       map[string]rueidis.Client // the clients that open returned, by address
 	proofs    map[string]*provedClient  // the last proof of each node, by address
 	strangers map[string]bool           // addresses of masters at which another cluster answers
-	tell      func(addr string)         // called for a new stranger; may be nil
+	tell      func(string, bool)        // called when a master's address gets or loses a stranger; may be nil
 	closed    bool
 }
 
@@ -77,8 +77,8 @@ func (n *Nodes) Close() {
 }
 
 // OnStranger sets the function that is called when a node of another cluster answers at the address
-// of a master. It is called once until that changes. It must not block.
-func (n *Nodes) OnStranger(tell func(addr string)) {
+// of a master, and when that has ended. It must not block.
+func (n *Nodes) OnStranger(tell func(addr string, stranger bool)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tell = tell
@@ -97,7 +97,7 @@ func (n *Nodes) Ask(ctx context.Context) {
 			if _, f := n.prove(ctx, s.Addr); f != nil && f != strangeNode {
 				n.mu.Lock()
 				defer n.mu.Unlock()
-				delete(n.strangers, s.Addr)
+				n.setStranger(s.Addr, false)
 			}
 		})
 	}
@@ -252,12 +252,18 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
-		clear(n.strangers) // what the answer is about is this cluster from now on
+		for addr := range n.strangers { // what the answer is about is this cluster from now on
+			n.setStranger(addr, false)
+		}
 	}
 	n.layout = answer
 	clear(n.moved)
 	left := func(addr string) bool { return !isMaster(answer, addr) }
-	maps.DeleteFunc(n.strangers, func(addr string, _ bool) bool { return left(addr) })
+	for addr := range n.strangers {
+		if left(addr) {
+			n.setStranger(addr, false)
+		}
+	}
 	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return left(addr) })
 	for addr, c := range n.own {
 		if left(addr) {
@@ -302,17 +308,27 @@ func isMaster(layout []Shard, addr string) bool {
 func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if sameCluster(n.layout, answer) {
-		delete(n.strangers, addr)
-		return true
+	ours = sameCluster(n.layout, answer)
+	if ours || isMaster(n.layout, addr) {
+		n.setStranger(addr, !ours)
 	}
-	if isMaster(n.layout, addr) {
-		if !n.strangers[addr] && n.tell != nil {
-			n.tell(addr)
-		}
+	return ours
+}
+
+// setStranger records whether the node at the address of a master is one of another cluster. The mutex is
+// held.
+func (n *Nodes) setStranger(addr string, stranger bool) {
+	if n.strangers[addr] == stranger {
+		return
+	}
+	if stranger {
 		n.strangers[addr] = true
+	} else {
+		delete(n.strangers, addr)
 	}
-	return false
+	if n.tell != nil {
+		n.tell(addr, stranger)
+	}
 }
 
 // unknownNode is the failure of a command for a node that the client does not know yet.

@@ -135,7 +135,12 @@ func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 		return c.elsewhere[addr].client, nil
 	}, &c.dials)
 	t.Cleanup(n.Close) // nodes may still be asked
-	n.OnStranger(func(addr string) { c.told = append(c.told, addr) })
+	n.OnStranger(func(addr string, stranger bool) {
+		if !stranger {
+			addr = "not " + addr
+		}
+		c.told = append(c.told, addr)
+	})
 	_, err := n.Layout(t.Context())
 	require.NoError(t, err)
 	return c, n
@@ -175,7 +180,7 @@ func TestSameCluster(t *testing.T) {
 	}
 }
 
-// The answer of a node of another cluster does not count. It is told once.
+// The answer of a node of another cluster does not count. It is told once, and when it has ended.
 func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 	c, n := newFakeCluster(t)
 	c.known["b:1"].says(theirs)
@@ -198,13 +203,14 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 		_, err := n.Layout(t.Context())
 		require.NoError(t, err)
 	}
-	require.Equal(t, []string{"b:1", "b:1"}, c.told)
+	require.Equal(t, []string{"b:1", "not b:1", "b:1"}, c.told)
 	for _, node := range c.known {
 		node.says(slotsReply("a:A", "d:RB", "c:C"))
 	}
 	_, err := n.Layout(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, n.Strangers(), "b is no master any more")
+	require.Equal(t, []string{"b:1", "not b:1", "b:1", "not b:1"}, c.told)
 }
 
 // Ask finds out which masters' addresses have a node of another cluster now.
@@ -327,7 +333,7 @@ func TestNodes_LayoutOfTheRest(t *testing.T) {
 	layout, err := n.Layout(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:1"}, addrsOf(layout))
-	require.Empty(t, c.told, "none of them is a stranger now")
+	require.ElementsMatch(t, []string{"not a:1", "not b:1"}, c.told)
 	require.Empty(t, n.Strangers())
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }
