@@ -36,6 +36,7 @@ func newFakeNode(t *testing.T, slots string) *fakeNode {
 	var served sync.WaitGroup
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{"a:1"}, ForceSingleClient: true, DisableCache: true,
+		DisableRetry: true, AlwaysPipelining: true, PipelineMultiplex: -1, // as lockmgr.TuneClient sets them
 		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 			near, far := net.Pipe()
 			served.Go(func() { resp.Serve(far, n.answer) })
