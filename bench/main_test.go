@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/bench/redisson"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/raced"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -207,6 +208,9 @@ func TestKinds_CommandsOfASet(t *testing.T) {
 
 // Without Redisson a run says so, loudly, where it would be measured.
 func TestRedisson_LeftOut(t *testing.T) {
+	if raced.On {
+		t.Skip("SKIPPED: the race detector watches TestCommand_EachInSmall, which runs the same code")
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string

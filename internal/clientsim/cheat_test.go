@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
 // An invariant that never fails proves little. A cheat is a server or a caller
@@ -63,6 +65,9 @@ func (w *world) planCheat() {
 }
 
 func TestInvariants_NoticeCheats(t *testing.T) {
+	if raced.On {
+		t.Skip("SKIPPED: the race detector watches TestSeeds, which runs the same code")
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
 		cheat      string
