@@ -66,8 +66,8 @@ func lanesWith(t *testing.T, s Server, c *Cluster, observe func(*Observed)) (l *
 	return l, replies
 }
 
-// nameIn returns a name whose slot is in the first or the second half.
-func nameIn(half int) string {
+// nameInHalf returns a name whose slot is in the first or the second half.
+func nameInHalf(half int) string {
 	for c := 'a'; ; c++ {
 		if SlotOf(string(c))/(Slots/2) == half {
 			return string(c)
@@ -80,7 +80,7 @@ func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shardServer{hangs: func(name string) bool { return SlotOf(name) >= Slots/2 }, until: make(chan struct{})}
 		l, replies := lanesOf(t, s, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}})
-		hung, other := nameIn(1), nameIn(0)
+		hung, other := nameInHalf(1), nameInHalf(0)
 		l.Submit([]*core.Op{acquire(hung, 1), acquire(hung, 2), acquire(other, 3)}, 0)
 		synctest.Wait()
 		require.Len(t, replies, 1)
@@ -131,7 +131,7 @@ func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 			defer mu.Unlock()
 			observed = append(observed, o.Names...)
 		})
-		gone, here := nameIn(1), nameIn(0)
+		gone, here := nameInHalf(1), nameInHalf(0)
 		answered := false
 		l.Submit([]*core.Op{acquire(gone, 1), acquire(here, 2), acquire(gone, 3)}, 0)
 		l.Call(Command{Args: []string{"GET"}, Keys: []string{gone}}, func(a Answer) { answered = a.Failure == nil })
@@ -184,7 +184,7 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
 		l, replies := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
-		name, other := nameIn(1), nameIn(0)
+		name, other := nameInHalf(1), nameInHalf(0)
 		shardOf := func(name string) int {
 			l.Submit([]*core.Op{acquire(name, 1)}, 0)
 			return int((<-replies).Shard)
@@ -223,7 +223,7 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 	const look = layoutEvery + 2*layoutPause
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
-		name := nameIn(1)
+		name := nameInHalf(1)
 		slow := "{" + name + "}slow"
 		s := &shardServer{hangs: func(n string) bool { return n == slow }, until: make(chan struct{})}
 		l, replies := lanesOf(t, s, &Cluster{
@@ -278,7 +278,7 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 
 		c.set(twoShards("b:1", "a:1"))
 		time.Sleep(look)
-		require.Equal(t, 1, shardOf(acquire(nameIn(0), 1)), "b has another lane")
+		require.Equal(t, 1, shardOf(acquire(nameInHalf(0), 1)), "b has another lane")
 		require.NotSame(t, old, l.lanes[1])
 		_, gone := c.takeLeft()
 		require.Equal(t, []uint8{2, 2, 1}, gone)
@@ -303,9 +303,9 @@ func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 		for i := range 2 * core.NoShard {
 			c.set(twoShards("a:1", fmt.Sprintf("b:%d", i)))
 			time.Sleep(2 * laneRest)
-			l.Submit([]*core.Op{acquire(nameIn(0), 1)}, 0)
+			l.Submit([]*core.Op{acquire(nameInHalf(0), 1)}, 0)
 			first := (<-replies).Shard
-			l.Submit([]*core.Op{acquire(nameIn(1), 1)}, 0)
+			l.Submit([]*core.Op{acquire(nameInHalf(1), 1)}, 0)
 			require.NotEqual(t, first, (<-replies).Shard)
 		}
 		l.mu.Lock()
