@@ -142,9 +142,15 @@ func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 		}
 		c.told = append(c.told, addr)
 	})
-	_, err := n.Layout(t.Context())
+	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	return c, n
+}
+
+// layoutOnce calls Layout, and waits until no node is asked any more: a test may then change the nodes.
+func layoutOnce(t *testing.T, n *Nodes) ([]Shard, error) {
+	defer n.background.Wait()
+	return n.Layout(t.Context())
 }
 
 func addrsOf(layout []Shard) (out []string) {
@@ -186,7 +192,7 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 	c, n := newFakeCluster(t)
 	c.known["b:1"].says(theirs)
 	for range 20 { // in random order
-		layout, err := n.Layout(t.Context())
+		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
@@ -195,20 +201,20 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 
 	c.known["b:1"].says(ours)
 	for range 20 {
-		_, err := n.Layout(t.Context())
+		_, err := layoutOnce(t, n)
 		require.NoError(t, err)
 	}
 	require.Empty(t, n.Strangers())
 	c.known["b:1"].says(theirs)
 	for range 20 {
-		_, err := n.Layout(t.Context())
+		_, err := layoutOnce(t, n)
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"b:1", "not b:1", "b:1"}, c.told)
 	for _, node := range c.known {
 		node.says(slotsReply("a:A", "d:RB", "c:C"))
 	}
-	_, err := n.Layout(t.Context())
+	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Empty(t, n.Strangers(), "b is no master any more")
 	require.Equal(t, []string{"b:1", "not b:1", "b:1", "not b:1"}, c.told)
@@ -252,7 +258,7 @@ func TestNodes_LayoutAsksOneNode(t *testing.T) {
 		return sum
 	}
 	total()
-	_, err := n.Layout(t.Context())
+	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, 1, total())
 }
@@ -282,11 +288,11 @@ func TestNodes_FirstLayout(t *testing.T) {
 		c.known["a:1"].says("*0\r\n")
 		c.known["b:1"].says("*0\r\n")
 		n := NewNodes(c, Classic, nil, nil)
-		layout, err := n.Layout(t.Context())
+		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Len(t, layout, 3)
 		c.known["c:1"].says("*0\r\n")
-		layout, err = NewNodes(c, Classic, nil, nil).Layout(t.Context())
+		layout, err = layoutOnce(t, NewNodes(c, Classic, nil, nil))
 		require.NoError(t, err)
 		require.Empty(t, layout, "each node is alone")
 	}
@@ -297,13 +303,13 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
 	c.known = map[string]*fakeNode{"b:1": newFakeNode(t, theirs), "y:1": newFakeNode(t, theirs)}
-	_, err := n.Layout(t.Context())
+	_, err := layoutOnce(t, n)
 	require.ErrorIs(t, err, errStranger, "a and c are down, too")
 	require.Equal(t, []string{"b:1"}, n.Strangers())
 
 	c.elsewhere = map[string]*fakeNode{"a:1": a}
 	for range 3 {
-		layout, err := n.Layout(t.Context())
+		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
@@ -325,13 +331,13 @@ func TestNodes_LayoutOfTheRest(t *testing.T) {
 	}
 	c.known["c:1"].says(ours)
 	for range 20 {
-		layout, err := n.Layout(t.Context())
+		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
 	c.told = nil
 	c.known["c:1"].says(slotsReply("x:X", "y:Y"))
-	layout, err := n.Layout(t.Context())
+	layout, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:1"}, addrsOf(layout))
 	require.ElementsMatch(t, []string{"not a:1", "not b:1"}, c.told)
@@ -344,11 +350,11 @@ func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	c, n := newFakeCluster(t)
 	renewed := slotsReply("c:X", "b:Y", "a:Z")
 	c.known["a:1"].says(renewed)
-	_, err := n.Layout(t.Context())
+	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	c.known["b:1"].says(renewed)
 	delete(c.known, "c:1")
-	layout, err := n.Layout(t.Context())
+	layout, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, []string{"c:1", "b:1", "a:1"}, addrsOf(layout))
 	require.Empty(t, n.Strangers())
@@ -356,7 +362,7 @@ func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	// A node that is alone is of no cluster that could be followed.
 	c.known["a:1"].says("*0\r\n")
 	c.known["b:1"].says("*0\r\n")
-	_, err = n.Layout(t.Context())
+	_, err = layoutOnce(t, n)
 	require.ErrorIs(t, err, errStranger)
 }
 
@@ -378,7 +384,7 @@ func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 	c.known["a:1"].says(forgot)
 	c.known["c:1"].says(forgot)
 	for range 20 {
-		layout, err := n.Layout(t.Context())
+		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "c:1", "b:1"}, addrsOf(layout))
 		require.Equal(t, Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}}, layout[2])

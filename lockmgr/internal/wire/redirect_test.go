@@ -57,7 +57,7 @@ func TestNodes_FollowRedirections(t *testing.T) {
 	require.Equal(t, [4]int{1, 0, 1, 1}, counts(), "d has proved that it is one of the cluster")
 	require.Nil(t, execOn(n, getOf(name))[0].Failure)
 	require.Equal(t, [4]int{0, 0, 1, 0}, counts())
-	_, err := n.Layout(t.Context())
+	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, "a:1", n.master(0))
 	d = newFakeNode(t, ours) // Layout has closed the client of the other
