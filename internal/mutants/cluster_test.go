@@ -135,7 +135,7 @@ var clusterMutants = []mutant{
 	{"other cluster", "a stranger stays one", lanes, "\t\tn.setStranger(addr, !ours)\n", "\t\tn.setStranger(addr, n.strangers[addr] || !ours)\n", wires + "TestNodes_LayoutSkipsOtherClusters"},
 	{"other cluster", "any of the rest is followed", lanes, "case n > inBoth(s.known, s.rest):", "case n > 0:", wires + "TestNodes_LayoutOfTheRest"},
 	{"other cluster", "a cluster of which more was lost is not followed, and its nodes are strangers", lanes, "\tfor _, a := range all.foreign {\n\t\tn.note(a.addr, a.layout)\n\t}\n", "", wires + "TestNodes_LayoutSkipsOtherClusters"},
-	{"other cluster", "nodes without an answer hold up the others", lanes, "\t\task(others)\n", "", wires + "TestNodes_LayoutOfNodesThatHang"},
+	{"other cluster", "nodes without an answer hold up the others", lanes, "\t\task(others)\n", "\t\t_ = others\n", wires + "TestNodes_LayoutOfNodesThatHang"},
 	{"other cluster", "all nodes are asked each time", lanes, "ask(addrs[:first])", "ask(addrs[:first])\n\task(addrs[first:])", wires + "TestNodes_LayoutAsksOneNode"},
 	{"other cluster", "a node that is alone has the first layout", lanes, "if len(a.layout) > 0 && sameCluster(s.known, a.layout) {", "if sameCluster(s.known, a.layout) {", wires + "TestNodes_FirstLayout"},
 	{"other cluster", "nobody is told that a stranger's address is no master's any more", lanes, "\t\tif left(addr) {\n\t\t\tn.setStranger(addr, false)", "\t\tif left(addr) {\n\t\t\tdelete(n.strangers, addr)", wires + "TestNodes_LayoutSkipsOtherClusters"},
