@@ -133,7 +133,7 @@ var clusterMutants = []mutant{
 	{"other cluster", "slots that nobody serves leave the layout", lanes, "answer = withUnserved(answer, n.layout)", "_ = withUnserved", wires + "TestNodes_LayoutKeepsUnservedSlots"},
 	{"other cluster", "each answer is told", lanes, "if n.strangers[addr] == stranger {\n\t\treturn\n\t}", "", wires + "TestNodes_LayoutSkipsOtherClusters"},
 	{"other cluster", "a stranger stays one", lanes, "\t\tn.setStranger(addr, !ours)\n", "\t\tn.setStranger(addr, n.strangers[addr] || !ours)\n", wires + "TestNodes_LayoutSkipsOtherClusters"},
-	{"other cluster", "any of the rest is followed", lanes, "case n > inBoth(s.known, s.rest):", "case n > 0:", wires + "TestNodes_LayoutOfTheRest"},
+	{"other cluster", "any of the rest is followed", lanes, "case n > inBoth(s.known, s.rest):", "case n > 0:", wires + "TestNodes_LayoutOfTheRestThatKnowsMost"},
 	{"other cluster", "a cluster of which more was lost is not followed, and its nodes are strangers", lanes, "\tfor _, a := range all.foreign {\n\t\tn.note(a.addr, a.layout)\n\t}\n", "", wires + "TestNodes_LayoutSkipsOtherClusters"},
 	{"other cluster", "nodes without an answer hold up the others", lanes, "\t\task(others)\n", "\t\t_ = others\n", wires + "TestNodes_LayoutOfNodesThatHang"},
 	{"other cluster", "all nodes are asked each time", lanes, "ask(addrs[:first])", "ask(addrs[:first])\n\task(addrs[first:])", wires + "TestNodes_LayoutAsksOneNode"},

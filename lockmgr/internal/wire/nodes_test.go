@@ -345,6 +345,25 @@ func TestNodes_LayoutOfTheRest(t *testing.T) {
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }
 
+// Of nodes that know few shards of the cluster, the one that knows the most counts.
+func TestNodes_LayoutOfTheRestThatKnowsMost(t *testing.T) {
+	c, _ := newFakeCluster(t)
+	for range 20 { // in random order
+		for _, node := range c.known {
+			node.says(slotsReply("a:A", "b:B", "c:C", "d:D", "e:E"))
+		}
+		n := NewNodes(c, Classic, nil, nil)
+		_, err := layoutOnce(t, n)
+		require.NoError(t, err)
+		c.known["a:1"].says(slotsReply("a:A"))
+		c.known["b:1"].says(slotsReply("a:A", "b:B"))
+		c.known["c:1"].says(slotsReply("c:C"))
+		layout, err := layoutOnce(t, n)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a:1", "b:1"}, addrsOf(layout))
+	}
+}
+
 // If the nodes of most masters are of another cluster, the one that was known is gone.
 func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	c, n := newFakeCluster(t)
