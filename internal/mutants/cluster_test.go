@@ -145,6 +145,7 @@ var clusterMutants = []mutant{
 	{"redirection", "no ASKING", lanes, "\t\tif !asking {\n", "\t\tif true {\n", wires + "TestNodes_FollowRedirections"},
 	{"redirection", "the host of a redirection must be known", lanes, "if host == \"\" || host == \"?\" {\n\t\tvar err error", "if false {\n\t\tvar err error", wires + "TestRedirection"},
 	{"redirection", "a slot without a master is looked for", lanes, "if addr == \"\" {\n\t\treturn failed(unserved)", "if false {\n\t\treturn failed(unserved)", wires + "TestNodes_NoMaster"},
+	{"redirection", "masters that do not agree end a request", lanes, "return failed(&Failure{\n\t\tKind: Unavailable, Ran: core.No, Scattered: true", "return a[0]\n\treturn failed(&Failure{\n\t\tKind: Unavailable, Ran: core.No, Scattered: true", wires + "TestNodes_RedirectionsWithoutEnd"},
 	{"redirection", "who may not ask is sent to and fro", lanes, "if err := results[0].Error(); err != nil && a.Failure != nil && a.Failure.Elsewhere {", "if err := results[0].Error(); false && err != nil {", shell + "TestCluster_LeastPrivilege"},
 	{"redirection", "nobody is told that ASKING is denied", lanes, "return !refused || !strings.HasPrefix(e.Error(), \"NOPERM\")", "return true || !refused || e == nil", shell + "TestCluster_LeastPrivilege"},
 	{"redirection", "a script that is not known fails", lanes, "if c.Script != nil && a.missing() {", "if false {", wires + "TestNodes_RedirectionOfAScript"},

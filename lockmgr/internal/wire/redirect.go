@@ -78,7 +78,10 @@ func andTell(channels Channels, commands []Command, answers []Answer, send func(
 
 // follow runs a command at the master that serves its slot.
 func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
-	slot := SlotOf(c.Keys[0])
+	slot := 0 // of a command without keys, as in Lanes.Call
+	if len(c.Keys) > 0 {
+		slot = SlotOf(c.Keys[0])
+	}
 	addr, asking := n.master(slot), false
 	if addr == "" {
 		return failed(unserved)
@@ -93,7 +96,7 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 			return n.byClient(ctx, c)
 		}
 		if f == nil || !f.Elsewhere {
-			break
+			return a[0]
 		}
 		to, ask := redirection(f, addr)
 		if to == "" {
@@ -104,7 +107,10 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 		}
 		addr, asking = to, ask
 	}
-	return a[0]
+	return failed(&Failure{
+		Kind: Unavailable, Ran: core.No, Scattered: true, Err: a[0].Failure.Err,
+		Hint: "the masters of the cluster do not agree who serves the slot",
+	})
 }
 
 // unserved is the failure of a command for a slot that no master serves.

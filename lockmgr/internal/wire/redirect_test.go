@@ -85,12 +85,16 @@ func TestNodes_RedirectionsWithoutEnd(t *testing.T) {
 	a.counts()
 	f := execOn(n, getOf(nameInSlot(0)))[0].Failure
 	require.Equal(t, core.No, f.Ran)
+	require.Equal(t, Unavailable, f.Kind, "they may agree soon")
+	require.False(t, f.Final)
 	toA, _ := a.counts()
 	toB, _ := b.counts()
 	require.Equal(t, mostRedirections, toA+toB)
 	a.redirects("MOVED 0")
 	n.move(0, "a:1")
-	require.Equal(t, core.No, execOn(n, getOf(nameInSlot(0)))[0].Failure.Ran)
+	f = execOn(n, getOf(nameInSlot(0)))[0].Failure
+	require.Equal(t, core.No, f.Ran)
+	require.False(t, f.Final)
 }
 
 // A redirection to a node of another cluster runs nothing there.
@@ -178,6 +182,15 @@ func TestNodes_NoMaster(t *testing.T) {
 	answers := execOn(n, append(getOf(nameInSlot(9)), getOf(nameInSlot(0), nameInSlot(1))...))
 	require.Equal(t, unserved, answers[0].Failure)
 	require.Equal(t, crossSlot, answers[1].Failure)
+}
+
+// A command without keys goes to the master that Lanes.Call sends it to.
+func TestNodes_CommandWithoutKeys(t *testing.T) {
+	c, n := newFakeCluster(t)
+	c.known["a:1"].counts()
+	require.Nil(t, execOn(n, []Command{{Args: []string{"INFO"}}})[0].Failure)
+	toA, _ := c.known["a:1"].counts()
+	require.Equal(t, 1, toA)
 }
 
 // Commands for any master wait for each other no longer than for the slowest.
