@@ -30,13 +30,6 @@ func (n *fakeNode) redirects(format string, args ...any) {
 	n.reply = func([]string) string { return fmt.Sprintf("-"+format+"\r\n", args...) }
 }
 
-// serves makes a node answer each command with OK again.
-func (n *fakeNode) serves() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.reply = nil
-}
-
 // A command goes to the master that the layout names, and then where MOVED and ASK lead. A MOVED is
 // remembered until the next layout.
 func TestNodes_FollowRedirections(t *testing.T) {
