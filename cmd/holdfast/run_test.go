@@ -1,0 +1,246 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// marker returns a path, and a shell command that creates it.
+func marker(t *testing.T) (path, touch string) {
+	path = filepath.Join(t.TempDir(), "marker")
+	return path, "echo $$ > " + path + ".new; mv " + path + ".new " + path
+}
+
+func awaitFile(t *testing.T, path string) string {
+	t.Helper()
+	var text []byte
+	require.Eventually(t, func() (ok bool) { var err error; text, err = os.ReadFile(path); return err == nil }, patient, 5*time.Millisecond, path)
+	return strings.TrimSpace(string(text))
+}
+
+// The exit code tells how it ended, and no lock is left behind.
+func TestRun_ExitCodes(t *testing.T) {
+	w := newWorld(t)
+	notRunnable := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.WriteFile(notRunnable, []byte("x"), 0o755))
+	for _, c := range []struct {
+		code int
+		args []string
+		says string
+	}{
+		{0, []string{"run", "a", "--", "true"}, ""},
+		{3, []string{"run", "a", "--", "sh", "-c", "exit 3"}, ""},
+		{128 + 15, []string{"run", "a", "--", "sh", "-c", "kill -TERM $$"}, ""},
+		{127, []string{"run", "a", "--", "no-such-command"}, "no-such-command"},
+		{126, []string{"run", "a", "--", notRunnable}, "data"},
+		{64, []string{"run", "a", "true"}, "want NAME -- COMMAND"},
+		{64, []string{"run", "a", "--"}, "want NAME -- COMMAND"},
+		{64, []string{"run", "--shared", "--fair", "a", "--", "true"}, "exclude each other"},
+		{64, []string{"run", "--nowait", "--wait", "1s", "a", "--", "true"}, "exclude each other"},
+		{64, []string{"run", "--lease", "1ms", "a", "--", "true"}, "Lease"},
+		{64, []string{"run", "--keep", "1s", "--fair", "a", "--", "true"}, "plain locks"},
+		{64, []string{"run", "--nosuch", "a", "--", "true"}, "unknown flag"},
+		{64, []string{"run", "a{b", "--", "true"}, "braces"},
+		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "a", "--", "true"}, "unavailable"},
+		{64, []string{"--redis", "nonsense", "run", "a", "--", "true"}, "URL"},
+		{64, []string{"nosuch"}, "unknown command"},
+	} {
+		code, _, err := w.run(c.args...)
+		require.Equal(t, c.code, code, "%v: %s", c.args, err)
+		require.Contains(t, err, c.says, c.args)
+		if c.says == "" {
+			require.Empty(t, err, c.args)
+		}
+		w.free("a")
+	}
+	secret := "redis://u:pa#ss@host:1"
+	_, _, err := w.run("--redis", secret, "ls")
+	require.NotContains(t, err, "pa#ss")
+}
+
+// A lock that others hold ends it with 75, at once or after the wait, and says who holds it.
+func TestRun_Busy(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.m.Lock(t.Context(), "a", lockmgr.Note("invoice 42"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		code, _, text := w.run("run", "-n", "a", "--", "true")
+		require.Equal(t, 75, code)
+		return strings.Contains(text, "held by billing@web-3, pid 411") && strings.Contains(text, "invoice 42")
+	}, patient, 100*time.Millisecond)
+	begin := time.Now()
+	code, _, text := w.run("run", "-w", "300ms", "a", "--", "true")
+	require.Equal(t, 75, code)
+	require.Contains(t, text, "wait timed out")
+	require.GreaterOrEqual(t, time.Since(begin), 300*time.Millisecond)
+	code, _, text = w.run("run", "-q", "-n", "a", "--", "true")
+	require.Equal(t, 75, code)
+	require.Empty(t, text)
+
+	// It waits, and runs when the lock comes free.
+	waiting := w.start("run", "a", "--", "true")
+	require.Eventually(t, func() bool { info, err := w.m.Inspect(t.Context(), "a"); return err == nil && info.Subscribers > 0 }, patient, 5*time.Millisecond)
+	require.NoError(t, l.Unlock(t.Context()))
+	require.Zero(t, waiting.wait())
+	w.free("a")
+}
+
+// Two commands under one lock never run at once.
+func TestRun_Excludes(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Join(t.TempDir(), "inside")
+	var all []*process
+	for range 6 {
+		all = append(all, w.start("run", "a", "--", "sh", "-c", "mkdir "+dir+" && sleep 0.05 && rmdir "+dir))
+	}
+	for _, p := range all {
+		require.Zero(t, p.wait(), p.err.String())
+	}
+}
+
+// The command has the name and the token in its environment, and the standard streams.
+func TestRun_Environment(t *testing.T) {
+	w := newWorld(t)
+	p := w.start("run", "orders:1", "--", "sh", "-c", `echo "$HOLDFAST_NAME $HOLDFAST_TOKEN"; echo oops >&2`)
+	require.Zero(t, p.wait())
+	require.Equal(t, "orders:1 1\n", p.out.String())
+	require.Equal(t, "oops\n", p.err.String())
+	_, out, _ := w.run("run", "orders:1", "--", "sh", "-c", `echo $HOLDFAST_TOKEN`)
+	require.Equal(t, "2\n", out)
+	_, out, _ = w.run("run", "--token=false", "orders:1", "--", "sh", "-c", `echo "[$HOLDFAST_TOKEN]"`)
+	require.Equal(t, "[]\n", out)
+	_, out, _ = w.run("run", "--permits", "2", "p", "--", "sh", "-c", `echo "[$HOLDFAST_TOKEN]"`)
+	require.Equal(t, "[]\n", out)
+}
+
+// Each kind of lock is taken as such.
+func TestRun_Kinds(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		flags []string
+		kind  string
+	}{
+		{nil, "plain"}, {[]string{"--fair"}, "fair"}, {[]string{"--shared"}, "read"}, {[]string{"--exclusive"}, "write"},
+		{[]string{"--permits", "3"}, "permits 1/3"},
+	} {
+		name := "k" + strings.Join(c.flags, "")
+		path, touch := marker(t)
+		p := w.start(append(append([]string{"run"}, c.flags...), name, "--", "sh", "-c", touch+"; exec sleep 60")...)
+		awaitFile(t, path)
+		_, out, _ := w.run("show", name)
+		require.Contains(t, out, "("+c.kind+")")
+		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		require.Equal(t, 128+15, p.wait())
+		code, _, _ := w.run("show", name)
+		if c.kind != "permits 1/3" {
+			require.Equal(t, 1, code, "it is free")
+		}
+	}
+}
+
+// --keep leaves the lock taken after the command.
+func TestRun_Keep(t *testing.T) {
+	w := newWorld(t)
+	code, _, _ := w.run("run", "-n", "--keep", "1h", "a", "--", "true")
+	require.Zero(t, code)
+	code, _, _ = w.run("run", "-n", "--keep", "1h", "a", "--", "true")
+	require.Equal(t, 75, code)
+	code, out, _ := w.run("break", "--yes", "a")
+	require.Zero(t, code)
+	require.Contains(t, out, "broken: a")
+	code, _, _ = w.run("run", "-n", "a", "--", "true")
+	require.Zero(t, code)
+	code, out, _ = w.run("run", "-n", "--keep", "-1h", "a", "--", "echo", "ran")
+	require.Equal(t, 64, code)
+	require.Empty(t, out)
+}
+
+// Signals are passed on, and the lock is given back when the command has ended.
+func TestRun_PassesSignalsOn(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			w := newWorld(t)
+			path, touch := marker(t)
+			caught, _ := marker(t)
+			name := strings.TrimPrefix(strings.ToUpper(map[syscall.Signal]string{syscall.SIGTERM: "term", syscall.SIGHUP: "hup", syscall.SIGINT: "int"}[s]), "SIG")
+			p := w.start("run", "a", "--", "sh", "-c", "trap 'touch "+caught+"; exit 7' "+name+"; "+touch+"; while :; do sleep 0.01; done")
+			awaitFile(t, path)
+			require.NoError(t, p.Process.Signal(s))
+			require.Equal(t, 7, p.wait())
+			awaitFile(t, caught)
+			w.free("a")
+		})
+	}
+}
+
+// A signal ends a wait, and nothing is left behind.
+func TestRun_SignalEndsAWait(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.m.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	p := w.start("run", "a", "--", "true")
+	require.Eventually(t, func() bool { info, err := w.m.Inspect(t.Context(), "a"); return err == nil && info.Subscribers > 0 }, patient, 5*time.Millisecond)
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, 128+15, p.wait())
+	require.NoError(t, l.Unlock(t.Context()))
+	w.free("a")
+}
+
+// A command whose lock is lost gets SIGTERM. One that does not end gets SIGKILL after the grace.
+func TestRun_Loss(t *testing.T) {
+	for name, ends := range map[string]bool{"ends": true, "does not end": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			path, touch := marker(t)
+			asked, touchAsked := marker(t)
+			grace, exit := "300ms", ""
+			if ends {
+				grace, exit = "1h", "; exit 0"
+			}
+			p := w.start("run", "--lease", "600ms", "--grace", grace, "a", "--", "sh", "-c", "trap '"+touchAsked+exit+"' TERM; "+touch+"; while :; do sleep 0.01; done")
+			awaitFile(t, path)
+			_, err := w.Do("DEL", "a")
+			require.NoError(t, err)
+			require.Equal(t, 76, p.wait())
+			require.Contains(t, p.err.String(), `"a": the lock was lost while the command ran`)
+			awaitFile(t, asked)
+		})
+	}
+}
+
+// When holdfast is killed, the command gets SIGTERM, and the lock is free after the lease.
+func TestRun_Killed(t *testing.T) {
+	w := newWorld(t)
+	path, touch := marker(t)
+	ended, _ := marker(t)
+	p := w.start("run", "--lease", "2s", "a", "--", "sh", "-c", "trap 'touch "+ended+"; exit' TERM; "+touch+"; while :; do sleep 0.01; done")
+	awaitFile(t, path)
+	require.NoError(t, p.Process.Kill())
+	awaitFile(t, ended)
+	l, err := w.m.Lock(t.Context(), "a", lockmgr.MaxWait(patient))
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// A command that is killed gives the lock back at once.
+func TestRun_CommandKilled(t *testing.T) {
+	w := newWorld(t)
+	path, touch := marker(t)
+	p := w.start("run", "a", "--", "sh", "-c", touch+"; exec sleep 60")
+	pid, err := strconv.Atoi(awaitFile(t, path))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	require.Equal(t, 128+9, p.wait())
+	w.free("a")
+}

@@ -1,0 +1,120 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A permit that never expires is shown as such, beside one that does.
+func TestShow_PermitWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.m.Permits("p", 3).Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	_, err = w.Do("ZADD", "{p}:timeout", "9223372036854775807", "0123456789abcdef")
+	require.NoError(t, err)
+	_, out, _ := w.run("show", "p")
+	require.Contains(t, out, "no end")
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// ls, show and break tell of all kinds of locks.
+func TestLs_ShowAndBreak(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	_, err := w.m.Lock(ctx, "app:a", lockmgr.Fenced(), lockmgr.Note("invoice 42"))
+	require.NoError(t, err)
+	_, err = w.m.Permits("app:p", 3).Acquire(ctx, 2)
+	require.NoError(t, err)
+	_, err = w.m.Lock(ctx, "app:\x1b[31m\n", lockmgr.Shared())
+	require.NoError(t, err)
+	_, err = w.m.Lock(ctx, "other")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, out, _ := w.run("ls", "app:")
+		require.NotContains(t, out, "\x1b")
+		require.NotContains(t, out, "other")
+		return strings.Count(out, "billing@web-3, pid 411") == 3 && strings.Contains(out, "invoice 42") &&
+			strings.Contains(out, "permits 2/3") && strings.Contains(out, `"app:\x1b[31m\n"`)
+	}, patient, 100*time.Millisecond)
+	code, out, _ := w.run("ls", "--json", "app:a")
+	require.Zero(t, code)
+	var r row
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, "app:a", r.Name)
+	require.Equal(t, "billing", r.Holders[0].Program)
+	require.NotNil(t, r.Holders[0].Since)
+	require.Positive(t, r.TTL)
+
+	code, out, _ = w.run("show", "app:a")
+	require.Zero(t, code)
+	for _, text := range []string{"app:a (plain)", "billing@web-3, pid 411", "invoice 42", "token    1", "TTL"} {
+		require.Contains(t, out, text)
+	}
+	code, out, _ = w.run("show", "nothing")
+	require.Equal(t, 1, code)
+	require.Equal(t, "nothing is free\n", out)
+
+	code, _, text := w.run("break", "app:a")
+	require.Equal(t, 64, code)
+	require.Contains(t, text, "--yes")
+	for _, name := range []string{"app:a", "app:p", "app:\x1b[31m\n"} {
+		code, out, text = w.run("break", "--yes", name)
+		require.Zero(t, code, text)
+		require.Contains(t, out, "billing@web-3, pid 411")
+		require.Contains(t, out, "broken: "+shown(name))
+		code, _, text = w.run("break", "--yes", name)
+		require.Equal(t, 1, code)
+		require.Contains(t, text, "is free")
+	}
+	_, out, _ = w.run("ls", "app:")
+	require.Equal(t, 1, strings.Count(out, "\n"), out)
+}
+
+// check names what is missing, and ends with 77 if plain locks need it.
+func TestCheck(t *testing.T) {
+	w := newWorld(t)
+	code, out, _ := w.run("check", "app:")
+	require.Zero(t, code)
+	require.Contains(t, out, "plain locks work")
+	require.Contains(t, out, "server: ")
+	_, err := w.Do("ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-pttl", "-scan")
+	require.NoError(t, err)
+	code, out, text := w.run("--redis", "redis://locker:secret@"+w.Addr(), "check")
+	require.Equal(t, 77, code, text)
+	require.Contains(t, out, "missing (needed): +pttl")
+	require.Contains(t, out, "missing (optional): +scan for Scan")
+	require.Contains(t, text, "+pttl")
+	code, _, text = w.run("--redis", "redis://locker:secret@"+w.Addr(), "ls")
+	require.Equal(t, 77, code, text)
+}
+
+// check says which masters of a cluster lack a permission.
+func TestCheck_OfACluster(t *testing.T) {
+	w := newWorld(t)
+	c := redistest.StartCluster(t, 2, 0)
+	_, err := c.Nodes[1].Do("ACL", "SETUSER", "default", "-zcard")
+	require.NoError(t, err)
+	code, out, text := w.run("--redis", "redis://"+c.Nodes[0].Addr(), "check", "app:")
+	require.Zero(t, code, text)
+	require.Contains(t, out, "missing (optional): +zcard for Permits at "+c.Nodes[1].Addr()+"\n")
+}
+
+func TestAge(t *testing.T) {
+	for d, text := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", 125 * time.Second: "2m5s", 250 * time.Minute: "4h10m", 73 * time.Hour: "3d",
+	} {
+		require.Equal(t, text, age(d))
+	}
+	for text, want := range map[string]string{"a:b": "a:b", "": `""`, " a": `" a"`, "a\nb": `"a\nb"`, "é": "é", "\xff": `"\xff"`} {
+		require.Equal(t, want, shown(text))
+	}
+}

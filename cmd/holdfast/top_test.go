@@ -1,0 +1,139 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/stretchr/testify/require"
+)
+
+// top --json prints a snapshot a look, and counts changes of holders.
+func TestTop_JSON(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.m.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	p := w.start("top", "--json", "--every", "100ms")
+	printed := func(text string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(p.out.String(), text) }, patient, 5*time.Millisecond, text)
+	}
+	printed(l.HolderID())
+	require.NoError(t, l.Unlock(t.Context()))
+	l, err = w.m.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	printed(l.HolderID())
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.Zero(t, p.wait(), p.err.String())
+	var last snapshot
+	changed := false
+	for line := range strings.Lines(p.out.String()) {
+		require.NoError(t, json.Unmarshal([]byte(line), &last))
+		require.Empty(t, last.Error)
+		changed = changed || len(last.Locks) == 1 && last.Locks[0].Changes > 0
+	}
+	require.True(t, changed)
+	require.Len(t, last.Locks, 1)
+}
+
+// A source remembers what it found.
+func TestSource(t *testing.T) {
+	var rows []row
+	var failing error
+	s := &source{known: map[string]*track{}, scan: func(context.Context) ([]row, error) { return rows, failing }}
+	begin := time.Now()
+	at := func(seconds int) snapshot { return s.look(t.Context(), begin.Add(time.Duration(seconds)*time.Second)) }
+	rows = []row{{Name: "a", Holders: []holder{{Owner: "1"}}}}
+	at(0)
+	got := at(10).Locks[0]
+	require.EqualValues(t, 10, got.HeldFor)
+	require.True(t, got.AtLeast)
+	require.Zero(t, got.Changes)
+	rows[0].Holders[0].Owner = "2"
+	got = at(20).Locks[0]
+	require.Zero(t, got.HeldFor)
+	require.EqualValues(t, 0.05, got.Changes)
+	rows[0].Holders[0].Since = &begin
+	got = at(30).Locks[0]
+	require.EqualValues(t, 30, got.HeldFor)
+	require.False(t, got.AtLeast)
+	failing = errors.New("away")
+	require.Equal(t, "away", at(40).Error)
+	failing, rows = nil, nil
+	require.Empty(t, at(50).Locks)
+	require.Len(t, s.known, 1)
+	at(120)
+	require.Empty(t, s.known)
+}
+
+// The screen sorts, filters, scrolls and fits its size.
+func TestScreen(t *testing.T) {
+	s := &screen{ctx: t.Context(), every: time.Second, sort: 'n'}
+	require.Contains(t, s.View(), "looking")
+	s.Update(tea.WindowSizeMsg{Width: 100, Height: 10})
+	snap := snapshot{At: time.Now()}
+	for i := range 50 {
+		snap.Locks = append(snap.Locks, topRow{HeldFor: float64(i), Changes: float64(50 - i), row: row{
+			Name: fmt.Sprintf("lock-%02d", i), Kind: "plain", TTL: int64(i * 1000), Waiting: int64(i % 7), Holders: []holder{{Owner: "x\x1b[31m"}},
+		}})
+	}
+	s.Update(snap)
+	lines := func() []string {
+		all := strings.Split(s.View(), "\n")
+		require.LessOrEqual(t, len(all), 10)
+		for _, line := range all {
+			require.NotContains(t, line, "\x1b[31m")
+		}
+		return all
+	}
+	key := func(keys ...string) {
+		for _, k := range keys {
+			msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
+			switch k {
+			case "enter":
+				msg = tea.KeyMsg{Type: tea.KeyEnter}
+			case "pgdown":
+				msg = tea.KeyMsg{Type: tea.KeyPgDown}
+			case "down":
+				msg = tea.KeyMsg{Type: tea.KeyDown}
+			}
+			s.Update(msg)
+		}
+	}
+	require.Contains(t, lines()[2], "lock-00")
+	require.Contains(t, lines()[0], "50 locks")
+	key("down")
+	require.Contains(t, lines()[2], "lock-01")
+	for range 30 {
+		key("pgdown")
+	}
+	require.Contains(t, lines()[2], "lock-49")
+	key("g", "f")
+	require.Contains(t, lines()[2], "lock-49")
+	key("c")
+	require.Contains(t, lines()[2], "lock-00")
+	key("w")
+	require.Contains(t, lines()[2], "lock-06")
+	key("/", "4", "2", "enter")
+	require.Contains(t, lines()[2], "lock-42")
+	require.NotContains(t, s.View(), "lock-41")
+	key(" ")
+	require.Contains(t, lines()[0], "PAUSED")
+	s.Update(snapshot{Error: "server\x1b[31maway"})
+	require.Contains(t, s.View(), "lock-42", "what was found before stays")
+	require.Contains(t, lines()[len(lines())-1], "away")
+	for _, size := range [][2]int{{1, 1}, {20, 3}, {300, 100}} {
+		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		s.View()
+	}
+	_, quit := s.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")})
+	require.IsType(t, tea.QuitMsg{}, quit())
+}
