@@ -177,7 +177,9 @@ func (c *checkup) run(ctx context.Context) error {
 		return err
 	}
 	warning, err := c.m.topology(ctx)
-	if err != nil {
+	if errors.Is(err, ErrPermission) {
+		c.missing(Permission{Rule: "+cluster|info", For: "finding the other masters of the cluster"})
+	} else if err != nil {
 		return err
 	}
 	if warning != "" {

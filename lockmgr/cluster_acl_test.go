@@ -111,6 +111,9 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		_, err = m.TryLock(ctx, name)
 		if rule == "" {
 			require.ErrorIs(t, err, lockmgr.ErrTopology)
+			_, err = m.Check(ctx, "app:")
+			require.ErrorIs(t, err, lockmgr.ErrPermission)
+			require.ErrorContains(t, err, "+cluster|info (")
 		} else {
 			require.NoError(t, err)
 		}

@@ -14,7 +14,8 @@ var errOneOfMany = errors.New("the server shares a cluster with others")
 
 // topology asks the server whether it is a replica, part of a cluster or a Sentinel. The
 // error matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't
-// work there for another reason. Any other error means that no answer came.
+// work there for another reason. It matches ErrPermission if the user may not ask whether the
+// cluster has other servers. Any other error means that no answer came.
 //
 // The warning says what a cluster or Sentinels mean for locks. It is empty for a single
 // server, and if the server does not say. A manager of a cluster asks nothing.
@@ -42,6 +43,9 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	a, err = m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {
 		return "", err
+	}
+	if f := a.Failure; f != nil && f.Kind == wire.Permission {
+		return "", serverError(f)
 	}
 	for line := range strings.Lines(a.Text) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok && n != "0" && n != "1" {

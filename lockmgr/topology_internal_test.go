@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func (s saying) Exec(_ *wire.Deadline, commands []wire.Command, answers []wire.A
 	for i, c := range commands {
 		a, ok := s[strings.Join(c.Args, " ")]
 		if !ok {
-			a = wire.Answer{Kind: wire.Failed, Failure: &wire.Failure{Kind: wire.Permission, Ran: core.No}}
+			a = wire.Answer{Kind: wire.Failed, Failure: &wire.Failure{Kind: wire.Permission, Ran: core.No, Err: errors.New("NOPERM")}}
 		}
 		answers[i] = a
 	}
@@ -47,7 +48,7 @@ func TestTopology_OfAServer(t *testing.T) {
 		"a cluster of one":          {saying{"HELLO": mode("cluster"), "CLUSTER INFO": info("cluster_size:1")}, true, nil},
 		"a cluster without slots":   {saying{"HELLO": mode("cluster"), "CLUSTER INFO": info("cluster_size:0")}, true, nil},
 		"a cluster of three":        {saying{"HELLO": mode("cluster"), "CLUSTER INFO": info("cluster_size:3")}, false, ErrTopology},
-		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, true, nil},
+		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, false, ErrPermission},
 		"a replica":                 {saying{"HELLO": replica}, false, ErrReadOnly},
 	} {
 		t.Run(name, func(t *testing.T) {
