@@ -147,6 +147,7 @@ var clusterMutants = []mutant{
 	{"redirection", "a slot without a master is looked for", lanes, "if addr == \"\" {\n\t\treturn failed(unserved)", "if false {\n\t\treturn failed(unserved)", wires + "TestNodes_NoMaster"},
 	{"redirection", "masters that do not agree end a request", lanes, "return failed(&Failure{\n\t\tKind: Unavailable, Ran: core.No, Scattered: true", "return a[0]\n\treturn failed(&Failure{\n\t\tKind: Unavailable, Ran: core.No, Scattered: true", wires + "TestNodes_RedirectionsWithoutEnd"},
 	{"redirection", "who may not ask is sent to and fro", lanes, "if err := results[0].Error(); err != nil && a.Failure != nil && a.Failure.Elsewhere {", "if err := results[0].Error(); false && err != nil {", shell + "TestCluster_LeastPrivilege"},
+	{"cluster", "nobody is told that CLUSTER INFO is denied", "lockmgr", "f != nil && f.Kind == wire.Permission {\n\t\treturn \"\", serverError(f)", "false {\n\t\treturn \"\", serverError(f)", shell + "TestTopology_OfAServer"},
 	{"redirection", "nobody is told that ASKING is denied", lanes, "return !refused || !strings.HasPrefix(e.Error(), \"NOPERM\")", "return true || !refused || e == nil", shell + "TestCluster_LeastPrivilege"},
 	{"redirection", "a script that is not known fails", lanes, "if c.Script != nil && a.missing() {", "if false {", wires + "TestNodes_RedirectionOfAScript"},
 	{"redirection", "commands in several slots are sent", lanes, "if commands[i].sameSlot() {", "if true {", wires + "TestNodes_NoMaster"},
