@@ -21,7 +21,7 @@ type Shard struct {
 }
 
 // sameCluster reports whether an answer is about the cluster whose layout is known. It is if at least
-// half of the known shards are in the answer. A shard is in the answer if one of its nodes is, because
+// half of the known shards are in the answer, and so if none is known. A shard is in the answer if one of its nodes is, because
 // a failover makes a replica the master. Half is enough, because a cluster of two masters may shrink
 // to one. Less than half is not enough, because a node may have moved to another cluster.
 func sameCluster(known, answer []Shard) bool { return 2*inBoth(known, answer) >= len(known) }
@@ -43,8 +43,8 @@ func inBoth(known, answer []Shard) (n int) {
 	return n
 }
 
-// withUnserved returns a layout in which each slot that no master serves belongs to the shard that it
-// belonged to in an earlier layout. An answer leaves out, for instance, a master whose address the
+// withUnserved returns a layout with each slot that no master serves added to its shard in an earlier
+// layout. An answer leaves out, for instance, a master whose address the
 // cluster has forgotten.
 func withUnserved(layout, earlier []Shard) []Shard {
 	var served [Slots]bool
@@ -80,12 +80,19 @@ func (s Redis) Master(context.Context) ([]Shard, error) {
 	return nil, errors.New("the client knows no master")
 }
 
-// askTime is how long Layout and KnowsSharded wait for the answer of a node.
+// layoutAnswer is what a node has answered to the question for the layout.
+type layoutAnswer struct {
+	addr   string
+	layout []Shard
+	err    error
+}
+
+// askTime is how long Layout and Seeds wait for the answer of a node, and KnowsSharded for those of all.
 const askTime = 500 * time.Millisecond
 
 // KnowsSharded reports whether the nodes of a cluster know sharded channels. Nodes before version 7.0
-// do not. KnowsSharded returns true if no node answers the question, for instance because the user
-// may not ask.
+// do not. KnowsSharded returns true if no node answers the question in time, for instance because
+// the first one hangs or the user may not ask.
 func KnowsSharded(ctx context.Context, client rueidis.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

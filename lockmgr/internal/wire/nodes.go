@@ -31,7 +31,7 @@ import (
 // A node proves nothing if the user may not call CLUSTER SLOTS. It is used all the same.
 //
 // If a connection breaks while no command is under way, the client dials again, and no command
-// fails. Only Dials report that. Without them, commands may go to a node of another cluster until
+// fails. Only Dials notice that. Without them, commands may go to a node of another cluster until
 // one fails.
 type Nodes struct {
 	cluster  rueidis.Client // the client of the cluster
@@ -77,7 +77,7 @@ func (n *Nodes) Close() {
 }
 
 // OnStranger sets the function that is called when a node of another cluster answers at the address
-// of a master, and when that has ended. It must not block.
+// of a master, and when that has ended. The mutex is held then: it must not block, nor call Nodes.
 func (n *Nodes) OnStranger(tell func(addr string, stranger bool)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,12 +119,12 @@ var errStranger = errors.New("the nodes that answer are of another cluster")
 // cluster. It asks one node, and all others at the same time if that one does not answer so within
 // askTime. The order is random, because a node that is cut off from the others gives an old answer.
 //
-// If there is no such answer, the one counts that knows the most shards of this cluster. The cluster may
-// have lost most of its masters, and the others have their slots.
+// If there is no such answer, Layout adopts the one with the most shards of this cluster, if there is
+// one. That happens after most masters were lost, and the others have taken over their slots.
 //
-// If no answer knows any, and another cluster answers at more than half of the masters'
-// addresses, then this cluster is gone. Layout then adopts the other cluster. That happens, for
-// instance, when all servers of a test are set up anew.
+// If no answer has a shard of this cluster, and one other cluster answers at more than half of the
+// masters' addresses, then this cluster is gone. Layout then adopts the other cluster. That happens,
+// for instance, when all servers of a test are set up anew.
 //
 // One goroutine at a time may call Layout. The layout is empty if no node knows a master with slots.
 func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
@@ -133,15 +133,17 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	n.mu.Unlock()
 	all := survey{known: known, err: errors.New("the client knows no node of the cluster")}
 	answer := n.askAll(ctx, &all)
-	switch {
+	other := most(all.others)
+	switch { // the first case that holds counts
 	case answer != nil:
-	case ctx.Err() != nil: // not all have answered
+	case ctx.Err() != nil:
+		all.err = ctx.Err() // not all have answered, so nothing is known about the others
 	case len(known) == 0 && all.err == errStranger:
 		return nil, nil // each node is alone
-	case all.rest != nil:
+	case all.rest != nil: // most of the masters are lost
 		return n.adopt(all.rest), nil
-	case 2*all.strangers > len(known):
-		return n.adopt(all.other), nil
+	case other != nil && 2*len(other.addrs) > len(known): // this cluster is gone
+		return n.adopt(other.layout), nil
 	}
 	for _, a := range all.foreign {
 		n.note(a.addr, a.layout)
@@ -152,21 +154,13 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	return n.adopt(answer), nil
 }
 
-// A survey is what the nodes have answered that one call of Layout has asked.
+// A survey collects the answers to one call of Layout.
 type survey struct {
-	known     []Shard        // the layout before
-	foreign   []layoutAnswer // those that are not about this cluster
-	rest      []Shard        // of these the one that knows the most shards of this cluster, if any does
-	other     []Shard        // of these the last that knows none and came from a master's address
-	strangers int            // from how many masters' addresses such an answer came
-	err       error          // why no answer counts
-}
-
-// layoutAnswer is what a node has answered to the question for the layout.
-type layoutAnswer struct {
-	addr   string
-	layout []Shard
-	err    error
+	known   []Shard        // the layout before
+	foreign []layoutAnswer // answers that are not about this cluster
+	rest    []Shard        // the foreign answer with the most shards of this cluster; nil if none has any
+	others  []*cluster     // the other clusters whose nodes have answered at masters' addresses
+	err     error          // why no answer counts
 }
 
 // askAll asks nodes until the answer of one counts, and returns that layout. It returns nil if none
@@ -189,12 +183,12 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 	first := min(1, len(addrs))
 	ask(addrs[:first])
 	others := addrs[first:]
-	long := time.After(askTime)
+	late := time.After(askTime)
 	for answered := 0; answered < len(addrs); {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-long:
+		case <-late: // the first node is silent
 		case a := <-answers:
 			answered++
 			if all.counts(a) {
@@ -202,6 +196,7 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 				return a.layout
 			}
 		}
+		// The first node is silent, or its answer does not count.
 		ask(others)
 		others = nil
 	}
@@ -237,8 +232,7 @@ func (s *survey) counts(a layoutAnswer) bool {
 	case n > inBoth(s.known, s.rest):
 		s.rest = a.layout
 	case n == 0 && len(a.layout) > 0 && isMaster(s.known, a.addr):
-		s.other = a.layout
-		s.strangers++
+		s.others = grouped(s.others, a)
 	}
 	return false
 }
@@ -252,26 +246,31 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
-		for addr := range n.strangers { // what the answer is about is this cluster from now on
+		for addr := range n.strangers { // the other cluster is this one from now on
 			n.setStranger(addr, false)
 		}
 	}
 	n.layout = answer
 	clear(n.moved)
-	left := func(addr string) bool { return !isMaster(answer, addr) }
+	n.forgetGone()
+	return answer
+}
+
+// forgetGone forgets what is known about nodes that are no longer masters. The mutex is held.
+func (n *Nodes) forgetGone() {
+	gone := func(addr string) bool { return !isMaster(n.layout, addr) }
 	for addr := range n.strangers {
-		if left(addr) {
+		if gone(addr) {
 			n.setStranger(addr, false)
 		}
 	}
-	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return left(addr) })
+	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return gone(addr) })
 	for addr, c := range n.own {
-		if left(addr) {
+		if gone(addr) {
 			delete(n.own, addr)
 			n.background.Go(c.Close) // it waits for the commands under way
 		}
 	}
-	return answer
 }
 
 // master returns the address of the master that serves a slot, by the last MOVED or by the layout. It is
@@ -412,7 +411,7 @@ func (n *Nodes) disprove(addr string, c *provedClient) {
 	}
 }
 
-// mostProofs bounds how often a node is asked for the proof if each time a dial comes between.
+// mostProofs bounds the proofs in a row that count for nothing because of a new dial.
 const mostProofs = 5
 
 // prove returns a client of the node at an address, after the node has proved that it is one of this

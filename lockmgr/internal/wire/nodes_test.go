@@ -211,8 +211,8 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"b:1", "not b:1", "b:1"}, c.told)
-	for _, node := range c.known {
-		node.says(slotsReply("a:A", "d:RB", "c:C"))
+	for _, addr := range []string{"a:1", "c:1"} {
+		c.known[addr].says(slotsReply("a:A", "d:RB", "c:C"))
 	}
 	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
@@ -371,8 +371,14 @@ func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	c.known["a:1"].says(renewed)
 	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
-	c.known["b:1"].says(renewed)
 	delete(c.known, "c:1")
+
+	// Nodes of two other clusters do not agree which one to follow.
+	c.known["b:1"].says(slotsReply("p:P", "q:Q"))
+	_, err = layoutOnce(t, n)
+	require.ErrorIs(t, err, errStranger)
+
+	c.known["b:1"].says(renewed)
 	layout, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, []string{"c:1", "b:1", "a:1"}, addrsOf(layout))

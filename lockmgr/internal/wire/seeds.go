@@ -8,10 +8,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrSeeds says that addresses belong to different clusters, and to none of them the most.
+// ErrSeeds says that the addresses belong to different clusters, and that two of these have equally many.
 var ErrSeeds = errors.New("the addresses belong to different clusters")
 
-// Seeds returns those of some addresses whose nodes belong to one cluster: the one to which most belong.
+// Seeds returns those addresses whose nodes belong to one cluster: the one that has the most of them.
 // It asks each node for the layout of its cluster. If no node belongs to a cluster or answers, it
 // returns all addresses: a dial to them tells why. Without Seeds, the client of a cluster would follow
 // the node that answers first.
@@ -19,40 +19,21 @@ var ErrSeeds = errors.New("the addresses belong to different clusters")
 // open connects to a node. Seeds calls it for all addresses at once. It blocks until more than half of
 // the nodes belong to one cluster, or until all calls have ended.
 func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.Client, error)) ([]string, error) {
-	type answer struct {
-		addr   string
-		layout []Shard
-	}
-	answers := make(chan answer, len(addrs))
+	answers := make(chan layoutAnswer, len(addrs))
 	for _, addr := range addrs {
-		go func() { answers <- answer{addr, seedLayout(ctx, addr, open)} }()
-	}
-	type cluster struct {
-		layout []Shard
-		addrs  []string
+		go func() { answers <- layoutAnswer{addr: addr, layout: seedLayout(ctx, addr, open)} }()
 	}
 	var clusters []*cluster
-	best := &cluster{} // one of those with the most nodes
+	var best *cluster
 	for range addrs {
-		a := <-answers
-		if len(a.layout) == 0 {
-			continue
+		if a := <-answers; len(a.layout) > 0 {
+			clusters = grouped(clusters, a)
 		}
-		at := slices.IndexFunc(clusters, func(c *cluster) bool { return sameCluster(c.layout, a.layout) })
-		if at < 0 {
-			at = len(clusters)
-			clusters = append(clusters, &cluster{layout: a.layout})
-		}
-		c := clusters[at]
-		c.addrs = append(c.addrs, a.addr)
-		if len(c.addrs) > len(best.addrs) {
-			best = c
-		}
-		if 2*len(best.addrs) > len(addrs) {
+		if best = most(clusters); best != nil && 2*len(best.addrs) > len(addrs) {
 			break
 		}
 	}
-	if len(clusters) == 0 {
+	if best == nil {
 		return addrs, nil
 	}
 	for _, c := range clusters {
@@ -61,6 +42,33 @@ func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.
 		}
 	}
 	return best.addrs, nil
+}
+
+// A cluster is what nodes have answered that are of one cluster.
+type cluster struct {
+	layout []Shard // the first answer
+	addrs  []string
+}
+
+// grouped adds an answer to the cluster that it is about, or to a new one.
+func grouped(clusters []*cluster, a layoutAnswer) []*cluster {
+	at := slices.IndexFunc(clusters, func(c *cluster) bool { return sameCluster(c.layout, a.layout) })
+	if at < 0 {
+		at = len(clusters)
+		clusters = append(clusters, &cluster{layout: a.layout})
+	}
+	clusters[at].addrs = append(clusters[at].addrs, a.addr)
+	return clusters
+}
+
+// most returns the first of the clusters with the most answers, nil if there is none.
+func most(clusters []*cluster) (best *cluster) {
+	for _, c := range clusters {
+		if best == nil || len(c.addrs) > len(best.addrs) {
+			best = c
+		}
+	}
+	return best
 }
 
 // seedLayout asks the node at an address for the layout of its cluster. It is empty if the node
