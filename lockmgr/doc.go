@@ -131,7 +131,7 @@
 // answer fails the requests for its own names, and no others. It costs the holds of its names
 // their leases. When a slot moves or a master is replaced, the manager goes on at the new one:
 // holds that it knows stay, and waiters listen there. Holds that it does not know, because the
-// old master died before it had told its replicas, are lost: the next renewal tells. Another
+// old master died before it had told its replicas, are lost. The next renewal notices that. Another
 // process may have got such a lock before that. A fencing token then protects the resource,
 // except that the same token may be given twice if its counter was lost too. With
 // Options.Replicas a lock is granted only when replicas have it, which makes such a loss rare.
@@ -151,7 +151,7 @@
 // "redisson_lock_token:{name}". What [KeepFor] leaves after an unlock has ":kept" at the end of its
 // ID. Holders and waiters of a fair lock have ":f" at the end of
 // their IDs. The waiters are in the list "redisson_lock_queue:{name}", their deadlines in the
-// sorted set "redisson_lock_timeout:{name}", and what the scripts note of waiters of Redisson
+// sorted set "redisson_lock_timeout:{name}", and the wait times of Redisson's waiters
 // in the hash "redisson_lock_queue:{name}:waits". A manager listens on
 // "redisson_lock__channel:{name}:<manager uuid>". The locks of LockAll have the same records as those
 // that are taken alone; they share a holder ID. The number of free permits is at the key

@@ -52,13 +52,16 @@ var (
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")
 	// ErrInvalidOwner: the zero Owner, or one of another manager.
 	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
-	// ErrInvalidOption: Dial or New refused an option, Fair was combined with Shared or
-	// Exclusive, LockAll was given Shared, Exclusive or Fair, or a method of Permits a number, limit, ID or option that it does not take.
+	// ErrInvalidOption: Dial or New refused an option. Or Fair was combined with Shared or
+	// Exclusive. Or LockAll was given Shared, Exclusive or Fair. Or KeepFor was given for a lock that
+	// is not plain. Or a method of Permits was given a number, limit, ID or option that it does not take.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
 	// ErrTopology: the address is not what the options say. Dial returns it for a Sentinel
 	// without Sentinel.MasterSet. Dial and Check return it for a server that shares a
 	// cluster with others, if the client was made for one server, and Lock for a name that
-	// another server of that cluster keeps. So does LockAll then for names in several slots.
+	// another server of that cluster keeps. So does LockAll then for names in several slots. Dial
+	// returns it if as many addresses belong to one cluster as to another. Check returns it if a
+	// node of another cluster answers at the address of a master.
 	ErrTopology = errors.New("lockmgr: topology not supported")
 
 	// ErrPermission: the server's access rules forbid a command, a key or

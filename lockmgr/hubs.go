@@ -59,7 +59,7 @@ func (h *hubs) watch(channel string, sharded bool) listening {
 func (h *hubs) moved(w listening) bool { return h.lanes.Master(w.Channel()) != w.master }
 
 // closeLeft closes the hubs of masters that serve no slot any more, if nobody watches a channel
-// there. Else each master that was ever seen would keep its hub. A watch that is being closed counts
+// there. So hubs do not pile up as masters are replaced. A watch that is being closed counts
 // as open: its hub is closed at the next call. closeLeft never blocks. It must follow the move of
 // watches to their new masters.
 func (h *hubs) closeLeft() {

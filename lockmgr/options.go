@@ -303,8 +303,10 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the
 // name may be kept for Options.Lease only. If the record is removed, or the server loses data,
-// it is not kept at all. A lock that ends by FixedLease or MaxHold is kept. d is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is
-// for plain locks: with Shared, Exclusive, Fair, for a Set and for permits it fails with
+// it is not kept at all. A lock that ends by FixedLease or MaxHold is kept.
+//
+// d is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is for
+// plain locks: with Shared, Exclusive, Fair, for a Set and for permits it fails with
 // ErrInvalidOption.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeep, d: d} }
 

@@ -217,8 +217,8 @@ func (c masterClient) Nodes() map[string]rueidis.Client {
 // client should be built with the options that [TuneClient] sets. All commands go
 // through the client's pipeline, which takes longer for a single goroutine than the
 // connections that the manager of Dial has. For a client of one server New does no I/O. For
-// that of a cluster it asks which slots each master serves, and blocks for half a second at
-// most for each node that does not answer.
+// that of a cluster it asks which slots each master serves, and blocks for a
+// second and a half at most if nodes do not answer.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)

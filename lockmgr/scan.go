@@ -23,7 +23,7 @@ const mostFields = 1000
 // It walks over all keys of the server, in a cluster over those of one master after the other, by
 // SCAN, and does not block the server: each command is for about 1,000 keys. Each page of keys takes
 // some three round trips. A lock that is there during the whole walk is found, and given once. The
-// order is none. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs +scan,
+// order is random. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs +scan,
 // +hlen, and what Inspect needs.
 func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {

@@ -34,7 +34,7 @@ const (
 	masters = 3
 	// A replica takes over after one to three seconds. The locks must outlive that.
 	lease = 10 * time.Second
-	// promoteTime bounds the time until it has.
+	// promoteTime bounds the wait for the promotion.
 	promoteTime = 20 * time.Second
 )
 
@@ -117,9 +117,11 @@ func (s *story) take(n int) error {
 			return err
 		})
 	}
-	err := hands.Wait()
+	if err := hands.Wait(); err != nil {
+		return err
+	}
 	fmt.Fprintf(s.out, "%d locks are held after %v, each on a master and its replica.\n\n", n, time.Since(begin).Round(time.Millisecond))
-	return err
+	return nil
 }
 
 // failover kills a master and waits until its replica has taken over. Until some time after
@@ -134,7 +136,7 @@ func (s *story) failover(calm time.Duration) error {
 			case <-s.ctx.Done():
 				return s.ctx.Err()
 			case <-time.After(min(time.Second, time.Until(end))):
-				fmt.Fprintf(s.out, "%5.1f s: %d of %d locks are held; slowest grants: %v\n", time.Since(begin).Seconds(), s.valid(), len(s.held), customers)
+				fmt.Fprintf(s.out, "%5.1f s: %d of %d locks are held; slowest grants: %v\n", time.Since(begin).Seconds(), s.valid(), len(s.held), customers.report())
 			}
 		}
 		return nil
@@ -185,8 +187,8 @@ func (s *story) giveBack() error {
 		hands.Go(func() error { return l.Unlock(ctx) })
 	}
 	err := hands.Wait()
-	if err == nil && s.survived < len(s.held) {
-		err = fmt.Errorf("%d of %d locks did not survive", len(s.held)-s.survived, len(s.held))
+	if s.survived < len(s.held) {
+		return errors.Join(fmt.Errorf("%d of %d locks did not survive", len(s.held)-s.survived, len(s.held)), err)
 	}
 	return err
 }

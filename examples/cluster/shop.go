@@ -20,7 +20,7 @@ type shop struct{ customers []*customer }
 type customer struct {
 	mu      sync.Mutex
 	slowest time.Duration
-	since   time.Time // when the grant was asked for that has not come yet; else zero
+	since   time.Time // when the pending request was made; zero if none is
 }
 
 // openShop starts the customers. stop ends them and waits for them.
@@ -90,8 +90,8 @@ func (c *customer) report() (d time.Duration, waits bool) {
 	return d, false
 }
 
-// String tells of all customers.
-func (s *shop) String() string {
+// report tells how long the slowest grant of each customer took since the last report.
+func (s *shop) report() string {
 	var words []string
 	for _, c := range s.customers {
 		d, waits := c.report()

@@ -8,7 +8,7 @@
 // scripts and the packages below it are caught by the tests that they name.
 //
 //	go test ./internal/mutants                                          each is up to date
-//	go test ./internal/mutants -mutants -v                              each is caught: ten minutes
+//	go test ./internal/mutants -mutants -v -timeout 0                   each is caught: an hour
 //	go test ./internal/mutants -mutants -v -run Mutants/core            one list
 //	go test ./internal/mutants -mutants -v -shard 2/3                   every third, from the second on
 //	go test ./internal/mutants -mutants -v -run 'Mutants/.*/no_margin'  one of them

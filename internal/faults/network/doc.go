@@ -34,7 +34,7 @@
 //	-kills n   measure how long a waiter takes to get a lock that is unlocked
 //	           just after its subscription broke, over n such breaks, and print
 //	           the percentiles. Twenty managers share the work, each breaks once
-//	           in a good second. Default 0: not measured
+//	           in a good second. Default 20
 //	           (go test ./internal/faults/network -v -run Measure -kills 200)
 //	-rounds n  how often the scene is played for each position. Default 1
 //

@@ -99,6 +99,12 @@
 // gone, the hold is lost. Its number becomes a suspect, and a release removes the other
 // records.
 //
+// # Reservations
+//
+// A request with KeepFor reserves its name: nobody gets the lock until that time has passed, also
+// after an unlock. The release then keeps the record, with a holder ID that nobody has. To this
+// manager that record is one of somebody else: see reserve.go.
+//
 // # Who is authoritative
 //
 // Redis says who owns a name: a record, which is a hash at the key. That of an
@@ -245,7 +251,9 @@
 // phase.go, what differs between kinds is in rules.go, special.go and a file for each kind. What is
 // special about a set is in set.go, and how it meets other names in overlap.go. How sets and
 // requests for several permits gather is in gather.go. What a fair lock does to the queue of the
-// server is in line.go. How many renewals a Tick sends is in pace.go. Each concern that only some entries
+// server is in line.go. How many renewals a Tick sends is in pace.go.
+// What a request with KeepFor leaves is in reserve.go, the search for owners that wait for each other in
+// deadlock.go, what the shell may ask of all holds in survey.go, and the settings in config.go. Each concern that only some entries
 // have is a type and a file: retry, unknown, tokens, doubt, prolong. Only names that are
 // contended have turns, in turns.go. Code that changes a name must call settle afterwards.
 // Settle does what is due and sets the name's alarm: see machine.go.

@@ -9,7 +9,7 @@ type Dials struct {
 }
 
 // Add counts a new connection to an address. It must be called before anything is sent over the
-// connection.
+// connection: else an answer that came over it could count as proved.
 func (d *Dials) Add(addr string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -30,15 +30,15 @@
 // lease, and nothing waits for the answers to many renewals. The two others send all else: one batch
 // is on its way while the next one is filled. Handoffs and releases go before acquires.
 //
-// Each operation that Submit took gets exactly one reply. A batch takes two round
-// trips at most, and two more if a command is split. On the lane for what masters refuse another one
-// may follow: see below. The wait for the batches before comes on top. All replies of a batch are
+// Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if a
+// script is not loaded, and as many again if a command is split. On a lane to a master of a cluster a
+// proof may come before each of these, and another one after it: see Nodes. The wait for the batches before comes on top. All replies of a batch are
 // posted in one event. Close answers what is queued without sending it.
 //
 // # Route
 //
 // All senders share the connection of the client, which pipelines what they send.
-// After 32 batches in quick succession a sender opens a connection of its own, on
+// Only Dial for one server sets Config.Dedicate. With it, after 32 batches in quick succession, a sender opens a connection of its own, on
 // which its goroutine writes and reads itself: with one caller a pair of lock and
 // unlock takes a quarter less time. Renewals take the shared connection.
 // At the first failure, after a pause of 250 ms and after a minute the sender goes back
@@ -49,7 +49,7 @@
 // A batch has at most 256 tasks. A quarter of them is reserved for acquires while
 // any wait. A batch of renewals has 128, and for each 0.4 ms of a round trip 128 more, up to 4,096.
 // So they occupy the server for about a round trip, and a server that is far away gets
-// many of them in few batches. If more are queued, a batch has an eighth of them.
+// many of them in few batches. If an eighth of the queue is more than that, a batch takes that eighth.
 //
 // # Batch
 //
@@ -68,7 +68,7 @@
 // # Slots that are being moved
 //
 // The keys of such a slot are at two masters. A master refuses a script of which it has some KEYS and
-// not the others. So no channel is one of the KEYS, and no key that is seldom there. A script names
+// not the others. So channels, and keys that seldom exist, are no KEYS. A script names
 // further keys itself, in the slot of its KEYS. If one is missing, it may be at the other master. A
 // script that would take such a key for expired makes the server fail it in that case, before it
 // writes: see readwrite_acquire.lua. So such a failure says that the script has recorded nobody. It
@@ -82,7 +82,7 @@
 //
 // # Replicas
 //
-// With Config.Replicas a lane keeps the reply of each acquire that was granted back. A confirmer
+// With Config.Replicas a lane holds back the reply of each granted acquire. A confirmer
 // renews these leases over a connection of its own, asks with WAIT how many replicas have that,
 // and posts the replies. Too few make a reply of a command that may have run: the core fails the
 // request, and looks for the record and releases it, as after any lost reply.

@@ -15,8 +15,8 @@ import (
 // fill the client's queue, where waiting ignores contexts.
 const senders = 2
 
-// maxRenewals bounds the renewals of a batch. They share few commands, and many of
-// them must not take many round trips to a server that is far away.
+// maxRenewals bounds the renewals of a batch: 32 scripts of maxRenewed plain locks each. A smaller bound
+// would take many round trips to a server that is far away.
 const maxRenewals = 32 * maxRenewed
 
 // renewalTime is about how long a server is busy with maxRenewed renewals.
@@ -241,12 +241,12 @@ func (l *Lane) worthSending() bool {
 func (l *Lane) take(s *sender, out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sending--
+	l.sending-- // the last batch of s has ended
 	for !l.closed && !l.worthSending() {
 		s.await()
 		l.sending-- // rouse counted this sender; worthSending must not count it
 	}
-	l.sending++
+	l.sending++ // for the batch that s takes now
 	out = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
 	out = move(out, &l.queue, maxBatch-len(out))
 	l.wake() // what is left may be worth the other sender's while
@@ -264,8 +264,8 @@ func (l *Lane) takeRenewals(s *sender, out []task) []task {
 }
 
 // renewalsNow returns how many renewals a batch takes. The server answers nobody meanwhile, so
-// they occupy it for about as long as a round trip takes. If that is too few for those that are queued,
-// as the server is farther away than it was, a batch takes an eighth of these. The mutex is held.
+// they occupy it for about as long as a round trip takes. If the round trip has grown, that may be too
+// few, so a batch takes at least an eighth of the queue. The mutex is held.
 func (l *Lane) renewalsNow() int {
 	return min(max((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
 }
@@ -361,9 +361,9 @@ func (c *Config) passesOn(a *Answer) bool {
 // none here.
 func (l *Lane) report(b *batch) {
 	var replies *core.Replies
-	answered := time.Duration(-1) // the send of an operation that was answered; one is enough
+	sentAt := time.Duration(-1) // when an operation was sent that was answered; one is enough
 	var silent *Failure
-	passed := 0 // operations that another lane or the confirmer has now
+	passed := 0 // operations that another lane or the confirmer has now; there they count for health anew
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
@@ -380,7 +380,7 @@ func (l *Lane) report(b *batch) {
 		if a.Failure.unanswered() {
 			silent = a.Failure
 		} else {
-			answered = t.op.Sent
+			sentAt = t.op.Sent
 		}
 		if replies == nil {
 			replies = repliesPool.Get().(*core.Replies)
@@ -409,9 +409,9 @@ func (l *Lane) report(b *batch) {
 		Recycle(replies)
 		return
 	}
-	if answered >= 0 {
+	if sentAt >= 0 {
 		silent = nil
-		l.health.took(now-answered, b.renews())
+		l.health.took(now-sentAt, b.renews())
 	}
 	l.health.ended(len(replies.Replies), now, silent)
 	l.cfg.Post(replies)

@@ -25,7 +25,7 @@ type Lanes struct {
 	cluster *Cluster // nil: a single server
 	astray  *Lane    // for operations that a master refused; nil without Cluster.Node
 
-	mu      sync.RWMutex
+	mu      sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
 	lanes   []*Lane               // by the numbers of shards; nil: closed
 	number  map[string]int        // of a shard, by the address of its master
 	addrs   []string              // of the masters, by the numbers of shards
@@ -57,7 +57,7 @@ type Cluster struct {
 	OneSlot bool
 	// Moved is called when the layout has changed. It must not block.
 	Moved func()
-	// Left is called after each look at the layout, while a master that serves no slot has a lane. It
+	// Left is called after each look at the layout, if a master that serves no slot has a lane. It
 	// must not block. It may be nil.
 	Left func()
 	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
@@ -186,9 +186,9 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 }
 
 // closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way on
-// it. Else each master that was ever seen would keep its goroutines and buffers. left reports whether
+// it. So goroutines and buffers do not pile up as masters are replaced. left reports whether
 // there were lanes whose masters serve no slot. gone are the numbers of the lanes that were closed. The
-// mutex is held, or nobody else has l yet.
+// mutex is held.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
@@ -220,7 +220,7 @@ func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	return left, gone
 }
 
-// serving returns which shards have slots, by their numbers. The mutex is held, or nobody else has l yet.
+// serving returns which shards have slots, by their numbers. The mutex is held.
 func (l *Lanes) serving() []bool {
 	serves := make([]bool, len(l.lanes))
 	for _, n := range l.slots {
@@ -231,7 +231,7 @@ func (l *Lanes) serving() []bool {
 
 // numberOf returns the number of the shard whose master has an address. A new master gets a lane and
 // the smallest free number. Numbers are used again, because the core has one health for each. The
-// mutex is held, or nobody else has l yet.
+// mutex is held.
 func (l *Lanes) numberOf(addr string) int {
 	n, known := l.number[addr]
 	if !known {
@@ -248,10 +248,12 @@ func (l *Lanes) numberOf(addr string) int {
 	return n
 }
 
-// add makes the lane with a number. It sends to server. addr is empty if the lane sends to any master. The mutex is held, or nobody else has l yet.
+// add makes the lane with a number. It sends to server. addr is empty if the lane sends to any master.
+// The mutex is held.
 func (l *Lanes) add(n int, addr string, server Server) *Lane {
 	cfg := l.cfg
-	cfg.shard, cfg.Server, cfg.Post = uint8(n%core.NoShard), server, l.spreads.post
+	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
+	cfg.Server, cfg.Post = server, l.spreads.post
 	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
 		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
 	}

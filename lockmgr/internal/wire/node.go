@@ -19,46 +19,49 @@ type node struct {
 // Node returns a Server for the master at an address. It does no I/O.
 func (n *Nodes) Node(addr string) Server { return node{n, addr} }
 
-// Exec makes node a Server.
+// Exec makes node a Server. A proof may come before the commands, and another one after them.
 func (n node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	n.run(limit.Start, answers, func(c rueidis.Client) {
 		link{client: c, limit: limit, channels: n.of.channels}.exec(commands, answers)
 	})
 }
 
-// run calls send, which fills in the answers, with a client of this node. The node has proved then that
-// it is one of the cluster. If the client has dialled the node during send, the answers count only after
-// another proof. start begins the round trip of a proof.
+// run calls send, which fills in the answers, with a client of this node, after a proof of the node. If the
+// client has dialled the node during send, run asks for another proof, and drops the answers if that
+// fails. start begins the round trip of a proof.
 func (n node) run(start func() context.Context, answers []Answer, send func(rueidis.Client)) {
 	c, f := n.of.proved(start, n.addr)
 	if f != nil {
-		for i := range answers {
-			answers[i] = failed(notFinal(f))
-		}
+		refuse(answers, notFinal(f))
 		return
 	}
 	send(c.client)
-	answered := false
+	countable := false // an answer is there that another cluster may have given
 	for i := range answers {
 		f := answers[i].Failure
 		if f.general() && !f.Elsewhere {
 			n.of.disprove(n.addr, c) // the client may have another connection to this node by now
 		} else {
-			answered = true
+			countable = true
 		}
 		if f != nil {
 			answers[i].Failure = notFinal(f)
 		}
 	}
-	if !answered || n.of.dials.to(n.addr) == c.dials {
+	if !countable || n.of.dials.to(n.addr) == c.dials {
 		return
 	}
-	if _, f := n.of.proved(start, n.addr); f != nil { // the answers may come from another cluster
+	if _, f := n.of.proved(start, n.addr); f != nil {
 		unproved := *notFinal(f)
 		unproved.Ran = core.Maybe
-		for i := range answers {
-			answers[i] = failed(&unproved)
-		}
+		refuse(answers, &unproved)
+	}
+}
+
+// refuse makes a failure of each answer.
+func refuse(answers []Answer, f *Failure) {
+	for i := range answers {
+		answers[i] = failed(f)
 	}
 }
 

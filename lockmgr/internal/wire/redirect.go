@@ -21,7 +21,7 @@ const mostRedirections = 5
 // one, at the same time: in a batch one master that hangs would hold up all others.
 func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	inOneSlot(commands, answers, func(commands []Command, answers []Answer) {
-		andTell(n.channels, commands, answers, func(commands []Command, answers []Answer) {
+		publishMissed(n.channels, commands, answers, func(commands []Command, answers []Answer) {
 			ctx := limit.Start()
 			var sending sync.WaitGroup
 			for i := range commands {
@@ -60,9 +60,9 @@ func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answ
 	}
 }
 
-// andTell runs commands whose keys may be on several masters by send, and then tells those who listen
-// what a script could not tell: see listeners.
-func andTell(channels Channels, commands []Command, answers []Answer, send func([]Command, []Answer)) {
+// publishMissed runs commands by send, whose keys may be on several masters. Then it publishes the messages that the
+// scripts could not deliver: see listeners.go.
+func publishMissed(channels Channels, commands []Command, answers []Answer, send func([]Command, []Answer)) {
 	send(commands, answers)
 	if channels == Classic {
 		return
@@ -76,7 +76,7 @@ func andTell(channels Channels, commands []Command, answers []Answer, send func(
 	}
 }
 
-// follow runs a command at the master that serves its slot.
+// follow runs a command at the master that serves its slot. It follows MOVED and ASK.
 func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 	slot := 0 // of a command without keys, as in Lanes.Call
 	if len(c.Keys) > 0 {
@@ -107,7 +107,7 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 		}
 		addr, asking = to, ask
 	}
-	return failed(&Failure{
+	return failed(&Failure{ // Scattered: only this slot is in trouble, not the server
 		Kind: Unavailable, Ran: core.No, Scattered: true, Err: a[0].Failure.Err,
 		Hint: "the masters of the cluster do not agree who serves the slot",
 	})
@@ -120,8 +120,7 @@ var unserved = &Failure{
 }
 
 // redirection returns the address that a MOVED or an ASK names. It is empty if the failure is neither.
-// asked is the address of the node that gave it: a node that does not know the host of the other
-// has the same one.
+// asked is the address of the node that gave it. If the host is missing, it is that of asked.
 func redirection(f *Failure, asked string) (addr string, ask bool) {
 	e, refused := rueidis.IsRedisErr(f.Err)
 	if !refused {
