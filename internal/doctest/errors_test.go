@@ -113,7 +113,7 @@ func TestErrors_OtherSnippets(t *testing.T) {
 	t.Parallel()
 	addr, _ := redistest.Mini(t)
 	ctx := t.Context()
-	require.NoError(t, dial(ctx, "redis://"+addr, func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+addr, func(mgr *lockmgr.Manager) error {
 		l, err := lockAtLast(ctx, mgr, "orders:42")
 		require.NoError(t, err)
 		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)

@@ -93,7 +93,7 @@ func TestFrom_Snippets(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	ctx := t.Context()
-	require.NoError(t, dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 		for what, from := range map[string]func(context.Context, *lockmgr.Manager, string, simple) error{
 			"redsync": fromRedsync, "redislock": fromRedislock, "redisson": fromRedisson,
 		} {
@@ -128,7 +128,7 @@ func TestFrom_SameKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	ctx := t.Context()
-	require.NoError(t, dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 		require.Equal(t, "1", command(t, s, "SETNX", "a", "theirs"))
 		_, err := mgr.Lock(ctx, "a")
 		require.ErrorIs(t, err, lockmgr.ErrWrongType)
@@ -190,7 +190,7 @@ func TestFrom_RollOut(t *testing.T) {
 		for range 2 {
 			for _, release := range []func(*lockmgr.Manager) error{a, b} {
 				g.Go(func() error {
-					return dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+					return dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 						for range 20 {
 							if err := release(mgr); err != nil {
 								return err

@@ -41,7 +41,7 @@ func TestGuarantees_Fencing(t *testing.T) {
 	table := &orders{id: 42}
 	db := sql.OpenDB(table)
 	defer db.Close()
-	require.NoError(t, dial(ctx, "redis://"+addr, func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+addr, func(mgr *lockmgr.Manager) error {
 		lock := func() *lockmgr.Lock {
 			l, err := mgr.Lock(ctx, "orders:42", lockmgr.Fenced())
 			require.NoError(t, err)

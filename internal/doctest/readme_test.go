@@ -21,13 +21,13 @@ const patience = 30 * time.Second
 var errBusy = errors.New("busy")
 
 // dial is the first snippet.
-func dial(ctx context.Context, url string, use func(*lockmgr.Manager) error) error {
+func dial(url string, use func(*lockmgr.Manager) error) error {
 	// README.md 1
 	mgr, err := lockmgr.DialURL(url, lockmgr.Options{}) // one per process
 	if err != nil {
 		return err
 	}
-	defer mgr.Close(ctx)
+	defer mgr.Close(context.Background()) // waits for the releases, but not for long
 	// end
 	return use(mgr)
 }
@@ -48,7 +48,7 @@ func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(cont
 		if err != nil {
 			return err
 		}
-		defer lock.Unlock(ctx)
+		defer lock.Unlock(context.Background())
 		return work(lock.Context(ctx))
 	case <-time.After(time.Second):
 		f.Cancel() // a lock that comes too late is given back
@@ -75,7 +75,7 @@ func TestReadme(t *testing.T) {
 		worked++
 		return ctx.Err()
 	}
-	require.NoError(t, dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 		require.NoError(t, lock(ctx, mgr, "orders:42", work, clock{time.Second, time.After}))
 		require.NoError(t, do(ctx, mgr, "orders:42", work))
 		require.Equal(t, 2, worked)
@@ -88,7 +88,7 @@ func TestReadme(t *testing.T) {
 	keys, err := s.Do("DBSIZE")
 	require.NoError(t, err)
 	require.Equal(t, "0", keys)
-	require.Error(t, dial(ctx, "redis://127.0.0.1:1", nil), "nobody listens there")
+	require.Error(t, dial("redis://127.0.0.1:1", nil), "nobody listens there")
 }
 
 // The third snippet, by impatient callers: many of them leave when their lock has
@@ -99,7 +99,7 @@ func TestReadme_UnderLoad(t *testing.T) {
 	ctx := t.Context()
 	const names, callers, rounds = 100, 3, 100
 	var worked, busy atomic.Int64
-	require.NoError(t, dial(ctx, "redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
 		var g errgroup.Group
 		for i := range names * callers {
 			g.Go(func() error {

@@ -34,7 +34,7 @@ func dialTLS(addr, password string) (*lockmgr.Manager, error) {
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	addr, _ := redistest.Mini(t)
-	require.NoError(t, dial(t.Context(), "redis://"+addr, func(mgr *lockmgr.Manager) error {
+	require.NoError(t, dial("redis://"+addr, func(mgr *lockmgr.Manager) error {
 		report, err := check(t.Context(), mgr)
 		require.Empty(t, report.Missing)
 		return err
