@@ -34,7 +34,7 @@ func work(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer mgr.Close(ctx)
+	defer mgr.Close(context.Background())
 
 	return mgr.Do(ctx, "orders:42", func(_ context.Context, lock *lockmgr.Lock) error {
 		fmt.Println("locked:", lock.Name())
