@@ -99,6 +99,7 @@ func DialURL(url string, options Options) (*Manager, error) {
 func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
+	opt.BlockingPoolSize = 0 // the connection for messages and those that wait for replicas must fit in
 	dials := &wire.Dials{}
 	if opt.Sentinel.MasterSet == "" {
 		opt.DialCtxFn = counted(opt, dials)

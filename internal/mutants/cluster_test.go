@@ -153,4 +153,5 @@ var clusterMutants = []mutant{
 	{"redirection", "a script that is not known fails", lanes, "if c.Script != nil && a.missing() {", "if false {", wires + "TestNodes_RedirectionOfAScript"},
 	{"redirection", "commands in several slots are sent", lanes, "if commands[i].sameSlot() {", "if true {", wires + "TestNodes_NoMaster"},
 	{"cluster", "old servers know sharded channels", lanes, "strings.Contains(strings.ToLower(e.Error()), \"subcommand\")", "strings.HasPrefix(e.Error(), \"ERR\")", wires + "TestKnowsSharded"},
+	{"connections", "the pool of the client of a cluster is as small as asked", "lockmgr", "\topt.ForceSingleClient = false\n\topt.BlockingPoolSize = 0", "\topt.ForceSingleClient = false\n", shell + "TestDial_BlockingPoolSizeOfACluster"},
 }
