@@ -168,6 +168,7 @@
 // Each file uses only files that stand below it here. A test in internal/archtest checks that.
 //
 //	redis.go        Dial and New, the only file that uses the client library
+//	conns.go        the open connections of a client
 //	scan.go         Scan, which finds locks on the server
 //	check.go        Check, which tries all commands and permissions
 //	topology.go     what kind of server it is: alone, a replica, of a cluster or of Sentinels

@@ -61,7 +61,7 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt.BlockingPoolSize = 0     // the connection for messages and those of the senders must fit in
 	// On its own connection a sender waits no longer than this.
 	opt.ConnWriteTimeout = max(opt.ConnWriteTimeout, options.CommandTimeout)
-	client, err := rueidis.NewClient(opt)
+	client, err := newClient(opt)
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
@@ -102,14 +102,9 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt.BlockingPoolSize = 0 // the connection for messages and those that wait for replicas must fit in
 	dials := &wire.Dials{}
 	if opt.Sentinel.MasterSet == "" {
-		opt.DialCtxFn = counted(opt, dials)
+		opt.DialCtxFn = counted(dialOf(opt), dials)
 	}
-	each := opt // nobody writes to it: dials of seeds may outlast this call
-	open := func(addr string) (rueidis.Client, error) {
-		one := each
-		one.InitAddress, one.ForceSingleClient = []string{addr}, true
-		return rueidis.NewClient(one)
-	}
+	open := opener(opt)
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
 		seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
 		if err != nil {
@@ -117,11 +112,8 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		}
 		opt.InitAddress = seeds
 	}
-	client, err := rueidis.NewClient(opt)
+	client, err := newClient(opt)
 	if err != nil {
-		if client != nil {
-			client.Close()
-		}
 		return nil, serverError(wire.DialFailure(err))
 	}
 	m, err := startMany(client, open, dials, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
@@ -131,8 +123,58 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, err
 }
 
-// counted returns a DialCtxFn that dials as opt does, and counts the connections in dials.
-func counted(opt rueidis.ClientOption, dials *wire.Dials) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+// opener returns a function that connects to one node with the options of a cluster.
+func opener(opt rueidis.ClientOption) func(addr string) (rueidis.Client, error) {
+	return func(addr string) (rueidis.Client, error) {
+		one := opt
+		one.InitAddress, one.ForceSingleClient = []string{addr}, true
+		return newClient(one)
+	}
+}
+
+// An ownedClient is a client that leaves no connection open when it is closed.
+type ownedClient struct {
+	rueidis.Client
+	conns *conns
+}
+
+func (c ownedClient) Close() {
+	c.Client.Close()
+	c.conns.close()
+}
+
+// newClient returns a client that leaves no connection open when it is closed. If it fails, none is open
+// either.
+func newClient(opt rueidis.ClientOption) (rueidis.Client, error) {
+	conns, dial := &conns{}, dialOf(opt)
+	if opt.DisableTCPNoDelay {
+		dial = delayed(dial) // the client does that only for connections whose type it knows
+	}
+	opt.DialCtxFn = conns.track(dial)
+	client, err := rueidis.NewClient(opt)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		conns.close()
+		return nil, err
+	}
+	return ownedClient{client, conns}, nil
+}
+
+// delayed returns a function that dials as dial does, and lets TCP delay small packets.
+func delayed(dial dialFunc) dialFunc {
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		c, err := dial(ctx, addr, d, config)
+		if tcp, ok := belowTLS(c).(*net.TCPConn); ok {
+			_ = tcp.SetNoDelay(false) // if the connection is closed, the client notices that
+		}
+		return c, err
+	}
+}
+
+// dialOf returns a function that dials as a client with these options does.
+func dialOf(opt rueidis.ClientOption) dialFunc {
 	dial := opt.DialCtxFn
 	switch {
 	case dial != nil:
@@ -148,6 +190,11 @@ func counted(opt rueidis.ClientOption, dials *wire.Dials) func(context.Context, 
 			return d.DialContext(ctx, "tcp", addr)
 		}
 	}
+	return dial
+}
+
+// counted returns a function that dials as dial does, and counts the connections in dials.
+func counted(dial dialFunc, dials *wire.Dials) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		c, err := dial(ctx, addr, d, config)
 		if err == nil {
@@ -195,23 +242,17 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 	return start(newIdentity(), o, client, wire.Config{Server: nodes}, cluster, dialTime, end), nil
 }
 
-// A masterClient is the client of a cluster, for notify. Its Nodes returns only the master at addr,
-// after the master has proved that it is one of the cluster. Nodes blocks for the proof. It returns
-// nothing if the proof fails.
+// A masterClient is the client of a cluster, for notify. Its Node returns the client of a master, after
+// the master has proved that it is one of the cluster. Node blocks for the proof.
 type masterClient struct {
 	rueidis.Client
-	of   *wire.Nodes
-	addr string
+	of *wire.Nodes
 }
 
-func (c masterClient) Nodes() map[string]rueidis.Client {
+func (c masterClient) Node(addr string) (rueidis.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
 	defer cancel()
-	master, err := c.of.Client(ctx, c.addr)
-	if err != nil {
-		return nil // notify tries again
-	}
-	return map[string]rueidis.Client{c.addr: master}
+	return c.of.Client(ctx, addr)
 }
 
 // New returns a manager that borrows a client: Close leaves it open. The
@@ -242,7 +283,7 @@ func start(id *identity, o Options, client rueidis.Client, lane wire.Config, clu
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
 		c := client
 		if cluster != nil && cluster.Nodes != nil {
-			c = masterClient{client, cluster.Nodes, master}
+			c = masterClient{client, cluster.Nodes}
 		}
 		h, err := notify.New(c, notify.Options{
 			Logger: log, OnState: onState, Node: master, Sharded: sharded,

@@ -154,4 +154,12 @@ var clusterMutants = []mutant{
 	{"redirection", "commands in several slots are sent", lanes, "if commands[i].sameSlot() {", "if true {", wires + "TestNodes_NoMaster"},
 	{"cluster", "old servers know sharded channels", lanes, "strings.Contains(strings.ToLower(e.Error()), \"subcommand\")", "strings.HasPrefix(e.Error(), \"ERR\")", wires + "TestKnowsSharded"},
 	{"connections", "the pool of the client of a cluster is as small as asked", "lockmgr", "\topt.ForceSingleClient = false\n\topt.BlockingPoolSize = 0", "\topt.ForceSingleClient = false\n", shell + "TestDial_BlockingPoolSizeOfACluster"},
+	{"connections", "a client keeps what it has dialled while it was closed", "lockmgr", "\tc.Client.Close()\n\tc.conns.close()\n", "\tc.Client.Close()\n", shell + "TestOwnedClient_ClosedDuringADial"},
+	{"connections", "the client of one node keeps them", "lockmgr", "\t\treturn newClient(one)\n", "\t\treturn rueidis.NewClient(one)\n", shell + "TestOwnedClient_ClosedDuringADial"},
+	{"connections", "the client of a cluster keeps them", "lockmgr", "\t\topt.InitAddress = seeds\n\t}\n\tclient, err := newClient(opt)\n", "\t\topt.InitAddress = seeds\n\t}\n\tclient, err := rueidis.NewClient(opt)\n", shell + "TestClose_DuringADialOfTheClient"},
+	{"connections", "a closed client dials", "lockmgr", "if !c.usable() {", "if false {", shell + "TestConns"},
+	{"connections", "a dial that ends after the client was closed succeeds", "lockmgr", "\tif c.closed {\n\t\treturn nil\n\t}\n\tt := &trackedConn", "\tt := &trackedConn", shell + "TestConns"},
+	{"connections", "those that were closed are kept", "lockmgr", "\tdelete(t.of.open, t)\n", "", shell + "TestConns"},
+	{"connections", "the end of one over TLS waits for the peer", "lockmgr", "\t\treturn t.NetConn()\n", "\t\treturn t\n", shell + "TestConns_TLS"},
+	{"connections", "DisableTCPNoDelay has no effect", "lockmgr", "if opt.DisableTCPNoDelay {", "if false {", shell + "TestNewClient_DisableTCPNoDelay"},
 }

@@ -1,0 +1,95 @@
+package lockmgr_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A gate is a network on which dials can be held up. It knows which connections are open.
+type gate struct {
+	mu      sync.Mutex
+	shut    chan struct{} // nil: dials go on
+	waiting int           // dials that wait for the gate
+	open    map[*gatedConn]bool
+}
+
+type gatedConn struct {
+	net.Conn
+	of *gate
+}
+
+func (c *gatedConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (g *gate) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	g.mu.Lock()
+	shut := g.shut
+	if shut != nil {
+		g.waiting++
+	}
+	g.mu.Unlock()
+	if shut != nil {
+		<-shut
+	}
+	c, err := d.DialContext(context.WithoutCancel(ctx), "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held := &gatedConn{c, g}
+	g.open[held] = true
+	return held, nil
+}
+
+// counts returns how many connections are open, and how many dials wait.
+func (g *gate) counts() (open, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.open), g.waiting
+}
+
+// A manager that is closed while its client dials masters again leaves no connection open.
+func TestClose_DuringADialOfTheClient(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	ctx := faults.Patient(t)
+	g := &gate{open: map[*gatedConn]bool{}}
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: g.dial}, lockmgr.Options{})
+	require.NoError(t, err)
+	for _, names := range namesOn(c, 1) {
+		l, err := m.Lock(ctx, names[0])
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
+	g.mu.Lock()
+	g.shut = make(chan struct{})
+	g.mu.Unlock()
+	for _, n := range c.Nodes { // the client asks for the layout when a connection has ended
+		faults.Do(t, n, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	}
+	faults.Eventually(t, func() bool { _, waiting := g.counts(); return waiting > 0 }, "a dial")
+	begin := time.Now()
+	require.NoError(t, m.Close(ctx))
+	require.Less(t, time.Since(begin), 5*time.Second)
+	close(g.shut)
+	faults.Eventually(t, func() bool { open, _ := g.counts(); return open == 0 }, "all closed")
+	time.Sleep(500 * time.Millisecond) // for dials that have not ended
+	open, _ := g.counts()
+	require.Zero(t, open)
+}

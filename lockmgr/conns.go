@@ -1,0 +1,97 @@
+package lockmgr
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+)
+
+// A dialFunc connects to an address.
+type dialFunc func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error)
+
+// conns are the open connections of one client. A client that is closed while it dials may keep the new
+// connection, and send pings over it for ever. So what a client has left open is closed after it.
+type conns struct {
+	mu     sync.Mutex
+	open   map[*trackedConn]bool
+	closed bool
+}
+
+// track returns a dialFunc that dials by dial until close is called.
+func (c *conns) track(dial dialFunc) dialFunc {
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		refused := &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
+		if !c.usable() {
+			return nil, refused
+		}
+		conn, err := dial(ctx, addr, d, config)
+		if err != nil {
+			return nil, err
+		}
+		if t := c.add(conn); t != nil {
+			return t, nil
+		}
+		abort(conn)
+		return nil, refused
+	}
+}
+
+// usable reports whether close has not been called.
+func (c *conns) usable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed
+}
+
+// add adds a connection. It returns nil after close.
+func (c *conns) add(conn net.Conn) *trackedConn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	t := &trackedConn{conn, c}
+	if c.open == nil {
+		c.open = make(map[*trackedConn]bool)
+	}
+	c.open[t] = true
+	return t
+}
+
+// close closes what is open. No dial succeeds from then on. close does not block.
+func (c *conns) close() {
+	c.mu.Lock()
+	c.closed = true
+	left := c.open
+	c.open = nil
+	c.mu.Unlock()
+	for t := range left {
+		abort(t.Conn)
+	}
+}
+
+// abort closes a connection. Close of a TLS connection sends a message first, which may take seconds. So
+// abort closes the connection below TLS.
+func abort(conn net.Conn) { _ = belowTLS(conn).Close() }
+
+// belowTLS returns the connection over which a TLS connection goes. It returns any other connection as it is.
+func belowTLS(conn net.Conn) net.Conn {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return conn
+}
+
+// A trackedConn is a connection that conns know until it is closed.
+type trackedConn struct {
+	net.Conn
+	of *conns
+}
+
+func (t *trackedConn) Close() error {
+	t.of.mu.Lock()
+	delete(t.of.open, t)
+	t.of.mu.Unlock()
+	return t.Conn.Close()
+}

@@ -1,0 +1,180 @@
+package lockmgr
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
+)
+
+// A pipeServer answers greetings over pipes. Before it lets a dial end, and before it answers the first
+// command of a connection, it waits.
+type pipeServer struct {
+	beforeDial, beforeHello func(conn int)
+
+	dials atomic.Int32
+	mu    sync.Mutex
+	far   []net.Conn // the ends of the server
+	alive sync.WaitGroup
+}
+
+func (s *pipeServer) options() rueidis.ClientOption {
+	opt := TuneClient(rueidis.ClientOption{InitAddress: []string{"pipe:0"}})
+	opt.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		n := int(s.dials.Add(1))
+		s.beforeDial(n)
+		near, far := net.Pipe()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.far = append(s.far, far)
+		greeted := false
+		s.alive.Go(func() {
+			resp.Serve(far, func(args []string) string {
+				if !greeted {
+					greeted = true
+					s.beforeHello(n)
+				}
+				reply, _ := resp.Greet(args)
+				return reply
+			})
+		})
+		return near, nil
+	}
+	return opt
+}
+
+// A client that is closed while it dials leaves no connection open.
+func TestOwnedClient_ClosedDuringADial(t *testing.T) {
+	for name, connect := range map[string]func(rueidis.ClientOption) (rueidis.Client, error){
+		"newClient": newClient,
+		"opener":    func(opt rueidis.ClientOption) (rueidis.Client, error) { return opener(opt)("pipe:1") },
+	} {
+		for _, handshake := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					closed := make(chan struct{})
+					wait := func(conn int) {
+						if conn > 1 {
+							<-closed
+						}
+					}
+					s := &pipeServer{beforeDial: wait, beforeHello: func(int) {}}
+					if handshake {
+						s.beforeDial, s.beforeHello = s.beforeHello, s.beforeDial
+					}
+					c, err := connect(s.options())
+					require.NoError(t, err)
+					s.far[0].Close()
+					synctest.Wait()
+					var using sync.WaitGroup
+					using.Go(func() {
+						for s.dials.Load() == 1 { // the first command may find the end of the connection
+							c.Do(context.Background(), c.B().Ping().Build())
+						}
+					})
+					synctest.Wait()
+					require.EqualValues(t, 2, s.dials.Load())
+					begin := time.Now()
+					c.Close()
+					require.Zero(t, time.Since(begin))
+					close(closed)
+					using.Wait()
+					ended := make(chan struct{})
+					go func() { s.alive.Wait(); close(ended) }()
+					select {
+					case <-ended:
+					case <-time.After(time.Minute):
+						t.Error("a connection is still open")
+						s.far[1].Close()
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client that can't be made leaves nothing open.
+func TestOwnedClient_ThatFails(t *testing.T) {
+	s := &pipeServer{beforeDial: func(int) {}, beforeHello: func(int) {}}
+	opt := s.options()
+	opt.ForceSingleClient, opt.DisableCache = true, false // the server knows no CLIENT TRACKING
+	opt.SelectDB = 3                                      // nor SELECT
+	opt.Dialer.Timeout = 100 * time.Millisecond
+	_, err := newClient(opt)
+	require.Error(t, err)
+	s.alive.Wait()
+}
+
+// A heldConn notes its end.
+type heldConn struct {
+	net.Conn
+	closed bool
+}
+
+func (c *heldConn) Close() error { c.closed = true; return nil }
+
+func TestConns(t *testing.T) {
+	c := &conns{}
+	var made []*heldConn
+	var during func()
+	dial := c.track(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		made = append(made, &heldConn{})
+		if during != nil {
+			during()
+		}
+		return made[len(made)-1], nil
+	})
+	connect := func() (net.Conn, error) { return dial(t.Context(), "a:1", nil, nil) }
+	for range 3 {
+		_, err := connect()
+		require.NoError(t, err)
+	}
+	conn, err := connect()
+	require.NoError(t, err)
+	require.Len(t, c.open, 4)
+	require.NoError(t, conn.Close())
+	require.True(t, made[3].closed)
+	require.Len(t, c.open, 3, "the others")
+
+	during = c.close
+	_, err = connect()
+	require.ErrorIs(t, err, net.ErrClosed)
+	for _, conn := range made {
+		require.True(t, conn.closed)
+	}
+	require.Len(t, made, 5)
+	_, err = connect()
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.Len(t, made, 5, "no dial after that")
+}
+
+// A peer that reads nothing does not hold up the end of a TLS connection.
+func TestConns_TLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // it has a certificate
+	defer web.Close()
+	near, far := net.Pipe()
+	server := tls.Server(far, &tls.Config{Certificates: web.TLS.Certificates, MaxVersion: tls.VersionTLS12})
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true})
+	shaken := make(chan error)
+	go func() { shaken <- server.Handshake() }()
+	require.NoError(t, client.Handshake())
+	require.NoError(t, <-shaken)
+	c := &conns{}
+	c.add(client)
+	begin := time.Now()
+	c.close()
+	require.Less(t, time.Since(begin), 3*time.Second)
+	_, err := far.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
