@@ -39,37 +39,55 @@ type Nodes struct {
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
 	dials    *Dials                                    // of the client and of open; nil: not counted
 
-	background sync.WaitGroup // nodes that are asked for the layout, and clients that are being closed
+	now func() time.Time
+	ctx context.Context // of proofs; ends with Close
+	end context.CancelFunc
+
+	background sync.WaitGroup // nodes that are dialled or asked, and clients that are being closed
 
 	mu        sync.Mutex
-	layout    []Shard                   // the newest layout of this cluster; empty before the first
-	moved     map[int]string            // addresses that MOVED has named since, by slots
-	own       map[string]rueidis.Client // the clients that open returned, by address
-	proofs    map[string]*provedClient  // the last proof of each node, by address
-	strangers map[string]bool           // addresses of masters at which another cluster answers
-	tell      func(string, bool)        // called when a master's address gets or loses a stranger; may be nil
+	layout    []Shard                  // the newest layout of this cluster; empty before the first
+	moved     map[int]string           // addresses that MOVED has named since, by slots
+	own       map[string]*ownClient    // the clients that open returned, by address
+	opening   map[string]*opening      // the calls of open under way, by address
+	proofs    map[string]*provedClient // the last proof of each node, by address
+	proving   map[string]*proof        // the proofs under way that a caller may join, by address
+	strangers map[string]bool          // addresses of masters at which another cluster answers
+	tell      func(string, bool)       // called when a master's address gets or loses a stranger; may be nil
 	closed    bool
 }
+
+// An ownClient is a client that open returned.
+type ownClient struct {
+	client rueidis.Client
+	used   time.Time // the last use
+}
+
+// clientRest is how long an ownClient is kept without use if its node is no master of the layout. A node
+// that gets its first slots is no master until it has one of them. Until then, ASK leads there.
+const clientRest = time.Minute
 
 // NewNodes returns the nodes of the cluster that client is connected to. open connects to a master
 // that the client does not know. It may block for as long as a dial. If open is nil, such a master
 // can't be used until the client knows it. dials count the dials of client and open. They may be
 // nil. Close closes the clients that open returned.
 func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (rueidis.Client, error), dials *Dials) *Nodes {
+	ctx, end := context.WithCancel(context.Background())
 	return &Nodes{
-		cluster: client, channels: channels, open: open, dials: dials,
-		moved: make(map[int]string), own: make(map[string]rueidis.Client),
-		proofs: make(map[string]*provedClient), strangers: make(map[string]bool),
+		cluster: client, channels: channels, open: open, dials: dials, now: time.Now, ctx: ctx, end: end,
+		moved: make(map[int]string), own: make(map[string]*ownClient), opening: make(map[string]*opening),
+		proofs: make(map[string]*provedClient), proving: make(map[string]*proof), strangers: make(map[string]bool),
 	}
 }
 
 // Close closes the clients that open returned. It blocks for as long as a dial, if one is under way.
 // It must not be called during Layout.
 func (n *Nodes) Close() {
+	n.end()
 	n.mu.Lock()
 	n.closed = true
-	for _, c := range n.own {
-		n.background.Go(c.Close)
+	for _, o := range n.own {
+		n.background.Go(o.client.Close)
 	}
 	clear(n.own)
 	n.mu.Unlock()
@@ -238,8 +256,8 @@ func (s *survey) counts(a layoutAnswer) bool {
 }
 
 // adopt makes an answer the layout of this cluster, and returns the layout. A slot that the answer
-// names no master for stays with its last shard. adopt closes the clients of own whose nodes are no
-// longer masters.
+// names no master for stays with its last shard. adopt closes the clients of own that have had no use
+// for clientRest and whose nodes are no masters.
 func (n *Nodes) adopt(answer []Shard) []Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -249,6 +267,7 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 		for addr := range n.strangers { // the other cluster is this one from now on
 			n.setStranger(addr, false)
 		}
+		clear(n.proofs) // that the nodes were of the cluster before
 	}
 	n.layout = answer
 	clear(n.moved)
@@ -256,7 +275,8 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	return answer
 }
 
-// forgetGone forgets what is known about nodes that are no longer masters. The mutex is held.
+// forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own, and
+// its proof, until the client has had no use for clientRest. The mutex is held.
 func (n *Nodes) forgetGone() {
 	gone := func(addr string) bool { return !isMaster(n.layout, addr) }
 	for addr := range n.strangers {
@@ -264,13 +284,16 @@ func (n *Nodes) forgetGone() {
 			n.setStranger(addr, false)
 		}
 	}
-	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return gone(addr) })
-	for addr, c := range n.own {
-		if gone(addr) {
+	now := n.now()
+	for addr, o := range n.own {
+		if gone(addr) && now.Sub(o.used) >= clientRest {
 			delete(n.own, addr)
-			n.background.Go(c.Close) // it waits for the commands under way
+			n.background.Go(o.client.Close) // it waits for the commands under way
 		}
 	}
+	gone = func(addr string) bool { return !isMaster(n.layout, addr) && n.own[addr] == nil }
+	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return gone(addr) })
+	n.dials.forget(gone)
 }
 
 // master returns the address of the master that serves a slot, by the last MOVED or by the layout. It is
@@ -340,6 +363,23 @@ var strangeNode = &Failure{
 	Hint: "give each node of a cluster an address that no other cluster uses; CLUSTER FORGET removes a node that is gone",
 }
 
+// closedNodes is the failure of a command after Close.
+var closedNodes = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
+
+// unsent returns the failure of a command that was not sent because of an error.
+func unsent(err error) *Failure {
+	f := *failureOf(err)
+	f.Ran = core.No
+	return &f
+}
+
+// An opening is a call of open under way. All callers that need the client wait for the same call.
+type opening struct {
+	done    chan struct{} // closed at the end; the fields below are set then
+	client  rueidis.Client
+	failure *Failure
+}
+
 // client returns a client of the node at an address. If the client of the cluster does not know the
 // node, client blocks for as long as a dial.
 func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
@@ -349,33 +389,57 @@ func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	if n.open == nil {
 		return nil, unknownNode
 	}
-	n.mu.Lock()
-	c := n.own[addr]
-	n.mu.Unlock()
-	if c != nil {
-		return c, nil
+	c, dial, f := n.ownOrDial(addr)
+	if dial == nil {
+		return c, f
 	}
-	c, err := n.open(addr)
-	if err != nil {
-		return nil, DialFailure(err)
-	}
+	<-dial.done
+	return dial.client, dial.failure
+}
+
+// ownOrDial returns the client of own for an address, or the call of open under way, which it
+// begins if there is none.
+func (n *Nodes) ownOrDial(addr string) (rueidis.Client, *opening, *Failure) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch first := n.own[addr]; {
+	if n.closed {
+		return nil, nil, closedNodes
+	}
+	if o := n.own[addr]; o != nil {
+		o.used = n.now()
+		return o.client, nil, nil
+	}
+	dial := n.opening[addr]
+	if dial == nil {
+		dial = &opening{done: make(chan struct{})}
+		n.opening[addr] = dial
+		n.background.Go(func() { n.dial(addr, dial) })
+	}
+	return nil, dial, nil
+}
+
+// dial calls open, and keeps the client in own.
+func (n *Nodes) dial(addr string, to *opening) {
+	c, err := n.open(addr)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer close(to.done)
+	delete(n.opening, addr)
+	switch {
+	case err != nil:
+		to.failure = DialFailure(err)
 	case n.closed:
 		go c.Close()
-		return nil, &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
-	case first != nil: // another caller was faster
-		n.background.Go(c.Close)
-		return first, nil
+		to.failure = closedNodes
+	default:
+		to.client = c
+		n.own[addr] = &ownClient{c, n.now()}
 	}
-	n.own[addr] = c
-	return c, nil
 }
 
 // Client returns a client of the node at an address, after the node has proved that it is one of
-// this cluster. It blocks for as long as a dial and the proof. It fails if the node is one of another
-// cluster.
+// this cluster. It blocks until a dial and the proof have ended, or ctx ends. It fails if the node is one
+// of another cluster.
 func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error) {
 	c, f := n.prove(ctx, addr)
 	if f != nil {
@@ -395,6 +459,9 @@ type provedClient struct {
 func (n *Nodes) proved(start func() context.Context, addr string) (*provedClient, *Failure) {
 	n.mu.Lock()
 	c, strange := n.proofs[addr], n.strangers[addr]
+	if o := n.own[addr]; o != nil && c != nil && o.client == c.client {
+		o.used = n.now()
+	}
 	n.mu.Unlock()
 	if c != nil && c.dials == n.dials.to(addr) && !strange {
 		return c, nil
@@ -414,28 +481,112 @@ func (n *Nodes) disprove(addr string, c *provedClient) {
 // mostProofs bounds the proofs in a row that count for nothing because of a new dial.
 const mostProofs = 5
 
+// A proof is the question for a proof, and the dial before it, while they are under way. All callers that
+// need the proof wait for the same one.
+type proof struct {
+	waiting int           // callers; guarded by Nodes.mu
+	stop    func()        // ends the round trip
+	done    chan struct{} // closed at the end; the fields below are set then
+	client  *provedClient
+	failure *Failure
+}
+
 // prove returns a client of the node at an address, after the node has proved that it is one of this
-// cluster.
+// cluster. It joins a proof under way. If ctx ends first, the other callers go on waiting. Later callers then
+// ask for another proof, because the answer to this one may be lost.
 func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure) {
+	p := n.join(addr)
+	if p == nil {
+		return nil, closedNodes
+	}
+	select {
+	case <-p.done:
+		return p.client, p.failure
+	case <-ctx.Done():
+		n.leave(addr, p)
+		return nil, unsent(ctx.Err())
+	}
+}
+
+// join returns the proof of a node under way, with the caller counted. It begins one if there is none.
+// It returns nil after Close.
+func (n *Nodes) join(addr string) *proof {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	p := n.proving[addr]
+	if p == nil {
+		ctx, stop := context.WithCancel(n.ctx) // no caller ends it for the others
+		p = &proof{stop: stop, done: make(chan struct{})}
+		n.proving[addr] = p
+		n.background.Go(func() {
+			defer stop()
+			if f := n.tryProof(ctx, addr, p); f != nil {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.endProof(addr, p, nil, f)
+			}
+		})
+	}
+	p.waiting++
+	return p
+}
+
+// leave undoes join. No other caller joins the proof from then on. When the last caller leaves, the proof
+// ends.
+func (n *Nodes) leave(addr string, p *proof) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proving[addr] == p {
+		delete(n.proving, addr)
+	}
+	if p.waiting--; p.waiting == 0 {
+		p.stop()
+	}
+}
+
+// tryProof asks a node for the proof. It ends p if the proof succeeds. Else it returns why not.
+func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	c, f := n.client(addr)
 	if f != nil {
-		return nil, f
+		return f
 	}
 	// If a dial comes between, the answer may have come over the old connection or over the new one.
 	for range mostProofs {
-		dials := n.dials.to(addr)
+		proved := &provedClient{c, n.dials.to(addr)}
 		if f := n.ask(ctx, c, addr); f != nil {
-			return nil, f
+			return f
 		}
-		if n.dials.to(addr) == dials {
-			p := &provedClient{c, dials}
-			n.mu.Lock()
-			n.proofs[addr] = p
-			n.mu.Unlock()
-			return p, nil
+		if n.accept(addr, p, proved) {
+			return nil
 		}
 	}
-	return nil, &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
+	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
+}
+
+// accept ends p with a client, unless the node was dialled after c.dials was read. It reports whether it has
+// ended p. No caller joins p between that check and its end. So the proof is good for a caller that
+// joined because of a dial.
+func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.dials.to(addr) != c.dials {
+		return false
+	}
+	n.proofs[addr] = c
+	n.endProof(addr, p, c, nil)
+	return true
+}
+
+// endProof gives the result of a proof to all callers that wait for it. The mutex is held.
+func (n *Nodes) endProof(addr string, p *proof, c *provedClient, f *Failure) {
+	if n.proving[addr] == p {
+		delete(n.proving, addr)
+	}
+	p.client, p.failure = c, f
+	close(p.done)
 }
 
 // ask asks a node for the layout of its cluster. It returns nil if the answer is about this cluster,
@@ -449,9 +600,7 @@ func (n *Nodes) ask(ctx context.Context, c rueidis.Client, addr string) *Failure
 		return nil // the node is used without a proof
 	case refused && strings.Contains(e.Error(), "cluster support disabled"): // a single server
 	default:
-		f := *failureOf(err)
-		f.Ran = core.No // the command that needs the proof has not been sent
-		return &f
+		return unsent(err) // the command that needs the proof
 	}
 	if !n.note(addr, answer) {
 		return strangeNode

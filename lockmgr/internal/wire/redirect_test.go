@@ -53,8 +53,6 @@ func TestNodes_FollowRedirections(t *testing.T) {
 	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, "a:1", n.master(0))
-	d = newFakeNode(t, ours) // Layout has closed the client of the other
-	c.elsewhere["d:1"] = d
 	a.redirects("ASK 0 d:1")
 	var got []string
 	d.mu.Lock()

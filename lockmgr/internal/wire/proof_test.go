@@ -1,0 +1,252 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// manyOf are commands that an ASK leads to one node.
+func manyOf(name string) (commands []Command) {
+	for range 256 {
+		commands = append(commands, getOf(name)...)
+	}
+	return commands
+}
+
+// Many commands for a node that is not known yet need one dial and one proof.
+func TestNodes_OneDialAndOneProofForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, n := newFakeCluster(t)
+		d, opened := newFakeNode(t, ours), atomic.Int32{}
+		n.open = func(string) (rueidis.Client, error) {
+			opened.Add(1)
+			time.Sleep(time.Second) // so all are waiting
+			return d.client, nil
+		}
+		d.whileAsked = func() { time.Sleep(time.Second) }
+		c.known["a:1"].redirects("ASK 0 d:1")
+		for _, a := range execOn(n, manyOf(nameInSlot(0))) {
+			require.Nil(t, a.Failure)
+		}
+		require.EqualValues(t, 1, opened.Load())
+		_, asked := d.counts()
+		require.Equal(t, 1, asked)
+		// The same after a connection broke.
+		c.dials.Add("d:1")
+		for _, a := range execOn(n, manyOf(nameInSlot(0))) {
+			require.Nil(t, a.Failure)
+		}
+		_, asked = d.counts()
+		require.Equal(t, 1, asked)
+	})
+}
+
+// A look at the layout and a proof share a dial.
+func TestNodes_OneDialForALookAndAProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, n := newFakeCluster(t)
+		a, opened := c.known["a:1"], atomic.Int32{}
+		delete(c.known, "a:1")
+		n.open = func(string) (rueidis.Client, error) {
+			opened.Add(1)
+			time.Sleep(time.Second)
+			return a.client, nil
+		}
+		var both sync.WaitGroup
+		both.Go(func() { require.NoError(t, n.layoutAt(t.Context(), "a:1").err) })
+		both.Go(func() { require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure) })
+		both.Wait()
+		require.EqualValues(t, 1, opened.Load())
+	})
+}
+
+// A caller whose context ends fails alone. Callers that came before are served, and callers that come later
+// ask again. The round trip ends when nobody waits for it, and with Close.
+func TestNodes_ProofOutlivesACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, n := newFakeCluster(t)
+		a := c.known["a:1"]
+		a.counts()
+		a.whileAsked = func() { time.Sleep(time.Second) }
+		within := func(limit time.Duration) *Failure {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, f := n.prove(ctx, "a:1")
+			return f
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			f := within(100 * time.Millisecond)
+			require.Equal(t, Unavailable, f.Kind)
+			require.Equal(t, core.No, f.Ran)
+		})
+		all.Go(func() {
+			time.Sleep(50 * time.Millisecond)
+			begin := time.Now()
+			require.Nil(t, within(time.Minute))
+			require.Equal(t, 950*time.Millisecond, time.Since(begin))
+		})
+		time.Sleep(200 * time.Millisecond)
+		require.Nil(t, within(time.Minute))
+		all.Wait()
+		_, asked := a.counts()
+		require.Equal(t, 2, asked)
+
+		a.whileAsked = func() { time.Sleep(20 * time.Second) }
+		require.Equal(t, Unavailable, within(time.Second).Kind)
+		begin := time.Now()
+		n.background.Wait()
+		require.Zero(t, time.Since(begin))
+
+		all.Go(func() { require.NotNil(t, within(10*time.Second)) })
+		synctest.Wait()
+		n.Close()
+		all.Wait()
+		require.Zero(t, time.Since(begin))
+	})
+}
+
+// A dial that hangs holds up a caller until its context ends. A later caller gets the client.
+func TestNodes_DialOutlivesACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, n := newFakeCluster(t)
+		d, opened := newFakeNode(t, ours), 0
+		n.open = func(string) (rueidis.Client, error) {
+			opened++
+			time.Sleep(2 * time.Second)
+			return d.client, nil
+		}
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_, err := n.Client(ctx, "d:1")
+			require.Error(t, err)
+		}
+		_, err := n.Client(t.Context(), "d:1")
+		require.NoError(t, err)
+		require.Equal(t, 1, opened)
+	})
+}
+
+// While slots are moved to a master that has none, it is no master of the layout. It is dialled once, and
+// proves once that it is one of the cluster. Its client is closed when it has had no use for clientRest.
+func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
+	c, n := newFakeCluster(t)
+	now := time.Now()
+	n.now = func() time.Time { return now }
+	open := func() *fakeNode {
+		d := newFakeNode(t, ours)
+		c.elsewhere["d:1"] = d
+		return d
+	}
+	d := open()
+	c.known["a:1"].redirects("ASK 0 d:1")
+	use := func() { require.Nil(t, execOn(n, getOf(nameInSlot(0)))[0].Failure) }
+	look := func() {
+		_, err := layoutOnce(t, n)
+		require.NoError(t, err)
+	}
+	for range 10 {
+		use()
+		look()
+		now = now.Add(clientRest - 1)
+		look()
+	}
+	require.Equal(t, []string{"d:1"}, c.opened)
+	_, asked := d.counts()
+	require.Equal(t, 1, asked)
+	now = now.Add(1)
+	look()
+	require.ErrorIs(t, d.client.Do(t.Context(), d.client.B().Ping().Build()).Error(), rueidis.ErrClosing)
+	d = open()
+	use()
+	_, asked = d.counts()
+	require.Equal(t, 1, asked, "the proof went with the client")
+}
+
+// A node has proved that it is of the cluster before. Another one that is followed now needs a proof.
+func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a := c.known["a:1"]
+	use := func() *Failure { return execOn(n.Node("a:1"), getOf("x"))[0].Failure }
+	require.Nil(t, use())
+	renewed := slotsReply("a:X", "b:Y", "c:Z")
+	c.known["b:1"].says(renewed)
+	c.known["c:1"].says(renewed)
+	a.says("-LOADING\r\n")
+	layout, err := layoutOnce(t, n)
+	require.NoError(t, err)
+	require.Equal(t, []string{"X"}, layout[0].Nodes)
+	a.says(ours)
+	require.Equal(t, strangeNode, use())
+}
+
+// The number of an address grows with each connection, also if the address was forgotten meanwhile.
+func TestDials_Forget(t *testing.T) {
+	var d Dials
+	var all []uint64
+	number := func() { all = append(all, d.to("a:1")) }
+	forget := func(addr string) { d.forget(func(a string) bool { return a == addr }) }
+	number()
+	d.Add("a:1")
+	forget("a:1")
+	number()
+	d.Add("a:1")
+	number()
+	d.Add("b:1")
+	d.Add("a:1")
+	number()
+	d.Add("a:1")
+	d.Add("c:1")
+	forget("a:1")
+	number()
+	d.Add("a:1")
+	number()
+	for i := range all[1:] {
+		require.Greater(t, all[i+1], all[i], "%v", all)
+	}
+	last := d.to("a:1")
+	d.Add("b:1")
+	forget("c:1")
+	require.Equal(t, last, d.to("a:1"), "other addresses")
+	require.Len(t, d.by, 2)
+	(*Dials)(nil).forget(nil)
+}
+
+// Masters come and go, each with an address of its own. Nothing is kept of those that have left.
+func TestNodes_ForgetTheMastersThatLeft(t *testing.T) {
+	c, n := newFakeCluster(t)
+	now := time.Now()
+	n.now = func() time.Time { return now }
+	for i := range 100 {
+		addr := fmt.Sprintf("n%d", i)
+		c.elsewhere[addr+":1"] = newFakeNode(t, ours)
+		for _, node := range c.known {
+			node.says(slotsReply("a:A:RA", "b:B:RB", addr+":C:RC"))
+		}
+		c.dials.Add(addr + ":1")
+		_, err := layoutOnce(t, n)
+		require.NoError(t, err)
+		require.Nil(t, execOn(n.Node(addr+":1"), getOf("x"))[0].Failure)
+		now = now.Add(clientRest)
+	}
+	_, err := layoutOnce(t, n)
+	require.NoError(t, err)
+	for what, left := range map[string]int{
+		"own": len(n.own), "proofs": len(n.proofs), "dials": len(c.dials.by), "opening": len(n.opening), "proving": len(n.proving),
+	} {
+		require.LessOrEqual(t, left, 1, what)
+	}
+	require.Equal(t, 100, strings.Count(strings.Join(c.opened, " "), "n"))
+}
