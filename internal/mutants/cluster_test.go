@@ -178,4 +178,5 @@ var clusterMutants = []mutant{
 	{"proof", "the dials to each address are kept", lanes, "\tn.dials.forget(gone)\n", "", wires + "TestNodes_ForgetTheMastersThatLeft"},
 	{"proof", "an address that was forgotten begins anew", lanes, "return d.forgotten ", "return 0 ", wires + "TestDials_Forget"},
 	{"proof", "each address has numbers of its own", lanes, "d.by[addr] = d.last", "d.by[addr]++", wires + "TestDials_Forget"},
+	{"proof", "needed after TRYAGAIN", lanes, "!f.Elsewhere && !f.Scattered {", "!f.Elsewhere {", wires + "TestNode_NeedsNoProofAfterTryAgain"},
 }

@@ -39,7 +39,7 @@ func (n node) run(start func() context.Context, answers []Answer, send func(ruei
 	countable := false // an answer is there that another cluster may have given
 	for i := range answers {
 		f := answers[i].Failure
-		if f.general() && !f.Elsewhere {
+		if f.general() && !f.Elsewhere && !f.Scattered {
 			n.of.disprove(n.addr, c) // the client may have another connection to this node by now
 		} else {
 			countable = true

@@ -192,6 +192,25 @@ func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
 	require.Equal(t, strangeNode, use())
 }
 
+// A slot that is being moved says nothing about the connection.
+func TestNode_NeedsNoProofAfterTryAgain(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a := c.known["a:1"]
+	a.counts()
+	a.redirects("TRYAGAIN Multiple keys request during rehashing of slot")
+	for range 10 {
+		require.True(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure.Scattered)
+	}
+	_, asked := a.counts()
+	require.Equal(t, 1, asked)
+	a.redirects("LOADING")
+	for range 2 {
+		execOn(n.Node("a:1"), getOf("x"))
+	}
+	_, asked = a.counts()
+	require.Equal(t, 1, asked, "after the first LOADING")
+}
+
 // The number of an address grows with each connection, also if the address was forgotten meanwhile.
 func TestDials_Forget(t *testing.T) {
 	var d Dials
