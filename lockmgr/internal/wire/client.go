@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -260,14 +261,26 @@ func failureOf(err error) *Failure {
 // context, so its error must not look like the end of a caller's context.
 var errNoAnswer = errors.New("no answer within the command time-out")
 
+// dialHints are hints for what servers say to a client whose options do not fit them.
+var dialHints = map[string]string{
+	"No such master with that name": "the Sentinels watch no master of that name: see SENTINEL MASTERS",
+	"DB index is out of range":      "the server has fewer databases, and a cluster has one",
+	"cluster support disabled":      "several addresses are those of a cluster's nodes: give one address to use a single server",
+}
+
 // DialFailure classifies an error that the client returned before it sent anything.
 func DialFailure(err error) *Failure {
 	if e, ok := rueidis.IsRedisErr(err); ok {
+		for text, hint := range dialHints {
+			if strings.Contains(e.Error(), text) {
+				return &Failure{Kind: Topology, Ran: core.No, Hint: hint, Err: err}
+			}
+		}
 		f := serverFailure(err, e.Error())
 		f.Ran = core.No
 		return f
 	}
-	hint := "is a server listening there?"
+	hint := "is a server listening there, and does it expect TLS or none as the client does?"
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"

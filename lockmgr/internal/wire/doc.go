@@ -13,8 +13,9 @@
 // the lane of its name's slot. A lane sends to its master only, so a master that hangs delays no
 // operation for others. The layout is asked for every ten seconds, and twice a second for a
 // while after a command has failed. It may be old. What a master refuses with MOVED or ASK goes
-// to one more lane, which follows these to the master that serves the slot. That lane sends each
-// command by itself, because the commands of a batch may be for different masters.
+// to another lane, which follows these to the master that serves the slot. Each master that is named so
+// has such a lane, so one that hangs delays nothing for the others. These lanes send each command by
+// itself, because the slot may move on meanwhile.
 //
 // A node of another cluster may get the address of a master. No lane sends to such a node: see Nodes.
 //
@@ -130,6 +131,7 @@
 //	slot.go       the slots of keys
 //	codec.go      scripts, commands, formats and replies
 //	answer.go     the answer to a command
+//	troubles.go   failures that concern one slot
 //	health.go     whether the server answers
 //	failure.go    the reasons why a command has no usable answer
 //	deadline.go   the time-out of a round trip

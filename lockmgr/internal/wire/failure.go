@@ -15,9 +15,13 @@ type Failure struct {
 	// Elsewhere reports whether another server of the cluster would answer. The command did
 	// not run then.
 	Elsewhere bool
-	// Scattered reports whether the keys of the command are at two masters, as their slot is being
-	// moved. Other locks of the server are served. A command for fewer keys may run.
+	// Scattered reports whether only the slot of the command is in trouble: it is being moved, so the
+	// keys are at two masters, or no master serves it. Other locks of the server are served. While a slot
+	// is being moved, a command for fewer keys may run.
 	Scattered bool
+	// Addr is the address of the master of a cluster that was asked, or that another one named. It may be
+	// empty.
+	Addr string
 	// Hint says what can be done about it. It may be empty.
 	Hint string
 	// Err is the error as the client returned it. It is nil for Closed.
@@ -42,6 +46,16 @@ const (
 // unanswered reports whether the failure says that the server did not answer, or
 // could serve nobody. A nil Failure is an answer.
 func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
+
+// at returns the failure with an address, if it has none. A nil Failure stays nil.
+func (f *Failure) at(addr string) *Failure {
+	if f == nil || f.Addr != "" || addr == "" {
+		return f
+	}
+	located := *f
+	located.Addr = addr
+	return &located
+}
 
 // general reports whether a failure may concern the connection or its server rather
 // than a lock. A nil Failure is an answer.
@@ -100,6 +114,10 @@ var serverCodes = map[string]serverCode{
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
 	code, known := serverCodes[word]
+	if !known && strings.Contains(text, "while the cluster is down") || !known && strings.Contains(text, "while cluster is down") {
+		// With cluster-allow-reads-when-down, a script runs until its first write.
+		code, known = serverCodes["CLUSTERDOWN"], true
+	}
 	if !known && deniedInScript(text) {
 		code, known = serverCodes["NOPERM"], true
 	}
@@ -119,7 +137,8 @@ func serverFailure(err error, text string) *Failure {
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
-	f.Elsewhere, f.Scattered = word == "MOVED" || word == "ASK", word == "TRYAGAIN"
+	f.Elsewhere = word == "MOVED" || word == "ASK"
+	f.Scattered = word == "TRYAGAIN" || strings.Contains(text, "Hash slot not served")
 	return f
 }
 

@@ -33,3 +33,21 @@ func TestFailure_OfASlotThatIsMoving(t *testing.T) {
 	require.Equal(t, core.Maybe, f.Ran)
 	require.True(t, f.Scattered)
 }
+
+// A cluster that is down serves nobody. One that does not serve a slot serves the others.
+func TestFailure_OfAClusterThatIsDown(t *testing.T) {
+	t.Parallel()
+	for text, oneSlot := range map[string]bool{
+		"CLUSTERDOWN Hash slot not served":                               true,
+		"CLUSTERDOWN The cluster is down":                                false,
+		"CLUSTERDOWN The cluster is down and only accepts read commands": false,
+		"ERR Script attempted to execute a write command while the cluster is down and readonly script: f00, on @user_script:1.": false,
+		"ERR Script attempted to access keys while cluster is down":                                                              false,
+	} {
+		f := serverFailure(textError(text), text)
+		require.Equal(t, Unavailable, f.Kind, text)
+		require.Equal(t, core.No, f.Ran, text)
+		require.False(t, f.Final, text)
+		require.Equal(t, oneSlot, !f.unanswered(), text)
+	}
+}

@@ -163,6 +163,15 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 // nil. The failure is of the kind Unavailable.
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
+// unconfirmed returns a failure of the kind TooFew if replicas have been asked for a grant of a name for
+// leastQuiet or longer, or nil.
+func (l *Lane) unconfirmed(name string, now time.Duration) *Failure {
+	if l.confirms == nil {
+		return nil
+	}
+	return l.confirms.unconfirmed(name, now)
+}
+
 // idle reports whether nothing is queued and no batch is under way.
 func (l *Lane) idle() bool {
 	l.mu.Lock()
@@ -367,15 +376,21 @@ func (l *Lane) report(b *batch) {
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
-		if l.cfg.passesOn(a) && l.cfg.elsewhere(*t) {
+		if l.cfg.passesOn(a) && l.cfg.elsewhere(*t, a.Failure) {
 			if t.op != nil {
 				passed++
 			}
 			continue
 		}
+		if l.cfg.passesOn(a) { // the lanes are closed, so none takes it
+			a = &Answer{Kind: Failed, Failure: &Failure{Kind: Closed, Ran: core.No, Final: true}}
+		}
 		if t.op == nil {
 			t.call.done(*a)
 			continue
+		}
+		if l.cfg.troubles != nil {
+			l.cfg.troubles.note(SlotOf(keyOf(t.op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
 		}
 		if a.Failure.unanswered() {
 			silent = a.Failure

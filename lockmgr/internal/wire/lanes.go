@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,21 +15,21 @@ import (
 // to each master of a cluster. So a master that hangs delays no operation on another.
 //
 // Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A master
-// then refuses an operation for a slot that it does not serve. One more lane sends such operations to
-// the master that the refusal names, and follows a slot that moves.
+// then refuses an operation for a slot that it does not serve. Each master that such a refusal names has
+// one more lane, for these operations.
 //
-// A lane is made when the layout first names its master. When the master has served no slot for a
+// A lane is made when the layout, or a refusal, first names its master. When the master has served no slot for a
 // minute, and nothing is under way on the lane, the lane is closed. Any goroutine may call the methods
 // of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
-	astray  *Lane    // for operations that a master refused; nil without Cluster.Node
+	astray  *Lane    // for operations that a master refused without an address; nil without Cluster.Node
 
 	mu      sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
 	lanes   []*Lane               // by the numbers of shards; nil: closed
-	number  map[string]int        // of a shard, by the address of its master
-	addrs   []string              // of the masters, by the numbers of shards
+	number  map[string]int        // of a shard, by the address of its master or by strayPrefix and an address
+	addrs   []string              // the keys of number, by the numbers of shards
 	left    map[int]time.Duration // by the numbers of shards: when the layout first had no slot of it
 	scripts uint64                // the renewal scripts that closed lanes have sent
 	slots   *[Slots]uint16        // the number of the shard of each slot; nil for a single server
@@ -37,9 +38,15 @@ type Lanes struct {
 	stop    context.CancelFunc
 	done    chan struct{}  // closed when nobody asks for the layout any more
 	closing sync.WaitGroup // of lanes
+	closed  bool
 
-	spreads spreads
+	spreads  spreads
+	troubles slotTroubles
 }
+
+// strayPrefix is in the key of a lane for what masters refuse because the master at an address, which follows,
+// serves it.
+const strayPrefix = "redirected to "
 
 // Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
 type Cluster struct {
@@ -100,7 +107,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 	l.spreads.submit, l.spreads.pass = l.submitPart, cfg.Post
 	l.take(cluster.First)
 	if cluster.Node != nil {
-		l.astray = l.add(len(l.lanes), "", l.cfg.Server)
+		l.astray = l.add(len(l.lanes), "", l.cfg.Server, true)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -182,7 +189,9 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 		l.slots = slots
 	}
 	left, gone = l.closeLeft()
-	return changed, left, gone
+	return changed, left, slices.DeleteFunc(gone, func(number uint8) bool { // two lanes may share a number
+		return slices.ContainsFunc(l.lanes, func(lane *Lane) bool { return lane != nil && lane.cfg.shard == number })
+	})
 }
 
 // closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way on
@@ -229,33 +238,51 @@ func (l *Lanes) serving() []bool {
 	return serves
 }
 
-// numberOf returns the number of the shard whose master has an address. A new master gets a lane and
-// the smallest free number. Numbers are used again, because the core has one health for each. The
-// mutex is held.
-func (l *Lanes) numberOf(addr string) int {
-	n, known := l.number[addr]
+// numberOf returns the number of a shard by the address of its master, or by strayPrefix and an address. A
+// new one gets a lane and the smallest free number. Numbers are used again, because the core has one
+// health for each. The mutex is held.
+func (l *Lanes) numberOf(key string) int {
+	n, known := l.number[key]
 	if !known {
 		if n = slices.Index(l.lanes, nil); n < 0 {
 			n = len(l.lanes)
 		}
-		l.number[addr] = n
-		server := l.cfg.Server
-		if l.cluster.Node != nil {
-			server = l.cluster.Node(addr)
+		l.number[key] = n
+		server, stray := l.cfg.Server, strings.HasPrefix(key, strayPrefix)
+		if l.cluster.Node != nil && !stray {
+			server = l.cluster.Node(key)
 		}
-		l.add(n, addr, server)
+		l.add(n, key, server, stray)
 	}
 	return n
 }
 
-// add makes the lane with a number. It sends to server. addr is empty if the lane sends to any master.
-// The mutex is held.
-func (l *Lanes) add(n int, addr string, server Server) *Lane {
+// redirect queues a task that the master at an address has refused, because another one serves it. f says
+// which one. Each of these others has a lane of its own, so one that hangs delays nothing for the
+// others. redirect reports whether it took the task. It never blocks.
+func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
+	addr, _ := redirection(f, asked)
+	if addr == "" {
+		return l.astray.adopt(t)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.closed && l.lanes[l.numberOf(strayPrefix+addr)].adopt(t)
+}
+
+// add makes the lane with a number. It sends to server. anywhere says that server finds the master of each
+// command. The mutex is held.
+func (l *Lanes) add(n int, addr string, server Server, anywhere bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
 	cfg.Server, cfg.Post = server, l.spreads.post
-	if cfg.anywhere = addr == ""; !cfg.anywhere && l.cluster.Node != nil {
-		cfg.elsewhere = func(t task) bool { return l.astray.adopt(t) }
+	cfg.anywhere, cfg.troubles = anywhere, &l.troubles
+	if !anywhere && l.cluster.Node != nil {
+		cfg.elsewhere = func(t task, f *Failure) bool { return l.redirect(t, f, addr) }
+	}
+	if l.cluster.Node != nil {
+		cfg.where = strings.TrimPrefix(addr, strayPrefix)
+		cfg.Error = func(f *Failure) error { return l.cfg.Error(f.at(cfg.where)) }
 	}
 	lane := NewLane(cfg)
 	if n == len(l.lanes) {
@@ -313,14 +340,6 @@ func (l *Lanes) Masters() (all []string) {
 		}
 	}
 	return all
-}
-
-// keyOf returns a key of an operation.
-func keyOf(op *core.Op) string {
-	if len(op.Items) > 0 {
-		return op.Items[0].Name
-	}
-	return op.Name
 }
 
 // Submit queues operations. It never blocks. After Close it does nothing: nobody waits for
@@ -386,10 +405,20 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	return known && l.lanes[n].Call(c, done)
 }
 
-// Failing returns why the server of a name could not serve a wait from asked to now, or nil.
-// The failure is of the kind Unavailable.
+// Failing returns why the server of a name could not serve a wait from asked to now, or nil. The
+// failure is of the kind Unavailable, or TooFew if replicas did not answer.
 func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
-	l.withLane(name, func(lane *Lane) { f = lane.Failing(asked, now) })
+	l.withLane(name, func(lane *Lane) {
+		if f = lane.Failing(asked, now); f == nil {
+			f = lane.unconfirmed(name, now)
+		}
+		if l.cluster != nil && l.cluster.Node != nil {
+			f = f.at(l.addrs[l.at(name)])
+		}
+	})
+	if f == nil && l.cluster != nil {
+		f = l.troubles.failing(SlotOf(name), asked, now)
+	}
 	return f
 }
 
@@ -410,7 +439,11 @@ func (l *Lanes) RenewalScripts() (n uint64) {
 func (l *Lanes) Close() {
 	l.stop()
 	<-l.done
-	for _, lane := range l.lanes { // nobody adds one any more
+	l.mu.Lock()
+	l.closed = true
+	lanes := slices.Clone(l.lanes)
+	l.mu.Unlock()
+	for _, lane := range lanes { // nobody adds one any more
 		if lane != nil {
 			l.closing.Go(lane.Close)
 		}

@@ -155,6 +155,76 @@ func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 	})
 }
 
+// A redirectingServer refuses the names of two slots. Another master serves each of them.
+type redirectingServer struct{ to map[int]*Failure }
+
+func (s *redirectingServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
+	for i := range commands {
+		answers[i] = Answer{}
+		if f := s.to[SlotOf(commands[i].Keys[0])]; f != nil {
+			answers[i] = failed(f)
+		}
+	}
+}
+
+// A master that another one names, and that hangs, delays nothing for a third one that is named, too. Who waits
+// for a name of the one that hangs is told so.
+func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
+	n := newFakeNode(t, ours)
+	moved := func(text string) *Failure {
+		n.redirects("%s", text)
+		return failureOf(n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error())
+	}
+	hung, other := nameInSlot(0), nameInSlot(1)
+	to := map[int]*Failure{0: moved("ASK 0 h:1"), 1: moved("ASK 1 c:1")}
+	synctest.Test(t, func(t *testing.T) {
+		var fails *Failure
+		until := make(chan struct{})
+		anywhere := execFuncs(func(commands []Command, answers []Answer) {
+			for i := range commands {
+				answers[i] = Answer{}
+				if commands[i].Keys[0] == hung {
+					<-until
+					if fails != nil {
+						answers[i] = failed(fails)
+					}
+				}
+			}
+		})
+		c := &Cluster{First: []Shard{{Addr: "a:1", Slots: [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, Node: func(string) Server {
+			return &redirectingServer{to}
+		}}
+		l, replies := lanesOf(t, anywhere, c)
+		l.Submit([]*core.Op{acquire(hung, 1)}, 0)
+		synctest.Wait()
+		for id := range uint64(5) {
+			l.Submit([]*core.Op{acquire(other, id+2)}, 0)
+			synctest.Wait()
+			require.Len(t, replies, 1)
+			r := <-replies
+			require.Equal(t, other, r.Op.Name)
+			require.NotZero(t, r.Shard)
+		}
+		shards := len(l.lanes)
+		time.Sleep(time.Second)
+		fails = &Failure{Kind: Unavailable, Err: errNoAnswer}
+		close(until)
+		r := <-replies
+		require.Equal(t, hung, r.Op.Name)
+		synctest.Wait()
+		require.NotNil(t, l.Failing(hung, 0, time.Since(time.Now())+time.Second))
+		require.Nil(t, l.Failing(other, 0, time.Second))
+		require.Nil(t, l.Failing(hung, time.Minute, time.Minute), "it was long ago")
+		fails = nil
+		l.Submit([]*core.Op{acquire(hung, 9)}, 0)
+		<-replies
+		synctest.Wait()
+		require.Nil(t, l.Failing(hung, 0, time.Second), "it has answered")
+		require.Len(t, l.lanes, shards, "a master that is named again has its lane already")
+		require.Equal(t, []string{"a:1"}, l.Masters())
+	})
+}
+
 // Close answers each operation, whichever lane has it.
 func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -167,12 +237,15 @@ func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
 		})
 		c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return slow }}
 		l, replies := lanesOf(t, &shardServer{}, c)
+		var answer Answer
 		l.Submit([]*core.Op{acquire("a", 1), acquire("b", 2)}, 0)
+		l.Call(Command{Args: []string{"GET"}, Keys: []string{"a"}}, func(a Answer) { answer = a })
 		synctest.Wait()
 		l.astray.Close()
 		close(until)
 		l.Close()
 		require.Len(t, replies, 2)
+		require.Equal(t, Closed, answer.Failure.Kind, "nobody has served it, so where it belongs does not matter")
 	})
 }
 
@@ -311,6 +384,26 @@ func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		require.LessOrEqual(t, len(l.lanes), 3)
+	})
+}
+
+// More lanes than there are numbers share some. A number is gone when the last lane that has it is.
+func TestLanes_SharedNumberIsNotGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shards []Shard
+		for i := range core.NoShard + 1 { // the first and the last share a number
+			shards = append(shards, Shard{Addr: fmt.Sprintf("m:%d", i), Slots: [][2]int{{i, i}}})
+		}
+		shards[0].Slots[0] = [2]int{core.NoShard + 1, Slots - 1}
+		c := &layoutServer{shards: shards}
+		lanesOf(t, &shardServer{}, &Cluster{First: shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone})
+		last := shards[core.NoShard]
+		shards = slices.Clone(shards[:core.NoShard])
+		shards[1].Slots = append([][2]int{{core.NoShard, core.NoShard}}, shards[1].Slots...)
+		c.set(shards)
+		time.Sleep(2 * laneRest)
+		_, gone := c.takeLeft()
+		require.Empty(t, gone, last.Addr)
 	})
 }
 

@@ -91,13 +91,23 @@ type layoutAnswer struct {
 const askTime = 500 * time.Millisecond
 
 // KnowsSharded reports whether the nodes of a cluster know sharded channels. Nodes before version 7.0
-// do not. KnowsSharded returns true if no node answers the question in time, for instance because
-// the first one hangs or the user may not ask.
+// do not. KnowsSharded asks all at once, and returns true if no node answers the question, for instance
+// because the user may not ask.
 func KnowsSharded(ctx context.Context, client rueidis.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	for _, node := range client.Nodes() {
-		err := node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
+	nodes := client.Nodes()
+	answers := make(chan error, len(nodes))
+	for _, node := range nodes {
+		go func() { answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error() }()
+	}
+	for range nodes {
+		var err error
+		select {
+		case err = <-answers:
+		case <-ctx.Done():
+			return true
+		}
 		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {
 			return false // unknown PUBSUB subcommand: the words differ between versions
 		}
@@ -165,15 +175,23 @@ func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 	return at, err
 }
 
-// readAddr reads the address of a node. A node that does not know its own host has the host of asked.
-// The address is empty if the node has no port for clients like this one.
+// readAddr reads the address of a node. A host that is missing is that of asked. The host of a node
+// that has no name, although the cluster is to tell names, is "?", and its IP address comes after the
+// ID. The address is empty if the node has no port for clients like this one.
 func readAddr(node []rueidis.RedisMessage, asked string) (addr string, err error) {
 	host, _ := node[0].ToString()
 	port, err := node[1].ToInt64()
 	if err != nil {
 		return "", err
 	}
-	if host == "" || host == "?" {
+	if host == "?" {
+		host = ""
+		if len(node) > 3 {
+			more, _ := node[3].AsStrMap()
+			host = more["ip"]
+		}
+	}
+	if host == "" {
 		if host, _, err = net.SplitHostPort(asked); err != nil {
 			return "", err
 		}

@@ -568,3 +568,36 @@ func TestKnowsSharded(t *testing.T) {
 		require.Equal(t, knows, KnowsSharded(t.Context(), c), answer)
 	}
 }
+
+// A node that hangs does not hide what the others say.
+func TestKnowsSharded_OneNodeHangs(t *testing.T) {
+	for range 5 { // the order is random
+		c, until := newFakeClient(), make(chan struct{})
+		defer c.Close()
+		defer close(until)
+		hung, other := newFakeNode(t, ours), newFakeNode(t, ours)
+		hung.during = func() { <-until }
+		other.reply = func([]string) string { return "-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.\r\n" }
+		c.nodes = func() map[string]rueidis.Client {
+			return map[string]rueidis.Client{"a:1": hung.client, "b:1": other.client}
+		}
+		require.False(t, KnowsSharded(t.Context(), c))
+	}
+}
+
+// A node without a name tells its address by the metadata. Without that it counts as being on the host that
+// was asked.
+func TestLayout_HostThatIsNotKnown(t *testing.T) {
+	for host, want := range map[string]string{
+		"$1\r\n?\r\n:1\r\n+b\r\n%2\r\n+hostname\r\n+\r\n+ip\r\n+10.0.0.2\r\n": "10.0.0.2:1",
+		"$1\r\n?\r\n:1\r\n+b\r\n*2\r\n+ip\r\n+10.0.0.2\r\n":                   "10.0.0.2:1",
+		"$1\r\n?\r\n:1\r\n+b\r\n*0\r\n":                                       "asked:1",
+		"_\r\n:1\r\n+b\r\n%1\r\n+ip\r\n+10.0.0.2\r\n":                         "asked:1",
+		"+\r\n:1\r\n+b\r\n*0\r\n":                                             "asked:1",
+	} {
+		n := newFakeNode(t, "*1\r\n*3\r\n:0\r\n:1\r\n*4\r\n"+host)
+		layout, err := layoutOf(t.Context(), n.client, "asked:1")
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, addrsOf(layout), host)
+	}
+}

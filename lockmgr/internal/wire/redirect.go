@@ -99,7 +99,7 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 			return a[0]
 		}
 		to, ask := redirection(f, addr)
-		if to == "" {
+		if to = n.known(to, addr); to == "" {
 			break
 		}
 		if !ask {
@@ -107,20 +107,48 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 		}
 		addr, asking = to, ask
 	}
-	return failed(&Failure{ // Scattered: only this slot is in trouble, not the server
-		Kind: Unavailable, Ran: core.No, Scattered: true, Err: a[0].Failure.Err,
+	return failed(disagreement(a[0].Failure))
+}
+
+// disagreement returns the failure of a command that was sent from one master to another too often. f is
+// its last failure.
+func disagreement(f *Failure) *Failure {
+	return &Failure{
+		Kind: Unavailable, Ran: core.No, Scattered: true, Err: f.Err,
 		Hint: "the masters of the cluster do not agree who serves the slot",
-	})
+	}
 }
 
 // unserved is the failure of a command for a slot that no master serves.
 var unserved = &Failure{
-	Kind: Unavailable, Ran: core.No, Err: errors.New("the slot has no master"),
+	Kind: Unavailable, Ran: core.No, Scattered: true, Err: errors.New("the slot has no master"),
 	Hint: "no master of the cluster serves the slot of this name",
 }
 
+// known returns the address that a redirection names. If the host of that is "?", the node that was asked does
+// not know it. Then known returns the address of the only other master that has the port, or "".
+func (n *Nodes) known(to, asked string) string {
+	port, unknown := strings.CutPrefix(to, "?:")
+	if !unknown {
+		return to
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	to = ""
+	for _, s := range n.layout {
+		if _, p, _ := net.SplitHostPort(s.Addr); p == port && s.Addr != asked {
+			if to != "" {
+				return "" // there are several
+			}
+			to = s.Addr
+		}
+	}
+	return to
+}
+
 // redirection returns the address that a MOVED or an ASK names. It is empty if the failure is neither.
-// asked is the address of the node that gave it. If the host is missing, it is that of asked.
+// asked is the address of the node that gave it. If the host is missing, it is that of asked. It may
+// be "?": see known.
 func redirection(f *Failure, asked string) (addr string, ask bool) {
 	e, refused := rueidis.IsRedisErr(f.Err)
 	if !refused {
@@ -136,7 +164,7 @@ func redirection(f *Failure, asked string) (addr string, ask bool) {
 		return "", false
 	}
 	host := strings.Trim(addr[:i], "[]")
-	if host == "" || host == "?" {
+	if host == "" {
 		var err error
 		if host, _, err = net.SplitHostPort(asked); err != nil {
 			return "", false
@@ -171,6 +199,9 @@ func (n *Nodes) byClient(ctx context.Context, c *Command) Answer {
 	a := link{client: n.cluster, channels: n.channels}.one(ctx, c, false)
 	if !n.followed() {
 		return astray(core.Maybe) // the command may have run at another cluster
+	}
+	if f := a.Failure; f != nil && f.Elsewhere {
+		return failed(disagreement(f)) // the client follows so many redirections and no more
 	}
 	return a
 }

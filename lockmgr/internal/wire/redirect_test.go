@@ -151,7 +151,7 @@ func TestRedirection(t *testing.T) {
 		"MOVED 3999 ::1:6381":       "[::1]:6381",
 		"MOVED 3999 [::1]:6381":     "[::1]:6381",
 		"MOVED 3999 :6381":          "asked:6381",
-		"MOVED 3999 ?:6381":         "asked:6381",
+		"MOVED 3999 ?:6381":         "?:6381",
 		"MOVED 3999 nothing":        "",
 		"MOVED":                     "",
 		"ASK 3999 127.0.0.1:6381":   "127.0.0.1:6381",
@@ -165,6 +165,27 @@ func TestRedirection(t *testing.T) {
 	}
 	addr, _ := redirection(unknownNode, "asked:1")
 	require.Empty(t, addr)
+}
+
+// A node may not know the host of another one. The layout knows it, if one master has that port.
+func TestNodes_RedirectionToAnUnknownHost(t *testing.T) {
+	c, n := newFakeCluster(t)
+	name := nameInSlot(0)
+	c.known["a:1"].redirects("MOVED 0 ?:1")
+	f := execOn(n, getOf(name))[0].Failure
+	require.Equal(t, Unavailable, f.Kind, "b and c have it")
+	require.Equal(t, core.No, f.Ran)
+	for _, node := range c.known {
+		node.says(strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:2\r\n", 1))
+	}
+	c.elsewhere["b:2"] = c.known["b:1"]
+	_, err := layoutOnce(t, n)
+	require.NoError(t, err)
+	c.known["a:1"].redirects("MOVED 0 ?:2")
+	c.known["b:1"].counts()
+	require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	toB, _ := c.known["b:1"].counts()
+	require.Equal(t, 1, toB)
 }
 
 // A slot without a master, and keys in several slots, are refused at once.
@@ -281,6 +302,14 @@ func TestNodes_ThroughTheClient(t *testing.T) {
 	f = execOn(n, getOf(name))[0].Failure
 	require.Equal(t, core.No, f.Ran)
 	c.known = all
+	// The client follows some redirections and then returns the last.
+	d := newFakeNode(t, ours)
+	d.redirects("MOVED 0 z:1")
+	err = d.client.Do(t.Context(), d.client.B().Get().Key("x").Build()).Error()
+	c.do = func() error { return err }
+	f = execOn(n, getOf(name))[0].Failure
+	require.Equal(t, Unavailable, f.Kind)
+	require.False(t, f.Final)
 	c.do = func() error { return errors.New("the client's own") }
 	require.ErrorContains(t, execOn(n, getOf(name))[0].Failure.Err, "the client's own")
 }

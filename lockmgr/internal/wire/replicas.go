@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type confirmer struct {
 	own    Connection // nil: none
 	filled sync.Cond
 	grants []core.Reply
+	asked  []*core.Op // whose grants are being confirmed
 	closed bool
 }
 
@@ -87,6 +89,10 @@ func (c *confirmer) run() {
 			return
 		}
 		c.confirm(b, grants)
+		c.mu.Lock()
+		clear(c.asked)
+		c.asked = c.asked[:0]
+		c.mu.Unlock()
 		replies := repliesPool.Get().(*core.Replies)
 		replies.Replies = append(replies.Replies, grants...)
 		c.cfg.Post(replies)
@@ -105,14 +111,30 @@ func (c *confirmer) take(out []core.Reply) []core.Reply {
 	n := min(len(c.grants), maxBatch)
 	out = append(out[:0], c.grants[:n]...)
 	c.grants = append(c.grants[:0], c.grants[n:]...)
+	for i := range out {
+		c.asked = append(c.asked, out[i].Op)
+	}
 	return out
+}
+
+// unconfirmed returns a failure if a grant of a name has waited for replicas for leastQuiet or longer, or
+// nil. The operations are not answered yet, so nobody changes them.
+func (c *confirmer) unconfirmed(name string, now time.Duration) *Failure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := func(op *core.Op) bool { return now-op.Sent >= leastQuiet && hasName(op, name) }
+	if slices.ContainsFunc(c.asked, late) || slices.ContainsFunc(c.grants, func(r core.Reply) bool { return late(r.Op) }) {
+		return &Failure{Kind: TooFew, Ran: core.Maybe, Err: errLateReplicas}
+	}
+	return nil
 }
 
 // The reasons why a grant is not confirmed.
 var (
-	errFewReplicas = errors.New("too few replicas have the lock in time")
-	errTaken       = errors.New("the lock was taken away before replicas had it")
-	errNoWay       = errors.New("the slot of the lock is moving, so no replica can be asked")
+	errFewReplicas  = errors.New("too few replicas have the lock in time")
+	errLateReplicas = errors.New("the wait ended before enough replicas had the lock")
+	errTaken        = errors.New("the lock was taken away before replicas had it")
+	errNoWay        = errors.New("the slot of the lock is moving, so no replica can be asked")
 )
 
 // confirm asks for the replicas of grants. A grant that is not confirmed becomes a failure.
@@ -221,4 +243,9 @@ func (c *confirmer) drop() {
 		c.background.Go(c.own.Close)
 		c.own = nil
 	}
+}
+
+// hasName reports whether an operation is about a name.
+func hasName(op *core.Op, name string) bool {
+	return op.Name == name || slices.ContainsFunc(op.Items, func(it core.Item) bool { return it.Name == name })
 }

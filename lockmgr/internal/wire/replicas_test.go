@@ -138,6 +138,11 @@ func TestReplicas_AreWaitedFor(t *testing.T) {
 		l.Submit([]*core.Op{locking("b", 3), locking("c", 4)}, 0)
 		synctest.Wait()
 		require.Nil(t, l.Failing(0, time.Second), "nothing is under way on the lane")
+		for _, name := range []string{"a", "b"} { // b waits until the first wait is over
+			require.Nil(t, l.unconfirmed(name, time.Millisecond), "it may soon be")
+			require.Equal(t, TooFew, l.unconfirmed(name, 150*time.Millisecond).Kind)
+		}
+		require.Nil(t, l.unconfirmed("taken", time.Minute))
 		r := <-replies
 		require.Equal(t, "a", r.Op.Name)
 		require.True(t, r.OK)

@@ -60,10 +60,12 @@ type Config struct {
 	// trouble is called when a command has failed for a reason that may concern other locks, too. It
 	// must not block. It may be nil.
 	trouble func()
-	// elsewhere takes a task that another server would answer. It reports whether it took the task.
-	// It must not block. It may be nil.
-	elsewhere func(task) bool
-	anywhere  bool // the lane sends to any master
+	// elsewhere takes a task that another server would answer, and the failure that says so. It
+	// reports whether it took the task. It must not block. It may be nil.
+	elsewhere func(task, *Failure) bool
+	anywhere  bool          // the lane sends to any master
+	troubles  *slotTroubles // may be nil
+	where     string        // the address of the master, or of the one that others name
 }
 
 // Replicas says how many replicas must have a record before its lock is granted, and how long

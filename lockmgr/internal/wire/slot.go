@@ -1,6 +1,10 @@
 package wire
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
 
 // Slots is the number of slots that the keys of a cluster are divided into.
 const Slots = 1 << 14
@@ -45,4 +49,12 @@ func (c *Command) sameSlot() bool {
 		}
 	}
 	return true
+}
+
+// keyOf returns a key of an operation.
+func keyOf(op *core.Op) string {
+	if len(op.Items) > 0 {
+		return op.Items[0].Name
+	}
+	return op.Name
 }
