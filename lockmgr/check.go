@@ -75,7 +75,7 @@ func (p Permission) String() string {
 // Check tries out everything that a lock needs, on a name of its own. The name
 // begins with prefix, which should be the prefix of your locks' names. Check takes
 // the lock, contends for it under another owner, passes it on, renews it, releases
-// it and waits for the release's message. So a missing permission shows at the
+// it and waits for the release's message. With Options.Replicas it also waits for replicas. So a missing permission shows at the
 // start of a service and not in its first contention. If ctx ends first, the lock
 // it took is left to expire, within ten seconds; otherwise nothing is left.
 //
@@ -409,7 +409,7 @@ func (c *checkup) about(ctx context.Context) error {
 		c.warn("with maxmemory-policy %s the server may evict locks that are held", policy)
 	}
 	if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < c.m.options.Replicas.Acks {
-		c.warn("a lock waits for %d replicas, and %d are connected: every request will fail with ErrReplicas", c.m.options.Replicas.Acks, n)
+		c.warn("replicas that are connected: %d; replicas that a lock waits for: %d. Requests fail with ErrReplicas", n, c.m.options.Replicas.Acks)
 	}
 	return nil
 }
@@ -443,10 +443,25 @@ func (c *checkup) rehearse(ctx context.Context) error {
 		c.cleanUp()
 		return err
 	}
+	if err := c.confirmed(ctx); err != nil {
+		return err
+	}
 	if !heard {
 		return nil
 	}
 	return c.message(ctx, watch)
+}
+
+// confirmed takes a lock as users do, if a grant needs replicas.
+func (c *checkup) confirmed(ctx context.Context) error {
+	if c.m.options.Replicas.Acks == 0 {
+		return nil
+	}
+	l, err := c.m.Lock(ctx, c.name+"-replicas")
+	if err != nil {
+		return err
+	}
+	return l.Unlock(ctx)
 }
 
 // checkLease is the lease of the lock that Check takes. The lock is released long

@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -186,6 +187,19 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	t.Cleanup(stopped.Thaw)
 	_, err = m.LockAll(ctx, set)
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorContains(t, err, stopped.Addr())
+	// A wait that is shorter than RetryTime is told the same, whichever name is first.
+	for _, names := range [][]string{{others[0], names[len(names)-1]}, {names[len(names)-1], others[0]}} {
+		_, err = m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(700*time.Millisecond))
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.ErrorContains(t, err, stopped.Addr())
+		short, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
+		_, err = m.LockAll(short, lockmgr.All(names...))
+		cancel()
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+	}
 	require.Len(t, others, 6)
 	for _, name := range others {
 		l, err := other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second))

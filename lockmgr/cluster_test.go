@@ -185,6 +185,17 @@ func TestCluster_Failover(t *testing.T) {
 	o := lockmgr.Options{RetryTime: 20 * time.Second}
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
 	ctx := faults.Patient(t)
+	// The address of a replica is enough, too: after a failover it is that of a former master.
+	for _, n := range c.Nodes[3:] {
+		one, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{n.Addr()}}, o)
+		require.NoError(t, err)
+		for _, names := range namesOn(c, 1) {
+			l, err := one.Lock(ctx, names[0])
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		}
+		require.NoError(t, one.Close(ctx))
+	}
 	name := "a"
 	owner := c.Owner(name)
 	l, err := m.Lock(ctx, name)

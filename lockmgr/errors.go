@@ -57,7 +57,8 @@ var (
 	// is not plain. Or a method of Permits was given a number, limit, ID or option that it does not take.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
 	// ErrTopology: the address is not what the options say. Dial returns it for a Sentinel
-	// without Sentinel.MasterSet. Dial and Check return it for a server that shares a
+	// without Sentinel.MasterSet or with an unknown one, for a database that the server does not
+	// have, and for several addresses of servers that are no cluster. Dial and Check return it for a server that shares a
 	// cluster with others, if the client was made for one server, and Lock for a name that
 	// another server of that cluster keeps. So does LockAll then for names in several slots. Dial
 	// returns it if as many addresses belong to one cluster as to another. Check returns it if a
@@ -86,6 +87,9 @@ var (
 
 // A ServerError reports an error reply, or that no reply came.
 type ServerError struct {
+	// Addr is the address of the master of a cluster. It is empty if there is one server only, if the
+	// error concerns several masters, or if it is not known.
+	Addr string
 	// Kind is one of ErrPermission, ErrWrongType, ErrOutOfMemory,
 	// ErrReadOnly, ErrReplicas, ErrUnavailable, ErrTopology and ErrServer.
 	Kind error
@@ -96,12 +100,17 @@ type ServerError struct {
 	Err error
 }
 
-// Error puts the kind, the server's words and the hint into one line.
+// Error puts the kind, the address, the server's words and the hint into one line.
 func (e *ServerError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Kind.Error())
+	text := e.Err.Error()
+	if e.Addr != "" && !strings.Contains(text, e.Addr) {
+		b.WriteString(" at ")
+		b.WriteString(e.Addr)
+	}
 	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
+	b.WriteString(text)
 	if e.Hint != "" {
 		b.WriteString(" (")
 		b.WriteString(e.Hint)
@@ -127,5 +136,5 @@ func serverError(f *wire.Failure) error {
 	case f.Kind == wire.Closed:
 		return ErrClosed
 	}
-	return &ServerError{Kind: failureKinds[f.Kind], Hint: f.Hint, Err: f.Err}
+	return &ServerError{Addr: f.Addr, Kind: failureKinds[f.Kind], Hint: f.Hint, Err: f.Err}
 }

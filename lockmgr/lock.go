@@ -155,7 +155,7 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	}
 	_, err := p.Future().Await(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = t.shell.whileFailing(t.key(), asked, err)
+		err = t.whileFailing(asked, err)
 	}
 	return err
 }
@@ -292,19 +292,31 @@ func (t *ticket) Explain(err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
-	reason := t.shell.failing(t.key(), t.asked(), now)
+	reason := t.failing(t.asked(), now)
 	if reason == nil {
 		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
 	}
 	return t.failed(opLock, max(0, now-t.asked()), fmt.Errorf("%w: %w", reason, err))
 }
 
-// key returns the request's name, or one of those of a set.
-func (t *ticket) key() string {
-	if more := t.first.more.Load(); more != nil && more.set != nil {
-		return more.set.items[0].Name
+// failing is shell.failing for the request's name, and for each name of a set.
+func (t *ticket) failing(asked, now time.Duration) error {
+	more := t.first.more.Load()
+	if more == nil || more.set == nil {
+		return t.shell.failing(t.request.Name, asked, now)
 	}
-	return t.request.Name
+	for i := range more.set.items {
+		if down := t.shell.failing(more.set.items[i].Name, asked, now); down != nil {
+			return down
+		}
+	}
+	return nil
+}
+
+// whileFailing adds the failure of a server of the request since an instant, if there is one, to the error
+// of a context.
+func (t *ticket) whileFailing(asked time.Duration, err error) error {
+	return withFailure(t.failing(asked, t.shell.now()), err)
 }
 
 // refusal says what a request waits for while the server answers.
@@ -323,7 +335,7 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.shell.failing(t.key(), t.asked(), now); down != nil {
+		if down := t.failing(t.asked(), now); down != nil {
 			err = down
 		} else {
 			err = fmt.Errorf("%w: %s", err, t.refusal())
@@ -354,7 +366,7 @@ func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
 
 func (r *unlocking) Explain(err error) error {
 	if !errors.Is(err, ErrCanceled) {
-		err = r.shell.whileFailing((*ticket)(r).key(), 0, err)
+		err = (*ticket)(r).whileFailing(0, err)
 	}
 	return (*ticket)(r).failed(opUnlock, 0, err)
 }

@@ -136,7 +136,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 			p.book.handleDue()
 		case *subscriptionState:
 			if p.observed() {
-				p.observe(EventSubscription{ev.at, ev.state.String()})
+				p.observe(EventSubscription{ev.at, ev.state.String(), ev.master})
 			}
 		case *core.Replies:
 			p.book.answers(ev)

@@ -76,7 +76,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		if master != "" {
 			log = log.With("address", master)
 		}
-		return newHub(log, func(s notify.State) { m.actor.Post(&subscriptionState{at: time.Now(), state: s}) }, master, sharded)
+		return newHub(log, func(s notify.State) { m.actor.Post(&subscriptionState{time.Now(), s, master}) }, master, sharded)
 	})
 	return m
 }

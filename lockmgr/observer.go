@@ -117,12 +117,13 @@ type (
 		Name string
 		Err  error
 	}
-	// EventSubscription: the state of the pub/sub connection changed, as
-	// notify.State prints it. Of a cluster there is one for each master, and
-	// the event does not say which.
+	// EventSubscription: the state of a pub/sub connection changed, as
+	// notify.State prints it. There is one to each master of a cluster. Address is
+	// that of the master. It is empty for a single server.
 	EventSubscription struct {
-		At    time.Time
-		State string
+		At      time.Time
+		State   string
+		Address string
 	}
 	// EventDropped: the observer was too slow, and this many events are
 	// missing here.

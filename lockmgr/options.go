@@ -260,7 +260,7 @@ const (
 
 // MaxWait bounds how long the request may wait, counted from the call. After
 // that it fails with ErrWaitTimeout, or with ErrUnavailable if the server did
-// not answer meanwhile. Zero means one try and no waiting, which fails with
+// not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero means one try and no waiting, which fails with
 // ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a
 // request waits until it is granted or cancelled, or the server has failed for
 // Options.RetryTime.

@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"context"
 	"errors"
 	"slices"
 )
@@ -15,7 +16,6 @@ var reasons = []struct {
 	{"canceled", []error{ErrCanceled}},
 	{"timeout", []error{ErrWaitTimeout}},
 	{"lost", []error{ErrLeaseLost}},
-	{"busy", []error{ErrNotAcquired}},
 	{"overloaded", []error{ErrOverloaded}},
 	{"deadlock", []error{ErrDeadlock}},
 	{"closed", []error{ErrClosed}},
@@ -25,6 +25,10 @@ var reasons = []struct {
 		ErrInvalidName, ErrInvalidLease, ErrInvalidWait, ErrInvalidOwner, ErrInvalidOption,
 	}},
 	{"server", []error{ErrOutOfMemory, ErrReadOnly, ErrReplicas, ErrServer}},
+	// A wait that its context ended matches ErrNotAcquired, too.
+	{"canceled", []error{context.Canceled}},
+	{"timeout", []error{context.DeadlineExceeded}},
+	{"busy", []error{ErrNotAcquired}},
 }
 
 // Reason returns one word for an error, for the label of a metric or the type of an error in a
@@ -32,9 +36,9 @@ var reasons = []struct {
 //
 //   - unavailable: the server did not answer.
 //   - canceled: the caller cancelled the future or the context.
-//   - timeout: the time of MaxWait passed.
+//   - timeout: the time of MaxWait passed, or the deadline of the context.
 //   - lost: the lock was lost.
-//   - busy: another owner has the lock.
+//   - busy: another owner has the lock, and the request did not wait.
 //   - overloaded: too many requests or locks.
 //   - deadlock: owners wait for each other in a circle.
 //   - closed: the manager is closed.
@@ -64,5 +68,5 @@ func Reasons() []string {
 		words = append(words, r.word)
 	}
 	slices.Sort(words)
-	return words
+	return slices.Compact(words)
 }

@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,9 +15,9 @@ import (
 func TestReason(t *testing.T) {
 	for word, errs := range map[string][]error{
 		"unavailable": {lockmgr.ErrUnavailable, errors.Join(lockmgr.ErrUnavailable, lockmgr.ErrCanceled)},
-		"canceled":    {lockmgr.ErrCanceled},
-		"timeout":     {lockmgr.ErrWaitTimeout},
-		"lost":        {lockmgr.ErrLeaseLost},
+		"canceled":    {lockmgr.ErrCanceled, context.Canceled, fmt.Errorf("%w: %w", lockmgr.ErrNotAcquired, context.Canceled)},
+		"timeout":     {lockmgr.ErrWaitTimeout, context.DeadlineExceeded, fmt.Errorf("%w: %w", lockmgr.ErrNotAcquired, context.DeadlineExceeded)},
+		"lost":        {lockmgr.ErrLeaseLost, errors.Join(lockmgr.ErrLeaseLost, context.Canceled)},
 		"busy":        {lockmgr.ErrNotAcquired, &lockmgr.LockError{Op: "lock", Name: "a", Err: lockmgr.ErrNotAcquired}},
 		"overloaded":  {lockmgr.ErrOverloaded},
 		"deadlock":    {lockmgr.ErrDeadlock},

@@ -68,6 +68,21 @@ func TestReplicas_TooFew(t *testing.T) {
 	require.NoError(t, err)
 
 	servers[1].Freeze()
+	// A wait that is shorter than Replicas.Timeout is told the same.
+	wait := lockmgr.MaxWait(o.Replicas.Timeout / 2)
+	_, err = m.Lock(ctx, "short", wait)
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+	_, err = m.LockAll(ctx, lockmgr.All("short1", "short2"), wait)
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	_, err = m.Permits("shortp", 2).Acquire(ctx, 1, wait)
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	short, cancel := context.WithTimeout(ctx, o.Replicas.Timeout/2)
+	_, err = m.Lock(short, "short3")
+	cancel()
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
 	waiting := m.LockAsync("a")
 	for range 2 {
 		begin := time.Now()
@@ -132,8 +147,8 @@ func TestReplicas_Check(t *testing.T) {
 	m := dial(t, s.Addr(), acked(1))
 	ctx := faults.Patient(t)
 	report, err := m.Check(ctx, "a")
-	require.NoError(t, err)
-	require.Contains(t, report.Warnings, "a lock waits for 1 replicas, and 0 are connected: every request will fail with ErrReplicas")
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.Contains(t, report.Warnings, "replicas that are connected: 0; replicas that a lock waits for: 1. Requests fail with ErrReplicas")
 	faults.Do(t, s, "ACL", "SETUSER", "default", "-wait")
 	report, err = m.Check(ctx, "a")
 	require.ErrorIs(t, err, lockmgr.ErrPermission)

@@ -126,6 +126,9 @@ func TestDial_SentinelWithoutMasterSet(t *testing.T) {
 	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: w.Addrs()[:1]}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	require.ErrorContains(t, err, "MasterSet")
+	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: w.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: "nobody"}}, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorContains(t, err, "SENTINEL MASTERS")
 }
 
 // DialURL reads the address of a server, of a cluster and of Sentinels. An error does not

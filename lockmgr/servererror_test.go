@@ -88,6 +88,15 @@ func TestServerError_AtDial(t *testing.T) {
 	requireServerError(t, lockmgr.ErrPermission, try("nobody", secret))
 	dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{})
 	dialAs(t, s.Addr(), "", secret, lockmgr.Options{})
+	for text, opt := range map[string]rueidis.ClientOption{
+		"fewer databases": {InitAddress: []string{s.Addr()}, SelectDB: 99},
+		"one address":     {InitAddress: []string{s.Addr(), s.Addr()}},
+	} {
+		opt.Username, opt.Password = "someone", secret
+		_, err := lockmgr.Dial(opt, lockmgr.Options{})
+		requireServerError(t, lockmgr.ErrTopology, err)
+		require.ErrorContains(t, err, text)
+	}
 
 	s.Kill()
 	requireServerError(t, lockmgr.ErrUnavailable, try("someone", secret))

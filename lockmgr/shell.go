@@ -63,16 +63,17 @@ type (
 	masterLeft struct{}
 	// subscriptionState is news of the connection for messages.
 	subscriptionState struct {
-		at    time.Time
-		state notify.State
+		at     time.Time
+		state  notify.State
+		master string // empty for a single server
 	}
 )
 
 // now returns the present instant.
 func (s *shell) now() time.Duration { return s.clock.now() }
 
-// failing returns why the server of a name could not serve a wait from asked to now, or
-// nil. The error matches ErrUnavailable.
+// failing returns why the server of a name could not serve a wait from asked to now, or nil. The error
+// matches ErrUnavailable, or ErrReplicas if replicas did not answer.
 func (s *shell) failing(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }
@@ -80,7 +81,12 @@ func (s *shell) failing(name string, asked, now time.Duration) error {
 // whileFailing adds the failure of a name's server since an instant, if there is one, to the
 // error of a context.
 func (s *shell) whileFailing(name string, asked time.Duration, err error) error {
-	if down := s.failing(name, asked, s.now()); down != nil {
+	return withFailure(s.failing(name, asked, s.now()), err)
+}
+
+// withFailure adds the failure of a server to an error. down may be nil.
+func withFailure(down, err error) error {
+	if down != nil {
 		return fmt.Errorf("%w: %w", down, err)
 	}
 	return err

@@ -27,18 +27,20 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if err != nil {
 		return "", err
 	}
+	var replica error
 	if a.Field("role") == "replica" {
-		return "", &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
+		replica = &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
 	}
-	if m.sharded {
+	switch mode := a.Field("mode"); {
+	case m.sharded && replica == nil:
 		return "a master that Sentinels watch: a failover may lose a lock, as the master answers before its replicas know", nil
-	}
-	switch a.Field("mode") {
-	case "sentinel":
-		return "", fmt.Errorf("%w: the server is a Sentinel: set ClientOption.Sentinel.MasterSet to the name of the master", ErrTopology)
-	case "cluster":
+	case m.sharded:
+		return "", replica
+	case mode == "sentinel":
+		return "", fmt.Errorf("%w: the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master", ErrTopology)
+	case mode == "cluster": // a replica has to say, too, whether there are other masters
 	default:
-		return "", nil
+		return "", replica
 	}
 	a, err = m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {
@@ -51,6 +53,9 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok && n != "0" && n != "1" {
 			return "", fmt.Errorf("%w: %w: it is one of %s, and keeps some names only", ErrTopology, errOneOfMany, n)
 		}
+	}
+	if replica != nil {
+		return "", replica
 	}
 	return "the server is part of a cluster: names that other servers keep fail with ErrTopology, and no two locks share a command", nil
 }

@@ -2,6 +2,7 @@ package lockmgr
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,10 @@ func mode(m string) wire.Answer {
 
 var replica = wire.Answer{Kind: wire.Array, Array: []wire.Answer{{Kind: wire.Text, Text: "role"}, {Kind: wire.Text, Text: "replica"}}}
 
+func both(a, b wire.Answer) wire.Answer {
+	return wire.Answer{Kind: wire.Array, Array: slices.Concat(a.Array, b.Array)}
+}
+
 func TestTopology_OfAServer(t *testing.T) {
 	info := func(s string) wire.Answer {
 		return wire.Answer{Kind: wire.Text, Text: "cluster_state:ok\r\n" + s + "\r\n"}
@@ -50,6 +55,8 @@ func TestTopology_OfAServer(t *testing.T) {
 		"a cluster of three":        {saying{"HELLO": mode("cluster"), "CLUSTER INFO": info("cluster_size:3")}, false, ErrTopology},
 		"a cluster of unknown size": {saying{"HELLO": mode("cluster")}, false, ErrPermission},
 		"a replica":                 {saying{"HELLO": replica}, false, ErrReadOnly},
+		"a replica in a cluster":    {saying{"HELLO": both(replica, mode("cluster")), "CLUSTER INFO": info("cluster_size:3")}, false, ErrTopology},
+		"a replica of the one":      {saying{"HELLO": both(replica, mode("cluster")), "CLUSTER INFO": info("cluster_size:1")}, false, ErrReadOnly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &Manager{shell: shell{lanes: wire.NewLanes(wire.Config{

@@ -57,7 +57,8 @@ type Options struct {
 	IdleTimeout time.Duration
 
 	// Node is the address of a node of a cluster: a key of the client's Nodes. The hub
-	// subscribes there. While the client knows no such node, the hub is Down. Empty: the
+	// subscribes there. While the client knows no such node, the hub is Down. If the client has a
+	// method Node(addr string) (rueidis.Client, error), the hub calls that instead. Empty: the
 	// client chooses.
 	Node string
 

@@ -68,9 +68,7 @@ func (d *redisDialer) dedicate() *dedication {
 func (d *redisDialer) run(c *dedication) {
 	client, err := d.client, error(nil)
 	if d.node != "" {
-		if client = d.client.Nodes()[d.node]; client == nil {
-			err = fmt.Errorf("the cluster has no node %s", d.node)
-		}
+		client, err = nodeOf(d.client, d.node)
 	}
 	var conn rueidis.DedicatedClient
 	if err == nil {
@@ -88,6 +86,20 @@ func (d *redisDialer) run(c *dedication) {
 	if unwanted && conn != nil {
 		conn.Close()
 	}
+}
+
+// nodeOf returns the client of a node of a cluster. A client with a method Node finds it itself, and says
+// why it can't.
+func nodeOf(c rueidis.Client, addr string) (rueidis.Client, error) {
+	if finder, ok := c.(interface {
+		Node(addr string) (rueidis.Client, error)
+	}); ok {
+		return finder.Node(addr)
+	}
+	if node := c.Nodes()[addr]; node != nil {
+		return node, nil
+	}
+	return nil, fmt.Errorf("the client of the cluster does not know the node %s", addr)
 }
 
 // abandon gives up waiting for c. Its connection is closed as soon as there is
