@@ -27,7 +27,7 @@ var permitMutants = []mutant{
 	{"permits", "transfers fall due one by one", machine, "u.nextTransfer.Truncate(every) + every", "u.nextTransfer", stories},
 	{"permits", "who tries once is refused while others try", machine, "\t\tcase passing:\n\t\t\troom = true\n\t\tcase waiting, releasing:", "\t\tcase passing:\n\t\t\troom = true\n\t\tcase waiting, releasing, asking:", stories},
 	{"permits", "who tries once waits behind others", machine, "\t\t\tif n.queue.head != nil {\n\t\t\t\treturn false\n\t\t\t}\n", "", stories},
-	{"permits", "who tries once waits for an entry", machine, "\treturn room\n", "\treturn room || true\n", machine + " TestPermits_MostEntries"},
+	{"permits", "who tries once waits for an entry", machine, "\treturn room\n", "\treturn room || true\n", machine + " TestPermits_LastEntryIsAskedFor"},
 	{"permits", "each entry is a turn of its own", machine, "time.Duration(max(1, n.details.turns.entries))", "1", machine + " TestPermits_TurnsOfSeveralEntries"},
 	{"permits", "a run is as short as that of one entry", machine, "cfg.PassCount * max(1, t.entries)", "cfg.PassCount", stories},
 	{"permits", "each entry that comes free begins a new pause", machine, "\tcase t.back && several:", "\tcase false:", machine + " TestPermits_NoNewPause"},

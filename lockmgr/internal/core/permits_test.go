@@ -106,6 +106,21 @@ func TestPermits_TriesForTheLastEntry(t *testing.T) {
 	require.Nil(t, again.Hold)
 }
 
+// Who tries once does not wait for the answer about the last entry either, if that is for another request.
+func TestPermits_LastEntryIsAskedFor(t *testing.T) {
+	s := newScripted()
+	lock := func(id uint64, once bool) *Request {
+		r := &Request{Name: "p", Kind: Permits, ID: id, Ends: Forever, Once: once}
+		s.m.Step(0, LockPermits{r, 1, 2 * mostEntries}, nil)
+		return r
+	}
+	for id := range uint64(mostEntries - 1) {
+		s.step(LockPermits{&Request{Name: "p", Kind: Permits, ID: id + 1, Ends: Forever}, 1, 2 * mostEntries})
+	}
+	require.Equal(t, reqQueued, lock(mostEntries, false).state)
+	require.Equal(t, reqDone, lock(mostEntries+1, true).state)
+}
+
 // taken lets ten requests have a permit each, and as many wait as there are permits.
 func taken(t *testing.T, s *scripted) (lock func() *Request, held []*Request) {
 	s.most = 10
