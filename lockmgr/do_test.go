@@ -87,6 +87,23 @@ func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
+// It waits for a silent server as long as with a context that goes on.
+func TestDo_WaitsForTheUnlockAfterItsContextEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
+		c, cancel := context.WithCancel(ctx)
+		start := time.Now()
+		require.Equal(t, context.Canceled, m.Do(c, "a", func(c context.Context, _ *lockmgr.Lock) error {
+			n.hush()
+			cancel()
+			return c.Err()
+		}))
+		require.GreaterOrEqual(t, time.Since(start), time.Second)
+		n.heal()
+		time.Sleep(time.Minute)
+	})
+}
+
 func TestDo_LetsPanicsPass(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
