@@ -221,7 +221,7 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
 		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
 	}
-	if o.Channels != ClassicChannels && !wire.KnowsSharded(context.Background(), client) {
+	if o.Channels != ClassicChannels && !wire.KnowsSharded(client) {
 		o.Channels = ClassicChannels
 	}
 	nodes := wire.NewNodes(client, o.Channels.published(), open, dials)

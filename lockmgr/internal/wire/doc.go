@@ -114,6 +114,7 @@
 //	batch.go      which operations share a command
 //	redirect.go   follows MOVED and ASK
 //	node.go       sends to one node of a cluster
+//	look.go       looks which master serves which slot
 //	nodes.go      the nodes of a cluster, and the proof that a node is one of it
 //	dials.go      counts the connections to each node
 //	seeds.go      which addresses belong to one cluster

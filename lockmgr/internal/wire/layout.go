@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -90,22 +91,32 @@ type layoutAnswer struct {
 // askTime is how long Layout and Seeds wait for the answer of a node, and KnowsSharded for those of all.
 const askTime = 500 * time.Millisecond
 
+// questionTime bounds a question to a node. Whoever asks may stop waiting before that, but then the
+// question goes on: the client may be dialling for it. The client makes one dial for all commands that
+// wait for a connection, and ends it with the context of the first of them.
+const questionTime = 10 * time.Second
+
 // KnowsSharded reports whether the nodes of a cluster know sharded channels. Nodes before version 7.0
-// do not. KnowsSharded asks all at once, and returns true if no node answers the question, for instance
-// because the user may not ask.
-func KnowsSharded(ctx context.Context, client rueidis.Client) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
+// do not. KnowsSharded asks all at once, and waits for askTime at most. It returns true if no node answers
+// the question, for instance because the user may not ask.
+func KnowsSharded(client rueidis.Client) bool {
 	nodes := client.Nodes()
 	answers := make(chan error, len(nodes))
+	ctx, end := context.WithTimeout(context.Background(), questionTime)
+	var asking sync.WaitGroup
 	for _, node := range nodes {
-		go func() { answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error() }()
+		asking.Go(func() { answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error() })
 	}
+	go func() {
+		defer end() // not before: see questionTime
+		asking.Wait()
+	}()
+	late := time.After(askTime)
 	for range nodes {
 		var err error
 		select {
 		case err = <-answers:
-		case <-ctx.Done():
+		case <-late:
 			return true
 		}
 		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +65,29 @@ type ownClient struct {
 // clientRest is how long an ownClient is kept without use if its node is no master of the layout. A node
 // that gets its first slots is no master until it has one of them. Until then, ASK leads there.
 const clientRest = time.Minute
+
+// question calls ask with a context that does not end with ctx, and returns the answer. It returns false
+// if ctx ends first, or after Close.
+func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T) (answer T, ok bool) {
+	answers := make(chan T, 1)
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return answer, false
+	}
+	n.background.Go(func() {
+		ctx, end := context.WithTimeout(n.ctx, questionTime)
+		defer end()
+		answers <- ask(ctx)
+	})
+	n.mu.Unlock()
+	select {
+	case answer = <-answers:
+		return answer, true
+	case <-ctx.Done():
+		return answer, false
+	}
+}
 
 // NewNodes returns the nodes of the cluster that client is connected to. open connects to a master
 // that the client does not know. It may block for as long as a dial. If open is nil, such a master
@@ -130,172 +152,6 @@ func (n *Nodes) Strangers() []string {
 	return slices.Sorted(maps.Keys(n.strangers))
 }
 
-// errStranger says that only nodes of another cluster have answered.
-var errStranger = errors.New("the nodes that answer are of another cluster")
-
-// Layout asks the nodes which slots each master serves. It returns the first answer that is about this
-// cluster. It asks one node, and all others at the same time if that one does not answer so within
-// askTime. The order is random, because a node that is cut off from the others gives an old answer.
-//
-// If there is no such answer, Layout adopts the one with the most shards of this cluster, if there is
-// one. That happens after most masters were lost, and the others have taken over their slots.
-//
-// If no answer has a shard of this cluster, and one other cluster answers at more than half of the
-// masters' addresses, then this cluster is gone. Layout then adopts the other cluster. That happens,
-// for instance, when all servers of a test are set up anew.
-//
-// One goroutine at a time may call Layout. The layout is empty if no node knows a master with slots.
-func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
-	n.mu.Lock()
-	known := n.layout
-	n.mu.Unlock()
-	all := survey{known: known, err: errors.New("the client knows no node of the cluster")}
-	answer := n.askAll(ctx, &all)
-	other := most(all.others)
-	switch { // the first case that holds counts
-	case answer != nil:
-	case ctx.Err() != nil:
-		all.err = ctx.Err() // not all have answered, so nothing is known about the others
-	case len(known) == 0 && all.err == errStranger:
-		return nil, nil // each node is alone
-	case all.rest != nil: // most of the masters are lost
-		return n.adopt(all.rest), nil
-	case other != nil && 2*len(other.addrs) > len(known): // this cluster is gone
-		return n.adopt(other.layout), nil
-	}
-	for _, a := range all.foreign {
-		n.note(a.addr, a.layout)
-	}
-	if answer == nil {
-		return nil, all.err
-	}
-	return n.adopt(answer), nil
-}
-
-// A survey collects the answers to one call of Layout.
-type survey struct {
-	known   []Shard        // the layout before
-	foreign []layoutAnswer // answers that are not about this cluster
-	rest    []Shard        // the foreign answer with the most shards of this cluster; nil if none has any
-	others  []*cluster     // the other clusters whose nodes have answered at masters' addresses
-	err     error          // why no answer counts
-}
-
-// askAll asks nodes until the answer of one counts, and returns that layout. It returns nil if none
-// does, or if ctx ends before.
-func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
-	nodes := n.cluster.Nodes()
-	addrs := slices.Collect(maps.Keys(nodes))
-	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-	for _, s := range all.known { // the client may follow another cluster, and not know these masters
-		if nodes[s.Addr] == nil && n.open != nil {
-			addrs = append(addrs, s.Addr)
-		}
-	}
-	answers := make(chan layoutAnswer, len(addrs))
-	ask := func(addrs []string) {
-		for _, addr := range addrs {
-			n.background.Go(func() { answers <- n.layoutAt(ctx, addr) })
-		}
-	}
-	first := min(1, len(addrs))
-	ask(addrs[:first])
-	others := addrs[first:]
-	late := time.After(askTime)
-	for answered := 0; answered < len(addrs); {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-late: // the first node is silent
-		case a := <-answers:
-			answered++
-			if all.counts(a) {
-				n.note(a.addr, a.layout)
-				return a.layout
-			}
-		}
-		// The first node is silent, or its answer does not count.
-		ask(others)
-		others = nil
-	}
-	return nil
-}
-
-// layoutAt asks the node at an address for the layout of its cluster.
-func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
-	node, f := n.client(addr)
-	if f != nil {
-		return layoutAnswer{addr: addr, err: f.Err}
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	layout, err := layoutOf(ctx, node, addr)
-	return layoutAnswer{addr, layout, err}
-}
-
-// counts reports whether an answer is about this cluster. If it is not, counts adds it to the survey.
-func (s *survey) counts(a layoutAnswer) bool {
-	if a.err != nil {
-		if s.err != errStranger {
-			s.err = a.err
-		}
-		return false
-	}
-	if len(a.layout) > 0 && sameCluster(s.known, a.layout) {
-		return true
-	}
-	s.err = errStranger
-	s.foreign = append(s.foreign, a)
-	switch n := inBoth(s.known, a.layout); {
-	case n > inBoth(s.known, s.rest):
-		s.rest = a.layout
-	case n == 0 && len(a.layout) > 0 && isMaster(s.known, a.addr):
-		s.others = grouped(s.others, a)
-	}
-	return false
-}
-
-// adopt makes an answer the layout of this cluster, and returns the layout. A slot that the answer
-// names no master for stays with its last shard. adopt closes the clients of own that have had no use
-// for clientRest and whose nodes are no masters.
-func (n *Nodes) adopt(answer []Shard) []Shard {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if sameCluster(n.layout, answer) {
-		answer = withUnserved(answer, n.layout)
-	} else {
-		for addr := range n.strangers { // the other cluster is this one from now on
-			n.setStranger(addr, false)
-		}
-		clear(n.proofs) // that the nodes were of the cluster before
-	}
-	n.layout = answer
-	clear(n.moved)
-	n.forgetGone()
-	return answer
-}
-
-// forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own, and
-// its proof, until the client has had no use for clientRest. The mutex is held.
-func (n *Nodes) forgetGone() {
-	gone := func(addr string) bool { return !isMaster(n.layout, addr) }
-	for addr := range n.strangers {
-		if gone(addr) {
-			n.setStranger(addr, false)
-		}
-	}
-	now := n.now()
-	for addr, o := range n.own {
-		if gone(addr) && now.Sub(o.used) >= clientRest {
-			delete(n.own, addr)
-			n.background.Go(o.client.Close) // it waits for the commands under way
-		}
-	}
-	gone = func(addr string) bool { return !isMaster(n.layout, addr) && n.own[addr] == nil }
-	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return gone(addr) })
-	n.dials.forget(gone)
-}
-
 // master returns the address of the master that serves a slot, by the last MOVED or by the layout. It is
 // empty if none does.
 func (n *Nodes) master(slot int) string {
@@ -352,6 +208,9 @@ func (n *Nodes) setStranger(addr string, stranger bool) {
 		n.tell(addr, stranger)
 	}
 }
+
+// errStranger says that only nodes of another cluster have answered.
+var errStranger = errors.New("the nodes that answer are of another cluster")
 
 // unknownNode is the failure of a command for a node that the client does not know yet.
 var unknownNode = &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("the client does not know this node of the cluster yet")}
@@ -484,8 +343,6 @@ const mostProofs = 5
 // A proof is the question for a proof, and the dial before it, while they are under way. All callers that
 // need the proof wait for the same one.
 type proof struct {
-	waiting int           // callers; guarded by Nodes.mu
-	stop    func()        // ends the round trip
 	done    chan struct{} // closed at the end; the fields below are set then
 	client  *provedClient
 	failure *Failure
@@ -508,8 +365,7 @@ func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure
 	}
 }
 
-// join returns the proof of a node under way, with the caller counted. It begins one if there is none.
-// It returns nil after Close.
+// join returns the proof of a node under way. It begins one if there is none. It returns nil after Close.
 func (n *Nodes) join(addr string) *proof {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -518,11 +374,11 @@ func (n *Nodes) join(addr string) *proof {
 	}
 	p := n.proving[addr]
 	if p == nil {
-		ctx, stop := context.WithCancel(n.ctx) // no caller ends it for the others
-		p = &proof{stop: stop, done: make(chan struct{})}
+		p = &proof{done: make(chan struct{})}
 		n.proving[addr] = p
 		n.background.Go(func() {
-			defer stop()
+			ctx, end := context.WithTimeout(n.ctx, questionTime)
+			defer end()
 			if f := n.tryProof(ctx, addr, p); f != nil {
 				n.mu.Lock()
 				defer n.mu.Unlock()
@@ -530,20 +386,15 @@ func (n *Nodes) join(addr string) *proof {
 			}
 		})
 	}
-	p.waiting++
 	return p
 }
 
-// leave undoes join. No other caller joins the proof from then on. When the last caller leaves, the proof
-// ends.
+// leave is called when a caller waits no longer for a proof. Later callers ask for another one.
 func (n *Nodes) leave(addr string, p *proof) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proving[addr] == p {
 		delete(n.proving, addr)
-	}
-	if p.waiting--; p.waiting == 0 {
-		p.stop()
 	}
 }
 

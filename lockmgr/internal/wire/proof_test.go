@@ -72,7 +72,7 @@ func TestNodes_OneDialForALookAndAProof(t *testing.T) {
 }
 
 // A caller whose context ends fails alone. Callers that came before are served, and callers that come later
-// ask again. The round trip ends when nobody waits for it, and with Close.
+// ask again. The round trip ends after questionTime, and with Close.
 func TestNodes_ProofOutlivesACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
@@ -104,11 +104,12 @@ func TestNodes_ProofOutlivesACaller(t *testing.T) {
 		require.Equal(t, 2, asked)
 
 		a.whileAsked = func() { time.Sleep(20 * time.Second) }
-		require.Equal(t, Unavailable, within(time.Second).Kind)
 		begin := time.Now()
+		require.Equal(t, Unavailable, within(time.Second).Kind)
 		n.background.Wait()
-		require.Zero(t, time.Since(begin))
+		require.Equal(t, questionTime, time.Since(begin))
 
+		begin = time.Now()
 		all.Go(func() { require.NotNil(t, within(10*time.Second)) })
 		synctest.Wait()
 		n.Close()
@@ -137,6 +138,44 @@ func TestNodes_DialOutlivesACaller(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, opened)
 	})
+}
+
+// A question to a node ends no dial, although the caller waits no longer. The client has one dial for all
+// commands that wait for a connection, and one of them may be an operation.
+func TestNodes_QuestionsEndNoDial(t *testing.T) {
+	for what, ask := range map[string]func(*Nodes, context.Context){
+		"a look":       func(n *Nodes, ctx context.Context) { n.layoutAt(ctx, "a:1") },
+		"a proof":      func(n *Nodes, ctx context.Context) { _, _ = n.prove(ctx, "a:1") },
+		"may be asked": func(n *Nodes, ctx context.Context) { n.MayBeAsked(ctx, "a:1") },
+		"knows sharded": func(n *Nodes, _ context.Context) {
+			require.True(t, KnowsSharded(n.cluster))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, n := newFakeCluster(t)
+				a := c.known["a:1"]
+				_, err := n.Client(t.Context(), "a:1")
+				require.NoError(t, err)
+				dialled, cut := false, error(nil)
+				a.dialled = func(ctx context.Context) {
+					dialled = true
+					time.Sleep(3 * time.Second)
+					cut = ctx.Err()
+				}
+				require.NoError(t, a.last.Close())
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), askTime)
+				begin := time.Now()
+				ask(n, ctx)
+				cancel()
+				require.LessOrEqual(t, time.Since(begin), askTime)
+				require.False(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure.unanswered())
+				require.True(t, dialled)
+				require.NoError(t, cut)
+			})
+		})
+	}
 }
 
 // While slots are moved to a master that has none, it is no master of the layout. It is dialled once, and

@@ -180,8 +180,10 @@ func (n *Nodes) MayBeAsked(ctx context.Context, addr string) bool {
 	if f != nil {
 		return true
 	}
-	b := c.client.B() // CLUSTER SLOTS ends what ASKING begins
-	err := c.client.DoMulti(ctx, b.Asking().Build(), b.ClusterSlots().Build())[0].Error()
+	err, _ := question(ctx, n, func(ctx context.Context) error {
+		b := c.client.B() // CLUSTER SLOTS ends what ASKING begins
+		return c.client.DoMulti(ctx, b.Asking().Build(), b.ClusterSlots().Build())[0].Error()
+	})
 	e, refused := rueidis.IsRedisErr(err)
 	return !refused || !strings.HasPrefix(e.Error(), "NOPERM")
 }
