@@ -18,7 +18,8 @@ type call struct {
 	n  int
 }
 
-// recorder answers each message by sleeping as long as the message says, and an alarm by sleeping as long as after says.
+// recorder answers each message by sleeping as long as the message says, and an alarm by sleeping as
+// long as after says.
 type recorder struct {
 	start time.Time
 	after time.Duration
@@ -122,8 +123,8 @@ func TestAlarm_ZeroSleep(t *testing.T) {
 	<-done
 }
 
-// TestAlarm_RandomRuns checks the alarms against the rule itself: a call comes with each message, and else when the sleep that the last
-// call asked for is over.
+// TestAlarm_RandomRuns checks the alarms against the rule itself: a call comes with each message, and
+// else when the sleep that the last call asked for is over.
 func TestAlarm_RandomRuns(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

@@ -207,8 +207,8 @@ func (z sizes) plans(command string) []*plan {
 			add(fmt.Sprintf("renewal/locks=%d", n),
 				fmt.Sprintf("%s locks are held and kept", number(n)),
 				fmt.Sprintf("The lease is %v for all. Redsync and bsm/redislock do not renew by themselves: a goroutine beside each lock does so every third of the lease, as their documentation shows.", lease),
-				// Each lease is renewed about eight times in the window. A smaller number would depend on where the
-				// window begins.
+				// Each lease is renewed about eight times in the window. A smaller number would depend
+				// on where the window begins.
 				measure.RenewalFigures, measure.Spec{Locks: n, Lease: lease, Window: pick(z, 3*lease, lease)}, who...)
 		}
 	case "idle":

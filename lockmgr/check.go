@@ -75,9 +75,10 @@ func (p Permission) String() string {
 // Check tries out everything that a lock needs, on a name of its own. The name
 // begins with prefix, which should be the prefix of your locks' names. Check takes
 // the lock, contends for it under another owner, passes it on, renews it, releases
-// it and waits for the release's message. With Options.Replicas it also waits for replicas. So a missing permission shows at the
-// start of a service and not in its first contention. If ctx ends first, the lock
-// it took is left to expire, within ten seconds; otherwise nothing is left.
+// it and waits for the release's message. With Options.Replicas it takes the lock once
+// more and waits for replicas. So a missing permission shows at the start of a service and
+// not in its first contention. If ctx ends first, the lock it took is left to expire,
+// within ten seconds; otherwise nothing is left.
 //
 // The error is nil if plain locks work. It matches ErrPermission if the user lacks
 // permissions for them, and names those. What the user lacks for other things, such as
@@ -452,12 +453,12 @@ func (c *checkup) rehearse(ctx context.Context) error {
 	return c.message(ctx, watch)
 }
 
-// confirmed takes a lock as users do, if a grant needs replicas.
+// confirmed takes the lock as users do, if a grant needs replicas.
 func (c *checkup) confirmed(ctx context.Context) error {
 	if c.m.options.Replicas.Acks == 0 {
 		return nil
 	}
-	l, err := c.m.Lock(ctx, c.name+"-replicas")
+	l, err := c.m.Lock(ctx, c.name) // another name may be at another master
 	if err != nil {
 		return err
 	}

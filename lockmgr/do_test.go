@@ -87,7 +87,7 @@ func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 }
 
-// It waits for a silent server as long as with a context that goes on.
+// Do waits for a silent server as long as with a context that goes on.
 func TestDo_WaitsForTheUnlockAfterItsContextEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
@@ -101,6 +101,7 @@ func TestDo_WaitsForTheUnlockAfterItsContextEnded(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(start), time.Second)
 		n.heal()
 		time.Sleep(time.Minute)
+		require.Empty(t, w.owners("a"))
 	})
 }
 

@@ -78,8 +78,8 @@
 // # Cancellation
 //
 // A method with a context returns when the context ends; its work goes on or is
-// undone in the background. Only Do and DoAll wait for their function and the unlock. A call that needs no waiting succeeds even if its
-// context ends meanwhile. No caller's context reaches the connection.
+// undone in the background. Only Do and DoAll wait for their function and the unlock. A call that needs
+// no waiting succeeds even if its context ends meanwhile. No caller's context reaches the connection.
 //
 // A granted lock has exactly one keeper. It belongs to its future until somebody
 // takes it: by a Result or an Await that returns it, or by a callback, which takes

@@ -56,13 +56,16 @@ var (
 	// Exclusive. Or LockAll was given Shared, Exclusive or Fair. Or KeepFor was given for a lock that
 	// is not plain. Or a method of Permits was given a number, limit, ID or option that it does not take.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
-	// ErrTopology: the address is not what the options say. Dial returns it for a Sentinel
-	// without Sentinel.MasterSet or with an unknown one, for a database that the server does not
-	// have, and for several addresses of servers that are no cluster. Dial and Check return it for a server that shares a
-	// cluster with others, if the client was made for one server, and Lock for a name that
-	// another server of that cluster keeps. So does LockAll then for names in several slots. Dial
-	// returns it if as many addresses belong to one cluster as to another. Check returns it if a
-	// node of another cluster answers at the address of a master.
+	// ErrTopology: the servers are not what the options say.
+	//
+	// Dial returns it for a Sentinel without Sentinel.MasterSet or with an unknown one, for a database
+	// that the server does not have, for several addresses of servers that are no cluster, and if as many
+	// addresses belong to one cluster as to another. Dial and Check return it for a server that shares a
+	// cluster with others, if the client was made for one server. Check returns it if a node of another
+	// cluster answers at the address of a master.
+	//
+	// With a client for one server that is in a cluster, Lock returns it for a name that another server
+	// keeps, and LockAll for names in several slots.
 	ErrTopology = errors.New("lockmgr: topology not supported")
 
 	// ErrPermission: the server's access rules forbid a command, a key or

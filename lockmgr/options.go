@@ -260,10 +260,9 @@ const (
 
 // MaxWait bounds how long the request may wait, counted from the call. After
 // that it fails with ErrWaitTimeout, or with ErrUnavailable if the server did
-// not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero means one try and no waiting, which fails with
-// ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a
-// request waits until it is granted or cancelled, or the server has failed for
-// Options.RetryTime.
+// not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero means one try and no
+// waiting, which fails with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a
+// request waits until it is granted or cancelled, or the server has failed for Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does

@@ -32,9 +32,9 @@ import (
 //
 // Several addresses are the seeds of a cluster, unless opt.ForceSingleClient makes the first
 // one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
-// belong. One seed that answers is enough. If the server at a single address is one of a cluster, Dial connects to the
-// whole cluster. The manager then has two connections to each master that it uses, one of
-// them for messages. See the package comment for what differs in a cluster.
+// belong. One seed that answers is enough. If the server at a single address is one of a cluster, Dial
+// connects to the whole cluster. The manager then has two connections to each master that it uses, one
+// of them for messages. See the package comment for what differs in a cluster.
 //
 // With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
 // master that they name. When they name another one, the manager follows.

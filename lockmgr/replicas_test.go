@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,32 @@ func TestReplicas_Check(t *testing.T) {
 	require.Equal(t, "+wait", report.Missing[0].Rule)
 	_, err = m.Lock(ctx, "a")
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
+}
+
+// In a cluster Check waits for the replicas of each master.
+func TestReplicas_CheckOfEachMaster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1)
+	o := acked(1)
+	o.Replicas.Timeout = 500 * time.Millisecond
+	m := dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	_, err := m.Check(ctx, "check:")
+	require.NoError(t, err)
+	var slow *redistest.Server
+	for _, n := range c.Nodes {
+		if info := faults.Do(t, n, "INFO", "replication"); strings.Contains(info, "role:slave") {
+			slow = n
+		}
+	}
+	_, port, _ := strings.Cut(faults.Do(t, slow, "INFO", "replication"), "master_port:")
+	port, _, _ = strings.Cut(port, "\r\n")
+	slow.Freeze()
+	for range 6 { // the names are random
+		_, err = m.Check(ctx, "check:")
+		require.ErrorIs(t, err, lockmgr.ErrReplicas)
+		require.ErrorContains(t, err, "check of the master at 127.0.0.1:"+port+":")
+	}
 }
 
 // New's clients, and those of Sentinel, have a connection for it, too.

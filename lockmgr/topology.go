@@ -31,14 +31,16 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if a.Field("role") == "replica" {
 		replica = &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
 	}
-	switch mode := a.Field("mode"); {
-	case m.sharded && replica == nil:
+	if m.sharded {
+		if replica != nil {
+			return "", replica
+		}
 		return "a master that Sentinels watch: a failover may lose a lock, as the master answers before its replicas know", nil
-	case m.sharded:
-		return "", replica
-	case mode == "sentinel":
+	}
+	switch a.Field("mode") {
+	case "sentinel":
 		return "", fmt.Errorf("%w: the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master", ErrTopology)
-	case mode == "cluster": // a replica has to say, too, whether there are other masters
+	case "cluster": // a replica has to say, too, whether there are other masters
 	default:
 		return "", replica
 	}

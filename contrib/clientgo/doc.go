@@ -24,15 +24,16 @@
 // The server may lose the lock: it restarts without its data, fails over to a replica that lacks the last
 // writes, or somebody removes the key. The elector does not hear of that. It would lead until RenewDeadline,
 // perhaps beside another leader. So give it the context of [Lock.UntilLost], which ends as soon as the manager
-// notices, and always when the lease ends. Writes that carry [Lock.Token] are safe even while two processes believe that they lead.
+// notices, and always when the lease ends. Writes that carry [Lock.Token] are safe even while two
+// processes believe that they lead.
 //
 // A term is one hold of the lock. After a loss, [Lock.Update] fails until the elector has stopped leading.
 //
 // # What differs from a Lease object
 //
 // LeaderTransitions of a record is the fencing token of its term. The identity of another leader is known one
-// to two seconds after its election, because its manager writes the note of the lock about a second after the grant.
-// A leader that is no client of this package, or whose manager is anonymous, appears by its holder ID in Redis.
-// Coordinated leader election (LeaderElectionConfig.Coordinated) is not supported: it needs objects of
-// Kubernetes.
+// to two seconds after its election, because its manager writes the note of the lock about a second
+// after the grant. A leader that is no client of this package, or whose manager is anonymous, appears by
+// its holder ID in Redis. Coordinated leader election (LeaderElectionConfig.Coordinated) is not
+// supported: it needs objects of Kubernetes.
 package clientgo

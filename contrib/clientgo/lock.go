@@ -139,9 +139,9 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 // the lock, or keeps it for r.LeaseDurationSeconds from now on. Without an identity it gives the lock back,
 // in the background.
 //
-// To take or keep the lock blocks for a round trip or two, and until ctx ends while the server is silent. The error matches
-// lockmgr.ErrNotAcquired if another candidate leads, and lockmgr.ErrLeaseLost from a loss until the elector
-// has stopped leading.
+// To take or keep the lock blocks for a round trip or two, and until ctx ends while the server is
+// silent. The error matches lockmgr.ErrNotAcquired if another candidate leads, and lockmgr.ErrLeaseLost
+// from a loss until the elector has stopped leading.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	held := l.held

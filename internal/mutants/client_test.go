@@ -74,7 +74,7 @@ var shellMutants = []mutant{
 	{"unknown", "a closed client is asked again", "lockmgr/internal/wire", "f.Hint, f.Final = \"the client was closed\", true", "f.Hint = \"the client was closed\"", shell + "TestError_ClosedClientIsFinal"},
 	{"unknown", "no time-out", "lockmgr/internal/wire", "timeout: l.cfg.Timeout}", "timeout: time.Hour}", shell + "TestServerError_Replies"},
 	{"unknown", "denied within a script: did not run", "lockmgr/internal/wire", "word == \"NOPERM\" && !strings.Contains(text, \"script\")", "word == \"NOPERM\"", shell + "TestServerError_Replies"},
-	{"unknown", "denied within a script: not understood", "lockmgr/internal/wire", "if !known && deniedInScript(text) {", "if false {", shell + "TestServerError_Replies"},
+	{"unknown", "denied within a script: not understood", "lockmgr/internal/wire", "case deniedInScript(text):", "case false:", shell + "TestServerError_Replies"},
 	{"unknown", "what is not understood did not run", "lockmgr/internal/wire", "return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}", "return &Failure{Kind: Unknown, Ran: core.No, Final: true, Err: err}", wires + "FuzzError_TextsAreTyped"},
 	{"unknown", "scripts name the new owner only", "lockmgr/internal/wire", "for _, o := range op.OtherNumbers {\n\t\tc.Args = append(c.Args, e.holder(o))", "for _, o := range op.OtherNumbers[:0] {\n\t\tc.Args = append(c.Args, e.holder(o))", shell + "TestServer_ThousandWaiters"},
 	{"unknown", "NOSCRIPT is the end", "lockmgr/internal/wire", "if missing > 0 {", "if false {", shell + "TestServer_LockAndUnlock"},

@@ -37,9 +37,9 @@
 // A kind is one file of rules here, one file of formats and its scripts in package
 // wire, one file in the model of the server, and one in the simulation. Each registers
 // itself. The interface in rules.go says what each rule answers, and that in special.go what a
-// kind notes about a name, and when. Both files have what most kinds do. The rules of fair locks equal those of exclusive locks, but managers take no
-// turns for them. The table shows the others. If the record of a permit is gone, its holder gets
-// another error.
+// kind notes about a name, and when. Both files have what most kinds do. The rules of fair locks equal
+// those of exclusive locks, but managers take no turns for them. The table shows the others. If the
+// record of a permit is gone, its holder gets another error.
 //
 //	             exclusive   permits         read-write
 //	entries      1           1,024           1
@@ -253,10 +253,10 @@
 // requests for several permits gather is in gather.go. What a fair lock does to the queue of the
 // server is in line.go. How many renewals a Tick sends is in pace.go.
 // What a request with KeepFor leaves is in reserve.go, the search for owners that wait for each other in
-// deadlock.go, what the shell may ask of all holds in survey.go, and the settings in config.go. Each concern that only some entries
-// have is a type and a file: retry, unknown, tokens, doubt, prolong. Only names that are
-// contended have turns, in turns.go. Code that changes a name must call settle afterwards.
-// Settle does what is due and sets the name's alarm: see machine.go.
+// deadlock.go, what the shell may ask of all holds in survey.go, and the settings in config.go. Each
+// concern that only some entries have is a type and a file: retry, unknown, tokens, doubt, prolong. Only
+// names that are contended have turns, in turns.go. Code that changes a name must call settle
+// afterwards. Settle does what is due and sets the name's alarm: see machine.go.
 //
 // # Health
 //

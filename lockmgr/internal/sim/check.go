@@ -374,8 +374,8 @@ func (n *node) checkOwners() {
 }
 
 // waitsFor reports whether a call must wait until a hold has ended: one of its name or
-// of a set that it meets, or one for which an earlier call for its name must wait. A call re-enters as soon as an earlier one of its owner
-// for the same side is granted.
+// of a set that it meets, or one for which an earlier call for its name must wait. A call re-enters as
+// soon as an earlier one of its owner for the same side is granted.
 func (n *node) waitsFor(c *call, h *hold) bool {
 	switch {
 	case h.name != c.name && !c.name.meets(c, h):

@@ -29,10 +29,10 @@
 // lack: kind.go has the exclusive
 // lock, readwrite.go the read-write lock, permits.go permits, fair.go the fair lock,
 // several.go the set of names. In a run of one of the others than the last, all locks are of
-// that kind. In a run of fair locks, threads of Redisson may wait in the same queues. In a run of sets there are single names of
-// either kind, and some sets of them: callers want the single names and the sets, with
-// the same owners. The invariants below are those of all kinds; how long a run of grants
-// may be is checked in runs of the exclusive lock only.
+// that kind. In a run of fair locks, threads of Redisson may wait in the same queues. In a run of sets
+// there are single names of either kind, and some sets of them: callers want the single names and the
+// sets, with the same owners. The invariants below are those of all kinds; how long a run of grants may
+// be is checked in runs of the exclusive lock only.
 //
 // A set is a lockName with parts, and each part is a single name and a side. It has no
 // record. What a hold of it rests on is checked in the record of each part, and its

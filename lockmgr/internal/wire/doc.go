@@ -33,17 +33,18 @@
 //
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if a
 // script is not loaded, and as many again if a command is split. On a lane to a master of a cluster a
-// proof may come before each of these, and another one after it: see Nodes. The wait for the batches before comes on top. All replies of a batch are
-// posted in one event. Close answers what is queued without sending it.
+// proof may come before each of these, and another one after it: see Nodes. The wait for the batches
+// before comes on top. All replies of a batch are posted in one event. Close answers what is queued
+// without sending it.
 //
 // # Route
 //
 // All senders share the connection of the client, which pipelines what they send.
-// Only Dial for one server sets Config.Dedicate. With it, after 32 batches in quick succession, a sender opens a connection of its own, on
-// which its goroutine writes and reads itself: with one caller a pair of lock and
-// unlock takes a quarter less time. Renewals take the shared connection.
-// At the first failure, after a pause of 250 ms and after a minute the sender goes back
-// to the shared connection, which stays open, so that no command waits for a dial.
+// Only Dial for one server sets Config.Dedicate. With it, after 32 batches in quick succession, a sender
+// opens a connection of its own, on which its goroutine writes and reads itself: with one caller a pair
+// of lock and unlock takes a quarter less time. Renewals take the shared connection. At the first
+// failure, after a pause of 250 ms and after a minute the sender goes back to the shared connection,
+// which stays open, so that no command waits for a dial.
 //
 // # Sizes
 //
@@ -92,9 +93,9 @@
 //
 // A format says how the operations of one verb are written as calls of scripts
 // and how the answers are read. The formats of one kind of lock are a table in a
-// file of their own, which registers it: exclusive.go, readwrite.go, several.go, permits.go, fair.go. Their scripts
-// are in the folder script; the headers there say what keys and arguments they take
-// and what they return.
+// file of their own, which registers it: exclusive.go, readwrite.go, several.go, permits.go, fair.go.
+// Their scripts are in the folder script; the headers there say what keys and arguments they take and
+// what they return.
 //
 // # Failures
 //

@@ -114,12 +114,13 @@ var serverCodes = map[string]serverCode{
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
 	code, known := serverCodes[word]
-	if !known && strings.Contains(text, "while the cluster is down") || !known && strings.Contains(text, "while cluster is down") {
+	switch {
+	case known:
+	case deniedInScript(text):
+		code, known = serverCodes["NOPERM"], true
+	case strings.Contains(text, "while the cluster is down"), strings.Contains(text, "while cluster is down"):
 		// With cluster-allow-reads-when-down, a script runs until its first write.
 		code, known = serverCodes["CLUSTERDOWN"], true
-	}
-	if !known && deniedInScript(text) {
-		code, known = serverCodes["NOPERM"], true
 	}
 	if !known && (strings.Contains(text, "access a non local key") || strings.Contains(text, "undeclared keys were accessed during rehashing")) {
 		// The slot is being moved, and a key that the script made up is at the other master. Scripts

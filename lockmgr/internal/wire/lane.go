@@ -389,8 +389,8 @@ func (l *Lane) report(b *batch) {
 			t.call.done(*a)
 			continue
 		}
-		if l.cfg.troubles != nil {
-			l.cfg.troubles.note(SlotOf(keyOf(t.op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
+		if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
+			s.note(SlotOf(keyOf(t.op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
 		}
 		if a.Failure.unanswered() {
 			silent = a.Failure

@@ -18,9 +18,9 @@ import (
 // then refuses an operation for a slot that it does not serve. Each master that such a refusal names has
 // one more lane, for these operations.
 //
-// A lane is made when the layout, or a refusal, first names its master. When the master has served no slot for a
-// minute, and nothing is under way on the lane, the lane is closed. Any goroutine may call the methods
-// of Lanes.
+// A lane is made when the layout, or a refusal, first names its master. When the master has served no
+// slot for a minute, and nothing is under way on the lane, the lane is closed. Any goroutine may call
+// the methods of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
@@ -44,8 +44,8 @@ type Lanes struct {
 	troubles slotTroubles
 }
 
-// strayPrefix is in the key of a lane for what masters refuse because the master at an address, which follows,
-// serves it.
+// strayPrefix begins the key of a lane for operations that masters refuse, because another one serves
+// them. The address of that one follows.
 const strayPrefix = "redirected to "
 
 // Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
@@ -189,15 +189,13 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 		l.slots = slots
 	}
 	left, gone = l.closeLeft()
-	return changed, left, slices.DeleteFunc(gone, func(number uint8) bool { // two lanes may share a number
-		return slices.ContainsFunc(l.lanes, func(lane *Lane) bool { return lane != nil && lane.cfg.shard == number })
-	})
+	return changed, left, gone
 }
 
 // closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way on
-// it. So goroutines and buffers do not pile up as masters are replaced. left reports whether
-// there were lanes whose masters serve no slot. gone are the numbers of the lanes that were closed. The
-// mutex is held.
+// it. So goroutines and buffers do not pile up as masters are replaced. left reports whether there were
+// lanes whose masters serve no slot. gone are the numbers of the lanes that were closed, without those
+// that another lane has, too. The mutex is held.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
@@ -226,7 +224,9 @@ func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 			gone = append(gone, lane.cfg.shard)
 		}
 	}
-	return left, gone
+	return left, slices.DeleteFunc(gone, func(number uint8) bool {
+		return slices.ContainsFunc(l.lanes, func(lane *Lane) bool { return lane != nil && lane.cfg.shard == number })
+	})
 }
 
 // serving returns which shards have slots, by their numbers. The mutex is held.

@@ -22,9 +22,10 @@ type Shard struct {
 }
 
 // sameCluster reports whether an answer is about the cluster whose layout is known. It is if at least
-// half of the known shards are in the answer, and so if none is known. A shard is in the answer if one of its nodes is, because
-// a failover makes a replica the master. Half is enough, because a cluster of two masters may shrink
-// to one. Less than half is not enough, because a node may have moved to another cluster.
+// half of the known shards are in the answer, and so if none is known. A shard is in the answer if one
+// of its nodes is, because a failover makes a replica the master. Half is enough, because a cluster of
+// two masters may shrink to one. Less than half is not enough, because a node may have moved to another
+// cluster.
 func sameCluster(known, answer []Shard) bool { return 2*inBoth(known, answer) >= len(known) }
 
 // inBoth returns how many of the known shards have a node in an answer. A shard whose nodes are not

@@ -18,7 +18,7 @@ const mostRedirections = 5
 // Exec makes Nodes a Server for commands that the master of the layout has refused. It sends each
 // command to the master that the layout or a MOVED names, and then follows MOVED and ASK. So a
 // command goes only to nodes that have proved that they are of this cluster. Commands are sent one by
-// one, at the same time: in a batch one master that hangs would hold up all others.
+// one, at the same time, because they may be for different masters.
 func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	inOneSlot(commands, answers, func(commands []Command, answers []Answer) {
 		publishMissed(n.channels, commands, answers, func(commands []Command, answers []Answer) {
@@ -60,8 +60,8 @@ func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answ
 	}
 }
 
-// publishMissed runs commands by send, whose keys may be on several masters. Then it publishes the messages that the
-// scripts could not deliver: see listeners.go.
+// publishMissed runs commands by send, which may send each to another master. Then it publishes the
+// messages that the scripts could not deliver: see listeners.go.
 func publishMissed(channels Channels, commands []Command, answers []Answer, send func([]Command, []Answer)) {
 	send(commands, answers)
 	if channels == Classic {

@@ -10,27 +10,27 @@ import (
 // slot is being moved, no master serves it, or the master that another one names does not answer. The
 // error of a wait that ends meanwhile says so.
 type slotTroubles struct {
-	mu  sync.Mutex
-	of  map[int]slotTrouble
-	len atomic.Int32 // of the map
+	mu    sync.Mutex
+	of    map[int]slotTrouble
+	count atomic.Int32 // of the slots in trouble
 }
 
 type slotTrouble struct {
-	*Failure
-	at time.Duration
+	failure *Failure
+	at      time.Duration
 }
 
-// note notes the end of an operation in a slot. f is nil if the operation was answered. anywhere says that it
-// was sent to another master than that of the layout.
+// none reports whether no slot is in trouble. Then the end of an operation without a failure need not be
+// noted.
+func (s *slotTroubles) none() bool { return s.count.Load() == 0 }
+
+// note notes the end of an operation in a slot. f is nil if the operation was answered. anywhere says
+// that it was sent to another master than that of the layout.
 func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, anywhere bool) {
-	failed := f != nil && f.Kind == Unavailable
-	if !failed && s.len.Load() == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !failed:
+	case f == nil || f.Kind != Unavailable:
 		delete(s.of, slot)
 	case f.Scattered || anywhere:
 		if s.of == nil {
@@ -38,19 +38,16 @@ func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, anywhere bo
 		}
 		s.of[slot] = slotTrouble{f, now}
 	}
-	s.len.Store(int32(len(s.of)))
+	s.count.Store(int32(len(s.of)))
 }
 
 // failing returns why a wait in a slot from asked to now could not be served, or nil.
 func (s *slotTroubles) failing(slot int, asked, now time.Duration) *Failure {
-	if s.len.Load() == 0 {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.of[slot]
-	if f.Failure == nil || f.at < asked && now-f.at > rememberFailure {
+	last, known := s.of[slot]
+	if !known || last.at < asked && now-last.at > rememberFailure {
 		return nil
 	}
-	return f.Failure
+	return last.failure
 }
