@@ -23,7 +23,8 @@ func TestCluster_WrongPasswordAtOneNode(t *testing.T) {
 	}
 	opt := rueidis.ClientOption{InitAddress: c.Addrs(), Username: "locker", Password: secret}
 	const retry = 4 * time.Second // an error that a retry would not end comes long before
-	o := lockmgr.Options{RetryTime: retry, Lease: 2 * time.Second}
+	// A try fails with its first time-out, and a dial comes before it.
+	o := lockmgr.Options{RetryTime: retry, Lease: 3 * time.Second, CommandTimeout: 900 * time.Millisecond}
 	ctx := faults.Patient(t)
 	// soon requires that something was refused, and not only after retries.
 	soon := func(begin time.Time, err error, what string) {
