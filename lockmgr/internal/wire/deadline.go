@@ -51,6 +51,15 @@ func (d *Deadline) finish() {
 	}
 }
 
+// Close releases what d keeps in its parent. The context of the last call must not be used any more.
+func (d *Deadline) Close() {
+	d.finish()
+	if d.current != nil {
+		d.current.unbind()
+		d.current = nil
+	}
+}
+
 // A limit is a context that ends after a time. Its method Deadline reports none,
 // because some clients close their connection when a deadline passes.
 type limit struct {

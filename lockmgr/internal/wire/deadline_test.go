@@ -50,3 +50,17 @@ func TestDeadline_OfEachRoundTrip(t *testing.T) {
 		limit.finish()
 	})
 }
+
+// After Close the parent has nothing of a Deadline any more.
+func TestDeadline_Close(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		limit := &Deadline{parent: parent, timeout: time.Second}
+		limit.Close()
+		ctx := limit.Start()
+		limit.Close()
+		cancel()
+		time.Sleep(time.Minute)
+		require.NoError(t, ctx.Err())
+	})
+}

@@ -103,13 +103,14 @@ const questionTime = 10 * time.Second
 func KnowsSharded(client rueidis.Client) bool {
 	nodes := client.Nodes()
 	answers := make(chan error, len(nodes))
-	ctx, end := context.WithTimeout(context.Background(), questionTime)
+	limit := &Deadline{parent: context.Background(), timeout: questionTime}
+	ctx := limit.Start()
 	var asking sync.WaitGroup
 	for _, node := range nodes {
 		asking.Go(func() { answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error() })
 	}
 	go func() {
-		defer end() // not before: see questionTime
+		defer limit.Close() // not before: see questionTime
 		asking.Wait()
 	}()
 	late := time.After(askTime)

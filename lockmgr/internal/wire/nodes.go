@@ -76,9 +76,9 @@ func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T)
 		return answer, false
 	}
 	n.background.Go(func() {
-		ctx, end := context.WithTimeout(n.ctx, questionTime)
-		defer end()
-		answers <- ask(ctx)
+		limit := &Deadline{parent: n.ctx, timeout: questionTime}
+		defer limit.Close()
+		answers <- ask(limit.Start())
 	})
 	n.mu.Unlock()
 	select {
@@ -377,9 +377,9 @@ func (n *Nodes) join(addr string) *proof {
 		p = &proof{done: make(chan struct{})}
 		n.proving[addr] = p
 		n.background.Go(func() {
-			ctx, end := context.WithTimeout(n.ctx, questionTime)
-			defer end()
-			if f := n.tryProof(ctx, addr, p); f != nil {
+			limit := &Deadline{parent: n.ctx, timeout: questionTime}
+			defer limit.Close()
+			if f := n.tryProof(limit.Start(), addr, p); f != nil {
 				n.mu.Lock()
 				defer n.mu.Unlock()
 				n.endProof(addr, p, nil, f)

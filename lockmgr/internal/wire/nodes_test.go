@@ -33,12 +33,15 @@ type fakeNode struct {
 	last       net.Conn              // the node's end of the last connection
 }
 
-func newFakeNode(t *testing.T, slots string) *fakeNode {
+func newFakeNode(t *testing.T, slots string) *fakeNode { return newFakeNodeOf(t, slots, true) }
+
+// newFakeNodeOf returns a node whose client has AlwaysPipelining as given.
+func newFakeNodeOf(t *testing.T, slots string, pipelining bool) *fakeNode {
 	n := &fakeNode{slots: slots}
 	var served sync.WaitGroup
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{"a:1"}, ForceSingleClient: true, DisableCache: true,
-		DisableRetry: true, AlwaysPipelining: true, PipelineMultiplex: -1, // as lockmgr.TuneClient sets them
+		DisableRetry: true, AlwaysPipelining: pipelining, PipelineMultiplex: -1, // as lockmgr.TuneClient sets them
 		DialCtxFn: func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if n.dialled != nil {
 				n.dialled(ctx)

@@ -178,6 +178,23 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 	}
 }
 
+// A question that nobody waits for ends with Close, also with a client that was not built with the options
+// of lockmgr.TuneClient.
+func TestNodes_CloseDuringAQuestion(t *testing.T) {
+	for _, pipelining := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, n := newFakeCluster(t)
+			a := newFakeNodeOf(t, ours, pipelining)
+			c.known["a:1"] = a
+			a.whileAsked = func() { time.Sleep(2 * questionTime) }
+			require.Error(t, n.layoutAt(t.Context(), "a:1").err)
+			begin := time.Now()
+			n.Close()
+			require.Zero(t, time.Since(begin))
+		})
+	}
+}
+
 // While slots are moved to a master that has none, it is no master of the layout. It is dialled once, and
 // proves once that it is one of the cluster. Its client is closed when it has had no use for clientRest.
 func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
