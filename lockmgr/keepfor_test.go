@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,14 +14,14 @@ import (
 // Three schedulers start a short job each minute, a little apart. It runs once a minute.
 func TestKeepFor_OnceAnInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		runs := 0
+		var runs atomic.Int32
 		for i := range 3 {
 			m, _ := w.manager(lockmgr.Options{})
 			time.Sleep(time.Duration(i) * 100 * time.Millisecond)
 			go func() {
 				for range 10 {
 					err := m.Do(ctx, "nightly", func(context.Context, *lockmgr.Lock) error {
-						runs++
+						runs.Add(1)
 						return nil
 					}, lockmgr.OnlyIfFree(), lockmgr.KeepFor(50*time.Second))
 					if err != nil {
@@ -31,7 +32,7 @@ func TestKeepFor_OnceAnInterval(t *testing.T) {
 			}()
 		}
 		time.Sleep(11 * time.Minute)
-		require.Equal(t, 10, runs)
+		require.EqualValues(t, 10, runs.Load())
 	})
 }
 
