@@ -39,7 +39,8 @@ func (d *Deadline) StartReported() context.Context {
 	return (*reported)(d.current)
 }
 
-// finish ends the use of the context that Start returned.
+// finish ends a round trip. The next Start may use the context again. Close must be called when no round
+// trip follows, unless the parent ends then.
 func (d *Deadline) finish() {
 	if d.current == nil || !d.current.running {
 		return
@@ -51,7 +52,7 @@ func (d *Deadline) finish() {
 	}
 }
 
-// Close releases what d keeps in its parent. The context of the last call must not be used any more.
+// Close releases what d keeps in its parent. The context of the last round trip must not be used any more.
 func (d *Deadline) Close() {
 	d.finish()
 	if d.current != nil {
@@ -77,7 +78,7 @@ func (l *limit) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (l *limit) Value(any) any               { return nil }
 func (l *limit) Done() <-chan struct{}       { return l.done }
 
-// Err is DeadlineExceeded after Close as well. Nobody reads the error then.
+// Err is DeadlineExceeded also if the parent has ended. Nobody reads the error then.
 func (l *limit) Err() error {
 	select {
 	case <-l.done:

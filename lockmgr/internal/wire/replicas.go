@@ -101,16 +101,16 @@ func (c *confirmer) run() {
 	}
 }
 
-// take waits for grants and moves a batch of them to out.
+// take waits for grants and moves all of them to out.
 func (c *confirmer) take(out []core.Reply) []core.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.grants) == 0 && !c.closed {
 		c.filled.Wait()
 	}
-	n := min(len(c.grants), maxBatch)
-	out = append(out[:0], c.grants[:n]...)
-	c.grants = append(c.grants[:0], c.grants[n:]...)
+	out = append(out[:0], c.grants...)
+	clear(c.grants)
+	c.grants = c.grants[:0]
 	for i := range out {
 		c.asked = append(c.asked, out[i].Op)
 	}
@@ -131,13 +131,13 @@ func (c *confirmer) unconfirmed(name string, now time.Duration) *Failure {
 
 // The reasons why a grant is not confirmed.
 var (
-	errFewReplicas  = errors.New("too few replicas have the lock in time")
+	errFewReplicas  = errors.New("too few replicas had the lock in time")
 	errLateReplicas = errors.New("the wait ended before enough replicas had the lock")
 	errTaken        = errors.New("the lock was taken away before replicas had it")
-	errNoWay        = errors.New("the slot of the lock is moving, so no replica can be asked")
+	errMovingSlot   = errors.New("the slot of the lock is moving, so no replica can be asked")
 )
 
-// confirm asks for the replicas of grants. A grant that is not confirmed becomes a failure.
+// confirm renews the grants and waits for replicas. A grant that is not confirmed becomes a failure.
 func (c *confirmer) confirm(b *batch, grants []core.Reply) {
 	renewals := make([]core.Op, len(grants))
 	b.tasks = b.tasks[:0]
@@ -183,7 +183,7 @@ func (c *confirmer) ask(b *batch) *Failure {
 		return &Failure{Kind: Closed, Final: true}
 	}
 	if c.connect == nil {
-		return &Failure{Kind: Unavailable, Err: errNoWay}
+		return &Failure{Kind: Unavailable, Err: errMovingSlot}
 	}
 	own, err := c.open()
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *confirmer) ask(b *batch) *Failure {
 
 func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Command, answers []Answer) {
 	limit := &Deadline{parent: c.ctx, timeout: timeout}
-	defer limit.finish()
+	defer limit.Close()
 	own.Exec(limit, commands, answers)
 }
 
@@ -235,7 +235,7 @@ func (c *confirmer) open() (Connection, error) {
 	return own, nil
 }
 
-// drop closes the connection in the background, also under a command.
+// drop closes the connection in the background, even while a command is under way.
 func (c *confirmer) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

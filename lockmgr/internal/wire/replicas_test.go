@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +160,56 @@ func TestReplicas_AreWaitedFor(t *testing.T) {
 	})
 }
 
+// All grants that come during a WAIT share the next one, however many there are.
+func TestReplicas_ManyShareAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, replies := replicaLane(t, &replicaServer{enough: 2, wait: 300 * time.Millisecond})
+		begin := time.Now()
+		l.Submit([]*core.Op{locking("first", 0)}, 0)
+		time.Sleep(100 * time.Millisecond)
+		const many = 3 * maxBatch
+		var ops []*core.Op
+		for id := range uint64(many) {
+			ops = append(ops, locking(fmt.Sprint(id), id+1))
+		}
+		l.Submit(ops, 0)
+		for range 1 + many {
+			require.True(t, (<-replies).OK)
+		}
+		require.Equal(t, 600*time.Millisecond, time.Since(begin))
+	})
+}
+
+// A watchedContext counts the functions that wait for its end.
+type watchedContext struct {
+	context.Context
+	waiting atomic.Int32
+}
+
+func (c *watchedContext) AfterFunc(f func()) (stop func() bool) {
+	c.waiting.Add(1)
+	unbind := context.AfterFunc(c.Context, f)
+	return func() bool {
+		c.waiting.Add(-1)
+		return unbind()
+	}
+}
+
+// The waits for replicas that are over leave nothing behind.
+func TestReplicas_LeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, replies := replicaLane(t, &replicaServer{enough: 2})
+		watched := &watchedContext{Context: l.confirms.ctx}
+		l.confirms.ctx = watched
+		for id := range uint64(10) {
+			l.Submit([]*core.Op{locking("a", id)}, 0)
+			require.True(t, (<-replies).OK)
+		}
+		synctest.Wait()
+		require.Zero(t, watched.waiting.Load())
+	})
+}
+
 // A grant that is not confirmed is a command that may have run, so that the core releases it.
 func TestReplicas_NotConfirmed(t *testing.T) {
 	refusal := errors.New("NOPERM User a has no permissions to run the 'wait' command")
@@ -242,7 +295,7 @@ func TestReplicas_OfAMovingSlot(t *testing.T) {
 		l.Submit([]*core.Op{locking("a", 1)}, 0)
 		r := <-replies
 		require.Equal(t, core.Maybe, r.Ran)
-		require.ErrorIs(t, r.Err, errNoWay)
+		require.ErrorIs(t, r.Err, errMovingSlot)
 		require.False(t, r.Final)
 	})
 }
