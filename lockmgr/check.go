@@ -120,7 +120,7 @@ type place struct {
 const mostTries = 4096
 
 // places returns the servers that Check asks. In a cluster it appends numbers to the name
-// until it has a name that each master serves, or has tried mostTries numbers. All names
+// until each master serves one of the names, or it has tried mostTries numbers. All names
 // with a hash tag are at one master.
 func (m *Manager) places(name string) []place {
 	if !m.clustered {
@@ -149,8 +149,8 @@ type checkup struct {
 	channel, counter string // the channel and the token key of its name
 }
 
-// visit sets place, channel and counter to each of the places in turn, and calls f. It
-// ends at the first error, and adds the address of the master to it.
+// visit calls f once for each place, after it has set place, channel and counter. It ends at
+// the first error, and adds the address of the master to it.
 func (c *checkup) visit(f func() error) error {
 	for _, p := range c.places {
 		c.place, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
@@ -459,10 +459,13 @@ func (c *checkup) confirmed(ctx context.Context) error {
 		return nil
 	}
 	l, err := c.m.Lock(ctx, c.name) // another name may be at another master
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.Unlock(ctx)
 	}
-	return l.Unlock(ctx)
+	if e := new(LockError); errors.As(err, &e) {
+		return e.Err // nobody asked for that lock
+	}
+	return err
 }
 
 // checkLease is the lease of the lock that Check takes. The lock is released long

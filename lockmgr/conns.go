@@ -11,7 +11,8 @@ import (
 type dialFunc func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error)
 
 // conns are the open connections of one client. A client that is closed while it dials may keep the new
-// connection, and send pings over it for ever. So what a client has left open is closed after it.
+// connection, and send pings over it for ever. So conns close the connections that are left when the client
+// has been closed.
 type conns struct {
 	mu     sync.Mutex
 	open   map[*trackedConn]bool

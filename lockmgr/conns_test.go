@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http/httptest"
@@ -61,7 +62,7 @@ func TestOwnedClient_ClosedDuringADial(t *testing.T) {
 		"opener":    func(opt rueidis.ClientOption) (rueidis.Client, error) { return opener(opt)("pipe:1") },
 	} {
 		for _, handshake := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, handshake %t", name, handshake), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					closed := make(chan struct{})
 					wait := func(conn int) {
@@ -124,6 +125,8 @@ type heldConn struct {
 
 func (c *heldConn) Close() error { c.closed = true; return nil }
 
+// When conns are closed, all connections that are open are closed, none is dialled, and a dial that ends
+// later fails. A connection that was closed before is not kept.
 func TestConns(t *testing.T) {
 	c := &conns{}
 	var made []*heldConn

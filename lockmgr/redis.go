@@ -227,9 +227,11 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 	nodes := wire.NewNodes(client, o.Channels.published(), open, dials)
 	shards, err := nodes.Layout(context.Background())
 	if err != nil {
+		nodes.Close()
 		return nil, serverError(wire.DialFailure(err))
 	}
 	if len(shards) == 0 {
+		nodes.Close()
 		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
 	}
 	cluster := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node, Nodes: nodes}

@@ -116,7 +116,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 }
 
-// Of a failover right after a grant, the hold survives.
+// A hold survives a failover right after its grant.
 func TestReplicas_FailoverKeepsTheLock(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)
@@ -185,7 +185,7 @@ func TestReplicas_CheckOfEachMaster(t *testing.T) {
 	}
 }
 
-// New's clients, and those of Sentinel, have a connection for it, too.
+// A manager of New opens a connection for WAIT.
 func TestReplicas_WithABorrowedClient(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)

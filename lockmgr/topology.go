@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// errOneOfMany is a reason for ErrTopology.
+// errOneOfMany says that the server is one of several masters.
 var errOneOfMany = errors.New("the server shares a cluster with others")
 
 // topology asks the server whether it is a replica, part of a cluster or a Sentinel. The

@@ -245,7 +245,7 @@ func failureOf(err error) *Failure {
 		return DialFailure(err)
 	}
 	if errors.Is(err, rueidis.ErrNoSlot) {
-		return &Failure{Kind: Unavailable, Ran: core.No, Hint: "no master of the cluster serves the slot of this name", Err: err}
+		return &Failure{Kind: Unavailable, Ran: core.No, Hint: hintUnserved, Err: err}
 	}
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
@@ -261,7 +261,7 @@ func failureOf(err error) *Failure {
 // context, so its error must not look like the end of a caller's context.
 var errNoAnswer = errors.New("no answer within the command time-out")
 
-// dialHints are hints for what servers say to a client whose options do not fit them.
+// dialHints are hints for error replies to the first commands of a connection, by a part of their text.
 var dialHints = map[string]string{
 	"No such master with that name": "the Sentinels watch no master of that name: see SENTINEL MASTERS",
 	"DB index is out of range":      "the server has fewer databases, and a cluster has one",

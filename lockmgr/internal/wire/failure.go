@@ -24,7 +24,7 @@ type Failure struct {
 	Addr string
 	// Hint says what can be done about it. It may be empty.
 	Hint string
-	// Err is the error as the client returned it. It is nil for Closed.
+	// Err is the error as the client returned it. It may be nil for Closed.
 	Err error
 }
 
@@ -102,7 +102,7 @@ var serverCodes = map[string]serverCode{
 	"LOADING":     {Unavailable, true, false, "the server is loading its data: try again later"},
 	"BUSY":        {Unavailable, true, false, "a script blocks the server: SCRIPT KILL ends it"},
 	"MASTERDOWN":  {Unavailable, true, false, "the replica has lost its primary"},
-	"CLUSTERDOWN": {Unavailable, true, false, "the cluster does not serve this slot"},
+	"CLUSTERDOWN": {Unavailable, true, false, "the cluster is down: see CLUSTER INFO, and cluster-require-full-coverage"},
 	"TRYAGAIN":    {Unavailable, true, false, "the slot is being moved"},
 	"CROSSSLOT":   {Topology, true, true, "the server is part of a cluster"},
 	"MOVED":       {Topology, true, true, "another server of the cluster keeps this name"},
@@ -139,9 +139,17 @@ func serverFailure(err error, text string) *Failure {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
 	f.Elsewhere = word == "MOVED" || word == "ASK"
-	f.Scattered = word == "TRYAGAIN" || strings.Contains(text, "Hash slot not served")
+	switch {
+	case strings.Contains(text, "Hash slot not served"):
+		f.Scattered, f.Hint = true, hintUnserved
+	case word == "TRYAGAIN":
+		f.Scattered = true
+	}
 	return f
 }
+
+// hintUnserved is the hint of a failure for a slot without a master.
+const hintUnserved = "no master of the cluster serves the slot of this name"
 
 // halfDone is in the error of several_release.lua if it has released some of the locks.
 const halfDone = "others were released"

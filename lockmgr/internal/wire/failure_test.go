@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,5 +50,6 @@ func TestFailure_OfAClusterThatIsDown(t *testing.T) {
 		require.Equal(t, core.No, f.Ran, text)
 		require.False(t, f.Final, text)
 		require.Equal(t, oneSlot, !f.unanswered(), text)
+		require.Equal(t, oneSlot, strings.Contains(f.Hint, "slot"), text)
 	}
 }

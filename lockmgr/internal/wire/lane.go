@@ -372,7 +372,7 @@ func (l *Lane) report(b *batch) {
 	var replies *core.Replies
 	sentAt := time.Duration(-1) // when an operation was sent that was answered; one is enough
 	var silent *Failure
-	passed := 0 // operations that another lane or the confirmer has now; there they count for health anew
+	passed := 0 // operations that another lane or the confirmer has now; they no longer count for this lane's health
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)

@@ -24,7 +24,7 @@ import (
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
-	astray  *Lane    // for operations that a master refused without an address; nil without Cluster.Node
+	astray  *Lane    // for operations whose master is not known, or refused them without an address; nil without Cluster.Node
 
 	mu      sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
 	lanes   []*Lane               // by the numbers of shards; nil: closed
@@ -272,23 +272,26 @@ func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 
 // add makes the lane with a number. It sends to server. anywhere says that server finds the master of each
 // command. The mutex is held.
-func (l *Lanes) add(n int, addr string, server Server, anywhere bool) *Lane {
+func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
 	cfg.Server, cfg.Post = server, l.spreads.post
 	cfg.anywhere, cfg.troubles = anywhere, &l.troubles
 	if !anywhere && l.cluster.Node != nil {
-		cfg.elsewhere = func(t task, f *Failure) bool { return l.redirect(t, f, addr) }
+		cfg.elsewhere = func(t task, f *Failure) bool { return l.redirect(t, f, key) }
 	}
 	if l.cluster.Node != nil {
-		cfg.where = strings.TrimPrefix(addr, strayPrefix)
+		cfg.where = strings.TrimPrefix(key, strayPrefix)
+		if strings.HasPrefix(cfg.where, "?:") { // a master that does not know the host has named it
+			cfg.where = ""
+		}
 		cfg.Error = func(f *Failure) error { return l.cfg.Error(f.at(cfg.where)) }
 	}
 	lane := NewLane(cfg)
 	if n == len(l.lanes) {
 		l.lanes, l.addrs, l.parts = append(l.lanes, nil), append(l.addrs, ""), append(l.parts, nil)
 	}
-	l.lanes[n], l.addrs[n] = lane, addr
+	l.lanes[n], l.addrs[n] = lane, key
 	return lane
 }
 

@@ -114,8 +114,8 @@ func (s *movedServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	}
 }
 
-// What a master refuses because another one serves the slot is sent through the client. If
-// that hangs, it delays nothing else.
+// A refusal that names no address goes to a lane that finds the master of each command. If that lane hangs,
+// no other one is delayed.
 func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moved := func(name string) bool { return SlotOf(name) >= Slots/2 }
@@ -167,8 +167,8 @@ func (s *redirectingServer) Exec(_ *Deadline, commands []Command, answers []Answ
 	}
 }
 
-// A master that another one names, and that hangs, delays nothing for a third one that is named, too. Who waits
-// for a name of the one that hangs is told so.
+// Each master that others name has a lane of its own. One that hangs delays no other. A wait for a name of
+// the one that hangs ends with a failure.
 func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 	n := newFakeNode(t, ours)
 	moved := func(text string) *Failure {
@@ -387,6 +387,19 @@ func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 	})
 }
 
+// The failure of an operation has no address if the master that redirected it does not know the host.
+func TestLanes_RedirectionToAnUnknownHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := func(string) Server { return &shardServer{} }
+		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: node})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for to, where := range map[string]string{"h:1": "h:1", "?:1": ""} {
+			require.Equal(t, where, l.lanes[l.numberOf(strayPrefix+to)].cfg.where)
+		}
+	})
+}
+
 // More lanes than there are numbers share some. A number is gone when the last lane that has it is.
 func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -396,7 +409,7 @@ func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 		}
 		shards[0].Slots[0] = [2]int{core.NoShard + 1, Slots - 1}
 		c := &layoutServer{shards: shards}
-		lanesOf(t, &shardServer{}, &Cluster{First: shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone})
+		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone})
 		last := shards[core.NoShard]
 		shards = slices.Clone(shards[:core.NoShard])
 		shards[1].Slots = append([][2]int{{core.NoShard, core.NoShard}}, shards[1].Slots...)
@@ -404,6 +417,9 @@ func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 		time.Sleep(2 * laneRest)
 		_, gone := c.takeLeft()
 		require.Empty(t, gone, last.Addr)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		require.Nil(t, l.lanes[core.NoShard], "it was closed")
 	})
 }
 

@@ -45,12 +45,14 @@ func inBoth(known, answer []Shard) (n int) {
 	return n
 }
 
-// withUnserved returns a layout with each slot that no master serves added to its shard in an earlier
-// layout. An answer leaves out, for instance, a master whose address the
-// cluster has forgotten.
+// withUnserved returns a layout in which each slot that no master serves belongs to the shard that it has in
+// an earlier layout. An answer leaves out, for instance, a master whose address the cluster has
+// forgotten.
 func withUnserved(layout, earlier []Shard) []Shard {
 	var served [Slots]bool
-	for _, s := range layout {
+	at := make(map[string]int) // in layout, by address
+	for i, s := range layout {
+		at[s.Addr] = i
 		for _, r := range s.Slots {
 			for slot := r[0]; slot <= r[1]; slot++ {
 				served[slot] = true
@@ -58,19 +60,34 @@ func withUnserved(layout, earlier []Shard) []Shard {
 		}
 	}
 	for _, s := range earlier {
-		left := Shard{Addr: s.Addr, Nodes: s.Nodes}
-		for _, r := range s.Slots {
-			for slot := r[0]; slot <= r[1]; slot++ {
-				if !served[slot] {
-					left.Slots = append(left.Slots, [2]int{slot, slot})
-				}
-			}
+		left := leftOf(s.Slots, &served)
+		if left == nil {
+			continue
 		}
-		if left.Slots != nil {
-			layout = append(layout, left)
+		i, known := at[s.Addr]
+		if !known {
+			i = len(layout)
+			layout = append(layout, Shard{Addr: s.Addr, Nodes: s.Nodes})
 		}
+		layout[i].Slots = append(layout[i].Slots, left...)
 	}
 	return layout
+}
+
+// leftOf returns the slots of ranges that are not served, in ranges.
+func leftOf(ranges [][2]int, served *[Slots]bool) (left [][2]int) {
+	for _, r := range ranges {
+		for slot := r[0]; slot <= r[1]; slot++ {
+			switch n := len(left); {
+			case served[slot]:
+			case n > 0 && left[n-1][1] == slot-1:
+				left[n-1][1] = slot
+			default:
+				left = append(left, [2]int{slot, slot})
+			}
+		}
+	}
+	return left
 }
 
 // Master returns the layout of a server that Sentinels watch: one master, which serves all slots. The

@@ -138,18 +138,19 @@ func (s *survey) counts(a layoutAnswer) bool {
 }
 
 // adopt makes an answer the layout of this cluster, and returns the layout. A slot that the answer
-// names no master for stays with its last shard. adopt closes the clients of own that have had no use
-// for clientRest and whose nodes are no masters.
+// names no master for stays with its last shard. If the answer is about another cluster, or about the
+// rest of this one, there are no such slots, and each node has to prove again that it is one of the
+// cluster.
 func (n *Nodes) adopt(answer []Shard) []Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
-		for addr := range n.strangers { // the other cluster is this one from now on
+		for addr := range n.strangers {
 			n.setStranger(addr, false)
 		}
-		clear(n.proofs) // that the nodes were of the cluster before
+		clear(n.proofs)
 	}
 	n.layout = answer
 	clear(n.moved)
@@ -158,7 +159,8 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 }
 
 // forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own, and
-// its proof, until the client has had no use for clientRest. The mutex is held.
+// its proof, until the client has had no use for clientRest. A master keeps them: the connection for
+// messages may be one of that client. The mutex is held.
 func (n *Nodes) forgetGone() {
 	gone := func(addr string) bool { return !isMaster(n.layout, addr) }
 	for addr := range n.strangers {

@@ -125,8 +125,8 @@ func (n *Nodes) OnStranger(tell func(addr string, stranger bool)) {
 }
 
 // Ask asks the node at the address of each master for the proof, all at once. It blocks until all
-// have answered or ctx ends. Then Strangers returns what is true now. A node that does not answer is
-// no stranger.
+// have answered or ctx ends. Then Strangers returns what is true now. A node that has failed is no stranger. What is
+// known about a node stays if ctx ends first.
 func (n *Nodes) Ask(ctx context.Context) {
 	n.mu.Lock()
 	layout := n.layout
@@ -134,7 +134,7 @@ func (n *Nodes) Ask(ctx context.Context) {
 	var asking sync.WaitGroup
 	for _, s := range layout {
 		asking.Go(func() {
-			if _, f := n.prove(ctx, s.Addr); f != nil && f != strangeNode {
+			if _, f := n.prove(ctx, s.Addr); f != nil && f != strangeNode && ctx.Err() == nil {
 				n.mu.Lock()
 				defer n.mu.Unlock()
 				n.setStranger(s.Addr, false)
@@ -187,6 +187,9 @@ func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ours = sameCluster(n.layout, answer)
+	if !ours {
+		delete(n.proofs, addr)
+	}
 	if ours || isMaster(n.layout, addr) {
 		n.setStranger(addr, !ours)
 	}
@@ -288,7 +291,7 @@ func (n *Nodes) dial(addr string, to *opening) {
 	case err != nil:
 		to.failure = DialFailure(err)
 	case n.closed:
-		go c.Close()
+		n.background.Go(c.Close)
 		to.failure = closedNodes
 	default:
 		to.client = c
@@ -317,12 +320,12 @@ type provedClient struct {
 // dial, or has answered from another cluster, it is asked for the proof. start begins that round trip.
 func (n *Nodes) proved(start func() context.Context, addr string) (*provedClient, *Failure) {
 	n.mu.Lock()
-	c, strange := n.proofs[addr], n.strangers[addr]
+	c := n.proofs[addr]
 	if o := n.own[addr]; o != nil && c != nil && o.client == c.client {
 		o.used = n.now()
 	}
 	n.mu.Unlock()
-	if c != nil && c.dials == n.dials.to(addr) && !strange {
+	if c != nil && c.dials == n.dials.to(addr) {
 		return c, nil
 	}
 	return n.prove(start(), addr)
@@ -337,7 +340,7 @@ func (n *Nodes) disprove(addr string, c *provedClient) {
 	}
 }
 
-// mostProofs bounds the proofs in a row that count for nothing because of a new dial.
+// mostProofs is how often a node is asked for a proof if it is dialled meanwhile each time.
 const mostProofs = 5
 
 // A proof is the question for a proof, and the dial before it, while they are under way. All callers that
@@ -350,7 +353,7 @@ type proof struct {
 
 // prove returns a client of the node at an address, after the node has proved that it is one of this
 // cluster. It joins a proof under way. If ctx ends first, the other callers go on waiting. Later callers then
-// ask for another proof, because the answer to this one may be lost.
+// ask for another proof, because the node may be silent.
 func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure) {
 	p := n.join(addr)
 	if p == nil {
@@ -417,13 +420,13 @@ func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
 }
 
-// accept ends p with a client, unless the node was dialled after c.dials was read. It reports whether it has
-// ended p. No caller joins p between that check and its end. So the proof is good for a caller that
-// joined because of a dial.
+// accept ends p with a client, unless the node was dialled after c.dials was read, or a later answer was from
+// another cluster. It reports whether it has ended p. It compares the dials and ends p under one lock. So
+// each caller of p gets a proof that is newer than the dial for which it asked.
 func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.dials.to(addr) != c.dials {
+	if n.dials.to(addr) != c.dials || n.strangers[addr] {
 		return false
 	}
 	n.proofs[addr] = c

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -249,11 +250,42 @@ func TestNodes_Ask(t *testing.T) {
 // A node that was seen to be one of another cluster gets no command, also if the dial was not counted.
 func TestNode_WasSeenToBeAStranger(t *testing.T) {
 	c, n := newFakeCluster(t)
+	n.dials = nil
 	s := n.Node("b:1")
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 	c.known["b:1"].says(theirs)
 	n.Ask(t.Context())
 	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
+	// A caller whose context has ended learns nothing about the node.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	n.Ask(ended)
+	require.Equal(t, []string{"b:1"}, n.Strangers())
+	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
+	require.Equal(t, []string{"b:1"}, c.told)
+}
+
+// A proof counts for nothing if a later answer of the node was from another cluster.
+func TestNodes_ProofBeforeAStranger(t *testing.T) {
+	c, n := newFakeCluster(t)
+	_, err := n.Client(t.Context(), "b:1")
+	require.NoError(t, err)
+	proved := n.proofs["b:1"]
+	c.known["b:1"].says(theirs)
+	n.Ask(t.Context())
+	require.False(t, n.accept("b:1", &proof{done: make(chan struct{})}, proved))
+}
+
+// A master that serves a part of its slots only is one shard, and counts once.
+func TestWithUnserved(t *testing.T) {
+	known := []Shard{{"a:1", [][2]int{{0, 9}}, []string{"A"}}, {"b:1", [][2]int{{10, 19}, {30, 39}}, []string{"B"}}}
+	answer := []Shard{{"a:1", [][2]int{{0, 3}, {5, 5}}, []string{"A"}}, {"c:1", [][2]int{{15, 31}}, []string{"C"}}}
+	require.Equal(t, []Shard{
+		{"a:1", [][2]int{{0, 3}, {5, 5}, {4, 4}, {6, 9}}, []string{"A"}},
+		{"c:1", [][2]int{{15, 31}}, []string{"C"}},
+		{"b:1", [][2]int{{10, 14}, {32, 39}}, []string{"B"}},
+	}, withUnserved(answer, known))
+	require.Equal(t, known, withUnserved(slices.Clone(known), known))
 }
 
 // A look asks one node if that answers.

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// manyOf are commands that an ASK leads to one node.
+// manyOf returns 256 commands for one name.
 func manyOf(name string) (commands []Command) {
 	for range 256 {
 		commands = append(commands, getOf(name)...)
@@ -182,15 +182,17 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 // of lockmgr.TuneClient.
 func TestNodes_CloseDuringAQuestion(t *testing.T) {
 	for _, pipelining := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			c, n := newFakeCluster(t)
-			a := newFakeNodeOf(t, ours, pipelining)
-			c.known["a:1"] = a
-			a.whileAsked = func() { time.Sleep(2 * questionTime) }
-			require.Error(t, n.layoutAt(t.Context(), "a:1").err)
-			begin := time.Now()
-			n.Close()
-			require.Zero(t, time.Since(begin))
+		t.Run(fmt.Sprintf("pipelining %t", pipelining), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, n := newFakeCluster(t)
+				a := newFakeNodeOf(t, ours, pipelining)
+				c.known["a:1"] = a
+				a.whileAsked = func() { time.Sleep(2 * questionTime) }
+				require.Error(t, n.layoutAt(t.Context(), "a:1").err)
+				begin := time.Now()
+				n.Close()
+				require.Zero(t, time.Since(begin))
+			})
 		})
 	}
 }
@@ -231,7 +233,7 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	require.Equal(t, 1, asked, "the proof went with the client")
 }
 
-// A node has proved that it is of the cluster before. Another one that is followed now needs a proof.
+// When Nodes adopt another cluster, the proofs of the nodes of the old one count no more.
 func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]

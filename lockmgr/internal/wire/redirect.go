@@ -99,8 +99,8 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 			return a[0]
 		}
 		to, ask := redirection(f, addr)
-		if to = n.known(to, addr); to == "" {
-			break
+		if to = n.resolve(to, addr); to == "" {
+			return failed(nowhere(f))
 		}
 		if !ask {
 			n.move(slot, to)
@@ -119,15 +119,23 @@ func disagreement(f *Failure) *Failure {
 	}
 }
 
+// nowhere returns the failure of a command that a master sent to an address that can't be used. f says so.
+func nowhere(f *Failure) *Failure {
+	return &Failure{
+		Kind: Unavailable, Ran: core.No, Scattered: true, Err: f.Err,
+		Hint: "the master that was asked does not know the address of the one that serves the slot: see CLUSTER NODES there",
+	}
+}
+
 // unserved is the failure of a command for a slot that no master serves.
 var unserved = &Failure{
 	Kind: Unavailable, Ran: core.No, Scattered: true, Err: errors.New("the slot has no master"),
-	Hint: "no master of the cluster serves the slot of this name",
+	Hint: hintUnserved,
 }
 
-// known returns the address that a redirection names. If the host of that is "?", the node that was asked does
-// not know it. Then known returns the address of the only other master that has the port, or "".
-func (n *Nodes) known(to, asked string) string {
+// resolve returns the address that a redirection names. If the host of that is "?", the node that was
+// asked does not know it. Then resolve returns the address of the only other master that has the port, or "".
+func (n *Nodes) resolve(to, asked string) string {
 	port, unknown := strings.CutPrefix(to, "?:")
 	if !unknown {
 		return to
@@ -146,9 +154,9 @@ func (n *Nodes) known(to, asked string) string {
 	return to
 }
 
-// redirection returns the address that a MOVED or an ASK names. It is empty if the failure is neither.
-// asked is the address of the node that gave it. If the host is missing, it is that of asked. It may
-// be "?": see known.
+// redirection returns the address that a MOVED or an ASK names. The address is empty if the failure is
+// neither. asked is the address of the node that gave the failure. A host that is missing is that of
+// asked. The host may be "?": see resolve.
 func redirection(f *Failure, asked string) (addr string, ask bool) {
 	e, refused := rueidis.IsRedisErr(f.Err)
 	if !refused {
@@ -181,7 +189,7 @@ func (n *Nodes) MayBeAsked(ctx context.Context, addr string) bool {
 		return true
 	}
 	err, _ := question(ctx, n, func(ctx context.Context) error {
-		b := c.client.B() // CLUSTER SLOTS ends what ASKING begins
+		b := c.client.B() // ASKING sets a flag for the next command, and CLUSTER SLOTS uses it up
 		return c.client.DoMulti(ctx, b.Asking().Build(), b.ClusterSlots().Build())[0].Error()
 	})
 	e, refused := rueidis.IsRedisErr(err)

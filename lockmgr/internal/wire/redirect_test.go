@@ -175,6 +175,7 @@ func TestNodes_RedirectionToAnUnknownHost(t *testing.T) {
 	f := execOn(n, getOf(name))[0].Failure
 	require.Equal(t, Unavailable, f.Kind, "b and c have it")
 	require.Equal(t, core.No, f.Ran)
+	require.Contains(t, f.Hint, "does not know the address")
 	for _, node := range c.known {
 		node.says(strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:2\r\n", 1))
 	}
