@@ -276,7 +276,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 			c.missing(Permission{Rule: rule, For: "Options.Replicas"})
 		}
 	}
-	if c.m.nodes != nil && !c.m.nodes.MayBeAsked(ctx, c.master) {
+	if c.m.nodes != nil && !c.m.nodes.MaySendAsking(ctx, c.master) {
 		c.missing(Permission{Rule: "+asking", For: "a slot that is being moved", Optional: optional})
 	}
 	for _, p := range []struct {

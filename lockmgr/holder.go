@@ -18,9 +18,9 @@ type Holder struct {
 	// holder is a client of Redisson.
 	Process Process
 	// Since is when the hold was granted, by the clock of its host. It is zero if that is not
-	// known. A manager knows it of its own holds at once. It tells others up to ten seconds late, and
-	// only for holds that are older than a second. It looks at 4,096 of its holds and requests at
-	// random, and tells of at most 512 holds, at most 256 of them without a Note.
+	// known. A manager knows it of its own holds at once. Other managers see it up to ten seconds late,
+	// and only for holds that are older than a second. They see it for at most 512 holds of a manager,
+	// of which at most 256 have no Note. Which ones is random if there are more.
 	Since time.Time
 	// Note is the text of the option Note of the request. Others are told as of Since. The readers
 	// of one manager share an entry, which has the Note of one of them.

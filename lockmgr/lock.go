@@ -299,7 +299,7 @@ func (t *ticket) Explain(err error) error {
 	return t.failed(opLock, max(0, now-t.asked()), fmt.Errorf("%w: %w", reason, err))
 }
 
-// failing is shell.failing for the request's name, and for each name of a set.
+// failing calls shell.failing for each name of the request, and returns the first error.
 func (t *ticket) failing(asked, now time.Duration) error {
 	more := t.first.more.Load()
 	if more == nil || more.set == nil {
@@ -313,8 +313,7 @@ func (t *ticket) failing(asked, now time.Duration) error {
 	return nil
 }
 
-// whileFailing adds the failure of a server of the request since an instant, if there is one, to the error
-// of a context.
+// whileFailing joins the error of failing, if there is one, to the error of a context.
 func (t *ticket) whileFailing(asked time.Duration, err error) error {
 	return withFailure(t.failing(asked, t.shell.now()), err)
 }

@@ -221,7 +221,7 @@ type Stats struct {
 	Reentries uint64 // grants to an owner that held the lock already
 	Losses    uint64 // holds that ended without an unlock, fixed leases that ran out included
 
-	Scripts                  uint64 // operations on one lock or set each, up to 64 of which share a command, plus RenewalScripts
+	Scripts                  uint64 // operations other than renewals, up to 64 of which share a command, plus RenewalScripts
 	RenewalScripts, Renewals uint64 // scripts, and leases renewed by them
 	Wakes                    uint64 // wake-ups from the subscription
 	Polls                    uint64 // tries after a pause, without a wake-up

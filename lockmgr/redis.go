@@ -23,8 +23,11 @@ import (
 // ends them. It has one for commands, one for messages while somebody waits, and up to
 // two more for commands while it sends many. The client is built from opt as
 // [TuneClient] completes it, but without AlwaysPipelining and BlockingPoolSize, and
-// with a ConnWriteTimeout of at least Options.CommandTimeout. Dial blocks until the
-// server has answered or the dial time-out has passed.
+// with a ConnWriteTimeout of at least Options.CommandTimeout. With Options.Replicas there is one
+// connection more.
+//
+// Dial blocks until the server has answered: for a dial and two commands at most, each with its
+// time-out, and in a cluster for two dials and two seconds.
 //
 // Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
 // refused the user or the password, and ErrInvalidOption if an option is bad or there is
@@ -34,14 +37,16 @@ import (
 // one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
 // belong. One seed that answers is enough. If the server at a single address is one of a cluster, Dial
 // connects to the whole cluster. The manager then has two connections to each master that it uses, one
-// of them for messages. See the package comment for what differs in a cluster.
+// of them for messages. It has one more to each with Options.Replicas, one more with BothChannels, and one
+// more to a master that joined the cluster meanwhile. See the package comment for what differs in a cluster.
 //
 // With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
 // master that they name. When they name another one, the manager follows.
 //
 // Dial returns ErrTopology for a server that shares a cluster with others if
-// opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, and if as many seeds
-// belong to one cluster as to another.
+// opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet that the
+// Sentinels do not know, for a database that the server does not have, for several addresses of servers
+// that are no cluster, and if as many seeds belong to one cluster as to another.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -102,7 +107,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt.BlockingPoolSize = 0 // the connection for messages and those that wait for replicas must fit in
 	dials := &wire.Dials{}
 	if opt.Sentinel.MasterSet == "" {
-		opt.DialCtxFn = counted(dialOf(opt), dials)
+		opt.DialCtxFn = numbered(dialOf(opt), dials)
 	}
 	open := opener(opt)
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
@@ -193,8 +198,8 @@ func dialOf(opt rueidis.ClientOption) dialFunc {
 	return dial
 }
 
-// counted returns a function that dials as dial does, and counts the connections in dials.
-func counted(dial dialFunc, dials *wire.Dials) dialFunc {
+// numbered returns a function that dials as dial does, and adds the connections to dials.
+func numbered(dial dialFunc, dials *wire.Dials) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		c, err := dial(ctx, addr, d, config)
 		if err == nil {

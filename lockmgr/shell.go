@@ -72,14 +72,13 @@ type (
 // now returns the present instant.
 func (s *shell) now() time.Duration { return s.clock.now() }
 
-// failing returns why the server of a name could not serve a wait from asked to now, or nil. The error
-// matches ErrUnavailable, or ErrReplicas if replicas did not answer.
+// failing returns the error for which a request for a name, made at asked, is unanswered at now, or nil. The
+// error matches ErrUnavailable, or ErrReplicas if replicas did not answer.
 func (s *shell) failing(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }
 
-// whileFailing adds the failure of a name's server since an instant, if there is one, to the
-// error of a context.
+// whileFailing joins the error of failing, if there is one, to the error of a context.
 func (s *shell) whileFailing(name string, asked time.Duration, err error) error {
 	return withFailure(s.failing(name, asked, s.now()), err)
 }

@@ -70,7 +70,7 @@ func (m *Manager) strangers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.options.CommandTimeout)
 	defer cancel()
-	m.nodes.Ask(ctx)
+	m.nodes.ProveAll(ctx)
 	at := m.nodes.Strangers()
 	if len(at) == 0 {
 		return nil

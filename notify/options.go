@@ -58,7 +58,8 @@ type Options struct {
 
 	// Node is the address of a node of a cluster: a key of the client's Nodes. The hub
 	// subscribes there. While the client knows no such node, the hub is Down. If the client has a
-	// method Node(addr string) (rueidis.Client, error), the hub calls that instead. Empty: the
+	// method Node(addr string) (rueidis.Client, error), the hub calls that method instead of Nodes. The
+	// method may block for DialTimeout. While it returns an error, the hub is Down. Empty: the
 	// client chooses.
 	Node string
 

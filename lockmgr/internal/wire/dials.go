@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Dials number the connections that are made. All addresses share one sequence of numbers, so an address
-// that was forgotten never gets an earlier number again.
+// Dials number the connections that are made, and keep the number of the newest one to each address. All
+// addresses share one sequence of numbers, so an address that was forgotten never gets an earlier number
+// again.
 type Dials struct {
 	mu        sync.Mutex
 	last      uint64
@@ -37,7 +38,7 @@ func (d *Dials) to(addr string) uint64 {
 	if n, known := d.by[addr]; known {
 		return n
 	}
-	return d.forgotten // zero would also be the number before the connections that are forgotten
+	return d.forgotten // not zero: else a proof from before the first connection would count again
 }
 
 // forget drops the addresses for which gone returns true. So Dials do not grow as nodes come and go.

@@ -12,10 +12,10 @@
 // layout of the cluster, that is, which master serves which slot, and put each operation on
 // the lane of its name's slot. A lane sends to its master only, so a master that hangs delays no
 // operation for others. The layout is asked for every ten seconds, and twice a second for a
-// while after a command has failed. It may be old. What a master refuses with MOVED or ASK goes
-// to another lane, which follows these to the master that serves the slot. Each master that is named so
-// has such a lane, so one that hangs delays nothing for the others. These lanes send each command by
-// itself, because the slot may move on meanwhile.
+// while after a command has failed. It may be old. An operation that a master refuses with MOVED or
+// ASK goes to a second lane, made for the master that the refusal names. That lane follows further
+// redirections. Each master that is named has such a lane, so one that hangs delays nothing for the
+// others. These lanes send each command by itself, because the slot may move on meanwhile.
 //
 // A node of another cluster may get the address of a master. No lane sends to such a node: see Nodes.
 //
@@ -86,8 +86,8 @@
 //
 // With Config.Replicas a lane holds back the reply of each granted acquire. A confirmer
 // renews these leases over a connection of its own, asks with WAIT how many replicas have that,
-// and posts the replies. Too few make a reply of a command that may have run: the core fails the
-// request, and looks for the record and releases it, as after any lost reply.
+// and posts the replies. If too few have it, the reply says that the acquire may have run. The core
+// then fails the request, looks for the record and releases it, as after any lost reply.
 //
 // # Codec
 //
@@ -117,7 +117,7 @@
 //	node.go       sends to one node of a cluster
 //	look.go       looks which master serves which slot
 //	nodes.go      the nodes of a cluster, and the proof that a node is one of it
-//	dials.go      counts the connections to each node
+//	dials.go      the newest connection to each node
 //	seeds.go      which addresses belong to one cluster
 //	layout.go     reads which master serves which slot
 //	client.go     runs commands through the client

@@ -89,8 +89,8 @@ func (h *health) roundTrip() time.Duration {
 	return h.fastest
 }
 
-// failing returns why the server could not serve a wait from asked to now, or
-// nil. The failure is of the kind Unavailable. There are two reasons:
+// failing returns the failure for which a request that was made at asked is unanswered at now, or nil.
+// The failure is of the kind Unavailable. There are two reasons:
 //
 //   - The newest batch to end got no answer, and one of three holds: a command is
 //     under way, the batch ended during the wait, or it ended within rememberFailure.

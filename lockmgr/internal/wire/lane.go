@@ -159,8 +159,8 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 	return true
 }
 
-// Failing returns why the server could not serve a wait from asked to now, or
-// nil. The failure is of the kind Unavailable.
+// Failing returns the failure for which a request that was made at asked is unanswered at now, or nil.
+// The failure is of the kind Unavailable.
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
 // unconfirmed returns a failure of the kind TooFew if replicas have been asked for a grant of a name for
@@ -376,14 +376,14 @@ func (l *Lane) report(b *batch) {
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
-		if l.cfg.passesOn(a) && l.cfg.elsewhere(*t, a.Failure) {
-			if t.op != nil {
-				passed++
+		if l.cfg.passesOn(a) {
+			if l.cfg.elsewhere(*t, a.Failure) {
+				if t.op != nil {
+					passed++
+				}
+				continue
 			}
-			continue
-		}
-		if l.cfg.passesOn(a) { // the lanes are closed, so none takes it
-			a = &Answer{Kind: Failed, Failure: &Failure{Kind: Closed, Ran: core.No, Final: true}}
+			a = &Answer{Kind: Failed, Failure: &Failure{Kind: Closed, Ran: core.No, Final: true}} // so are all lanes
 		}
 		if t.op == nil {
 			t.call.done(*a)

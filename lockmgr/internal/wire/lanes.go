@@ -19,8 +19,9 @@ import (
 // one more lane, for these operations.
 //
 // A lane is made when the layout, or a refusal, first names its master. When the master has served no
-// slot for a minute, and nothing is under way on the lane, the lane is closed. Any goroutine may call
-// the methods of Lanes.
+// slot for a minute, and nothing is under way on the lane, the lane is closed. A lane for redirections
+// is closed a minute after it was made, when it is idle; the next redirection makes another one. Any
+// goroutine may call the methods of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
@@ -64,8 +65,8 @@ type Cluster struct {
 	OneSlot bool
 	// Moved is called when the layout has changed. It must not block.
 	Moved func()
-	// Left is called after each look at the layout, if a master that serves no slot has a lane. It
-	// must not block. It may be nil.
+	// Left is called after each look at the layout, if a master that serves no slot has a lane, or if
+	// there is a lane for redirections. It must not block. It may be nil.
 	Left func()
 	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
 	// reply has the number from then on, until another master gets it. Gone must not block. It may be
@@ -193,9 +194,9 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 }
 
 // closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way on
-// it. So goroutines and buffers do not pile up as masters are replaced. left reports whether there were
-// lanes whose masters serve no slot. gone are the numbers of the lanes that were closed, without those
-// that another lane has, too. The mutex is held.
+// it. To a lane for redirections the layout gives no slot. So goroutines and buffers do not pile up as
+// masters are replaced. left reports whether there were lanes whose masters serve no slot. gone are the
+// numbers of the lanes that were closed, without those that another lane has, too. The mutex is held.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
@@ -408,8 +409,8 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	return known && l.lanes[n].Call(c, done)
 }
 
-// Failing returns why the server of a name could not serve a wait from asked to now, or nil. The
-// failure is of the kind Unavailable, or TooFew if replicas did not answer.
+// Failing returns the failure for which a request for a name, made at asked, is unanswered at now, or nil.
+// The failure is of the kind Unavailable, or TooFew if replicas did not answer.
 func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 	l.withLane(name, func(lane *Lane) {
 		if f = lane.Failing(asked, now); f == nil {

@@ -106,12 +106,13 @@ type layoutAnswer struct {
 	err    error
 }
 
-// askTime is how long Layout and Seeds wait for the answer of a node, and KnowsSharded for those of all.
+// askTime is how long Layout and Seeds wait for the answer of a node. KnowsSharded waits as long for all
+// answers together.
 const askTime = 500 * time.Millisecond
 
-// questionTime bounds a question to a node. Whoever asks may stop waiting before that, but then the
-// question goes on: the client may be dialling for it. The client makes one dial for all commands that
-// wait for a connection, and ends it with the context of the first of them.
+// questionTime bounds a question to a node. The caller may stop waiting earlier. The question goes on,
+// because the client may be dialling for it. The client makes one dial for all commands that wait for a
+// connection, and ends it with the context of the first of them.
 const questionTime = 10 * time.Second
 
 // KnowsSharded reports whether the nodes of a cluster know sharded channels. Nodes before version 7.0
@@ -205,9 +206,10 @@ func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 	return at, err
 }
 
-// readAddr reads the address of a node. A host that is missing is that of asked. The host of a node
-// that has no name, although the cluster is to tell names, is "?", and its IP address comes after the
-// ID. The address is empty if the node has no port for clients like this one.
+// readAddr reads the address of a node. A host that is missing is that of asked. If the cluster tells
+// names (cluster-preferred-endpoint-type hostname), the host of a node without a name is "?", and its IP
+// address comes after the ID. addr is empty if the port is 0: the node has none of the kind that was asked
+// for, with TLS or without.
 func readAddr(node []rueidis.RedisMessage, asked string) (addr string, err error) {
 	host, _ := node[0].ToString()
 	port, err := node[1].ToInt64()

@@ -10,8 +10,8 @@ import (
 )
 
 // Layout asks the nodes which slots each master serves. It returns the first answer that is about this
-// cluster. It asks one node, and all others at the same time if that one does not answer so within
-// askTime. The order is random, because a node that is cut off from the others gives an old answer.
+// cluster. It asks one node. If that node is silent for askTime, or its answer does not count, Layout asks all
+// others at once. The order is random, because a node that is cut off from the others gives an old answer.
 //
 // If there is no such answer, Layout adopts the one with the most shards of this cluster, if there is
 // one. That happens after most masters were lost, and the others have taken over their slots.
@@ -20,7 +20,8 @@ import (
 // masters' addresses, then this cluster is gone. Layout then adopts the other cluster. That happens,
 // for instance, when all servers of a test are set up anew.
 //
-// One goroutine at a time may call Layout. The layout is empty if no node knows a master with slots.
+// One goroutine at a time may call Layout. Before the first layout, Layout returns an empty one if all nodes
+// have answered and none knows a master with slots.
 func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	n.mu.Lock()
 	known := n.layout
@@ -69,8 +70,8 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 		}
 	}
 	answers := make(chan layoutAnswer, len(addrs))
-	ask := func(addrs []string) {
-		for _, addr := range addrs {
+	ask := func(some []string) {
+		for _, addr := range some {
 			n.background.Go(func() { answers <- n.layoutAt(ctx, addr) })
 		}
 	}
@@ -97,7 +98,8 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 	return nil
 }
 
-// layoutAt asks the node at an address for the layout of its cluster. It waits for askTime after the dial.
+// layoutAt asks the node at an address for the layout of its cluster. It blocks for a call of open, and
+// then for askTime at most, or until ctx ends.
 func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
 	node, f := n.client(addr)
 	if f != nil {

@@ -26,33 +26,33 @@ func (n node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	})
 }
 
-// run calls send, which fills in the answers, with a client of this node, after a proof of the node. If the
-// client has dialled the node during send, run asks for another proof, and drops the answers if that
+// run gets a proof of the node, and then calls send with a client of the node. send fills in the answers. If
+// the client has dialled the node during send, run asks for another proof, and drops the answers if that
 // fails. start begins the round trip of a proof.
 func (n node) run(start func() context.Context, answers []Answer, send func(rueidis.Client)) {
 	c, f := n.of.proved(start, n.addr)
 	if f != nil {
-		refuse(answers, notFinal(f))
+		refuse(answers, retryIfClosed(f))
 		return
 	}
 	send(c.client)
-	countable := false // an answer is there that another cluster may have given
+	needsProof := false // some answer may be from another cluster
 	for i := range answers {
 		f := answers[i].Failure
 		if f.general() && !f.Elsewhere && !f.Scattered {
 			n.of.disprove(n.addr, c) // the client may have another connection to this node by now
 		} else {
-			countable = true
+			needsProof = true
 		}
 		if f != nil {
-			answers[i].Failure = notFinal(f)
+			answers[i].Failure = retryIfClosed(f)
 		}
 	}
-	if !countable || n.of.dials.to(n.addr) == c.dials {
+	if !needsProof || n.of.dials.to(n.addr) == c.dials {
 		return
 	}
 	if _, f := n.of.proved(start, n.addr); f != nil {
-		unproved := *notFinal(f)
+		unproved := *retryIfClosed(f)
 		unproved.Ran = core.Maybe
 		refuse(answers, &unproved)
 	}
@@ -65,9 +65,9 @@ func refuse(answers []Answer, f *Failure) {
 	}
 }
 
-// notFinal returns the failure of a command for a node. It is not final if the client has closed the
+// retryIfClosed returns the failure of a command for a node. It is not final if the client has closed the
 // connection to the node, because the next command gets another connection.
-func notFinal(f *Failure) *Failure {
+func retryIfClosed(f *Failure) *Failure {
 	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
 		passing := *f
 		passing.Final = false

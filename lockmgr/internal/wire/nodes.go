@@ -23,20 +23,21 @@ import (
 // A node proves that it is one of this cluster by its answer to CLUSTER SLOTS:
 //
 //	Layout  ignores the answers of other clusters
-//	Node    asks for the proof before the first command, after a failure and after a dial;
-//	        after a dial during a command, its answer counts only after another proof
-//	Exec    follows MOVED and ASK by itself, and sends to a node as Node does
+//	Node    returns a Server, which asks for the proof before its first command, after a failure
+//	        and after a dial; if the client has dialled during a command, the Server asks again,
+//	        and drops the answer if that fails
+//	Exec    follows MOVED and ASK by itself, and sends to a node as that Server does
 //
 // A node proves nothing if the user may not call CLUSTER SLOTS. It is used all the same.
 //
 // If a connection breaks while no command is under way, the client dials again, and no command
-// fails. Only Dials notice that. Without them, commands may go to a node of another cluster until
-// one fails.
+// fails. Only Dials notice that. Without them, commands may go to a node of another cluster until one
+// of them fails, a look at the layout meets the node, or another master serves the slot.
 type Nodes struct {
 	cluster  rueidis.Client // the client of the cluster
 	channels Channels
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
-	dials    *Dials                                    // of the client and of open; nil: not counted
+	dials    *Dials                                    // of the client and of open; nil: not known
 
 	now func() time.Time
 	ctx context.Context // of proofs; ends with Close
@@ -91,8 +92,8 @@ func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T)
 
 // NewNodes returns the nodes of the cluster that client is connected to. open connects to a master
 // that the client does not know. It may block for as long as a dial. If open is nil, such a master
-// can't be used until the client knows it. dials count the dials of client and open. They may be
-// nil. Close closes the clients that open returned.
+// can't be used until the client knows it. dials are those of client and open. They may be nil. Close
+// closes the clients that open returned.
 func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (rueidis.Client, error), dials *Dials) *Nodes {
 	ctx, end := context.WithCancel(context.Background())
 	return &Nodes{
@@ -124,10 +125,10 @@ func (n *Nodes) OnStranger(tell func(addr string, stranger bool)) {
 	n.tell = tell
 }
 
-// Ask asks the node at the address of each master for the proof, all at once. It blocks until all
-// have answered or ctx ends. Then Strangers returns what is true now. A node that has failed is no stranger. What is
-// known about a node stays if ctx ends first.
-func (n *Nodes) Ask(ctx context.Context) {
+// ProveAll asks the node at the address of each master for the proof, all at once. It blocks until all
+// have answered or ctx ends. Then Strangers returns what is true now. A node that has failed is no
+// stranger. What is known about a node stays if ctx ends first.
+func (n *Nodes) ProveAll(ctx context.Context) {
 	n.mu.Lock()
 	layout := n.layout
 	n.mu.Unlock()
@@ -410,7 +411,7 @@ func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	// If a dial comes between, the answer may have come over the old connection or over the new one.
 	for range mostProofs {
 		proved := &provedClient{c, n.dials.to(addr)}
-		if f := n.ask(ctx, c, addr); f != nil {
+		if f := n.checkLayout(ctx, c, addr); f != nil {
 			return f
 		}
 		if n.accept(addr, p, proved) {
@@ -443,9 +444,9 @@ func (n *Nodes) endProof(addr string, p *proof, c *provedClient, f *Failure) {
 	close(p.done)
 }
 
-// ask asks a node for the layout of its cluster. It returns nil if the answer is about this cluster,
+// checkLayout asks a node for the layout of its cluster. It returns nil if the answer is about this cluster,
 // or if the user may not ask.
-func (n *Nodes) ask(ctx context.Context, c rueidis.Client, addr string) *Failure {
+func (n *Nodes) checkLayout(ctx context.Context, c rueidis.Client, addr string) *Failure {
 	answer, err := layoutOf(ctx, c, addr)
 	e, refused := rueidis.IsRedisErr(err)
 	switch {

@@ -197,7 +197,8 @@ func TestSameCluster(t *testing.T) {
 	}
 }
 
-// The answer of a node of another cluster does not count. It is told once, and when it has ended.
+// The answer of a node of another cluster does not count. The function of OnStranger is called once when
+// the first such answer comes, and once when that has ended.
 func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 	c, n := newFakeCluster(t)
 	c.known["b:1"].says(theirs)
@@ -230,20 +231,20 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 	require.Equal(t, []string{"b:1", "not b:1", "b:1", "not b:1"}, c.told)
 }
 
-// Ask finds out which masters' addresses have a node of another cluster now.
-func TestNodes_Ask(t *testing.T) {
+// ProveAll finds out which masters' addresses have a node of another cluster now.
+func TestNodes_ProveAll(t *testing.T) {
 	c, n := newFakeCluster(t)
 	c.known["b:1"].says(theirs)
-	n.Ask(t.Context())
+	n.ProveAll(t.Context())
 	require.Equal(t, []string{"b:1"}, n.Strangers())
 	c.known["b:1"].says("-WRONGPASS\r\n")
-	n.Ask(t.Context())
+	n.ProveAll(t.Context())
 	require.Empty(t, n.Strangers(), "who does not answer is none")
 	c.known["b:1"].says(theirs)
-	n.Ask(t.Context())
+	n.ProveAll(t.Context())
 	require.Equal(t, []string{"b:1"}, n.Strangers())
 	delete(c.known, "b:1")
-	n.Ask(t.Context())
+	n.ProveAll(t.Context())
 	require.Empty(t, n.Strangers())
 }
 
@@ -254,12 +255,12 @@ func TestNode_WasSeenToBeAStranger(t *testing.T) {
 	s := n.Node("b:1")
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 	c.known["b:1"].says(theirs)
-	n.Ask(t.Context())
+	n.ProveAll(t.Context())
 	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
 	// A caller whose context has ended learns nothing about the node.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	n.Ask(ended)
+	n.ProveAll(ended)
 	require.Equal(t, []string{"b:1"}, n.Strangers())
 	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
 	require.Equal(t, []string{"b:1"}, c.told)
@@ -272,7 +273,7 @@ func TestNodes_ProofBeforeAStranger(t *testing.T) {
 	require.NoError(t, err)
 	proved := n.proofs["b:1"]
 	c.known["b:1"].says(theirs)
-	n.Ask(t.Context())
+	n.ProveAll(t.Context())
 	require.False(t, n.accept("b:1", &proof{done: make(chan struct{})}, proved))
 }
 

@@ -146,7 +146,7 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 	for what, ask := range map[string]func(*Nodes, context.Context){
 		"a look":       func(n *Nodes, ctx context.Context) { n.layoutAt(ctx, "a:1") },
 		"a proof":      func(n *Nodes, ctx context.Context) { _, _ = n.prove(ctx, "a:1") },
-		"may be asked": func(n *Nodes, ctx context.Context) { n.MayBeAsked(ctx, "a:1") },
+		"may be asked": func(n *Nodes, ctx context.Context) { n.MaySendAsking(ctx, "a:1") },
 		"knows sharded": func(n *Nodes, _ context.Context) {
 			require.True(t, KnowsSharded(n.cluster))
 		},

@@ -181,9 +181,9 @@ func redirection(f *Failure, asked string) (addr string, ask bool) {
 	return net.JoinHostPort(host, addr[i+1:]), words[0] == "ASK"
 }
 
-// MayBeAsked reports whether the user may send ASKING to the node at an address. Commands for a slot
+// MaySendAsking reports whether the user may send ASKING to the node at an address. Commands for a slot
 // that is being moved need it. It returns true if that is not known. It blocks for a round trip, or two.
-func (n *Nodes) MayBeAsked(ctx context.Context, addr string) bool {
+func (n *Nodes) MaySendAsking(ctx context.Context, addr string) bool {
 	c, f := n.proved(func() context.Context { return ctx }, addr)
 	if f != nil {
 		return true

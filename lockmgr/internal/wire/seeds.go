@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrSeeds says that the addresses belong to different clusters, and that two of these have equally many.
+// ErrSeeds says that as many of the addresses belong to one cluster as to another.
 var ErrSeeds = errors.New("the addresses belong to different clusters")
 
 // Seeds returns those addresses whose nodes belong to one cluster: the one that has the most of them.
@@ -44,7 +44,7 @@ func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.
 	return best.addrs, nil
 }
 
-// A cluster is what nodes have answered that are of one cluster.
+// A cluster groups nodes whose answers are about the same cluster.
 type cluster struct {
 	layout []Shard // the first answer
 	addrs  []string
