@@ -186,6 +186,9 @@ type watchedContext struct {
 	waiting atomic.Int32
 }
 
+// Value hides the context below, to which AfterFunc would be given instead.
+func (c *watchedContext) Value(any) any { return nil }
+
 func (c *watchedContext) AfterFunc(f func()) (stop func() bool) {
 	c.waiting.Add(1)
 	unbind := context.AfterFunc(c.Context, f)
