@@ -3,6 +3,7 @@ package lockmgr_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,6 +184,40 @@ func TestReplicas_CheckOfEachMaster(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrReplicas)
 		require.ErrorContains(t, err, "check of the master at 127.0.0.1:"+port+":")
 	}
+}
+
+// A program uses up the pool of the client that it gave to New. Grants that need replicas fail after a time, and
+// Close returns.
+func TestReplicas_PoolIsUsedUp(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{servers[0].Addr()}, BlockingPoolSize: 2}))
+	require.NoError(t, err)
+	ctx, end := context.WithCancel(faults.Patient(t))
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() { client.Do(ctx, client.B().Blpop().Key("queue").Timeout(0).Build()) })
+	}
+	faults.Eventually(t, func() bool {
+		return strings.Contains(faults.Do(t, servers[0], "INFO", "clients"), "blocked_clients:2")
+	}, "both connections are used")
+	o := acked(1)
+	o.Lease, o.RetryTime = 6*time.Second, time.Second
+	o.Replicas.Timeout = 500 * time.Millisecond
+	m, err := lockmgr.New(client, o)
+	require.NoError(t, err)
+	begin := time.Now()
+	_, err = m.TryLock(faults.Patient(t), "a")
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.ErrorContains(t, err, "BlockingPoolSize")
+	require.Less(t, time.Since(begin), 5*time.Second)
+	f := m.LockAsync("b")
+	require.NoError(t, m.Close(faults.Patient(t)))
+	_, err = f.Await(faults.Patient(t))
+	require.Error(t, err)
+	end()
+	client.Close()
+	workers.Wait()
 }
 
 // A manager of New opens a connection for WAIT.

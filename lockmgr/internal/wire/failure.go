@@ -116,6 +116,8 @@ func serverFailure(err error, text string) *Failure {
 	code, known := serverCodes[word]
 	switch {
 	case known:
+	case strings.Contains(text, "WAIT cannot be used with replica"):
+		code, known = serverCodes["READONLY"], true
 	case deniedInScript(text):
 		code, known = serverCodes["NOPERM"], true
 	case strings.Contains(text, "while the cluster is down"), strings.Contains(text, "while cluster is down"):

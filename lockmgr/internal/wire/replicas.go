@@ -34,12 +34,21 @@ type confirmer struct {
 	usedAt     time.Duration  // when own was last used
 	background sync.WaitGroup // connections that are being closed
 
-	mu     sync.Mutex
-	own    Connection // nil: none
-	filled sync.Cond
-	grants []core.Reply
-	asked  []*core.Op // whose grants are being confirmed
-	closed bool
+	mu      sync.Mutex
+	own     Connection  // nil: none
+	opening *connecting // the call of connect under way; nil: none
+	filled  sync.Cond
+	grants  []core.Reply
+	asked   []*core.Op // whose grants are being confirmed
+	closed  bool
+}
+
+// A connecting is a call of confirmer.connect under way. The call takes no context. It blocks for ever if others keep all
+// connections of the client's pool. So a confirmer has at most one such call under way, and waits for it
+// for a time only.
+type connecting struct {
+	done chan struct{} // closed at the end; err is set then
+	err  error
 }
 
 // newConfirmer starts a confirmer. It ends with close and wait.
@@ -73,7 +82,8 @@ func (c *confirmer) close() {
 	c.drop()
 }
 
-// wait waits until the confirmer has ended. It must follow close.
+// wait waits until the confirmer has ended. It does not wait for a call of connect, whose connection is
+// closed when there is one. wait must follow close.
 func (c *confirmer) wait() {
 	<-c.done
 	c.background.Wait()
@@ -135,6 +145,7 @@ var (
 	errLateReplicas = errors.New("the wait ended before enough replicas had the lock")
 	errTaken        = errors.New("the lock was taken away before replicas had it")
 	errMovingSlot   = errors.New("the slot of the lock is moving, so no replica can be asked")
+	errNoConnection = errors.New("there was no connection in time to ask the replicas")
 )
 
 // confirm renews the grants and waits for replicas. A grant that is not confirmed becomes a failure.
@@ -156,6 +167,9 @@ func (c *confirmer) confirm(b *batch, grants []core.Reply) {
 			f = unrenewed(b, &b.tasks[i])
 		}
 		if f != nil {
+			if c.cfg.trouble != nil && f.Kind != TooFew {
+				c.cfg.trouble()
+			}
 			g := &grants[i]
 			*g = core.Reply{Op: g.Op, ID: g.ID, Shard: g.Shard, Ran: core.Maybe, Final: f.Final, Err: c.cfg.Error(f)}
 		}
@@ -168,6 +182,8 @@ func unrenewed(b *batch, t *task) *Failure {
 	var r core.Reply
 	decode(t.op, a, &r, func(*Failure) error { return nil })
 	switch {
+	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the grant
+		return &Failure{Kind: Unavailable, Err: a.Failure.Err}
 	case a.Failure != nil:
 		return &Failure{Kind: a.Failure.Kind, Hint: a.Failure.Hint, Err: a.Failure.Err}
 	case r.Ran != core.Yes || !r.OK:
@@ -185,9 +201,9 @@ func (c *confirmer) ask(b *batch) *Failure {
 	if c.connect == nil {
 		return &Failure{Kind: Unavailable, Err: errMovingSlot}
 	}
-	own, err := c.open()
-	if err != nil {
-		return DialFailure(err)
+	own, f := c.open()
+	if f != nil {
+		return f
 	}
 	c.exec(own, c.cfg.Timeout, b.commands, b.answers)
 	wait := Command{Args: []string{"WAIT", strconv.Itoa(c.cfg.Replicas.Acks), millis(c.cfg.Replicas.Timeout)}, blocks: true}
@@ -210,29 +226,58 @@ func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Comma
 	own.Exec(limit, commands, answers)
 }
 
-// open makes sure that there is a connection. One that was not used for a while may be dead.
-func (c *confirmer) open() (Connection, error) {
+// open returns the connection. It opens one if there is none, or if the last one was not used for a while
+// and may be dead. It waits for that as long as for replicas and a command.
+func (c *confirmer) open() (Connection, *Failure) {
 	if c.cfg.Now()-c.usedAt > idleTime {
 		c.drop()
 	}
 	c.mu.Lock()
-	own := c.own
+	own, call := c.own, c.opening
+	if own == nil && call == nil {
+		call = &connecting{done: make(chan struct{})}
+		c.opening = call
+		go c.dial(call)
+	}
 	c.mu.Unlock()
 	if own != nil {
 		return own, nil
 	}
-	own, err := c.connect()
-	if err != nil {
-		return nil, err
+	late := time.NewTimer(c.cfg.Replicas.Timeout + c.cfg.Timeout)
+	defer late.Stop()
+	select {
+	case <-call.done:
+	case <-c.ctx.Done():
+		return nil, &Failure{Kind: Closed, Final: true}
+	case <-late.C:
+		return nil, &Failure{Kind: TooFew, Final: true, Err: errNoConnection, Hint: "is the client's pool used up? BlockingPoolSize is its size"}
+	}
+	if call.err != nil {
+		return nil, DialFailure(call.err)
 	}
 	c.mu.Lock()
-	c.own = own
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
-		c.drop()
+	defer c.mu.Unlock()
+	if c.own == nil {
+		return nil, &Failure{Kind: Closed, Final: true} // closed meanwhile
 	}
-	return own, nil
+	return c.own, nil
+}
+
+// dial calls connect, and keeps the connection.
+func (c *confirmer) dial(call *connecting) {
+	own, err := c.connect()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(call.done)
+	c.opening = nil
+	switch {
+	case err != nil:
+		call.err = err
+	case c.closed:
+		go own.Close()
+	default:
+		c.own = own
+	}
 }
 
 // drop closes the connection in the background, even while a command is under way.

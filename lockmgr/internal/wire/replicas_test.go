@@ -23,16 +23,23 @@ type replicaServer struct {
 	refused map[string]bool
 	dials   int
 	dialErr error
+	pool    chan struct{} // connections wait for its end; nil: none does
 	waitErr error
 	lost    bool     // records are gone when they are renewed
+	moved   bool     // or are at another master
+	closed  int      // connections
 	sent    []string // on connections of confirmers
 	leases  []string // of renewals
 }
 
 func (s *replicaServer) Dedicate() (Connection, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.dials++
+	pool := s.pool
+	s.mu.Unlock()
+	if pool != nil {
+		<-pool
+	}
 	return (*replicaConn)(s), s.dialErr
 }
 
@@ -57,7 +64,11 @@ func (s *replicaServer) Exec(_ *Deadline, commands []Command, answers []Answer) 
 
 type replicaConn replicaServer
 
-func (s *replicaConn) Close() {}
+func (s *replicaConn) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+}
 
 func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	s.mu.Lock()
@@ -86,12 +97,17 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 			s.sent = append(s.sent, c.Script.Name)
 			s.leases = append(s.leases, c.Args[0])
 			answers[i] = Answer{Kind: Array}
+			if s.moved {
+				answers[i] = failed(serverFailure(errMoved, errMoved.Error()))
+			}
 			if s.lost {
 				answers[i].Array = []Answer{{Kind: Int, Int: 1}}
 			}
 		}
 	}
 }
+
+var errMoved = errors.New("MOVED 1 b:1")
 
 // replicaLane is a lane whose grants need two replicas within a second.
 func replicaLane(t *testing.T, s Server) (*Lane, chan core.Reply) {
@@ -216,6 +232,7 @@ func TestReplicas_LeaveNothingBehind(t *testing.T) {
 // A grant that is not confirmed is a command that may have run, so that the core releases it.
 func TestReplicas_NotConfirmed(t *testing.T) {
 	refusal := errors.New("NOPERM User a has no permissions to run the 'wait' command")
+	replica := errors.New("ERR WAIT cannot be used with replica instances. Please also note")
 	for name, c := range map[string]struct {
 		server *replicaServer
 		err    error
@@ -228,6 +245,8 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 		"no connection":  {&replicaServer{enough: 2, dialErr: errNoAnswer}, errNoAnswer, false, 2},
 		"no answer":      {&replicaServer{enough: 2, wait: time.Minute}, errNoAnswer, false, 2},
 		"not allowed":    {&replicaServer{waitErr: refusal}, refusal, true, 2},
+		"moved":          {&replicaServer{enough: 2, moved: true}, errMoved, false, 1},
+		"a replica now":  {&replicaServer{waitErr: replica}, replica, false, 2},
 		"enough or more": {&replicaServer{enough: 3}, nil, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,6 +269,39 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The pool of the client is used up, so there is no connection. A grant fails after a time. One call for a
+// connection goes on. Close does not wait for it.
+func TestReplicas_NoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &replicaServer{enough: 2, pool: make(chan struct{})}
+		l, replies := replicaLane(t, s)
+		for id := range uint64(3) {
+			begin := time.Now()
+			l.Submit([]*core.Op{locking("a", id)}, 0)
+			require.ErrorIs(t, (<-replies).Err, errNoConnection)
+			require.Equal(t, 3*time.Second, time.Since(begin))
+		}
+		require.Equal(t, 1, s.dials)
+		l.Submit([]*core.Op{locking("a", 4)}, 0)
+		time.Sleep(time.Second)
+		close(s.pool)
+		require.True(t, (<-replies).OK)
+
+		time.Sleep(time.Minute) // the connection is not trusted any more
+		s.pool = make(chan struct{})
+		l.Submit([]*core.Op{locking("a", 5)}, 0)
+		synctest.Wait()
+		begin := time.Now()
+		l.Close()
+		require.Zero(t, time.Since(begin))
+		require.Len(t, replies, 1)
+		require.Equal(t, 1, s.closed)
+		close(s.pool)
+		synctest.Wait()
+		require.Equal(t, 2, s.closed, "the one that came too late")
+	})
 }
 
 // A connection that was not used for a while is not trusted.
