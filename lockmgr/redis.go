@@ -226,10 +226,11 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
 		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
 	}
-	if o.Channels != ClassicChannels && !wire.KnowsSharded(client) {
-		o.Channels = ClassicChannels
-	}
 	nodes := wire.NewNodes(client, o.Channels.published(), open, dials)
+	if o.Channels != ClassicChannels && !nodes.KnowsSharded() {
+		o.Channels = ClassicChannels
+		nodes.UseClassic()
+	}
 	shards, err := nodes.Layout(context.Background())
 	if err != nil {
 		nodes.Close()

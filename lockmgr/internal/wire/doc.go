@@ -139,5 +139,5 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, layout.go, node.go, nodes.go, redirect.go and seeds.go use the client library, rueidis.
+// Only client.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use the client library, rueidis.
 package wire

@@ -7,8 +7,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -114,40 +112,6 @@ const askTime = 500 * time.Millisecond
 // because the client may be dialling for it. The client makes one dial for all commands that wait for a
 // connection, and ends it with the context of the first of them.
 const questionTime = 10 * time.Second
-
-// KnowsSharded reports whether the nodes of a cluster know sharded channels. Nodes before version 7.0
-// do not. KnowsSharded asks all at once, and waits for askTime at most. It returns true if no node answers
-// the question, for instance because the user may not ask.
-func KnowsSharded(client rueidis.Client) bool {
-	nodes := client.Nodes()
-	answers := make(chan error, len(nodes))
-	limit := &Deadline{parent: context.Background(), timeout: questionTime}
-	ctx := limit.Start()
-	var asking sync.WaitGroup
-	for _, node := range nodes {
-		asking.Go(func() { answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error() })
-	}
-	go func() {
-		defer limit.Close() // not before: see questionTime
-		asking.Wait()
-	}()
-	late := time.After(askTime)
-	for range nodes {
-		var err error
-		select {
-		case err = <-answers:
-		case <-late:
-			return true
-		}
-		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {
-			return false // unknown PUBSUB subcommand: the words differ between versions
-		}
-		if err == nil {
-			break
-		}
-	}
-	return true
-}
 
 // layoutOf asks the node at an address for the layout of its cluster. The layout is empty if the node
 // knows no master with slots.

@@ -6,7 +6,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // Layout asks the nodes which slots each master serves. It returns the first answer that is about this
@@ -181,3 +184,41 @@ func (n *Nodes) forgetGone() {
 	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return gone(addr) })
 	n.dials.forget(gone)
 }
+
+// KnowsSharded reports whether the nodes know sharded channels. Nodes before version 7.0 do not. KnowsSharded
+// asks all at once, and waits for askTime at most. It returns true if no node answers the question, for
+// instance because the user may not ask.
+func (n *Nodes) KnowsSharded() bool {
+	nodes := n.cluster.Nodes()
+	answers := make(chan error, len(nodes))
+	ctx, cancel := context.WithTimeout(n.ctx, askTime)
+	defer cancel()
+	for _, node := range nodes {
+		n.background.Go(func() {
+			err, answered := question(ctx, n, func(ctx context.Context) error {
+				return node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
+			})
+			if answered {
+				answers <- err
+			}
+		})
+	}
+	for range nodes {
+		var err error
+		select {
+		case err = <-answers:
+		case <-ctx.Done():
+			return true
+		}
+		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {
+			return false // unknown PUBSUB subcommand: the words differ between versions
+		}
+		if err == nil {
+			break
+		}
+	}
+	return true
+}
+
+// UseClassic makes scripts publish on classic channels. It must be called before the first command.
+func (n *Nodes) UseClassic() { n.channels = Classic }

@@ -607,7 +607,7 @@ func TestKnowsSharded(t *testing.T) {
 		c := newFakeClient()
 		defer c.Close()
 		c.nodes = func() map[string]rueidis.Client { return map[string]rueidis.Client{"a:1": node.client} }
-		require.Equal(t, knows, KnowsSharded(c), answer)
+		require.Equal(t, knows, NewNodes(c, Classic, nil, nil).KnowsSharded(), answer)
 	}
 }
 
@@ -623,7 +623,7 @@ func TestKnowsSharded_OneNodeHangs(t *testing.T) {
 		c.nodes = func() map[string]rueidis.Client {
 			return map[string]rueidis.Client{"a:1": hung.client, "b:1": other.client}
 		}
-		require.False(t, KnowsSharded(c))
+		require.False(t, NewNodes(c, Classic, nil, nil).KnowsSharded())
 	}
 }
 

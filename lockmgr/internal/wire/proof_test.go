@@ -148,7 +148,7 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 		"a proof":      func(n *Nodes, ctx context.Context) { _, _ = n.prove(ctx, "a:1") },
 		"may be asked": func(n *Nodes, ctx context.Context) { n.MaySendAsking(ctx, "a:1") },
 		"knows sharded": func(n *Nodes, _ context.Context) {
-			require.True(t, KnowsSharded(n.cluster))
+			require.True(t, n.KnowsSharded())
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
