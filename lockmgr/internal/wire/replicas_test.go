@@ -117,6 +117,12 @@ func replicaLane(t *testing.T, s Server) (*Lane, chan core.Reply) {
 	return l, replies
 }
 
+// A failureError keeps the failure that it was made of.
+type failureError struct{ *Failure }
+
+func (e failureError) Error() string { return e.Err.Error() }
+func (e failureError) Unwrap() error { return e.Err }
+
 func replicaConfig(s Server) (Config, chan core.Reply) {
 	replies := make(chan core.Reply, 1000)
 	begin := time.Now()
@@ -132,7 +138,7 @@ func replicaConfig(s Server) (Config, chan core.Reply) {
 			if f == nil {
 				return nil
 			}
-			return f.Err
+			return failureError{f}
 		},
 	}, replies
 }
@@ -263,6 +269,7 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 					if c.err != nil {
 						require.Equal(t, core.Maybe, r.Ran)
 						require.Equal(t, id, r.Op.Number)
+						require.NotEqual(t, Topology, r.Err.(failureError).Kind, "the slot may have moved since")
 					}
 				}
 				require.Equal(t, c.dials, c.server.dials, "a connection that failed is not used again")
