@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A dialFunc connects to an address.
@@ -14,8 +16,12 @@ type dialFunc func(ctx context.Context, addr string, d *net.Dialer, config *tls.
 // connection, and send pings over it for ever. So conns close the connections that are left when the client
 // has been closed.
 type conns struct {
+	// ended is called when a connection has ended. shared says that all commands share it. ended must
+	// not block. It may be nil.
+	ended func(addr string, shared bool)
+
 	mu     sync.Mutex
-	open   map[*trackedConn]bool
+	open   map[*trackedConn]bool // nil before the first
 	closed bool
 }
 
@@ -30,7 +36,7 @@ func (c *conns) track(dial dialFunc) dialFunc {
 		if err != nil {
 			return nil, err
 		}
-		if t := c.add(conn); t != nil {
+		if t := c.add(conn, addr, wire.OfCommand(ctx)); t != nil {
 			return t, nil
 		}
 		abort(conn)
@@ -45,14 +51,15 @@ func (c *conns) usable() bool {
 	return !c.closed
 }
 
-// add adds a connection. It returns nil after close.
-func (c *conns) add(conn net.Conn) *trackedConn {
+// add adds a connection. It returns nil after close. The client makes the first connection for all commands,
+// and later one for all commands when a command needs it: shared is true then.
+func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil
 	}
-	t := &trackedConn{conn, c}
+	t := &trackedConn{conn, c, addr, shared || c.open == nil}
 	if c.open == nil {
 		c.open = make(map[*trackedConn]bool)
 	}
@@ -87,12 +94,18 @@ func belowTLS(conn net.Conn) net.Conn {
 // A trackedConn is a connection that conns know until it is closed.
 type trackedConn struct {
 	net.Conn
-	of *conns
+	of     *conns
+	addr   string
+	shared bool
 }
 
 func (t *trackedConn) Close() error {
 	t.of.mu.Lock()
+	known := t.of.open[t]
 	delete(t.of.open, t)
 	t.of.mu.Unlock()
+	if known && t.of.ended != nil {
+		t.of.ended(t.addr, t.shared)
+	}
 	return t.Conn.Close()
 }

@@ -58,8 +58,8 @@ func (s *pipeServer) options() rueidis.ClientOption {
 // A client that is closed while it dials leaves no connection open.
 func TestOwnedClient_ClosedDuringADial(t *testing.T) {
 	for name, connect := range map[string]func(rueidis.ClientOption) (rueidis.Client, error){
-		"newClient": newClient,
-		"opener":    func(opt rueidis.ClientOption) (rueidis.Client, error) { return opener(opt)("pipe:1") },
+		"newClient": func(opt rueidis.ClientOption) (rueidis.Client, error) { return newClient(opt, nil) },
+		"opener":    func(opt rueidis.ClientOption) (rueidis.Client, error) { return opener(opt, nil)("pipe:1") },
 	} {
 		for _, handshake := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, handshake %t", name, handshake), func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestOwnedClient_ThatFails(t *testing.T) {
 	opt.ForceSingleClient, opt.DisableCache = true, false // the server knows no CLIENT TRACKING
 	opt.SelectDB = 3                                      // nor SELECT
 	opt.Dialer.Timeout = 100 * time.Millisecond
-	_, err := newClient(opt)
+	_, err := newClient(opt, nil)
 	require.Error(t, err)
 	s.alive.Wait()
 }
@@ -124,6 +124,21 @@ type heldConn struct {
 }
 
 func (c *heldConn) Close() error { c.closed = true; return nil }
+
+// The end of each connection is told once. All commands share the first one, and those that a command dials.
+func TestConns_TellOfEnds(t *testing.T) {
+	var told []string
+	c := &conns{ended: func(addr string, shared bool) { told = append(told, fmt.Sprint(addr, shared)) }}
+	for _, addr := range []string{"a", "b", "c"} {
+		conn := c.add(&heldConn{}, addr, addr == "c")
+		for range 2 {
+			require.NoError(t, conn.Close())
+		}
+	}
+	c.add(&heldConn{}, "d", true)
+	c.close()
+	require.Equal(t, []string{"atrue", "bfalse", "ctrue"}, told)
+}
 
 // When conns are closed, all connections that are open are closed, none is dialled, and a dial that ends
 // later fails. A connection that was closed before is not kept.
@@ -174,7 +189,7 @@ func TestConns_TLS(t *testing.T) {
 	require.NoError(t, client.Handshake())
 	require.NoError(t, <-shaken)
 	c := &conns{}
-	c.add(client)
+	c.add(client, "a:1", false)
 	begin := time.Now()
 	c.close()
 	require.Less(t, time.Since(begin), 3*time.Second)

@@ -66,13 +66,22 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt.BlockingPoolSize = 0     // the connection for messages and those of the senders must fit in
 	// On its own connection a sender waits no longer than this.
 	opt.ConnWriteTimeout = max(opt.ConnWriteTimeout, options.CommandTimeout)
-	client, err := newClient(opt)
+	connector := wire.NewConnector()
+	client, err := newClient(opt, func(_ string, shared bool) {
+		if shared {
+			connector.Ended()
+		}
+	})
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
-	redis := wire.Redis{Client: client}
-	lane := wire.Config{Server: redis, Dedicate: redis.Dedicate, KeepAlive: opt.Dialer.KeepAlive}
-	m := start(newIdentity(), options, client, lane, nil, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	connector.Use(client)
+	lane := wire.Config{Server: connector, Dedicate: connector.Dedicate, KeepAlive: opt.Dialer.KeepAlive}
+	end := func() {
+		connector.Close()
+		client.Close()
+	}
+	m := start(newIdentity(), options, client, lane, nil, 2*opt.Dialer.Timeout+time.Second, end)
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
 		_ = m.Close(context.Background()) // it holds nothing
 		if errors.Is(err, errOneOfMany) && !asked.ForceSingleClient {
@@ -109,7 +118,8 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	if opt.Sentinel.MasterSet == "" {
 		opt.DialCtxFn = numbered(dialOf(opt), dials)
 	}
-	open := opener(opt)
+	ended := func(addr string, _ bool) { dials.End(addr) }
+	open := opener(opt, ended)
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
 		seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
 		if err != nil {
@@ -117,7 +127,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		}
 		opt.InitAddress = seeds
 	}
-	client, err := newClient(opt)
+	client, err := newClient(opt, ended)
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
@@ -128,12 +138,12 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, err
 }
 
-// opener returns a function that connects to one node with the options of a cluster.
-func opener(opt rueidis.ClientOption) func(addr string) (rueidis.Client, error) {
+// opener returns a function that connects to one node with the options of a cluster. For ended see conns.
+func opener(opt rueidis.ClientOption, ended func(addr string, shared bool)) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		one := opt
 		one.InitAddress, one.ForceSingleClient = []string{addr}, true
-		return newClient(one)
+		return newClient(one, ended)
 	}
 }
 
@@ -149,9 +159,9 @@ func (c ownedClient) Close() {
 }
 
 // newClient returns a client that leaves no connection open when it is closed. If it fails, none is open
-// either.
-func newClient(opt rueidis.ClientOption) (rueidis.Client, error) {
-	conns, dial := &conns{}, dialOf(opt)
+// either. For ended see conns.
+func newClient(opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, error) {
+	conns, dial := &conns{ended: ended}, dialOf(opt)
 	if opt.DisableTCPNoDelay {
 		dial = delayed(dial) // the client does that only for connections whose type it knows
 	}
@@ -269,6 +279,12 @@ func (c masterClient) Node(addr string) (rueidis.Client, error) {
 // connections that the manager of Dial has. For a client of one server New does no I/O. For
 // that of a cluster it asks which slots each master serves, and blocks for a
 // second and a half at most if nodes do not answer.
+//
+// A borrowed client dials with the time-out of the command that needs the connection. So
+// Options.CommandTimeout must be longer than a dial takes. If the client was built with
+// DisableAutoPipelining, its ConnWriteTimeout takes the place of CommandTimeout, and Close may wait for
+// that long. With Options.Replicas the client's pool (BlockingPoolSize) needs a free connection to each
+// server.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)

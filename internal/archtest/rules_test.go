@@ -55,7 +55,7 @@ var ordered = []string{"lockmgr", "lockmgr/internal/wire"}
 var programs = []string{"examples", "bench", "interop", "contrib", "locktest", "cmd"}
 
 // rueidisFiles are the library's files that may talk to Redis.
-var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal/wire/layout.go", "lockmgr/internal/wire/look.go", "lockmgr/internal/wire/node.go", "lockmgr/internal/wire/nodes.go", "lockmgr/internal/wire/redirect.go", "lockmgr/internal/wire/seeds.go", "lockmgr/redis.go", "notify/redis.go"}
+var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal/wire/connector.go", "lockmgr/internal/wire/layout.go", "lockmgr/internal/wire/look.go", "lockmgr/internal/wire/node.go", "lockmgr/internal/wire/nodes.go", "lockmgr/internal/wire/redirect.go", "lockmgr/internal/wire/seeds.go", "lockmgr/redis.go", "notify/redis.go"}
 
 // testSupport are the folders that tests alone import: they may import package
 // testing, and nothing that users link may import them.

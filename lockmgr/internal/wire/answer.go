@@ -32,6 +32,13 @@ const (
 // failed returns the answer that carries a failure.
 func failed(f *Failure) Answer { return Answer{Kind: Failed, Failure: f} }
 
+// refuse makes a failure of each answer.
+func refuse(answers []Answer, f *Failure) {
+	for i := range answers {
+		answers[i] = failed(f)
+	}
+}
+
 // Field returns the text that follows a key in an array of keys and values.
 func (a *Answer) Field(key string) string {
 	for i := 0; i+1 < len(a.Array); i += 2 {

@@ -5,15 +5,17 @@ import (
 	"sync"
 )
 
-// Dials number the connections that are made, and keep the number of the newest one to each address. All
-// addresses share one sequence of numbers, so an address that was forgotten never gets an earlier number
-// again.
+// Dials number the connections that are made and those that end. All addresses share one sequence of
+// numbers, so an address that was forgotten never gets an earlier number again.
 type Dials struct {
 	mu        sync.Mutex
 	last      uint64
-	by        map[string]uint64 // the number of the newest connection to each address; nil before the first
-	forgotten uint64            // the last number when an address was forgotten
+	by        map[string]numbers // nil before the first
+	forgotten uint64             // the last number when an address was forgotten
 }
+
+// numbers are those of the newest connection to an address, and of the newest that ended.
+type numbers struct{ made, ended uint64 }
 
 // Add numbers a new connection to an address. It must be called before anything is sent over the
 // connection: else an answer that came over it could count as proved.
@@ -21,24 +23,35 @@ func (d *Dials) Add(addr string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.by == nil {
-		d.by = make(map[string]uint64)
+		d.by = make(map[string]numbers)
 	}
 	d.last++
-	d.by[addr] = d.last
+	d.by[addr] = numbers{d.last, d.by[addr].ended}
 }
 
-// to returns a number that grows with each connection to an address. It may also grow when another address
-// is forgotten. Then a node is asked for one more proof. to returns zero if d is nil.
-func (d *Dials) to(addr string) uint64 {
+// End numbers the end of a connection to an address.
+func (d *Dials) End(addr string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n, known := d.by[addr]; known {
+		d.last++
+		d.by[addr] = numbers{n.made, d.last}
+	}
+}
+
+// to returns numbers that grow with each connection to an address, and with each end of one. They may also
+// grow when another address is forgotten. Then a node is asked for one more proof. to returns zeros if d
+// is nil.
+func (d *Dials) to(addr string) numbers {
 	if d == nil {
-		return 0
+		return numbers{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n, known := d.by[addr]; known {
 		return n
 	}
-	return d.forgotten // not zero: else a proof from before the first connection would count again
+	return numbers{d.forgotten, d.forgotten} // not zero: else a proof from before the first connection would count again
 }
 
 // forget drops the addresses for which gone returns true. So Dials do not grow as nodes come and go.
@@ -49,7 +62,7 @@ func (d *Dials) forget(gone func(addr string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := len(d.by)
-	maps.DeleteFunc(d.by, func(addr string, _ uint64) bool { return gone(addr) })
+	maps.DeleteFunc(d.by, func(addr string, _ numbers) bool { return gone(addr) })
 	if len(d.by) < before {
 		d.forgotten = d.last
 	}

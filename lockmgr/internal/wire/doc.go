@@ -116,6 +116,7 @@
 //	redirect.go   follows MOVED and ASK
 //	node.go       sends to one node of a cluster
 //	look.go       looks which master serves which slot
+//	connector.go  connects to a single server before the next command
 //	nodes.go      the nodes of a cluster, and the proof that a node is one of it
 //	dials.go      the newest connection to each node
 //	seeds.go      which addresses belong to one cluster
@@ -139,5 +140,5 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use the client library, rueidis.
+// Only client.go, connector.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use the client library, rueidis.
 package wire

@@ -48,20 +48,13 @@ func (n node) run(start func() context.Context, answers []Answer, send func(ruei
 			answers[i].Failure = retryIfClosed(f)
 		}
 	}
-	if !needsProof || n.of.dials.to(n.addr) == c.dials {
+	if !needsProof || n.of.dials.to(n.addr).made == c.dials.made {
 		return
 	}
 	if _, f := n.of.proved(start, n.addr); f != nil {
 		unproved := *retryIfClosed(f)
 		unproved.Ran = core.Maybe
 		refuse(answers, &unproved)
-	}
-}
-
-// refuse makes a failure of each answer.
-func refuse(answers []Answer, f *Failure) {
-	for i := range answers {
-		answers[i] = failed(f)
 	}
 }
 

@@ -226,8 +226,8 @@ var strangeNode = &Failure{
 	Hint: "give each node of a cluster an address that no other cluster uses; CLUSTER FORGET removes a node that is gone",
 }
 
-// closedNodes is the failure of a command after Close.
-var closedNodes = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
+// afterClose is the failure of a command after Close.
+var afterClose = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
 
 // unsent returns the failure of a command that was not sent because of an error.
 func unsent(err error) *Failure {
@@ -266,7 +266,7 @@ func (n *Nodes) ownOrDial(addr string) (rueidis.Client, *opening, *Failure) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil, nil, closedNodes
+		return nil, nil, afterClose
 	}
 	if o := n.own[addr]; o != nil {
 		o.used = n.now()
@@ -293,7 +293,7 @@ func (n *Nodes) dial(addr string, to *opening) {
 		to.failure = DialFailure(err)
 	case n.closed:
 		n.background.Go(c.Close)
-		to.failure = closedNodes
+		to.failure = afterClose
 	default:
 		to.client = c
 		n.own[addr] = &ownClient{c, n.now()}
@@ -314,11 +314,13 @@ func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error)
 // A provedClient is a client of a node that has proved that it is one of this cluster.
 type provedClient struct {
 	client rueidis.Client
-	dials  uint64 // to the address of the node, until the proof
+	dials  numbers // of the address of the node, before the proof
 }
 
-// proved returns a client of the node at an address. If the node has proved nothing since the last
-// dial, or has answered from another cluster, it is asked for the proof. start begins that round trip.
+// proved returns a client of the node at an address. If the node has proved nothing since the last dial or
+// the last end of a connection, or has answered from another cluster, it is asked for the proof. start
+// begins that round trip. After the end of a connection the question makes the client dial, so that no
+// command does: see Connector.
 func (n *Nodes) proved(start func() context.Context, addr string) (*provedClient, *Failure) {
 	n.mu.Lock()
 	c := n.proofs[addr]
@@ -358,7 +360,7 @@ type proof struct {
 func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure) {
 	p := n.join(addr)
 	if p == nil {
-		return nil, closedNodes
+		return nil, afterClose
 	}
 	select {
 	case <-p.done:
@@ -408,7 +410,8 @@ func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	if f != nil {
 		return f
 	}
-	// If a dial comes between, the answer may have come over the old connection or over the new one.
+	// If a dial comes between, the answer may have come over the old connection or over the new one. If an
+	// end comes between, the next command would dial.
 	for range mostProofs {
 		proved := &provedClient{c, n.dials.to(addr)}
 		if f := n.checkLayout(ctx, c, addr); f != nil {
@@ -421,7 +424,7 @@ func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
 }
 
-// accept ends p with a client, unless the node was dialled after c.dials was read, or a later answer was from
+// accept ends p with a client, unless the node was dialled, or a connection ended, after c.dials was read, or a later answer was from
 // another cluster. It reports whether it has ended p. It compares the dials and ends p under one lock. So
 // each caller of p gets a proof that is newer than the dial for which it asked.
 func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {

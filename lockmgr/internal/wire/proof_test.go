@@ -233,6 +233,31 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	require.Equal(t, 1, asked, "the proof went with the client")
 }
 
+// After the end of a connection to a node, a proof comes before the next command, so that the client dials for
+// the question. The end of a connection during a command says nothing about the answer.
+func TestNode_ProvesAgainAfterTheEndOfAConnection(t *testing.T) {
+	c, n := newFakeCluster(t)
+	a := c.known["a:1"]
+	use := func() { require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure) }
+	c.dials.Add("a:1")
+	use()
+	a.counts()
+	use()
+	_, asked := a.counts()
+	require.Zero(t, asked)
+	a.during = func() { c.dials.End("a:1") }
+	use()
+	_, asked = a.counts()
+	require.Zero(t, asked)
+	a.during = nil
+	use()
+	use()
+	_, asked = a.counts()
+	require.Equal(t, 1, asked)
+	c.dials.End("b:1") // nobody knows a connection to it
+	require.Len(t, c.dials.by, 1)
+}
+
 // When Nodes adopt another cluster, the proofs of the nodes of the old one count no more.
 func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
 	c, n := newFakeCluster(t)
@@ -273,7 +298,7 @@ func TestNode_NeedsNoProofAfterTryAgain(t *testing.T) {
 func TestDials_Forget(t *testing.T) {
 	var d Dials
 	var all []uint64
-	number := func() { all = append(all, d.to("a:1")) }
+	number := func() { all = append(all, d.to("a:1").made) }
 	forget := func(addr string) { d.forget(func(a string) bool { return a == addr }) }
 	number()
 	d.Add("a:1")

@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
+
+// A Connector is a Server that is reached through the client of one server. It makes the client dial after
+// its connection has ended, and before the next command. Without it the client dials for that command, and ends the dial with the time-out of the
+// command. A dial that takes longer would never succeed. Other commands that wait for the same dial would
+// fail with it, though their own time was not over.
+//
+//	connected ──Ended──▶ broken ──a command──▶ PING under way ──answer──▶ connected
+//	                       ▲                        │
+//	                       └──────── no answer ─────┘  the commands that wait fail
+//
+// Commands wait for the PING with their own time-outs. If these end, the PING goes on, for questionTime at
+// most.
+type Connector struct {
+	broken atomic.Bool
+
+	redis      Redis
+	ctx        context.Context // of PINGs; ends with Close
+	stop       context.CancelFunc
+	background sync.WaitGroup
+
+	mu     sync.Mutex
+	ended  uint64 // connections that have ended
+	ping   *ping  // under way; nil: none
+	closed bool
+}
+
+// mostPings is how many PINGs are sent in a row if a connection ends during each.
+const mostPings = 5
+
+// A ping is a PING under way, for which commands wait.
+type ping struct {
+	done    chan struct{} // closed at the end; failure is set then
+	failure *Failure
+}
+
+// NewConnector returns a Connector without a client.
+func NewConnector() *Connector {
+	c := &Connector{}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// Use sets the client. It must be called before the first command.
+func (c *Connector) Use(client rueidis.Client) { c.redis.Client = client }
+
+// Exec makes Connector a Server.
+func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	if f := c.connect(limit.Start); f != nil {
+		refuse(answers, f)
+		return
+	}
+	c.redis.Exec(limit, commands, answers)
+}
+
+// Dedicate is Redis.Dedicate.
+func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
+
+// Ended notes the end of a connection that all commands of the client share.
+func (c *Connector) Ended() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended++
+	c.broken.Store(true)
+}
+
+// Close ends the PING under way, and waits for that.
+func (c *Connector) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	c.background.Wait()
+}
+
+// connect returns nil if the client is connected, as far as is known. Else it waits for the answer to a PING.
+// start begins that wait. connect returns the failure of commands that can't be sent.
+func (c *Connector) connect(start func() context.Context) *Failure {
+	if !c.broken.Load() {
+		return nil
+	}
+	p := c.join()
+	if p == nil {
+		return afterClose
+	}
+	ctx := start()
+	select {
+	case <-p.done:
+		return p.failure
+	case <-ctx.Done():
+		return unsent(ctx.Err())
+	}
+}
+
+// join returns the PING under way. It begins one if there is none. It returns nil after Close.
+func (c *Connector) join() *ping {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	if c.ping == nil {
+		p := &ping{done: make(chan struct{})}
+		c.ping = p
+		c.background.Go(func() {
+			f := c.try()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.ping, p.failure = nil, f
+			close(p.done)
+		})
+	}
+	return c.ping
+}
+
+// try sends PINGs until one is answered during which no connection has ended. It returns the failure of
+// commands if none is.
+func (c *Connector) try() *Failure {
+	limit := &Deadline{parent: c.ctx, timeout: questionTime}
+	defer limit.Close()
+	ctx := limit.Start()
+	client := c.redis.Client
+	for range mostPings {
+		c.mu.Lock()
+		ended := c.ended
+		c.mu.Unlock()
+		err := client.Do(ctx, client.B().Ping().Build()).Error()
+		e, refused := rueidis.IsRedisErr(err)
+		switch {
+		case err != nil && !refused:
+			return unsent(err)
+		case c.holds(ended):
+			return nil
+		case refused && !strings.HasPrefix(e.Error(), "NOPERM"): // the connection was refused, not the PING
+			return unsent(err)
+		}
+	}
+	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to the server do not last")}
+}
+
+// holds notes that the client is connected, unless a connection has ended since. It reports whether that holds.
+func (c *Connector) holds(ended uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != ended {
+		return false
+	}
+	c.broken.Store(false)
+	return true
+}
+
+// OfCommand reports whether a context is that of a command or a question of this package. A dial with such a
+// context is for the connection that all commands share.
+func OfCommand(ctx context.Context) bool {
+	_, ok := ctx.(*limit)
+	return ok
+}
