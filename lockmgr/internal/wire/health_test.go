@@ -7,6 +7,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A slot is in trouble until an operation in it ends otherwise. The trouble counts for waits that began before
+// it. For later ones it counts for rememberFailure.
+func TestSlotTroubles(t *testing.T) {
+	const at, slot = time.Minute, 7
+	trouble := &Failure{Kind: Unavailable, Scattered: true}
+	for name, end := range map[string]*Failure{"an answer": nil, "a failure of another kind": {Kind: Permission}} {
+		var s slotTroubles
+		s.note(slot, at, trouble, false)
+		s.note(slot+1, at, end, false)
+		require.Equal(t, trouble, s.failing(slot, at, time.Hour), "the wait began before")
+		require.Equal(t, trouble, s.failing(slot, at+1, at+rememberFailure))
+		require.Nil(t, s.failing(slot, at+1, at+rememberFailure+1))
+		require.Nil(t, s.failing(slot+1, at, at))
+		require.False(t, s.none())
+		s.note(slot, at, end, false)
+		require.Nil(t, s.failing(slot, at, at), name)
+		require.True(t, s.none(), name)
+	}
+}
+
 func TestHealth(t *testing.T) {
 	const ms = time.Millisecond
 	down := &Failure{Kind: Unavailable, Err: textError("down")}

@@ -167,16 +167,18 @@ func (s *redirectingServer) Exec(_ *Deadline, commands []Command, answers []Answ
 	}
 }
 
+// redirectionTo returns the failure of a command for which a master names the one at an address.
+func redirectionTo(t *testing.T, addr string) *Failure {
+	n := newFakeNode(t, ours)
+	n.redirects("ASK 0 %s", addr)
+	return failureOf(n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error())
+}
+
 // Each master that others name has a lane of its own. One that hangs delays no other. A wait for a name of
 // the one that hangs ends with a failure.
 func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
-	n := newFakeNode(t, ours)
-	moved := func(text string) *Failure {
-		n.redirects("%s", text)
-		return failureOf(n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error())
-	}
 	hung, other := nameInSlot(0), nameInSlot(1)
-	to := map[int]*Failure{0: moved("ASK 0 h:1"), 1: moved("ASK 1 c:1")}
+	to := map[int]*Failure{0: redirectionTo(t, "h:1"), 1: redirectionTo(t, "c:1")}
 	synctest.Test(t, func(t *testing.T) {
 		var fails *Failure
 		until := make(chan struct{})
@@ -225,28 +227,37 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 	})
 }
 
-// Close answers each operation, whichever lane has it.
+// Close answers each operation, whichever lane has it. It makes no lane for what a master redirects then.
 func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		until := make(chan struct{})
-		slow := execFuncs(func(_ []Command, answers []Answer) {
-			<-until
-			for i := range answers {
-				answers[i] = failed(unknownNode)
-			}
+	for name, f := range map[string]*Failure{"without an address": unknownNode, "redirected": redirectionTo(t, "h:1")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				until := make(chan struct{})
+				slow := execFuncs(func(_ []Command, answers []Answer) {
+					<-until
+					for i := range answers {
+						answers[i] = failed(f)
+					}
+				})
+				c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return slow }}
+				l, replies := lanesOf(t, &shardServer{}, c)
+				var answer Answer
+				l.Submit([]*core.Op{acquire("a", 1), acquire("b", 2)}, 0)
+				l.Call(Command{Args: []string{"GET"}, Keys: []string{"a"}}, func(a Answer) { answer = a })
+				synctest.Wait()
+				lanes := len(l.lanes)
+				l.astray.Close()
+				var closing sync.WaitGroup
+				closing.Go(l.Close)
+				synctest.Wait()
+				close(until)
+				closing.Wait()
+				require.Len(t, l.lanes, lanes)
+				require.Len(t, replies, 2)
+				require.Equal(t, Closed, answer.Failure.Kind, "nobody has served it, so where it belongs does not matter")
+			})
 		})
-		c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return slow }}
-		l, replies := lanesOf(t, &shardServer{}, c)
-		var answer Answer
-		l.Submit([]*core.Op{acquire("a", 1), acquire("b", 2)}, 0)
-		l.Call(Command{Args: []string{"GET"}, Keys: []string{"a"}}, func(a Answer) { answer = a })
-		synctest.Wait()
-		l.astray.Close()
-		close(until)
-		l.Close()
-		require.Len(t, replies, 2)
-		require.Equal(t, Closed, answer.Failure.Kind, "nobody has served it, so where it belongs does not matter")
-	})
+	}
 }
 
 func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExceeded }
@@ -364,6 +375,44 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		require.Zero(t, left)
 		require.Empty(t, gone)
 		require.Zero(t, shardOf(acquire(slow, 1)))
+	})
+}
+
+// A lane for redirections is closed after laneRest, but not while an operation is under way on it. The next
+// redirection makes another one.
+func TestLanes_CloseALaneForRedirections(t *testing.T) {
+	const look = layoutEvery + 2*layoutPause
+	to := map[int]*Failure{0: redirectionTo(t, "h:1")}
+	synctest.Test(t, func(t *testing.T) {
+		c := &layoutServer{shards: twoShards("a:1", "b:1")}
+		name := nameInSlot(0)
+		slow := "{" + name + "}slow"
+		s := &shardServer{hangs: func(n string) bool { return n == slow }, until: make(chan struct{})}
+		l, replies := lanesOf(t, s, &Cluster{
+			First: c.shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone,
+			Node: func(string) Server { return &redirectingServer{to} },
+		})
+		there := func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			_, known := l.number[strayPrefix+"h:1"]
+			return known
+		}
+		l.Submit([]*core.Op{acquire(name, 1)}, 0)
+		require.EqualValues(t, 3, (<-replies).Shard, "after a, b and the lane for any master")
+		time.Sleep(laneRest)
+		require.True(t, there())
+		time.Sleep(2 * look)
+		require.False(t, there())
+		l.Submit([]*core.Op{acquire(slow, 2)}, 0)
+		time.Sleep(10 * laneRest)
+		require.True(t, there(), "an operation is under way")
+		close(s.until)
+		require.EqualValues(t, 3, (<-replies).Shard)
+		time.Sleep(look)
+		require.False(t, there())
+		_, gone := c.takeLeft()
+		require.Equal(t, []uint8{3, 3}, gone)
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -433,6 +435,54 @@ func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	require.ErrorIs(t, err, errStranger)
 }
 
+// Another cluster is not followed while it answers at half of the masters' addresses only.
+func TestNodes_LayoutAfterHalfOfTheServersWereReplaced(t *testing.T) {
+	c, _ := newFakeCluster(t)
+	delete(c.known, "c:1")
+	a, b, renewed := c.known["a:1"], c.known["b:1"], slotsReply("a:X", "b:Y")
+	a.says(slotsReply("a:A", "b:B"))
+	b.says(slotsReply("a:A", "b:B"))
+	n := NewNodes(c, Classic, nil, nil)
+	_, err := layoutOnce(t, n)
+	require.NoError(t, err)
+	a.says(renewed)
+	b.says("-LOADING\r\n")
+	_, err = layoutOnce(t, n)
+	require.ErrorIs(t, err, errStranger)
+	b.says(renewed)
+	layout, err := layoutOnce(t, n)
+	require.NoError(t, err)
+	require.Equal(t, []string{"X"}, layout[0].Nodes)
+}
+
+// Another cluster is not followed if the look ends before all nodes have answered. Those that have not may be
+// of this cluster.
+func TestNodes_LayoutThatEndsBeforeAllHaveAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, n := newFakeCluster(t)
+		c.known["a:1"].says(theirs)
+		c.known["b:1"].says(theirs)
+		c.known["c:1"].whileAsked = func() { time.Sleep(askTime) }
+		for range 20 { // in random order
+			ctx, cancel := context.WithTimeout(t.Context(), askTime/2)
+			defer cancel()
+			_, err := n.Layout(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			n.background.Wait()
+		}
+	})
+}
+
+// Nodes that may not dial ask only those that the client knows. The error is what these have answered.
+func TestNodes_LayoutWithoutADial(t *testing.T) {
+	c, n := newFakeCluster(t)
+	n.open = nil
+	c.known = map[string]*fakeNode{"b:1": c.known["b:1"]}
+	c.known["b:1"].says("-LOADING\r\n")
+	_, err := layoutOnce(t, n)
+	require.ErrorContains(t, err, "LOADING")
+}
+
 // A master that has no port for clients has no lane.
 func TestLayout_MasterWithoutAPort(t *testing.T) {
 	n := newFakeNode(t, strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:0\r\n", 1))
@@ -576,6 +626,14 @@ func TestNode_IsDialledAgain(t *testing.T) {
 	_, asked = a.counts()
 	require.Equal(t, 1, asked, "after the command")
 
+	a.during = func() { c.dials.Add("a:1") }
+	a.redirects("LOADING")
+	require.Equal(t, Unavailable, execOn(s, getOf("x"))[0].Failure.Kind)
+	a.during, a.reply = nil, nil
+	_, asked = a.counts()
+	require.Zero(t, asked, "no other cluster has answered a command")
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+
 	a.during = func() { c.dials.Add("a:1"); a.slots = theirs }
 	f := execOn(s, getOf("x"))[0].Failure
 	a.during = nil
@@ -585,10 +643,13 @@ func TestNode_IsDialledAgain(t *testing.T) {
 	require.Equal(t, strangeNode, f)
 
 	a.says(ours)
+	a.counts()
 	a.whileAsked = func() { c.dials.Add("a:1") }
 	f = execOn(s, getOf("x"))[0].Failure
 	require.Equal(t, core.No, f.Ran)
 	require.Equal(t, Unavailable, f.Kind, "who has answered is not known")
+	_, asked = a.counts()
+	require.Equal(t, mostProofs, asked)
 	a.whileAsked = nil
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }

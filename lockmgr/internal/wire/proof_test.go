@@ -197,6 +197,67 @@ func TestNodes_CloseDuringAQuestion(t *testing.T) {
 	}
 }
 
+// A question that nobody waits for ends after questionTime.
+func TestNodes_QuestionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, n := newFakeCluster(t)
+		c.known["a:1"].whileAsked = func() { time.Sleep(2 * questionTime) }
+		begin := time.Now()
+		require.Error(t, n.layoutAt(t.Context(), "a:1").err)
+		n.background.Wait()
+		require.Equal(t, questionTime, time.Since(begin))
+	})
+}
+
+// A look waits for a dial, and then for the answer of the node. It waits for that answer for askTime at most.
+func TestNodes_LookAtANodeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, n := newFakeCluster(t)
+		d := newFakeNode(t, ours)
+		d.whileAsked = func() { time.Sleep(time.Second) }
+		n.open = func(string) (rueidis.Client, error) {
+			time.Sleep(time.Second)
+			return d.client, nil
+		}
+		begin := time.Now()
+		require.ErrorIs(t, n.layoutAt(t.Context(), "d:1").err, context.DeadlineExceeded)
+		require.Equal(t, time.Second+askTime, time.Since(begin))
+	})
+}
+
+// Nodes that are closed ask no question, and no node for a proof.
+func TestNodes_AskNothingAfterClose(t *testing.T) {
+	_, n := newFakeCluster(t)
+	n.Close()
+	_, ok := question(t.Context(), n, func(context.Context) error {
+		t.Error("asked")
+		return nil
+	})
+	require.False(t, ok)
+	require.Nil(t, n.join("a:1"))
+}
+
+// A client that is dialled while Nodes are closed is closed, too.
+func TestNodes_CloseDuringADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, n := newFakeCluster(t)
+		d := newFakeNode(t, ours)
+		n.open = func(string) (rueidis.Client, error) {
+			time.Sleep(time.Second)
+			return d.client, nil
+		}
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			_, err := n.Client(t.Context(), "d:1")
+			require.ErrorIs(t, err, rueidis.ErrClosing)
+		})
+		synctest.Wait()
+		n.Close()
+		asking.Wait()
+		require.ErrorIs(t, d.client.Do(t.Context(), d.client.B().Ping().Build()).Error(), rueidis.ErrClosing)
+	})
+}
+
 // While slots are moved to a master that has none, it is no master of the layout. It is dialled once, and
 // proves once that it is one of the cluster. Its client is closed when it has had no use for clientRest.
 func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
@@ -218,6 +279,10 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	for range 10 {
 		use()
 		look()
+		now = now.Add(clientRest - 1)
+		look()
+		_, f := n.client("d:1") // a use without a command
+		require.Nil(t, f)
 		now = now.Add(clientRest - 1)
 		look()
 	}
@@ -275,14 +340,17 @@ func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
 	require.Equal(t, strangeNode, use())
 }
 
-// A slot that is being moved says nothing about the connection.
-func TestNode_NeedsNoProofAfterTryAgain(t *testing.T) {
+// A slot that is being moved, or was moved, says nothing about the connection.
+func TestNode_NeedsNoProofForASlotThatMoves(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
 	a.counts()
-	a.redirects("TRYAGAIN Multiple keys request during rehashing of slot")
-	for range 10 {
-		require.True(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure.Scattered)
+	for _, refusal := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "MOVED 0 b:1", "ASK 0 b:1"} {
+		a.redirects("%s", refusal)
+		for range 10 {
+			f := execOn(n.Node("a:1"), getOf("x"))[0].Failure
+			require.True(t, f.Scattered || f.Elsewhere, refusal)
+		}
 	}
 	_, asked := a.counts()
 	require.Equal(t, 1, asked)

@@ -78,6 +78,7 @@ func TestNodes_RedirectionsWithoutEnd(t *testing.T) {
 	require.Equal(t, core.No, f.Ran)
 	require.Equal(t, Unavailable, f.Kind, "they may agree soon")
 	require.False(t, f.Final)
+	require.False(t, f.unanswered(), "a and b serve other slots")
 	toA, _ := a.counts()
 	toB, _ := b.counts()
 	require.Equal(t, mostRedirections, toA+toB)
@@ -175,6 +176,7 @@ func TestNodes_RedirectionToAnUnknownHost(t *testing.T) {
 	f := execOn(n, getOf(name))[0].Failure
 	require.Equal(t, Unavailable, f.Kind, "b and c have it")
 	require.Equal(t, core.No, f.Ran)
+	require.False(t, f.unanswered(), "a serves other slots")
 	require.Contains(t, f.Hint, "does not know the address")
 	for _, node := range c.known {
 		node.says(strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:2\r\n", 1))
@@ -187,6 +189,12 @@ func TestNodes_RedirectionToAnUnknownHost(t *testing.T) {
 	require.Nil(t, execOn(n, getOf(name))[0].Failure)
 	toB, _ := c.known["b:1"].counts()
 	require.Equal(t, 1, toB)
+	n.move(0, "a:1")
+	c.known["a:1"].redirects("MOVED 0 ?:1")
+	c.known["c:1"].counts()
+	require.Nil(t, execOn(n, getOf(name))[0].Failure)
+	toC, _ := c.known["c:1"].counts()
+	require.Equal(t, 1, toC, "a has the port, too, but does not mean itself")
 }
 
 // A slot without a master, and keys in several slots, are refused at once.
