@@ -186,8 +186,8 @@ func TestReplicas_CheckOfEachMaster(t *testing.T) {
 	}
 }
 
-// A program uses up the pool of the client that it gave to New. Grants that need replicas fail after a time, and
-// Close returns.
+// A program uses up the pool of the client that it gave to New. Grants that need replicas fail after a
+// time, and Close returns.
 func TestReplicas_PoolIsUsedUp(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)

@@ -12,10 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Connector is a Server that is reached through the client of one server. It makes the client dial after
-// its connection has ended, and before the next command. Without it the client dials for that command, and ends the dial with the time-out of the
-// command. A dial that takes longer would never succeed. Other commands that wait for the same dial would
-// fail with it, though their own time was not over.
+// A Connector is a Server that is reached through the client of one server. After a connection has ended,
+// a Connector sends a PING before the next command, so that the client dials for the PING. Without the PING
+// the client would dial for the command, and end the dial with the time-out of the command. A dial that
+// takes longer would never succeed. Other commands that wait for the same dial would fail with it before
+// their own time-outs.
 //
 //	connected ──Ended──▶ broken ──a command──▶ PING under way ──answer──▶ connected
 //	                       ▲                        │

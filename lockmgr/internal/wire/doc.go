@@ -33,8 +33,9 @@
 //
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if a
 // script is not loaded, and as many again if a command is split. On a lane to a master of a cluster a
-// proof may come before each of these, and another one after it: see Nodes. The wait for the batches
-// before comes on top. All replies of a batch are posted in one event. Close answers what is queued
+// proof may come before each of these, and another one after it: see Nodes. To a single server a PING comes
+// before the first of them after a connection has ended: see Connector. The wait for the batches before
+// comes on top. All replies of a batch are posted in one event. Close answers what is queued
 // without sending it.
 //
 // # Route
@@ -140,5 +141,6 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, connector.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use the client library, rueidis.
+// Only client.go, connector.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use the
+// client library, rueidis.
 package wire

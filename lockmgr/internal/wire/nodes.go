@@ -424,9 +424,10 @@ func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
 }
 
-// accept ends p with a client, unless the node was dialled, or a connection ended, after c.dials was read, or a later answer was from
-// another cluster. It reports whether it has ended p. It compares the dials and ends p under one lock. So
-// each caller of p gets a proof that is newer than the dial for which it asked.
+// accept ends p with a client, unless the node was dialled, or a connection ended, after c.dials was
+// read, or a later answer was from another cluster. It reports whether it has ended p. It compares the
+// dials and ends p under one lock. So each caller of p gets a proof that is newer than the dial for
+// which it asked.
 func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -43,9 +43,9 @@ type confirmer struct {
 	closed  bool
 }
 
-// A connecting is a call of confirmer.connect under way. The call takes no context. It blocks for ever if others keep all
-// connections of the client's pool. So a confirmer has at most one such call under way, and waits for it
-// for a time only.
+// A connecting is a call of confirmer.connect under way. The call takes no context. It blocks for ever
+// if others keep all connections of the client's pool. So a confirmer has at most one such call under
+// way, and waits for it for a time only.
 type connecting struct {
 	done chan struct{} // closed at the end; err is set then
 	err  error
