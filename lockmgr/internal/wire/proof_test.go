@@ -157,12 +157,14 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 				a := c.known["a:1"]
 				_, err := n.Client(t.Context(), "a:1")
 				require.NoError(t, err)
-				dialled, cut := false, error(nil)
+				begun, cut := make(chan struct{}), error(nil)
 				a.dialled = func(ctx context.Context) {
-					dialled = true
+					close(begun)
 					time.Sleep(3 * time.Second)
 					cut = ctx.Err()
 				}
+				c.known["b:1"].during = func() { <-begun } // answers to the same question come during the dial
+				c.known["c:1"].during = c.known["b:1"].during
 				require.NoError(t, a.last.Close())
 				synctest.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), askTime)
@@ -171,7 +173,7 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 				cancel()
 				require.LessOrEqual(t, time.Since(begin), askTime)
 				require.False(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure.unanswered())
-				require.True(t, dialled)
+				<-begun
 				require.NoError(t, cut)
 			})
 		})
