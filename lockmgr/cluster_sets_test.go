@@ -188,8 +188,10 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	_, err = m.LockAll(ctx, set)
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorContains(t, err, stopped.Addr())
-	// A wait that is shorter than RetryTime is told the same, whichever name is first.
-	for _, names := range [][]string{{others[0], names[len(names)-1]}, {names[len(names)-1], others[0]}} {
+	// A wait that is shorter than RetryTime is told the same, whichever name is first. The names are others
+	// than those of the set: what was sent to the stopped master runs when it goes on.
+	here, there := "{"+others[0]+"}2", "{"+names[len(names)-1]+"}2"
+	for _, names := range [][]string{{here, there}, {there, here}} {
 		_, err = m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(700*time.Millisecond))
 		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
