@@ -38,6 +38,8 @@ const (
 	pause = 5 * time.Millisecond
 	// tailLines is how many lines Log returns.
 	tailLines = 20
+	// bindTime is more than a child needs to notice that its port is taken, and to end.
+	bindTime = 500 * time.Millisecond
 )
 
 // Find returns the path of the server's binary: of the one that is asked for by
@@ -214,11 +216,16 @@ func (s *Server) awaitReady(as resp.Login) error {
 
 // owns reports whether it is s.proc that answers, and not another server that took
 // the port first while s.proc is about to end for that reason. A server that refuses
-// to tell its pid counts as ours.
+// to tell its pid counts as ours if s.proc goes on for bindTime.
 func (s *Server) owns(as resp.Login) bool {
 	info, err := resp.Do(s.Addr(), as, time.Second, "INFO", "server")
 	if err != nil {
-		return !ended(s.proc)
+		select {
+		case <-s.proc.Done():
+			return false
+		case <-time.After(bindTime):
+			return true
+		}
 	}
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {

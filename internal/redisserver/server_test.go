@@ -25,16 +25,20 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// Another server on the port answers PING. It must not be taken for the child.
+// Another server on the port answers PING, if only with a refusal. It must not be taken for the child.
 func TestServer_NoticesAnotherOneOnItsPort(t *testing.T) {
-	stranger := redistest.Start(t).Unrestricted() // it must tell its pid
-	for range 5 {
+	stranger := redistest.Start(t).Unrestricted() // it tells its pid
+	notice := func() {
 		s := &redisserver.Server{Binary: binary(t), Dir: t.TempDir()}
 		require.ErrorIs(t, s.StartOn(stranger.Port()), redisserver.ErrEnded)
 		require.False(t, s.Running())
 	}
-	_, err := stranger.Do("PING")
+	for range 5 {
+		notice()
+	}
+	_, err := stranger.Do("CONFIG", "SET", "requirepass", "secret") // connections from now on tell nothing
 	require.NoError(t, err)
+	notice()
 }
 
 func TestRestart_KeepsThePortAndWhatArgsKeep(t *testing.T) {
