@@ -91,7 +91,7 @@ func TestConnection_CommandsFailMessagesCome(t *testing.T) {
 				l = take(t, holder, what)
 				start = time.Now()
 				f = waiter.LockAsync(what)
-				faults.AwaitSubscribed(t, s, what, 1)
+				faults.Eventually(t, func() bool { return !l.Valid() || faults.Subscribers(t, s, what) == 1 }, "a subscriber")
 				rule = fault(p.On(faultproxy.Command("EVALSHA", "EVAL")))
 				if !l.Valid() { // a busy machine has lost it before
 					require.Less(t, tries, 10)
