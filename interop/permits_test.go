@@ -63,7 +63,7 @@ func TestPermits_ExcludesTheOtherSide(t *testing.T) {
 		var got []string
 		b.sendRequest(t, request{Op: "tryAcquire", Name: name, Wait: wait.Milliseconds(), Lease: 1000}).into(t, &got)
 		require.Empty(t, got)
-		require.GreaterOrEqual(t, time.Since(begin), wait)
+		require.Greater(t, time.Since(begin), wait-5*time.Millisecond, "the JVM waits by another clock")
 		_, err := other.TryAcquire(t.Context(), 1, lockmgr.MaxWait(wait))
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 
