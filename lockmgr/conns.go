@@ -51,8 +51,8 @@ func (c *conns) usable() bool {
 	return !c.closed
 }
 
-// add adds a connection. It returns nil after close. The client makes the first connection for all commands,
-// and later one for all commands when a command needs it: shared is true then.
+// add adds a connection. It returns nil after close. shared says that it was made because a command needs it.
+// All commands share such a connection, and the first one of a client.
 func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,93 +17,99 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A slowNetwork is a network on which a dial takes a time. As any dial does, it ends with its context.
-type slowNetwork struct {
-	takes atomic.Int64 // nanoseconds
-	began atomic.Int64 // dials
-}
+type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-func (n *slowNetwork) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-	n.began.Add(1)
-	select {
-	case <-time.After(time.Duration(n.takes.Load())):
-		return d.DialContext(ctx, "tcp", addr)
-	case <-ctx.Done():
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
-	}
-}
-
-// slowManagers calls test with a manager of one server and with one of a cluster, whose connections have
-// ended and whose dials take a time from then on. The manager has used all names of test before.
-func slowManagers(t *testing.T, o lockmgr.Options, takes time.Duration, test func(*testing.T, *lockmgr.Manager, *slowNetwork, []string)) {
-	s, c := redistest.Start(t), redistest.StartCluster(t, 3, 0)
-	for name, at := range map[string]struct {
-		addrs []string
-		nodes []*redistest.Server
-		names []string // all at one server
-	}{
-		"one server": {[]string{s.Addr()}, []*redistest.Server{s}, []string{"a", "b", "c", "d", "e"}},
-		"a cluster":  {c.Addrs(), c.Nodes, namesOn(c, 5)[c.Nodes[0]]},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := &slowNetwork{}
-			m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: at.addrs, DialCtxFn: n.dial}, o)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, m.Close(faults.Patient(t))) }()
-			for _, name := range at.names {
-				l, err := m.Lock(faults.Patient(t), name)
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(faults.Patient(t)))
-			}
-			n.takes.Store(int64(takes))
-			before := n.began.Load()
-			for _, node := range at.nodes {
-				faults.Do(t, node, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			}
-			test(t, m, n, at.names)
-			require.Less(t, n.began.Load()-before, int64(30), "dials")
-		})
-	}
-}
-
-// A dial takes longer than a command may. The manager connects again all the same, and locks are kept.
-func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
-	t.Parallel()
-	o := lockmgr.Options{Lease: 6 * time.Second, CommandTimeout: 400 * time.Millisecond}
-	slowManagers(t, o, 3*o.CommandTimeout/2, func(t *testing.T, m *lockmgr.Manager, _ *slowNetwork, names []string) {
-		for _, name := range names[:2] {
-			l, err := m.Lock(faults.Patient(t), name)
-			require.NoError(t, err)
-			require.True(t, l.Valid())
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+// slowly returns a function that dials as dial does after a time. As any dial, it ends with its context.
+func slowly(takes *atomic.Int64, dial dialFunc) dialFunc {
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		select {
+		case <-time.After(time.Duration(takes.Load())):
+			return dial(ctx, addr, d, config)
+		case <-ctx.Done():
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
 		}
+	}
+}
+
+// slowManager starts a manager. Each dial takes a time, from the call of slow on.
+func (w *scene) slowManager(o lockmgr.Options) (m *lockmgr.Manager, n *network, slow func(takes time.Duration)) {
+	n = &network{server: w.server}
+	var takes atomic.Int64
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: slowly(&takes, n.dial)}, o)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { require.NoError(w.t, m.Close(ctx)) })
+	return m, n, func(d time.Duration) { takes.Store(int64(d)) }
+}
+
+// A dial takes longer than a command may. The manager connects again all the same, and keeps its locks.
+func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
+	o := lockmgr.Options{Lease: 6 * second, CommandTimeout: 400 * milli}
+	const takes = 600 * milli
+	t.Run("one server", func(t *testing.T) {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, n, slow := w.slowManager(o)
+			held, err := m.Lock(ctx, "held")
+			require.NoError(t, err)
+			slow(takes)
+			n.cut()
+			n.heal()
+			time.Sleep(milli)
+			begin := time.Now()
+			l, err := m.Lock(ctx, "a")
+			require.NoError(t, err)
+			require.Less(t, time.Since(begin), 2*takes)
+			require.NoError(t, l.Unlock(ctx))
+			time.Sleep(10 * o.Lease)
+			require.True(t, held.Valid())
+			require.NoError(t, held.Unlock(ctx))
+		})
+	})
+	t.Run("a cluster", func(t *testing.T) {
+		t.Parallel()
+		c := redistest.StartCluster(t, 3, 0)
+		var slow atomic.Int64
+		dial := func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", addr)
+		}
+		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: slowly(&slow, dial)}, o)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, m.Close(faults.Patient(t))) }()
+		name := namesOn(c, 2)[c.Nodes[0]]
+		held, err := m.Lock(faults.Patient(t), name[0])
+		require.NoError(t, err)
+		slow.Store(int64(takes))
+		before := m.Stats().Renewals
+		faults.Do(t, c.Nodes[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		l, err := m.Lock(faults.Patient(t), name[1])
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "a renewal")
+		require.NoError(t, held.Unlock(faults.Patient(t)))
 	})
 }
 
 // The command that finds no connection runs into its time-out. Commands that wait for the same dial do not
 // fail with it: TryLock would, at its first failure.
 func TestReconnect_CommandEndsNoDial(t *testing.T) {
-	t.Parallel()
-	o := lockmgr.Options{Lease: 9 * time.Second, CommandTimeout: 2 * time.Second}
-	slowManagers(t, o, 5*o.CommandTimeout/4, func(t *testing.T, m *lockmgr.Manager, n *slowNetwork, names []string) {
-		before := n.began.Load()
-		var first, others sync.WaitGroup
-		first.Go(func() {
-			for n.began.Load() == before { // the first may be sent before the client knows that the connection has ended
-				_, _ = m.Inspect(faults.Patient(t), names[0])
-			}
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n, slow := w.slowManager(lockmgr.Options{Lease: 9 * second, CommandTimeout: second})
+		slow(1200 * milli)
+		n.cut()
+		n.heal()
+		time.Sleep(milli)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := m.Inspect(ctx, "a")
+			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		})
-		faults.Eventually(t, func() bool { return n.began.Load() > before }, "a dial")
-		time.Sleep(o.CommandTimeout / 2)
-		for _, name := range names[1:] {
-			others.Go(func() {
-				l, err := m.TryLock(faults.Patient(t), name)
+		time.Sleep(800 * milli)
+		for _, name := range []string{"a", "b", "c"} {
+			all.Go(func() {
+				l, err := m.TryLock(ctx, name)
 				require.NoError(t, err)
-				require.NoError(t, l.Unlock(faults.Patient(t)))
+				require.NoError(t, l.Unlock(ctx))
 			})
 		}
-		first.Wait()
-		others.Wait()
+		all.Wait()
 	})
 }

@@ -26,8 +26,8 @@ import (
 // with a ConnWriteTimeout of at least Options.CommandTimeout. With Options.Replicas there is one
 // connection more.
 //
-// Dial blocks until the server has answered: for a dial and two commands at most, each with its
-// time-out, and in a cluster for two dials and two seconds.
+// Dial blocks until the server has answered, or until a dial or a command has run into its time-out. In a
+// cluster it dials twice and asks several questions, each with a time-out.
 //
 // Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
 // refused the user or the password, and ErrInvalidOption if an option is bad or there is

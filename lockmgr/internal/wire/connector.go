@@ -25,7 +25,8 @@ import (
 // Commands wait for the PING with their own time-outs. If these end, the PING goes on, for questionTime at
 // most.
 type Connector struct {
-	broken atomic.Bool
+	ended     atomic.Uint64 // connections that have ended
+	connected atomic.Uint64 // what ended was when the client was last known to be connected
 
 	redis      Redis
 	ctx        context.Context // of PINGs; ends with Close
@@ -33,8 +34,7 @@ type Connector struct {
 	background sync.WaitGroup
 
 	mu     sync.Mutex
-	ended  uint64 // connections that have ended
-	ping   *ping  // under way; nil: none
+	ping   *ping // under way; nil: none
 	closed bool
 }
 
@@ -59,9 +59,11 @@ func (c *Connector) Use(client rueidis.Client) { c.redis.Client = client }
 
 // Exec makes Connector a Server.
 func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	if f := c.connect(limit.Start); f != nil {
-		refuse(answers, f)
-		return
+	if c.ended.Load() != c.connected.Load() {
+		if f := c.connect(limit.Start()); f != nil {
+			refuse(answers, f)
+			return
+		}
 	}
 	c.redis.Exec(limit, commands, answers)
 }
@@ -69,13 +71,8 @@ func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) 
 // Dedicate is Redis.Dedicate.
 func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
 
-// Ended notes the end of a connection that all commands of the client share.
-func (c *Connector) Ended() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended++
-	c.broken.Store(true)
-}
+// Ended notes the end of a connection that all commands of the client share. It never blocks.
+func (c *Connector) Ended() { c.ended.Add(1) }
 
 // Close ends the PING under way, and waits for that.
 func (c *Connector) Close() {
@@ -86,17 +83,13 @@ func (c *Connector) Close() {
 	c.background.Wait()
 }
 
-// connect returns nil if the client is connected, as far as is known. Else it waits for the answer to a PING.
-// start begins that wait. connect returns the failure of commands that can't be sent.
-func (c *Connector) connect(start func() context.Context) *Failure {
-	if !c.broken.Load() {
-		return nil
-	}
+// connect waits for the answer to a PING, or until ctx ends. It returns the failure of commands that can't be
+// sent, or nil.
+func (c *Connector) connect(ctx context.Context) *Failure {
 	p := c.join()
 	if p == nil {
 		return afterClose
 	}
-	ctx := start()
 	select {
 	case <-p.done:
 		return p.failure
@@ -129,37 +122,25 @@ func (c *Connector) join() *ping {
 // try sends PINGs until one is answered during which no connection has ended. It returns the failure of
 // commands if none is.
 func (c *Connector) try() *Failure {
-	limit := &Deadline{parent: c.ctx, timeout: questionTime}
-	defer limit.Close()
-	ctx := limit.Start()
+	ctx, end := startOnce(c.ctx, questionTime)
+	defer end()
 	client := c.redis.Client
 	for range mostPings {
-		c.mu.Lock()
-		ended := c.ended
-		c.mu.Unlock()
+		ended := c.ended.Load()
 		err := client.Do(ctx, client.B().Ping().Build()).Error()
 		e, refused := rueidis.IsRedisErr(err)
-		switch {
-		case err != nil && !refused:
+		if err != nil && !refused {
 			return unsent(err)
-		case c.holds(ended):
+		}
+		if c.ended.Load() == ended {
+			c.connected.Store(ended)
 			return nil
-		case refused && !strings.HasPrefix(e.Error(), "NOPERM"): // the connection was refused, not the PING
+		}
+		if refused && !strings.HasPrefix(e.Error(), "NOPERM") { // the connection was refused, not the PING
 			return unsent(err)
 		}
 	}
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to the server do not last")}
-}
-
-// holds notes that the client is connected, unless a connection has ended since. It reports whether that holds.
-func (c *Connector) holds(ended uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended != ended {
-		return false
-	}
-	c.broken.Store(false)
-	return true
 }
 
 // OfCommand reports whether a context is that of a command or a question of this package. A dial with such a

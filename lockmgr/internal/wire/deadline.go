@@ -61,6 +61,12 @@ func (d *Deadline) Close() {
 	}
 }
 
+// startOnce returns a context for one round trip, as Start does. end must be called after the round trip.
+func startOnce(parent context.Context, timeout time.Duration) (ctx context.Context, end func()) {
+	d := &Deadline{parent: parent, timeout: timeout}
+	return d.Start(), d.Close
+}
+
 // A limit is a context that ends after a time. Its method Deadline reports none,
 // because some clients close their connection when a deadline passes.
 type limit struct {

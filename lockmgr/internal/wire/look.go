@@ -191,23 +191,19 @@ func (n *Nodes) forgetGone() {
 func (n *Nodes) KnowsSharded() bool {
 	nodes := n.cluster.Nodes()
 	answers := make(chan error, len(nodes))
-	ctx, cancel := context.WithTimeout(n.ctx, askTime)
-	defer cancel()
 	for _, node := range nodes {
 		n.background.Go(func() {
-			err, answered := question(ctx, n, func(ctx context.Context) error {
-				return node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
-			})
-			if answered {
-				answers <- err
-			}
+			ctx, end := startOnce(n.ctx, questionTime)
+			defer end()
+			answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
 		})
 	}
+	late := time.After(askTime)
 	for range nodes {
 		var err error
 		select {
 		case err = <-answers:
-		case <-ctx.Done():
+		case <-late:
 			return true
 		}
 		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {

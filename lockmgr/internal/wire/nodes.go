@@ -77,9 +77,9 @@ func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T)
 		return answer, false
 	}
 	n.background.Go(func() {
-		limit := &Deadline{parent: n.ctx, timeout: questionTime}
-		defer limit.Close()
-		answers <- ask(limit.Start())
+		ctx, end := startOnce(n.ctx, questionTime)
+		defer end()
+		answers <- ask(ctx)
 	})
 	n.mu.Unlock()
 	select {
@@ -383,9 +383,9 @@ func (n *Nodes) join(addr string) *proof {
 		p = &proof{done: make(chan struct{})}
 		n.proving[addr] = p
 		n.background.Go(func() {
-			limit := &Deadline{parent: n.ctx, timeout: questionTime}
-			defer limit.Close()
-			if f := n.tryProof(limit.Start(), addr, p); f != nil {
+			ctx, end := startOnce(n.ctx, questionTime)
+			defer end()
+			if f := n.tryProof(ctx, addr, p); f != nil {
 				n.mu.Lock()
 				defer n.mu.Unlock()
 				n.endProof(addr, p, nil, f)
