@@ -26,11 +26,12 @@ const (
 var packages = map[string][]string{
 	"actor":                 {},
 	"futures":               {},
+	"internal/clean":        {},
 	"renewal":               {},
-	"notify":                {"actor", "futures"},
-	"lockmgr":               {"actor", "futures", "notify", "renewal", "lockmgr/..."},
+	"notify":                {"actor", "futures", "internal/clean"},
+	"lockmgr":               {"actor", "futures", "internal/clean", "notify", "renewal", "lockmgr/..."},
 	"lockmgr/internal/core": {"renewal"},
-	"lockmgr/internal/wire": {"lockmgr/internal/core"},
+	"lockmgr/internal/wire": {"internal/clean", "lockmgr/internal/core"},
 }
 
 // pure are the folders whose code must give the same result for the same
@@ -60,6 +61,10 @@ var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal
 // testSupport are the folders that tests alone import: they may import package
 // testing, and nothing that users link may import them.
 var testSupport = []string{"internal", "lockmgr/internal/explore", "lockmgr/internal/model", "lockmgr/internal/sim"}
+
+// forTests reports whether a folder or file is test support. internal/clean is not: the library and
+// the command use it.
+func forTests(name string) bool { return anyWithin(name, testSupport) && !within(name, "internal/clean") }
 
 // faultSuites is where tests of the whole client have their helpers.
 const faultSuites = "internal/faults"
@@ -121,7 +126,7 @@ func survey(repo fs.FS) (*report, error) {
 // imports checks what a file imports against the tables.
 func (r *report) imports(name string, file *ast.File) {
 	owner, mayImport := ownerOf(name)
-	program, support := anyWithin(name, programs), anyWithin(name, testSupport)
+	program, support := anyWithin(name, programs), forTests(name)
 	for _, spec := range file.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
 		switch {
@@ -141,7 +146,7 @@ func (r *report) imports(name string, file *ast.File) {
 			if owner == "" && !program && within(ours, "lockmgr") && !within(name, faultSuites) {
 				r.add(name, "imports %s: only programs and tests may, imports point one way", ours)
 			}
-			if anyWithin(ours, testSupport) && !support && !program {
+			if forTests(ours) && !support && !program {
 				r.add(name, "imports %s: it is for tests", ours)
 			}
 		case imported == "testing" && !support && !program:

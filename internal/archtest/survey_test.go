@@ -40,6 +40,8 @@ func TestSurvey_FindsEachBrokenRule(t *testing.T) {
 		{"a folder below follows its parent", "notify/internal/x/x.go", importing(module + "/renewal"), "imports renewal"},
 		{"the core imports upwards", "lockmgr/internal/core/lock.go", importing(module + "/notify"), "imports notify"},
 		{"the library imports test support", "lockmgr/lock.go", importing(module + "/internal/redistest"), "imports internal/redistest"},
+		{"what the library imports imports testing", "internal/clean/a.go", importing("testing"), "imports testing"},
+		{"what the library imports imports test support", "internal/clean/a.go", importing(module + "/internal/leakcheck"), "may import [] of ours"},
 		{"lockmgr imports its simulation", "lockmgr/lock.go", importing(module + "/lockmgr/internal/sim"), "it is for tests"},
 		{"a new package imports test support", "metrics/metrics.go", importing(module + "/internal/leakcheck"), "it is for tests"},
 		{"the library imports its root", "actor/loop.go", importing(module), "may import [] of ours"},
