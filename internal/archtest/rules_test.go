@@ -64,7 +64,9 @@ var testSupport = []string{"internal", "lockmgr/internal/explore", "lockmgr/inte
 
 // forTests reports whether a folder or file is test support. internal/clean is not: the library and
 // the command use it.
-func forTests(name string) bool { return anyWithin(name, testSupport) && !within(name, "internal/clean") }
+func forTests(name string) bool {
+	return anyWithin(name, testSupport) && !within(name, "internal/clean")
+}
 
 // faultSuites is where tests of the whole client have their helpers.
 const faultSuites = "internal/faults"
