@@ -65,6 +65,8 @@ func TestLock_BadInputSendsNothing(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
 		_, err = m.ForceUnlock(ctx, name)
 		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+		_, err = m.ForceUnlockHolders(ctx, name, "x")
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
 	}
 	_, err := closed.Inspect(ctx, "a")
 	require.ErrorIs(t, err, lockmgr.ErrClosed)

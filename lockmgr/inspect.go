@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -148,12 +150,34 @@ func (i *Info) kind() core.Kind {
 // once, and loses the lock one round trip after ForceUnlock has returned. Others
 // learn of their loss by the message if they are subscribed, else at their next
 // renewal. It blocks for two round trips, and more if the lock changes hands
-// meanwhile.
+// meanwhile: it then removes the next holder's. [Manager.ForceUnlockHolders] does not.
 //
 // It removes only a hold that it has seen. A call without an answer may still
 // take effect later, but never on a later hold of this library: see
 // [Lock.HolderID].
 func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
+	return m.force(ctx, name, func(Holder) bool { return true })
+}
+
+// ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the
+// holders with these IDs: see [Lock.HolderID] and [Holder.Owner]. It removes nothing
+// of any other holder, such as another reader, or one that has the lock by now. It
+// reports whether it removed anything. The error matches ErrInvalidOption if there is no ID.
+//
+// The server learns up to 32 ms late that a lock has passed in memory. Until then it
+// knows the lock by the ID of the hold before. That ID removes the lock, and the
+// new one does not. Permits have IDs of their own: see [Permits.Return].
+func (m *Manager) ForceUnlockHolders(ctx context.Context, name string, ids ...string) (bool, error) {
+	if len(ids) == 0 {
+		return false, &LockError{Op: opForceUnlock, Name: name, Err: fmt.Errorf("%w: give the ID of a holder", ErrInvalidOption)}
+	}
+	return m.force(ctx, name, func(h Holder) bool {
+		return slices.Contains(ids, h.Owner) || slices.Contains(ids, strings.TrimSuffix(h.Owner, wire.WriterEnd))
+	})
+}
+
+// force removes the holders of a lock that are chosen.
+func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (bool, error) {
 	if checkName(name) == nil {
 		// Whatever the answer, the record may be gone.
 		defer m.actor.Post(core.Verify{Name: name})
@@ -163,14 +187,26 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 		if err != nil || !info.Locked {
 			return false, err
 		}
-		kind, fields := info.kind(), []string(nil)
-		if kind == core.ReadWrite {
-			fields = []string{wire.ModeField}
-		}
+		var goes, stays []string
 		for _, h := range info.Holders {
-			fields = append(fields, h.Owner)
+			if chosen(h) {
+				goes = append(goes, h.Owner)
+			} else {
+				stays = append(stays, h.Owner)
+			}
 		}
-		a, err := m.call(ctx, opForceUnlock, name, wire.Force(kind, name, fields))
+		kind := info.kind()
+		if len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite) {
+			return false, nil // a record of another kind has one holder
+		}
+		if len(stays) > 0 {
+			a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, goes))
+			return err == nil && a.Kind != wire.Nil, err
+		}
+		if kind == core.ReadWrite {
+			goes = append(goes, wire.ModeField)
+		}
+		a, err := m.call(ctx, opForceUnlock, name, wire.Force(kind, name, goes))
 		switch {
 		case err != nil:
 			return false, err

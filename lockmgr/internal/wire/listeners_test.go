@@ -46,6 +46,7 @@ func everyCommand() (all []Command) {
 	all = append(all, batchOf(tasks(released("a", 1), released("b", 2))).commands...)
 	return append(all, Encode(manager, keeps),
 		Inspect("a", true), Force(core.Exclusive, "a", []string{"x"}), Force(core.ReadWrite, "a", []string{"x"}), Force(core.Fair, "a", []string{"x"}),
+		ForceEntries("a", []string{"x"}),
 		ReturnPermits("a", []string{"00"}), LimitPermits("a", "set", 1, 1), DeletePermits("a"), InspectPermits("a"))
 }
 
@@ -136,6 +137,7 @@ func TestUnheard(t *testing.T) {
 		{Force(core.Exclusive, "a", nil), number(1), "SPUBLISH " + plain + " 0"},
 		{Force(core.Exclusive, "a", nil), number(0), ""},
 		{Force(core.Exclusive, "a", nil), number(-1), ""},
+		{ForceEntries("a", nil), number(0), "SPUBLISH " + sides + " 1"},
 		{ReturnPermits("a", nil), number(1), "SPUBLISH " + permits + " 1"},
 		{LimitPermits("a", "set", 1, 1), number(-1), ""},
 		{Inspect("a", false), Answer{Kind: Array, Array: []Answer{number(-2), number(0), {}}}, "PUBSUB SHARDNUMSUB " + plain + ";PUBSUB SHARDNUMSUB " + sides},

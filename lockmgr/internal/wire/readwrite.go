@@ -2,6 +2,7 @@ package wire
 
 import (
 	_ "embed" // the scripts
+	"slices"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -81,6 +82,17 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: "redisson_rwl
 // ModeField is the field of a read-write lock's record that says how it is held. A
 // record without it is of another kind of lock.
 const ModeField = "mode"
+
+// WriterEnd is the end of the field of a writer, after its holder ID.
+const WriterEnd = ":write"
+
+// ForceEntries returns the command that removes the entries with these fields from the record of a
+// read-write lock. Its answer is Nil if the record has none of them.
+func ForceEntries(name string, fields []string) Command {
+	c := Command{Script: rwRelease, Keys: []string{name}, Args: append(slices.Clone(fields), tagged(name))}
+	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfShared)
+	return c
+}
 
 // sideWord is the mode of a record that an entry of a side is in.
 func sideWord(s core.Side) string {
