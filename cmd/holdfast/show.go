@@ -172,7 +172,7 @@ the lock, or if the answer is no.`,
 				}
 				describe(c.OutOrStdout(), &r)
 				if !yes {
-					if err := confirmed(c); err != nil {
+					if err := confirmed(ctx, c); err != nil {
 						return err
 					}
 				}
@@ -184,17 +184,26 @@ the lock, or if the answer is no.`,
 	return c
 }
 
-// confirmed asks, and returns nil if the answer is yes.
-func confirmed(c *cobra.Command) error {
+// confirmed asks, and returns nil if the answer is yes. The end of ctx is no answer.
+func confirmed(ctx context.Context, c *cobra.Command) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return &exit{exitUsage, errors.New("break: no terminal to ask: give --yes")}
 	}
 	fmt.Fprint(c.OutOrStdout(), "Break it? [y/N] ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	answered := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answered <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case answer := <-answered:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
 		return &exit{code: exitFailed}
+	case <-ctx.Done():
+		return &exit{code: exitSignal + number(os.Interrupt)}
 	}
-	return nil
 }
 
 // broken removes a lock, or gives permits back.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,4 +85,107 @@ func TestRun_SignalInTheBackgroundOfATerminal(t *testing.T) {
 	x.types("\n")
 	require.Equal(t, 4, p.wait(), x.screen.String())
 	w.free("a")
+}
+
+// attributes are those of the terminal: echo, and whether lines are edited.
+func (x *terminal) attributes() unix.Termios {
+	x.t.Helper()
+	a, err := unix.IoctlGetTermios(int(x.Fd()), unix.TCGETS)
+	require.NoError(x.t, err)
+	return *a
+}
+
+// No command but top asks the terminal or changes it: one that never answers costs no time, and what
+// was typed ahead stays where it is.
+func TestTerminal_IsLeftAlone(t *testing.T) {
+	for _, args := range [][]string{
+		nil, {"--help"}, {"--version"}, {"nosuch"}, {"completion", "bash"}, {"run", "a", "--", "true"}, {"run", "-n", "held", "--", "true"}, {"ls"}, {"ls", "--json"},
+		{"show", "held"}, {"show", "--json", "held"}, {"show", "a"}, {"break", "a"}, {"break", "--yes", "broken"}, {"check"}, {"top", "--json"}, {"top", "--web", "127.0.0.1:0"},
+		{"top", "--help"}, {"top", "--every", "1ms"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			w := newWorld(t)
+			for _, name := range []string{"held", "broken"} {
+				_, err := w.m.Lock(t.Context(), name)
+				require.NoError(t, err)
+			}
+			x, p := w.inTerminal(exec.Command(binary, args...))
+			before := x.attributes()
+			x.types("typed ahead\n")
+			if len(args) > 1 && args[0] == "top" && args[1] != "--help" && args[1] != "--every" {
+				x.shows(map[string]string{"--json": `"locks":[`, "--web": "http://"}[args[1]])
+				require.NoError(t, p.Process.Signal(os.Interrupt))
+			}
+			p.wait()
+			require.NotContains(t, x.screen.String(), "\x1b")
+			require.Equal(t, before, x.attributes())
+		})
+	}
+}
+
+// What was typed before the command of run starts is the command's.
+func TestRun_TypedAhead(t *testing.T) {
+	w := newWorld(t)
+	x, p := w.inTerminal(exec.Command(binary, "run", "a", "--", "sh", "-c", `read line; echo "got $line"`))
+	x.types("two words\n")
+	require.Zero(t, p.wait())
+	x.shows("got two words")
+	w.free("a")
+}
+
+// Ctrl-C leaves the terminal as it was, at whatever moment it comes.
+func TestTerminal_CtrlCLeavesTheEcho(t *testing.T) {
+	for _, args := range [][]string{{"run", "a", "--", "cat"}, {"top"}, {"top", "--json"}, {"break", "held"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			w := newWorld(t)
+			_, err := w.m.Lock(t.Context(), "held")
+			require.NoError(t, err)
+			x, p := w.inTerminal(exec.Command(binary, args...))
+			before := x.attributes()
+			for ended := false; !ended; {
+				x.types("\x03")
+				select {
+				case <-p.ended:
+					ended = true
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			require.Equal(t, before, x.attributes())
+		})
+	}
+}
+
+// top shows locks in a terminal that answers nothing, and leaves it as it was.
+func TestTop_InATerminalThatAnswersNothing(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.m.Lock(t.Context(), "orders:1")
+	require.NoError(t, err)
+	x, p := w.inTerminal(exec.Command(binary, "top"))
+	before := x.attributes()
+	x.shows("orders:1")
+	require.NotEqual(t, before, x.attributes(), "keys are read one by one")
+	x.types("/zzz\r")
+	x.shows(`names with "zzz"`)
+	x.types("q")
+	require.Zero(t, p.wait(), x.screen.String())
+	require.Equal(t, before, x.attributes())
+	require.Contains(t, x.screen.String(), "\x1b[?1049l", "the screen of before is back")
+}
+
+// The answer to break decides. Ctrl-C is none.
+func TestBreak_Asks(t *testing.T) {
+	for answer, code := range map[string]int{"y\n": 0, "YES\n": 0, "n\n": 1, "\n": 1, "yesterday\n": 1, "\x04": 1, "\x03": 128 + 2} {
+		t.Run(strconv.Quote(answer), func(t *testing.T) {
+			w := newWorld(t)
+			_, err := w.m.Lock(t.Context(), "a")
+			require.NoError(t, err)
+			x, p := w.inTerminal(exec.Command(binary, "break", "a"))
+			x.shows("Break it? [y/N]")
+			x.types(answer)
+			require.Equal(t, code, p.wait(), x.screen.String())
+			info, err := w.m.Inspect(t.Context(), "a")
+			require.NoError(t, err)
+			require.Equal(t, code != 0, info.Locked)
+		})
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
@@ -56,7 +56,7 @@ addresses of loopback are taken, and --web 0.0.0.0:7117 is refused.`,
 				case asJSON:
 					return stream(ctx, json.NewEncoder(c.OutOrStdout()), s, every)
 				}
-				_, err := tea.NewProgram(&screen{ctx: ctx, source: s, every: every, sort: 'n'}, tea.WithAltScreen(), tea.WithContext(ctx)).Run()
+				_, err := tea.NewProgram(&screen{ctx: ctx, source: s, every: every, sort: 'n'}, tea.WithContext(ctx)).Run()
 				if err != nil && ctx.Err() == nil {
 					return &exit{exitFailed, err}
 				}
@@ -206,7 +206,12 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		s.looked = true
 		return s, s.later()
-	case tea.KeyMsg:
+	case tea.PasteMsg:
+		if s.typing {
+			s.filter += msg.Content
+			s.first = 0
+		}
+	case tea.KeyPressMsg:
 		return s, s.key(msg)
 	}
 	return s, nil
@@ -217,34 +222,35 @@ func (s *screen) later() tea.Cmd {
 }
 
 // key handles a key.
-func (s *screen) key(k tea.KeyMsg) tea.Cmd {
-	if k.Type == tea.KeyCtrlC {
+func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
+	text := k.String()
+	if text == "ctrl+c" {
 		return tea.Quit
 	}
 	if s.typing {
-		switch k.Type {
-		case tea.KeyEnter:
+		switch text {
+		case "enter":
 			s.typing = false
-		case tea.KeyEsc:
+		case "esc":
 			s.typing, s.filter = false, ""
-		case tea.KeyBackspace:
+		case "backspace":
 			if r := []rune(s.filter); len(r) > 0 {
 				s.filter = string(r[:len(r)-1])
 			}
-		case tea.KeyRunes, tea.KeySpace:
-			s.filter += string(k.Runes)
+		default:
+			s.filter += k.Text // empty for keys that are no characters
 		}
 		s.first = 0
 		return nil
 	}
-	switch text := k.String(); text {
+	switch text {
 	case "q", "esc":
 		return tea.Quit
 	case "n", "f", "t", "w", "c":
 		s.sort = rune(text[0])
 	case "/":
 		s.typing, s.filter = true, ""
-	case " ":
+	case "space":
 		s.paused = !s.paused
 	case "down", "j":
 		s.first++
@@ -290,7 +296,14 @@ func (s *screen) room() int { return max(1, s.height-4) }
 
 var sortNames = map[rune]string{'n': "name", 'f': "time held", 't': "TTL", 'w': "waiting", 'c': "changes"}
 
-func (s *screen) View() string {
+func (s *screen) View() tea.View {
+	v := tea.NewView(s.text())
+	v.AltScreen = true
+	return v
+}
+
+// text returns what the screen shows.
+func (s *screen) text() string {
 	if s.width == 0 || !s.looked {
 		return "looking…"
 	}

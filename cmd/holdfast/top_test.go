@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -77,7 +77,7 @@ func TestSource(t *testing.T) {
 // The screen sorts, filters, scrolls and fits its size.
 func TestScreen(t *testing.T) {
 	s := &screen{ctx: t.Context(), every: time.Second, sort: 'n'}
-	require.Contains(t, s.View(), "looking")
+	require.Contains(t, s.text(), "looking")
 	s.Update(tea.WindowSizeMsg{Width: 100, Height: 10})
 	snap := snapshot{At: time.Now()}
 	for i := range 50 {
@@ -87,7 +87,7 @@ func TestScreen(t *testing.T) {
 	}
 	s.Update(snap)
 	lines := func() []string {
-		all := strings.Split(s.View(), "\n")
+		all := strings.Split(s.text(), "\n")
 		require.LessOrEqual(t, len(all), 10)
 		for _, line := range all {
 			require.NotContains(t, line, "\x1b[31m")
@@ -96,14 +96,14 @@ func TestScreen(t *testing.T) {
 	}
 	key := func(keys ...string) {
 		for _, k := range keys {
-			msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
+			msg := tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
 			switch k {
 			case "enter":
-				msg = tea.KeyMsg{Type: tea.KeyEnter}
+				msg = tea.KeyPressMsg{Code: tea.KeyEnter}
 			case "pgdown":
-				msg = tea.KeyMsg{Type: tea.KeyPgDown}
+				msg = tea.KeyPressMsg{Code: tea.KeyPgDown}
 			case "down":
-				msg = tea.KeyMsg{Type: tea.KeyDown}
+				msg = tea.KeyPressMsg{Code: tea.KeyDown}
 			}
 			s.Update(msg)
 		}
@@ -124,16 +124,16 @@ func TestScreen(t *testing.T) {
 	require.Contains(t, lines()[2], "lock-06")
 	key("/", "4", "2", "enter")
 	require.Contains(t, lines()[2], "lock-42")
-	require.NotContains(t, s.View(), "lock-41")
+	require.NotContains(t, s.text(), "lock-41")
 	key(" ")
 	require.Contains(t, lines()[0], "PAUSED")
 	s.Update(snapshot{Error: "server\x1b[31maway"})
-	require.Contains(t, s.View(), "lock-42", "what was found before stays")
+	require.Contains(t, s.text(), "lock-42", "what was found before stays")
 	require.Contains(t, lines()[len(lines())-1], "away")
 	for _, size := range [][2]int{{1, 1}, {20, 3}, {300, 100}} {
 		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		s.View()
+		s.text()
 	}
-	_, quit := s.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")})
+	_, quit := s.Update(tea.KeyPressMsg{Code: 'q', Text: "q"})
 	require.IsType(t, tea.QuitMsg{}, quit())
 }
