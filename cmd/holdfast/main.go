@@ -71,6 +71,13 @@ func main() {
 	os.Exit(code)
 }
 
+// Variables of the environment. The first is read, the others are set for the command of run.
+const (
+	envRedis = "HOLDFAST_REDIS"
+	envName  = "HOLDFAST_NAME"
+	envToken = "HOLDFAST_TOKEN"
+)
+
 // An app is what all commands share.
 type app struct{ url string }
 
@@ -91,7 +98,7 @@ Other users of the machine can see a password in an argument. Put it into the va
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	url := os.Getenv("HOLDFAST_REDIS")
+	url := os.Getenv(envRedis)
 	root.PersistentFlags().StringVar(&a.url, "redis", "", "URL of the server (default $HOLDFAST_REDIS, or redis://127.0.0.1:6379)")
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		if a.url == "" {

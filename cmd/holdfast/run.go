@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type job struct {
 	wait, lease, keep       time.Duration
 	shared, exclusive, fair bool
 	permits                 int
-	token                   bool
+	token, passRedis        bool
 	grace                   time.Duration
 	note                    string
 	quiet                   bool
@@ -47,9 +48,10 @@ Without --wait or --nowait it waits for as long as others hold the lock.
 If the lock is lost (the server forgot it, somebody broke it, or the server can't be reached for
 the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL.
 
-The environment of the command has HOLDFAST_NAME and HOLDFAST_TOKEN. The token rises with every
-grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command
-that still runs after the lock was lost.
+The environment of the command has HOLDFAST_NAME, and HOLDFAST_TOKEN if its lock has a token. The
+token rises with every grant of the lock. A resource that refuses tokens smaller than the last one is safe
+from a command that still runs after the lock was lost. The command does not get HOLDFAST_REDIS, which may
+have a password, unless you give --pass-redis: a holdfast that the command runs then uses the same server.
 
 holdfast passes SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1 and SIGUSR2 on to the command, unless it was
 started with the signal ignored, as by nohup. While it is in the foreground of a terminal it does not pass
@@ -89,6 +91,7 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
 	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock")
 	f.BoolVar(&j.token, "token", true, "ask for a fencing token; permits have none")
+	f.BoolVar(&j.passRedis, "pass-redis", false, "give the command the URL of the server, with its password, as HOLDFAST_REDIS")
 	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
 	f.StringVar(&j.note, "note", "", "what others see the lock is for (default: the command without its arguments)")
 	f.BoolVarP(&j.quiet, "quiet", "q", false, "do not say why the lock was not had")
@@ -147,7 +150,7 @@ func (j *job) run(a *app) error {
 		if err != nil {
 			return err
 		}
-		code, started := j.runUnder(l, path, signals)
+		code, started := j.runUnder(l, path, j.environment(os.Environ(), l.Token(), a.url), signals)
 		signal.Stop(signals) // a signal now ends this process, and the lock ends with its lease
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
@@ -221,15 +224,30 @@ func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (*lockmgr.Lock,
 	return nil, failed(m.Explain(ctx, err))
 }
 
+// environment returns the environment of the command: ours, with the variables of its own lock in place
+// of those that an outer run may have set.
+func (j *job) environment(ours []string, token int64, url string) []string {
+	env := slices.DeleteFunc(slices.Clone(ours), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		// On Windows the case of a name does not matter.
+		return slices.Contains([]string{envName, envToken, envRedis}, strings.ToUpper(name))
+	})
+	env = append(env, envName+"="+j.name)
+	if token != 0 {
+		env = append(env, envToken+"="+strconv.FormatInt(token, 10))
+	}
+	if j.passRedis {
+		env = append(env, envRedis+"="+url)
+	}
+	return env
+}
+
 // runUnder runs the command until it ends. It returns its exit code, or why it was not started.
-func (j *job) runUnder(l *lockmgr.Lock, path string, signals <-chan os.Signal) (code int, err error) {
+func (j *job) runUnder(l *lockmgr.Lock, path string, env []string, signals <-chan os.Signal) (code int, err error) {
 	c := exec.Command(path, j.command[1:]...)
 	c.Args[0] = j.command[0]
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.Env = append(os.Environ(), "HOLDFAST_NAME="+j.name)
-	if t := l.Token(); t != 0 {
-		c.Env = append(c.Env, "HOLDFAST_TOKEN="+strconv.FormatInt(t, 10))
-	}
+	c.Env = env
 	select {
 	case s := <-signals: // there is no command yet that could get it
 		return exitSignal + number(s), nil

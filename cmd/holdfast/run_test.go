@@ -124,6 +124,33 @@ func TestRun_Environment(t *testing.T) {
 	require.Equal(t, "[]\n", out)
 }
 
+// A command has the variables of its own lock only, also inside of another run, and the URL of the
+// server only if that was asked for.
+func TestRun_EnvironmentOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	show := `env | grep -iE '^HOLDFAST_(NAME|TOKEN|REDIS)=' | sort | tr '\n' ' '`
+	url := "HOLDFAST_REDIS=redis://" + w.Addr() + " "
+	for _, c := range []struct{ flags, inner, want string }{
+		{"--pass-redis", "--permits 2", "HOLDFAST_NAME=inner "},
+		{"--pass-redis", "--token=false", "HOLDFAST_NAME=inner "},
+		{"--pass-redis", "", "HOLDFAST_NAME=inner HOLDFAST_TOKEN=1 "},
+		{"--pass-redis --token=false", "--permits 2 --pass-redis", "HOLDFAST_NAME=inner " + url},
+		{"", "--redis redis://" + w.Addr() + " --permits 2 --pass-redis", "HOLDFAST_NAME=inner " + url},
+	} {
+		_, err := w.Do("FLUSHALL")
+		require.NoError(t, err)
+		args := append(append([]string{"run"}, strings.Fields(c.flags)...), "outer", "--", "env", "holdfast_token=7", binary, "run")
+		args = append(append(args, strings.Fields(c.inner)...), "inner", "--", "sh", "-c", show)
+		code, out, text := w.run(args...)
+		require.Zero(t, code, text)
+		require.Equal(t, c.want, out, c)
+	}
+	_, out, _ := w.run("run", "a", "--", "sh", "-c", show)
+	require.Equal(t, "HOLDFAST_NAME=a HOLDFAST_TOKEN=1 ", out)
+	_, out, _ = w.run("--redis", "redis://"+w.Addr()+"/0", "run", "--pass-redis", "a", "--", "sh", "-c", show)
+	require.Equal(t, "HOLDFAST_NAME=a "+strings.TrimSpace(url)+"/0 HOLDFAST_TOKEN=2 ", out)
+}
+
 // Each kind of lock is taken as such.
 func TestRun_Kinds(t *testing.T) {
 	w := newWorld(t)
