@@ -65,6 +65,19 @@ func holderOf(owner string, p lockmgr.Process, since time.Time, note string) hol
 	return h
 }
 
+// ids returns the IDs of the holders. The record of a lock may have none: the empty ID is that of no
+// holder.
+func (r *row) ids() []string {
+	if len(r.Holders) == 0 {
+		return []string{""}
+	}
+	ids := make([]string, len(r.Holders))
+	for i, h := range r.Holders {
+		ids[i] = h.Owner
+	}
+	return ids
+}
+
 func millis(d time.Duration) int64 {
 	if d < 0 {
 		return -1

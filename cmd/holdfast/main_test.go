@@ -66,6 +66,14 @@ func newWorld(t *testing.T) *world {
 	return &world{s, t, m}
 }
 
+// lock takes a lock in another process than the program's.
+func (w *world) lock(name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
+	w.t.Helper()
+	l, err := w.m.Lock(w.t.Context(), name, opts...)
+	require.NoError(w.t, err)
+	return l
+}
+
 // start starts the program.
 func (w *world) start(args ...string) *process { return w.command(exec.Command(binary, args...)) }
 

@@ -148,14 +148,15 @@ func (a *app) breakLock() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "break NAME",
 		Short: "Remove a lock that somebody holds",
-		Long: `break removes the lock NAME, whoever holds it, and wakes those who wait. Of permits it gives back all
-that are taken.
+		Long: `break shows who holds the lock NAME, asks, removes the lock from these holders, and wakes those who
+wait. It does not take the lock from others that have got it meanwhile. Of permits it gives back those that
+it has shown.
 
 The holder is told, by a message at once or at its next renewal. It may go on working until then, while
 somebody else has the lock: break a lock only if you know that its holder is dead or harmless.
 
-break prints whom it breaks, and asks. Without a terminal it needs --yes. It ends with 1 if nobody holds
-the lock, or if the answer is no.`,
+Without a terminal it needs --yes, which removes the lock from the holders that break finds. It ends with 1
+if nobody holds the lock, if none of those that it has shown holds it any more, or if the answer is no.`,
 		Example: `  holdfast break backup
   holdfast break --yes backup`,
 		Args: cobra.ExactArgs(1),
@@ -206,31 +207,38 @@ func confirmed(ctx context.Context, c *cobra.Command) error {
 	}
 }
 
-// broken removes a lock, or gives permits back.
+// broken takes a lock, or permits, from the holders that were shown. Those who have come since keep it.
 func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error {
 	done := false
 	var err error
-	if r.Limit == nil {
-		done, err = m.ForceUnlock(ctx, r.Name)
+	if r.Limit != nil {
+		done, err = returned(ctx, m, r)
+	} else {
+		done, err = m.ForceUnlockHolders(ctx, r.Name, r.ids()...)
 	}
-	for _, h := range r.Holders {
-		if r.Limit == nil {
-			break
-		}
-		returned := false
-		if returned, err = m.Permits(r.Name, 1).Return(ctx, h.Owner); err != nil {
-			break
-		}
-		done = done || returned
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return failed(err)
-	case !done:
-		return &exit{exitFailed, fmt.Errorf("%s is free by now", shown(r.Name))}
 	}
-	fmt.Fprintf(w, "broken: %s\n", shown(r.Name))
-	return nil
+	if done {
+		fmt.Fprintf(w, "broken: %s\n", shown(r.Name))
+		return nil
+	}
+	if _, held, err := look(ctx, m, r.Name); err == nil && held {
+		return &exit{exitFailed, fmt.Errorf("not broken: none of these holds %s any more, and others do", shown(r.Name))}
+	}
+	return &exit{exitFailed, fmt.Errorf("%s is free by now", shown(r.Name))}
+}
+
+// returned gives back the permits that were shown, one by one, and reports whether one was still taken.
+func returned(ctx context.Context, m *lockmgr.Manager, r *row) (any bool, err error) {
+	for _, id := range r.ids() {
+		done, err := m.Permits(r.Name, 1).Return(ctx, id)
+		if err != nil {
+			return any, err
+		}
+		any = any || done
+	}
+	return any, nil
 }
 
 func (a *app) check() *cobra.Command {

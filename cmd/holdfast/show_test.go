@@ -118,3 +118,13 @@ func TestAge(t *testing.T) {
 		require.Equal(t, want, shown(text))
 	}
 }
+
+// A record without a holder is nobody's, and can be removed.
+func TestBreak_RecordWithoutHolders(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Do("HSET", "a", "mode", "read")
+	require.NoError(t, err)
+	code, _, text := w.run("break", "--yes", "a")
+	require.Zero(t, code, text)
+	w.free("a")
+}

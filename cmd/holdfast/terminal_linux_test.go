@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A terminal is what a person types into.
@@ -188,4 +190,49 @@ func TestBreak_Asks(t *testing.T) {
 			require.Equal(t, code != 0, info.Locked)
 		})
 	}
+}
+
+// break takes a lock from the holders that it has shown, and from nobody who came before the answer.
+func TestBreak_OnlyThoseThatItHasShown(t *testing.T) {
+	for name, take := range map[string]func(*world) *lockmgr.Lock{
+		"plain": func(w *world) *lockmgr.Lock { return w.lock("a") },
+		"fair":  func(w *world) *lockmgr.Lock { return w.lock("a", lockmgr.Fair()) },
+		"read":  func(w *world) *lockmgr.Lock { return w.lock("a", lockmgr.Shared()) },
+		"write": func(w *world) *lockmgr.Lock { return w.lock("a", lockmgr.Exclusive()) },
+		"permits": func(w *world) *lockmgr.Lock {
+			l, err := w.m.Permits("a", 3).Acquire(t.Context(), 1)
+			require.NoError(w.t, err)
+			return l
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			first := take(w)
+			x, p := w.inTerminal(exec.Command(binary, "break", "a"))
+			x.shows("Break it? [y/N]")
+			require.NoError(t, first.Unlock(t.Context()))
+			second := take(w)
+			x.types("y\n")
+			require.Equal(t, 1, p.wait(), x.screen.String())
+			x.shows("and others do")
+			require.NoError(t, second.Unlock(t.Context()), "it was lost")
+		})
+	}
+}
+
+// Of the readers of another process those stay who came after the look.
+func TestBreak_ReaderThatJoined(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Do("HSET", "a", "mode", "read", "java:1", "1")
+	require.NoError(t, err)
+	_, err = w.Do("SET", "{a}:java:1:rwlock_timeout:1", "1")
+	require.NoError(t, err)
+	x, p := w.inTerminal(exec.Command(binary, "break", "a"))
+	x.shows("Break it? [y/N]")
+	reader := w.lock("a", lockmgr.Shared())
+	x.types("y\n")
+	require.Zero(t, p.wait(), x.screen.String())
+	x.shows("broken: a")
+	require.NoError(t, reader.Unlock(t.Context()))
+	w.free("a")
 }
