@@ -7,17 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A row is what is shown of a lock. Its JSON form is what --json prints.
 type row struct {
-	Name    string   `json:"name"`
-	Kind    string   `json:"kind"`
-	Mode    string   `json:"mode,omitempty"`
-	Holders []holder `json:"holders"`
+	Name string `json:"name"`
+	// NameBytes is the name if that is no UTF-8; Name has U+FFFD in place of some bytes then.
+	NameBytes []byte   `json:"name_base64,omitempty"`
+	Kind      string   `json:"kind"`
+	Mode      string   `json:"mode,omitempty"`
+	Holders   []holder `json:"holders"`
 	// TTL is the remaining life of the record in milliseconds; negative if it has no end.
 	TTL int64 `json:"ttl_ms"`
 	// Waiting is how many processes wait, or for a fair lock how many requests; negative if the
@@ -31,17 +32,21 @@ type row struct {
 }
 
 type holder struct {
-	Owner   string     `json:"owner"`
-	Program string     `json:"program,omitempty"`
-	Host    string     `json:"host,omitempty"`
-	PID     int        `json:"pid,omitempty"`
-	Since   *time.Time `json:"since,omitempty"`
-	Note    string     `json:"note,omitempty"`
+	Owner      string     `json:"owner"`
+	OwnerBytes []byte     `json:"owner_base64,omitempty"` // as NameBytes
+	Program    string     `json:"program,omitempty"`
+	Host       string     `json:"host,omitempty"`
+	PID        int        `json:"pid,omitempty"`
+	Since      *time.Time `json:"since,omitempty"`
+	Note       string     `json:"note,omitempty"`
 }
 
 // rowOf returns the row of a lock.
 func rowOf(info lockmgr.Info) row {
-	r := row{Name: info.Name, Kind: info.Kind, Mode: info.Mode, TTL: millis(info.TTL), Waiting: info.Subscribers, Token: info.Token, Holders: []holder{}}
+	r := row{
+		Name: info.Name, NameBytes: bytesOf(info.Name), Kind: info.Kind, Mode: info.Mode, Holders: []holder{},
+		TTL: millis(info.TTL), Waiting: info.Subscribers, Token: info.Token,
+	}
 	for _, h := range info.Holders {
 		r.Holders = append(r.Holders, holderOf(h.Owner, h.Process, h.Since, h.Note))
 	}
@@ -58,7 +63,7 @@ func rowOf(info lockmgr.Info) row {
 }
 
 func holderOf(owner string, p lockmgr.Process, since time.Time, note string) holder {
-	h := holder{Owner: owner, Program: p.Program, Host: p.Host, PID: p.PID, Note: note}
+	h := holder{Owner: owner, OwnerBytes: bytesOf(owner), Program: p.Program, Host: p.Host, PID: p.PID, Note: note}
 	if !since.IsZero() {
 		h.Since = &since
 	}
@@ -88,7 +93,7 @@ func millis(d time.Duration) int64 {
 // who returns the process of a holder, or its ID if that is not known.
 func (h *holder) who() string {
 	if p := (lockmgr.Process{Program: h.Program, Host: h.Host, PID: h.PID}).String(); p != "" {
-		return p
+		return said(p)
 	}
 	return shown(h.Owner)
 }
@@ -109,7 +114,7 @@ func (r *row) holders() string {
 func (r *row) note() string {
 	for _, h := range r.Holders {
 		if h.Note != "" {
-			return h.Note
+			return said(h.Note)
 		}
 	}
 	return ""
@@ -163,15 +168,6 @@ func age(d time.Duration) string {
 		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
-}
-
-// shown returns a text as it is if a terminal prints it as it is, else in quotes.
-func shown(text string) string {
-	plain := func(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
-	if text != "" && strings.TrimSpace(text) == text && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
-		return text
-	}
-	return strconv.Quote(text)
 }
 
 // scan returns the locks whose names begin with prefix, by name.

@@ -63,9 +63,10 @@ func main() {
 		code = e.code
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(os.Stderr, "holdfast:", text)
 		if e == nil {
-			fmt.Fprintln(os.Stderr, "holdfast: see holdfast --help")
+			fmt.Fprintf(os.Stderr, "holdfast: %s\nholdfast: see holdfast --help\n", saidLines(text))
+		} else {
+			fmt.Fprintln(os.Stderr, "holdfast:", said(text))
 		}
 	}
 	os.Exit(code)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +34,8 @@ func (a *app) ls() *cobra.Command {
 record lives if nobody renews it, and how many processes wait.
 
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
-Redisson has an ID only. ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
+Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
+text: in name_base64 and owner_base64, too, if it is no UTF-8. ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
 		Example: `  holdfast ls orders:
   holdfast ls --json | jq 'select(.waiting > 0).name'`,
 		Args: cobra.MaximumNArgs(1),
@@ -59,9 +59,8 @@ Redisson has an ID only. ls reads all keys of the server by SCAN, page by page, 
 }
 
 func printJSON(w io.Writer, rows []row) error {
-	e := json.NewEncoder(w)
 	for _, r := range rows {
-		if err := e.Encode(r); err != nil {
+		if err := encode(w, r); err != nil {
 			return &exit{exitFailed, err}
 		}
 	}
@@ -132,7 +131,7 @@ func describe(w io.Writer, r *row) {
 			fmt.Fprintf(w, "    for    %s, since %s\n", age(time.Since(*h.Since)), h.Since.Format(time.DateTime))
 		}
 		if h.Note != "" {
-			fmt.Fprintf(w, "    note   %s\n", h.Note)
+			fmt.Fprintf(w, "    note   %s\n", said(h.Note))
 		}
 		fmt.Fprintf(w, "    ID     %s\n", shown(h.Owner))
 	}
@@ -268,12 +267,12 @@ It ends with 77 if something is missing that plain locks need.`,
 					}
 					at := ""
 					if len(p.Nodes) > 0 {
-						at = " at " + strings.Join(p.Nodes, ", ")
+						at = " at " + said(strings.Join(p.Nodes, ", "))
 					}
-					fmt.Fprintf(w, "missing (%s): %s for %s%s\n", need, shown(p.Rule), p.For, at)
+					fmt.Fprintf(w, "missing (%s): %s for %s%s\n", need, shown(p.Rule), said(p.For), at)
 				}
 				for _, warning := range report.Warnings {
-					fmt.Fprintln(w, "warning:", warning)
+					fmt.Fprintln(w, "warning:", said(warning))
 				}
 				if err == nil {
 					fmt.Fprintln(w, "plain locks work")

@@ -3,9 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +54,7 @@ addresses of loopback are taken, and --web 0.0.0.0:7117 is refused.`,
 				case web != "":
 					return serve(ctx, c.ErrOrStderr(), s, web, every)
 				case asJSON:
-					return stream(ctx, json.NewEncoder(c.OutOrStdout()), s, every)
+					return stream(ctx, c.OutOrStdout(), s, every)
 				}
 				_, err := tea.NewProgram(&screen{ctx: ctx, source: s, every: every, sort: 'n'}, tea.WithContext(ctx)).Run()
 				if err != nil && ctx.Err() == nil {
@@ -147,7 +147,7 @@ func (s *source) look(ctx context.Context, now time.Time) snapshot {
 const forget = time.Minute
 
 // stream prints snapshots until ctx ends.
-func stream(ctx context.Context, e *json.Encoder, s *source, every time.Duration) error {
+func stream(ctx context.Context, w io.Writer, s *source, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -155,7 +155,7 @@ func stream(ctx context.Context, e *json.Encoder, s *source, every time.Duration
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := e.Encode(snap); err != nil {
+		if err := encode(w, snap); err != nil {
 			return &exit{exitFailed, err}
 		}
 		select {
@@ -338,9 +338,9 @@ func (s *screen) text() string {
 	}
 	switch {
 	case s.snap.Error != "":
-		line("! " + shown(s.snap.Error))
+		line("! " + said(s.snap.Error))
 	case s.typing:
-		line("/" + s.filter + "_")
+		line("/" + said(s.filter) + "_")
 	case s.filter != "":
 		line(fmt.Sprintf("%d of %d: names with %q   / filters again   q quits", len(rows), len(s.snap.Locks), s.filter))
 	default:

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,13 +57,8 @@ func newPages(s *source, every time.Duration) http.Handler {
 		_, _ = w.Write(page)
 	})
 	p.HandleFunc("GET /locks.json", func(w http.ResponseWriter, r *http.Request) {
-		text, err := json.Marshal(p.look(r.Context()))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(text)
+		_ = encode(w, p.look(r.Context()))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page of another site can make a browser ask under a name of its own for this address.
