@@ -35,7 +35,9 @@ record lives if nobody renews it, and how many processes wait.
 
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
 Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
-text: in name_base64 and owner_base64, too, if it is no UTF-8. ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
+text: in name_base64 and owner_base64, too, if it is no UTF-8.
+
+ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
 		Example: `  holdfast ls orders:
   holdfast ls --json | jq 'select(.waiting > 0).name'`,
 		Args: cobra.MaximumNArgs(1),
