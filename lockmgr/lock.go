@@ -71,8 +71,8 @@ func (l *Lock) Remaining() time.Duration {
 
 // Lost returns a channel that is closed when the lock is lost. At the lock's
 // deadline a timer closes it, which may be some milliseconds late in a busy
-// process; Valid is never late. Unlock does not close it. Re-entries share it
-// with their hold.
+// process; Valid is never late. Unlock does not close it, unless it finds that the
+// lock had been lost. Re-entries share it with their hold.
 func (l *Lock) Lost() <-chan struct{} {
 	more := l.ticket.hold().makeMore()
 	more.mu.Lock()

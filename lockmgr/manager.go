@@ -219,7 +219,7 @@ type Stats struct {
 	Grants    uint64 // re-entries included, and grants to a request that was cancelled meanwhile
 	Passes    uint64 // grants in memory, from one owner of this manager to the next
 	Reentries uint64 // grants to an owner that held the lock already
-	Losses    uint64 // holds that ended without an unlock, fixed leases that ran out included
+	Losses    uint64 // holds that were lost, also those of which only Unlock found it: see EventLost
 
 	Scripts                  uint64 // operations other than renewals, up to 64 of which share a command, plus RenewalScripts
 	RenewalScripts, Renewals uint64 // scripts, and leases renewed by them

@@ -32,7 +32,8 @@ type (
 		Waited  time.Duration // since the request was made
 		Err     error
 	}
-	// EventUnlocked: a holder gave its lock back. Err is what Unlock returned.
+	// EventUnlocked: a holder gave its lock back. Err is what Unlock returned. If it matches
+	// ErrLeaseLost or ErrClosed, the hold was lost, and its EventLost came before.
 	EventUnlocked struct {
 		At      time.Time
 		Context context.Context
@@ -42,7 +43,11 @@ type (
 		Took    time.Duration // from the call of Unlock to its result
 		Err     error
 	}
-	// EventLost: a hold ended without an unlock.
+	// EventLost: a hold was lost. Err matches ErrLeaseLost or ErrClosed. A hold is lost if a
+	// renewal or its Unlock finds that its record was removed, also by ForceUnlock or
+	// Permits.Return, if its deadline passes, also as planned with FixedLease or MaxHold, and if
+	// Close ends it, or ends before the answer to its Unlock. Re-entries are lost with their
+	// hold, and have no event of their own. Stats.Losses counts these events.
 	EventLost struct {
 		At      time.Time
 		Context context.Context

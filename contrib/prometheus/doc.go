@@ -51,8 +51,8 @@
 // the events do not tell the two apart.
 //
 // A re-entry has no wait. Each handle of an owner counts in
-// holdfast_hold_seconds, those of re-entries too. A hold of several permits or
-// of a set counts once.
+// holdfast_hold_seconds when it is unlocked, those of re-entries too. A hold that
+// is lost counts once, and so does one of several permits or of a set.
 //
 // The gauges have no class. Manager.Stats does not know classes, and gauges
 // that are counted from events would be wrong for ever after an event was

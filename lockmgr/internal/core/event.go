@@ -245,7 +245,8 @@ type (
 	}
 	// Extended: the Until of a hold has become later.
 	Extended struct{ Hold *Hold }
-	// Lost: a hold ended without an unlock.
+	// Lost: a hold ended without an unlock, or its Unlock found that it was lost. An Unlocked
+	// whose error matches ErrLeaseLost or ErrClosed comes after it.
 	Lost struct {
 		Hold *Hold
 		Err  error

@@ -430,9 +430,15 @@ func (m *Machine) failUpgrade(e *entry, err error) {
 
 // loseHold ends a hold without an unlock.
 func (m *Machine) loseHold(h *Hold, err error) {
-	m.stats.Losses++
-	m.emit(Lost{h, err}) // before any other effect that shows the loss
+	m.tellLoss(h, err)
 	m.letGo(h, err)
+}
+
+// tellLoss tells that a hold has ended by a loss, before any other effect that shows it. A hold
+// ends once: by a loss, or by an Unlock whose error matches neither ErrLeaseLost nor ErrClosed.
+func (m *Machine) tellLoss(h *Hold, err error) {
+	m.stats.Losses++
+	m.emit(Lost{h, err})
 }
 
 // loseAll ends all holds of an entry.

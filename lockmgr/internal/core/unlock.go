@@ -1,5 +1,7 @@
 package core
 
+import "errors"
+
 // unlock handles the Unlock of one grant. untaken is set if nobody had it.
 func (m *Machine) unlock(r *Request, untaken bool) {
 	if r.state != reqGranted {
@@ -56,12 +58,17 @@ func (m *Machine) letGo(h *Hold, err error) {
 }
 
 // unlocked answers the Unlock that waits for what becomes of the entry, if there
-// is one.
+// is one. If its error says that the hold was lost, the hold has ended by a loss.
 func (m *Machine) unlocked(e *entry, err error) {
-	if r := e.unlocking; r != nil {
-		e.unlocking = nil
-		m.emit(Unlocked{r, err})
+	r := e.unlocking
+	if r == nil {
+		return
 	}
+	e.unlocking = nil
+	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) {
+		m.tellLoss(r.Hold, err)
+	}
+	m.emit(Unlocked{r, err})
 }
 
 // keep reports whether an entry is kept although nobody here waits. That is for a

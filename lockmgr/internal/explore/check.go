@@ -236,7 +236,7 @@ func (w *world) accept(n *manager, c *command, a answer) {
 	}
 	n.doubtful = n.doubtful && c.before
 	if !a.ok {
-		if c.verb == core.VerbTransfer || c.verb == core.VerbRenew {
+		if c.verb != core.VerbAcquire && c.verb != core.VerbLook {
 			n.refused = true
 		}
 		return

@@ -86,6 +86,7 @@
 //	tokens                            rise in the order of the grants, over both managers
 //	order                             waiters of a manager are served in their order
 //	one answer                        for each request and each Unlock
+//	a loss is told                    also one that an Unlock finds
 //	a number is used once             as an owner, and never after a command that removes it
 //	an acquire asks for Lease at most
 //	own record known                  a manager is not refused because of a record that it

@@ -331,6 +331,9 @@ func (w *world) effect(i int, e core.Effect) {
 		if c.state != unlocking {
 			violated("one answer", "%s: an answer to an Unlock that does not wait", n.label)
 		}
+		if loss := errors.Is(e.Err, core.ErrLeaseLost) || errors.Is(e.Err, core.ErrClosed); loss != c.lost {
+			violated("a loss is told", "%s: request %d was lost: %t, and its Unlock says %v", n.label, c.order, c.lost, e.Err)
+		}
 		c.end()
 	case core.Subscribe:
 		if n.wanted {

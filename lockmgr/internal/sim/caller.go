@@ -154,6 +154,7 @@ func (c *call) unlock() {
 func (c *call) giveBack() {
 	c.state = unlocking
 	c.hold.using--
+	c.hold.answers++
 	for _, l := range c.name.bases() {
 		l.heldAt = c.n.w.now
 	}
@@ -308,8 +309,9 @@ func (n *node) unlocked(c *call, err error) {
 	}
 	c.state = done
 	h := c.hold
-	if h.lost && err == nil {
-		w.violated("one answer", "%s: %s was lost, but its Unlock succeeded", n.label, h)
+	h.answers--
+	if loss := errors.Is(err, core.ErrLeaseLost) || errors.Is(err, core.ErrClosed); loss != h.lost {
+		w.violated("a loss is told", "%s: %s was lost: %t, and its Unlock says %v", n.label, h, h.lost, err)
 	}
 	if err == nil && c.name.isSet() && n.gives[c.name.index].partly {
 		w.violated("one answer", "%s: a name of %s was lost, but its Unlock succeeded", n.label, h)

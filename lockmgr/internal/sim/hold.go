@@ -23,6 +23,7 @@ type hold struct {
 	// using counts the calls that have not called Unlock, inCore those whose
 	// Unlock the core has not seen.
 	using, inCore int
+	answers       int // calls whose Unlock is to be answered
 	lost          bool
 	unsure        bool // a reply has told the core that an entry of the name is gone
 	refused       bool // a reply has told the core that the record is gone
@@ -71,8 +72,15 @@ func (n *node) extended(h *hold) {
 }
 
 func (n *node) lost(h *hold, err error) {
-	if h == nil || h.lost || h.over {
+	if h == nil || h.lost || h.over && h.answers == 0 {
 		n.w.violated("lost once", "%s: %v", n.label, h)
+	}
+	if h.over { // its Unlock has found the loss
+		if n.w.calmAt(h.name) && !n.closing && !h.excused() {
+			n.w.violated("one answer", "%s: the Unlock of %s failed in a calm world: %v", n.label, h, err)
+		}
+		h.lost = true
+		return
 	}
 	now := n.clock(n.w.now)
 	// A lease counts from the send, and 1 % and the margin are subtracted.

@@ -1,0 +1,289 @@
+// Package ends has all ways in which a hold ends, for tests that compare what is told of them: by
+// the statistics, the events, the log lines, the metrics and the spans.
+package ends
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Counts say how often something is told.
+type Counts struct {
+	Granted   int // without re-entries
+	Reentered int
+	Failed    int // requests without a grant
+	Unlocked  int // handles whose hold was not lost
+	Lost      int // holds, without those that Close ended
+	Closed    int // holds that Close ended
+}
+
+// A Way is one in which holds end.
+type Way struct {
+	Name string
+	Counts
+	// Soon is set if a renewal must come soon.
+	Soon bool
+	// Run makes holds and ends them.
+	Run func(w *World)
+}
+
+// A World is a server and a manager, whose locks have names that begin with "a:".
+type World struct {
+	*testing.T
+	*lockmgr.Manager
+	Server *redistest.Server
+}
+
+// Each runs a test for each way. listen sets the observer and the logger of a manager. The function
+// that it returns compares what they were told, after the manager was closed, with the counts.
+func Each(t *testing.T, listen func(t *testing.T, o *lockmgr.Options) (told func(m *lockmgr.Manager, want Counts))) {
+	for _, way := range Ways() {
+		t.Run(way.Name, func(t *testing.T) {
+			t.Parallel()
+			w := &World{T: t, Server: redistest.Start(t).Unrestricted()}
+			o := lockmgr.Options{CommandTimeout: 300 * time.Millisecond, RetryTime: 300 * time.Millisecond, Anonymous: true}
+			if way.Soon {
+				o.Lease = time.Second
+			}
+			told := listen(t, &o)
+			m, err := lockmgr.DialURL("redis://"+w.Server.Addr(), o)
+			require.NoError(t, err)
+			w.Manager = m
+			defer func() { _ = m.Close(context.Background()) }()
+			way.Run(w)
+			_ = m.Close(faults.Patient(t))
+			require.Zero(t, m.Stats().Held)
+			told(m, way.Counts)
+		})
+	}
+}
+
+// Ways returns all ways.
+func Ways() []Way {
+	return []Way{
+		{Name: "unlocked", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
+			w.unlocks(w.lock())
+		}},
+		{Name: "a re-entry unlocked", Counts: Counts{Granted: 1, Reentered: 1, Unlocked: 2}, Run: func(w *World) {
+			l, again := w.reentered()
+			w.unlocks(again)
+			w.unlocks(l)
+		}},
+		{Name: "passed in memory", Counts: Counts{Granted: 2, Unlocked: 2}, Run: func(w *World) {
+			l, next := w.lock(), w.LockAsync("a:1")
+			w.unlocks(l)
+			w.unlocks(faults.Await(w, next))
+		}},
+		{Name: "lost by a renewal", Soon: true, Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.remove("a:1")
+			faults.AwaitLost(w, l)
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "a re-entry lost by a renewal", Soon: true, Counts: Counts{Granted: 1, Reentered: 1, Lost: 1}, Run: func(w *World) {
+			l, again := w.reentered()
+			w.remove("a:1")
+			faults.AwaitLost(w, l)
+			w.finds(again, lockmgr.ErrLeaseLost)
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "found by Unlock", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.remove("a:1")
+			w.finds(l, lockmgr.ErrLeaseLost)
+			faults.AwaitLost(w, l)
+		}},
+		{Name: "found by the Unlock of a re-entry", Counts: Counts{Granted: 1, Reentered: 1, Unlocked: 1, Lost: 1}, Run: func(w *World) {
+			l, again := w.reentered()
+			w.remove("a:1")
+			w.unlocks(l)
+			w.finds(again, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "found by Do", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			err := w.Do(w.Context(), "a:1", func(context.Context, *lockmgr.Lock) error {
+				w.remove("a:1")
+				return nil
+			})
+			require.ErrorIs(w, err, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "found by Unlock with KeepFor", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock(lockmgr.KeepFor(time.Hour))
+			w.remove("a:1")
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "found by the Unlock of a fair lock", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock(lockmgr.Fair())
+			w.remove("a:1")
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "found by the Unlock of the last reader", Counts: Counts{Granted: 2, Unlocked: 1, Lost: 1}, Run: func(w *World) {
+			one, two := w.lock(lockmgr.Shared()), w.lock(lockmgr.Shared())
+			w.remove("a:1")
+			w.unlocks(one)
+			w.finds(two, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "readers lost by a renewal", Soon: true, Counts: Counts{Granted: 2, Lost: 2}, Run: func(w *World) {
+			one, two := w.lock(lockmgr.Shared()), w.lock(lockmgr.Shared())
+			w.remove("a:1")
+			faults.AwaitLost(w, one)
+			faults.AwaitLost(w, two)
+		}},
+		{Name: "a writer", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock(lockmgr.Exclusive())
+			w.remove("a:1")
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "the record is of another", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.remove("a:1")
+			faults.Do(w, w.Server, "HSET", "a:1", "another", "1")
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "a set unlocked", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
+			w.unlocks(w.lockSet())
+		}},
+		{Name: "a set with one item gone", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lockSet()
+			w.remove("a:2")
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "a permit unlocked", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
+			l, err := w.Permits("a:p", 3).Acquire(w.Context(), 2)
+			require.NoError(w, err)
+			w.unlocks(l)
+		}},
+		{Name: "a permit returned by its ID", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l, err := w.Permits("a:p", 3).Acquire(w.Context(), 2)
+			require.NoError(w, err)
+			other, err := lockmgr.DialURL("redis://"+w.Server.Addr(), lockmgr.Options{Anonymous: true})
+			require.NoError(w, err)
+			faults.CloseAtEnd(w, other)
+			returned, err := other.Permits("a:p", 3).Return(w.Context(), l.PermitIDs()[0])
+			require.NoError(w, err)
+			require.True(w, returned)
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "its fixed lease is over", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock(lockmgr.FixedLease(200 * time.Millisecond))
+			faults.AwaitLost(w, l)
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "its MaxHold is over", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock(lockmgr.MaxHold(200 * time.Millisecond))
+			faults.AwaitLost(w, l)
+		}},
+		{Name: "lost at its deadline", Soon: true, Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.Server.Freeze()
+			faults.AwaitLost(w, l)
+			w.Server.Thaw()
+		}},
+		{Name: "forced", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock()
+			forced, err := w.ForceUnlock(w.Context(), "a:1")
+			require.NoError(w, err)
+			require.True(w, forced)
+			faults.AwaitLost(w, l)
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
+		{Name: "a transfer is refused", Counts: Counts{Granted: 2, Unlocked: 1, Lost: 1}, Run: func(w *World) {
+			l, next := w.lock(), w.LockAsync("a:1")
+			faults.Eventually(w, func() bool { return w.Stats().Waiting == 1 })
+			w.remove("a:1")
+			w.unlocks(l)
+			faults.AwaitLost(w, faults.Await(w, next))
+		}},
+		{Name: "KeepFor left", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
+			w.unlocks(w.lock(lockmgr.KeepFor(time.Minute)))
+		}},
+		{Name: "cancelled before the grant", Counts: Counts{Granted: 1, Failed: 1, Unlocked: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.LockAsync("a:1").Cancel()
+			w.unlocks(l)
+		}},
+		{Name: "given back by a cancel", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
+			f := w.LockAsync("a:1")
+			faults.AwaitClosed(w, f.Done(), "the grant")
+			f.Cancel()
+			faults.Eventually(w, func() bool { return w.Stats().Locks == 0 })
+		}},
+		{Name: "given back by a cancel, and gone", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			f := w.LockAsync("a:1")
+			faults.AwaitClosed(w, f.Done(), "the grant")
+			w.remove("a:1")
+			f.Cancel()
+			faults.Eventually(w, func() bool { return w.Stats().Locks == 0 })
+		}},
+		{Name: "never taken", Counts: Counts{Granted: 1, Closed: 1}, Run: func(w *World) {
+			faults.AwaitClosed(w, w.LockAsync("a:1").Done(), "the grant")
+		}},
+		{Name: "closed", Counts: Counts{Granted: 1, Closed: 1}, Run: func(w *World) {
+			l := w.lock()
+			require.NoError(w, w.Close(faults.Patient(w)))
+			w.finds(l, lockmgr.ErrClosed)
+		}},
+		{Name: "closed before its Unlock was answered", Counts: Counts{Granted: 1, Closed: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.Server.Freeze()
+			unlocked := l.UnlockAsync()
+			ended, end := context.WithCancel(w.Context())
+			end()
+			require.ErrorIs(w, w.Close(ended), context.Canceled)
+			_, err := unlocked.Await(faults.Patient(w))
+			require.ErrorIs(w, err, lockmgr.ErrClosed)
+			w.Server.Thaw()
+		}},
+		{Name: "its Unlock got no answer", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.Server.Freeze()
+			w.finds(l, lockmgr.ErrUnavailable)
+			w.Server.Thaw()
+			faults.Eventually(w, func() bool { return w.Stats().Locks == 0 })
+		}},
+	}
+}
+
+func (w *World) lock(opts ...lockmgr.LockOption) *lockmgr.Lock {
+	w.Helper()
+	l, err := w.Lock(w.Context(), "a:1", opts...)
+	require.NoError(w, err)
+	return l
+}
+
+// reentered returns two handles of one hold.
+func (w *World) reentered() (first, again *lockmgr.Lock) {
+	w.Helper()
+	owner := w.NewOwner()
+	return w.lock(lockmgr.AsOwner(owner)), w.lock(lockmgr.AsOwner(owner))
+}
+
+func (w *World) lockSet() *lockmgr.Lock {
+	w.Helper()
+	l, err := w.LockAll(w.Context(), lockmgr.All("a:1", "a:2", "a:3"))
+	require.NoError(w, err)
+	return l
+}
+
+// remove removes a record by hand.
+func (w *World) remove(name string) {
+	w.Helper()
+	require.Equal(w, "1", faults.Do(w, w.Server, "DEL", name))
+}
+
+func (w *World) unlocks(l *lockmgr.Lock) {
+	w.Helper()
+	require.NoError(w, l.Unlock(faults.Patient(w)))
+}
+
+// finds unlocks a lock, and expects an error.
+func (w *World) finds(l *lockmgr.Lock, want error) {
+	w.Helper()
+	require.ErrorIs(w, l.Unlock(faults.Patient(w)), want)
+}
