@@ -15,12 +15,12 @@ import (
 //
 // The first record is written announceAfter after a grant, so that locks which are held for a
 // short time cost no command. It is written again every announceEvery while something is held, and
-// removed announceAfter the last unlock, or by Close. If the process dies, it ends by itself, after
-// its locks.
+// removed announceAfter the last unlock, or by Close. If that fails, or the process dies, it ends by
+// itself announceLife after it was written. So it may end before a lock of a dead process does.
 const (
 	announceAfter = time.Second
 	announceEvery = 10 * time.Second
-	// announceLife is the least life of a record.
+	// announceLife is the life of a record. It spans three writes, and the default of Options.Lease.
 	announceLife = 35 * time.Second
 	// announceLooks is how many holds and requests the manager's goroutine looks at for a record,
 	// and announceHolds how many holds of at least announceAge a record tells.
@@ -107,19 +107,17 @@ func (a *announcer) write() {
 		return
 	}
 	a.writeIn(announceEvery)
-	record, until := a.record()
-	text, err := json.Marshal(record)
+	text, err := json.Marshal(a.record())
 	if err != nil {
 		return // no such value is in it
 	}
-	ttl := max(announceLife, a.options.Lease, until-a.now())
-	a.underWay = a.lanes.Call(wire.SetProcess(a.id.uuid, string(text), ttl), func(answer wire.Answer) {
+	a.underWay = a.lanes.Call(wire.SetProcess(a.id.uuid, string(text), announceLife), func(answer wire.Answer) {
 		a.actor.Post(announced{failure: answer.Failure})
 	})
 }
 
-// record returns the record, and the end of the last hold that it tells.
-func (a *announcer) record() (r processRecord, until time.Duration) {
+// record returns the record.
+func (a *announcer) record() (r processRecord) {
 	r.Process, r.Holds = a.options.Process, make(map[string]holdRecord)
 	now, wall, looks := a.now(), time.Now(), 0
 	for u := range a.core.Survey {
@@ -131,7 +129,6 @@ func (a *announcer) record() (r processRecord, until time.Duration) {
 		if !u.Held || age < announceAge {
 			continue
 		}
-		until = max(until, u.Until)
 		if note := noteOf(u.Request); note != "" || len(r.Holds) < announceHolds {
 			r.Holds[strconv.FormatUint(u.Number, 10)] = holdRecord{wall.Add(-age).UnixMilli(), note}
 			if len(r.Holds) >= 2*announceHolds {
@@ -139,7 +136,7 @@ func (a *announcer) record() (r processRecord, until time.Duration) {
 			}
 		}
 	}
-	return r, until
+	return r
 }
 
 // answered handles the answer to a write of the record, or to its removal.

@@ -14,8 +14,8 @@ type Holder struct {
 	// Count is always 1 if this library wrote the entry: it counts re-entries in memory.
 	Count int64
 	// Process is the process that has the hold. It is the zero Process if that is not known: the
-	// manager has held nothing for a second yet, is Anonymous or may not write its record, or the
-	// holder is a client of Redisson.
+	// manager has held nothing for a second yet, is Anonymous or may not write its record, has
+	// died or not reached the server for up to 35 s, or the holder is a client of Redisson.
 	Process Process
 	// Since is when the hold was granted, by the clock of its host. It is zero if that is not
 	// known. A manager knows it of its own holds at once. Other managers see it up to ten seconds late,

@@ -117,22 +117,80 @@ func (w *scene) refuse(prefix, message string, count *atomic.Int64) {
 	})
 }
 
-// The record of a process that died ends by itself, after its locks.
+// The record of a process that died ends by itself within 35 s, however long its locks last.
 func TestProcess_RecordOfADeadProcessEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, n := w.manager(lockmgr.Options{Process: billing})
+		m, n := w.manager(lockmgr.Options{Process: billing, Lease: time.Hour})
 		other, _ := w.manager(lockmgr.Options{})
-		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*time.Minute), lockmgr.Note("long"))
+		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(365*24*time.Hour), lockmgr.Note("long"))
+		require.NoError(t, err)
+		_, err = m.Lock(ctx, "b")
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		n.cut()
-		time.Sleep(9 * time.Minute)
+		time.Sleep(33 * time.Second)
 		info, err := other.Inspect(ctx, "a")
 		require.NoError(t, err)
-		require.Equal(t, billing, info.Holders[0].Process, "as long as its lock is there")
-		time.Sleep(2 * time.Minute)
+		require.Equal(t, billing, info.Holders[0].Process, "as long as a lock of 30 s would be there")
+		time.Sleep(2 * time.Second)
 		require.Empty(t, w.processKeys())
+		info, err = other.Inspect(ctx, "a")
+		require.NoError(t, err)
+		require.Zero(t, info.Holders[0].Process, "its lock is still there")
 	})
+}
+
+// A record that is not removed ends by itself: after an unlock and after Close, if the removal is
+// refused, if it is lost, and if a write comes after it.
+func TestProcess_RecordThatIsNotRemovedEnds(t *testing.T) {
+	refuseRemoval := func(w *scene, _ *network) {
+		w.server.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			if refuse := command == "DEL" && len(args) > 0 && strings.HasPrefix(args[0], "holdfast:"); !refuse {
+				return false
+			}
+			c.WriteError("MISCONF no writes")
+			return true
+		})
+	}
+	for name, end := range map[string]func(t *testing.T, w *scene, m *lockmgr.Manager, l *lockmgr.Lock, n *network){
+		"refused after an unlock": func(t *testing.T, w *scene, _ *lockmgr.Manager, l *lockmgr.Lock, n *network) {
+			refuseRemoval(w, n)
+			require.NoError(t, l.Unlock(ctx))
+		},
+		"refused in Close": func(t *testing.T, w *scene, m *lockmgr.Manager, _ *lockmgr.Lock, n *network) {
+			refuseRemoval(w, n)
+			require.NoError(t, m.Close(ctx))
+		},
+		"lost in Close": func(t *testing.T, w *scene, m *lockmgr.Manager, l *lockmgr.Lock, n *network) {
+			require.NoError(t, l.Unlock(ctx))
+			n.hush()
+			require.NoError(t, m.Close(ctx))
+		},
+		"a late write": func(t *testing.T, w *scene, m *lockmgr.Manager, _ *lockmgr.Lock, _ *network) {
+			key := w.processKeys()[0]
+			text, err := w.server.Get(key)
+			require.NoError(t, err)
+			life := w.server.TTL(key)
+			require.NoError(t, m.Close(ctx))
+			require.NoError(t, w.server.Set(key, text))
+			w.server.SetTTL(key, life)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, n := w.manager(lockmgr.Options{Process: billing, Lease: time.Hour})
+				l, err := m.Lock(ctx, "a", lockmgr.FixedLease(365*24*time.Hour))
+				require.NoError(t, err)
+				time.Sleep(2 * time.Second)
+				require.Len(t, w.processKeys(), 1)
+				end(t, w, m, l, n)
+				synctest.Wait()
+				require.Len(t, w.processKeys(), 1)
+				time.Sleep(35 * time.Second)
+				require.Empty(t, w.processKeys())
+			})
+		})
+	}
 }
 
 // A manager that has nothing for a second writes nothing.

@@ -4,10 +4,10 @@ package mutants
 var whoMutants = []mutant{
 	{"who", "short holds are written", "lockmgr", "announceAge   = announceAfter - 50*time.Millisecond", "announceAge   = 0", shell + "TestProcess_ManyHolds"},
 	{"who", "written at once", "lockmgr", "announceAfter = time.Second", "announceAfter = time.Millisecond", shell + "TestProcess_OthersSeeWhoHoldsALock"},
-	{"who", "written once", "lockmgr", "\ta.writeIn(announceEvery)\n\trecord,", "\trecord,", shell + "TestProcess_OthersSeeWhoHoldsALock"},
+	{"who", "written once", "lockmgr", "\ta.writeIn(announceEvery)\n\ttext,", "\ttext,", shell + "TestProcess_OthersSeeWhoHoldsALock"},
 	{"who", "the record stays", "lockmgr", "func (a *announcer) unlocked() {\n", "func (a *announcer) unlocked() {\n\treturn\n", shell + "TestProcess_OthersSeeWhoHoldsALock"},
 	{"who", "Close leaves it", "lockmgr", "case !a.written || !a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { close(gone) }):", "default:", shell + "TestProcess_OthersSeeWhoHoldsALock"},
-	{"who", "ends before its locks", "lockmgr", "max(announceLife, a.options.Lease, until-a.now())", "max(announceLife, a.options.Lease, until-until)", shell + "TestProcess_RecordOfADeadProcessEnds"},
+	{"who", "lives as long as its locks", "lockmgr", "string(text), announceLife)", "string(text), max(announceLife, a.options.Lease))", shell + "TestProcess_RecordOfADeadProcessEnds"},
 	{"who", "anonymous ones, too", "lockmgr", "announcer{shell: s, core: machine, off: o.Anonymous}", "announcer{shell: s, core: machine}", shell + "TestProcess_Anonymous"},
 	{"who", "tries again what is not allowed", "lockmgr", "case f.Kind == wire.Permission:\n\t\ta.off = true", "case f.Kind == wire.Permission:", shell + "TestProcess_RefusedByTheServer"},
 	{"who", "trusts what others wrote", "lockmgr", "if !unicode.IsPrint(r) {", "if false {", shell + "TestProcess_HostileRecords"},
