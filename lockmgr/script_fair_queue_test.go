@@ -28,3 +28,61 @@ func TestScript_FairBrokenQueue(t *testing.T) {
 		require.Equal(t, []any{"b:2:f", "a:1:f"}, s.do(t, "LRANGE", k.Queue, "0", "-1"), "a deadline without a place")
 	})
 }
+
+// A client of Redisson that is the last to leave the queue does not know what the scripts have
+// noted. The notes end within the time for which a place lasts.
+func TestScript_FairNotesEndBehindRedisson(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		acquire := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1}
+		release := model.Line{Manager: "a", ID: 2, LifeMs: fairLife, Before: 2, Others: []uint64{1}}
+		queued := model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
+		leaves := model.Line{Manager: "b", ID: 2, LifeMs: fairLife, Before: 2, Leave: []uint64{1}}
+		for name, script := range map[string]func(){
+			"the holder releases": func() { s.runFair(t, s.wire, "fair_release", release, 0, 0) },
+			"a request leaves": func() {
+				s.runFair(t, s.wire, "fair_acquire", queued, 1000, 0)
+				s.runFair(t, s.wire, "fair_release", leaves, 0, 0)
+			},
+			"a request is refused": func() {
+				s.runFair(t, s.wire, "fair_acquire", model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 1}, 1000, 0)
+			},
+			"a late copy runs": func() {
+				s.runFair(t, s.wire, "fair_acquire", queued, 1000, 0)
+				s.runFair(t, s.wire, "fair_release", leaves, 0, 0)
+				s.runFair(t, s.wire, "fair_acquire", queued, 1000, 0)
+			},
+		} {
+			s.prepare(t, "")
+			require.Equal(t, "[1 0 0 0]", s.runFair(t, s.wire, "fair_acquire", acquire, 100000, 0))
+			require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+			script()
+			s.runFair(t, s.wire, "fair_release", release, 0, 0)
+			require.Equal(t, "1", s.redisson(t, "acquire", "j:1", 300000, 100000))
+			require.Equal(t, "1", s.redisson(t, "release", "j:1", 0, 0))
+			for key, state := range s.state(t) {
+				require.Equal(t, fairKeys.Waits, key, name)
+				require.Regexp(t, ` for 50000$`, state, name)
+			}
+		}
+	})
+}
+
+// The notes have expired while a client of Redisson and a place behind it wait: no manager ran
+// a script for a while. The next script reads the waits again, and a place that joins then is
+// not over when the client leaves.
+func TestScript_FairNotesAreReadAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		k := fairKeys
+		s.prepare(t, "")
+		s.do(t, "HSET", k.Lock, "c:1:f", "1")
+		s.do(t, "PEXPIRE", k.Lock, "10000")
+		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+		x := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
+		require.Equal(t, "[0 10000 1 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0))
+		require.Equal(t, "0", s.redisson(t, "acquire", "j:2", 40000, 100000))
+		s.do(t, "DEL", k.Waits)
+		x = model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 2, Joins: []uint64{2}}
+		require.Equal(t, "[0 10000 1 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0))
+		require.Equal(t, `["c:1:f" "1"]10000[j:1~310000 a:1:f~360000 j:2~400000 b:2:f~400000] [@b=1 j:1=310000 j:2=40000 sum=350000]`, s.fair(t))
+	})
+}

@@ -130,6 +130,7 @@ func (s *scriptServer) fair(t testing.TB) string {
 		queue = append(queue, s.place(m.(string), left))
 	}
 	fields := v[5].([]any)
+	require.LessOrEqual(t, v[6], int64(fairLife))
 	for i := 0; i < len(fields); i += 2 {
 		n, err := strconv.ParseInt(fields[i+1].(string), 10, 64)
 		require.NoError(t, err)
@@ -342,7 +343,7 @@ func (r *fairTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got, w
 	}
 	x := r.line(m)
 	script := []string{"fair_acquire", "fair_acquire", "fair_acquire", "fair_transfer", "fair_transfer", "fair_transfer", "fair_release", "acquire", "acquire",
-		"release", "release", "leave", "expire", "expired", "other"}[r.IntN(15)]
+		"release", "release", "leave", "expire", "expired", "silence", "other"}[r.IntN(16)]
 	if fields, _ := m.Fields(k.Lock); len(fields) == 1 && strings.HasPrefix(fields[0].Name, x.Manager+":") && r.IntN(2) == 0 {
 		script = "fair_transfer"
 	}
@@ -379,6 +380,10 @@ func (r *fairTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got, w
 	case "expired": // the record is gone
 		s.do(t, "DEL", k.Lock)
 		m.Del(k.Lock)
+		return "", "", script
+	case "silence": // the notes are gone
+		s.do(t, "DEL", k.Waits)
+		m.Del(k.Waits)
 		return "", "", script
 	default: // a record of another kind of lock, for one try
 		if m.Exists(k.Lock) {

@@ -123,20 +123,28 @@ func (s *Server) noted(f Fair, field string) (int64, bool) {
 	return 0, false
 }
 
-const waitsLife = 3600000
+// keep keeps what the scripts have noted for as long as a place lasts.
+func (s *Server) keep(f Fair, x *Line) { s.pexpire(f.Waits, x.LifeMs) }
 
-func (s *Server) note(f Fair) {
+func (s *Server) note(f Fair, x *Line) {
 	q := s.Queued(f)
 	first := len(q)
-	for first > 0 && !known(q[first-1]) {
+	for first > 0 && (s.get(f.Waits) == nil || !known(q[first-1])) {
 		first--
 	}
-	last, has := int64(0), false
-	if first > 0 {
-		last, has = s.Deadline(f, q[first-1])
-	}
 	more := int64(0)
-	for i, member := range q[first:] {
+	for i := first; i < len(q); i++ {
+		member := q[i]
+		if known(member) {
+			continue
+		}
+		last, has := int64(0), false
+		if i > 0 {
+			last, has = s.Deadline(f, q[i-1])
+			if !has && !known(q[i-1]) {
+				last, has = s.ms(), true
+			}
+		}
 		till, is := s.Deadline(f, member)
 		if !is {
 			till = s.ms()
@@ -148,18 +156,17 @@ func (s *Server) note(f Fair) {
 			wait = old
 		case !has:
 			wait = max(defaultWait, till-s.ms())
-		case i == 0:
+		case i == first:
 			wait = max(old, wait)
 		}
 		if !noted || wait != old {
 			_ = s.hset(f.Waits, member, strconv.FormatInt(wait, 10))
 			more += wait - old
 		}
-		last, has = till, true
 	}
 	if more != 0 {
 		_ = s.hset(f.Waits, "sum", strconv.FormatInt(max(0, s.ahead(f)+more), 10))
-		s.pexpire(f.Waits, waitsLife)
+		s.keep(f, x)
 	}
 }
 
@@ -190,7 +197,7 @@ func (s *Server) begin(f Fair, x *Line) {
 func (s *Server) remember(f Fair, x *Line) {
 	if !x.late && s.head(f) != "" {
 		_ = s.hset(f.Waits, "@"+x.Manager, strconv.FormatUint(x.ID, 10))
-		s.pexpire(f.Waits, waitsLife)
+		s.keep(f, x)
 	}
 }
 
@@ -302,7 +309,7 @@ func (s *Server) refresh(f Fair, x *Line, mine string) (missing bool) {
 	if was, is := s.noted(f, "sum"); is && was != sum {
 		_ = s.hset(f.Waits, "sum", strconv.FormatInt(sum, 10))
 	}
-	s.pexpire(f.Waits, waitsLife)
+	s.keep(f, x)
 	return places < x.Places
 }
 
@@ -408,7 +415,7 @@ func (s *Server) AcquireFair(f Fair, x Line, leaseMs, tokens int64) (Placed, err
 		stray = !ours && !x.late && carries
 		taken = !ours && !stray
 	}
-	s.note(f)
+	s.note(f, &x)
 	s.clean(f, &x)
 	empty, except := s.head(f) == "", ""
 	if ours || empty && !taken {
@@ -451,7 +458,7 @@ func (s *Server) TransferFair(f Fair, x Line, leaseMs, tokens int64) (Placed, er
 	if err != nil || !recorded && !carries {
 		return Placed{}, err
 	}
-	s.note(f)
+	s.note(f, &x)
 	s.clean(f, &x)
 	empty, except := s.head(f) == "", ""
 	if recorded || empty {
@@ -487,7 +494,7 @@ func (s *Server) ReleaseFair(f Fair, x Line) (Released, error) {
 	if ours {
 		s.del(f.Lock)
 	}
-	s.note(f)
+	s.note(f, &x)
 	s.clean(f, &x)
 	s.remember(f, &x)
 	r := Released{OK: ours, Quiet: true}

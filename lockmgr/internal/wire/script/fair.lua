@@ -3,7 +3,7 @@
 -- KEYS[1]  lock              hash: holder -> 1
 -- KEYS[2]  queue             list of those who wait, the first is next
 -- KEYS[3]  deadlines         sorted set: who waits -> until when, in ms since 1970
--- KEYS[4]  waits             hash, see below; expires an hour after the last write
+-- KEYS[4]  waits             hash, see below; expires ARGV[2] after the last write
 -- KEYS[5]  a key that never exists, see below
 -- KEYS[6]  token counter     only when ARGV[7] > 0
 -- ARGV[1]  the ID of the manager
@@ -41,6 +41,11 @@
 -- of all such members in the queue, or more. The wait of a member without another
 -- before it can't be read. It counts as five minutes, or as all that is left if
 -- that is more.
+--
+-- A client of Redisson does not know the hash, and may be the last one to leave the queue. So
+-- the hash expires when no script has run for as long as a place lasts. If managers wait,
+-- their scripts run more often. After a longer silence the next script reads the waits of
+-- all members again.
 --
 -- Our places lower no deadline when they leave. So a manager that died delays those
 -- behind it no longer than a place lasts. The clock is that of the server.
@@ -144,40 +149,59 @@ local function move(member, by)
   end
 end
 
--- note notes the waits of Redisson's members behind the last place of this library. It
+-- keep keeps the hash KEYS[4] for as long as a place lasts.
+local function keep()
+  redis.pcall('PEXPIRE', waits, whole(life))
+end
+
+-- note notes the waits of Redisson's members behind the last place of this library, or of
+-- all if the hash has expired. It
 -- must come before any change of a deadline. A thread that waits again may have
 -- another wait than before. Where the place before it has moved since it came, the
 -- difference may be too small, and the old wait counts if it is larger. It gives up if
 -- the server has no memory for it.
 local function note()
-  local trailing = {}
-  local member = redis.call('LINDEX', queue, -1)
-  while member and not known(member) do
-    trailing[#trailing + 1] = member
-    member = redis.call('LINDEX', queue, -1 - #trailing)
+  local unread, previous = {}, redis.call('LINDEX', queue, -1)
+  if previous and redis.call('EXISTS', waits) == 0 then
+    local all = redis.call('LRANGE', queue, 0, -1)
+    for i = #all, 1, -1 do
+      unread[#unread + 1] = all[i]
+    end
+    previous = nil
   end
-  local last, more = deadline(member), 0
-  for i = #trailing, 1, -1 do
-    local till = deadline(trailing[i]) or now
-    local noted = tonumber(redis.call('HGET', waits, trailing[i]) or nil)
-    local old, wait = noted or 0, nil
-    if last then
-      wait = math.max(0, till - last)
-      if i == #trailing then
-        wait = math.max(old, wait)
-      end
+  while previous and not known(previous) do
+    unread[#unread + 1] = previous
+    previous = redis.call('LINDEX', queue, -1 - #unread)
+  end
+  local last, more = nil, 0
+  for i = #unread, 1, -1 do
+    local member = unread[i]
+    if known(member) then
+      last = nil
     else
-      wait = noted or math.max(300000, till - now)
+      last = last or deadline(previous)
+      local till = deadline(member) or now
+      local noted = tonumber(redis.call('HGET', waits, member) or nil)
+      local old, wait = noted or 0, nil
+      if last then
+        wait = math.max(0, till - last)
+        if i == #unread then
+          wait = math.max(old, wait)
+        end
+      else
+        wait = noted or math.max(300000, till - now)
+      end
+      if wait ~= noted then
+        redis.pcall('HSET', waits, member, whole(wait))
+        more = more + wait - old
+      end
+      last = till
     end
-    if wait ~= noted then
-      redis.pcall('HSET', waits, trailing[i], whole(wait))
-      more = more + wait - old
-    end
-    last = till
+    previous = member
   end
   if more ~= 0 then
     redis.pcall('HSET', waits, 'sum', whole(math.max(0, count(redis.call('HGET', waits, 'sum')) + more)))
-    redis.pcall('PEXPIRE', waits, 3600000)
+    keep()
   end
 end
 
@@ -235,7 +259,7 @@ end
 local function remember()
   if not late and head() then
     redis.pcall('HSET', waits, '@' .. manager, ARGV[10])
-    redis.pcall('PEXPIRE', waits, 3600000)
+    keep()
   end
 end
 
@@ -345,7 +369,7 @@ local function refresh(mine)
   if noted['sum'] and noted['sum'] ~= sum then
     redis.call('HSET', waits, 'sum', whole(sum))
   end
-  redis.call('PEXPIRE', waits, 3600000)
+  keep()
   if without then
     redis.call('ZREM', deadlines, mine)
   end
