@@ -41,11 +41,7 @@ func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx contex
 // finish unlocks at the end of a Do. It returns why the lock was lost before that,
 // or nil.
 func (m *Manager) finish(ctx context.Context, l *Lock) error {
-	limit := m.options.RetryTime + m.options.CommandTimeout
-	if limit < 0 { // too long to add up
-		limit = m.options.RetryTime
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.options.RetryTime+m.options.CommandTimeout)
 	defer cancel()
 	lost := l.Err()
 	if errors.Is(lost, ErrNotHeld) {

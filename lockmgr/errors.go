@@ -52,9 +52,9 @@ var (
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")
 	// ErrInvalidOwner: the zero Owner, or one of another manager.
 	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
-	// ErrInvalidOption: Dial or New refused an option. Or Fair was combined with Shared or
-	// Exclusive. Or LockAll was given Shared, Exclusive or Fair. Or KeepFor was given for a lock that
-	// is not plain. Or a method of Permits was given a number, limit, ID or option that it does not take.
+	// ErrInvalidOption: Dial or New refused an option. Or a request has an option that its call does
+	// not take, an option twice, or two that exclude each other: see [LockOption]. Or a method of
+	// Permits was given a number, limit or ID that it does not take.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
 	// ErrTopology: the servers are not what the options say.
 	//

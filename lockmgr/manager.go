@@ -105,20 +105,20 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 // has no bound. A lock belongs to its callback as soon as that is queued, and
 // Cancel no longer gives it back. Callbacks may use the manager and must not panic.
 func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lock] {
-	return m.request(name, wish{wait: -1}, opts)
+	return m.request(name, wishFor(toLock), opts)
 }
 
 // Lock waits until it holds a lock. When ctx ends first, the request is
 // cancelled and the error matches that of ctx. See [Manager.LockAsync] for the
 // other errors.
 func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return m.lock(ctx, name, wish{wait: -1}, opts)
+	return m.lock(ctx, name, wishFor(toLock), opts)
 }
 
 // TryLock tries once, without waiting for others, and returns ErrNotAcquired
-// if the lock is held or waited for. With a MaxWait option it waits that long.
+// if the lock is held or waited for.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return m.lock(ctx, name, wish{}, opts)
+	return m.lock(ctx, name, wishFor(toTryLock), opts)
 }
 
 func (m *Manager) lock(ctx context.Context, name string, w wish, opts []LockOption) (*Lock, error) {

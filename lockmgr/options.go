@@ -1,10 +1,13 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"math"
+	"math/bits"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -20,8 +23,9 @@ const (
 )
 
 // Options tune a Manager. Zero is the default of each field. Dial and New refuse
-// a negative value with ErrInvalidOption, unless the field says what it means.
-// The struct may be reused: they copy it.
+// a negative value with ErrInvalidOption, unless the field says what it means. A
+// RetryTime, PassTime or Linger above MaxLease counts as MaxLease. The struct may be
+// reused: they copy it.
 type Options struct {
 	// Lease is the life of a record in Redis under the watchdog, which
 	// renews it every third of that time. It is how long a lock stays taken
@@ -97,22 +101,23 @@ type Options struct {
 }
 
 const (
-	defaultLease   = 30 * time.Second
-	minWatched     = 100 * time.Millisecond
-	defaultBound   = 1 << 20
-	recordEvery    = time.Millisecond
-	backTime       = 5 * time.Millisecond
-	shareEvery     = time.Second           // the longest time without a chance for a process that is not known
-	blindPause     = 20 * time.Millisecond // longer than pollSoon
-	farPause       = 125 * time.Millisecond
-	gatherAfter    = time.Second     // see core.Config
-	placeTime      = 5 * time.Second // see core.Config
-	pollBlind      = time.Second
-	pollSoon       = 10 * time.Millisecond
-	suspectFactor  = 2 // SuspectTime, in command time-outs
-	defaultLinger  = 2 * time.Second
-	defaultRetry   = 5 * time.Second
-	defaultTimeout = 2 * time.Second
+	defaultLease    = 30 * time.Second
+	minWatched      = 100 * time.Millisecond
+	defaultBound    = 1 << 20
+	recordEvery     = time.Millisecond
+	backTime        = 5 * time.Millisecond
+	shareEvery      = time.Second           // the longest time without a chance for a process that is not known
+	blindPause      = 20 * time.Millisecond // longer than pollSoon
+	farPause        = 125 * time.Millisecond
+	gatherAfter     = time.Second     // see core.Config
+	placeTime       = 5 * time.Second // see core.Config
+	pollBlind       = time.Second
+	pollSoon        = 10 * time.Millisecond
+	suspectFactor   = 2 // SuspectTime, in command time-outs
+	defaultLinger   = 2 * time.Second
+	defaultRetry    = 5 * time.Second
+	defaultPassTime = 100 * time.Millisecond
+	defaultTimeout  = 2 * time.Second
 )
 
 // Replicas says how many replicas must have the record of a lock before the lock is granted. A
@@ -167,63 +172,41 @@ func (c Channels) published() wire.Channels {
 
 // complete returns o with its defaults filled in, or the error of a bad field.
 func (o Options) complete() (Options, error) {
-	bad := func(field string, value any, want string) (Options, error) {
-		return o, fmt.Errorf("%w: Options.%s is %v, want %s", ErrInvalidOption, field, value, want)
-	}
 	if o.Channels > BothChannels {
-		return bad("Channels", o.Channels, "ShardedChannels, ClassicChannels or BothChannels")
+		return o, badField("Channels", o.Channels, "ShardedChannels, ClassicChannels or BothChannels")
 	}
-	setDefault(&o.Lease, defaultLease)
-	if o.Lease < minWatched || o.Lease > MaxLease {
-		return bad("Lease", o.Lease, "100ms to a year")
-	}
-	setDefault(&o.Margin, 2*time.Millisecond)
-	if o.Margin < time.Millisecond || o.Margin > MinLease/2 {
-		return bad("Margin", o.Margin, "1ms to 5ms")
-	}
-	setDefault(&o.CommandTimeout, min(defaultTimeout, o.Lease/10))
-	if o.CommandTimeout < time.Millisecond || o.CommandTimeout >= o.Lease/3 {
-		return bad("CommandTimeout", o.CommandTimeout, "1ms to below a third of the lease")
-	}
-	if o.Replicas.Acks < 0 || o.Replicas.Acks > 1<<10 {
-		return bad("Replicas.Acks", o.Replicas.Acks, "0 to 1,024")
-	}
-	setDefault(&o.Replicas.Timeout, min(time.Second, o.Lease/10))
-	if o.Replicas.Timeout < time.Millisecond || o.Replicas.Timeout >= o.Lease/3 {
-		return bad("Replicas.Timeout", o.Replicas.Timeout, "1ms to below a third of the lease")
-	}
-	setDefault(&o.RetryTime, defaultRetry)
-	if o.RetryTime < 0 {
-		return bad("RetryTime", o.RetryTime, "a time that is not negative")
-	}
-	setDefault(&o.PassCount, 32)
-	if o.PassCount < 1 || o.PassCount > 1<<20 {
-		return bad("PassCount", o.PassCount, "1 to 1,048,576")
-	}
-	setDefault(&o.PassTime, 100*time.Millisecond)
-	if o.PassTime < 0 {
-		return bad("PassTime", o.PassTime, "a time that is not negative")
-	}
-	for field, text := range map[string]string{"Program": o.Process.Program, "Host": o.Process.Host} {
-		if len(text) > MaxProcessBytes || !utf8.ValidString(text) {
-			return bad("Process."+field, strconv.Quote(text), fmt.Sprintf("valid UTF-8, at most %d bytes", MaxProcessBytes))
-		}
-	}
-	o.Process = o.Process.complete()
+	err := fill("Lease", &o.Lease, defaultLease, minWatched, MaxLease)
+	err = cmp.Or(err, fill("Margin", &o.Margin, 2*time.Millisecond, time.Millisecond, MinLease/2))
+	err = cmp.Or(err, fill("CommandTimeout", &o.CommandTimeout, min(defaultTimeout, o.Lease/10), time.Millisecond, o.Lease/3-1))
+	err = cmp.Or(err, fill("Replicas.Acks", &o.Replicas.Acks, 0, 0, 1<<10))
+	err = cmp.Or(err, fill("Replicas.Timeout", &o.Replicas.Timeout, min(time.Second, o.Lease/10), time.Millisecond, o.Lease/3-1))
+	// Nobody can tell a longer time from MaxLease, and sums of it do not overflow.
+	o.RetryTime, o.PassTime = min(o.RetryTime, MaxLease), min(o.PassTime, MaxLease)
+	err = cmp.Or(err, fill("RetryTime", &o.RetryTime, defaultRetry, 0, MaxLease))
+	err = cmp.Or(err, fill("PassTime", &o.PassTime, defaultPassTime, 0, MaxLease))
+	err = cmp.Or(err, fill("PassCount", &o.PassCount, 32, 1, 1<<20))
+	err = cmp.Or(err, fill("MaxWaiters", &o.MaxWaiters, defaultBound, 1, math.MaxInt))
+	err = cmp.Or(err, fill("MaxLocks", &o.MaxLocks, defaultBound, 1, math.MaxInt))
 	setDefault(&o.Linger, defaultLinger)
-	o.Linger = max(o.Linger, 0)
-	setDefault(&o.MaxWaiters, defaultBound)
-	setDefault(&o.MaxLocks, defaultBound)
-	if o.MaxWaiters < 1 {
-		return bad("MaxWaiters", o.MaxWaiters, "1 or more")
-	}
-	if o.MaxLocks < 1 {
-		return bad("MaxLocks", o.MaxLocks, "1 or more")
-	}
+	o.Linger = min(max(o.Linger, 0), MaxLease)
+	err = cmp.Or(err, o.Process.complete())
 	if o.readClocks == nil {
 		o.readClocks = readClocks
 	}
-	return o, nil
+	return o, err
+}
+
+// fill sets a field to its default if it is zero. It returns an error if the field is out of range.
+func fill[T int | time.Duration](field string, p *T, byDefault, least, most T) error {
+	setDefault(p, byDefault)
+	if *p < least || *p > most {
+		return badField(field, *p, fmt.Sprintf("%v to %v", least, most))
+	}
+	return nil
+}
+
+func badField(field string, value any, want string) error {
+	return fmt.Errorf("%w: Options.%s is %v, want %s", ErrInvalidOption, field, value, want)
 }
 
 func setDefault[T comparable](p *T, v T) {
@@ -234,47 +217,103 @@ func setDefault[T comparable](p *T, v T) {
 }
 
 // A LockOption changes one request.
+//
+// A request takes each option once. Not every call takes each option, and some options exclude each
+// other: docs/calls.md has the table. A request with other options fails with ErrInvalidOption, and
+// nothing is sent. The zero LockOption changes nothing.
 type LockOption struct {
 	kind  optionKind
 	d     time.Duration
 	owner Owner
 	ctx   context.Context
-	side  core.Side
 	note  string
 }
 
 type optionKind uint8
 
 const (
-	optWait optionKind = iota + 1
-	optLease
-	optOwner
-	optFenced
+	optNone optionKind = iota
+	optMaxWait
+	optOnlyIfFree
+	optFixedLease
 	optMaxHold
-	optTrace
-	optSide
+	optKeepFor
+	optAsOwner
+	optFenced
+	optShared
+	optExclusive
 	optFair
-	optKeep
 	optNote
+	optTraceContext
 )
+
+// callKinds is a set of kinds of calls. Calls of one kind take the same options.
+type callKinds uint8
+
+const (
+	toLock       callKinds = 1 << iota // Lock, LockAsync and Do
+	toTryLock                          // TryLock
+	toLockAll                          // LockAll, LockAllAsync and DoAll
+	toTryLockAll                       // TryLockAll
+	toAcquire                          // Acquire, AcquireAsync and Do of Permits
+	toTryAcquire                       // TryAcquire of Permits
+	toLead                             // Lead and CampaignFor
+
+	toWait  = toLock | toLockAll | toAcquire // may wait, and end before the lock is free
+	toOne   = toLock | toTryLock | toLead    // take one lock
+	toOwned = toLock | toTryLock | toLockAll | toTryLockAll
+	toAny   = toOne | toOwned | toAcquire | toTryAcquire
+)
+
+var callNames = [...]string{"Lock", "TryLock", "LockAll", "TryLockAll", "Acquire", "TryAcquire", "Lead"}
+
+// optionRules say which calls take an option, and which other options it excludes. For an option
+// with a time they say which times are good, and the error of others.
+var optionRules = [...]struct {
+	name     string
+	calls    callKinds
+	excludes []optionKind
+	least    time.Duration
+	most     time.Duration
+	err      error
+}{
+	optNone:         {calls: toAny},
+	optMaxWait:      {"MaxWait", toWait, []optionKind{optOnlyIfFree}, 0, math.MaxInt64, ErrInvalidWait},
+	optOnlyIfFree:   {name: "OnlyIfFree", calls: toAny &^ toLead, excludes: []optionKind{optMaxWait}},
+	optFixedLease:   {"FixedLease", toAny, []optionKind{optMaxHold}, MinLease, MaxLease, ErrInvalidLease},
+	optMaxHold:      {"MaxHold", toAny, []optionKind{optFixedLease}, MinLease, math.MaxInt64, ErrInvalidLease},
+	optKeepFor:      {"KeepFor", toLock | toTryLock, []optionKind{optShared, optExclusive, optFair}, MinLease, MaxLease, ErrInvalidLease},
+	optAsOwner:      {name: "AsOwner", calls: toOwned},
+	optFenced:       {name: "Fenced", calls: toOne | toOwned},
+	optShared:       {name: "Shared", calls: toOne &^ toLead, excludes: []optionKind{optExclusive, optFair, optKeepFor}},
+	optExclusive:    {name: "Exclusive", calls: toOne, excludes: []optionKind{optShared, optFair, optKeepFor}},
+	optFair:         {name: "Fair", calls: toOne, excludes: []optionKind{optShared, optExclusive, optKeepFor}},
+	optNote:         {name: "Note", calls: toAny},
+	optTraceContext: {name: "TraceContext", calls: toAny},
+}
+
+// Name returns the name of the function that made the option, such as "MaxWait". It returns "" for the
+// zero LockOption.
+func (o LockOption) Name() string { return optionRules[o.kind].name }
 
 // MaxWait bounds how long the request may wait, counted from the call. After
 // that it fails with ErrWaitTimeout, or with ErrUnavailable if the server did
 // not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero means one try and no
 // waiting, which fails with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a
-// request waits until it is granted or cancelled, or the server has failed for Options.RetryTime.
-func MaxWait(d time.Duration) LockOption { return LockOption{kind: optWait, d: d} }
+// request waits until it is granted or cancelled, or the server has failed for Options.RetryTime. The
+// calls that try once, such as TryLock, do not take MaxWait.
+func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
 // not renew it, and the lock is lost at its end. A re-entry never shortens
 // what its owner holds; a longer lease prolongs it. A lease out of range fails
 // with ErrInvalidLease.
-func FixedLease(d time.Duration) LockOption { return LockOption{kind: optLease, d: d} }
+func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLease, d: d} }
 
 // AsOwner makes the request on behalf of an owner. If the owner holds the lock
 // already, it is granted at once (reentry) and has to be unlocked once more.
 // The zero Owner, or one of another manager, fails with ErrInvalidOwner.
-func AsOwner(o Owner) LockOption { return LockOption{kind: optOwner, owner: o} }
+func AsOwner(o Owner) LockOption { return LockOption{kind: optAsOwner, owner: o} }
 
 // Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into
 // a hold that was taken without it fails with ErrNotFenced. The other side of a
@@ -284,8 +323,7 @@ func Fenced() LockOption { return LockOption{kind: optFenced} }
 
 // MaxHold bounds how long the watchdog keeps the lock, counted from its grant. Then
 // the lock is lost, with an error that says so. A re-entry has the bound of its
-// hold. A d below MinLease fails with ErrInvalidLease. MaxHold has no effect
-// together with FixedLease.
+// hold. A d below MinLease fails with ErrInvalidLease. MaxHold excludes FixedLease.
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
 
 // KeepFor keeps the name taken for at least d from the grant on, even if the lock is unlocked,
@@ -305,13 +343,12 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // it is not kept at all. A lock that ends by FixedLease or MaxHold is kept.
 //
 // d is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is for
-// plain locks: with Shared, Exclusive, Fair, for a Set and for permits it fails with
-// ErrInvalidOption.
-func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeep, d: d} }
+// plain locks.
+func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d: d} }
 
 // OnlyIfFree makes the request try once, without waiting: it fails with ErrNotAcquired if the lock
-// is held or waited for. It is the same as MaxWait(0), and what TryLock does.
-func OnlyIfFree() LockOption { return MaxWait(0) }
+// is held or waited for. TryLock does the same.
+func OnlyIfFree() LockOption { return LockOption{kind: optOnlyIfFree} }
 
 // Note says what the lock is for, such as "invoice 42", for people who look who holds it: see
 // [Manager.Inspect], [Manager.Scan] and [Manager.Locks]. Everyone who can read the server's keys can
@@ -323,7 +360,7 @@ func Note(text string) LockOption { return LockOption{kind: optNote, note: text}
 // TraceContext gives the request a context for Options.Observer, such as one
 // with the span of a tracer: see [EventGranted]. It replaces the context of Lock
 // or TryLock in events only: the request does not end with it.
-func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTrace, ctx: ctx} }
+func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTraceContext, ctx: ctx} }
 
 // Shared asks for the read side of a read-write lock. Any number of owners can have it
 // at a time, in all processes, while nobody has the other side: see [Exclusive].
@@ -336,11 +373,9 @@ func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optT
 // A token that a reader asks for with Fenced is no smaller than that of the last
 // writer, and smaller than that of the next.
 //
-// If a request has both Shared and Exclusive, the last of them counts.
-//
 // A name is a plain lock, a read-write lock or a fair lock. A request for a name that is in
 // use as another kind, by this manager or by others, fails with ErrKind.
-func Shared() LockOption { return LockOption{kind: optSide, side: core.Shared} }
+func Shared() LockOption { return LockOption{kind: optShared} }
 
 // Exclusive asks for the write side of a read-write lock: see [Shared]. One owner has
 // it, while nobody reads.
@@ -358,7 +393,7 @@ func Shared() LockOption { return LockOption{kind: optSide, side: core.Shared} }
 // soon as Redis knows that, which may be some milliseconds after Unlock returned.
 //
 // Without Shared or Exclusive a request is for a plain lock, which is another kind.
-func Exclusive() LockOption { return LockOption{kind: optSide, side: core.Alone} }
+func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the
 // server, from all processes, and from clients of Redisson's fair lock. A manager sends its new
@@ -383,12 +418,12 @@ func Exclusive() LockOption { return LockOption{kind: optSide, side: core.Alone}
 // Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson.
 //
 // A name is either a fair lock or a plain one. The scripts do not check which of the two a
-// record is: do not use one name as both in different processes. Fair can't be combined with
-// Shared or Exclusive.
+// record is: do not use one name as both in different processes.
 func Fair() LockOption { return LockOption{kind: optFair} }
 
 // A wish holds the options of one request.
 type wish struct {
+	call   callKinds     // the kind of the call
 	wait   time.Duration // negative: for ever
 	lease  time.Duration // zero: watched
 	hold   time.Duration // MaxHold; zero: no bound
@@ -405,9 +440,18 @@ type wish struct {
 	limit   int64  // how many there are if the server knows no limit
 }
 
-// useOwner takes the owner of a context, if it has one.
+// wishFor returns the wish of a call without options.
+func wishFor(call callKinds) wish {
+	w := wish{call: call, fenced: call == toLead}
+	if call&(toWait|toLead) != 0 {
+		w.wait = -1
+	}
+	return w
+}
+
+// useOwner takes the owner of a context, if it has one and the call takes owners.
 func (w *wish) useOwner(ctx context.Context) error {
-	if o, ok := ownerFrom(ctx); ok {
+	if o, ok := ownerFrom(ctx); ok && w.call&toOwned != 0 {
 		if w.owner = o; o.of == nil {
 			return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
 		}
@@ -415,60 +459,67 @@ func (w *wish) useOwner(ctx context.Context) error {
 	return nil
 }
 
+// apply changes the wish by options, or returns the error of one.
 func (w *wish) apply(id *identity, opts []LockOption) error {
-	var sided, ordered bool
-	for _, o := range opts {
+	for i, o := range opts {
+		if err := o.check(w.call, opts[:i]); err != nil {
+			return err
+		}
 		switch o.kind {
-		case optWait:
-			if o.d < 0 {
-				return fmt.Errorf("%w: %v", ErrInvalidWait, o.d)
-			}
+		case optMaxWait:
 			w.wait = o.d
-		case optLease:
-			if o.d < MinLease || o.d > MaxLease {
-				return fmt.Errorf("%w: %v is not within %v and %v", ErrInvalidLease, o.d, MinLease, MaxLease)
-			}
+		case optOnlyIfFree:
+			w.wait = 0
+		case optFixedLease:
 			w.lease = o.d
-		case optOwner:
+		case optMaxHold:
+			w.hold = o.d
+		case optKeepFor:
+			w.keep = o.d
+		case optAsOwner:
 			w.owner = o.owner
-			if o.owner.of == nil {
-				return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
-			}
 		case optFenced:
 			w.fenced = true
-		case optMaxHold:
-			if o.d < MinLease {
-				return fmt.Errorf("%w: MaxHold is %v, less than %v", ErrInvalidLease, o.d, MinLease)
-			}
-			w.hold = o.d
-		case optKeep:
-			if o.d < MinLease || o.d > MaxLease {
-				return fmt.Errorf("%w: KeepFor is %v, not within %v and %v", ErrInvalidLease, o.d, MinLease, MaxLease)
-			}
-			w.keep = o.d
-		case optNote:
-			if len(o.note) > MaxNoteBytes || !utf8.ValidString(o.note) {
-				return fmt.Errorf("%w: a Note of %d bytes: want valid UTF-8, at most %d bytes", ErrInvalidOption, len(o.note), MaxNoteBytes)
-			}
-			w.note = o.note
-		case optTrace:
-			w.ctx = o.ctx
-		case optSide:
-			w.kind, w.side = core.ReadWrite, o.side
-			sided = true
+		case optShared:
+			w.kind, w.side = core.ReadWrite, core.Shared
+		case optExclusive:
+			w.kind, w.side = core.ReadWrite, core.Alone
 		case optFair:
 			w.kind = core.Fair
-			ordered = true
+		case optNote:
+			w.note = o.note
+		case optTraceContext:
+			w.ctx = o.ctx
 		}
-	}
-	if sided && ordered {
-		return fmt.Errorf("%w: Fair can't be combined with Shared or Exclusive", ErrInvalidOption)
-	}
-	if w.keep > 0 && (sided || ordered) {
-		return fmt.Errorf("%w: KeepFor is for plain locks", ErrInvalidOption)
 	}
 	if w.owner.of != nil && w.owner.of != id {
 		return fmt.Errorf("%w: %v belongs to another manager", ErrInvalidOwner, w.owner)
+	}
+	return nil
+}
+
+// check returns an error if a call of that kind does not take the option, if one of those before it
+// excludes it, or if its value is bad.
+func (o LockOption) check(call callKinds, before []LockOption) error {
+	rule := &optionRules[o.kind]
+	if rule.calls&call == 0 {
+		return fmt.Errorf("%w: %s does not take %s", ErrInvalidOption, callNames[bits.TrailingZeros8(uint8(call))], rule.name)
+	}
+	for _, other := range before {
+		switch {
+		case other.kind == o.kind && o.kind != optNone:
+			return fmt.Errorf("%w: %s is given twice", ErrInvalidOption, rule.name)
+		case slices.Contains(rule.excludes, other.kind):
+			return fmt.Errorf("%w: %s and %s can't be combined", ErrInvalidOption, other.Name(), rule.name)
+		}
+	}
+	switch {
+	case o.d < rule.least || o.d > rule.most:
+		return fmt.Errorf("%w: %s is %v, want %v to %v", rule.err, rule.name, o.d, rule.least, rule.most)
+	case o.kind == optAsOwner && o.owner.of == nil:
+		return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
+	case len(o.note) > MaxNoteBytes || !utf8.ValidString(o.note):
+		return fmt.Errorf("%w: a Note of %d bytes: want valid UTF-8, at most %d bytes", ErrInvalidOption, len(o.note), MaxNoteBytes)
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // take what is free.
 //
 // The watchdog renews each permit, unless the request has FixedLease. MaxWait, MaxHold and
-// TraceContext work as for a lock. Permits have no owner and no order: AsOwner, Fenced, Fair,
-// Shared and Exclusive fail with ErrInvalidOption, and the owner of a context is ignored. There is no
+// TraceContext work as for a lock. Permits have no owner, no token and no order: see [LockOption] for
+// the options that they take. The owner of a context is ignored. There is no
 // re-entry, and the search for deadlocks does not follow requests for permits. A manager has at
 // most 1,024 holds of a name; further requests wait for one of them to end.
 //
@@ -72,20 +72,20 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // waits until the limit is raised, and so do the requests of this manager behind it. All
 // other errors and rules are those of [Manager.LockAsync].
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
-	return p.request(n, wish{wait: -1}, opts)
+	return p.request(n, wishFor(toAcquire), opts)
 }
 
 // Acquire waits until it has n permits. See [Permits.AcquireAsync] for what that means,
 // and [Manager.Lock] for ctx.
 func (p Permits) Acquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
-	return p.acquire(ctx, n, wish{wait: -1}, opts)
+	return p.acquire(ctx, n, wishFor(toAcquire), opts)
 }
 
 // TryAcquire tries once to get n permits. It returns ErrNotAcquired if fewer are free, if
 // others of this manager wait for permits, while this manager lets other processes go
-// first, or while another one gathers. With a MaxWait option it waits that long.
+// first, or while another one gathers.
 func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
-	return p.acquire(ctx, n, wish{}, opts)
+	return p.acquire(ctx, n, wishFor(toTryAcquire), opts)
 }
 
 // Do acquires n permits, calls fn, and gives them back. Everything else is as in
@@ -124,9 +124,6 @@ func (p Permits) fill(w *wish, n int, opts []LockOption) error {
 	}
 	if err := w.apply(p.manager.id, opts); err != nil {
 		return err
-	}
-	if w.kind != core.Exclusive || w.fenced || w.keep > 0 || w.owner.of != nil {
-		return fmt.Errorf("%w: Shared, Exclusive, Fair, Fenced, KeepFor and AsOwner do not apply to permits", ErrInvalidOption)
 	}
 	w.kind, w.permits, w.limit = core.Permits, uint16(n), p.limit
 	return nil

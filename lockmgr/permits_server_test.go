@@ -94,7 +94,7 @@ func TestPermits_Wait(t *testing.T) {
 		require.NoError(t, err)
 		one := p.AcquireAsync(1)
 		requirePending(t, one, "both are taken")
-		_, err = p.TryAcquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))
+		_, err = p.Acquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 		gone := p.AcquireAsync(2)
 		gone.Cancel()

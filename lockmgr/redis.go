@@ -81,7 +81,7 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		connector.Close()
 		client.Close()
 	}
-	m := start(newIdentity(), options, client, lane, nil, 2*opt.Dialer.Timeout+time.Second, end)
+	m := start(newIdentity(), options, client, lane, nil, dialTime(opt), end)
 	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
 		_ = m.Close(context.Background()) // it holds nothing
 		if errors.Is(err, errOneOfMany) && !asked.ForceSingleClient {
@@ -131,7 +131,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
-	m, err := startMany(client, open, dials, options, 2*opt.Dialer.Timeout+time.Second, client.Close)
+	m, err := startMany(client, open, dials, options, dialTime(opt), client.Close)
 	if err != nil {
 		client.Close()
 	}
@@ -297,6 +297,11 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 		return startMany(client, nil, nil, options, 0, nil)
 	}
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
+}
+
+// dialTime returns how long opening a connection may take: a dial, and a handshake.
+func dialTime(opt rueidis.ClientOption) time.Duration {
+	return 2*min(opt.Dialer.Timeout, MaxLease) + time.Second
 }
 
 // start makes a manager. lane says how its commands reach the server. cluster is nil for a single

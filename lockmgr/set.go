@@ -59,26 +59,26 @@ func All(names ...string) Set { return Set{Names: names} }
 // alone or in another set, and the two exclude each other. A set is neither upgraded nor
 // downgraded, and All("a") and the name "a" taken alone are different holds.
 //
-// All other options, errors and rules are those of [Manager.LockAsync]. Shared,
-// Exclusive and Fair are not options here and fail with ErrInvalidOption. A bad set fails with
+// All other options, errors and rules are those of [Manager.LockAsync]. Shared and Exclusive are
+// fields of the Set, and no options. See [LockOption] for the options that a set takes. A bad set fails with
 // ErrInvalidName: one that is empty, has more than MaxSet names, or has a name both in
 // Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind tell for which name the
 // set was refused.
 func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
-	return m.requestSet(s, wish{wait: -1}, opts)
+	return m.requestSet(s, wishFor(toLockAll), opts)
 }
 
 // LockAll waits until it holds all locks of a set. See [Manager.LockAllAsync] for what
 // that means, and [Manager.Lock] for ctx.
 func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
-	return m.lockSet(ctx, s, wish{wait: -1}, opts)
+	return m.lockSet(ctx, s, wishFor(toLockAll), opts)
 }
 
 // TryLockAll tries once to get all locks of a set, without waiting for others, and
 // returns ErrNotAcquired if one of them is held, or if the same set is waited for in this
-// manager. With a MaxWait option it waits that long.
+// manager.
 func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
-	return m.lockSet(ctx, s, wish{}, opts)
+	return m.lockSet(ctx, s, wishFor(toTryLockAll), opts)
 }
 
 // DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a
@@ -115,9 +115,6 @@ func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*
 	}
 	if err := w.apply(m.id, opts); err != nil {
 		return refused(err)
-	}
-	if w.kind != core.Exclusive || w.keep > 0 {
-		return refused(fmt.Errorf("%w: Shared and Exclusive are fields of the Set here, and a set has no fair locks and no KeepFor", ErrInvalidOption))
 	}
 	w.kind, w.items = core.Several, items
 	f, err := m.ask(text, w)

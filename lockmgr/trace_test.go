@@ -53,7 +53,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 
 		// One that waits for it, and one that gives up.
 		f := m.LockAsync("a", lockmgr.TraceContext(span("second")))
-		_, err = m.TryLock(span("third"), "a", lockmgr.MaxWait(2*second))
+		_, err = m.Lock(span("third"), "a", lockmgr.MaxWait(2*second))
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 		failed := last[lockmgr.EventFailed](t, &events)
 		require.Equal(t, 2*second, failed.Waited)

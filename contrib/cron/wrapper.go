@@ -65,6 +65,9 @@ type Options struct {
 	Logger cron.Logger
 }
 
+// bounds reports whether an option says how long a request waits.
+func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name() == "OnlyIfFree" }
+
 // OnlyOne returns a wrapper that runs its job while this process holds the lock
 // of the name. It does no I/O.
 //
@@ -79,13 +82,12 @@ func OnlyOne(m *lockmgr.Manager, name string, options Options) cron.JobWrapper {
 	if options.Logger == nil {
 		options.Logger = cron.DiscardLogger
 	}
-	lock := options.Lock
-	if !options.Wait {
-		// The last MaxWait counts, so the caller's can ask for a short wait.
-		lock = append([]lockmgr.LockOption{lockmgr.MaxWait(0)}, lock...)
+	lock := slices.Clone(options.Lock)
+	if !options.Wait && !slices.ContainsFunc(lock, bounds) {
+		lock = append(lock, lockmgr.OnlyIfFree())
 	}
 	if options.KeepFor != 0 {
-		lock = append(slices.Clone(lock), lockmgr.KeepFor(options.KeepFor))
+		lock = append(lock, lockmgr.KeepFor(options.KeepFor))
 	}
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {

@@ -60,20 +60,26 @@ var _ gocron.Locker = (*Locker)(nil)
 // after the scheduler was shut down.
 func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	options.Lock = slices.Clone(options.Lock)
+	if !slices.ContainsFunc(options.Lock, bounds) {
+		options.Lock = append(options.Lock, lockmgr.OnlyIfFree())
+	}
 	if options.KeepFor != 0 {
 		options.Lock = append(options.Lock, lockmgr.KeepFor(options.KeepFor))
 	}
 	return &Locker{manager: m, options: options}
 }
 
+// bounds reports whether an option says how long a request waits.
+func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name() == "OnlyIfFree" }
+
 // Lock takes the lock of a job. It blocks for a round trip, or as long as
 // lockmgr.MaxWait allows.
 //
 // A job whose lock is held elsewhere is not run: the error then matches
 // lockmgr.ErrNotAcquired. The job is not run after any other error of
-// [lockmgr.Manager.TryLock] either.
+// [lockmgr.Manager.Lock] either.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	lock, err := l.manager.TryLock(ctx, l.options.Prefix+key, l.options.Lock...)
+	lock, err := l.manager.Lock(ctx, l.options.Prefix+key, l.options.Lock...)
 	if err != nil {
 		return nil, err // not lock: a nil pointer in the interface is not nil
 	}

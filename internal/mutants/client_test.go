@@ -60,7 +60,7 @@ var shellMutants = []mutant{
 	{"handle", "owner of another manager", "lockmgr", "if w.owner.of != nil && w.owner.of != id {", "if false {", shell + "TestLock_BadInputSendsNothing"},
 	{"handle", "lease of nothing", "lockmgr", "case optLease:\n\t\t\tif o.d < MinLease || o.d > MaxLease {", "case optLease:\n\t\t\tif false {", shell + "TestLock_BadInputSendsNothing"},
 	{"handle", "no bound on waiters", "lockmgr", "if m.pending.Add(1) > int64(m.options.MaxWaiters) {", "if m.pending.Add(1) < 0 {", shell + "TestOptions_MaxWaiters"},
-	{"handle", "no bound on remembered names", machine, " || known >= 2*m.cfg.MaxLocks {", " {", shell + "TestName_RememberedOnesHaveABound"},
+	{"handle", "no bound on remembered names", machine, " || known/2 >= m.cfg.MaxLocks {", " {", shell + "TestName_RememberedOnesHaveABound"},
 
 	{"a message is a hint", "it grants", "lockmgr", "\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n",
 		"\t\t\t\tp.effects = p.core.Step(now, ev.event, p.effects)\n\t\t\t\tfor _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n",

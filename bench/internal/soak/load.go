@@ -270,7 +270,7 @@ func (w *worker) ask(r *rand.Rand, x wish) (*lockmgr.Lock, error) {
 	case n < 60:
 		return w.try(ctx, x)
 	case n < 72:
-		return w.try(ctx, x, lockmgr.MaxWait(4*some))
+		return w.lock(ctx, x, lockmgr.MaxWait(4*some))
 	case n < 82:
 		ctx, cancel := context.WithTimeout(ctx, 2*some)
 		defer cancel()
@@ -289,24 +289,24 @@ func (w *worker) ask(r *rand.Rand, x wish) (*lockmgr.Lock, error) {
 	return f.Result()
 }
 
-func (w *worker) lock(ctx context.Context, x wish) (*lockmgr.Lock, error) {
+func (w *worker) lock(ctx context.Context, x wish, more ...lockmgr.LockOption) (*lockmgr.Lock, error) {
 	switch {
 	case x.isSet():
-		return w.mgr.LockAll(ctx, w.breaker.set(x), x.options()...)
+		return w.mgr.LockAll(ctx, w.breaker.set(x), x.options(more...)...)
 	case x.permits > 0:
-		return w.permitsOf(x).Acquire(ctx, x.permits, x.options()...)
+		return w.permitsOf(x).Acquire(ctx, x.permits, x.options(more...)...)
 	}
-	return w.mgr.Lock(ctx, x.names()[0], x.options()...)
+	return w.mgr.Lock(ctx, x.names()[0], x.options(more...)...)
 }
 
-func (w *worker) try(ctx context.Context, x wish, more ...lockmgr.LockOption) (*lockmgr.Lock, error) {
+func (w *worker) try(ctx context.Context, x wish) (*lockmgr.Lock, error) {
 	switch {
 	case x.isSet():
-		return w.mgr.TryLockAll(ctx, w.breaker.set(x), x.options(more...)...)
+		return w.mgr.TryLockAll(ctx, w.breaker.set(x), x.options()...)
 	case x.permits > 0:
-		return w.permitsOf(x).TryAcquire(ctx, x.permits, x.options(more...)...)
+		return w.permitsOf(x).TryAcquire(ctx, x.permits, x.options()...)
 	}
-	return w.mgr.TryLock(ctx, x.names()[0], x.options(more...)...)
+	return w.mgr.TryLock(ctx, x.names()[0], x.options()...)
 }
 
 func (w *worker) lockAsync(x wish) *futures.Future[*lockmgr.Lock] {

@@ -160,7 +160,7 @@ func (m *Machine) lookup(key string, items []Item) *name {
 	if n == nil {
 		// Idle names do not count towards MaxLocks. But all names together are at
 		// most twice as many.
-		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known >= 2*m.cfg.MaxLocks {
+		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known/2 >= m.cfg.MaxLocks {
 			return nil
 		}
 		if free := len(m.freeNames); free > 0 {

@@ -1,0 +1,128 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// largest are values at which a sum or a product could overflow.
+var largest = []int64{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, math.MaxInt64/2 + 1, math.MaxInt32, int64(lockmgr.MaxLease), int64(lockmgr.MaxLease) + 1}
+
+// The largest values of each numeric field of Options work like any others, or are refused.
+func TestOptions_LargestNumbers(t *testing.T) {
+	fields := reflect.TypeFor[lockmgr.Options]()
+	var walk func(t *testing.T, of reflect.Type, index []int)
+	walk = func(t *testing.T, of reflect.Type, index []int) {
+		for i := range of.NumField() {
+			f := of.Field(i)
+			at := append(index[:len(index):len(index)], i)
+			switch {
+			case !f.IsExported():
+			case f.Type.Kind() == reflect.Struct:
+				walk(t, f.Type, at)
+			case reflect.Zero(f.Type).CanInt():
+				t.Run(f.Name, func(t *testing.T) {
+					for _, n := range largest {
+						if reflect.Zero(f.Type).OverflowInt(n) {
+							continue
+						}
+						var o lockmgr.Options
+						reflect.ValueOf(&o).Elem().FieldByIndex(at).SetInt(n)
+						bubble(t, func(t *testing.T, w *scene) { tryOptions(t, w, o, n) })
+					}
+				})
+			}
+		}
+	}
+	walk(t, fields, nil)
+}
+
+// tryOptions locks, waits, hands over and unlocks with managers that have some options.
+func tryOptions(t *testing.T, w *scene, o lockmgr.Options, n int64) {
+	o.Anonymous = true
+	net := &network{server: w.server}
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: net.dial}, o)
+	if err != nil {
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+		require.Nil(t, m)
+		return
+	}
+	defer func() { require.NoError(t, m.Close(ctx)) }()
+	other, _ := w.manager(lockmgr.Options{})
+	for range 3 {
+		held, err := other.Lock(ctx, "a")
+		require.NoError(t, err, n)
+		f, g := m.LockAsync("a"), m.LockAsync("a", lockmgr.Fenced())
+		time.Sleep(time.Minute)
+		require.NoError(t, held.Unlock(ctx), n)
+		l, err := f.Await(ctx)
+		require.NoError(t, err, n)
+		require.True(t, l.Valid(), n)
+		_, err = other.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired, n)
+		require.NoError(t, l.Unlock(ctx), n)
+		l, err = g.Await(ctx)
+		require.NoError(t, err, n)
+		time.Sleep(time.Minute)
+		require.True(t, l.Valid(), "renewed")
+		require.NoError(t, l.Unlock(ctx), n)
+		time.Sleep(time.Minute)
+	}
+	l, err := m.LockAll(ctx, lockmgr.All("b", "c"))
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+	require.NoError(t, m.Do(ctx, "d", func(context.Context, *lockmgr.Lock) error { return nil }))
+}
+
+// The largest value of each time that a call takes works like any other, or is refused.
+func TestLock_LargestTimes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		for _, n := range largest {
+			d := time.Duration(n)
+			if d < time.Hour {
+				continue
+			}
+			for name, o := range map[string]lockmgr.LockOption{
+				"wait": lockmgr.MaxWait(d), "lease": lockmgr.FixedLease(d), "hold": lockmgr.MaxHold(d), "keep": lockmgr.KeepFor(d),
+			} {
+				l, err := m.Lock(ctx, name, o)
+				if err != nil {
+					require.ErrorIs(t, err, lockmgr.ErrInvalidLease, o.Name())
+					require.Greater(t, d, lockmgr.MaxLease)
+					continue
+				}
+				f := other.LockAsync(name, lockmgr.MaxWait(d))
+				time.Sleep(time.Minute)
+				require.True(t, l.Valid(), "%s of %v", o.Name(), d)
+				err = l.Extend(ctx, d)
+				require.Truef(t, err == nil || errors.Is(err, lockmgr.ErrInvalidLease) && d > lockmgr.MaxLease, "Extend by %v: %v", d, err)
+				require.True(t, l.Valid())
+				require.NoError(t, l.Unlock(ctx))
+				if name == "keep" && d > time.Minute {
+					f.Cancel()
+					_, err := other.ForceUnlock(ctx, name)
+					require.NoError(t, err)
+					continue
+				}
+				next, err := f.Await(ctx)
+				require.NoErrorf(t, err, "%s of %v", o.Name(), d)
+				require.NoError(t, next.Unlock(ctx))
+			}
+			p := m.Permits("permits", 1)
+			l, err := p.Acquire(ctx, 1, lockmgr.MaxWait(d), lockmgr.MaxHold(d))
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		}
+	})
+}

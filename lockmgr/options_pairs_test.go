@@ -1,0 +1,195 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// An optionRow is what docs/calls.md says about an option.
+type optionRow struct {
+	takenBy  []string // the calls of the table that take it
+	excludes []string
+}
+
+// documentedOptions reads the table of options in docs/calls.md.
+func documentedOptions(t *testing.T) (names []string, rows map[string]optionRow) {
+	page, err := os.ReadFile("../docs/calls.md")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(page), "## Options of a request")
+	require.True(t, ok)
+	rows = make(map[string]optionRow)
+	var calls []string
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) < 9 || strings.HasPrefix(cells[0], "-") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), "`", "")
+		}
+		last := len(cells) - 1
+		if cells[0] == "option" {
+			calls = cells[1:last]
+			continue
+		}
+		var row optionRow
+		for i, call := range calls {
+			require.Contains(t, []string{"yes", "no"}, cells[i+1])
+			if cells[i+1] == "yes" {
+				row.takenBy = append(row.takenBy, call)
+			}
+		}
+		if cells[last] != "" {
+			row.excludes = strings.Split(cells[last], ", ")
+		}
+		names, rows[cells[0]] = append(names, cells[0]), row
+	}
+	return names, rows
+}
+
+// An optionCall is a call that takes options, and the column of the table that it belongs to.
+type optionCall struct {
+	name, column string
+	call         func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) error
+}
+
+// optionCalls are all calls of a manager that take options.
+func optionCalls() []optionCall {
+	unlocked := func(l *lockmgr.Lock, err error) error {
+		if err != nil {
+			return err
+		}
+		return l.Unlock(ctx)
+	}
+	with := func(context.Context, *lockmgr.Lock) error { return nil }
+	return []optionCall{
+		{"Lock", "Lock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.Lock(ctx, name, o...))
+		}},
+		{"LockAsync", "Lock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.LockAsync(name, o...).Await(ctx))
+		}},
+		{"Do", "Lock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return m.Do(ctx, name, with, o...)
+		}},
+		{"TryLock", "TryLock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.TryLock(ctx, name, o...))
+		}},
+		{"LockAll", "LockAll", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.LockAll(ctx, lockmgr.All(name, name+"2"), o...))
+		}},
+		{"LockAllAsync", "LockAll", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.LockAllAsync(lockmgr.All(name, name+"2"), o...).Await(ctx))
+		}},
+		{"DoAll", "LockAll", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return m.DoAll(ctx, lockmgr.All(name, name+"2"), with, o...)
+		}},
+		{"TryLockAll", "TryLockAll", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.TryLockAll(ctx, lockmgr.All(name, name+"2"), o...))
+		}},
+		{"Acquire", "Acquire", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.Permits(name, 2).Acquire(ctx, 1, o...))
+		}},
+		{"AcquireAsync", "Acquire", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.Permits(name, 2).AcquireAsync(1, o...).Await(ctx))
+		}},
+		{"Permits.Do", "Acquire", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return m.Permits(name, 2).Do(ctx, 1, with, o...)
+		}},
+		{"TryAcquire", "TryAcquire", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return unlocked(m.Permits(name, 2).TryAcquire(ctx, 1, o...))
+		}},
+		{"Lead", "Lead", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			return m.Lead(ctx, name, func(context.Context, int64) error { return nil }, o...)
+		}},
+		{"CampaignFor", "Lead", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			l := m.CampaignFor(ctx, name, o...)
+			select {
+			case <-l.Changes():
+				return l.Resign(ctx)
+			case <-l.Done():
+				return l.Err()
+			}
+		}},
+	}
+}
+
+// Each call, with each option and each pair of options, does what the table of docs/calls.md says: it
+// works, or it fails with ErrInvalidOption and sends nothing.
+func TestOptions_AllPairsOfAllCalls(t *testing.T) {
+	m := dial(t, redistest.Start(t).Addr(), lockmgr.Options{})
+	values := map[string]func() lockmgr.LockOption{
+		"MaxWait":      func() lockmgr.LockOption { return lockmgr.MaxWait(time.Minute) },
+		"OnlyIfFree":   lockmgr.OnlyIfFree,
+		"FixedLease":   func() lockmgr.LockOption { return lockmgr.FixedLease(time.Minute) },
+		"MaxHold":      func() lockmgr.LockOption { return lockmgr.MaxHold(time.Minute) },
+		"KeepFor":      func() lockmgr.LockOption { return lockmgr.KeepFor(time.Minute) },
+		"AsOwner":      func() lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) },
+		"Fenced":       lockmgr.Fenced,
+		"Shared":       lockmgr.Shared,
+		"Exclusive":    lockmgr.Exclusive,
+		"Fair":         lockmgr.Fair,
+		"Note":         func() lockmgr.LockOption { return lockmgr.Note("what for") },
+		"TraceContext": func() lockmgr.LockOption { return lockmgr.TraceContext(ctx) },
+	}
+	names, rows := documentedOptions(t)
+	require.Len(t, names, len(values), "the table has each option")
+	n := 0
+	try := func(c optionCall, good bool, options ...string) {
+		var opts []lockmgr.LockOption
+		for _, name := range options {
+			o := values[name]()
+			require.Equal(t, name, o.Name())
+			opts = append(opts, o)
+		}
+		n++
+		before := m.Stats()
+		err := c.call(m, fmt.Sprintf("%s:%d", c.name, n), opts...)
+		if good {
+			require.NoErrorf(t, err, "%s with %v", c.name, options)
+			return
+		}
+		require.ErrorIsf(t, err, lockmgr.ErrInvalidOption, "%s with %v", c.name, options)
+		require.Equalf(t, before.Scripts, m.Stats().Scripts, "%s with %v has sent something", c.name, options)
+	}
+	for _, c := range optionCalls() {
+		takes := func(option string) bool { return slices.Contains(rows[option].takenBy, c.column) }
+		require.NoError(t, c.call(m, c.name+":none"))
+		require.NoError(t, c.call(m, c.name+":zero", lockmgr.LockOption{}, lockmgr.LockOption{}), "the zero LockOption")
+		for _, a := range names {
+			try(c, takes(a), a)
+			for _, b := range names {
+				apart := slices.Contains(rows[a].excludes, b)
+				require.Equalf(t, apart, slices.Contains(rows[b].excludes, a), "the table says of %s what it says of %s", a, b)
+				try(c, takes(a) && takes(b) && a != b && !apart, a, b)
+			}
+		}
+	}
+}
+
+// Lead ignores the owner of its context: a leader that re-entered a hold of that owner would lead beside
+// it, with the same term.
+func TestLead_IgnoresTheOwnerOfItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		owned := lockmgr.WithOwner(ctx, m.NewOwner())
+		err := m.Lead(owned, "a", func(c context.Context, term int64) error {
+			short, cancel := context.WithTimeout(owned, time.Minute)
+			defer cancel()
+			second := m.Lead(short, "a", func(context.Context, int64) error { t.Error("two lead"); return nil })
+			require.ErrorIs(t, second, context.DeadlineExceeded)
+			return nil
+		})
+		require.NoError(t, err)
+	})
+}
