@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -189,7 +190,8 @@ func (o Options) complete() (Options, error) {
 	err = cmp.Or(err, fill("MaxLocks", &o.MaxLocks, defaultBound, 1, math.MaxInt))
 	setDefault(&o.Linger, defaultLinger)
 	o.Linger = min(max(o.Linger, 0), MaxLease)
-	err = cmp.Or(err, o.Process.complete())
+	o.Process = o.Process.complete()
+	err = cmp.Or(err, checkText("Process.Program", o.Process.Program), checkText("Process.Host", o.Process.Host))
 	if o.readClocks == nil {
 		o.readClocks = readClocks
 	}
@@ -201,6 +203,14 @@ func fill[T int | time.Duration](field string, p *T, byDefault, least, most T) e
 	setDefault(p, byDefault)
 	if *p < least || *p > most {
 		return badField(field, *p, fmt.Sprintf("%v to %v", least, most))
+	}
+	return nil
+}
+
+// checkText returns an error if a text that others are told is too long, or is no text.
+func checkText(field, text string) error {
+	if len(text) > MaxProcessBytes || !utf8.ValidString(text) {
+		return badField(field, strconv.Quote(text), fmt.Sprintf("valid UTF-8, at most %d bytes", MaxProcessBytes))
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func (p Process) String() string {
 	return b.String()
 }
 
-// complete fills in what is not set. It returns an error if a text is too long or no text.
-func (p *Process) complete() error {
+// complete returns p with what is not set filled in.
+func (p Process) complete() Process {
 	if p.Program == "" && len(os.Args) > 0 {
 		p.Program = cut(strings.ToValidUTF8(filepath.Base(os.Args[0]), "\uFFFD"), MaxProcessBytes)
 	}
@@ -47,14 +47,7 @@ func (p *Process) complete() error {
 		p.Host = cut(strings.ToValidUTF8(host, "\uFFFD"), MaxProcessBytes)
 	}
 	p.PID = cmp.Or(p.PID, os.Getpid())
-	want := fmt.Sprintf("valid UTF-8, at most %d bytes", MaxProcessBytes)
-	if len(p.Program) > MaxProcessBytes || !utf8.ValidString(p.Program) {
-		return badField("Process.Program", shortName(p.Program), want)
-	}
-	if len(p.Host) > MaxProcessBytes || !utf8.ValidString(p.Host) {
-		return badField("Process.Host", shortName(p.Host), want)
-	}
-	return nil
+	return p
 }
 
 // MaxNoteBytes is the longest text of a [Note].

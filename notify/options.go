@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,9 @@ const (
 	DefaultCommandTimeout = 2 * time.Second
 	DefaultIdleTimeout    = time.Minute
 )
+
+// longest is what a longer time of Options counts as. Multiples of it do not overflow.
+const longest = 365 * 24 * time.Hour
 
 // Options are the settings of a [Hub]. Zero is the default of each field. New
 // refuses a negative value with ErrInvalidOption, unless the field's comment
@@ -79,22 +83,16 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.RetryMin == 0 {
-		o.RetryMin = DefaultRetryMin
-	}
-	if o.RetryMax == 0 {
-		o.RetryMax = DefaultRetryMax
+	for _, f := range []struct {
+		p         *time.Duration
+		byDefault time.Duration
+	}{
+		{&o.RetryMin, DefaultRetryMin}, {&o.RetryMax, DefaultRetryMax}, {&o.DialTimeout, DefaultDialTimeout},
+		{&o.CommandTimeout, DefaultCommandTimeout}, {&o.IdleTimeout, DefaultIdleTimeout},
+	} {
+		*f.p = min(cmp.Or(*f.p, f.byDefault), longest)
 	}
 	o.RetryMax = max(o.RetryMax, o.RetryMin)
-	if o.DialTimeout == 0 {
-		o.DialTimeout = DefaultDialTimeout
-	}
-	if o.CommandTimeout == 0 {
-		o.CommandTimeout = DefaultCommandTimeout
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = DefaultIdleTimeout
-	}
 	return o
 }
 

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -40,3 +41,13 @@ func TestOptions_ZeroAndNegative(t *testing.T) {
 
 // closedClient stands for a client that is never used.
 type closedClient struct{ rueidis.Client }
+
+// The longest pauses work: no multiple of them overflows.
+func TestBackoff_LongestPauses(t *testing.T) {
+	o := Options{RetryMin: math.MaxInt64, RetryMax: math.MaxInt64}.withDefaults()
+	for _, b := range []backoff{newBackoff(o.RetryMin, o.RetryMax), newBackoff(o.RetryMax, rarely*o.RetryMax)} {
+		for range 10 {
+			require.GreaterOrEqual(t, b.next(), longest/2)
+		}
+	}
+}

@@ -17,13 +17,9 @@ var keepMutants = []mutant{
 	{"keep", "reserve.lua: does not shorten", "lockmgr/internal/wire/script/reserve.lua", "if ttl < 0 or ttl > tonumber(ARGV[1]) then", "if ttl < 0 then", shell + "TestScripts"},
 	{"keep", "reserve.lua: prolongs", "lockmgr/internal/wire/script/reserve.lua", "if ttl < 0 or ttl > tonumber(ARGV[1]) then", "if true then", shell + "TestScripts"},
 	{"keep", "reserve.lua: keeps its name", "lockmgr/internal/wire/script/reserve.lua", "if type(redis.pcall('HSET', key, ARGV[i] .. ':kept', 1)) ~= 'table' then", "if false then", shell + "TestScripts"},
-	{"keep", "any length", "lockmgr", "case optKeep:\n\t\t\tif o.d < MinLease || o.d > MaxLease {", "case optKeep:\n\t\t\tif false {", shell + "TestKeepFor_BadRequests"},
-	{"keep", "any kind", "lockmgr", "if w.keep > 0 && (sided || ordered) {", "if false {", shell + "TestKeepFor_BadRequests"},
-	{"keep", "sets, too", "lockmgr", "if w.kind != core.Exclusive || w.keep > 0 {", "if w.kind != core.Exclusive {", shell + "TestKeepFor_BadRequests"},
 	{"keep", "what a cancel gives back", "lockmgr", "func (t *ticket) Drop(l *Lock) { l.unlock(true) }", "func (t *ticket) Drop(l *Lock) { l.unlock(false) }", shell + "TestKeepFor_NotKept"},
 
 	{"lead", "one term only", "lockmgr", "if again = errors.Is(lost, ErrLeaseLost) && ctx.Err() == nil; !again", "if again = false; !again", shell + "TestLead_CampaignsAgainAfterALoss"},
-	{"lead", "without a term", "lockmgr", "append(append([]LockOption(nil), opts...), Fenced())", "append([]LockOption(nil), opts...)", shell + "TestLead_OneAtATime"},
 	{"lead", "gives up when the server is away", "lockmgr", "case ctx.Err() != nil || !Temporary(err):", "case true:", shell + "TestLead_Ends"},
 	{"lead", "the leader is not told", "lockmgr", "return false, fn(l.Context(ctx), l)", "return false, fn(ctx, l)", shell + "TestLead_CampaignsAgainAfterALoss"},
 	{"lead", "leads until somebody notices", "lockmgr", "return held != nil && held.Valid()", "return held != nil", shell + "TestLeader_NeverLate"},
