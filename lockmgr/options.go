@@ -427,8 +427,9 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 //
 // Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson.
 //
-// A name is either a fair lock or a plain one. The scripts do not check which of the two a
-// record is: do not use one name as both in different processes.
+// A name is either a fair lock or a plain one. A request for one that is held as the other
+// fails with ErrKind, in all processes. A record of Redisson does not show which of the two it is: if Redisson and
+// holdfast disagree, they exclude each other, but keep no order, and notice a release late.
 func Fair() LockOption { return LockOption{kind: optFair} }
 
 // A wish holds the options of one request.

@@ -31,10 +31,16 @@ func (o Owner) String() string {
 	return o.of.uuid + "/" + strconv.FormatUint(o.n, 10)
 }
 
-// identity names a manager.
+// identity names a manager. Its UUID is random and of version 8. The UUID of a client of Redisson is of
+// version 4. So a script for a fair lock knows a record of this library, and whether it is one of a
+// plain lock: see package wire, script/fair.lua.
 type identity struct{ uuid string }
 
-func newIdentity() *identity { return &identity{uuid.NewString()} }
+func newIdentity() *identity {
+	id := uuid.New()
+	id[6] = id[6]&0x0f | 0x80
+	return &identity{id.String()}
+}
 
 // holder returns the field of a hold in the record: see [Lock.HolderID].
 func (id *identity) holder(h *core.Hold) string {

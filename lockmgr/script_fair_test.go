@@ -389,8 +389,12 @@ func (r *fairTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got, w
 		if m.Exists(k.Lock) {
 			return "", "", "nothing"
 		}
-		s.do(t, "HSET", k.Lock, "mode", "read")
-		m.SetHash(k.Lock, 0, model.Field{Name: "mode", Value: "read"})
+		field := model.Field{Name: "mode", Value: "read"}
+		if r.IntN(2) == 0 {
+			field = model.Field{Name: "01234567-89ab-8def-8123-456789abcdef:7", Value: "1"}
+		}
+		s.do(t, "HSET", k.Lock, field.Name, field.Value)
+		m.SetHash(k.Lock, 0, field)
 		want = placed(m.AcquireFair(k, x, lease, tokens))
 		got = s.runFair(t, s.wire, "fair_acquire", x, lease, tokens)
 		s.do(t, "DEL", k.Lock)

@@ -92,6 +92,8 @@ type Line struct {
 	Pass bool
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
+
+	again bool // an earlier script was to join some of Join
 }
 
 // line returns the line of a name of kind Fair, or nil.
@@ -133,11 +135,11 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		x.Pass = e.hold == nil
 		x.Once = op.Verb == VerbAcquire && first.Once
 		// Those that join again must be sorted: see fair.lua.
-		again := len(x.Join) > 0 && x.Join[0] <= l.tried
+		x.again = len(x.Join) > 0 && x.Join[0] <= l.tried
 		if len(x.Join) > 0 {
 			l.tried = max(l.tried, x.Join[len(x.Join)-1])
 		}
-		if x.Refresh = first != nil && (m.now >= l.refreshAt || again); x.Refresh {
+		if x.Refresh = first != nil && (m.now >= l.refreshAt || x.again); x.Refresh {
 			l.refreshAt = m.now + m.cfg.PlaceTime/4
 			joined := l.sent // after this script
 			if len(x.Join) > 0 {
@@ -234,6 +236,9 @@ func (l *line) answered(m *Machine, r *Reply) {
 		}
 		return
 	}
+	if r.OtherKind && !x.again {
+		l.notJoined(r.Op.entry.of, x.Join)
+	}
 	if r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
 		return // a script that finds another kind of lock does nothing, nor does a transfer that finds no record of ours
 	}
@@ -256,6 +261,17 @@ func (l *line) answered(m *Machine, r *Reply) {
 	if r.Op.Verb != VerbRelease {
 		l.mixed = r.Mixed
 	}
+}
+
+// notJoined notes that no script has joined these numbers, so that none needs to remove them.
+func (l *line) notJoined(n *name, numbers []uint64) {
+	isOne := func(number uint64) bool { return slices.Contains(numbers, number) }
+	for r := n.queue.head; r != nil; r = r.next {
+		if isOne(r.own.Number) {
+			r.own.Number = 0
+		}
+	}
+	l.leaving = slices.DeleteFunc(l.leaving, isOne)
 }
 
 // transferred subscribes if others come next: we shall wait for them.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 )
@@ -72,6 +73,28 @@ func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
 			}
 		}
 	}
+}
+
+// otherKind returns the item that a name has in common with a set, or a set with another name, if
+// one is wanted as another kind than the other. It returns nil if there is none.
+func (m *Machine) otherKind(n *name) *Item {
+	if len(m.sets) == 0 {
+		return nil
+	}
+	for o := range m.overlaps(n, m.sets) {
+		if o.its.Kind != o.ours.Kind && !o.name.idle() {
+			return &o.ours
+		}
+	}
+	return nil
+}
+
+// inUse returns the error of a request for a name whose item is in use as another kind.
+func (it *Item) inUse(n *name) error {
+	if n.isSet() {
+		return fmt.Errorf("%w: %q", ErrKind, it.Name)
+	}
+	return ErrKind
 }
 
 // excludes reports whether one owner can't have an item while another has other.

@@ -151,9 +151,13 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		m.fail(r, ErrKind)
 		return
 	}
-	n.details.special.requested(limit)
 	r.entry = &n.entry
 	defer m.settleEntry(r.entry)
+	if it := m.otherKind(n); it != nil {
+		m.fail(r, it.inUse(n))
+		return
+	}
+	n.details.special.requested(limit)
 	for e := range n.inMotion {
 		if e.phase == held && m.now >= e.holdUntil() {
 			m.expire(e) // its alarm has not come yet

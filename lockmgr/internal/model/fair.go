@@ -1,6 +1,7 @@
 package model
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -328,9 +329,22 @@ func (s *Server) mixed(f Fair) bool {
 	if s.ahead(f) > 0 {
 		return true
 	}
-	fields := s.fields(f.Lock)
-	return len(fields) > 0 && !known(fields[0].Name)
+	field := s.holder(f.Lock)
+	return field != "" && !known(field)
 }
+
+// holder returns the field of a record that has one, or "".
+func (s *Server) holder(lock string) string {
+	if fields := s.fields(lock); len(fields) > 0 {
+		return fields[0].Name
+	}
+	return ""
+}
+
+// plainRecord matches a field of a record of this library that is no fair lock.
+var plainRecord = regexp.MustCompile(`^[0-9a-f]+-[0-9a-f]+-8[0-9a-f]+-[0-9a-f]+-[0-9a-f]+:`)
+
+func plain(field string) bool { return !known(field) && plainRecord.MatchString(field) }
 
 // tell wakes the first in the queue unless it is the manager's.
 func (s *Server) tell(f Fair, x *Line) error {
@@ -414,6 +428,9 @@ func (s *Server) AcquireFair(f Fair, x Line, leaseMs, tokens int64) (Placed, err
 		carries, _ := s.carriesOne(f.Lock, x.others())
 		stray = !ours && !x.late && carries
 		taken = !ours && !stray
+		if taken && plain(s.holder(f.Lock)) {
+			return Placed{OtherKind: true, TTL: ttl}, nil
+		}
 	}
 	s.note(f, &x)
 	s.clean(f, &x)

@@ -31,7 +31,7 @@ func (s *Server) Acquire(lock, counter string, leaseMs, tokens int64, owners ...
 		}
 		ttl = s.pttl(lock)
 		if !ours {
-			return Acquired{TTL: ttl}, nil
+			return Acquired{TTL: ttl, OtherKind: known(s.holder(lock))}, nil
 		}
 	}
 	last, err := s.install(lock, counter, tokens, owners[0])

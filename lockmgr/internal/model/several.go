@@ -88,7 +88,7 @@ func (s *Server) blocked(p Part, owners []string) (ttl int64, is, other bool, er
 		return ttl, true, true, nil
 	case p.Want == Plain:
 		ours, err := s.carriesOne(p.Lock, owners)
-		return ttl, !ours, false, err
+		return ttl, !ours, !ours && known(s.holder(p.Lock)), err
 	case mode == "":
 		return ttl, true, true, nil
 	case mode == Read && p.Want == Read:

@@ -17,6 +17,14 @@
 -- Safe to repeat: the second run finds the new owner and installs it again;
 -- it takes new tokens, so that numbers are skipped but never given twice. It
 -- never shortens the life of a record.
+
+-- fair reports whether a record is that of a fair lock of this library. A user that takes plain
+-- locks only may not be allowed to look. A record that somebody else has filled is not read.
+local function fair(key)
+  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
+  return holder and string.sub(holder, -2) == ':f'
+end
+
 local key = KEYS[1]
 local ttl = -1
 if redis.call('EXISTS', key) == 1 then
@@ -29,7 +37,7 @@ if redis.call('EXISTS', key) == 1 then
   end
   ttl = redis.call('PTTL', key)
   if not ours then
-    if redis.call('HEXISTS', key, 'mode') == 1 then
+    if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
       return {ttl}
     end
     return ttl

@@ -9,6 +9,13 @@
 -- fails has its error there, and the others get theirs all the same.
 local lease = tonumber(ARGV[1])
 
+-- fair reports whether a record is that of a fair lock of this library. A user that takes plain
+-- locks only may not be allowed to look. A record that somebody else has filled is not read.
+local function fair(key)
+  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
+  return holder and string.sub(holder, -2) == ':f'
+end
+
 local function acquire(key, owner)
   local ttl = redis.pcall('PTTL', key)
   if type(ttl) == 'table' then
@@ -19,7 +26,7 @@ local function acquire(key, owner)
     if type(mine) == 'table' then
       return mine
     elseif mine == 0 then
-      if redis.pcall('HEXISTS', key, 'mode') == 1 then
+      if fair(key) or redis.pcall('HEXISTS', key, 'mode') == 1 then
         return {ttl}
       end
       return ttl

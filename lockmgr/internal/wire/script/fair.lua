@@ -119,6 +119,22 @@ local function known(member)
   return string.sub(member, -2) == ':f'
 end
 
+-- holder returns the field of the record, or nil if it has none, or several. Such a record is
+-- not read: somebody else may have filled it. Its user may not use HLEN.
+local function holder()
+  local n = redis.pcall('HLEN', lock)
+  if type(n) == 'table' or n == 1 then
+    return redis.call('HGETALL', lock)[1]
+  end
+end
+
+-- plain reports whether a field is of a record of this library that is no fair lock. The
+-- UUIDs of its managers are of version 8. Those of Redisson's clients are of version 4, and
+-- their records do not show of which kind they are.
+local function plain(field)
+  return field and not known(field) and string.find(field, '^%x+%-%x+%-8%x+%-%x+%-%x+:') == 1
+end
+
 -- number returns the number of a place of this manager, or nil. A text that place
 -- does not return, such as manager:nan:f, is none. Nor is a number above 10^15: Lua
 -- would round it.
@@ -400,8 +416,8 @@ local function mixed()
   if ahead() > 0 then
     return 1
   end
-  local holder = redis.call('HGETALL', lock)[1]
-  if holder and not known(holder) then
+  local field = holder()
+  if field and not known(field) then
     return 1
   end
   return 0

@@ -26,6 +26,9 @@ if redis.call('EXISTS', lock) == 1 then
   ours = redis.call('HEXISTS', lock, mine) == 1
   stray = not ours and not late and carries()
   taken = not ours and not stray
+  if taken and plain(holder()) then
+    return {2, ttl}
+  end
 end
 note()
 clean()

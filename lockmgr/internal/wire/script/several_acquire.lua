@@ -36,6 +36,13 @@ local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
+-- fair reports whether a record is that of a fair lock of this library. A user that takes plain
+-- locks only may not be allowed to look. A record that somebody else has filled is not read.
+local function fair(key)
+  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
+  return holder and string.sub(holder, -2) == ':f'
+end
+
 -- blocked returns nil if lock i can be taken. Else it returns the remaining life of its
 -- record, and true if that is of another kind. It changes nothing.
 local function blocked(i)
@@ -50,7 +57,7 @@ local function blocked(i)
         return nil
       end
     end
-    return redis.call('PTTL', key), mode
+    return redis.call('PTTL', key), mode or fair(key)
   end
   local mode = redis.call('HGET', key, 'mode')
   if not mode then

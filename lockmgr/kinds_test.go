@@ -1,0 +1,99 @@
+package lockmgr_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// kinds are the ways to ask for a name, each as a kind of its own.
+var kinds = []struct {
+	title string
+	kind  string // those of one kind wait for each other
+	ask   func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
+}{
+	{"plain", "plain", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAsync(name, opts...)
+	}},
+	{"reader", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAsync(name, append(opts, lockmgr.Shared())...)
+	}},
+	{"writer", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAsync(name, append(opts, lockmgr.Exclusive())...)
+	}},
+	{"fair", "fair", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAsync(name, append(opts, lockmgr.Fair())...)
+	}},
+	{"permits", "permits", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.Permits(name, 1).AcquireAsync(1, opts...)
+	}},
+	{"set", "plain", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAllAsync(lockmgr.Set{Names: []string{name, name + " beside"}}, opts...)
+	}},
+	{"set of readers", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAllAsync(lockmgr.Set{Shared: []string{name}, Names: []string{name + " beside"}}, opts...)
+	}},
+	{"set of writers", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAllAsync(lockmgr.Set{Exclusive: []string{name}, Names: []string{name + " beside"}}, opts...)
+	}},
+}
+
+// A request for a name that is held as another kind fails with ErrKind at once, whether it waits
+// or not, and whether this manager or another one has the name. So does one for a name that
+// this manager waits for as another kind. Permits and locks have keys of different types in
+// different processes: there the error may be ErrWrongType.
+func TestKinds_AskedForWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	patient := faults.Patient(t)
+	for _, has := range kinds {
+		for _, asks := range kinds {
+			if has.kind == asks.kind {
+				continue
+			}
+			name := has.title + " and " + asks.title
+			held, err := has.ask(m, name).Await(patient)
+			require.NoError(t, err, name)
+			for where, by := range map[string]*lockmgr.Manager{"": m, " elsewhere": other} {
+				for how, opts := range map[string][]lockmgr.LockOption{" waits": nil, " tries": {lockmgr.MaxWait(0)}, " takes a token": {lockmgr.Fenced()}} {
+					if how == " takes a token" && asks.kind == "permits" {
+						continue
+					}
+					_, err := asks.ask(by, name, opts...).Await(patient)
+					if where == " elsewhere" && err != nil && (has.kind == "permits" || asks.kind == "permits") {
+						require.True(t, errors.Is(err, lockmgr.ErrKind) || errors.Is(err, lockmgr.ErrWrongType), "%s%s%s: %v", name, where, how, err)
+						continue
+					}
+					require.ErrorIs(t, err, lockmgr.ErrKind, "%s%s%s", name, where, how)
+				}
+			}
+			// Another manager waits for what this one has.
+			waiting := has.ask(waiter, name)
+			if !strings.Contains(has.title, "reader") {
+				faults.Eventually(t, func() bool { return waiter.Stats().Waiting == 1 })
+				_, err = asks.ask(waiter, name).Await(patient)
+				require.ErrorIs(t, err, lockmgr.ErrKind, "%s waits", name)
+			}
+			require.NoError(t, held.Unlock(patient))
+			l, err := waiting.Await(patient)
+			require.NoError(t, err, name)
+			require.NoError(t, l.Unlock(patient))
+			// Nobody has the name any more. The counter of permits stays.
+			if has.kind == "permits" {
+				_, err = m.Permits(name, 1).Delete(patient)
+				require.NoError(t, err, name)
+			}
+			l, err = asks.ask(m, name).Await(patient)
+			require.NoError(t, err, name)
+			require.NoError(t, l.Unlock(patient))
+		}
+	}
+}
