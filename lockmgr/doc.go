@@ -134,7 +134,8 @@
 // old master died before it had told its replicas, are lost. The next renewal notices that. Another
 // process may have got such a lock before that. A fencing token then protects the resource,
 // except that the same token may be given twice if its counter was lost too. With
-// Options.Replicas a lock is granted only when replicas have it, which makes such a loss rare.
+// Options.Replicas a lock is granted and renewed only when replicas have that, which makes such a loss
+// rare.
 //
 // Channels of a cluster are sharded: see [Channels]. The names of a [Set] may be
 // in any slots; see LockAllAsync for what that costs.

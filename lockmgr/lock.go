@@ -129,7 +129,8 @@ func (l *Lock) Context(parent context.Context) context.Context {
 //
 // Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
 // the last case it may still take effect. While the server can't be reached it
-// tries again. A nil error proves that the lock was held when the command ran.
+// tries again. So it does while too few of Options.Replicas have it. A nil error proves that the lock was
+// held when the command ran.
 // The error matches ErrLeaseLost if the lock is lost, and ErrNotHeld if it was
 // unlocked.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {

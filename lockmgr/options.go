@@ -67,7 +67,7 @@ type Options struct {
 	// servers and those that Sentinels name have classic channels only.
 	Channels Channels
 
-	// Replicas makes a grant wait for replicas: see there.
+	// Replicas makes grants and renewals wait for replicas: see there.
 	Replicas Replicas
 
 	// Process is what others are told of the process of this manager: see [Holder]. Fields that are
@@ -121,24 +121,27 @@ const (
 	defaultTimeout  = 2 * time.Second
 )
 
-// Replicas says how many replicas must have the record of a lock before the lock is granted. A
+// Replicas says how many replicas must have the record of a lock before the lock is granted, and each
+// change of the record before it counts: a renewal, an Extend, a reader that becomes the writer. A
 // failover that promotes one of them keeps the lock then. Without Acks a failover loses the
 // locks that were granted in the moment before it, as a server answers before its replicas
 // know.
 //
 // A lock whose record too few replicas have in time is given back, and its request fails with
-// ErrReplicas. So do all requests of this manager that wait for that name.
+// ErrReplicas. So do all requests of this manager that wait for that name. A renewal that too few
+// replicas have does not count, and is tried again. So if replicas are down for longer than about half a
+// lease, locks that are held are lost at their deadlines. Extend waits.
 //
 // A lock that this manager passed on in memory just before the failover may be lost all the same:
 // the new master may know the holder before. Nobody else gets the lock then until its TTL is over.
 //
 // Replicas make a loss to others rare. They do not exclude it: the server that is promoted may be
-// one that did not have the record, and a lease that was renewed just before the failover may
-// end up to a third of a lease earlier on the new master. The holder is told of a loss, and only
+// one that did not have the record. The holder is told of a loss, and only
 // a fencing token keeps its late writes out.
 //
-// Each grant that needs a command takes two more round trips, and WAIT. A lock that a manager
-// passes on in memory does not, as the record is there already. The user needs +wait.
+// Each grant that needs a command takes two more round trips, and WAIT. So does each renewal, for which
+// nobody waits. A lock that a manager passes on in memory does not, as the record is there already. The
+// user needs +wait.
 type Replicas struct {
 	// Acks is how many replicas must have a record. Default 0: none is asked for.
 	Acks int

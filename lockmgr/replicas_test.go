@@ -2,6 +2,8 @@ package lockmgr_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -58,7 +61,7 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 	}
 }
 
-// While the replica is stopped, requests fail and leave nothing. What was held before stays.
+// While the replica is stopped, requests fail and leave nothing. What was held before stays until its deadline.
 func TestReplicas_TooFew(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
@@ -104,17 +107,205 @@ func TestReplicas_TooFew(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(ctx))
 	}
-	begin := time.Now()
-	for time.Since(begin) < o.Lease { // renewals go on
-		require.True(t, held.Valid())
-		time.Sleep(50 * time.Millisecond)
-	}
+	faults.AwaitLost(t, held)
+	require.ErrorIs(t, held.Err(), lockmgr.ErrLeaseLost)
 	servers[1].Thaw()
 	require.Eventually(t, func() bool {
 		l, err := m.TryLock(ctx, "a")
 		return err == nil && l.Unlock(ctx) == nil
 	}, 10*time.Second, 50*time.Millisecond)
-	require.NoError(t, held.Unlock(ctx))
+}
+
+// shortAcks are options with which a hold is soon lost if no replica has its renewals.
+func shortAcks() lockmgr.Options {
+	o := acked(1)
+	o.Lease, o.CommandTimeout, o.Replicas.Timeout = 3*time.Second, 900*time.Millisecond, 200*time.Millisecond
+	return o
+}
+
+// A renewal counts when a replica has it. While the replica is stopped, holds of all kinds last until their
+// old deadlines and no longer.
+func TestReplicas_ConfirmRenewals(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	o := shortAcks()
+	m := dial(t, servers[0].Addr(), o)
+	ctx := faults.Patient(t)
+	var held []*lockmgr.Lock
+	for name, opts := range map[string][]lockmgr.LockOption{
+		"plain": nil, "fenced": {lockmgr.Fenced()}, "read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()},
+	} {
+		l, err := m.Lock(ctx, name, opts...)
+		require.NoError(t, err)
+		held = append(held, l)
+	}
+	l, err := m.LockAll(ctx, lockmgr.All("set1", "set2"))
+	require.NoError(t, err)
+	held = append(held, l)
+	l, err = m.Permits("permits", 3).Acquire(ctx, 2)
+	require.NoError(t, err)
+	held = append(held, l)
+
+	servers[1].Freeze()
+	time.Sleep(o.Lease / 2) // renewals fail, and are tried again
+	servers[1].Thaw()
+	time.Sleep(o.Lease)
+	for _, l := range held {
+		require.True(t, l.Valid(), l.Name())
+	}
+
+	servers[1].Freeze()
+	for _, l := range held {
+		faults.AwaitLost(t, l)
+		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+	}
+}
+
+// The scripts that renew a record write nothing if it has a longer life. The replicas are asked for a write
+// all the same.
+func TestReplicas_ConfirmWhatWasNotWritten(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	o := shortAcks()
+	o.Lease = 6 * time.Second // each renewal has a new connection
+	m := dial(t, servers[0].Addr(), o)
+	ctx := faults.Patient(t)
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	servers[1].Freeze()
+	faults.Do(t, servers[0], "PEXPIRE", "a", "60000")
+	faults.AwaitLost(t, l)
+}
+
+// The write that comes before the question to the replicas changes nothing.
+func TestReplicas_WriteChangesNothing(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	m := dial(t, servers[0].Addr(), acked(1))
+	ctx := faults.Patient(t)
+	plain, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	permits, err := m.Permits("p", 3).Acquire(ctx, 2)
+	require.NoError(t, err)
+	require.Equal(t, "1", faults.Do(t, servers[0], "HLEN", "a"))
+	require.Equal(t, "2", faults.Do(t, servers[0], "ZCARD", "{p}:timeout"))
+	require.NoError(t, plain.Unlock(ctx))
+	require.NoError(t, permits.Unlock(ctx))
+	require.Equal(t, "0", faults.Do(t, servers[0], "EXISTS", "a", "{p}:timeout"))
+}
+
+// Extend and a longer fixed lease count when a replica has them.
+func TestReplicas_ConfirmExtend(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	o := shortAcks()
+	m := dial(t, servers[0].Addr(), o)
+	ctx := faults.Patient(t)
+	fixed, err := m.Lock(ctx, "fixed", lockmgr.FixedLease(time.Minute)) // an acquire has Options.Lease at most
+	require.NoError(t, err)
+	faults.Eventually(t, func() bool { return fixed.Remaining() > o.Lease }, "the renewal that makes it longer")
+	ttl, err := strconv.Atoi(faults.Do(t, servers[1], "PTTL", "fixed"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, ttl, int(fixed.Remaining().Milliseconds()), "the replica has it")
+
+	held, err := m.Lock(ctx, "held")
+	require.NoError(t, err)
+	servers[1].Freeze()
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err = held.Extend(short, time.Minute)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.Less(t, held.Remaining(), o.Lease)
+	err = held.Extend(ctx, time.Minute)
+	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+	require.True(t, fixed.Valid())
+	servers[1].Thaw()
+	require.NoError(t, fixed.Extend(ctx, 2*time.Minute))
+	require.Greater(t, fixed.Remaining(), time.Minute)
+}
+
+// A reader becomes the writer when a replica has that.
+func TestReplicas_ConfirmUpgrade(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	m := dial(t, servers[0].Addr(), shortAcks())
+	ctx := faults.Patient(t)
+	owner := m.NewOwner()
+	reader, err := m.Lock(ctx, "a", lockmgr.Shared(), lockmgr.AsOwner(owner))
+	require.NoError(t, err)
+	servers[1].Freeze()
+	_, err = m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	servers[1].Thaw()
+	require.True(t, reader.Valid())
+	var writer *lockmgr.Lock
+	faults.Eventually(t, func() bool {
+		writer, err = m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+		return err == nil
+	}, "a replica confirms it")
+	require.Equal(t, "write", faults.Do(t, servers[1], "HGET", "a", "mode"))
+	require.NoError(t, writer.Unlock(ctx))
+	require.NoError(t, reader.Unlock(ctx))
+}
+
+// A lock that passes to a request that needs a script is passed on when a replica has that.
+func TestReplicas_ConfirmTransfers(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	o := shortAcks()
+	m := dial(t, servers[0].Addr(), o)
+	ctx := faults.Patient(t)
+	first, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	next := m.LockAsync("a", lockmgr.Fenced())
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, "it waits")
+	servers[1].Freeze()
+	require.NoError(t, first.Unlock(ctx))
+	time.Sleep(2 * o.Replicas.Timeout)
+	if l, err, ok := settled(next); ok {
+		require.Nil(t, l)
+		require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	}
+	servers[1].Thaw()
+	l, err := m.Lock(ctx, "a", lockmgr.Fenced())
+	if errors.Is(err, lockmgr.ErrReplicas) { // the replica was late
+		l, err = m.Lock(ctx, "a", lockmgr.Fenced())
+	}
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// settled returns the result of a future, if it has one.
+func settled(f *futures.Future[*lockmgr.Lock]) (l *lockmgr.Lock, err error, ok bool) {
+	if !faults.Settled(f) {
+		return nil, nil, false
+	}
+	l, err = f.Result()
+	return l, err, true
+}
+
+// A master becomes a replica during WAIT. The requests are tried again, and their error is temporary.
+func TestReplicas_DemotedDuringWait(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	o := acked(1)
+	o.RetryTime = 500 * time.Millisecond
+	m := dial(t, servers[0].Addr(), o)
+	ctx := faults.Patient(t)
+	servers[1].Freeze()
+	f := m.LockAsync("a")
+	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, servers[0], "INFO", "clients"), "blocked_clients:1") }, "WAIT")
+	faults.Do(t, servers[0], "REPLICAOF", "127.0.0.1", strconv.Itoa(servers[1].Port()))
+	_, err := f.Await(ctx)
+	require.True(t, lockmgr.Temporary(err), "%v", err)
+	require.NotErrorIs(t, err, lockmgr.ErrServer)
+	faults.Do(t, servers[0], "REPLICAOF", "NO", "ONE")
+	servers[1].Thaw()
+	require.Eventually(t, func() bool {
+		l, err := m.TryLock(ctx, "a")
+		return err == nil && l.Unlock(ctx) == nil
+	}, 20*time.Second, 50*time.Millisecond)
 }
 
 // A hold survives a failover right after its grant.
@@ -246,4 +437,29 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	require.Less(t, time.Since(begin), 3*time.Second, "Close cuts the wait of five seconds off")
 	_, err = f.Await(ctx)
 	require.Error(t, err)
+}
+
+// While a slot is moved, what happens to a lock at its new master is confirmed by the replicas there. So
+// holds last for as long as the move takes.
+func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1)
+	o := shortAcks()
+	o.Replicas.Timeout = 900 * time.Millisecond
+	m := dialCluster(t, c, o)
+	ctx := faults.Patient(t)
+	name := movable(c, "a:%d")
+	held, err := m.Lock(ctx, name)
+	require.NoError(t, err)
+	slot := beginMove(t, c, name)
+	slot.migrate(name)
+	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(50 * time.Millisecond) {
+		require.True(t, held.Valid())
+	}
+	require.NoError(t, held.Unlock(ctx))
+	l, err := m.Lock(ctx, name)
+	require.NoError(t, err)
+	slot.finish()
+	require.NoError(t, l.Extend(ctx, o.Lease))
+	require.NoError(t, l.Unlock(ctx))
 }

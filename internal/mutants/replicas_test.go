@@ -2,11 +2,10 @@ package mutants
 
 // replicaMutants break the rules for grants that replicas must have.
 var replicaMutants = []mutant{
-	{"replicas", "a grant is told at once", lanes, "if l.confirms != nil && t.op.Verb", "if false && t.op.Verb", wires + "TestReplicas_AreWaitedFor"},
-	{"replicas", "nothing is written before WAIT", lanes, "\t\top.Lease += time.Millisecond ", "\t\t", wires + "TestReplicas_AreWaitedFor"},
+	{"replicas", "a renewal is told at once", lanes, "case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:\n\t\treturn r.Ran", "case core.VerbAcquire, core.VerbTransfer:\n\t\treturn r.Ran", wires + "TestReplicas_ConfirmWhatIsTrusted"},
 	{"replicas", "a grant that is kept back counts as under way", lanes, "\t\t\t*r, replies.Replies = core.Reply{}, replies.Replies[:len(replies.Replies)-1]\n\t\t\tpassed++\n", "\t\t\t*r, replies.Replies = core.Reply{}, replies.Replies[:len(replies.Replies)-1]\n", wires + "TestReplicas_AreWaitedFor"},
 	{"replicas", "one less is enough", lanes, "n < int64(c.cfg.Replicas.Acks)", "n+1 < int64(c.cfg.Replicas.Acks)", wires + "TestReplicas_NotConfirmed"},
-	{"replicas", "an acquire without replicas did not run", lanes, "Shard: g.Shard, Ran: core.Maybe,", "Shard: g.Shard, Ran: core.No,", wires + "TestReplicas_NotConfirmed"},
+	{"replicas", "an acquire without replicas did not run", lanes, "Shard: r.Shard, Ran: core.Maybe, Final: f.Final", "Shard: r.Shard, Ran: core.No, Final: f.Final", wires + "TestReplicas_NotConfirmed"},
 	{"replicas", "the wait for a connection has no end", lanes, "\tcase <-late.C:\n", "\tcase <-make(chan time.Time):\n\t\t_ = late.C\n", wires + "TestReplicas_NoConnection"},
 	{"replicas", "each wait asks for another connection", lanes, "\t\tc.opening = call\n", "", wires + "TestReplicas_NoConnection"},
 	{"replicas", "Close waits for a connection", lanes, "\tcase <-c.ctx.Done():\n\t\treturn nil, &Failure{Kind: Closed, Final: true}\n", "", wires + "TestReplicas_NoConnection"},
@@ -18,7 +17,6 @@ var replicaMutants = []mutant{
 	{"replicas", "a connection that failed is used again", lanes, "\t\tc.drop()\n\t\treturn f\n", "\t\treturn f\n", wires + "TestReplicas_NotConfirmed"},
 	{"replicas", "an idle connection is trusted", lanes, "if c.cfg.Now()-c.usedAt > idleTime {", "if false {", wires + "TestReplicas_IdleConnection"},
 	{"replicas", "Close waits for WAIT", lanes, "func (c *confirmer) close() {\n\tc.stop()\n", "func (c *confirmer) close() {\n", wires + "TestReplicas_CloseAnswersAll"},
-	{"replicas", "any master is asked for the replicas of a slot that moves", lanes, "ok && !cfg.anywhere {", "ok {", wires + "TestReplicas_OfAMovingSlot"},
 }
 
 // burstMutants break the rules for many renewals at once.

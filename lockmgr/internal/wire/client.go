@@ -81,6 +81,12 @@ func (s link) start() context.Context {
 
 // exec runs the commands and fills in the answers.
 func (s link) exec(commands []Command, answers []Answer) {
+	if len(commands) > 0 && commands[0].asking {
+		for i := range commands {
+			answers[i] = s.one(s.start(), &commands[i], commands[i].asking)
+		}
+		return
+	}
 	missing := 0
 	read := func(i int, r rueidis.RedisResult) {
 		if answers[i] = s.read(&commands[i], r); answers[i].missing() {

@@ -76,6 +76,7 @@ type Command struct {
 
 	locks  int  // how many operations share it; none if it does not concern the core
 	blocks bool // the server may answer late; it has a connection of its own
+	asking bool // ASKING comes before it
 	items  int  // how many names its one operation has, if that may be more than one
 	told   listeners
 }
@@ -91,7 +92,7 @@ type listeners struct {
 
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
-	c.Script, c.Keys, c.Args, c.locks, c.blocks, c.items = s, c.Keys[:0], c.Args[:0], 1, false, 0
+	c.Script, c.Keys, c.Args, c.locks, c.blocks, c.asking, c.items = s, c.Keys[:0], c.Args[:0], 1, false, false, 0
 	c.Rest, c.told = nil, listeners{}
 }
 

@@ -85,10 +85,12 @@
 //
 // # Replicas
 //
-// With Config.Replicas a lane holds back the reply of each granted acquire. A confirmer
-// renews these leases over a connection of its own, asks with WAIT how many replicas have that,
-// and posts the replies. If too few have it, the reply says that the acquire may have run. The core
-// then fails the request, looks for the record and releases it, as after any lost reply.
+// With Config.Replicas a lane holds back each reply by which the core trusts a record for longer, or takes
+// it for another holder's or another side's: those of acquires, transfers and renewals that have succeeded.
+// A confirmer renews these leases over a connection of its own, makes a write, asks with WAIT how many
+// replicas have that, and posts the replies. If too few have it, the reply says that the operation may have
+// run. The core then does what it does after any lost reply: it fails the request, looks for the record and
+// releases it, or tries again and trusts the record until the old deadline.
 //
 // # Codec
 //

@@ -39,7 +39,7 @@ const (
 	OutOfMemory
 	ReadOnly // a replica, or a server that refuses writes
 	Topology // the name, or one of several, belongs to another server of a cluster
-	TooFew   // too few replicas have a grant
+	TooFew   // too few replicas have what a script wrote
 	Closed   // the lane was closed: the command was not sent
 )
 
@@ -103,6 +103,7 @@ var serverCodes = map[string]serverCode{
 	"BUSY":        {Unavailable, true, false, "a script blocks the server: SCRIPT KILL ends it"},
 	"MASTERDOWN":  {Unavailable, true, false, "the replica has lost its primary"},
 	"CLUSTERDOWN": {Unavailable, true, false, "the cluster is down: see CLUSTER INFO, and cluster-require-full-coverage"},
+	"UNBLOCKED":   {Unavailable, false, false, "the server became a replica during the command, or CLIENT UNBLOCK was called"},
 	"TRYAGAIN":    {Unavailable, true, false, "the slot is being moved"},
 	"CROSSSLOT":   {Topology, true, true, "the server is part of a cluster"},
 	"MOVED":       {Topology, true, true, "another server of the cluster keeps this name"},

@@ -42,7 +42,7 @@ type Lane struct {
 	renewals []task
 	renewer  sender
 
-	confirms *confirmer // nil: grants are reported at once
+	confirms *confirmer // nil: all replies are reported at once
 
 	senders [senders]sender
 	sending int // of senders, those that have a batch under way or were roused for one
@@ -163,13 +163,12 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 // The failure is of the kind Unavailable.
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
-// unconfirmed returns a failure of the kind TooFew if replicas have been asked for a grant of a name for
-// leastQuiet or longer, or nil.
-func (l *Lane) unconfirmed(name string, now time.Duration) *Failure {
+// unconfirmed is confirmer.unconfirmed. It returns nil if no replica is asked.
+func (l *Lane) unconfirmed(name string, asked, now time.Duration) *Failure {
 	if l.confirms == nil {
 		return nil
 	}
-	return l.confirms.unconfirmed(name, now)
+	return l.confirms.unconfirmed(name, asked, now)
 }
 
 // idle reports whether nothing is queued and no batch is under way.
@@ -407,13 +406,17 @@ func (l *Lane) report(b *batch) {
 		if l.cfg.Twice {
 			r.Published *= 2
 		}
-		if l.confirms != nil && t.op.Verb == core.VerbAcquire && r.Ran == core.Yes && r.OK {
+		if l.confirms != nil && vouches(r) {
 			l.confirms.add(*r)
 			*r, replies.Replies = core.Reply{}, replies.Replies[:len(replies.Replies)-1]
 			passed++
 		}
 	}
 	now := l.cfg.Now()
+	if sentAt >= 0 {
+		silent = nil
+		l.health.took(now-sentAt, b.renews())
+	}
 	if passed > 0 {
 		l.health.ended(passed, now, nil)
 	}
@@ -423,10 +426,6 @@ func (l *Lane) report(b *batch) {
 	if len(replies.Replies) == 0 {
 		Recycle(replies)
 		return
-	}
-	if sentAt >= 0 {
-		silent = nil
-		l.health.took(now-sentAt, b.renews())
 	}
 	l.health.ended(len(replies.Replies), now, silent)
 	l.cfg.Post(replies)

@@ -288,6 +288,9 @@ func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 		}
 		cfg.Error = func(f *Failure) error { return l.cfg.Error(f.at(cfg.where)) }
 	}
+	if anywhere && cfg.where != "" {
+		cfg.named = l.cluster.Node(cfg.where)
+	}
 	lane := NewLane(cfg)
 	if n == len(l.lanes) {
 		l.lanes, l.addrs, l.parts = append(l.lanes, nil), append(l.addrs, ""), append(l.parts, nil)
@@ -410,11 +413,11 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 }
 
 // Failing returns the failure for which a request for a name, made at asked, is unanswered at now, or nil.
-// The failure is of the kind Unavailable, or TooFew if replicas did not answer.
+// The failure is of the kind Unavailable, or that for which replicas have not confirmed an operation.
 func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 	l.withLane(name, func(lane *Lane) {
 		if f = lane.Failing(asked, now); f == nil {
-			f = lane.unconfirmed(name, now)
+			f = lane.unconfirmed(name, asked, now)
 		}
 		if l.cluster != nil && l.cluster.Node != nil {
 			f = f.at(l.addrs[l.at(name)])

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	_ "embed" // the script
 	"errors"
 	"slices"
 	"strconv"
@@ -11,17 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A confirmer keeps the grants of a lane back until enough replicas have them. It owns a
-// connection:
+// A confirmer keeps the replies of a lane back until enough replicas have what they report. These are
+// all replies by which the core trusts a record for longer, or takes it for another holder's or another
+// side's: see vouches. It owns a connection:
 //
-//	grants ──▶ queue ──▶ renew them ──▶ WAIT ──▶ enough replicas ──▶ Post
-//	                                      └────▶ too few: Post a failure; the core releases
+//	replies ──▶ queue ──▶ renew the leases ──▶ write, WAIT ──▶ enough replicas ──▶ Post
+//	                                                └────────▶ too few: Post a failure
+//
+// After the failure the core does what it does after a lost reply. What was held before is held until its
+// old deadline, and the operation is tried again.
 //
 // WAIT counts the replicas that have all that was written before the newest write of its own
-// connection. The acquires were sent over others, so the confirmer writes first: it renews the
-// leases. These renewals come after the acquires in the stream that replicas get.
+// connection. The operations were sent over others. So the confirmer renews the leases, which shows that
+// the records are at the server of its connection. A renewal writes nothing if the record has a longer
+// life. So one more script writes for all.
 //
-// Grants that come while a WAIT is under way share the next one. So a grant takes two waits at
+// Replies that come while a WAIT is under way share the next one. So a grant takes two waits at
 // most.
 type confirmer struct {
 	cfg     Config
@@ -38,9 +44,28 @@ type confirmer struct {
 	own     Connection  // nil: none
 	opening *connecting // the call of connect under way; nil: none
 	filled  sync.Cond
-	grants  []core.Reply
-	asked   []*core.Op // whose grants are being confirmed
+	replies []core.Reply
+	asked   []*core.Op // whose replies are being confirmed
 	closed  bool
+
+	failure *Failure      // of the newest question to the replicas, if it failed
+	failed  time.Duration // when that was
+}
+
+// written makes a write before WAIT.
+var written = newScript("written", writtenLua)
+
+//go:embed script/written.lua
+var writtenLua string
+
+// vouches reports whether the core trusts a record for longer, or takes it for another holder's or
+// another side's, because of a reply.
+func vouches(r *core.Reply) bool {
+	switch r.Op.Verb {
+	case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:
+		return r.Ran == core.Yes && r.OK
+	}
+	return false
 }
 
 // A connecting is a call of confirmer.connect under way. The call takes no context. It blocks for ever
@@ -54,7 +79,11 @@ type connecting struct {
 // newConfirmer starts a confirmer. It ends with close and wait.
 func newConfirmer(cfg Config) *confirmer {
 	c := &confirmer{cfg: cfg, done: make(chan struct{})}
-	if s, ok := cfg.Server.(interface{ Dedicate() (Connection, error) }); ok && !cfg.anywhere {
+	at := cfg.Server
+	if cfg.anywhere {
+		at = cfg.named
+	}
+	if s, ok := at.(interface{ Dedicate() (Connection, error) }); ok {
 		c.connect = s.Dedicate
 	}
 	c.filled.L = &c.mu
@@ -63,16 +92,16 @@ func newConfirmer(cfg Config) *confirmer {
 	return c
 }
 
-// add queues a grant. It never blocks.
+// add queues a reply. It never blocks.
 func (c *confirmer) add(r core.Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.grants = append(c.grants, r)
+	c.replies = append(c.replies, r)
 	c.filled.Signal()
 }
 
-// close makes the confirmer end. It cuts a WAIT off. Grants that are left are answered as not
-// confirmed.
+// close makes the confirmer end. It cuts a WAIT off. Replies that are left become those of operations that
+// are not confirmed.
 func (c *confirmer) close() {
 	c.stop()
 	c.mu.Lock()
@@ -89,57 +118,63 @@ func (c *confirmer) wait() {
 	c.background.Wait()
 }
 
-// run confirms one batch of grants after the other.
+// run confirms one batch of replies after the other.
 func (c *confirmer) run() {
 	defer close(c.done)
-	var grants []core.Reply
+	var held []core.Reply
 	b := newBatch(&c.cfg)
 	for {
-		if grants = c.take(grants); len(grants) == 0 {
+		if held = c.take(held); len(held) == 0 {
 			return
 		}
-		c.confirm(b, grants)
+		failure := c.confirm(b, held)
 		c.mu.Lock()
 		clear(c.asked)
 		c.asked = c.asked[:0]
+		c.failure, c.failed = failure, c.cfg.Now()
 		c.mu.Unlock()
 		replies := repliesPool.Get().(*core.Replies)
-		replies.Replies = append(replies.Replies, grants...)
+		replies.Replies = append(replies.Replies, held...)
 		c.cfg.Post(replies)
-		clear(grants)
+		clear(held)
 		b.clear()
 	}
 }
 
-// take waits for grants and moves all of them to out.
+// take waits for replies and moves all of them to out.
 func (c *confirmer) take(out []core.Reply) []core.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.grants) == 0 && !c.closed {
+	for len(c.replies) == 0 && !c.closed {
 		c.filled.Wait()
 	}
-	out = append(out[:0], c.grants...)
-	clear(c.grants)
-	c.grants = c.grants[:0]
+	out = append(out[:0], c.replies...)
+	clear(c.replies)
+	c.replies = c.replies[:0]
 	for i := range out {
 		c.asked = append(c.asked, out[i].Op)
 	}
 	return out
 }
 
-// unconfirmed returns a failure if a grant of a name has waited for replicas for leastQuiet or longer, or
-// nil. The operations are not answered yet, so nobody changes them.
-func (c *confirmer) unconfirmed(name string, now time.Duration) *Failure {
+// unconfirmed returns the failure for which a request for a name, made at asked, is unanswered at now, or
+// nil. Either a reply about the name has waited for replicas for leastQuiet or longer, or the newest question
+// to the replicas has failed since asked.
+func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// The operations are not answered yet, so nobody changes them.
 	late := func(op *core.Op) bool { return now-op.Sent >= leastQuiet && hasName(op, name) }
-	if slices.ContainsFunc(c.asked, late) || slices.ContainsFunc(c.grants, func(r core.Reply) bool { return late(r.Op) }) {
+	switch {
+	case slices.ContainsFunc(c.asked, late), slices.ContainsFunc(c.replies, func(r core.Reply) bool { return late(r.Op) }):
 		return &Failure{Kind: TooFew, Ran: core.Maybe, Err: errLateReplicas}
+	case c.failure != nil && c.failed >= asked:
+		return c.failure
 	}
 	return nil
 }
 
-// The reasons why a grant is not confirmed.
+// The reasons why an operation is not confirmed.
 var (
 	errFewReplicas  = errors.New("too few replicas had the lock in time")
 	errLateReplicas = errors.New("the wait ended before enough replicas had the lock")
@@ -148,20 +183,20 @@ var (
 	errNoConnection = errors.New("there was no connection in time to ask the replicas")
 )
 
-// confirm renews the grants and waits for replicas. A grant that is not confirmed becomes a failure.
-func (c *confirmer) confirm(b *batch, grants []core.Reply) {
-	renewals := make([]core.Op, len(grants))
+// confirm renews the leases and waits for replicas. A reply that is not confirmed becomes a failure. confirm
+// returns the failure of the question to the replicas, or nil.
+func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
+	renewals := make([]core.Op, len(held))
 	b.tasks = b.tasks[:0]
-	for i := range grants {
+	for i := range held {
 		op := &renewals[i]
-		*op = *grants[i].Op
+		*op = *held[i].Op
 		op.Verb, op.Tokens, op.OtherNumbers = core.VerbRenew, 0, nil
-		op.Lease += time.Millisecond // longer, so that the script writes
 		b.tasks = append(b.tasks, task{op: op})
 	}
 	b.build(c.cfg.Now())
 	failure := c.ask(b)
-	for i := range grants {
+	for i := range held {
 		f := failure
 		if f == nil {
 			f = unrenewed(b, &b.tasks[i])
@@ -170,20 +205,21 @@ func (c *confirmer) confirm(b *batch, grants []core.Reply) {
 			if c.cfg.trouble != nil && f.Kind != TooFew {
 				c.cfg.trouble()
 			}
-			g := &grants[i]
-			*g = core.Reply{Op: g.Op, ID: g.ID, Shard: g.Shard, Ran: core.Maybe, Final: f.Final, Err: c.cfg.Error(f)}
+			r := &held[i]
+			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, Err: c.cfg.Error(f)}
 		}
 	}
+	return failure
 }
 
-// unrenewed returns why a grant could not be renewed, or nil.
+// unrenewed returns why the lease of an operation could not be renewed, or nil.
 func unrenewed(b *batch, t *task) *Failure {
 	a := b.answer(t)
 	var r core.Reply
 	decode(t.op, a, &r, func(*Failure) error { return nil })
 	switch {
-	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the grant
-		return &Failure{Kind: Unavailable, Err: a.Failure.Err}
+	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the operation
+		return inPassing(a.Failure)
 	case a.Failure != nil:
 		return &Failure{Kind: a.Failure.Kind, Hint: a.Failure.Hint, Err: a.Failure.Err}
 	case r.Ran != core.Yes || !r.OK:
@@ -192,7 +228,7 @@ func unrenewed(b *batch, t *task) *Failure {
 	return nil
 }
 
-// ask renews the grants of a batch and waits for replicas. It returns why that failed for all
+// ask renews the leases of a batch and waits for replicas. It returns why that failed for all
 // of them, or nil.
 func (c *confirmer) ask(b *batch) *Failure {
 	if c.ctx.Err() != nil {
@@ -205,11 +241,13 @@ func (c *confirmer) ask(b *batch) *Failure {
 	if f != nil {
 		return f
 	}
-	c.exec(own, c.cfg.Timeout, b.commands, b.answers)
+	defer func() { c.usedAt = c.cfg.Now() }()
+	if f := c.write(own, b); f != nil {
+		return f
+	}
 	wait := Command{Args: []string{"WAIT", strconv.Itoa(c.cfg.Replicas.Acks), millis(c.cfg.Replicas.Timeout)}, blocks: true}
 	answers := make([]Answer, 1)
 	c.exec(own, c.cfg.Replicas.Timeout+c.cfg.Timeout, []Command{wait}, answers)
-	c.usedAt = c.cfg.Now()
 	if f := answers[0].Failure; f != nil {
 		c.drop()
 		return f
@@ -218,6 +256,57 @@ func (c *confirmer) ask(b *batch) *Failure {
 		return &Failure{Kind: TooFew, Final: true, Err: errFewReplicas, Hint: strconv.FormatInt(n, 10) + " of " + strconv.Itoa(c.cfg.Replicas.Acks) + ": is a replica down or late?"}
 	}
 	return nil
+}
+
+// write renews the leases of a batch, and makes a write. It returns why no replica can be asked, or nil.
+func (c *confirmer) write(own Connection, b *batch) *Failure {
+	last := len(b.commands)
+	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})
+	b.makeAnswers()
+	for i := range b.commands {
+		b.commands[i].asking = c.cfg.anywhere // the node may not have the slot yet
+	}
+	c.exec(own, c.cfg.Timeout, b.commands, b.answers)
+	if a := &b.answers[last]; a.Failure == nil && a.Int == 1 {
+		return nil
+	}
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		if unrenewed(b, t) != nil {
+			continue
+		}
+		// The first record is gone, and this one was there.
+		b.commands[last].Keys[0] = recordOf(t.op)
+		c.exec(own, c.cfg.Timeout, b.commands[last:], b.answers[last:])
+		break
+	}
+	switch a := &b.answers[last]; {
+	case a.Failure.unanswered():
+		c.drop()
+		return a.Failure
+	case a.Failure != nil:
+		return inPassing(a.Failure)
+	case a.Int != 1:
+		return &Failure{Kind: Unavailable, Err: errTaken}
+	}
+	return nil
+}
+
+// recordOf returns the key of a record that an operation is about.
+func recordOf(op *core.Op) string {
+	if op.Kind == core.Permits {
+		return TakenKey(op.Name)
+	}
+	return keyOf(op)
+}
+
+// inPassing returns the failure of an operation that could not be confirmed because its slot has moved, or
+// f.
+func inPassing(f *Failure) *Failure {
+	if f.Elsewhere {
+		return &Failure{Kind: Unavailable, Err: f.Err}
+	}
+	return f
 }
 
 func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Command, answers []Answer) {

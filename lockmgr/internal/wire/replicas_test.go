@@ -29,7 +29,6 @@ type replicaServer struct {
 	moved   bool     // or are at another master
 	closed  int      // connections
 	sent    []string // on connections of confirmers
-	leases  []string // of renewals
 }
 
 func (s *replicaServer) Dedicate() (Connection, error) {
@@ -47,6 +46,13 @@ func (s *replicaServer) Exec(_ *Deadline, commands []Command, answers []Answer) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range commands {
+		if c := &commands[i]; c.Script != Acquire && c.Script != acquireMany {
+			answers[i] = Answer{Kind: Int, Int: 1} // done
+			if c.Script == renew {
+				answers[i] = Answer{Kind: Array} // without exceptions
+			}
+			continue
+		}
 		var each []Answer
 		for _, name := range commands[i].names() {
 			a := Answer{} // granted
@@ -93,9 +99,17 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 		case c.blocks:
 			s.sent = append(s.sent, c.Args...)
 			answers[i] = Answer{Kind: Int, Int: s.enough}
+		case c.Script == written:
+			s.sent = append(s.sent, c.Script.Name)
+			answers[i] = Answer{Kind: Int, Int: 1}
+			if s.moved {
+				answers[i] = failed(serverFailure(errMoved, errMoved.Error()))
+			}
+			if s.lost {
+				answers[i].Int = 0
+			}
 		default:
 			s.sent = append(s.sent, c.Script.Name)
-			s.leases = append(s.leases, c.Args[0])
 			answers[i] = Answer{Kind: Array}
 			if s.moved {
 				answers[i] = failed(serverFailure(errMoved, errMoved.Error()))
@@ -164,10 +178,10 @@ func TestReplicas_AreWaitedFor(t *testing.T) {
 		synctest.Wait()
 		require.Nil(t, l.Failing(0, time.Second), "nothing is under way on the lane")
 		for _, name := range []string{"a", "b"} { // b waits until the first wait is over
-			require.Nil(t, l.unconfirmed(name, time.Millisecond), "it may soon be")
-			require.Equal(t, TooFew, l.unconfirmed(name, 150*time.Millisecond).Kind)
+			require.Nil(t, l.unconfirmed(name, 0, time.Millisecond), "it may soon be")
+			require.Equal(t, TooFew, l.unconfirmed(name, 0, 150*time.Millisecond).Kind)
 		}
-		require.Nil(t, l.unconfirmed("taken", time.Minute))
+		require.Nil(t, l.unconfirmed("taken", 0, time.Minute))
 		r := <-replies
 		require.Equal(t, "a", r.Op.Name)
 		require.True(t, r.OK)
@@ -176,9 +190,28 @@ func TestReplicas_AreWaitedFor(t *testing.T) {
 		require.Equal(t, "b", (<-replies).Op.Name)
 		require.Equal(t, "c", (<-replies).Op.Name)
 		require.Equal(t, 600*time.Millisecond, time.Since(begin))
-		require.Equal(t, []string{"renew", "WAIT", "2", "1000", "renew", "WAIT", "2", "1000"}, s.sent)
-		require.Equal(t, []string{"30001", "30001"}, s.leases, "longer than the record has, so that the script writes")
+		require.Equal(t, []string{"renew", "written", "WAIT", "2", "1000", "renew", "written", "WAIT", "2", "1000"}, s.sent)
 		require.Equal(t, 1, s.dials)
+	})
+}
+
+// A reply by which a record is trusted for longer, or becomes another's, waits for replicas. Others do not.
+func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 300 * time.Millisecond
+		l, replies := replicaLane(t, &replicaServer{enough: 2, wait: wait})
+		for verb, waits := range map[core.Verb]bool{
+			core.VerbAcquire: true, core.VerbTransfer: true, core.VerbRenew: true, core.VerbRelease: false, core.VerbLook: false,
+		} {
+			op := locking("a", 1)
+			op.Verb = verb
+			begin := time.Now()
+			l.Submit([]*core.Op{op}, 0)
+			r := <-replies
+			require.Equal(t, core.Yes, r.Ran, verb)
+			require.True(t, r.OK, verb)
+			require.Equal(t, waits, time.Since(begin) == wait, verb)
+		}
 	})
 }
 
@@ -239,6 +272,7 @@ func TestReplicas_LeaveNothingBehind(t *testing.T) {
 func TestReplicas_NotConfirmed(t *testing.T) {
 	refusal := errors.New("NOPERM User a has no permissions to run the 'wait' command")
 	replica := errors.New("ERR WAIT cannot be used with replica instances. Please also note")
+	unblocked := errors.New("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
 	for name, c := range map[string]struct {
 		server *replicaServer
 		err    error
@@ -252,6 +286,7 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 		"no answer":      {&replicaServer{enough: 2, wait: time.Minute}, errNoAnswer, false, 2},
 		"not allowed":    {&replicaServer{waitErr: refusal}, refusal, true, 2},
 		"moved":          {&replicaServer{enough: 2, moved: true}, errMoved, false, 1},
+		"demoted":        {&replicaServer{waitErr: unblocked}, unblocked, false, 2},
 		"a replica now":  {&replicaServer{waitErr: replica}, replica, false, 2},
 		"enough or more": {&replicaServer{enough: 3}, nil, false, 1},
 	} {

@@ -48,7 +48,8 @@ type Config struct {
 	// not block. It may be nil.
 	Observe func(*Observed)
 
-	// Replicas says how many replicas must have a grant. If its Acks is zero, no replica is asked.
+	// Replicas says how many replicas must confirm an operation. If its Acks is zero, no replica is
+	// asked.
 	Replicas Replicas
 	// Twice says that each message is published on two channels that the manager listens on.
 	Twice bool
@@ -64,12 +65,13 @@ type Config struct {
 	// reports whether it took the task. It must not block. It may be nil.
 	elsewhere func(task, *Failure) bool
 	anywhere  bool          // the lane sends to any master
+	named     Server        // with anywhere: the node that others name; nil: none is named
 	troubles  *slotTroubles // may be nil
 	where     string        // the address of the master, or of the one that others name
 }
 
-// Replicas says how many replicas must have a record before its lock is granted, and how long
-// to wait for them.
+// Replicas says how many replicas must have a record before its lock is granted, passed on or kept for
+// longer, and how long to wait for them.
 type Replicas struct {
 	Acks    int
 	Timeout time.Duration
