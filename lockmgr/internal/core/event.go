@@ -148,6 +148,9 @@ type Op struct {
 	// Gather is for how long an acquire keeps the items of a set, or the permits, that are
 	// free if others hold the rest, or zero.
 	Gather time.Duration
+	// Unfinished is set by the shell in an acquire that the shell will renew before it replies. It is zero
+	// here.
+	Unfinished bool
 	// Reserve is for how long the record stays after a release, or zero.
 	Reserve time.Duration
 	// EndsGathering is set in a release of permits by an entry that gathers.

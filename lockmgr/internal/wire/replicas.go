@@ -63,7 +63,7 @@ var writtenLua string
 func vouches(r *core.Reply) bool {
 	switch r.Op.Verb {
 	case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:
-		return r.Ran == core.Yes && r.OK
+		return r.Ran == core.Yes && r.OK && !r.Op.Unfinished
 	}
 	return false
 }
@@ -183,6 +183,10 @@ var (
 	errNoConnection = errors.New("there was no connection in time to ask the replicas")
 )
 
+// taken is the failure of an operation whose record was gone when its lease was renewed. It concerns no
+// other lock of the server.
+var taken = &Failure{Kind: Unavailable, Scattered: true, Err: errTaken}
+
 // confirm renews the leases and waits for replicas. A reply that is not confirmed becomes a failure. confirm
 // returns the failure of the question to the replicas, or nil.
 func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
@@ -206,7 +210,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 				c.cfg.trouble()
 			}
 			r := &held[i]
-			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, Err: c.cfg.Error(f)}
+			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, Alone: f.Scattered, Err: c.cfg.Error(f)}
 		}
 	}
 	return failure
@@ -221,9 +225,9 @@ func unrenewed(b *batch, t *task) *Failure {
 	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the operation
 		return inPassing(a.Failure)
 	case a.Failure != nil:
-		return &Failure{Kind: a.Failure.Kind, Hint: a.Failure.Hint, Err: a.Failure.Err}
+		return &Failure{Kind: a.Failure.Kind, Scattered: a.Failure.Scattered, Hint: a.Failure.Hint, Err: a.Failure.Err}
 	case r.Ran != core.Yes || !r.OK:
-		return &Failure{Kind: Unavailable, Err: errTaken}
+		return taken
 	}
 	return nil
 }
@@ -235,7 +239,7 @@ func (c *confirmer) ask(b *batch) *Failure {
 		return &Failure{Kind: Closed, Final: true}
 	}
 	if c.connect == nil {
-		return &Failure{Kind: Unavailable, Err: errMovingSlot}
+		return &Failure{Kind: Unavailable, Scattered: true, Err: errMovingSlot}
 	}
 	own, f := c.open()
 	if f != nil {
@@ -287,7 +291,7 @@ func (c *confirmer) write(own Connection, b *batch) *Failure {
 	case a.Failure != nil:
 		return inPassing(a.Failure)
 	case a.Int != 1:
-		return &Failure{Kind: Unavailable, Err: errTaken}
+		return taken
 	}
 	return nil
 }
@@ -304,7 +308,7 @@ func recordOf(op *core.Op) string {
 // f.
 func inPassing(f *Failure) *Failure {
 	if f.Elsewhere {
-		return &Failure{Kind: Unavailable, Err: f.Err}
+		return &Failure{Kind: Unavailable, Scattered: true, Err: f.Err}
 	}
 	return f
 }

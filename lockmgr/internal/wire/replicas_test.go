@@ -212,6 +212,12 @@ func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
 			require.True(t, r.OK, verb)
 			require.Equal(t, waits, time.Since(begin) == wait, verb)
 		}
+		op := locking("a", 2)
+		op.Unfinished = true
+		begin := time.Now()
+		l.Submit([]*core.Op{op}, 0)
+		require.True(t, (<-replies).OK)
+		require.Zero(t, time.Since(begin), "a part of a set that gathers: its renewal waits")
 	})
 }
 
@@ -303,6 +309,7 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 					require.Equal(t, c.final, r.Final)
 					if c.err != nil {
 						require.Equal(t, core.Maybe, r.Ran)
+						require.Equal(t, name == "taken away" || name == "moved", r.Alone, "only these concern no other lock")
 						require.Equal(t, id, r.Op.Number)
 						require.NotEqual(t, Topology, r.Err.(failureError).Kind, "the slot may have moved since")
 					}

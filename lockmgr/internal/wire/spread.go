@@ -147,7 +147,7 @@ func (s *spread) send(verb core.Verb, which func(*part) bool) {
 		case stepTake:
 			p.op.Tokens, p.op.Gather = o.Tokens, o.Gather
 			if o.Gather > 0 {
-				p.op.Lease = min(o.Lease, o.Gather)
+				p.op.Lease, p.op.Unfinished = min(o.Lease, o.Gather), true // stepExtend renews it
 			}
 		case stepUndo:
 			// Of this number only. What earlier tries have left is the core's business.

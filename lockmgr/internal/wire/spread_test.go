@@ -520,3 +520,20 @@ func TestSpread_OneSlotIsOneCommand(t *testing.T) {
 		require.Equal(t, []string{fmt.Sprint("acquire", names)}, s.log)
 	})
 }
+
+// The parts of a set that gathers have a short lease. They are renewed before the set is granted, so only the
+// renewals wait for replicas.
+func TestSpread_GatheredPartsAreUnfinished(t *testing.T) {
+	all, _, _ := spreadNames()
+	for _, gather := range []time.Duration{0, time.Millisecond} {
+		sent := 0
+		parts := &spreads{submit: func(op *core.Op) {
+			sent++
+			require.Equal(t, gather > 0, op.Unfinished)
+		}}
+		op := setOp(core.VerbAcquire, 1, all)
+		op.Gather = gather
+		parts.newSpread(op, new([Slots]uint16)).start()
+		require.Greater(t, sent, 1)
+	}
+}
