@@ -122,26 +122,26 @@ func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) 
 }
 
 func (m *Manager) lock(ctx context.Context, name string, w wish, opts []LockOption) (*Lock, error) {
+	w.ctx = ctx
 	if ctx.Err() != nil {
-		return nil, &LockError{Op: opLock, Name: name, Err: contextError(ctx)}
+		return nil, m.refusal(&LockError{Op: opLock, Name: name, Err: contextError(ctx)}, w, opts)
 	}
 	if err := w.useOwner(ctx); err != nil {
-		return nil, &LockError{Op: opLock, Name: name, Err: err}
+		return nil, m.refusal(&LockError{Op: opLock, Name: name, Err: err}, w, opts)
 	}
-	w.ctx = ctx
 	return m.request(name, w, opts).Await(ctx)
 }
 
 func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Future[*Lock] {
 	if err := checkName(name); err != nil {
-		return refused(name, err)
+		return m.refused(name, w, opts, err)
 	}
 	if err := w.apply(m.id, opts); err != nil {
-		return refused(name, err)
+		return m.refused(name, w, opts, err)
 	}
 	f, err := m.ask(name, w)
 	if err != nil {
-		return refused(name, err)
+		return m.refused(name, w, opts, err)
 	}
 	return f
 }
@@ -196,8 +196,17 @@ func (m *Manager) termsOf(w *wish) *core.Terms {
 }
 
 // refused returns the future of a request that is not made.
-func refused(name string, err error) *futures.Future[*Lock] {
-	return futures.Ready[*Lock](nil, &LockError{Op: opLock, Name: name, Err: err})
+func (m *Manager) refused(name string, w wish, opts []LockOption, err error) *futures.Future[*Lock] {
+	return futures.Ready[*Lock](nil, m.refusal(&LockError{Op: opLock, Name: name, Err: err}, w, opts))
+}
+
+// refusal tells the observer of a request that is not made, and returns its error.
+func (m *Manager) refusal(err *LockError, w wish, opts []LockOption) error {
+	if m.observed() {
+		_ = w.apply(m.id, opts) // for the context that TraceContext gives
+		m.observe(EventFailed{At: time.Now(), Context: w.ctx, Name: err.Name, Err: err})
+	}
+	return err
 }
 
 // abortTime is how long Close waits, after its context has ended, for the

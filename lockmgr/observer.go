@@ -23,12 +23,12 @@ type (
 		Reentry bool
 		Waited  time.Duration // since the request was made
 	}
-	// EventFailed: a request ended without a lock.
+	// EventFailed: a request ended without a lock, also one that was refused at once.
 	EventFailed struct {
 		At      time.Time
 		Context context.Context
 		Name    string
-		Owner   string        // as Owner.String prints it: it has no holder ID yet
+		Owner   string        // as Owner.String prints it: it has no holder ID yet; empty if refused at once
 		Waited  time.Duration // since the request was made
 		Err     error
 	}

@@ -96,20 +96,20 @@ func (p Permits) Do(ctx context.Context, n int, fn func(ctx context.Context, l *
 }
 
 func (p Permits) acquire(ctx context.Context, n int, w wish, opts []LockOption) (*Lock, error) {
-	if ctx.Err() != nil {
-		return nil, &LockError{Op: opLock, Name: p.name, Err: contextError(ctx)}
-	}
 	w.ctx = ctx
+	if ctx.Err() != nil {
+		return nil, p.manager.refusal(&LockError{Op: opLock, Name: p.name, Err: contextError(ctx)}, w, opts)
+	}
 	return p.request(n, w, opts).Await(ctx)
 }
 
 func (p Permits) request(n int, w wish, opts []LockOption) *futures.Future[*Lock] {
 	if err := p.fill(&w, n, opts); err != nil {
-		return refused(p.name, err)
+		return p.manager.refused(p.name, w, opts, err)
 	}
 	f, err := p.manager.ask(p.name, w)
 	if err != nil {
-		return refused(p.name, err)
+		return p.manager.refused(p.name, w, opts, err)
 	}
 	return f
 }

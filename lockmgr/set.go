@@ -92,15 +92,15 @@ func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context,
 func (m *Manager) lockSet(ctx context.Context, s Set, w wish, opts []LockOption) (*Lock, error) {
 	fail := func(err error) (*Lock, error) {
 		items, _ := s.items()
-		return nil, &LockError{Op: opLock, Name: textOf(items), Err: err, set: true}
+		return nil, m.refusal(&LockError{Op: opLock, Name: textOf(items), Err: err, set: true}, w, opts)
 	}
+	w.ctx = ctx
 	if ctx.Err() != nil {
 		return fail(contextError(ctx))
 	}
 	if err := w.useOwner(ctx); err != nil {
 		return fail(err)
 	}
-	w.ctx = ctx
 	return m.requestSet(s, w, opts).Await(ctx)
 }
 
@@ -108,7 +108,7 @@ func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*
 	items, err := s.items()
 	text := textOf(items)
 	refused := func(err error) *futures.Future[*Lock] {
-		return futures.Ready[*Lock](nil, &LockError{Op: opLock, Name: text, Err: err, set: true})
+		return futures.Ready[*Lock](nil, m.refusal(&LockError{Op: opLock, Name: text, Err: err, set: true}, w, opts))
 	}
 	if err != nil {
 		return refused(err)

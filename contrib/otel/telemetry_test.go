@@ -3,8 +3,10 @@ package holdfastotel
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -47,8 +49,9 @@ func newWorld(t *testing.T, o Options) *world {
 		Lease: 900 * time.Millisecond, CommandTimeout: 100 * time.Millisecond, RetryTime: 300 * time.Millisecond, Observer: telemetry.Observe,
 	})
 	require.NoError(t, err)
-	require.NoError(t, telemetry.Watch(w.Manager))
-	t.Cleanup(func() { _ = w.Close(context.Background()) })
+	stop, err := telemetry.Watch(w.Manager)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.Close(context.Background()); stop() })
 	return w
 }
 
@@ -110,6 +113,67 @@ func TestSpans(t *testing.T) {
 	require.Equal(t, codes.Unset, holds[0].Status.Code)
 	require.Equal(t, codes.Error, holds[1].Status.Code)
 	require.Equal(t, "lost", attributes(holds[1])["error.type"])
+}
+
+// A request that is refused at once has a span and counts, too.
+func TestSpans_OfRefusedRequests(t *testing.T) {
+	w := newWorld(t, Options{})
+	ctx, parent := w.tracer.Tracer("test").Start(t.Context(), "handler")
+	_, err := w.Lock(ctx, "")
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	_, err = w.LockAsync("orders:1", lockmgr.TraceContext(ctx), lockmgr.FixedLease(1)).Result()
+	require.ErrorIs(t, err, lockmgr.ErrInvalidLease)
+	_, err = w.Permits("orders:2", 1).Acquire(ctx, 2)
+	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = w.LockAll(ended, lockmgr.All("orders:3"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, w.Close(t.Context()))
+	parent.End()
+	reasons := map[any]any{}
+	for _, s := range w.spans.GetSpans() {
+		if s.Name == "lock wait" {
+			require.Equal(t, parent.SpanContext().SpanID(), s.Parent.SpanID())
+			require.Equal(t, codes.Error, s.Status.Code)
+			reasons[attributes(s)["holdfast.lock.name"]] = attributes(s)["error.type"]
+		}
+	}
+	require.Equal(t, map[any]any{"": "misuse", "orders:1": "misuse", "orders:2": "misuse", `"orders:3"`: "canceled"}, reasons)
+	figures := collect(t, w.reader)
+	require.EqualValues(t, 3, figures["holdfast.lock.wait.duration misuse"])
+	require.EqualValues(t, 1, figures["holdfast.lock.wait.duration canceled"])
+}
+
+// figures are the statistics of a manager.
+type figures struct {
+	held int
+	_    [1 << 16]byte
+}
+
+func (f *figures) Stats() lockmgr.Stats { return lockmgr.Stats{Held: f.held} }
+
+// A manager that is watched no more is not kept, and a new one takes its place.
+func TestWatch_Stop(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	telemetry, err := New(Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+	require.NoError(t, err)
+	var all []weak.Pointer[figures]
+	for i := range 50 {
+		f := &figures{held: i + 1}
+		all = append(all, weak.Make(f))
+		stop, err := telemetry.Watch(f)
+		require.NoError(t, err)
+		require.EqualValues(t, i+1, collect(t, reader)["holdfast.lock.held"])
+		stop()
+		stop()
+	}
+	runtime.GC()
+	for _, f := range all {
+		require.Nil(t, f.Value())
+	}
+	require.NotContains(t, collect(t, reader), "holdfast.lock.held")
+	runtime.KeepAlive(telemetry)
 }
 
 // A hold has one span and one value of the histogram, whatever comes first: the loss, Close or the

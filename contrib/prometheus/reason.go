@@ -20,7 +20,7 @@ const (
 
 // Reasons returns all values that the label reason of holdfast_failures_total can have. They are
 // those of lockmgr.Reasons, without "lost". A request whose context passed its deadline has the
-// reason timeout. Requests beyond lockmgr.Options.MaxWaiters make no event, and are not counted.
+// reason timeout.
 func Reasons() []string {
 	return slices.DeleteFunc(lockmgr.Reasons(), func(r string) bool { return r == reasonLost })
 }
