@@ -166,6 +166,15 @@ func newClient(opt rueidis.ClientOption, ended func(addr string, shared bool)) (
 		dial = delayed(dial) // the client does that only for connections whose type it knows
 	}
 	opt.DialCtxFn = conns.track(dial)
+	if ask := opt.AuthCredentialsFn; ask != nil {
+		opt.AuthCredentialsFn = func(c rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			credentials, err := ask(c)
+			if err != nil {
+				err = &wire.CredentialsError{Err: err} // else it looks like one of the connection
+			}
+			return credentials, err
+		}
+	}
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		if client != nil {

@@ -18,7 +18,8 @@
 // Translated:
 //
 //	Addr, Addrs, SentinelAddrs, Network     where to connect; unix sockets too
-//	Username, Password                      the user of each connection
+//	Username, Password                      the user of each connection; as in go-redis, a
+//	                                        Username without a Password has no effect
 //	CredentialsProvider                     asked for each new connection
 //	CredentialsProviderContext              the same; it takes precedence
 //	DB                                      not with a cluster, which has no databases
@@ -31,7 +32,7 @@
 //	DisableIdentity, DisableIndentity       no CLIENT SETINFO
 //	IdentitySuffix                          in the library name of CLIENT SETINFO
 //	MasterName                              the master that the Sentinels name
-//	SentinelUsername, SentinelPassword      the user of connections to Sentinels
+//	SentinelUsername, SentinelPassword      the user of connections to Sentinels, likewise
 //	ClusterStateReloadInterval              zero means 10 s here, and 60 s in go-redis
 //
 // Refused:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,8 +101,6 @@ var bases = map[string]base{
 func TestClientOption_EveryFieldHasAFate(t *testing.T) {
 	for name, b := range bases {
 		t.Run(name, func(t *testing.T) {
-			plain, problems := translateAny(b.make())
-			require.Empty(t, problems)
 			kind := reflect.TypeOf(b.make()).Elem()
 			for i := range kind.NumField() {
 				field := kind.Field(i)
@@ -113,7 +112,16 @@ func TestClientOption_EveryFieldHasAFate(t *testing.T) {
 					want, ok = fates[field.Name]
 				}
 				require.True(t, ok, "%v has a field %s that the table does not know", kind, field.Name)
-				opt := b.make()
+				make := func() any {
+					opt := b.make()
+					if of, ok := strings.CutSuffix(field.Name, "Username"); ok { // it has no effect without a password
+						reflect.ValueOf(opt).Elem().FieldByName(of + "Password").SetString("p")
+					}
+					return opt
+				}
+				plain, problems := translateAny(make())
+				require.Empty(t, problems)
+				opt := make()
 				set(t, reflect.ValueOf(opt).Elem().Field(i), field.Name)
 				got, problems := translateAny(opt)
 				switch want {

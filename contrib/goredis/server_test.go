@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -133,6 +134,72 @@ func TestDial_CredentialsRotate(t *testing.T) {
 			requireLock(t, m, "a")
 		})
 	}
+}
+
+// A user without a password logs in nowhere, as in go-redis.
+func TestDial_UserWithoutAPassword(t *testing.T) {
+	s := redistest.Start(t).Unrestricted()
+	do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
+	for name, opt := range map[string]*redis.Options{
+		"Username":            {Username: "anna"},
+		"unknown Username":    {Username: "nobody", Protocol: 2},
+		"CredentialsProvider": {CredentialsProvider: func() (string, string) { return "anna", "" }},
+		"CredentialsProviderContext": {CredentialsProviderContext: func(context.Context) (string, string, error) {
+			return "anna", "", nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opt.Addr = s.Addr()
+			client := redis.NewClient(opt)
+			defer client.Close()
+			theirs, err := client.Do(t.Context(), "ACL", "WHOAMI").Text()
+			require.NoError(t, err)
+			require.Equal(t, "default", theirs)
+			requireLock(t, managerFor(t, opt), "a")
+			require.NotContains(t, do(t, s, "CLIENT", "LIST"), "user=anna")
+		})
+	}
+}
+
+// The error of a provider is told as what it is, at the first connection and at a later one.
+func TestDial_ProviderFails(t *testing.T) {
+	s := redistest.Start(t).Unrestricted()
+	sealed := errors.New("vault is sealed")
+	var fails atomic.Bool
+	provide := func(context.Context) (string, string, error) {
+		if fails.Load() {
+			return "", "", sealed
+		}
+		return "", "", nil
+	}
+	requireTold := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, sealed)
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorContains(t, err, "CredentialsProviderContext: vault is sealed")
+		require.ErrorContains(t, err, "the function that gives the user and the password failed")
+		require.NotContains(t, err.Error(), "listening")
+	}
+	opt := &redis.Options{Addr: s.Addr(), CredentialsProviderContext: provide}
+	m, err := Dial(opt, lockmgr.Options{RetryTime: 300 * time.Millisecond, CommandTimeout: 500 * time.Millisecond})
+	require.NoError(t, err)
+	defer m.Close(context.Background())
+	requireLock(t, m, "a")
+	fails.Store(true)
+	do(t, s, "CLIENT", "KILL", "TYPE", "normal")
+	_, err = m.Lock(t.Context(), "a")
+	requireTold(err)
+	_, err = Dial(opt, lockmgr.Options{})
+	requireTold(err)
+	_, err = Dial(&redis.ClusterOptions{Addrs: []string{s.Addr(), s.Addr()}, CredentialsProviderContext: provide}, lockmgr.Options{})
+	require.ErrorIs(t, err, sealed)
+	require.NotContains(t, err.Error(), "listening")
+
+	fails.Store(false)
+	require.Eventually(t, func() bool {
+		l, err := m.TryLock(t.Context(), "b")
+		return err == nil && l.Unlock(t.Context()) == nil
+	}, patient, 20*time.Millisecond)
 }
 
 // A dialer of the caller is asked for each connection, with the network and

@@ -80,7 +80,7 @@ func failover(o *redis.FailoverOptions) (rueidis.ClientOption, []error) {
 	}
 	opt, problems := s.option(problems)
 	opt.Sentinel = rueidis.SentinelOption{
-		MasterSet: o.MasterName, Username: o.SentinelUsername, Password: o.SentinelPassword,
+		MasterSet: o.MasterName, Username: userOf(o.SentinelUsername, o.SentinelPassword), Password: o.SentinelPassword,
 		ClientName: o.ClientName, TLSConfig: o.TLSConfig, Dialer: net.Dialer{Timeout: o.DialTimeout},
 	}
 	return opt, problems
@@ -141,7 +141,7 @@ func (s settings) option(problems []error) (rueidis.ClientOption, []error) {
 	}
 	opt := rueidis.ClientOption{
 		InitAddress: slices.Clone(s.addrs), SelectDB: s.db, AlwaysRESP2: s.protocol == 2,
-		Username: s.user, Password: s.password, ClientName: s.clientName,
+		Username: userOf(s.user, s.password), Password: s.password, ClientName: s.clientName,
 		TLSConfig: s.tls, Dialer: net.Dialer{Timeout: s.dialTimeout},
 		AuthCredentialsFn: s.credentials(), DialCtxFn: s.dial(),
 	}
@@ -153,6 +153,14 @@ func (s settings) option(problems []error) (rueidis.ClientOption, []error) {
 		opt.ClientSetInfo = []string{rueidis.LibName + "(" + s.suffix + ")", rueidis.LibVer}
 	}
 	return opt, problems
+}
+
+// userOf returns the user of a connection. Without a password go-redis does not log in.
+func userOf(user, password string) string {
+	if password == "" {
+		return ""
+	}
+	return user
 }
 
 // credentials returns what asks for the user of a new connection, or nil if that
@@ -169,12 +177,15 @@ func (s settings) credentials() func(rueidis.AuthCredentialsContext) (rueidis.Au
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			user, password, err := s.providerContext(ctx)
-			return rueidis.AuthCredentials{Username: user, Password: password}, err
+			if err != nil {
+				err = fmt.Errorf("CredentialsProviderContext: %w", err)
+			}
+			return rueidis.AuthCredentials{Username: userOf(user, password), Password: password}, err
 		}
 	case s.provider != nil:
 		return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 			user, password := s.provider()
-			return rueidis.AuthCredentials{Username: user, Password: password}, nil
+			return rueidis.AuthCredentials{Username: userOf(user, password), Password: password}, nil
 		}
 	}
 	return nil

@@ -247,7 +247,8 @@ func failureOf(err error) *Failure {
 		return serverFailure(err, e.Error())
 	}
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	var login *CredentialsError
+	if errors.As(err, &op) && op.Op == "dial" || errors.As(err, &login) {
 		return DialFailure(err)
 	}
 	if errors.Is(err, rueidis.ErrNoSlot) {
@@ -266,6 +267,13 @@ func failureOf(err error) *Failure {
 // errNoAnswer replaces the error of a round trip's context. The lane made that
 // context, so its error must not look like the end of a caller's context.
 var errNoAnswer = errors.New("no answer within the command time-out")
+
+// A CredentialsError is the error of the function that gives the credentials of a new connection.
+type CredentialsError struct{ Err error }
+
+func (e *CredentialsError) Error() string { return "no credentials: " + e.Err.Error() }
+
+func (e *CredentialsError) Unwrap() error { return e.Err }
 
 // dialHints are hints for error replies to the first commands of a connection, by a part of their text.
 var dialHints = map[string]string{
@@ -288,8 +296,12 @@ func DialFailure(err error) *Failure {
 	}
 	hint := "is a server listening there, and does it expect TLS or none as the client does?"
 	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
+	var login *CredentialsError
+	switch {
+	case errors.As(err, &untrusted):
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
+	case errors.As(err, &login):
+		hint = "the function that gives the user and the password failed"
 	}
 	return &Failure{Kind: Unavailable, Ran: core.No, Hint: hint, Err: err}
 }
