@@ -36,6 +36,9 @@ var (
 	// others. A name is a plain lock, a read-write lock ([Shared], [Exclusive]), a
 	// fair lock ([Fair]) or has permits ([Permits]).
 	ErrKind = core.ErrKind
+	// ErrLimit: a request wants more permits than there are. Its limit was larger than the one
+	// that the server knows, or that was lowered while the request waited.
+	ErrLimit = core.ErrLimit
 	// ErrNotFenced: a re-entry asked for a token, and its hold was taken
 	// without Fenced.
 	ErrNotFenced = core.ErrNotFenced

@@ -233,6 +233,7 @@ func TestTemporary(t *testing.T) {
 		"ErrOverloaded":    {lockmgr.ErrOverloaded, true},
 		"ErrNotFenced":     {lockmgr.ErrNotFenced, false},
 		"ErrKind":          {lockmgr.ErrKind, false},
+		"ErrLimit":         {lockmgr.ErrLimit, false},
 		"ErrCanceled":      {lockmgr.ErrCanceled, false},
 		"ErrInvalidName":   {lockmgr.ErrInvalidName, false},
 		"ErrInvalidLease":  {lockmgr.ErrInvalidLease, false},

@@ -290,6 +290,53 @@ func TestPermits_Limit(t *testing.T) {
 	requireFree(t, p, 1)
 }
 
+// A request for more permits than there are fails: it tells that from permits that others have.
+// With the limit 0, which stops all for a while, requests wait.
+func TestPermits_MoreThanThereAre(t *testing.T) {
+	t.Parallel()
+	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p, theirs := m.Permits("jobs", 10), other.Permits("jobs", 20)
+	held, err := p.Acquire(ctx, 10)
+	require.NoError(t, err)
+	_, err = theirs.TryAcquire(ctx, 10)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	for _, n := range []int{11, 20} {
+		_, err = theirs.TryAcquire(ctx, n)
+		require.ErrorIs(t, err, lockmgr.ErrLimit)
+		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.False(t, lockmgr.Temporary(err))
+		require.ErrorContains(t, err, fmt.Sprintf("%d of 10", n))
+		_, err = theirs.Acquire(ctx, n)
+		require.ErrorIs(t, err, lockmgr.ErrLimit)
+		require.ErrorIs(t, theirs.Do(ctx, n, nil), lockmgr.ErrLimit)
+	}
+
+	// The limit is lowered while requests wait. One of them may still be served.
+	waits := []*futures.Future[*lockmgr.Lock]{theirs.AcquireAsync(6), p.AcquireAsync(7), theirs.AcquireAsync(5), theirs.AcquireAsync(8)}
+	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
+	require.NoError(t, p.SetLimit(ctx, 5))
+	for _, i := range []int{0, 1, 3} {
+		_, err = waits[i].Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrLimit)
+	}
+	require.NoError(t, held.Unlock(ctx))
+	held, err = waits[2].Await(ctx)
+	require.NoError(t, err)
+
+	require.NoError(t, p.SetLimit(ctx, 0))
+	require.NoError(t, held.Unlock(ctx))
+	_, err = theirs.TryAcquire(ctx, 20)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	waiting := theirs.AcquireAsync(20)
+	faults.Eventually(t, func() bool { return other.Stats().Waiting == 1 })
+	require.NoError(t, p.SetLimit(ctx, 20))
+	held, err = waiting.Await(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	requireFree(t, p, 20)
+}
+
 // What the server remembers can be removed while no permit is taken.
 func TestPermits_Delete(t *testing.T) {
 	t.Parallel()

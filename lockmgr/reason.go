@@ -21,7 +21,7 @@ var reasons = []struct {
 	{"closed", []error{ErrClosed}},
 	{"permission", []error{ErrPermission}},
 	{"misuse", []error{
-		ErrKind, ErrWrongType, ErrNotFenced, ErrTopology, ErrNotHeld,
+		ErrKind, ErrLimit, ErrWrongType, ErrNotFenced, ErrTopology, ErrNotHeld,
 		ErrInvalidName, ErrInvalidLease, ErrInvalidWait, ErrInvalidOwner, ErrInvalidOption,
 	}},
 	{"server", []error{ErrOutOfMemory, ErrReadOnly, ErrReplicas, ErrServer}},

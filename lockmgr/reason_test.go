@@ -24,7 +24,7 @@ func TestReason(t *testing.T) {
 		"closed":      {lockmgr.ErrClosed},
 		"permission":  {lockmgr.ErrPermission},
 		"misuse": {
-			lockmgr.ErrKind, lockmgr.ErrWrongType, lockmgr.ErrNotFenced, lockmgr.ErrTopology, lockmgr.ErrNotHeld, lockmgr.ErrInvalidName,
+			lockmgr.ErrKind, lockmgr.ErrLimit, lockmgr.ErrWrongType, lockmgr.ErrNotFenced, lockmgr.ErrTopology, lockmgr.ErrNotHeld, lockmgr.ErrInvalidName,
 			lockmgr.ErrInvalidLease, lockmgr.ErrInvalidWait, lockmgr.ErrInvalidOwner, lockmgr.ErrInvalidOption,
 		},
 		"server": {lockmgr.ErrOutOfMemory, lockmgr.ErrReadOnly, lockmgr.ErrReplicas, lockmgr.ErrServer},

@@ -23,7 +23,9 @@ var permitScriptTests = []struct {
 	{what: "a late copy does not shorten what was renewed", free: "3", taken: permitTaken{"a1.0": 50000, "a1.1": 50000}, script: "permits_acquire",
 		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "3 a1.0~50000 a1.1~50000"},
 	{what: "the limit of the server counts", free: "1", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
-		reply: "[-1]", then: "1"},
+		reply: "[[-2 1]]", then: "1"},
+	{what: "the limit is zero", free: "0", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
+		reply: "[-1]", then: "0"},
 	{what: "some are taken", free: "1", taken: permitTaken{"b1.0": 20000, "b2.0": 50000}, script: "permits_acquire",
 		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b1.0~20000 b2.0~50000"},
 	{what: "taken without end", free: "0", taken: permitTaken{"b1.0": -1}, script: "permits_acquire",
@@ -63,7 +65,7 @@ var permitScriptTests = []struct {
 		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
 
 	{what: "gathers not what there is not", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[20000 0]]", then: "1 b1.0~20000"},
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[-2 2]]", then: "1 b1.0~20000"},
 
 	{what: "from one to the next", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_transfer",
 		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~50000"},

@@ -144,6 +144,8 @@ func (r *permitTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got,
 			switch {
 			case a.OK:
 				answers = append(answers, "nil")
+			case a.Limit > 0:
+				answers = append(answers, fmt.Sprintf("[-2 %d]", a.Limit))
 			case op.gather > 0:
 				answers = append(answers, fmt.Sprintf("[%d %d]", s.round(a.TTL), map[bool]int{true: 1}[a.Gathered]))
 			default:

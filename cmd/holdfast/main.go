@@ -146,7 +146,7 @@ func failed(err error) error {
 	case errors.Is(err, lockmgr.ErrNotAcquired):
 		code = exitBusy
 	case errors.Is(err, lockmgr.ErrInvalidOption), errors.Is(err, lockmgr.ErrInvalidName), errors.Is(err, lockmgr.ErrInvalidLease),
-		errors.Is(err, lockmgr.ErrInvalidWait), errors.Is(err, lockmgr.ErrKind), errors.Is(err, lockmgr.ErrWrongType):
+		errors.Is(err, lockmgr.ErrInvalidWait), errors.Is(err, lockmgr.ErrKind), errors.Is(err, lockmgr.ErrLimit), errors.Is(err, lockmgr.ErrWrongType):
 		code = exitUsage
 	}
 	return &exit{code, err}

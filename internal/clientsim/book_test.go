@@ -359,6 +359,7 @@ var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
 	lockmgr.ErrKind:          "ErrKind",
+	lockmgr.ErrLimit:         "ErrLimit",
 	context.DeadlineExceeded: "DeadlineExceeded",
 }
 

@@ -74,7 +74,7 @@ func writeFenced(ctx context.Context, mgr *lockmgr.Manager, name string, write f
 var sentinels = map[string]error{
 	"ErrNotAcquired": lockmgr.ErrNotAcquired, "ErrWaitTimeout": lockmgr.ErrWaitTimeout, "ErrNotHeld": lockmgr.ErrNotHeld,
 	"ErrLeaseLost": lockmgr.ErrLeaseLost, "ErrClosed": lockmgr.ErrClosed, "ErrDeadlock": lockmgr.ErrDeadlock,
-	"ErrOverloaded": lockmgr.ErrOverloaded, "ErrNotFenced": lockmgr.ErrNotFenced, "ErrKind": lockmgr.ErrKind, "ErrCanceled": lockmgr.ErrCanceled,
+	"ErrOverloaded": lockmgr.ErrOverloaded, "ErrNotFenced": lockmgr.ErrNotFenced, "ErrKind": lockmgr.ErrKind, "ErrLimit": lockmgr.ErrLimit, "ErrCanceled": lockmgr.ErrCanceled,
 	"ErrInvalidName": lockmgr.ErrInvalidName, "ErrInvalidLease": lockmgr.ErrInvalidLease, "ErrInvalidWait": lockmgr.ErrInvalidWait,
 	"ErrInvalidOwner": lockmgr.ErrInvalidOwner, "ErrInvalidOption": lockmgr.ErrInvalidOption, "ErrPermission": lockmgr.ErrPermission,
 	"ErrTopology":  lockmgr.ErrTopology,

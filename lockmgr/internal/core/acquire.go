@@ -143,7 +143,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	t := &n.details.turns
 	n.details.special.refused(e, r)
 	m.gatherRefused(e, r)
-	if n.takesTurns() && !n.runsOn(e) {
+	if n.takesTurns() && !n.runsOn(e) && r.Limit == 0 {
 		t.refused(m.now, &m.cfg, e.woken || n.hasOthers(e))
 	}
 	e.number = 0
@@ -154,11 +154,17 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 			m.failQueued(n.queue.head, n.about(ErrKind))
 		}
 	}
-	m.failOnce(n, n.about(ErrNotAcquired))
+	if r.Limit > 0 {
+		m.failAbove(n, r.Limit)
+	} else {
+		m.failOnce(n, n.about(ErrNotAcquired))
+	}
 	m.noticeOf(n, Notice{What: Refused, TTL: r.TTL})
 	switch {
 	case n.queue.head == nil, n.served(e):
 		m.releaseOrRest(e)
+	case r.Limit > 0: // the first one that is left has not been refused
+		m.ask(e)
 	case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):
 		// A message came while the try was in flight. It came over another
 		// connection, so the lock may have been released after the refusal. Or the

@@ -17,6 +17,7 @@ var (
 	ErrDeadlock    = errors.New("lockmgr: deadlock")
 	ErrOverloaded  = errors.New("lockmgr: overloaded")
 	ErrKind        = errors.New("lockmgr: name in use by another kind of lock")
+	ErrLimit       = errors.New("lockmgr: more permits than there are")
 	ErrNotFenced   = errors.New("lockmgr: re-entry asks for a fencing token, but the hold has none")
 
 	// ErrTooLate is wrapped by the public package.

@@ -185,6 +185,9 @@ type Reply struct {
 	// OtherKind is set if the record that refused an acquire is of another kind of
 	// lock.
 	OtherKind bool
+	// Limit is how many permits there are, if an acquire was refused because it asked for more,
+	// or zero.
+	Limit int64
 	// Kept is set if a transfer changed nothing, because others share the record
 	// to which it was to give the side Alone.
 	Kept bool

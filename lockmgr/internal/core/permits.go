@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Permits is the kind of a lock that several owners have at a time, up to a limit. A request
 // wants one or more permits.
@@ -114,6 +117,17 @@ func (n *name) fewer(op *Op) bool {
 }
 
 func (p *pool) refused(*entry, *Reply) { p.asks = 1 }
+
+// failAbove fails the waiting requests for more permits than there are.
+func (m *Machine) failAbove(n *name, limit int64) {
+	for r := n.queue.head; r != nil; {
+		next := r.next
+		if int64(r.own.Permits) > limit {
+			m.failQueued(r, fmt.Errorf("%w: %d of %d", ErrLimit, r.own.Permits, limit))
+		}
+		r = next
+	}
+}
 
 // acquired notes that an entry was acquired.
 func (p *pool) acquired(n *name) {

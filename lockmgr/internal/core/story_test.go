@@ -217,7 +217,7 @@ func (s *story) line(line string) {
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		r.Front, r.Mixed, r.Missing = uint64(count("front", 0)), arg["mixed"] != "", arg["missing"] != ""
 		if r.Op.Kind == Permits {
-			r.Partly, r.Gathered = arg["partly"] != "", arg["gathered"] != ""
+			r.Partly, r.Gathered, r.Limit = arg["partly"] != "", arg["gathered"] != "", count("limit", 0)
 		}
 		if r.Op.Items != nil {
 			r.Published, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""

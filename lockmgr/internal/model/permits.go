@@ -190,6 +190,9 @@ func (s *Server) AcquirePermits(p Permits, n int, limit, leaseMs, gatherMs int64
 		}
 		return Acquired{OK: true}, nil
 	}
+	if all := free - int64(take) + int64(len(s.Taken(p.Taken))); int64(n) > all && all > 0 {
+		return Acquired{Limit: all}, nil
+	}
 	if gathers {
 		s.put(p.Gatherer, &value{kind: text, text: manager, end: s.ms() + gatherMs})
 	}
@@ -357,6 +360,8 @@ func (s *Server) LimitPermits(p Permits, add bool, n, limit int64) int64 {
 	s.put(p.Counter, &value{kind: text, text: strconv.FormatInt(n-taken, 10), end: end})
 	if n > taken && (n > was || !there) {
 		_, _ = s.publish(p.Channel, strconv.FormatInt(n-taken, 10))
+	} else if n < was {
+		_, _ = s.publish(p.Channel, "0")
 	}
 	return n
 }

@@ -16,6 +16,8 @@ type Acquired struct {
 	Token string
 	// OtherKind says that the record is of another kind of lock.
 	OtherKind bool
+	// Limit is how many permits there are, if more were asked for, or 0.
+	Limit int64
 	// Gathered says that it has kept what was free, though it is not OK.
 	Gathered bool
 }

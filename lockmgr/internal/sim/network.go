@@ -70,6 +70,7 @@ type answer struct {
 	gathered    bool
 	otherKind   bool
 	ttl         int64
+	limit       int64
 	subscribers int64
 	token       int64
 	front       uint64
@@ -381,7 +382,7 @@ func (c *command) again(a answer) {
 	if c.name.isSet() {
 		a.set.reply(&a, &r)
 	} else {
-		r.Partly, r.Gathered = a.partly, a.gathered
+		r.Partly, r.Gathered, r.Limit = a.partly, a.gathered, a.limit
 	}
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }

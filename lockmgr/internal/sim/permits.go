@@ -107,7 +107,7 @@ func (permits) run(s *model.Server, c *command) (a answer, err error) {
 	switch c.verb {
 	case core.VerbAcquire:
 		r, e := s.AcquirePermits(p, c.permits, c.limit, c.leaseMs, c.gatherMs, c.most, c.n.label, c.owners...)
-		a.ok, a.ttl, a.otherKind, a.gathered, err = r.OK, r.TTL, r.OtherKind, r.Gathered, e
+		a.ok, a.ttl, a.otherKind, a.gathered, a.limit, err = r.OK, r.TTL, r.OtherKind, r.Gathered, r.Limit, e
 		c.checkTaken(&a, err)
 	case core.VerbTransfer:
 		r, e := s.TransferPermits(p, c.permits, c.leaseMs, c.owners...)

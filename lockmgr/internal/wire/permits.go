@@ -143,6 +143,9 @@ func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
 	case a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int:
 		r.TTL, r.OtherKind = -1, true
 		return true
+	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Int && a.Array[0].Int == -2:
+		r.Limit = a.Array[1].Int
+		return r.Limit > 0 && r.Limit < int64(op.Permits)
 	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Int:
 		r.TTL, r.Gathered = ReadMillis(a.Array[0].Int), a.Array[1].Int == 1
 		return op.Gather > 0

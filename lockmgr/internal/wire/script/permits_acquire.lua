@@ -21,6 +21,7 @@
 --         {ttl, 0}   the same, but another manager gathers, or there are fewer than n permits.
 --                    ttl ends no later than the gathering
 --         {-1}       the name is in use as another kind of lock
+--         {-2, limit}  not acquired: n is larger than the limit, which is not 0
 --         error      it failed, which does not keep the others from being served
 --
 -- A permit is a member of a sorted set: a holder and two bytes. Its score is the instant
@@ -152,6 +153,10 @@ local function acquire(counter, taken, first)
       redis.pcall('DEL', gatherer)
     end
     return false
+  end
+  local all = free - take + redis.call('ZCARD', taken)
+  if n > all and all > 0 then
+    return {-2, all}
   end
   local ttl, first_end = -1, redis.call('ZRANGEBYSCORE', taken, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if first_end[2] and tonumber(first_end[2]) < no_end then

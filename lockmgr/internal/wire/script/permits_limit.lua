@@ -7,9 +7,10 @@
 -- ARGV[3]   the limit before an add if there is no counter yet
 -- ARGV[4]   channel
 --
--- Returns the new limit, or -1 if that would be negative or more than 2^31 - 1. An expired permit counts as taken until an acquire removes it. If
--- more are taken than the limit, the counter is negative, and none is granted until enough
--- are given back.
+-- Returns the new limit, or -1 if that would be negative or more than 2^31 - 1. An expired
+-- permit counts as taken until an acquire removes it. If more are taken than the limit, the
+-- counter is negative, and none is granted until enough are given back. A lower limit is
+-- told as well: a request that wants more permits is to fail.
 local counter = redis.call('GET', KEYS[1])
 if counter and not string.find(counter, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
@@ -26,5 +27,7 @@ end
 redis.call('SET', KEYS[1], limit - taken, 'KEEPTTL')
 if limit > taken and (limit > was or not counter) then
   redis.pcall('PUBLISH', ARGV[4], limit - taken)
+elseif limit < was then
+  redis.pcall('PUBLISH', ARGV[4], 0)
 end
 return limit
