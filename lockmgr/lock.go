@@ -173,6 +173,10 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 // may stay for 2 ms more, in case the caller wants the lock again. A process that
 // ends then must call [Manager.Close], which waits for the release.
 //
+// If the error is nil, the lock is free. If the server then refuses to publish that, those who wait in
+// other processes learn of it late, and [EventReleased] and the log tell why. An error of the server
+// says that the record may stay until its lease ends.
+//
 // The error matches ErrNotHeld if this handle was unlocked before, ErrClosed if
 // the manager was closed, and ErrLeaseLost if the lock had been lost: then the
 // work under it may have met another holder.

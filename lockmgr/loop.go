@@ -379,7 +379,11 @@ func (p *loop) notice(n *core.Notice) {
 	case core.Refused:
 		p.observe(EventRefused{now, n.Name, n.TTL})
 	case core.Released:
-		p.observe(EventReleased{now, n.Name})
+		p.observe(EventReleased{now, n.Name, n.Err})
+		if n.Err != nil {
+			p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
+			p.book.noted()
+		}
 	case core.StoodBack:
 		p.observe(EventStoodBack{now, n.Name, n.N})
 	case core.LeasesRenewed:

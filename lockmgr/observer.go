@@ -64,10 +64,12 @@ type (
 		Name string
 		TTL  time.Duration
 	}
-	// EventReleased: the record was removed from Redis.
+	// EventReleased: the record was removed from Redis. If Err is not nil, the server refused to
+	// publish that: those who wait elsewhere look when the lease that they were told is over.
 	EventReleased struct {
 		At   time.Time
 		Name string
+		Err  error
 	}
 	// EventStoodBack: after a run of Grants, this manager lets others go first.
 	EventStoodBack struct {

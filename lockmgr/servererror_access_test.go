@@ -3,6 +3,7 @@ package lockmgr_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -39,8 +40,8 @@ var permissionTests = []struct {
 	{denied: "-pttl", contend: lockmgr.ErrPermission},
 	{denied: "-hexists", contend: lockmgr.ErrPermission, unlock: lockmgr.ErrPermission, stays: true},
 	{denied: "-del", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission, stays: true},
-	{denied: "-publish", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission},
-	{denied: "resetchannels", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission},
+	{denied: "-publish", contend: lockmgr.ErrNotAcquired}, // see TestUnlock_NobodyCanBeTold
+	{denied: "resetchannels", contend: lockmgr.ErrNotAcquired},
 	{denied: "-incrby", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "-get", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "resetkeys ~lock*", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
@@ -72,11 +73,6 @@ func TestServerError_Permissions(t *testing.T) {
 			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
 			// A short lease, because a record that can't be removed stays so long.
 			o := lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe}
-			if tt.unlock != nil && !tt.stays {
-				// A release that is repeated after a time-out would find no record
-				// and return no error.
-				o.Lease, o.CommandTimeout = 20*time.Second, 5*time.Second
-			}
 			m := dialAs(t, s.Addr(), user, secret, o)
 			requireKind := func(kind, err error) {
 				t.Helper()
@@ -146,6 +142,44 @@ func TestServerError_Permissions(t *testing.T) {
 				}
 			}
 			gone(name)
+			requireAtRest(t, m)
+		})
+	}
+}
+
+// A user may not publish that a lock is free. The lock is free all the same, so Unlock returns nil.
+// An event and the log tell why nobody was told.
+func TestUnlock_NobodyCanBeTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	for i, denied := range []string{"-publish", "resetchannels"} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			user, w := fmt.Sprint("user", i), faults.NewWitness()
+			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(denied)...)...)
+			var lines lockedBuffer
+			// A release that is repeated after a time-out would find no record and no error.
+			o := lockmgr.Options{Lease: 20 * time.Second, CommandTimeout: 5 * time.Second, Observer: w.Observe, Logger: slog.New(slog.NewTextHandler(&lines, nil))}
+			m := dialAs(t, s.Addr(), user, secret, o)
+			for _, kind := range kinds {
+				name := fmt.Sprint(i, " ", kind.title)
+				l, err := kind.ask(m, name).Await(faults.Patient(t))
+				require.NoError(t, err, name)
+				require.NoError(t, l.Unlock(faults.Patient(t)), name)
+				released := faults.AwaitEvent(t, w, func(e lockmgr.EventReleased) bool { return e.Name == l.Name() })
+				if kind.kind != "fair" { // nobody is in the queue to be told
+					requireServerError(t, lockmgr.ErrPermission, released.Err)
+				}
+				l, err = kind.ask(m, name, lockmgr.MaxWait(0)).Await(faults.Patient(t))
+				require.NoError(t, err, "%s is free", name)
+				require.NoError(t, l.Unlock(faults.Patient(t)), name)
+			}
+			name := fmt.Sprint(i, " kept")
+			l, err := m.Lock(faults.Patient(t), name, lockmgr.KeepFor(lockmgr.MinLease))
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(faults.Patient(t)))
+			require.Contains(t, lines.String(), "commands fail")
+			require.Contains(t, lines.String(), "reason=permission")
 			requireAtRest(t, m)
 		})
 	}

@@ -121,12 +121,10 @@ func (m *Machine) released(e *entry, r *Reply) {
 		return
 	}
 	var err error
-	switch {
-	case r.Err != nil:
-		err = r.Err
-	case (!r.OK || r.Partly) && e.number != 0 && !e.retried:
+	if (!r.OK || r.Partly) && e.number != 0 && !e.retried {
 		err = n.rules().gone()
 	}
+	// A message that could not be published is no error of the unlock: the lock is free.
 	if r.OK {
 		m.noticeOf(n, Notice{What: Released, Err: r.Err})
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	_ "embed" // the scripts
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -241,7 +242,7 @@ func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 		return true
 	case Text: // released, but the message was not published
 		r.OK, r.Subscribers = true, -1
-		return true
+		return strings.Contains(a.Text, " ") // an error of a server has several words
 	}
 	return false
 }
