@@ -65,6 +65,9 @@ func besideOf(name string) (keys []string) {
 		"redisson_unlock_latch:"+inBraces+":00112233445566778899aabbccddeeff",
 		"redisson_lock__channel:"+inBraces+":c9b5bf3a:17",
 		inBraces+":c9b5bf3a:17:rwlock_timeout:1",
+		"redisson_sc:"+inBraces, inBraces+":timeout", inBraces+":gathers",
+		"redisson_lock_queue:"+inBraces+":waits", "redisson_lock_queue:"+inBraces+":absent",
+		"holdfast:manager:0123456789abcdef",
 	)
 }
 
@@ -73,7 +76,7 @@ func TestName_Accepted(t *testing.T) {
 	for _, name := range []string{
 		"redisson", "redisson_", "redisson_lock:orders", "redisson_lock:{orders}", "redisson_lock_token", "redisson_lock_token:orders",
 		"redisson_lock__channel:orders", "redisson_lock_tokens:{a}", "my:redisson_lock_token:{a}", "x{t}y", "{x}", "x:timeout",
-		"a:rwlock_timeout:1", "{a}:rwlock_timeout:", "{a}:rwlock_timeout:x", strings.Repeat("x", 513), strings.Repeat("x", MaxNameBytes),
+		"a:rwlock_timeout:1", "{a}:rwlock_timeout:", "holdfast:manager", "holdfast", "my:holdfast:manager:0123456789abcdef", "{a}:rwlock_timeout:x", strings.Repeat("x", 513), strings.Repeat("x", MaxNameBytes),
 	} {
 		require.NoErrorf(t, checkName(name), "%.100q", name)
 	}
@@ -82,7 +85,7 @@ func TestName_Accepted(t *testing.T) {
 			require.ErrorIs(t, checkName(key), ErrInvalidName, "%q", key)
 		}
 	}
-	for _, name := range []string{"", "{}", "a{b", "a}b", "{}a", "{a", "}{", "}a", "redisson_lock_token:{}", strings.Repeat("x", MaxNameBytes+1)} {
+	for _, name := range []string{"", "{}", "a{b", "a}b", "{}a", "{a", "}{", "}a", "redisson_lock_token:{}", "holdfast:manager:", "holdfast:manager:orders", strings.Repeat("x", MaxNameBytes+1)} {
 		require.ErrorIsf(t, checkName(name), ErrInvalidName, "%.100q", name)
 	}
 }

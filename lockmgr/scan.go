@@ -196,7 +196,7 @@ func longest(taken []TakenPermit) (ttl time.Duration) {
 
 // takenNames returns the names of permits whose set of taken permits may be at a key.
 func takenNames(key string) []string {
-	before, ok := strings.CutSuffix(key, ":timeout")
+	before, ok := wire.NameOfTaken(key)
 	if !ok || !strings.Contains(before, "{") {
 		return nil
 	}

@@ -74,8 +74,8 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	ctx := faults.Patient(t)
 	held, err := other.Lock(ctx, "b", lockmgr.AsOwner(other.NewOwner()))
 	require.NoError(t, err)
-	for _, opts := range [][]lockmgr.LockOption{nil, {lockmgr.MaxWait(50 * time.Millisecond)}} {
-		_, err = m.TryLockAll(ctx, lockmgr.All("a", "b", "c"), opts...)
+	for _, wait := range []lockmgr.LockOption{lockmgr.OnlyIfFree(), lockmgr.MaxWait(50 * time.Millisecond)} {
+		_, err = m.LockAll(ctx, lockmgr.All("a", "b", "c"), wait)
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.ErrorContains(t, err, `lock "a", "b", "c": `)
 		require.ErrorContains(t, err, `: "b"`)

@@ -9,17 +9,55 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// The keys and channels of a lock, as Redisson composes them. The key of the
-// lock itself is its name.
+// The keys and channels beside the key of a lock, as Redisson composes them. The key of the lock
+// itself is its name. Each begins with one of these prefixes and has the name after it, or begins with the
+// name and ends with one of these suffixes. IsReserved knows all of them.
 const (
-	ChannelPrefix = "redisson_lock__channel"
-	TokenPrefix   = "redisson_lock_token"
-
-	queuePrefix    = "redisson_lock_queue"   // the queue of a fair lock
+	ChannelPrefix  = "redisson_lock__channel"
+	rwChannel      = "redisson_rwlock"
+	permitsChannel = "redisson_sc"
+	TokenPrefix    = "redisson_lock_token"
+	queuePrefix    = "redisson_lock_queue"   // the queue of a fair lock, and what is beside it
 	deadlinePrefix = "redisson_lock_timeout" // the deadlines of the waiters in the queue
-
-	permitsChannel = "redisson_sc" // the channels of permits
+	latchPrefix    = "redisson_unlock_latch" // the result of one unlock, of Redisson only
+	takenSuffix    = ":timeout"              // the permits that are taken
+	gatherSuffix   = ":gathers"
+	readHoldSuffix = ":rwlock_timeout:" // a number follows
+	ProcessPrefix  = "holdfast:manager:"
 )
+
+var (
+	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
+	suffixes = [...]string{takenSuffix, gatherSuffix}
+)
+
+// IsReserved reports whether a name has the form of a key or a channel that is no lock, but beside one:
+// a prefix, a colon, and a name in braces or with a brace in it; such a name and a suffix; or the
+// key of a record that says which process a manager is part of.
+func IsReserved(name string) bool {
+	if strings.HasPrefix(name, ProcessPrefix) {
+		return true
+	}
+	if !strings.Contains(name, "{") {
+		return false
+	}
+	for _, prefix := range prefixes {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasPrefix(rest, ":") && strings.Contains(rest, "{") {
+			return true
+		}
+	}
+	for _, suffix := range suffixes {
+		if before, ok := strings.CutSuffix(name, suffix); ok && strings.Contains(before, "{") {
+			return true
+		}
+	}
+	i := strings.LastIndex(name, readHoldSuffix)
+	if i < 0 {
+		return false
+	}
+	before, number := name[:i], name[i+len(readHoldSuffix):]
+	return strings.Contains(before, "{") && number != "" && strings.Trim(number, "0123456789") == ""
+}
 
 // Channel returns the channel of a lock. It is in the slot of the lock's key.
 func Channel(name string) string { return beside(ChannelPrefix, name) }
@@ -34,7 +72,7 @@ func ownKey(kind core.Kind, side core.Side, name, holder string) string {
 	if kind != core.ReadWrite || side != core.Shared {
 		return name
 	}
-	return tagged(name) + ":" + holder + ":rwlock_timeout:1"
+	return tagged(name) + ":" + holder + readHoldSuffix + "1"
 }
 
 // QueueKey returns the key of the queue of a fair lock: the list of its waiters.
@@ -59,13 +97,13 @@ func PlaceChannel(manager, name string, n uint64) string {
 }
 
 // gatherKey returns the key of the record that says which manager gathers permits of a name.
-func gatherKey(name string) string { return tagged(name) + ":gathers" }
+func gatherKey(name string) string { return tagged(name) + gatherSuffix }
 
 // TakenKey returns the key of the set of the permits of a name that are taken.
-func TakenKey(name string) string { return tagged(name) + ":timeout" }
+func TakenKey(name string) string { return tagged(name) + takenSuffix }
 
-// ProcessPrefix begins the keys of the records that say which process a manager is part of.
-const ProcessPrefix = "holdfast:manager:"
+// NameOfTaken returns what stands before the suffix of TakenKey, if key has that suffix.
+func NameOfTaken(key string) (before string, ok bool) { return strings.CutSuffix(key, takenSuffix) }
 
 // ProcessKey returns the key of the record that says which process a manager is part of. It ends
 // with the first 16 hexadecimal digits of the manager's UUID, because the ID of a permit has only

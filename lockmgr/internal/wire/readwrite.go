@@ -23,7 +23,7 @@ var (
 	rwRelease  = newScript("readwrite_release", rwReleaseLua)
 )
 
-var _ = register(core.ReadWrite, kind{name: "read-write", channel: "redisson_rwlock", freed: "1", formats: [verbs]format{
+var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, freed: "1", formats: [verbs]format{
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwAcquire)

@@ -1,0 +1,123 @@
+package lockmgr_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Whatever key or channel the library uses on a server, beside the names of locks, is refused as a name:
+// otherwise one would destroy the other.
+func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--notify-keyspace-events", "KA")
+	var mu sync.Mutex
+	seen := make(map[string]bool) // keys that were written, and channels with a message or a subscriber
+	watch(t, s.Addr(), func(channel string) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[strings.TrimPrefix(channel, "__keyspace@0__:")] = true
+	})
+	ctx := faults.Patient(t)
+	o := lockmgr.Options{Process: lockmgr.Process{Program: "test"}, Lease: 5 * time.Second}
+	managers := []*lockmgr.Manager{dial(t, s.Addr(), o), dial(t, s.Addr(), o)}
+	var names []string
+	for _, name := range []string{"plain", "with{brace}"} {
+		for kind, opts := range map[string][]lockmgr.LockOption{
+			"plain:": {lockmgr.Fenced()}, "fair:": {lockmgr.Fair(), lockmgr.Fenced()},
+			"read:": {lockmgr.Shared(), lockmgr.Fenced()}, "write:": {lockmgr.Exclusive()},
+		} {
+			names = append(names, kind+name)
+			held, err := managers[0].Lock(ctx, kind+name, opts...)
+			require.NoError(t, err)
+			if kind == "read:" {
+				opts = []lockmgr.LockOption{lockmgr.Exclusive()}
+			}
+			f := managers[1].LockAsync(kind+name, opts...)
+			requirePending(t, f, "another manager holds it")
+			time.Sleep(20 * time.Millisecond) // both subscribe
+			for _, channel := range strings.Fields(faults.Do(t, s, "PUBSUB", "CHANNELS")) {
+				mu.Lock()
+				seen[channel] = true
+				mu.Unlock()
+			}
+			require.NoError(t, held.Unlock(ctx))
+			l, err := f.Await(ctx)
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+		}
+		names = append(names, "permits:"+name)
+		p, q := managers[0].Permits("permits:"+name, 2), managers[1].Permits("permits:"+name, 2)
+		one, err := p.Acquire(ctx, 1)
+		require.NoError(t, err)
+		f := q.AcquireAsync(2) // gathers after a second, when the record of the process is written, too
+		require.Eventually(t, func() bool { return faults.Do(t, s, "KEYS", "*:gathers") != "" }, faults.Patience, time.Millisecond)
+		require.NoError(t, one.Unlock(ctx))
+		two, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, two.Unlock(ctx))
+	}
+	l, err := managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}})
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.ContainsFunc(sortedKeys(seen), func(key string) bool { return strings.HasPrefix(key, "holdfast:manager:") })
+	}, faults.Patience, time.Millisecond)
+
+	mu.Lock()
+	keys := sortedKeys(seen)
+	mu.Unlock()
+	reserved := 0
+	for _, key := range keys {
+		if slices.Contains(names, key) {
+			continue
+		}
+		reserved++
+		_, err := managers[0].TryLock(ctx, key)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
+		_, err = managers[0].TryLockAll(ctx, lockmgr.All(key))
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
+		_, err = managers[0].Permits(key, 1).TryAcquire(ctx, 1)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
+		_, err = managers[0].ForceUnlock(ctx, key)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
+	}
+	t.Log(keys)
+	for _, part := range []string{
+		"redisson_lock__channel:", "redisson_lock_token:", "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_rwlock:",
+		"redisson_sc:", ":rwlock_timeout:", ":timeout", ":gathers", "holdfast:manager:",
+	} {
+		require.True(t, slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, part) }), "no %s was seen", part)
+	}
+	require.Greater(t, reserved, 20)
+}
+
+func sortedKeys(seen map[string]bool) (keys []string) {
+	for key := range seen {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// watch calls f with the channel of every message on a server.
+func watch(t *testing.T, addr string, f func(channel string)) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	c, cancel := client.Dedicate()
+	t.Cleanup(cancel)
+	c.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { f(m.Channel) }})
+	require.NoError(t, c.Do(faults.Patient(t), c.B().Psubscribe().Pattern("*").Build()).Error())
+}
