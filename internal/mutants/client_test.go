@@ -140,7 +140,6 @@ var shellMutants = []mutant{
 	{"names", "channel in another slot", "lockmgr/internal/wire", "return \":{\", \"}\"", "return \":\", \"\"", shell + "FuzzName_TwoShareNoKey"},
 	{"names", "braces that part the slots", "lockmgr", "hashed(wire.Channel(name)) != hashed(name)", "false", client + "TestName_StaysInOneSlot"},
 	{"names", "names of what stands beside locks", "lockmgr", "case wire.IsReserved(name):", "case false:", shell + "FuzzName_TwoShareNoKey"},
-	{"names", "keys of read holds", "lockmgr", `":rwlock_timeout:"`, `":nothing:"`, shell + "TestName_Accepted"},
 	{"names", "channel and counter are one", "lockmgr/internal/wire", "\"redisson_lock_token\"", "ChannelPrefix", shell + "FuzzName_TwoShareNoKey"},
 }
 

@@ -86,7 +86,7 @@ var clusterMutants = []mutant{
 	{"moving slot", "a command tells for the one before", lanes, "c.Rest, c.told = nil, listeners{}", "c.Rest = nil", wires + "TestBatch_ListenersOfACall"},
 	{"moving slot", "keys that are elsewhere are an unknown error", lanes, " || strings.Contains(text, \"undeclared keys were accessed during rehashing\")", "", shell + "TestServerError_Replies"},
 	{"moving slot", "fair locks have the keys that they use only", lanes, "func absentKey(name string) string { return QueueKey(name) + \":absent\" }", "func absentKey(name string) string { return QueueKey(name) }", shell + "TestCluster_FairLockOfASlotThatIsMoving"},
-	{"moving slot", "a reader's own key is no key of its renewal", lanes, "return tagged(name) + \":\" + holder + \":rwlock_timeout:1\"", "return tagged(name)", shell + "TestCluster_RenewedInASlotThatIsMoving"},
+	{"moving slot", "a reader's own key is no key of its renewal", lanes, "return tagged(name) + \":\" + holder + readHoldSuffix + \"1\"", "return tagged(name)", shell + "TestCluster_RenewedInASlotThatIsMoving"},
 	{"moving slot", "acquire: a reader whose key is elsewhere is dead", scriptFiles + "readwrite_acquire.lua", " or redis.call('EXISTS', key, own) == 2", "", movingScript},
 	{"moving slot", "acquire: holders whose keys are elsewhere fail it", scriptFiles + "readwrite_acquire.lua", "redis.pcall('DEL', timeout(ARGV[i], 1))", "redis.call('DEL', timeout(ARGV[i], 1))", movingScript},
 	{"moving slot", "acquire: a reader without a key of its own", scriptFiles + "readwrite_acquire.lua", "  -- Before the record is written: the old master of a slot takes no new key.\n", "  redis.call('HSET', key, ARGV[4], 1)\n", movingScript},
