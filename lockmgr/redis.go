@@ -35,15 +35,15 @@ import (
 //
 // Several addresses are the seeds of a cluster, unless opt.ForceSingleClient makes the first
 // one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
-// belong. One seed that answers is enough. If the server at a single address is one of a cluster, Dial
-// connects to the whole cluster. The manager then has two connections to each master that it uses, one
+// belong. One seed that answers is enough. If the server at a single address is a node of a cluster, be it a
+// replica or the only master, Dial connects to the whole cluster. The manager then has two connections to each master that it uses, one
 // of them for messages. It has one more to each with Options.Replicas, one more with BothChannels, and one
 // more to a master that joined the cluster meanwhile. See the package comment for what differs in a cluster.
 //
 // With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
 // master that they name. When they name another one, the manager follows.
 //
-// Dial returns ErrTopology for a server that shares a cluster with others if
+// Dial returns ErrTopology for a server that shares a cluster with other masters if
 // opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet that the
 // Sentinels do not know, for a database that the server does not have, for several addresses of servers
 // that are no cluster, and if as many seeds belong to one cluster as to another.
@@ -82,11 +82,16 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		client.Close()
 	}
 	m := start(newIdentity(), options, client, lane, nil, dialTime(opt), end)
-	if _, err := m.topology(context.Background()); errors.Is(err, ErrTopology) {
+	hello, err := m.hello(context.Background())
+	if err != nil {
+		return m, nil // commands tell why
+	}
+	if inCluster(&hello) && !asked.ForceSingleClient {
 		_ = m.Close(context.Background()) // it holds nothing
-		if errors.Is(err, errOneOfMany) && !asked.ForceSingleClient {
-			return dialMany(asked, options)
-		}
+		return dialMany(asked, options)
+	}
+	if _, err := m.topologyBy(context.Background(), &hello); errors.Is(err, ErrTopology) {
+		_ = m.Close(context.Background())
 		return nil, err
 	}
 	return m, nil

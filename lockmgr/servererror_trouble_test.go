@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
@@ -22,8 +23,10 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, tt.Args...)
 			w := faults.NewWitness()
-			hasty := dial(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond})
-			steady := dial(t, s.Addr(), lockmgr.Options{RetryTime: time.Minute, Observer: w.Observe})
+			// The server without its cluster's slots is a single server to the client.
+			opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}
+			hasty := dialMany(t, opt, lockmgr.Options{Anonymous: true, RetryTime: 50 * time.Millisecond})
+			steady := dialMany(t, opt, lockmgr.Options{Anonymous: true, RetryTime: time.Minute, Observer: w.Observe})
 			tt.Begin(t, s)
 			waiting := steady.LockAsync("a")
 			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.Kind) })

@@ -9,24 +9,37 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// errOneOfMany says that the server is one of several masters.
-var errOneOfMany = errors.New("the server shares a cluster with others")
+// hello asks the server what it is.
+func (m *Manager) hello(ctx context.Context) (wire.Answer, error) {
+	return m.run(ctx, wire.Command{Args: []string{"HELLO"}})
+}
+
+// inCluster reports whether a server that has answered hello is a node of a cluster, as a master or as a
+// replica, and however many masters the cluster has: it may get more, and another node may become the
+// master.
+func inCluster(hello *wire.Answer) bool { return hello.Field("mode") == "cluster" }
 
 // topology asks the server whether it is a replica, part of a cluster or a Sentinel. The
 // error matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't
 // work there for another reason. It matches ErrPermission if the user may not ask whether the
-// cluster has other servers. Any other error means that no answer came.
+// cluster has other masters. Any other error means that no answer came.
 //
 // The warning says what a cluster or Sentinels mean for locks. It is empty for a single
 // server, and if the server does not say. A manager of a cluster asks nothing.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if m.clustered {
-		return fmt.Sprintf("a cluster of %d masters: a failover may lose a lock, as a master answers before its replicas know; a set whose names are in several slots needs a script for each of them", len(m.lanes.Masters())), nil
+		return fmt.Sprintf("a cluster, masters with slots: %d. A failover may lose a lock, as a master answers before its replicas know; a set whose names are in several slots needs a script for each of them", len(m.lanes.Masters())), nil
 	}
-	a, err := m.run(ctx, wire.Command{Args: []string{"HELLO"}})
+	a, err := m.hello(ctx)
 	if err != nil {
 		return "", err
 	}
+	return m.topologyBy(ctx, &a)
+}
+
+// topologyBy is topology for a manager of one server, or of one that Sentinels watch, after the server has
+// answered hello.
+func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning string, err error) {
 	var replica error
 	if a.Field("role") == "replica" {
 		replica = &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
@@ -37,29 +50,29 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 		}
 		return "a master that Sentinels watch: a failover may lose a lock, as the master answers before its replicas know", nil
 	}
-	switch a.Field("mode") {
-	case "sentinel":
+	switch {
+	case a.Field("mode") == "sentinel":
 		return "", fmt.Errorf("%w: the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master", ErrTopology)
-	case "cluster": // a replica has to say, too, whether there are other masters
-	default:
+	case !inCluster(a):
 		return "", replica
 	}
-	a, err = m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
+	// The client is one for a single server. A replica has to say, too, whether there are other masters.
+	info, err := m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {
 		return "", err
 	}
-	if f := a.Failure; f != nil && f.Kind == wire.Permission {
+	if f := info.Failure; f != nil && f.Kind == wire.Permission {
 		return "", serverError(f)
 	}
-	for line := range strings.Lines(a.Text) {
+	for line := range strings.Lines(info.Text) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok && n != "0" && n != "1" {
-			return "", fmt.Errorf("%w: %w: it is one of %s, and keeps some names only", ErrTopology, errOneOfMany, n)
+			return "", fmt.Errorf("%w: the server shares a cluster with others: it is one of %s, and keeps some names only", ErrTopology, n)
 		}
 	}
 	if replica != nil {
 		return "", replica
 	}
-	return "the server is part of a cluster: names that other servers keep fail with ErrTopology, and no two locks share a command", nil
+	return "the server is part of a cluster, and the client is one for a single server: no failover and no new master is followed, clients of the cluster listen on other channels, and no two locks share a command", nil
 }
 
 // strangers asks the node at the address of each master of a cluster. The error matches ErrTopology if

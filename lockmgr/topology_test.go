@@ -98,16 +98,16 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	require.NoError(t, m.Close(faults.Patient(t)))
 }
 
-// Check warns of a cluster of one server. A cluster of several keeps some names on
-// other servers, so the Check of a manager of one of them returns an error. Dial connects to
+// Check warns of a cluster whose only master has a client for a single server. A cluster of several keeps
+// some names on other servers, so the Check of a manager of one of them returns an error. Dial connects to
 // the whole cluster, unless the caller wants one server.
 func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
+	m := dialMany(t, rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
 	report, err := m.Check(faults.Patient(t), "a")
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(report.Warnings, "\n"), "cluster")
+	require.Contains(t, strings.Join(report.Warnings, "\n"), "client is one for a single server")
 
 	other := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no").Unrestricted()
 	faults.Do(t, s, "CLUSTER", "DELSLOTSRANGE", "8192", "16383")
@@ -128,7 +128,7 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	}
 	report, err = whole.Check(faults.Patient(t), "a")
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(report.Warnings, "\n"), "2 masters")
+	require.Contains(t, strings.Join(report.Warnings, "\n"), "masters with slots: 2")
 	moved := 0
 	for _, name := range some(20) {
 		l, err := m.Lock(faults.Patient(t), name)

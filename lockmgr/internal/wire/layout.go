@@ -17,6 +17,7 @@ type Shard struct {
 	Addr  string   // the key of the client's Nodes
 	Slots [][2]int // ranges, both ends included
 	Nodes []string // the IDs of the master and its replicas; nil: not known
+	addrs []string // the addresses of the first of Nodes; empty: not known
 }
 
 // sameCluster reports whether an answer is about the cluster whose layout is known. It is if at least
@@ -65,7 +66,7 @@ func withUnserved(layout, earlier []Shard) []Shard {
 		i, known := at[s.Addr]
 		if !known {
 			i = len(layout)
-			layout = append(layout, Shard{Addr: s.Addr, Nodes: s.Nodes})
+			layout = append(layout, Shard{Addr: s.Addr, Nodes: s.Nodes, addrs: s.addrs})
 		}
 		layout[i].Slots = append(layout[i].Slots, left...)
 	}
@@ -134,7 +135,7 @@ func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, e
 		if !known {
 			i = len(shards)
 			index[at.Addr] = i
-			shards = append(shards, Shard{Addr: at.Addr, Nodes: at.Nodes})
+			shards = append(shards, Shard{Addr: at.Addr, Nodes: at.Nodes, addrs: at.addrs})
 		}
 		shards[i].Slots = append(shards[i].Slots, at.Slots...)
 	}
@@ -161,7 +162,8 @@ func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 		}
 		if len(node) > 2 {
 			if id, err := node[2].ToString(); err == nil {
-				at.Nodes = append(at.Nodes, id)
+				addr, _ := readAddr(node, asked) // that of a replica is not needed
+				at.Nodes, at.addrs = append(at.Nodes, id), append(at.addrs, addr)
 			}
 		}
 	}

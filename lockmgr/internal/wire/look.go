@@ -72,6 +72,11 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 			addrs = append(addrs, s.Addr)
 		}
 	}
+	for _, addr := range n.memberAddrs() {
+		if n.open != nil && !slices.Contains(addrs, addr) {
+			addrs = append(addrs, addr)
+		}
+	}
 	answers := make(chan layoutAnswer, len(addrs))
 	ask := func(some []string) {
 		for _, addr := range some {
@@ -150,17 +155,61 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sameCluster(n.layout, answer) {
-		answer = withUnserved(answer, n.layout)
+		answer = n.withMembers(withUnserved(answer, n.layout))
 	} else {
 		for addr := range n.strangers {
 			n.setStranger(addr, false)
 		}
 		clear(n.proofs)
+		clear(n.members)
+		n.withMembers(answer)
 	}
 	n.layout = answer
 	clear(n.moved)
 	n.forgetGone()
 	return answer
+}
+
+// withMembers notes the nodes of an answer. It adds to each shard the nodes that the shard had in the layout
+// and that an answer has named within memberRest. The mutex is held.
+func (n *Nodes) withMembers(answer []Shard) []Shard {
+	now := n.now()
+	for i := range answer {
+		s := &answer[i]
+		for k, id := range s.Nodes {
+			if k < len(s.addrs) {
+				n.members[id] = member{s.addrs[k], now}
+			}
+		}
+	}
+	maps.DeleteFunc(n.members, func(_ string, m member) bool { return now.Sub(m.seen) >= memberRest })
+	for i := range answer {
+		s := &answer[i]
+		for _, known := range n.layout {
+			if !slices.ContainsFunc(known.Nodes, func(id string) bool { return slices.Contains(s.Nodes, id) }) {
+				continue
+			}
+			for _, id := range known.Nodes {
+				if _, lately := n.members[id]; lately && !slices.Contains(s.Nodes, id) {
+					s.Nodes = append(slices.Clip(s.Nodes), id)
+				}
+			}
+		}
+	}
+	return answer
+}
+
+// memberAddrs returns the addresses of the members, sorted.
+func (n *Nodes) memberAddrs() (all []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.members {
+		if m.addr != "" {
+			all = append(all, m.addr)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own, and

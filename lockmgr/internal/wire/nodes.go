@@ -47,6 +47,7 @@ type Nodes struct {
 
 	mu        sync.Mutex
 	layout    []Shard                  // the newest layout of this cluster; empty before the first
+	members   map[string]member        // nodes that were in the layout lately, by ID
 	moved     map[int]string           // addresses that MOVED has named since, by slots
 	own       map[string]*ownClient    // the clients that open returned, by address
 	opening   map[string]*opening      // the calls of open under way, by address
@@ -66,6 +67,17 @@ type ownClient struct {
 // clientRest is how long an ownClient is kept without use if its node is no master of the layout. A node
 // that gets its first slots is no master until it has one of them. Until then, ASK leads there.
 const clientRest = time.Minute
+
+// A member is a node that an answer has named as one of this cluster.
+type member struct {
+	addr string    // may be empty
+	seen time.Time // when the last layout named it
+}
+
+// memberRest is for how long a node counts as one of its shard after the last layout that named it. An answer
+// leaves out a replica that has just lost its master, or has just become one. If the other node of the
+// shard dies then, this one may be all that is left of the cluster.
+const memberRest = time.Minute
 
 // question calls ask with a context that does not end with ctx, and returns the answer. It returns false
 // if ctx ends first, or after Close.
@@ -98,7 +110,7 @@ func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (
 	ctx, end := context.WithCancel(context.Background())
 	return &Nodes{
 		cluster: client, channels: channels, open: open, dials: dials, now: time.Now, ctx: ctx, end: end,
-		moved: make(map[int]string), own: make(map[string]*ownClient), opening: make(map[string]*opening),
+		members: make(map[string]member), moved: make(map[int]string), own: make(map[string]*ownClient), opening: make(map[string]*opening),
 		proofs: make(map[string]*provedClient), proving: make(map[string]*proof), strangers: make(map[string]bool),
 	}
 }

@@ -281,14 +281,66 @@ func TestNodes_ProofBeforeAStranger(t *testing.T) {
 
 // A master that serves a part of its slots only is one shard, and counts once.
 func TestWithUnserved(t *testing.T) {
-	known := []Shard{{"a:1", [][2]int{{0, 9}}, []string{"A"}}, {"b:1", [][2]int{{10, 19}, {30, 39}}, []string{"B"}}}
-	answer := []Shard{{"a:1", [][2]int{{0, 3}, {5, 5}}, []string{"A"}}, {"c:1", [][2]int{{15, 31}}, []string{"C"}}}
+	known := []Shard{{"a:1", [][2]int{{0, 9}}, []string{"A"}, nil}, {"b:1", [][2]int{{10, 19}, {30, 39}}, []string{"B"}, nil}}
+	answer := []Shard{{"a:1", [][2]int{{0, 3}, {5, 5}}, []string{"A"}, nil}, {"c:1", [][2]int{{15, 31}}, []string{"C"}, nil}}
 	require.Equal(t, []Shard{
-		{"a:1", [][2]int{{0, 3}, {5, 5}, {4, 4}, {6, 9}}, []string{"A"}},
-		{"c:1", [][2]int{{15, 31}}, []string{"C"}},
-		{"b:1", [][2]int{{10, 14}, {32, 39}}, []string{"B"}},
+		{"a:1", [][2]int{{0, 3}, {5, 5}, {4, 4}, {6, 9}}, []string{"A"}, nil},
+		{"c:1", [][2]int{{15, 31}}, []string{"C"}, nil},
+		{"b:1", [][2]int{{10, 14}, {32, 39}}, []string{"B"}, nil},
 	}, withUnserved(answer, known))
 	require.Equal(t, known, withUnserved(slices.Clone(known), known))
+}
+
+// shardReply is an answer to CLUSTER SLOTS with one shard. The nodes are host:ID, the master first.
+func shardReply(nodes ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*1\r\n*%d\r\n:0\r\n:%d\r\n", 2+len(nodes), Slots-1)
+	for _, node := range nodes {
+		host, id, _ := strings.Cut(node, ":")
+		fmt.Fprintf(&b, "*3\r\n+%s\r\n:1\r\n+%s\r\n", host, id)
+	}
+	return b.String()
+}
+
+// A cluster has one master and a replica. The replica becomes the master, then the old master comes back as
+// its replica. Some answers name one of them only. Each of the two is followed when the other one has died.
+func TestNodes_LayoutOfOneShard(t *testing.T) {
+	for name, after := range map[string]time.Duration{"soon": memberRest / 2, "late": 2 * memberRest} {
+		t.Run(name, func(t *testing.T) {
+			c, n := newFakeCluster(t)
+			now := time.Now()
+			n.now = func() time.Time { return now }
+			n.layout = nil
+			clear(n.members)
+			clear(c.known)
+			c.known["a:1"] = newFakeNode(t, shardReply("a:A", "b:B"))
+			_, err := layoutOnce(t, n)
+			require.NoError(t, err)
+
+			clear(c.known)
+			c.elsewhere["b:1"] = newFakeNode(t, shardReply("b:B")) // its client does not know it yet
+			c.elsewhere["a:1"] = newFakeNode(t, shardReply("b:B"))
+			layout, err := layoutOnce(t, n)
+			require.NoError(t, err)
+			require.Equal(t, []string{"b:1"}, addrsOf(layout))
+
+			delete(c.elsewhere, "b:1")
+			n.own = map[string]*ownClient{}
+			c.elsewhere["a:1"] = newFakeNode(t, shardReply("a:A"))
+			now = now.Add(after)
+			if name == "late" {
+				n.withMembers(n.layout)
+			}
+			layout, err = layoutOnce(t, n)
+			if name == "late" {
+				require.Error(t, err, "nothing says that a is one of the cluster")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []string{"a:1"}, addrsOf(layout))
+			require.Equal(t, []string{"A", "B"}, layout[0].Nodes)
+		})
+	}
 }
 
 // A look asks one node if that answers.
@@ -489,7 +541,7 @@ func TestLayout_MasterWithoutAPort(t *testing.T) {
 	layout, err := layoutOf(t.Context(), n.client, "x:1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:1", "c:1"}, addrsOf(layout))
-	require.Equal(t, Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}}, layout[1])
+	require.Equal(t, Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}, addrs: []string{"c:1", "c:1"}}, layout[1])
 }
 
 // A cluster may forget the address of a master and keep its slots. The slots stay with their last
@@ -504,7 +556,7 @@ func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "c:1", "b:1"}, addrsOf(layout))
-		require.Equal(t, Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}}, layout[2])
+		require.Equal(t, Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}, addrs: []string{"b:1", "b:1"}}, layout[2])
 		require.Equal(t, strangeNode, execOn(n.Node("b:1"), getOf("x"))[0].Failure)
 	}
 	require.Equal(t, []string{"b:1"}, c.told)

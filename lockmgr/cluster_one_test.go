@@ -1,0 +1,169 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/rediscluster"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// oneShard runs a cluster with one master and its replica. It returns managers that were dialled with the
+// address of the master, with that of the replica, and with both.
+func oneShard(t *testing.T, o lockmgr.Options) (*redistest.Cluster, map[string]*lockmgr.Manager) {
+	t.Helper()
+	c := redistest.StartCluster(t, 1, 1)
+	managers := map[string]*lockmgr.Manager{}
+	for which, addrs := range map[string][]string{"master": c.Addrs()[:1], "replica": c.Addrs()[1:], "both": c.Addrs()} {
+		managers[which] = dialMany(t, rueidis.ClientOption{InitAddress: addrs}, o)
+	}
+	return c, managers
+}
+
+// Managers of a cluster with one master wake each other, whichever address they were dialled with.
+func TestCluster_OneShardWakes(t *testing.T) {
+	t.Parallel()
+	for _, channels := range allChannels {
+		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
+			t.Parallel()
+			_, managers := oneShard(t, lockmgr.Options{Channels: channels})
+			ctx := faults.Patient(t)
+			for by, m := range managers {
+				for at, other := range managers {
+					if m == other {
+						continue
+					}
+					for kind, opts := range map[string][]lockmgr.LockOption{"plain": nil, "exclusive": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
+						name := kind + " " + by + " " + at
+						l, err := m.Lock(ctx, name, opts...)
+						require.NoError(t, err)
+						f := other.LockAsync(name, opts...)
+						time.Sleep(200 * time.Millisecond) // subscribed, and what follows a confirmation is over
+						begin := time.Now()
+						require.NoError(t, l.Unlock(ctx))
+						l, err = f.Await(ctx)
+						require.NoError(t, err)
+						require.Less(t, time.Since(begin), 5*time.Second, "%s: woken by a message, not by the poll after a lease", name)
+						require.NoError(t, l.Unlock(ctx))
+					}
+				}
+			}
+		})
+	}
+}
+
+// A client that listens and publishes as Redisson does in a cluster hears a manager of a cluster with one
+// master, and is heard.
+func TestCluster_OneShardLikeRedisson(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 1, 0)
+	m := dialMany(t, rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true, ForceSingleClient: true})
+	require.NoError(t, err)
+	defer client.Close()
+	ctx := faults.Patient(t)
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	heard := make(chan string, 1)
+	listening, stop := context.WithCancel(ctx)
+	defer stop()
+	go client.Receive(listening, client.B().Ssubscribe().Channel(faults.Channel("a")).Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+	requireSubscribers(t, c.Nodes[0], false)
+	require.NoError(t, l.Unlock(ctx))
+	select {
+	case message := <-heard:
+		require.Equal(t, "0", message)
+	case <-ctx.Done():
+		t.Fatal("no message")
+	}
+
+	faults.Do(t, c.Nodes[0], "HSET", "b", "foreign:1", "1")
+	faults.Do(t, c.Nodes[0], "PEXPIRE", "b", "60000")
+	f := m.LockAsync("b")
+	faults.Eventually(t, func() bool {
+		return strings.HasSuffix(faults.Do(t, c.Nodes[0], "PUBSUB", "SHARDNUMSUB", faults.Channel("b")), "1")
+	}, "it listens")
+	faults.Do(t, c.Nodes[0], "DEL", "b")
+	faults.Do(t, c.Nodes[0], "SPUBLISH", faults.Channel("b"), "0")
+	begin := time.Now()
+	l, err = f.Await(ctx)
+	require.NoError(t, err)
+	require.Less(t, time.Since(begin), 5*time.Second)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// Managers of a cluster with one master follow a planned failover, and one after the master has died.
+func TestCluster_OneShardFailover(t *testing.T) {
+	t.Parallel()
+	c, managers := oneShard(t, lockmgr.Options{RetryTime: 20 * time.Second})
+	ctx := faults.Patient(t)
+	held := map[string]*lockmgr.Lock{}
+	takeAll := func() {
+		for which, m := range managers {
+			l, err := m.Lock(ctx, which)
+			require.NoError(t, err, which)
+			held[which] = l
+		}
+		_, err := c.Owner("a").Do("WAIT", "1", "2000")
+		require.NoError(t, err)
+	}
+	requireAll := func() {
+		for which, l := range held {
+			require.NoError(t, l.Extend(ctx, 30*time.Second), which)
+			require.NoError(t, l.Unlock(ctx), which)
+		}
+	}
+	takeAll()
+	faults.Do(t, c.Nodes[1], "CLUSTER", "FAILOVER")
+	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, c.Nodes[1], "INFO", "replication"), "role:master") }, "failover")
+	requireAll()
+	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, c.Nodes[0], "INFO", "replication"), "master_link_status:up") }, "replica")
+	takeAll()
+	c.Nodes[1].Kill()
+	faults.Do(t, c.Nodes[0], "CLUSTER", "FAILOVER", "TAKEOVER")
+	requireAll()
+}
+
+// A manager of a cluster with one master follows slots to a master that joins.
+func TestCluster_OneShardGrows(t *testing.T) {
+	t.Parallel()
+	c, managers := oneShard(t, lockmgr.Options{RetryTime: 20 * time.Second})
+	ctx := faults.Patient(t)
+	joining := redistest.Start(t, rediscluster.Args()...).Unrestricted()
+	faults.Do(t, joining, "CLUSTER", "SET-CONFIG-EPOCH", "9")
+	for _, n := range c.Nodes {
+		faults.Do(t, joining, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(n.Port()))
+	}
+	c.Nodes = append(c.Nodes, joining)
+	faults.Eventually(t, func() bool {
+		for _, n := range c.Nodes {
+			if strings.Count(faults.Do(t, n, "CLUSTER", "NODES"), "connected") != len(c.Nodes) {
+				return false
+			}
+		}
+		return strings.Contains(faults.Do(t, joining, "CLUSTER", "INFO"), "cluster_state:ok")
+	}, "it joins")
+	for which, m := range managers {
+		l, err := m.Lock(ctx, which)
+		require.NoError(t, err)
+		f := managers["both"].LockAsync(which)
+		c.Move(t, which, joining)
+		require.NoError(t, l.Extend(ctx, 30*time.Second), which)
+		require.NoError(t, l.Unlock(ctx), which)
+		l, err = f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+		l, err = m.Lock(ctx, which, lockmgr.Fair())
+		require.NoError(t, err, which)
+		require.NoError(t, l.Unlock(ctx))
+	}
+}
