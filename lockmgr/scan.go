@@ -59,7 +59,7 @@ func (s *scan) run(yield func(Info, error) bool) error {
 		if err := s.walk(master, "hash", escaped(s.prefix)+"*", s.records, yield); err != nil || s.stopped {
 			return err
 		}
-		if err := s.walk(master, "zset", "*"+escaped(s.prefix)+"*:timeout", s.permits, yield); err != nil || s.stopped {
+		if err := s.walk(master, "zset", wire.TakenPattern, s.permits, yield); err != nil || s.stopped {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package lockmgr_test
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,4 +210,31 @@ func TestScan_Cluster(t *testing.T) {
 		}
 		return found["a:p"].Permits.Taken[0].Process == billing
 	}, faults.Patience, 50*time.Millisecond)
+}
+
+// No name makes Scan costly for the server: its patterns take linear time. A prefix behind a star
+// took seconds for one long name, in which the server did nothing else.
+func TestScan_LongRepetitiveNames(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	for _, prefix := range []string{"", "a", strings.Repeat("a", 30<<10), strings.Repeat("a", 30<<10) + "b", ":timeout"} {
+		for i, part := range []string{"a", ":timeout", ":timeou", "{a", "a}"} {
+			long := strings.Repeat(part, 64<<10/len(part))
+			faults.Do(t, s, "ZADD", long+fmt.Sprint(i), "1", "x")
+			faults.Do(t, s, "HSET", long+fmt.Sprint(i)+"h", "x", "1")
+		}
+		faults.Do(t, s, "CONFIG", "RESETSTAT")
+		scan(t, m, prefix)
+		for line := range strings.Lines(faults.Do(t, s, "INFO", "commandstats")) {
+			if rest, ok := strings.CutPrefix(line, "cmdstat_scan:"); ok {
+				_, usec, _ := strings.Cut(rest, "usec=")
+				usec, _, _ = strings.Cut(usec, ",")
+				took, err := strconv.Atoi(usec)
+				require.NoError(t, err)
+				t.Logf("the scans with a prefix of %d bytes took %d µs", len(prefix), took)
+				require.Less(t, took, 1_000_000)
+			}
+		}
+	}
 }

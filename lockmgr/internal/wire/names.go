@@ -102,6 +102,10 @@ func gatherKey(name string) string { return tagged(name) + gatherSuffix }
 // TakenKey returns the key of the set of the permits of a name that are taken.
 func TakenKey(name string) string { return tagged(name) + takenSuffix }
 
+// TakenPattern matches all keys that TakenKey returns. With more text behind the star, a long key would
+// cost the server the product of the two lengths.
+const TakenPattern = "*" + takenSuffix
+
 // NameOfTaken returns what stands before the suffix of TakenKey, if key has that suffix.
 func NameOfTaken(key string) (before string, ok bool) { return strings.CutSuffix(key, takenSuffix) }
 

@@ -26,7 +26,7 @@ func GetProcess(key string) Command {
 
 // Scan returns the command that reads some keys that match a pattern and have a type, from a
 // cursor on, which begins with "0". ReadScan reads its answer. The server looks at about 1,000 of
-// its keys, also if none of them matches.
+// its keys, also if none of them matches. A star is at the end of a pattern, or in TakenPattern.
 func Scan(cursor, pattern, kind string) Command {
 	return Command{Args: []string{"SCAN", cursor, "MATCH", pattern, "COUNT", "1000", "TYPE", kind}}
 }
