@@ -3,6 +3,7 @@ package holdfastprom
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -125,8 +126,14 @@ func TestFiles_NameWhatExists(t *testing.T) {
 					}
 					require.Contains(t, metrics[name], f.Label, text)
 					labels = append(labels, f.Label)
-					if !strings.Contains(f.Value, "$") {
-						require.True(t, slices.Contains(metrics[name][f.Label], f.Value), "%s has no %s %q", name, f.Label, f.Value)
+					values := []string{f.Value}
+					if f.IsRegexp {
+						values = strings.Split(f.Value, "|")
+					}
+					for _, value := range values {
+						if !strings.Contains(value, "$") {
+							require.True(t, slices.Contains(metrics[name][f.Label], value), "%s has no %s %q", name, f.Label, value)
+						}
 					}
 				}
 			case *metricsql.AggrFuncExpr:
@@ -145,4 +152,42 @@ func TestFiles_NameWhatExists(t *testing.T) {
 			require.True(t, used[name], "nothing shows %s", name)
 		}
 	}
+}
+
+// The alerts fire in an outage and after a loss, and not for one moment's failures: alerts_test.yml has
+// the situations. HOLDFAST_PROMTOOL is the promtool of Prometheus, if it is not on PATH.
+func TestAlerts(t *testing.T) {
+	path, wanted := os.LookupEnv("HOLDFAST_PROMTOOL")
+	if !wanted {
+		path = "promtool"
+	}
+	path, err := exec.LookPath(path)
+	if err != nil && !wanted {
+		t.Skip("no promtool")
+	}
+	require.NoError(t, err)
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		out, err := exec.Command(path, args...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+}
+
+// Counters of the only class are there at zero before anything has happened, so that a rule sees the first
+// increase.
+func TestNew_CountsFromZero(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(m.losses))
+	require.NoError(t, registry.Register(m.failures))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	counted := 0
+	for _, f := range families {
+		for _, series := range f.Metric {
+			require.Zero(t, series.Counter.GetValue())
+			counted++
+		}
+	}
+	require.Equal(t, 2+len(Reasons()), counted)
 }

@@ -108,6 +108,9 @@ func New(options Options) (*Metrics, error) {
 		m.commandOf[result] = m.commands.WithLabelValues(name)
 	}
 	m.classes = classes[*series]{class: o.Class, limit: o.MaxClasses, make: m.newSeries, known: make(map[string]*series)}
+	if o.Class == nil {
+		m.classes.of("") // a counter that begins at zero shows its first increase
+	}
 	return m, nil
 }
 
