@@ -224,12 +224,12 @@ func startTurns(t testing.TB, m *lockmgr.Manager, name string, hold time.Duratio
 	return s
 }
 
-// share looks at a record at random instants until end. Of the times at which it
-// finds one, it returns the percentage with a holder of the given client or manager.
+// share looks at a record at random instants until end, and longer if the machine is busy. Of the times
+// at which it finds one, it returns the percentage with a holder of the given client or manager.
 func (w *world) share(t testing.TB, name, uuid string, end time.Time) float64 {
 	t.Helper()
 	var ours, all int
-	for time.Now().Before(end) {
+	for late := end.Add(time.Minute); time.Now().Before(end) || all <= 100 && time.Now().Before(late); {
 		for holder := range w.record(t, name) {
 			all++
 			if strings.HasPrefix(holder, uuid+":") {

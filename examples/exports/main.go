@@ -32,7 +32,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	url := server.Flag(flags)
 	limit := flags.Int("limit", 3, "`number` of permits")
 	clerks := flags.Int("clerks", 12, "`number` of clerks")
-	length := flags.Duration("for", 3*time.Second, "`time` to run")
+	length := flags.Duration("for", 3*time.Second, "`time` to run; it goes on until the nightly export is done")
 	if err := cli.Parse(flags, out, about, args); err != nil {
 		return err
 	}
@@ -62,13 +62,20 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err := e.hang(ctx); err != nil {
 		return unlessOver(ctx, err)
 	}
-	running, stop := context.WithTimeout(ctx, *length)
+	all, running := errgroup.WithContext(ctx) // the first error ends the others
+	clerking, stop := context.WithCancel(running)
 	defer stop()
-	all, running := errgroup.WithContext(running) // the first error ends the others
 	for clerk := range *clerks {
-		all.Go(func() error { return e.workUntil(running, e.services[clerk%2]) })
+		all.Go(func() error { return e.workUntil(clerking, e.services[clerk%2]) })
 	}
-	all.Go(func() error { return unlessOver(running, e.nightly(running)) })
+	all.Go(func() error {
+		defer stop()
+		end := time.Now().Add(*length)
+		if err := e.nightly(running); err != nil {
+			return unlessOver(running, err)
+		}
+		return unlessOver(running, export(running, time.Until(end)))
+	})
 	if err := all.Wait(); err != nil {
 		return err
 	}

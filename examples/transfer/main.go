@@ -34,7 +34,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	url := server.Flag(flags)
 	accounts := flags.Int("accounts", 6, "`number` of accounts")
 	clerks := flags.Int("clerks", 20, "`number` of clerks")
-	length := flags.Duration("for", 3*time.Second, "`time` to run")
+	length := flags.Duration("for", 3*time.Second, "`time` to run; it goes on until money has gone both ways")
 	if err := cli.Parse(flags, out, about, args); err != nil {
 		return err
 	}
@@ -64,11 +64,10 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	fmt.Fprintf(out, "%d clerks in two offices move money between %d accounts for %v.\nServer: %v\n", *clerks, *accounts, *length, srv)
 
-	running, stop := context.WithTimeout(ctx, *length)
-	defer stop()
-	all, running := errgroup.WithContext(running) // the first error ends the others
+	end := time.Now().Add(*length)
+	all, running := errgroup.WithContext(ctx) // the first error ends the others
 	for clerk := range *clerks {
-		all.Go(func() error { return b.workUntil(running, b.offices[clerk%len(b.offices)]) })
+		all.Go(func() error { return b.workUntil(running, end, b.offices[clerk%len(b.offices)]) })
 	}
 	err = all.Wait()
 	// Whatever has happened: give back what is held.
@@ -96,9 +95,10 @@ type bank struct {
 	up, down atomic.Int64 // transfers
 }
 
-// workUntil makes transfers between random accounts.
-func (b *bank) workUntil(ctx context.Context, m *lockmgr.Manager) error {
-	for ctx.Err() == nil {
+// workUntil makes transfers between random accounts, until the end has passed and there were some in both
+// directions.
+func (b *bank) workUntil(ctx context.Context, end time.Time, m *lockmgr.Manager) error {
+	for ctx.Err() == nil && (time.Now().Before(end) || b.up.Load() == 0 || b.down.Load() == 0) {
 		from := rand.IntN(len(b.names))
 		to := (from + 1 + rand.IntN(len(b.names)-1)) % len(b.names)
 		if err := b.transfer(ctx, m, from, to, 1+rand.Int64N(10)); err != nil {

@@ -140,7 +140,8 @@ func (b *bench) sample(ctx context.Context, owners []string) (had []int, free in
 	rng := rand.New(rand.NewPCG(b.Seed, 0))
 	had = make([]int, len(owners))
 	known := time.Now() // when the owner was last one of these, or nobody
-	for end := time.Now().Add(b.Window); time.Now().Before(end); {
+	some := false       // else the window is short for this machine
+	for end := time.Now().Add(b.Window); !some || time.Now().Before(end); {
 		owner, err := b.recorded(name)
 		if err != nil {
 			return nil, 0, err
@@ -148,6 +149,7 @@ func (b *bench) sample(ctx context.Context, owners []string) (had []int, free in
 		switch i := slices.Index(owners, owner); {
 		case i >= 0:
 			had[i]++
+			some = true
 		case owner == "":
 			free++
 		case time.Since(known) > strangerTime:

@@ -54,8 +54,7 @@ func TestSoak_OnACluster(t *testing.T) {
 	for client, fine := range map[string]bool{"": true, "doubled": false} {
 		c := small(t, "none", 1, 700*time.Millisecond)
 		c.Cluster, c.Client = true, client
-		result, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		result := runUntil(t, c, func(r *Result) bool { return metAll(r) && (fine || len(r.Violations()) > 0) })
 		require.Equal(t, fine, len(result.Violations()) == 0, "%q: %v %v %+v", client, result.Violations(), result.Told, result.Left)
 		require.Positive(t, result.Sets)
 		require.Positive(t, result.PermitGrants)
