@@ -53,7 +53,8 @@ type Waiter struct {
 }
 
 // Inspect reads the state of a lock from Redis, and which processes hold it. It blocks for one round
-// trip, and for one more if another manager holds the lock. It takes no part in the lock. Who holds it
+// trip, and for one more if another manager holds the lock. Each fails after Options.CommandTimeout if the
+// server does not answer. It takes no part in the lock. Who holds it
 // is left out if the user may not read it: see Options.Process. While a manager passes a lock on in memory, the
 // record may name a holder of that manager which has given the lock back some 20 ms
 // ago, or up to a second while the server refuses to update it.

@@ -22,6 +22,7 @@ type loop struct {
 	watches map[watchKey]listening
 	effects []core.Effect // reused
 	ops     []*core.Op    // reused
+	sent    core.Sent     // reused
 	instant time.Duration // of the batch that is carried out
 
 	announcer announcer
@@ -167,6 +168,10 @@ func (p *loop) carryOut(now time.Duration) {
 	}
 	p.effects = reuse(p.effects)
 	p.lanes.Submit(p.ops, now)
+	if p.sharded && len(p.ops) > 0 {
+		p.sent.Ops = p.ops
+		p.effects = p.core.Step(now, &p.sent, p.effects) // it has none
+	}
 	p.ops = reuse(p.ops)
 }
 

@@ -58,6 +58,9 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	if cluster != nil {
 		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
 		cluster.Left = func() { m.actor.Post(&masterLeft{}) }
+		cluster.Queued = func(name string, set bool, id uint64, shard uint8) {
+			m.actor.PostUrgent(core.Queued{Name: name, Set: set, ID: id, Shard: shard})
+		}
 		// The next master with this number must not have the old one's health.
 		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
 		if m.nodes = cluster.Nodes; m.nodes != nil {

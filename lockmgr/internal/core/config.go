@@ -61,7 +61,7 @@ type Config struct {
 	// twice as many.
 	MaxLocks int
 	// Sharded says that the replies come from several servers: see Reply.Shard. Which server a
-	// name is on is known when the first reply about it has come.
+	// name is on is known when an operation about it was sent: see Sent.
 	Sharded bool
 	// Twice says that a release publishes two messages for each name, and both are heard.
 	Twice bool

@@ -261,7 +261,8 @@
 // # Health
 //
 // All names on one server share one health. A cluster has several servers, its shards: a
-// name is on the shard that its last reply came from. A server is failing from the send
+// name is on the shard that its last reply came from, or to which an operation was sent since: see
+// health.go. A server is failing from the send
 // of the first command that got no answer, or a passing error such as LOADING or READONLY,
 // until a command runs or is refused for good. A request that has waited during that for
 // Config.RetryTime fails: see health.go. When the server is back, what has failed is

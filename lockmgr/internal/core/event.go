@@ -33,6 +33,16 @@ type (
 	// Untaken is an Unlock of a grant that nobody has taken, because the caller has left. Its
 	// KeepFor does not count.
 	Untaken struct{ Request *Request }
+	// Sent: operations wait at the servers that their Shard names. It is for several servers.
+	Sent struct{ Ops []*Op }
+	// Queued: the operation with an ID waits at another server than before. Set says that Name is
+	// the key of a set.
+	Queued struct {
+		Name  string
+		Set   bool
+		ID    uint64
+		Shard uint8
+	}
 	// Replies: scripts have been answered, or will never be.
 	Replies struct{ Replies []Reply }
 	// Wake: something happened on the channel of a name.
@@ -82,6 +92,8 @@ func (LockPermits) isEvent()   {}
 func (Cancel) isEvent()        {}
 func (Unlock) isEvent()        {}
 func (Untaken) isEvent()       {}
+func (*Sent) isEvent()         {}
+func (Queued) isEvent()        {}
 func (*Replies) isEvent()      {}
 func (Wake) isEvent()          {}
 func (Verify) isEvent()        {}
@@ -162,6 +174,9 @@ type Op struct {
 	Limit         int64
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
 	Line *Line
+	// Shard is the server at which the operation waits, of several, or NoShard. The shell sets it
+	// before a Sent.
+	Shard uint8
 
 	entry *entry
 }

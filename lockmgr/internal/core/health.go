@@ -6,7 +6,10 @@ import "time"
 // failing, requests for any of these names fail, not only those for the name whose command
 // failed. A single server is shard 0. Each shard of a cluster has a health of its own, so
 // that one that fails does not fail requests for names on the others. A name is on the shard
-// that its last reply came from. Before the first one it is on none, and no failure concerns it.
+// that its last reply came from, or to which an operation was sent since: its first one, the first
+// one after a change of the layout, or one that another shard has redirected. So a request fails with
+// the others although its operation waits behind thousands of others. Before the first one is sent, a
+// name is on no shard, and no failure concerns it.
 //
 //	      no answer, or a passing error
 //	healthy ─────────────────────────▶ failing: a request that has waited
@@ -64,16 +67,49 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 	n.shard = shard
 	if h := m.healthAt(shard); h.failing && n.queue.head != nil {
-		h.tellAt = min(h.tellAt, m.tellDue(h, n.queue.head.Asked))
+		h.tellAt = min(h.tellAt, max(m.tellDue(h, n.queue.head.Asked), m.tellAgain()))
+	}
+}
+
+// tellAgain returns the earliest instant for another tellOfServer. Each looks at all names, so they must be
+// rare.
+func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTime/64+time.Millisecond) }
+
+// sent notes where operations wait. If the layout is old, the shard redirects them, each time. So a
+// name does not go back to that shard with each operation.
+func (m *Machine) sent(ops []*Op) {
+	for _, op := range ops {
+		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // no Abort came in the same batch
+			if e.of.sentTo = op.Shard; op.Shard != NoShard {
+				m.moveTo(e.of, op.Shard)
+			}
+		}
+	}
+}
+
+// queuedAt notes that an operation waits at another server. It may have been answered since.
+func (m *Machine) queuedAt(ev Queued) {
+	n := m.known(ev.Name, ev.Set)
+	if n == nil {
+		return
+	}
+	for e := range n.inMotion {
+		if e.flight == ev.ID {
+			m.moveTo(n, ev.Shard)
+			return
+		}
 	}
 }
 
 // shardGone forgets a shard: its failure concerns nobody any more, and the names that were on it are on
-// none. The next reply tells where they are.
+// none until their next operation.
 func (m *Machine) shardGone(shard uint8) {
 	*m.healthAt(shard) = health{}
-	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard }) {
-		n.shard = NoShard
+	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard || n.sentTo == shard }) {
+		n.sentTo = NoShard
+		if n.shard == shard {
+			n.shard = NoShard
+		}
 	}
 }
 
@@ -177,8 +213,7 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 		}
 		m.settle(n)
 	}
-	// Each call looks at all names, so calls must be rare.
-	h.tellAt = max(h.tellAt, later(m.now, m.cfg.RetryTime/64+time.Millisecond))
+	h.tellAt = max(h.tellAt, m.tellAgain())
 }
 
 // trySoon makes a waiting entry try although no message has come. The answer shows

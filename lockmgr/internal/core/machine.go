@@ -92,6 +92,10 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 		m.unlock(ev.Request, false)
 	case Untaken:
 		m.unlock(ev.Request, true)
+	case *Sent:
+		m.sent(ev.Ops)
+	case Queued:
+		m.queuedAt(ev)
 	case *Replies:
 		m.replies(ev.Replies)
 		m.reportRenewals()

@@ -24,7 +24,8 @@ type name struct {
 	pos int32 // place in the heap of alarms
 
 	kind      Kind
-	shard     uint8 // that the last reply came from: see health
+	shard     uint8 // that it is on, or NoShard: see health
+	sentTo    uint8 // the shard to which the last operation was sent at first, or NoShard
 	sub       subscription
 	forgotten bool // removed from the machine
 }
@@ -171,7 +172,7 @@ func (m *Machine) lookup(key string, items []Item) *name {
 		n.name, n.details = key, &noDetails
 		n.entry.of = n
 		if m.cfg.Sharded {
-			n.shard = NoShard
+			n.shard, n.sentTo = NoShard, NoShard
 		}
 		if items != nil {
 			m.setNames[key] = n

@@ -241,6 +241,15 @@ func (s *story) line(line string) {
 		s.step(&Prolongation{Request: s.requests[plain[1]], Lease: duration("lease", 0), Tag: plain[1]})
 	case "verify":
 		s.step(Verify{plain[1]})
+	case "sent": // the operation in flight for a name waits at a shard
+		r, ok := s.ops[plain[1]]
+		require.True(s.t, ok, "no script in flight: %s", line)
+		r.Op.Shard = uint8(count("shard", 0))
+		s.step(&Sent{[]*Op{r.Op}})
+	case "queued": // and now at another one
+		r, ok := s.ops[plain[1]]
+		require.True(s.t, ok, "no script in flight: %s", line)
+		s.step(Queued{Name: plain[1], Set: isSet(plain[1]), ID: r.ID, Shard: uint8(count("shard", 0))})
 	case "gone":
 		s.step(ShardGone{uint8(count("shard", 0))})
 	case "close":

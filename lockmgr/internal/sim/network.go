@@ -148,6 +148,11 @@ func (n *node) runOp(op *core.Op) {
 		rec.alone = rec.alone && op.Verb != core.VerbAcquire // a release may not run
 	}
 	c.send()
+	if w.sharded() {
+		op.Shard = uint8(c.lane())
+		n.sent.Ops = append(n.sent.Ops, op)
+		n.waitsAt(l, c.lane())
+	}
 }
 
 // takeOff notes that a script is in flight, and checks that it is the only one for

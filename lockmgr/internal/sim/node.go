@@ -63,6 +63,7 @@ type node struct {
 	looking   bool            // it has asked for the layout
 	// By name: the shard that the last answer came from, or -1, and since when.
 	heardOf    []int
+	sent       core.Sent // operations of this step; reused
 	heardSince []time.Duration
 
 	out   []core.Effect
@@ -290,6 +291,13 @@ func (n *node) step(now time.Duration, ev core.Event) {
 			n.w.tracef(n.label, "        → %s", n.describeEffect(e))
 		}
 		n.effect(e)
+	}
+	if len(n.sent.Ops) > 0 {
+		n.out = n.m.Step(now, &n.sent, n.out)
+		n.sent.Ops = n.sent.Ops[:0]
+		if len(n.out) > len(out) {
+			n.w.violated("bounded work", "%s: it does something because operations were sent", n.label)
+		}
 	}
 	n.afterStep(ev, out)
 	if isWake {

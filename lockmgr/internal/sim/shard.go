@@ -116,6 +116,7 @@ func (c *command) redirected(again func()) bool {
 	}
 	w.cover.Shards.Redirected++
 	c.at, c.astray = c.name.shard, true
+	c.n.post(core.Queued{Name: c.name.key, Set: c.name.isSet(), ID: c.id, Shard: uint8(c.lane())})
 	w.after(w.fate.Between(w.set.latency/4, w.set.latency), again)
 	return true
 }

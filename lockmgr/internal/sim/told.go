@@ -24,12 +24,17 @@ func (w *world) lag() time.Duration {
 	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50 + w.set.core.RetryTime/64
 }
 
+// waitsAt notes that the core knows that an operation about a name waits at a shard, or came from there.
+func (n *node) waitsAt(l *lockName, shard int) {
+	if n.heardOf[l.index] != shard {
+		n.heardOf[l.index], n.heardSince[l.index] = shard, n.w.now
+	}
+}
+
 // heardServer notes, when the core gets an answer about a name, whether the shard can serve it.
 func (n *node) heardServer(name int, a *answer) {
 	h, now := &n.health[a.shard], n.w.now
-	if n.heardOf[name] != a.shard {
-		n.heardOf[name], n.heardSince[name] = a.shard, now
-	}
+	n.waitsAt(n.w.names[name], a.shard)
 	if a.ran == core.Yes || a.final {
 		h.lastGood, h.silentFrom = now, never
 		return

@@ -31,12 +31,18 @@
 // lease, and nothing waits for the answers to many renewals. The two others send all else: one batch
 // is on its way while the next one is filled. Handoffs and releases go before acquires.
 //
+// Submit notes at which master an operation waits, and Cluster.Queued reports if it goes to another one
+// without an answer. So the core knows of each operation in a long queue whether its master answers.
+//
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if a
 // script is not loaded, and as many again if a command is split. On a lane to a master of a cluster a
 // proof may come before each of these, and another one after it: see Nodes. To a single server a PING comes
 // before the first of them after a connection has ended: see Connector. The wait for the batches before
 // comes on top. All replies of a batch are posted in one event. Close answers what is queued
 // without sending it.
+//
+// A call that does not concern the core fails after the time-out if the server does not answer, also while
+// it waits behind thousands of operations.
 //
 // # Route
 //

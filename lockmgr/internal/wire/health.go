@@ -18,7 +18,7 @@ type health struct {
 	unanswered int           // commands under way
 	since      time.Duration // the newest answer, or the first send after a time with no command under way
 	failure    *Failure      // of the newest batch to end, if it got no answer
-	failed     time.Duration // when that was
+	failedAt   time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
 	fastest    time.Duration // about the shortest of late, without renewals; zero before the first
 }
@@ -61,8 +61,15 @@ func (h *health) ended(n int, now time.Duration, f *Failure) {
 	if f == nil {
 		h.since = max(h.since, now)
 	} else {
-		h.failed = now
+		h.failedAt = now
 	}
+}
+
+// failed reports whether the newest batch to end got no answer.
+func (h *health) failed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failure != nil
 }
 
 // took notes how long an answer took from the send of its command. renews reports whether that
@@ -103,7 +110,7 @@ func (h *health) failing(asked, now time.Duration) *Failure {
 	defer h.mu.Unlock()
 	silence := now - h.since
 	switch {
-	case h.failure != nil && (h.unanswered > 0 || h.failed >= asked || now-h.failed <= rememberFailure):
+	case h.failure != nil && (h.unanswered > 0 || h.failedAt >= asked || now-h.failedAt <= rememberFailure):
 		return h.failure
 	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, (now-asked)*3/4)):
 		return &Failure{Kind: Unavailable, Ran: core.Maybe, Err: fmt.Errorf("no answer for %v", silence.Round(10*time.Millisecond))}

@@ -2,9 +2,12 @@ package wire
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // A slot is in trouble until an operation in it ends otherwise. The trouble counts for waits that began before
@@ -69,4 +72,70 @@ func TestHealth(t *testing.T) {
 			require.Equal(t, test.failing, f.unanswered(), "%+v", f)
 		})
 	}
+}
+
+// A hungServer answers nothing.
+type hungServer struct{}
+
+func (hungServer) Exec(d *Deadline, _ []Command, answers []Answer) {
+	<-d.Start().Done()
+	for i := range answers {
+		answers[i] = failed(&Failure{Kind: Unavailable, Err: errNoAnswer})
+	}
+}
+
+// laneTo starts a lane, whose replies nobody needs.
+func laneTo(t *testing.T, s Server) *Lane {
+	begin := time.Now()
+	l := NewLane(Config{
+		Manager: "m", Server: s, Timeout: time.Second, Now: func() time.Duration { return time.Since(begin) },
+		Post: func(*core.Replies) {}, Error: func(*Failure) error { return nil },
+	})
+	t.Cleanup(l.Close)
+	return l
+}
+
+// At a server that does not answer, a call fails after the time-out, however many tasks wait before it.
+func TestLane_CallFailsInItsTime(t *testing.T) {
+	for name, before := range map[string]int{"alone": 0, "behind operations": 10_000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := laneTo(t, hungServer{})
+				begin := time.Now()
+				for i := range before {
+					l.Submit([]*core.Op{acquire("a", uint64(i))}, 0)
+				}
+				const calls = 2000
+				ended := make(chan Answer, calls)
+				for range calls {
+					require.True(t, l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a }))
+				}
+				for range calls {
+					require.Equal(t, Unavailable, (<-ended).Failure.Kind)
+				}
+				require.Equal(t, time.Second, time.Since(begin))
+			})
+		})
+	}
+}
+
+// A call that waits for long behind operations that are answered gets its answer.
+func TestLane_CallBehindManyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := execFuncs(func(_ []Command, answers []Answer) {
+			time.Sleep(900 * time.Millisecond)
+			for i := range answers {
+				answers[i] = Answer{}
+			}
+		})
+		l := laneTo(t, slow)
+		for i := range 256 * 8 {
+			l.Submit([]*core.Op{acquire("a", uint64(i))}, 0)
+		}
+		ended := make(chan Answer, 2)
+		l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
+		time.Sleep(time.Minute)
+		require.Len(t, ended, 1)
+		require.Nil(t, (<-ended).Failure)
+	})
 }

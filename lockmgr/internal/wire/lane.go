@@ -137,26 +137,44 @@ func (l *Lane) adopt(t task) bool {
 	if l.closed {
 		return false
 	}
-	if t.op != nil {
-		l.health.sent(1, l.cfg.Now())
-	}
+	l.health.sent(1, l.cfg.Now())
 	l.enqueue(t)
 	l.wake()
 	return true
 }
 
 // Call queues a command that does not concern the core. It never blocks. done is
-// called with the answer, on a sender's goroutine, and must not block. After
-// Close, Call returns false.
+// called with the answer, on a goroutine that must not be blocked. After
+// Close, Call returns false. If the server does not answer, the call fails after the time-out,
+// however many tasks wait before it.
 func (l *Lane) Call(c Command, done func(Answer)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return false
 	}
-	l.enqueue(task{call: &call{c, done}})
+	t := task{call: &call{command: c, done: done, asked: l.cfg.Now()}}
+	l.health.sent(1, t.call.asked)
+	t.call.late = time.AfterFunc(l.cfg.Timeout, func() { l.overdue(t.call) })
+	l.enqueue(t)
 	l.wake()
 	return true
+}
+
+// overdue ends a call that has no answer after the time-out if the server does not answer others, either.
+// If a sender has taken the call, that is known only when another command has failed: its own may need
+// several round trips, and a dial.
+func (l *Lane) overdue(c *call) {
+	if c.ended.Load() {
+		return
+	}
+	if f := l.health.failing(c.asked, l.cfg.Now()); f != nil && (!c.taken.Load() || l.health.failed()) {
+		c.end(failed(f))
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.late.Reset(max(l.cfg.Timeout/4, leastQuiet))
 }
 
 // Failing returns the failure for which a request that was made at asked is unanswered at now, or nil.
@@ -304,6 +322,11 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 		if len(b.tasks) == 0 {
 			return
 		}
+		for i := range b.tasks {
+			if c := b.tasks[i].call; c != nil {
+				c.taken.Store(true)
+			}
+		}
 		// Leases count from here: after the wait in our own queue, before the
 		// client gets the command.
 		now := l.cfg.Now()
@@ -371,21 +394,25 @@ func (l *Lane) report(b *batch) {
 	var replies *core.Replies
 	sentAt := time.Duration(-1) // when an operation was sent that was answered; one is enough
 	var silent *Failure
-	passed := 0 // operations that another lane or the confirmer has now; they no longer count for this lane's health
+	passed := 0                 // tasks that another lane or the confirmer has now; they no longer count for this lane's health
+	ended, answered := 0, false // tasks; answered is set if a call was
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
 		if l.cfg.passesOn(a) {
 			if l.cfg.elsewhere(*t, a.Failure) {
-				if t.op != nil {
-					passed++
-				}
+				passed++
 				continue
 			}
 			a = &Answer{Kind: Failed, Failure: &Failure{Kind: Closed, Ran: core.No, Final: true}} // so are all lanes
 		}
 		if t.op == nil {
-			t.call.done(*a)
+			ended++
+			if answered = answered || !a.Failure.unanswered(); !answered {
+				silent = a.Failure
+			}
+			t.call.late.Stop()
+			t.call.end(*a)
 			continue
 		}
 		if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
@@ -412,21 +439,27 @@ func (l *Lane) report(b *batch) {
 			passed++
 		}
 	}
+	if replies != nil {
+		ended += len(replies.Replies)
+	}
 	now := l.cfg.Now()
-	if sentAt >= 0 {
+	if answered || sentAt >= 0 {
 		silent = nil
+	}
+	if sentAt >= 0 {
 		l.health.took(now-sentAt, b.renews())
 	}
 	if passed > 0 {
 		l.health.ended(passed, now, nil)
 	}
-	if replies == nil {
-		return
+	if ended > 0 {
+		l.health.ended(ended, now, silent)
 	}
-	if len(replies.Replies) == 0 {
+	switch {
+	case replies == nil:
+	case len(replies.Replies) == 0:
 		Recycle(replies)
-		return
+	default:
+		l.cfg.Post(replies)
 	}
-	l.health.ended(len(replies.Replies), now, silent)
-	l.cfg.Post(replies)
 }

@@ -68,6 +68,10 @@ type Cluster struct {
 	// Left is called after each look at the layout, if a master that serves no slot has a lane, or if
 	// there is a lane for redirections. It must not block. It may be nil.
 	Left func()
+	// Queued is called when an operation that Submit took waits at another master than Submit has
+	// noted in Op.Shard. name is Op.Name, and set says that it is the key of a set. It must not block. It may
+	// be nil.
+	Queued func(name string, set bool, id uint64, shard uint8)
 	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
 	// reply has the number from then on, until another master gets it. Gone must not block. It may be
 	// nil.
@@ -263,12 +267,26 @@ func (l *Lanes) numberOf(key string) int {
 // others. redirect reports whether it took the task. It never blocks.
 func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 	addr, _ := redirection(f, asked)
-	if addr == "" {
-		return l.astray.adopt(t)
+	lane := l.astray
+	if addr != "" {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.closed {
+			return false
+		}
+		lane = l.lanes[l.numberOf(strayPrefix+addr)]
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.closed && l.lanes[l.numberOf(strayPrefix+addr)].adopt(t)
+	if t.op != nil {
+		l.queued(t.op, lane.cfg.shard) // before the lane has it, as its answer may come at once
+	}
+	return lane.adopt(t)
+}
+
+// queued reports that an operation waits at another master than Submit has noted.
+func (l *Lanes) queued(op *core.Op, shard uint8) {
+	if l.cluster.Queued != nil {
+		l.cluster.Queued(op.Name, op.Items != nil, op.ID, shard)
+	}
 }
 
 // add makes the lane with a number. It sends to server. anywhere says that server finds the master of each
@@ -350,7 +368,8 @@ func (l *Lanes) Masters() (all []string) {
 }
 
 // Submit queues operations. It never blocks. After Close it does nothing: nobody waits for
-// the replies then. One goroutine may call it at a time.
+// the replies then. One goroutine may call it at a time. Of a cluster it notes in Op.Shard at which
+// master an operation waits. Those that wait at several have NoShard.
 func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
 	if l.cluster == nil {
 		l.lanes[0].Submit(ops, now)
@@ -367,10 +386,12 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 	defer l.mu.Unlock()
 	for _, op := range ops {
 		if l.cfg.clustered && inSeveralSlots(op) {
+			op.Shard = core.NoShard
 			spreads = append(spreads, l.spreads.newSpread(op, l.slots))
 			continue
 		}
 		n := l.at(keyOf(op))
+		op.Shard = l.lanes[n].cfg.shard
 		l.parts[n] = append(l.parts[n], op)
 	}
 	for n, part := range l.parts {
@@ -383,9 +404,14 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 	return spreads
 }
 
-// submitPart queues a part of a spread.
+// submitPart queues a part of a spread. An acquire waits at one master at a time.
 func (l *Lanes) submitPart(op *core.Op) {
-	l.withLane(keyOf(op), func(lane *Lane) { lane.Submit([]*core.Op{op}, l.cfg.Now()) })
+	l.withLane(keyOf(op), func(lane *Lane) {
+		if op.Verb == core.VerbAcquire {
+			l.queued(op, lane.cfg.shard)
+		}
+		lane.Submit([]*core.Op{op}, l.cfg.Now())
+	})
 }
 
 // Call queues a command that does not concern the core. It never blocks. done is called

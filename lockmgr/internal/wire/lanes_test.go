@@ -100,6 +100,41 @@ func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 	})
 }
 
+// Submit notes at which master an operation waits. One that a master redirects, and one on several names,
+// is reported when it waits at another master.
+func TestLanes_TellWhereAnOperationWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(addr string) Server {
+			if addr == "a:1" {
+				return &movedServer{func(name string) bool { return name == nameInSlot(0) }}
+			}
+			return &shardServer{}
+		}}
+		var mu sync.Mutex
+		var told []string
+		c.Queued = func(name string, set bool, id uint64, shard uint8) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprint(name, " ", set, " ", id, " ", shard))
+		}
+		l, replies := lanesOf(t, &shardServer{}, c)
+		stray := acquire(nameInSlot(0), 1)
+		stray.ID = 5
+		set := setOp(core.VerbAcquire, 6, []string{nameInSlot(1), nameInSlot(Slots - 1)})
+		ops := []*core.Op{acquire(nameInHalf(0), 2), acquire(nameInHalf(1), 3), stray, set}
+		l.Submit(ops, 0)
+		require.EqualValues(t, 0, ops[0].Shard)
+		require.EqualValues(t, 1, ops[1].Shard)
+		require.EqualValues(t, 0, ops[2].Shard)
+		require.EqualValues(t, core.NoShard, ops[3].Shard)
+		for range ops {
+			<-replies
+		}
+		slices.Sort(told)
+		require.Equal(t, []string{stray.Name + " false 5 2", "the set true 6 0", "the set true 6 1"}, told)
+	})
+}
+
 // A movedServer refuses the names that another server has.
 type movedServer struct {
 	moved func(name string) bool
