@@ -130,7 +130,7 @@ func (a *announcer) record() (r processRecord) {
 			continue
 		}
 		if note := noteOf(u.Request); note != "" || len(r.Holds) < announceHolds {
-			r.Holds[strconv.FormatUint(u.Number, 10)] = holdRecord{wall.Add(-age).UnixMilli(), note}
+			r.Holds[strconv.FormatUint(u.Recorded, 10)] = holdRecord{wall.Add(-age).UnixMilli(), note}
 			if len(r.Holds) >= 2*announceHolds {
 				break
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -141,6 +142,110 @@ func TestKeepFor_NotKept(t *testing.T) {
 		l, err = m.TryLock(ctx, "a")
 		require.NoError(t, err)
 		require.NoError(t, l.Unlock(ctx))
+	})
+}
+
+// The release alone settles for how long the record stays: whichever way the lock came, and even if it
+// is over at once.
+func TestKeepFor_ReleaseSettles(t *testing.T) {
+	const keep = time.Minute
+	owned := func(m *lockmgr.Manager) lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) }
+	came := map[string]func(t *testing.T, w *scene, m *lockmgr.Manager) *lockmgr.Lock{
+		"acquired": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
+			l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep))
+			require.NoError(t, err)
+			return l
+		},
+		"passed in memory": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
+			before, err := m.Lock(ctx, "a")
+			require.NoError(t, err)
+			f := m.LockAsync("a", lockmgr.KeepFor(keep))
+			require.NoError(t, before.Unlock(ctx))
+			l, err := f.Await(ctx)
+			require.NoError(t, err)
+			return l
+		},
+		"passed often": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
+			var all []*futures.Future[*lockmgr.Lock]
+			for range 10 {
+				all = append(all, m.LockAsync("a", lockmgr.Fenced()))
+			}
+			all = append(all, m.LockAsync("a", lockmgr.KeepFor(keep)))
+			for _, f := range all[:10] {
+				l, err := f.Await(ctx)
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(ctx))
+			}
+			l, err := all[10].Await(ctx)
+			require.NoError(t, err)
+			return l
+		},
+		"re-entered": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
+			as := owned(m)
+			l, err := m.Lock(ctx, "a", as)
+			require.NoError(t, err)
+			again, err := m.Lock(ctx, "a", as, lockmgr.KeepFor(keep))
+			require.NoError(t, err)
+			require.NoError(t, again.Unlock(ctx))
+			return l
+		},
+		"short fixed lease": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
+			l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep), lockmgr.FixedLease(time.Second))
+			require.NoError(t, err)
+			return l
+		},
+	}
+	ended := map[string]func(t *testing.T, m *lockmgr.Manager, l *lockmgr.Lock){
+		"unlocked at once": func(t *testing.T, _ *lockmgr.Manager, l *lockmgr.Lock) { require.NoError(t, l.Unlock(ctx)) },
+		"unlocked later": func(t *testing.T, _ *lockmgr.Manager, l *lockmgr.Lock) {
+			time.Sleep(700 * time.Millisecond)
+			require.NoError(t, l.Unlock(ctx))
+		},
+		"closed": func(t *testing.T, m *lockmgr.Manager, _ *lockmgr.Lock) { require.NoError(t, m.Close(ctx)) },
+	}
+	for how, come := range came {
+		for end, over := range ended {
+			t.Run(how+", "+end, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *scene) {
+					m, _ := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+					l := come(t, w, m)
+					began := time.Now()
+					over(t, m, l)
+					other, _ := w.manager(lockmgr.Options{})
+					next, err := other.Lock(ctx, "a")
+					require.NoError(t, err)
+					require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
+					require.NoError(t, next.Unlock(ctx))
+				})
+			})
+		}
+	}
+}
+
+// A re-entry that nobody has taken is not kept, whether its hold goes on or not.
+func TestKeepFor_UntakenReentry(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+		other, _ := w.manager(lockmgr.Options{})
+		for _, dies := range []bool{false, true} {
+			as := lockmgr.AsOwner(m.NewOwner())
+			l, err := m.Lock(ctx, "a", as)
+			require.NoError(t, err)
+			f := m.LockAsync("a", as, lockmgr.KeepFor(time.Hour))
+			<-f.Done()
+			f.Cancel()
+			time.Sleep(time.Second)
+			began := time.Now()
+			if dies {
+				n.cut()
+			} else {
+				require.NoError(t, l.Unlock(ctx))
+			}
+			next, err := other.Lock(ctx, "a")
+			require.NoError(t, err)
+			require.Less(t, time.Since(began), 4*time.Second)
+			require.NoError(t, next.Unlock(ctx))
+		}
 	})
 }
 

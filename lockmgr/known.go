@@ -87,7 +87,7 @@ func (k *known) ours(uses []use) {
 		if !u.Held {
 			continue
 		}
-		number := strconv.FormatUint(u.Number, 10)
+		number := strconv.FormatUint(u.Recorded, 10)
 		since := wall.Add(u.since - now).UnixMilli()
 		if old, ok := record.Holds[number]; !ok || old.Note == "" && noteOf(u.Request) != "" {
 			record.Holds[number] = holdRecord{since, noteOf(u.Request)}

@@ -34,10 +34,11 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.
 
 // HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
 // other hold ever has it, so a command that runs late can't affect a later hold.
-// A re-entry has the ID of its hold. The readers of one manager share an ID. The
+// A re-entry has the ID of its hold. Readers of one manager that read at the same time share an ID. The
 // record of a read-write lock names its writer by the ID with ":write" added. When an
 // owner that reads gets the write side too, the record has another ID than the read
-// hold from then on. The ID of a fair lock has ":f" added. Permits have IDs of their own: see [Lock.PermitIDs].
+// hold from then on. So it does when a reader or a re-entry with a longer lease has been unlocked and the
+// others go on. The ID of a fair lock has ":f" added. Permits have IDs of their own: see [Lock.PermitIDs].
 func (l *Lock) HolderID() string { return l.ticket.shell.id.holder(l.ticket.request.Hold) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
@@ -61,7 +62,8 @@ func (l *Lock) Token() int64 {
 func (l *Lock) Valid() bool { return l.Remaining() > 0 }
 
 // Remaining returns the time until the lock's deadline, which a renewal may still
-// move; zero if it is not held.
+// move; zero if it is not held. The deadline of a lock that is renewed is Options.Lease away, or further if
+// another holder of the same record needs more. It comes nearer when that one has left.
 func (l *Lock) Remaining() time.Duration {
 	if l.ticket.over.Load() {
 		return 0
@@ -122,7 +124,8 @@ func (l *Lock) Context(parent context.Context) context.Context {
 
 // Extend keeps the lock for at least d from now on, less 1 % and
 // Options.Margin. A fixed lease then ends no earlier than that. A watched one
-// is renewed at once, and later as usual. Extend never shortens a hold, and
+// is renewed at once, and later as usual. What was asked for ends when this handle is unlocked, also if
+// re-entries or other readers go on. Extend never shortens a hold, and
 // never goes beyond MaxHold: it returns nil, and the lock ends with its
 // MaxHold. d is from MinLease to MaxLease; otherwise the error matches
 // ErrInvalidLease.

@@ -319,8 +319,8 @@ func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
 // not renew it, and the lock is lost at its end. A re-entry never shortens
-// what its owner holds; a longer lease prolongs it. A lease out of range fails
-// with ErrInvalidLease.
+// what its owner holds. One with a longer lease, or one that is renewed, prolongs it until that
+// re-entry is unlocked. A lease out of range fails with ErrInvalidLease.
 func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLease, d: d} }
 
 // AsOwner makes the request on behalf of an owner. If the owner holds the lock
@@ -348,8 +348,8 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // Unlock then leaves the record on the server for the rest of d, and nobody gets the lock
 // meanwhile, neither in this process nor in another. Requests that wait go on waiting. The
 // watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends
-// what is left of d. A lock that a future gives back because nobody has taken it is not kept. A
-// re-entry may lengthen d, and never shortens it.
+// what is left of d. A lock or a re-entry that a future gives back because nobody has taken it is not
+// kept. A re-entry may lengthen d, and never shortens it.
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the
 // name may be kept for Options.Lease only. If the record is removed, or the server loses data,

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -136,6 +137,26 @@ func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
 	w, err := f.Await(ctx)
 	require.NoError(t, err)
 	require.NoError(t, w.Unlock(ctx))
+}
+
+// The same as TestReadWrite_TryLockIsNotRefusedBesideReaders, at a server.
+func TestReadWrite_TriesOfReaders(t *testing.T) {
+	t.Parallel()
+	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 500 {
+				l, err := m.TryLock(ctx, "doc", lockmgr.Shared())
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.NoError(t, l.Unlock(ctx))
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // An owner that reads may try to write: it gets that side too if nobody else reads.

@@ -68,6 +68,8 @@ var permitScriptTests = []struct {
 		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[-2 2]]", then: "1 b1.0~20000"},
 
 	{what: "from one to the next", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~30000"},
+	{what: "a copy does not shorten", free: "1", taken: permitTaken{"a2.0": 20000, "a2.1": 50000}, script: "permits_transfer",
 		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~50000"},
 	{what: "of the third", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
 		op: permitOp{n: 1, life: 30000, holders: []string{"a2", "a3", "a1"}}, reply: "[1]", then: "1 a2.0~30000"},

@@ -92,7 +92,7 @@ var scriptTests = []scriptTest{
 	{what: "taken over", given: "HSET L me:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:2 me:1", reply: "nil",
 		then: "L: me:2=1 for 30000"},
 	{what: "taken over from the last of many", given: "HSET L me:4 1 me:5 1; PEXPIRE L 50000", script: "acquire",
-		args: "30000 0 me:2 me:1 me:3 me:4 me:5", reply: "nil", then: "L: me:2=1 for 50000"},
+		args: "30000 0 me:2 me:1 me:3 me:4 me:5", reply: "nil", then: "L: me:2=1 for 30000"},
 	{what: "taken over, tokens", given: "HSET L me:1 1; PEXPIRE L 20000; SET T 7", script: "acquire", args: "30000 2 me:2 me:1",
 		reply: `"9"`, then: `L: me:2=1 for 30000; T: "9" for -1`, again: `"11"`, later: `L: me:2=1 for 30000; T: "11" for -1`},
 	{what: "other fields are left alone", given: "HSET L me:1 1 you:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:2 me:1",
@@ -105,7 +105,9 @@ var scriptTests = []scriptTest{
 
 	{what: "passed on", given: "HSET L me:1 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
 		then: "L: me:2=1 for 30000"},
-	{what: "not shortened", given: "HSET L me:1 1; PEXPIRE L 50000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
+	{what: "shortened", given: "HSET L me:1 1; PEXPIRE L 50000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
+		then: "L: me:2=1 for 30000"},
+	{what: "a copy does not shorten", given: "HSET L me:2 1; PEXPIRE L 50000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
 		then: "L: me:2=1 for 50000"},
 	{what: "gets its end back", given: "HSET L me:1 1", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
 		then: "L: me:2=1 for 30000"},
@@ -140,7 +142,7 @@ var scriptTests = []scriptTest{
 	// Given up, and kept.
 	{what: "kept for less", given: "HSET L me:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1", reply: "1", then: "L: me:1:kept=1 for 20000", told: true, again: "nil"},
 	{what: "kept, under the name of any", given: "HSET L me:3 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1 me:3 me:2", reply: "1", then: "L: me:3:kept=1 for 20000", told: true, again: "nil"},
-	{what: "kept, nothing to shorten", given: "HSET L me:1 1; PEXPIRE L 20000", script: "reserve", args: "60000 me:1", reply: "1", then: "L: me:1:kept=1 for 20000", told: true, again: "nil"},
+	{what: "kept for longer", given: "HSET L me:1 1; PEXPIRE L 20000", script: "reserve", args: "60000 me:1", reply: "1", then: "L: me:1:kept=1 for 60000", told: true, again: "nil"},
 	{what: "kept, without an end", given: "HSET L me:1 1", script: "reserve", args: "20000 me:1", reply: "1", then: "L: me:1:kept=1 for 20000", told: true, again: "nil"},
 	{what: "kept, nothing there", script: "reserve", args: "20000 me:1", reply: "nil", then: ""},
 	{what: "kept, another's", given: "HSET L you:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1 me:2", reply: "nil", then: "L: you:1=1 for 60000"},

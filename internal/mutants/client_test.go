@@ -145,8 +145,8 @@ var shellMutants = []mutant{
 
 var scriptMutants = []mutant{
 	{"acquire.lua", "increments the count", "lockmgr/internal/wire/script/acquire.lua", "redis.call('HSET', key, ARGV[3], 1)", "redis.call('HINCRBY', key, ARGV[3], 1)", shell + "TestScripts"},
-	{"acquire.lua", "sets no end", "lockmgr/internal/wire/script/acquire.lua", "if ttl < tonumber(ARGV[1]) then", "if false then", shell + "TestScripts"},
-	{"acquire.lua", "shortens a life", "lockmgr/internal/wire/script/acquire.lua", "if ttl < tonumber(ARGV[1]) then", "if true then", shell + "TestScripts"},
+	{"acquire.lua", "sets no end", "lockmgr/internal/wire/script/acquire.lua", "if ours ~= 3 or ttl < tonumber(ARGV[1]) then", "if false then", shell + "TestScripts"},
+	{"acquire.lua", "shortens a life", "lockmgr/internal/wire/script/acquire.lua", "if ours ~= 3 or ttl < tonumber(ARGV[1]) then", "if true then", shell + "TestScripts"},
 	{"acquire.lua", "takes what others hold", "lockmgr/internal/wire/script/acquire.lua", "if not ours then", "if false then", shell + "TestScripts"},
 	{"acquire.lua", "leaves the old owner in", "lockmgr/internal/wire/script/acquire.lua", "  redis.call('HDEL', key, ARGV[i])\n", "", shell + "TestScripts"},
 	{"acquire.lua", "tokens of 53 bits", "lockmgr/internal/wire/script/acquire.lua", "last = redis.call('GET', KEYS[2]) --", "last = string.format('%.0f', tonumber(redis.call('GET', KEYS[2]))) --", shell + "TestScripts"},
@@ -154,7 +154,7 @@ var scriptMutants = []mutant{
 	{"transfer.lua", "takes what others hold", "lockmgr/internal/wire/script/transfer.lua", "if not ours then", "if false then", shell + "TestScripts"},
 	{"transfer.lua", "increments the count", "lockmgr/internal/wire/script/transfer.lua", "redis.call('HSET', key, ARGV[3], 1)", "redis.call('HINCRBY', key, ARGV[3], 1)", shell + "TestScripts"},
 	{"transfer.lua", "leaves the old owner in", "lockmgr/internal/wire/script/transfer.lua", "  redis.call('HDEL', key, ARGV[i])\n", "", shell + "TestScripts"},
-	{"transfer.lua", "shortens a life", "lockmgr/internal/wire/script/transfer.lua", "if redis.call('PTTL', key) < tonumber(ARGV[1]) then", "if true then", shell + "TestScripts"},
+	{"transfer.lua", "a copy shortens a life", "lockmgr/internal/wire/script/transfer.lua", "if ours > 3 or redis.call('PTTL', key) < tonumber(ARGV[1]) then", "if true then", shell + "TestScripts"},
 	{"renew.lua", "makes a record anew", "lockmgr/internal/wire/script/renew.lua", "  if answer == 1 then\n", "  if answer == 0 then\n    answer = redis.call('HSET', KEYS[i], ARGV[i + 1], 1)\n  end\n  if answer == 1 then\n", shell + "TestScript_Renew"},
 	{"renew.lua", "shortens a life", "lockmgr/internal/wire/script/renew.lua", "type(answer) == 'number' and answer < lease then", "type(answer) == 'number' then", shell + "TestScript_Renew"},
 	{"renew.lua", "does not say what is lost", "lockmgr/internal/wire/script/renew.lua", "    out[#out + 1] = i\n", "", shell + "TestScript_Renew"},

@@ -6,7 +6,6 @@ package mutants
 var coreMutants = []mutant{
 	{"deadline", "counted from the reply", machine, "e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)", "e.sent, e.until = m.now, m.now+m.cfg.usable(op.Lease)", seeds},
 	{"deadline", "a long lease is inherited", machine, "case e.upkeep().longer.set, turn == standBack:", "case turn == standBack:", stories},
-	{"deadline", "a long record is taken for a new one", machine, "u.longer.set = u.longer.set && len(op.OtherNumbers) > 0", "u.longer.set = false", stories},
 	{"deadline", "renewal counted from the reply", machine, "m.trust(e, r.Op.ID, r.Op.Sent, r.Op.Lease)", "m.trust(e, r.Op.ID, m.now, r.Op.Lease)", seeds},
 	{"deadline", "transfer counted from the reply", machine, "m.trust(e, op.ID, op.Sent, op.Lease)", "m.trust(e, op.ID, m.now, op.Lease)", seeds},
 	{"deadline", "without the 1 %", machine, "return lease - lease/100 - c.Margin", "return lease - c.Margin", seeds},
@@ -23,7 +22,6 @@ var coreMutants = []mutant{
 	{"deadline", "a fresh record is renewed", machine, "case m.renewDue(e) > m.now:", "case false:", stories},
 	{"deadline", "a prolongation answered before it is confirmed", machine, "u.longer.asked = append(u.longer.asked, p)", "u.longer.asked = nil\n\tm.emit(Prolonged{p, nil})", stories},
 	{"deadline", "a prolongation answered by any renewal", machine, "if p.until <= e.until && p.after < id {", "if true {", stories},
-	{"deadline", "a look outlives a fixed lease", machine, "if h.watched {\n\t\t\treturn m.cfg.Lease", "if true {\n\t\t\treturn m.cfg.Lease", stories},
 
 	{"deadline", "late grant asked for again at once", machine, "m.becomeWaiting(e, m.now+m.pause(1))", "m.becomeWaiting(e, m.now)", stories},
 
@@ -35,9 +33,9 @@ var coreMutants = []mutant{
 	{"re-entry", "owner queues behind itself", machine, "for q := m.waits.first(r.Owner(), n); q != nil; q =", "for q := m.waits.first(r.Owner(), n); false; q =", seeds},
 	{"re-entry", "longer lease not asked for", machine, "\t\tm.extendSoon(e, r.Lease)\n", "\t\te.makeUpkeep().retry.at = m.now\n", seeds},
 
-	{"idempotence", "scripts name the present owner only", machine, "if s.owner != beside && s.owner != e.number && !(s.stray && verb == VerbTransfer) {", "if false {", seeds},
+	{"idempotence", "scripts name the present owner only", machine, "if s.owner != beside && s.owner != e.number && !leftOut {", "if false && leftOut {", seeds},
 	{"idempotence", "the old owner not named", machine, "if e.number != 0 && e.number != beside {", "if false {", seeds},
-	{"idempotence", "a transfer takes a stray for its record", machine, " && !(s.stray && verb == VerbTransfer) {", " {", stories},
+	{"idempotence", "a transfer takes a stray for its record", machine, "s.stray && (verb == VerbTransfer || reserves && !s.ours)", "reserves && s.stray && !s.ours", stories},
 	{"idempotence", "answer to an earlier command believed", machine, "return r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID", "return e != nil", seeds},
 
 	{"unknown", "acquire forgotten", machine, "e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())", "", seeds},
@@ -55,7 +53,7 @@ var coreMutants = []mutant{
 	{"unknown", "a removal explains any suspect", machine, "if r.OK && !confirmed {", "if _ = confirmed; r.OK {", stories},
 	{"unknown", "one removal explains all suspects", machine, "u.strays() == 1 &&", "u.strays() >= 1 &&", stories},
 	{"unknown", "record thought gone while a lost renewal keeps it", machine, "max(until, u.mayLive)", "max(until)", stories},
-	{"unknown", "a release that is given up leaves suspects", machine, "m.dropTokens(e)\n\t\tu.unknown.suspects = nil", "m.dropTokens(e)", stories},
+	{"unknown", "a release that is given up leaves suspects", machine, "m.unreserve(e)\n\t\tu.unknown.suspects = nil", "m.unreserve(e)", stories},
 	{"unknown", "expired record not named", machine, "m.suspectOwner(e)\n\t\tn.details.turns.turnEnded", "e.number = 0\n\t\tn.makeDetails().turns.turnEnded", seeds},
 	{"unknown", "failed release not repeated", machine, "m.sendRelease(e)\n\tdefault:", "return Forever\n\tdefault:", seeds},
 	{"unknown", "tries fail for ever", machine, "(r.Final || q.Once || m.overdue(e, q))", "(r.Final || q.Once)", stories},
@@ -137,7 +135,7 @@ var coreMutants = []mutant{
 	{"tokens", "given twice", machine, "t.next++\n", "", seeds},
 	{"tokens", "used past the range", machine, "t.next <= t.last", "true", seeds},
 	{"tokens", "used after the record was lost", machine, "e.upkeep().tokens.drop()", "", seeds},
-	{"tokens", "re-entry gets a new one", machine, "r.state, r.entry, r.Hold = reqGranted, e, h", "r.state, r.entry, r.Hold = reqGranted, e, h\n\th.Token++", seeds},
+	{"tokens", "re-entry gets a new one", machine, "r.state, r.entry = reqGranted, e\n\tm.stats.Grants++", "r.state, r.entry = reqGranted, e\n\th.Token++\n\tm.stats.Grants++", seeds},
 
 	{"deadlock", "the oldest fails", machine, "if w.request.ID > youngest.ID {", "if w.request.ID < youngest.ID {", seeds},
 	{"deadlock", "not looked for when an owner begins to wait", machine, "m.waits.add(r)\n\t\tm.breakDeadlock(r)", "m.waits.add(r)", seeds},

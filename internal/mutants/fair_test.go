@@ -55,7 +55,6 @@ var fairMutants = []mutant{
 	{"fair lock", "deadlines are moved all the time", machine, "l.refreshAt = m.now + m.cfg.PlaceTime/4", "l.refreshAt = m.now", fairSeeds},
 	{"fair lock", "a refresh that failed is not repeated", machine, "if x.Refresh {\n\t\t\tl.refreshAt = m.now", "if false {\n\t\t\tl.refreshAt = m.now", stories},
 	{"fair lock", "a failed script is repeated at once", machine, "n.lineDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):", "n.lineDue(m.now):", fairSeeds},
-	{"fair lock", "places prolong a fixed lease", machine, "m.transfer(e, e.of.rules().side(e), e.target(), m.verifyLease(e), 0)", "m.transferTo(e, e.hold)", stories},
 
 	// Giving way.
 	{"fair lock", "a transfer never gives way", machine, "x.Pass = e.hold == nil", "x.Pass = false", fairSeeds},
@@ -140,7 +139,7 @@ var fairMutants = []mutant{
 	{"fair lock", "fair.lua: what is over keeps its wait", fairScripts + ".lua", "      redis.call('HDEL', waits, first)\n", "", fairTables},
 	{"fair lock", "fair.lua: a deadline without a place is a place", fairScripts + ".lua", "new = not there[member]", "new = new", shell + "TestScript_FairBrokenQueue"},
 	{"fair lock", "fair.lua: a first member without a deadline stays", fairScripts + ".lua", "if till and till > now", "if not till or till > now", shell + "TestScript_FairBrokenQueue"},
-	{"fair lock", "fair.lua: shortens a life", fairScripts + ".lua", "if ttl < tonumber(ARGV[6]) then", "if true then", fairTables},
+	{"fair lock", "fair.lua: shortens a life", fairScripts + ".lua", "if least < tonumber(ARGV[6]) then", "if true then", fairTables},
 	{"fair lock", "fair.lua: leaves the old holder in", fairScripts + ".lua", "    redis.call('HDEL', lock, place(others[i]))\n", "", fairTables},
 	{"fair lock", "fair.lua: the place of the holder stays", fairScripts + ".lua", "    redis.call('LREM', queue, 1, mine)\n    if not head()", "    if not head()", fairTables},
 	{"fair lock", "fair.lua: tells itself", fairScripts + ".lua", "if not first or number(first) then", "if not first then", fairTables},

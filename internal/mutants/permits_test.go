@@ -91,7 +91,7 @@ var permitMutants = []mutant{
 	{"permits", "acquire.lua: what it could not add is lost", permitScripts + "acquire.lua", "      redis.pcall('INCRBY', counter, take)\n", "", permitHalf},
 	{"permits", "acquire.lua: what it could not count is lost", permitScripts + "acquire.lua", "        redis.pcall('ZADD', taken, scores[member], member)\n", "", permitHalf},
 	{"permits", "acquire.lua: a bad name fails all", permitScripts + "acquire.lua", "  local ok, answer = pcall(acquire, KEYS", "  local ok, answer = true, acquire(KEYS", shell + "TestScript_PermitsTroubleStaysWhereItIs"},
-	{"permits", "transfer.lua: shortens a life", permitScripts + "transfer.lua", "math.max(score, now + lease)", "now + lease", permitTables},
+	{"permits", "transfer.lua: a copy shortens a life", permitScripts + "transfer.lua", "h == first + 2 and score or 0", "0", permitTables},
 	{"permits", "transfer.lua: passes on what has expired", permitScripts + "transfer.lua", "if score > now then", "if score > 0 then", permitTables},
 	{"permits", "transfer.lua: passes on a part", permitScripts + "transfer.lua", "if #old == n then", "if #old > 0 then", permitTables},
 	{"permits", "transfer.lua: keeps what it has passed on", permitScripts + "transfer.lua", "        redis.call('ZREM', taken, unpack(old))\n", "", permitTables},

@@ -72,7 +72,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		}
 		if u := e.upkeep(); n.hasDetails() {
 			u.retry.succeeded()
-			u.longer.set = u.longer.set && len(op.OtherNumbers) > 0 // with Others it may be our old record
+			u.longer.set, u.longer.life = false, later(m.now, op.Lease)
 			if n.takesTurns() && !n.runsOn(e) && !n.details.turns.askedBeforePause(op.Sent) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}

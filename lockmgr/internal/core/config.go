@@ -76,6 +76,15 @@ func (c *Config) usable(lease time.Duration) time.Duration {
 	return lease - lease/100 - c.Margin
 }
 
+// leaseFor returns the least lease, in whole milliseconds, whose usable part is d.
+func (c *Config) leaseFor(d time.Duration) time.Duration {
+	lease := (d+c.Margin)/99*100 + (d+c.Margin)%99*100/99
+	for c.usable(lease) < d {
+		lease++
+	}
+	return (lease + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
 // tick returns the time after which a watched lease is due for renewal.
 func (c *Config) tick() time.Duration { return c.Lease / 3 }
 

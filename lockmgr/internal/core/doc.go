@@ -102,8 +102,21 @@
 // # Reservations
 //
 // A request with KeepFor reserves its name: nobody gets the lock until that time has passed, also
-// after an unlock. The release then keeps the record, with a holder ID that nobody has. To this
-// manager that record is one of somebody else: see reserve.go.
+// after an unlock. The release then keeps the record, with a holder ID that nobody has, and sets its life,
+// whether or not an earlier script has prolonged it. To this manager that record is one of somebody
+// else: see claims.go.
+//
+// # The life of a record
+//
+// A record lives for as long as those need it who hold it now: for Config.Lease, or for longer because of
+// a fixed lease, a prolongation or a reservation. Each of these is a claim of one grant. When the grant is
+// over, so is the claim. If others still hold the entry, and the record would live for much longer than
+// they need, the entry gets a new number. The transfer that writes it sets the life of the record.
+//
+// The script that puts a number in the place of another one is the only one that shortens a life. It does
+// that once, as a number is written once. So a copy that runs late finds that its number is in the record
+// already, or that all numbers it knows are gone, and shortens nothing. A longer lease that is wanted later
+// waits until a transfer without an answer is resolved.
 //
 // # Who is authoritative
 //
@@ -116,9 +129,10 @@
 //
 //	until = sent + lease − 1 % − margin
 //
-// Only a confirmed script moves it, only forward. No script ends a record before the
-// lease of an entry that the record has, so one that runs late can't undermine it. A
-// fixed lease and a MaxHold end the hold earlier.
+// Only a confirmed script moves it forward. A script that may shorten the life of the record moves it
+// back before it is sent. No script ends a record before that instant, so one that runs late can't
+// undermine it. A fixed lease and a MaxHold end the hold earlier. A re-entry makes its hold last
+// longer only until that re-entry is unlocked.
 //
 // # The phases of an entry
 //
@@ -178,8 +192,9 @@
 //
 // A late acquire is the exception, as it finds no record. The record that it
 // creates is a stray, and ends with its lease. For that reason no acquire asks for
-// more than Config.Lease. A longer fixed lease is set by a renewal once the record
-// is known to be ours, and such a record is released instead of passed on.
+// more than Config.Lease. A longer fixed lease is set by a renewal or a transfer once the record
+// is known to be ours, and such a record is released instead of passed on. A release that
+// prolongs the life of the record, for a reservation, does not name what may still become a stray.
 //
 // # Unknown outcomes
 //
@@ -218,7 +233,9 @@
 // readers share out time like others do: when their run is over, nobody more may join
 // for PassTime, so that the entry comes free and a writer elsewhere gets a turn. If a
 // reader stays longer than that, no writer can have the name, and readers may join
-// again.
+// again. A request that makes one try may join also then, unless others are known to
+// subscribe. It waits for an answer that those wait for with whom it shares the name, and is not
+// refused because of it.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has
 // run, and shared from then on. So it never passes to a writer again once that transfer
@@ -246,13 +263,14 @@
 //	unlock.go    Unlock, release                  wait.go     Wake, polls
 //	renew.go     renew                            verify.go   Verify
 //	prolong.go   Prolongation                     close.go    Close, Abort
+//	claims.go    how long a record must live
 //
 // The state of a name is in name.go, that of an entry in entry.go, the phases are in
 // phase.go, what differs between kinds is in rules.go, special.go and a file for each kind. What is
 // special about a set is in set.go, and how it meets other names in overlap.go. How sets and
 // requests for several permits gather is in gather.go. What a fair lock does to the queue of the
 // server is in line.go. How many renewals a Tick sends is in pace.go.
-// What a request with KeepFor leaves is in reserve.go, the search for owners that wait for each other in
+// The search for owners that wait for each other is in
 // deadlock.go, what the shell may ask of all holds in survey.go, and the settings in config.go. Each
 // concern that only some entries have is a type and a file: retry, unknown, tokens, doubt, prolong. Only
 // names that are contended have turns, in turns.go. Code that changes a name must call settle

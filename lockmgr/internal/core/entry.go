@@ -64,10 +64,10 @@ type upkeep struct {
 	doubt   doubt
 	longer  longer
 
-	// number is the number of the entry since its side changed under its holds, or
-	// zero: see target. Each change of the side brings a new number, because an earlier
+	// number is the number of the entry since its side or its life changed under its holds, or
+	// zero: see target. Each such change brings a new number, because an earlier
 	// transfer may run at any time. It finds another number, and does not change the
-	// side back.
+	// side or the life back.
 	number uint64
 	// upgrade is the request for which a transfer is to give the entry the side
 	// Alone, or nil.
@@ -92,11 +92,8 @@ type upkeep struct {
 	// keepUntil is the instant until which the entry is kept although nobody here
 	// waits: see keep.
 	keepUntil time.Duration
-	// reserved is the instant until which the record stays, or zero: see reserve.
-	reserved time.Duration
-	// reservedBy is the only request that has reserved the entry, or nil if it was a re-entry
-	// or there were several.
-	reservedBy *Request
+	// claims are what the record is needed for, beside the leases of the holds: see claim.
+	claims []claim
 	// nextTransfer is the earliest instant for a transfer that records the present
 	// holder. It spaces the transfers of an entry that is passed on fast. spacing
 	// is the least time between two of them. If it is zero, that is
@@ -144,7 +141,7 @@ func (e *entry) holdUntil() time.Duration {
 }
 
 // target returns the number that the entry is to have on the server: upkeep.number if
-// its side has changed or may have changed, else the number of its holds.
+// its side or its life has changed or may have changed, else the number of its holds.
 func (e *entry) target() uint64 {
 	if number := e.upkeep().number; number != 0 {
 		return number
@@ -171,8 +168,8 @@ func (e *entry) transferDue() bool {
 	return !e.recorded() && !(u.longer.want > 0 && u.retry.failing() && !u.unknown.replaced())
 }
 
-// trust moves the deadline of the entry forward. It never moves it back, because
-// no script shortens the life of a record.
+// trust moves the deadline of the entry forward. It never moves it back: only transfer does, before
+// it sends a script that may shorten the life of the record.
 func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	e.sent = max(e.sent, sent)
 	e.until = max(e.until, sent+m.cfg.usable(lease))
@@ -205,7 +202,6 @@ func (m *Machine) gone(e *entry) {
 // exist, so the next script names its number.
 func (m *Machine) abandon(e *entry) {
 	n := e.of
-	m.unreserve(e)
 	if e.number != 0 {
 		m.suspectOwner(e)
 		n.details.turns.turnEnded(m.now, e.since, &m.cfg)

@@ -31,7 +31,7 @@ type (
 	// grant.
 	Unlock struct{ Request *Request }
 	// Untaken is an Unlock of a grant that nobody has taken, because the caller has left. Its
-	// KeepFor does not count.
+	// KeepFor does not count, also if the grant was a re-entry.
 	Untaken struct{ Request *Request }
 	// Sent: operations wait at the servers that their Shard names. It is for several servers.
 	Sent struct{ Ops []*Op }
@@ -264,7 +264,9 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Extended: the Until of a hold has become later.
+	// Extended: the Until of a hold has become later. It may also have become earlier, because
+	// somebody has left who wanted it to be so late. Then it comes before the script that shortens the
+	// life of the record.
 	Extended struct{ Hold *Hold }
 	// Lost: a hold ended without an unlock, or its Unlock found that it was lost. An Unlocked
 	// whose error matches ErrLeaseLost or ErrClosed comes after it.

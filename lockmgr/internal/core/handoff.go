@@ -16,6 +16,9 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 	case e.number == 0: // the record is gone
 		m.startOver(e)
 		return
+	case m.reserved(e) > 0: // even if it may have expired: a record of its number was ours all the time
+		m.release(e)
+		return
 	case m.now >= e.until:
 		m.abandon(e)
 		if r != nil && e.flight == 0 && m.decideRun(e) != goOn {
@@ -27,9 +30,6 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 			return
 		}
 		m.startOver(e)
-		return
-	case m.reserved(e) > 0:
-		m.release(e)
 		return
 	case r == nil:
 		if m.keep(e) {
@@ -172,7 +172,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			return Forever // the answer to its transfer leads here again
 		}
 		if m.now < u.shutUntil {
-			m.failHead(n, ErrNotAcquired)
+			m.atDoor(e)
 			return u.shutUntil
 		}
 		turn := m.decideRun(e)
@@ -183,7 +183,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			// begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
-				m.failHead(n, ErrNotAcquired)
+				m.atDoor(e)
 				return u.shutUntil
 			}
 			u.shutUntil, u.firstPass = 0, m.now
@@ -202,7 +202,32 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		r.Passed = true
 		m.grant(e, r)
 	}
+	if n.queue.head != nil && n.rules().entries() == 1 {
+		m.failOnce(n, ErrNotAcquired) // those that are left would have to wait for an unlock
+	}
 	return Forever
+}
+
+// atDoor deals with the requests that make one try, while nobody is admitted to an entry. If no other
+// process is known to wait, they may join, because only this process has the name. Those that
+// wait have only been asked to wait in case that a process waits which is not known.
+func (m *Machine) atDoor(e *entry) {
+	n, u := e.of, e.upkeep()
+	known := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
+	for r := n.queue.head; r != nil && n.queue.once > 0; {
+		next := r.next
+		switch {
+		case !r.Once:
+		case known || n.queue.alone > 0 || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open():
+			m.failQueued(r, ErrNotAcquired)
+		default:
+			r.Passed = true
+			m.grant(e, r)
+		}
+		if r = next; r != nil && r.state != reqQueued { // it has re-entered
+			r = n.queue.head
+		}
+	}
 }
 
 // mostSpacing is the longest time between two transfers of an entry that is passed
@@ -229,19 +254,32 @@ func (m *Machine) transferFirst(e *entry, r *Request) {
 	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), m.tokensFor(e, r))
 }
 
-// transferTo sends a transfer that records a hold which the entry has already.
-func (m *Machine) transferTo(e *entry, h *Hold) {
-	lease := m.cfg.Lease
-	if !e.watched() {
-		lease = m.leaseOf(h.Request)
-	}
-	m.transfer(e, e.of.rules().side(e), e.target(), lease, 0)
+// transferTo sends a transfer that records the holds which the entry has already.
+func (m *Machine) transferTo(e *entry) {
+	m.transfer(e, e.of.rules().side(e), e.target(), 0, 0)
 }
 
 // transfer sends a transfer. It writes a number of ours into the record as the
-// holder's, gives the record a side, and renews the lease.
+// holder's, and gives the record a side. If the number is new to the record, it sets the
+// record's life to what the holds of the entry need, or to lease, for one that comes, if that is
+// more. So a life of more than Config.Lease may become shorter. From now on the entry is trusted for
+// no longer than that. Up to Config.Lease, the record keeps the life that others were told when they
+// were refused.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
 	u := e.makeUpkeep()
+	if e.hold != nil {
+		lease = max(lease, m.needed(e))
+	}
+	if left := min(e.until-m.now, m.cfg.usable(m.cfg.Lease)); left > 0 {
+		lease = max(lease, m.cfg.leaseFor(left))
+	}
+	u.longer.exact = !u.unknown.replaced()
+	u.longer.set = u.longer.set || lease > m.cfg.Lease
+	u.longer.life = max(u.longer.life, e.until, later(m.now, lease))
+	if limit := m.now + m.cfg.usable(lease); limit < e.until {
+		e.until = limit
+		m.extended(e)
+	}
 	every := max(m.cfg.RecordEvery, u.spacing)
 	if u.nextTransfer = m.now + every; e.of.rules().entries() > 1 {
 		// The transfers of all entries fall due together, as they can share a script.
@@ -285,6 +323,11 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	if e.number != 0 {
 		e.number, e.side = op.Number, op.Side
 		m.trust(e, op.ID, op.Sent, op.Lease)
+		if l := &u.longer; l.exact { // no earlier transfer can have set another life
+			l.life, l.set = later(m.now, op.Lease), op.Lease > m.cfg.Lease
+		} else {
+			l.check = true
+		}
 		if op.Tokens > 0 {
 			u.tokens.got(r.Token, op.Tokens)
 		}
@@ -330,7 +373,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	}
 	u.nextTransfer = m.failed(e, r.Err)
 	if !forTokens {
-		m.failTries(e, r.Err)
+		m.failOnce(n, r.Err)
 	}
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
 		n.details.turns.others = max(n.details.turns.others, 1)

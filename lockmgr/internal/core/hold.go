@@ -278,6 +278,10 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 		m.fail(r, ErrNotFenced)
 		return
 	}
+	r.Hold = h
+	if m.claimLease(h); r.Lease > 0 {
+		m.claim(e, fixedLease, r, m.now+m.cfg.usable(r.Lease))
+	}
 	switch {
 	case h.watched:
 		// A re-entry neither shortens a watched hold nor changes its MaxHold.
@@ -289,25 +293,25 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 		m.prolongFixed(h, r.Lease)
 	}
 	m.reserve(e, r)
-	m.extendedHold(h)
+	m.moved(h)
 	h.count++
-	r.state, r.entry, r.Hold = reqGranted, e, h
+	r.state, r.entry = reqGranted, e
 	m.stats.Grants++
 	m.stats.Reentries++
 	m.emit(Granted{r})
 	m.sendDue(e)
 }
 
-// extended tells the holders whose deadlines have moved forward.
+// extended tells the holders whose deadlines have moved.
 func (m *Machine) extended(e *entry) {
 	for h := range e.holds {
-		m.extendedHold(h)
+		m.moved(h)
 	}
 }
 
-// extendedHold tells a holder if its deadline has moved forward.
-func (m *Machine) extendedHold(h *Hold) {
-	if until := h.end(); until > h.Until {
+// moved tells a holder if its deadline has moved.
+func (m *Machine) moved(h *Hold) {
+	if until := h.end(); until != h.Until {
 		h.Until = until
 		m.emit(Extended{h})
 	}
@@ -322,9 +326,10 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	if !n.hasDetails() || e.flight != 0 || e.phase != held {
 		return Forever
 	}
+	m.shorten(e)
 	switch {
 	case n.lineDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):
-		m.lineTransfer(e)
+		m.transferTo(e)
 	case u.upgrade != nil:
 		u.number = m.number()
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), m.tokensFor(e, u.upgrade))
@@ -337,12 +342,12 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		if !early && m.now < u.nextTransfer {
 			return min(u.nextTransfer, n.lineAt(u, m.now))
 		}
-		m.transferTo(e, e.hold)
+		m.transferTo(e)
 	case u.longer.want > 0:
 		if m.now < u.retry.at {
 			return min(u.retry.at, n.lineAt(u, m.now))
 		}
-		u.longer.sent, u.longer.want = u.longer.want, 0
+		u.longer.sent, u.longer.want = min(u.longer.want, m.needed(e)), 0 // who wanted it may have left
 		m.renew(e, u.longer.sent)
 	default:
 		return n.lineAt(u, m.now)
@@ -376,6 +381,8 @@ func (m *Machine) whyOver(h *Hold) error {
 	switch {
 	case h.watched && m.now >= h.Request.Ends:
 		return errMaxHold
+	case !h.watched && m.now >= h.Request.Ends:
+		return errOver
 	case !h.watched && e.number == e.target() && u.longer.want == 0 && u.longer.sent == 0:
 		return errOver
 	}

@@ -203,16 +203,6 @@ func (n *name) refreshAt() time.Duration {
 	return Forever
 }
 
-// lineTransfer sends a transfer that carries the changes of the line. If it changes no
-// holder, it does not make the record of a fixed lease outlive that lease.
-func (m *Machine) lineTransfer(e *entry) {
-	if !e.recorded() {
-		m.transferTo(e, e.hold)
-		return
-	}
-	m.transfer(e, e.of.rules().side(e), e.target(), m.verifyLease(e), 0)
-}
-
 // lineAt returns when a script of a held entry must change the places, or Forever.
 func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
 	if n.lineDue(now) {

@@ -28,7 +28,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		if verb == VerbRelease {
 			op.Reserve = m.reserved(e)
 		}
-		op.OtherNumbers = e.mayCarry(owner, verb, op.OtherNumbers)
+		op.OtherNumbers = e.mayCarry(owner, verb, op.Reserve > 0, op.OtherNumbers)
 	}
 	e.of.details.special.fill(m, e, op, spare)
 	if verb == VerbAcquire {

@@ -11,6 +11,9 @@ type longer struct {
 	want  time.Duration   // the lease of the renewal to be sent, or zero
 	sent  time.Duration   // the lease of such a renewal in flight, or zero
 	set   bool            // the record may have a longer lease than Config.Lease
+	life  time.Duration   // an instant up to which the record may live, if it is later than entry.until
+	check bool            // a claim has ended: see shorten
+	exact bool            // the transfer in flight, or the last one, sets the life of the record: none before it can
 	asked []*Prolongation // not yet answered
 
 	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater.
@@ -32,10 +35,13 @@ func (m *Machine) prolong(p *Prolongation) {
 		m.emit(Prolonged{p, err})
 		return
 	}
-	if !h.watched {
-		h.Request.Ends = max(h.Request.Ends, m.now+m.cfg.usable(p.Lease)) // e.until still bounds the hold
-	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
+	m.claimLease(h)
+	m.claim(e, extension, r, p.until)
+	if !h.watched {
+		h.Request.Ends = max(h.Request.Ends, p.until) // e.until still bounds the hold
+		m.moved(h)
+	}
 	u := e.makeUpkeep()
 	u.longer.asked = append(u.longer.asked, p)
 	m.extendSoon(e, p.Lease)

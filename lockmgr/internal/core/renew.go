@@ -27,7 +27,7 @@ func (m *Machine) renewDueLocks() {
 			// that it has.
 			m.renewals.Schedule(e, m.now, m.now)
 			if m.now >= e.upkeep().retry.at || !e.upkeep().retry.failing() {
-				m.transferTo(e, e.hold)
+				m.transferTo(e)
 			}
 		case m.renewDue(e) > m.now:
 			m.watch(e) // a transfer has renewed it since
@@ -44,7 +44,8 @@ func (m *Machine) renewDueLocks() {
 // renew sends a renewal of an entry.
 func (m *Machine) renew(e *entry, lease time.Duration) {
 	if lease > m.cfg.Lease {
-		e.makeUpkeep().longer.set = true
+		l := &e.makeUpkeep().longer
+		l.set, l.life = true, max(l.life, later(m.now, lease))
 	}
 	m.send(e, VerbRenew, e.side, e.number, lease, 0)
 }
@@ -99,7 +100,7 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 func (m *Machine) renewalFailed(e *entry, err error) {
 	m.failUpgrade(e, err)
 	n := e.of
-	m.failTries(e, err)
+	m.failOnce(n, err)
 	if u := e.upkeep(); n.hasDetails() {
 		u.longer.want, u.longer.sent = max(u.longer.want, u.longer.sent), 0
 	}

@@ -102,9 +102,22 @@ func (r *Request) heapPos() *int32 { return &r.pos }
 // queue is a FIFO of requests. Any of them can be removed.
 type queue struct {
 	head, tail *Request
+	alone      int // how many are for the side Alone
+	once       int // how many have Once set
+}
+
+// count notes that d requests like r have come.
+func (q *queue) count(r *Request, d int) {
+	if r.Side == Alone {
+		q.alone += d
+	}
+	if r.Once {
+		q.once += d
+	}
 }
 
 func (q *queue) push(r *Request) {
+	q.count(r, 1)
 	r.prev, r.next = q.tail, nil
 	if q.tail != nil {
 		q.tail.next = r
@@ -115,6 +128,7 @@ func (q *queue) push(r *Request) {
 }
 
 func (q *queue) remove(r *Request) {
+	q.count(r, -1)
 	if r.prev != nil {
 		r.prev.next = r.next
 	} else {
@@ -230,18 +244,23 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 	return true
 }
 
-// inUse reports whether a new request would have to wait for the entry.
+// inUse reports whether a new request would have to wait for the entry. It does not count as
+// waiting that an answer must come first. Those that share the name are granted together.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
+	together := n.queue.head != nil && n.queue.alone == 0 && r.Side == Shared
+	before := n.queue.head != nil && !together
 	switch e.phase {
 	case idle:
 		return n.hasDetails() && !n.details.turns.mayTry(m.now, &m.cfg)
+	case asking:
+		return !together
 	case held:
-		return n.queue.head != nil || !n.rules().joins(e, r)
+		return before || !n.rules().joins(e, r)
 	case releasing:
-		return n.queue.head != nil
+		return before
 	case passing:
-		return n.queue.head != nil || e.flight != 0
+		return before || e.flight != 0 && !together
 	}
 	return true
 }
@@ -256,27 +275,9 @@ func (m *Machine) whyOccupied(n *name) error {
 	return ErrNotAcquired
 }
 
-// failHead fails the first waiting request if it has Once set. While somebody holds
-// the name no other one has: such a request waits only if nobody waits before it.
-func (m *Machine) failHead(n *name, err error) {
-	if r := n.queue.head; r != nil && r.Once {
-		m.failQueued(r, err)
-	}
-}
-
-// failTries fails the waiting requests that have Once set, after a command about an
-// entry has failed.
-func (m *Machine) failTries(e *entry, err error) {
-	if e.phase == held {
-		m.failHead(e.of, err)
-	} else {
-		m.failOnce(e.of, err)
-	}
-}
-
 // failOnce fails the waiting requests that have Once set.
 func (m *Machine) failOnce(n *name, err error) {
-	for r := n.queue.head; r != nil; {
+	for r := n.queue.head; r != nil && n.queue.once > 0; {
 		next := r.next
 		if r.Once {
 			m.failQueued(r, err)

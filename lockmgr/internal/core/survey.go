@@ -8,12 +8,13 @@ type Use struct {
 	// the fields of it that the shell has filled.
 	Request *Request
 	// Held is set for a hold. Number, Until and Token are those of the hold, and Handles is
-	// how many of its grants are not unlocked yet.
-	Held    bool
-	Number  uint64
-	Until   time.Duration
-	Token   int64
-	Handles int
+	// how many of its grants are not unlocked yet. Recorded is the number that the record has, or
+	// is about to get: see upkeep.number.
+	Held             bool
+	Number, Recorded uint64
+	Until            time.Duration
+	Token            int64
+	Handles          int
 }
 
 // Survey calls yield for each hold and each waiting request of the machine, in no order, until
@@ -44,7 +45,7 @@ func (m *Machine) SurveyName(key string, yield func(Use) bool) {
 func (n *name) survey(yield func(Use) bool) bool {
 	for e := range n.entries {
 		for h := range e.holds {
-			if !yield(Use{Request: h.Request, Held: true, Number: h.Number, Until: h.Until, Token: h.Token, Handles: int(h.count)}) {
+			if !yield(Use{Request: h.Request, Held: true, Number: h.Number, Recorded: e.target(), Until: h.Until, Token: h.Token, Handles: int(h.count)}) {
 				return false
 			}
 		}

@@ -139,10 +139,11 @@ func (m *Machine) suspectOwner(e *entry) {
 	e.number = 0
 }
 
-// mayCarry appends to out the numbers that the record may carry, except beside.
-// For a transfer it leaves out the strays: a transfer needs a record that was ours
-// all the time, and no stray can have been created beside it.
-func (e *entry) mayCarry(beside uint64, verb Verb, out []uint64) []uint64 {
+// mayCarry appends to out the numbers that the record may carry, except beside. A transfer needs a
+// record that was ours all the time, and no stray can have been created beside it, so strays are left
+// out. A release that reserves may make the record live longer. A late copy of it must not do that
+// to a stray, so those that an unanswered acquire may still create are left out.
+func (e *entry) mayCarry(beside uint64, verb Verb, reserves bool, out []uint64) []uint64 {
 	if e.number != 0 && e.number != beside {
 		out = append(out, e.number)
 	}
@@ -151,7 +152,8 @@ func (e *entry) mayCarry(beside uint64, verb Verb, out []uint64) []uint64 {
 		if s.owner == place {
 			continue // a copy of this script could run while the request of that place holds the lock
 		}
-		if s.owner != beside && s.owner != e.number && !(s.stray && verb == VerbTransfer) {
+		leftOut := s.stray && (verb == VerbTransfer || reserves && !s.ours)
+		if s.owner != beside && s.owner != e.number && !leftOut {
 			out = append(out, s.owner)
 		}
 	}

@@ -20,12 +20,14 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 		m.settle(e.of)
 		return
 	}
-	if untaken {
-		m.untaken(e, r)
-	}
+	m.grantOver(e, r, untaken)
 	h.count--
 	if h.count > 0 {
+		m.follow(h)
 		m.emit(Unlocked{r, nil})
+		if e.of.hasDetails() {
+			m.settleEntry(e)
+		}
 		return
 	}
 	m.letGo(h, ErrNotHeld)
@@ -52,6 +54,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 		m.failUpgrade(e, ErrNotAcquired)
 	}
 	m.answerProlongations(e, h, err)
+	m.holdOver(e, h)
 	if l := &e.upkeep().longer; e.hold == nil {
 		l.want, l.sent = 0, 0
 	}
@@ -245,6 +248,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		m.unlocked(e, r.Err)
 		e.number = 0
 		m.dropTokens(e)
+		m.unreserve(e)
 		u.unknown.suspects = nil // expired, or left to expire
 		n.details.special.givenUp()
 		u.retry.succeeded()

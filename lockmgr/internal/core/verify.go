@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // verify checks whether the record of each entry that is ours is still there: see
 // doubt. It does the same for the sets that have the name. The script that checks also
 // renews it.
@@ -34,23 +32,9 @@ func (m *Machine) doubt(e *entry) {
 	if e.phase != held {
 		return // a transfer comes before the next holder
 	}
-	m.extendSoon(e, m.verifyLease(e))
+	m.extendSoon(e, m.needed(e))
 	u.nextTransfer = min(u.nextTransfer, m.now) // a transfer looks for the record, too
 	m.sendDue(e)
-}
-
-// verifyLease returns the lease of a renewal that only looks for the record. It
-// must not make the record of a fixed lease outlive that lease.
-func (m *Machine) verifyLease(e *entry) time.Duration {
-	limit := m.now
-	for h := range e.holds {
-		if h.watched {
-			return m.cfg.Lease
-		}
-		limit = max(limit, h.Request.Ends)
-	}
-	left := min(limit-m.now, m.cfg.Lease)
-	return max(left.Truncate(time.Millisecond), time.Millisecond)
 }
 
 // confirm notes that the script id has found the record, which may end a doubt.

@@ -168,7 +168,7 @@ func (w *world) checkNumbers(n *manager, op *core.Op) {
 			r.spent = append(r.spent, o)
 		}
 	}
-	if (op.Verb == core.VerbAcquire || op.Verb == core.VerbTransfer) && op.Lease > w.config().Lease {
+	if op.Verb == core.VerbAcquire && op.Lease > w.config().Lease {
 		violated("an acquire asks for Lease at most", "%s: %v asks for %v", n.label, op.Verb, op.Lease)
 	}
 }
@@ -224,7 +224,8 @@ func (w *world) ran(i int, c *command, a answer, before time.Duration) {
 		w.stray.until = most
 	}
 	held := slices.ContainsFunc(n.calls, func(c *call) bool { return w.valid(c) })
-	if until > most && until > before && !held && c.verb != core.VerbRenew {
+	longer := c.verb == core.VerbRenew || c.verb == core.VerbTransfer && c.lease > w.config().Lease
+	if until > most && until > before && !held && !longer {
 		violated("a late command costs at most Lease", "%s: %v leaves %v until %v", n.label, c.verb, fields, w.at(until))
 	}
 }
@@ -243,7 +244,8 @@ func (w *world) accept(n *manager, c *command, a answer) {
 	}
 	switch c.verb {
 	case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:
-		if until := c.sent + c.lease - c.lease/100; c.verb == core.VerbAcquire || until >= n.record.until {
+		// A transfer sets the deadline anew, as an acquire does.
+		if until := c.sent + c.lease - c.lease/100; c.verb != core.VerbRenew || until >= n.record.until {
 			n.record.epoch, n.record.until = a.epoch, until
 		}
 	}

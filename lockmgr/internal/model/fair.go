@@ -391,15 +391,14 @@ func (x *Line) others() (out []string) {
 }
 
 // installPlace is the function install of the scripts.
-func (s *Server) installPlace(f Fair, x *Line, leaseMs, tokens, ttl int64) (string, error) {
+func (s *Server) installPlace(f Fair, x *Line, leaseMs, tokens int64) (string, error) {
 	mine := PlaceID(x.Manager, x.Number)
+	least := s.leastLife(f.Lock, mine)
 	last, err := s.install(f.Lock, f.Counter, tokens, mine)
 	if err != nil {
 		return "", err
 	}
-	if ttl < leaseMs {
-		s.pexpire(f.Lock, leaseMs)
-	}
+	s.pexpire(f.Lock, max(least, leaseMs))
 	if err := s.hdel(f.Lock, x.others()); err != nil {
 		return "", err
 	}
@@ -444,7 +443,7 @@ func (s *Server) AcquireFair(f Fair, x Line, leaseMs, tokens int64) (Placed, err
 	missing := s.refresh(f, &x, mine)
 	next := s.head(f)
 	if ours || !taken && !x.late && (empty || next == mine) {
-		token, err := s.installPlace(f, &x, leaseMs, tokens, ttl)
+		token, err := s.installPlace(f, &x, leaseMs, tokens)
 		if err != nil {
 			return Placed{}, err
 		}
@@ -493,7 +492,7 @@ func (s *Server) TransferFair(f Fair, x Line, leaseMs, tokens int64) (Placed, er
 		_ = s.tell(f, &x)
 		return Placed{GaveWay: true, TTL: s.untilFree(f), Mixed: s.mixed(f), Missing: missing}, nil
 	}
-	token, err := s.installPlace(f, &x, leaseMs, tokens, s.pttl(f.Lock))
+	token, err := s.installPlace(f, &x, leaseMs, tokens)
 	if err != nil {
 		return Placed{}, err
 	}

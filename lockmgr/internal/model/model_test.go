@@ -25,7 +25,7 @@ func TestAcquire_TakesAFreeLockAndRefusesOthers(t *testing.T) {
 	require.Equal(t, model.Acquired{TTL: 60}, a)
 }
 
-func TestAcquire_IsSafeToRepeatAndNeverShortens(t *testing.T) {
+func TestAcquire_ANewOwnerSetsTheLifeAndACopyDoesNotShortenIt(t *testing.T) {
 	s := at(0)
 	_, err := s.Acquire("n", "t", 100, 2, "a:1")
 	require.NoError(t, err)
@@ -35,7 +35,13 @@ func TestAcquire_IsSafeToRepeatAndNeverShortens(t *testing.T) {
 
 	in, err := s.Inspect("n", "c", "t")
 	require.NoError(t, err)
-	require.Equal(t, model.Inspection{TTL: 100, Token: "4", Holders: []model.Field{{Name: "a:2", Value: "1"}}}, in)
+	require.Equal(t, model.Inspection{TTL: 50, Token: "4", Holders: []model.Field{{Name: "a:2", Value: "1"}}}, in)
+
+	_, err = s.Acquire("n", "t", 20, 0, "a:2", "a:1")
+	require.NoError(t, err)
+	in, err = s.Inspect("n", "c", "t")
+	require.NoError(t, err)
+	require.EqualValues(t, 50, in.TTL)
 }
 
 func TestRecord_StaysForItsLastMillisecond(t *testing.T) {

@@ -223,7 +223,8 @@ func (s *Server) live(members []Member, n int) bool {
 
 // TransferPermits makes the n permits of one of the holders those of holders[0].
 func (s *Server) TransferPermits(p Permits, n int, leaseMs int64, holders ...string) (Transferred, error) {
-	for _, h := range holders {
+	for i, h := range holders {
+		recorded := i == 0
 		old, err := s.of(p, n, []string{h})
 		if err != nil {
 			return Transferred{}, err
@@ -233,7 +234,11 @@ func (s *Server) TransferPermits(p Permits, n int, leaseMs int64, holders ...str
 		}
 		var add []Member
 		for i, m := range old {
-			add = append(add, Member{permitOf(holders[0], i), max(m.Score, s.ms()+leaseMs)})
+			end := s.ms() + leaseMs
+			if recorded {
+				end = max(m.Score, end)
+			}
+			add = append(add, Member{permitOf(holders[0], i), end})
 		}
 		s.zrem(p.Taken, old)
 		s.zadd(p.Taken, add...)

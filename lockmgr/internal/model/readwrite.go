@@ -139,13 +139,18 @@ func (s *Server) TransferSide(l ReadWrite, side string, leaseMs, tokens int64, o
 	if mode == Write {
 		suffix = writer
 	}
-	ours := false
-	for _, o := range owners {
+	if ours := slices.ContainsFunc(owners, func(o string) bool {
 		has, _ := s.hexists(l.Lock, o+suffix)
-		ours = ours || has
-	}
-	if !ours {
+		return has
+	}); !ours {
 		return Transferred{}, nil
+	}
+	recorded, _ := s.hexists(l.Lock, owners[0]+suffix)
+	whole := leaseMs // the life of the record
+	for _, f := range s.fields(l.Lock) {
+		if side == Read && mode == Read && !slices.Contains(owners, f.Name) && f.Name != "mode" {
+			whole = max(whole, s.readerLife(l, f))
+		}
 	}
 	if mode == Read && side == Write {
 		for _, f := range s.fields(l.Lock) {
@@ -167,17 +172,19 @@ func (s *Server) TransferSide(l ReadWrite, side string, leaseMs, tokens int64, o
 			return Transferred{}, err
 		}
 	}
-	life := leaseMs // the reader's own key must live as long as what it follows
-	if mode == Write {
-		life = max(life, s.pttl(l.Lock))
-	}
+	life := leaseMs
 	for _, o := range owners {
-		life = max(life, s.pttl(l.ReaderKey(o, 1)))
+		if recorded {
+			life = max(life, s.pttl(l.ReaderKey(o, 1)))
+		}
 	}
 	if err := s.record(l, side, owners[0], life); err != nil {
 		return Transferred{}, err
 	}
-	if ttl := s.pttl(l.Lock); ttl < leaseMs && (ttl >= 0 || mode == Write) {
+	switch ttl := s.pttl(l.Lock); {
+	case !recorded:
+		s.pexpire(l.Lock, whole)
+	case ttl < leaseMs && (ttl >= 0 || mode == Write):
 		s.pexpire(l.Lock, leaseMs)
 	}
 	for i, o := range owners {

@@ -25,24 +25,21 @@ type Acquired struct {
 // Acquire takes a lock for owners[0], if it is free or carries one of owners.
 // An error means that the script ended at a command that was refused.
 func (s *Server) Acquire(lock, counter string, leaseMs, tokens int64, owners ...string) (Acquired, error) {
-	ttl := int64(-1)
+	least := s.leastLife(lock, owners[0])
 	if s.get(lock) != nil {
 		ours, err := s.carriesOne(lock, owners)
 		if err != nil {
 			return Acquired{}, err
 		}
-		ttl = s.pttl(lock)
 		if !ours {
-			return Acquired{TTL: ttl, OtherKind: known(s.holder(lock))}, nil
+			return Acquired{TTL: s.pttl(lock), OtherKind: known(s.holder(lock))}, nil
 		}
 	}
 	last, err := s.install(lock, counter, tokens, owners[0])
 	if err != nil {
 		return Acquired{}, err
 	}
-	if ttl < leaseMs {
-		s.pexpire(lock, leaseMs)
-	}
+	s.pexpire(lock, max(least, leaseMs))
 	if err := s.hdel(lock, owners[1:]); err != nil {
 		return Acquired{}, err
 	}
@@ -63,17 +60,25 @@ func (s *Server) Transfer(lock, channel, counter string, leaseMs, tokens int64, 
 	if err != nil || !ours {
 		return Transferred{}, err
 	}
+	least := s.leastLife(lock, owners[0])
 	last, err := s.install(lock, counter, tokens, owners[0])
 	if err != nil {
 		return Transferred{}, err
 	}
-	if s.pttl(lock) < leaseMs {
-		s.pexpire(lock, leaseMs)
-	}
+	s.pexpire(lock, max(least, leaseMs))
 	if err := s.hdel(lock, owners[1:]); err != nil {
 		return Transferred{}, err
 	}
 	return Transferred{OK: true, Subscribers: s.numsub(channel), Token: last}, nil
+}
+
+// leastLife returns the life in milliseconds that a script which records an owner must leave the
+// record at least: what is left of it if it has that owner already.
+func (s *Server) leastLife(lock, owner string) int64 {
+	if recorded, _ := s.hexists(lock, owner); recorded {
+		return s.pttl(lock)
+	}
+	return -1
 }
 
 // carriesOne reports whether a record carries one of owners.
@@ -135,16 +140,14 @@ func (s *Server) Release(lock, channel string, owners ...string) (Released, erro
 	return Released{OK: true, Subscribers: n, PublishErr: err}, nil
 }
 
-// Reserve gives a record that carries one of owners another name and a life of at most ms, and
+// Reserve gives a record that carries one of owners another name and a life of ms, and
 // publishes "0".
 func (s *Server) Reserve(lock, channel string, ms int64, owners ...string) (Released, error) {
 	ours, err := s.carriesOne(lock, owners)
 	if err != nil || !ours {
 		return Released{}, err
 	}
-	if ttl := s.pttl(lock); ttl < 0 || ttl > ms {
-		s.pexpire(lock, ms)
-	}
+	s.pexpire(lock, ms)
 	v, _ := s.getHash(lock)
 	name := owners[slices.IndexFunc(owners, func(o string) bool { return v.field(o) >= 0 })]
 	if s.hset(lock, name+":kept", "1") == nil {

@@ -18,6 +18,9 @@ type call struct {
 	cancelled bool // the caller has left
 	hold      *hold
 	depth     int     // how many re-entries deep
+	// On the manager's clock: the last instant for which the lease of a granted call and its extensions
+	// need the record, and, of what was confirmed, up to when the call was told that its hold lasts.
+	ends, extended, promised time.Duration
 	hopeless  bool    // its lease may be over before an answer comes
 	tokens    []int64 // those of the items of a set
 	permits   uint16  // how many it wants
@@ -187,6 +190,37 @@ func (c *call) planHold() {
 	if w.load.Percent(3) {
 		w.after(w.load.Between(0, d), func() { n.verify(c.name) })
 	}
+	if w.load.Percent(w.set.extends) {
+		w.after(w.load.Between(0, d), c.extend)
+	}
+}
+
+// extend keeps the lock for longer.
+func (c *call) extend() {
+	w, n := c.n.w, c.n
+	if c.state != granted || n.dead || n.closed {
+		return
+	}
+	lease := w.load.Between(w.set.core.Lease/2, w.set.maxLease()).Truncate(ms)
+	asked := n.clock(w.now)
+	c.extended = max(c.extended, asked+w.set.latency+lease)
+	c.hold.limit = c.hold.needed(true)
+	n.post(&core.Prolongation{Request: c.req, Lease: lease, Tag: &extension{c, asked + lease - lease/100 - w.set.core.Margin, lease}})
+}
+
+// An extension is what a call has asked for: its hold is to last until promised.
+type extension struct {
+	c        *call
+	promised time.Duration
+	lease    time.Duration
+}
+
+func (n *node) prolonged(p *core.Prolongation, err error) {
+	n.w.cover.Extensions++
+	x := p.Tag.(*extension)
+	if err == nil && x.c.state == granted {
+		x.c.promised = max(x.c.promised, x.promised)
+	}
 }
 
 func (n *node) granted(c *call) {
@@ -208,7 +242,6 @@ func (n *node) granted(c *call) {
 	}
 	if r.Hold.Request == r {
 		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, ofParts: n.record[c.name.index].ofParts, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
-		c.hold.limit = n.limit(r)
 		for _, h := range n.held {
 			if h.name == c.name && h.core.Request.Owner() == r.Owner() { // it has the other side, on the same record
 				c.hopeless = c.hopeless || h.core.Request.Tag.(*call).hopeless
@@ -216,6 +249,7 @@ func (n *node) granted(c *call) {
 		}
 		c.hold.fixed = r.Lease > 0
 		c.hold.noteTainted()
+		c.hold.begin(c)
 		n.checkHolder(c.hold)
 		n.checkPassed(c)
 		for _, l := range c.name.bases() {
@@ -234,7 +268,7 @@ func (n *node) granted(c *call) {
 			w.violated("re-entry", "%s: %s enters %s with token %d", n.label, c, h, r.Hold.Token)
 		}
 		c.hold = h
-		h.limit = max(h.limit, n.limit(r))
+		h.begin(c)
 		h.using++
 		h.inCore++
 		if h.using == 1 { // all earlier calls of the hold were unlocked meanwhile
@@ -355,6 +389,7 @@ func (n *node) afterStep(ev core.Event, out []core.Effect) {
 
 func (n *node) afterUnlock(c *call) {
 	c.hold.inCore--
+	c.hold.end(c)
 	if c.hold.inCore == 0 && !c.hold.over {
 		n.drop(c.hold)
 	}

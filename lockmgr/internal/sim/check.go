@@ -138,7 +138,8 @@ func (w *world) checkOrder(c *call) {
 		}
 	}
 	for _, o := range c.n.waiting {
-		if o.name == c.name && o.seen < c.seen {
+		joins := c.req.Once && c.req.Side == core.Shared && o.req.Side == core.Shared // it does not wait while nobody is admitted
+		if o.name == c.name && o.seen < c.seen && !joins {
 			w.violated("order", "%s granted before %s", c, o)
 		}
 	}
@@ -451,7 +452,9 @@ func (w *world) checkCalm() {
 			w.checkFree(l)
 		}
 		if w.now < max(l.reservedUntil, l.keptUntil)+slack {
-			l.heldAt, l.leakSince = w.now, never
+			l.heldAt, l.leakSince, l.longSince = w.now, never, never
+		} else {
+			w.checkLife(l)
 		}
 		waits, good := false, false
 		wanted := len(l.holds) > 0 || w.gathered(l)

@@ -35,6 +35,8 @@ type Coverage struct {
 	Kind            core.Kind // of the run
 	Keeps           uint64    // grants with KeepFor
 	Reserved        uint64    // releases that left the record
+	Extensions      uint64    // answers to prolongations
+	Shortened       uint64    // deadlines that have moved back
 	Shards          ShardCoverage
 	Sharded         bool
 }
@@ -95,6 +97,8 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Fair.add(&o.Fair)
 	c.Keeps += o.Keeps
 	c.Reserved += o.Reserved
+	c.Extensions += o.Extensions
+	c.Shortened += o.Shortened
 	c.Shards.add(&o.Shards)
 	c.Sharded = c.Sharded || o.Sharded
 	c.Kind = max(c.Kind, o.Kind)
@@ -173,6 +177,7 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 		f("grant with KeepFor", c.Keeps)
 		f("record left by a release", c.Reserved)
 	}
+	f("extension", c.Extensions)
 	f("re-entry", c.Reentries)
 	f("grant to nobody", c.GrantedToNobody)
 	f("foreign holder", c.Foreign)

@@ -87,12 +87,14 @@
 //	until the lease ends         a fixed lease is not exceeded
 //	no release of a valid hold   not even by an earlier command that runs late
 //	kept                         what KeepFor reserves is neither removed nor passed on before its
-//	                             end, if the server keeps the record
+//	                             end, if the server keeps the record. The release alone sees to
+//	                             that. What nobody has taken is not kept
 //	deadline from the send       the instant from which a lease counts is never later than the send
 //	lost in time, too soon       Lost comes with the first Tick after the deadline, or when a
 //	                             script said so, not before, and once
 //	a refusal is a loss          at once
-//	extended                     only forward, and only for a hold that has not ended
+//	extended                     only for a hold that has not ended. A deadline moves back only as
+//	                             far as those who hold the lock need it
 //	one answer                   each request ends once, each Unlock is answered once; that of a
 //	                             set fails if its release finds some names only
 //	gives up in time             with the first Tick after the end of the wait
@@ -104,8 +106,8 @@
 //	                             owner of a number that an earlier one removes; no two holds
 //	                             share a number
 //	an acquire asks for Lease at most
-//	                             and so does a transfer: a longer fixed lease is set by a
-//	                             renewal when the acquire is confirmed
+//	                             a longer fixed lease is set by a renewal when the acquire is
+//	                             confirmed
 //	all or nothing               a try of a set gets all its names or none; one that is
 //	                             refused keeps names only if it gathers, and until it ends
 //	first come, first served     a grant of a fair lock comes before those of all that came later into
@@ -151,6 +153,7 @@
 //	a place is kept              a live waiter stays in the queue, and its deadline is beyond what those
 //	                             before it may take off
 //	lost too soon                a hold is lost only if its lease ended
+//	no longer than needed        a record lives for as long as those need it who hold it now
 //
 // # Running it
 //

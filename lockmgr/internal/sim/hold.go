@@ -31,6 +31,7 @@ type hold struct {
 	// limit is the instant, on the manager's clock, at which the longest
 	// lease asked for ends; Forever for a watched one.
 	limit   time.Duration
+	calls   []*call // those that the core has not seen unlocked
 	taken   bool // an administrator gave its permits back
 	fixed   bool // its first request had a fixed lease
 	foreign bool // it belongs to a client of another library, and has a side
@@ -62,13 +63,82 @@ func (n *node) extended(h *hold) {
 		w.violated("extended", "%s: a hold that is over: %v", n.label, h)
 	}
 	until := n.trueTime(h.core.Until)
-	if until < h.until || until == h.until && h.core.Until == never {
-		w.violated("extended", "%s: %s moved back, to %v", n.label, h, until)
+	if until < h.until {
+		w.cover.Shortened++
+		h.checkShorter()
 	}
 	h.until = until
 	h.epoch, h.ofParts = n.record[h.name.index].epoch, n.record[h.name.index].ofParts
 	w.checkRecord(h)
 	w.checkExclusion(h)
+}
+
+// begin notes that a call was granted a hold, and end that it is over.
+func (h *hold) begin(c *call) {
+	c.ends = h.n.limit(c.req)
+	h.calls = append(h.calls, c)
+	h.limit = h.needed(true)
+}
+
+func (h *hold) end(c *call) {
+	h.calls = slices.DeleteFunc(h.calls, func(o *call) bool { return o == c })
+	h.limit = h.needed(true)
+}
+
+// needed returns the last instant, on the manager's clock, for which the calls of a hold need it. That of
+// a watched one is now and Config.Lease, or Forever for the hold itself.
+func (h *hold) needed(hold bool) (until time.Duration) {
+	for _, c := range h.calls {
+		ends := c.ends
+		if ends == never && !hold {
+			ends = h.n.clock(h.n.w.now) + h.n.w.set.core.Lease
+		}
+		until = max(until, ends, c.extended)
+	}
+	return until
+}
+
+// checkShorter checks that the deadline of a hold moves back only as far as its calls need it. A
+// watched one is good for Config.Lease from now on.
+func (h *hold) checkShorter() {
+	c, now := &h.n.w.set.core, h.n.clock(h.n.w.now)
+	for _, o := range h.calls {
+		if o.state != granted {
+			continue
+		}
+		least := now + c.Lease - c.Lease/100 - c.Margin
+		if o.ends != never {
+			least = o.ends - o.req.Lease/100 - c.Margin
+		}
+		if least = max(least, o.promised); h.core.Until < least && least > now {
+			h.n.w.violated("extended", "%s: %s moved back, to %v of its clock, and %s needs it until %v", h.n.label, h, h.core.Until, o, least)
+		}
+	}
+}
+
+// checkLife checks, in a calm world, that a record does not live for much longer than those need it
+// who hold it now. A manager may take a while to shorten its life.
+func (w *world) checkLife(l *lockName) {
+	longer := false
+	for _, n := range w.nodes {
+		needed, some := time.Duration(0), false
+		for _, h := range n.held {
+			if h.name == l {
+				needed, some = max(needed, n.trueTime(h.needed(false))), true
+			}
+		}
+		for _, o := range n.of(l, w.holders(l)) {
+			longer = longer || some && o.until > max(needed, w.now+w.set.core.Lease)+w.set.core.Lease*2/5 && len(n.flight[l.index]) == 0
+		}
+	}
+	switch slack := w.slack() + 16*w.set.core.RecordEvery; {
+	case !longer || l.isSet() || l.kind == core.Permits || len(l.sets) > 0:
+		l.longSince = never
+	case l.longSince == never:
+		l.longSince = w.now
+	case l.longSince < w.now-slack:
+		w.violated("no longer than needed", "since %v the record of %s lives for longer than those need it who hold it: %v", l.longSince, l.key, w.holders(l))
+	}
 }
 
 func (n *node) lost(h *hold, err error) {
@@ -85,6 +155,8 @@ func (n *node) lost(h *hold, err error) {
 	now := n.clock(n.w.now)
 	// A lease counts from the send, and 1 % and the margin are subtracted.
 	c := &n.w.set.core
+	h.calls = slices.DeleteFunc(h.calls, func(o *call) bool { return o.state != granted }) // what this unlock has ended
+	h.limit = h.needed(true)
 	if soon := h.limit - n.w.set.timeout - n.w.set.maxLease()/100 - c.Margin; n.w.calmAt(h.name) && soon > now && !n.closing && !h.excused() {
 		n.w.violated("lost too soon", "%s: %s in a calm world, and the lease lasts until %v of its clock, which shows %v", n.label, h, h.limit, now)
 	}

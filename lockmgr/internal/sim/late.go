@@ -179,11 +179,11 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	if until <= before || until <= most || w.persisted || c.n.holds(c.name) {
 		return
 	}
-	if c.verb == core.VerbRenew {
+	if c.verb == core.VerbRenew || c.verb == core.VerbTransfer && c.leaseMs > int64(w.set.core.Lease/ms) {
 		w.queue.Put(most+1, func() { c.n.checkCost(c.name, l, left) })
 		return
 	}
-	if w.now < l.backUntil {
+	if w.now < l.backUntil || c.reserveMs > 0 { // what is kept lasts for longer by as much as the release was late
 		return
 	}
 	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, left, until)
@@ -203,8 +203,8 @@ func (c *command) left(l *lockName) (last holder) {
 	return last
 }
 
-// checkCost is called Config.Lease after a late renewal. It checks that the lease that
-// the renewal set has not outlived the hold. It is called again later if the manager
+// checkCost is called Config.Lease after a late renewal, or a late transfer with a longer lease. It
+// checks that the lease that it set has not outlived the hold. It is called again later if the manager
 // is still sending releases or tries that fail, or its process is paused. A manager
 // that died or was closed may leave the lease behind. l is what was renewed, and of the
 // single name whose record is left.

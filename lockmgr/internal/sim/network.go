@@ -458,7 +458,7 @@ func (n *node) accept(r *core.Reply) {
 		if a.ran != core.Yes || !a.ok {
 			continue
 		}
-		rec.rest(&a, r.Op.Sent, r.Op.Lease, r.Op.Verb == core.VerbAcquire)
+		rec.rest(&a, r.Op.Sent, r.Op.Lease, r.Op.Verb != core.VerbRenew)
 		if a.set.tokens != nil {
 			rec.ofTokens, rec.tokens = a.set.epochs, a.set.tokens
 		} else if a.token != 0 {
@@ -469,7 +469,7 @@ func (n *node) accept(r *core.Reply) {
 }
 
 // rest notes the epoch of the script on which a manager's deadline rests. If a record
-// was lost and a late command made it again, a script that sets no later deadline
+// was lost and a late command made it again, a renewal that sets no later deadline
 // does not change the epoch: the deadline still rests on the earlier script.
 func (r *record) rest(a *answer, sent, lease time.Duration, anew bool) {
 	if until := sent + lease - lease/100; anew || until >= r.until {

@@ -372,6 +372,8 @@ func (n *node) effect(e core.Effect) {
 	case core.Extended:
 		w.cover.Effects[eExtended]++
 		n.extended(e.Hold.Request.Tag.(*call).hold)
+	case core.Prolonged:
+		n.prolonged(e.Prolongation, e.Err)
 	case core.Lost:
 		w.cover.Effects[eLost]++
 		n.lost(e.Hold.Request.Tag.(*call).hold, e.Err)

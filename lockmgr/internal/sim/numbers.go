@@ -53,7 +53,7 @@ func (n *node) checkNumbers(l *lockName, op *core.Op) {
 		}
 	}
 	n.checkSides(l, op)
-	if (op.Verb == core.VerbAcquire || op.Verb == core.VerbTransfer) && op.Lease > w.set.core.Lease {
+	if op.Verb == core.VerbAcquire && op.Lease > w.set.core.Lease {
 		w.violated("an acquire asks for Lease at most", "%s: %s #%d of %s asks for %v", n.label, op.Verb, op.ID, l.key, op.Lease)
 	}
 }

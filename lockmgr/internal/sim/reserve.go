@@ -12,6 +12,10 @@ import (
 // clock may be wrong by.
 func (w *world) reserve(c *call) {
 	l := c.name
+	if c.req.Terms != nil && c.req.Terms.KeepFor > 0 {
+		d := c.req.Terms.KeepFor
+		l.mayKeepUntil = max(l.mayKeepUntil, w.now+d+d/50+w.set.core.Margin)
+	}
 	if c.req.Terms == nil || c.req.Terms.KeepFor == 0 || c.hold.epoch != l.epoch { // it holds what the server has lost
 		return
 	}
@@ -57,7 +61,7 @@ func (c *command) checkKept(a *answer, before []holder) {
 	case c.verb != core.VerbRelease:
 	case c.reserveMs == 0:
 		w.violated("kept", "%s releases %v, but %s is kept until %v", c.n.label, before, l.key, l.reservedUntil)
-	case after[0].until < min(before[0].until, l.reservedUntil):
+	case after[0].until < l.reservedUntil: // whether or not an earlier script has prolonged its life
 		w.violated("kept", "%s leaves %v, but %s is kept until %v", c.n.label, after, l.key, l.reservedUntil)
 	}
 }
@@ -66,6 +70,9 @@ func (c *command) checkKept(a *answer, before []holder) {
 // manager's.
 func (c *command) reserved() {
 	w, l := c.n.w, c.name
+	if until := c.sentAt + time.Duration(c.reserveMs)*ms; until > l.mayKeepUntil && !c.n.closing {
+		w.violated("kept", "%s keeps %s until %v, but nobody who had it has asked for more than %v", c.n.label, l.key, until, l.mayKeepUntil)
+	}
 	for _, h := range w.holders(l) {
 		if !strings.HasSuffix(h.name, ":kept") { // the server was out of memory
 			l.backUntil, l.reservedUntil = w.now+2*w.set.maxLease(), 0

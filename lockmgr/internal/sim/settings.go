@@ -32,6 +32,7 @@ type settings struct {
 	hold      time.Duration // a typical time to hold a lock
 	explicit  int           // percent of requests with a named owner
 	fixed     int           // percent with a fixed lease
+	extends   int           // percent of the grants that are extended
 	fenced    int           // percent with a token
 	impatient int           // percent with a deadline, a cancel or one try only
 	foreign   bool          // another library's client takes part
@@ -96,6 +97,7 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 	s.hold = r.LogBetween(s.latency/4, lease)
 	s.explicit = r.Below(2) * r.Below(100)
 	s.fixed = r.Below(2) * r.Below(100)
+	s.extends = r.Below(2) * r.Below(40)
 	s.fenced = r.Below(2) * r.Below(100)
 	s.impatient = r.Below(2) * r.Below(60)
 	s.long = r.Below(2) * r.Below(20)
@@ -138,7 +140,7 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 	if s.faults&Persist != 0 {
 		// A record that lost its TTL gets the TTL of the next script, which may
 		// be shorter than an earlier holder's longer lease.
-		s.fixed, s.hopeless = 0, 0
+		s.fixed, s.extends, s.hopeless = 0, 0, 0
 	}
 	s.core = core.Config{
 		Lease:            lease,
@@ -241,9 +243,9 @@ func (s *settings) String() string {
 		several = fmt.Sprintf("\nplace=%v redisson=%v givesup=%d%%", c.PlaceTime, s.redisson, s.givesUp)
 	}
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
-		"explicit=%d%% fixed=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
+		"explicit=%d%% fixed=%d%% extends=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+
 		"trust=%v linger=%v poll=%v/%v maxlocks=%d",
-		s.nodes, s.names, s.calm, s.faults, s.often, s.latency, s.timeout, s.think, s.hold, s.explicit, s.fixed, s.fenced, s.impatient,
+		s.nodes, s.names, s.calm, s.faults, s.often, s.latency, s.timeout, s.think, s.hold, s.explicit, s.fixed, s.extends, s.fenced, s.impatient,
 		s.foreign, s.long, s.hopeless, s.adopt, c.Lease, c.Margin, c.RetryTime, c.SuspectTime, c.PassCount, c.PassTime, c.BackTime, c.RecordEvery,
 		c.TrustSubscribers, c.Linger, c.PollMax, c.PollBlind, c.MaxLocks) + several
 }

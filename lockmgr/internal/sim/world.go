@@ -91,6 +91,7 @@ type lockName struct {
 	shard                 *shard
 	moved                 bool          // it has been on another shard
 	reservedUntil         time.Duration // until when a request with KeepFor keeps others from it
+	mayKeepUntil          time.Duration // up to when a release may reserve it at most
 	keptFor               *command      // the release that has left the record, or nil
 	keptUntil             time.Duration // when the record ends that a release has left
 	reservedIn            int           // the epoch of that request's record
@@ -115,6 +116,7 @@ type lockName struct {
 	freeSince time.Duration            // since when there has been no record, or never
 	heldAt    time.Duration            // when somebody was last seen to hold the lock
 	leakSince time.Duration            // since when there has been a record that nobody wants, or never
+	longSince time.Duration            // since when there has been a record that lives for longer than needed, or never
 	arrivals  map[string]int           // of a fair lock: when the members of the queue came, counted
 	cameLate  string                   // of a fair lock: a member that came when it had been granted
 	arrived   int
@@ -215,7 +217,7 @@ func (w *world) begin() {
 
 func (w *world) addName(key string, k core.Kind) *lockName {
 	l := &lockName{
-		index: len(w.names), key: key, kind: k, rules: kinds[k], tokens: map[[2]int]int64{}, strays: map[string]time.Duration{}, leakSince: never,
+		index: len(w.names), key: key, kind: k, rules: kinds[k], tokens: map[[2]int]int64{}, strays: map[string]time.Duration{}, leakSince: never, longSince: never,
 	}
 	l.alone[0], l.limit = l, w.set.limit
 	w.names = append(w.names, l)

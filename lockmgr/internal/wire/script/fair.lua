@@ -449,18 +449,18 @@ local function untilFree()
   return math.max(0, (deadline(head()) or now) - now)
 end
 
--- install writes the new holder into the record, sets its TTL if that is longer, and
--- removes the other numbers and the holder's place. It returns the last token taken,
--- nil, or the server's error. ttl is the record's remaining life, negative if it has
--- no end.
-local function install(mine, ttl)
+-- install writes the new holder into the record, sets its TTL, and removes the other
+-- numbers and the holder's place. It returns the last token taken, nil, or the server's
+-- error. least is the record's remaining life if it has the new holder already, which must not
+-- become shorter, else -1.
+local function install(mine, least)
   local last
   if ARGV[7] ~= '0' then
     redis.call('INCRBY', KEYS[6], ARGV[7])
     last = redis.call('GET', KEYS[6]) -- as text: a Lua number has 53 bits
   end
   redis.call('HSET', lock, mine, 1)
-  if ttl < tonumber(ARGV[6]) then
+  if least < tonumber(ARGV[6]) then
     local set = redis.pcall('PEXPIRE', lock, ARGV[6])
     if type(set) == 'table' then
       -- A lock without an end would be worse than none.

@@ -37,7 +37,7 @@ join((ours or empty and not taken) and mine) -- who has the lock needs no place
 local missing = refresh(mine)
 local next = head()
 if ours or not taken and not late and (empty or next == mine) then
-  local token = install(mine, ttl)
+  local token = install(mine, ours and ttl or -1)
   if type(token) == 'table' then
     return token
   end

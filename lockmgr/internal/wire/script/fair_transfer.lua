@@ -1,5 +1,5 @@
 -- fair_transfer.lua records that a lock has passed from one holder to another
--- within this manager, and renews its lease. If nobody has the lock, it passes to
+-- within this manager, and sets its lease. If nobody has the lock, it passes to
 -- the new holder only if that is first in the queue. Else it is given back.
 -- Keys and arguments: see fair.lua.
 --
@@ -14,7 +14,8 @@
 -- holder has no place.
 --
 -- Safe to repeat: the second run finds the new holder, or no record. It never
--- creates a record and never shortens the life of one.
+-- creates a record. Only the run that records the new holder may shorten the life of
+-- one.
 local mine = place(ARGV[9])
 local recorded = has(mine)
 if not recorded and not carries() then
@@ -36,7 +37,7 @@ if ARGV[8] == '1' and not recorded and not empty and head() ~= mine then
   tell()
   return {0, untilFree(), mixed(), missing}
 end
-local token = install(mine, redis.call('PTTL', lock))
+local token = install(mine, recorded and redis.call('PTTL', lock) or -1)
 if type(token) == 'table' then
   return token
 end

@@ -1,5 +1,5 @@
 -- permits_transfer.lua records that permits have passed from one holder to another within
--- this manager, and renews their lease, for several holders in one call.
+-- this manager, and sets their lease, for several holders in one call.
 --
 -- KEYS[2i-1], KEYS[2i]  of transfer i: the name, which is not read, and the permits that
 --                       are taken
@@ -13,8 +13,8 @@
 --                  would not say
 --         error    it failed, which does not keep the others from being served
 --
--- Safe to repeat: the second run finds the new holder. It never shortens the life of a
--- permit. An expired permit counts as gone.
+-- Safe to repeat: the second run finds the new holder. Only the run that records the new
+-- holder may shorten the life of a permit. An expired permit counts as gone.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lease = tonumber(ARGV[1])
@@ -35,7 +35,8 @@ local function transfer(taken, first)
       local score = tonumber(redis.call('ZSCORE', taken, member) or 0)
       if score > now then
         old[#old + 1] = member
-        new[#new + 1], new[#new + 2] = math.max(score, now + lease), id(ARGV[first + 2], i)
+        local least = h == first + 2 and score or 0
+        new[#new + 1], new[#new + 2] = math.max(least, now + lease), id(ARGV[first + 2], i)
       end
     end
     if #old == n then

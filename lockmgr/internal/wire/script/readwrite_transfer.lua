@@ -1,5 +1,5 @@
 -- readwrite_transfer.lua records that an entry of a read-write lock has passed
--- from one holder to another within this manager, and renews its lease. A writer's
+-- from one holder to another within this manager, and sets its lease. A writer's
 -- entry may become a reader's, which others can join.
 --
 -- KEYS[1]   lock
@@ -19,9 +19,10 @@
 --                 nothing was done, as a reader was to become a writer while
 --                 others read
 --
--- Safe to repeat: the second run finds the new holder. It never creates a record
--- and never shortens the life of one. Of readers' keys that are missing see
--- readwrite_acquire.lua.
+-- Safe to repeat: the second run finds the new holder. It never creates a record.
+-- Only the run that records the new holder may shorten the life of an entry. The
+-- record then lives as long as the last of those that share it. Of readers' keys
+-- that are missing see readwrite_acquire.lua.
 local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local prefix, channel, holders = ARGV[#ARGV - 1], ARGV[#ARGV], #ARGV - 2
 local function timeout(holder, i)
@@ -42,6 +43,23 @@ end
 if not ours then
   return false
 end
+local recorded = redis.call('HEXISTS', key, ARGV[4] .. field) == 1
+-- longest returns the life of the record: that of the readers' keys, and at least ours.
+local function longest()
+  local life, mine = lease, {mode = true}
+  for i = 4, holders do
+    mine[ARGV[i]] = true
+  end
+  local fields = side == 'read' and mode == 'read' and redis.call('HGETALL', key) or {}
+  for f = 1, #fields, 2 do
+    for i = 1, mine[fields[f]] and 0 or tonumber(fields[f + 1]) or 0 do
+      if alive(timeout(fields[f], i)) then
+        life = math.max(life, redis.call('PTTL', timeout(fields[f], i)))
+      end
+    end
+  end
+  return life
+end
 if mode == 'read' and side == 'write' then
   local mine = {mode = true}
   for i = 4, holders do
@@ -59,6 +77,7 @@ if mode == 'read' and side == 'write' then
     end
   end
 end
+local whole = not recorded and longest() -- all is read before anything is written
 local last
 if ARGV[3] ~= '0' then
   if side == 'write' then
@@ -71,24 +90,24 @@ end
 if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)
 else
-  -- The reader's own key must live as long as what it follows.
   local life = lease
-  if mode == 'write' then
-    life = math.max(life, redis.call('PTTL', key))
-  end
   for i = 4, holders do
     local own = timeout(ARGV[i], 1)
     local ttl = redis.call('PTTL', own)
     if ttl == -2 and redis.call('HEXISTS', key, ARGV[i]) == 1 then
       redis.call('EXISTS', key, own)
     end
-    life = math.max(life, ttl)
+    if recorded then
+      life = math.max(life, ttl)
+    end
   end
   redis.call('SET', timeout(ARGV[4], 1), 1, 'PX', life)
   redis.call('HSET', key, 'mode', 'read', ARGV[4], 1)
 end
 local ttl = redis.call('PTTL', key)
-if ttl < lease and (ttl >= 0 or mode == 'write') then
+if whole then
+  redis.call('PEXPIRE', key, whole)
+elseif ttl < lease and (ttl >= 0 or mode == 'write') then
   redis.call('PEXPIRE', key, ARGV[2])
 end
 -- Last, as it may be refused: the record has its end by now.

@@ -2,7 +2,7 @@
 -- manager looks for.
 --
 -- KEYS[1]   lock
--- ARGV[1]   for how many milliseconds the record stays at most
+-- ARGV[1]   for how many milliseconds the record stays
 -- ARGV[2..] every owner of this manager that the record may carry
 -- ARGV[n]   the last: channel
 --
@@ -10,16 +10,15 @@
 --         integer     given up; how many subscribers the message reached
 --         bulk string given up, but the message could not be published: why
 --
--- Safe to repeat: the second run returns nil. Those who wait are told, as they may know a later end.
+-- Safe to repeat: the second run returns nil. Those who wait are told, as they may know another end.
+-- No earlier script needs to have run: the record's life becomes shorter or longer. So all owners must
+-- be such that no acquire without an answer makes them.
 -- A server that is out of memory refuses the other name. The record then keeps its name, and ends
 -- in time all the same.
 local key = KEYS[1]
 for i = 2, #ARGV - 1 do
   if redis.call('HEXISTS', key, ARGV[i]) == 1 then
-    local ttl = redis.call('PTTL', key)
-    if ttl < 0 or ttl > tonumber(ARGV[1]) then
-      redis.call('PEXPIRE', key, ARGV[1])
-    end
+    redis.call('PEXPIRE', key, ARGV[1])
     if type(redis.pcall('HSET', key, ARGV[i] .. ':kept', 1)) ~= 'table' then
       for j = i, #ARGV - 1 do
         redis.call('HDEL', key, ARGV[j])
