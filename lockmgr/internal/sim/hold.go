@@ -32,9 +32,9 @@ type hold struct {
 	// lease asked for ends; Forever for a watched one.
 	limit   time.Duration
 	calls   []*call // those that the core has not seen unlocked
-	taken   bool // an administrator gave its permits back
-	fixed   bool // its first request had a fixed lease
-	foreign bool // it belongs to a client of another library, and has a side
+	taken   bool    // an administrator gave its permits back
+	fixed   bool    // its first request had a fixed lease
+	foreign bool    // it belongs to a client of another library, and has a side
 	side    core.Side
 }
 
