@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 
@@ -59,7 +60,7 @@ func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	if c.closed {
 		return nil
 	}
-	t := &trackedConn{conn, c, addr, shared || c.open == nil}
+	t := &trackedConn{Conn: conn, of: c, addr: addr, shared: shared || c.open == nil}
 	if c.open == nil {
 		c.open = make(map[*trackedConn]bool)
 	}
@@ -97,6 +98,31 @@ type trackedConn struct {
 	of     *conns
 	addr   string
 	shared bool
+
+	greeted bool   // the server has said more than one error
+	said    []byte // all that the server has said before that
+}
+
+// Read reads from the connection. If the server ends the connection before it has said more than one
+// error, Read returns a [wire.HangUp] with that. The client would return the end alone. It reads from one goroutine at
+// a time.
+func (t *trackedConn) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if t.greeted {
+		return n, err
+	}
+	t.said = append(t.said, p[:min(n, wire.MostSaid-len(t.said))]...)
+	var late net.Error
+	switch h := wire.Greeting(t.said); {
+	case h == nil:
+		t.greeted, t.said = true, nil
+	case h.Foreign:
+		return 0, h
+	case n == 0 && err != nil && !errors.Is(err, net.ErrClosed) && !(errors.As(err, &late) && late.Timeout()):
+		h.Err = err
+		return 0, h
+	}
+	return n, err
 }
 
 func (t *trackedConn) Close() error {

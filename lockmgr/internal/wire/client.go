@@ -251,6 +251,9 @@ func failureOf(err error) *Failure {
 	if errors.As(err, &op) && op.Op == "dial" || errors.As(err, &login) {
 		return DialFailure(err)
 	}
+	if h := new(HangUp); errors.As(err, &h) {
+		return h.failure(err)
+	}
 	if errors.Is(err, rueidis.ErrNoSlot) {
 		return &Failure{Kind: Unavailable, Ran: core.No, Hint: hintUnserved, Err: err}
 	}
@@ -291,6 +294,11 @@ func DialFailure(err error) *Failure {
 			}
 		}
 		f := serverFailure(err, e.Error())
+		f.Ran = core.No
+		return f
+	}
+	if h := new(HangUp); errors.As(err, &h) {
+		f := h.failure(err)
 		f.Ran = core.No
 		return f
 	}

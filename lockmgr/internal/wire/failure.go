@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -92,6 +93,7 @@ type serverCode struct {
 
 var serverCodes = map[string]serverCode{
 	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that docs/redis.md lists; ACL LOG on the server tells which one was missing"},
+	"DENIED":      {Permission, true, true, "the server is in protected mode: set a password, or protected-mode no"},
 	"NOAUTH":      {Permission, true, true, "the connection is not authenticated: check the user name and password"},
 	"WRONGPASS":   {Permission, true, true, "check the user name and password"},
 	"WRONGTYPE":   {WrongType, true, true, "the key has data of another kind, for instance permits: choose another name"},
@@ -117,6 +119,8 @@ func serverFailure(err error, text string) *Failure {
 	code, known := serverCodes[word]
 	switch {
 	case known:
+	case strings.Contains(text, "max number of clients"):
+		code, known = serverCode{Unavailable, true, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
 	case strings.Contains(text, "WAIT cannot be used with replica"):
 		code, known = serverCodes["READONLY"], true
 	case deniedInScript(text):
@@ -135,7 +139,11 @@ func serverFailure(err error, text string) *Failure {
 		return f
 	}
 	if !known {
-		return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
+		f := &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
+		if strings.Contains(text, "unknown command") || strings.Contains(text, "unsupported command") {
+			f.Hint = "the server does not know the command: it may be a proxy, too old, or no Redis or Valkey server"
+		}
+		return f
 	}
 	f := &Failure{Kind: code.kind, Ran: core.Maybe, Final: code.final, Hint: code.hint, Err: err}
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
@@ -153,6 +161,67 @@ func serverFailure(err error, text string) *Failure {
 
 // hintUnserved is the hint of a failure for a slot without a master.
 const hintUnserved = "no master of the cluster serves the slot of this name"
+
+// A HangUp is the error of a connection whose server said at most one error before it ended the connection, or
+// something that no such server says.
+type HangUp struct {
+	Said    string // the error, or the beginning of something else; empty if it said nothing
+	Foreign bool   // it is not the protocol of Redis
+	Err     error  // how the connection ended
+}
+
+func (h *HangUp) Error() string {
+	switch {
+	case h.Foreign:
+		return fmt.Sprintf("the server said %q, which is not the protocol of Redis", h.Said)
+	case h.Said == "":
+		return fmt.Sprintf("the server ended the connection before it said anything: %v", h.Err)
+	}
+	return fmt.Sprintf("the server said %q and ended the connection", h.Said)
+}
+
+func (h *HangUp) Unwrap() error { return h.Err }
+
+// MostSaid is how many bytes of what a server said first are looked at.
+const MostSaid = 512
+
+// Greeting returns what a server has said on a new connection, if that is nothing, one error, or no
+// reply at all. It returns nil if the server has said more.
+func Greeting(said []byte) *HangUp {
+	switch {
+	case len(said) == 0:
+		return &HangUp{}
+	case !strings.ContainsRune("+-:$*_,#!=(%~>|", rune(said[0])):
+		line, _, _ := strings.Cut(string(said[:min(len(said), 64)]), "\r\n")
+		return &HangUp{Said: line, Foreign: true}
+	case said[0] != '-':
+		return nil
+	}
+	line, rest, _ := strings.Cut(string(said[1:]), "\r\n")
+	if rest != "" {
+		return nil
+	}
+	return &HangUp{Said: line}
+}
+
+// failure classifies the end of the connection.
+func (h *HangUp) failure(err error) *Failure {
+	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Err: err}
+	switch {
+	case h.Foreign && h.Said != "" && (h.Said[0] == 0x15 || h.Said[0] == 0x16):
+		f.Hint = "the server expects TLS"
+	case h.Foreign:
+		f.Hint = "is this the address of a Redis or Valkey server?"
+	case h.Said == "":
+		f.Hint = "does the server expect TLS, is it a proxy that does not know HELLO, such as twemproxy, or has it too many connections?"
+	default:
+		f = serverFailure(err, h.Said)
+		if f.Kind == Unknown && f.Hint == "" {
+			f.Kind, f.Final = Unavailable, false
+		}
+	}
+	return f
+}
 
 // halfDone is in the error of several_release.lua if it has released some of the locks.
 const halfDone = "others were released"

@@ -1,0 +1,146 @@
+package lockmgr_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// rawServer starts a server that calls serve for each connection, until the end of the test.
+func rawServer(t testing.TB, serve func(c net.Conn)) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(faults.Patience))
+				serve(c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+// says returns a server that says a text at once, and reads what comes until the client leaves.
+func says(text string) func(c net.Conn) {
+	return func(c net.Conn) {
+		_, _ = io.WriteString(c, text)
+		_ = c.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
+// closesOn returns a server that ends the connection at the first of these commands, after reply, and
+// does not know others.
+func closesOn(reply string, commands ...string) func(c net.Conn) {
+	return func(c net.Conn) {
+		resp.Serve(c, func(args []string) string {
+			for _, command := range commands {
+				if strings.EqualFold(args[0], command) {
+					_, _ = io.WriteString(c, reply)
+					_ = c.Close()
+					return ""
+				}
+			}
+			return "-ERR unknown command '" + args[0] + "'\r\n"
+		})
+	}
+}
+
+// A server refuses a connection. The error has what the server said, and the likely reason.
+func TestDial_ServerRefusesTheConnection(t *testing.T) {
+	t.Parallel()
+	const full = "ERR max number of clients reached"
+	for what, tt := range map[string]struct {
+		serve func(c net.Conn)
+		kind  error
+		says  []string
+	}{
+		"too many clients":           {says("-" + full + "\r\n"), lockmgr.ErrUnavailable, []string{full, "maxclients"}},
+		"too many cluster bus links": {says("-ERR max number of clients + cluster connections reached\r\n"), lockmgr.ErrUnavailable, []string{"cluster connections", "maxclients"}},
+		"protected mode":             {says("-DENIED Redis is running in protected mode\r\n"), lockmgr.ErrPermission, []string{"DENIED", "protected mode"}},
+		"another refusal":            {says("-BANNED go away\r\n"), lockmgr.ErrUnavailable, []string{"BANNED go away"}},
+		"a proxy that says nothing":  {closesOn("", "HELLO"), lockmgr.ErrUnavailable, []string{"before it said anything", "twemproxy", "TLS"}},
+		"a proxy that says why":      {closesOn("-ERR unknown command 'HELLO'\r\n", "HELLO"), lockmgr.ErrServer, []string{"unknown command 'HELLO'", "proxy"}},
+		"no HELLO and no AUTH":       {closesOn("", "none"), lockmgr.ErrServer, []string{"unknown command 'AUTH'", "proxy"}},
+		"TLS":                        {says("\x15\x03\x01\x00\x02\x02\x46"), lockmgr.ErrUnavailable, []string{"expects TLS"}},
+		"HTTP":                       {says("HTTP/1.1 400 Bad Request\r\n\r\n"), lockmgr.ErrUnavailable, []string{"HTTP/1.1 400 Bad Request", "Redis or Valkey"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			addr := rawServer(t, tt.serve)
+			for _, opt := range []rueidis.ClientOption{
+				{InitAddress: []string{addr}, Username: "someone", Password: secret},
+				{InitAddress: []string{addr, addr}, Username: "someone", Password: secret},
+				{InitAddress: []string{addr}, Username: "someone", Password: secret, Sentinel: rueidis.SentinelOption{MasterSet: "m", Username: "someone", Password: secret}},
+			} {
+				_, err := lockmgr.Dial(opt, lockmgr.Options{})
+				requireServerErrorText(t, tt.kind, err, tt.says)
+			}
+		})
+	}
+}
+
+func requireServerErrorText(t testing.TB, kind, err error, says []string) {
+	t.Helper()
+	require.ErrorIs(t, err, kind)
+	var e *lockmgr.ServerError
+	require.True(t, errors.As(err, &e))
+	require.NotContains(t, err.Error(), secret)
+	for _, text := range says {
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// A server has no connection left for a manager that has lost its own. Requests and Check say so.
+func TestServerError_TooManyClients(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	m := dialTroubled(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond, Anonymous: true})
+	l, err := m.Lock(faults.Patient(t), "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+	admin, err := resp.Dial(s.Addr(), faults.Patience)
+	require.NoError(t, err)
+	defer admin.Close()
+	for _, command := range [][]string{{"CONFIG", "SET", "maxclients", "1"}, {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}} {
+		_, err := admin.DoText(command...)
+		require.NoError(t, err)
+	}
+	faults.Eventually(t, func() bool { // the first error may be that of the old connection
+		_, err = m.TryLock(faults.Patient(t), "a")
+		return err != nil && strings.Contains(err.Error(), "max number of clients")
+	})
+	requireServerErrorText(t, lockmgr.ErrUnavailable, err, []string{"maxclients"})
+	_, err = m.Check(faults.Patient(t), "app:")
+	requireServerErrorText(t, lockmgr.ErrUnavailable, err, []string{"max number of clients", "maxclients"})
+	_, err = admin.DoText("CONFIG", "SET", "maxclients", "100")
+	require.NoError(t, err)
+	faults.Eventually(t, func() bool {
+		l, err = m.TryLock(faults.Patient(t), "a")
+		return err == nil
+	})
+	require.NoError(t, l.Unlock(faults.Patient(t)))
+}
