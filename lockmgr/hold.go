@@ -2,6 +2,7 @@ package lockmgr
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -24,9 +25,9 @@ type holdMore struct {
 	err      error         // why the hold ended, if it was lost
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
-	// child is the context bound last, parent its parent.
-	parent, child context.Context
-	sweepAt       int // the number of contexts at which the ended ones are removed
+	// bound is the context bound last, parent its parent, and child what Lock.Context made of it.
+	parent, bound, child context.Context
+	sweepAt              int // the number of contexts at which the ended ones are removed
 }
 
 // A heldSet is what a hold of a set has beside other holds.
@@ -94,19 +95,19 @@ func (h *hold) sameContext(over *atomic.Bool, parent context.Context) context.Co
 		return nil
 	}
 	last := more.contexts[len(more.contexts)-1]
-	if last.over != over || last.ctx != more.child || last.ctx.Err() != nil {
+	if last.over != over || last.ctx != more.bound || last.ctx.Err() != nil {
 		return nil
 	}
-	return last.ctx
+	return more.child
 }
 
-// remember notes the parent of the context that was bound last.
-func (h *hold) remember(parent, child context.Context) {
+// remember notes the parent of the context that was bound last, and what was made of it.
+func (h *hold) remember(parent, bound, child context.Context) {
 	more := h.makeMore()
 	more.mu.Lock()
 	defer more.mu.Unlock()
 	if reflect.ValueOf(parent).Comparable() {
-		more.parent, more.child = parent, child
+		more.parent, more.bound, more.child = parent, bound, child
 	}
 }
 
@@ -137,3 +138,41 @@ func (m *holdMore) sweep() {
 	m.contexts = slices.DeleteFunc(m.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
 	m.sweepAt = 2 * len(m.contexts)
 }
+
+// A lockContext is a context that a lock cancels. Its methods look at the deadline of the lock.
+//
+// Its channel, and its value for the key with which package context finds a context of its own, are those
+// of the context within. So a child of it is registered there, and needs no goroutine.
+type lockContext struct {
+	context.Context
+	lock   *Lock
+	cancel context.CancelCauseFunc
+}
+
+// look cancels the context if the lock is not held any more.
+func (c *lockContext) look() {
+	if c.Context.Err() == nil && !c.lock.Valid() {
+		c.cancel(c.lock.Err())
+	}
+}
+
+func (c *lockContext) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+func (c *lockContext) Done() <-chan struct{} {
+	c.look()
+	return c.Context.Done()
+}
+
+// Value is that of the context within. The key of package context is a *int. It is asked for by context.Cause, which
+// does not ask for Err.
+func (c *lockContext) Value(key any) any {
+	if _, ok := key.(*int); ok {
+		c.look()
+	}
+	return c.Context.Value(key)
+}
+
+func (c *lockContext) String() string { return fmt.Sprint(c.Context) + ".WithLock" }

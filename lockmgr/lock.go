@@ -109,15 +109,21 @@ func (l *Lock) Err() error {
 
 // Context returns a child of parent that is cancelled when the lock is lost,
 // with the loss as its cause, or unlocked, with ErrNotHeld.
+//
+// Its methods Err and Done look at the deadline of the lock themselves. From the deadline on, Err returns an
+// error and Done a channel that is closed, also if the process was paused and its timers are late. A
+// context that is made of it with a cancel function or a deadline of its own is cancelled by a timer, or
+// by such a look.
 func (l *Lock) Context(parent context.Context) context.Context {
 	if ctx := l.ticket.hold().sameContext(&l.ticket.over, parent); ctx != nil {
 		return ctx
 	}
-	ctx, cancel := context.WithCancelCause(parent)
-	if err := l.ticket.hold().bind(boundContext{&l.ticket.over, ctx, cancel}); err != nil {
+	bound, cancel := context.WithCancelCause(parent)
+	ctx := &lockContext{bound, l, cancel}
+	if err := l.ticket.hold().bind(boundContext{&l.ticket.over, bound, cancel}); err != nil {
 		cancel(err)
 	} else {
-		l.ticket.hold().remember(parent, ctx)
+		l.ticket.hold().remember(parent, bound, ctx)
 	}
 	return ctx
 }

@@ -51,5 +51,5 @@ func TestLock_ProcessThatWakesUpKnowsItIsLost(t *testing.T) {
 		release(t, next)
 		c.say(t, "again")
 	}
-	t.Logf("%d of %d first calls of Valid were false", *pauses, *pauses)
+	t.Logf("%d of %d first calls of Valid and of Err of a context were right", *pauses, *pauses)
 }

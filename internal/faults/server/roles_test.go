@@ -26,12 +26,13 @@ func pausable(p *parent) {
 	}
 }
 
-// lookUntilLost calls Valid without a rest. It returns when the last call began
-// that said true, and when the first one did that said false.
+// lookUntilLost calls Valid, and Err of a context of the lock, without a rest. It returns when the last
+// calls began of which one said that the lock is held, and when the first did that both said no.
 func lookUntilLost(l *lockmgr.Lock) (lastTrue, firstFalse time.Time) {
+	work := l.Context(ctx)
 	for {
 		begin := time.Now()
-		if !l.Valid() {
+		if valid := l.Valid(); !valid && work.Err() != nil {
 			return lastTrue, begin
 		}
 		lastTrue = begin
