@@ -80,6 +80,15 @@ func (c *conns) close() {
 	}
 }
 
+// abortAll closes what is open. The client dials again. abortAll does not block.
+func (c *conns) abortAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for t := range c.open {
+		abort(t.Conn)
+	}
+}
+
 // abort closes a connection. Close of a TLS connection sends a message first, which may take seconds. So
 // abort closes the connection below TLS.
 func abort(conn net.Conn) { _ = belowTLS(conn).Close() }

@@ -169,6 +169,7 @@
 // Each file uses only files that stand below it here. A test in internal/archtest checks that.
 //
 //	redis.go        Dial and New, the only file that uses the client library
+//	demoted.go      leaves a server that has become a replica
 //	conns.go        the open connections of a client
 //	scan.go         Scan, which finds locks on the server
 //	check.go        Check, which tries all commands and permissions

@@ -40,6 +40,9 @@ import (
 // of them for messages. It has one more to each with Options.Replicas, one more with BothChannels, and one
 // more to a master that joined the cluster meanwhile. See the package comment for what differs in a cluster.
 //
+// If a single server has become a replica, and its address leads to another master by now, the manager closes
+// its connections and dials again. That is so for the address of a service, of a proxy, or a virtual one.
+//
 // With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
 // master that they name. When they name another one, the manager follows.
 //
@@ -77,7 +80,10 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	}
 	connector.Use(client)
 	lane := wire.Config{Server: connector, Dedicate: connector.Dedicate, KeepAlive: opt.Dialer.KeepAlive}
+	demotion := newDemotion(client.(ownedClient).conns, func(ctx context.Context) bool { return reachesMaster(ctx, opt) })
+	lane.Demoted = demotion.suspected
 	end := func() {
+		demotion.close()
 		connector.Close()
 		client.Close()
 	}
@@ -161,6 +167,39 @@ type ownedClient struct {
 func (c ownedClient) Close() {
 	c.Client.Close()
 	c.conns.close()
+}
+
+// reachesMaster connects once more to the single server of a client, and reports whether that is a master
+// and serves. It ends soon after ctx.
+func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
+	dial := dialOf(opt)
+	opt.DialCtxFn = func(dialling context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		dialling, cancel := context.WithCancel(dialling)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		conn, err := dial(dialling, addr, d, config)
+		if err != nil {
+			return nil, err
+		}
+		return until(ctx, conn), nil
+	}
+	c, err := newClient(opt, nil)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, opt.ConnWriteTimeout)
+	defer cancel()
+	hello, err := c.Do(ctx, c.B().Arbitrary("HELLO").Build()).AsMap()
+	if err != nil {
+		return false
+	}
+	role := hello["role"]
+	if word, _ := role.ToString(); word != "master" {
+		return false
+	}
+	err = c.Do(ctx, c.B().Ping().Build()).Error() // refused by a server that is loading its data
+	return err == nil || wire.DialFailure(err).Kind == wire.Permission
 }
 
 // newClient returns a client that leaves no connection open when it is closed. If it fails, none is open
@@ -293,6 +332,12 @@ func (c masterClient) Node(addr string) (rueidis.Client, error) {
 // connections that the manager of Dial has. For a client of one server New does no I/O. For
 // that of a cluster it asks which slots each master serves, and blocks for a
 // second and a half at most if nodes do not answer.
+//
+// A borrowed client keeps its connections for as long as the server does. So if its only address leads to
+// another server after a planned failover (FAILOVER, REPLICAOF), while the old server lives on as a replica,
+// the manager stays at the old one: requests fail with ErrReadOnly, and locks that are held are lost at
+// their deadlines. A manager of Dial connects again. CLIENT KILL TYPE normal and TYPE pubsub at the old server
+// end the connections of a borrowed client.
 //
 // A borrowed client dials with the time-out of the command that needs the connection. So
 // Options.CommandTimeout must be longer than a dial takes. If the client was built with

@@ -57,6 +57,13 @@ func Start(t testing.TB, server string, options ...Option) *Proxy {
 // Addr returns where clients connect, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
+// To makes the proxy pass new connections on to another server. Those that are open stay where they are.
+func (p *Proxy) To(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
+}
+
 // Connections returns how many connections were accepted, the refused ones too.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
@@ -218,7 +225,10 @@ func (p *Proxy) park(client *net.TCPConn) bool {
 
 // serve passes a connection on until both its sides have ended.
 func (p *Proxy) serve(client *net.TCPConn) {
-	server, err := net.Dial("tcp", p.server)
+	p.mu.Lock()
+	to := p.server
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", to)
 	if err != nil {
 		reset(client)
 		return

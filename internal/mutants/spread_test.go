@@ -18,7 +18,7 @@ var spreadMutants = []mutant{
 	{"spread", "a set is renewed if a part is", lanes, "all, some = all && r.OK, some || r.OK", "all, some = some || r.OK, some || r.OK", wires + "TestSpread_OnePartIsGone"},
 	{"spread", "a loss beside a failure is a failure", lanes, "case failed != nil && !lost:", "case failed != nil && (!lost || all != some || lost):", wires + "TestSpread_OnePartIsGone"},
 	{"spread", "a release of some parts is one of all", lanes, "out.Partly = some && (out.Partly || !all)", "out.Partly = some && out.Partly", wires + "TestSpread_OnePartIsGone"},
-	{"spread", "what is gathered lives as long as a lock", lanes, "p.op.Lease = min(o.Lease, o.Gather)", "p.op.Lease = o.Lease", wires + "TestSpread_Gathers"},
+	{"spread", "what is gathered lives as long as a lock", lanes, "p.op.Lease, p.op.Unfinished = min(o.Lease, o.Gather), true", "p.op.Lease, p.op.Unfinished = o.Lease, true", wires + "TestSpread_Gathers"},
 	{"spread", "what was gathered is granted with its short lease", lanes, "\tif s.op.Gather > 0 {\n\t\ts.step = stepExtend", "\tif false {\n\t\ts.step = stepExtend", wires + "TestSpread_Gathers"},
 	{"spread", "a part that is gone by then is had", lanes, "case !r.OK && gone < 0:\n\t\t\tgone = i", "case !r.OK && gone < 0:", wires + "TestSpread_Gathers"},
 	{"spread", "ended spreads are kept", lanes, "\t\tdelete(all.parts, &s.parts[i].op)\n", "\t\t_ = i\n", wires + "TestSpread_TakesOneMasterAfterTheOther"},

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -236,6 +237,11 @@ func (b *batch) healthy() bool {
 		}
 	}
 	return true
+}
+
+// demoted reports whether an answer says that the server may have become a replica.
+func (b *batch) demoted() bool {
+	return slices.ContainsFunc(b.answers, func(a Answer) bool { return a.Failure != nil && a.Failure.Demoted })
 }
 
 // refuse answers all commands with a failure, without sending them.

@@ -20,6 +20,9 @@ type Failure struct {
 	// keys are at two masters, or no master serves it. Other locks of the server are served. While a slot
 	// is being moved, a command for fewer keys may run.
 	Scattered bool
+	// Demoted reports whether the server may have become a replica: it says so, or is loading its data, as
+	// a new replica does. It is not set for a server that refuses writes for another reason.
+	Demoted bool
 	// Addr is the address of the master of a cluster that was asked, or that another one named. It may be
 	// empty.
 	Addr string
@@ -121,7 +124,7 @@ func serverFailure(err error, text string) *Failure {
 	case known:
 	case strings.Contains(text, "max number of clients"):
 		code, known = serverCode{Unavailable, true, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
-	case strings.Contains(text, "WAIT cannot be used with replica"):
+	case strings.Contains(text, waitAtReplica):
 		code, known = serverCodes["READONLY"], true
 	case deniedInScript(text):
 		code, known = serverCodes["NOPERM"], true
@@ -150,6 +153,11 @@ func serverFailure(err error, text string) *Failure {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
 	f.Elsewhere = word == "MOVED" || word == "ASK"
+	switch word {
+	case "READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED":
+		f.Demoted = true
+	}
+	f.Demoted = f.Demoted || strings.Contains(text, waitAtReplica)
 	switch {
 	case strings.Contains(text, "Hash slot not served"):
 		f.Scattered, f.Hint = true, hintUnserved
@@ -158,6 +166,9 @@ func serverFailure(err error, text string) *Failure {
 	}
 	return f
 }
+
+// waitAtReplica is in the error of WAIT at a replica.
+const waitAtReplica = "WAIT cannot be used with replica"
 
 // hintUnserved is the hint of a failure for a slot without a master.
 const hintUnserved = "no master of the cluster serves the slot of this name"

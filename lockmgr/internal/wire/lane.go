@@ -346,6 +346,9 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 			if !healthy && l.cfg.trouble != nil {
 				l.cfg.trouble()
 			}
+			if !healthy && l.cfg.Demoted != nil && b.demoted() {
+				l.cfg.Demoted()
+			}
 		}
 		l.report(b)
 		b.clear()

@@ -209,6 +209,9 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			if c.cfg.trouble != nil && f.Kind != TooFew {
 				c.cfg.trouble()
 			}
+			if c.cfg.Demoted != nil && f.Demoted {
+				c.cfg.Demoted()
+			}
 			r := &held[i]
 			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, Alone: f.Scattered, Err: c.cfg.Error(f)}
 		}
@@ -225,7 +228,7 @@ func unrenewed(b *batch, t *task) *Failure {
 	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the operation
 		return inPassing(a.Failure)
 	case a.Failure != nil:
-		return &Failure{Kind: a.Failure.Kind, Scattered: a.Failure.Scattered, Hint: a.Failure.Hint, Err: a.Failure.Err}
+		return &Failure{Kind: a.Failure.Kind, Scattered: a.Failure.Scattered, Demoted: a.Failure.Demoted, Hint: a.Failure.Hint, Err: a.Failure.Err}
 	case r.Ran != core.Yes || !r.OK:
 		return taken
 	}

@@ -48,6 +48,10 @@ type Config struct {
 	// not block. It may be nil.
 	Observe func(*Observed)
 
+	// Demoted is called when an answer says that the server may have become a replica. It must not block.
+	// It may be nil.
+	Demoted func()
+
 	// Replicas says how many replicas must confirm an operation. If its Acks is zero, no replica is
 	// asked.
 	Replicas Replicas

@@ -1,0 +1,86 @@
+package lockmgr
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// A demotion handles a server that has become a replica while its connections stayed. The address of the
+// client may be that of a service, of a proxy, or a virtual one, and lead to the new master by now. New
+// connections would go there, but the client makes none while the old ones live.
+//
+//	READONLY ──▶ connect once more ──▶ a master serves there ──▶ close the other connections
+//	                             └───▶ a replica, or nobody ───▶ leave them
+//
+// So nothing is cut off for a server that is a replica and stays one. It is asked once in redialEvery, as
+// long as commands go on to fail.
+type demotion struct {
+	conns *conns // those of the client
+	// reachesMaster reports whether a new connection leads to a master that serves. It ends soon after ctx.
+	reachesMaster func(ctx context.Context) bool
+	every         time.Duration
+
+	ctx  context.Context // of the new connection
+	stop context.CancelFunc
+	wait sync.WaitGroup
+
+	mu     sync.Mutex
+	asking bool
+	asked  time.Time // when the last connection was begun
+	closed bool
+}
+
+// redialEvery is the least time between two new connections.
+const redialEvery = time.Second
+
+func newDemotion(c *conns, reachesMaster func(ctx context.Context) bool) *demotion {
+	d := &demotion{conns: c, reachesMaster: reachesMaster, every: redialEvery}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	return d
+}
+
+// suspected is called when a server may have become a replica. It never blocks.
+func (d *demotion) suspected() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); d.asking || d.closed || now.Sub(d.asked) < d.every {
+		return
+	} else {
+		d.asking, d.asked = true, now
+	}
+	d.wait.Go(func() {
+		found := d.reachesMaster(d.ctx)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.asking = false; found && !d.closed {
+			d.conns.abortAll()
+		}
+	})
+}
+
+// close ends the new connection, if there is one, and waits for that.
+func (d *demotion) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.stop()
+	d.wait.Wait()
+}
+
+// until returns a connection that is closed when ctx ends.
+func until(ctx context.Context, conn net.Conn) net.Conn {
+	return &boundConn{conn, context.AfterFunc(ctx, func() { abort(conn) })}
+}
+
+// A boundConn is a connection that is closed when a context ends.
+type boundConn struct {
+	net.Conn
+	unbind func() bool
+}
+
+func (c *boundConn) Close() error {
+	c.unbind()
+	return c.Conn.Close()
+}

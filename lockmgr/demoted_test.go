@@ -1,0 +1,169 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// failOver makes servers[1] the master of servers[0], and lets new connections to the proxy go there. The
+// old connections stay at servers[0].
+func failOver(t *testing.T, servers []*redistest.Server, proxy *faultproxy.Proxy) {
+	t.Helper()
+	faults.Do(t, servers[0], "WAIT", "1", "5000")
+	faults.Do(t, servers[1], "REPLICAOF", "NO", "ONE")
+	faults.Do(t, servers[0], "REPLICAOF", "127.0.0.1", strconv.Itoa(servers[1].Port()))
+	proxy.To(servers[1].Addr())
+}
+
+// The address of a manager leads to another server after a planned failover, and the old server lives on as
+// a replica, with the connections to it. The manager goes on at the new one, and its holds stay.
+func TestDemoted_HoldsStay(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(o *lockmgr.Options, opt *rueidis.ClientOption){
+		"default":  func(*lockmgr.Options, *rueidis.ClientOption) {},
+		"replicas": func(o *lockmgr.Options, _ *rueidis.ClientOption) { o.Replicas.Acks = 1 },
+		"RESP2":    func(_ *lockmgr.Options, opt *rueidis.ClientOption) { opt.AlwaysRESP2 = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := redistest.StartReplicas(t, 1)
+			proxy := faultproxy.Start(t, servers[0].Addr())
+			opt := rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}
+			o := lockmgr.Options{Lease: 6 * time.Second, RetryTime: 20 * time.Second}
+			change(&o, &opt)
+			m, other := dialMany(t, opt, o), dialMany(t, opt, o)
+			ctx := faults.Patient(t)
+			var held []*lockmgr.Lock
+			for i := range 20 {
+				l, err := m.Lock(ctx, fmt.Sprint("job", i))
+				require.NoError(t, err)
+				held = append(held, l)
+			}
+			for kind, opts := range map[string][]lockmgr.LockOption{"read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
+				l, err := m.Lock(ctx, kind, opts...)
+				require.NoError(t, err)
+				held = append(held, l)
+			}
+			next := other.LockAsync("job0")
+			faults.AwaitSubscribed(t, servers[0], "job0", 1)
+
+			failOver(t, servers, proxy)
+			for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(50 * time.Millisecond) {
+				for _, l := range held {
+					require.True(t, l.Valid(), l.Name())
+				}
+			}
+			begin := time.Now()
+			for _, l := range held {
+				require.NoError(t, l.Unlock(ctx))
+			}
+			l, err := next.Await(ctx)
+			require.NoError(t, err)
+			require.Less(t, time.Since(begin), o.Lease/2, "woken by a message")
+			require.NoError(t, l.Unlock(ctx))
+			require.Equal(t, "0", faults.Do(t, servers[1], "EXISTS", "job0", "job1", "read", "write", "fair"))
+		})
+	}
+}
+
+// The old server answers LOADING for longer than a lease, because it gets all data of the new master.
+func TestDemoted_WhileTheOldServerIsLoading(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1, "--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")
+	proxy := faultproxy.Start(t, servers[0].Addr())
+	o := lockmgr.Options{Lease: 6 * time.Second}
+	m := dial(t, proxy.Addr(), o)
+	ctx := faults.Patient(t)
+	held, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	faults.Do(t, servers[0], "WAIT", "1", "5000")
+	faults.Do(t, servers[1], "REPLICAOF", "NO", "ONE")
+	faults.Do(t, servers[1], "DEBUG", "POPULATE", "1000", "filling", "1000")
+	faults.Do(t, servers[0], "SET", "only here", "1") // no partial synchronization is possible
+	faults.Do(t, servers[0], "CONFIG", "SET", "key-load-delay", "20000")
+	faults.Do(t, servers[0], "REPLICAOF", "127.0.0.1", strconv.Itoa(servers[1].Port()))
+	proxy.To(servers[1].Addr())
+	loading := false
+	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(50 * time.Millisecond) {
+		require.True(t, held.Valid())
+		_, err := servers[0].Do("GET", "a")
+		loading = loading || err != nil && strings.Contains(err.Error(), "LOADING")
+	}
+	require.True(t, loading)
+	require.NoError(t, held.Unlock(ctx))
+	faults.Do(t, servers[0], "CONFIG", "SET", "key-load-delay", "0")
+}
+
+// A request that comes when the server was demoted is granted by the new master.
+func TestDemoted_RequestsGoOn(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	proxy := faultproxy.Start(t, servers[0].Addr())
+	m := dial(t, proxy.Addr(), lockmgr.Options{RetryTime: 10 * time.Second})
+	ctx := faults.Patient(t)
+	for range 3 { // there and back
+		l, err := m.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+		failOver(t, servers, proxy)
+		servers[0], servers[1] = servers[1], servers[0]
+		l, err = m.Lock(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, "1", faults.Do(t, servers[0], "EXISTS", "a"))
+		require.NoError(t, l.Unlock(ctx))
+		faults.Eventually(t, func() bool {
+			return strings.Contains(faults.Do(t, servers[1], "INFO", "replication"), "master_link_status:up")
+		}, "the replica")
+	}
+}
+
+// A server that is a replica, and stays one, is asked once in a while, and no connection is cut.
+func TestDemoted_NobodyElse(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	proxy := faultproxy.Start(t, servers[1].Addr())
+	m := dial(t, proxy.Addr(), lockmgr.Options{RetryTime: time.Second})
+	ctx := faults.Patient(t)
+	begin, first := time.Now(), proxy.Connections()
+	kept := proxy.Conns()[0]
+	for time.Since(begin) < 3*time.Second {
+		_, err := m.TryLock(ctx, "a")
+		require.ErrorIs(t, err, lockmgr.ErrReadOnly)
+	}
+	require.LessOrEqual(t, proxy.Connections()-first, 3+int(time.Since(begin)/time.Second))
+	require.Contains(t, proxy.Conns(), kept)
+	faults.Do(t, servers[1], "REPLICAOF", "NO", "ONE")
+	l, err := m.Lock(ctx, "a")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(ctx))
+}
+
+// Close ends a connection that is being made, and waits for no time-out.
+func TestDemoted_CloseWhileTheAddressHangs(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	proxy := faultproxy.Start(t, servers[1].Addr())
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, lockmgr.Options{RetryTime: time.Second})
+	require.NoError(t, err)
+	proxy.StallHandshakes()
+	_, err = m.TryLock(faults.Patient(t), "a")
+	require.ErrorIs(t, err, lockmgr.ErrReadOnly)
+	faults.Eventually(t, func() bool { return proxy.Connections() == 2 }, "it connects once more")
+	short, cancel := context.WithTimeout(faults.Patient(t), time.Second)
+	defer cancel()
+	begin := time.Now()
+	_ = m.Close(short)
+	require.Less(t, time.Since(begin), 1900*time.Millisecond, "the time-out of a dial is 2 s")
+}
