@@ -136,8 +136,21 @@ func (c *confirmer) run() {
 		replies := repliesPool.Get().(*core.Replies)
 		replies.Replies = append(replies.Replies, held...)
 		c.cfg.Post(replies)
-		clear(held)
 		b.clear()
+		if clear(held); cap(held) > 4*maxBatch { // after a burst of renewals
+			held = nil
+			c.shrink()
+		}
+	}
+}
+
+// shrink frees the memory of what is empty.
+func (c *confirmer) shrink() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = nil
+	if len(c.replies) == 0 {
+		c.replies = nil
 	}
 }
 
@@ -159,7 +172,7 @@ func (c *confirmer) take(out []core.Reply) []core.Reply {
 
 // unconfirmed returns the failure for which a request for a name, made at asked, is unanswered at now, or
 // nil. Either a reply about the name has waited for replicas for leastQuiet or longer, or the newest question
-// to the replicas has failed since asked.
+// to the replicas has failed since asked and within rememberFailure.
 func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +181,7 @@ func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure 
 	switch {
 	case slices.ContainsFunc(c.asked, late), slices.ContainsFunc(c.replies, func(r core.Reply) bool { return late(r.Op) }):
 		return &Failure{Kind: TooFew, Ran: core.Maybe, Err: errLateReplicas}
-	case c.failure != nil && c.failed >= asked:
+	case c.failure != nil && c.failed >= max(asked, now-rememberFailure):
 		return c.failure
 	}
 	return nil
