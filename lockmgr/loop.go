@@ -58,7 +58,7 @@ func newLoop(s *shell) *loop {
 		PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 		ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
-		Linger: o.Linger, PlaceTime: placeTime, PollMax: o.Lease, PollBlind: pollBlind, PollSoon: pollSoon,
+		Linger: o.Linger, PlaceTime: placeTime, PollMax: min(o.Lease, pollMax), PollBlind: pollBlind, PollSoon: pollSoon,
 		MaxLocks: o.MaxLocks, Sharded: s.sharded, Twice: s.onBoth(),
 		Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
 	})

@@ -217,3 +217,21 @@ func TestAnswer_AlwaysTooLate(t *testing.T) {
 		require.Less(t, m.Stats().Scripts, uint64(10))
 	})
 }
+
+// Another client may shorten the life of its record, or die, without a message. A waiter looks every
+// few seconds, whatever it was told before.
+func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		w.server.HSet("a", "java:1", "1")
+		w.server.SetTTL("a", 20*second)
+		f := m.LockAsync("a")
+		time.Sleep(second)
+		w.server.SetTTL("a", 2*second)
+		start := time.Now()
+		l, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 6*second)
+		require.NoError(t, l.Unlock(ctx))
+	})
+}
