@@ -298,6 +298,9 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "longer runs while nobody else waits", optional},
 		{[]string{"GET", c.counter}, "~" + wire.TokenKey(c.prefix) + "*", forFenced, optional},
 		{[]string{"HGETALL", c.name}, "", forInspect, optional},
+		{[]string{"HSCAN", c.name, "0"}, "", forInspect, optional},
+		{[]string{"GETRANGE", c.counter, "0", "0"}, "", forInspect, optional},
+		{[]string{"UNLINK", c.name}, "", "ForceUnlock of a record with very many entries", optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
 
 		{[]string{"HGET", c.name, wire.ModeField}, "", "Shared, Exclusive and Fair", optional},

@@ -24,8 +24,11 @@ type Info struct {
 	// Mode is "read" or "write" if the record is that of a read-write lock, else "".
 	Mode string
 	// Holders are the entries of the record; more than one only for kinds of
-	// lock that can be shared.
+	// lock that can be shared. Of a record with more than 1,000 entries they are
+	// some of them. Process, Since and Note are told for the first 64.
 	Holders []Holder
+	// HolderCount is how many entries the record has.
+	HolderCount int
 	// Queue lists those that wait for a fair lock, the next one first, at most 1,000. A
 	// request that was granted or cancelled within the last two seconds may still be in it.
 	Queue []Waiter
@@ -105,13 +108,13 @@ func (m *Manager) inspect(ctx context.Context, op, name string, token bool) (Inf
 func readInfo(name string, a *wire.Answer) (Info, error) {
 	info := Info{Name: name}
 	v := a.Array
-	if last := len(v) - 1; last > 2 && v[last].Kind == wire.Array {
+	if last := len(v) - 1; last > 3 && v[last].Kind == wire.Array {
 		for _, p := range wire.ReadQueue(&v[last]) {
 			info.Queue = append(info.Queue, Waiter{p.ID, max(0, p.Left)})
 		}
 		v = v[:last]
 	}
-	if a.Kind != wire.Array || len(v) < 3 || v[0].Kind != wire.Int || v[1].Kind != wire.Int || len(v)%2 != 1 {
+	if a.Kind != wire.Array || len(v) < 4 || v[0].Kind != wire.Int || v[1].Kind != wire.Int || v[3].Kind != wire.Int || len(v)%2 != 0 {
 		return Info{}, serverError(a.Unexpected())
 	}
 	if ttl := v[0].Int; ttl != -2 {
@@ -120,9 +123,13 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 	}
 	info.Subscribers = v[1].Int
 	info.Token, _ = wire.ReadToken(v[2].Text)
-	for i := 3; i < len(v); i += 2 {
+	info.HolderCount = int(v[3].Int)
+	for i := 4; i < len(v); i += 2 {
 		field, value := v[i].Text, v[i+1].Text
 		if field == wire.ModeField {
+			if info.Mode == "" { // of a large record it may come twice
+				info.HolderCount--
+			}
 			info.Mode = value
 			continue
 		}
@@ -146,12 +153,22 @@ func (i *Info) kind() core.Kind {
 	return core.Exclusive
 }
 
+// isStrange reports whether a record can't be that of a lock: it has a longer text than any holder ID,
+// or more entries than were read, of which one is not the entry of a holder.
+func (i *Info) isStrange() bool {
+	long := func(h Holder) bool { return len(h.Owner) >= wire.MostText }
+	return slices.ContainsFunc(i.Holders, long) || i.HolderCount >= wire.MostFields && !i.isLock()
+}
+
 // ForceUnlock removes a lock that any owner holds, and wakes its waiters. It
 // reports whether there was one. A holder in this manager checks its record at
 // once, and loses the lock one round trip after ForceUnlock has returned. Others
 // learn of their loss by the message if they are subscribed, else at their next
 // renewal. It blocks for two round trips, and more if the lock changes hands
 // meanwhile: it then removes the next holder's. [Manager.ForceUnlockHolders] does not.
+//
+// A record of more than 1,000 entries is removed as a whole, if some thousand of them have the form of
+// holder IDs. Otherwise, and if an entry is longer than any holder ID, the error matches ErrWrongType.
 //
 // It removes only a hold that it has seen. A call without an answer may still
 // take effect later, but never on a later hold of this library: see
@@ -187,6 +204,9 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 		info, err := m.inspect(ctx, opForceUnlock, name, false)
 		if err != nil || !info.Locked {
 			return false, err
+		}
+		if info.isStrange() {
+			return false, &LockError{Op: opForceUnlock, Name: name, Err: ErrWrongType}
 		}
 		var goes, stays []string
 		for _, h := range info.Holders {

@@ -29,6 +29,7 @@ func (m *Manager) newKnown() *known {
 // name fills in Process, Since and Note of the holders of a lock, as far as they are known. Its error
 // is that of ctx, or ErrClosed.
 func (k *known) name(ctx context.Context, name string, holders []Holder) error {
+	holders = holders[:min(len(holders), mostNamed)]
 	keys := make([]string, len(holders))
 	for i, h := range holders {
 		keys[i], _, _ = holderOf(h.Owner)
@@ -48,8 +49,8 @@ func (k *known) name(ctx context.Context, name string, holders []Holder) error {
 // taken returns taken permits, with Process, Since and Note as far as they are known. Its error is that
 // of ctx, or ErrClosed.
 func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {
-	keys := make([]string, len(permits))
-	for i := range permits {
+	keys := make([]string, min(len(permits), mostNamed))
+	for i := range keys {
 		keys[i], _ = permits[i].Hold()
 	}
 	if err := k.find(ctx, name, keys); err != nil {
@@ -105,7 +106,7 @@ func (k *known) read(ctx context.Context, keys []string) error {
 			continue
 		}
 		var p futures.Promise[wire.Answer]
-		if !k.m.lanes.Call(wire.GetProcess(key), func(a wire.Answer) { p.Resolve(a, nil) }) {
+		if !k.m.lanes.Call(wire.GetProcess(key, mostRecord+1), func(a wire.Answer) { p.Resolve(a, nil) }) {
 			return ErrClosed
 		}
 		asked[key] = p.Future()
@@ -120,8 +121,12 @@ func (k *known) read(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// mostRecord bounds the bytes of a record that is parsed.
-const mostRecord = 1 << 20
+// mostRecord bounds the bytes of a record that is read, and mostNamed the holders of a lock and the permits whose
+// records are read: anybody who can write the keys may have written them.
+const (
+	mostRecord = 1 << 20
+	mostNamed  = 64
+)
 
 // readProcess parses a record that another process wrote. It returns nil if the text is no record.
 func readProcess(text string) *processRecord {

@@ -11,20 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// mostFields is how many fields a record may have at most for Scan to read it.
-const mostFields = 1000
-
 // Scan finds the locks of the server whose names begin with prefix, those of other processes and of
 // Redisson too, and reads each as [Manager.Inspect] does, except for its Token. A lock that has no
 // record is not found: one that is free, a fair lock for which somebody waits while nobody holds it,
-// and permits of which none is taken. Other hashes are passed over, and so is a record of more than
-// 1,000 entries.
+// and permits of which none is taken. Other hashes are passed over.
 //
 // It walks over all keys of the server, in a cluster over those of one master after the other, by
 // SCAN, and does not block the server: each command is for about 1,000 keys. Each page of keys takes
-// some three round trips. A lock that is there during the whole walk is found, and given once. The
+// some two round trips. A lock that is there during the whole walk is found, and given once. The
 // order is random. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs +scan,
-// +hlen, and what Inspect needs.
+// and what Inspect needs.
 func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		s := &scan{m: m, ctx: ctx, prefix: prefix, known: m.newKnown(), seen: make(map[string]bool)}
@@ -101,28 +97,17 @@ func (s *scan) walk(master, kind, pattern string, read func(keys []string) ([]In
 // records reads the keys of hashes that are records of locks.
 func (s *scan) records(keys []string) (infos []Info, err error) {
 	var names []string
-	var counts []wire.Command
+	var looks []wire.Command
 	for _, key := range keys {
 		if checkName(key) == nil && !s.seen[key] {
-			names, counts = append(names, key), append(counts, wire.Fields(key))
-		}
-	}
-	sizes, err := s.ask("", counts...)
-	if err != nil {
-		return nil, err
-	}
-	var small []string
-	var looks []wire.Command
-	for i, name := range names {
-		if n := sizes[i]; n.Kind == wire.Int && n.Int > 0 && n.Int <= mostFields {
-			small, looks = append(small, name), append(looks, wire.Inspect(name, false))
+			names, looks = append(names, key), append(looks, wire.Inspect(key, false))
 		}
 	}
 	answers, err := s.ask("", looks...)
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range small {
+	for i, name := range names {
 		info, err := readInfo(name, &answers[i])
 		if err != nil || !info.isLock() {
 			continue // another hash, or one that came meanwhile
@@ -136,7 +121,7 @@ func (s *scan) records(keys []string) (infos []Info, err error) {
 func (s *scan) identify(infos []Info) error {
 	var keys []string
 	for _, info := range infos {
-		for _, h := range info.Holders {
+		for _, h := range info.Holders[:min(len(info.Holders), mostNamed)] {
 			key, _, _ := holderOf(h.Owner)
 			keys = append(keys, key)
 		}

@@ -72,20 +72,21 @@ func TestScan_EveryKind(t *testing.T) {
 	for name, info := range own {
 		kinds[name] = info.Kind
 		require.True(t, info.Locked, name)
-		if name != "app:java" && info.Permits == nil {
+		if name != "app:java" && name != "app:big" && info.Permits == nil {
 			require.Equal(t, "n", info.Holders[0].Note, name)
 		}
 	}
 	require.Equal(t, map[string]string{
 		"app:plain": "plain", "app:fair": "fair", "app:read": "read-write", "app:write": "read-write", "app:kept": "plain", "app:{tag}x": "plain",
-		"app:s1": "plain", "app:s2": "read-write", "app:permits": "permits", "app:{p}ermits": "permits", "app:java": "plain",
+		"app:s1": "plain", "app:s2": "read-write", "app:permits": "permits", "app:{p}ermits": "permits", "app:java": "plain", "app:big": "plain",
 	}, kinds)
+	require.Equal(t, 1001, own["app:big"].HolderCount)
 	require.Equal(t, []lockmgr.Holder{{Owner: java, Count: 2}}, own["app:java"].Holders)
 
 	require.Eventually(t, func() bool {
 		found := scan(t, other, "app:")
 		for name, info := range found {
-			if name == "app:java" {
+			if name == "app:java" || name == "app:big" {
 				continue
 			}
 			if p := info.Permits; p != nil {

@@ -234,7 +234,7 @@ func TestServerError_UserGone(t *testing.T) {
 // "app:". The second line is for Fenced, the third for Inspect.
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
 	+incrby +get
-	+hgetall
+	+hgetall +hscan +getrange +hlen +unlink
 	~app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
 
 // readWritePrivilege has the rules that read-write locks need in addition.
@@ -247,7 +247,7 @@ const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zca
 const fairPrivilege = "+hget +hgetall +time +zadd +zrem +zscore +lindex +lpop +lrange +lrem +rpush ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:*"
 
 // watchPrivilege has the rules that it takes to tell and to see who holds locks, in addition.
-const watchPrivilege = "+scan +hlen +get +set ~holdfast:manager:*"
+const watchPrivilege = "+scan +getrange +set ~holdfast:manager:*"
 
 // The rules suffice for all that managers do, and each of them is needed.
 func TestServerError_LeastPrivilege(t *testing.T) {
@@ -345,6 +345,10 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, removed)
 	faults.AwaitLost(t, l)
+	faults.Do(t, s, append([]string{"HSET", "app:huge"}, hugeRecord(1500)...)...)
+	removed, err = other.ForceUnlock(faults.Patient(t), "app:huge")
+	require.NoError(t, err)
+	require.True(t, removed)
 	requireAtRest(t, m)
 	requireAtRest(t, other)
 	require.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)

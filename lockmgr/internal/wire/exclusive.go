@@ -271,7 +271,7 @@ func Inspect(name string, token bool) Command {
 }
 
 // Force returns the command that removes a lock's record if it has exactly these
-// fields.
+// fields, or has these and more than MostFields in all.
 func Force(kind core.Kind, name string, fields []string) Command {
 	c := Command{Script: force, Keys: []string{name}, Args: []string{formats[kind].freed}}
 	if kind == core.Fair {
@@ -282,6 +282,13 @@ func Force(kind core.Kind, name string, fields []string) Command {
 	c.Args = append(c.Args, fields...)
 	return c
 }
+
+// MostFields is how many fields a record has of which Inspect returns all, and MostText how long a text
+// is that it returns whole. The scripts inspect and force have the same numbers.
+const (
+	MostFields = 1000
+	MostText   = 256
+)
 
 // countOfInspect is the count of the script inspect.
 func countOfInspect(a *Answer) (*int64, bool) {

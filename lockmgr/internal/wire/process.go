@@ -18,10 +18,10 @@ func DropProcess(manager string) Command {
 	return Command{Args: []string{"DEL"}, Keys: []string{ProcessKey(manager)}}
 }
 
-// GetProcess returns the command that reads the record at a key that ProcessKey returned. The
-// answer is of no kind if there is none.
-func GetProcess(key string) Command {
-	return Command{Args: []string{"GET"}, Keys: []string{key}}
+// GetProcess returns the command that reads the record at a key that ProcessKey returned, and no more
+// than most bytes of it. The answer is empty if there is none.
+func GetProcess(key string, most int) Command {
+	return Command{Args: []string{"GETRANGE"}, Keys: []string{key}, Rest: []string{"0", strconv.Itoa(most - 1)}}
 }
 
 // Scan returns the command that reads some keys that match a pattern and have a type, from a
@@ -42,6 +42,3 @@ func ReadScan(a *Answer) (next string, keys []string, ok bool) {
 	}
 	return a.Array[0].Text, keys, true
 }
-
-// Fields returns the command that counts the fields of a hash.
-func Fields(key string) Command { return Command{Args: []string{"HLEN"}, Keys: []string{key}} }

@@ -5,17 +5,17 @@
 -- KEYS[2]   queue            only of a fair lock: its first member is told
 -- ARGV[1]   the message
 -- ARGV[2]   channel
--- ARGV[3..] all fields that the record had
+-- ARGV[3..] all fields that the record had, or some if it has more than 1,000
 --
 -- Returns 1 if the record was removed, 0 if there is none, -1 if it has other
 -- fields now.
 --
 -- Safe to repeat: a copy that runs late finds another holder's fields.
-local record = redis.call('HGETALL', KEYS[1])
-if #record == 0 then
+local size = redis.call('HLEN', KEYS[1])
+if size == 0 then
   return 0
 end
-if #record ~= 2 * (#ARGV - 2) then
+if size <= 1000 and size ~= #ARGV - 2 then
   return -1
 end
 for i = 3, #ARGV do
@@ -23,7 +23,11 @@ for i = 3, #ARGV do
     return -1
   end
 end
-redis.call('DEL', KEYS[1])
+-- UNLINK frees a large record without blocking the server.
+local unlinked = size > 1000 and redis.pcall('UNLINK', KEYS[1])
+if unlinked ~= 1 then
+  redis.call('DEL', KEYS[1])
+end
 local channel = ARGV[2]
 local first = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0)
 if type(first) == 'string' then

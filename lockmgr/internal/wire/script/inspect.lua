@@ -9,11 +9,14 @@
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
 -- such key), the number of subscribers (-1: the server would not say), the
--- last token given (false: none), then owner and count of each holder. If there is a
+-- last token given (false: none), the number of fields of the record, then owner and count of
+-- each holder. Of a record with more than 1,000 fields it returns some thousand of them. If there is a
 -- queue, the last element is an array: each member of it, up to 1,000 of them, and the
--- milliseconds until its deadline.
+-- milliseconds until its deadline. Texts are cut at 256 bytes: anybody may have written them, and no ID
+-- of a holder is as long.
 --
 -- Safe to repeat.
+local most, longest = 1000, 256
 local ttl = redis.call('PTTL', KEYS[1])
 local channel = ARGV[1]
 if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
@@ -26,21 +29,32 @@ if not waiting.err then
 end
 local token = false
 if KEYS[2] then
-  token = redis.call('GET', KEYS[2])
+  token = redis.call('GETRANGE', KEYS[2], 0, longest - 1)
+  token = token ~= '' and token
 end
-local out = {ttl, n, token}
-for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do
-  out[#out + 1] = field
+local size, fields = redis.call('HLEN', KEYS[1])
+if size <= most then
+  fields = redis.call('HGETALL', KEYS[1])
+else
+  fields = redis.call('HSCAN', KEYS[1], 0, 'COUNT', most)[2]
+  if channel == ARGV[2] then -- some thousand fields need not have it
+    fields[#fields + 1] = 'mode'
+    fields[#fields + 1] = redis.call('HGET', KEYS[1], 'mode')
+  end
+end
+local out = {ttl, n, token, size}
+for _, field in ipairs(fields) do
+  out[#out + 1] = string.sub(field, 1, longest)
 end
 -- A user that takes no fair locks needs no permission for these keys. So they are no KEYS,
 -- and an error means that there is no queue.
-local members = ARGV[3] and redis.pcall('LRANGE', ARGV[3], 0, 999) or {}
+local members = ARGV[3] and redis.pcall('LRANGE', ARGV[3], 0, most - 1) or {}
 if #members > 0 then
   local clock, queue = redis.call('TIME'), {}
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   for _, member in ipairs(members) do
     local deadline = redis.pcall('ZSCORE', ARGV[4], member)
-    queue[#queue + 1] = member
+    queue[#queue + 1] = string.sub(member, 1, longest)
     queue[#queue + 1] = (tonumber(type(deadline) == 'string' and deadline or nil) or now) - now
   end
   out[#out + 1] = queue

@@ -12,7 +12,7 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
-local counter = redis.call('GET', KEYS[1]) or ''
+local counter = redis.call('GETRANGE', KEYS[1], 0, 31) -- a number has fewer digits
 if counter ~= '' and not string.find(counter, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
@@ -24,7 +24,7 @@ local out = {
 local some = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 for i = 1, #some, 2 do
   local score = tonumber(some[i + 1])
-  out[#out + 1] = some[i]
+  out[#out + 1] = string.sub(some[i], 1, 64) -- an ID has 16 bytes
   out[#out + 1] = score >= no_end and -1 or math.ceil(score - now)
 end
 return out
