@@ -155,12 +155,12 @@ var scriptTests = []scriptTest{
 	{what: "nothing there", script: "force", args: "you:1", reply: "0", then: ""},
 	{what: "a string", given: "SET L hello", script: "force", args: "you:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
 
-	{what: "free", script: "inspect", reply: "[-2 1 nil]", then: ""},
-	{what: "free, tokens", given: "SET T 9007199254740993", script: "inspect", reply: `[-2 1 "9007199254740993"]`,
+	{what: "free", script: "inspect", reply: "[-2 1 nil 0]", then: ""},
+	{what: "free, tokens", given: "SET T 9007199254740993", script: "inspect", reply: `[-2 1 "9007199254740993" 0]`,
 		then: `T: "9007199254740993" for -1`},
-	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000", script: "inspect", reply: `[20000 1 nil "you:1" "2"]`,
+	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000", script: "inspect", reply: `[20000 1 nil 1 "you:1" "2"]`,
 		then: "L: you:1=2 for 20000"},
-	{what: "without end", given: "HSET L you:1 2", script: "inspect", reply: `[-1 1 nil "you:1" "2"]`, then: "L: you:1=2 for -1"},
+	{what: "without end", given: "HSET L you:1 2", script: "inspect", reply: `[-1 1 nil 1 "you:1" "2"]`, then: "L: you:1=2 for -1"},
 	{what: "a string", given: "SET L hello", script: "inspect", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
 }
 
@@ -282,7 +282,7 @@ func TestScript_Subscribers(t *testing.T) {
 			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
 			keys := []string{theLock}
 			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "transfer", keys, []string{"30000", "0", "me:2", "me:1"}))
-			require.Equal(t, fmt.Sprintf("[30000 %d nil \"me:2\" \"1\"]", n), s.eval(t, s.wire, "inspect", append(keys, theCounter), nil))
+			require.Equal(t, fmt.Sprintf("[30000 %d nil 1 \"me:2\" \"1\"]", n), s.eval(t, s.wire, "inspect", append(keys, theCounter), nil))
 			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "release", keys, []string{"me:2"}))
 			listen(t, s, theChannel)
 		}

@@ -81,7 +81,7 @@ func TestScript_WithoutNumsub(t *testing.T) {
 	keys := []string{theLock, theCounter}
 	require.Equal(t, "-1", s.eval(t, w, "transfer", keys[:1], []string{"30000", "0", "me:2", "me:1"}))
 	require.Equal(t, `[-1 "1"]`, s.eval(t, w, "transfer", keys, []string{"30000", "1", "me:3", "me:2"}))
-	require.Equal(t, `[30000 -1 "1" "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
+	require.Equal(t, `[30000 -1 "1" 1 "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
 }
 
 // A script that is stopped half-way, because the user may not use one of its
