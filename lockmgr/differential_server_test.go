@@ -68,7 +68,7 @@ func (w *serverWorld) read1(op, reply string) string {
 	case op == "inspect":
 		words := strings.Fields(strings.Trim(reply, "[]"))
 		var fields []string
-		for pair := range slices.Chunk(words[4:], 2) // words[3] is their number {
+		for pair := range slices.Chunk(words[4:], 2) { // words[3] is their number
 			fields = append(fields, pair[0]+" "+pair[1])
 		}
 		return "[" + strings.Join(append(words[:3], sorted(fields)...), " ") + "]"
