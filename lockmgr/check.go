@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
@@ -69,7 +70,7 @@ func (p Permission) String() string {
 	if len(p.Nodes) > 0 {
 		text += " at " + strings.Join(p.Nodes, ", ")
 	}
-	return text
+	return clean.Text(text, clean.Most)
 }
 
 // Check tries out everything that a lock needs, on a name of its own. The name
@@ -155,7 +156,7 @@ func (c *checkup) visit(f func() error) error {
 	for _, p := range c.places {
 		c.place, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
 		if err := f(); err != nil && p.master != "" {
-			return fmt.Errorf("lockmgr: check of the master at %s: %w", p.master, err)
+			return fmt.Errorf("lockmgr: check of the master at %s: %w", clean.Text(p.master, clean.Most), err)
 		} else if err != nil {
 			return err
 		}
@@ -403,7 +404,7 @@ func (c *checkup) about(ctx context.Context) error {
 	if v := info["valkey_version"]; v != "" {
 		server = "valkey " + v
 	}
-	c.report.Server = cmp.Or(c.report.Server, server)
+	c.report.Server = cmp.Or(c.report.Server, clean.Text(server, clean.Most))
 	if major, _, _ := strings.Cut(info["redis_version"], "."); major != "" {
 		if n, err := strconv.Atoi(major); err == nil && n < 7 {
 			c.warn("the server is older than 7.0, with which this package is not tested")
@@ -420,7 +421,7 @@ func (c *checkup) about(ctx context.Context) error {
 
 // warn adds a warning. In a cluster it begins with the address of the master.
 func (c *checkup) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := clean.Text(fmt.Sprintf(format, args...), clean.Most)
 	if c.master != "" {
 		text = "the master at " + c.master + ": " + text
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
@@ -106,14 +107,15 @@ type ServerError struct {
 	Err error
 }
 
-// Error puts the kind, the address, the server's words and the hint into one line.
+// Error puts the kind, the address, the server's words and the hint into one line. Characters that can't be
+// shown are U+FFFD in it.
 func (e *ServerError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Kind.Error())
-	text := e.Err.Error()
-	if e.Addr != "" && !strings.Contains(text, e.Addr) {
+	text := clean.Text(e.Err.Error(), clean.Most)
+	if addr := clean.Text(e.Addr, clean.Most); addr != "" && !strings.Contains(text, addr) {
 		b.WriteString(" at ")
-		b.WriteString(e.Addr)
+		b.WriteString(addr)
 	}
 	b.WriteString(": ")
 	b.WriteString(text)

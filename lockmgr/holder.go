@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
 // A Holder is one entry of a record.
@@ -28,8 +30,7 @@ type Holder struct {
 }
 
 // String returns who has the hold, for how long and what for, as far as that is known. An example is
-// "billing@web-3, pid 411, for 12s: invoice 42". It quotes nothing, because control characters are
-// removed when a Process or a Note is read.
+// "billing@web-3, pid 411, for 12s: invoice 42". Characters that can't be shown are U+FFFD in it.
 func (h Holder) String() string {
 	text := h.Process.String()
 	if text == "" {
@@ -41,7 +42,7 @@ func (h Holder) String() string {
 	if h.Note != "" {
 		text += ": " + h.Note
 	}
-	return text
+	return clean.Text(text, clean.Most)
 }
 
 // heldBy returns a text for an error: who holds a lock.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
@@ -130,7 +131,7 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 			if info.Mode == "" { // of a large record it may come twice
 				info.HolderCount--
 			}
-			info.Mode = value
+			info.Mode = clean.Text(value, wire.MostText)
 			continue
 		}
 		n, _ := strconv.ParseInt(value, 10, 64)

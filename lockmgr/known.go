@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
@@ -134,7 +135,7 @@ func readProcess(text string) *processRecord {
 	if text == "" || len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
 		return nil
 	}
-	r.Program, r.Host = printable(r.Program, MaxProcessBytes), printable(r.Host, MaxProcessBytes)
+	r.Program, r.Host = clean.Text(r.Program, MaxProcessBytes), clean.Text(r.Host, MaxProcessBytes)
 	return r
 }
 
@@ -145,7 +146,7 @@ func (k *known) of(key, number string) (p Process, since time.Time, note string)
 		return p, since, note
 	}
 	if told, ok := record.Holds[number]; ok {
-		note = printable(told.Note, MaxNoteBytes)
+		note = clean.Text(told.Note, MaxNoteBytes)
 		// No hold was granted at zero or in the future. Clocks differ by less than an hour.
 		if at := time.UnixMilli(told.Since); told.Since > 0 && time.Until(at) < time.Hour {
 			since = at

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
 // The operations that a LockError names.
@@ -47,12 +49,16 @@ type LockError struct {
 	set bool // Name is the text of a set
 }
 
+// mostReason is how long a reason may be: that of a deadlock names many locks.
+const mostReason = 64 << 10
+
 // Error puts the operation, the name, the reason and the wait into one line. A
 // name longer than 128 bytes is cut,
 // the names of a set at 256 bytes.
 func (e *LockError) Error() string {
 	var b strings.Builder
 	reason := strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), "lockmgr: "), "futures: ")
+	reason = clean.Text(reason, mostReason)
 	name := shortName(e.Name)
 	if e.set {
 		name = shortText(e.Name)

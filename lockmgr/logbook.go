@@ -2,10 +2,9 @@ package lockmgr
 
 import (
 	"log/slog"
-	"strings"
 	"time"
-	"unicode"
 
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
@@ -193,11 +192,10 @@ func (b *logbook) handleDue() {
 // necessary. A long name, or one with a character that could forge a line, is quoted and cut. The key
 // of a set has quotes already.
 func logName(name string, isSet bool) string {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 	switch {
 	case isSet:
 		return shortText(name)
-	case len(name) > maxLogName || strings.ContainsFunc(name, odd):
+	case len(name) > maxLogName || !clean.Is(name):
 		return shortName(name)
 	}
 	return name

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actor"
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
@@ -66,9 +67,9 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		if m.nodes = cluster.Nodes; m.nodes != nil {
 			m.nodes.OnStranger(func(addr string, stranger bool) {
 				if stranger {
-					m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)
+					m.log.Warn("a node of another cluster answers at the address of a master", "address", clean.Text(addr, clean.Most))
 				} else {
-					m.log.Info("no node of another cluster answers at that address any more", "address", addr)
+					m.log.Info("no node of another cluster answers at that address any more", "address", clean.Text(addr, clean.Most))
 				}
 			})
 		}
@@ -77,7 +78,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	m.hubs = newHubs(m.lanes, func(master string, sharded bool) *notify.Hub {
 		log := m.log
 		if master != "" {
-			log = log.With("address", master)
+			log = log.With("address", clean.Text(master, clean.Most))
 		}
 		return newHub(log, func(s notify.State) { m.actor.Post(&subscriptionState{time.Now(), s, master}) }, master, sharded)
 	})

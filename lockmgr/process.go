@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
 // A Process says which process a manager is part of. The zero Process is an unknown one.
@@ -21,7 +22,8 @@ type Process struct {
 // MaxProcessBytes is the longest Program and Host that Options.Process may have.
 const MaxProcessBytes = 128
 
-// String returns the process in the form "billing@web-3, pid 411", or "" for an unknown one.
+// String returns the process in the form "billing@web-3, pid 411", or "" for an unknown one. Characters
+// that can't be shown are U+FFFD in it.
 func (p Process) String() string {
 	var b strings.Builder
 	b.WriteString(p.Program)
@@ -34,7 +36,7 @@ func (p Process) String() string {
 		}
 		fmt.Fprintf(&b, "pid %d", p.PID)
 	}
-	return b.String()
+	return clean.Text(b.String(), clean.Most)
 }
 
 // complete returns p with what is not set filled in.
@@ -52,17 +54,6 @@ func (p Process) complete() Process {
 
 // MaxNoteBytes is the longest text of a [Note].
 const MaxNoteBytes = 256
-
-// printable returns a text that another process wrote, at most so many bytes of it, without what
-// a terminal would obey.
-func printable(text string, most int) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, cut(strings.ToValidUTF8(text, "\uFFFD"), most))
-}
 
 // cut returns at most so many bytes of a text, and no part of a character.
 func cut(text string, most int) string {

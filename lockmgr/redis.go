@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
@@ -134,7 +135,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
 		seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTopology, err)
+			return nil, fmt.Errorf("%w: %w", ErrTopology, clean.Error(err))
 		}
 		opt.InitAddress = seeds
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
@@ -66,7 +67,7 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	}
 	for line := range strings.Lines(info.Text) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok && n != "0" && n != "1" {
-			return "", fmt.Errorf("%w: the server shares a cluster with others: it is one of %s, and keeps some names only", ErrTopology, n)
+			return "", fmt.Errorf("%w: the server shares a cluster with others: it is one of %s, and keeps some names only", ErrTopology, clean.Text(n, clean.Most))
 		}
 	}
 	if replica != nil {
@@ -88,5 +89,5 @@ func (m *Manager) strangers(ctx context.Context) error {
 	if len(at) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: a node of another cluster answers at the address of a master: %s", ErrTopology, strings.Join(at, ", "))
+	return fmt.Errorf("%w: a node of another cluster answers at the address of a master: %s", ErrTopology, clean.Text(strings.Join(at, ", "), clean.Most))
 }

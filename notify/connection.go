@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
 // ErrTimeout reports that there was no connection within Options.DialTimeout, or
@@ -18,7 +20,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("notify: subscribe to %q: %v", e.Channel, e.Err)
+	return fmt.Sprintf("notify: subscribe to %q: %s", e.Channel, clean.Text(e.Err.Error(), clean.Most))
 }
 
 // Unwrap returns the server's reply.

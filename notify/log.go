@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
 // A failure begins a new outage if it comes newOutage after the one before. Nobody needed the
@@ -39,7 +40,7 @@ func (c *connection) logLoss(err error, retry time.Duration) {
 	if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {
 		o.told, c.warned, level = true, c.core.now, slog.LevelWarn
 	}
-	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", err)
+	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", clean.Error(err))
 }
 
 // logConnected tells that a connection is up, and how long there was none.
@@ -67,7 +68,7 @@ func (c *connection) logRefused(channel string, err error) {
 	if !c.reported.refused && !strings.HasPrefix(err.Error(), "MOVED") {
 		c.reported.refused, level = true, slog.LevelWarn
 	}
-	c.core.opts.Logger.Log(context.Background(), level, "notify: subscribe refused", "channel", logName(channel), "error", err)
+	c.core.opts.Logger.Log(context.Background(), level, "notify: subscribe refused", "channel", logName(channel), "error", clean.Error(err))
 }
 
 // logAllowed logs that the server has confirmed the last channel that it had refused. It logs only if a
@@ -85,13 +86,13 @@ func (c *connection) logUnsubscribeRefused(channels int, err error) {
 	if !c.reported.unsubscribe {
 		c.reported.unsubscribe, level = true, slog.LevelWarn
 	}
-	c.core.opts.Logger.Log(context.Background(), level, "notify: unsubscribe refused", "channels", channels, "error", err)
+	c.core.opts.Logger.Log(context.Background(), level, "notify: unsubscribe refused", "channels", channels, "error", clean.Error(err))
 }
 
 // logName returns a channel for a log line. It leaves the channel unchanged, because the handler quotes
 // where necessary. A channel with a character that could forge a line is quoted.
 func logName(channel string) string {
-	if strings.ContainsFunc(channel, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+	if !clean.Is(channel) {
 		return strconv.Quote(channel)
 	}
 	return channel

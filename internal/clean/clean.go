@@ -43,6 +43,20 @@ func Text(text string, most int) string {
 	return string(b)
 }
 
+// Error returns an error with the text of err as Text returns it. It matches what err matches.
+func Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cleaned{err}
+}
+
+type cleaned struct{ err error }
+
+func (c cleaned) Error() string { return Text(c.err.Error(), Most) }
+
+func (c cleaned) Unwrap() error { return c.err }
+
 // JSON returns a JSON text in which each character that can't be shown is written as \uXXXX. It has
 // the same meaning. encoding/json itself writes DEL, C1 and the marks of direction as they are. Line
 // ends and tabs stay: they can only stand between the values of a JSON text.

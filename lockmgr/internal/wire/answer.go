@@ -53,7 +53,7 @@ func (a *Answer) Field(key string) string {
 func (a *Answer) Unexpected() *Failure {
 	return &Failure{
 		Kind: Unknown, Ran: core.Maybe, Final: true,
-		Err:  fmt.Errorf("unexpected reply %q (kind %d, %d)", a.Text, a.Kind, a.Int),
+		Err:  fmt.Errorf("unexpected reply %.200q (kind %d, %d)", a.Text, a.Kind, a.Int),
 		Hint: "is this a Redis or Valkey server, and does nothing between rewrite replies?",
 	}
 }
