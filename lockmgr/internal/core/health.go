@@ -147,7 +147,7 @@ func (m *Machine) tellDue(h *health, asked time.Duration) time.Duration {
 // tellAt returns when tellOfServers has something to do.
 func (m *Machine) tellAt() time.Duration {
 	at := Forever
-	if m.stats.Waiting > 0 || m.closing && !m.closed {
+	if m.stats.Waiting > 0 || m.unlocks > 0 || m.closing && !m.closed {
 		for i := range m.shards {
 			if h := &m.shards[i]; h.failing {
 				at = min(at, h.tellAt)
@@ -174,20 +174,27 @@ func (m *Machine) tellOfServers() {
 	}
 }
 
+// closeDue returns when a manager that is closing aborts if the server goes on failing. If that has
+// failed for RetryTime already, each release has one more try, of half of SuspectTime.
+func (m *Machine) closeDue(h *health) time.Duration {
+	return max(later(h.since, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
+}
+
 // tellOfServer fails the requests that have waited for RetryTime while the server
-// was failing. If the manager has been closing for that time, it aborts.
+// was failing, and the Unlocks. A manager that is closing aborts.
 func (m *Machine) tellOfServer(h *health, shard uint8) {
 	if !h.failing || m.now < h.tellAt {
 		return
 	}
-	if m.closing && m.now >= m.tellDue(h, m.closedAt) {
+	if m.closing && m.now >= m.closeDue(h) {
 		m.abort(h.err)
 		return
 	}
 	h.tellAt = Forever
 	if m.closing {
-		h.tellAt = m.tellDue(h, m.closedAt)
+		h.tellAt = m.closeDue(h)
 	}
+	m.tellUnlocks(h, shard)
 	if m.stats.Waiting == 0 {
 		return
 	}
@@ -214,6 +221,34 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 		m.settle(n)
 	}
 	h.tellAt = max(h.tellAt, m.tellAgain())
+}
+
+// tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing. Their
+// releases are repeated all the same.
+func (m *Machine) tellUnlocks(h *health, shard uint8) {
+	if m.unlocks == 0 {
+		return
+	}
+	unlocking := func(n *name) bool {
+		for e := range n.inMotion {
+			if e.unlocking != nil {
+				return true
+			}
+		}
+		return false
+	}
+	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && unlocking(n) }) {
+		for e := range n.inMotion {
+			if e.unlocking == nil {
+				continue
+			}
+			if due := m.tellDue(h, e.unlocking.Ends); due <= m.now {
+				m.unlocked(e, h.err)
+			} else {
+				h.tellAt = min(h.tellAt, max(due, m.tellAgain()))
+			}
+		}
+	}
 }
 
 // trySoon makes a waiting entry try although no message has come. The answer shows

@@ -21,7 +21,8 @@ type Request struct {
 	Asked time.Duration
 	// Ends is the instant at which waiting ends, or Forever. From the grant on it is the
 	// core's: the instant at which the hold ends even if it is renewed, which is the end of a
-	// fixed lease or of MaxHold, or Forever.
+	// fixed lease or of MaxHold, or Forever. From the last Unlock of its hold on it is the instant of
+	// that Unlock.
 	Ends time.Duration
 	// Tag is the shell's own.
 	Tag any

@@ -34,7 +34,7 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 	if e.hold != nil { // other holds share the entry
 		m.emit(Unlocked{r, nil})
 	} else {
-		e.unlocking = r
+		m.unlocking(e, r)
 		m.passOn(e, nil)
 	}
 	m.settleEntry(e)
@@ -60,6 +60,16 @@ func (m *Machine) letGo(h *Hold, err error) {
 	}
 }
 
+// unlocking notes the request whose Unlock waits for what becomes of the entry.
+func (m *Machine) unlocking(e *entry, r *Request) {
+	e.unlocking = r
+	r.Ends = m.now // its hold has ended
+	m.unlocks++
+	if h := m.healthOf(e.of); h.failing {
+		h.tellAt = min(h.tellAt, m.tellDue(h, r.Ends))
+	}
+}
+
 // unlocked answers the Unlock that waits for what becomes of the entry, if there
 // is one. If its error says that the hold was lost, the hold has ended by a loss.
 func (m *Machine) unlocked(e *entry, err error) {
@@ -68,6 +78,7 @@ func (m *Machine) unlocked(e *entry, err error) {
 		return
 	}
 	e.unlocking = nil
+	m.unlocks--
 	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) {
 		m.tellLoss(r.Hold, err)
 	}
