@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -133,6 +134,19 @@ func TestKinds_OneTable(t *testing.T) {
 	}
 }
 
+// measured measures for longer and longer, until the figures are right. In a short window a busy machine gets
+// little done, and what is under way at its ends has a large share.
+func measured(t *testing.T, s measure.Spec, right func(map[string]float64) bool) measure.Measure {
+	t.Helper()
+	for ; ; s.Window *= 3 {
+		m := inProcess(t.Context(), s)
+		require.Empty(t, m.Problem, s.Candidate)
+		if right(m.Values) || s.Window > 5*time.Second {
+			return m
+		}
+	}
+}
+
 // A permit and its return are two commands at least if each caller sends its own. Most of
 // holdfast's pass in memory.
 func TestKinds_CommandsOfAPermit(t *testing.T) {
@@ -140,11 +154,12 @@ func TestKinds_CommandsOfAPermit(t *testing.T) {
 	commands := map[string]float64{}
 	for _, candidate := range []string{"holdfast", "one command a permit", "one try a message"} {
 		require.NoError(t, flush(t.Context(), s.Addr()))
-		m := inProcess(t.Context(), measure.Spec{
+		m := measured(t, measure.Spec{
 			Workload: "permits", Candidate: candidate, Addr: s.Addr(), Waiters: 100, Permits: 10,
-			Warmup: 50 * time.Millisecond, Window: 300 * time.Millisecond, Limit: 20 * time.Second,
+			Warmup: 50 * time.Millisecond, Window: 300 * time.Millisecond, Limit: time.Minute,
+		}, func(v map[string]float64) bool {
+			return v["grants"] > 0 && (v["commands"] < 1) == (candidate == "holdfast")
 		})
-		require.Empty(t, m.Problem, candidate)
 		require.Positive(t, m.Values["grants"], candidate)
 		commands[candidate] = m.Values["commands"]
 	}
@@ -161,7 +176,7 @@ func TestKinds_CommandsOfAFairHandoff(t *testing.T) {
 		require.NoError(t, flush(t.Context(), s.Addr()))
 		m := inProcess(t.Context(), measure.Spec{
 			Workload: "fair burst", Candidate: candidate, Addr: s.Addr(), Waiters: 100, Clients: 5, Warm: 5,
-			Interleaved: interleaved, Settle: 50 * time.Millisecond, Limit: 20 * time.Second,
+			Interleaved: interleaved, Settle: 50 * time.Millisecond, Limit: time.Minute,
 		})
 		require.Empty(t, m.Problem, candidate)
 		require.Positive(t, m.Values["handoff"])
@@ -184,7 +199,7 @@ func TestKinds_OrderOfSteadyGrants(t *testing.T) {
 		require.NoError(t, flush(t.Context(), s.Addr()))
 		m := inProcess(t.Context(), measure.Spec{
 			Workload: "fair steady", Candidate: candidate, Addr: s.Addr(), Waiters: 50, Clients: 5, Interleaved: true,
-			Window: 100 * time.Millisecond, Limit: 20 * time.Second,
+			Window: 100 * time.Millisecond, Limit: time.Minute,
 		})
 		require.Empty(t, m.Problem, candidate)
 		require.Equal(t, 500.0, m.Values["ordered"], candidate)
@@ -197,11 +212,10 @@ func TestKinds_CommandsOfASet(t *testing.T) {
 	s := redistest.Start(t)
 	for candidate, want := range map[string]float64{"holdfast": 2, "bsm/redislock": 2, "Lock one by one": 128} {
 		require.NoError(t, flush(t.Context(), s.Addr()))
-		m := inProcess(t.Context(), measure.Spec{
+		m := measured(t, measure.Spec{
 			Workload: "sets", Candidate: candidate, Addr: s.Addr(), Goroutines: 1, Locks: 64,
-			Warmup: 50 * time.Millisecond, Window: 300 * time.Millisecond, Limit: 20 * time.Second,
-		})
-		require.Empty(t, m.Problem, candidate)
+			Warmup: 50 * time.Millisecond, Window: 300 * time.Millisecond, Limit: time.Minute,
+		}, func(v map[string]float64) bool { return math.Abs(v["commands"]/want-1) < 0.2 })
 		require.InEpsilon(t, want, m.Values["commands"], 0.2, candidate)
 	}
 }
@@ -371,7 +385,7 @@ func TestMeasurement_StoppedByItsWatchdog(t *testing.T) {
 // A measurement that does not even heed its own watchdog is killed.
 func TestMeasurement_IsAProcess(t *testing.T) {
 	addr, _ := redistest.Mini(t)
-	s := measure.Spec{Workload: "fanout", Candidate: "holdfast", Addr: addr, Embedded: true, Waiters: 10, Limit: 10 * time.Second}
+	s := measure.Spec{Workload: "fanout", Candidate: "holdfast", Addr: addr, Embedded: true, Waiters: 10, Limit: time.Minute}
 	m := inChild(t.Context(), s)
 	require.Empty(t, m.Problem)
 	require.Contains(t, m.Values, "drain")
@@ -393,7 +407,7 @@ func TestFanout_OnARealServer(t *testing.T) {
 	for _, name := range []string{"holdfast", "rueidislock tuned", "redsync"} {
 		m := inProcess(t.Context(), measure.Spec{
 			Workload: "fanout", Candidate: name, Addr: s.Addr(), Waiters: 20,
-			Settle: 50 * time.Millisecond, Limit: 10 * time.Second,
+			Settle: 50 * time.Millisecond, Limit: time.Minute,
 		})
 		if name == "rueidislock tuned" && m.Problem != "" {
 			t.Logf("%s: %s", name, m.Problem) // it may lose a wake-up: that is not ours to test
@@ -410,11 +424,10 @@ func TestTurns_OnARealServer(t *testing.T) {
 	s := redistest.Start(t)
 	for _, mix := range []string{"1 + direct 1", "25 + 25 far off", "25 + 25 deaf"} {
 		require.NoError(t, flush(t.Context(), s.Addr())) // processes end with the lock in their hands
-		m := inProcess(t.Context(), measure.Spec{
+		m := measured(t, measure.Spec{
 			Workload: "turns", Candidate: mix, Addr: s.Addr(),
-			Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond, Limit: 20 * time.Second,
-		})
-		require.Empty(t, m.Problem, mix)
+			Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond, Limit: time.Minute,
+		}, func(v map[string]float64) bool { return v["grants"] > 0 && v["taken"] > 0 && v["commands"] > 0 })
 		require.Positive(t, m.Values["grants"], mix)
 		require.Positive(t, m.Values["taken"], mix)
 		require.Positive(t, m.Values["commands"], mix)

@@ -53,16 +53,18 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 
 func TestSoak_FailsABrokenClient(t *testing.T) {
 	t.Setenv(soakClientEnv, "doubled")
-	run := func(d time.Duration) string {
-		status, out := soakFor(t, "-d", d.String(), "-seed", "4", "-faults", "stop,scripts")
-		require.Equal(t, 1, status, out)
-		require.Contains(t, out, "verdict: FAILED")
-		require.Contains(t, out, "schedule of faults", "without being asked for")
-		require.Contains(t, out, "go run ./bench soak -seed 4 -d "+d.String(), "how to repeat it")
-		return out
-	}
+	var status int
+	var length time.Duration
 	// One in 20 refused tries is taken for a grant.
-	soakUntil(t, 1500*time.Millisecond, run, "two believed at once")
+	out := soakUntil(t, 1500*time.Millisecond, func(d time.Duration) (out string) {
+		length = d
+		status, out = soakFor(t, "-d", d.String(), "-seed", "4", "-faults", "stop,scripts")
+		return out
+	}, "two believed at once")
+	require.Equal(t, 1, status, out)
+	require.Contains(t, out, "verdict: FAILED")
+	require.Contains(t, out, "schedule of faults", "without being asked for")
+	require.Contains(t, out, "go run ./bench soak -seed 4 -d "+length.String(), "how to repeat it")
 }
 
 // soakUntil runs for longer and longer, until the output has what is wanted. A busy machine gets little

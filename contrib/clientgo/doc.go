@@ -9,7 +9,28 @@
 //	}
 //	leaderelection.RunOrDie(lock.UntilLost(ctx), leaderelection.LeaderElectionConfig{Lock: lock, …})
 //
-// controller-runtime takes a [Lock] as LeaderElectionResourceLockInterface of its manager.Options.
+// # With controller-runtime
+//
+// controller-runtime takes a [Lock] as LeaderElectionResourceLockInterface of its manager.Options. The manager gives
+// its elector a context of its own, which does not end with that of Start before everything else has. So the
+// context of [Lock.UntilLost] goes to Start. After a loss it ends the contexts of all controllers at once:
+//
+//	options.LeaderElection = true
+//	options.LeaderElectionResourceLockInterface = lock
+//	controllers, err := ctrl.NewManager(config, options)
+//	if err != nil {
+//		return err
+//	}
+//	// ... set up the controllers
+//	ctx = lock.UntilLost(ctx)
+//	err = controllers.Start(ctx) // nil after a loss, too
+//	if lost := context.Cause(ctx); errors.Is(lost, lockmgr.ErrLeaseLost) {
+//		return lost // end the process: another one may lead
+//	}
+//	return err
+//
+// Start waits for controllers that do not end with their context, for GracefulShutdownTimeout at most. This was
+// tried with controller-runtime v0.25.2. A manager can't be started again.
 //
 // # What the elector's times mean
 //
