@@ -204,9 +204,10 @@ func (m *Manager) refused(name string, w wish, opts []LockOption, err error) *fu
 	return futures.Ready[*Lock](nil, m.refusal(&LockError{Op: opLock, Name: name, Err: err}, w, opts))
 }
 
-// refusal tells the observer of a request that is not made, and returns its error.
+// refusal tells the observer of a request that is not made, and returns its error. m is nil for the zero
+// Permits.
 func (m *Manager) refusal(err *LockError, w wish, opts []LockOption) error {
-	if m.observed() {
+	if m != nil && m.observed() {
 		_ = w.apply(m.id, opts) // for the context that TraceContext gives
 		m.observe(EventFailed{At: time.Now(), Context: w.ctx, Name: err.Name, Err: err})
 	}
