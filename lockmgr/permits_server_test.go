@@ -177,7 +177,7 @@ func TestPermits_BadRequests(t *testing.T) {
 	}
 	_, err := m.Permits("", 5).Acquire(ctx, 1)
 	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:gathers", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits", "b{a}:waits"} {
+	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:gathers", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
 		_, err = m.Permits(name, 5).Acquire(ctx, 1)
 		require.ErrorIs(t, err, lockmgr.ErrInvalidName, name)
 		_, err = m.Lock(ctx, name)
