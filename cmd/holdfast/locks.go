@@ -18,7 +18,8 @@ type row struct {
 	NameBytes []byte   `json:"name_base64,omitempty"`
 	Kind      string   `json:"kind"`
 	Mode      string   `json:"mode,omitempty"`
-	Holders   []holder `json:"holders"`
+	Holders   []holder `json:"holders"` // at most some thousand
+	Count     int      `json:"holder_count"`
 	// TTL is the remaining life of the record in milliseconds; negative if it has no end.
 	TTL int64 `json:"ttl_ms"`
 	// Waiting is how many processes wait, or for a fair lock how many requests; negative if the
@@ -50,6 +51,7 @@ func rowOf(info lockmgr.Info) row {
 	for _, h := range info.Holders {
 		r.Holders = append(r.Holders, holderOf(h.Owner, h.Process, h.Since, h.Note))
 	}
+	r.Count = info.HolderCount
 	if len(info.Queue) > 0 {
 		r.Waiting = int64(len(info.Queue))
 	}
@@ -58,6 +60,7 @@ func rowOf(info lockmgr.Info) row {
 		for _, t := range p.Taken {
 			r.Holders = append(r.Holders, holderOf(t.ID, t.Process, t.Since, t.Note))
 		}
+		r.Count = max(len(p.Taken), p.Limit-p.Free)
 	}
 	return r
 }
@@ -104,7 +107,7 @@ func (r *row) holders() string {
 		return "-"
 	}
 	text := r.Holders[0].who()
-	if n := len(r.Holders) - 1; n > 0 {
+	if n := r.Count - 1; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	return text

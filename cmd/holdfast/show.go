@@ -124,10 +124,14 @@ It ends with 1 if nobody holds the lock.`,
 	return c
 }
 
+// mostDescribed is how many holders are described in words. --json has more.
+const mostDescribed = 20
+
 // describe prints a lock in words.
 func describe(w io.Writer, r *row) {
 	fmt.Fprintf(w, "%s (%s)\n", shown(r.Name), r.kind())
-	for _, h := range r.Holders {
+	described := r.Holders[:min(len(r.Holders), mostDescribed)]
+	for _, h := range described {
 		fmt.Fprintf(w, "  held by  %s\n", h.who())
 		if h.Since != nil {
 			fmt.Fprintf(w, "    for    %s, since %s\n", age(time.Since(*h.Since)), h.Since.Format(time.DateTime))
@@ -136,6 +140,9 @@ func describe(w io.Writer, r *row) {
 			fmt.Fprintf(w, "    note   %s\n", said(h.Note))
 		}
 		fmt.Fprintf(w, "    ID     %s\n", shown(h.Owner))
+	}
+	if n := r.Count - len(described); n > 0 {
+		fmt.Fprintf(w, "  held by  %d more\n", n)
 	}
 	fmt.Fprintf(w, "  TTL      %s, if nobody renews it\n", r.ttl())
 	fmt.Fprintf(w, "  waiting  %s\n", r.waiting())
@@ -151,7 +158,8 @@ func (a *app) breakLock() *cobra.Command {
 		Short: "Remove a lock that somebody holds",
 		Long: `break shows who holds the lock NAME, asks, removes the lock from these holders, and wakes those who
 wait. It does not take the lock from others that have got it meanwhile. Of permits it gives back those that
-it has shown.
+it has found, at most 1,000. A record with more than 1,000 holders is removed as a whole. break describes 20
+holders and counts the others.
 
 The holder is told, by a message at once or at its next renewal. It may go on working until then, while
 somebody else has the lock: break a lock only if you know that its holder is dead or harmless.
@@ -222,6 +230,9 @@ func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error 
 	}
 	if done {
 		fmt.Fprintf(w, "broken: %s\n", shown(r.Name))
+		if n := r.Count - len(r.Holders); n > 0 && r.Limit != nil {
+			fmt.Fprintf(w, "%d more permits are taken: break %s again\n", n, shown(r.Name))
+		}
 		return nil
 	}
 	if _, held, err := look(ctx, m, r.Name); err == nil && held {

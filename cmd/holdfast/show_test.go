@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,4 +128,55 @@ func TestBreak_RecordWithoutHolders(t *testing.T) {
 	code, _, text := w.run("break", "--yes", "a")
 	require.Zero(t, code, text)
 	w.free("a")
+}
+
+// A record with very many entries that look like holders is shown in few lines, and can be removed.
+func TestBreak_HugeRecord(t *testing.T) {
+	w := newWorld(t)
+	const entries = 200_000
+	for name, mode := range map[string]string{"plain": "", "readers": "read"} {
+		_, err := w.Do("EVAL", `
+			if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'mode', ARGV[2]) end
+			for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], string.format('%08x-1234-4234-8234-123456789012:1', i), 1) end`,
+			"1", name, strconv.Itoa(entries), mode)
+		require.NoError(t, err)
+		code, out, text := w.run("show", name)
+		require.Zero(t, code, text)
+		require.Less(t, len(out), 4000)
+		require.Contains(t, out, "held by  "+strconv.Itoa(entries-mostDescribed)+" more")
+		_, out, text = w.run("ls")
+		require.Contains(t, out, "and "+strconv.Itoa(entries-1)+" more", text)
+		require.Less(t, len(out), 1000)
+		code, out, text = w.run("show", "--json", name)
+		require.Zero(t, code, text)
+		require.Less(t, len(out), 500_000)
+		require.Equal(t, entries, requireJSON[row](t, out)[0].Count)
+		code, _, text = w.run("break", "--yes", name)
+		require.Zero(t, code, text)
+		exists, err := w.Do("EXISTS", name)
+		require.NoError(t, err)
+		require.Equal(t, "0", exists)
+	}
+}
+
+// Very many permits are given back in several calls.
+func TestBreak_ManyPermits(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Do("EVAL", `
+		redis.call('SET', KEYS[1], 0)
+		for i = 1, 2500 do redis.call('ZADD', KEYS[2], 9e15, string.format('%016d', i)) end`, "2", "p", "{p}:timeout")
+	require.NoError(t, err)
+	code, out, text := w.run("break", "--yes", "p")
+	require.Zero(t, code, text)
+	require.Contains(t, out, "held by  2480 more")
+	require.Contains(t, out, "1500 more permits are taken")
+	require.Less(t, len(out), 4000)
+	code, out, _ = w.run("break", "--yes", "p")
+	require.Zero(t, code)
+	require.Contains(t, out, "500 more permits are taken")
+	code, out, _ = w.run("break", "--yes", "p")
+	require.Zero(t, code)
+	require.NotContains(t, out, "more permits")
+	code, _, _ = w.run("break", "--yes", "p")
+	require.Equal(t, 1, code)
 }

@@ -21,7 +21,7 @@ var faultFolders = map[string]string{
 	"sim": "lockmgr/internal/sim", "mgr": "lockmgr", "wire": "lockmgr/internal/wire", "notify": "notify", "bench": "bench/internal/soak",
 	"core": "lockmgr/internal/core", "turns": "lockmgr/internal/sim/turns", "clientsim": "internal/clientsim", "futures": "futures",
 	"net": "internal/faults/network", "srv": "internal/faults/server", "cli": "internal/faults/client", "explore": "lockmgr/internal/explore",
-	"interop": "interop",
+	"interop": "interop", "cmd": "cmd/holdfast",
 }
 
 // A page that names tests is worth something only while they are there.
