@@ -25,9 +25,9 @@ type claim struct {
 type claimed uint8
 
 const (
-	// fixedLease is the lease of a grant that the watchdog does not renew. A hold has one claim for
-	// each of its grants with such a lease. A hold with a single grant has none: its end is the
-	// claim.
+	// fixedLease is the lease of a grant that the watchdog does not renew. A hold that was never
+	// re-entered or prolonged has none: its end is the claim. Nor has a re-entry into a hold that is
+	// watched: it is watched, too.
 	fixedLease  claimed = iota
 	extension           // a Prolongation
 	reservation         // a KeepFor

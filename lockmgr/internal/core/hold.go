@@ -279,7 +279,7 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 		return
 	}
 	r.Hold = h
-	if m.claimLease(h); r.Lease > 0 {
+	if m.claimLease(h); r.Lease > 0 && !h.watched {
 		m.claim(e, fixedLease, r, m.now+m.cfg.usable(r.Lease))
 	}
 	switch {

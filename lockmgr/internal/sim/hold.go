@@ -75,7 +75,9 @@ func (n *node) extended(h *hold) {
 
 // begin notes that a call was granted a hold, and end that it is over.
 func (h *hold) begin(c *call) {
-	c.ends = h.n.limit(c.req)
+	if c.ends = h.n.limit(c.req); h.limit == never {
+		c.ends = never // a re-entry does not shorten a watched hold
+	}
 	h.calls = append(h.calls, c)
 	h.limit = h.needed(true)
 }
