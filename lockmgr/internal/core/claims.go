@@ -6,9 +6,9 @@ import (
 )
 
 // The life of a record follows from those who have its entry now. It may be Config.Lease in any case,
-// and a watched hold needs that from each renewal on. All else is a claim: the grant that made it, and the instant
-// up to which it needs the record. A claim ends with its grant, so a record that lived for longer
-// because of it gets a shorter life: see shorten.
+// and a watched hold needs that from each renewal on. All else is a claim: the grant that made it,
+// and the instant up to which it needs the record. A claim ends with its grant, so a record that
+// lived for longer because of it gets a shorter life: see shorten.
 //
 // A request with KeepFor reserves its name: the record stays for so long from the grant on, even if
 // the lock is unlocked, its manager is closed or its process ends before. Nobody gets the lock

@@ -103,12 +103,12 @@ func (r *Request) heapPos() *int32 { return &r.pos }
 // queue is a FIFO of requests. Any of them can be removed.
 type queue struct {
 	head, tail *Request
-	alone      int // how many are for the side Alone
-	once       int // how many have Once set
+	alone      int32 // how many are for the side Alone
+	once       int32 // how many have Once set
 }
 
 // count notes that d requests like r have come.
-func (q *queue) count(r *Request, d int) {
+func (q *queue) count(r *Request, d int32) {
 	if r.Side == Alone {
 		q.alone += d
 	}
