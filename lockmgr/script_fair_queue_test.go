@@ -86,3 +86,40 @@ func TestScript_FairNotesAreReadAgain(t *testing.T) {
 		require.Equal(t, `["c:1:f" "1"]10000[j:1~310000 a:1:f~360000 j:2~400000 b:2:f~400000] [@b=1 j:1=310000 j:2=40000 sum=350000]`, s.fair(t))
 	})
 }
+
+// The places of managers that died end by themselves, with all that the scripts have written. A
+// queue in which a client of Redisson waits stays.
+func TestScript_FairQueueEndsWithItsPlaces(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		k := fairKeys
+		held := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1}
+		waits := model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1, 3}}
+		passes := model.Line{Manager: "a", ID: 2, LifeMs: fairLife, Before: 2, Number: 2, Others: []uint64{1}, Joins: []uint64{2, 4}}
+		release := model.Line{Manager: "a", ID: 3, LifeMs: fairLife, Before: 2, Others: []uint64{1, 2}}
+		ttls := func() map[any]any {
+			return map[any]any{k.Queue: s.show(s.do(t, "PTTL", k.Queue)), k.Deadlines: s.show(s.do(t, "PTTL", k.Deadlines)), k.Waits: s.show(s.do(t, "PTTL", k.Waits))}
+		}
+		ours, mixed := map[any]any{k.Queue: "50000", k.Deadlines: "50000", k.Waits: "50000"}, map[any]any{k.Queue: "1000000000000", k.Deadlines: "1000000000000", k.Waits: "50000"}
+		s.prepare(t, "")
+		s.runFair(t, s.wire, "fair_acquire", held, 1000, 0)
+		s.runFair(t, s.wire, "fair_acquire", waits, 1000, 0)
+		require.Equal(t, ours, ttls(), "after an acquire")
+		s.do(t, "PERSIST", k.Queue)
+		s.runFair(t, s.wire, "fair_transfer", passes, 1000, 0)
+		require.Equal(t, ours, ttls(), "after a transfer")
+		s.do(t, "PERSIST", k.Deadlines)
+		s.runFair(t, s.wire, "fair_release", release, 0, 0)
+		require.Equal(t, ours, ttls(), "after a release")
+
+		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+		waits.ID, waits.Refresh = 2, true
+		s.runFair(t, s.wire, "fair_acquire", waits, 1000, 0)
+		require.Equal(t, mixed, ttls(), "Redisson waits behind places")
+		s.redisson(t, "leave", "j:1", 300000, 0)
+		waits.ID = 3
+		s.runFair(t, s.wire, "fair_acquire", waits, 1000, 0)
+		waits.ID = 4
+		s.runFair(t, s.wire, "fair_acquire", waits, 1000, 0)
+		require.Equal(t, ours, ttls(), "Redisson has left")
+	})
+}

@@ -75,7 +75,7 @@ var shellMutants = []mutant{
 	{"unknown", "no time-out", "lockmgr/internal/wire", "timeout: l.cfg.Timeout}", "timeout: time.Hour}", shell + "TestServerError_Replies"},
 	{"unknown", "denied within a script: did not run", "lockmgr/internal/wire", "word == \"NOPERM\" && !strings.Contains(text, \"script\")", "word == \"NOPERM\"", shell + "TestServerError_Replies"},
 	{"unknown", "denied within a script: not understood", "lockmgr/internal/wire", "case deniedInScript(text):", "case false:", shell + "TestServerError_Replies"},
-	{"unknown", "what is not understood did not run", "lockmgr/internal/wire", "return &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}", "return &Failure{Kind: Unknown, Ran: core.No, Final: true, Err: err}", wires + "FuzzError_TextsAreTyped"},
+	{"unknown", "what is not understood did not run", "lockmgr/internal/wire", "f := &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}", "f := &Failure{Kind: Unknown, Ran: core.No, Final: true, Err: err}", wires + "FuzzError_TextsAreTyped"},
 	{"unknown", "scripts name the new owner only", "lockmgr/internal/wire", "for _, o := range op.OtherNumbers {\n\t\tc.Args = append(c.Args, e.holder(o))", "for _, o := range op.OtherNumbers[:0] {\n\t\tc.Args = append(c.Args, e.holder(o))", shell + "TestServer_ThousandWaiters"},
 	{"unknown", "NOSCRIPT is the end", "lockmgr/internal/wire", "if missing > 0 {", "if false {", shell + "TestServer_LockAndUnlock"},
 	{"unknown", "another type at the key is asked for again", "lockmgr/internal/wire", "op.Tokens == 0 && f.Kind == WrongType", "op.Tokens == 0 && f.Kind == Closed", shell + "TestServerError_Overwritten"},

@@ -314,6 +314,18 @@ func (s *Server) refresh(f Fair, x *Line, mine string) (missing bool) {
 	return places < x.Places
 }
 
+// expireQueue is the function expire of the scripts.
+func (s *Server) expireQueue(f Fair, x *Line) {
+	if first := s.head(f); first != "" {
+		ttl := int64(1e12)
+		if known(first) && s.ahead(f) == 0 {
+			ttl = x.LifeMs
+		}
+		s.pexpire(f.Deadlines, ttl)
+		s.pexpire(f.Queue, ttl)
+	}
+}
+
 func (s *Server) front(f Fair, x *Line) (last uint64) {
 	for i, member := range s.Queued(f) {
 		n := x.numberOf(member)
@@ -441,6 +453,7 @@ func (s *Server) AcquireFair(f Fair, x Line, leaseMs, tokens int64) (Placed, err
 		return Placed{}, err
 	}
 	missing := s.refresh(f, &x, mine)
+	s.expireQueue(f, &x)
 	next := s.head(f)
 	if ours || !taken && !x.late && (empty || next == mine) {
 		token, err := s.installPlace(f, &x, leaseMs, tokens)
@@ -484,6 +497,7 @@ func (s *Server) TransferFair(f Fair, x Line, leaseMs, tokens int64) (Placed, er
 		return Placed{}, err
 	}
 	missing := s.refresh(f, &x, mine)
+	s.expireQueue(f, &x)
 	if x.Pass && !recorded && !empty && s.head(f) != mine {
 		if _, has := s.Deadline(f, mine); !has {
 			missing = true
@@ -513,6 +527,7 @@ func (s *Server) ReleaseFair(f Fair, x Line) (Released, error) {
 	s.note(f, &x)
 	s.clean(f, &x)
 	s.remember(f, &x)
+	s.expireQueue(f, &x)
 	r := Released{OK: ours, Quiet: true}
 	if s.get(f.Lock) == nil && (len(x.Others) > 0 || s.head(f) != first) {
 		r.PublishErr = s.tell(f, &x)

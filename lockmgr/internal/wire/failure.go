@@ -96,7 +96,7 @@ type serverCode struct {
 
 var serverCodes = map[string]serverCode{
 	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that docs/redis.md lists; ACL LOG on the server tells which one was missing"},
-	"DENIED":      {Permission, true, true, "the server is in protected mode: set a password, or protected-mode no"},
+	"DENIED":      {Permission, false, true, "the server is in protected mode: set a password, or protected-mode no"},
 	"NOAUTH":      {Permission, true, true, "the connection is not authenticated: check the user name and password"},
 	"WRONGPASS":   {Permission, true, true, "check the user name and password"},
 	"WRONGTYPE":   {WrongType, true, true, "the key has data of another kind, for instance permits: choose another name"},
@@ -123,7 +123,7 @@ func serverFailure(err error, text string) *Failure {
 	switch {
 	case known:
 	case strings.Contains(text, "max number of clients"):
-		code, known = serverCode{Unavailable, true, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
+		code, known = serverCode{Unavailable, false, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
 	case strings.Contains(text, waitAtReplica):
 		code, known = serverCodes["READONLY"], true
 	case deniedInScript(text):

@@ -395,6 +395,19 @@ local function refresh(mine)
   return 0
 end
 
+-- expire lets the queue end with its places, if all of them are of this library. Then none lasts for
+-- longer than life, and a manager that lives extends them in time. A queue in which Redisson waits
+-- has no end with Redisson. Here it has one in 30 years, because the user may not be allowed PERSIST. The
+-- deadlines come first: a client of Redisson does not get past a place without a deadline.
+local function expire()
+  local first = head()
+  if first then
+    local ttl = known(first) and ahead() == 0 and life or 1000000000000
+    redis.pcall('PEXPIRE', deadlines, whole(ttl))
+    redis.pcall('PEXPIRE', queue, whole(ttl))
+  end
+end
+
 -- front returns the number of the last of our places that are first without a gap,
 -- or 0. It looks at 64 members.
 local function front()

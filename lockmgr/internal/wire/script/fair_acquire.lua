@@ -35,6 +35,7 @@ clean()
 local empty = not head()
 join((ours or empty and not taken) and mine) -- who has the lock needs no place
 local missing = refresh(mine)
+expire()
 local next = head()
 if ours or not taken and not late and (empty or next == mine) then
   local token = install(mine, ours and ttl or -1)

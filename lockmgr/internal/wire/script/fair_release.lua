@@ -21,6 +21,7 @@ local first = head()
 note()
 clean()
 remember()
+expire()
 local told = 0
 if redis.call('EXISTS', lock) == 0 and (#others > 0 or head() ~= first) then
   told = tell()

@@ -29,6 +29,7 @@ clean()
 local empty = not head() -- then the new holder needs no place
 join((recorded or empty) and mine)
 local missing = refresh(mine)
+expire()
 if ARGV[8] == '1' and not recorded and not empty and head() ~= mine then
   if not redis.call('ZSCORE', deadlines, mine) then
     missing = 1
