@@ -2,7 +2,6 @@ package lockmgr
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -138,41 +137,3 @@ func (m *holdMore) sweep() {
 	m.contexts = slices.DeleteFunc(m.contexts, func(c boundContext) bool { return c.ctx.Err() != nil })
 	m.sweepAt = 2 * len(m.contexts)
 }
-
-// A lockContext is a context that a lock cancels. Its methods look at the deadline of the lock.
-//
-// Its channel, and its value for the key with which package context finds a context of its own, are those
-// of the context within. So a child of it is registered there, and needs no goroutine.
-type lockContext struct {
-	context.Context
-	lock   *Lock
-	cancel context.CancelCauseFunc
-}
-
-// look cancels the context if the lock is not held any more.
-func (c *lockContext) look() {
-	if c.Context.Err() == nil && !c.lock.Valid() {
-		c.cancel(c.lock.Err())
-	}
-}
-
-func (c *lockContext) Err() error {
-	c.look()
-	return c.Context.Err()
-}
-
-func (c *lockContext) Done() <-chan struct{} {
-	c.look()
-	return c.Context.Done()
-}
-
-// Value is that of the context within. The key of package context is a *int. It is asked for by context.Cause, which
-// does not ask for Err.
-func (c *lockContext) Value(key any) any {
-	if _, ok := key.(*int); ok {
-		c.look()
-	}
-	return c.Context.Value(key)
-}
-
-func (c *lockContext) String() string { return fmt.Sprint(c.Context) + ".WithLock" }
