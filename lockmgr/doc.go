@@ -197,6 +197,7 @@
 //	deadlock.go     DeadlockError
 //	reason.go       one word for an error
 //	names.go        the rules for names
+//	url.go          which URLs DialURL refuses
 //	options.go      Options, and the options of one request
 //	owner.go        Owner
 //	process.go      the process that a manager is part of

@@ -154,6 +154,17 @@ func (i *Info) kind() core.Kind {
 	return core.Exclusive
 }
 
+// isLock reports whether a record looks like that of a lock: each holder has the form of a holder
+// ID of this library or of Redisson.
+func (i *Info) isLock() bool {
+	for _, h := range i.Holders {
+		if _, _, ok := holderOf(h.Owner); !ok {
+			return false
+		}
+	}
+	return i.Locked && len(i.Holders) > 0
+}
+
 // isStrange reports whether a record can't be that of a lock: it has a longer text than any holder ID,
 // or more entries than were read, of which one is not the entry of a holder.
 func (i *Info) isStrange() bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	switch n := len(opt.InitAddress); {
 	case n == 0:
 		return nil, fmt.Errorf("%w: ClientOption.InitAddress is empty", ErrInvalidOption)
-	case strings.Contains(opt.InitAddress[0], "://"):
+	case slices.ContainsFunc(opt.InitAddress, func(addr string) bool { return strings.Contains(addr, "://") }):
 		return nil, fmt.Errorf("%w: an address in ClientOption.InitAddress is a URL: rueidis.ParseURL makes a ClientOption of it", ErrInvalidOption)
 	case opt.Sentinel.MasterSet != "", n > 1 && !opt.ForceSingleClient:
 		return dialMany(opt, options)
@@ -110,13 +111,16 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 //	redis://host1:6379?addr=host2:6379           a cluster
 //	redis://sentinel:26379?master_set=main       Sentinels; more of them by addr=
 //
-// See rueidis.ParseURL for more parameters. A bad URL fails with ErrInvalidOption. The error
-// does not repeat the URL, which may have a password.
+// See rueidis.ParseURL for more parameters. A URL that cannot be what was meant fails with
+// ErrInvalidOption, such as one without a host, with a #, or with a parameter that is not known: a
+// password with special characters looks like that. The error does not repeat the URL.
 func DialURL(url string, options Options) (*Manager, error) {
+	if err := checkURL(url); err != nil {
+		return nil, err
+	}
 	opt, err := rueidis.ParseURL(url)
 	if err != nil {
-		// Its text may have a part of the password, if that has characters such as / or #.
-		return nil, fmt.Errorf("%w: the URL can't be read: it has the form redis://user:password@host:6379, with special characters of the password as %%2F", ErrInvalidOption)
+		return nil, fmt.Errorf("%w: the URL has a parameter with a bad value", ErrInvalidOption) // the text of err has the value
 	}
 	return Dial(opt, options)
 }

@@ -231,14 +231,3 @@ func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, erro
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
-
-// isLock reports whether a record looks like that of a lock: each holder has the form of a holder
-// ID of this library or of Redisson.
-func (i *Info) isLock() bool {
-	for _, h := range i.Holders {
-		if _, _, ok := holderOf(h.Owner); !ok {
-			return false
-		}
-	}
-	return i.Locked && len(i.Holders) > 0
-}

@@ -1,0 +1,95 @@
+package lockmgr
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// urlParameters are what a URL may have behind its question mark.
+var urlParameters = []string{
+	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
+}
+
+// checkURL returns an error for a URL that cannot be what was meant. A password with a special character,
+// such as # or /, moves a part of itself into the host, the path or the parameters: the client would
+// dial that, and name it in its errors. No error of checkURL has a part of the URL.
+func checkURL(text string) error {
+	why := urlFault(text)
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: the URL can't be read: %s. It has the form redis://user:password@host:6379/0, with special characters of the password as %%2F", ErrInvalidOption, why)
+}
+
+// urlFault returns what is wrong with a URL, or "".
+func urlFault(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "it is no URL"
+	}
+	parameters, err := url.ParseQuery(u.RawQuery)
+	database, hasDatabase := strings.CutPrefix(u.Path, "/")
+	_, authority, _ := strings.Cut(text, "//")
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		authority = authority[:end]
+	}
+	unknown := func(key string) bool { return !slices.Contains(urlParameters, key) }
+	switch {
+	case !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, u.Scheme):
+		return "it begins with none of redis://, rediss://, valkey://, valkeys:// and unix://"
+	case strings.Contains(text, "#"):
+		return "it has a #"
+	case strings.Count(authority, "@") > 1:
+		return "it has an @ in the user, in the password or in the host"
+	case err != nil, slices.ContainsFunc(keys(parameters), unknown):
+		return "it has a parameter that is not known"
+	case u.Scheme == "unix" && (u.Host != "" || u.Path == ""):
+		return "a unix URL has a path and no host"
+	case u.Scheme == "unix":
+		return ""
+	case u.Opaque != "" || !isHost(u.Hostname()):
+		return "it has no host, or several"
+	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !isPort(u.Port()):
+		return "the port is no number"
+	case hasDatabase && !isNumber(database), parameters.Has("db") && !isNumber(parameters.Get("db")):
+		return "the database is no number"
+	case hasDatabase && parameters.Has("db"):
+		return "it has two databases"
+	case slices.ContainsFunc(parameters["addr"], func(addr string) bool {
+		host, port, err := net.SplitHostPort(addr)
+		return err != nil || !isHost(host) || !isPort(port)
+	}):
+		return "an addr is not host:port"
+	}
+	return ""
+}
+
+func keys(v url.Values) (all []string) {
+	for key := range v {
+		all = append(all, key)
+	}
+	return all
+}
+
+// isHost reports whether a text can be the name or the address of one host.
+func isHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && !strings.ContainsAny(host, " ,;:@/?#%&=\\")
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 31)
+	return err == nil
+}
