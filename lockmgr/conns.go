@@ -14,8 +14,8 @@ import (
 type dialFunc func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error)
 
 // conns are the open connections of one client. A client that is closed while it dials may keep the new
-// connection, and send pings over it for ever. So conns close the connections that are left when the client
-// has been closed.
+// connection, and send pings over it for ever. So conns close the connections before the client is closed, and
+// refuse dials from then on.
 type conns struct {
 	// ended is called when a connection has ended. shared says that all commands share it. ended must
 	// not block. It may be nil.

@@ -210,10 +210,10 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 
 // Unlock gives the lock back. It blocks until the lock has passed to the next
 // waiter of this manager or Redis has confirmed its release, the server has
-// failed for Options.RetryTime, which is noticed at the end of a try, or ctx ends. In the
+// failed for Options.RetryTime since the call, or ctx ends. In the
 // last two cases the manager goes on releasing it until the release is confirmed or the
-// record has expired. A try takes up to Options.CommandTimeout, and a dial that hangs up to
-// the client's Dialer.Timeout.
+// record has expired. That the server fails is known when the first command has failed, after
+// Options.CommandTimeout and, if a dial hangs, the client's Dialer.Timeout.
 // After the call the lock is not valid, whatever Unlock returns.
 //
 // If other processes have had the lock for much longer than this one, its record

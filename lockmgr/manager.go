@@ -272,7 +272,8 @@ func (m *Manager) Stats() Stats {
 // Close ends the manager: requests that wait fail with ErrClosed, locks that
 // are held are lost with ErrClosed and released together. It blocks until the
 // releases are answered, the server has failed for Options.RetryTime, or ctx
-// ends. Locks whose release is not confirmed then are left to expire, and the
+// ends. If the server had failed for that long before, Close waits for one
+// Options.CommandTimeout. Locks whose release is not confirmed then are left to expire, and the
 // error says so. Afterwards nothing of the manager survives. If ctx ended first,
 // a dial that can't be interrupted may end later, within the dial time-out.
 // Closing again waits for the same end.

@@ -42,7 +42,8 @@ type Options struct {
 	// RetryTime is how long the server may fail to answer, or refuse for a
 	// passing reason, before waiting requests fail. They fail within RetryTime
 	// plus one CommandTimeout, plus the client's dial time-out while a dial
-	// hangs. RetryTime does not limit the wait for a lock that others hold.
+	// hangs. Those that wait for a message of a server that freezes fail within
+	// RetryTime, ConnWriteTimeout and Dialer.KeepAlive of the client together. RetryTime does not limit the wait for a lock that others hold.
 	// Default 5 s.
 	RetryTime time.Duration
 

@@ -86,8 +86,8 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	lane.Demoted = demotion.suspected
 	end := func() {
 		demotion.close()
+		client.Close() // a PING under way may wait for a dial
 		connector.Close()
-		client.Close()
 	}
 	m := start(newIdentity(), options, client, lane, nil, dialTime(opt), end)
 	hello, err := m.hello(context.Background())
@@ -169,9 +169,11 @@ type ownedClient struct {
 	conns *conns
 }
 
+// Close closes the connections first. The client would wait for an answer on each of them, for a second if
+// the server is silent.
 func (c ownedClient) Close() {
-	c.Client.Close()
 	c.conns.close()
+	c.Client.Close()
 }
 
 // reachesMaster connects once more to the single server of a client, and reports whether that is a master

@@ -226,7 +226,7 @@ var clusterMutants = []mutant{
 	{"proof", "needed for an answer from no other cluster", lanes, "if !needsProof || n.of.dials.to(n.addr).made == c.dials.made {", "if n.of.dials.to(n.addr).made == c.dials.made || needsProof && false {", wires + "TestNode_IsDialledAgain"},
 	{"proof", "asked for more often than mostProofs", lanes, "for range mostProofs {", "for range 10 * mostProofs {", wires + "TestNode_IsDialledAgain"},
 	{"connections", "the pool of the client of a cluster is as small as asked", "lockmgr", "\topt.ForceSingleClient = false\n\topt.BlockingPoolSize = 0", "\topt.ForceSingleClient = false\n", shell + "TestDial_BlockingPoolSizeOfACluster"},
-	{"connections", "a client keeps what it has dialled while it was closed", "lockmgr", "\tc.Client.Close()\n\tc.conns.close()\n", "\tc.Client.Close()\n", shell + "TestOwnedClient_ClosedDuringADial"},
+	{"connections", "a client keeps what it has dialled while it was closed", "lockmgr", "\tc.conns.close()\n\tc.Client.Close()\n", "\tc.Client.Close()\n", shell + "TestOwnedClient_ClosedDuringADial"},
 	{"connections", "the client of one node keeps them", "lockmgr", "\t\treturn newClient(one, ended)\n", "\t\treturn rueidis.NewClient(one)\n", shell + "TestOwnedClient_ClosedDuringADial"},
 	{"connections", "the client of a cluster keeps them", "lockmgr", "\t\topt.InitAddress = seeds\n\t}\n\tclient, err := newClient(opt, ended)\n", "\t\topt.InitAddress = seeds\n\t}\n\tclient, err := rueidis.NewClient(opt)\n", shell + "TestClose_DuringADialOfTheClient"},
 	{"connections", "a closed client dials", "lockmgr", "if !c.usable() {", "if false {", shell + "TestConns"},

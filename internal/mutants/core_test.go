@@ -74,7 +74,6 @@ var coreMutants = []mutant{
 	{"health", "a name whose slot is moving is the server's trouble", machine, "r.Final || r.Alone, r.Err", "r.Final, r.Err", stories},
 	{"health", "a transfer that is refused for a slot that is moving fails nobody", machine, "alone := r.Alone && ", "alone := false && ", stories},
 	{"health", "a new wait is not told", machine, "h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))", "", seeds},
-	{"health", "Close waits for a failing server", machine, "if m.closing && m.now >= m.tellDue(h, m.closedAt) {\n\t\tm.abort(h.err)\n\t\treturn\n\t}\n", "", seeds},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "e.woken = e.woken || ev.Message || ev.Confirmed\n\t\t\tn.details.special.signal(ev)", "n.details.special.signal(ev)", seeds},
 	{"a message is a hint", "remembered, but ignored", machine, "case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):", "case t.mayRepeat(&m.cfg):", seeds},

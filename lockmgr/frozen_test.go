@@ -1,0 +1,146 @@
+package lockmgr_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// These tests check how long calls take at a server that is frozen: its connections stay open, and nothing
+// is answered.
+
+// frozenOptions are options whose RetryTime is longer or shorter than their CommandTimeout.
+var frozenOptions = map[string]lockmgr.Options{
+	"defaults":       {RetryTime: 5 * second, CommandTimeout: 2 * second},
+	"short retries":  {RetryTime: 300 * milli, CommandTimeout: 900 * milli},
+	"short commands": {RetryTime: 2 * second, CommandTimeout: 100 * milli},
+}
+
+// frozenPauses is how much later than promised a call may end in fake time: looks for waits that are over have
+// a pause between them, and so have tries.
+const frozenPauses = 150 * milli
+
+// onFrozen runs a test for all options, with one lock and with many. The server freezes with the first call
+// of freeze.
+func onFrozen(t *testing.T, test func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, held []*lockmgr.Lock, freeze func())) {
+	for name, o := range frozenOptions {
+		for _, locks := range []int{1, 600} {
+			t.Run(fmt.Sprint(name, ", ", locks), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *scene) {
+					n := &network{server: w.server}
+					m := dialNetwork(t, n, o)
+					defer func() { _ = m.Close(ctx) }()
+					var held []*lockmgr.Lock
+					for i := range locks {
+						l, err := m.Lock(ctx, fmt.Sprint(i))
+						require.NoError(t, err)
+						held = append(held, l)
+					}
+					synctest.Wait()
+					test(t, m, o, held, n.hush)
+				})
+			})
+		}
+	}
+}
+
+// Unlock fails after RetryTime, or after CommandTimeout if that is longer. Close after it waits for one more
+// try: for CommandTimeout, or for RetryTime if that is shorter.
+func TestFrozen_UnlockAndClose(t *testing.T) {
+	onFrozen(t, func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, held []*lockmgr.Lock, freeze func()) {
+		freeze()
+		begin := time.Now()
+		require.Error(t, held[0].Unlock(ctx))
+		require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+frozenPauses)
+		begin = time.Now()
+		require.Error(t, m.Close(ctx))
+		require.LessOrEqual(t, time.Since(begin), min(o.RetryTime, o.CommandTimeout)+frozenPauses)
+	})
+}
+
+// Close ends after RetryTime, or after CommandTimeout if that is longer.
+func TestFrozen_Close(t *testing.T) {
+	onFrozen(t, func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, _ []*lockmgr.Lock, freeze func()) {
+		freeze()
+		begin := time.Now()
+		require.Error(t, m.Close(ctx))
+		require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+frozenPauses)
+	})
+}
+
+// Close ends with its context. It needs a second at most for what is left to do.
+func TestFrozen_CloseWithAContext(t *testing.T) {
+	onFrozen(t, func(t *testing.T, m *lockmgr.Manager, _ lockmgr.Options, _ []*lockmgr.Lock, freeze func()) {
+		freeze()
+		soon, cancel := context.WithTimeout(ctx, 50*milli)
+		defer cancel()
+		begin := time.Now()
+		require.ErrorIs(t, m.Close(soon), context.DeadlineExceeded)
+		require.LessOrEqual(t, time.Since(begin), 50*milli+second)
+	})
+}
+
+// A request that is made at a frozen server fails after RetryTime, or after CommandTimeout if that is longer.
+// One that waits for a message of the server then sends nothing. The client's pings notice that the server is
+// frozen: Dialer.KeepAlive and ConnWriteTimeout come on top of RetryTime then.
+func TestFrozen_Requests(t *testing.T) {
+	for name, o := range frozenOptions {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				other, _ := w.manager(lockmgr.Options{})
+				_, err := other.Lock(ctx, "a")
+				require.NoError(t, err)
+				n := &network{server: w.server}
+				m := dialNetwork(t, n, o)
+				defer func() { _ = m.Close(ctx) }()
+				waiting := m.LockAsync("a")
+				time.Sleep(second)
+				n.hush()
+				begin := time.Now()
+				asked := m.LockAsync("b")
+				_, err = asked.Await(ctx)
+				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+frozenPauses)
+				_, err = waiting.Await(ctx)
+				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				n.heal()
+
+				waiting = m.LockAsync("a")
+				time.Sleep(5 * second) // until it listens
+				n.hush()
+				begin = time.Now()
+				_, err = waiting.Await(ctx)
+				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				const keepAlive, connWriteTimeout = 500 * milli, 2 * second
+				require.LessOrEqual(t, time.Since(begin), keepAlive+connWriteTimeout+max(o.RetryTime, o.CommandTimeout)+frozenPauses)
+			})
+		})
+	}
+}
+
+// The same at a real server. A busy machine may be late.
+func TestFrozen_RealServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := lockmgr.Options{RetryTime: second, CommandTimeout: 500 * milli, Anonymous: true}
+	m, err := lockmgr.DialURL("redis://"+s.Addr(), o)
+	require.NoError(t, err)
+	l, err := m.Lock(faults.Patient(t), "a")
+	require.NoError(t, err)
+	s.Freeze()
+	defer s.Thaw()
+	begin := time.Now()
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrUnavailable)
+	unlocked := time.Since(begin)
+	require.ErrorIs(t, m.Close(faults.Patient(t)), lockmgr.ErrUnavailable)
+	t.Logf("Unlock took %v, and Close %v", unlocked, time.Since(begin)-unlocked)
+	require.Less(t, time.Since(begin), o.RetryTime+o.CommandTimeout+10*second)
+}
