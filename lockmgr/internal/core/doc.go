@@ -308,6 +308,6 @@
 //	grant unwanted        goes to the next waiter, or is released
 //	tokens refused        requests for a token fail; plain ones try without
 //	release failing       requests fail as above; one that tries once fails at once
-//	server failing        requests fail after Config.RetryTime; Close waits no longer
+//	server failing        requests and Unlocks fail after Config.RetryTime; Close waits no longer
 //	                      than that
 package core
