@@ -23,6 +23,7 @@ type terminal struct {
 	*os.File
 	t      *testing.T
 	screen output
+	before unix.Termios // its attributes before the command started
 }
 
 // inTerminal starts a command in the foreground of a terminal of its own.
@@ -36,6 +37,7 @@ func (w *world) inTerminal(c *exec.Cmd) (*terminal, *process) {
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(w.t, err)
 	defer tty.Close()
+	x.before = x.attributes()
 	if c.Stdin == nil {
 		c.Stdin = tty
 	}
@@ -112,7 +114,6 @@ func TestTerminal_IsLeftAlone(t *testing.T) {
 				require.NoError(t, err)
 			}
 			x, p := w.inTerminal(exec.Command(binary, args...))
-			before := x.attributes()
 			x.types("typed ahead\n")
 			if len(args) > 1 && args[0] == "top" && args[1] != "--help" && args[1] != "--every" {
 				x.shows(map[string]string{"--json": `"locks":[`, "--web": "http://"}[args[1]])
@@ -120,7 +121,7 @@ func TestTerminal_IsLeftAlone(t *testing.T) {
 			}
 			p.wait()
 			require.NotContains(t, x.screen.String(), "\x1b")
-			require.Equal(t, before, x.attributes())
+			require.Equal(t, x.before, x.attributes())
 		})
 	}
 }
@@ -143,7 +144,6 @@ func TestTerminal_CtrlCLeavesTheEcho(t *testing.T) {
 			_, err := w.m.Lock(t.Context(), "held")
 			require.NoError(t, err)
 			x, p := w.inTerminal(exec.Command(binary, args...))
-			before := x.attributes()
 			for ended := false; !ended; {
 				x.types("\x03")
 				select {
@@ -152,7 +152,7 @@ func TestTerminal_CtrlCLeavesTheEcho(t *testing.T) {
 				case <-time.After(20 * time.Millisecond):
 				}
 			}
-			require.Equal(t, before, x.attributes())
+			require.Equal(t, x.before, x.attributes())
 		})
 	}
 }
@@ -163,14 +163,13 @@ func TestTop_InATerminalThatAnswersNothing(t *testing.T) {
 	_, err := w.m.Lock(t.Context(), "orders:1")
 	require.NoError(t, err)
 	x, p := w.inTerminal(exec.Command(binary, "top"))
-	before := x.attributes()
 	x.shows("orders:1")
-	require.NotEqual(t, before, x.attributes(), "keys are read one by one")
+	require.NotEqual(t, x.before, x.attributes(), "keys are read one by one")
 	x.types("/zzz\r")
 	x.shows(`names with "zzz"`)
 	x.types("q")
 	require.Zero(t, p.wait(), x.screen.String())
-	require.Equal(t, before, x.attributes())
+	require.Equal(t, x.before, x.attributes())
 	require.Contains(t, x.screen.String(), "\x1b[?1049l", "the screen of before is back")
 }
 
