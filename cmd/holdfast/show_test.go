@@ -135,11 +135,13 @@ func TestBreak_HugeRecord(t *testing.T) {
 	w := newWorld(t)
 	const entries = 200_000
 	for name, mode := range map[string]string{"plain": "", "readers": "read"} {
-		_, err := w.Do("EVAL", `
-			if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'mode', ARGV[2]) end
-			for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], string.format('%08x-1234-4234-8234-123456789012:1', i), 1) end`,
-			"1", name, strconv.Itoa(entries), mode)
-		require.NoError(t, err)
+		for from := 1; from <= entries; from += 5000 {
+			_, err := w.Do("EVAL", `
+				if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'mode', ARGV[2]) end
+				for i = ARGV[1], ARGV[1] + 4999 do redis.call('HSET', KEYS[1], string.format('%08x-1234-4234-8234-123456789012:1', i), 1) end`,
+				"1", name, strconv.Itoa(from), mode)
+			require.NoError(t, err)
+		}
 		code, out, text := w.run("show", name)
 		require.Zero(t, code, text)
 		require.Less(t, len(out), 4000)
