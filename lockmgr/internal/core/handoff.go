@@ -214,11 +214,15 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 func (m *Machine) atDoor(e *entry) {
 	n, u := e.of, e.upkeep()
 	known := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
-	for r := n.queue.head; r != nil && n.queue.once > 0; {
+	if !n.tries {
+		return
+	}
+	n.tries = false
+	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {
 		case !r.Once:
-		case known || n.queue.alone > 0 || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open():
+		case known || n.alone > 0 || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open():
 			m.failQueued(r, ErrNotAcquired)
 		default:
 			r.Passed = true

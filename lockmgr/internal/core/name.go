@@ -21,7 +21,9 @@ type name struct {
 	// released without contention never has its own.
 	details *details
 
-	pos int32 // place in the heap of alarms
+	pos   int32 // place in the heap of alarms
+	alone int32 // requests in the queue that are for the side Alone
+	tries bool  // a request in the queue may have Once set
 
 	kind      Kind
 	shard     uint8 // that it is on, or NoShard: see health

@@ -103,22 +103,9 @@ func (r *Request) heapPos() *int32 { return &r.pos }
 // queue is a FIFO of requests. Any of them can be removed.
 type queue struct {
 	head, tail *Request
-	alone      int32 // how many are for the side Alone
-	once       int32 // how many have Once set
-}
-
-// count notes that d requests like r have come.
-func (q *queue) count(r *Request, d int32) {
-	if r.Side == Alone {
-		q.alone += d
-	}
-	if r.Once {
-		q.once += d
-	}
 }
 
 func (q *queue) push(r *Request) {
-	q.count(r, 1)
 	r.prev, r.next = q.tail, nil
 	if q.tail != nil {
 		q.tail.next = r
@@ -129,7 +116,6 @@ func (q *queue) push(r *Request) {
 }
 
 func (q *queue) remove(r *Request) {
-	q.count(r, -1)
 	if r.prev != nil {
 		r.prev.next = r.next
 	} else {
@@ -149,6 +135,23 @@ func (q *queue) upTo(limit int) (count int) {
 		count++
 	}
 	return count
+}
+
+// push adds a request to the queue of a name.
+func (n *name) push(r *Request) {
+	n.queue.push(r)
+	n.tries = n.tries || r.Once
+	if r.Side == Alone {
+		n.alone++
+	}
+}
+
+// remove takes a request out of the queue of a name.
+func (n *name) remove(r *Request) {
+	n.queue.remove(r)
+	if r.Side == Alone {
+		n.alone--
+	}
 }
 
 // request handles a new request. items are those of a set, or nil. limit is that of permits.
@@ -185,7 +188,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		m.fail(r, m.whyOccupied(n))
 		return
 	}
-	n.queue.push(r)
+	n.push(r)
 	n.details.special.queued(n)
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
@@ -249,7 +252,7 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 // waiting that an answer must come first. Those that share the name are granted together.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
-	together := n.queue.head != nil && n.queue.alone == 0 && r.Side == Shared
+	together := n.queue.head != nil && n.alone == 0 && r.Side == Shared
 	before := n.queue.head != nil && !together
 	switch e.phase {
 	case idle:
@@ -278,7 +281,11 @@ func (m *Machine) whyOccupied(n *name) error {
 
 // failOnce fails the waiting requests that have Once set.
 func (m *Machine) failOnce(n *name, err error) {
-	for r := n.queue.head; r != nil && n.queue.once > 0; {
+	if !n.tries {
+		return
+	}
+	n.tries = false
+	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Once {
 			m.failQueued(r, err)
@@ -315,7 +322,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 
 func (m *Machine) dequeue(r *Request) {
 	r.state = reqNew
-	r.entry.of.queue.remove(r)
+	r.entry.of.remove(r)
 	m.giveUps.remove(r)
 	m.stats.Waiting--
 	if r.Explicit {
