@@ -259,7 +259,7 @@ func TestProcess_HostileRecords(t *testing.T) {
 		}
 		require.NoError(t, w.server.Set(key, `{"program":"\u001b[2J`+strings.Repeat("p", 300)+`","host":"a\nb","pid":-1,"holds":{"7":{"since":0,"note":"\u202e\r\nforged"}}}`))
 		h := inspect()
-		require.Len(t, h.Process.Program, lockmgr.MaxProcessBytes+len("\uFFFD")-1)
+		require.Len(t, h.Process.Program, lockmgr.MaxProcessBytes+len("…"))
 		for _, bad := range []string{"\x1b", "\n", "\r", "\u202e"} {
 			require.NotContains(t, h.String(), bad)
 		}
