@@ -29,7 +29,8 @@
 // grow with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of
-// requests, and Redis is updated in the background. A waiter of another process
+// requests, and Redis is updated in the background. If no command has found the record for some
+// milliseconds, or the request is Fenced, one looks for it first. A waiter of another process
 // is woken by a message, and the first in line of each process tries. Managers
 // share the time for which they hold a lock: a run ends after Options.PassCount
 // grants or Options.PassTime, and then others go first.

@@ -1,11 +1,13 @@
 package lockmgr_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -136,4 +138,111 @@ func TestForceUnlockHolders_NoID(t *testing.T) {
 		requireLockError(t, err, "force unlock", "orders", lockmgr.ErrInvalidOption)
 		require.NoError(t, l.Unlock(ctx))
 	})
+}
+
+// A lock that was forced open is not passed on in memory: while another manager has it, no waiter
+// of the old holder's manager gets it. That holds for each way in which a request can follow a hold.
+func TestForceUnlock_NoNewGrant(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	type options = []lockmgr.LockOption
+	for _, tt := range []struct {
+		what  string
+		holds options // the first hold of m
+		waits options // the request that follows it
+		joins bool    // while the first hold lasts
+		other options // what the other manager takes
+	}{
+		{"plain", nil, nil, false, nil},
+		{"fenced", options{lockmgr.Fenced()}, options{lockmgr.Fenced()}, false, options{lockmgr.Fenced()}},
+		{"fenced after plain", nil, options{lockmgr.Fenced()}, false, options{lockmgr.Fenced()}},
+		{"fair", options{lockmgr.Fair()}, options{lockmgr.Fair()}, false, nil},
+		{"writer", options{lockmgr.Exclusive()}, options{lockmgr.Exclusive()}, false, options{lockmgr.Exclusive()}},
+		{"reader after writer", options{lockmgr.Exclusive()}, options{lockmgr.Shared()}, false, options{lockmgr.Exclusive()}},
+		{"reader joins", options{lockmgr.Shared()}, options{lockmgr.Shared()}, true, options{lockmgr.Exclusive()}},
+		{"fenced reader joins", options{lockmgr.Shared(), lockmgr.Fenced()}, options{lockmgr.Shared(), lockmgr.Fenced()}, true, options{lockmgr.Exclusive(), lockmgr.Fenced()}},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+			ctx := faults.Patient(t)
+			for i := range 10 {
+				name := fmt.Sprint(tt.what, i)
+				l, err := m.Lock(ctx, name, tt.holds...)
+				require.NoError(t, err)
+				var f *futures.Future[*lockmgr.Lock]
+				if !tt.joins {
+					f = m.LockAsync(name, tt.waits...)
+				}
+				_, err = other.ForceUnlock(ctx, name)
+				require.NoError(t, err)
+				theirs, err := other.TryLock(ctx, name, tt.other...)
+				if tt.joins {
+					f = m.LockAsync(name, tt.waits...)
+				} else {
+					_ = l.UnlockAsync()
+				}
+				if err == nil {
+					notWhile(t, f, theirs)
+					require.NoError(t, theirs.Unlock(ctx))
+				}
+				if tt.what == "fair" {
+					f.Cancel() // it hears no message of a plain lock
+					continue
+				}
+				ours, err := f.Await(ctx)
+				require.NoError(t, err)
+				if theirs != nil {
+					require.GreaterOrEqual(t, ours.Token(), theirs.Token())
+				}
+				require.NoError(t, ours.Unlock(ctx))
+			}
+		})
+	}
+}
+
+// notWhile fails if a request is granted while another manager holds the lock. It looks for a while.
+func notWhile(t *testing.T, f *futures.Future[*lockmgr.Lock], theirs *lockmgr.Lock) {
+	t.Helper()
+	select {
+	case <-f.Done():
+		l, err := f.Result()
+		if err != nil { // a fair waiter finds the record of a plain lock
+			require.ErrorIs(t, err, lockmgr.ErrKind)
+			return
+		}
+		require.False(t, l.Valid() && theirs.Valid(), "granted while another manager has the lock")
+	case <-time.After(10 * time.Millisecond):
+	}
+}
+
+// The same for permits that were returned.
+func TestReturn_NoNewGrant(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for i := range 20 {
+		name := fmt.Sprint("p", i)
+		ours, theirs := m.Permits(name, 1), other.Permits(name, 1)
+		l, err := ours.Acquire(ctx, 1)
+		require.NoError(t, err)
+		f := ours.AcquireAsync(1, lockmgr.MaxWait(time.Minute))
+		returned, err := theirs.Return(ctx, l.PermitIDs()...)
+		require.NoError(t, err)
+		require.True(t, returned)
+		got, err := theirs.TryAcquire(ctx, 1)
+		_ = l.UnlockAsync()
+		if err != nil { // the waiter was first
+			next, err := f.Await(ctx)
+			require.NoError(t, err)
+			require.NoError(t, next.Unlock(ctx))
+			continue
+		}
+		notWhile(t, f, got)
+		require.NoError(t, got.Unlock(ctx))
+		next, err := f.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, next.Unlock(ctx))
+	}
 }

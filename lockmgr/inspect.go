@@ -192,7 +192,8 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 // ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the
 // holders with these IDs: see [Lock.HolderID] and [Holder.Owner]. It removes nothing
 // of any other holder, such as another reader, or one that has the lock by now. It
-// reports whether it removed anything. The error matches ErrInvalidOption if there is no ID.
+// reports whether it removed anything. If other readers stay, it sends no message: those it has removed
+// learn of it at their next renewal. The error matches ErrInvalidOption if there is no ID.
 //
 // The server learns up to 32 ms late that a lock has passed in memory. Until then it
 // knows the lock by the ID of the hold before. That ID removes the lock, and the

@@ -87,7 +87,8 @@ var coreMutants = []mutant{
 	{"a server that is back", "what has failed waits on", machine, "if recovered {", "if recovered && false {", stories},
 	{"a message is a hint", "raises no doubt", machine, "if foreign && n.rules().doubts() {\n\t\t\t\tm.doubt(e)\n\t\t\t}", "", seeds},
 	{"a message is a hint", "a doubt does not look", machine, "\tu.nextTransfer = min(u.nextTransfer, m.now) // which looks as well\n\tm.sendDue(e)\n", "", seeds},
-	{"a message is a hint", "passed on in doubt", machine, " || e.upkeep().doubt.open() || m.behind(e, r) {", " || m.behind(e, r) {", seeds},
+	{"a message is a hint", "passed on in doubt", machine, "case !needsMore && !u.doubt.open():", "case !needsMore:", seeds},
+	{"a message is a hint", "passed on without a proof", machine, "return !u.proven || m.now-u.proof >", "return m.now-u.proof > 1<<62 +", stories},
 	{"a message is a hint", "an earlier script ends the doubt", machine, "if id > d.after {", "if id > 0 {", stories},
 	{"a message is a hint", "a flood of doubts keeps the lock", machine, "if d.n <= mostDoubts {", "if true {", stories},
 	{"one script in flight", "tend does not look", machine, "if !n.hasDetails() || e.flight != 0 || e.phase != held {", "if !n.hasDetails() || e.phase != held {", seeds},
@@ -118,7 +119,7 @@ var coreMutants = []mutant{
 	{"fair", "a try though others are first", machine, "if !t.mayTry(m.now, &m.cfg) {", "if false {", stories},
 	{"fair", "a run forgotten at rest", machine, "if t := &c.turns; t.others > 0 || t.back {", "if t := &n.details.turns; t == nil {", stories},
 	{"fair", "the first holder's time counts", machine, "first := *e.firstPass()", "first := e.since", stories},
-	{"fair", "counts from an earlier record", machine, "u.retry.at = m.now, 0, m.now\n\t\t\tu.firstPass = 0\n", "u.retry.at = m.now, 0, m.now\n", stories},
+	{"fair", "counts from an earlier record", machine, "u.firstPass, u.passed, u.proven = 0, false, false", "u.passed, u.proven = false, false", stories},
 	{"fair", "kept though nobody comes back", machine, "return m.now < u.keepUntil", "return true", seeds},
 	{"fair", "transfers as close as ever though nobody waits", machine, "u.spacing = min(2*max(u.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))", "u.spacing = m.cfg.RecordEvery", stories},
 	{"fair", "transfers ever further apart", machine, "mostSpacing*m.cfg.RecordEvery, max(m", "max(m", "lockmgr/internal/core TestTransfer_SpacingHasABound"},
@@ -133,6 +134,7 @@ var coreMutants = []mutant{
 
 	{"tokens", "given twice", machine, "t.next++\n", "", seeds},
 	{"tokens", "used past the range", machine, "t.next <= t.last", "true", seeds},
+	{"tokens", "passed on without a script", machine, "return u.tokens.left(r.Side) && e.sent >= max(r.Asked, u.freeSince)", "return u.tokens.left(r.Side)", stories},
 	{"tokens", "used after the record was lost", machine, "e.upkeep().tokens.drop()", "", seeds},
 	{"tokens", "re-entry gets a new one", machine, "r.state, r.entry = reqGranted, e\n\tm.stats.Grants++", "r.state, r.entry = reqGranted, e\n\th.Token++\n\tm.stats.Grants++", seeds},
 

@@ -17,7 +17,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "readers wait for refused tokens", machine, "(e.phase == passing || forTokens)", "e.phase == passing", stories},
 	{"read-write", "readers wait for a failing transfer", machine, "late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)", "late := false", stories},
 	{"read-write", "a writer gets a reader's token", machine, "\t\tt.next = t.last + 1\n", "", rwSeeds},
-	{"read-write", "joins a lease that is nearly over", machine, "if turn == askFirst || m.short(e, r) ||", "if turn == askFirst ||", rwSeeds},
+	{"read-write", "joins a lease that is nearly over", machine, "needsMore := turn == askFirst || m.short(e, r) ||", "needsMore := turn == askFirst ||", rwSeeds},
 	{"read-write", "joins what may be gone", machine, " || u.doubt.open() {\n\t\t\tif e.flight", " {\n\t\t\tif e.flight", rwSeeds},
 	{"read-write", "no alarm for the second hold", machine, "u.limit = min(limit, h.Request.Ends)", "u.limit = limit", rwSeeds},
 	{"read-write", "one that ends ends all", machine, "if m.now >= h.end() {\n\t\t\tm.loseHold", "if true {\n\t\t\tm.loseHold", rwSeeds},

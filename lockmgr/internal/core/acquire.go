@@ -32,7 +32,7 @@ func (m *Machine) ask(e *entry) {
 	if r.own.Number = 0; !n.takesTurns() {
 		r.own.Number = number
 	}
-	m.send(e, VerbAcquire, r.Side, number, m.leaseOf(r), m.tokensFor(e, r))
+	m.send(e, VerbAcquire, r.Side, number, m.leaseOf(r), tokensFor(r))
 }
 
 // leaseOf returns the lease that an entry gets when it is acquired for a request
@@ -77,7 +77,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass = 0
+			u.firstPass, u.passed, u.proven = 0, false, false
 		}
 		m.passOn(e, op)
 	}

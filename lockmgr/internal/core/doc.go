@@ -225,10 +225,18 @@
 // a transfer comes before the next holder. Until a script is confirmed, the lock is
 // not passed on in memory: see verify.go.
 //
+// A message may be late, or never come. So a record is also in doubt before its first handoff, and
+// when an entry is to be passed on or shared although no script has found the record for longer
+// than unproven allows. A script is sent all the same for each holder that is not recorded: only
+// the order changes. A request for a token is stricter. A script that was sent after the request, and
+// after the last hold had ended, must have found the record: see mayToken. Otherwise others might
+// have got a larger token before. If the server refuses transfers, because it is out of memory, a
+// renewal looks instead. If no script is answered, nobody gets the entry.
+//
 // # Shared entries
 //
 // The first and the last of those that share an entry need a script. The others join
-// and leave locally, unless a transfer is due: see admit in handoff.go. Requests are
+// and leave locally, unless a transfer is due or the record is in doubt: see admit in handoff.go. Requests are
 // served in order, so a reader waits behind a writer of its manager. Among processes,
 // readers share out time like others do: when their run is over, nobody more may join
 // for PassTime, so that the entry comes free and a writer elsewhere gets a turn. If a

@@ -94,6 +94,14 @@ type upkeep struct {
 	keepUntil time.Duration
 	// claims are what the record is needed for, beside the leases of the holds: see claim.
 	claims []claim
+	// freeSince is when the last hold of the entry ended.
+	freeSince time.Duration
+	// passed is set once the entry was to be passed on since it came to us.
+	passed bool
+	// proven is set if a script has found the record since the entry came to us. proof is when the
+	// newest one was sent, and trip how long its answer took. See unproven.
+	proven      bool
+	proof, trip time.Duration
 	// nextTransfer is the earliest instant for a transfer that records the present
 	// holder. It spaces the transfers of an entry that is passed on fast. spacing
 	// is the least time between two of them. If it is zero, that is
@@ -173,6 +181,9 @@ func (e *entry) transferDue() bool {
 func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	e.sent = max(e.sent, sent)
 	e.until = max(e.until, sent+m.cfg.usable(lease))
+	if u := e.upkeep(); e.of.hasDetails() {
+		u.proven, u.proof, u.trip = true, max(u.proof, sent), m.now-sent
+	}
 	m.extended(e)
 	m.prolonged(e, id)
 }

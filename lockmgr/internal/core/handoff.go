@@ -10,8 +10,11 @@ import "time"
 // and the number of subscribers are up to date.
 func (m *Machine) passOn(e *entry, answered *Op) {
 	n := e.of
-	m.becomePassing(e)
 	r := n.queue.head
+	if e.phase == held && (r != nil || n.hasDetails()) {
+		e.makeUpkeep().freeSince = m.now
+	}
+	m.becomePassing(e)
 	switch {
 	case e.number == 0: // the record is gone
 		m.startOver(e)
@@ -61,18 +64,33 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		}
 	}
 	m.unlocked(e, nil)
-	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
-	if tooShort || r.Fenced && !e.upkeep().tokens.left(r.Side) || e.upkeep().doubt.open() || m.behind(e, r) {
-		if n.rules().transfers() {
-			m.transferFirst(e, r)
-		} else {
-			m.release(e)
-		}
-		return
+	if u := e.upkeep(); passed && answered == nil && !u.doubt.open() && (!u.passed || m.unproven(e)) {
+		u.passed = true
+		u.doubt.raise(m.lastID)
 	}
-	r.Passed = passed
-	m.grant(e, r)
-	m.sendDue(e)
+	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
+	needsMore := tooShort || r.Fenced && !m.mayToken(e, r) || m.behind(e, r)
+	switch u := e.upkeep(); {
+	case !needsMore && !u.doubt.open():
+		r.Passed = passed
+		m.grant(e, r)
+		m.sendDue(e)
+	case !n.rules().transfers():
+		m.release(e)
+	case !needsMore && u.retry.failing() && !u.unknown.replaced():
+		m.renewFirst(e, r)
+	default:
+		m.transferFirst(e, r)
+	}
+}
+
+// renewFirst sends a renewal that looks for the record before the next holder gets the entry. It
+// does what a transfer does, for a server that refuses transfers: one that is out of memory does not
+// refuse renewals.
+func (m *Machine) renewFirst(e *entry, r *Request) {
+	if e.flight == 0 && m.now >= e.upkeep().retry.at {
+		m.renew(e, m.leaseOf(r))
+	}
 }
 
 // short reports whether too little of the entry's lease is left for a request. The
@@ -189,14 +207,18 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			u.shutUntil, u.firstPass = 0, m.now
 			n.details.turns.newRun(m.now)
 		}
-		if turn == askFirst || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open() {
+		needsMore := turn == askFirst || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
+		if !needsMore && !u.doubt.open() && (m.unproven(e) || r.Fenced && !m.mayToken(e, r)) {
+			m.doubt(e) // a renewal looks for the record
+		}
+		if needsMore || u.doubt.open() {
 			if e.flight != 0 {
 				return Forever // the answer leads here again
 			}
 			if m.now < u.retry.at {
 				return u.retry.at
 			}
-			m.transfer(e, n.rules().side(e), e.target(), m.leaseOf(r), m.tokensFor(e, r))
+			m.transfer(e, n.rules().side(e), e.target(), m.leaseOf(r), tokensFor(r))
 			return Forever
 		}
 		r.Passed = true
@@ -255,7 +277,7 @@ func (m *Machine) transferFirst(e *entry, r *Request) {
 		r.own.Number, r.entry = m.number(), e
 	}
 	e.woken = false
-	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), m.tokensFor(e, r))
+	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), tokensFor(r))
 }
 
 // transferTo sends a transfer that records the holds which the entry has already.

@@ -175,7 +175,11 @@ func (m *Machine) grant(e *entry, r *Request) {
 	if h.Number != e.number {
 		n.makeDetails() // a transfer is due
 	}
-	if r.Fenced {
+	switch alone := e.alone(); {
+	case !r.Fenced:
+	case alone != nil:
+		h.Token = alone.Token // of the same owner, which keeps its token
+	default:
 		h.Token = e.upkeep().tokens.take(r.Side)
 		if each := e.upkeep().tokens.each; each != nil {
 			m.emit(Tokens{r, each})
@@ -254,7 +258,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	case what == never:
 		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner(), r.Name, r.Owner(), r.Name}}})
 		return true
-	case what == besides && r.Fenced && !beside.Request.entry.upkeep().tokens.left(r.Side):
+	case what == besides && r.Fenced && beside.Token == 0:
 		m.fail(r, ErrNotFenced)
 		return true
 	}
@@ -332,7 +336,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		m.transferTo(e)
 	case u.upgrade != nil:
 		u.number = m.number()
-		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), m.tokensFor(e, u.upgrade))
+		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
 	case e.transferDue():
 		// From half of a run on, the transfer does not wait for nextTransfer. It
 		// reports the number of subscribers, and a run that is over must not wait

@@ -4,7 +4,7 @@ package core
 // Readers ask for the side Shared, writers for Alone.
 //
 // A manager has one entry of a name, which all its readers share. So the first
-// reader and the last one need a script, and the readers between them need none. A
+// reader and the last one need a script, and many readers between them need none. A
 // writer's entry passes to writers and to readers. A transfer to a reader also
 // lets other processes read. A reader's entry does not pass to a writer, because
 // others may be reading.

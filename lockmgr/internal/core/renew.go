@@ -76,6 +76,9 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
+		if e.phase == passing { // see renewFirst
+			m.failed(e, r.Err)
+		}
 		m.renewalFailed(e, r.Err)
 	case !r.OK:
 		m.gone(e)

@@ -34,18 +34,20 @@ func (t *tokens) take(s Side) int64 {
 
 func (t *tokens) drop() { *t = tokens{} }
 
-// tokensFor returns how many tokens to take for a request: one for the request,
-// and one for each request that may be granted after it in the same run.
-func (m *Machine) tokensFor(e *entry, r *Request) int64 {
-	switch {
-	case !r.Fenced:
-		return 0
-	case r.Side == Shared:
-		return 1 // all holds that share the entry get the same one
-	case !e.of.rules().transfers():
-		return 1 // nobody else is granted this entry; a set gets one for each item
+// tokensFor returns how many tokens to take for a request. A set gets one for each item.
+func tokensFor(r *Request) int64 {
+	if r.Fenced {
+		return 1
 	}
-	return int64(max(1, e.of.queue.upTo(m.cfg.PassCount)))
+	return 0
+}
+
+// mayToken reports whether a request may get a token with an entry of ours. A script must have
+// found the record since the request was made and the last hold ended. Before that, somebody may
+// have removed the record, and others may have got larger tokens.
+func (m *Machine) mayToken(e *entry, r *Request) bool {
+	u := e.upkeep()
+	return u.tokens.left(r.Side) && e.sent >= max(r.Asked, u.freeSince)
 }
 
 // dropTokens is called when an entry is not ours any more.

@@ -37,6 +37,20 @@ func (m *Machine) doubt(e *entry) {
 	m.sendDue(e)
 }
 
+// unproven reports whether no script has found the record of an entry for a while. Somebody may have
+// removed the record meanwhile, and others may have the lock. So a script looks for it before the entry
+// passes to a request, or a request joins its holds. The while is longer than the time between two
+// transfers of an entry that is passed on fast, which go on beside that: see mostSpacing. Before
+// the first handoff of an entry a script always looks for the record.
+func (m *Machine) unproven(e *entry) bool {
+	u := e.upkeep()
+	every := mostSpacing * m.cfg.RecordEvery
+	if e.of.rules().entries() > 1 {
+		every *= 2
+	}
+	return !u.proven || m.now-u.proof > every*3/2+2*u.trip
+}
+
 // confirm notes that the script id has found the record, which may end a doubt.
 func (m *Machine) confirm(e *entry, id uint64) {
 	if e.of.hasDetails() {
