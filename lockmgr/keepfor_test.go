@@ -195,22 +195,30 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			return l
 		},
 	}
-	ended := map[string]func(t *testing.T, m *lockmgr.Manager, l *lockmgr.Lock){
-		"unlocked at once": func(t *testing.T, _ *lockmgr.Manager, l *lockmgr.Lock) { require.NoError(t, l.Unlock(ctx)) },
-		"unlocked later": func(t *testing.T, _ *lockmgr.Manager, l *lockmgr.Lock) {
+	ended := map[string]func(t *testing.T, m *lockmgr.Manager, n *network, l *lockmgr.Lock){
+		"unlocked at once": func(t *testing.T, _ *lockmgr.Manager, _ *network, l *lockmgr.Lock) {
+			require.NoError(t, l.Unlock(ctx))
+		},
+		"unlocked later": func(t *testing.T, _ *lockmgr.Manager, _ *network, l *lockmgr.Lock) {
 			time.Sleep(700 * time.Millisecond)
 			require.NoError(t, l.Unlock(ctx))
 		},
-		"closed": func(t *testing.T, m *lockmgr.Manager, _ *lockmgr.Lock) { require.NoError(t, m.Close(ctx)) },
+		"closed": func(t *testing.T, m *lockmgr.Manager, _ *network, _ *lockmgr.Lock) {
+			require.NoError(t, m.Close(ctx))
+		},
+		"killed soon": func(_ *testing.T, _ *lockmgr.Manager, n *network, _ *lockmgr.Lock) {
+			time.Sleep(2 * time.Millisecond) // a round trip
+			n.cut()
+		},
 	}
 	for how, come := range came {
 		for end, over := range ended {
 			t.Run(how+", "+end, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *scene) {
-					m, _ := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+					m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
 					l := come(t, w, m)
 					began := time.Now()
-					over(t, m, l)
+					over(t, m, n, l)
 					other, _ := w.manager(lockmgr.Options{})
 					next, err := other.Lock(ctx, "a")
 					require.NoError(t, err)
