@@ -36,6 +36,9 @@ func (m *Machine) prolong(p *Prolongation) {
 		return
 	}
 	p.until, p.after = m.now+m.cfg.usable(p.Lease), m.lastID
+	if h.watched {
+		p.until = min(p.until, h.Request.Ends) // its MaxHold, if it has one
+	}
 	m.claimLease(h)
 	m.claim(e, extension, r, p.until)
 	if !h.watched {
