@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -11,14 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-// invariants are the names of all that is checked.
-var invariants = []string{
-	"mutual exclusion", "a valid lock is recorded", "tokens rise", "lost in time", "lost for a reason", "who hears of a loss looks",
-	"no orphans", "nothing left", "told in time", "errors tell the truth", "gives up in time", "trouble stays where it is",
-	"a free lock is taken", "first come first served", "nobody starves", "who waits is subscribed", "nobody waits for ever",
-	"unlock tells a loss", "close loses", "close ends", "goroutines",
-}
 
 // A book records the requests of callers and their results. The invariants
 // compare it with the server. Its mutex is locked before that of the world.
@@ -32,15 +25,25 @@ type book struct {
 	grants   int
 	doubts   []doubt
 	records  map[string]*sighting
+	lives    map[string]time.Time // since when a record has more life than its holders want
+	ids      map[string]*hold     // by holder ID
+	all      []*request           // for the table of features, at most mostTold
 }
+
+// mostTold bounds the requests of one world that the table of features has.
+const mostTold = 3000
 
 // An entry is the state of a manager.
 type entry struct {
-	m       *machine
+	m    *machine
+	host *host
+	features
 	closing bool
 	closed  bool
-	excused bool // Close has said that it leaves something
-	granted bool // has been granted a lock, so the server has answered it
+	killed  time.Time
+	until   map[string]time.Time // until when the records of a killed manager may live; "": others
+	excused bool                 // Close has said that it leaves something
+	granted bool                 // has been granted a lock, so the server has answered it
 }
 
 // Pages are the state of a name.
@@ -48,7 +51,9 @@ type pages struct {
 	requests []*request // without an answer, in order
 	holds    []*hold    // not given back
 	newest   int        // the seq of the last request
-	token    int64
+	token    int64      // the largest of those told before tokenAt
+	newToken int64      // the largest
+	tokenAt  time.Time
 	busy     time.Time // when a caller last asked for it or had it
 	counts   map[string]int
 	last     map[string]time.Time // the last grant of each manager
@@ -57,21 +62,32 @@ type pages struct {
 	exempted map[string]time.Time // until when a forced unlock explains what a manager does
 	forces   int                  // under way
 	free     time.Time            // since when it is free though somebody waits
+	kept     time.Time            // until when KeepFor keeps it taken
+	keptFrom time.Time            // when the newest of these was granted
+	keptBy   *hold
+	wrote    time.Time // when a writer last asked for it, had it or had gone
+	keptMost time.Time // the latest instant until which anything may keep it
+	weakened time.Time // when a forced unlock, or a loss of data, last ended what was kept
 }
 
 // A request is one request of a caller.
 type request struct {
 	ask
-	seq     int
-	m       *machine
-	mgr     string // the manager's ID
-	issued  time.Time
-	told    time.Time // when it was answered; zero: not yet
-	granted bool
-	cancels bool // the caller may cancel it
-	calm    bool // nothing was in its way when it was made
-	alone   bool // the only one of its manager for the name
-	joined  bool // part of an All or Any, whose caller gets its lock later or not at all
+	met      features
+	looked   uint64 // oracles
+	seq      int
+	m        *machine
+	host     *host
+	mgr      string    // the manager's ID
+	end      time.Time // of the request, or of its hold; zero: not yet
+	observed bool      // the observer has seen its grant
+	issued   time.Time
+	told     time.Time // when it was answered; zero: not yet
+	granted  bool
+	cancels  bool // the caller may cancel it
+	calm     bool // nothing was in its way when it was made
+	alone    bool // the only one of its manager for the name
+	joined   bool // part of an All or Any, whose caller gets its lock later or not at all
 
 	base   int // one more than the grants of others when counting began
 	baseAt time.Time
@@ -80,13 +96,18 @@ type request struct {
 // A hold is a lock that a caller has.
 type hold struct {
 	*request
-	lock   *lockmgr.Lock
-	exempt bool      // lost to a forced unlock, or passed on by such a hold
-	struck bool      // existed when the unlock was forced
-	over   bool      // given back
-	late   int       // how often it was seen neither valid nor lost
-	lost   bool      // seen to be lost
-	heard  time.Time // when the message of a forced unlock was sent to its manager
+	lock     *lockmgr.Lock
+	exempt   bool            // lost to a forced unlock, or passed on by such a hold
+	struck   bool            // existed when the unlock was forced
+	over     bool            // given back
+	ctx      context.Context // of Lock.Context; may be nil
+	passed   bool            // no script has taken it for this hold
+	extends  time.Time       // until when Extend has it live
+	early    time.Time       // when the server first took it; zero: it was passed on
+	late     int             // how often it was seen neither valid nor lost
+	lost     bool            // seen to be lost
+	struckAt time.Time       // when the first was over
+	heard    time.Time       // when the message of a forced unlock was sent to its manager
 }
 
 // A doubt is a request, first, that a later one, second, may have overtaken. It
@@ -103,13 +124,14 @@ type sighting struct {
 }
 
 func newBook(w *world) *book {
-	return &book{w: w, managers: make(map[string]*entry), names: make(map[string]*pages), records: make(map[string]*sighting)}
+	return &book{w: w, managers: make(map[string]*entry), names: make(map[string]*pages), records: make(map[string]*sighting),
+		lives: make(map[string]time.Time), ids: make(map[string]*hold)}
 }
 
 func (b *book) add(mgr *lockmgr.Manager, m *machine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.managers[mgr.ID()] = &entry{m: m}
+	b.managers[mgr.ID()] = &entry{m: m, host: m.place(), features: b.w.managerFeatures()}
 }
 
 func (b *book) of(name string) *pages {
@@ -130,34 +152,75 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
-	q := &request{ask: a, seq: b.seq, m: m, mgr: mgr.ID(), issued: now, cancels: a.patience > 0}
-	p := b.of(a.name)
-	q.alone = !slices.ContainsFunc(p.requests, func(o *request) bool { return o.mgr == q.mgr })
-	q.calm = len(p.requests) == 0 && len(p.holds) == 0 && now.Sub(p.busy) > 2*sec && b.w.keyless(a.name) && m.host.latency < b.w.set.timeout/5
-	p.requests = append(p.requests, q)
-	p.busy, p.newest = now, q.seq
+	e := b.managers[mgr.ID()]
+	q := &request{ask: a, seq: b.seq, m: m, host: e.host, mgr: mgr.ID(), issued: now, cancels: a.patience > 0}
+	q.met = a.features() | e.features
+	q.alone, q.calm = true, a.kind != set && e.host.latency < b.w.set.timeout/5
+	q.parts(func(name string, _ feature) {
+		p := b.of(name)
+		q.alone = q.alone && !slices.ContainsFunc(p.requests, func(o *request) bool { return o.mgr == q.mgr })
+		q.calm = q.calm && len(p.requests) == 0 && len(p.holds) == 0 && now.Sub(p.busy) > 2*sec && b.w.keyless(name)
+		p.requests = append(p.requests, q)
+		p.busy, p.newest = now, q.seq
+		if q.part(name) == writer {
+			p.wrote = now
+		}
+		for _, h := range p.holds {
+			if h.mgr == q.mgr && q.owner != nil && *q.owner == h.lock.Owner() {
+				h.extends = later(h.extends, now.Add(max(q.lease, q.keepFor)+sec)) // a re-entry prolongs it
+			}
+		}
+	})
+	if len(b.all) < mostTold {
+		b.all = append(b.all, q)
+	}
 	b.w.tracef("machine %d: #%d asks for %v", m.index, q.seq, &q.ask)
 	return q
 }
 
+// keyless reports whether nothing of a name is on the server.
 func (w *world) keyless(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.server.keys.get(name) == nil
+	keys := w.keysOf(name)
+	return keys.get(name) == nil && keys.get(queueOf(name)) == nil
 }
 
-// leave notes that a caller has gone without a look at the answer.
-func (b *book) leave(q *request) {
+// leave notes that a caller has gone without a look at the answer. There was one if granted is true.
+func (b *book) leave(q *request, granted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.w.tracef("machine %d: #%d is cancelled", q.m.index, q.seq)
+	b.w.tracef("machine %d: #%d is cancelled (granted: %v)", q.m.index, q.seq, granted)
+	if granted {
+		q.met.add(cancelledAfter)
+	} else if !q.observed {
+		q.met.add(cancelledBefore)
+	}
 	b.remove(q)
+	q.end = q.told
+}
+
+// untaken notes that All or Any has given back the lock of a request, if there was one.
+func (b *book) untaken(q *request) {
+	b.mu.Lock()
+	granted := q.observed
+	if granted {
+		q.met.add(neverTaken)
+	}
+	b.mu.Unlock()
+	b.leave(q, false)
 }
 
 func (b *book) remove(q *request) {
-	p := b.of(q.name)
-	q.told, p.busy = time.Now(), time.Now()
-	p.requests = slices.DeleteFunc(p.requests, func(o *request) bool { return o == q })
+	q.told = time.Now()
+	q.parts(func(name string, _ feature) {
+		p := b.of(name)
+		p.busy = q.told
+		if q.part(name) == writer {
+			p.wrote = q.told
+		}
+		p.requests = slices.DeleteFunc(p.requests, func(o *request) bool { return o == q })
+	})
 }
 
 // answered notes the result of a request. It returns a hold if that is a lock.
@@ -165,11 +228,20 @@ func (b *book) answered(q *request, l *lockmgr.Lock, err error) *hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.remove(q)
-	b.inTime(q)
+	if !b.managers[q.mgr].killed.IsZero() {
+		q.end = q.told
+		return nil
+	}
+	b.promise8a(q)
+	b.promise10(q)
 	b.w.see(err)
 	if err != nil {
+		q.end = q.told
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmgr.ErrCanceled) {
+			q.met.add(cancelledBefore)
+		}
 		b.w.tracef("machine %d: #%d failed: %v", q.m.index, q.seq, err)
-		b.truth(q, err)
+		b.promise13a(q, err)
 		return nil
 	}
 	b.w.tracef("machine %d: #%d has %q as %v, token %d", q.m.index, q.seq, q.name, l.HolderID(), l.Token())
@@ -177,53 +249,66 @@ func (b *book) answered(q *request, l *lockmgr.Lock, err error) *hold {
 }
 
 func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
-	w := b.w
-	p := b.of(q.name)
 	h := &hold{request: q, lock: l}
 	q.granted, b.managers[q.mgr].granted = true, true
 	b.grants++
-	// A reply that was under way when a forced unlock ran, and a lock that is
-	// passed on in memory then, are lost already.
-	h.exempt = p.forces > 0 || q.told.Before(p.exempted[q.mgr])
 	re := false
-	for _, o := range p.holds {
-		if o.mgr == q.mgr && o.lock.Owner() == l.Owner() {
-			re = true
-			h.exempt = h.exempt || o.exempt
-		}
-	}
-	if l.Valid() {
+	q.parts(func(name string, _ feature) {
+		p := b.of(name)
+		// A reply that was under way when a forced unlock ran, and a lock that is
+		// passed on in memory then, are lost already.
+		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.exempted[q.mgr])
 		for _, o := range p.holds {
-			if !o.over && !o.exempt && !h.exempt && o.lock.Valid() && (o.mgr != q.mgr || o.lock.Owner() != l.Owner()) {
-				w.fail("mutual exclusion", "#%d of machine %d and #%d of machine %d both have %q, as %s and %s, for another %v and %v", o.seq,
-					o.m.index, q.seq, q.m.index, q.name, o.lock.HolderID(), l.HolderID(), o.lock.Remaining(), l.Remaining())
+			if o.mgr == q.mgr && o.lock.Owner() == l.Owner() {
+				re = re || o.part(name) == q.part(name)
+				h.exempt = h.exempt || o.exempt
 			}
 		}
-		if t := l.Token(); q.fenced && !re && !h.exempt {
-			// A named owner may re-enter a hold that its caller gives back unseen.
-			if t < p.token || t == p.token && q.owner == nil {
-				w.fail("tokens rise", "#%d of machine %d has %d for %q, after %d", q.seq, q.m.index, t, q.name, p.token)
-			}
-			p.token = t
-		}
+	})
+	h.early = b.w.takenAt(h)
+	h.passed = h.early.IsZero()
+	if l.Valid() {
+		b.promise1(h)
+		b.promise4(h, re)
+		b.promise5(h, re)
+		b.promise12a(h)
 	}
-	p.counts[q.mgr]++
-	p.last[q.mgr] = q.told
-	p.holds = append(p.holds, h)
-	b.recorded(h)
-	if q.owner == nil && !re {
-		for _, o := range p.requests {
-			if o.mgr == q.mgr && o.seq < q.seq && o.issued.Before(q.issued) && o.owner == nil && !o.joined && !o.hopeless() && !(o.fenced && w.set.kinds&badCounter != 0) {
-				b.doubts = append(b.doubts, doubt{o, q, q.told})
+	b.promise11a(h, re)
+	q.parts(func(name string, _ feature) {
+		p := b.of(name)
+		p.counts[q.mgr]++
+		p.last[q.mgr] = q.told
+		p.holds = append(p.holds, h)
+		if q.keepFor > 0 {
+			until := q.told.Add(q.keepFor)
+			p.keptMost = later(p.keptMost, until)
+			if until.After(p.kept) && !h.exempt {
+				p.kept, p.keptFrom, p.keptBy = until, q.told, h
 			}
 		}
-	}
+		if q.owner == nil && !re && inOrder(q) {
+			for _, o := range p.requests {
+				if o.mgr == q.mgr && o.seq < q.seq && o.issued.Before(q.issued) && o.owner == nil && !o.joined && !o.hopeless() && inOrder(o) &&
+					!(o.fenced && b.w.set.kinds&badCounter != 0) {
+					b.doubts = append(b.doubts, doubt{o, q, q.told})
+				}
+			}
+		}
+	})
+	b.promise3a(h)
 	return h
 }
 
+// inOrder reports whether the requests of a manager for this kind are served in order.
+func inOrder(q *request) bool { return q.kind == plain || q.kind == fair }
+
 // hopeless reports whether the lease is too short for the distance.
 func (q *request) hopeless() bool {
-	return q.lease > 0 && q.lease < 6*q.m.host.latency+50*ms
+	least := 6*q.host.latency + 50*ms
+	if q.met.has(acks) { // a renewal, a wait and perhaps a new connection
+		least *= 3
+	}
+	return q.lease > 0 && q.lease < least
 }
 
 // unlocking notes that a caller is about to give a lock back. It reports
@@ -231,14 +316,23 @@ func (q *request) hopeless() bool {
 func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.recorded(h)
+	if !b.managers[h.mgr].killed.IsZero() {
+		return false
+	}
+	b.promise3a(h)
 	h.over = true
 	b.w.mu.Lock()
-	if h.struck || h.exempt && !b.w.recorded(h.name, h.mgr) {
-		b.grace(b.of(h.name), h.mgr, h.m.host) // it may be passed on
-	}
+	h.parts(func(name string, _ feature) {
+		if h.struck || h.exempt && !b.w.recorded(name, h.mgr) {
+			b.grace(b.of(name), h.mgr, h.host) // it may be passed on
+		}
+	})
 	b.w.mu.Unlock()
-	valid = h.lock.Valid()
+	if valid = h.lock.Valid(); valid && time.Since(h.told) < ms {
+		h.met.add(unlockedAtOnce)
+	} else if valid {
+		h.met.add(unlockedLater)
+	}
 	b.w.tracef("machine %d: #%d gives %q back (valid: %v, patience %v)", h.m.index, h.seq, h.name, valid, patience)
 	return valid
 }
@@ -247,13 +341,159 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 func (b *book) unlocked(h *hold, valid bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.w.tracef("machine %d: #%d was given back: %v", h.m.index, h.seq, err)
-	p := b.of(h.name)
-	p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
-	p.busy, p.ended[h.mgr] = time.Now(), time.Now()
-	if !valid && err == nil {
-		b.w.fail("unlock tells a loss", "#%d of machine %d had lost %q, and Unlock returned nil", h.seq, h.m.index, h.name)
+	if !b.managers[h.mgr].killed.IsZero() {
+		return
 	}
+	b.w.tracef("machine %d: #%d was given back: %v", h.m.index, h.seq, err)
+	h.end = time.Now()
+	h.parts(func(name string, _ feature) {
+		p := b.of(name)
+		p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
+		p.busy, p.ended[h.mgr] = h.end, h.end
+		if h.part(name) == writer {
+			p.wrote = h.end
+		}
+	})
+	if errors.Is(err, lockmgr.ErrLeaseLost) {
+		h.met.add(lost)
+	}
+	b.promise6b(h, valid, err)
+}
+
+// extending notes a call of Extend, which may take effect whatever it returns.
+func (b *book) extending(h *hold, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h.extends = later(h.extends, time.Now().Add(d+b.w.set.timeout))
+}
+
+func (b *book) extended(h *hold, d time.Duration, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.w.tracef("machine %d: #%d extends %q by %v: %v", h.m.index, h.seq, h.name, d, err)
+	if !b.managers[h.mgr].killed.IsZero() {
+		return
+	}
+	if err == nil {
+		h.met.add(extended)
+	}
+	b.promise3a(h)
+	b.promise12b(h)
+}
+
+// killed notes that the process of a manager is no more.
+func (b *book) killed(mgr *lockmgr.Manager) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	e := b.managers[mgr.ID()]
+	e.killed, e.excused, e.until = now, true, map[string]time.Time{"": now.Add(b.w.set.lease)}
+	for name, p := range b.names {
+		for _, h := range p.holds {
+			if h.mgr == mgr.ID() {
+				h.met.add(killed)
+				h.end = now
+				e.until[name] = later(e.until[name], b.ends(h, now))
+			}
+		}
+		for _, q := range p.requests {
+			if q.mgr == mgr.ID() { // granted a moment ago, or still to be
+				q.met.add(killed)
+				q.end = now
+				e.until[name] = later(e.until[name], now.Add(max(b.w.set.lease, q.lease, q.keepFor)))
+			}
+		}
+		if p.keptBy != nil && p.keptBy.mgr == mgr.ID() {
+			e.until[name] = later(e.until[name], p.kept)
+		}
+		p.keptMost = later(p.keptMost, e.until[name])
+		p.holds = slices.DeleteFunc(p.holds, func(h *hold) bool { return h.mgr == mgr.ID() })
+		p.requests = slices.DeleteFunc(p.requests, func(q *request) bool { return q.mgr == mgr.ID() })
+		p.busy = now
+	}
+}
+
+// dataLost notes that a failover has lost what the server knew of some names. b.mu is held.
+func (b *book) dataLost() {
+	b.w.mu.Lock()
+	names := b.w.lostData
+	b.w.lostData = nil
+	b.w.mu.Unlock()
+	for _, name := range names {
+		p := b.of(name)
+		b.exempt(p)
+		p.weakened, p.kept, p.token, p.newToken = time.Now(), time.Time{}, 0, 0
+	}
+}
+
+// ends returns until when the record of a hold may live if nobody renews it from now on.
+func (b *book) ends(h *hold, now time.Time) time.Time {
+	end := now.Add(b.w.set.lease)
+	if h.lease > 0 {
+		end = later(end, h.told.Add(h.lease))
+	}
+	if h.keepFor > 0 {
+		end = later(end, h.told.Add(h.keepFor))
+	}
+	return later(end, h.extends)
+}
+
+// permitsOf returns the IDs of the permits of some hold of a name.
+func (b *book) permitsOf(name string, r *rand.Rand) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.of(name); b.w.kindOf(name) == permits && len(p.holds) > 0 {
+		return p.holds[r.IntN(len(p.holds))].lock.PermitIDs()
+	}
+	return nil
+}
+
+// event notes what the observer of a manager is told.
+func (b *book) event(e lockmgr.Event) {
+	g, ok := e.(lockmgr.EventGranted)
+	if !ok || g.Context == nil {
+		return
+	}
+	q, ok := g.Context.Value(requestKey{}).(*request)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if q.observed = true; b.w.set.kinds&slowObserver == 0 {
+		q.met.add(b.way(q, g))
+	}
+}
+
+// way returns the way of a grant that has just been made.
+func (b *book) way(q *request, g lockmgr.EventGranted) feature {
+	p := b.of(q.name)
+	for _, h := range p.holds {
+		if h.request == q || h.mgr != q.mgr || q.kind == set {
+			continue
+		}
+		own := q.owner != nil && *q.owner == h.lock.Owner()
+		switch {
+		case own && q.kind == writer && h.kind == reader:
+			return upgraded
+		case !g.Reentry && !own && q.kind == reader && h.lock.HolderID() == g.Owner:
+			return joined
+		}
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	t := b.w.trailOf(q.name, g.Owner)
+	switch {
+	case g.Reentry:
+		return reentered
+	case g.Passed && b.w.carriesPassed(q):
+		return transferred
+	case g.Passed:
+		return passed
+	case t != nil && (t.acquires > 1 || t.lost > 0):
+		return unknown
+	}
+	return acquired
 }
 
 // forcing notes a forced unlock just before the call: from now on every present
@@ -265,6 +505,7 @@ func (b *book) forcing(name string) string {
 	p := b.of(name)
 	p.forces++
 	b.exempt(p)
+	p.weakened, p.kept = time.Now(), time.Time{}
 	return name
 }
 
@@ -278,7 +519,7 @@ func (b *book) hears(p *pages, name string) {
 	for _, h := range p.holds {
 		recent := span{now.Add(-5*sec - w.set.timeout), now}
 		// Of two managers on one host the other may be the one that listens.
-		if h.struck && h.m.shared == nil && w.listens(h.m.host, name) && !h.m.host.disturbed(recent) && h.lock.Valid() && !w.recorded(name, h.mgr) {
+		if h.struck && h.m.shared == nil && h.kind == plain && w.listens(h.host, name) && !h.host.disturbed(recent) && h.lock.Valid() && !w.recorded(name, h.mgr) {
 			h.heard = now
 		}
 	}
@@ -287,7 +528,7 @@ func (b *book) hears(p *pages, name string) {
 // listens reports whether a host is subscribed to the channel of a name. w.mu
 // is held.
 func (w *world) listens(h *host, name string) bool {
-	return slices.ContainsFunc(w.server.subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
+	return slices.ContainsFunc(w.serverOf(name).subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
 		return c.from == h && !c.closed && !c.broken
 	})
 }
@@ -295,7 +536,31 @@ func (w *world) listens(h *host, name string) bool {
 // recorded reports whether a record carries a holder of a manager. w.mu is
 // held.
 func (w *world) recorded(name, mgr string) bool {
-	return slices.ContainsFunc(w.server.keys.fields(name), func(f string) bool { return strings.HasPrefix(f, mgr+":") })
+	return carries(w.keysOf(name), name, w.kindOf(name), mgr)
+}
+
+// carries reports whether the record of a name has a holder of a manager. The kind is writer if it must
+// have the write side.
+func carries(keys keyspace, name string, kind feature, mgr string) bool {
+	if kind == permits {
+		return permitsTaken(keys, name, mgr) > 0
+	}
+	return slices.ContainsFunc(keys.fields(name), func(f string) bool {
+		return strings.HasPrefix(f, mgr+":") && !strings.HasSuffix(f, ":kept") && (kind != writer || strings.HasSuffix(f, ":write"))
+	})
+}
+
+// permitsTaken returns how many permits of a name a manager has that have not expired.
+func permitsTaken(keys keyspace, name, mgr string) (n int) {
+	if v := keys.get(takenOf(name)); v != nil && v.kind == scoresKind {
+		prefix := permitPrefix(mgr)
+		for m, score := range v.scores {
+			if strings.HasPrefix(m, prefix) && score > float64(nowMs()) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // forced notes the end of the call. A hold that began later must not be lost.
@@ -304,7 +569,13 @@ func (b *book) forced(name string, m *machine, there bool, err error) {
 	defer b.mu.Unlock()
 	b.w.tracef("machine %d: forced unlock of %q: %v %v", m.index, name, there, err)
 	p := b.of(name)
+	if there || err != nil {
+		for _, h := range p.holds {
+			h.met.add(forced)
+		}
+	}
 	b.exempt(p)
+	p.weakened, p.kept = time.Now(), time.Time{}
 	if p.forces--; there && err == nil {
 		b.hears(p, name)
 	}
@@ -315,11 +586,13 @@ func (b *book) exempt(p *pages) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range p.holds {
-		h.exempt, h.struck = true, true
+		if h.exempt, h.struck = true, true; h.struckAt.IsZero() {
+			h.struckAt = time.Now()
+		}
 	}
 	// A manager whose caller has just gone may be about to be granted the lock.
 	for id, e := range b.managers {
-		b.grace(p, id, e.m.host)
+		b.grace(p, id, e.host)
 	}
 }
 
@@ -338,6 +611,18 @@ func (b *book) closing(mgr *lockmgr.Manager) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.managers[mgr.ID()].closing = true
+	for _, p := range b.names {
+		for _, q := range p.requests {
+			if q.mgr == mgr.ID() {
+				q.met.add(closed)
+			}
+		}
+		for _, h := range p.holds {
+			if h.mgr == mgr.ID() {
+				h.met.add(closed)
+			}
+		}
+	}
 }
 
 func (b *book) closed(mgr *lockmgr.Manager, err error) {
@@ -347,8 +632,8 @@ func (b *book) closed(mgr *lockmgr.Manager, err error) {
 	e.closed, e.excused = true, err != nil
 	for _, p := range b.names {
 		for _, h := range p.holds {
-			if h.mgr == mgr.ID() && h.lock.Valid() {
-				b.w.fail("close loses", "#%d of machine %d has %q after Close", h.seq, h.m.index, h.name)
+			if h.mgr == mgr.ID() {
+				b.promise6c(h)
 			}
 		}
 	}
@@ -358,8 +643,7 @@ func (b *book) closed(mgr *lockmgr.Manager, err error) {
 var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
-	lockmgr.ErrKind:          "ErrKind",
-	lockmgr.ErrLimit:         "ErrLimit",
+	lockmgr.ErrKind: "ErrKind", lockmgr.ErrLimit: "ErrLimit", lockmgr.ErrReplicas: "ErrReplicas", lockmgr.ErrLeaseLost: "ErrLeaseLost",
 	context.DeadlineExceeded: "DeadlineExceeded",
 }
 
@@ -377,6 +661,10 @@ func (w *world) see(err error) {
 func (b *book) excused(fields []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.isExcused(fields)
+}
+
+func (b *book) isExcused(fields []string) bool {
 	return slices.ContainsFunc(fields, func(f string) bool {
 		id, _, _ := strings.Cut(f, ":")
 		return b.managers[id] != nil && b.managers[id].excused
@@ -389,10 +677,10 @@ func (b *book) longest() (d time.Duration) {
 	defer b.mu.Unlock()
 	for _, p := range b.names {
 		for _, q := range p.requests {
-			d += q.hold + sec
+			d += q.hold + q.keepFor + sec
 		}
 		for _, h := range p.holds {
-			d += h.hold + sec
+			d += h.hold + h.keepFor + sec
 		}
 	}
 	return d
@@ -414,119 +702,16 @@ func (b *book) pending() string {
 	return strings.Join(out[:min(len(out), 8)], "; ")
 }
 
-// recorded checks that a valid lock has a record that lives at least as long.
-func (b *book) recorded(h *hold) {
-	w := b.w
-	if h.exempt || h.over {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	left := h.lock.Remaining()
-	if left <= 0 {
-		return
-	}
-	fields, life := w.server.keys.fields(h.name), w.server.keys.life(h.name)
-	switch {
-	case !w.recorded(h.name, h.mgr):
-		w.fail("a valid lock is recorded", "#%d of machine %d has %q as %s for another %v, the record has %q", h.seq, h.m.index, h.name,
-			h.lock.HolderID(), left, fields)
-	case life >= 0 && life < left:
-		w.fail("a valid lock is recorded", "#%d of machine %d has %q for another %v, the record lives for %v", h.seq, h.m.index, h.name, left, life)
-	}
-}
-
-// inTime checks that an answer kept the caller's limits, and was not late if
-// nothing delayed it.
-func (b *book) inTime(q *request) {
-	w := b.w
-	took := q.told.Sub(q.issued)
-	if d := q.wait; d >= 0 && took-d > 200*ms && !q.granted {
-		w.fail("gives up in time", "#%d of machine %d waited %v of %v", q.seq, q.m.index, took, d)
-	}
-	if d := q.patience; d > 0 && took-d > 200*ms {
-		w.fail("gives up in time", "#%d of machine %d waited %v, its context lasted %v", q.seq, q.m.index, took, d)
-	}
-	limit := 6*(q.m.host.latency*4/3+ms) + 150*ms
-	if !q.calm || took <= limit || q.joined || q.hopeless() {
-		return
-	}
-	p := b.of(q.name)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	in := span{q.issued.Add(-2 * sec), q.told}
-	if p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.m.host.disturbed(in) ||
-		w.troubled(noPerm|badKey|badCounter|foreign, nil, q.name, in) || b.managers[q.mgr].closing {
-		return
-	}
-	w.fail("trouble stays where it is", "#%d of machine %d waited %v for %q, which was free; %v would do", q.seq, q.m.index, took, q.name, limit)
-}
-
 // unanswered reports whether nothing may have been answered while a request
 // waited: its manager has no answer yet, and a script that the server does not
 // know takes two round trips.
 func (b *book) unanswered(q *request) bool {
-	return !b.managers[q.mgr].granted && q.told.Sub(q.issued) < 4*(2*q.m.host.latency*4/3+ms)
+	return q.told.Sub(q.issued) < 4*(2*q.host.latency*4/3+ms) && (!b.managers[q.mgr].granted || q.kind != plain)
 }
 
-// truth checks that an error matches what happened.
-func (b *book) truth(q *request, err error) {
-	w := b.w
-	p := b.of(q.name)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	host := q.m.host
-	in := span{q.issued.Add(-w.recovery), q.told}
-	took := q.told.Sub(q.issued)
-	ended := errors.Is(err, lockmgr.ErrCanceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	lie := func(why string) {
-		w.fail("errors tell the truth", "#%d of machine %d failed after %v, though %s: %v", q.seq, q.m.index, took, why, err)
-	}
-	// Silent all the time and for longer than a command may take, and nobody in
-	// this manager whom it could wait for.
-	silent := host.silent > 0 && !host.silentFrom.After(q.issued) && q.alone && len(p.holds) == 0 && p.ended[q.mgr].Before(q.issued) &&
-		took > w.set.timeout+6*w.slowest()+100*ms
-	switch {
-	case w.ctx.Err() != nil:
-	case errors.Is(err, lockmgr.ErrClosed):
-		if !b.managers[q.mgr].closing {
-			lie("nobody has closed the manager")
-		}
-	case errors.Is(err, lockmgr.ErrDeadlock):
-		if w.set.kinds&(owners|adopted|together) == 0 {
-			lie("no owner has two locks")
-		}
-	case errors.Is(err, lockmgr.ErrNotFenced):
-		if !q.fenced || q.owner == nil {
-			lie("this is no re-entry")
-		}
-	case errors.Is(err, lockmgr.ErrPermission):
-		if !w.troubled(noPerm, host, q.name, in) {
-			lie("nobody has forbidden the name")
-		}
-	case errors.Is(err, lockmgr.ErrWrongType):
-		if !w.troubled(badKey, nil, q.name, in) && !(q.fenced && w.troubled(badCounter, nil, q.name, in)) {
-			lie("its keys are of the right types")
-		}
-	case errors.Is(err, lockmgr.ErrKind):
-		if !w.troubled(foreign, nil, q.name, in) {
-			lie("it is no other kind of lock")
-		}
-	case errors.Is(err, lockmgr.ErrUnavailable):
-		if !host.disturbed(in) && !q.hopeless() && host.latency < w.set.timeout/5 && !b.unanswered(q) {
-			lie("the server was there")
-		}
-	case ended && !q.cancels:
-		lie("nobody has cancelled it")
-	case silent && (errors.Is(err, lockmgr.ErrNotAcquired) || ended && q.patience > 0 && !errors.Is(err, lockmgr.ErrCanceled)):
-		lie("the server was silent all the time")
-	case ended:
-	case errors.Is(err, lockmgr.ErrNotAcquired):
-		if q.wait < 0 && !q.once {
-			lie("it had no limit")
-		}
-	case q.hopeless():
-	default:
-		lie("nothing like that has happened")
-	}
+// meet notes a feature of a request.
+func (b *book) meet(q *request, f feature) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q.met.add(f)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -37,6 +36,9 @@ func (w *world) plan() {
 	if w.set.kinds&noPerm != 0 {
 		w.planHoard(stream(w.seed, 9))
 	}
+	if w.set.kinds&redisson != 0 {
+		w.planStrangers(stream(w.seed, 12))
+	}
 	if w.set.kinds&crowd != 0 {
 		w.planCrowd(stream(w.seed, 5))
 	}
@@ -64,99 +66,12 @@ func (w *world) at(d time.Duration, f func()) {
 	})
 }
 
-// An ask holds the parameters of one request.
-type ask struct {
-	name     string
-	once     bool          // TryLock
-	wait     time.Duration // MaxWait; negative: none
-	patience time.Duration // of the context; zero: without an end
-	lease    time.Duration // fixed; zero: watched
-	fenced   bool
-	owner    *lockmgr.Owner
-	hold     time.Duration
-}
-
-func (w *world) drawAsk(r *rand.Rand, m *machine) ask {
-	k := w.set.kinds
-	a := ask{name: w.names[r.IntN(len(w.names))], wait: -1, hold: logBetween(r, w.set.hold/20, w.set.hold)}
-	if k&abandon != 0 && r.IntN(2) == 0 {
-		d := logBetween(r, ms, 2*w.set.lease)
-		switch r.IntN(4) {
-		case 0:
-			a.once = true
-		case 1:
-			a.wait = d
-			if k&endless != 0 {
-				a.wait = math.MaxInt64
-			}
-		default:
-			a.patience = d
-		}
-	} else if r.IntN(8) == 0 {
-		a.once = true
-	}
-	if k&fixed != 0 && r.IntN(2) == 0 {
-		a.lease = logBetween(r, max(6*w.slowest(), 50*ms), 2*w.set.lease).Truncate(ms)
-	}
-	if k&long != 0 && r.IntN(3) == 0 {
-		a.lease = 24 * time.Hour
-	}
-	if k&hopeless != 0 && r.IntN(4) == 0 {
-		a.lease = lockmgr.MinLease
-	}
-	a.fenced = k&fenced != 0 && r.IntN(2) == 0
-	if k&owners != 0 && r.IntN(2) == 0 {
-		m.mu.Lock()
-		if len(m.owners) > 0 {
-			a.owner = &m.owners[r.IntN(len(m.owners))]
-		}
-		m.mu.Unlock()
-	}
-	return a
-}
-
-func (a *ask) options() (out []lockmgr.LockOption) {
-	if a.wait >= 0 {
-		out = append(out, lockmgr.MaxWait(a.wait))
-	}
-	if a.lease > 0 {
-		out = append(out, lockmgr.FixedLease(a.lease))
-	}
-	if a.fenced {
-		out = append(out, lockmgr.Fenced())
-	}
-	if a.owner != nil {
-		out = append(out, lockmgr.AsOwner(*a.owner))
-	}
-	return out
-}
-
-func (a *ask) String() string {
-	s := fmt.Sprintf("%q hold=%v", a.name, a.hold)
-	if a.once {
-		s += " once"
-	}
-	if a.wait >= 0 {
-		s += fmt.Sprintf(" wait=%v", a.wait)
-	}
-	if a.patience > 0 {
-		s += fmt.Sprintf(" patience=%v", a.patience)
-	}
-	if a.lease > 0 {
-		s += fmt.Sprintf(" lease=%v", a.lease)
-	}
-	if a.fenced {
-		s += " fenced"
-	}
-	if a.owner != nil {
-		s += fmt.Sprintf(" owner=%v", *a.owner)
-	}
-	return s
-}
-
 // one runs one caller.
 func (w *world) one(r *rand.Rand) {
 	m := w.machines[r.IntN(len(w.machines))]
+	if home := w.set.home[0]; home >= 0 && len(w.names) == 1 {
+		m = w.machines[home]
+	}
 	mgr := m.current()
 	if mgr == nil {
 		return
@@ -164,23 +79,45 @@ func (w *world) one(r *rand.Rand) {
 	k := w.set.kinds
 	a := w.drawAsk(r, m)
 	switch {
+	case a.contrary != nil:
+		w.contradict(m, mgr, a)
 	case k&force != 0 && r.IntN(12) == 0:
-		w.force(m, mgr, a.name, r)
-	case k&(owners|adopted) != 0 && r.IntN(12) == 0 && len(w.names) > 1:
+		w.force(m, mgr, w.names[r.IntN(len(w.names))], r)
+	case a.kind == reader && r.IntN(4) == 0:
+		w.upgrade(m, mgr, a, r)
+	case a.kind == reader && r.IntN(4) == 0:
+		w.follow(m, mgr, a, r)
+	case a.kind == permits && r.IntN(2) == 0:
+		if h := w.lock(m, mgr, a); h != nil {
+			w.keep(h, a.hold, r)
+		}
+	case k&(owners|adopted) != 0 && r.IntN(12) == 0 && len(w.plainNames()) > 1:
 		w.cross(m, mgr, r)
-	case k&(owners|adopted) != 0 && r.IntN(6) == 0:
+	case k&(owners|adopted) != 0 && a.kind != permits && r.IntN(6) == 0:
 		w.again(m, mgr, a, r)
-	case k&together != 0 && r.IntN(3) == 0:
+	case k&together != 0 && r.IntN(2) == 0:
 		w.together(m, mgr, r)
 	case k&abandon != 0 && r.IntN(3) == 0:
 		w.asTheReadme(m, mgr, a, r)
 	case k&slowCallback != 0 && r.IntN(4) == 0:
 		w.withCallback(m, mgr, a, r)
+	case a.do && !a.once:
+		w.do(m, mgr, a, r)
 	default:
 		if h := w.lock(m, mgr, a); h != nil {
 			w.keep(h, a.hold, r)
 		}
 	}
+}
+
+// plainNames are the names of plain locks.
+func (w *world) plainNames() (out []string) {
+	for i, name := range w.names {
+		if w.set.kindOf[i] == plain {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // lock is Lock or TryLock.
@@ -191,19 +128,108 @@ func (w *world) lock(m *machine, mgr *lockmgr.Manager, a ask) *hold {
 	}
 	ctx, cancel := w.context(a.patience)
 	defer cancel()
+	l, err := q.lock(ctx, mgr)
+	return w.book.answered(q, l, err)
+}
+
+// do locks, waits and unlocks by one call.
+func (w *world) do(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
+	q := w.book.ask(m, mgr, a)
+	w.book.meet(q, byDo)
+	ctx, cancel := w.context(a.patience)
+	defer cancel()
+	var h *hold
+	valid := false
+	err := q.doing(ctx, mgr, func(_ context.Context, l *lockmgr.Lock) error {
+		if h = w.book.answered(q, l, nil); h != nil {
+			w.hold(h, a.hold, r)
+			valid = w.book.unlocking(h, 0)
+		}
+		return nil
+	})
+	if h != nil {
+		w.book.unlocked(h, valid, err)
+	} else if !q.granted {
+		w.book.answered(q, nil, err)
+	}
+}
+
+// contradict makes a request with options that contradict each other.
+func (w *world) contradict(m *machine, mgr *lockmgr.Manager, a ask) {
+	q := w.book.ask(m, mgr, a)
+	ctx, cancel := w.context(sec)
+	defer cancel()
 	var l *lockmgr.Lock
 	var err error
-	if a.once {
-		l, err = mgr.TryLock(ctx, a.name, a.options()...)
+	if a.leads {
+		err = mgr.Lead(ctx, a.name, func(context.Context, int64) error { return errors.New("it leads") }, a.contrary...)
 	} else {
-		l, err = mgr.Lock(ctx, a.name, a.options()...)
+		l, err = q.lock(ctx, mgr)
 	}
-	return w.book.answered(q, l, err)
+	w.book.mu.Lock()
+	w.book.promise13b(q, err)
+	w.book.mu.Unlock()
+	if err != nil {
+		w.book.leave(q, false)
+		return
+	}
+	w.unlock(w.book.answered(q, l, nil), w.rng(6000, q.seq))
+}
+
+// follow has a reader without a lease of its own join another, and stay.
+func (w *world) follow(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
+	first := w.lock(m, mgr, a)
+	if first == nil {
+		return
+	}
+	second := w.lock(m, mgr, ask{kind: reader, name: a.name, wait: -1, patience: sec})
+	w.keep(first, a.hold/4, r)
+	w.keep(second, logBetween(r, sec, 2*w.set.lease+10*sec), r)
+}
+
+// upgrade asks for the write side as an owner that reads.
+func (w *world) upgrade(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
+	a.once = false
+	read := w.lock(m, mgr, a)
+	if read == nil {
+		return
+	}
+	w.hold(read, a.hold/4, r)
+	o := read.lock.Owner()
+	up := a
+	up.kind, up.owner, up.once, up.wait, up.patience = writer, &o, true, -1, 0
+	if write := w.lock(m, mgr, up); write != nil {
+		w.keep(write, a.hold, r)
+	}
+	w.keep(read, a.hold/4, r)
 }
 
 // keep holds a lock for a while and gives it back.
 func (w *world) keep(h *hold, d time.Duration, r *rand.Rand) {
 	if h == nil {
+		return
+	}
+	w.hold(h, d, r)
+	w.unlock(h, r)
+}
+
+// hold holds a lock for a while.
+func (w *world) hold(h *hold, d time.Duration, r *rand.Rand) {
+	if r.IntN(4) == 0 {
+		w.book.mu.Lock()
+		h.ctx = h.lock.Context(w.ctx)
+		w.book.mu.Unlock()
+	}
+	if w.set.kinds&extending != 0 && r.IntN(3) == 0 {
+		w.wait(h, d/2, r)
+		w.extend(h, r)
+		d /= 2
+	}
+	w.wait(h, d, r)
+}
+
+func (w *world) wait(h *hold, d time.Duration, r *rand.Rand) {
+	if d == 0 {
 		return
 	}
 	select {
@@ -217,10 +243,16 @@ func (w *world) keep(h *hold, d time.Duration, r *rand.Rand) {
 		}
 	case <-w.stopped:
 	}
-	if r.IntN(16) == 0 {
-		h.lock.Context(w.ctx)
-	}
-	w.unlock(h, r)
+}
+
+// extend prolongs a lock.
+func (w *world) extend(h *hold, r *rand.Rand) {
+	d := logBetween(r, w.set.lease/4, 2*w.set.lease)
+	ctx, cancel := w.context(w.set.timeout)
+	defer cancel()
+	w.book.extending(h, d)
+	err := h.lock.Extend(ctx, d)
+	w.book.extended(h, d, err)
 }
 
 func (w *world) unlock(h *hold, r *rand.Rand) {
@@ -238,22 +270,35 @@ func (w *world) unlock(h *hold, r *rand.Rand) {
 // takes what it has just given back.
 func (w *world) again(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	if a.owner == nil && w.set.kinds&adopted != 0 {
-		first := w.lock(m, mgr, a)
+		b := a
+		if r.IntN(2) == 0 {
+			b.keepFor, b.lease = 0, 0
+		}
+		first := w.lock(m, mgr, b)
 		if first == nil {
 			return
 		}
 		o := first.lock.Owner()
 		a.owner = &o
 		a.fenced = false
-		second := w.lock(m, mgr, a)
-		w.keep(second, a.hold, r)
+		if a.do = false; r.IntN(2) == 0 {
+			q := w.book.ask(m, mgr, a)
+			f := q.async(mgr)
+			w.pause(logBetween(r, ms, 20*ms))
+			granted := isClosed(f.Done())
+			f.Cancel()
+			w.book.leave(q, granted)
+		} else {
+			second := w.lock(m, mgr, a)
+			w.keep(second, a.hold, r)
+		}
 		w.keep(first, a.hold, r)
 		return
 	}
 	// For as long as a command may be late.
 	end := time.Now().Add(time.Duration(r.Int64N(int64(30 * sec))))
 	for i := 0; i < 20 && time.Now().Before(end); i++ {
-		w.keep(w.lock(m, mgr, a), logBetween(r, a.hold, 4*sec), r)
+		w.keep(w.lock(m, mgr, a), logBetween(r, max(a.hold, ms), 4*sec), r)
 		if !w.pause(logBetween(r, ms, sec)) {
 			return
 		}
@@ -263,9 +308,10 @@ func (w *world) again(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 // cross has two owners of one manager wait for each other. One of them must be
 // told.
 func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
-	i := r.IntN(len(w.names))
-	a := ask{name: w.names[i], wait: -1, patience: w.set.lease, hold: ms}
-	b := ask{name: w.names[(i+1)%len(w.names)], wait: -1, patience: w.set.lease, hold: ms}
+	names := w.plainNames()
+	i := r.IntN(len(names))
+	a := ask{name: names[i], wait: -1, patience: w.set.lease, hold: ms}
+	b := ask{name: names[(i+1)%len(names)], wait: -1, patience: w.set.lease, hold: ms}
 	adopt := w.set.kinds&adopted != 0 && r.IntN(2) == 0
 	if !adopt {
 		x, y := mgr.NewOwner(), mgr.NewOwner()
@@ -287,11 +333,11 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 		var broken atomic.Bool
 		w.after(sec, func() {
 			if !broken.Load() && ha.lock.Valid() && hb.lock.Valid() {
-				w.fail("nobody waits for ever", "the circle of %v and %v on machine %d has lasted for a second", oa, ob, m.index)
+				w.book.promise14d("the circle of %v and %v on machine %d has lasted for a second", oa, ob, m.index)
 			}
 		})
 		w.tracef("machine %d: a circle begins: %v and %v (adopted: %v)", m.index, oa, ob, adopt)
-		w.do(func() {
+		w.spawn(func() {
 			defer close(done)
 			h := w.lock(m, mgr, a)
 			broken.Store(true)
@@ -317,7 +363,7 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true
-	f := mgr.LockAsync(a.name, a.options()...)
+	f := q.async(mgr)
 	patience := a.patience
 	if patience == 0 {
 		patience = logBetween(r, ms, 2*w.set.lease)
@@ -328,12 +374,13 @@ func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Ran
 		case <-time.After(patience):
 		case <-w.stopped:
 		}
+		granted := isClosed(f.Done())
 		f.Cancel()
 		if _, err := f.Result(); err != nil && !errors.Is(err, futures.ErrCanceled) {
 			w.book.answered(q, nil, err) // it had failed before
 			return
 		}
-		w.book.leave(q)
+		w.book.leave(q, granted)
 		return
 	}
 	select {
@@ -342,7 +389,7 @@ func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Ran
 		w.keep(w.book.answered(q, l, err), a.hold, r)
 	case <-time.After(patience):
 		f.Cancel()
-		w.book.leave(q)
+		w.book.leave(q, false)
 	case <-w.stopped:
 		f.Cancel()
 	}
@@ -352,7 +399,7 @@ func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Ran
 func (w *world) withCallback(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true
-	f := mgr.LockAsync(a.name, a.options()...)
+	f := q.async(mgr)
 	nap := logBetween(r, ms, sec)
 	f.OnDone(func(*lockmgr.Lock, error) { w.pause(nap) })
 	ctx, cancel := w.context(a.patience)
@@ -372,14 +419,20 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	for i := range n {
 		// In one order, so that those who want all don't block each other
 		// for ever.
-		a := ask{name: w.names[i], wait: wait}
+		name := w.names[i]
 		if !all {
-			a.name = w.names[(first+i)%len(w.names)]
+			name = w.names[(first+i)%len(w.names)]
 		}
+		a := w.simple(name, i)
+		if b := w.drawAsk(r, m); b.kind == a.kind && b.contrary == nil && b.owner == nil {
+			b.name, b.n, b.patience = a.name, a.n, 0
+			a = b
+		}
+		a.once, a.wait = false, wait
 		q := w.book.ask(m, mgr, a)
 		q.cancels, q.joined = true, true
 		qs = append(qs, q)
-		fs = append(fs, mgr.LockAsync(a.name, a.options()...))
+		fs = append(fs, q.async(mgr))
 	}
 	drop := func(l *lockmgr.Lock) { l.UnlockAsync() }
 	ctx, cancel := w.context(logBetween(r, ms, w.set.lease))
@@ -402,7 +455,7 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 			}
 		}
 		if !taken {
-			w.book.leave(q)
+			w.book.untaken(q)
 		}
 	}
 	for _, h := range holds {
@@ -422,17 +475,31 @@ func awaitAll(f *futures.Future[[]*lockmgr.Lock], ctx context.Context) ([]*lockm
 func (w *world) force(m *machine, mgr *lockmgr.Manager, name string, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
 	defer cancel()
+	ids := w.book.permitsOf(name, r)
 	f := w.book.forcing(name)
-	there, err := mgr.ForceUnlock(ctx, name)
+	var there bool
+	var err error
+	if w.kindOf(name) != permits {
+		there, err = mgr.ForceUnlock(ctx, name)
+	} else if len(ids) > 0 {
+		there, err = mgr.Permits(name, limitOf).Return(ctx, ids...)
+	}
 	w.book.forced(f, m, there, err)
 }
 
 // planHot has goroutines take one name again and again on each machine.
 func (w *world) planHot(r *rand.Rand) {
-	lasts := min(20*sec, w.set.life/2)
+	lasts := min(8*sec, w.set.life/2)
 	at := time.Duration(r.Int64N(int64(w.set.life - lasts)))
 	nap := logBetween(r, 5*ms, 20*ms)
+	if w.set.kinds&force != 0 {
+		w.planForces(at, lasts, r)
+	}
+	reads := r.IntN(2) == 0
 	for _, m := range w.machines {
+		if home := w.set.home[0]; home >= 0 && home != m.index {
+			continue
+		}
 		for i := range 1 + r.IntN(3) {
 			w.at(at, func() {
 				r := w.rng(4000+m.index, i)
@@ -441,7 +508,13 @@ func (w *world) planHot(r *rand.Rand) {
 					if mgr == nil {
 						return
 					}
-					h := w.lock(m, mgr, ask{name: w.names[0], wait: -1, hold: nap})
+					a := w.simple(w.names[0], i)
+					a.hold = nap
+					a.fenced = w.set.kinds&fenced != 0 && a.kind != permits
+					if reads && (a.kind == writer || a.kind == reader) {
+						a.kind, a.once = reader, r.IntN(4) == 0
+					}
+					h := w.lock(m, mgr, a)
 					if h == nil {
 						if !w.pause(100 * ms) {
 							return
@@ -461,6 +534,18 @@ func (w *world) planHot(r *rand.Rand) {
 	}
 }
 
+// planForces has one machine force the first name again and again.
+func (w *world) planForces(at, lasts time.Duration, r *rand.Rand) {
+	m := w.machines[r.IntN(len(w.machines))]
+	for end := at + lasts; at < end; at += logBetween(r, 20*ms, 2*sec) {
+		w.at(at, func() {
+			if mgr := m.current(); mgr != nil {
+				w.force(m, mgr, w.names[0], w.rng(8000, int(at/ms)))
+			}
+		})
+	}
+}
+
 // planHoard has one machine take all names, one after the other, and keep them
 // for some leases, so that they are renewed together.
 func (w *world) planHoard(r *rand.Rand) {
@@ -469,7 +554,9 @@ func (w *world) planHoard(r *rand.Rand) {
 	for i, name := range w.names {
 		w.at(at+time.Duration(i)*20*ms, func() {
 			if mgr := m.current(); mgr != nil {
-				w.keep(w.lock(m, mgr, ask{name: name, wait: -1, patience: w.set.lease}), 3*w.set.lease, w.rng(5000, i))
+				a := w.simple(name, i)
+				a.patience = w.set.lease
+				w.keep(w.lock(m, mgr, a), 3*w.set.lease, w.rng(5000, i))
 			}
 		})
 	}
@@ -477,7 +564,7 @@ func (w *world) planHoard(r *rand.Rand) {
 
 // planCrowd asks for many names at once just after the server has stopped.
 func (w *world) planCrowd(r *rand.Rand) {
-	n := 600 + r.IntN(2000)
+	n := 600 + r.IntN(1000)
 	at := time.Duration(r.Int64N(int64(w.set.life)))
 	lasts := logBetween(r, w.set.retry, 4*w.set.retry)
 	m := w.machines[r.IntN(len(w.machines))]
@@ -491,9 +578,9 @@ func (w *world) planCrowd(r *rand.Rand) {
 		w.crowded = time.Now().Add(lasts + w.recovery + 20*sec)
 		w.mu.Unlock()
 		for i := range n {
-			a := ask{name: fmt.Sprintf("crowd%d", i), wait: -1}
+			a := ask{name: fmt.Sprintf("crowd%d", i), kind: plain, wait: -1}
 			q := w.book.ask(m, mgr, a)
-			f := mgr.LockAsync(a.name)
+			f := q.async(mgr)
 			w.calls.Add(1)
 			f.OnDone(func(l *lockmgr.Lock, err error) {
 				defer w.calls.Done()

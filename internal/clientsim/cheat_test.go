@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
-// An invariant that never fails proves little. A cheat is a server or a caller
-// that breaks an invariant on purpose, so that the check must fail.
+// An oracle that never speaks proves little. A cheat is a server or a caller
+// that breaks a promise on purpose, so that the oracle must speak.
 const (
 	divided      = "each host has keys of its own"
 	evicting     = "records vanish"
@@ -23,71 +23,77 @@ const (
 	unsubscribed = "nobody can subscribe"
 	stopping     = "the server stops, and the book does not know"
 	slack        = "a request is made some time after it is noted"
+	lying        = "WAIT counts replicas that have got nothing"
 	hasty        = "the limits are shorter than those of the manager"
 )
 
 // planCheat has the server cheat again and again.
 func (w *world) planCheat() {
-	w.server.cheat = w.cheat
+	for _, s := range w.servers {
+		s.cheat = w.cheat
+	}
 	r := stream(w.seed, 11)
 	for at := time.Duration(0); w.cheat != "" && at < w.set.life; at += time.Duration(r.Int64N(int64(4 * sec))) {
 		w.after(at, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, name := range w.names {
-				v := w.server.keys.get(name)
+				v := w.keysOf(name).get(name)
 				switch {
 				case w.cheat == evicting && v != nil:
-					delete(w.server.keys, name)
+					delete(w.keysOf(name), name)
 				case w.cheat == haunted && v != nil:
 					w.after(w.set.lease, func() {
 						w.mu.Lock()
 						defer w.mu.Unlock()
-						if w.server.keys.get(name) == nil {
+						if w.keysOf(name).get(name) == nil {
 							v.end = nowMs() + time.Hour.Milliseconds()
-							w.server.keys[name] = v
+							w.keysOf(name)[name] = v
 						}
 					})
 				case w.cheat == forgetful:
-					delete(w.server.keys, counterOf(name))
+					delete(w.keysOf(name), counterOf(name))
 				}
 			}
 			if w.cheat == stopping {
-				w.server.stopped++
+				w.servers[0].stopped++
 				w.after(4*sec, func() {
 					w.mu.Lock()
 					defer w.mu.Unlock()
-					w.server.resume()
+					w.servers[0].resume()
 				})
 			}
 		})
 	}
 }
 
-func TestInvariants_NoticeCheats(t *testing.T) {
+func TestOracles_NoticeCheats(t *testing.T) {
 	if raced.On {
 		t.Skip("SKIPPED: the race detector watches TestSeeds, which runs the same code")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
-		cheat      string
-		only       kinds
-		invariants []string // each must notice
+		cheat   string
+		only    kinds
+		oracles []string // each must notice
 	}{
-		{divided, restart, []string{"mutual exclusion"}},
-		{evicting, restart, []string{"a valid lock is recorded", "lost for a reason"}},
-		{haunted, restart, []string{"no orphans"}},
-		{forgetful, fenced, []string{"tokens rise"}},
-		{quiet, restart, []string{"a free lock is taken"}},
-		{unsubscribed, fixed, []string{"who waits is subscribed"}},
-		{stopping, abandon, []string{"errors tell the truth", "trouble stays where it is"}},
-		{slack, abandon, []string{"first come first served", "gives up in time"}},
-		{hasty, stop | closing, []string{"told in time", "close ends"}},
+		{divided, restart, []string{"promise1"}},
+		{evicting, restart, []string{"promise3a", "promise3b"}},
+		{evicting, keeping, []string{"promise11b"}},
+		{divided, keeping | hot, []string{"promise11a"}},
+		{lying, replicated, []string{"promise12a", "promise12b"}},
+		{haunted, restart, []string{"promise8b", "promise7b"}},
+		{forgetful, fenced, []string{"promise5"}},
+		{quiet, restart, []string{"promise14a"}},
+		{unsubscribed, fixed, []string{"promise14e"}},
+		{stopping, abandon, []string{"promise13a", "promise10"}},
+		{slack, abandon, []string{"promise14b", "promise8a"}},
+		{hasty, stop | closing, []string{"promise9a", "promise9b"}},
 	} {
 		t.Run(c.cheat, func(t *testing.T) {
-			for _, want := range c.invariants {
+			for _, want := range c.oracles {
 				ignore := make(map[string]bool)
-				for _, name := range invariants {
+				for _, name := range oracles {
 					ignore[name] = name != want
 				}
 				noticed := false
@@ -102,28 +108,28 @@ func TestInvariants_NoticeCheats(t *testing.T) {
 }
 
 // Violations that no server can cause are entered into the book directly.
-func TestInvariants_NoticeWhatNoServerCauses(t *testing.T) {
+func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 	for _, c := range []struct {
-		invariant string
-		tell      func(w *world, h *hold)
+		oracle string
+		tell   func(w *world, h *hold)
 	}{
-		{"unlock tells a loss", func(w *world, h *hold) { w.book.unlocked(h, false, nil) }},
-		{"close loses", func(w *world, h *hold) { w.book.closed(w.machines[0].manager, nil) }},
-		{"lost in time", func(w *world, h *hold) {
+		{"promise6b", func(w *world, h *hold) { w.book.unlocked(h, false, nil) }},
+		{"promise6c", func(w *world, h *hold) { w.book.closed(w.machines[0].manager, nil) }},
+		{"promise6a", func(w *world, h *hold) {
 			w.mu.Lock()
 			w.hosts[0].blackh++
 			w.mu.Unlock()
 			h.lock.UnlockAsync() // over, but not lost
 			w.pause(4 * often)
 		}},
-		{"who hears of a loss looks", func(w *world, h *hold) {
+		{"promise2", func(w *world, h *hold) {
 			w.book.mu.Lock()
-			h.heard = time.Now().Add(-time.Minute)
+			h.heard, h.struckAt = time.Now().Add(-time.Minute), time.Now().Add(-time.Minute)
 			w.book.mu.Unlock()
 			w.pause(2 * often)
 		}},
-		{"nobody starves", func(w *world, h *hold) {
-			q := &request{m: w.machines[1], mgr: w.machines[1].manager.ID(), issued: time.Now(), ask: ask{name: h.name, wait: -1}}
+		{"promise14c", func(w *world, h *hold) {
+			q := &request{m: w.machines[1], host: w.machines[1].host, mgr: w.machines[1].manager.ID(), issued: time.Now(), ask: ask{name: h.name, wait: -1}}
 			w.book.mu.Lock()
 			p := w.book.of(h.name)
 			p.requests = append(p.requests, q)
@@ -135,18 +141,30 @@ func TestInvariants_NoticeWhatNoServerCauses(t *testing.T) {
 				w.book.mu.Unlock()
 			}
 		}},
-		{"nobody waits for ever", func(w *world, h *hold) {
+		{"promise14d", func(w *world, h *hold) {
 			w.calls.Add(1)
 			w.settle()
 			w.calls.Done()
 		}},
-		{"nothing left", func(w *world, h *hold) { w.leftovers() }},
+		{"promise8c", func(w *world, h *hold) { w.book.promise8c() }},
+		{"promise4", func(w *world, h *hold) {
+			w.book.ids[h.lock.HolderID()] = &hold{request: &request{ask: ask{name: "another"}}, lock: h.lock}
+			w.book.promise4(h, false)
+		}},
+		{"promise7a", func(w *world, h *hold) {
+			e := w.book.managers[h.mgr]
+			w.book.mu.Lock()
+			e.killed, e.host = time.Now(), &host{w: w} // another host, of which no command comes
+			w.book.mu.Unlock()
+			w.pause(2*w.set.lease + 5*sec)
+		}},
+		{"promise13b", func(w *world, h *hold) { w.book.promise13b(h.request, nil) }},
 	} {
-		t.Run(c.invariant, func(t *testing.T) {
+		t.Run(c.oracle, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ignore := make(map[string]bool)
-				for _, name := range invariants {
-					ignore[name] = name != c.invariant
+				for _, name := range oracles {
+					ignore[name] = name != c.oracle
 				}
 				w := newWorld(options{seed: 1, only: restart, ignore: ignore})
 				w.connect()

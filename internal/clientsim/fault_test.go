@@ -38,6 +38,12 @@ func (w *world) planStrike(i int) {
 		}
 	}
 	w.after(at, func() { w.strike(r, kind, min(lasts, w.set.life+30*sec-at)) })
+	if w.set.kinds&closing != 0 && r.IntN(2) == 0 { // while it lasts
+		m := w.machines[r.IntN(len(w.machines))]
+		if at += logBetween(r, ms, lasts+ms); at < w.set.life {
+			w.at(at, func() { m.restart(100 * ms) })
+		}
+	}
 }
 
 // strike makes something go wrong for a time.
@@ -45,9 +51,22 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	h := w.hosts[r.IntN(len(w.hosts))]
 	name := w.names[r.IntN(len(w.names))]
 	now := time.Now()
+	if kind == kill {
+		w.machines[r.IntN(len(w.machines))].die(r)
+		return
+	}
+	if kind == fail {
+		w.book.mu.Lock()
+		defer w.book.mu.Unlock()
+		defer w.book.dataLost()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	keys := w.keysOf(name)
 	if w.over {
+		return
+	}
+	if (kind == foreign || kind == badKey) && w.kindOf(name) != plain || kind == badCounter && w.kindOf(name) == permits || kind == foreign && w.set.kinds&clustered != 0 {
 		return
 	}
 	w.seen[kind.String()]++
@@ -61,6 +80,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		c.up.hold = later(c.up.hold, now.Add(lasts))
 		h.excuse(min(lasts, w.set.keepAlive+w.set.writeTimeout))
 	case stall:
+		w.note(cutOff, h, "", lasts)
 		w.tracef("FAULT stall: host %d for %v", h.index, lasts)
 		for _, c := range h.conns {
 			c.up.hold, c.down.hold = later(c.up.hold, now.Add(lasts)), later(c.down.hold, now.Add(lasts))
@@ -71,6 +91,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.cutAll(h, r.IntN(2) == 0)
 		h.excuse(0)
 	case partition:
+		w.note(cutOff, h, "", lasts)
 		w.tracef("FAULT partition: host %d for %v", h.index, lasts)
 		for _, c := range h.conns {
 			c.up.hold, c.down.hold = later(c.up.hold, now.Add(lasts)), later(c.down.hold, now.Add(lasts))
@@ -106,11 +127,21 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.stopServer(lasts)
 	case restart:
 		w.tracef("FAULT restart")
-		clear(w.server.known)
+		for _, s := range w.servers {
+			clear(s.known)
+		}
 		for _, h := range w.hosts {
 			w.cutAll(h, false)
 			h.excuse(0)
 		}
+	case fail:
+		if r.IntN(3) == 0 {
+			w.cutReplica(r, lasts)
+		} else {
+			w.failOver(r)
+		}
+	case move:
+		w.moveSlot(name)
 	case noPerm:
 		w.tracef("FAULT noperm: host %d may not touch %q for %v", h.index, name, lasts)
 		h.refused[name]++
@@ -122,40 +153,40 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			h.refused[name]--
 		})
 	case badKey, foreign:
-		if w.server.keys.get(name) != nil {
+		if keys.get(name) != nil {
 			return
 		}
 		w.tracef("FAULT %v: %q for %v", kind, name, lasts)
 		if kind == badKey {
-			w.server.keys[name] = &value{kind: textKind, text: "no lock"}
+			keys[name] = &value{kind: textKind, text: "no lock"}
 		} else {
-			w.server.keys.setHash(name, time.Minute, "mode", "read", "another:1", "1")
+			keys.setHash(name, time.Minute, "mode", "read", "another:1", "1")
 		}
-		put := w.server.keys[name]
+		put := keys[name]
 		w.trouble(kind, nil, name, lasts)
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if w.server.keys[name] == put {
+			if keys[name] == put {
 				w.tracef("fault ends: %q is removed without a message", name)
-				delete(w.server.keys, name)
+				delete(keys, name)
 			}
 		})
 	case badCounter:
 		key := counterOf(name)
-		old := w.server.keys.get(key)
+		old := keys.get(key)
 		if old != nil && old.kind != textKind {
 			return
 		}
 		w.tracef("FAULT badcounter: %q for %v", name, lasts)
-		w.server.keys[key] = &value{kind: listKind}
+		keys[key] = &value{kind: listKind}
 		w.trouble(kind, nil, name, lasts)
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.tracef("fault ends: the counter of %q is a number", name)
-			if delete(w.server.keys, key); old != nil {
-				w.server.keys[key] = old
+			if delete(keys, key); old != nil {
+				keys[key] = old
 			}
 		})
 	case slowLog, slowObserver:
@@ -175,7 +206,10 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 // stopServer stops the server for a time. w.mu is held.
 func (w *world) stopServer(lasts time.Duration) {
 	w.tracef("FAULT stop: for %v", lasts)
-	w.server.stopped++
+	w.note(frozen, nil, "", lasts)
+	for _, s := range w.servers {
+		s.stopped++
+	}
 	for _, h := range w.hosts {
 		h.fallSilent()
 		h.excuse(lasts)
@@ -183,15 +217,18 @@ func (w *world) stopServer(lasts time.Duration) {
 	w.after(lasts, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.tracef("fault ends: the server runs, %d commands lie there", len(w.server.backlog))
 		for _, h := range w.hosts {
 			h.speak()
 		}
-		w.server.resume()
+		for _, s := range w.servers {
+			w.tracef("fault ends: a server runs, %d commands lie there", len(s.backlog))
+			s.resume()
+		}
 	})
 }
 
 func (w *world) cutAll(h *host, arrives bool) {
+	w.note(cutOff, h, "", 0)
 	for _, c := range h.conns {
 		c.cut(arrives)
 	}
@@ -232,6 +269,30 @@ func (h *host) disturbed(in span) bool {
 	}
 	return false
 }
+
+// troubledSince reports whether a name had a fault of its own between an instant and now.
+func (w *world) troubledSince(name string, at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.troubled(noPerm|badKey|badCounter|foreign, nil, name, span{at, time.Now()})
+}
+
+// A met is a trouble that requests can meet: at a host or at all, and of a name or of all.
+type met struct {
+	feature
+	host *host
+	name string
+	span
+}
+
+// note notes a trouble for the table of features. w.mu is held.
+func (w *world) note(f feature, h *host, name string, lasts time.Duration) {
+	now := time.Now()
+	w.mets = append(w.mets, met{f, h, name, span{now, now.Add(lasts)}})
+}
+
+// onTheWay is how long commands that were under way when a process died may still run.
+func (w *world) onTheWay() time.Duration { return w.set.timeout + 6*w.slowest() }
 
 // disturbedSince reports whether a host was disturbed between an instant and now.
 func (w *world) disturbedSince(h *host, at time.Time) bool {

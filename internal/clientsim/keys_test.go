@@ -1,15 +1,17 @@
 package clientsim
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// keyspace is the data of a server: hashes, texts and things of other types,
-// each with an end or without.
+// keyspace is the data of a server: hashes, texts, lists and sorted sets, each
+// with an end or without.
 type keyspace map[string]*value
 
 type value struct {
@@ -17,7 +19,9 @@ type value struct {
 	fields []string // of a hash, in the order in which they came
 	hash   map[string]string
 	text   string
-	end    int64 // the last millisecond of its life; never if zero
+	list   []string
+	scores map[string]float64 // of a sorted set
+	end    int64              // the last millisecond of its life; never if zero
 }
 
 type kind uint8
@@ -26,6 +30,7 @@ const (
 	hashKind kind = iota + 1
 	textKind
 	listKind
+	scoresKind
 )
 
 const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
@@ -64,7 +69,7 @@ func (k keyspace) life(key string) time.Duration {
 }
 
 func (k keyspace) setHash(key string, life time.Duration, pairs ...string) {
-	v := &value{kind: hashKind, hash: make(map[string]string)}
+	v := newHash()
 	for i := 0; i < len(pairs); i += 2 {
 		v.set(pairs[i], pairs[i+1])
 	}
@@ -72,6 +77,29 @@ func (k keyspace) setHash(key string, life time.Duration, pairs ...string) {
 		v.end = nowMs() + life.Milliseconds()
 	}
 	k[key] = v
+}
+
+func newHash() *value { return &value{kind: hashKind, hash: make(map[string]string)} }
+
+// copy returns a copy that shares nothing with v.
+func (v *value) copy() *value {
+	c := *v
+	c.fields, c.list = slices.Clone(v.fields), slices.Clone(v.list)
+	c.hash, c.scores = maps.Clone(v.hash), maps.Clone(v.scores)
+	return &c
+}
+
+// ranked returns the members of a sorted set with scores from lo to hi, in their order.
+func (v *value) ranked(lo, hi float64) (out []string) {
+	for m, score := range v.scores {
+		if score >= lo && score <= hi {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(v.scores[a], v.scores[b]), strings.Compare(a, b))
+	})
+	return out
 }
 
 func (v *value) set(field, text string) (added int64) {
@@ -92,12 +120,18 @@ type keyCommand struct {
 }
 
 var keyCommands = map[string]keyCommand{
-	"EXISTS": {0, 2, func(k keyspace, v *value, args []string) any { return truth(v != nil) }},
+	"EXISTS": {0, 2, func(k keyspace, v *value, args []string) any {
+		n := int64(0)
+		for _, key := range args[1:] {
+			n += truth(k.get(key) != nil)
+		}
+		return n
+	}},
 	"TYPE": {0, 2, func(k keyspace, v *value, args []string) any {
 		if v == nil {
 			return status("none")
 		}
-		return status([...]string{"", "hash", "string", "list"}[v.kind])
+		return status([...]string{"", "hash", "string", "list", "zset"}[v.kind])
 	}},
 	"DEL": {0, 2, func(k keyspace, v *value, args []string) any {
 		n := int64(0)
@@ -156,7 +190,7 @@ var keyCommands = map[string]keyCommand{
 	}},
 	"HSET": {hashKind, 4, func(k keyspace, v *value, args []string) any {
 		if v == nil {
-			v = &value{kind: hashKind, hash: make(map[string]string)}
+			v = newHash()
 			k[args[1]] = v
 		}
 		n := int64(0)
@@ -202,8 +236,192 @@ var keyCommands = map[string]keyCommand{
 	}},
 }
 
+// bound reads the end of a range of scores.
+func bound(text string) float64 {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic("clientsim: a range of scores ends with " + text)
+	}
+	return f
+}
+
+func scoreText(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// span returns what a range of a list with positions from and to has, as servers count.
+func (v *value) span(from, to string) []any {
+	out := []any{}
+	lo, _ := strconv.Atoi(from)
+	hi, _ := strconv.Atoi(to)
+	if v == nil {
+		return out
+	}
+	if lo < 0 {
+		lo = max(0, lo+len(v.list))
+	}
+	if hi < 0 {
+		hi += len(v.list)
+	}
+	for i := lo; i <= min(hi, len(v.list)-1); i++ {
+		out = append(out, v.list[i])
+	}
+	return out
+}
+
+func init() {
+	keyCommands["SET"] = keyCommand{0, 3, func(k keyspace, v *value, args []string) any {
+		n := &value{kind: textKind, text: args[2]}
+		for i := 3; i < len(args); i++ {
+			switch strings.ToUpper(args[i]) {
+			case "PX":
+				i++
+				life, err := strconv.ParseInt(args[i], 10, 64)
+				if err != nil || life <= 0 {
+					return failure("ERR invalid expire time in 'set' command")
+				}
+				n.end = nowMs() + life
+			case "NX":
+				if v != nil {
+					return nil
+				}
+			case "XX":
+				if v == nil {
+					return nil
+				}
+			default:
+				return failure("ERR syntax error")
+			}
+		}
+		k[args[1]] = n
+		return status("OK")
+	}}
+	keyCommands["LINDEX"] = keyCommand{listKind, 3, func(k keyspace, v *value, args []string) any {
+		if out := v.span(args[2], args[2]); len(out) > 0 {
+			return out[0]
+		}
+		return nil
+	}}
+	keyCommands["LRANGE"] = keyCommand{listKind, 4, func(k keyspace, v *value, args []string) any { return v.span(args[2], args[3]) }}
+	keyCommands["RPUSH"] = keyCommand{listKind, 3, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			v = &value{kind: listKind}
+			k[args[1]] = v
+		}
+		v.list = append(v.list, args[2:]...)
+		return int64(len(v.list))
+	}}
+	keyCommands["LPOP"] = keyCommand{listKind, 2, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			return nil
+		}
+		first := v.list[0]
+		if v.list = v.list[1:]; len(v.list) == 0 {
+			delete(k, args[1])
+		}
+		return first
+	}}
+	keyCommands["LREM"] = keyCommand{listKind, 4, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			return int64(0)
+		}
+		i := slices.Index(v.list, args[3]) // only the first: all scripts ask for one
+		if i < 0 {
+			return int64(0)
+		}
+		if v.list = slices.Delete(v.list, i, i+1); len(v.list) == 0 {
+			delete(k, args[1])
+		}
+		return int64(1)
+	}}
+	keyCommands["ZADD"] = keyCommand{scoresKind, 4, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			v = &value{kind: scoresKind, scores: make(map[string]float64)}
+			k[args[1]] = v
+		}
+		pairs, nx := args[2:], false
+		if strings.ToUpper(pairs[0]) == "NX" {
+			pairs, nx = pairs[1:], true
+		}
+		n := int64(0)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			_, there := v.scores[pairs[i+1]]
+			if !there {
+				n++
+			}
+			if !there || !nx {
+				v.scores[pairs[i+1]] = bound(pairs[i])
+			}
+		}
+		return n
+	}}
+	keyCommands["ZREM"] = keyCommand{scoresKind, 3, func(k keyspace, v *value, args []string) any {
+		n := int64(0)
+		if v == nil {
+			return n
+		}
+		for _, m := range args[2:] {
+			if _, there := v.scores[m]; there {
+				delete(v.scores, m)
+				n++
+			}
+		}
+		if len(v.scores) == 0 {
+			delete(k, args[1])
+		}
+		return n
+	}}
+	keyCommands["ZCARD"] = keyCommand{scoresKind, 2, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			return int64(0)
+		}
+		return int64(len(v.scores))
+	}}
+	keyCommands["ZCOUNT"] = keyCommand{scoresKind, 4, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			return int64(0)
+		}
+		return int64(len(v.ranked(bound(args[2]), bound(args[3]))))
+	}}
+	keyCommands["ZSCORE"] = keyCommand{scoresKind, 3, func(k keyspace, v *value, args []string) any {
+		if v == nil {
+			return nil
+		}
+		if f, there := v.scores[args[2]]; there {
+			return scoreText(f)
+		}
+		return nil
+	}}
+	keyCommands["ZRANGEBYSCORE"] = keyCommand{scoresKind, 4, func(k keyspace, v *value, args []string) any {
+		out := []any{}
+		if v == nil {
+			return out
+		}
+		members, with := v.ranked(bound(args[2]), bound(args[3])), false
+		for i := 4; i < len(args); i++ {
+			switch strings.ToUpper(args[i]) {
+			case "WITHSCORES":
+				with = true
+			case "LIMIT":
+				from, _ := strconv.Atoi(args[i+1])
+				n, _ := strconv.Atoi(args[i+2])
+				members = members[min(from, len(members)):min(from+n, len(members))]
+				i += 2
+			}
+		}
+		for _, m := range members {
+			if out = append(out, m); with {
+				out = append(out, scoreText(v.scores[m]))
+			}
+		}
+		return out
+	}}
+}
+
 // do runs a command on the keys. Scripts that use others need them here.
 func (k keyspace) do(args []string) any {
+	if strings.EqualFold(args[0], "TIME") {
+		now := time.Now()
+		return []any{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)}
+	}
 	c, ok := keyCommands[strings.ToUpper(args[0])]
 	if !ok {
 		return failure(fmt.Sprintf("ERR unknown command '%s', which this simulation lacks", args[0]))

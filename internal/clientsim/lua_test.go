@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -22,6 +23,7 @@ type (
 type engine struct {
 	state    *lua.LState
 	compiled map[string]*lua.FunctionProto // by SHA-1
+	names    map[string]string             // of the scripts
 	call     func(args []string) any       // of the server that runs a script now
 }
 
@@ -30,7 +32,7 @@ var scripts = newEngine()
 func newEngine() *engine {
 	e := &engine{
 		state:    lua.NewState(lua.Options{SkipOpenLibs: true}),
-		compiled: make(map[string]*lua.FunctionProto),
+		compiled: make(map[string]*lua.FunctionProto), names: make(map[string]string),
 	}
 	for name, open := range map[string]lua.LGFunction{
 		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable,
@@ -57,6 +59,9 @@ func newEngine() *engine {
 	return e
 }
 
+// scriptName finds the line by which each script begins.
+var scriptName = regexp.MustCompile(`(?m)^-- (\w+)\.lua `)
+
 // load compiles a script and returns its SHA-1.
 func (e *engine) load(text string) (sha string, err error) {
 	sum := sha1.Sum([]byte(text))
@@ -67,6 +72,9 @@ func (e *engine) load(text string) (sha string, err error) {
 			return "", err
 		}
 		e.compiled[sha] = f.Proto
+		for _, m := range scriptName.FindAllStringSubmatch(text, -1) {
+			e.names[sha] = m[1] // the last: the first may be a part that several share
+		}
 	}
 	return sha, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,8 +70,8 @@ func (w *world) connect() {
 
 func (w *world) clientOption(h *host) rueidis.ClientOption {
 	o := rueidis.ClientOption{
-		InitAddress: []string{"sim:0"}, DialCtxFn: h.dial, ConnWriteTimeout: w.set.writeTimeout,
-		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 9,
+		InitAddress: w.addresses(), DialCtxFn: h.dial, ConnWriteTimeout: w.set.writeTimeout,
+		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
 	}
 	o.Dialer.KeepAlive, o.Dialer.Timeout = w.set.keepAlive, dialTimeout
 	if w.set.kinds&shared != 0 {
@@ -82,7 +83,8 @@ func (w *world) clientOption(h *host) rueidis.ClientOption {
 func (w *world) managerOptions(h *host) lockmgr.Options {
 	o := lockmgr.Options{
 		Lease: w.set.lease, CommandTimeout: w.set.timeout, RetryTime: w.set.retry,
-		Linger: w.set.linger, PassCount: w.set.passCount, PassTime: w.set.passTime,
+		Linger: w.set.linger, PassCount: w.set.passCount, PassTime: w.set.passTime, Anonymous: w.set.kinds&telling == 0,
+		Replicas: lockmgr.Replicas{Acks: w.set.acks, Timeout: w.set.ackTime},
 	}
 	if w.set.kinds&slowLog != 0 {
 		o.Logger = slog.New(slowHandler{h})
@@ -91,6 +93,7 @@ func (w *world) managerOptions(h *host) lockmgr.Options {
 		if w.set.kinds&slowObserver != 0 {
 			h.block(1)
 		}
+		w.book.event(e)
 	}
 	return o
 }
@@ -113,16 +116,20 @@ func (m *machine) start() {
 		var mgr *lockmgr.Manager
 		var err error
 		if m.shared != nil {
-			mgr, err = lockmgr.New(m.shared.client, m.w.managerOptions(m.host))
+			mgr, err = lockmgr.New(m.shared.client, m.w.managerOptions(m.place()))
 		} else {
-			mgr, err = lockmgr.Dial(m.w.clientOption(m.host), m.w.managerOptions(m.host))
+			mgr, err = lockmgr.Dial(m.w.clientOption(m.place()), m.w.managerOptions(m.place()))
 		}
 		if err == nil {
 			m.w.book.add(mgr, m)
 			m.mu.Lock()
 			m.manager, m.owners = mgr, []lockmgr.Owner{mgr.NewOwner(), mgr.NewOwner()}
 			m.all = append(m.all, mgr)
+			ending := m.ending
 			m.mu.Unlock()
+			if ending {
+				defer m.close(0)
+			}
 			m.w.tracef("machine %d: manager %.8s", m.index, mgr.ID())
 			return
 		}
@@ -132,6 +139,70 @@ func (m *machine) start() {
 		if !m.w.pause(200 * ms) {
 			return
 		}
+	}
+}
+
+// managerFeatures are those that all requests of a manager have.
+func (w *world) managerFeatures() features {
+	s := featuresOf(oneServer)
+	if w.set.servers > 1 {
+		s = featuresOf(shards)
+	}
+	for f, is := range map[feature]bool{
+		replicas: w.set.replicas > 0, named: w.set.kinds&telling != 0, lingerOff: w.set.linger < 0, oneInARow: w.set.passCount == 1,
+		acks: w.set.acks > 0,
+	} {
+		if is {
+			s.add(f)
+		}
+	}
+	return s
+}
+
+// place returns the present host.
+func (m *machine) place() *host {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.host
+}
+
+// die ends the process of the manager without a word. Another process, on a host of its own, takes its place.
+func (m *machine) die(r *rand.Rand) {
+	w := m.w
+	m.mu.Lock()
+	mgr := m.manager
+	if mgr == nil || m.shared != nil || m.ending {
+		m.mu.Unlock()
+		return
+	}
+	m.manager = nil
+	old := m.host
+	m.mu.Unlock()
+	w.book.killed(mgr)
+	w.mu.Lock()
+	if w.over {
+		w.mu.Unlock()
+		return
+	}
+	w.seen[kill.String()]++
+	w.tracef("FAULT kill: machine %d, manager %.8s", m.index, mgr.ID())
+	w.cutAll(old, r.IntN(2) == 0)
+	old.down++
+	h := &host{w: w, index: len(w.hosts), latency: old.latency, mute: old.mute, refused: make(map[string]int)}
+	if w.servers[0].stopped > 0 {
+		h.silent, h.silentFrom = w.servers[0].stopped, time.Now()
+	}
+	h.excuse(0)
+	w.hosts = append(w.hosts, h)
+	w.mu.Unlock()
+	m.mu.Lock()
+	m.host = h
+	m.mu.Unlock()
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	go mgr.Close(gone)
+	if w.pause(time.Duration(r.Int64N(int64(sec)))) {
+		m.start()
 	}
 }
 
@@ -166,9 +237,7 @@ func (m *machine) close(patience time.Duration) {
 	took := time.Since(began)
 	w.tracef("machine %d: Close: %v after %v", m.index, err, took)
 	w.book.closed(mgr, err)
-	if took > limit {
-		w.fail("close ends", "Close of machine %d took %v, its context lasted %v (0: for ever), the limit is %v", m.index, took, patience, limit)
-	}
+	w.book.promise9b(m, took, patience, limit)
 	if m.shared != nil && m.last() {
 		m.shared.client.Close()
 	}

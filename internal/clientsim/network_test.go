@@ -32,6 +32,7 @@ type host struct {
 	down    int             // new connections are refused
 	opened  chan struct{}   // closed when the partition ends
 
+	ran        time.Time // when the server last ran a command of it
 	silent     int       // faults that keep the server from answering
 	silentFrom time.Time // since when; zero if it may answer
 	excuses    []span    // when the host was disturbed
@@ -43,6 +44,7 @@ type span struct{ from, to time.Time }
 // A conn is both ends of one connection. Its mutex is w.mu.
 type conn struct {
 	from *host
+	to   *server
 	n    int
 	rng  *rand.Rand
 	up   queue // to the server
@@ -50,7 +52,8 @@ type conn struct {
 
 	partial    []byte // of a command, at the server
 	subscribed map[string]bool
-	broken     bool // by the server or the network
+	written    int64 // the offset of the last change that came on it
+	broken     bool  // by the server or the network
 
 	in       []byte // what the client can read
 	eof      bool
@@ -71,6 +74,7 @@ type queue struct {
 type packet struct {
 	at    time.Time
 	bytes []byte // nil: the end
+	name  string // of the lock that it is about; for replies
 }
 
 func (q *queue) send(p packet) {
@@ -115,7 +119,7 @@ func (q *queue) stop() {
 }
 
 // dial is the DialCtxFn of a host's client.
-func (h *host) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (h *host) dial(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	w := h.w
 	w.mu.Lock()
 	pause := h.delay(w.rng(h.index, h.dialed))
@@ -138,7 +142,7 @@ func (h *host) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	}
 	h.dialed++
 	c := &conn{
-		from: h, n: h.dialed, rng: w.rng(1000+h.index, h.dialed),
+		from: h, to: w.serverAt(addr), n: h.dialed, rng: w.rng(1000+h.index, h.dialed),
 		subscribed: make(map[string]bool), wake: make(chan struct{}, 1),
 	}
 	c.up = queue{mu: &w.mu, deliver: c.arrive}
@@ -162,7 +166,7 @@ func (c *conn) String() string { return fmt.Sprintf("connection %d.%d", c.from.i
 func (c *conn) arrive(p packet) {
 	w := c.from.w
 	if p.bytes == nil {
-		w.server.arrive(arrival{from: c})
+		c.to.arrive(arrival{from: c})
 		return
 	}
 	if c.closed {
@@ -175,15 +179,29 @@ func (c *conn) arrive(p packet) {
 		if args, c.partial = resp.CutCommand(c.partial); args == nil {
 			return
 		}
-		w.server.arrive(arrival{c, args})
+		c.to.arrive(arrival{c, args})
 	}
 }
 
 // reply sends what the server says.
-func (c *conn) reply(b []byte) {
-	if !c.closed && !c.broken {
-		c.down.send(packet{time.Now().Add(c.from.delay(c.rng)), b})
+func (c *conn) reply(b []byte, name string) {
+	if c.closed || c.broken {
+		if name != "" {
+			c.from.w.note(lostReply, c.from, name, 0)
+		}
+		return
 	}
+	c.down.send(packet{time.Now().Add(c.from.delay(c.rng)), b, name})
+}
+
+// lose drops the replies that are on their way.
+func (c *conn) lose() {
+	for _, p := range c.down.packets {
+		if p.name != "" {
+			c.from.w.note(lostReply, c.from, p.name, 0)
+		}
+	}
+	c.down.stop()
 }
 
 // receive is called with what has reached the client.
@@ -239,7 +257,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.eof || c.broken {
 		return 0, io.ErrClosedPipe
 	}
-	c.up.send(packet{time.Now().Add(c.from.delay(c.rng)), append([]byte(nil), b...)})
+	c.up.send(packet{time.Now().Add(c.from.delay(c.rng)), append([]byte(nil), b...), ""})
 	return len(b), nil
 }
 
@@ -258,7 +276,7 @@ func (c *conn) Close() error {
 			break
 		}
 	}
-	c.down.stop()
+	c.lose()
 	if !c.broken {
 		c.up.send(packet{at: time.Now().Add(c.from.delay(c.rng))})
 	}
@@ -276,11 +294,11 @@ func (c *conn) cut(arrives bool) {
 	c.broken = true
 	if !arrives {
 		c.up.stop()
-		c.from.w.server.arrive(arrival{from: c})
+		c.to.arrive(arrival{from: c})
 	} else {
 		c.up.send(packet{at: time.Now().Add(c.from.delay(c.rng))})
 	}
-	c.down.stop()
+	c.lose()
 	c.eof = true
 	c.look()
 	c.from.w.tracef("  network: %s cut", c)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
@@ -18,9 +19,17 @@ type server struct {
 	backlog     []arrival          // what came meanwhile
 	commands    int
 
+	w      *world
+	index  int
+	trails map[string]*trail // by holder ID
 	tracef func(format string, args ...any)
 	cheat  string
-	apart  map[*host]keyspace // of a server that cheats
+
+	replicas []*replica
+	offset   int64              // how much was written
+	touched  map[string]bool    // keys that the present command has changed
+	failed   []time.Time        // when a replica took the place of the master
+	apart    map[*host]keyspace // of a server that cheats
 }
 
 // An arrival is one command, or the end of a connection if args is nil.
@@ -29,11 +38,15 @@ type arrival struct {
 	args []string
 }
 
-func newServer(tracef func(string, ...any)) *server {
-	return &server{
-		keys: make(keyspace), known: make(map[string]bool),
-		subscribers: make(map[string][]*conn), tracef: tracef, apart: make(map[*host]keyspace),
+func newServer(w *world, index int) *server {
+	s := &server{
+		w: w, index: index, keys: make(keyspace), known: make(map[string]bool), trails: make(map[string]*trail),
+		subscribers: make(map[string][]*conn), tracef: w.tracef, apart: make(map[*host]keyspace),
 	}
+	for range w.set.replicas {
+		s.replicas = append(s.replicas, &replica{keys: make(keyspace)})
+	}
+	return s
 }
 
 // arrive takes a command in.
@@ -63,9 +76,18 @@ func (s *server) serve(a arrival) {
 		return
 	}
 	s.commands++
+	a.from.from.ran = time.Now()
+	name := ""
+	if len(a.args) > 3 && strings.HasPrefix(a.args[0], "EVAL") {
+		name = a.args[3]
+	}
+	if a.from.closed {
+		s.w.note(lateCopy, a.from.from, name, 0)
+	}
 	out := s.command(a.from, a.args)
+	s.replicate(a.from)
 	if len(out) > 0 {
-		a.from.reply(out)
+		a.from.reply(out, name)
 	}
 }
 
@@ -90,17 +112,30 @@ func (s *server) unsubscribe(c *conn, channel string) {
 func (s *server) command(c *conn, args []string) []byte {
 	switch name := strings.ToUpper(args[0]); name {
 	case "HELLO":
-		return []byte("%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n")
+		mode := "$10\r\nstandalone"
+		if s.w.set.servers > 1 {
+			mode = "$7\r\ncluster"
+		}
+		return []byte("%5\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n" + mode + "\r\n")
+	case "CLUSTER":
+		return resp.Append(nil, s.cluster(args))
+	case "WAIT":
+		return s.wait(c, args)
 	case "CLIENT":
 		return resp.Append(nil, status("OK"))
 	case "PING":
 		return resp.Append(nil, status("PONG"))
-	case "SUBSCRIBE":
+	case "SUBSCRIBE", "SSUBSCRIBE":
 		if s.cheat == unsubscribed {
 			return resp.Append(nil, failure("ERR not now"))
 		}
 		if c.from.mute {
 			return resp.Append(nil, failure("NOPERM No permissions to access a channel"))
+		}
+		if name == "SSUBSCRIBE" {
+			if at := s.elsewhere(args[1:]); at != nil {
+				return resp.Append(nil, at)
+			}
 		}
 		var out []byte
 		for _, channel := range args[1:] {
@@ -108,14 +143,14 @@ func (s *server) command(c *conn, args []string) []byte {
 				c.subscribed[channel] = true
 				s.subscribers[channel] = append(s.subscribers[channel], c)
 			}
-			out = resp.Append(out, resp.Push{"subscribe", channel, int64(len(c.subscribed))})
+			out = resp.Append(out, resp.Push{strings.ToLower(name), channel, int64(len(c.subscribed))})
 		}
 		return out
-	case "UNSUBSCRIBE":
+	case "UNSUBSCRIBE", "SUNSUBSCRIBE":
 		var out []byte
 		for _, channel := range args[1:] {
 			s.unsubscribe(c, channel)
-			out = resp.Append(out, resp.Push{"unsubscribe", channel, int64(len(c.subscribed))})
+			out = resp.Append(out, resp.Push{strings.ToLower(name), channel, int64(len(c.subscribed))})
 		}
 		return out
 	case "SCRIPT":
@@ -131,6 +166,11 @@ func (s *server) command(c *conn, args []string) []byte {
 	case "EVAL", "EVALSHA":
 		return resp.Append(nil, s.eval(c, name, args))
 	}
+	if len(args) > 1 {
+		if at := s.elsewhere(args[1:2]); at != nil {
+			return resp.Append(nil, at)
+		}
+	}
 	return resp.Append(nil, s.plain(args))
 }
 
@@ -138,6 +178,9 @@ func (s *server) eval(c *conn, name string, args []string) any {
 	sha := args[1]
 	n, _ := strconv.Atoi(args[2])
 	keys := args[3 : 3+n]
+	if at := s.elsewhere(keys); at != nil {
+		return at
+	}
 	for _, key := range keys {
 		if c.from.refused[key] > 0 {
 			return failure("NOPERM No permissions to access a key")
@@ -160,6 +203,7 @@ func (s *server) eval(c *conn, name string, args []string) any {
 		s.keys = s.apart[c.from]
 	}
 	out := scripts.run(sha, keys, args[3+n:], s.plain)
+	s.follow(c, scripts.names[sha], keys, args[3+n:], out)
 	s.tracef("  server: %s script %.6s keys %q args %q: %v", c, sha, keys, args[3+n:], out)
 	return out
 }
@@ -168,12 +212,16 @@ func (s *server) eval(c *conn, name string, args []string) any {
 func (s *server) plain(args []string) any {
 	switch strings.ToUpper(args[0]) {
 	case "PUBLISH", "SPUBLISH":
+		kind := "message"
+		if args[0][0] == 'S' || args[0][0] == 's' {
+			kind = "smessage"
+		}
 		subs := s.subscribers[args[1]]
 		if s.cheat == quiet {
 			return int64(len(subs))
 		}
 		for _, c := range subs {
-			c.reply(resp.Append(nil, resp.Push{"message", args[1], args[2]}))
+			c.reply(resp.Append(nil, resp.Push{kind, args[1], args[2]}), "")
 		}
 		return int64(len(subs))
 	case "PUBSUB":
@@ -183,5 +231,93 @@ func (s *server) plain(args []string) any {
 		}
 		return out
 	}
-	return s.keys.do(args)
+	out := s.keys.do(args)
+	if len(s.replicas) > 0 {
+		if always, is := writes[strings.ToUpper(args[0])]; is && (always || out != any(int64(0))) {
+			s.touch(args)
+		}
+	}
+	return out
+}
+
+// A trail is what the server has seen of a holder ID.
+type trail struct {
+	first     time.Time // when a script first took a lock for it
+	acquires  int
+	transfers int
+	lost      int // answers of acquires that did not arrive, as the connection was gone
+}
+
+// follow notes which holder IDs a script has installed.
+func (s *server) follow(c *conn, script string, keys, args []string, out any) {
+	install := strings.HasSuffix(script, "transfer")
+	took := strings.Contains(script, "acquire")
+	if !install && !took || took && refused(script, out) {
+		return
+	}
+	see := func(id string) {
+		t := s.trails[id]
+		if t == nil {
+			t = new(trail)
+			s.trails[id] = t
+		}
+		if install {
+			t.transfers++
+			return
+		}
+		if t.acquires++; t.first.IsZero() {
+			t.first = time.Now()
+		}
+		if c.closed || c.broken {
+			t.lost++
+		}
+	}
+	if strings.HasPrefix(script, "fair_") {
+		see(args[0] + ":" + args[8] + ":f")
+		return
+	}
+	var ids []string
+	for _, arg := range args {
+		if len(arg) > 37 && arg[36] == ':' && arg[8] == '-' || strings.HasPrefix(script, "permits_") && len(arg) == 14 {
+			ids = append(ids, arg)
+		}
+	}
+	if len(ids) > 0 && (len(keys) <= 2 || script == "several_acquire") {
+		// One request: the first is the new holder. Others are of tries whose answers did not arrive.
+		if see(ids[0]); took && len(ids) > 1 {
+			s.trails[ids[0]].lost++
+		}
+		return
+	}
+	for _, id := range ids {
+		see(id)
+	}
+}
+
+// refused reports whether an answer says that a script has taken nothing. Those of scripts that several requests share
+// count as grants.
+func refused(script string, out any) bool {
+	switch out := out.(type) {
+	case failure:
+		return true
+	case int64:
+		return true
+	case []any:
+		switch script {
+		case "fair_acquire":
+			return len(out) > 0 && out[0] != any(int64(1))
+		case "several_acquire":
+			_, number := out[0].(int64)
+			return number
+		case "acquire", "readwrite_acquire":
+			return true
+		}
+	}
+	return false
+}
+
+// writes are the commands that write, with false for those that write nothing if they return zero.
+var writes = map[string]bool{
+	"DEL": false, "PEXPIRE": false, "HSET": true, "HDEL": false, "INCRBY": true, "SET": true, "ZADD": true, "ZREM": false, "LPOP": true, "LREM": false,
+	"RPUSH": true,
 }

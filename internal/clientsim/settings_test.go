@@ -16,7 +16,7 @@ const (
 
 // Kinds are what may happen in a world, as a set: what goes wrong, and what
 // callers do beyond Lock and Unlock.
-type kinds uint32
+type kinds uint64
 
 const (
 	late         kinds = 1 << iota // bytes to the server are held back, and arrive after the client has gone
@@ -49,6 +49,23 @@ const (
 	crowd                          // a thousand names and more while the server is silent
 	hot                            // goroutines that lock one name again and again
 	endless                        // options that are the longest Duration
+	sides                          // read-write locks
+	fairs                          // fair locks
+	counted                        // permits
+	sets                           // LockAll
+	keeping                        // KeepFor
+	bounded                        // MaxHold
+	noting                         // Note
+	telling                        // managers write who they are
+	extending                      // Extend
+	doing                          // Do
+	contrary                       // options that contradict each other
+	kill                           // processes end without a word
+	redisson                       // a client that knows none of our rules
+	replicated                     // replicas, and managers that wait for them
+	clustered                      // two masters
+	fail                           // a replica takes the place of its master
+	move                           // a slot gets another master
 	allKinds     = 1<<iota - 1
 )
 
@@ -56,6 +73,8 @@ var kindNames = []string{
 	"late", "stall", "cut", "partition", "refuse", "stop", "restart", "noperm", "badkey", "badcounter", "foreign",
 	"nosubscribe", "far", "slowlog", "slowobserver", "slowcallback", "force", "abandon", "together", "owners", "adopted", "fixed",
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
+	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
+	"replicated", "clustered", "fail", "move",
 }
 
 // known are the kinds with known failures, which no seed has unless -only asks
@@ -64,7 +83,7 @@ const known kinds = 0
 
 // disasters are the kinds that strike at an instant and last for a time.
 const disasters = late | stall | cut | partition | refuse | stop | restart | noPerm | badKey | badCounter | foreign |
-	slowLog | slowObserver
+	slowLog | slowObserver | kill | fail | move
 
 func (k kinds) String() string {
 	var out []string
@@ -106,6 +125,14 @@ type settings struct {
 	latency                 []time.Duration
 	hold                    time.Duration // a typical hold
 	silent                  time.Duration // the longest silence
+
+	kindOf   []feature // of each name
+	home     []int     // the only machine that uses a name; -1: all do
+	servers  int
+	replicas int           // of each server
+	acks     int           // of Options.Replicas
+	ackTime  time.Duration // its time-out
+	lag      time.Duration // of replicas
 }
 
 func drawSettings(seed uint64, only, off kinds) settings {
@@ -113,8 +140,8 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	s := settings{
 		managers: 2 + r.IntN(3),
 		names:    1 + r.IntN(1+r.IntN(6)),
-		life:     logBetween(r, 30*sec, 4*time.Minute),
-		requests: 60 + r.IntN(120),
+		life:     logBetween(r, 10*sec, 90*sec),
+		requests: 30 + r.IntN(60),
 	}
 	// Few kinds at a time, as each excuses some effects of others.
 	for range r.IntN(4) {
@@ -128,6 +155,10 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		switch k {
 		case noSubscribe, far, slowCallback, endless, shared:
 			in = 12
+		case sides, keeping, fixed, fenced:
+			in = 3
+		case replicated, clustered, contrary, telling:
+			in = 8
 		case hot, crowd:
 			in = 16
 		}
@@ -172,6 +203,8 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		// Connecting takes two ways there and back, and has to end in time.
 		s.timeout, s.writeTimeout = min(s.timeout, 400*ms), max(s.writeTimeout, sec)
 	}
+	s.drawNames(r)
+	s.drawServers(r)
 	for range s.managers {
 		s.latency = append(s.latency, logBetween(r, 50*time.Microsecond, min(s.timeout/10, 50*ms)))
 	}
@@ -181,10 +214,48 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	return s
 }
 
+// drawNames draws what kind of lock each name is.
+func (s *settings) drawNames(r *rand.Rand) {
+	from := []feature{plain}
+	for kind, k := range map[feature]kinds{reader: sides, fair: fairs, permits: counted} {
+		if s.kinds&k != 0 {
+			from = append(from, kind, kind)
+		}
+	}
+	slices.Sort(from)
+	if s.kinds&(sets|owners) != 0 {
+		s.names = max(s.names, 2)
+	}
+	for range s.names {
+		s.kindOf = append(s.kindOf, from[r.IntN(len(from))])
+		home := -1
+		if r.IntN(4) == 0 {
+			home = r.IntN(s.managers)
+		}
+		s.home = append(s.home, home)
+	}
+}
+
+// drawServers draws servers and replicas.
+func (s *settings) drawServers(r *rand.Rand) {
+	if s.servers = 1; s.kinds&(clustered|move) != 0 {
+		s.kinds |= clustered
+		s.servers = 2
+		s.kinds &^= shared // a client of a cluster that is closed while it dials leaves that connection open
+	}
+	if s.kinds&(replicated|fail) != 0 {
+		s.kinds |= replicated
+		s.replicas = 1 + r.IntN(2)
+		s.acks = r.IntN(s.replicas + 1)
+		s.lag = logBetween(r, 100*time.Microsecond, 5*ms)
+		s.ackTime = min(sec, s.lease/10)
+	}
+}
+
 func (s *settings) String() string {
 	return fmt.Sprintf("kinds=[%v] managers=%d names=%d life=%v requests=%d strikes=%d lease=%v timeout=%v retry=%v linger=%v pass=%d "+
-		"keepalive=%v+%v latency=%v hold=%v", s.kinds, s.managers, s.names, s.life, s.requests, s.strikes, s.lease, s.timeout, s.retry,
-		s.linger, s.passCount, s.keepAlive, s.writeTimeout, s.latency, s.hold)
+		"keepalive=%v+%v latency=%v hold=%v replicas=%d acks=%d of=%v", s.kinds, s.managers, s.names, s.life, s.requests, s.strikes, s.lease, s.timeout, s.retry,
+		s.linger, s.passCount, s.keepAlive, s.writeTimeout, s.latency, s.hold, s.replicas, s.acks, s.kindOf)
 }
 
 // stream returns a generator for one purpose of a seed, so that what one

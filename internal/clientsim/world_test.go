@@ -22,7 +22,7 @@ type options struct {
 	seed   uint64
 	only   kinds // in place of those that the seed draws; zero: no
 	off    kinds
-	ignore map[string]bool // invariants
+	ignore map[string]bool // oracles
 	cheat  string          // see cheat_test.go
 	trace  io.Writer       // for all that happens, at once; may be nil
 }
@@ -37,16 +37,17 @@ type result struct {
 	grants    int
 	commands  int
 	lived     time.Duration
+	sheet     *sheet // nil after a violation
 }
 
-// A violation is a broken invariant.
+// A violation is a broken promise.
 type violation struct {
-	invariant string
-	text      string
-	at        time.Duration
+	oracle string
+	text   string
+	at     time.Duration
 }
 
-func (v *violation) Error() string { return fmt.Sprintf("at %v: %s: %s", v.at, v.invariant, v.text) }
+func (v *violation) Error() string { return fmt.Sprintf("at %v: %s: %s", v.at, v.oracle, v.text) }
 
 // A world is one run of a seed.
 type world struct {
@@ -56,21 +57,26 @@ type world struct {
 	names []string
 	trace *trace
 	book  *book
+	sheet *sheet
 
 	ctx     context.Context // of callers; ends with the world
 	cancel  context.CancelFunc
 	stopped chan struct{} // closed by the first violation, and by the end
 	calls   sync.WaitGroup
 
-	mu       sync.Mutex // of the network, the server and what follows
-	server   *server
-	hosts    []*host
-	troubles []trouble
-	late     int // packets that came after their client had gone
-	seen     map[string]int
-	crowded  time.Time // until when a crowd is served
-	recovery time.Duration
-	over     bool // nothing new connects
+	mu        sync.Mutex     // of the network, the server and what follows
+	servers   []*server      // one, or the masters of a cluster
+	slots     map[uint16]int // which have moved, and to which server
+	strangers []stranger
+	hosts     []*host
+	troubles  []trouble
+	mets      []met    // troubles, for the table of features
+	lostData  []string // names whose data a failover has lost
+	late      int      // packets that came after their client had gone
+	seen      map[string]int
+	crowded   time.Time // until when a crowd is served
+	recovery  time.Duration
+	over      bool // nothing new connects
 
 	machines []*machine
 
@@ -90,7 +96,7 @@ func run(t *testing.T, o options) (res result) {
 		if r := recover(); r != nil {
 			res = w.result()
 			if res.violation == nil {
-				res.violation = &violation{"goroutines", fmt.Sprint(r), res.lived}
+				res.violation = &violation{"promise8c", fmt.Sprint(r), res.lived}
 			}
 		}
 	}()
@@ -117,7 +123,9 @@ func newWorld(o options) *world {
 	}
 	w.trace = &trace{began: w.began, out: o.trace}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.server = newServer(w.tracef)
+	for i := range w.set.servers {
+		w.servers = append(w.servers, newServer(w, i))
+	}
 	w.book = newBook(w)
 	for i := range w.set.names {
 		w.names = append(w.names, fmt.Sprintf("name%d", i))
@@ -144,8 +152,8 @@ func (w *world) after(d time.Duration, f func()) {
 	})
 }
 
-// do runs a call on a goroutine that the end waits for.
-func (w *world) do(f func()) {
+// spawn runs a call on a goroutine that the end waits for.
+func (w *world) spawn(f func()) {
 	w.calls.Add(1)
 	go func() {
 		defer w.calls.Done()
@@ -156,8 +164,8 @@ func (w *world) do(f func()) {
 func (w *world) tracef(format string, args ...any) { w.trace.add(format, args) }
 
 // fail notes the first violation and ends the world.
-func (w *world) fail(invariant, format string, args ...any) {
-	if w.ignore[invariant] {
+func (w *world) fail(oracle, format string, args ...any) {
+	if w.ignore[oracle] {
 		return
 	}
 	w.failing.Lock()
@@ -165,8 +173,8 @@ func (w *world) fail(invariant, format string, args ...any) {
 	if w.violation != nil {
 		return
 	}
-	w.violation = &violation{invariant, fmt.Sprintf(format, args...), time.Since(w.began)}
-	w.tracef("VIOLATION %s: %s", invariant, w.violation.text)
+	w.violation = &violation{oracle, fmt.Sprintf(format, args...), time.Since(w.began)}
+	w.tracef("VIOLATION of %s: %s", oracle, w.violation.text)
 	close(w.stopped)
 }
 
@@ -195,6 +203,7 @@ func (w *world) live() {
 	w.plan()
 	if w.pause(w.set.life) && w.settle() && w.closeAll() {
 		w.leftovers()
+		w.sheet = w.book.sheet()
 	}
 	w.tearDown()
 	<-ended
@@ -213,7 +222,7 @@ func (w *world) settle() bool {
 	case <-done:
 	case <-w.stopped:
 	case <-time.After(limit):
-		w.fail("nobody waits for ever", "%v after the last request: %s", limit, w.book.pending())
+		w.book.promise14d("%v after the last request: %s", limit, w.book.pending())
 	}
 	return !w.failed()
 }
@@ -223,9 +232,11 @@ func (w *world) settle() bool {
 func (w *world) sweep() {
 	w.mu.Lock()
 	left := make(map[string][]string)
-	for key := range w.server.keys {
-		if w.server.keys.life(key) > w.set.lease {
-			left[key] = slices.Clone(w.server.keys.fields(key))
+	for _, srv := range w.servers {
+		for key := range srv.keys {
+			if srv.keys.life(key) > w.set.lease {
+				left[key] = slices.Clone(srv.keys.fields(key))
+			}
 		}
 	}
 	w.mu.Unlock()
@@ -233,9 +244,9 @@ func (w *world) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, fields := range left {
-		if slices.Equal(fields, w.server.keys.fields(key)) {
+		if keys := w.keysOf(key); slices.Equal(fields, keys.fields(key)) {
 			w.tracef("the record %q of %q is removed", fields, key)
-			delete(w.server.keys, key)
+			delete(keys, key)
 		}
 	}
 }
@@ -251,7 +262,7 @@ func (w *world) closeAll() bool {
 		wg.Go(func() { m.close(0) })
 	}
 	if !w.await(&wg, w.closeLimit()+time.Second) {
-		w.fail("close ends", "not %v after the last Close was called", w.closeLimit()+time.Second)
+		w.fail("promise9b", "not %v after the last Close was called", w.closeLimit()+time.Second)
 	}
 	return !w.failed()
 }
@@ -290,23 +301,8 @@ func (w *world) slowest() time.Duration {
 // leftovers checks that nothing is left once late commands have run and leases
 // have ended.
 func (w *world) leftovers() {
-	if !w.pause(30*sec + w.set.lease + w.set.lease/8 + sec) {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key := range w.server.keys {
-		if v := w.server.keys.get(key); v != nil && v.kind == hashKind && !w.book.excused(v.fields) {
-			w.fail("nothing left", "record %q of %q lives for another %v", key, v.fields, w.server.keys.life(key))
-		}
-	}
-	for channel, subs := range w.server.subscribers {
-		w.fail("nothing left", "%d subscriptions of %q", len(subs), channel)
-	}
-	for _, h := range w.hosts {
-		for _, c := range h.conns {
-			w.fail("nothing left", "%s is open", c)
-		}
+	if w.pause(30*sec + w.set.lease + w.set.lease/8 + 20*sec) {
+		w.book.promise8c()
 	}
 }
 
@@ -345,8 +341,12 @@ func (w *world) result() result {
 			w.seen[kind.String()]++
 		}
 	}
+	commands := 0
+	for _, s := range w.servers {
+		commands += s.commands
+	}
 	return result{
 		options: w.options, seen: w.seen, violation: w.violation, set: w.set, tail: w.trace.lines(), grants: w.book.grants,
-		commands: w.server.commands, lived: w.trace.last(),
+		commands: commands, lived: w.trace.last(), sheet: w.sheet,
 	}
 }

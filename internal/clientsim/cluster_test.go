@@ -1,0 +1,346 @@
+package clientsim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
+)
+
+// addresses are those of the servers.
+func (w *world) addresses() (out []string) {
+	if w.set.servers == 1 {
+		return []string{"sim:0"}
+	}
+	for i := range w.set.servers {
+		out = append(out, fmt.Sprintf("sim:%d", 7000+i))
+	}
+	return out
+}
+
+// serverAt returns the server at an address.
+func (w *world) serverAt(addr string) *server {
+	_, port, _ := strings.Cut(addr, ":")
+	if n, _ := strconv.Atoi(port); n >= 7000 {
+		return w.servers[n-7000]
+	}
+	return w.servers[0]
+}
+
+const slots = 16384
+
+// slotOf returns the slot of a key in a cluster.
+func slotOf(key string) uint16 {
+	if i := strings.IndexByte(key, '{'); i >= 0 {
+		if j := strings.IndexByte(key[i+1:], '}'); j > 0 {
+			key = key[i+1 : i+1+j]
+		}
+	}
+	crc := uint16(0)
+	for i := range len(key) {
+		crc ^= uint16(key[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % slots
+}
+
+// serverOf returns the server of a key.
+func (w *world) serverOf(key string) *server {
+	if w.set.servers == 1 {
+		return w.servers[0]
+	}
+	slot := slotOf(key)
+	if i, moved := w.slots[slot]; moved {
+		return w.servers[i]
+	}
+	return w.servers[int(slot)*w.set.servers/slots]
+}
+
+func (w *world) keysOf(key string) keyspace { return w.serverOf(key).keys }
+
+// elsewhere returns the answer to a command whose keys another server has, or nil.
+func (s *server) elsewhere(keys []string) any {
+	if s.w.set.servers == 1 {
+		return nil
+	}
+	for _, key := range keys {
+		switch at := s.w.serverOf(key); {
+		case slotOf(key) != slotOf(keys[0]):
+			return failure("CROSSSLOT Keys in request don't hash to the same slot")
+		case at != s:
+			return failure(fmt.Sprintf("MOVED %d sim:%d", slotOf(key), 7000+at.index))
+		}
+	}
+	return nil
+}
+
+// cluster answers CLUSTER.
+func (s *server) cluster(args []string) any {
+	switch {
+	case s.w.set.servers == 1:
+		return failure("ERR This instance has cluster support disabled")
+	case len(args) > 1 && strings.EqualFold(args[1], "SLOTS"):
+		return s.w.layout()
+	case len(args) > 1 && strings.EqualFold(args[1], "INFO"):
+		return fmt.Sprintf("cluster_state:ok\r\ncluster_size:%d\r\n", s.w.set.servers)
+	}
+	return failure("ERR unknown subcommand '" + strings.Join(args[1:], " ") + "', which this simulation lacks")
+}
+
+// layout is the answer to CLUSTER SLOTS.
+func (w *world) layout() (out []any) {
+	moved := slices.Sorted(maps.Keys(w.slots))
+	add := func(from, to, at int) {
+		if from <= to {
+			port := 7000 + at
+			out = append(out, []any{int64(from), int64(to), []any{"sim", int64(port), fmt.Sprintf("node%d", port)}})
+		}
+	}
+	for i := range w.set.servers {
+		from, end := (i*slots+w.set.servers-1)/w.set.servers, ((i+1)*slots+w.set.servers-1)/w.set.servers
+		for _, slot := range moved {
+			if slot := int(slot); slot >= from && slot < end {
+				add(from, slot-1, i)
+				add(slot, slot, w.slots[uint16(slot)])
+				from = slot + 1
+			}
+		}
+		add(from, end-1, i)
+	}
+	return out
+}
+
+// moveSlot gives the slot of a name to another server, with all its keys. w.mu is held.
+func (w *world) moveSlot(name string) {
+	if w.set.servers == 1 {
+		return
+	}
+	from, slot := w.serverOf(name), slotOf(name)
+	if from.stopped > 0 {
+		return
+	}
+	to := w.servers[(from.index+1)%len(w.servers)]
+	w.tracef("FAULT move: slot %d of %q goes from server %d to server %d", slot, name, from.index, to.index)
+	for key, v := range from.keys {
+		if slotOf(key) == slot {
+			to.keys[key] = v
+			delete(from.keys, key)
+			from.touch([]string{"DEL", key})
+			to.touch([]string{"DEL", key})
+		}
+	}
+	from.replicate(nil)
+	to.replicate(nil)
+	if w.slots == nil {
+		w.slots = make(map[uint16]int)
+	}
+	w.slots[slot] = to.index
+	for channel, subs := range from.subscribers {
+		if slotOf(channel) == slot {
+			for _, c := range append([]*conn(nil), subs...) {
+				from.unsubscribe(c, channel)
+				c.reply(resp.Append(nil, resp.Push{"sunsubscribe", channel, int64(len(c.subscribed))}), "")
+			}
+		}
+	}
+	for _, n := range w.names {
+		if slotOf(n) == slot {
+			w.note(movedSlot, nil, n, 0)
+		}
+	}
+	for _, h := range w.hosts {
+		h.excuse(0)
+	}
+}
+
+// A replica has all that its master had written up to an offset.
+type replica struct {
+	keys   keyspace
+	offset int64
+	behind []written
+	cutOff time.Time // it gets nothing before
+}
+
+// A written is the change of some keys by one command.
+type written struct {
+	at     time.Time // when the replica has it
+	offset int64
+	keys   map[string]*value // nil: removed
+}
+
+// catchUp has a replica do what it has got.
+func (r *replica) catchUp(now time.Time) {
+	for len(r.behind) > 0 && !r.behind[0].at.After(now) {
+		w := r.behind[0]
+		r.behind, r.offset = r.behind[1:], w.offset
+		for key, v := range w.keys {
+			if delete(r.keys, key); v != nil {
+				r.keys[key] = v
+			}
+		}
+	}
+}
+
+// touch notes that a command has changed its keys.
+func (s *server) touch(args []string) {
+	if len(s.replicas) == 0 {
+		return
+	}
+	if s.touched == nil {
+		s.touched = make(map[string]bool)
+	}
+	if s.touched[args[1]] = true; strings.EqualFold(args[0], "DEL") {
+		for _, key := range args[2:] {
+			s.touched[key] = true
+		}
+	}
+}
+
+// replicate sends the changes of a command to the replicas.
+func (s *server) replicate(c *conn) {
+	if len(s.touched) == 0 {
+		return
+	}
+	s.offset++
+	if c != nil {
+		c.written = s.offset
+	}
+	now := time.Now()
+	for _, r := range s.replicas {
+		keys := make(map[string]*value, len(s.touched))
+		for key := range s.touched {
+			if v := s.keys.get(key); v != nil {
+				keys[key] = v.copy()
+			} else {
+				keys[key] = nil
+			}
+		}
+		at := later(now, r.cutOff).Add(s.w.set.lag)
+		if s.cheat == lying {
+			at = at.Add(time.Hour)
+		}
+		if n := len(r.behind); n > 0 {
+			at = later(at, r.behind[n-1].at)
+		}
+		r.behind = append(r.behind, written{at, s.offset, keys})
+	}
+	clear(s.touched)
+}
+
+// acked returns how many replicas have told the master that they have an offset. That takes as long as the way to them.
+func (s *server) acked(offset int64) (n int64) {
+	for _, r := range s.replicas {
+		r.catchUp(time.Now().Add(-s.w.set.lag))
+		if r.offset >= offset || s.cheat == lying {
+			n++
+		}
+	}
+	return n
+}
+
+// wait answers WAIT, now or later.
+func (s *server) wait(c *conn, args []string) []byte {
+	want, _ := strconv.ParseInt(args[1], 10, 64)
+	timeout, _ := strconv.ParseInt(args[2], 10, 64)
+	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	target := c.written
+	if n := s.acked(target); n >= want {
+		return resp.Append(nil, n)
+	}
+	var look func()
+	look = func() {
+		s.w.mu.Lock()
+		defer s.w.mu.Unlock()
+		n := s.acked(target)
+		switch {
+		case c.broken || c.closed:
+		case n >= want || !time.Now().Before(end):
+			c.reply(resp.Append(nil, n), "")
+		default:
+			time.AfterFunc(ms/2, look)
+		}
+	}
+	time.AfterFunc(ms/2, look)
+	return nil
+}
+
+// failedOver reports whether the server has failed over since an instant.
+func (s *server) failedOver(since time.Time) bool {
+	return len(s.failed) > 0 && !s.failed[len(s.failed)-1].Before(since)
+}
+
+// failOver has the replica that has most take the place of its master. w.mu is held.
+func (w *world) failOver(r interface{ IntN(int) int }) {
+	s := w.servers[r.IntN(len(w.servers))]
+	if len(s.replicas) == 0 || s.stopped > 0 {
+		return
+	}
+	now := time.Now()
+	best := s.replicas[0]
+	for _, o := range s.replicas {
+		if o.catchUp(now); o.offset > best.offset {
+			best = o
+		}
+	}
+	w.tracef("FAULT fail: server %d, %d of %d changes are lost", s.index, s.offset-best.offset, s.offset)
+	for _, name := range w.names {
+		if w.serverOf(name) == s {
+			w.note(failover, nil, name, 0)
+			if w.set.acks == 0 && s.offset > best.offset {
+				w.lostData = append(w.lostData, name)
+			}
+		}
+	}
+	s.keys, s.offset = best.keys, best.offset
+	s.failed = append(s.failed, now)
+	clear(s.known)
+	for i := range s.replicas {
+		s.replicas[i] = &replica{keys: make(keyspace), offset: s.offset}
+		for key, v := range s.keys {
+			s.replicas[i].keys[key] = v.copy()
+		}
+	}
+	for _, h := range w.hosts {
+		for _, c := range h.conns {
+			if c.to == s {
+				c.cut(false)
+			}
+		}
+		h.excuse(0)
+	}
+}
+
+// cutReplica has one replica get nothing for a time. w.mu is held.
+func (w *world) cutReplica(r interface{ IntN(int) int }, lasts time.Duration) {
+	s := w.servers[r.IntN(len(w.servers))]
+	if len(s.replicas) > 0 {
+		o := s.replicas[r.IntN(len(s.replicas))]
+		w.tracef("FAULT cutreplica: of server %d, for %v", s.index, lasts)
+		o.cutOff = later(o.cutOff, time.Now().Add(lasts))
+	}
+}
+
+// queueOf, takenOf and permitPrefix return names of keys, and the first bytes of the permits of a manager.
+func queueOf(name string) string { return "redisson_lock_queue:{" + name + "}" }
+
+func takenOf(name string) string { return "{" + name + "}:timeout" }
+
+func permitPrefix(mgr string) string {
+	out := make([]byte, 0, 8)
+	digits := strings.ReplaceAll(mgr, "-", "")
+	for i := 0; i < 16; i += 2 {
+		n, _ := strconv.ParseUint(digits[i:i+2], 16, 8)
+		out = append(out, byte(n))
+	}
+	return string(out)
+}

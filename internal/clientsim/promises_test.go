@@ -1,0 +1,625 @@
+package clientsim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// An oracle checks a promise of docs/guarantees.md: promise1 the first, promise6a a part of the sixth. Its
+// name is that of a violation, too.
+//
+// look notes that an oracle looks at a request, for the table of features.
+func (b *book) look(oracle string, q *request) { q.looked |= 1 << slices.Index(oracles, oracle) }
+
+// oracles are the names of all oracles.
+var oracles = []string{
+	"promise1", "promise2", "promise3a", "promise3b", "promise4", "promise5", "promise6a", "promise6b", "promise6c", "promise7a", "promise7b",
+	"promise8a", "promise8b", "promise8c", "promise9a", "promise9b", "promise10", "promise11a", "promise11b", "promise12a", "promise12b",
+	"promise13a", "promise13b", "promise14a", "promise14b", "promise14c", "promise14d", "promise14e",
+}
+
+// promise1: at most one owner is valid, or readers, or as many permits as the limit. h has just been granted.
+func (b *book) promise1(h *hold) {
+	w := b.w
+	b.look("promise1", h.request)
+	h.parts(func(name string, kind feature) {
+		taken := h.n
+		for _, o := range b.of(name).holds {
+			same := o.mgr == h.mgr && o.lock.Owner() == h.lock.Owner()
+			if o == h || o.over || o.exempt || h.exempt || kind != permits && same || kind == reader && o.part(name) == reader || !o.lock.Valid() {
+				continue
+			}
+			if taken += o.n; kind == permits && taken <= limitOf {
+				continue
+			}
+			w.fail("promise1", "#%d of machine %d (%v) and #%d of machine %d (%v) both have %q, as %s and %s, for another %v and %v", o.seq,
+				o.m.index, o.kind, h.seq, h.m.index, h.kind, name, o.lock.HolderID(), h.lock.HolderID(), o.lock.Remaining(), h.lock.Remaining())
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, f := range w.keysOf(name).fields(name) {
+			if strings.HasPrefix(f, strangerID) && !h.exempt && !(kind == reader && !strings.HasSuffix(f, ":write")) {
+				w.fail("promise1", "#%d of machine %d has %q, and %s has it too", h.seq, h.m.index, name, f)
+			}
+		}
+	})
+}
+
+// promise2: a forced unlock ends a hold by the next renewal at the latest.
+func (b *book) promise2(h *hold, now time.Time) {
+	w := b.w
+	if h.struckAt.IsZero() || h.kind == set {
+		return
+	}
+	b.look("promise2", h.request)
+	slack := w.set.timeout + 12*w.slowest() + 2*often
+	if !h.heard.IsZero() && now.Sub(h.heard) > slack && !w.disturbedSince(h.host, h.heard) {
+		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
+			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
+	}
+	w.mu.Lock()
+	gone := !w.recorded(h.name, h.mgr) && h.kind != permits
+	w.mu.Unlock()
+	renewed := w.set.lease*2/5 + slack + sec
+	if gone && now.Sub(h.struckAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !w.disturbedSince(h.host, h.struckAt) {
+		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, and is valid for another %v", h.seq, h.m.index,
+			now.Sub(h.struckAt), h.lock.Remaining())
+	}
+}
+
+// promise3a: nobody else releases a lock: a valid one has a record that lives at least as long.
+func (b *book) promise3a(h *hold) {
+	w := b.w
+	if h.exempt || h.over {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := h.lock.Remaining()
+	if left <= 0 {
+		return
+	}
+	b.look("promise3a", h.request)
+	h.parts(func(name string, kind feature) {
+		keys := w.keysOf(name)
+		life := keys.life(name)
+		switch {
+		case !w.recorded(name, h.mgr):
+			w.fail("promise3a", "#%d of machine %d (%v) has %q as %s for another %v, the record has %q", h.seq, h.m.index, kind, name,
+				h.lock.HolderID(), left, keys.fields(name))
+		case life >= 0 && life < left && kind != permits:
+			w.fail("promise3a", "#%d of machine %d (%v) has %q for another %v, the record lives for %v", h.seq, h.m.index, kind, name, left, life)
+		}
+	})
+}
+
+// promise3b: a lock is lost for a reason only.
+func (b *book) promise3b(h *hold, now time.Time) {
+	b.look("promise3b", h.request)
+	if !b.mayLose(h, now) {
+		b.w.fail("promise3b", "#%d of machine %d (%v) has lost %q: %v", h.seq, h.m.index, h.kind, h.name, h.lock.Err())
+	}
+}
+
+// promise4: no later hold has the ID of an earlier one.
+func (b *book) promise4(h *hold, re bool) {
+	b.look("promise4", h.request)
+	id := h.lock.HolderID()
+	before := b.ids[id]
+	if b.ids[id] = h; before == nil || re || before.lock.Owner() == h.lock.Owner() && before.name == h.name {
+		return
+	}
+	side := featuresOf(reader, writer)
+	if side.has(before.kind) && side.has(h.kind) && before.name == h.name && (h.kind == reader || h.owner != nil) {
+		return // readers of a manager share an ID, and an owner that has both sides has one for both
+	}
+	if h.owner != nil && before.name == h.name {
+		return // a named owner may re-enter a hold that its caller gives back unseen
+	}
+	b.w.fail("promise4", "#%d of machine %d has %q as %s, which #%d had for %q", h.seq, h.m.index, h.name, id, before.seq, before.name)
+}
+
+// promise5: tokens rise.
+func (b *book) promise5(h *hold, re bool) {
+	if !h.fenced || re {
+		return
+	}
+	b.look("promise5", h.request)
+	h.parts(func(name string, kind feature) {
+		p := b.of(name)
+		t := h.lock.TokenOf(name)
+		// A forced unlock may run while the reply to an acquire is under way.
+		if h.exempt && !h.passed && h.early.Before(p.weakened) {
+			return
+		}
+		if p.tokenAt.Before(h.told) { // within one instant callers may get their results in any order
+			p.token, p.tokenAt = p.newToken, h.told
+		}
+		// A named owner may re-enter a hold that its caller gives back unseen.
+		if t < p.token || t == p.token && h.owner == nil && kind != reader {
+			b.w.fail("promise5", "#%d of machine %d (%v) has %d for %q, after %d", h.seq, h.m.index, kind, t, name, p.token)
+		}
+		p.newToken = max(t, p.newToken)
+	})
+}
+
+// promise6a: Lost is closed soon after the deadline, never before.
+func (b *book) promise6a(h *hold) {
+	b.look("promise6a", h.request)
+	valid, told := h.lock.Valid(), isClosed(h.lock.Lost())
+	switch {
+	case !valid && h.ctx != nil && h.ctx.Err() == nil:
+		b.w.fail("promise6a", "#%d of machine %d has lost %q, and the Err of its context is nil", h.seq, h.m.index, h.name)
+	case valid && told && h.lock.Valid():
+		b.w.fail("promise6a", "#%d of machine %d has %q, and its Lost is closed", h.seq, h.m.index, h.name)
+	case !valid && !told:
+		if h.late++; h.late > 2 {
+			b.w.fail("promise6a", "#%d of machine %d has not been told for %v that it has lost %q", h.seq, h.m.index, 2*often, h.name)
+		}
+	}
+}
+
+// promise6b: Unlock ends a hold, and tells a loss.
+func (b *book) promise6b(h *hold, valid bool, err error) {
+	b.look("promise6b", h.request)
+	if !valid && err == nil {
+		b.w.fail("promise6b", "#%d of machine %d had lost %q, and Unlock returned nil", h.seq, h.m.index, h.name)
+	}
+	if h.lock.Valid() {
+		b.w.fail("promise6b", "#%d of machine %d has %q after Unlock", h.seq, h.m.index, h.name)
+	}
+}
+
+// promise6c: Close ends all holds.
+func (b *book) promise6c(h *hold) {
+	b.look("promise6c", h.request)
+	if h.lock.Valid() {
+		b.w.fail("promise6c", "#%d of machine %d has %q after Close", h.seq, h.m.index, h.name)
+	}
+}
+
+// promise7a: what a dead process had is free when its lease ends.
+func (b *book) promise7a(now time.Time) {
+	w := b.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, e := range b.managers {
+		if e.killed.IsZero() {
+			continue
+		}
+		for name := range b.names {
+			until := later(later(e.until[name], e.until[""]), e.host.ran.Add(w.set.lease)) // a late command may take a lock
+			if now.Sub(until) > 2*sec+w.onTheWay() && w.recorded(name, id) {
+				w.fail("promise7a", "the process of machine %d died %v ago, its lease of %q was over %v ago, and the record %q lives for another %v",
+					e.m.index, now.Sub(e.killed), name, now.Sub(until), w.keysOf(name).fields(name), w.keysOf(name).life(name))
+			}
+		}
+	}
+}
+
+// promise7b: a record lives no longer than those who hold it want.
+func (b *book) promise7b(name string, p *pages, now time.Time) {
+	w := b.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want := later(now.Add(w.set.lease), p.keptMost)
+	calm := true
+	for _, h := range p.holds {
+		b.look("promise7b", h.request)
+		want = later(want, b.ends(h, now))
+	}
+	for _, h := range w.hosts {
+		calm = calm && !h.disturbed(span{now.Add(-often), now})
+	}
+	keys := w.keysOf(name)
+	life := keys.life(name)
+	stranger := slices.ContainsFunc(keys.fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
+	if w.kindOf(name) == permits || keys.get(name) == nil || !calm || stranger || b.leftBehind(name) || life <= want.Sub(now)+w.set.lease/8+sec {
+		delete(b.lives, name)
+		return
+	}
+	if b.lives[name].IsZero() {
+		b.lives[name] = now
+	}
+	if now.Sub(b.lives[name]) > sec+2*w.set.timeout {
+		w.fail("promise7b", "the record %q of %q lives for another %v, and %d that hold it want no more than %v", keys.fields(name), name, life,
+			len(p.holds), want.Sub(now))
+	}
+}
+
+// leftBehind reports whether a manager that Close has excused, or that was killed, has a record of a name. w.mu is held.
+func (b *book) leftBehind(name string) bool {
+	for id, e := range b.managers {
+		if e.excused && b.w.recorded(name, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// promise8a: no wait outlives its context.
+func (b *book) promise8a(q *request) {
+	w := b.w
+	b.look("promise8a", q)
+	took := q.told.Sub(q.issued)
+	if d := q.wait; d >= 0 && took-d > 200*ms && !q.granted {
+		w.fail("promise8a", "#%d of machine %d waited %v of %v", q.seq, q.m.index, took, d)
+	}
+	if d := q.patience; d > 0 && took-d > 200*ms {
+		w.fail("promise8a", "#%d of machine %d waited %v, its context lasted %v", q.seq, q.m.index, took, d)
+	}
+}
+
+// promise8b: a record that no caller wants ends within its lease.
+func (b *book) promise8b(now time.Time) {
+	w := b.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	limit := w.set.lease + w.set.lease/8 + 2*w.set.timeout + sec
+	for name := range b.names {
+		keys := w.keysOf(name)
+		v := keys.get(name)
+		if v == nil || v.kind != hashKind {
+			delete(b.records, name)
+			continue
+		}
+		field := v.fields[len(v.fields)-1]
+		id, _, _ := strings.Cut(field, ":")
+		e := b.managers[id]
+		if e == nil || e.excused || b.wanted(name, id) || strings.HasSuffix(field, ":kept") || now.Before(b.of(name).keptMost.Add(sec)) ||
+			e.host.disturbed(span{now.Add(-often), now}) || w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) {
+			delete(b.records, name)
+			continue
+		}
+		s := b.records[name]
+		if s == nil || s.field != field {
+			b.records[name] = &sighting{field, now}
+			continue
+		}
+		if now.Sub(s.since) > limit {
+			w.fail("promise8b", "nobody wants %q, and its record %q is there for %v and lives for another %v", name, v.fields, now.Sub(s.since),
+				keys.life(name))
+		}
+	}
+}
+
+// promise8c: nothing is left but the counters of tokens and of free permits, once late commands have run and leases have ended.
+func (b *book) promise8c() {
+	w := b.w
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, q := range b.all {
+		b.look("promise8c", q)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers {
+		for key := range s.keys {
+			v := s.keys.get(key)
+			if v == nil || b.mayStay(key, v) {
+				continue
+			}
+			w.fail("promise8c", "%q with %q %q lives for another %v", key, v.fields, v.text, s.keys.life(key))
+		}
+		for channel, subs := range s.subscribers {
+			w.fail("promise8c", "%d subscriptions of %q", len(subs), channel)
+		}
+	}
+	for _, h := range w.hosts {
+		for _, c := range h.conns {
+			w.fail("promise8c", "%s is open", c)
+		}
+	}
+}
+
+// mayStay reports whether a key may be there at the end.
+func (b *book) mayStay(key string, v *value) bool {
+	name := strings.TrimSuffix(strings.TrimPrefix(key, "{"), "}:timeout")
+	switch {
+	case strings.HasPrefix(key, "redisson_lock_token:"), b.w.kindOf(key) == permits && v.kind == textKind:
+		return true
+	case b.isExcused(v.fields):
+		return true
+	case b.w.kindOf(name) == permits && v.kind == scoresKind:
+		for id, e := range b.managers {
+			if !e.excused && permitsTaken(b.w.keysOf(name), name, id) > 0 {
+				return false
+			}
+		}
+		return true // of a manager that could not be reached, or expired
+	case strings.Contains(key, ":rwlock_timeout:"), strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
+		for id, e := range b.managers {
+			if e.excused && (strings.Contains(key, id) || strings.HasPrefix(key, "redisson_lock_")) {
+				return true // a place of a dead process stays until somebody asks
+			}
+		}
+	}
+	return false
+}
+
+// promise9a: those who wait for a silent server are told.
+func (b *book) promise9a(q *request, now time.Time) {
+	w, host := b.w, q.host
+	if host.silent == 0 || b.managers[q.mgr].closing {
+		return
+	}
+	b.look("promise9a", q)
+	// A request behind a holder of the same manager may still get its lock.
+	held, since := false, later(q.issued, host.silentFrom)
+	q.parts(func(name string, _ feature) {
+		p := b.of(name)
+		if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == q.mgr && !h.over && h.lock.Valid() }) {
+			p.held[q.mgr] = now
+			held = true
+		}
+		since = later(since, p.held[q.mgr])
+	})
+	if held {
+		return
+	}
+	// A command waits for a dial without regard to its time-out.
+	limit := w.set.retry + w.set.timeout + dialTimeout + 6*w.slowest() + 300*ms + often
+	if w.cheat == hasty {
+		limit /= 4
+	}
+	if !q.alone || q.issued.Before(host.silentFrom) {
+		// It may wait for a message or a poll: the silence has to be noticed.
+		limit += w.set.keepAlive + w.set.writeTimeout + sec + w.set.timeout
+	}
+	if now.Sub(since) > limit {
+		w.fail("promise9a", "#%d of machine %d waits for %q for %v, the server is silent for %v, the limit is %v", q.seq,
+			q.m.index, q.name, now.Sub(q.issued), now.Sub(host.silentFrom), limit)
+	}
+}
+
+// promise9b: Close ends in time.
+func (b *book) promise9b(m *machine, took, patience, limit time.Duration) {
+	if took > limit {
+		b.w.fail("promise9b", "Close of machine %d took %v, its context lasted %v (0: for ever), the limit is %v", m.index, took, patience, limit)
+	}
+}
+
+// promise10: a problem with one name does not affect others: a free name is granted at once.
+func (b *book) promise10(q *request) {
+	w := b.w
+	took := q.told.Sub(q.issued)
+	limit := 6*(q.host.latency*4/3+ms) + 150*ms
+	if q.met.has(acks) {
+		limit += 2*w.set.ackTime + 4*w.slowest() + 4*w.set.lag
+	}
+	if !q.calm || q.joined || q.hopeless() {
+		return
+	}
+	b.look("promise10", q)
+	p := b.of(q.name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	in := span{q.issued.Add(-2 * sec), q.told}
+	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.host.disturbed(in) || w.strangerAt(q.name, in) ||
+		w.troubled(noPerm|badKey|badCounter|foreign, nil, q.name, in) || b.managers[q.mgr].closing {
+		return
+	}
+	w.fail("promise10", "#%d of machine %d waited %v for %q, which was free; %v would do", q.seq, q.m.index, took, q.name, limit)
+}
+
+// promise11a: KeepFor keeps a name from others. h has just been granted.
+func (b *book) promise11a(h *hold, re bool) {
+	h.parts(func(name string, _ feature) {
+		p := b.of(name)
+		b.look("promise11a", h.request)
+		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) {
+			return
+		}
+		b.w.fail("promise11a", "#%d of machine %d has %q, which #%d of machine %d keeps for another %v", h.seq, h.m.index, name, p.keptBy.seq,
+			p.keptBy.m.index, p.kept.Sub(h.told))
+	})
+}
+
+// keeps reports whether a name is kept at an instant, for certain.
+func (b *book) keeps(p *pages, now time.Time) bool {
+	w := b.w
+	slack := w.set.lease/50 + 8*w.slowest() + 100*ms // from the grant to its answer
+	return now.Before(p.kept.Add(-slack)) && p.weakened.Before(p.keptFrom) && p.keptBy.over &&
+		!w.disturbedSince(p.keptBy.host, p.keptFrom) && !b.managers[p.keptBy.mgr].closing && b.managers[p.keptBy.mgr].killed.IsZero() &&
+		!w.troubledSince(p.keptBy.name, p.keptFrom)
+}
+
+// promise11b: KeepFor keeps the record, for no longer than the requests that were granted want.
+func (b *book) promise11b(name string, p *pages, now time.Time) {
+	w := b.w
+	if p.keptBy != nil {
+		b.look("promise11b", p.keptBy.request)
+	}
+	keeps := p.keptBy != nil && !p.keptBy.end.IsZero() && now.Sub(p.keptBy.end) > w.set.timeout && b.keeps(p, now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := w.keysOf(name)
+	if left := p.kept.Sub(now) - w.set.lease/50 - 8*w.slowest() - 100*ms; keeps && keys.life(name) >= 0 && keys.life(name) < left {
+		w.fail("promise11b", "#%d of machine %d keeps %q for another %v, and the record %q lives for %v", p.keptBy.seq, p.keptBy.m.index, name, left,
+			keys.fields(name), keys.life(name))
+	}
+	most := later(now, p.keptMost).Sub(now) + w.set.lease + w.set.lease/8 + 2*sec
+	for _, f := range keys.fields(name) {
+		if strings.HasSuffix(f, ":kept") && keys.life(name) > most {
+			w.fail("promise11b", "the record %q of %q is kept for another %v, and nobody wants more than %v", f, name, keys.life(name), most)
+		}
+	}
+	kept := slices.ContainsFunc(keys.fields(name), func(f string) bool { return strings.HasSuffix(f, ":kept") })
+	if kept && now.After(p.keptMost.Add(w.set.lease/8+2*sec)) && now.Sub(p.busy) > sec {
+		w.fail("promise11b", "the record of %q is kept for another %v, and nobody has taken a lock that wants it", name, keys.life(name))
+	}
+}
+
+// promise12a: with Options.Replicas, enough replicas have the record of a lock that is granted.
+func (b *book) promise12a(h *hold) {
+	w := b.w
+	if !h.met.has(acks) || h.exempt {
+		return
+	}
+	b.look("promise12a", h.request)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h.parts(func(name string, kind feature) {
+		s, n := w.serverOf(name), 0
+		for _, r := range s.replicas {
+			if r.catchUp(time.Now()); carries(r.keys, name, kind, h.mgr) {
+				n++
+			}
+		}
+		if n < w.set.acks && !s.failedOver(h.issued) {
+			w.fail("promise12a", "#%d of machine %d (%v) has %q as %s for another %v, and %d of %d replicas have it", h.seq, h.m.index, kind, name,
+				h.lock.HolderID(), h.lock.Remaining(), n, w.set.acks)
+		}
+	})
+}
+
+// promise12b: with Options.Replicas, the record lives as long as the lock on enough replicas.
+func (b *book) promise12b(h *hold) {
+	w := b.w
+	if !h.met.has(acks) || h.exempt || h.over || h.kind == permits {
+		return
+	}
+	b.look("promise12b", h.request)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := h.lock.Remaining()
+	if left <= 0 {
+		return
+	}
+	h.parts(func(name string, kind feature) {
+		s, n, most := w.serverOf(name), 0, time.Duration(0)
+		for _, r := range s.replicas {
+			r.catchUp(time.Now())
+			life := r.keys.life(name)
+			if most = max(most, life); life < 0 || life >= left {
+				n++
+			}
+		}
+		if n < w.set.acks && !s.failedOver(h.issued) {
+			w.fail("promise12b", "#%d of machine %d (%v) has %q for another %v, and on its replicas the record lives for %v", h.seq, h.m.index, kind, name,
+				left, most)
+		}
+	})
+}
+
+// promise13a: an error tells what has happened.
+func (b *book) promise13a(q *request, err error) {
+	w := b.w
+	b.look("promise13a", q)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	in := span{q.issued.Add(-w.recovery), q.told}
+	took := q.told.Sub(q.issued)
+	lie := func(why string) {
+		w.fail("promise13a", "#%d of machine %d failed after %v, though %s: %v", q.seq, q.m.index, took, why, err)
+	}
+	had := func(set kinds, host *host) bool {
+		is := false
+		q.parts(func(name string, _ feature) { is = is || w.troubled(set, host, name, in) })
+		return is
+	}
+	ended := errors.Is(err, lockmgr.ErrCanceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	switch {
+	case w.ctx.Err() != nil:
+	case errors.Is(err, lockmgr.ErrClosed):
+		if !b.managers[q.mgr].closing {
+			lie("nobody has closed the manager")
+		}
+	case errors.Is(err, lockmgr.ErrDeadlock):
+		if w.set.kinds&(owners|adopted|together|sides) == 0 {
+			lie("no owner has two locks")
+		}
+	case errors.Is(err, lockmgr.ErrNotFenced):
+		if !q.fenced || q.owner == nil {
+			lie("this is no re-entry")
+		}
+	case errors.Is(err, lockmgr.ErrPermission):
+		if !had(noPerm, q.host) {
+			lie("nobody has forbidden the name")
+		}
+	case errors.Is(err, lockmgr.ErrWrongType):
+		if !had(badKey, nil) && !(q.fenced && had(badCounter, nil)) && !(q.kind == permits && had(foreign, nil)) {
+			lie("its keys are of the right types")
+		}
+	case errors.Is(err, lockmgr.ErrKind):
+		if !had(foreign, nil) && !(had(badKey, nil) && q.kind != plain) {
+			lie("it is no other kind of lock")
+		}
+	case errors.Is(err, lockmgr.ErrReplicas):
+		if !q.met.has(acks) {
+			lie("it asks for no replicas")
+		}
+	case errors.Is(err, lockmgr.ErrUnavailable):
+		if !q.host.disturbed(in) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.unanswered(q) {
+			lie("the server was there")
+		}
+	case ended && !q.cancels:
+		lie("nobody has cancelled it")
+	case b.silent(q) && (errors.Is(err, lockmgr.ErrNotAcquired) || ended && q.patience > 0 && !errors.Is(err, lockmgr.ErrCanceled)):
+		lie("the server was silent all the time")
+	case ended:
+	case errors.Is(err, lockmgr.ErrNotAcquired):
+		if q.wait < 0 && !q.once {
+			lie("it had no limit")
+		}
+		if b.onlyReads(q) {
+			lie("only readers of its manager have the name")
+		}
+	case q.hopeless():
+	default:
+		lie("nothing like that has happened")
+	}
+}
+
+// silent reports whether the server was silent all the time and for longer than a command may take, and nobody
+// in the manager of a request had the name, whom it could wait for.
+func (b *book) silent(q *request) bool {
+	w := b.w
+	took := q.told.Sub(q.issued)
+	silent := q.host.silent > 0 && !q.host.silentFrom.After(q.issued) && q.alone && took > w.set.timeout+6*w.slowest()+100*ms
+	q.parts(func(name string, _ feature) {
+		p := b.of(name)
+		silent = silent && len(p.holds) == 0 && p.ended[q.mgr].Before(q.issued)
+	})
+	return silent
+}
+
+// onlyReads reports whether readers of the manager of a request to read have the name, for a while, and nobody
+// else wants it or has wanted it lately.
+func (b *book) onlyReads(q *request) bool {
+	p := b.of(q.name)
+	w := b.w
+	if q.kind != reader || !q.once || len(p.holds) == 0 || w.set.kinds&(sets|redisson|force|abandon|together|noPerm|badKey|foreign|badCounter) != 0 || q.hopeless() {
+		return false
+	}
+	steady := false
+	for _, h := range p.holds {
+		if h.kind != reader || h.mgr != q.mgr {
+			return false
+		}
+		steady = steady || !h.over && q.issued.Sub(h.told) > 6*w.slowest()+ms && h.lock.Valid() && h.lock.Remaining() > w.set.lease/4
+	}
+	if !steady {
+		return false
+	}
+	for _, o := range p.requests {
+		if o != q && (o.kind != reader || o.mgr != q.mgr) {
+			return false
+		}
+	}
+	return q.issued.Sub(p.wrote) > 2*sec && !q.host.disturbed(span{q.issued.Add(-2 * sec), q.told})
+}
+
+// promise13b: options that contradict each other are refused, before anything is sent.
+func (b *book) promise13b(q *request, err error) {
+	b.look("promise13b", q)
+	if !errors.Is(err, lockmgr.ErrInvalidOption) && !errors.Is(err, lockmgr.ErrClosed) && b.w.ctx.Err() == nil {
+		b.w.fail("promise13b", "#%d of machine %d (%v) has options that contradict each other (Lead: %v, TryLock: %v, %v), and its error is %v", q.seq,
+			q.m.index, q.kind, q.leads, q.once, q.contrary, err)
+	}
+}

@@ -1,0 +1,189 @@
+package clientsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A stranger is one use of a name by a client like Redisson. It talks to the server without a network, keeps to the
+// layout of the records, and knows none of our rules.
+type stranger struct {
+	name string
+	span
+}
+
+// strangerID begins the holder IDs of strangers.
+const strangerID = "0badf00d-0000-4000-8000-000000000000"
+
+// planStrangers has strangers use some names.
+func (w *world) planStrangers(r *rand.Rand) {
+	for i := range 4 + r.IntN(12) {
+		r := w.rng(7000, i)
+		name := w.names[r.IntN(len(w.names))]
+		at := time.Duration(r.Int64N(int64(w.set.life)))
+		patience := time.Now().Add(at + logBetween(r, ms, 10*sec))
+		w.after(at, func() { w.stranger(r, name, fmt.Sprintf("%s:%d", strangerID, i+1), patience) })
+	}
+}
+
+// stranger takes a name as soon as it is free, holds it, and gives it back, or dies.
+func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
+	hold := logBetween(r, ms, min(w.set.lease, 5*sec))
+	dies := r.IntN(4) == 0
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.serverOf(name)
+	if w.over || s.stopped > 0 {
+		return
+	}
+	kind := w.kindOf(name)
+	took := false
+	now := time.Now()
+	switch v := s.keys.get(name); {
+	case kind == fair:
+		w.strangeWait(r, s, name, id)
+		return
+	case v == nil && kind == plain:
+		s.keys.setHash(name, 2*hold+sec, id, "1")
+		took = true
+	case v == nil && kind == reader:
+		if r.IntN(2) == 0 {
+			s.keys.setHash(name, 2*hold+sec, "mode", "write", id+":write", "1")
+		} else {
+			s.keys.setHash(name, 2*hold+sec, "mode", "read", id, "1")
+			s.plain([]string{"SET", "{" + name + "}:" + id + ":rwlock_timeout:1", "1", "PX", fmt.Sprint((2*hold + sec).Milliseconds())})
+		}
+		took = true
+	}
+	if !took {
+		w.strangers = append(w.strangers, stranger{name, span{now, now}})
+		if now.Before(patience) {
+			w.after(logBetween(r, ms, sec), func() { w.stranger(r, name, id, patience) })
+		}
+		return
+	}
+	s.touch([]string{"DEL", name})
+	s.replicate(nil)
+	w.tracef("a stranger has %q for %v (dies: %v)", name, hold, dies)
+	lasts := hold
+	if dies {
+		lasts = 2*hold + sec
+	}
+	w.strangers = append(w.strangers, stranger{name, span{now, now.Add(lasts)}})
+	w.seen[redisson.String()]++
+	if dies {
+		return
+	}
+	w.after(hold, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		s := w.serverOf(name)
+		if !slices.ContainsFunc(s.keys.fields(name), func(f string) bool { return strings.HasPrefix(f, id) }) {
+			return
+		}
+		w.tracef("a stranger gives %q back", name)
+		s.plain([]string{"HDEL", name, id, id + ":write"})
+		s.plain([]string{"DEL", "{" + name + "}:" + id + ":rwlock_timeout:1"})
+		channel := "redisson_rwlock:{" + name + "}"
+		if kind == plain {
+			channel = "redisson_lock__channel:{" + name + "}"
+		}
+		if fields := s.keys.fields(name); len(fields) == 1 && fields[0] == "mode" {
+			s.plain([]string{"DEL", name})
+		}
+		publish := "PUBLISH"
+		if w.set.servers > 1 {
+			publish = "SPUBLISH"
+		}
+		s.plain([]string{publish, channel, "0"})
+		s.replicate(nil)
+	})
+}
+
+// strangeWait has a stranger wait for a fair lock for a while, in vain, if anybody is before it. w.mu is held.
+func (w *world) strangeWait(r *rand.Rand, s *server, name, id string) {
+	if s.keys.get(name) == nil {
+		return
+	}
+	lasts := logBetween(r, 10*ms, 3*sec)
+	now := time.Now()
+	queue, deadlines := queueOf(name), "redisson_lock_timeout:{"+name+"}"
+	w.tracef("a stranger waits for %q for %v", name, lasts)
+	s.plain([]string{"RPUSH", queue, id})
+	s.plain([]string{"ZADD", deadlines, fmt.Sprint(nowMs() + (5 * sec).Milliseconds()), id})
+	s.replicate(nil)
+	w.strangers = append(w.strangers, stranger{name, span{now, now.Add(lasts)}})
+	w.seen[redisson.String()]++
+	w.after(lasts, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		s := w.serverOf(name)
+		w.tracef("a stranger gives up %q", name)
+		s.plain([]string{"ZREM", deadlines, id})
+		s.plain([]string{"LREM", queue, "0", id})
+		s.replicate(nil)
+	})
+}
+
+// strangerAt reports whether a stranger has used a name in a span, or has left its record. w.mu is held.
+func (w *world) strangerAt(name string, in span) bool {
+	return slices.ContainsFunc(w.strangers, func(s stranger) bool { return s.name == name && s.overlaps(in) })
+}
+
+// trailOf returns what the server has seen of a holder ID of a name, or nil. w.mu is held.
+func (w *world) trailOf(name, id string) *trail {
+	if w.kindOf(name) == permits && len(id) > 36 {
+		id = permitHolder(id)
+	}
+	for _, s := range w.servers {
+		if t := s.trails[id]; t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// permitHolder returns the bytes with which the IDs of the permits of a hold begin.
+func permitHolder(id string) string {
+	mgr, number, _ := strings.Cut(id, ":")
+	var n uint64
+	fmt.Sscan(number, &n)
+	out := []byte(permitPrefix(mgr))
+	for shift := 40; shift >= 0; shift -= 8 {
+		out = append(out, byte(n>>shift))
+	}
+	return string(out)
+}
+
+// takenAt returns when a script first took a hold, or zero.
+func (w *world) takenAt(h *hold) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.trailOf(h.name, h.lock.HolderID()); t != nil {
+		return t.first
+	}
+	return time.Time{}
+}
+
+// carriesPassed reports whether the record of a name carries a holder of the manager of a request to whom the lock was
+// passed. w.mu is held.
+func (w *world) carriesPassed(q *request) bool {
+	for _, s := range w.servers {
+		for _, f := range s.keys.fields(q.name) {
+			if t := s.trails[strings.TrimSuffix(f, ":write")]; t != nil && strings.HasPrefix(f, q.mgr) && t.acquires == 0 && t.transfers > 0 {
+				return true
+			}
+		}
+		if v := s.keys.get(takenOf(q.name)); v != nil && q.kind == permits {
+			for m := range v.scores {
+				if t := s.trails[m[:min(14, len(m))]]; t != nil && t.acquires == 0 && t.transfers > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
