@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A book records the requests of callers and their results. The invariants
+// A book records the requests of callers and their results. The oracles
 // compare it with the server. Its mutex is locked before that of the world.
 type book struct {
 	w *world

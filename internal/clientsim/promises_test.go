@@ -213,6 +213,11 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 		b.look("promise7b", h.request)
 		want = later(want, b.ends(h, now))
 	}
+	for _, q := range p.requests {
+		if q.observed || q.joined || w.set.kinds&slowObserver != 0 { // its lock is in its future
+			want = later(want, now.Add(max(q.lease, q.keepFor)))
+		}
+	}
 	for _, h := range w.hosts {
 		calm = calm && !h.disturbed(span{now.Add(-often), now})
 	}

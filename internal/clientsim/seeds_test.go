@@ -175,6 +175,9 @@ func inParts(t *testing.T, n int) *count {
 				t.Errorf("%v %v: %v\n%s", cmd.Args, err, failed, out)
 				return
 			}
+			for _, b := range one.Failed {
+				fmt.Printf("seed %d: %s\n", b.Seed, b.Text)
+			}
 			c.add(&one)
 		})
 	}
