@@ -200,6 +200,15 @@ func (b *book) leave(q *request, granted bool) {
 	q.end = q.told
 }
 
+// mayDrop notes a request of an All or Any. What drops its lock unlocks it, so KeepFor keeps the name.
+func (b *book) mayDrop(q *request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.of(q.name); q.keepFor > 0 {
+		p.keptMost = later(p.keptMost, q.issued.Add(q.wait+q.keepFor+2*b.w.set.timeout))
+	}
+}
+
 // untaken notes that All or Any has given back the lock of a request, if there was one.
 func (b *book) untaken(q *request) {
 	b.mu.Lock()

@@ -431,6 +431,7 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 		a.once, a.wait = false, wait
 		q := w.book.ask(m, mgr, a)
 		q.cancels, q.joined = true, true
+		w.book.mayDrop(q)
 		qs = append(qs, q)
 		fs = append(fs, q.async(mgr))
 	}

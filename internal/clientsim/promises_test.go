@@ -337,10 +337,12 @@ func (b *book) mayStay(key string, v *value) bool {
 			}
 		}
 		return true // of a manager that could not be reached, or expired
-	case strings.Contains(key, ":rwlock_timeout:"), strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
+	case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
+		return b.w.set.kinds&redisson != 0 // until somebody asks for the lock
+	case strings.Contains(key, ":rwlock_timeout:"):
 		for id, e := range b.managers {
-			if e.excused && (strings.Contains(key, id) || strings.HasPrefix(key, "redisson_lock_")) {
-				return true // a place of a dead process stays until somebody asks
+			if e.excused && strings.Contains(key, id) {
+				return true
 			}
 		}
 	}
@@ -397,7 +399,7 @@ func (b *book) promise10(q *request) {
 	if q.met.has(acks) {
 		limit += 2*w.set.ackTime + 4*w.slowest() + 4*w.set.lag
 	}
-	if !q.calm || q.joined || q.hopeless() {
+	if !q.calm || q.joined || q.hopeless() || q.m.shared != nil && q.met.has(acks) { // the pool of one has no connection for WAIT
 		return
 	}
 	b.look("promise10", q)

@@ -88,6 +88,7 @@ func TestSeeds(t *testing.T) {
 	t.Log(totals)
 	if *pairs {
 		fmt.Print(&c.Table)
+		fmt.Printf("%d pairs are missing: %s\n", len(missing), strings.Join(missing, "; "))
 	}
 	switch whole := with == 0 && without == 0; {
 	case len(c.Failed) > 0:
@@ -97,8 +98,6 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("no run has met: %s", pair)
 		}
 		requireSeen(t, c.Seen)
-	case *pairs:
-		fmt.Println(len(missing), "pairs are missing:", strings.Join(missing, "; "))
 	}
 }
 
@@ -171,7 +170,11 @@ func inParts(t *testing.T, n int) *count {
 			defer mu.Unlock()
 			var one count
 			b, failed := os.ReadFile(path)
-			if err != nil || failed != nil || json.Unmarshal(b, &one) != nil {
+			if failed == nil {
+				failed = json.Unmarshal(b, &one)
+			}
+			// After a seed that failed, goroutines of its world may be left, and the process says so.
+			if failed != nil || err != nil && len(one.Failed) == 0 {
 				t.Errorf("%v %v: %v\n%s", cmd.Args, err, failed, out)
 				return
 			}

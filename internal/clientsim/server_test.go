@@ -121,7 +121,7 @@ func (s *server) command(c *conn, args []string) []byte {
 		return resp.Append(nil, s.cluster(args))
 	case "WAIT":
 		return s.wait(c, args)
-	case "CLIENT":
+	case "CLIENT", "ASKING":
 		return resp.Append(nil, status("OK"))
 	case "PING":
 		return resp.Append(nil, status("PONG"))

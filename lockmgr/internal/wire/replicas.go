@@ -218,6 +218,9 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 		if f == nil {
 			f = unrenewed(b, &b.tasks[i])
 		}
+		if op := held[i].Op; f == taken && c.cfg.Now()-op.Sent >= op.Lease {
+			continue // its lease is over, which the core tells by itself: it fails that request and no other
+		}
 		if f != nil {
 			if c.cfg.trouble != nil && f.Kind != TooFew {
 				c.cfg.trouble()
