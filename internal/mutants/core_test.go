@@ -98,7 +98,7 @@ var coreMutants = []mutant{
 	{"every end is an end", "subscription not dropped", machine, "\tm.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})\n", "", seeds},
 	{"every end is an end", "name not forgotten", machine, "delete(m.names, n.name)\n", "", seeds},
 	{"every end is an end", "alarm of a forgotten name", machine, "m.alarms.remove(n)\n", "", seeds},
-	{"every end is an end", "waiter kept at its time-out", machine, "\tr.entry.of.queue.remove(r)\n", "", seeds},
+	{"every end is an end", "waiter kept at its time-out", machine, "\tr.entry.of.remove(r)\n", "", seeds},
 	{"every end is an end", "time-out kept after a grant", machine, "\tm.giveUps.remove(r)\n", "", seeds},
 	{"every end is an end", "time-outs not kept", machine, "m.giveUps.set(r, r.Ends)", "", seeds},
 	{"every end is an end", "poll's time left to the next phase", machine, "u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now", "u.nextTransfer, u.spacing = m.now, 0", seeds},

@@ -15,21 +15,30 @@
 --         array       the same number, of a record of another kind of lock
 --
 -- Safe to repeat: the second run finds the new owner and installs it again;
--- it takes new tokens, so that numbers are skipped but never given twice. It
--- never shortens the life of a record.
+-- it takes new tokens, so that numbers are skipped but never given twice. The run
+-- that puts the new owner in the place of another one sets the life of the
+-- record. Later runs never shorten it.
+
+-- fair reports whether a record is that of a fair lock of this library. A user that takes plain
+-- locks only may not be allowed to look. A record that somebody else has filled is not read.
+local function fair(key)
+  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
+  return holder and string.sub(holder, -2) == ':f'
+end
+
 local key = KEYS[1]
 local ttl = -1
+local ours = false
 if redis.call('EXISTS', key) == 1 then
-  local ours = false
   for i = 3, #ARGV do
     if redis.call('HEXISTS', key, ARGV[i]) == 1 then
-      ours = true
+      ours = i
       break
     end
   end
   ttl = redis.call('PTTL', key)
   if not ours then
-    if redis.call('HEXISTS', key, 'mode') == 1 then
+    if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
       return {ttl}
     end
     return ttl
@@ -41,7 +50,7 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
 redis.call('HSET', key, ARGV[3], 1)
-if ttl < tonumber(ARGV[1]) then
+if ours ~= 3 or ttl < tonumber(ARGV[1]) then
   local set = redis.pcall('PEXPIRE', key, ARGV[1])
   if type(set) == 'table' then
     -- A lock without an end would be worse than none.

@@ -1,5 +1,5 @@
 -- transfer.lua records that a lock has passed from one owner to another
--- within this manager, and renews its lease.
+-- within this manager, and sets its lease.
 --
 -- KEYS[1]   lock
 -- KEYS[2]   token counter    only when ARGV[2] > 0
@@ -15,12 +15,13 @@
 --         array   done; that number, and the last of the tokens taken
 --
 -- Safe to repeat: the second run finds the new owner. It never creates a
--- record and never shortens the life of one.
+-- record. The run that puts the new owner in the place of another one sets the
+-- life of the record, which may become shorter. Later runs never shorten it.
 local key = KEYS[1]
 local ours = false
 for i = 3, #ARGV - 1 do
   if redis.call('HEXISTS', key, ARGV[i]) == 1 then
-    ours = true
+    ours = i
     break
   end
 end
@@ -33,7 +34,7 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[2])
 end
 redis.call('HSET', key, ARGV[3], 1)
-if redis.call('PTTL', key) < tonumber(ARGV[1]) then
+if ours > 3 or redis.call('PTTL', key) < tonumber(ARGV[1]) then
   redis.call('PEXPIRE', key, ARGV[1])
 end
 -- Last, as it may be refused: the record has its end by now.
