@@ -99,6 +99,7 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
 				m, n := w.manager(lockmgr.Options{Lease: lease})
+				other, _ := w.manager(lockmgr.Options{Lease: lease})
 				stays, wait := do(t, m)
 				id := stays.HolderID()
 				time.Sleep(time.Second)
@@ -107,7 +108,6 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 				require.LessOrEqual(t, stays.Remaining(), wait)
 				n.cut()
 				began := time.Now()
-				other, _ := w.manager(lockmgr.Options{Lease: lease})
 				kind := []lockmgr.LockOption{lockmgr.Exclusive()}
 				if k := lockKind(t, other, "a"); k == "fair" {
 					kind = []lockmgr.LockOption{lockmgr.Fair()}
