@@ -251,3 +251,13 @@ func shrink(t *testing.T, res result) result {
 	}
 	return res
 }
+
+// A lease that is over before replicas have the lock fails its own request, and none that waits for the name, too.
+func TestReplicas_TooShortALeaseFailsAlone(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for seed := range uint64(10) {
+		if v := runSeed(t, options{seed: seed, only: hopeless | replicated}).violation; v != nil {
+			t.Fatalf("seed %d: %v", seed, v)
+		}
+	}
+}
