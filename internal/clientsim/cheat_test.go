@@ -97,7 +97,7 @@ func TestOracles_NoticeCheats(t *testing.T) {
 					ignore[name] = name != want
 				}
 				noticed := false
-				for seed := uint64(1); seed <= 60 && !noticed; seed++ {
+				for seed := uint64(1); seed <= 300 && !noticed; seed++ {
 					res := runSeed(t, options{seed: seed, only: c.only, ignore: ignore, cheat: c.cheat})
 					noticed = res.violation != nil
 				}
