@@ -213,10 +213,10 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 		// Whatever the answer, the record may be gone.
 		defer m.actor.Post(core.Verify{Name: name})
 	}
-	for {
+	for removed := false; ; {
 		info, err := m.inspect(ctx, opForceUnlock, name, false)
 		if err != nil || !info.Locked {
-			return false, err
+			return removed, err
 		}
 		if info.isStrange() {
 			return false, &LockError{Op: opForceUnlock, Name: name, Err: ErrWrongType}
@@ -230,14 +230,21 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 			}
 		}
 		kind := info.kind()
-		if len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite) {
-			return false, nil // a record of another kind has one holder
-		}
-		if len(stays) > 0 {
+		apart := kind == core.ReadWrite && (len(stays) > 0 || info.HolderCount == len(info.Holders))
+		switch {
+		case len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite):
+			return removed, nil // a record of another kind has one holder
+		case apart && len(goes) > 0: // the readers' own keys go, too
 			a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, goes))
-			return err == nil && a.Kind != wire.Nil, err
-		}
-		if kind == core.ReadWrite {
+			if err != nil {
+				return removed, err
+			}
+			removed = removed || a.Kind != wire.Nil
+			if len(stays) > 0 || a.Kind == wire.Int || a.Kind == wire.Text {
+				return removed, nil
+			}
+			continue // it has changed hands, or somebody has joined since
+		case kind == core.ReadWrite:
 			goes = append(goes, wire.ModeField)
 		}
 		a, err := m.call(ctx, opForceUnlock, name, wire.Force(kind, name, goes))

@@ -246,11 +246,11 @@ func TestReadWrite_RenewsBothSides(t *testing.T) {
 
 func TestReadWrite_ForceUnlock(t *testing.T) {
 	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	one, err := m.Lock(ctx, "doc", lockmgr.Shared())
 	require.NoError(t, err)
-	two, err := m.Lock(ctx, "doc", lockmgr.Shared())
+	two, err := m.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
 	require.NoError(t, err)
 	f := other.LockAsync("doc", lockmgr.Exclusive())
 	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
@@ -264,6 +264,7 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 	w, err := f.Await(ctx)
 	require.NoError(t, err)
 	require.NoError(t, w.Unlock(ctx))
+	require.Empty(t, faults.Do(t, s, "KEYS", "{doc}:*"), "the readers' own keys are gone, too")
 }
 
 // Readers and writers of two managers: nobody reads while somebody writes, tokens of
