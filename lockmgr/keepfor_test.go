@@ -216,14 +216,16 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			t.Run(how+", "+end, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *scene) {
 					m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+					other, _ := w.manager(lockmgr.Options{})
 					l := come(t, w, m)
 					began := time.Now()
 					over(t, m, n, l)
-					other, _ := w.manager(lockmgr.Options{})
 					next, err := other.Lock(ctx, "a")
 					require.NoError(t, err)
 					require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
 					require.NoError(t, next.Unlock(ctx))
+					n.heal()
+					time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 				})
 			})
 		}
@@ -253,6 +255,8 @@ func TestKeepFor_UntakenReentry(t *testing.T) {
 			require.NoError(t, err)
 			require.Less(t, time.Since(began), 4*time.Second)
 			require.NoError(t, next.Unlock(ctx))
+			n.heal()
+			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 		}
 	})
 }

@@ -119,6 +119,8 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 				require.False(t, stays.Valid())
 				require.LessOrEqual(t, time.Since(began), wait+200*time.Millisecond)
 				require.NoError(t, next.Unlock(ctx))
+				n.heal()
+				time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 			})
 		})
 	}

@@ -173,6 +173,8 @@ func (m *Machine) reserve(e *entry, r *Request) {
 	m.claim(e, reservation, r, until)
 	if until > e.until {
 		m.extendSoon(e, max(d, m.cfg.Lease)) // for the case that this process ends
+		u := e.upkeep()
+		u.nextTransfer = min(u.nextTransfer, m.now) // a transfer that is due comes first
 	}
 }
 
