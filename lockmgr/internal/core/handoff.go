@@ -236,15 +236,14 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 func (m *Machine) atDoor(e *entry) {
 	n, u := e.of, e.upkeep()
 	known := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
-	if !n.tries {
+	if !n.takeTries() {
 		return
 	}
-	n.tries = false
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {
 		case !r.Once:
-		case known || n.alone > 0 || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open():
+		case known || n.waitsAlone() || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open():
 			m.failQueued(r, ErrNotAcquired)
 		default:
 			r.Passed = true

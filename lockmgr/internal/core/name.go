@@ -21,15 +21,12 @@ type name struct {
 	// released without contention never has its own.
 	details *details
 
-	pos   int32 // place in the heap of alarms
-	alone int32 // requests in the queue that are for the side Alone
-	tries bool  // a request in the queue may have Once set
+	pos int32 // place in the heap of alarms
 
-	kind      Kind
-	shard     uint8 // that it is on, or NoShard: see health
-	sentTo    uint8 // the shard to which the last operation was sent at first, or NoShard
-	sub       subscription
-	forgotten bool // removed from the machine
+	kind   Kind
+	shard  uint8 // that it is on, or NoShard: see health
+	sentTo uint8 // the shard to which the last operation was sent at first, or NoShard
+	sub    subscription
 }
 
 type subscription uint8
@@ -53,6 +50,9 @@ type details struct {
 
 	upkeep upkeep   // that of the first entry
 	extra  []*extra // the other entries
+
+	alone int  // requests in the queue that are for the side Alone
+	tries bool // a request in the queue may have Once set
 }
 
 // noDetails are the details of all names that have none of their own. They are
@@ -73,6 +73,9 @@ func (n *name) hasDetails() bool { return n.details.own }
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
 		n.details = &details{own: true, special: n.details.special}
+		for r := n.queue.head; r != nil; r = r.next {
+			n.queued(r)
+		}
 	}
 	return n.details
 }
@@ -291,10 +294,9 @@ func (m *Machine) releaseOrRest(e *entry) {
 }
 
 func (m *Machine) forget(n *name) {
-	if n.forgotten {
-		return
+	if m.known(n.name, n.isSet()) != n {
+		return // it was forgotten in this step
 	}
-	n.forgotten = true
 	if n.idle() {
 		m.resting--
 	}

@@ -137,21 +137,56 @@ func (q *queue) upTo(limit int) (count int) {
 	return count
 }
 
-// push adds a request to the queue of a name.
+// push adds a request to the queue of a name. If a request other than the first has Once set, the name has
+// details of its own.
 func (n *name) push(r *Request) {
+	if r.Once && n.queue.head != nil {
+		n.makeDetails()
+	}
 	n.queue.push(r)
-	n.tries = n.tries || r.Once
+	if n.hasDetails() {
+		n.queued(r)
+	}
+}
+
+// queued counts a request that has come into the queue of a name which has details of its own.
+func (n *name) queued(r *Request) {
+	n.details.tries = n.details.tries || r.Once
 	if r.Side == Alone {
-		n.alone++
+		n.details.alone++
 	}
 }
 
 // remove takes a request out of the queue of a name.
 func (n *name) remove(r *Request) {
 	n.queue.remove(r)
-	if r.Side == Alone {
-		n.alone--
+	if n.hasDetails() && r.Side == Alone {
+		n.details.alone--
 	}
+}
+
+// waitsAlone reports whether a request in the queue is for the side Alone.
+func (n *name) waitsAlone() bool {
+	if n.hasDetails() {
+		return n.details.alone > 0
+	}
+	for r := n.queue.head; r != nil; r = r.next {
+		if r.Side == Alone {
+			return true
+		}
+	}
+	return false
+}
+
+// takeTries reports whether a request in the queue may have Once set. From then on none has: the caller
+// deals with all of them.
+func (n *name) takeTries() bool {
+	if !n.hasDetails() {
+		return n.queue.head != nil && n.queue.head.Once
+	}
+	tries := n.details.tries
+	n.details.tries = false
+	return tries
 }
 
 // request handles a new request. items are those of a set, or nil. limit is that of permits.
@@ -252,7 +287,7 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 // waiting that an answer must come first. Those that share the name are granted together.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
-	together := n.queue.head != nil && n.alone == 0 && r.Side == Shared
+	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
 	before := n.queue.head != nil && !together
 	switch e.phase {
 	case idle:
@@ -281,10 +316,9 @@ func (m *Machine) whyOccupied(n *name) error {
 
 // failOnce fails the waiting requests that have Once set.
 func (m *Machine) failOnce(n *name, err error) {
-	if !n.tries {
+	if !n.takeTries() {
 		return
 	}
-	n.tries = false
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		if r.Once {
