@@ -38,12 +38,17 @@ func (m *Machine) ask(e *entry) {
 // leaseOf returns the lease that an entry gets when it is acquired for a request
 // or passed on to it. An acquire that runs late must not leave a record for longer
 // than Config.Lease. So a renewal sets a longer fixed lease once the entry is
-// known to be ours.
+// known to be ours. A record that is to stay for longer than the fixed lease lives for longer from
+// the start, as it might end before that renewal.
 func (m *Machine) leaseOf(r *Request) time.Duration {
-	if r.Lease == 0 {
+	lease := r.Lease
+	switch {
+	case lease == 0:
 		return m.cfg.Lease
+	case r.Terms != nil:
+		lease = max(lease, r.Terms.KeepFor)
 	}
-	return min(r.Lease, m.cfg.Lease)
+	return min(lease, m.cfg.Lease)
 }
 
 // acquired handles the answer to a try.
