@@ -103,7 +103,7 @@ type hold struct {
 	ctx      context.Context // of Lock.Context; may be nil
 	passed   bool            // no script has taken it for this hold
 	extends  time.Time       // until when Extend has it live
-	early    time.Time       // when the server first took it; zero: it was passed on
+	early    time.Time       // when a script first took it or passed it on; zero: it was passed on in memory
 	late     int             // how often it was seen neither valid nor lost
 	lost     bool            // seen to be lost
 	struckAt time.Time       // when the first was over

@@ -242,7 +242,7 @@ func (s *server) plain(args []string) any {
 
 // A trail is what the server has seen of a holder ID.
 type trail struct {
-	first     time.Time // when a script first took a lock for it
+	first     time.Time // when a script first took a lock for it, or passed one on to it
 	acquires  int
 	transfers int
 	lost      int // answers of acquires that did not arrive, as the connection was gone
@@ -263,6 +263,9 @@ func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 		}
 		if install {
 			t.transfers++
+			if t.first.IsZero() && out != nil {
+				t.first = time.Now()
+			}
 			return
 		}
 		if t.acquires++; t.first.IsZero() {

@@ -158,7 +158,7 @@ func permitHolder(id string) string {
 	return string(out)
 }
 
-// takenAt returns when a script first took a hold, or zero.
+// takenAt returns when a script first took a hold or passed it on, or zero.
 func (w *world) takenAt(h *hold) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
