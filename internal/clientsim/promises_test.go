@@ -395,7 +395,11 @@ func (b *book) promise9b(m *machine, took, patience, limit time.Duration) {
 func (b *book) promise10(q *request) {
 	w := b.w
 	took := q.told.Sub(q.issued)
-	limit := 6*(q.host.latency*4/3+ms) + 150*ms
+	trips := time.Duration(6)
+	if w.set.kinds&clustered != 0 {
+		trips = 8 // a node proves that it is one of the cluster, for the batch before as well
+	}
+	limit := trips*(q.host.latency*4/3+ms) + 150*ms
 	if q.met.has(acks) {
 		limit += 2*w.set.ackTime + 4*w.slowest() + 4*w.set.lag
 	}
