@@ -399,6 +399,7 @@ func (l *Lane) report(b *batch) {
 	var silent *Failure
 	passed := 0                 // tasks that another lane or the confirmer has now; they no longer count for this lane's health
 	ended, answered := 0, false // tasks; answered is set if a call was
+	renews := b.renews()        // now: the core uses an operation again after its reply
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
@@ -450,7 +451,7 @@ func (l *Lane) report(b *batch) {
 		silent = nil
 	}
 	if sentAt >= 0 {
-		l.health.took(now-sentAt, b.renews())
+		l.health.took(now-sentAt, renews)
 	}
 	if passed > 0 {
 		l.health.ended(passed, now, nil)
