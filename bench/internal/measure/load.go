@@ -107,7 +107,11 @@ func (b *bench) window(l *load) (m *meter, began int64, err error) {
 	}
 	l.phase.Store(measuring)
 	began = clock()
-	return m, began, l.wait(b.Window)
+	err = l.wait(b.Window)
+	for err == nil && !l.some.Load() { // a window that is short for this machine
+		err = l.wait(10 * time.Millisecond)
+	}
+	return m, began, err
 }
 
 // grants measures Waiters callers that lock again and again, each for Hold. It fills in the
@@ -124,11 +128,6 @@ func (b *bench) grants(ctx context.Context, lock func(ctx context.Context, calle
 	m, began, err := b.window(load)
 	if err != nil {
 		return nil, err
-	}
-	for !load.some.Load() { // a window that is short for this machine
-		if err := load.wait(10 * time.Millisecond); err != nil {
-			return nil, err
-		}
 	}
 	took := time.Duration(clock() - began)
 	load.phase.Store(over)
