@@ -120,7 +120,8 @@ func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*L
 }
 
 // TryLock tries once, without waiting for others, and returns ErrNotAcquired
-// if the lock is held or waited for.
+// if the lock is held or waited for. A process that listens for the lock's messages counts as one that
+// waits, so a try to read may fail beside readers of its own manager.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, name, wishFor(toTryLock), opts)
 }

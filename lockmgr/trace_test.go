@@ -43,7 +43,7 @@ func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
 func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
-		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Anonymous: true, Observer: func(e lockmgr.Event) { events = append(events, e) }})
 		l, err := m.Lock(span("first"), "a")
 		require.NoError(t, err)
 		granted := last[lockmgr.EventGranted](t, &events)

@@ -194,7 +194,7 @@ func (b *book) promise7a(now time.Time) {
 		}
 		for name := range b.names {
 			until := later(later(e.until[name], e.until[""]), e.host.ran.Add(w.set.lease)) // a late command may take a lock
-			if now.Sub(until) > 2*sec+w.onTheWay() && w.recorded(name, id) {
+			if now.Sub(until) > 2*sec+w.onTheWay() && w.holdsOn(name, id) {
 				w.fail("promise7a", "the process of machine %d died %v ago, its lease of %q was over %v ago, and the record %q lives for another %v",
 					e.m.index, now.Sub(e.killed), name, now.Sub(until), w.keysOf(name).fields(name), w.keysOf(name).life(name))
 			}
@@ -530,6 +530,9 @@ func (b *book) promise13a(q *request, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	in := span{q.issued.Add(-w.recovery), q.told}
+	if w.set.kinds&fail != 0 {
+		in.from = time.Time{} // a replica may bring back what a trouble had left
+	}
 	took := q.told.Sub(q.issued)
 	lie := func(why string) {
 		w.fail("promise13a", "#%d of machine %d failed after %v, though %s: %v", q.seq, q.m.index, took, why, err)
@@ -606,7 +609,7 @@ func (b *book) silent(q *request) bool {
 }
 
 // onlyReads reports whether readers of the manager of a request to read have the name, for a while, and nobody
-// else wants it or has wanted it lately.
+// else wants it, and no other manager has had it.
 func (b *book) onlyReads(q *request) bool {
 	p := b.of(q.name)
 	w := b.w
@@ -628,7 +631,25 @@ func (b *book) onlyReads(q *request) bool {
 			return false
 		}
 	}
+	for mgr := range p.last {
+		if mgr != q.mgr {
+			return false // it may still be subscribed, or be taken for a subscriber
+		}
+	}
 	return q.issued.Sub(p.wrote) > 2*sec && !q.host.disturbed(span{q.issued.Add(-2 * sec), q.told})
+}
+
+// holdsOn reports whether the record of a name has a holder of a manager who keeps others out. The field of a reader
+// whose own key has expired stays until the next script finds it. w.mu is held.
+func (w *world) holdsOn(name, mgr string) bool {
+	keys := w.keysOf(name)
+	fields := keys.fields(name)
+	if !slices.Contains(fields, "mode") {
+		return w.recorded(name, mgr)
+	}
+	return slices.ContainsFunc(fields, func(f string) bool {
+		return strings.HasPrefix(f, mgr+":") && (strings.HasSuffix(f, ":write") || keys.get("{"+name+"}:"+f+":rwlock_timeout:1") != nil)
+	})
 }
 
 // promise13b: options that contradict each other are refused, before anything is sent.

@@ -190,8 +190,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			return Forever // the answer to its transfer leads here again
 		}
 		if m.now < u.shutUntil {
-			m.atDoor(e)
-			return u.shutUntil
+			return min(u.shutUntil, m.atDoor(e))
 		}
 		turn := m.decideRun(e)
 		if turn == standBack {
@@ -201,25 +200,13 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			// begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
-				m.atDoor(e)
-				return u.shutUntil
+				return min(u.shutUntil, m.atDoor(e))
 			}
 			u.shutUntil, u.firstPass = 0, m.now
 			n.details.turns.newRun(m.now)
 		}
-		needsMore := turn == askFirst || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
-		if !needsMore && !u.doubt.open() && (m.unproven(e) || r.Fenced && !m.mayToken(e, r)) {
-			m.doubt(e) // a renewal looks for the record
-		}
-		if needsMore || u.doubt.open() {
-			if e.flight != 0 {
-				return Forever // the answer leads here again
-			}
-			if m.now < u.retry.at {
-				return u.retry.at
-			}
-			m.transfer(e, n.rules().side(e), e.target(), m.leaseOf(r), tokensFor(r))
-			return Forever
+		if ready, again := m.prepareJoin(e, r, turn == askFirst); !ready {
+			return again // the answer leads here again, too
 		}
 		r.Passed = true
 		m.grant(e, r)
@@ -230,22 +217,49 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 	return Forever
 }
 
+// prepareJoin reports whether a request may join the holds of an entry now. If a script must find the
+// record before, prepareJoin sends it when none is in flight, and returns when to call it again if no
+// answer comes. ask is set if the script must tell who else waits.
+func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
+	u := e.makeUpkeep()
+	needsMore := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
+	if !needsMore && !u.doubt.open() && (m.unproven(e) || r.Fenced && !m.mayToken(e, r)) {
+		m.doubt(e) // a renewal looks for the record
+	}
+	switch {
+	case !needsMore && !u.doubt.open():
+		return true, Forever
+	case e.flight != 0:
+		return false, Forever
+	case m.now < u.retry.at:
+		return false, u.retry.at
+	}
+	m.transfer(e, e.of.rules().side(e), e.target(), m.leaseOf(r), tokensFor(r))
+	return false, Forever
+}
+
 // atDoor deals with the requests that make one try, while nobody is admitted to an entry. If no other
 // process is known to wait, they may join, because only this process has the name. Those that
-// wait have only been asked to wait in case that a process waits which is not known.
-func (m *Machine) atDoor(e *entry) {
-	n, u := e.of, e.upkeep()
-	known := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
+// wait have only been asked to wait in case that a process waits which is not known. atDoor returns when
+// to call it again.
+func (m *Machine) atDoor(e *entry) (again time.Duration) {
+	n := e.of
 	if !n.takeTries() {
-		return
+		return Forever
 	}
+	known := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {
 		case !r.Once:
-		case known || n.waitsAlone() || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side) || u.doubt.open():
+		case known || n.waitsAlone():
 			m.failQueued(r, ErrNotAcquired)
 		default:
+			ready, again := m.prepareJoin(e, r, false)
+			if !ready {
+				n.details.tries = true
+				return again
+			}
 			r.Passed = true
 			m.grant(e, r)
 		}
@@ -253,6 +267,7 @@ func (m *Machine) atDoor(e *entry) {
 			r = n.queue.head
 		}
 	}
+	return Forever
 }
 
 // mostSpacing is the longest time between two transfers of an entry that is passed
