@@ -19,7 +19,7 @@ import (
 // otherwise one would destroy the other.
 func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t, "--notify-keyspace-events", "KA")
+	s := redistest.Start(t, "--notify-keyspace-events", "KA").Unrestricted()
 	var mu sync.Mutex
 	seen := make(map[string]bool) // keys that were written, and channels with a message or a subscriber
 	watch(t, s.Addr(), func(channel string) {
