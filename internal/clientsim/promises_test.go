@@ -58,6 +58,12 @@ func (b *book) promise2(h *hold, now time.Time) {
 	}
 	b.look("promise2", h.request)
 	slack := w.set.timeout + 12*w.slowest() + 2*often
+	w.mu.Lock()
+	forbidden := w.troubled(noPerm, h.host, h.name, span{h.struckAt.Add(-slack), now}) // nobody can look for the record
+	w.mu.Unlock()
+	if forbidden {
+		return
+	}
 	if !h.heard.IsZero() && now.Sub(h.heard) > slack && !w.disturbedSince(h.host, h.heard) {
 		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
 			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
