@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,10 +36,12 @@ func TestOracles_AreThePromises(t *testing.T) {
 
 // Each oracle is a method of the book of that name.
 func TestOracles_AreMethods(t *testing.T) {
-	files, err := parser.ParseDir(token.NewFileSet(), ".", nil, 0)
+	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
 	var methods []string
-	for _, f := range files["clientsim"].Files {
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "promise") {
 				require.NotNil(t, fn.Recv, fn.Name.Name)

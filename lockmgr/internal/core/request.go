@@ -129,14 +129,6 @@ func (q *queue) remove(r *Request) {
 	r.prev, r.next = nil, nil
 }
 
-// upTo returns the number of requests, or limit if that is less.
-func (q *queue) upTo(limit int) (count int) {
-	for r := q.head; r != nil && count < limit; r = r.next {
-		count++
-	}
-	return count
-}
-
 // push adds a request to the queue of a name. If a request other than the first has Once set, the name has
 // details of its own.
 func (n *name) push(r *Request) {
