@@ -207,6 +207,18 @@ func (m *Manager) ForceUnlockHolders(ctx context.Context, name string, ids ...st
 	})
 }
 
+// divide returns the IDs of the holders that are chosen, and those of the others.
+func (i *Info) divide(chosen func(Holder) bool) (goes, stays []string) {
+	for _, h := range i.Holders {
+		if chosen(h) {
+			goes = append(goes, h.Owner)
+		} else {
+			stays = append(stays, h.Owner)
+		}
+	}
+	return goes, stays
+}
+
 // force removes the holders of a lock that are chosen.
 func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (bool, error) {
 	if checkName(name) == nil {
@@ -221,14 +233,7 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 		if info.isStrange() {
 			return false, &LockError{Op: opForceUnlock, Name: name, Err: ErrWrongType}
 		}
-		var goes, stays []string
-		for _, h := range info.Holders {
-			if chosen(h) {
-				goes = append(goes, h.Owner)
-			} else {
-				stays = append(stays, h.Owner)
-			}
-		}
+		goes, stays := info.divide(chosen)
 		kind := info.kind()
 		apart := kind == core.ReadWrite && (len(stays) > 0 || info.HolderCount == len(info.Holders))
 		switch {
