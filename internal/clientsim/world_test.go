@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -228,8 +229,10 @@ func (w *world) settle() bool {
 }
 
 // sweep removes, as an administrator would, the records of long fixed leases
-// that a Close has said it leaves. They would stand in the way for a day.
+// that a Close has said it leaves, and the permits of processes that were killed. They would stand in the way
+// for a day.
 func (w *world) sweep() {
+	w.returnPermits()
 	w.mu.Lock()
 	left := make(map[string][]string)
 	for _, srv := range w.servers {
@@ -247,6 +250,25 @@ func (w *world) sweep() {
 		if keys := w.keysOf(key); slices.Equal(fields, keys.fields(key)) {
 			w.tracef("the record %q of %q is removed", fields, key)
 			delete(keys, key)
+		}
+	}
+}
+
+// returnPermits lets the permits of processes that were killed expire.
+func (w *world) returnPermits() {
+	w.book.mu.Lock()
+	defer w.book.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, srv := range w.servers {
+		for _, v := range srv.keys {
+			for m := range v.scores {
+				for id, e := range w.book.managers {
+					if !e.killed.IsZero() && strings.HasPrefix(m, permitPrefix(id)) {
+						v.scores[m] = min(v.scores[m], float64(nowMs()))
+					}
+				}
+			}
 		}
 	}
 }
