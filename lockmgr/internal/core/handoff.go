@@ -313,7 +313,6 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 	if left := min(e.until-m.now, m.cfg.usable(m.cfg.Lease)); left > 0 {
 		lease = max(lease, m.cfg.leaseFor(left))
 	}
-	u.longer.exact = !u.unknown.replaced()
 	u.longer.set = u.longer.set || lease > m.cfg.Lease
 	u.longer.life = max(u.longer.life, e.until, later(m.now, lease))
 	if limit := m.now + m.cfg.usable(lease); limit < e.until {
@@ -329,6 +328,7 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		u.number = m.number() // see upkeep.number
 		number = u.number
 	}
+	u.longer.exact = number != e.number && !u.unknown.replaced()
 	m.send(e, VerbTransfer, side, number, lease, tokens)
 }
 

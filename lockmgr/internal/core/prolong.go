@@ -13,7 +13,7 @@ type longer struct {
 	set   bool            // the record may have a longer lease than Config.Lease
 	life  time.Duration   // an instant up to which the record may live, if it is later than entry.until
 	check bool            // a claim has ended: see shorten
-	exact bool            // the transfer in flight, or the last one, sets the life of the record: none before it can
+	exact bool            // the transfer in flight, or the last one, sets the life of the record: its number is new, and none before it can
 	asked []*Prolongation // not yet answered
 
 	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater.
