@@ -60,14 +60,26 @@ func (m *Machine) healthAt(shard uint8) *health {
 }
 
 // moveTo notes the shard that a name is on. If that is failing, the requests that wait for the name
-// have to fail, too.
+// have to fail, too, and its Unlocks have to be answered.
 func (m *Machine) moveTo(n *name, shard uint8) {
 	if n.shard == shard {
 		return
 	}
 	n.shard = shard
-	if h := m.healthAt(shard); h.failing && n.queue.head != nil {
+	h := m.healthAt(shard)
+	if !h.failing {
+		return
+	}
+	if n.queue.head != nil {
 		h.tellAt = min(h.tellAt, max(m.tellDue(h, n.queue.head.Asked), m.tellAgain()))
+	}
+	if m.unlocks == 0 {
+		return
+	}
+	for e := range n.inMotion {
+		if r := e.unlocking; r != nil {
+			h.tellAt = min(h.tellAt, max(m.tellDue(h, r.Ends), m.tellAgain()))
+		}
 	}
 }
 
