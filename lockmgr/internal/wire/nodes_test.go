@@ -49,10 +49,13 @@ func newFakeNodeOf(t *testing.T, slots string, pipelining bool) *fakeNode {
 			if n.dialled != nil {
 				n.dialled(ctx)
 			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			near, far := net.Pipe()
 			n.last = far
 			served.Go(func() { resp.Serve(far, n.answer) })
-			return near, ctx.Err()
+			return near, nil
 		},
 	})
 	require.NoError(t, err)
