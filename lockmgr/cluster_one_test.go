@@ -35,7 +35,12 @@ func TestCluster_OneShardWakes(t *testing.T) {
 	for _, channels := range allChannels {
 		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
 			t.Parallel()
-			_, managers := oneShard(t, lockmgr.Options{Channels: channels})
+			refused := make(chan string, 1024)
+			_, managers := oneShard(t, lockmgr.Options{Channels: channels, Observer: func(e lockmgr.Event) {
+				if r, ok := e.(lockmgr.EventRefused); ok {
+					refused <- r.Name
+				}
+			}})
 			ctx := faults.Patient(t)
 			for by, m := range managers {
 				for at, other := range managers {
@@ -47,7 +52,12 @@ func TestCluster_OneShardWakes(t *testing.T) {
 						l, err := m.Lock(ctx, name, opts...)
 						require.NoError(t, err)
 						f := other.LockAsync(name, opts...)
-						time.Sleep(200 * time.Millisecond) // subscribed, and what follows a confirmation is over
+						// The second try comes when the subscription is confirmed.
+						for tries := 0; tries < 2; {
+							if <-refused == name {
+								tries++
+							}
+						}
 						begin := time.Now()
 						require.NoError(t, l.Unlock(ctx))
 						l, err = f.Await(ctx)

@@ -240,7 +240,7 @@ func TestPage_CleansTexts(t *testing.T) {
 	require.NotContains(t, string(page), "innerHTML")
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("no node to run the page's script")
+		t.Skip("SKIPPED: there is no node to run the function clean of the page, so its result is not tested")
 	}
 	_, script, _ := strings.Cut(string(page), "const clean = ")
 	script, _, _ = strings.Cut(script, "\n")

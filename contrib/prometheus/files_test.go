@@ -163,7 +163,7 @@ func TestAlerts(t *testing.T) {
 	}
 	path, err := exec.LookPath(path)
 	if err != nil && !wanted {
-		t.Skip("no promtool")
+		t.Skip("SKIPPED: there is no promtool, so the alerts are not tested; .ci/run gets one")
 	}
 	require.NoError(t, err)
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {

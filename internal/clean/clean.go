@@ -57,9 +57,9 @@ func (c cleaned) Error() string { return Text(c.err.Error(), Most) }
 
 func (c cleaned) Unwrap() error { return c.err }
 
-// JSON returns a JSON text in which each character that can't be shown is written as \uXXXX. It has
-// the same meaning. encoding/json itself writes DEL, C1 and the marks of direction as they are. Line
-// ends and tabs stay: they can only stand between the values of a JSON text.
+// JSON escapes each character of a JSON text that can't be shown, as \u and four digits. The meaning of the
+// text stays the same. JSON is needed because encoding/json does not escape DEL, C1 and the marks of
+// direction. Line ends and tabs stay, because in a JSON text they only separate values.
 func JSON(data []byte) []byte {
 	const digits = "0123456789abcdef"
 	b := make([]byte, 0, len(data))
