@@ -231,6 +231,8 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 		return true, Forever
 	case e.flight != 0:
 		return false, Forever
+	case !needsMore && u.longer.want > 0:
+		return false, m.sendDue(e) // that renewal: a server that is out of memory refuses transfers
 	case m.now < u.retry.at:
 		return false, u.retry.at
 	}
