@@ -1,7 +1,7 @@
 package mutants
 
 var shellMutants = []mutant{
-	{"deadline", "op: counted from the answer", "lockmgr/internal/wire", "\t\treplies.Replies = append(replies.Replies, core.Reply{})\n", "\t\tt.op.Sent = l.cfg.Now()\n\t\treplies.Replies = append(replies.Replies, core.Reply{})\n", client + "TestAnswer_SlowOneProlongsNoLease"},
+	{"deadline", "op: counted from the answer", "lockmgr/internal/wire", "\to.replies.Replies = append(o.replies.Replies, core.Reply{})\n", "\top.Sent = l.cfg.Now()\n\to.replies.Replies = append(o.replies.Replies, core.Reply{})\n", client + "TestAnswer_SlowOneProlongsNoLease"},
 	{"deadline", "no margin", "lockmgr", "Margin: o.Margin,", "Margin: 0,", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "Valid does not look at it", "lockmgr", "func (l *Lock) Valid() bool { return l.Remaining() > 0 }", "func (l *Lock) Valid() bool { return !l.ticket.over.Load() && l.ticket.hold().lostErr() == nil }",
 		shell + "TestLock_ValidEndsWhileTheManagerIsStuck"},

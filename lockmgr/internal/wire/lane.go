@@ -391,79 +391,95 @@ func (c *Config) passesOn(a *Answer) bool {
 	return c.elsewhere != nil && a.Failure != nil && a.Failure.Elsewhere
 }
 
+// An outcome is what the tasks of a batch have come to.
+type outcome struct {
+	replies  *core.Replies // to be posted; nil: none
+	ended    int           // tasks that got an answer or a failure here
+	passed   int           // tasks that another lane or the confirmer has now
+	answered bool          // the server has answered a task
+	silent   *Failure      // why the server has not answered a task, or nil
+	sentAt   time.Duration // when an operation was sent that the server has answered, or negative
+}
+
+// heard notes whether the server has answered a task.
+func (o *outcome) heard(f *Failure) {
+	o.ended++
+	if f.unanswered() {
+		o.silent = f
+	} else {
+		o.answered = true
+	}
+}
+
 // report posts the answers of a batch: all replies in one event. Tasks for other servers get
 // none here.
 func (l *Lane) report(b *batch) {
-	var replies *core.Replies
-	sentAt := time.Duration(-1) // when an operation was sent that was answered; one is enough
-	var silent *Failure
-	passed := 0                 // tasks that another lane or the confirmer has now; they no longer count for this lane's health
-	ended, answered := 0, false // tasks; answered is set if a call was
-	renews := b.renews()        // now: the core uses an operation again after its reply
+	o := outcome{sentAt: -1}
+	renews := b.renews() // now: the core uses an operation again after its reply
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		a := b.answer(t)
 		if l.cfg.passesOn(a) {
 			if l.cfg.elsewhere(*t, a.Failure) {
-				passed++
+				o.passed++
 				continue
 			}
 			a = &Answer{Kind: Failed, Failure: &Failure{Kind: Closed, Ran: core.No, Final: true}} // so are all lanes
 		}
 		if t.op == nil {
-			ended++
-			if answered = answered || !a.Failure.unanswered(); !answered {
-				silent = a.Failure
-			}
+			o.heard(a.Failure)
 			t.call.late.Stop()
 			t.call.end(*a)
 			continue
 		}
-		if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
-			s.note(SlotOf(keyOf(t.op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
-		}
-		if a.Failure.unanswered() {
-			silent = a.Failure
-		} else {
-			sentAt = t.op.Sent
-		}
-		if replies == nil {
-			replies = repliesPool.Get().(*core.Replies)
-		}
-		replies.Replies = append(replies.Replies, core.Reply{})
-		r := &replies.Replies[len(replies.Replies)-1]
-		decode(t.op, a, r, l.cfg.Error)
-		r.Shard = l.cfg.shard
-		if l.cfg.Twice {
-			r.Published *= 2
-		}
-		if l.confirms != nil && vouches(r) {
-			l.confirms.add(*r)
-			*r, replies.Replies = core.Reply{}, replies.Replies[:len(replies.Replies)-1]
-			passed++
-		}
-	}
-	if replies != nil {
-		ended += len(replies.Replies)
+		l.reply(t.op, a, &o)
 	}
 	now := l.cfg.Now()
-	if answered || sentAt >= 0 {
-		silent = nil
+	if o.sentAt >= 0 {
+		l.health.took(now-o.sentAt, renews)
 	}
-	if sentAt >= 0 {
-		l.health.took(now-sentAt, renews)
+	if o.passed > 0 {
+		l.health.ended(o.passed, now, nil) // they no longer count for this lane
 	}
-	if passed > 0 {
-		l.health.ended(passed, now, nil)
+	if o.answered {
+		o.silent = nil
 	}
-	if ended > 0 {
-		l.health.ended(ended, now, silent)
+	if o.ended > 0 {
+		l.health.ended(o.ended, now, o.silent)
 	}
 	switch {
-	case replies == nil:
-	case len(replies.Replies) == 0:
-		Recycle(replies)
+	case o.replies == nil:
+	case len(o.replies.Replies) == 0:
+		Recycle(o.replies)
 	default:
-		l.cfg.Post(replies)
+		l.cfg.Post(o.replies)
 	}
+}
+
+// reply turns the answer to an operation into a reply, which is posted with the others of the batch, or passed to
+// the confirmer.
+func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
+	if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
+		s.note(SlotOf(keyOf(op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
+	}
+	if !a.Failure.unanswered() {
+		o.sentAt, o.answered = op.Sent, true
+	}
+	if o.replies == nil {
+		o.replies = repliesPool.Get().(*core.Replies)
+	}
+	o.replies.Replies = append(o.replies.Replies, core.Reply{})
+	r := &o.replies.Replies[len(o.replies.Replies)-1]
+	decode(op, a, r, l.cfg.Error)
+	r.Shard = l.cfg.shard
+	if l.cfg.Twice {
+		r.Published *= 2
+	}
+	if l.confirms != nil && vouches(r) {
+		o.passed++
+		l.confirms.add(*r)
+		*r, o.replies.Replies = core.Reply{}, o.replies.Replies[:len(o.replies.Replies)-1]
+		return
+	}
+	o.heard(a.Failure)
 }
