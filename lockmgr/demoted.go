@@ -45,11 +45,11 @@ func newDemotion(c *conns, reachesMaster func(ctx context.Context) bool) *demoti
 func (d *demotion) suspected() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now := time.Now(); d.asking || d.closed || now.Sub(d.asked) < d.every {
+	now := time.Now()
+	if d.asking || d.closed || now.Sub(d.asked) < d.every {
 		return
-	} else {
-		d.asking, d.asked = true, now
 	}
+	d.asking, d.asked = true, now
 	d.wait.Go(func() {
 		found := d.reachesMaster(d.ctx)
 		d.mu.Lock()

@@ -2,6 +2,7 @@ package lockmgr
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -46,7 +47,7 @@ func urlFault(text string) string {
 		return "it has a #"
 	case strings.Count(authority, "@") > 1:
 		return "it has an @ in the user, in the password or in the host"
-	case err != nil, slices.ContainsFunc(keys(parameters), unknown):
+	case err != nil, slices.ContainsFunc(slices.Collect(maps.Keys(parameters)), unknown):
 		return "it has a parameter that is not known"
 	case u.Scheme == "unix" && (u.Host != "" || u.Path == ""):
 		return "a unix URL has a path and no host"
@@ -67,13 +68,6 @@ func urlFault(text string) string {
 		return "an addr is not host:port"
 	}
 	return ""
-}
-
-func keys(v url.Values) (all []string) {
-	for key := range v {
-		all = append(all, key)
-	}
-	return all
 }
 
 // isHost reports whether a text can be the name or the address of one host.
