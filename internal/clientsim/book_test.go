@@ -495,7 +495,7 @@ func (b *book) way(q *request, g lockmgr.EventGranted) feature {
 	switch {
 	case g.Reentry:
 		return reentered
-	case g.Passed && b.w.carriesPassed(q):
+	case g.Passed && t != nil && t.transfers > 0 && t.first.Before(g.At):
 		return transferred
 	case g.Passed:
 		return passed

@@ -20,11 +20,11 @@ const (
 
 	// Ways of a grant.
 	acquired    // a script took it
-	passed      // from another owner of the manager, in memory
+	passed      // from another owner of the manager, in memory: no script has recorded it before
 	joined      // a reader that uses the entry of another
 	reentered   // its owner had it
 	upgraded    // its owner had the read side
-	transferred // passed while the record carried an owner to whom it had been passed before
+	transferred // from another owner of the manager, when a transfer had recorded it
 	unknown     // by a script whose first answer was lost
 
 	// Options of requests and managers.

@@ -183,6 +183,10 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	s.hold = logBetween(r, ms, 2*s.lease)
 	s.silent = logBetween(r, s.timeout, 6*s.retry+10*sec)
 
+	if s.kinds&crowd != 0 { // else each name is tried too often
+		s.retry = min(s.retry, max(10*s.timeout, 200*ms))
+	}
+
 	// Kinds are switched off after all draws above, so that these stay the same.
 	s.kinds &^= known
 	if only != 0 {

@@ -167,23 +167,3 @@ func (w *world) takenAt(h *hold) time.Time {
 	}
 	return time.Time{}
 }
-
-// carriesPassed reports whether the record of a name carries a holder of the manager of a request to whom the lock was
-// passed. w.mu is held.
-func (w *world) carriesPassed(q *request) bool {
-	for _, s := range w.servers {
-		for _, f := range s.keys.fields(q.name) {
-			if t := s.trails[strings.TrimSuffix(f, ":write")]; t != nil && strings.HasPrefix(f, q.mgr) && t.acquires == 0 && t.transfers > 0 {
-				return true
-			}
-		}
-		if v := s.keys.get(takenOf(q.name)); v != nil && q.kind == permits {
-			for m := range v.scores {
-				if t := s.trails[m[:min(14, len(m))]]; t != nil && t.acquires == 0 && t.transfers > 0 {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}

@@ -46,7 +46,7 @@ var severalMutants = []mutant{
 	{"several", "passed on in memory", machine, "passed && !n.rules().transfers() {", "false {", setSeeds},
 	{"several", "passed on if the release is refused for good", machine, "return n.rules().transfers() && n.rules().passes(e, r)", "return n.rules().passes(e, r)", setSeeds},
 	{"several", "kept for who comes next", machine, "!n.hasDetails() || !n.rules().transfers() ||", "!n.hasDetails() ||", stories},
-	{"several", "transfers for a token", machine, "\tcase !n.rules().transfers():\n\t\tm.release(e)\n", "", stories},
+	{"several", "transfers for a token", machine, "\tcase !e.of.rules().transfers():\n\t\tm.release(e)\n", "", stories},
 	{"several", "a token for the first item only", machine, "\t\t\te.upkeep().tokens.each = r.Tokens\n", "\t\t\te.upkeep().tokens.each = r.Tokens[:min(1, len(r.Tokens))]\n", setSeeds},
 
 	// A set and the names of its manager.

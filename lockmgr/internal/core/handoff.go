@@ -64,18 +64,25 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		}
 	}
 	m.unlocked(e, nil)
-	if u := e.upkeep(); passed && answered == nil && !u.doubt.open() && (!u.passed || m.unproven(e)) {
+	m.handTo(e, r, answered, passed)
+}
+
+// handTo gives an entry that nobody holds to the first waiter, or sends the script that must come first.
+// passed is set if the entry had a holder here before, or was kept.
+func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
+	u := e.upkeep()
+	if passed && answered == nil && !u.doubt.open() && (!u.passed || m.unproven(e)) {
 		u.passed = true
 		u.doubt.raise(m.lastID)
 	}
 	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
 	needsMore := tooShort || r.Fenced && !m.mayToken(e, r) || m.behind(e, r)
-	switch u := e.upkeep(); {
+	switch {
 	case !needsMore && !u.doubt.open():
 		r.Passed = passed
 		m.grant(e, r)
 		m.sendDue(e)
-	case !n.rules().transfers():
+	case !e.of.rules().transfers():
 		m.release(e)
 	case !needsMore && u.retry.failing() && !u.unknown.replaced():
 		m.renewFirst(e, r)
