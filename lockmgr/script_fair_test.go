@@ -263,6 +263,7 @@ type fairTrace struct {
 	next   uint64 // the next number
 	lastID uint64
 	joined []uint64 // of both managers: even numbers are a's
+	over   int64    // the deadline of members whose time is over, or zero
 }
 
 // line draws what a script of a manager does to the queue. Most numbers are of its own.
@@ -372,7 +373,10 @@ func (r *fairTrace) step(t *testing.T, s *scriptServer, m *model.Server) (got, w
 	case "expire": // the deadline of a member is over
 		if queue := m.Queued(k); len(queue) > 0 {
 			member := queue[r.IntN(len(queue))]
-			s.do(t, "ZADD", k.Deadlines, "XX", strconv.FormatInt(s.now(t)-10000, 10), member)
+			if r.over == 0 { // the same instant for all members, as the clock of the model stands still
+				r.over = s.now(t) - 10000
+			}
+			s.do(t, "ZADD", k.Deadlines, "XX", strconv.FormatInt(r.over, 10), member)
 			m.SetScore(k.Deadlines, member, -10000)
 			line = member
 		}

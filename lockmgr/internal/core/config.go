@@ -82,7 +82,12 @@ func (c *Config) leaseFor(d time.Duration) time.Duration {
 	for c.usable(lease) < d {
 		lease++
 	}
-	return (lease + time.Millisecond - 1).Truncate(time.Millisecond)
+	return wholeMs(lease)
+}
+
+// wholeMs returns d in whole milliseconds, not less than d. The server counts leases in milliseconds.
+func wholeMs(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // tick returns the time after which a watched lease is due for renewal.

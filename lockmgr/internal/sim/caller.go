@@ -18,14 +18,15 @@ type call struct {
 	cancelled bool // the caller has left
 	hold      *hold
 	depth     int // how many re-entries deep
-	// On the manager's clock: the last instant for which the lease of a granted call and its extensions
-	// need the record, and, of what was confirmed, up to when the call was told that its hold lasts.
-	ends, extended, promised time.Duration
-	hopeless                 bool    // its lease may be over before an answer comes
-	tokens                   []int64 // those of the items of a set
-	permits                  uint16  // how many it wants
-	seen                     int     // the position of its Lock event among those of the manager
-	since                    time.Duration
+	// On the manager's clock: the last instant for which the lease of a granted call, its KeepFor and its
+	// extensions need the record, and, of what was confirmed, up to when the call was told that its hold
+	// lasts.
+	ends, keeps, extended, promised time.Duration
+	hopeless                        bool    // its lease may be over before an answer comes
+	tokens                          []int64 // those of the items of a set
+	permits                         uint16  // how many it wants
+	seen                            int     // the position of its Lock event among those of the manager
+	since                           time.Duration
 }
 
 type callState uint8
@@ -203,9 +204,15 @@ func (c *call) extend() {
 	}
 	lease := w.load.Between(w.set.core.Lease/2, w.set.maxLease()).Truncate(ms)
 	asked := n.clock(w.now)
-	c.extended = max(c.extended, asked+w.set.latency+lease)
-	c.hold.limit = c.hold.needed(true)
 	n.post(&core.Prolongation{Request: c.req, Lease: lease, Tag: &extension{c, asked + lease - lease/100 - w.set.core.Margin, lease}})
+}
+
+// extends notes what a call has asked for when its manager handles that, which may be late.
+func (x *extension) extends(now time.Duration) {
+	if h := x.c.hold; slices.Contains(h.calls, x.c) {
+		x.c.extended = max(x.c.extended, now+x.lease)
+		h.limit = h.needed(true)
+	}
 }
 
 // An extension is what a call has asked for: its hold is to last until promised.

@@ -78,6 +78,9 @@ func (h *hold) begin(c *call) {
 	if c.ends = h.n.limit(c.req); h.limit == never {
 		c.ends = never // a re-entry does not shorten a watched hold
 	}
+	if c.req.Terms != nil {
+		c.keeps = h.n.clock(h.n.w.now) + c.req.Terms.KeepFor
+	}
 	h.calls = append(h.calls, c)
 	h.limit = h.needed(true)
 }
@@ -87,13 +90,17 @@ func (h *hold) end(c *call) {
 	h.limit = h.needed(true)
 }
 
-// needed returns the last instant, on the manager's clock, for which the calls of a hold need it. That of
-// a watched one is now and Config.Lease, or Forever for the hold itself.
+// needed returns the last instant, on the manager's clock, for which the calls of a hold need the hold,
+// or its record. That of a watched one is Forever, and its record is renewed for Config.Lease. What
+// KeepFor reserves is of the record only.
 func (h *hold) needed(hold bool) (until time.Duration) {
 	for _, c := range h.calls {
 		ends := c.ends
-		if ends == never && !hold {
-			ends = h.n.clock(h.n.w.now) + h.n.w.set.core.Lease
+		if !hold {
+			if ends == never {
+				ends = h.n.clock(h.n.w.now) + h.n.w.set.core.Lease
+			}
+			ends = max(ends, c.keeps)
 		}
 		until = max(until, ends, c.extended)
 	}

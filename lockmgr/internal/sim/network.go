@@ -112,6 +112,9 @@ func (n *node) runOp(op *core.Op) {
 	if n.chain[l.index]++; n.chain[l.index] > 8*min(l.rules.entries(), 25) {
 		w.violated("bounded work", "%s: %d scripts for %s in a row, and nothing else happened to it", n.label, n.chain[l.index], l.key)
 	}
+	if op.Lease%ms != 0 {
+		w.violated("until the record ends", "%s: a lease of %v, and the server counts milliseconds", n.label, op.Lease)
+	}
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
 		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit, endsGathering: op.EndsGathering,

@@ -335,6 +335,8 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 	case core.Verify:
 		clear(n.chain)
 		n.beforeVerify(n.w.named(ev.Name))
+	case *core.Prolongation:
+		ev.Tag.(*extension).extends(n.clock(n.w.now))
 	case *core.Replies:
 		for i := range ev.Replies {
 			n.accept(&ev.Replies[i])

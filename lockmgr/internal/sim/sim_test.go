@@ -40,10 +40,10 @@ const defaultSeeds = 10000
 func TestSeeds(t *testing.T) { testSeeds(t, one(core.Exclusive), defaultSeeds) }
 
 // TestSeeds_ReadWrite simulates read-write locks.
-func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, one(core.ReadWrite), defaultSeeds/4) }
+func TestSeeds_ReadWrite(t *testing.T) { testSeeds(t, one(core.ReadWrite), defaultSeeds/2) }
 
 // TestSeeds_Several simulates locks of several names, with single names beside them.
-func TestSeeds_Several(t *testing.T) { testSeeds(t, one(core.Several), defaultSeeds/4) }
+func TestSeeds_Several(t *testing.T) { testSeeds(t, one(core.Several), defaultSeeds) }
 
 // TestSeeds_Permits simulates permits.
 func TestSeeds_Permits(t *testing.T) { testSeeds(t, one(core.Permits), defaultSeeds/2) }
