@@ -11,7 +11,7 @@ var logMutants = []mutant{
 	{"log", "a burst has no end", "lockmgr", "\ts.lines = 0\n\treturn more", "\treturn more", shell + "TestLog_LossesAtOnce"},
 	{"log", "losses are not counted", "lockmgr", "more = max(0, s.lines-burstLines)", "more = 0", shell + "TestLog_LossesAtOnce"},
 	{"log", "Close forgets what was left out", "lockmgr", "func (b *logbook) close(now time.Time) {\n\tb.endBursts(now.Add(burstTime))\n", "func (b *logbook) close(now time.Time) {\n", shell + "TestLog_ReleasesGivenUp"},
-	{"log", "names that forge lines", "lockmgr", "case len(name) > maxLogName || !clean.Is(name):", "case false:", shell + "TestLog_NamesAndPasswords"},
+	{"log", "names that forge lines", "lockmgr", "case len(name) > maxLogName || !clean.Is(name):", "case len(name) > maxLogName && !clean.Is(name):", shell + "TestLog_NamesAndPasswords"},
 	{"log", "a line for each try to connect", "notify", "if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {", "if true {", hub + "TestLog_Outage"},
 	{"log", "a line for each flap", "notify", ">= warnAgain", ">= 0", hub + "TestLog_Outage"},
 	{"log", "one outage in a life", "notify", "o.told, c.warned, level = true, c.core.now, slog.LevelWarn", "o.told, c.warned, level = true, c.core.now.Add(10*newOutage), slog.LevelWarn", shell + "TestLog_OutageHasTwoLines"},
