@@ -361,6 +361,9 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 		m.gone(e)
 		return
 	case r.Ran != Yes:
+		if r.Ran == Maybe && op.Tokens > 0 { // it may take a larger token late, and others may get that
+			u.tokens.drop()
+		}
 		if e.hold != nil && op.Side == Alone && n.rules().side(e) == Shared {
 			m.keepNumber(e)
 		}
