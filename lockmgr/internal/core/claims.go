@@ -159,7 +159,7 @@ func (m *Machine) shorten(e *entry) {
 	}
 	u.longer.check = false
 	if life := max(e.until, u.longer.life); life-m.now > max(m.needed(e), m.cfg.Lease)+m.cfg.tick() {
-		u.number = m.number()
+		m.renumber(e, e.of.rules().side(e))
 	}
 }
 

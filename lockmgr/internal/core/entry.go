@@ -67,8 +67,9 @@ type upkeep struct {
 	// number is the number of the entry since its side or its life changed under its holds, or
 	// zero: see target. Each such change brings a new number, because an earlier
 	// transfer may run at any time. It finds another number, and does not change the
-	// side or the life back.
+	// side or the life back. side is the side that such a number was made for.
 	number uint64
+	side   Side
 	// upgrade is the request for which a transfer is to give the entry the side
 	// Alone, or nil.
 	upgrade *Request
@@ -158,6 +159,12 @@ func (e *entry) target() uint64 {
 		return h.Number
 	}
 	return e.hold.Number
+}
+
+// renumber gives the entry a new number, which is to have a side.
+func (m *Machine) renumber(e *entry, s Side) {
+	u := e.makeUpkeep()
+	u.number, u.side = m.number(), s
 }
 
 // recorded reports whether the entry has the number and the side on the server

@@ -333,8 +333,8 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		// The transfers of all entries fall due together, as they can share a script.
 		u.nextTransfer = u.nextTransfer.Truncate(every) + every
 	}
-	if e.hold != nil && number == e.number && side != e.side {
-		u.number = m.number() // see upkeep.number
+	if e.hold != nil && (number == e.number && side != e.side || number == u.number && side != u.side) {
+		m.renumber(e, side)
 		number = u.number
 	}
 	u.longer.exact = number != e.number && !u.unknown.replaced()
@@ -409,8 +409,8 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 // number, so that this upgrade finds another one.
 func (m *Machine) keepNumber(e *entry) {
 	u := e.makeUpkeep()
-	if u.number = e.number; u.unknown.replaced() {
-		u.number = m.number()
+	if u.number, u.side = e.number, e.side; u.unknown.replaced() {
+		m.renumber(e, e.of.rules().side(e))
 	}
 }
 

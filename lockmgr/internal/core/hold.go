@@ -335,7 +335,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	case n.lineDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):
 		m.transferTo(e)
 	case u.upgrade != nil:
-		u.number = m.number()
+		m.renumber(e, Alone)
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
 	case e.transferDue():
 		// From half of a run on, the transfer does not wait for nextTransfer. It
