@@ -33,7 +33,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "joining begins no run", machine, "(h.next() == nil || n.details.turns.count == 0)", "h.next() == nil", stories},
 	{"read-write", "readers may never join again", machine, "u.shutUntil, u.firstPass = 0, m.now\n\t\t\tn.details.turns.newRun(m.now)", "return Forever", stories},
 	{"read-write", "readers join during an upgrade", machine, "if u.upgrade != nil {\n\t\t\treturn Forever", "if false {\n\t\t\treturn Forever", rwSeeds},
-	{"read-write", "an upgrade without an answer is taken for one that did not run", machine, "if u.number = e.number; u.unknown.replaced() {", "if u.number = e.number; false {", stories},
+	{"read-write", "an upgrade without an answer is taken for one that did not run", machine, "if u.number, u.side = e.number, e.side; u.unknown.replaced() {", "if u.number, u.side = e.number, e.side; false {", stories},
 	{"read-write", "an upgrade outlives the hold of its owner", machine, "if r := e.upkeep().upgrade; r != nil && r.Owner() == h.Request.Owner() {", "if r := e.upkeep().upgrade; false && r != nil {", rwSeeds},
 	{"read-write", "an upgrade beside another local reader", machine, "if e.hold != h || h.next() != nil || u.upgrade != nil {", "if u.upgrade != nil {", rwSeeds},
 	{"read-write", "a failed upgrade is a loss", machine, "case r.Ran == Yes && r.Kept:", "case false:", rwSeeds},

@@ -38,8 +38,8 @@ func (m *Machine) ask(e *entry) {
 // leaseOf returns the lease that an entry gets when it is acquired for a request
 // or passed on to it. An acquire that runs late must not leave a record for longer
 // than Config.Lease. So a renewal sets a longer fixed lease once the entry is
-// known to be ours. A record that is to stay for longer than the fixed lease lives for longer from
-// the start, as it might end before that renewal.
+// known to be ours. If KeepFor is longer than the fixed lease, the record gets the life of
+// KeepFor, up to Config.Lease, at once: it might end before that renewal.
 func (m *Machine) leaseOf(r *Request) time.Duration {
 	lease := r.Lease
 	switch {

@@ -5,36 +5,37 @@ import (
 	"time"
 )
 
-// The life of a record follows from those who have its entry now. It may be Config.Lease in any case,
-// and a watched hold needs that from each renewal on. All else is a claim: the grant that made it,
-// and the instant up to which it needs the record. A claim ends with its grant, so a record that
-// lived for longer because of it gets a shorter life: see shorten.
+// A claim is the reason of one grant for which a record must live up to an instant. The present holds
+// of an entry and its claims determine how long the record must live. A record may always have a life of
+// Config.Lease, which a watched hold needs from each renewal on. When a claim ends, a record that lives
+// for longer because of it gets a shorter life: see shorten.
 //
-// A request with KeepFor reserves its name: the record stays for so long from the grant on, even if
-// the lock is unlocked, its manager is closed or its process ends before. Nobody gets the lock
-// meanwhile, neither here nor elsewhere. So its claim outlives the grant, unless nobody has taken
-// that. The release of a reserved entry does not remove the record. It sets the record's life to
-// what is left of the reservation, and gives it a name that nobody has. From then on the record is
-// that of somebody else, and a waiter here waits for its end.
+// A claim ends with its grant, except that of a reservation. A request with KeepFor reserves its name: the
+// record stays for KeepFor from the grant on, even if the lock is unlocked, the manager is closed or
+// the process ends before. Nobody gets the lock meanwhile, neither here nor elsewhere. So the claim of a
+// reservation outlives its grant, unless the grant was never taken. The release of a reserved entry
+// does not remove the record. It sets the record's life to the rest of the reservation, and gives
+// the record a holder ID that nobody has. From then on this manager treats the record as somebody else's, and
+// a waiter here waits for the record's end.
 type claim struct {
-	what  claimed
+	what  claimKind
 	by    *Request // nil for a reservation whose grant is over
 	until time.Duration
 }
 
-type claimed uint8
+type claimKind uint8
 
 const (
 	// fixedLease is the lease of a grant that the watchdog does not renew. A hold that was never
-	// re-entered or prolonged has none: its end is the claim. Nor has a re-entry into a hold that is
-	// watched: it is watched, too.
-	fixedLease  claimed = iota
-	extension           // a Prolongation
-	reservation         // a KeepFor
+	// re-entered or prolonged has no such claim: Request.Ends has the end of its lease. A re-entry into a
+	// watched hold has no such claim: the watchdog renews that hold.
+	fixedLease  claimKind = iota
+	extension             // a Prolongation
+	reservation           // a KeepFor
 )
 
-// claim notes a claim. A grant has one of each sort. A later one never shortens it.
-func (m *Machine) claim(e *entry, what claimed, by *Request, until time.Duration) {
+// claim notes a claim. A grant has at most one claim of each kind. A later call never shortens the claim.
+func (m *Machine) claim(e *entry, what claimKind, by *Request, until time.Duration) {
 	all := &e.makeUpkeep().claims
 	for i := range *all {
 		if c := &(*all)[i]; c.what == what && c.by == by {
@@ -45,7 +46,7 @@ func (m *Machine) claim(e *entry, what claimed, by *Request, until time.Duration
 	*all = append(*all, claim{what, by, until})
 }
 
-// unclaim ends some claims of an entry.
+// unclaim ends the claims of an entry for which ends returns true.
 func (e *entry) unclaim(ends func(claim) bool) {
 	if len(e.upkeep().claims) == 0 {
 		return
@@ -57,7 +58,7 @@ func (e *entry) unclaim(ends func(claim) bool) {
 	u.longer.check = true
 }
 
-// grantOver ends the claims of a grant. What it has reserved stays, unless nobody had taken it.
+// grantOver ends the claims of a grant. Its reservation stays unless untaken is set: nobody took the grant.
 func (m *Machine) grantOver(e *entry, r *Request, untaken bool) {
 	if len(e.upkeep().claims) == 0 {
 		return
@@ -86,15 +87,15 @@ func (m *Machine) holdOver(e *entry, h *Hold) {
 	}
 }
 
-// claimLease makes the fixed lease of a hold's only grant a claim, before something else changes
-// the end of the hold.
+// claimLease makes a claim of the fixed lease of a hold that has one grant. It is called before a re-entry or
+// a Prolongation changes the end of the hold.
 func (m *Machine) claimLease(h *Hold) {
 	if !h.watched && m.fixedLeases(h) == 0 {
 		m.claim(h.Request.entry, fixedLease, h.Request, h.Request.Ends)
 	}
 }
 
-// fixedLeases returns the number of a hold's claims for fixed leases.
+// fixedLeases returns how many grants of a hold have a claim of the kind fixedLease.
 func (m *Machine) fixedLeases(h *Hold) (n int32) {
 	for _, c := range h.Request.entry.upkeep().claims {
 		if c.what == fixedLease && c.by.Hold == h {
@@ -104,9 +105,10 @@ func (m *Machine) fixedLeases(h *Hold) (n int32) {
 	return n
 }
 
-// follow makes a hold, of which a grant is over, what the grants that are left have asked for. If
-// the watchdog renewed it for none of them, it ends with the last of their leases.
-func (m *Machine) follow(h *Hold) {
+// adjust adjusts a hold to the grants that are left, after one of its grants is over. If all grants that
+// are left have fixed leases, the watchdog no longer renews the hold, and the hold ends with the last
+// of their claims.
+func (m *Machine) adjust(h *Hold) {
 	e := h.Request.entry
 	if fixed := m.fixedLeases(h); fixed == 0 || fixed < h.count {
 		return
@@ -126,7 +128,7 @@ func (m *Machine) follow(h *Hold) {
 	m.moved(h)
 }
 
-// needed returns the lease that the record of an entry needs now, for its holds and all claims.
+// needed returns the lease that the record of an entry needs now for the entry's holds and claims.
 func (m *Machine) needed(e *entry) time.Duration {
 	lease, until := time.Millisecond, m.now
 	for h := range e.holds {
@@ -150,8 +152,8 @@ func (m *Machine) needed(e *entry) time.Duration {
 }
 
 // shorten gives the entry a new number if its record may live for much longer than needed. The
-// transfer that writes it sets the life of the record. Each number is written once, so a transfer
-// that runs late finds another one, and does not shorten a lease that was set later.
+// transfer that writes the new number sets the life of the record. Each number is written once, so a late
+// copy of the transfer finds another number, and does not shorten a lease that was set later.
 func (m *Machine) shorten(e *entry) {
 	u := e.upkeep()
 	if !u.longer.check || !e.of.rules().transfers() {
@@ -163,7 +165,7 @@ func (m *Machine) shorten(e *entry) {
 	}
 }
 
-// reserve notes the reservation of a request that is granted an entry.
+// reserve notes the reservation of a request that has been granted an entry, if KeepFor is set.
 func (m *Machine) reserve(e *entry, r *Request) {
 	if r.Terms == nil || r.Terms.KeepFor == 0 {
 		return
@@ -188,7 +190,7 @@ func (m *Machine) reserved(e *entry) (left time.Duration) {
 	return left
 }
 
-// unreserve forgets the reservations of an entry whose record is gone, or is no longer looked for.
+// unreserve forgets the reservations of an entry whose record is gone, or is left to expire.
 func (m *Machine) unreserve(e *entry) {
 	e.unclaim(func(c claim) bool { return c.what == reservation })
 }

@@ -60,8 +60,8 @@ type Config struct {
 	// MaxLocks bounds the names that are not idle. All names together are at most
 	// twice as many.
 	MaxLocks int
-	// Sharded says that the replies come from several servers: see Reply.Shard. Which server a
-	// name is on is known when an operation about it was sent: see Sent.
+	// Sharded says that the replies come from several servers: see Reply.Shard. The server of a
+	// name is known once an operation about the name has been sent: see Sent.
 	Sharded bool
 	// Twice says that a release publishes two messages for each name, and both are heard.
 	Twice bool

@@ -102,21 +102,22 @@
 // # Reservations
 //
 // A request with KeepFor reserves its name: nobody gets the lock until that time has passed, also
-// after an unlock. The release then keeps the record, with a holder ID that nobody has, and sets its life,
-// whether or not an earlier script has prolonged it. To this manager that record is one of somebody
-// else: see claims.go.
+// after an unlock. The release then keeps the record. It gives the record a holder ID that nobody has, and
+// sets the life of the record, whether or not an earlier script has prolonged that life. From then on this
+// manager treats the record as somebody else's: see claims.go.
 //
 // # The life of a record
 //
-// A record lives for as long as those need it who hold it now: for Config.Lease, or for longer because of
-// a fixed lease, a prolongation or a reservation. Each of these is a claim of one grant. When the grant is
-// over, so is the claim. If others still hold the entry, and the record would live for much longer than
-// they need, the entry gets a new number. The transfer that writes it sets the life of the record.
+// The present holds of an entry determine how long its record lives: Config.Lease, or longer because of
+// a fixed lease, a prolongation or a reservation. Each of these three is a claim of one grant. A claim ends
+// with its grant, except that of a reservation. If other holds of the entry go on, and the record would live
+// for much longer than they need, the entry gets a new number. The transfer that writes the new number sets
+// the life of the record.
 //
-// The script that puts a number in the place of another one is the only one that shortens a life. It does
-// that once, as a number is written once. So a copy that runs late finds that its number is in the record
-// already, or that all numbers it knows are gone, and shortens nothing. A longer lease that is wanted later
-// waits until a transfer without an answer is resolved.
+// Only a script that replaces the number in a record shortens the life of the record. A number is
+// written once, so its script shortens a life once. A late copy of the script finds its own number in the
+// record, or none of the numbers that it knows, and shortens nothing. A longer lease that is wanted later
+// waits until each transfer without an answer is resolved.
 //
 // # Who is authoritative
 //
@@ -129,10 +130,10 @@
 //
 //	until = sent + lease − 1 % − margin
 //
-// Only a confirmed script moves it forward. A script that may shorten the life of the record moves it
-// back before it is sent. No script ends a record before that instant, so one that runs late can't
-// undermine it. A fixed lease and a MaxHold end the hold earlier. A re-entry makes its hold last
-// longer only until that re-entry is unlocked.
+// Only a confirmed script moves until forward. Before a script is sent that may shorten the life of the
+// record, until is moved back. No script ends a record before until, so a late script can't undermine
+// the trust. A fixed lease and a MaxHold end the hold earlier. If a re-entry makes its hold last
+// longer, it does so until the re-entry is unlocked.
 //
 // # The phases of an entry
 //
@@ -193,8 +194,8 @@
 // A late acquire is the exception, as it finds no record. The record that it
 // creates is a stray, and ends with its lease. For that reason no acquire asks for
 // more than Config.Lease. A longer fixed lease is set by a renewal or a transfer once the record
-// is known to be ours, and such a record is released instead of passed on. A release that
-// prolongs the life of the record, for a reservation, does not name what may still become a stray.
+// is known to be ours, and such a record is released instead of passed on. A release for a reservation
+// may prolong the life of the record. So it does not name the numbers that may still become strays.
 //
 // # Unknown outcomes
 //
@@ -225,25 +226,26 @@
 // a transfer comes before the next holder. Until a script is confirmed, the lock is
 // not passed on in memory: see verify.go.
 //
-// A message may be late, or never come. So a record is also in doubt before its first handoff, and
-// when an entry is to be passed on or shared although no script has found the record for longer
-// than unproven allows. A script is sent all the same for each holder that is not recorded: only
-// the order changes. A request for a token is stricter. A script that was sent after the request, and
-// after the last hold had ended, must have found the record: see mayToken. Otherwise others might
-// have got a larger token before. If the server refuses transfers, because it is out of memory, a
-// renewal looks instead. If no script is answered, nobody gets the entry.
+// A message may be late, or never come. So a record is also in doubt before its first handoff. It is in
+// doubt, too, if an entry is to be passed on or shared and the last script that found the record was
+// too long ago: see unproven. This costs few scripts, because each new holder is recorded by a transfer in
+// any case: the transfer only comes before the handoff instead of after it. A request for a token needs more:
+// a script that was sent after the request, and after the last hold had ended, must have found the
+// record. Otherwise others might have got a larger token: see mayTakeToken. If the server refuses transfers,
+// because it is out of memory, a renewal looks for the record instead. If no script is answered, nobody
+// gets the entry.
 //
 // # Shared entries
 //
 // The first and the last of those that share an entry need a script. The others join
-// and leave locally, unless a transfer is due or the record is in doubt: see admit in handoff.go. Requests are
-// served in order, so a reader waits behind a writer of its manager. Among processes,
+// and leave locally, unless a transfer is due or the record is in doubt: see admit in handoff.go.
+// Requests are served in order, so a reader waits behind a writer of its manager. Among processes,
 // readers share out time like others do: when their run is over, nobody more may join
 // for PassTime, so that the entry comes free and a writer elsewhere gets a turn. If a
 // reader stays longer than that, no writer can have the name, and readers may join
-// again. A request that makes one try may join also then, unless others are known to
-// subscribe. It waits for an answer that those wait for with whom it shares the name, and is not
-// refused because of it.
+// again. A reader that makes one try may join even while PassTime runs, unless others are known to
+// subscribe. If an answer must come before a reader may join, a reader that makes one try waits for the
+// answer, too, and is not refused.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has
 // run, and shared from then on. So it never passes to a writer again once that transfer
@@ -287,11 +289,10 @@
 // # Health
 //
 // All names on one server share one health. A cluster has several servers, its shards: a
-// name is on the shard that its last reply came from, or to which an operation was sent since: see
-// health.go. A server is failing from the send
-// of the first command that got no answer, or a passing error such as LOADING or READONLY,
-// until a command runs or is refused for good. A request that has waited during that for
-// Config.RetryTime fails: see health.go. When the server is back, what has failed is
+// name is on the shard that its last reply came from, or to which an operation was sent since. A server is
+// failing from the send of the first command that got no answer, or a passing error such as
+// LOADING or READONLY, until a command runs or is refused for good. A request that has waited for
+// Config.RetryTime meanwhile fails: see health.go. When the server is back, what has failed is
 // tried again soon. A request also fails when the commands of its own name have failed
 // for RetryTime, or at once if trying again makes no sense.
 //

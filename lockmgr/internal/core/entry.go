@@ -64,10 +64,10 @@ type upkeep struct {
 	doubt   doubt
 	longer  longer
 
-	// number is the number of the entry since its side or its life changed under its holds, or
-	// zero: see target. Each such change brings a new number, because an earlier
-	// transfer may run at any time. It finds another number, and does not change the
-	// side or the life back. side is the side that such a number was made for.
+	// number is the number of the entry since the entry's side or its record's life changed while
+	// it had holds, or zero: see target. Each such change brings a new number, because an
+	// earlier transfer may run at any time. That transfer then finds another number, and does not
+	// change the side or the life back. side is the side that such a number was made for.
 	number uint64
 	side   Side
 	// upgrade is the request for which a transfer is to give the entry the side
@@ -93,14 +93,14 @@ type upkeep struct {
 	// keepUntil is the instant until which the entry is kept although nobody here
 	// waits: see keep.
 	keepUntil time.Duration
-	// claims are what the record is needed for, beside the leases of the holds: see claim.
+	// claims make the record live for longer than the watched holds need: see claim.
 	claims []claim
-	// freeSince is when the last hold of the entry ended.
+	// freeSince is when the entry last came free, because its last hold ended.
 	freeSince time.Duration
-	// passed is set once the entry was to be passed on since it came to us.
+	// passed is set at the first handoff after the entry was acquired.
 	passed bool
-	// proven is set if a script has found the record since the entry came to us. proof is when the
-	// newest one was sent, and trip how long its answer took. See unproven.
+	// proven is set once a script has found the record after the entry was acquired. proof is
+	// when the newest such script was sent, and trip is how long its answer took. See unproven.
 	proven      bool
 	proof, trip time.Duration
 	// nextTransfer is the earliest instant for a transfer that records the present
@@ -149,8 +149,8 @@ func (e *entry) holdUntil() time.Duration {
 	return min(e.until, e.upkeep().limit)
 }
 
-// target returns the number that the entry is to have on the server: upkeep.number if
-// its side or its life has changed or may have changed, else the number of its holds.
+// target returns the number that the entry is to have on the server. It is upkeep.number if
+// the entry's side or its record's life has changed or may have changed, else the number of its holds.
 func (e *entry) target() uint64 {
 	if number := e.upkeep().number; number != 0 {
 		return number
@@ -183,8 +183,8 @@ func (e *entry) transferDue() bool {
 	return !e.recorded() && !(u.longer.want > 0 && u.retry.failing() && !u.unknown.replaced())
 }
 
-// trust moves the deadline of the entry forward. It never moves it back: only transfer does, before
-// it sends a script that may shorten the life of the record.
+// trust moves the deadline of the entry forward, and never back. Only transfer moves a deadline back,
+// before it sends a script that may shorten the life of the record.
 func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	e.sent = max(e.sent, sent)
 	e.until = max(e.until, sent+m.cfg.usable(lease))

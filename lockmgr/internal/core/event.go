@@ -30,13 +30,14 @@ type (
 	// Unlock: the caller gives back one grant. The shell sends it once for each
 	// grant.
 	Unlock struct{ Request *Request }
-	// Untaken is an Unlock of a grant that nobody has taken, because the caller has left. Its
-	// KeepFor does not count, also if the grant was a re-entry.
+	// Untaken is an Unlock of a grant that nobody has taken, because the caller has left. The
+	// KeepFor of the grant does not count. The grant may be a re-entry.
 	Untaken struct{ Request *Request }
-	// Sent: operations wait at the servers that their Shard names. It is for several servers.
+	// Sent: each of these operations waits at the server that its Shard names. A shell with one
+	// server does not send it.
 	Sent struct{ Ops []*Op }
-	// Queued: the operation with an ID waits at another server than before. Set says that Name is
-	// the key of a set.
+	// Queued: the operation with this ID now waits at another server, Shard. Set says that Name
+	// is the key of a set.
 	Queued struct {
 		Name  string
 		Set   bool
@@ -160,8 +161,8 @@ type Op struct {
 	// Gather is for how long an acquire keeps the items of a set, or the permits, that are
 	// free if others hold the rest, or zero.
 	Gather time.Duration
-	// Unfinished is set by the shell in an acquire that the shell will renew before it replies. It is zero
-	// here.
+	// Unfinished is set by the shell in an acquire whose lease the shell will renew before it replies. The
+	// core leaves it false.
 	Unfinished bool
 	// Reserve is for how long the record stays after a release, or zero.
 	Reserve time.Duration
@@ -174,8 +175,8 @@ type Op struct {
 	Limit         int64
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
 	Line *Line
-	// Shard is the server at which the operation waits, of several, or NoShard. The shell sets it
-	// before a Sent.
+	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
+	// several servers sets it before it sends Sent.
 	Shard uint8
 
 	entry *entry
@@ -200,8 +201,8 @@ type Reply struct {
 	// OtherKind is set if the record that refused an acquire is of another kind of
 	// lock.
 	OtherKind bool
-	// Limit is how many permits there are, if an acquire was refused because it asked for more,
-	// or zero.
+	// Limit is how many permits there are if an acquire was refused because it asked for more
+	// than these. Otherwise it is zero.
 	Limit int64
 	// Kept is set if a transfer changed nothing, because others share the record
 	// to which it was to give the side Alone.
@@ -264,12 +265,12 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Extended: the Until of a hold has become later. It may also have become earlier, because
-	// somebody has left who wanted it to be so late. Then it comes before the script that shortens the
-	// life of the record.
+	// Extended: the Until of a hold has changed. It has become later, or it has become earlier because a
+	// claim has ended: see claim. In the second case, Extended comes before the script that
+	// shortens the life of the record.
 	Extended struct{ Hold *Hold }
-	// Lost: a hold ended without an unlock, or its Unlock found that it was lost. An Unlocked
-	// whose error matches ErrLeaseLost or ErrClosed comes after it.
+	// Lost: a hold ended without an unlock, or its Unlock found that it was lost. In the second
+	// case, an Unlocked whose error matches ErrLeaseLost or ErrClosed follows.
 	Lost struct {
 		Hold *Hold
 		Err  error

@@ -76,7 +76,7 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 		u.doubt.raise(m.lastID)
 	}
 	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
-	needsMore := tooShort || r.Fenced && !m.mayToken(e, r) || m.behind(e, r)
+	needsMore := tooShort || r.Fenced && !m.mayTakeToken(e, r) || m.behind(e, r)
 	switch {
 	case !needsMore && !u.doubt.open():
 		r.Passed = passed
@@ -91,9 +91,9 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	}
 }
 
-// renewFirst sends a renewal that looks for the record before the next holder gets the entry. It
-// does what a transfer does, for a server that refuses transfers: one that is out of memory does not
-// refuse renewals.
+// renewFirst sends a renewal that looks for the record before the next holder gets the entry. The renewal
+// stands in for a transfer that the server has refused: a server that is out of memory refuses transfers,
+// but no renewals.
 func (m *Machine) renewFirst(e *entry, r *Request) {
 	if e.flight == 0 && m.now >= e.upkeep().retry.at {
 		m.renew(e, m.leaseOf(r))
@@ -197,7 +197,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			return Forever // the answer to its transfer leads here again
 		}
 		if m.now < u.shutUntil {
-			return min(u.shutUntil, m.atDoor(e))
+			return min(u.shutUntil, m.admitTries(e))
 		}
 		turn := m.decideRun(e)
 		if turn == standBack {
@@ -207,7 +207,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			// begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
-				return min(u.shutUntil, m.atDoor(e))
+				return min(u.shutUntil, m.admitTries(e))
 			}
 			u.shutUntil, u.firstPass = 0, m.now
 			n.details.turns.newRun(m.now)
@@ -219,18 +219,18 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		m.grant(e, r)
 	}
 	if n.queue.head != nil && n.rules().entries() == 1 {
-		m.failOnce(n, ErrNotAcquired) // those that are left would have to wait for an unlock
+		m.failOnce(n, ErrNotAcquired) // the requests that are left would have to wait for an unlock
 	}
 	return Forever
 }
 
-// prepareJoin reports whether a request may join the holds of an entry now. If a script must find the
-// record before, prepareJoin sends it when none is in flight, and returns when to call it again if no
-// answer comes. ask is set if the script must tell who else waits.
+// prepareJoin reports whether a request may join the holds of an entry now. If a script must be answered
+// first, prepareJoin sends the script unless one is in flight. It then returns when to call it again if no
+// answer comes. ask is set if a transfer must first report how many others subscribe.
 func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
 	u := e.makeUpkeep()
 	needsMore := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
-	if !needsMore && !u.doubt.open() && (m.unproven(e) || r.Fenced && !m.mayToken(e, r)) {
+	if !needsMore && !u.doubt.open() && (m.unproven(e) || r.Fenced && !m.mayTakeToken(e, r)) {
 		m.doubt(e) // a renewal looks for the record
 	}
 	switch {
@@ -239,7 +239,7 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	case e.flight != 0:
 		return false, Forever
 	case !needsMore && u.longer.want > 0:
-		return false, m.sendDue(e) // that renewal: a server that is out of memory refuses transfers
+		return false, m.sendDue(e) // the renewal: a server that is out of memory refuses transfers
 	case m.now < u.retry.at:
 		return false, u.retry.at
 	}
@@ -247,11 +247,11 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	return false, Forever
 }
 
-// atDoor deals with the requests that make one try, while nobody is admitted to an entry. If no other
-// process is known to wait, they may join, because only this process has the name. Those that
-// wait have only been asked to wait in case that a process waits which is not known. atDoor returns when
-// to call it again.
-func (m *Machine) atDoor(e *entry) (again time.Duration) {
+// admitTries grants or fails the requests that make one try, while nobody else is admitted to an entry. If
+// no other process is known to wait, these requests may join, because only this process has the
+// name. Other requests go on waiting, because a process may wait that is not known. admitTries returns
+// when to call it again.
+func (m *Machine) admitTries(e *entry) (again time.Duration) {
 	n := e.of
 	if !n.takeTries() {
 		return Forever
@@ -272,7 +272,7 @@ func (m *Machine) atDoor(e *entry) (again time.Duration) {
 			r.Passed = true
 			m.grant(e, r)
 		}
-		if r = next; r != nil && r.state != reqQueued { // it has re-entered
+		if r = next; r != nil && r.state != reqQueued { // r was granted as a re-entry, with the request before
 			r = n.queue.head
 		}
 	}
@@ -308,12 +308,12 @@ func (m *Machine) transferTo(e *entry) {
 	m.transfer(e, e.of.rules().side(e), e.target(), 0, 0)
 }
 
-// transfer sends a transfer. It writes a number of ours into the record as the
-// holder's, and gives the record a side. If the number is new to the record, it sets the
-// record's life to what the holds of the entry need, or to lease, for one that comes, if that is
-// more. So a life of more than Config.Lease may become shorter. From now on the entry is trusted for
-// no longer than that. Up to Config.Lease, the record keeps the life that others were told when they
-// were refused.
+// transfer sends a transfer. The script writes a number of ours into the record as the
+// holder's, and gives the record a side. If the number is new to the record, the script also sets the
+// record's life: to what the holds of the entry need, or to lease, which the next holder needs, if
+// that is longer. A life of more than Config.Lease may thus become shorter, so from now on the entry is
+// trusted for no longer than the new life. A life of up to Config.Lease does not become shorter: managers
+// that were refused were told when it ends.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
 	u := e.makeUpkeep()
 	if e.hold != nil {

@@ -6,10 +6,11 @@ import "time"
 // failing, requests for any of these names fail, not only those for the name whose command
 // failed. A single server is shard 0. Each shard of a cluster has a health of its own, so
 // that one that fails does not fail requests for names on the others. A name is on the shard
-// that its last reply came from, or to which an operation was sent since: its first one, the first
-// one after a change of the layout, or one that another shard has redirected. So a request fails with
-// the others although its operation waits behind thousands of others. Before the first one is sent, a
-// name is on no shard, and no failure concerns it.
+// that its last reply came from, or to which an operation of the name was sent since. Three operations
+// count: the first one, the first one after a change of the layout, and one that another shard has
+// redirected. So if a shard fails, a request fails in time even if its operation has not been sent yet,
+// because it waits behind thousands of others. Before the first operation a name is on no
+// shard, and no failure concerns it.
 //
 //	      no answer, or a passing error
 //	healthy ─────────────────────────▶ failing: a request that has waited
@@ -25,8 +26,8 @@ type health struct {
 	probed  bool          // tellOfServer has sent a try since then
 }
 
-// report notes the outcome of a command. alone reports whether an error concerns this command
-// only. report reports whether the server was failing and is no longer.
+// report notes the outcome of a command. alone is set if an error concerns this command only. recovered
+// is set if the server was failing and no longer is.
 func (h *health) report(sent time.Duration, ran Ran, alone bool, err error, retryTime time.Duration) (recovered bool) {
 	switch {
 	case ran == Yes || ran == No && alone: // the server has answered
@@ -59,8 +60,8 @@ func (m *Machine) healthAt(shard uint8) *health {
 	return &m.shards[shard]
 }
 
-// moveTo notes the shard that a name is on. If that is failing, the requests that wait for the name
-// have to fail, too, and its Unlocks have to be answered.
+// moveTo notes the shard that a name is on. If that shard is failing, the requests that wait for the name
+// have to fail in time, and the Unlocks of the name have to be answered.
 func (m *Machine) moveTo(n *name, shard uint8) {
 	if n.shard == shard {
 		return
@@ -83,12 +84,13 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 }
 
-// tellAgain returns the earliest instant for another tellOfServer. Each looks at all names, so they must be
-// rare.
+// tellAgain returns the earliest instant for the next tellOfServer. Each call of tellOfServer looks at all
+// names, so calls must be rare.
 func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTime/64+time.Millisecond) }
 
-// sent notes where operations wait. If the layout is old, the shard redirects them, each time. So a
-// name does not go back to that shard with each operation.
+// sent notes at which shards operations wait. While the known layout is old, a shard redirects each operation
+// for a name that has left it. So sent moves a name only if its operation goes to another shard than the
+// operation before: the name stays on the shard that the redirection named.
 func (m *Machine) sent(ops []*Op) {
 	for _, op := range ops {
 		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // no Abort came in the same batch
@@ -99,7 +101,8 @@ func (m *Machine) sent(ops []*Op) {
 	}
 }
 
-// queuedAt notes that an operation waits at another server. It may have been answered since.
+// queuedAt notes that an operation waits at another server. If the operation has been answered since,
+// queuedAt does nothing.
 func (m *Machine) queuedAt(ev Queued) {
 	n := m.known(ev.Name, ev.Set)
 	if n == nil {
@@ -113,8 +116,8 @@ func (m *Machine) queuedAt(ev Queued) {
 	}
 }
 
-// shardGone forgets a shard: its failure concerns nobody any more, and the names that were on it are on
-// none until their next operation.
+// shardGone forgets a shard. Its failure concerns no name any more. The names that were on it are on no
+// shard until their next operation.
 func (m *Machine) shardGone(shard uint8) {
 	*m.healthAt(shard) = health{}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard || n.sentTo == shard }) {
@@ -186,14 +189,15 @@ func (m *Machine) tellOfServers() {
 	}
 }
 
-// closeDue returns when a manager that is closing aborts if the server goes on failing. If that has
-// failed for RetryTime already, each release has one more try, of half of SuspectTime.
+// closeDue returns when a manager that is closing aborts if the server goes on failing: RetryTime after the
+// server began to fail. If that instant comes too soon after Close, closeDue leaves time for one more try of
+// each release: RetryTime or half of SuspectTime, whichever is less.
 func (m *Machine) closeDue(h *health) time.Duration {
 	return max(later(h.since, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
 }
 
-// tellOfServer fails the requests that have waited for RetryTime while the server
-// was failing, and the Unlocks. A manager that is closing aborts.
+// tellOfServer fails the requests, and answers the Unlocks, that have waited for RetryTime
+// while the server was failing. A manager that is closing aborts: see closeDue.
 func (m *Machine) tellOfServer(h *health, shard uint8) {
 	if !h.failing || m.now < h.tellAt {
 		return
@@ -235,8 +239,8 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 	h.tellAt = max(h.tellAt, m.tellAgain())
 }
 
-// tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing. Their
-// releases are repeated all the same.
+// tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing, with the
+// server's error. Their releases are still repeated.
 func (m *Machine) tellUnlocks(h *health, shard uint8) {
 	if m.unlocks == 0 {
 		return

@@ -351,7 +351,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		if m.now < u.retry.at {
 			return min(u.retry.at, n.lineAt(u, m.now))
 		}
-		u.longer.sent, u.longer.want = min(u.longer.want, m.needed(e)), 0 // who wanted it may have left
+		u.longer.sent, u.longer.want = min(u.longer.want, m.needed(e)), 0 // the claim for it may have ended
 		m.renew(e, u.longer.sent)
 	default:
 		return n.lineAt(u, m.now)
@@ -445,8 +445,8 @@ func (m *Machine) loseHold(h *Hold, err error) {
 	m.letGo(h, err)
 }
 
-// tellLoss tells that a hold has ended by a loss, before any other effect that shows it. A hold
-// ends once: by a loss, or by an Unlock whose error matches neither ErrLeaseLost nor ErrClosed.
+// tellLoss reports that a hold was lost, before any other effect that shows the loss. A hold ends
+// once: by a loss, or by an Unlock whose error matches neither ErrLeaseLost nor ErrClosed.
 func (m *Machine) tellLoss(h *Hold, err error) {
 	m.stats.Losses++
 	m.emit(Lost{h, err})

@@ -93,7 +93,7 @@ type Line struct {
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
 
-	again bool // an earlier script was to join some of Join
+	again bool // an earlier script was sent that joins some of Join
 }
 
 // line returns the line of a name of kind Fair, or nil.
@@ -230,7 +230,7 @@ func (l *line) answered(m *Machine, r *Reply) {
 		l.notJoined(r.Op.entry.of, x.Join)
 	}
 	if r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
-		return // a script that finds another kind of lock does nothing, nor does a transfer that finds no record of ours
+		return // a script that finds another kind of lock does nothing; so does a transfer that finds no record of ours
 	}
 	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
 		l.cleared++ // the place of the new holder

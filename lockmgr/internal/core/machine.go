@@ -32,7 +32,7 @@ type Machine struct {
 	lastID     uint64 // the ID of the newest Op
 	lastNumber uint64 // see number
 	resting    int    // names whose entries are all idle
-	unlocks    int    // Unlocks that are not answered
+	unlocks    int    // entries whose unlocking is set: Unlocks without an answer
 	blind      int    // names whose subscription was asked for and is not confirmed
 	closing    bool
 	closed     bool

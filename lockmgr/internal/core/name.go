@@ -24,8 +24,8 @@ type name struct {
 	pos int32 // place in the heap of alarms
 
 	kind   Kind
-	shard  uint8 // that it is on, or NoShard: see health
-	sentTo uint8 // the shard to which the last operation was sent at first, or NoShard
+	shard  uint8 // the shard that the name is on, or NoShard: see health
+	sentTo uint8 // the shard to which the shell sent the last operation, before any redirection, or NoShard
 	sub    subscription
 }
 

@@ -75,8 +75,8 @@ func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
 	}
 }
 
-// otherKind returns the item that a name has in common with a set, or a set with another name, if
-// one is wanted as another kind than the other. It returns nil if there is none.
+// otherKind returns an item that n wants as one kind while another name, which is in use, wants it as
+// another kind. One of the two names is a set. If there is no such item, otherKind returns nil.
 func (m *Machine) otherKind(n *name) *Item {
 	if len(m.sets) == 0 {
 		return nil
@@ -89,8 +89,8 @@ func (m *Machine) otherKind(n *name) *Item {
 	return nil
 }
 
-// inUse returns the error of a request for a name whose item is in use as another kind.
-func (it *Item) inUse(n *name) error {
+// errKind returns the error of a request for n while an item of n is in use as another kind.
+func (it *Item) errKind(n *name) error {
 	if n.isSet() {
 		return fmt.Errorf("%w: %q", ErrKind, it.Name)
 	}

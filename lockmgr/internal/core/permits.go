@@ -118,7 +118,7 @@ func (n *name) fewer(op *Op) bool {
 
 func (p *pool) refused(*entry, *Reply) { p.asks = 1 }
 
-// failAbove fails the waiting requests for more permits than there are.
+// failAbove fails the waiting requests that want more permits than limit, which is all there are.
 func (m *Machine) failAbove(n *name, limit int64) {
 	for r := n.queue.head; r != nil; {
 		next := r.next

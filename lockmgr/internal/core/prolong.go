@@ -11,10 +11,12 @@ type longer struct {
 	want  time.Duration   // the lease of the renewal to be sent, or zero
 	sent  time.Duration   // the lease of such a renewal in flight, or zero
 	set   bool            // the record may have a longer lease than Config.Lease
-	life  time.Duration   // an instant up to which the record may live, if it is later than entry.until
-	check bool            // a claim has ended: see shorten
-	exact bool            // the transfer in flight, or the last one, sets the life of the record: its number is new, and none before it can
+	life  time.Duration   // the record may live until then, if that is later than entry.until
+	check bool            // the record may live for longer than needed: see shorten
 	asked []*Prolongation // not yet answered
+	// exact is set if the newest transfer, in flight or answered, determines the life of the record:
+	// its number is new, and no earlier transfer without an answer can still set another life.
+	exact bool
 
 	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater.
 	later, laterAt time.Duration

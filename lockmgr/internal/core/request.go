@@ -21,8 +21,8 @@ type Request struct {
 	Asked time.Duration
 	// Ends is the instant at which waiting ends, or Forever. From the grant on it is the
 	// core's: the instant at which the hold ends even if it is renewed, which is the end of a
-	// fixed lease or of MaxHold, or Forever. From the last Unlock of its hold on it is the instant of
-	// that Unlock.
+	// fixed lease or of MaxHold, or Forever. From the last Unlock of the hold on, Ends is the
+	// instant of that Unlock.
 	Ends time.Duration
 	// Tag is the shell's own.
 	Tag any
@@ -129,8 +129,8 @@ func (q *queue) remove(r *Request) {
 	r.prev, r.next = nil, nil
 }
 
-// push adds a request to the queue of a name. If a request other than the first has Once set, the name has
-// details of its own.
+// push adds a request to the queue of a name. If a request behind the first one has Once set, push makes the
+// details of the name: see takeTries.
 func (n *name) push(r *Request) {
 	if r.Once && n.queue.head != nil {
 		n.makeDetails()
@@ -141,7 +141,7 @@ func (n *name) push(r *Request) {
 	}
 }
 
-// queued counts a request that has come into the queue of a name which has details of its own.
+// queued counts a request in the queue of a name that has details of its own.
 func (n *name) queued(r *Request) {
 	n.details.tries = n.details.tries || r.Once
 	if r.Side == Alone {
@@ -170,8 +170,8 @@ func (n *name) waitsAlone() bool {
 	return false
 }
 
-// takeTries reports whether a request in the queue may have Once set. From then on none has: the caller
-// deals with all of them.
+// takeTries reports whether a request in the queue may have Once set, and clears details.tries. The caller
+// must grant or fail each such request, or set details.tries again.
 func (n *name) takeTries() bool {
 	if !n.hasDetails() {
 		return n.queue.head != nil && n.queue.head.Once
@@ -199,7 +199,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	r.entry = &n.entry
 	defer m.settleEntry(r.entry)
 	if it := m.otherKind(n); it != nil {
-		m.fail(r, it.inUse(n))
+		m.fail(r, it.errKind(n))
 		return
 	}
 	n.details.special.requested(limit)
@@ -275,8 +275,9 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 	return true
 }
 
-// inUse reports whether a new request would have to wait for the entry. It does not count as
-// waiting that an answer must come first. Those that share the name are granted together.
+// inUse reports whether a new request would have to wait until others leave the entry. An answer that
+// must come first does not count as such a wait. If all requests in the queue, and the new one, are for the
+// side Shared, they are granted together, so the new one need not wait for those before it.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
 	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared

@@ -8,8 +8,8 @@ type Use struct {
 	// the fields of it that the shell has filled.
 	Request *Request
 	// Held is set for a hold. Number, Until and Token are those of the hold, and Handles is
-	// how many of its grants are not unlocked yet. Recorded is the number that the record has, or
-	// is about to get: see upkeep.number.
+	// how many of its grants are not unlocked yet. Recorded is the number that the record is to
+	// have: see entry.target.
 	Held             bool
 	Number, Recorded uint64
 	Until            time.Duration

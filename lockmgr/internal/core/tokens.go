@@ -34,7 +34,7 @@ func (t *tokens) take(s Side) int64 {
 
 func (t *tokens) drop() { *t = tokens{} }
 
-// tokensFor returns how many tokens to take for a request. A set gets one for each item.
+// tokensFor returns how many tokens to take for a request. For a set it is how many to take for each item.
 func tokensFor(r *Request) int64 {
 	if r.Fenced {
 		return 1
@@ -42,10 +42,10 @@ func tokensFor(r *Request) int64 {
 	return 0
 }
 
-// mayToken reports whether a request may get a token with an entry of ours. A script must have
-// found the record since the request was made and the last hold ended. Before that, somebody may
-// have removed the record, and others may have got larger tokens.
-func (m *Machine) mayToken(e *entry, r *Request) bool {
+// mayTakeToken reports whether a request may take a token of an entry that is ours. A script that was
+// sent after the request, and after the last hold had ended, must have found the record. Until then,
+// somebody may have removed the record, and others may have got larger tokens.
+func (m *Machine) mayTakeToken(e *entry, r *Request) bool {
 	u := e.upkeep()
 	return u.tokens.left(r.Side) && e.sent >= max(r.Asked, u.freeSince)
 }

@@ -139,10 +139,10 @@ func (m *Machine) suspectOwner(e *entry) {
 	e.number = 0
 }
 
-// mayCarry appends to out the numbers that the record may carry, except beside. A transfer needs a
-// record that was ours all the time, and no stray can have been created beside it, so strays are left
-// out. A release that reserves may make the record live longer. A late copy of it must not do that
-// to a stray, so those that an unanswered acquire may still create are left out.
+// mayCarry appends to out the numbers that the record may carry, except beside. For a transfer it
+// leaves out all strays: a transfer needs a record that was ours all the time, and no stray can have
+// been created while that record existed. For a release that reserves it leaves out the strays that an
+// unanswered acquire may still create: a late copy of the release must not make such a stray live longer.
 func (e *entry) mayCarry(beside uint64, verb Verb, reserves bool, out []uint64) []uint64 {
 	if e.number != 0 && e.number != beside {
 		out = append(out, e.number)

@@ -23,7 +23,7 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 	m.grantOver(e, r, untaken)
 	h.count--
 	if h.count > 0 {
-		m.follow(h)
+		m.adjust(h)
 		m.emit(Unlocked{r, nil})
 		if e.of.hasDetails() {
 			m.settleEntry(e)
@@ -60,7 +60,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	}
 }
 
-// unlocking notes the request whose Unlock waits for what becomes of the entry.
+// unlocking notes the request whose Unlock is answered when it is known what becomes of the entry.
 func (m *Machine) unlocking(e *entry, r *Request) {
 	e.unlocking = r
 	r.Ends = m.now // its hold has ended
@@ -70,8 +70,8 @@ func (m *Machine) unlocking(e *entry, r *Request) {
 	}
 }
 
-// unlocked answers the Unlock that waits for what becomes of the entry, if there
-// is one. If its error says that the hold was lost, the hold has ended by a loss.
+// unlocked answers the Unlock that unlocking has noted, if there is one. If err says that
+// the hold was lost, unlocked reports the loss before.
 func (m *Machine) unlocked(e *entry, err error) {
 	r := e.unlocking
 	if r == nil {
@@ -138,7 +138,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	if (!r.OK || r.Partly) && e.number != 0 && !e.retried {
 		err = n.rules().gone()
 	}
-	// A message that could not be published is no error of the unlock: the lock is free.
+	// If the message could not be published, r.Err is set. That is no error of the unlock: the lock is free.
 	if r.OK {
 		m.noticeOf(n, Notice{What: Released, Err: r.Err})
 	}
