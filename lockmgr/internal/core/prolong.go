@@ -8,12 +8,13 @@ import (
 // longer has the renewals that are not the watchdog's: a holder wants a longer
 // lease than the entry has, or the record is in doubt.
 type longer struct {
-	want  time.Duration   // the lease of the renewal to be sent, or zero
-	sent  time.Duration   // the lease of such a renewal in flight, or zero
-	set   bool            // the record may have a longer lease than Config.Lease
-	life  time.Duration   // the record may live until then, if that is later than entry.until
-	check bool            // the record may live for longer than needed: see shorten
-	asked []*Prolongation // not yet answered
+	want   time.Duration   // the lease of the renewal to be sent, or zero
+	sent   time.Duration   // the lease of such a renewal in flight, or zero
+	failed int             // how many of them have failed in a row
+	set    bool            // the record may have a longer lease than Config.Lease
+	life   time.Duration   // the record may live until then, if that is later than entry.until
+	check  bool            // the record may live for longer than needed: see shorten
+	asked  []*Prolongation // not yet answered
 	// exact is set if the newest transfer, in flight or answered, determines the life of the record:
 	// its number is new, and no earlier transfer without an answer can still set another life.
 	exact bool

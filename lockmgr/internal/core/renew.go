@@ -85,7 +85,8 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	default:
 		m.tally.renewed++
 		if n.hasDetails() {
-			e.upkeep().longer.sent = 0
+			l := &e.upkeep().longer
+			l.sent, l.failed = 0, 0
 		}
 		if e.number != 0 {
 			m.trust(e, r.Op.ID, r.Op.Sent, r.Op.Lease)
@@ -97,8 +98,8 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	}
 }
 
-// renewalFailed arranges that the renewal is tried again at the next slot of the
-// renewal map, well before the next tick. The deadline stays, because only a
+// renewalFailed arranges that the renewal is tried again. One of the watchdog's is due at the next slot
+// of the renewal map, well before the next tick. The deadline stays, because only a
 // confirmed script moves it.
 func (m *Machine) renewalFailed(e *entry, err error) {
 	m.failUpgrade(e, err)
@@ -107,8 +108,9 @@ func (m *Machine) renewalFailed(e *entry, err error) {
 	if u := e.upkeep(); n.hasDetails() {
 		u.longer.want, u.longer.sent = max(u.longer.want, u.longer.sent), 0
 	}
-	if u := e.upkeep(); u.longer.want > 0 {
-		u.retry.at = m.now + m.cfg.tick()/8
+	if u := e.upkeep(); u.longer.want > 0 { // somebody waits for this one
+		u.longer.failed++
+		u.retry.at = m.now + m.pause(u.longer.failed)
 	}
 	if e.watched() {
 		m.renewals.Schedule(e, m.now, m.now)
