@@ -18,15 +18,14 @@ type call struct {
 	cancelled bool // the caller has left
 	hold      *hold
 	depth     int // how many re-entries deep
-	// On the manager's clock: the last instant for which the lease of a granted call, its KeepFor and its
-	// extensions need the record, and, of what was confirmed, up to when the call was told that its hold
-	// lasts.
-	ends, keeps, extended, promised time.Duration
-	hopeless                        bool    // its lease may be over before an answer comes
-	tokens                          []int64 // those of the items of a set
-	permits                         uint16  // how many it wants
-	seen                            int     // the position of its Lock event among those of the manager
-	since                           time.Duration
+	// On the manager's clock: the last instant for which the lease of a granted call and its extensions
+	// need the record, and, of what was confirmed, up to when the call was told that its hold lasts.
+	ends, extended, promised time.Duration
+	hopeless                 bool    // its lease may be over before an answer comes
+	tokens                   []int64 // those of the items of a set
+	permits                  uint16  // how many it wants
+	seen                     int     // the position of its Lock event among those of the manager
+	since                    time.Duration
 }
 
 type callState uint8

@@ -31,10 +31,11 @@ type hold struct {
 	// limit is the instant, on the manager's clock, at which the longest
 	// lease asked for ends; Forever for a watched one.
 	limit   time.Duration
-	calls   []*call // those that the core has not seen unlocked
-	taken   bool    // an administrator gave its permits back
-	fixed   bool    // its first request had a fixed lease
-	foreign bool    // it belongs to a client of another library, and has a side
+	keeps   time.Duration // the instant, on the manager's clock, up to which its calls have reserved the name
+	calls   []*call       // those that the core has not seen unlocked
+	taken   bool          // an administrator gave its permits back
+	fixed   bool          // its first request had a fixed lease
+	foreign bool          // it belongs to a client of another library, and has a side
 	side    core.Side
 }
 
@@ -79,7 +80,7 @@ func (h *hold) begin(c *call) {
 		c.ends = never // a re-entry does not shorten a watched hold
 	}
 	if c.req.Terms != nil {
-		c.keeps = h.n.clock(h.n.w.now) + c.req.Terms.KeepFor
+		h.keeps = max(h.keeps, h.n.clock(h.n.w.now)+c.req.Terms.KeepFor)
 	}
 	h.calls = append(h.calls, c)
 	h.limit = h.needed(true)
@@ -92,17 +93,17 @@ func (h *hold) end(c *call) {
 
 // needed returns the last instant, on the manager's clock, for which the calls of a hold need the hold,
 // or its record. That of a watched one is Forever, and its record is renewed for Config.Lease. What
-// KeepFor reserves is of the record only.
+// KeepFor reserves is of the record only, and stays when the call has unlocked.
 func (h *hold) needed(hold bool) (until time.Duration) {
 	for _, c := range h.calls {
 		ends := c.ends
-		if !hold {
-			if ends == never {
-				ends = h.n.clock(h.n.w.now) + h.n.w.set.core.Lease
-			}
-			ends = max(ends, c.keeps)
+		if ends == never && !hold {
+			ends = h.n.clock(h.n.w.now) + h.n.w.set.core.Lease
 		}
 		until = max(until, ends, c.extended)
+	}
+	if !hold {
+		until = max(until, h.keeps)
 	}
 	return until
 }
