@@ -201,6 +201,37 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 	}
 }
 
+// The holder of a lock that was forced open is told so by its Unlock, also if a request of its manager
+// waits for the lock: the script that looks for the record before the lock passes on finds the loss.
+func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for _, kind := range kinds {
+		l, err := kind.ask(m, kind.title).Await(ctx)
+		require.NoError(t, err)
+		next := kind.ask(m, kind.title)
+		if kind.title == "reader" || kind.title == "set of readers" { // others would join
+			next.Cancel()
+			next = m.LockAsync(kind.title, lockmgr.Exclusive())
+		}
+		requirePending(t, next, kind.title)
+		losses := m.Stats().Losses
+		if kind.kind == "permits" {
+			_, err = other.Permits(kind.title, 1).Return(ctx, l.PermitIDs()...)
+		} else {
+			_, err = other.ForceUnlock(ctx, kind.title)
+		}
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, kind.title)
+		require.Equal(t, losses+1, m.Stats().Losses, kind.title)
+		l, err = next.Await(ctx)
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx))
+	}
+}
+
 // notWhile fails if a request is granted while another manager holds the lock. It looks for a while.
 func notWhile(t *testing.T, f *futures.Future[*lockmgr.Lock], theirs *lockmgr.Lock) {
 	t.Helper()

@@ -4,7 +4,8 @@ import "time"
 
 // passOn decides what becomes of an entry that nobody holds: the first waiter gets
 // it, at once or after a transfer, or it is kept or released. If the entry is not
-// ours any more, passOn asks for a new one.
+// ours any more, passOn asks for a new one. An Unlock that waits is answered when the
+// waiter gets the entry, so a loss that the transfer finds is told.
 //
 // answered is the operation just confirmed, or nil. If it is not nil, the lease
 // and the number of subscribers are up to date.
@@ -23,6 +24,7 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		m.release(e)
 		return
 	case m.now >= e.until:
+		m.unlocked(e, nil) // the record has expired, so an answer does not show a loss
 		m.abandon(e)
 		if r != nil && e.flight == 0 && m.decideRun(e) != goOn {
 			// The answer to the release reports whether others wait. Otherwise
@@ -58,12 +60,10 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 			m.release(e)
 			return
 		case turn == askFirst:
-			m.unlocked(e, nil)
 			m.transferFirst(e, r)
 			return
 		}
 	}
-	m.unlocked(e, nil)
 	m.handTo(e, r, answered, passed)
 }
 
@@ -80,6 +80,7 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	switch {
 	case !needsMore && !u.doubt.open():
 		r.Passed = passed
+		m.unlocked(e, nil)
 		m.grant(e, r)
 		m.sendDue(e)
 	case !e.of.rules().transfers():

@@ -314,6 +314,7 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	m.dropTokens(e)
 	m.renewals.Remove(e)
 	m.noticeOf(n, Notice{What: Released})
+	m.unlocked(e, nil)
 	m.failOnce(n, ErrNotAcquired)
 	switch {
 	case n.queue.head == nil || m.closing:
