@@ -150,7 +150,7 @@ func (s *scriptServer) place(member string, left map[string]int64) string {
 	switch {
 	case !ok:
 		return member + " without a deadline"
-	case ms <= 0:
+	case s.near(ms) <= 0:
 		return member + "~over"
 	}
 	return fmt.Sprintf("%s~%d", member, s.near(ms))
