@@ -24,10 +24,10 @@ var (
 
 // The thresholds.
 const (
-	leastOfTwo, mostOfTwo             = 0.40, 0.60 // of the time for which there is a record
+	leastOfTwo, mostOfTwo             = 0.38, 0.62 // of the time for which there is a record
 	leastGrantsOfTwo, mostGrantsOfTwo = 0.35, 0.65 // of the grants, with a hold of a millisecond or more
 	leastOfFour                       = 0.15
-	longestGap                        = time.Second // and the client's own round trips
+	longestGap                        = 1500 * time.Millisecond // and the client's own round trips
 
 	// A drain may take 1.2 times as long as it did when managers shared out
 	// grants instead of time.
