@@ -221,7 +221,9 @@
 // # A record in doubt
 //
 // A message that comes while the record is ours, and that is not of our own
-// release, says that somebody may have removed the record. If the entry is held, a
+// release, says that somebody may have removed the record. Only names that are subscribed
+// get messages. So a message also concerns the other names of this manager that have the
+// same key: sets, or the single name. If the entry is held, a
 // transfer or a renewal is sent as soon as no script is in flight. If nobody holds it,
 // a transfer comes before the next holder. Until a script is confirmed, the lock is
 // not passed on in memory: see verify.go.

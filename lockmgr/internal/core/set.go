@@ -64,6 +64,14 @@ func (n *name) items() []Item {
 // channels returns the number of channels that a subscription to the name has.
 func (n *name) channels() int { return max(1, len(n.items())) }
 
+// channel returns the key on whose channel an event of the name came.
+func (n *name) channel(ev Wake) string {
+	if s := n.set(); s != nil {
+		return s.items[ev.Item-1].Name
+	}
+	return n.name
+}
+
 // signal notes an event that comes while a try is in flight.
 func (s *set) signal(ev Wake) {
 	for i := range s.signalled {

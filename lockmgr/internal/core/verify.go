@@ -4,19 +4,41 @@ package core
 // doubt. It does the same for the sets that have the name. The script that checks also
 // renews it.
 func (m *Machine) verify(key string) {
-	var names []*name
+	for _, n := range m.namesOf(key) {
+		m.doubtAll(n)
+	}
+}
+
+// verifySilent does what verify does after a message on the channel of a key that is not of our own
+// release, for the names that get no messages themselves. heard is the name that is subscribed.
+func (m *Machine) verifySilent(heard *name, key string) {
+	if len(m.sets) == 0 {
+		return // no other name has the key
+	}
+	for _, n := range m.namesOf(key) {
+		if n != heard && n.sub != subOn && n.rules().doubts() {
+			m.doubtAll(n)
+		}
+	}
+}
+
+// namesOf returns the single name of a key, and the sets that have the key.
+func (m *Machine) namesOf(key string) (names []*name) {
 	if n := m.names[key]; n != nil {
 		names = append(names, n)
 	}
 	for _, p := range m.sets[key] {
 		names = append(names, p.set)
 	}
-	for _, n := range names {
-		for e := range n.entries {
-			if e.phase == held || e.phase == passing {
-				m.doubt(e)
-				m.settleEntry(e)
-			}
+	return names
+}
+
+// doubtAll notes that the record of each entry of a name may be gone.
+func (m *Machine) doubtAll(n *name) {
+	for e := range n.entries {
+		if e.phase == held || e.phase == passing {
+			m.doubt(e)
+			m.settleEntry(e)
 		}
 	}
 }

@@ -81,6 +81,9 @@ func (m *Machine) wake(ev Wake) {
 			}
 		}
 	}
+	if foreign {
+		m.verifySilent(n, n.channel(ev))
+	}
 	m.settle(n)
 }
 

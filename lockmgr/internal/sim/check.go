@@ -280,6 +280,10 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 		most = len(n.w.names)
 	case core.Verify:
 		most = 1 + len(n.w.named(ev.Name).sets)
+	case *heard:
+		for range n.beside(ev) {
+			most++
+		}
 	case *core.Replies:
 		most = len(ev.Replies)
 		if slices.ContainsFunc(ev.Replies, func(r core.Reply) bool { return r.Ran != core.Yes }) {

@@ -145,7 +145,8 @@
 // In calm worlds, a quarter of the seeds, where nothing goes wrong and polls
 // are too far off to help (in some of them, an administrator removes locks):
 //
-//	a message is looked into     a command is sent at once, also to verify a name of a set
+//	a message is looked into     a command is sent at once, also to verify a name of a set, and for a set
+//	                             or a name if only another name of the manager hears of it
 //	no lost wake-up              a free lock that somebody waits for is taken soon; a set is free
 //	                             if all its names are
 //	nothing left                 a record that nobody wants is removed soon

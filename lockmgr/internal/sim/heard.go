@@ -1,12 +1,17 @@
 package sim
 
-import "github.com/holdfast-go/holdfast/lockmgr/internal/core"
+import (
+	"iter"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+)
 
 // heard is a Wake with the senders of its messages, which the core does not know.
 type heard struct {
 	core.Wake
-	own    int // messages of the manager's own releases
-	forced int // messages of an administrator who removed a record
+	own    int  // messages of the manager's own releases
+	forced int  // messages of an administrator who removed a record
+	told   bool // one of those can't be taken for a message of the manager's own release
 }
 
 // An ear is what a manager has heard about one lock.
@@ -62,14 +67,34 @@ func (n *node) beforeVerify(l *lockName) {
 	}
 }
 
+// beside yields the other names that have the key on whose channel a message came.
+func (n *node) beside(h *heard) iter.Seq[*lockName] {
+	return func(yield func(*lockName) bool) {
+		heard := n.w.named(h.Name)
+		of := heard
+		if h.Item > 0 {
+			of = heard.parts[h.Item-1].name
+		}
+		for _, l := range append([]*lockName{of}, of.sets...) {
+			if l != heard && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
 // beforeWake notes the messages of a wake-up and the phase in which it comes.
 func (n *node) beforeWake(h *heard) {
 	l := n.w.named(h.Name)
 	e := &n.ears[l.index]
 	e.was = n.m.Phase(l.key)
 	e.echoes = max(0, e.echoes-h.own)
+	h.told = h.forced > 0 && e.echoes == 0
 	if h.Message {
 		defer e.doubted(n.inFlight(l))
+		for o := range n.beside(h) {
+			n.ears[o.index].doubted(n.inFlight(o))
+		}
 	}
 	if h.forced == 0 || e.was != "held" {
 		return
@@ -92,6 +117,11 @@ func (n *node) afterWake(h *heard) {
 	e := &n.ears[l.index]
 	if n.w.calmAt(l) && e.must && h.forced > 0 && e.before == 0 && n.inFlight(l) == 0 && n.m.Phase(l.key) == "held" {
 		n.w.violated("a message is looked into", "%s: holds %s, heard that it was removed, and sends nothing", n.label, l.key)
+	}
+	for o := range n.beside(h) {
+		if h.told && !n.pubsub.wants(o) && n.w.calmAt(o) && n.inFlight(o) == 0 && n.m.Phase(o.key) == "held" {
+			n.w.violated("a message is looked into", "%s: holds %s, heard as %s that it was removed, and sends nothing", n.label, o.key, l.key)
+		}
 	}
 }
 
