@@ -107,6 +107,7 @@ type hold struct {
 	late     int             // how often it was seen neither valid nor lost
 	lost     bool            // seen to be lost
 	struckAt time.Time       // when the first was over
+	goneAt   time.Time       // when its record was first seen to be gone after that
 	heard    time.Time       // when the message of a forced unlock was sent to its manager
 }
 

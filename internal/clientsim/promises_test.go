@@ -69,12 +69,15 @@ func (b *book) promise2(h *hold, now time.Time) {
 			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
 	}
 	w.mu.Lock()
-	gone := !w.recorded(h.name, h.mgr) && h.kind != permits
+	if h.goneAt.IsZero() && !w.recorded(h.name, h.mgr) {
+		h.goneAt = now // the forced unlock may have run late, or another one may have removed the record
+	}
 	w.mu.Unlock()
 	renewed := w.set.lease*2/5 + slack + sec
-	if gone && now.Sub(h.struckAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !w.disturbedSince(h.host, h.struckAt) {
+	gone := !h.goneAt.IsZero() && h.kind != permits
+	if gone && now.Sub(h.goneAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !w.disturbedSince(h.host, h.struckAt) {
 		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, and is valid for another %v", h.seq, h.m.index,
-			now.Sub(h.struckAt), h.lock.Remaining())
+			now.Sub(h.goneAt), h.lock.Remaining())
 	}
 }
 
