@@ -81,6 +81,7 @@ type request struct {
 	mgr      string    // the manager's ID
 	end      time.Time // of the request, or of its hold; zero: not yet
 	observed bool      // the observer has seen its grant
+	seenAt   time.Time // the instant of that grant
 	issued   time.Time
 	told     time.Time // when it was answered; zero: not yet
 	granted  bool
@@ -290,10 +291,10 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 		p.last[q.mgr] = q.told
 		p.holds = append(p.holds, h)
 		if q.keepFor > 0 {
-			until := q.told.Add(q.keepFor)
-			p.keptMost = later(p.keptMost, until)
-			if until.After(p.kept) && !h.exempt {
-				p.kept, p.keptFrom, p.keptBy = until, q.told, h
+			p.keptMost = later(p.keptMost, q.told.Add(q.keepFor))
+			from, known := b.grantAt(q)
+			if until := from.Add(q.keepFor); known && until.After(p.kept) && !h.exempt {
+				p.kept, p.keptFrom, p.keptBy = until, from, h
 			}
 		}
 		if q.owner == nil && !re && inOrder(q) {
@@ -307,6 +308,18 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	})
 	b.promise3a(h)
 	return h
+}
+
+// grantAt returns when a request was granted, which for a part of an All may be long before its caller is told.
+// It reports whether that is known.
+func (b *book) grantAt(q *request) (at time.Time, known bool) {
+	switch {
+	case q.joined && q.observed:
+		return q.seenAt, true
+	case q.joined && b.w.set.kinds&slowObserver != 0:
+		return q.told, false
+	}
+	return q.told, true
 }
 
 // inOrder reports whether the requests of a manager for this kind are served in order.
@@ -470,6 +483,7 @@ func (b *book) event(e lockmgr.Event) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	q.seenAt = g.At
 	if q.observed = true; b.w.set.kinds&slowObserver == 0 {
 		q.met.add(b.way(q, g))
 	}
