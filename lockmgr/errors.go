@@ -81,7 +81,8 @@ var (
 	// are held can be renewed and released all the same.
 	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
 	// ErrReplicas: fewer replicas than Options.Replicas asks for had the lock in time, and it was
-	// given back; or they had a change of it, such as that of Extend, not in time.
+	// given back; or it was taken away before they had it, for instance by ForceUnlock; or they had a
+	// change of it, such as that of Extend, not in time.
 	ErrReplicas = errors.New("lockmgr: too few replicas")
 	// ErrReadOnly: the server is a replica, or refuses writes.
 	ErrReadOnly = errors.New("lockmgr: server is read-only")

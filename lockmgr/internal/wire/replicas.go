@@ -196,9 +196,9 @@ var (
 	errNoConnection = errors.New("there was no connection in time to ask the replicas")
 )
 
-// taken is the failure of an operation whose record was gone when its lease was renewed. It concerns no
-// other lock of the server.
-var taken = &Failure{Kind: Unavailable, Scattered: true, Err: errTaken}
+// taken is the failure of an operation whose record was gone when its lease was renewed: by a forced
+// unlock, or since a failover lost it. It concerns no other lock, and neither the server nor its replicas.
+var taken = &Failure{Kind: TooFew, Scattered: true, Err: errTaken}
 
 // confirm renews the leases and waits for replicas. A reply that is not confirmed becomes a failure. confirm
 // returns the failure of the question to the replicas, or nil.
@@ -222,7 +222,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			continue // its lease is over, which the core tells by itself: it fails that request and no other
 		}
 		if f != nil {
-			if c.cfg.trouble != nil && f.Kind != TooFew {
+			if c.cfg.trouble != nil && (f.Kind != TooFew || f == taken) {
 				c.cfg.trouble()
 			}
 			if c.cfg.Demoted != nil && f.Demoted {
@@ -231,6 +231,9 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			r := &held[i]
 			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, Alone: f.Scattered, Err: c.cfg.Error(f)}
 		}
+	}
+	if failure == taken {
+		return nil // a later wait that ends did not wait for replicas
 	}
 	return failure
 }
