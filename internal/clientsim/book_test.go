@@ -109,6 +109,8 @@ type hold struct {
 	lost     bool            // seen to be lost
 	struckAt time.Time       // when the first was over
 	goneAt   time.Time       // when its record was first seen to be gone after that
+	until    time.Time       // its deadline, for promise12b
+	seenLate time.Time       // when promise12b first saw that deadline
 	heard    time.Time       // when the message of a forced unlock was sent to its manager
 }
 

@@ -142,9 +142,9 @@ func (w *world) moveSlot(name string) {
 	from.replicate(nil)
 	to.replicate(nil)
 	if w.slots == nil {
-		w.slots = make(map[uint16]int)
+		w.slots, w.movedAt = make(map[uint16]int), make(map[uint16]time.Time)
 	}
-	w.slots[slot] = to.index
+	w.slots[slot], w.movedAt[slot] = to.index, time.Now()
 	for channel, subs := range from.subscribers {
 		if slotOf(channel) == slot {
 			for _, c := range append([]*conn(nil), subs...) {
@@ -161,6 +161,12 @@ func (w *world) moveSlot(name string) {
 	for _, h := range w.hosts {
 		h.excuse(0)
 	}
+}
+
+// movedSince reports whether the slot of a name has moved since an instant. w.mu is held.
+func (w *world) movedSince(name string, since time.Time) bool {
+	at, moved := w.movedAt[slotOf(name)]
+	return moved && !at.Before(since)
 }
 
 // A replica has all that its master had written up to an offset.

@@ -496,7 +496,7 @@ func (b *book) promise12a(h *hold) {
 				n++
 			}
 		}
-		if n < w.set.acks && !s.failedOver(h.issued) {
+		if n < w.set.acks && !s.failedOver(h.issued) && !w.movedSince(name, h.issued) {
 			w.fail("promise12a", "#%d of machine %d (%v) has %q as %s for another %v, and %d of %d replicas have it", h.seq, h.m.index, kind, name,
 				h.lock.HolderID(), h.lock.Remaining(), n, w.set.acks)
 		}
@@ -512,20 +512,28 @@ func (b *book) promise12b(h *hold) {
 	b.look("promise12b", h.request)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := h.lock.Remaining()
+	left, now := h.lock.Remaining(), time.Now()
 	if left <= 0 {
 		return
+	}
+	if until := now.Add(left); until.After(h.until.Add(ms)) {
+		if h.seenLate = now; h.until.IsZero() && h.passed {
+			h.seenLate = now.Add(-w.set.lease) // it has the deadline of the hold before it
+		}
+		h.until = until
 	}
 	h.parts(func(name string, kind feature) {
 		s, n, most := w.serverOf(name), 0, time.Duration(0)
 		for _, r := range s.replicas {
-			r.catchUp(time.Now())
+			r.catchUp(now)
 			life := r.keys.life(name)
 			if most = max(most, life); life < 0 || life >= left {
 				n++
 			}
 		}
-		if n < w.set.acks && !s.failedOver(h.issued) {
+		// The new master of a slot may have other replicas. It is asked with the next renewal.
+		moved := w.movedSince(name, h.seenLate.Add(-2*often-4*w.slowest()))
+		if n < w.set.acks && !s.failedOver(h.issued) && !moved {
 			w.fail("promise12b", "#%d of machine %d (%v) has %q for another %v, and on its replicas the record lives for %v", h.seq, h.m.index, kind, name,
 				left, most)
 		}

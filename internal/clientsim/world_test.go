@@ -68,6 +68,7 @@ type world struct {
 	mu        sync.Mutex     // of the network, the server and what follows
 	servers   []*server      // one, or the masters of a cluster
 	slots     map[uint16]int // which have moved, and to which server
+	movedAt   map[uint16]time.Time
 	strangers []stranger
 	hosts     []*host
 	troubles  []trouble
