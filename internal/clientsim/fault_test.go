@@ -167,7 +167,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if keys[name] == put {
+			if keys := w.keysOf(name); keys[name] == put { // its slot may have moved
 				w.tracef("fault ends: %q is removed without a message", name)
 				delete(keys, name)
 			}
@@ -185,6 +185,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.tracef("fault ends: the counter of %q is a number", name)
+			keys := w.keysOf(name) // its slot may have moved
 			if delete(keys, key); old != nil {
 				keys[key] = old
 			}
