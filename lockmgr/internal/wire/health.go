@@ -26,7 +26,7 @@ type health struct {
 const (
 	// leastQuiet is the shortest silence that can count as failing.
 	leastQuiet = 50 * time.Millisecond
-	// rememberFailure is how long a failure counts while no command is under
+	// rememberFailure is how long a failure counts for later waits while no command is under
 	// way. It is longer than any pause between two tries.
 	rememberFailure = 2 * time.Second
 	// unusual is how many times as long as usual a silence must last to count
@@ -99,8 +99,9 @@ func (h *health) roundTrip() time.Duration {
 // failing returns the failure for which a request that was made at asked is unanswered at now, or nil.
 // The failure is of the kind Unavailable. There are two reasons:
 //
-//   - The newest batch to end got no answer, and one of three holds: a command is
-//     under way, the batch ended during the wait, or it ended within rememberFailure.
+//   - The newest batch to end got no answer, and one of three holds: the batch ended during
+//     the wait, it ended within rememberFailure, or commands have been under way ever since, with
+//     pauses of no more than that.
 //   - A command is under way, and nothing was answered for three quarters of the wait or for
 //     quiet, whichever is shorter. Not for all of the wait: the command was sent a moment
 //     after the caller asked. A silence below leastQuiet, or below three times what answers
@@ -109,8 +110,9 @@ func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silence := now - h.since
+	goesOn := h.unanswered > 0 && h.since-h.failedAt <= rememberFailure
 	switch {
-	case h.failure != nil && (h.unanswered > 0 || h.failedAt >= asked || now-h.failedAt <= rememberFailure):
+	case h.failure != nil && (goesOn || h.failedAt >= asked || now-h.failedAt <= rememberFailure):
 		return h.failure
 	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, (now-asked)*3/4)):
 		return &Failure{Kind: Unavailable, Ran: core.Maybe, Err: fmt.Errorf("no answer for %v", silence.Round(10*time.Millisecond))}
