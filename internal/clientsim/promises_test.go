@@ -230,6 +230,9 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	for _, h := range w.hosts {
 		calm = calm && !h.disturbed(span{now.Add(-often), now})
 	}
+	for id, e := range b.managers { // one that may not touch its record can't release it
+		calm = calm && !(w.recorded(name, id) && w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}))
+	}
 	keys := w.keysOf(name)
 	life := keys.life(name)
 	stranger := slices.ContainsFunc(keys.fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
