@@ -545,7 +545,7 @@ func (b *book) hears(p *pages, name string) {
 	for _, h := range p.holds {
 		recent := span{now.Add(-5*sec - w.set.timeout), now}
 		// Of two managers on one host the other may be the one that listens.
-		if h.struck && h.m.shared == nil && h.kind == plain && w.listens(h.host, name) && !h.host.disturbed(recent) && h.lock.Valid() && !w.recorded(name, h.mgr) {
+		if h.struck && h.m.shared == nil && h.part(name) == plain && w.listens(h.host, name) && !h.host.disturbed(recent) && h.lock.Valid() && !w.recorded(name, h.mgr) {
 			h.heard = now
 		}
 	}

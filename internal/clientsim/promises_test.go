@@ -53,13 +53,19 @@ func (b *book) promise1(h *hold) {
 // promise2: a forced unlock ends a hold by the next renewal at the latest.
 func (b *book) promise2(h *hold, now time.Time) {
 	w := b.w
-	if h.struckAt.IsZero() || h.kind == set {
+	if h.struckAt.IsZero() {
 		return
 	}
 	b.look("promise2", h.request)
 	slack := w.set.timeout + 12*w.slowest() + 2*often
 	w.mu.Lock()
-	forbidden := w.troubled(noPerm, h.host, h.name, span{h.struckAt.Add(-slack), now}) // nobody can look for the record
+	forbidden := false
+	h.parts(func(name string, _ feature) {
+		forbidden = forbidden || w.troubled(noPerm, h.host, name, span{h.struckAt.Add(-slack), now}) // nobody can look for the record
+		if h.goneAt.IsZero() && !w.recorded(name, h.mgr) {
+			h.goneAt = now // the forced unlock may have run late, or another one may have removed the record
+		}
+	})
 	w.mu.Unlock()
 	if forbidden {
 		return
@@ -68,11 +74,6 @@ func (b *book) promise2(h *hold, now time.Time) {
 		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
 			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
 	}
-	w.mu.Lock()
-	if h.goneAt.IsZero() && !w.recorded(h.name, h.mgr) {
-		h.goneAt = now // the forced unlock may have run late, or another one may have removed the record
-	}
-	w.mu.Unlock()
 	renewed := w.set.lease*2/5 + slack + sec
 	gone := !h.goneAt.IsZero() && h.kind != permits
 	if gone && now.Sub(h.goneAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !w.disturbedSince(h.host, h.struckAt) {
