@@ -374,6 +374,11 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	h.parts(func(name string, _ feature) {
 		p := b.of(name)
 		p.holds = slices.DeleteFunc(p.holds, func(o *hold) bool { return o == h })
+		for _, o := range p.holds { // what a re-entry of a set has asked for lasts for as long as the set is held
+			if h.kind == set && o.kind == set && o.mgr == h.mgr && o.lock.Owner() == h.lock.Owner() {
+				o.extends = later(o.extends, b.ends(h, h.end.Add(-b.w.set.lease)))
+			}
+		}
 		p.busy, p.ended[h.mgr] = h.end, h.end
 		if h.part(name) == writer {
 			p.wrote = h.end
