@@ -15,8 +15,8 @@ import (
 //
 // The first record is written announceAfter after a grant, so that locks which are held for a
 // short time cost no command. It is written again every announceEvery while something is held, and
-// removed announceAfter the last unlock, or by Close. If that fails, or the process dies, it ends by
-// itself announceLife after it was written. So it may end before a lock of a dead process does.
+// removed announceAfter the last unlock, or by Close. Else it expires announceLife after it was
+// written, perhaps before a long lease of a dead process does.
 const (
 	announceAfter = time.Second
 	announceEvery = 10 * time.Second

@@ -113,8 +113,8 @@ type trackedConn struct {
 }
 
 // Read reads from the connection. If the server ends the connection before it has said more than one
-// error, Read returns a [wire.HangUp] with that. The client would return the end alone. It reads from one goroutine at
-// a time.
+// error, Read returns a [wire.HangUp] with that: the client would tell only the end. One goroutine at a
+// time may call Read.
 func (t *trackedConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if t.greeted {

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// A demotion handles a server that has become a replica while its connections stayed. The address of the
-// client may be that of a service, of a proxy, or a virtual one, and lead to the new master by now. New
-// connections would go there, but the client makes none while the old ones live.
+// A demotion handles a server that has become a replica while its connections stayed. Its address may lead
+// to the new master by now: see Dial. New connections would go there, but the client makes none while the
+// old ones live.
 //
 //	READONLY ──▶ connect once more ──▶ a master serves there ──▶ close the other connections
 //	                             └───▶ a replica, or nobody ───▶ leave them
 //
-// So nothing is cut off for a server that is a replica and stays one. It is asked once in redialEvery, as
-// long as commands go on to fail.
+// While commands go on to fail, it connects once in redialEvery.
 type demotion struct {
 	conns *conns // those of the client
 	// reachesMaster reports whether a new connection leads to a master that serves. It ends soon after ctx.

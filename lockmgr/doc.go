@@ -28,12 +28,12 @@
 // fails in a shared script fails alone. The number of goroutines and timers does not
 // grow with locks or waiters.
 //
-// A waiter of the same manager gets the lock in memory, in the order of
-// requests, and Redis is updated in the background. If no command has found the record for some
-// milliseconds, or the request is Fenced, one looks for it first. A waiter of another process
-// is woken by a message, and the first in line of each process tries. Managers
-// share the time for which they hold a lock: a run ends after Options.PassCount
-// grants or Options.PassTime, and then others go first.
+// A waiter of the same manager gets the lock in memory, in the order of requests, and Redis is
+// updated in the background. If no command has found the record for some milliseconds, or the
+// request is [Fenced], a command looks for it first. A waiter of another process is woken by a
+// message, and the first in line of each process tries. Managers share the time for which they
+// hold a lock: a run ends after Options.PassCount grants or Options.PassTime, and then others go
+// first.
 //
 // [Manager.LockAll] takes several locks at once, or none. It keeps nothing
 // while it waits, except that after a second it may keep a part for a short time.
@@ -45,22 +45,12 @@
 //
 // # What is promised
 //
-// At every instant at most one owner has a valid handle ([Lock.Valid]) of a plain lock
-// or of the write side of a read-write lock, and nobody reads beside another owner that
-// writes. At most as many permits are valid as the limit, unless it was lowered while
-// more were taken. [Lock.Lost] is closed at the deadline of the hold, as soon as a timer
-// fires. This holds as long as the name's server keeps the data it acknowledged, its clock does
-// not jump and runs within 1 % of ours, and only clients of this protocol touch the keys.
-// A dead process's locks are free after their lease. No wait outlives its context, and
-// nothing outlives Unlock, a cancel or Close. A command that runs late, however late,
-// changes no later hold: no later hold has the ID of an earlier one in Redis
-// ([Lock.HolderID]).
-//
-// A holder that is paused, or whose write is already on its way, may still write
-// after it lost the lock. Only the resource itself can refuse that write, by
-// [Lock.Token]. Nothing is promised across a failover or a restart that loses data.
-// An acquire that runs after its request has ended can take the lock although
-// nobody wants it, for up to Options.Lease.
+// At most one owner at a time has a valid handle ([Lock.Valid]) of a plain lock or of the
+// write side of a read-write lock. This holds as long as the name's server keeps the data it
+// acknowledged, its clock does not jump and runs within 1 % of ours, and only clients of this
+// protocol touch the keys. A holder that is paused may still write after it lost the lock. Only
+// the resource can refuse that write, by [Lock.Token]. docs/guarantees.md has all promises, and
+// what is not promised.
 //
 // # Deadlines
 //

@@ -37,11 +37,11 @@ var (
 	// others. A name is a plain lock, a read-write lock ([Shared], [Exclusive]), a
 	// fair lock ([Fair]) or has permits ([Permits]).
 	ErrKind = core.ErrKind
-	// ErrLimit: a request wants more permits than there are. Its limit was larger than the one
-	// that the server knows, or that was lowered while the request waited.
+	// ErrLimit: a request wants more permits than there are. The limit on the server is lower
+	// than the one in the request, or was lowered while the request waited.
 	ErrLimit = core.ErrLimit
-	// ErrNotFenced: a re-entry asked for a token, and its hold was taken
-	// without Fenced.
+	// ErrNotFenced: an owner asked for a token of a hold that it took without
+	// Fenced: see [Fenced].
 	ErrNotFenced = core.ErrNotFenced
 	// ErrCanceled: the future was cancelled.
 	ErrCanceled = futures.ErrCanceled
@@ -56,9 +56,8 @@ var (
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")
 	// ErrInvalidOwner: the zero Owner, or one of another manager.
 	ErrInvalidOwner = errors.New("lockmgr: invalid owner")
-	// ErrInvalidOption: Dial or New refused an option. Or a request has an option that its call does
-	// not take, an option twice, or two that exclude each other: see [LockOption]. Or a method of
-	// Permits was given a number, limit or ID that it does not take.
+	// ErrInvalidOption: Dial or New refused an option, the options of a request do not fit its call or
+	// each other (see [LockOption]), or a method of Permits refused a number, limit or ID.
 	ErrInvalidOption = errors.New("lockmgr: invalid option")
 	// ErrTopology: the servers are not what the options say.
 	//
@@ -81,8 +80,8 @@ var (
 	// are held can be renewed and released all the same.
 	ErrOutOfMemory = errors.New("lockmgr: server out of memory")
 	// ErrReplicas: fewer replicas than Options.Replicas asks for had the lock in time, and it was
-	// given back; or it was taken away before they had it, for instance by ForceUnlock; or they had a
-	// change of it, such as that of Extend, not in time.
+	// given back. Or it was taken away before they had it, as by ForceUnlock. Or they did not have what
+	// Extend asked for.
 	ErrReplicas = errors.New("lockmgr: too few replicas")
 	// ErrReadOnly: the server is a replica, or refuses writes.
 	ErrReadOnly = errors.New("lockmgr: server is read-only")

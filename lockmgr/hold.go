@@ -24,7 +24,7 @@ type holdMore struct {
 	err      error         // why the hold ended, if it was lost
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
-	// bound is the context bound last, parent its parent, and child what Lock.Context made of it.
+	// Of the last call of Lock.Context: its argument, the context that the hold cancels, and the result.
 	parent, bound, child context.Context
 	sweepAt              int // the number of contexts at which the ended ones are removed
 }

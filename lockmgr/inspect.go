@@ -57,11 +57,10 @@ type Waiter struct {
 }
 
 // Inspect reads the state of a lock from Redis, and which processes hold it. It blocks for one round
-// trip, and for one more if another manager holds the lock. Each fails after Options.CommandTimeout if the
-// server does not answer. It takes no part in the lock. Who holds it
-// is left out if the user may not read it: see Options.Process. While a manager passes a lock on in memory, the
-// record may name a holder of that manager which has given the lock back some 20 ms
-// ago, or up to a second while the server refuses to update it.
+// trip, and for one more if another manager holds the lock. Each fails after Options.CommandTimeout if
+// the server does not answer. It takes no part in the lock. Who holds it is left out if the user may not
+// read it: see Options.Process. While a manager passes a lock on in memory, the record may name a holder
+// that gave the lock back some 20 ms ago, or up to a second while the server refuses to update it.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	info, err := m.inspect(ctx, opInspect, name, true)
 	if err == nil && len(info.Holders) > 0 {
@@ -71,11 +70,10 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	return info, err
 }
 
-// Explain adds to an error who holds the lock, if the error says that others do: it matches
-// ErrNotAcquired, and is about one lock that is no set. It looks as [Manager.Inspect] does, blocks as
-// long, and so tells who holds the lock now. It returns err itself if that is another error, if
-// nobody holds the lock any more, or if ctx ends before. The result matches what err matches, and is a
-// LockError with Holders if err is a LockError.
+// Explain adds to an error who holds the lock now. It blocks as [Manager.Inspect] does. It returns err
+// itself if that does not match ErrNotAcquired, or is about a set, if nobody holds the lock any more, or
+// if ctx ends first. The result matches what err matches, and is a LockError with Holders if err is a
+// LockError.
 func (m *Manager) Explain(ctx context.Context, err error) error {
 	var failed *LockError
 	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
@@ -179,8 +177,9 @@ func (i *Info) isStrange() bool {
 // renewal. It blocks for two round trips, and more if the lock changes hands
 // meanwhile: it then removes the next holder's. [Manager.ForceUnlockHolders] does not.
 //
-// A record of more than 1,000 entries is removed as a whole, if some thousand of them have the form of
-// holder IDs. Otherwise, and if an entry is longer than any holder ID, the error matches ErrWrongType.
+// Of a record with more than 1,000 entries it looks at some thousand, and removes the record as a whole
+// if these have the form of holder IDs. If they have not, or if an entry is longer than any holder ID,
+// the error matches ErrWrongType.
 //
 // It removes only a hold that it has seen. A call without an answer may still
 // take effect later, but never on a later hold of this library: see
@@ -190,10 +189,10 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 }
 
 // ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the
-// holders with these IDs: see [Lock.HolderID] and [Holder.Owner]. It removes nothing
-// of any other holder, such as another reader, or one that has the lock by now. It
-// reports whether it removed anything. If other readers stay, it sends no message: those it has removed
-// learn of it at their next renewal. The error matches ErrInvalidOption if there is no ID.
+// holders with these IDs: see [Lock.HolderID] and [Holder.Owner]. Other readers, and
+// a holder that has the lock by now, keep it. It reports whether it removed anything.
+// If other readers stay, it sends no message: the removed holders learn of it at their
+// next renewal. The error matches ErrInvalidOption if there is no ID.
 //
 // The server learns up to 32 ms late that a lock has passed in memory. Until then it
 // knows the lock by the ID of the hold before. That ID removes the lock, and the
@@ -239,7 +238,7 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 		switch {
 		case len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite):
 			return removed, nil // a record of another kind has one holder
-		case apart && len(goes) > 0: // the readers' own keys go, too
+		case apart && len(goes) > 0: // their own keys go, too
 			a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, goes))
 			if err != nil {
 				return removed, err

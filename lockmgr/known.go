@@ -122,8 +122,8 @@ func (k *known) read(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// mostRecord bounds the bytes of a record that is read, and mostNamed the holders of a lock and the permits whose
-// records are read: anybody who can write the keys may have written them.
+// mostRecord bounds the bytes of a record that is read. mostNamed bounds the holders of a lock, and the
+// permits, whose records are read. Anybody who can write the keys may have written them.
 const (
 	mostRecord = 1 << 20
 	mostNamed  = 64

@@ -24,9 +24,9 @@ import (
 // other error that is [Temporary], Lead tries again after up to a second. It returns other
 // errors of [Manager.Lock].
 //
-// The lock is an ordinary one of that name, with the options of the request and with Fenced. Options
-// that would make several lead at a time, end the wait, or keep the name taken after the leadership, fail
-// with ErrInvalidOption: see [LockOption]. The owner of ctx is ignored, so that no leader re-enters a hold. With Options.Lease of 30 s, a leader that dies is replaced within 30 s.
+// The lock is an ordinary one of that name, with Fenced and the options of the request: see
+// [LockOption] for those that Lead takes. The owner of ctx is ignored, so that no leader re-enters
+// a hold. With Options.Lease of 30 s, a leader that dies is replaced within 30 s.
 func (m *Manager) Lead(ctx context.Context, name string, fn func(ctx context.Context, term int64) error, opts ...LockOption) error {
 	return m.lead(ctx, name, func(ctx context.Context, l *Lock) error { return fn(ctx, l.Token()) }, opts)
 }

@@ -34,11 +34,12 @@ func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.
 
 // HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
 // other hold ever has it, so a command that runs late can't affect a later hold.
-// A re-entry has the ID of its hold. Readers of one manager that read at the same time share an ID. The
-// record of a read-write lock names its writer by the ID with ":write" added. When an
-// owner that reads gets the write side too, the record has another ID than the read
-// hold from then on. So it does when a reader or a re-entry with a longer lease has been unlocked and the
-// others go on. The ID of a fair lock has ":f" added. Permits have IDs of their own: see [Lock.PermitIDs].
+// A re-entry has the ID of its hold. Readers of one manager that read at the same
+// time share an ID. The record gets another ID when an owner that reads gets the
+// write side too, and when a reader or a re-entry with a longer lease is unlocked
+// and others go on. The record of a read-write lock names its writer by the ID with
+// ":write" added. The ID of a fair lock has ":f" added. Permits have IDs of their
+// own: see [Lock.PermitIDs].
 func (l *Lock) HolderID() string { return l.ticket.shell.id.holder(l.ticket.request.Hold) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. It is
@@ -62,8 +63,8 @@ func (l *Lock) Token() int64 {
 func (l *Lock) Valid() bool { return l.Remaining() > 0 }
 
 // Remaining returns the time until the lock's deadline, which a renewal may still
-// move; zero if it is not held. The deadline of a lock that is renewed is Options.Lease away, or further if
-// another holder of the same record needs more. It comes nearer when that one has left.
+// move; zero if it is not held. A renewal sets it to Options.Lease, or more while
+// another holder of the same record needs more.
 func (l *Lock) Remaining() time.Duration {
 	if l.ticket.over.Load() {
 		return 0
@@ -110,10 +111,9 @@ func (l *Lock) Err() error {
 // Context returns a child of parent that is cancelled when the lock is lost,
 // with the loss as its cause, or unlocked, with ErrNotHeld.
 //
-// Its methods Err and Done look at the deadline of the lock themselves. From the deadline on, Err returns an
-// error and Done a channel that is closed, also if the process was paused and its timers are late. A
-// context that is made of it with a cancel function or a deadline of its own is cancelled by a timer, or
-// by such a look.
+// From the deadline of the lock on, its Err returns an error and its Done a closed
+// channel, even if the process was paused and its timers are late. A context
+// derived from it ends with a timer, or when one of these methods is called.
 func (l *Lock) Context(parent context.Context) context.Context {
 	if ctx := l.ticket.hold().sameContext(&l.ticket.over, parent); ctx != nil {
 		return ctx
@@ -130,8 +130,8 @@ func (l *Lock) Context(parent context.Context) context.Context {
 
 // A lockContext is a context that a lock cancels. Its methods look at the deadline of the lock.
 //
-// Its channel, and its value for the key with which package context finds a context of its own, are those
-// of the context within. So a child of it is registered there, and needs no goroutine.
+// Its channel, and its value for the key with which package context finds its own contexts, are those of
+// the embedded context. So a child of it is registered there, and needs no goroutine.
 type lockContext struct {
 	context.Context
 	lock   *Lock
@@ -155,8 +155,7 @@ func (c *lockContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Value is that of the context within. The key of package context is a *int. It is asked for by context.Cause, which
-// does not ask for Err.
+// Value is that of the embedded context. context.Cause calls Value with a *int, and does not call Err.
 func (c *lockContext) Value(key any) any {
 	if _, ok := key.(*int); ok {
 		c.look()
@@ -168,16 +167,16 @@ func (c *lockContext) String() string { return fmt.Sprint(c.Context) + ".WithLoc
 
 // Extend keeps the lock for at least d from now on, less 1 % and
 // Options.Margin. A fixed lease then ends no earlier than that. A watched one
-// is renewed at once, and later as usual. What was asked for ends when this handle is unlocked, also if
-// re-entries or other readers go on. Extend never shortens a hold, and
-// never goes beyond MaxHold: it returns nil, and the lock ends with its
+// is renewed at once, and later as usual. The extension ends when this handle is
+// unlocked, even if re-entries or other readers go on. Extend never shortens a
+// hold, and never goes beyond MaxHold: it returns nil, and the lock ends with its
 // MaxHold. d is from MinLease to MaxLease; otherwise the error matches
 // ErrInvalidLease.
 //
 // Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
-// the last case it may still take effect. While the server can't be reached it
-// tries again. So it does while too few of Options.Replicas have it. A nil error proves that the lock was
-// held when the command ran.
+// the last case it may still take effect. It tries again while the server can't be
+// reached, or too few of Options.Replicas have it. A nil error proves that the lock
+// was held when the command ran.
 // The error matches ErrLeaseLost if the lock is lost, and ErrNotHeld if it was
 // unlocked.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
@@ -210,19 +209,19 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 
 // Unlock gives the lock back. It blocks until the lock has passed to the next
 // waiter of this manager or Redis has confirmed its release, the server has
-// failed for Options.RetryTime since the call, or ctx ends. In the
-// last two cases the manager goes on releasing it until the release is confirmed or the
-// record has expired. That the server fails is known when the first command has failed, after
-// Options.CommandTimeout and, if a dial hangs, the client's Dialer.Timeout.
-// After the call the lock is not valid, whatever Unlock returns.
+// failed for Options.RetryTime since the call, or ctx ends. In the last two cases
+// the manager goes on releasing it until the release is confirmed or the record has
+// expired. A failure is noticed when a command fails, which takes
+// Options.CommandTimeout and, if a dial hangs, the client's Dialer.Timeout. After the
+// call the lock is not valid, whatever Unlock returns.
 //
 // If other processes have had the lock for much longer than this one, its record
 // may stay for 2 ms more, in case the caller wants the lock again. A process that
 // ends then must call [Manager.Close], which waits for the release.
 //
-// If the error is nil, the lock is free. If the server then refuses to publish that, those who wait in
-// other processes learn of it late, and [EventReleased] and the log tell why. An error of the server
-// says that the record may stay until its lease ends.
+// If the error is nil, the lock is free. If the server refused to publish that,
+// [EventReleased] and the log tell why. An error of the server says that the record
+// may stay until its lease ends.
 //
 // The error matches ErrNotHeld if this handle was unlocked before, ErrClosed if
 // the manager was closed, and ErrLeaseLost if the lock had been lost: then the

@@ -19,11 +19,11 @@ type (
 		Name    string
 		Owner   string // as Lock.HolderID returns it
 		Token   int64  // as Lock.Token returns it: zero for a set
-		Passed  bool   // from another owner in this manager, without Redis
+		Passed  bool   // from another owner of this manager, in memory
 		Reentry bool
 		Waited  time.Duration // since the request was made
 	}
-	// EventFailed: a request ended without a lock, also one that was refused at once.
+	// EventFailed: a request ended without a lock, or was refused at once.
 	EventFailed struct {
 		At      time.Time
 		Context context.Context
@@ -43,10 +43,10 @@ type (
 		Took    time.Duration // from the call of Unlock to its result
 		Err     error
 	}
-	// EventLost: a hold was lost. Err matches ErrLeaseLost or ErrClosed. A hold is lost if a
-	// renewal or its Unlock finds that its record was removed, also by ForceUnlock or
-	// Permits.Return, if its deadline passes, also as planned with FixedLease or MaxHold, and if
-	// Close ends it, or ends before the answer to its Unlock. Re-entries are lost with their
+	// EventLost: a hold was lost. Err matches ErrLeaseLost or ErrClosed. The reasons are: a
+	// renewal or Unlock found that the record was removed, for instance by ForceUnlock or
+	// Permits.Return; the deadline passed, perhaps as planned by FixedLease or MaxHold; Close
+	// ended the hold, or ended before the answer to its Unlock. Re-entries are lost with their
 	// hold, and have no event of their own. Stats.Losses counts these events.
 	EventLost struct {
 		At      time.Time
@@ -65,7 +65,7 @@ type (
 		TTL  time.Duration
 	}
 	// EventReleased: the record was removed from Redis. If Err is not nil, the server refused to
-	// publish that: those who wait elsewhere look when the lease that they were told is over.
+	// publish that: waiters of other processes look within some 5 s.
 	EventReleased struct {
 		At   time.Time
 		Name string

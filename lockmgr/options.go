@@ -40,22 +40,22 @@ type Options struct {
 	// is less.
 	CommandTimeout time.Duration
 	// RetryTime is how long the server may fail to answer, or refuse for a
-	// passing reason, before waiting requests fail. They fail within RetryTime
-	// plus one CommandTimeout, plus the client's dial time-out while a dial
-	// hangs. Those that wait for a message of a server that freezes fail within
-	// RetryTime, ConnWriteTimeout and Dialer.KeepAlive of the client together. RetryTime does not limit the wait for a lock that others hold.
-	// Default 5 s.
+	// passing reason, before waiting requests fail. A command under way adds one
+	// CommandTimeout, and a dial that hangs the client's dial time-out. If the
+	// server freezes while a request waits for a message, its ConnWriteTimeout
+	// and Dialer.KeepAlive are added instead. RetryTime does not limit the wait
+	// for a lock that others hold. Default 5 s.
 	RetryTime time.Duration
 
 	// PassCount and PassTime bound a run: how many grants in a row this manager
 	// makes, and for how long, before others go first. After a run the manager
 	// stands back until the others have had the lock for as long as the run
 	// took, times the number of processes that seem to want it. If it hears of
-	// none, it stands back for 10 ms at most; once in 750 ms for up to 25 ms, for
-	// processes that poll, and up to 130 ms, for subscribers that are far away.
-	// A run goes on while no other subscriber is known, which is checked at least
-	// every 8*PassCount grants. They do not concern fair locks. Defaults 32 and
-	// 100 ms.
+	// none, it stands back for 10 ms at most. Once in 750 ms that is up to 25 ms,
+	// for processes that poll, or up to 130 ms if there are subscribers, which may
+	// be far away. A run goes on while no other subscriber is known, which is
+	// checked at least every 8*PassCount grants. Fair locks have no runs. Defaults
+	// 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -68,7 +68,7 @@ type Options struct {
 	// servers and those that Sentinels name have classic channels only.
 	Channels Channels
 
-	// Replicas makes grants and renewals wait for replicas: see there.
+	// Replicas makes grants and renewals wait for replicas.
 	Replicas Replicas
 
 	// Process is what others are told of the process of this manager: see [Holder]. Fields that are
@@ -125,31 +125,26 @@ const (
 
 // Replicas says how many replicas must have the record of a lock before the lock is granted, and each
 // change of the record before it counts: a renewal, an Extend, a reader that becomes the writer. A
-// failover that promotes one of them keeps the lock then. Without Acks a failover loses the
-// locks that were granted in the moment before it, as a server answers before its replicas
-// know.
+// failover that promotes one of these replicas keeps the lock. Without Acks a failover may lose the locks
+// that were granted just before it, because a server answers before its replicas know.
 //
-// A lock whose record too few replicas have in time is given back, and its request fails with
-// ErrReplicas. So do all requests of this manager that wait for that name. A renewal that too few
-// replicas have does not count, and is tried again. So if replicas are down for longer than about half a
-// lease, locks that are held are lost at their deadlines. Extend waits.
+// If too few replicas have the record in time, the lock is given back, and its request and all waiting
+// requests of this manager for the name fail with ErrReplicas. A renewal is tried again, and Extend waits
+// for that. So locks that are held are lost at their deadlines if replicas are down for longer than about
+// half a lease.
 //
-// A lock that this manager passed on in memory just before the failover may be lost all the same:
-// the new master may know the holder before. Nobody else gets the lock then until its TTL is over.
-//
-// Replicas make a loss to others rare. They do not exclude it: the server that is promoted may be
-// one that did not have the record. The holder is told of a loss, and only
-// a fencing token keeps its late writes out.
+// A lock that this manager passed on in memory just before the failover may be lost all the same: the new
+// master may know the holder before. Nobody else gets the lock then until its TTL is over. A failover to a
+// server that did not have the record loses the lock, too. The holder is told of a loss, and only a fencing
+// token keeps its late writes out.
 //
 // Each grant that needs a command takes two more round trips, and WAIT. So does each renewal, for which
-// nobody waits. A lock that a manager passes on in memory does not, as the record is there already. The
-// user needs +wait.
+// nobody waits. The user needs +wait.
 type Replicas struct {
 	// Acks is how many replicas must have a record. Default 0: none is asked for.
 	Acks int
-	// Timeout is how long to wait for them. A request can take twice as long, as it may find a
-	// wait under way. Default 1 s, or a tenth of the lease if that is less; at least 1 ms and
-	// below a third of the lease.
+	// Timeout is how long to wait for them. A request may wait twice as long, if another wait is
+	// under way. Default 1 s, or Lease/10 if that is less; at least 1 ms and below Lease/3.
 	Timeout time.Duration
 }
 
@@ -234,8 +229,8 @@ func setDefault[T comparable](p *T, v T) {
 // A LockOption changes one request.
 //
 // A request takes each option once. Not every call takes each option, and some options exclude each
-// other: docs/calls.md has the table. A request with other options fails with ErrInvalidOption, and
-// nothing is sent. The zero LockOption changes nothing.
+// other: docs/calls.md has the table. Other requests fail with ErrInvalidOption, and nothing is sent.
+// The zero LockOption changes nothing.
 type LockOption struct {
 	kind  optionKind
 	d     time.Duration
@@ -313,16 +308,16 @@ func (o LockOption) Name() string { return optionRules[o.kind].name }
 
 // MaxWait bounds how long the request may wait, counted from the call. After
 // that it fails with ErrWaitTimeout, or with ErrUnavailable if the server did
-// not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero means one try and no
-// waiting, which fails with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a
-// request waits until it is granted or cancelled, or the server has failed for Options.RetryTime. The
-// calls that try once, such as TryLock, do not take MaxWait.
+// not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero
+// means one try and no waiting, which fails with ErrNotAcquired. A negative wait
+// fails with ErrInvalidWait. Without MaxWait a request waits until it is granted
+// or cancelled, or the server has failed for Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
-// not renew it, and the lock is lost at its end. A re-entry never shortens
-// what its owner holds. One with a longer lease, or one that is renewed, prolongs it until that
-// re-entry is unlocked. A lease out of range fails with ErrInvalidLease.
+// not renew it, and the lock is lost at its end. A re-entry never shortens what its
+// owner holds. A re-entry with a longer lease, or without FixedLease, prolongs it
+// until the re-entry is unlocked. A lease out of range fails with ErrInvalidLease.
 func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLease, d: d} }
 
 // AsOwner makes the request on behalf of an owner. If the owner holds the lock
@@ -331,14 +326,14 @@ func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLe
 func AsOwner(o Owner) LockOption { return LockOption{kind: optAsOwner, owner: o} }
 
 // Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into
-// a hold that was taken without it fails with ErrNotFenced. The other side of a
-// read-write lock is no re-entry: it is a grant of its own, which has a token only if
-// its own request asks for one.
+// a hold that was taken without it fails with ErrNotFenced. So does a request to read
+// of an owner that writes without a token. An owner that reads without a token can
+// ask for one when it asks to write.
 func Fenced() LockOption { return LockOption{kind: optFenced} }
 
 // MaxHold bounds how long the watchdog keeps the lock, counted from its grant. Then
 // the lock is lost, with an error that says so. A re-entry has the bound of its
-// hold. A d below MinLease fails with ErrInvalidLease. MaxHold excludes FixedLease.
+// hold. A d below MinLease fails with ErrInvalidLease.
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
 
 // KeepFor keeps the name taken for at least d from the grant on, even if the lock is unlocked,
@@ -350,15 +345,14 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // Unlock then leaves the record on the server for the rest of d, and nobody gets the lock
 // meanwhile, neither in this process nor in another. Requests that wait go on waiting. The
 // watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends
-// what is left of d. A lock or a re-entry that a future gives back because nobody has taken it is not
-// kept. A re-entry may lengthen d, and never shortens it.
+// what is left of d. A lock that nobody has taken from its future is not kept. A re-entry may
+// lengthen d, and never shortens it.
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the
 // name may be kept for Options.Lease only. If the record is removed, or the server loses data,
 // it is not kept at all. A lock that ends by FixedLease or MaxHold is kept.
 //
-// d is from MinLease to MaxLease; otherwise the request fails with ErrInvalidLease. KeepFor is for
-// plain locks.
+// KeepFor is for plain locks. A d below MinLease or above MaxLease fails with ErrInvalidLease.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d: d} }
 
 // OnlyIfFree makes the request try once, without waiting: it fails with ErrNotAcquired if the lock
@@ -433,8 +427,9 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 // Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson.
 //
 // A name is either a fair lock or a plain one. A request for one that is held as the other
-// fails with ErrKind, in all processes. A record of Redisson does not show which of the two it is: if Redisson and
-// holdfast disagree, they exclude each other, but keep no order, and notice a release late.
+// fails with ErrKind, in all processes. A record of Redisson does not show which of the two
+// it is: if Redisson and holdfast disagree, they exclude each other, but keep no order, and
+// notice a release late.
 func Fair() LockOption { return LockOption{kind: optFair} }
 
 // A wish holds the options of one request.
@@ -514,8 +509,8 @@ func (w *wish) apply(id *identity, opts []LockOption) error {
 	return nil
 }
 
-// check returns an error if a call of that kind does not take the option, if one of those before it
-// excludes it, or if its value is bad.
+// check returns an error if the call does not take the option, if an option before it excludes it, or if
+// its value is bad.
 func (o LockOption) check(call callKinds, before []LockOption) error {
 	rule := &optionRules[o.kind]
 	if rule.calls&call == 0 {

@@ -31,9 +31,9 @@ func (o Owner) String() string {
 	return o.of.uuid + "/" + strconv.FormatUint(o.n, 10)
 }
 
-// identity names a manager. Its UUID is random and of version 8. The UUID of a client of Redisson is of
-// version 4. So a script for a fair lock knows a record of this library, and whether it is one of a
-// plain lock: see package wire, script/fair.lua.
+// identity names a manager. Its UUID is random and of version 8. The UUIDs of Redisson's clients are of
+// version 4. So a script for a fair lock can tell a plain lock of this library: see package wire,
+// script/fair.lua.
 type identity struct{ uuid string }
 
 func newIdentity() *identity {

@@ -69,9 +69,8 @@ func (m *Manager) Permits(name string, limit int) Permits {
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise
 // the error matches ErrInvalidOption. If the server has a smaller limit than n, the error matches
-// ErrLimit. That holds for a limit that is lowered while the request waits, too: the request fails when
-// its manager tries the next time. While the limit is 0, all requests wait. All other errors and rules are
-// those of [Manager.LockAsync].
+// ErrLimit. If the limit is lowered while the request waits, it fails at the next try of its manager.
+// While the limit is 0, all requests wait. All other errors and rules are those of [Manager.LockAsync].
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
 	return p.request(n, wishFor(toAcquire), opts)
 }
@@ -195,8 +194,8 @@ func (p Permits) ours(id string) bool {
 	return strings.HasPrefix(id, hex.EncodeToString(own[:8]))
 }
 
-// SetLimit sets the limit, 0 or more. With 0 no permit is granted until the limit is raised. Requests that
-// wait for more permits than another limit fail with ErrLimit. If more permits are taken, their holders keep them, and
+// SetLimit sets the limit, 0 or more. With 0 no permit is granted until the limit is raised. With another
+// limit, requests that wait for more permits fail with ErrLimit. If more are taken, their holders keep them, and
 // none is granted until enough are given back. Another limit than from 0 to math.MaxInt32 fails
 // with ErrInvalidOption. SetLimit blocks for a round trip. A call without an answer may still
 // take effect later.

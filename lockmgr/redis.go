@@ -37,13 +37,14 @@ import (
 //
 // Several addresses are the seeds of a cluster, unless opt.ForceSingleClient makes the first
 // one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
-// belong. One seed that answers is enough. If the server at a single address is a node of a cluster, be it a
-// replica or the only master, Dial connects to the whole cluster. The manager then has two connections to each master that it uses, one
-// of them for messages. It has one more to each with Options.Replicas, one more with BothChannels, and one
-// more to a master that joined the cluster meanwhile. See the package comment for what differs in a cluster.
+// belong. One seed that answers is enough. If the server at a single address is a node of a cluster, be it
+// a replica or the only master, Dial connects to the whole cluster. The manager then has two connections
+// to each master that it uses, one of them for messages. It has one more to each with Options.Replicas, one
+// more with BothChannels, and one more to a master that joined the cluster meanwhile. See the package
+// comment for what differs in a cluster.
 //
-// If a single server has become a replica, and its address leads to another master by now, the manager closes
-// its connections and dials again. That is so for the address of a service, of a proxy, or a virtual one.
+// If a single server has become a replica, and its address (of a service, a proxy, a virtual IP) leads to
+// another master by now, the manager closes its connections and dials again.
 //
 // With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
 // master that they name. When they name another one, the manager follows.
@@ -111,9 +112,9 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 //	redis://host1:6379?addr=host2:6379           a cluster
 //	redis://sentinel:26379?master_set=main       Sentinels; more of them by addr=
 //
-// See rueidis.ParseURL for more parameters. A URL that cannot be what was meant fails with
-// ErrInvalidOption, such as one without a host, with a #, or with a parameter that is not known: a
-// password with special characters looks like that. The error does not repeat the URL.
+// See rueidis.ParseURL for more parameters. A URL without a host, with a #, or with an unknown parameter
+// fails with ErrInvalidOption: a password whose special characters are not escaped looks like that. The
+// error does not repeat the URL.
 func DialURL(url string, options Options) (*Manager, error) {
 	if err := checkURL(url); err != nil {
 		return nil, err
@@ -176,8 +177,8 @@ func (c ownedClient) Close() {
 	c.Client.Close()
 }
 
-// reachesMaster connects once more to the single server of a client, and reports whether that is a master
-// and serves. It ends soon after ctx.
+// reachesMaster connects once more to the address of a client, and reports whether a master serves there.
+// It ends soon after ctx.
 func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
 	dial := dialOf(opt)
 	opt.DialCtxFn = func(dialling context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -340,11 +341,10 @@ func (c masterClient) Node(addr string) (rueidis.Client, error) {
 // that of a cluster it asks which slots each master serves, and blocks for a
 // second and a half at most if nodes do not answer.
 //
-// A borrowed client keeps its connections for as long as the server does. So if its only address leads to
-// another server after a planned failover (FAILOVER, REPLICAOF), while the old server lives on as a replica,
+// A borrowed client keeps its connections for as long as the server does. If its only address leads to
+// another server after a planned failover (FAILOVER, REPLICAOF), but the old server lives on as a replica,
 // the manager stays at the old one: requests fail with ErrReadOnly, and locks that are held are lost at
-// their deadlines. A manager of Dial connects again. CLIENT KILL TYPE normal and TYPE pubsub at the old server
-// end the connections of a borrowed client.
+// their deadlines. CLIENT KILL TYPE normal and TYPE pubsub at the old server end these connections.
 //
 // A borrowed client dials with the time-out of the command that needs the connection. So
 // Options.CommandTimeout must be longer than a dial takes. If the client was built with
