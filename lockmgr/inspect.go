@@ -219,46 +219,52 @@ func (i *Info) divide(chosen func(Holder) bool) (goes, stays []string) {
 }
 
 // force removes the holders of a lock that are chosen.
-func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (bool, error) {
+func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (removed bool, err error) {
 	if checkName(name) == nil {
 		// Whatever the answer, the record may be gone.
 		defer m.actor.Post(core.Verify{Name: name})
 	}
-	for removed := false; ; {
+	for {
 		info, err := m.inspect(ctx, opForceUnlock, name, false)
 		if err != nil || !info.Locked {
 			return removed, err
 		}
 		if info.isStrange() {
-			return false, &LockError{Op: opForceUnlock, Name: name, Err: ErrWrongType}
+			return removed, &LockError{Op: opForceUnlock, Name: name, Err: ErrWrongType}
 		}
 		goes, stays := info.divide(chosen)
-		kind := info.kind()
-		apart := kind == core.ReadWrite && (len(stays) > 0 || info.HolderCount == len(info.Holders))
-		switch {
-		case len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite):
+		kind, known := info.kind(), info.HolderCount == len(info.Holders)
+		if len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite) {
 			return removed, nil // a record of another kind has one holder
-		case apart && len(goes) > 0: // their own keys go, too
-			a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, goes))
-			if err != nil {
-				return removed, err
-			}
-			removed = removed || a.Kind != wire.Nil
-			if len(stays) > 0 || a.Kind == wire.Int || a.Kind == wire.Text {
-				return removed, nil
-			}
-			continue // it has changed hands, or somebody has joined since
-		case kind == core.ReadWrite:
-			goes = append(goes, wire.ModeField)
 		}
-		a, err := m.call(ctx, opForceUnlock, name, wire.Force(kind, name, goes))
-		switch {
-		case err != nil:
-			return false, err
-		case a.Kind != wire.Int:
-			return false, &LockError{Op: opForceUnlock, Name: name, Err: serverError(a.Unexpected())}
-		case a.Int >= 0:
-			return a.Int == 1, nil
+		var some, changed bool
+		if kind == core.ReadWrite && len(goes) > 0 && (known || len(stays) > 0) {
+			some, changed, err = m.forceEntries(ctx, name, goes)
+			changed = changed && len(stays) == 0
+		} else {
+			some, changed, err = m.forceRecord(ctx, kind, name, goes)
+		}
+		if removed = removed || some; err != nil || !changed {
+			return removed, err
 		}
 	}
+}
+
+// forceEntries removes entries of a read-write lock, and the readers' own keys. changed reports whether the
+// record has other entries now.
+func (m *Manager) forceEntries(ctx context.Context, name string, fields []string) (removed, changed bool, err error) {
+	a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, fields))
+	return err == nil && a.Kind != wire.Nil, a.Kind != wire.Int && a.Kind != wire.Text, err
+}
+
+// forceRecord removes a record that has these entries. changed reports whether it has others now.
+func (m *Manager) forceRecord(ctx context.Context, kind core.Kind, name string, fields []string) (removed, changed bool, err error) {
+	if kind == core.ReadWrite {
+		fields = append(fields, wire.ModeField)
+	}
+	a, err := m.call(ctx, opForceUnlock, name, wire.Force(kind, name, fields))
+	if err == nil && a.Kind != wire.Int {
+		err = &LockError{Op: opForceUnlock, Name: name, Err: serverError(a.Unexpected())}
+	}
+	return err == nil && a.Int == 1, a.Int < 0, err
 }
