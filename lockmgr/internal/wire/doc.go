@@ -31,8 +31,8 @@
 // lease, and nothing waits for the answers to many renewals. The two others send all else: one batch
 // is on its way while the next one is filled. Handoffs and releases go before acquires.
 //
-// Submit notes at which master an operation waits, and Cluster.Queued reports if it goes to another one
-// without an answer. So the core knows of each operation in a long queue whether its master answers.
+// Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
+// another master. So the core knows whether the master of a queued operation answers.
 //
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if a
 // script is not loaded, and as many again if a command is split. On a lane to a master of a cluster a
@@ -41,8 +41,8 @@
 // comes on top. All replies of a batch are posted in one event. Close answers what is queued
 // without sending it.
 //
-// A call that does not concern the core fails after the time-out if the server does not answer, also while
-// it waits behind thousands of operations.
+// A call that does not concern the core fails after the time-out if the server does not answer, even if
+// thousands of operations wait before it.
 //
 // # Route
 //
@@ -91,12 +91,10 @@
 //
 // # Replicas
 //
-// With Config.Replicas a lane holds back each reply by which the core trusts a record for longer, or takes
-// it for another holder's or another side's: those of acquires, transfers and renewals that have succeeded.
-// A confirmer renews these leases over a connection of its own, makes a write, asks with WAIT how many
-// replicas have that, and posts the replies. If too few have it, the reply says that the operation may have
-// run. The core then does what it does after any lost reply: it fails the request, looks for the record and
-// releases it, or tries again and trusts the record until the old deadline.
+// With Config.Replicas a confirmer holds back the replies of acquires, transfers and renewals that have
+// succeeded, until WAIT has counted enough replicas. If there are too few, the reply says that the operation
+// may have run. The core then does what it does after any lost reply: it fails the request, looks for the
+// record and releases it, or tries again and trusts the record until the old deadline.
 //
 // # Codec
 //

@@ -21,7 +21,7 @@ type Failure struct {
 	// is being moved, a command for fewer keys may run.
 	Scattered bool
 	// Demoted reports whether the server may have become a replica: it says so, or is loading its data, as
-	// a new replica does. It is not set for a server that refuses writes for another reason.
+	// a new replica does.
 	Demoted bool
 	// Addr is the address of the master of a cluster that was asked, or that another one named. It may be
 	// empty.
@@ -173,8 +173,8 @@ const waitAtReplica = "WAIT cannot be used with replica"
 // hintUnserved is the hint of a failure for a slot without a master.
 const hintUnserved = "no master of the cluster serves the slot of this name"
 
-// A HangUp is the error of a connection whose server said at most one error before it ended the connection, or
-// something that no such server says.
+// A HangUp is the error of a connection whose server ended it after one error or nothing, or said something
+// that is not the protocol of Redis.
 type HangUp struct {
 	Said    string // the error, or the beginning of something else; empty if it said nothing
 	Foreign bool   // it is not the protocol of Redis
@@ -196,8 +196,8 @@ func (h *HangUp) Unwrap() error { return h.Err }
 // MostSaid is how many bytes of what a server said first are looked at.
 const MostSaid = 512
 
-// Greeting returns what a server has said on a new connection, if that is nothing, one error, or no
-// reply at all. It returns nil if the server has said more.
+// Greeting returns what a server has said on a new connection if that is nothing, one error, or not the
+// protocol of Redis. It returns nil if the server has said more.
 func Greeting(said []byte) *HangUp {
 	switch {
 	case len(said) == 0:

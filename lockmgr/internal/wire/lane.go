@@ -162,8 +162,8 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 }
 
 // overdue ends a call that has no answer after the time-out if the server does not answer others, either.
-// If a sender has taken the call, that is known only when another command has failed: its own may need
-// several round trips, and a dial.
+// A call that a sender has taken may need several round trips and a dial, so it goes on until another
+// command has failed.
 func (l *Lane) overdue(c *call) {
 	if c.ended.Load() {
 		return
@@ -216,7 +216,6 @@ func (l *Lane) Close() {
 	l.wg.Wait()
 	if l.confirms != nil {
 		l.confirms.close()
-		l.confirms.wait()
 	}
 	for i := range l.senders {
 		l.senders[i].wait()
@@ -391,7 +390,7 @@ func (c *Config) passesOn(a *Answer) bool {
 	return c.elsewhere != nil && a.Failure != nil && a.Failure.Elsewhere
 }
 
-// An outcome is what the tasks of a batch have come to.
+// An outcome sums up the tasks of a batch.
 type outcome struct {
 	replies  *core.Replies // to be posted; nil: none
 	ended    int           // tasks that got an answer or a failure here
@@ -456,8 +455,8 @@ func (l *Lane) report(b *batch) {
 	}
 }
 
-// reply turns the answer to an operation into a reply, which is posted with the others of the batch, or passed to
-// the confirmer.
+// reply turns the answer to an operation into a reply. It adds the reply to those of the batch, or passes it
+// to the confirmer.
 func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
 	if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
 		s.note(SlotOf(keyOf(op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)

@@ -68,9 +68,8 @@ type Cluster struct {
 	// Left is called after each look at the layout, if a master that serves no slot has a lane, or if
 	// there is a lane for redirections. It must not block. It may be nil.
 	Left func()
-	// Queued is called when an operation that Submit took waits at another master than Submit has
-	// noted in Op.Shard. name is Op.Name, and set says that it is the key of a set. It must not block. It may
-	// be nil.
+	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard.
+	// name is Op.Name, and set says that it is the key of a set. It must not block. It may be nil.
 	Queued func(name string, set bool, id uint64, shard uint8)
 	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
 	// reply has the number from then on, until another master gets it. Gone must not block. It may be
@@ -368,8 +367,8 @@ func (l *Lanes) Masters() (all []string) {
 }
 
 // Submit queues operations. It never blocks. After Close it does nothing: nobody waits for
-// the replies then. One goroutine may call it at a time. Of a cluster it notes in Op.Shard at which
-// master an operation waits. Those that wait at several have NoShard.
+// the replies then. One goroutine may call it at a time. In a cluster it notes in Op.Shard at which
+// master an operation waits, or NoShard if it waits at several.
 func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
 	if l.cluster == nil {
 		l.lanes[0].Submit(ops, now)

@@ -155,23 +155,22 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sameCluster(n.layout, answer) {
-		answer = n.withMembers(withUnserved(answer, n.layout))
+		answer = withUnserved(answer, n.layout)
 	} else {
 		for addr := range n.strangers {
 			n.setStranger(addr, false)
 		}
 		clear(n.proofs)
 		clear(n.members)
-		n.withMembers(answer)
 	}
-	n.layout = answer
+	n.layout = n.withMembers(answer)
 	clear(n.moved)
 	n.forgetGone()
-	return answer
+	return n.layout
 }
 
-// withMembers notes the nodes of an answer. It adds to each shard the nodes that the shard had in the layout
-// and that an answer has named within memberRest. The mutex is held.
+// withMembers makes the nodes of an answer members. It adds to each shard the members that the shard had in
+// the layout before. The mutex is held.
 func (n *Nodes) withMembers(answer []Shard) []Shard {
 	now := n.now()
 	for i := range answer {

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// The keys and channels beside the key of a lock, as Redisson composes them. The key of the lock
-// itself is its name. Each begins with one of these prefixes and has the name after it, or begins with the
-// name and ends with one of these suffixes. IsReserved knows all of them.
+// The keys and channels beside the key of a lock, as Redisson composes them: a prefix and the name, or
+// the name and a suffix. The key of the lock itself is its name. IsReserved knows all of them.
 const (
 	ChannelPrefix  = "redisson_lock__channel"
 	rwChannel      = "redisson_rwlock"
@@ -31,9 +30,8 @@ var (
 	suffixes = [...]string{takenSuffix, gatherSuffix}
 )
 
-// IsReserved reports whether a name has the form of a key or a channel that is no lock, but beside one:
-// a prefix, a colon, and a name in braces or with a brace in it; such a name and a suffix; or the
-// key of a record that says which process a manager is part of.
+// IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a colon
+// and a name with a brace; a name with a brace and a suffix; or the key of a process record.
 func IsReserved(name string) bool {
 	if strings.HasPrefix(name, ProcessPrefix) {
 		return true

@@ -74,9 +74,9 @@ type member struct {
 	seen time.Time // when the last layout named it
 }
 
-// memberRest is for how long a node counts as one of its shard after the last layout that named it. An answer
-// leaves out a replica that has just lost its master, or has just become one. If the other node of the
-// shard dies then, this one may be all that is left of the cluster.
+// memberRest is how long a node counts as one of its shard after the last layout that named it. An answer
+// may leave out a replica that has just lost its master, or has just become the master. If the other node of
+// the shard dies then, the replica may be all that is left of the cluster.
 const memberRest = time.Minute
 
 // question calls ask with a context that does not end with ctx, and returns the answer. It returns false

@@ -12,20 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A confirmer keeps the replies of a lane back until enough replicas have what they report. These are
-// all replies by which the core trusts a record for longer, or takes it for another holder's or another
-// side's: see vouches. It owns a connection:
+// A confirmer holds back the replies of a lane that vouch for a record, until enough replicas have
+// the record. It owns a connection:
 //
 //	replies ──▶ queue ──▶ renew the leases ──▶ write, WAIT ──▶ enough replicas ──▶ Post
 //	                                                └────────▶ too few: Post a failure
 //
-// After the failure the core does what it does after a lost reply. What was held before is held until its
-// old deadline, and the operation is tried again.
-//
 // WAIT counts the replicas that have all that was written before the newest write of its own
-// connection. The operations were sent over others. So the confirmer renews the leases, which shows that
-// the records are at the server of its connection. A renewal writes nothing if the record has a longer
-// life. So one more script writes for all.
+// connection. The operations were sent over other connections. So the confirmer renews the leases, which
+// shows that the records are at the server of its connection. A renewal writes nothing if the record lives
+// longer. So one more script writes for all.
 //
 // Replies that come while a WAIT is under way share the next one. So a grant takes two waits at
 // most.
@@ -76,7 +72,7 @@ type connecting struct {
 	err  error
 }
 
-// newConfirmer starts a confirmer. It ends with close and wait.
+// newConfirmer starts a confirmer. It ends with close.
 func newConfirmer(cfg Config) *confirmer {
 	c := &confirmer{cfg: cfg, done: make(chan struct{})}
 	at := cfg.Server
@@ -100,8 +96,8 @@ func (c *confirmer) add(r core.Reply) {
 	c.filled.Signal()
 }
 
-// close makes the confirmer end. It cuts a WAIT off. Replies that are left become those of operations that
-// are not confirmed.
+// close ends the confirmer, and cuts a WAIT off. Replies that are left become failures. close does not wait for
+// a call of connect, whose connection is closed when there is one.
 func (c *confirmer) close() {
 	c.stop()
 	c.mu.Lock()
@@ -109,11 +105,6 @@ func (c *confirmer) close() {
 	c.filled.Signal()
 	c.mu.Unlock()
 	c.drop()
-}
-
-// wait waits until the confirmer has ended. It does not wait for a call of connect, whose connection is
-// closed when there is one. wait must follow close.
-func (c *confirmer) wait() {
 	<-c.done
 	c.background.Wait()
 }
@@ -171,8 +162,8 @@ func (c *confirmer) take(out []core.Reply) []core.Reply {
 }
 
 // unconfirmed returns the failure for which a request for a name, made at asked, is unanswered at now, or
-// nil. Either a reply about the name has waited for replicas for leastQuiet or longer, or the newest question
-// to the replicas has failed since asked and within rememberFailure.
+// nil. There are two reasons: a reply about the name has waited for replicas for leastQuiet or longer, or
+// the newest question to the replicas has failed since asked and within rememberFailure.
 func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +210,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			f = unrenewed(b, &b.tasks[i])
 		}
 		if op := held[i].Op; f == taken && c.cfg.Now()-op.Sent >= op.Lease {
-			continue // its lease is over, which the core tells by itself: it fails that request and no other
+			continue // its lease is over: the core finds that out, and fails this request only
 		}
 		if f != nil {
 			if c.cfg.trouble != nil && (f.Kind != TooFew || f == taken) {
@@ -247,7 +238,9 @@ func unrenewed(b *batch, t *task) *Failure {
 	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the operation
 		return inPassing(a.Failure)
 	case a.Failure != nil:
-		return &Failure{Kind: a.Failure.Kind, Scattered: a.Failure.Scattered, Demoted: a.Failure.Demoted, Hint: a.Failure.Hint, Err: a.Failure.Err}
+		f := *a.Failure
+		f.Final = false // the operation itself has succeeded
+		return &f
 	case r.Ran != core.Yes || !r.OK:
 		return taken
 	}

@@ -74,8 +74,7 @@ type Config struct {
 	where     string        // the address of the master, or of the one that others name
 }
 
-// Replicas says how many replicas must have a record before its lock is granted, passed on or kept for
-// longer, and how long to wait for them.
+// Replicas says how many replicas must have a record, and how long to wait for them: see confirmer.
 type Replicas struct {
 	Acks    int
 	Timeout time.Duration
