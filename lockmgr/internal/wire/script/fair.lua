@@ -43,9 +43,9 @@
 -- that is more.
 --
 -- A client of Redisson does not know the hash, and may be the last one to leave the queue. So
--- the hash expires when no script has run for as long as a place lasts. If managers wait,
--- their scripts run more often. After a longer silence the next script reads the waits of
--- all members again.
+-- the hash expires when no script has run for as long as a place lasts. The scripts of managers
+-- that wait run more often. After a longer silence the next script notes the waits of all
+-- members again.
 --
 -- Our places lower no deadline when they leave. So a manager that died delays those
 -- behind it no longer than a place lasts. The clock is that of the server.
@@ -119,8 +119,8 @@ local function known(member)
   return string.sub(member, -2) == ':f'
 end
 
--- holder returns the field of the record, or nil if it has none, or several. Such a record is
--- not read: somebody else may have filled it. Its user may not use HLEN.
+-- holder returns the field of the record, or nil if it has none, or several. A record with many
+-- fields, which are not ours, is not read, unless the user may not use HLEN.
 local function holder()
   local n = redis.pcall('HLEN', lock)
   if type(n) == 'table' or n == 1 then
@@ -128,9 +128,8 @@ local function holder()
   end
 end
 
--- plain reports whether a field is of a record of this library that is no fair lock. The
--- UUIDs of its managers are of version 8. Those of Redisson's clients are of version 4, and
--- their records do not show of which kind they are.
+-- plain reports whether a field is of a plain lock of this library, whose managers have UUIDs of
+-- version 8. Redisson's clients have UUIDs of version 4, and their records do not show the kind.
 local function plain(field)
   return field and not known(field) and string.find(field, '^%x+%-%x+%-8%x+%-%x+%-%x+:') == 1
 end
@@ -171,11 +170,10 @@ local function keep()
 end
 
 -- note notes the waits of Redisson's members behind the last place of this library, or of
--- all if the hash has expired. It
--- must come before any change of a deadline. A thread that waits again may have
--- another wait than before. Where the place before it has moved since it came, the
--- difference may be too small, and the old wait counts if it is larger. It gives up if
--- the server has no memory for it.
+-- all if the hash has expired. It must come before any change of a deadline. A thread that
+-- waits again may have another wait than before. If the place before it has moved since it
+-- came, the difference may be too small, and the old wait counts if it is larger. note gives
+-- up if the server has no memory for it.
 local function note()
   local unread, previous = {}, redis.call('LINDEX', queue, -1)
   if previous and redis.call('EXISTS', waits) == 0 then
@@ -395,10 +393,10 @@ local function refresh(mine)
   return 0
 end
 
--- expire lets the queue end with its places, if all of them are of this library. Then none lasts for
--- longer than life, and a manager that lives extends them in time. A queue in which Redisson waits
--- has no end with Redisson. Here it has one in 30 years, because the user may not be allowed PERSIST. The
--- deadlines come first: a client of Redisson does not get past a place without a deadline.
+-- expire lets the queue end with its places, if all of them are of this library: a manager that
+-- lives extends them in time. While Redisson waits, the queue must not end. It then ends in 30 years,
+-- because the user may not be allowed PERSIST. The deadlines come first: a client of Redisson does
+-- not get past a place without a deadline.
 local function expire()
   local first = head()
   if first then
@@ -464,8 +462,8 @@ end
 
 -- install writes the new holder into the record, sets its TTL, and removes the other
 -- numbers and the holder's place. It returns the last token taken, nil, or the server's
--- error. least is the record's remaining life if it has the new holder already, which must not
--- become shorter, else -1.
+-- error. The TTL becomes no shorter than least: the record's remaining life if it has the
+-- new holder already, else -1.
 local function install(mine, least)
   local last
   if ARGV[7] ~= '0' then

@@ -36,20 +36,18 @@ if not mode then
   return false
 end
 local field = mode == 'write' and ':write' or ''
-local ours = false
+local ours, mine = false, {mode = true}
 for i = 4, holders do
+  mine[ARGV[i]] = true
   ours = ours or redis.call('HEXISTS', key, ARGV[i] .. field) == 1
 end
 if not ours then
   return false
 end
 local recorded = redis.call('HEXISTS', key, ARGV[4] .. field) == 1
--- longest returns the life of the record: that of the readers' keys, and at least ours.
+-- longest returns the life that the record needs: the longest of the other readers, and ours.
 local function longest()
-  local life, mine = lease, {mode = true}
-  for i = 4, holders do
-    mine[ARGV[i]] = true
-  end
+  local life = lease
   local fields = side == 'read' and mode == 'read' and redis.call('HGETALL', key) or {}
   for f = 1, #fields, 2 do
     for i = 1, mine[fields[f]] and 0 or tonumber(fields[f + 1]) or 0 do
@@ -61,10 +59,6 @@ local function longest()
   return life
 end
 if mode == 'read' and side == 'write' then
-  local mine = {mode = true}
-  for i = 4, holders do
-    mine[ARGV[i]] = true
-  end
   local fields = redis.call('HGETALL', key)
   for f = 1, #fields, 2 do
     if not mine[fields[f]] then
@@ -77,7 +71,7 @@ if mode == 'read' and side == 'write' then
     end
   end
 end
-local whole = not recorded and longest() -- all is read before anything is written
+local newLife = not recorded and longest() -- all is read before anything is written
 local last
 if ARGV[3] ~= '0' then
   if side == 'write' then
@@ -105,8 +99,8 @@ else
   redis.call('HSET', key, 'mode', 'read', ARGV[4], 1)
 end
 local ttl = redis.call('PTTL', key)
-if whole then
-  redis.call('PEXPIRE', key, whole)
+if newLife then
+  redis.call('PEXPIRE', key, newLife)
 elseif ttl < lease and (ttl >= 0 or mode == 'write') then
   redis.call('PEXPIRE', key, ARGV[2])
 end

@@ -11,8 +11,7 @@
 --         bulk string given up, but the message could not be published: why
 --
 -- Safe to repeat: the second run returns nil. Those who wait are told, as they may know another end.
--- No earlier script needs to have run: the record's life becomes shorter or longer. So all owners must
--- be such that no acquire without an answer makes them.
+-- It may shorten the record's life. So no unanswered acquire may be able to create one of these owners.
 -- A server that is out of memory refuses the other name. The record then keeps its name, and ends
 -- in time all the same.
 local key = KEYS[1]
