@@ -33,21 +33,21 @@
 //
 // Faults live where two features meet. features_test.go lists the features:
 // kinds of locks, ways of a grant, options, ways of an end, who else is there,
-// topology, trouble. Each request notes what it has met: not what was switched
-// on in its world, but for example that its lock was passed on in memory, or
-// that the server ran one of its commands after its connection was closed. Two
-// features meet in a request that has both, or beside each other, in two
-// requests that want one name at one time. A table counts in how many runs each
-// pair has met, and which oracles have looked at such a request. With 10,000
-// seeds and more, TestSeeds fails if no run has met a pair, unless a list says
-// why it can't be met. A new feature joins the file first.
+// topology, trouble. Each request notes the features that it has met: not what
+// was switched on in its world, but for example that its lock was passed on in
+// memory, or that the server ran one of its commands after its connection was
+// closed. Two features meet in a request that has met both, or in two requests
+// that want one name at one time. A table counts in how many runs each pair has
+// met, and which oracles have looked at such a request. With 10,000 seeds and
+// more, TestSeeds fails if no run has met a pair, unless a list says why it
+// can't be met.
 //
-// These are no features yet, since nothing draws them: a slot while it is being
-// moved (ASK and TRYAGAIN; slots move at once here), Options.Channels other than
-// the default, SetLimit of permits, a stranger that takes permits or has a place
-// at the head of a fair queue, Explain, Inspect and Scan, a host that is
-// suspended, MaxWaiters and MaxLocks, one cluster master that stops alone. Lead is drawn
-// only with options that it refuses.
+// Nothing draws these yet: a slot while it is being moved (ASK and TRYAGAIN;
+// slots move at once here), Options.Channels other than the default, SetLimit of
+// permits, a stranger that takes permits or has a place at the head of a fair
+// queue, Explain, Inspect and Scan, a host that is suspended, MaxWaiters and
+// MaxLocks, one cluster master that stops alone. Lead is drawn only with options
+// that it refuses.
 //
 // # What happens
 //
@@ -87,8 +87,9 @@
 //
 // # Oracles
 //
-// Each promise of docs/guarantees.md has an oracle, or some: promise1 is the
-// first, promise6a a part of the sixth. A test compares the page with them.
+// Each promise of docs/guarantees.md has one oracle or several: promise1 checks
+// the first promise, promise6a a part of the sixth. A test compares them with the
+// page.
 //
 //	1        no two valid locks of a name that exclude each other, nor too many permits
 //	2        a forced unlock is noticed by a manager that is subscribed, at once, and by all

@@ -125,8 +125,8 @@ var (
 	whoIsThere   = upTo(nobody, likeRedisson)
 )
 
-// An impossible pair can't be met by one request. The first list has pairs that two requests for
-// one name meet, so the table counts these. The second has pairs that nobody can meet.
+// An impossible pair can't be met by one request. The table counts the pairs of apart for two requests for one
+// name. Nobody can meet the pairs of unmet.
 type impossible struct {
 	a, b features
 	why  string
@@ -135,7 +135,7 @@ type impossible struct {
 // answers are the ends of a request, which has one of these only.
 var answers = featuresOf(unlockedAtOnce, unlockedLater, cancelledBefore, cancelledAfter, neverTaken, closed, killed)
 
-// apart are pairs that no request has, but two requests for one name at a time can have one each.
+// apart are pairs of features that one request can't have, but two requests for one name can.
 var apart = []impossible{
 	{featuresOf(reader, set), featuresOf(plain, writer, set), "a request is for one kind of lock"},
 	{featuresOf(writer), featuresOf(reader, set), "a request is for one kind of lock"},

@@ -10,13 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// An oracle checks a promise of docs/guarantees.md: promise1 the first, promise6a a part of the sixth. Its
-// name is that of a violation, too.
-//
 // look notes that an oracle looks at a request, for the table of features.
 func (b *book) look(oracle string, q *request) { q.looked |= 1 << slices.Index(oracles, oracle) }
 
-// oracles are the names of all oracles.
+// oracles are the names of all oracles. promise6a checks a part of the sixth promise of docs/guarantees.md. A
+// violation has the name of its oracle.
 var oracles = []string{
 	"promise1", "promise2", "promise3a", "promise3b", "promise4", "promise5", "promise6a", "promise6b", "promise6c", "promise7a", "promise7b",
 	"promise8a", "promise8b", "promise8c", "promise9a", "promise9b", "promise10", "promise11a", "promise11b", "promise12a", "promise12b",

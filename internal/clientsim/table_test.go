@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A table counts in how many runs each two features met. Two features meet in a request that has both; or beside each
-// other, in two requests that want one name at one time.
+// A table counts in how many runs each two features met. Two features meet in a request that has both (Own),
+// or in two requests that want one name at one time (Beside).
 type table struct {
 	Own    [allFeatures][allFeatures]int
 	Beside [allFeatures][allFeatures]int
