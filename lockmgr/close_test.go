@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,42 @@ func TestClose_PastItsContext(t *testing.T) {
 		time.Sleep(30 * second)
 		require.False(t, w.server.Exists("a"))
 	})
+}
+
+// Each release that Close gives up has its event and its log line, whether ctx ended or the server has failed
+// for long.
+func TestClose_ReportsEachReleaseThatItGivesUp(t *testing.T) {
+	for what, timeout := range map[string]time.Duration{"its context ends": second, "the server has failed": time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				log, lines := logged(slog.LevelError)
+				n := &network{server: w.server}
+				var events []lockmgr.EventReleaseGivenUp
+				m := dialNetwork(t, n, lockmgr.Options{Logger: log, Observer: func(e lockmgr.Event) {
+					if e, ok := e.(lockmgr.EventReleaseGivenUp); ok {
+						events = append(events, e)
+					}
+				}})
+				l, err := m.Lock(ctx, "a")
+				require.NoError(t, err)
+				_, err = m.Lock(ctx, "b")
+				require.NoError(t, err)
+				n.hush()
+				l.UnlockAsync()
+				time.Sleep(8 * second)
+				closing, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
+				require.Error(t, m.Close(closing))
+				require.Error(t, m.Close(ctx)) // waits for the observer and the log handler
+				require.EqualValues(t, 2, m.Stats().Unreleased)
+				require.Len(t, events, 2)
+				require.Len(t, lines(`"release not confirmed`), 2)
+				for _, e := range events {
+					require.Error(t, e.Err)
+				}
+			})
+		})
+	}
 }
 
 func TestClose_TellsOfATryInFlight(t *testing.T) {

@@ -117,8 +117,8 @@ type (
 		Consecutive int
 		Err         error
 	}
-	// EventReleaseGivenUp: the release of a record could not be confirmed before
-	// its lease ended.
+	// EventReleaseGivenUp: the release of a record could not be confirmed before its lease
+	// ended, or before Close gave up. Stats.Unreleased counts these events.
 	EventReleaseGivenUp struct {
 		At   time.Time
 		Name string

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -176,10 +177,11 @@ func (m *Machine) noticeOf(n *name, what Notice) {
 	m.notice(what)
 }
 
-// giveUp notes that a release of a name is given up. err is why it had failed, or nil.
+// giveUp counts and reports a release of a name that is given up. err is why it had failed, or nil.
 func (m *Machine) giveUp(n *name, err error) {
 	m.stats.Unreleased++
 	m.unreleased = Unconfirmed{n.name, n.isSet(), err}
+	m.noticeOf(n, Notice{What: Unreleased, Err: cmp.Or(err, error(ErrClosed))})
 }
 
 // tick runs everything that is due. Losses come before renewals, because an entry

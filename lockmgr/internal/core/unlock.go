@@ -255,7 +255,6 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	switch {
 	case closed || m.now >= goneBy:
 		m.giveUp(n, r.Err)
-		m.noticeOf(n, Notice{What: Unreleased, Err: r.Err})
 		m.unlocked(e, r.Err)
 		e.number = 0
 		m.dropTokens(e)
