@@ -72,6 +72,24 @@ func TestDo_TellsTheLoss(t *testing.T) {
 	})
 }
 
+// An unlock ends the context that the lock gave out. Given that context, or a child of it, Unlock waits all the same.
+func TestUnlock_WithItsOwnContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		require.NoError(t, m.Do(ctx, "a", func(own context.Context, l *lockmgr.Lock) error {
+			child, cancel := context.WithTimeout(own, time.Minute)
+			defer cancel()
+			require.NoError(t, l.Unlock(child))
+			require.ErrorIs(t, context.Cause(child), lockmgr.ErrNotHeld)
+			free, err := other.TryLock(ctx, "a")
+			require.NoError(t, err)
+			require.ErrorIs(t, l.Unlock(child), lockmgr.ErrNotHeld)
+			return free.Unlock(ctx)
+		}))
+	})
+}
+
 func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})

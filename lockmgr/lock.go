@@ -226,8 +226,16 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 // The error matches ErrNotHeld if this handle was unlocked before, ErrClosed if
 // the manager was closed, and ErrLeaseLost if the lock had been lost: then the
 // work under it may have met another holder.
+//
+// ctx may be one of [Lock.Context], such as that of the function of Do. The unlock ends it, but does not
+// wait for less because of that.
 func (l *Lock) Unlock(ctx context.Context) error {
-	_, err := l.UnlockAsync().Await(ctx)
+	live := ctx.Err() == nil
+	f := l.UnlockAsync()
+	if live && ctx.Err() != nil && context.Cause(ctx) == ErrNotHeld {
+		ctx = context.Background() // the unlock has ended ctx
+	}
+	_, err := f.Await(ctx)
 	return err
 }
 
