@@ -48,7 +48,7 @@ var shellMutants = []mutant{
 	{"close", "closes what is borrowed", "lockmgr", "wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil", "wire.Config{Server: wire.Redis{Client: client}}, nil, 0, client.Close), nil", shell + "TestClose_LeavesABorrowedClientOpen"},
 
 	{"handle", "unlocks twice", "lockmgr", "if !t.over.CompareAndSwap(false, true) {", "if t.over.Store(true); false {", client + "TestUnlock_TwiceIsHarmless"},
-	{"handle", "Do unlocks under the context that ended", "lockmgr", "context.WithoutCancel(ctx)", "ctx", shell + "TestDo_WaitsForTheUnlockAfterItsContextEnded"},
+	{"handle", "Do unlocks under the context that ended", "lockmgr", "context.WithTimeout(context.WithoutCancel(ctx), ", "context.WithTimeout(ctx, ", shell + "TestDo_WaitsForTheUnlockAfterItsContextEnded"},
 	{"handle", "Do keeps the loss to itself", "lockmgr", "defer func() { failed = joined(failed, m.finish(ctx, l)) }()", "defer func() { m.finish(ctx, l) }()", shell + "TestDo_TellsTheLoss"},
 
 	{"errors", "a silent server looks like another owner", "lockmgr/internal/wire", "\tl.health.sent(len(ops), now)\n", "", shell + "TestLock_OnASilentServerIsUnavailable"},
