@@ -19,8 +19,8 @@
 -- that puts the new owner in the place of another one sets the life of the
 -- record. Later runs never shorten it.
 
--- fair reports whether a record is that of a fair lock of this library. A user that takes plain
--- locks only may not be allowed to look. A record that somebody else has filled is not read.
+-- fair reports whether a record is that of a fair lock of this library. It returns false if the user
+-- may not read the record. A record with many fields, which are not ours, is not read.
 local function fair(key)
   local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
   return holder and string.sub(holder, -2) == ':f'
