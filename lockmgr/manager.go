@@ -59,19 +59,11 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	if cluster != nil {
 		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
 		cluster.Left = func() { m.actor.Post(&masterLeft{}) }
-		cluster.Queued = func(name string, set bool, id uint64, shard uint8) {
-			m.actor.PostUrgent(core.Queued{Name: name, Set: set, ID: id, Shard: shard})
-		}
+		cluster.Queued = func(q core.Queued) { m.actor.PostUrgent(q) }
 		// The next master with this number must not have the old one's health.
 		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
 		if m.nodes = cluster.Nodes; m.nodes != nil {
-			m.nodes.OnStranger(func(addr string, stranger bool) {
-				if stranger {
-					m.log.Warn("a node of another cluster answers at the address of a master", "address", clean.Text(addr, clean.Most))
-				} else {
-					m.log.Info("no node of another cluster answers at that address any more", "address", clean.Text(addr, clean.Most))
-				}
-			})
+			m.nodes.OnStranger(m.logStranger)
 		}
 	}
 	m.lanes = wire.NewLanes(lane, cluster)
@@ -83,6 +75,16 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		return newHub(log, func(s notify.State) { m.actor.Post(&subscriptionState{time.Now(), s, master}) }, master, sharded)
 	})
 	return m
+}
+
+// logStranger writes the line about a master at whose address a node of another cluster answers, or no longer.
+func (m *Manager) logStranger(addr string, stranger bool) {
+	addr = clean.Text(addr, clean.Most)
+	if stranger {
+		m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)
+	} else {
+		m.log.Info("no node of another cluster answers at that address any more", "address", addr)
+	}
 }
 
 // ID returns the manager's UUID, with which its holder IDs begin: see

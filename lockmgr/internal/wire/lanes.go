@@ -68,9 +68,9 @@ type Cluster struct {
 	// Left is called after each look at the layout, if a master that serves no slot has a lane, or if
 	// there is a lane for redirections. It must not block. It may be nil.
 	Left func()
-	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard.
-	// name is Op.Name, and set says that it is the key of a set. It must not block. It may be nil.
-	Queued func(name string, set bool, id uint64, shard uint8)
+	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard. It
+	// must not block. It may be nil.
+	Queued func(core.Queued)
 	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
 	// reply has the number from then on, until another master gets it. Gone must not block. It may be
 	// nil.
@@ -284,7 +284,7 @@ func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 // queued reports that an operation waits at another master than Submit has noted.
 func (l *Lanes) queued(op *core.Op, shard uint8) {
 	if l.cluster.Queued != nil {
-		l.cluster.Queued(op.Name, op.Items != nil, op.ID, shard)
+		l.cluster.Queued(core.Queued{Name: op.Name, Set: op.Items != nil, ID: op.ID, Shard: shard})
 	}
 }
 

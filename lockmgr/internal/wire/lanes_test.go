@@ -112,10 +112,10 @@ func TestLanes_TellWhereAnOperationWaits(t *testing.T) {
 		}}
 		var mu sync.Mutex
 		var told []string
-		c.Queued = func(name string, set bool, id uint64, shard uint8) {
+		c.Queued = func(q core.Queued) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, fmt.Sprint(name, " ", set, " ", id, " ", shard))
+			told = append(told, fmt.Sprint(q.Name, " ", q.Set, " ", q.ID, " ", q.Shard))
 		}
 		l, replies := lanesOf(t, &shardServer{}, c)
 		stray := acquire(nameInSlot(0), 1)
