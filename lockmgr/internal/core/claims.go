@@ -8,15 +8,8 @@ import (
 // A claim is the reason of one grant for which a record must live up to an instant. The present holds
 // of an entry and its claims determine how long the record must live. A record may always have a life of
 // Config.Lease, which a watched hold needs from each renewal on. When a claim ends, a record that lives
-// for longer because of it gets a shorter life: see shorten.
-//
-// A claim ends with its grant, except that of a reservation. A request with KeepFor reserves its name: the
-// record stays for KeepFor from the grant on, even if the lock is unlocked, the manager is closed or
-// the process ends before. Nobody gets the lock meanwhile, neither here nor elsewhere. So the claim of a
-// reservation outlives its grant, unless the grant was never taken. The release of a reserved entry
-// does not remove the record. It sets the record's life to the rest of the reservation, and gives
-// the record a holder ID that nobody has. From then on this manager treats the record as somebody else's, and
-// a waiter here waits for the record's end.
+// for longer because of it gets a shorter life: see shorten. A claim ends with its grant. That of a
+// reservation outlives its grant, unless the grant was never taken.
 type claim struct {
 	what  claimKind
 	by    *Request // nil for a reservation whose grant is over

@@ -101,10 +101,10 @@
 //
 // # Reservations
 //
-// A request with KeepFor reserves its name: nobody gets the lock until that time has passed, also
-// after an unlock. The release then keeps the record. It gives the record a holder ID that nobody has, and
-// sets the life of the record, whether or not an earlier script has prolonged that life. From then on this
-// manager treats the record as somebody else's: see claims.go.
+// A request with KeepFor reserves its name: nobody gets the lock until that time has passed, even if the
+// lock is unlocked, the manager is closed or the process ends before. The release of a reserved entry keeps
+// the record. It gives the record a holder ID that nobody has, and sets the life of the record to the rest
+// of the reservation, whatever that life was. From then on this manager treats the record as somebody else's.
 //
 // # The life of a record
 //
@@ -228,14 +228,12 @@
 // a transfer comes before the next holder. Until a script is confirmed, the lock is
 // not passed on in memory: see verify.go.
 //
-// A message may be late, or never come. So a record is also in doubt before its first handoff. It is in
-// doubt, too, if an entry is to be passed on or shared and the last script that found the record was
-// too long ago: see unproven. This costs few scripts, because each new holder is recorded by a transfer in
-// any case: the transfer only comes before the handoff instead of after it. A request for a token needs more:
-// a script that was sent after the request, and after the last hold had ended, must have found the
-// record. Otherwise others might have got a larger token: see mayTakeToken. If the server refuses transfers,
-// because it is out of memory, a renewal looks for the record instead. If no script is answered, nobody
-// gets the entry.
+// A message may be late, or never come. So a record is also in doubt before its first handoff, and if the
+// last script that found it was too long ago when the entry is to be passed on or shared: see unproven. This
+// costs few scripts, because each new holder is recorded by a transfer in any case: it only comes before
+// the handoff instead of after it. A request for a token needs a script that was sent after the request, and
+// after the last hold had ended: see mayTakeToken. If the server refuses transfers, because it is out of
+// memory, a renewal looks for the record instead. If no script is answered, nobody gets the entry.
 //
 // # Shared entries
 //

@@ -59,11 +59,9 @@ func (m *Machine) doubt(e *entry) {
 	m.sendDue(e)
 }
 
-// unproven reports whether the last script that found the record of an entry was too long ago.
-// Somebody may have removed the record since, and others may have the lock. So a script looks for the record
-// before the entry passes to a request, or a request joins its holds. The limit is longer than
-// the time between two transfers of an entry that is passed on fast: see mostSpacing. So such an entry
-// need not stop for a script. Before the first handoff of an entry a script always looks for the record.
+// unproven reports whether the last script that found the record of an entry was too long ago, so that
+// others may have the lock by now. The limit is longer than the time between two transfers of an entry that
+// is passed on fast: see mostSpacing. So such an entry need not stop for a script.
 func (m *Machine) unproven(e *entry) bool {
 	u := e.upkeep()
 	every := mostSpacing * m.cfg.RecordEvery
