@@ -5,13 +5,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-go/holdfast/internal/clean"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A Holder is one entry of a record.
 type Holder struct {
 	// Owner is the ID that Lock.HolderID returns. That of a writer of a read-write lock ends with
-	// ":write".
+	// ":write", and ":kept" follows the ID of a hold that has ended and that KeepFor keeps.
 	Owner string
 	// Count is always 1 if this library wrote the entry: it counts re-entries in memory.
 	Count int64
@@ -29,12 +32,21 @@ type Holder struct {
 	Note string
 }
 
+// Kept reports whether nobody holds the lock any more, and KeepFor keeps it.
+func (h Holder) Kept() bool {
+	_, _, ours := holderOf(h.Owner)
+	return ours && strings.HasSuffix(h.Owner, ":kept")
+}
+
 // String returns who has the hold, for how long and what for, as far as that is known. An example is
 // "billing@web-3, pid 411, for 12s: invoice 42". Characters that can't be shown are U+FFFD in it.
 func (h Holder) String() string {
 	text := h.Process.String()
 	if text == "" {
 		text = h.Owner
+	}
+	if h.Kept() {
+		text += " (kept by KeepFor)"
 	}
 	if !h.Since.IsZero() {
 		text += fmt.Sprintf(", for %v", roundAge(time.Since(h.Since)))
@@ -43,6 +55,17 @@ func (h Holder) String() string {
 		text += ": " + h.Note
 	}
 	return clean.Text(text, clean.Most)
+}
+
+// holderOf splits a holder ID. It returns the key of its manager's record, and the number of the
+// hold. ok is false if owner is not the holder ID of a manager.
+func holderOf(owner string) (key, number string, ok bool) {
+	manager, rest, found := strings.Cut(owner, ":")
+	if _, err := uuid.Parse(manager); err != nil || !found || len(manager) != 36 {
+		return "", "", false
+	}
+	number, _, _ = strings.Cut(rest, ":")
+	return wire.ProcessKey(manager), number, number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // heldBy returns a text for an error: who holds a lock.

@@ -137,6 +137,7 @@ func TestKeepFor_NotKept(t *testing.T) {
 		info, err := m.Inspect(ctx, "a")
 		require.NoError(t, err)
 		require.Equal(t, l.HolderID()+":kept", info.Holders[0].Owner, "who had it can still be seen")
+		require.Contains(t, info.Holders[0].String(), " (kept by KeepFor)")
 		_, err = m.ForceUnlock(ctx, "a")
 		require.NoError(t, err)
 		l, err = m.TryLock(ctx, "a")

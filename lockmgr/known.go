@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/clean"
@@ -153,15 +150,4 @@ func (k *known) of(key, number string) (p Process, since time.Time, note string)
 		}
 	}
 	return record.Process, since, note
-}
-
-// holderOf splits a holder ID. It returns the key of its manager's record, and the number of the
-// hold. ok is false if owner is not the holder ID of a manager.
-func holderOf(owner string) (key, number string, ok bool) {
-	manager, rest, found := strings.Cut(owner, ":")
-	if _, err := uuid.Parse(manager); err != nil || !found || len(manager) != 36 {
-		return "", "", false
-	}
-	number, _, _ = strings.Cut(rest, ":")
-	return wire.ProcessKey(manager), number, number != "" && strings.Trim(number, "0123456789") == ""
 }

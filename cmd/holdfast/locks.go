@@ -40,6 +40,7 @@ type holder struct {
 	PID        int        `json:"pid,omitempty"`
 	Since      *time.Time `json:"since,omitempty"`
 	Note       string     `json:"note,omitempty"`
+	Kept       bool       `json:"kept,omitempty"` // it has ended, and --keep or KeepFor keeps the lock
 }
 
 // rowOf returns the row of a lock.
@@ -49,7 +50,9 @@ func rowOf(info lockmgr.Info) row {
 		TTL: millis(info.TTL), Waiting: info.Subscribers, Token: info.Token,
 	}
 	for _, h := range info.Holders {
-		r.Holders = append(r.Holders, holderOf(h.Owner, h.Process, h.Since, h.Note))
+		row := holderOf(h.Owner, h.Process, h.Since, h.Note)
+		row.Kept = h.Kept()
+		r.Holders = append(r.Holders, row)
 	}
 	r.Count = info.HolderCount
 	if len(info.Queue) > 0 {
@@ -95,10 +98,14 @@ func millis(d time.Duration) int64 {
 
 // who returns the process of a holder, or its ID if that is not known.
 func (h *holder) who() string {
+	text := shown(h.Owner)
 	if p := (lockmgr.Process{Program: h.Program, Host: h.Host, PID: h.PID}).String(); p != "" {
-		return said(p)
+		text = said(p)
 	}
-	return shown(h.Owner)
+	if h.Kept {
+		text += " (kept by KeepFor)"
+	}
+	return text
 }
 
 // holders returns who has the lock, in few words.

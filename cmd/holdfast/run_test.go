@@ -181,8 +181,13 @@ func TestRun_Keep(t *testing.T) {
 	w := newWorld(t)
 	code, _, _ := w.run("run", "-n", "--keep", "1h", "a", "--", "true")
 	require.Zero(t, code)
-	code, _, _ = w.run("run", "-n", "--keep", "1h", "a", "--", "true")
+	code, _, text := w.run("run", "-n", "--keep", "1h", "a", "--", "true")
 	require.Equal(t, 75, code)
+	for _, args := range [][]string{{"ls"}, {"show", "a"}} {
+		_, out, _ := w.run(args...)
+		text += out
+	}
+	require.Equal(t, 3, strings.Count(text, ":kept (kept by KeepFor)"), text)
 	code, out, _ := w.run("break", "--yes", "a")
 	require.Zero(t, code)
 	require.Contains(t, out, "broken: a")

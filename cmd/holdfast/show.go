@@ -144,7 +144,9 @@ func describe(w io.Writer, r *row) {
 	if n := r.Count - len(described); n > 0 {
 		fmt.Fprintf(w, "  held by  %d more\n", n)
 	}
-	fmt.Fprintf(w, "  TTL      %s, if nobody renews it\n", r.ttl())
+	if r.Count > 0 || r.Limit == nil {
+		fmt.Fprintf(w, "  TTL      %s, if nobody renews it\n", r.ttl())
+	}
 	fmt.Fprintf(w, "  waiting  %s\n", r.waiting())
 	if r.Token != 0 {
 		fmt.Fprintf(w, "  token    %d, the last one given\n", r.Token)

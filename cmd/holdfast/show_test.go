@@ -25,6 +25,11 @@ func TestShow_PermitWithoutEnd(t *testing.T) {
 	_, out, _ := w.run("show", "p")
 	require.Contains(t, out, "no end")
 	require.NoError(t, l.Unlock(t.Context()))
+	_, err = w.Do("DEL", "{p}:timeout")
+	require.NoError(t, err)
+	require.NoError(t, w.m.Permits("p", 3).SetLimit(t.Context(), 3))
+	_, out, _ = w.run("show", "p")
+	require.Equal(t, "p (permits 0/3)\n  waiting  0\n", out, "nobody has one, so there is no TTL")
 }
 
 // ls, show and break tell of all kinds of locks.
