@@ -91,6 +91,7 @@ func TestServerError_AtDial(t *testing.T) {
 	for text, opt := range map[string]rueidis.ClientOption{
 		"fewer databases": {InitAddress: []string{s.Addr()}, SelectDB: 99},
 		"one address":     {InitAddress: []string{s.Addr(), s.Addr()}},
+		"no Sentinel":     {InitAddress: []string{s.Addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "main", Username: "someone", Password: secret}},
 	} {
 		opt.Username, opt.Password = "someone", secret
 		_, err := lockmgr.Dial(opt, lockmgr.Options{})

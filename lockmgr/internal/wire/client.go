@@ -281,6 +281,7 @@ func (e *CredentialsError) Unwrap() error { return e.Err }
 // dialHints are hints for error replies to the first commands of a connection, by a part of their text.
 var dialHints = map[string]string{
 	"No such master with that name": "the Sentinels watch no master of that name: see SENTINEL MASTERS",
+	"'SENTINEL'":                    "this is no Sentinel: with master_set the addresses are those of Sentinels",
 	"DB index is out of range":      "the server has fewer databases, and a cluster has one",
 	"cluster support disabled":      "several addresses are those of a cluster's nodes: give one address to use a single server",
 }
