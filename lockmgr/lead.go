@@ -40,7 +40,7 @@ const (
 func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts []LockOption) error {
 	pause := firstCampaignPause
 	for {
-		l, err := m.lock(ctx, name, wishFor(toLead), opts)
+		l, err := m.lock(ctx, m.wish(toLead, name, opts))
 		switch {
 		case err == nil:
 			pause = firstCampaignPause

@@ -111,50 +111,69 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 // has no bound. A lock belongs to its callback as soon as that is queued, and
 // Cancel no longer gives it back. Callbacks may use the manager and must not panic.
 func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lock] {
-	return m.request(name, wishFor(toLock), opts)
+	return m.request(m.wish(toLock, name, opts))
 }
 
 // Lock waits until it holds a lock. When ctx ends first, the request is
 // cancelled and the error matches that of ctx. See [Manager.LockAsync] for the
 // other errors.
 func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return m.lock(ctx, name, wishFor(toLock), opts)
+	return m.lock(ctx, m.wish(toLock, name, opts))
 }
 
 // TryLock tries once, without waiting for others, and returns ErrNotAcquired
 // if the lock is held or waited for. A process that listens for the lock's messages counts as one that
 // waits, so a try to read may fail beside readers of its own manager.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return m.lock(ctx, name, wishFor(toTryLock), opts)
+	return m.lock(ctx, m.wish(toTryLock, name, opts))
 }
 
-func (m *Manager) lock(ctx context.Context, name string, w wish, opts []LockOption) (*Lock, error) {
+// wish returns the wish of a call for a single lock.
+func (m *Manager) wish(call callKinds, name string, opts []LockOption) wish {
+	return wishFor(call, name, checkName(name), opts)
+}
+
+// lock makes a request and waits for it. m is nil for the zero Permits.
+func (m *Manager) lock(ctx context.Context, w wish) (*Lock, error) {
 	w.ctx = ctx
+	err := w.useOwner(ctx)
 	if ctx.Err() != nil {
-		return nil, m.refusal(&LockError{Op: opLock, Name: name, Err: contextError(ctx)}, w, opts)
+		err = contextError(ctx)
 	}
-	if err := w.useOwner(ctx); err != nil {
-		return nil, m.refusal(&LockError{Op: opLock, Name: name, Err: err}, w, opts)
+	if err != nil {
+		return nil, m.refusal(w, err)
 	}
-	return m.request(name, w, opts).Await(ctx)
+	return m.request(w).Await(ctx)
 }
 
-func (m *Manager) request(name string, w wish, opts []LockOption) *futures.Future[*Lock] {
-	if err := checkName(name); err != nil {
-		return m.refused(name, w, opts, err)
+// request makes a request, or returns the future of one that is refused at once. m is nil for the zero
+// Permits.
+func (m *Manager) request(w wish) *futures.Future[*Lock] {
+	err := w.fault
+	if err == nil {
+		err = w.apply(m.id)
 	}
-	if err := w.apply(m.id, opts); err != nil {
-		return m.refused(name, w, opts, err)
+	if err == nil {
+		var f *futures.Future[*Lock]
+		if f, err = m.ask(w); err == nil {
+			return f
+		}
 	}
-	f, err := m.ask(name, w)
-	if err != nil {
-		return m.refused(name, w, opts, err)
+	return futures.Ready[*Lock](nil, m.refusal(w, err))
+}
+
+// refusal tells the observer of a request that is not made, and returns its error.
+func (m *Manager) refusal(w wish, err error) error {
+	failed := &LockError{Op: opLock, Name: w.name, Err: err, set: w.kind == core.Several}
+	if m != nil && m.observed() {
+		_ = w.apply(m.id) // for the context that TraceContext gives
+		m.observe(EventFailed{At: time.Now(), Context: w.ctx, Name: w.name, Err: failed})
 	}
-	return f
+	return failed
 }
 
 // ask makes a request for a name, for a set if w has items, or for permits if w has some.
-func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
+func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
 		return nil, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters)
@@ -164,7 +183,7 @@ func (m *Manager) ask(name string, w wish) (*futures.Future[*Lock], error) {
 	t.promise.Bind(t)
 	now := m.now()
 	t.request = core.Request{
-		Name: name, Kind: w.kind, Side: w.side, ID: m.lastID.Add(1), Fenced: w.fenced, Lease: w.lease,
+		Name: w.name, Kind: w.kind, Side: w.side, ID: m.lastID.Add(1), Fenced: w.fenced, Lease: w.lease,
 		Once: w.wait == 0, Asked: now, Ends: core.Forever, Terms: m.termsOf(&w), Tag: l,
 	}
 	if w.owner.of != nil {
@@ -200,21 +219,6 @@ func (m *Manager) termsOf(w *wish) *core.Terms {
 		terms.Tag = trace
 	}
 	return terms
-}
-
-// refused returns the future of a request that is not made.
-func (m *Manager) refused(name string, w wish, opts []LockOption, err error) *futures.Future[*Lock] {
-	return futures.Ready[*Lock](nil, m.refusal(&LockError{Op: opLock, Name: name, Err: err}, w, opts))
-}
-
-// refusal tells the observer of a request that is not made, and returns its error. m is nil for the zero
-// Permits.
-func (m *Manager) refusal(err *LockError, w wish, opts []LockOption) error {
-	if m != nil && m.observed() {
-		_ = w.apply(m.id, opts) // for the context that TraceContext gives
-		m.observe(EventFailed{At: time.Now(), Context: w.ctx, Name: err.Name, Err: err})
-	}
-	return err
 }
 
 // abortTime is how long Close waits, after its context has ended, for the

@@ -432,9 +432,12 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 // notice a release late.
 func Fair() LockOption { return LockOption{kind: optFair} }
 
-// A wish holds the options of one request.
+// A wish holds the arguments of one request.
 type wish struct {
-	call   callKinds     // the kind of the call
+	name   string // of a set: the text of its items
+	call   callKinds
+	opts   []LockOption
+	fault  error         // why the name, the set or the permits are refused; nil: they are not
 	wait   time.Duration // negative: for ever
 	lease  time.Duration // zero: watched
 	hold   time.Duration // MaxHold; zero: no bound
@@ -451,9 +454,9 @@ type wish struct {
 	limit   int64  // how many there are if the server knows no limit
 }
 
-// wishFor returns the wish of a call without options.
-func wishFor(call callKinds) wish {
-	w := wish{call: call, fenced: call == toLead}
+// wishFor returns the wish of a call. apply applies the options.
+func wishFor(call callKinds, name string, fault error, opts []LockOption) wish {
+	w := wish{name: name, call: call, opts: opts, fault: fault, fenced: call == toLead}
 	if call&(toWait|toLead) != 0 {
 		w.wait = -1
 	}
@@ -470,10 +473,10 @@ func (w *wish) useOwner(ctx context.Context) error {
 	return nil
 }
 
-// apply changes the wish by options, or returns the error of one.
-func (w *wish) apply(id *identity, opts []LockOption) error {
-	for i, o := range opts {
-		if err := o.check(w.call, opts[:i]); err != nil {
+// apply changes the wish by its options, or returns the error of one.
+func (w *wish) apply(id *identity) error {
+	for i, o := range w.opts {
+		if err := o.check(w.call, w.opts[:i]); err != nil {
 			return err
 		}
 		switch o.kind {

@@ -72,20 +72,20 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // ErrLimit. If the limit is lowered while the request waits, it fails at the next try of its manager.
 // While the limit is 0, all requests wait. All other errors and rules are those of [Manager.LockAsync].
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
-	return p.request(n, wishFor(toAcquire), opts)
+	return p.manager.request(p.wish(toAcquire, n, opts))
 }
 
 // Acquire waits until it has n permits. See [Permits.AcquireAsync] for what that means,
 // and [Manager.Lock] for ctx.
 func (p Permits) Acquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
-	return p.acquire(ctx, n, wishFor(toAcquire), opts)
+	return p.manager.lock(ctx, p.wish(toAcquire, n, opts))
 }
 
 // TryAcquire tries once to get n permits. It returns ErrNotAcquired if fewer are free, if
 // others of this manager wait for permits, while this manager lets other processes go
 // first, or while another one gathers.
 func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
-	return p.acquire(ctx, n, wishFor(toTryAcquire), opts)
+	return p.manager.lock(ctx, p.wish(toTryAcquire, n, opts))
 }
 
 // Do acquires n permits, calls fn, and gives them back. Everything else is as in
@@ -95,38 +95,15 @@ func (p Permits) Do(ctx context.Context, n int, fn func(ctx context.Context, l *
 	return p.manager.do(ctx, l, err, fn)
 }
 
-func (p Permits) acquire(ctx context.Context, n int, w wish, opts []LockOption) (*Lock, error) {
-	w.ctx = ctx
-	if ctx.Err() != nil {
-		return nil, p.manager.refusal(&LockError{Op: opLock, Name: p.name, Err: contextError(ctx)}, w, opts)
+// wish returns the wish of a call for n permits.
+func (p Permits) wish(call callKinds, n int, opts []LockOption) wish {
+	fault := p.check()
+	if fault == nil && (n < 1 || n > MaxPermits || int64(n) > p.limit) {
+		fault = fmt.Errorf("%w: %d permits: ask for 1 to %d", ErrInvalidOption, n, min(p.limit, MaxPermits))
 	}
-	return p.request(n, w, opts).Await(ctx)
-}
-
-func (p Permits) request(n int, w wish, opts []LockOption) *futures.Future[*Lock] {
-	if err := p.fill(&w, n, opts); err != nil {
-		return p.manager.refused(p.name, w, opts, err)
-	}
-	f, err := p.manager.ask(p.name, w)
-	if err != nil {
-		return p.manager.refused(p.name, w, opts, err)
-	}
-	return f
-}
-
-// fill checks a request for n permits, and makes it the wish.
-func (p Permits) fill(w *wish, n int, opts []LockOption) error {
-	if err := p.check(); err != nil {
-		return err
-	}
-	if n < 1 || n > MaxPermits || int64(n) > p.limit {
-		return fmt.Errorf("%w: %d permits: ask for 1 to %d", ErrInvalidOption, n, min(p.limit, MaxPermits))
-	}
-	if err := w.apply(p.manager.id, opts); err != nil {
-		return err
-	}
+	w := wishFor(call, p.name, fault, opts)
 	w.kind, w.permits, w.limit = core.Permits, uint16(n), p.limit
-	return nil
+	return w
 }
 
 func (p Permits) check() error {

@@ -65,20 +65,20 @@ func All(names ...string) Set { return Set{Names: names} }
 // Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind tell for which name the
 // set was refused.
 func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
-	return m.requestSet(s, wishFor(toLockAll), opts)
+	return m.request(s.wish(toLockAll, opts))
 }
 
 // LockAll waits until it holds all locks of a set. See [Manager.LockAllAsync] for what
 // that means, and [Manager.Lock] for ctx.
 func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
-	return m.lockSet(ctx, s, wishFor(toLockAll), opts)
+	return m.lock(ctx, s.wish(toLockAll, opts))
 }
 
 // TryLockAll tries once to get all locks of a set, without waiting for others, and
 // returns ErrNotAcquired if one of them is held, or if the same set is waited for in this
 // manager.
 func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
-	return m.lockSet(ctx, s, wishFor(toTryLockAll), opts)
+	return m.lock(ctx, s.wish(toTryLockAll, opts))
 }
 
 // DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a
@@ -89,39 +89,12 @@ func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context,
 	return m.do(ctx, l, err, fn)
 }
 
-func (m *Manager) lockSet(ctx context.Context, s Set, w wish, opts []LockOption) (*Lock, error) {
-	fail := func(err error) (*Lock, error) {
-		items, _ := s.items()
-		return nil, m.refusal(&LockError{Op: opLock, Name: textOf(items), Err: err, set: true}, w, opts)
-	}
-	w.ctx = ctx
-	if ctx.Err() != nil {
-		return fail(contextError(ctx))
-	}
-	if err := w.useOwner(ctx); err != nil {
-		return fail(err)
-	}
-	return m.requestSet(s, w, opts).Await(ctx)
-}
-
-func (m *Manager) requestSet(s Set, w wish, opts []LockOption) *futures.Future[*Lock] {
-	items, err := s.items()
-	text := textOf(items)
-	refused := func(err error) *futures.Future[*Lock] {
-		return futures.Ready[*Lock](nil, m.refusal(&LockError{Op: opLock, Name: text, Err: err, set: true}, w, opts))
-	}
-	if err != nil {
-		return refused(err)
-	}
-	if err := w.apply(m.id, opts); err != nil {
-		return refused(err)
-	}
+// wish returns the wish of a call for a set.
+func (s Set) wish(call callKinds, opts []LockOption) wish {
+	items, fault := s.items()
+	w := wishFor(call, textOf(items), fault, opts)
 	w.kind, w.items = core.Several, items
-	f, err := m.ask(text, w)
-	if err != nil {
-		return refused(err)
-	}
-	return f
+	return w
 }
 
 // items returns the items of a set, sorted by name, each name once. With an error it

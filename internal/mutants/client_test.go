@@ -58,7 +58,7 @@ var shellMutants = []mutant{
 	{"errors", "a failure is for ever", "lockmgr/internal/wire", "\th.failure = f\n\tif f == nil {\n", "\tif f != nil {\n\t\th.failure = f\n\t}\n\tif f == nil {\n", wires + "TestHealth"},
 
 	{"handle", "owner of another manager", "lockmgr", "if w.owner.of != nil && w.owner.of != id {", "if false {", shell + "TestLock_BadInputSendsNothing"},
-	{"handle", "options in any mixture", "lockmgr", "if err := o.check(w.call, opts[:i]); err != nil {", "if err := o.check(w.call, opts[:min(i, 0)]); err != nil {", shell + "TestOptions_AllPairsOfAllCalls"},
+	{"handle", "options in any mixture", "lockmgr", "if err := o.check(w.call, w.opts[:i]); err != nil {", "if err := o.check(w.call, w.opts[:min(i, 0)]); err != nil {", shell + "TestOptions_AllPairsOfAllCalls"},
 	{"handle", "no bound on waiters", "lockmgr", "if m.pending.Add(1) > int64(m.options.MaxWaiters) {", "if m.pending.Add(1) < 0 {", shell + "TestOptions_MaxWaiters"},
 	{"handle", "no bound on remembered names", machine, " || known/2 >= m.cfg.MaxLocks {", " {", shell + "TestName_RememberedOnesHaveABound"},
 
