@@ -62,10 +62,10 @@ var (
 	// ErrTopology: the servers are not what the options say.
 	//
 	// Dial returns it for a Sentinel without Sentinel.MasterSet or with an unknown one, for a MasterSet
-	// and a server that is no Sentinel, for a database that the server does not have, for several addresses of servers that are no cluster, and if as many
-	// addresses belong to one cluster as to another. Dial and Check return it for a server that shares a
-	// cluster with others, if the client was made for one server. Check returns it if a node of another
-	// cluster answers at the address of a master.
+	// and a server that is no Sentinel, for a database that the server does not have, for several
+	// addresses of servers that are no cluster, and if as many addresses belong to one cluster as to
+	// another. Dial and Check return it for a server that shares a cluster with others, if the client was
+	// made for one server. Check returns it if a node of another cluster answers at the address of a master.
 	//
 	// With a client for one server that is in a cluster, Lock returns it for a name that another server
 	// keeps, and LockAll for names in several slots.

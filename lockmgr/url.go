@@ -24,13 +24,19 @@ func checkURL(text string) error {
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: the URL can't be read: %s. It has the form redis://user:password@host:6379/0, with special characters of the password as %%2F", ErrInvalidOption, why)
+	return fmt.Errorf("%w: the URL can't be read: %s. Its form is redis://user:password@host:6379/0. In the password, / is written as %%2F, # as %%23 and @ as %%40", ErrInvalidOption, why)
 }
 
 // urlFault returns what is wrong with a URL, or "".
 func urlFault(text string) string {
+	const noScheme = "it begins with none of redis://, rediss://, valkey://, valkeys:// and unix://"
 	u, err := url.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil && !strings.Contains(text, "://"):
+		return noScheme
+	case strings.Contains(text, "#"):
+		return "it has a #"
+	case err != nil:
 		return "it is no URL"
 	}
 	parameters, err := url.ParseQuery(u.RawQuery)
@@ -42,9 +48,7 @@ func urlFault(text string) string {
 	unknown := func(key string) bool { return !slices.Contains(urlParameters, key) }
 	switch {
 	case !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, u.Scheme):
-		return "it begins with none of redis://, rediss://, valkey://, valkeys:// and unix://"
-	case strings.Contains(text, "#"):
-		return "it has a #"
+		return noScheme
 	case strings.Count(authority, "@") > 1:
 		return "it has an @ in the user, in the password or in the host"
 	case err != nil, slices.ContainsFunc(slices.Collect(maps.Keys(parameters)), unknown):
@@ -56,7 +60,7 @@ func urlFault(text string) string {
 	case u.Opaque != "" || !isHost(u.Hostname()):
 		return "it has no host, or several"
 	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !isPort(u.Port()):
-		return "the port is no number"
+		return "the port is not from 1 to 65535"
 	case hasDatabase && !isNumber(database), parameters.Has("db") && !isNumber(parameters.Get("db")):
 		return "the database is no number"
 	case hasDatabase && parameters.Has("db"):

@@ -36,6 +36,18 @@ func TestDialURL_RefusesWhatCannotBeMeant(t *testing.T) {
 	}
 }
 
+// The error tells what is wrong.
+func TestDialURL_SaysWhy(t *testing.T) {
+	for url, why := range map[string]string{
+		"127.0.0.1:6379": "begins with none of redis://", "localhost:6379": "begins with none of redis://", "": "begins with none of redis://",
+		"redis://host:99999": "the port is not from 1 to 65535", "redis://host:x": "it is no URL", "redis://me:p#w@host": "it has a #",
+	} {
+		_, err := DialURL(url, Options{})
+		require.ErrorContains(t, err, why, url)
+		require.ErrorContains(t, err, "/ is written as %2F", url)
+	}
+}
+
 func TestDialURL_Accepts(t *testing.T) {
 	for _, url := range []string{
 		"redis://host", "redis://host:6379", "redis://host/0", "redis://host:6379/15", "rediss://me:s3cret@host:6380/1", "valkey://host", "valkeys://host",
