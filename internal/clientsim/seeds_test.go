@@ -67,7 +67,7 @@ func TestSeeds(t *testing.T) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = thorough.Choose(60, 2_000)
+		n = thorough.Choose(60, 10_000)
 		if raced.On {
 			n = 40
 		}
