@@ -330,10 +330,30 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 func (w *world) cutReplica(r interface{ IntN(int) int }, lasts time.Duration) {
 	s := w.servers[r.IntN(len(w.servers))]
 	if len(s.replicas) > 0 {
-		o := s.replicas[r.IntN(len(s.replicas))]
+		i, now := r.IntN(len(s.replicas)), time.Now()
 		w.tracef("FAULT cutreplica: of server %d, for %v", s.index, lasts)
-		o.cutOff = later(o.cutOff, time.Now().Add(lasts))
+		o := s.replicas[i]
+		o.cutOff = later(o.cutOff, now.Add(lasts))
+		s.outages = append(s.outages, outage{i, span{now, now.Add(lasts)}})
 	}
+}
+
+// An outage is a time in which a replica gets nothing.
+type outage struct {
+	replica int
+	span
+}
+
+// tooFew reports whether so many replicas of a server were cut off in a span that renewals could not be
+// confirmed for nearly half of a lease or longer. w.mu is held.
+func (s *server) tooFew(in span) bool {
+	cutOff := make(map[int]bool)
+	for _, c := range s.outages {
+		if c.overlaps(in) && c.to.Sub(c.from) >= s.w.set.lease*2/5 {
+			cutOff[c.replica] = true
+		}
+	}
+	return len(s.replicas)-len(cutOff) < s.w.set.acks
 }
 
 // queueOf, takenOf and permitPrefix return names of keys, and the first bytes of the permits of a manager.

@@ -26,6 +26,7 @@ type server struct {
 	cheat  string
 
 	replicas []*replica
+	outages  []outage
 	offset   int64              // how much was written
 	touched  map[string]bool    // keys that the present command has changed
 	failed   []time.Time        // when a replica took the place of the master

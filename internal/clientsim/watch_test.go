@@ -55,7 +55,9 @@ func (b *book) mayLose(h *hold, now time.Time) bool {
 	defer w.mu.Unlock()
 	in := span{now.Add(-w.set.lease - sec), now}
 	troubled := false
-	h.parts(func(name string, _ feature) { troubled = troubled || w.troubled(noPerm|badKey, h.host, name, in) })
+	h.parts(func(name string, _ feature) {
+		troubled = troubled || w.troubled(noPerm|badKey, h.host, name, in) || w.serverOf(name).tooFew(in)
+	})
 	return h.exempt || h.lease > 0 || h.bound > 0 || h.owner != nil && w.set.kinds&(fixed|long|hopeless|bounded) != 0 ||
 		h.kind == reader && w.set.kinds&(fixed|long|hopeless|bounded) != 0 || b.managers[h.mgr].closing || h.host.disturbed(in) || troubled
 }
