@@ -436,6 +436,12 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 		if p.keptBy != nil && p.keptBy.mgr == mgr.ID() {
 			e.until[name] = later(e.until[name], p.kept)
 		}
+		b.w.mu.Lock()
+		until, end := later(e.until[name], e.until[""]), now.Add(b.w.keysOf(name).life(name))
+		if b.w.recorded(name, mgr.ID()) && end.After(until) {
+			e.until[name] = until.Add(min(end.Sub(until), b.w.spare()))
+		}
+		b.w.mu.Unlock()
 		p.keptMost = later(p.keptMost, e.until[name])
 		p.holds = slices.DeleteFunc(p.holds, func(h *hold) bool { return h.mgr == mgr.ID() })
 		p.requests = slices.DeleteFunc(p.requests, func(q *request) bool { return q.mgr == mgr.ID() })

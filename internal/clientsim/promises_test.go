@@ -235,7 +235,7 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	keys := w.keysOf(name)
 	life := keys.life(name)
 	stranger := slices.ContainsFunc(keys.fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
-	if w.kindOf(name) == permits || keys.get(name) == nil || !calm || stranger || b.leftBehind(name) || life <= want.Sub(now)+w.set.lease/8+sec {
+	if w.kindOf(name) == permits || keys.get(name) == nil || !calm || stranger || b.leftBehind(name) || life <= want.Sub(now)+w.spare()+sec {
 		delete(b.lives, name)
 		return
 	}
@@ -247,6 +247,10 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 			len(p.holds), want.Sub(now))
 	}
 }
+
+// spare is how much longer a record may live than its holders need it. A manager shortens no life for less than a
+// third of the lease.
+func (w *world) spare() time.Duration { return w.set.lease * 2 / 5 }
 
 // leftBehind reports whether a manager that Close has excused, or that was killed, has a record of a name. w.mu is held.
 func (b *book) leftBehind(name string) bool {
