@@ -144,3 +144,14 @@ func TestServerError_TooManyClients(t *testing.T) {
 	})
 	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
+
+// If a server takes the connection and says nothing, the error says that. It does not blame a context, which the
+// caller has not given.
+func TestDial_SaysThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	silent := rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{silent}}, lockmgr.Options{CommandTimeout: 100 * time.Millisecond})
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorContains(t, err, "no answer to the first commands of a connection")
+	require.NotContains(t, err.Error(), "context")
+}

@@ -271,6 +271,9 @@ func failureOf(err error) *Failure {
 // context, so its error must not look like the end of a caller's context.
 var errNoAnswer = errors.New("no answer within the command time-out")
 
+// errNoGreeting replaces the error of a context that the client made: see errNoAnswer.
+var errNoGreeting = errors.New("no answer to the first commands of a connection")
+
 // A CredentialsError is the error of the function that gives the credentials of a new connection.
 type CredentialsError struct{ Err error }
 
@@ -306,7 +309,10 @@ func DialFailure(err error) *Failure {
 	hint := "is a server listening there, and does it expect TLS or none as the client does?"
 	var untrusted *tls.CertificateVerificationError
 	var login *CredentialsError
+	var op *net.OpError
 	switch {
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &op): // it was dialled
+		hint, err = "is the server stopped, and does it expect TLS or none as the client does?", errNoGreeting
 	case errors.As(err, &untrusted):
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
 	case errors.As(err, &login):
