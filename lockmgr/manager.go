@@ -242,8 +242,8 @@ type Stats struct {
 	Reentries uint64 // grants to an owner that held the lock already
 	Losses    uint64 // holds that were lost, also those of which only Unlock found it: see EventLost
 
-	Scripts                  uint64 // operations other than renewals, up to 64 of which share a command, plus RenewalScripts
-	RenewalScripts, Renewals uint64 // scripts, and leases renewed by them
+	Scripts                  uint64 // RenewalScripts and all other operations, of which up to 64 share a command
+	RenewalScripts, Renewals uint64 // commands that renew, and the leases that they have renewed
 	Wakes                    uint64 // wake-ups from the subscription
 	Polls                    uint64 // tries after a pause, without a wake-up
 	StoodBack                uint64 // runs after which others went first

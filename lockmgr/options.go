@@ -528,8 +528,10 @@ func (o LockOption) check(call callKinds, before []LockOption) error {
 		}
 	}
 	switch {
-	case o.d < rule.least || o.d > rule.most:
-		return fmt.Errorf("%w: %s is %v, want %v to %v", rule.err, rule.name, o.d, rule.least, rule.most)
+	case o.d < rule.least:
+		return fmt.Errorf("%w: %s is %v, want at least %v", rule.err, rule.name, o.d, rule.least)
+	case o.d > rule.most:
+		return fmt.Errorf("%w: %s is %v, want at most %v", rule.err, rule.name, o.d, rule.most)
 	case o.kind == optAsOwner && o.owner.of == nil:
 		return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
 	case len(o.note) > MaxNoteBytes || !utf8.ValidString(o.note):
