@@ -2,7 +2,6 @@ package lockmgr
 
 import (
 	"context"
-	"net"
 	"sync"
 	"time"
 )
@@ -66,20 +65,4 @@ func (d *demotion) close() {
 	d.mu.Unlock()
 	d.stop()
 	d.wait.Wait()
-}
-
-// until returns a connection that is closed when ctx ends.
-func until(ctx context.Context, conn net.Conn) net.Conn {
-	return &boundConn{conn, context.AfterFunc(ctx, func() { abort(conn) })}
-}
-
-// A boundConn is a connection that is closed when a context ends.
-type boundConn struct {
-	net.Conn
-	unbind func() bool
-}
-
-func (c *boundConn) Close() error {
-	c.unbind()
-	return c.Conn.Close()
 }

@@ -180,16 +180,18 @@ func (c ownedClient) Close() {
 // reachesMaster connects once more to the address of a client, and reports whether a master serves there.
 // It ends soon after ctx.
 func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	dial := dialOf(opt)
 	opt.DialCtxFn = func(dialling context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		dialling, cancel := context.WithCancel(dialling)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		conn, err := dial(dialling, addr, d, config)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			context.AfterFunc(ctx, func() { abort(conn) })
 		}
-		return until(ctx, conn), nil
+		return conn, err
 	}
 	c, err := newClient(opt, nil)
 	if err != nil {
