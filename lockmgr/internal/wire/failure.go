@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -115,54 +116,59 @@ var serverCodes = map[string]serverCode{
 	"ASK":         {Topology, true, true, "another server of the cluster gets this name"},
 }
 
+// codeOf returns the code of an error reply. known is false if no code fits.
+func codeOf(word, text string) (code serverCode, known bool) {
+	if code, known = serverCodes[word]; known {
+		return code, true
+	}
+	switch {
+	case strings.Contains(text, "max number of clients"):
+		return serverCode{Unavailable, false, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
+	case strings.Contains(text, waitAtReplica):
+		return serverCodes["READONLY"], true
+	case deniedInScript(text):
+		return serverCodes["NOPERM"], true
+	case strings.Contains(text, "while the cluster is down"), strings.Contains(text, "while cluster is down"):
+		// With cluster-allow-reads-when-down, a script runs until its first write.
+		return serverCodes["CLUSTERDOWN"], true
+	}
+	return code, false
+}
+
 // serverFailure classifies the text of an error reply. An error that can end a
 // script after it has written gets core.Maybe: the script may be half done.
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
-	code, known := serverCodes[word]
-	switch {
-	case known:
-	case strings.Contains(text, "max number of clients"):
-		code, known = serverCode{Unavailable, false, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
-	case strings.Contains(text, waitAtReplica):
-		code, known = serverCodes["READONLY"], true
-	case deniedInScript(text):
-		code, known = serverCodes["NOPERM"], true
-	case strings.Contains(text, "while the cluster is down"), strings.Contains(text, "while cluster is down"):
-		// With cluster-allow-reads-when-down, a script runs until its first write.
-		code, known = serverCodes["CLUSTERDOWN"], true
-	}
-	if !known && (strings.Contains(text, "access a non local key") || strings.Contains(text, "undeclared keys were accessed during rehashing")) {
-		// The slot is being moved, and a key that the script made up is at the other master. Scripts
-		// fail for it before they write the record, except the one that says so.
-		f := &Failure{Kind: Unavailable, Ran: core.No, Scattered: true, Hint: "the slot is being moved", Err: err}
-		if strings.Contains(text, halfDone) {
-			f.Ran = core.Maybe
-		}
-		return f
-	}
+	code, known := codeOf(word, text)
 	if !known {
-		f := &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
-		if strings.Contains(text, "unknown command") || strings.Contains(text, "unsupported command") {
-			f.Hint = "the server does not know the command: it may be a proxy, too old, or no Redis or Valkey server"
-		}
-		return f
+		return unknownFailure(err, text)
 	}
 	f := &Failure{Kind: code.kind, Ran: core.Maybe, Final: code.final, Hint: code.hint, Err: err}
 	if code.before || word == "NOPERM" && !strings.Contains(text, "script") {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
 	f.Elsewhere = word == "MOVED" || word == "ASK"
-	switch word {
-	case "READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED":
-		f.Demoted = true
-	}
-	f.Demoted = f.Demoted || strings.Contains(text, waitAtReplica)
-	switch {
-	case strings.Contains(text, "Hash slot not served"):
+	f.Scattered = word == "TRYAGAIN"
+	f.Demoted = slices.Contains([]string{"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"}, word) || strings.Contains(text, waitAtReplica)
+	if strings.Contains(text, "Hash slot not served") {
 		f.Scattered, f.Hint = true, hintUnserved
-	case word == "TRYAGAIN":
-		f.Scattered = true
+	}
+	return f
+}
+
+// unknownFailure classifies the text of an error reply without a code.
+func unknownFailure(err error, text string) *Failure {
+	f := &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
+	switch {
+	case strings.Contains(text, "access a non local key"), strings.Contains(text, "undeclared keys were accessed during rehashing"):
+		// The slot is being moved, and a key that the script made up is at the other master. Scripts
+		// fail for it before they write the record, except the one that says so.
+		f = &Failure{Kind: Unavailable, Ran: core.No, Scattered: true, Hint: "the slot is being moved", Err: err}
+		if strings.Contains(text, halfDone) {
+			f.Ran = core.Maybe
+		}
+	case strings.Contains(text, "unknown command"), strings.Contains(text, "unsupported command"):
+		f.Hint = "the server does not know the command: it may be a proxy, too old, or no Redis or Valkey server"
 	}
 	return f
 }
