@@ -244,15 +244,15 @@ func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error 
 }
 
 // returned gives back the permits that were shown, one by one, and reports whether one was still taken.
-func returned(ctx context.Context, m *lockmgr.Manager, r *row) (any bool, err error) {
+func returned(ctx context.Context, m *lockmgr.Manager, r *row) (some bool, err error) {
 	for _, id := range r.ids() {
 		done, err := m.Permits(r.Name, 1).Return(ctx, id)
 		if err != nil {
-			return any, err
+			return some, err
 		}
-		any = any || done
+		some = some || done
 	}
-	return any, nil
+	return some, nil
 }
 
 func (a *app) check() *cobra.Command {
