@@ -15,7 +15,7 @@ import (
 
 // roundTripTimeout bounds one admin command. It is only reached when the server
 // hangs or is stopped.
-const roundTripTimeout = 5 * time.Second
+const roundTripTimeout = 20 * time.Second
 
 // Server is a child redis-server or valkey-server. Its methods may be called
 // from any goroutine.

@@ -132,7 +132,7 @@ func (b *bench) turnSpec(p TurnProc) (Spec, error) {
 
 // strangerTime is how long a client of the measurement before may take to give
 // the lock back.
-const strangerTime = 2 * time.Second
+const strangerTime = 8 * time.Second
 
 // sample asks for the record at random instants, about every millisecond,
 // and returns how often it was each process', and how often there was none.
