@@ -42,7 +42,7 @@ func sent(t *testing.T, s *redistest.Server) int {
 func TestInspect_HugeRecords(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()
-	m := dial(t, s.Addr(), lockmgr.Options{Process: billing})
+	m := dial(t, s.Addr(), lockmgr.Options{Process: billing, CommandTimeout: 8 * time.Second})
 	c := faults.Patient(t)
 	// A record of 100,000 readers, and what has as many fields but is no lock.
 	fill := `for i = 1, 100000 do redis.call('HSET', KEYS[1], string.format(ARGV[1], i), '1') end`
