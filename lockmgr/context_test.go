@@ -135,7 +135,7 @@ func TestContext_CallLooksAtFewOthers(t *testing.T) {
 	const n = 10_000
 	for range n {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		require.NoError(t, l.ticket.hold().bind(boundContext{&l.ticket.over, countedContext{ctx, &asked}, cancel}))
+		require.NoError(t, l.ticket.hold().bind(boundContext{over: &l.ticket.over, ctx: countedContext{ctx, &asked}, cancel: cancel}))
 	}
 	require.Equal(t, n, l.bound())
 	require.LessOrEqual(t, asked, 2*n)

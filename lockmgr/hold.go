@@ -2,7 +2,6 @@ package lockmgr
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,9 +23,7 @@ type holdMore struct {
 	err      error         // why the hold ended, if it was lost
 	lost     chan struct{} // closed when err is set
 	contexts []boundContext
-	// Of the last call of Lock.Context: its argument, the context that the hold cancels, and the result.
-	parent, bound, child context.Context
-	sweepAt              int // the number of contexts at which the ended ones are removed
+	sweepAt  int // the number of contexts at which the ended ones are removed
 }
 
 // A heldSet is what a hold of a set has beside other holds.
@@ -43,6 +40,8 @@ type boundContext struct {
 	over   *atomic.Bool // ticket.over of the handle. It tells the handles of a hold apart.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	// parent is the argument of Lock.Context, or nil if it can't be compared. child is the result.
+	parent, child context.Context
 }
 
 // makeMore returns what more the hold has. The first call makes it.
@@ -83,31 +82,21 @@ func (h *hold) lostErr() error {
 	return more.err
 }
 
-// sameContext returns the context of the last call, if that was for the same
-// lock and parent, else nil. So a long hold that calls Lock.Context once for
-// each piece of work keeps one context, not thousands.
+// sameContext returns the child that was bound last, if it is of the same lock and
+// parent, else nil. So a long hold that calls Lock.Context once for each piece of
+// work keeps one context, not thousands.
 func (h *hold) sameContext(over *atomic.Bool, parent context.Context) context.Context {
 	more := h.makeMore()
 	more.mu.Lock()
 	defer more.mu.Unlock()
-	if len(more.contexts) == 0 || !reflect.ValueOf(parent).Comparable() || more.parent != parent {
+	n := len(more.contexts)
+	if n == 0 || parent == nil {
 		return nil
 	}
-	last := more.contexts[len(more.contexts)-1]
-	if last.over != over || last.ctx != more.bound || last.ctx.Err() != nil {
-		return nil
+	if last := more.contexts[n-1]; last.over == over && last.parent == parent && last.ctx.Err() == nil {
+		return last.child
 	}
-	return more.child
-}
-
-// remember notes the parent of the context that was bound last, and what was made of it.
-func (h *hold) remember(parent, bound, child context.Context) {
-	more := h.makeMore()
-	more.mu.Lock()
-	defer more.mu.Unlock()
-	if reflect.ValueOf(parent).Comparable() {
-		more.parent, more.bound, more.child = parent, bound, child
-	}
+	return nil
 }
 
 // bind stores a context to be cancelled when its lock ends. If the lock has ended

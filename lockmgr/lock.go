@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -115,15 +116,17 @@ func (l *Lock) Err() error {
 // channel, even if the process was paused and its timers are late. A context
 // derived from it ends with a timer, or when one of these methods is called.
 func (l *Lock) Context(parent context.Context) context.Context {
-	if ctx := l.ticket.hold().sameContext(&l.ticket.over, parent); ctx != nil {
+	key := parent
+	if !reflect.ValueOf(parent).Comparable() {
+		key = nil
+	}
+	if ctx := l.ticket.hold().sameContext(&l.ticket.over, key); ctx != nil {
 		return ctx
 	}
 	bound, cancel := context.WithCancelCause(parent)
 	ctx := &lockContext{bound, l, cancel}
-	if err := l.ticket.hold().bind(boundContext{&l.ticket.over, bound, cancel}); err != nil {
+	if err := l.ticket.hold().bind(boundContext{&l.ticket.over, bound, cancel, key, ctx}); err != nil {
 		cancel(err)
-	} else {
-		l.ticket.hold().remember(parent, bound, ctx)
 	}
 	return ctx
 }
