@@ -382,3 +382,31 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	_, err = m.ForceUnlock(faults.Patient(t), "other:1")
 	requireServerError(t, lockmgr.ErrPermission, err)
 }
+
+// The user loses its permissions while a lock is held and others wait for it. Nobody can get the lock then, so
+// those who wait are told, and do not wait until its lease ends.
+func TestServerError_PermissionsLostBeforeAHandoff(t *testing.T) {
+	t.Parallel()
+	type options = []lockmgr.LockOption
+	for _, opts := range []options{nil, {lockmgr.Fenced()}, {lockmgr.Fair()}, {lockmgr.Exclusive()}} {
+		s := redistest.Start(t).Unrestricted()
+		m, err := lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{Anonymous: true, Lease: time.Hour})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
+		ctx := faults.Patient(t)
+		l, err := m.Lock(ctx, "a", opts...)
+		require.NoError(t, err)
+		f := m.LockAsync("a", opts...)
+		reader, err := m.Lock(ctx, "reader", lockmgr.Shared())
+		require.NoError(t, err)
+		faults.Do(t, s, "ACL", "SETUSER", "default", "resetkeys", "~b")
+		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrPermission)
+		_, err = f.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+
+		// A reader joins another one only after a command has found the record.
+		_, err = m.Lock(ctx, "reader", lockmgr.Shared())
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.True(t, reader.Valid())
+	}
+}

@@ -434,13 +434,16 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	for q := n.queue.head; q != nil; {
 		next := q.next
 		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.upkeep().tokens.left(q.Side)
+		// Too little of the lease is left, or the record may have another number. So no renewal can take the
+		// place of the transfer: see handTo.
+		hopeless := r.Final && !forTokens && e.phase == passing && (m.short(e, q) || u.unknown.replaced())
 		// Those that could join wait for this transfer and for nobody's unlock.
 		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
 		// Without a transfer nobody gets a place in the queue, or comes from there.
 		lineless := !n.takesTurns() && (r.Final && (q.Fenced || !forTokens) || m.overdue(e, q))
 		// The health of the server does not tell them of it.
 		alone := r.Alone && e.phase == passing && m.overdue(e, q)
-		if tokenless || late || lineless || alone {
+		if tokenless || late || hopeless || lineless || alone {
 			m.failQueued(q, r.Err)
 		}
 		q = next

@@ -76,6 +76,7 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
+		m.failNext(e, r)
 		if e.phase == passing { // see renewFirst
 			m.failed(e, r.Err)
 		}
@@ -95,6 +96,21 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 			m.watch(e)
 		}
 		m.proceed(e)
+	}
+}
+
+// failNext fails the requests that wait for a renewal which looks for the record: those that would get the
+// entry next, if transfers fail too, and those that would join it. It fails them at once if the server has
+// refused the renewal for good. If the error concerns this name only, the health of the server does not
+// tell them, and failNext fails them once they are overdue.
+func (m *Machine) failNext(e *entry, r *Reply) {
+	next := e.phase == passing && e.upkeep().retry.failing()
+	for q := e.of.queue.head; q != nil && (next || e.phase == held && e.of.rules().joins(e, q)); {
+		after := q.next
+		if r.Final || next && r.Alone && m.overdue(e, q) {
+			m.failQueued(q, r.Err)
+		}
+		q = after
 	}
 }
 
