@@ -412,10 +412,10 @@ func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
 // hold if the entry has the side Alone now and the owner still has its other hold.
 func (m *Machine) upgraded(e *entry, r *Reply) {
 	u := e.upkeep()
-	if r.Op.Side != Alone || u.upgrade == nil {
-		return
-	}
 	request := u.upgrade
+	if r.Op.Side != Alone || request == nil || r.Op.Sent < request.Asked {
+		return // or that transfer was for an earlier request: others may have got a larger token since
+	}
 	if r.OK && request.Fenced && !u.tokens.left(Alone) {
 		return // that transfer was for an earlier request; the next one brings the token
 	}
