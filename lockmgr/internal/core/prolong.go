@@ -127,14 +127,14 @@ func (m *Machine) prolonged(e *entry, id uint64) {
 	u.longer.asked = rest
 }
 
-// answerProlongations fails the prolongations of a hold with err.
-func (m *Machine) answerProlongations(e *entry, h *Hold, err error) {
+// answerProlongations fails the prolongations of an entry for which over returns true.
+func (m *Machine) answerProlongations(e *entry, over func(*Prolongation) bool, err error) {
 	l := &e.upkeep().longer
 	if len(l.asked) == 0 {
 		return
 	}
 	l.asked = slices.DeleteFunc(l.asked, func(p *Prolongation) bool {
-		if p.Request.Hold != h {
+		if !over(p) {
 			return false
 		}
 		m.emit(Prolonged{p, err})

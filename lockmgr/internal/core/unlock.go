@@ -23,6 +23,7 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 	m.grantOver(e, r, untaken)
 	h.count--
 	if h.count > 0 {
+		m.answerProlongations(e, func(p *Prolongation) bool { return p.Request == r }, ErrNotHeld)
 		m.adjust(h)
 		m.emit(Unlocked{r, nil})
 		if e.of.hasDetails() {
@@ -53,7 +54,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	if r := e.upkeep().upgrade; r != nil && r.Owner() == h.Request.Owner() {
 		m.failUpgrade(e, ErrNotAcquired)
 	}
-	m.answerProlongations(e, h, err)
+	m.answerProlongations(e, func(p *Prolongation) bool { return p.Request.Hold == h }, err)
 	m.holdOver(e, h)
 	if l := &e.upkeep().longer; e.hold == nil {
 		l.want, l.sent = 0, 0
