@@ -233,6 +233,26 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 	}
 }
 
+// A lock that was lost before its future is cancelled is kept: somebody may just be taking it.
+func TestKeepFor_LostBeforeTheCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		other, _ := w.manager(lockmgr.Options{})
+		over := m.LockAsync("a", lockmgr.KeepFor(time.Hour), lockmgr.FixedLease(time.Second))
+		closed := m.LockAsync("b", lockmgr.KeepFor(time.Hour))
+		<-closed.Done()
+		time.Sleep(2 * time.Second)
+		require.NoError(t, m.Close(ctx))
+		over.Cancel()
+		closed.Cancel()
+		time.Sleep(time.Minute)
+		for _, name := range []string{"a", "b"} {
+			_, err := other.TryLock(ctx, name)
+			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		}
+	})
+}
+
 // A re-entry that nobody has taken is not kept, whether its hold goes on or not.
 func TestKeepFor_UntakenReentry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -345,8 +345,9 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // Unlock then leaves the record on the server for the rest of d, and nobody gets the lock
 // meanwhile, neither in this process nor in another. Requests that wait go on waiting. The
 // watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends
-// what is left of d. A lock that nobody has taken from its future is not kept. A re-entry may
-// lengthen d, and never shortens it.
+// what is left of d. A lock that a cancel gives back, because nobody has taken it from its future, is
+// not kept. If it was lost before the cancel, also by Close, it is kept. A re-entry may lengthen d, and
+// never shortens it.
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the
 // name may be kept for Options.Lease only. If the record is removed, or the server loses data,
