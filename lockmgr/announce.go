@@ -147,11 +147,13 @@ func (a *announcer) answered(told announced) {
 	case told.dropped: // or it ends by itself
 	case f == nil:
 		a.written = true
+		a.unlocked() // perhaps meanwhile
 	case f.Kind == wire.Permission:
 		a.off = true
 		a.log.Info("others can't be told who holds the locks of this manager", "error", serverError(f))
 	default:
 		a.written = a.written || f.Ran != core.No
+		a.unlocked()
 	}
 	if a.gone != nil {
 		a.withdraw()

@@ -208,6 +208,25 @@ func TestProcess_ShortHoldsCostNothing(t *testing.T) {
 	})
 }
 
+// The last hold ends while the write of the record is not answered. The record is removed a second later all the same.
+func TestProcess_HoldEndsDuringTheWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{Process: lockmgr.Process{Program: "app"}})
+		l, err := m.Lock(ctx, "orders")
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(ctx)) // the server knows the scripts now
+		n.delay.Store(int64(400 * time.Millisecond))
+		l, err = m.Lock(ctx, "orders", lockmgr.FixedLease(1200*time.Millisecond))
+		require.NoError(t, err)
+		<-l.Lost()
+		n.delay.Store(0)
+		time.Sleep(time.Second / 2)
+		require.Len(t, w.processKeys(), 1)
+		time.Sleep(2 * time.Second)
+		require.Empty(t, w.processKeys())
+	})
+}
+
 func TestProcess_Anonymous(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{Process: billing, Anonymous: true})
