@@ -25,7 +25,7 @@ var readWriteMutants = []mutant{
 	{"read-write", "release that is refused for good is repeated at once", machine, " && n.passesOn(e, n.queue.head) && !m.closing", " && !m.closing", rwSeeds},
 	{"read-write", "only the newest reader is renewed", machine, "\t\tif h.watched {\n\t\t\treturn true\n\t\t}", "\t\treturn h.watched", rwSeeds},
 	{"read-write", "a reader beside its own writer asks for no renewal", machine, "\tif m.short(e, r) {\n\t\tm.extendSoon(e, m.leaseOf(r))\n\t}\n\tm.grant(e, r)", "\tm.grant(e, r)", stories},
-	{"read-write", "a prolongation of another holder is answered", machine, "if p.Request.Hold != h {\n\t\t\treturn false\n\t\t}", "", stories},
+	{"read-write", "a prolongation of another holder is answered", machine, "if !over(p) {\n\t\t\treturn false\n\t\t}", "", stories},
 
 	{"read-write", "the side changes and the number stays", machine, "number == e.number && side != e.side", "false", rwSeeds},
 	{"read-write", "a try does not join readers", machine, "return before || !n.rules().joins(e, r)", "return true", shell + "TestReadWrite_TryLockJoinsReaders"},
