@@ -680,7 +680,7 @@ func (b *book) closed(mgr *lockmgr.Manager, err error) {
 var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
-	lockmgr.ErrKind: "ErrKind", lockmgr.ErrLimit: "ErrLimit", lockmgr.ErrReplicas: "ErrReplicas", lockmgr.ErrLeaseLost: "ErrLeaseLost",
+	lockmgr.ErrKind: "ErrKind", lockmgr.ErrReplicas: "ErrReplicas",
 	context.DeadlineExceeded: "DeadlineExceeded",
 }
 
