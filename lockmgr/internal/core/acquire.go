@@ -82,7 +82,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass, u.passed, u.proven = 0, false, false
+			u.firstPass, u.passed, u.proven, u.trip = 0, false, false, m.now-op.Sent
 		}
 		m.passOn(e, op)
 	}

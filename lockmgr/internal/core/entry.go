@@ -99,10 +99,10 @@ type upkeep struct {
 	freeSince time.Duration
 	// passed is set at the first handoff after the entry was acquired.
 	passed bool
-	// proven is set once a script has found the record after the entry was acquired. proof is
-	// when the newest such script was sent, and trip is how long its answer took. See unproven.
-	proven      bool
-	proof, trip time.Duration
+	// proven is set once a script has found the record after the entry was acquired. trip is how long
+	// the answer to the newest script that acquired or found it took. See unproven.
+	proven bool
+	trip   time.Duration
 	// nextTransfer is the earliest instant for a transfer that records the present
 	// holder. It spaces the transfers of an entry that is passed on fast. spacing
 	// is the least time between two of them. If it is zero, that is
@@ -189,7 +189,7 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	e.sent = max(e.sent, sent)
 	e.until = max(e.until, sent+m.cfg.usable(lease))
 	if u := e.upkeep(); e.of.hasDetails() {
-		u.proven, u.proof, u.trip = true, max(u.proof, sent), m.now-sent
+		u.proven, u.trip = true, m.now-sent
 	}
 	m.extended(e)
 	m.prolonged(e, id)

@@ -91,12 +91,13 @@ func (m *Machine) unlocked(e *entry, err error) {
 // soon as it has released. Our caller's acquire takes a round trip, so that client
 // is always first. Once others have had much more than their share, the entry is
 // kept for BackTime/4 after an unlock. A caller that comes back in that time gets
-// it at once.
+// it at once. That Unlock is answered before the release, so the record is kept only
+// if a script has found it just before: else the Unlock might not tell of a loss.
 func (m *Machine) keep(e *entry) bool {
 	n := e.of
 	u := e.upkeep()
 	if !n.hasDetails() || !n.rules().transfers() || !n.takesTurns() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
-		n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg) {
+		n.details.turns.others == 0 || e.unlocking != nil && m.stale(e) || !n.details.turns.inCredit(m.now, e.since, &m.cfg) {
 		return false
 	}
 	if e.unlocking != nil {

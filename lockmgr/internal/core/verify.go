@@ -62,13 +62,15 @@ func (m *Machine) doubt(e *entry) {
 // unproven reports whether the last script that found the record of an entry was too long ago, so that
 // others may have the lock by now. The limit is longer than the time between two transfers of an entry that
 // is passed on fast: see mostSpacing. So such an entry need not stop for a script.
-func (m *Machine) unproven(e *entry) bool {
-	u := e.upkeep()
+func (m *Machine) unproven(e *entry) bool { return !e.upkeep().proven || m.stale(e) }
+
+// stale is unproven, but counts the acquire as a script that has found the record.
+func (m *Machine) stale(e *entry) bool {
 	every := mostSpacing * m.cfg.RecordEvery
 	if e.of.rules().entries() > 1 {
 		every *= 2
 	}
-	return !u.proven || m.now-u.proof > every*3/2+2*u.trip
+	return m.now-e.sent > every*3/2+2*e.upkeep().trip
 }
 
 // confirm notes that the script id has found the record, which may end a doubt.
