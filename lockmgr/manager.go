@@ -166,7 +166,11 @@ func (m *Manager) request(w wish) *futures.Future[*Lock] {
 func (m *Manager) refusal(w wish, err error) error {
 	failed := &LockError{Op: opLock, Name: w.name, Err: err, set: w.kind == core.Several}
 	if m != nil && m.observed() {
-		_ = w.apply(m.id) // for the context that TraceContext gives
+		for _, o := range w.opts { // apply stops at the first bad option
+			if o.kind == optTraceContext {
+				w.ctx = o.ctx
+			}
+		}
 		m.observe(EventFailed{At: time.Now(), Context: w.ctx, Name: w.name, Err: failed})
 	}
 	return failed

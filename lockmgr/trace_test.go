@@ -146,6 +146,7 @@ func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
 		_, err = m.TryLock(span("span"), "a", lockmgr.FixedLease(1))
 		refused("a", err)
 		refusedLater("a", m.LockAsync("a", traced, lockmgr.FixedLease(1)))
+		refusedLater("a", m.LockAsync("a", lockmgr.FixedLease(1), traced))
 		refused("b", m.Do(span("span"), "b", nil, lockmgr.AsOwner(lockmgr.Owner{})))
 		_, err = m.LockAll(span("span"), lockmgr.Set{})
 		refused("", err)
