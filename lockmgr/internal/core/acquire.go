@@ -20,7 +20,6 @@ func (m *Machine) ask(e *entry) {
 		}
 	}
 	r := n.queue.head
-	m.unlocked(e, nil)
 	m.becomeAsking(e)
 	e.setPermits(r)
 	// Each try has a new number, so only one command can create a record with that
@@ -55,6 +54,9 @@ func (m *Machine) leaseOf(r *Request) time.Duration {
 func (m *Machine) acquired(e *entry, r *Reply) {
 	n := e.of
 	op := r.Op
+	if r.Ran == Yes {
+		m.unlocked(e, nil) // the try has named the number of that hold: see releaseFailed
+	}
 	switch {
 	case r.Ran != Yes:
 		m.tryFailed(e, r)
@@ -120,6 +122,9 @@ func (m *Machine) tooLate(e *entry, lease time.Duration) {
 func (m *Machine) tryFailed(e *entry, r *Reply) {
 	n := e.of
 	m.failed(e, r.Err)
+	if m.now-e.upkeep().retry.since >= m.cfg.RetryTime {
+		m.unlocked(e, r.Err) // see releaseFailed
+	}
 	tokens := r.Op.Tokens > 0
 	for q := n.queue.head; q != nil; {
 		next := q.next
