@@ -122,9 +122,6 @@ func (m *Machine) tooLate(e *entry, lease time.Duration) {
 func (m *Machine) tryFailed(e *entry, r *Reply) {
 	n := e.of
 	m.failed(e, r.Err)
-	if m.now-e.upkeep().retry.since >= m.cfg.RetryTime {
-		m.unlocked(e, r.Err) // see releaseFailed
-	}
 	tokens := r.Op.Tokens > 0
 	for q := n.queue.head; q != nil; {
 		next := q.next

@@ -108,11 +108,15 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	return recovered
 }
 
-// failed counts a failure of an entry's script and returns when to try again.
+// failed counts a failure of an entry's script and returns when to try again. It answers an Unlock that has
+// waited for RetryTime while the scripts failed. What the Unlock wanted goes on.
 func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
 	n := e.of
 	r := &e.makeUpkeep().retry
 	r.failed(m.now, m.pause(r.n+1))
 	m.noticeOf(n, Notice{What: CommandError, N: r.n, Err: err})
+	if q := e.unlocking; q != nil && m.now-max(r.since, q.Ends) >= m.cfg.RetryTime {
+		m.unlocked(e, err)
+	}
 	return r.at
 }
