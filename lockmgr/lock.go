@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,8 +205,11 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 		return ErrClosed
 	}
 	_, err := p.Future().Await(ctx)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = t.whileFailing(asked, err)
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return t.whileFailing(asked, err)
+	case err == ErrNotHeld: // perhaps the hold was lost before the unlock
+		return cmp.Or(t.hold().lostErr(), err)
 	}
 	return err
 }

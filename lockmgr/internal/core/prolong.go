@@ -27,7 +27,11 @@ type longer struct {
 func (m *Machine) prolong(p *Prolongation) {
 	r := p.Request
 	h, e := r.Hold, r.entry
-	if r.state != reqGranted || h.count == 0 {
+	switch {
+	case r.state != reqGranted: // unlocked at the same time, and perhaps lost before: the shell knows
+		m.emit(Prolonged{p, ErrNotHeld})
+		return
+	case h.count == 0:
 		m.emit(Prolonged{p, ErrLeaseLost})
 		return
 	}
