@@ -316,7 +316,7 @@
 //	                      no longer
 //	grant unwanted        goes to the next waiter, or is released
 //	tokens refused        requests for a token fail; plain ones try without
-//	handoff refused       requests that wait for the entry fail, and it is released
+//	handoff refused       the entry is released; if that is refused, too, requests fail
 //	release failing       requests fail as above; one that tries once fails at once
 //	server failing        requests and Unlocks fail after Config.RetryTime; Close waits no longer
 //	                      than that

@@ -77,7 +77,8 @@ type upkeep struct {
 	// giveBack is set if a release that is due or in flight ends a run although
 	// somebody here waits.
 	giveBack bool
-	echoed   int // how many messages of the release in flight have already arrived
+	refused  bool // the entry is released because it can't be passed on: see passRefused
+	echoed   int  // how many messages of the release in flight have already arrived
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold

@@ -434,21 +434,31 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	for q := n.queue.head; q != nil; {
 		next := q.next
 		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.upkeep().tokens.left(q.Side)
-		// Too little of the lease is left, or the record may have another number. So no renewal can take the
-		// place of the transfer: see handTo.
-		hopeless := r.Final && !forTokens && e.phase == passing && (m.short(e, q) || u.unknown.replaced())
 		// Those that could join wait for this transfer and for nobody's unlock.
 		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
 		// Without a transfer nobody gets a place in the queue, or comes from there.
 		lineless := !n.takesTurns() && (r.Final && (q.Fenced || !forTokens) || m.overdue(e, q))
 		// The health of the server does not tell them of it.
 		alone := r.Alone && e.phase == passing && m.overdue(e, q)
-		if tokenless || late || hopeless || lineless || alone {
+		if tokenless || late || lineless || alone {
 			m.failQueued(q, r.Err)
 		}
 		q = next
 	}
+	if head := n.queue.head; r.Final && !forTokens && head != nil && (m.short(e, head) || u.unknown.replaced()) {
+		m.passRefused(e) // no renewal can take the place of the transfer: see handTo
+	}
 	if e.flight == 0 {
 		m.proceed(e)
+	}
+}
+
+// passRefused releases an entry that nobody holds, because the server refuses for good what must come before
+// the next holder. Those who wait ask for the entry anew. If the server refuses the release, too, they fail: see
+// releaseFailed.
+func (m *Machine) passRefused(e *entry) {
+	if e.phase == passing && e.flight == 0 {
+		e.makeUpkeep().refused = true
+		m.release(e)
 	}
 }

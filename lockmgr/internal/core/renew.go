@@ -76,9 +76,13 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
-		m.failNext(e, r)
-		if e.phase == passing { // see renewFirst
+		instead := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see renewFirst
+		m.failNext(e, r, instead)
+		if e.phase == passing {
 			m.failed(e, r.Err)
+		}
+		if instead && r.Final {
+			m.passRefused(e)
 		}
 		m.renewalFailed(e, r.Err)
 	case !r.OK:
@@ -99,18 +103,18 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	}
 }
 
-// failNext fails the requests that wait for a renewal which looks for the record: those that would get the
-// entry next, if transfers fail too, and those that would join it. It fails them at once if the server has
-// refused the renewal for good. If the error concerns this name only, the health of the server does not
-// tell them, and failNext fails them once they are overdue.
-func (m *Machine) failNext(e *entry, r *Reply) {
-	next := e.phase == passing && e.upkeep().retry.failing()
-	for q := e.of.queue.head; q != nil && (next || e.phase == held && e.of.rules().joins(e, q)); {
-		after := q.next
-		if r.Final || next && r.Alone && m.overdue(e, q) {
+// failNext fails requests that wait for a renewal which looks for the record. Those that would join the entry
+// fail at once if the server has refused the renewal for good. If the renewal stands in for a transfer, and the
+// error concerns this name only, the health of the server does not tell those that would get the entry next. So
+// failNext fails them once they are overdue.
+func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
+	for q := e.of.queue.head; q != nil; {
+		next := q.next
+		joins := e.phase == held && e.of.rules().joins(e, q)
+		if joins && r.Final || instead && r.Alone && m.overdue(e, q) {
 			m.failQueued(q, r.Err)
 		}
-		q = after
+		q = next
 	}
 }
 

@@ -267,7 +267,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		m.afterRelease(e)
 	case r.Final && e.number == 0 && n.served(e): // another entry serves those who wait
 		m.unlocked(e, r.Err)
-	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.longer.set && m.reserved(e) == 0:
+	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.refused && !u.longer.set && m.reserved(e) == 0:
 		// The server refuses the release, so the entry is passed on.
 		m.unlocked(e, r.Err)
 		u.giveBack, e.since, *e.firstPass() = false, m.now, m.now

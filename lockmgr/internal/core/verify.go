@@ -76,6 +76,8 @@ func (m *Machine) stale(e *entry) bool {
 // confirm notes that the script id has found the record, which may end a doubt.
 func (m *Machine) confirm(e *entry, id uint64) {
 	if e.of.hasDetails() {
-		e.upkeep().doubt.found(id)
+		u := e.upkeep()
+		u.doubt.found(id)
+		u.refused = false
 	}
 }
