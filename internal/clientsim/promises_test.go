@@ -142,7 +142,7 @@ func (b *book) promise5(h *hold, re bool) {
 		p := b.of(name)
 		t := h.lock.TokenOf(name)
 		// A forced unlock may run while the reply to an acquire is under way.
-		if h.exempt && !h.passed && h.early.Before(p.weakened) {
+		if h.exempt && !h.passed && (p.forces > 0 || h.early.Before(p.weakened)) { // its call may not have ended yet
 			return
 		}
 		if p.tokenAt.Before(h.told) { // within one instant callers may get their results in any order
