@@ -285,6 +285,12 @@ func (s *server) failedOver(since time.Time) bool {
 	return len(s.failed) > 0 && !s.failed[len(s.failed)-1].Before(since)
 }
 
+// hasRevived reports whether a failover has brought back the record that a name has now. w.mu is held.
+func (w *world) hasRevived(name string) bool {
+	was := w.revived[name]
+	return len(was) > 0 && slices.Equal(was, w.keysOf(name).fields(name))
+}
+
 // failOver has the replica that has most take the place of its master. w.mu is held.
 func (w *world) failOver(r interface{ IntN(int) int }) {
 	s := w.servers[r.IntN(len(w.servers))]
@@ -304,6 +310,12 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 			w.note(failover, nil, name, 0)
 			if w.set.acks == 0 && s.offset > best.offset {
 				w.lostData = append(w.lostData, name)
+			}
+			if was := best.keys.fields(name); len(was) > 0 && !slices.Equal(was, s.keys.fields(name)) {
+				if w.revived == nil {
+					w.revived = make(map[string][]string)
+				}
+				w.revived[name] = was
 			}
 		}
 	}

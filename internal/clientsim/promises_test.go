@@ -235,7 +235,7 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	keys := w.keysOf(name)
 	life := keys.life(name)
 	stranger := slices.ContainsFunc(keys.fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
-	if w.kindOf(name) == permits || keys.get(name) == nil || !calm || stranger || b.leftBehind(name) || life <= want.Sub(now)+w.spare()+sec {
+	if w.kindOf(name) == permits || keys.get(name) == nil || !calm || stranger || w.hasRevived(name) || b.leftBehind(name) || life <= want.Sub(now)+w.spare()+sec {
 		delete(b.lives, name)
 		return
 	}
@@ -288,10 +288,19 @@ func (b *book) promise8b(now time.Time) {
 			delete(b.records, name)
 			continue
 		}
+		// Another reader may share the record. What a late command has left there ends with the record.
+		shared := slices.ContainsFunc(v.fields, func(f string) bool {
+			id, _, _ := strings.Cut(f, ":")
+			return b.wanted(name, id)
+		})
+		if shared || w.hasRevived(name) {
+			delete(b.records, name)
+			continue
+		}
 		field := v.fields[len(v.fields)-1]
 		id, _, _ := strings.Cut(field, ":")
 		e := b.managers[id]
-		if e == nil || e.excused || b.wanted(name, id) || strings.HasSuffix(field, ":kept") || now.Before(b.of(name).keptMost.Add(sec)) ||
+		if e == nil || e.excused || strings.HasSuffix(field, ":kept") || now.Before(b.of(name).keptMost.Add(sec)) ||
 			e.host.disturbed(span{now.Add(-often), now}) || w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) {
 			delete(b.records, name)
 			continue
@@ -343,7 +352,7 @@ func (b *book) mayStay(key string, v *value) bool {
 	switch {
 	case strings.HasPrefix(key, "redisson_lock_token:"), b.w.kindOf(key) == permits && v.kind == textKind:
 		return true
-	case b.isExcused(v.fields):
+	case b.isExcused(v.fields), b.w.hasRevived(name):
 		return true
 	case b.w.kindOf(name) == permits && v.kind == scoresKind:
 		for id, e := range b.managers {

@@ -74,11 +74,14 @@ type world struct {
 	troubles  []trouble
 	mets      []met    // troubles, for the table of features
 	lostData  []string // names whose data a failover has lost
-	late      int      // packets that came after their client had gone
-	seen      map[string]int
-	crowded   time.Time // until when a crowd is served
-	recovery  time.Duration
-	over      bool // nothing new connects
+	// revived are the records, by name, that a failover has brought back: the release is among the changes
+	// that it lost.
+	revived  map[string][]string
+	late     int // packets that came after their client had gone
+	seen     map[string]int
+	crowded  time.Time // until when a crowd is served
+	recovery time.Duration
+	over     bool // nothing new connects
 
 	machines []*machine
 
