@@ -538,8 +538,12 @@ func (w *world) planHot(r *rand.Rand) {
 // planForces has one machine force the first name again and again.
 func (w *world) planForces(at, lasts time.Duration, r *rand.Rand) {
 	m := w.machines[r.IntN(len(w.machines))]
+	var begins []time.Duration
 	for end := at + lasts; at < end; at += logBetween(r, 20*ms, 2*sec) {
-		w.at(at, func() {
+		begins = append(begins, at)
+	}
+	for _, begin := range begins {
+		w.at(begin, func() {
 			if mgr := m.current(); mgr != nil {
 				w.force(m, mgr, w.names[0], w.rng(8000, int(at/ms)))
 			}
