@@ -59,7 +59,6 @@ var clusterMutants = []mutant{
 	{"cluster", "channels stay at the old master", "lockmgr", "func (h *hubs) moved(w listening) bool { return h.lanes.Master(w.Channel()) != w.master }", "func (h *hubs) moved(w listening) bool { return false }", hubTests},
 	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "if n.gone && n.ch.phase == live {", "if false {", hubTests},
 	{"cluster", "both channels: sharded only", publishLua, "  redis.pcall('PUBLISH', channel, message)\n", "", bothChannels},
-	{"cluster", "both channels: classic only", publishLua, "redis.pcall('SPUBLISH', channel, message)", "0", bothChannels},
 	{"cluster", "both channels: listens on sharded ones only", "lockmgr", "if p.onBoth() && !key.also {\n\t\tkey.also = true\n\t\tp.watch(", "if false {\n\t\tp.watch(", bothChannels},
 	{"cluster", "both channels: what is heard on classic ones is dropped", "lockmgr", "\treturn ev.event.Message\n", "\treturn false\n", bothChannels},
 	{"cluster", "both channels: the count of sharded subscribers is trusted", "lockmgr", "!s.clustered || s.options.Channels == ShardedChannels", "!s.clustered || s.onSharded()", shell + "TestChannels"},
