@@ -175,7 +175,7 @@ func (w *world) requireGoWakes(t *testing.T, g goSide, java *client, kind cluste
 		holder.unlock(t, name)
 		l := waiting.granted(t)
 		took = append(took, waiting.at.Sub(begin))
-		require.Less(t, took[i], eventLimit, "%s: Go has missed an unlock of Java", kind.title)
+		require.Less(t, took[i], heardLimit, "%s: Go has missed an unlock of Java", kind.title)
 		unlock(t, l)
 	}
 	logPercentiles(t, kind.title+": Go after an unlock of Java", took)

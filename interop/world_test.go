@@ -35,6 +35,8 @@ const (
 	// eventLimit is when a test gives up on what should happen at once, or at an
 	// instant that the test has waited for. It is far below the default lease.
 	eventLimit = 15 * time.Second
+	// heardLimit is the longest wait of those who hear a message. A Go manager that hears none looks after 5 s.
+	heardLimit = 4 * time.Second
 )
 
 // A world is what the tests of one version share: a server, an agent, and a

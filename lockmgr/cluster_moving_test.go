@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -125,37 +124,36 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 					if migrated {
 						moving.migrate(moving.keys(moving.from)...)
 					}
-					// soon waits for less long than a waiter that no message wakes.
-					soon := func(f *futures.Future[*lockmgr.Lock], what string) {
+					given := func(to *lockmgr.Manager, f *futures.Future[*lockmgr.Lock], what string, give func()) {
 						t.Helper()
-						c, cancel := context.WithTimeout(ctx, 10*time.Second)
-						defer cancel()
-						l, err = f.Await(c)
-						require.NoError(t, err, "%s: %s", name, what)
+						faults.ByMessage(t, to, func() {
+							give()
+							l, err = f.Await(ctx)
+							require.NoError(t, err, "%s: %s", name, what)
+						}, "%s: %s", name, what)
 						require.True(t, l.Valid())
 					}
+					unlock := func() { require.NoError(t, l.Unlock(ctx), name) }
 					here := kind.ask(m, name)
 					there := []*futures.Future[*lockmgr.Lock]{kind.ask(other, name), kind.ask(other, name)}
 					sharded := channels != lockmgr.ClassicChannels
 					moving.awaitWaiters(kind.channel+"{"+name+"}", 1, sharded)
-					require.NoError(t, l.Unlock(ctx), name)
-					soon(here, "passed on within the manager")
+					given(m, here, "passed on within the manager", unlock)
 					for _, f := range there {
-						require.NoError(t, l.Unlock(ctx), name)
-						soon(f, "passed on to another manager")
+						given(other, f, "passed on to another manager", unlock)
 					}
 					// The record is at the new master, and those who wait listen at the old one.
 					require.Empty(t, moving.keys(moving.from), name)
 					f := kind.ask(m, name)
 					moving.awaitWaiters(kind.channel+"{"+name+"}", 2, sharded)
-					require.NoError(t, l.Unlock(ctx), name)
-					soon(f, "given back at the new master")
+					given(m, f, "given back at the new master", unlock)
 					f = kind.ask(other, name)
 					moving.awaitWaiters(kind.channel+"{"+name+"}", 2, sharded)
-					removed, err := other.ForceUnlock(ctx, name)
-					require.NoError(t, err)
-					require.True(t, removed)
-					soon(f, "removed by ForceUnlock")
+					given(other, f, "removed by ForceUnlock", func() {
+						removed, err := other.ForceUnlock(ctx, name)
+						require.NoError(t, err)
+						require.True(t, removed)
+					})
 					moving.finish()
 					require.True(t, l.Valid())
 					require.NoError(t, l.Unlock(ctx))
@@ -187,32 +185,30 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 		if migrated {
 			moving.migrate(moving.keys(moving.from)...)
 		}
-		begin := time.Now()
 		writer := other.LockAsync(tag+"r", lockmgr.Exclusive())
 		moving.awaitWaiters("redisson_rwlock:"+tag+"r", 1, true)
-		require.NoError(t, reader.Unlock(ctx))
-		l, err := writer.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		given := func(give func(), fs ...*futures.Future[*lockmgr.Lock]) {
+			t.Helper()
+			faults.ByMessage(t, other, func() {
+				give()
+				for _, f := range fs {
+					l, err := f.Await(ctx)
+					require.NoError(t, err)
+					require.NoError(t, l.Unlock(ctx))
+				}
+			}, "migrated: %v", migrated)
+		}
+		given(func() { require.NoError(t, reader.Unlock(ctx)) }, writer)
 
 		one, side := other.LockAsync(tag+"b"), other.LockAsync(tag+"c", lockmgr.Exclusive())
 		moving.awaitWaiters("redisson_lock__channel:"+tag+"b", 1, true)
 		moving.awaitWaiters("redisson_rwlock:"+tag+"c", 1, true)
-		require.NoError(t, set.Unlock(ctx))
-		for _, f := range []*futures.Future[*lockmgr.Lock]{one, side} {
-			l, err = f.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
-		}
+		given(func() { require.NoError(t, set.Unlock(ctx)) }, one, side)
 
 		permit := other.Permits(tag+"p", 2).AcquireAsync(1)
 		moving.awaitWaiters("redisson_sc:"+tag+"p", 1, true)
-		require.NoError(t, first.Unlock(ctx))
-		l, err = permit.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		given(func() { require.NoError(t, first.Unlock(ctx)) }, permit)
 		require.NoError(t, second.Unlock(ctx))
-		require.Less(t, time.Since(begin), 10*time.Second, "migrated: %v", migrated)
 		moving.finish()
 		for _, name := range []string{"r", "a", "b", "c"} {
 			require.Empty(t, ownKeys(t, c, tag+name))

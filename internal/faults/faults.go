@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +25,18 @@ func Patient(t testing.TB) context.Context {
 	c, cancel := context.WithTimeout(context.Background(), Patience)
 	t.Cleanup(cancel)
 	return c
+}
+
+// ByMessage runs do, which frees what a request of m waits for, and returns when the request is granted. It
+// fails if the message did not reach m, and only a later look of m helped: m looks every 5 s. One look may
+// come just before the message.
+func ByMessage(t testing.TB, m *lockmgr.Manager, do func(), what ...any) {
+	t.Helper()
+	polls, begin := m.Stats().Polls, time.Now()
+	do()
+	if took := time.Since(begin); m.Stats().Polls > polls && took > 100*time.Millisecond {
+		require.Fail(t, fmt.Sprintf("granted after %v, by a look and by no message", took), what...)
+	}
 }
 
 // CloseAtEnd closes a manager when t ends. Each of its releases must be confirmed then.
