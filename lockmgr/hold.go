@@ -99,21 +99,16 @@ func (h *hold) sameContext(over *atomic.Bool, parent context.Context) context.Co
 	return nil
 }
 
-// bind stores a context to be cancelled when its lock ends. If the lock has ended
-// already, it returns the reason.
-func (h *hold) bind(b boundContext) error {
+// bind stores a context to be cancelled when its lock ends. If the lock has ended already, the context
+// finds that out itself: see lockContext.
+func (h *hold) bind(b boundContext) {
 	more := h.makeMore()
 	more.mu.Lock()
 	defer more.mu.Unlock()
-	if more.err != nil {
-		return more.err
+	if more.err == nil && !b.over.Load() {
+		more.sweep()
+		more.contexts = append(more.contexts, b)
 	}
-	if b.over.Load() {
-		return ErrNotHeld
-	}
-	more.sweep()
-	more.contexts = append(more.contexts, b)
-	return nil
 }
 
 // sweep removes contexts that ended with their parents, each time that the

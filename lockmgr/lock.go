@@ -126,9 +126,7 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	}
 	bound, cancel := context.WithCancelCause(parent)
 	ctx := &lockContext{bound, l, cancel}
-	if err := l.ticket.hold().bind(boundContext{&l.ticket.over, bound, cancel, key, ctx}); err != nil {
-		cancel(err)
-	}
+	l.ticket.hold().bind(boundContext{&l.ticket.over, bound, cancel, key, ctx})
 	return ctx
 }
 

@@ -53,9 +53,10 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 		require.NoError(t, err)
 		net.hush()
 		c := l.Context(ctx)
+		done := c.Done() // asked for while the lock is held
 		<-l.Lost()
 		require.Equal(t, 29698*milli, time.Since(start).Round(milli))
-		<-c.Done() // a moment after Lost
+		<-done // a moment after Lost
 		require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
 		net.heal()
 		again, err := m.Lock(ctx, "a")

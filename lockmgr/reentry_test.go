@@ -30,6 +30,7 @@ func TestReentry(t *testing.T) {
 		_, err = m.TryLock(ctx, "a")
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		inner := l2.Context(ctx)
+		done := inner.Done() // asked for while the lock is held
 		for i, l := range []*lockmgr.Lock{l2, l1, l3} {
 			require.Equal(t, []string{l1.HolderID()}, w.owners("a"), i)
 			require.True(t, l.Valid())
@@ -37,6 +38,7 @@ func TestReentry(t *testing.T) {
 			require.False(t, l.Valid())
 			require.ErrorIs(t, l.Err(), lockmgr.ErrNotHeld)
 		}
+		<-done
 		require.ErrorIs(t, context.Cause(inner), lockmgr.ErrNotHeld)
 		require.Empty(t, w.owners("a"))
 	})

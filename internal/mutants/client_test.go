@@ -17,7 +17,6 @@ var shellMutants = []mutant{
 	{"loss", "only a Close is one", "lockmgr", "\t\tp.lost(e.Hold, e.Err)\n", "\t\tif e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}\n", client + "TestLock_LossIsToldForEach"},
 	{"loss", "not told to those who ask later", "lockmgr", "if more.err != nil {\n\t\t\tclose(more.lost)", "if false {\n\t\t\tclose(more.lost)", client + "TestHandle_StaleTouchesNothing"},
 	{"loss", "contexts live on", "lockmgr", "\t\tc.cancel(err)\n\t}\n}", "\t\t_ = c\n\t}\n}", shell + "TestLock_LostAtTheDeadlineOfASilentServer"},
-	{"loss", "contexts made later live", "lockmgr", "if more.err != nil {\n\t\treturn more.err", "if false {\n\t\treturn more.err", client + "TestHandle_StaleTouchesNothing"},
 	{"loss", "contexts outlive the unlock", "lockmgr", "\t\tc.cancel(ErrNotHeld)\n", "\t\t_ = c\n", shell + "TestReentry"},
 	{"loss", "positions in a renewal's reply ignored", "lockmgr/internal/wire", "\t\t\tout = Answer{Kind: Int}\n", "", shell + "TestRenewal_FindsALoss"},
 	{"loss", "positions taken to count from 0", "lockmgr/internal/wire", "case position != i+1:", "case position != i:", wires + "FuzzAnswer_OnlyAGrantIsAGrant"},
