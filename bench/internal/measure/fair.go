@@ -83,7 +83,7 @@ func fairBurst(ctx context.Context, b *bench) error {
 		for i := range some {
 			some[i] = clients[i%len(clients)]
 		}
-		if _, _, err := b.burst(ctx, holder.(locker.FairLocker), name+":warm-up", some, nil); err != nil {
+		if _, _, err := b.burst(ctx, holder.(locker.FairLocker), b.Name+":warm-up", some, nil); err != nil {
 			return fmt.Errorf("warm-up: %w", err)
 		}
 	}
@@ -93,7 +93,7 @@ func fairBurst(ctx context.Context, b *bench) error {
 		return err
 	}
 	var m *meter
-	c, began, err := b.burst(ctx, holder.(locker.FairLocker), name, callers, func() (err error) {
+	c, began, err := b.burst(ctx, holder.(locker.FairLocker), b.Name, callers, func() (err error) {
 		m, err = b.start(true)
 		return err
 	})
@@ -201,7 +201,7 @@ func fairSteady(ctx context.Context, b *bench) error {
 	}
 	callers := b.crowdOf(clients)
 	if _, err := b.grants(ctx, func(ctx context.Context, i int) (locker.Held, error) {
-		return callers[i].LockFair(ctx, name)
+		return callers[i].LockFair(ctx, b.Name)
 	}); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ const (
 // the order of the grants. The order of arrival is that in which the server has carried out
 // the commands, as seen by another connection.
 func (b *bench) order(ctx context.Context, clients []locker.FairLocker) error {
-	name := name + ":order"
+	name := b.Name + ":order"
 	w, err := watchArrivals(ctx, b.Addr, name)
 	if err != nil {
 		return err

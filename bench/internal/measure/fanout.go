@@ -134,7 +134,7 @@ func (b *bench) warm(ctx context.Context, number int) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(b.Limit/4, time.Second))
 	defer cancel()
-	name := fmt.Sprintf("%s:warm-up:%d", name, number)
+	name := fmt.Sprintf("%s:warm-up:%d", b.Name, number)
 	h, err := b.locker.Lock(ctx, name)
 	if err != nil {
 		return fmt.Errorf("warm-up: %w", err)
@@ -153,11 +153,11 @@ func fanout(ctx context.Context, b *bench) error {
 	if err := b.warm(ctx, 0); err != nil {
 		return err
 	}
-	h, err := b.locker.Lock(ctx, name)
+	h, err := b.locker.Lock(ctx, b.Name)
 	if err != nil {
 		return err
 	}
-	c := newCrowd(ctx, b.locker, name, b.Waiters, b.Turns, b.Hold)
+	c := newCrowd(ctx, b.locker, b.Name, b.Waiters, b.Turns, b.Hold)
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}

@@ -25,13 +25,13 @@ func idle(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	h, err := holder.Lock(ctx, name)
+	h, err := holder.Lock(ctx, b.Name)
 	if err != nil {
 		return err
 	}
 	before := memory()
 	waiting, leave := context.WithCancel(ctx)
-	c := newCrowd(waiting, b.locker, name, b.Waiters, 1, 0)
+	c := newCrowd(waiting, b.locker, b.Name, b.Waiters, 1, 0)
 	b.onEnd = append(b.onEnd, func() {
 		leave()
 		c.wg.Wait()

@@ -29,10 +29,10 @@ func readers(ctx context.Context, b *bench) error {
 	reads := make([]*hdrhistogram.Histogram, b.Waiters)
 	for i := range reads {
 		reads[i] = newHistogram()
-		load.repeat(reads[i], 0, func(ctx context.Context) (locker.Held, error) { return sides.Read(ctx, name) })
+		load.repeat(reads[i], 0, func(ctx context.Context) (locker.Held, error) { return sides.Read(ctx, b.Name) })
 	}
 	writes := newHistogram()
-	load.repeat(writes, b.Settle, func(ctx context.Context) (locker.Held, error) { return sides.Write(ctx, name) })
+	load.repeat(writes, b.Settle, func(ctx context.Context) (locker.Held, error) { return sides.Write(ctx, b.Name) })
 
 	m, began, err := b.window(load)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
@@ -24,6 +25,9 @@ type Spec struct {
 	Embedded  bool // the server is miniredis
 	Seed      uint64
 	Limit     time.Duration // the measurement gives up after this time
+	// Name is that of the one lock that many want, and the others' begin with it. Run draws
+	// one: what a client of another measurement still sends then concerns no lock of this one.
+	Name string
 
 	Waiters    int           // callers that want one lock
 	Clients    int           // of fair: that they are of
@@ -81,13 +85,12 @@ type bench struct {
 	onEnd     []func()
 }
 
-const name = "holdfast:bench" // of the one lock that many want
-
 // Run measures. The clean-up ends what the measurement started; a process
 // that is about to end need not call it, and a candidate that hangs may never
 // return from it.
 func Run(ctx context.Context, s Spec) (m Measure, cleanup func()) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limit)
+	s.Name = fmt.Sprintf("holdfast:bench:%x", rand.Uint64())
 	b := &bench{Spec: s, values: map[string]float64{}}
 	cleanup = func() {
 		cancel()

@@ -24,7 +24,7 @@ var PermitsFigures = []result.Figure{
 func permits(ctx context.Context, b *bench) error {
 	limiter := b.locker.(locker.Limiter)
 	waits, err := b.grants(ctx, func(ctx context.Context, _ int) (locker.Held, error) {
-		return limiter.Acquire(ctx, name, b.Permits)
+		return limiter.Acquire(ctx, b.Name, b.Permits)
 	})
 	if err != nil {
 		return err

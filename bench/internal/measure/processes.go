@@ -49,7 +49,7 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 	if err := b.warm(ctx, number); err != nil {
 		return err
 	}
-	crowd := newCrowd(ctx, l, name, b.Waiters/b.Procs, b.Turns, b.Hold)
+	crowd := newCrowd(ctx, l, b.Name, b.Waiters/b.Procs, b.Turns, b.Hold)
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 // processes has the callers wait in several processes. This one holds the lock
 // until all wait, and takes no further part.
 func processes(ctx context.Context, b *bench) error {
-	h, err := b.locker.Lock(ctx, name)
+	h, err := b.locker.Lock(ctx, b.Name)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (b *bench) spawnJava(ctx context.Context) (*worker, error) {
 		interleaved = 1
 	}
 	args := []string{"-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", b.ClassPath, redisson.Main,
-		"workload=" + b.Workload, "addr=" + b.Addr, "name=" + name}
+		"workload=" + b.Workload, "addr=" + b.Addr, "name=" + b.Name}
 	for _, p := range []struct {
 		key   string
 		value int64

@@ -38,7 +38,7 @@ func (b *bench) taker(ctx context.Context, commands <-chan string, answer *json.
 			return ctx.Err()
 		case <-commands: // "wait"
 		}
-		h, err := b.locker.Lock(ctx, name)
+		h, err := b.locker.Lock(ctx, b.Name)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func release(ctx context.Context, b *bench) error {
 	var latencies, pings, unlocks []time.Duration
 	warm := min(b.Rounds/10, 10)
 	for i, began := 0, time.Now(); i < b.Rounds+warm && (i <= warm || time.Since(began) < b.Window); i++ {
-		h, err := b.locker.Lock(ctx, name)
+		h, err := b.locker.Lock(ctx, b.Name)
 		if err != nil {
 			return err
 		}

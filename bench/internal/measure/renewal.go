@@ -29,7 +29,7 @@ const hands = 64
 func renewal(ctx context.Context, b *bench) error {
 	names := make([]string, b.Locks)
 	for i := range names {
-		names[i] = name + ":" + strconv.Itoa(i)
+		names[i] = b.Name + ":" + strconv.Itoa(i)
 	}
 	held := make([]locker.Held, b.Locks)
 	before := memory()

@@ -27,7 +27,7 @@ func sets(ctx context.Context, b *bench) error {
 	all := wholeSets{b.locker.(locker.SetLocker), map[string][]string{}}
 	var names []string
 	for g := range b.Goroutines {
-		set := fmt.Sprintf("%s:%d", name, g)
+		set := fmt.Sprintf("%s:%d", b.Name, g)
 		names = append(names, set)
 		all.sets[set] = namesOfSet(set, b.Locks)
 	}
@@ -74,7 +74,7 @@ const (
 // pauses of Settle. Each of these names is also taken again and again by callers of two
 // more clients. All hold for Hold.
 func largeSet(ctx context.Context, b *bench) error {
-	names := namesOfSet(name, b.Locks)
+	names := namesOfSet(b.Name, b.Locks)
 	load := b.newLoad(ctx)
 	defer load.end()
 	var small []*hdrhistogram.Histogram

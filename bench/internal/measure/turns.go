@@ -58,7 +58,7 @@ func turns(ctx context.Context, b *bench) error {
 			return err
 		}
 		// It holds a lock of its own, which says who its owners are.
-		if owners[i], err = b.recorded(ownName(i + 1)); err != nil || owners[i] == "" {
+		if owners[i], err = b.recorded(b.ownName(i + 1)); err != nil || owners[i] == "" {
 			return fmt.Errorf("process %d has no record: %w", i+1, err)
 		}
 	}
@@ -130,19 +130,14 @@ func (b *bench) turnSpec(p TurnProc) (Spec, error) {
 	return s, nil
 }
 
-// strangerTime is how long a client of the measurement before may take to give
-// the lock back.
-const strangerTime = 8 * time.Second
-
 // sample asks for the record at random instants, about every millisecond,
 // and returns how often it was each process', and how often there was none.
 func (b *bench) sample(ctx context.Context, owners []string) (had []int, free int, err error) {
 	rng := rand.New(rand.NewPCG(b.Seed, 0))
 	had = make([]int, len(owners))
-	known := time.Now() // when the owner was last one of these, or nobody
-	some := false       // else the window is short for this machine
+	some := false // else the window is short for this machine
 	for end := time.Now().Add(b.Window); !some || time.Now().Before(end); {
-		owner, err := b.recorded(name)
+		owner, err := b.recorded(b.Name)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -152,11 +147,8 @@ func (b *bench) sample(ctx context.Context, owners []string) (had []int, free in
 			some = true
 		case owner == "":
 			free++
-		case time.Since(known) > strangerTime:
+		default:
 			return nil, 0, fmt.Errorf("a stranger holds the lock: %s", owner)
-		}
-		if owner == "" || slices.Contains(owners, owner) {
-			known = time.Now()
 		}
 		if err := pause(ctx, 500*time.Microsecond+time.Duration(rng.Int64N(int64(time.Millisecond)))); err != nil {
 			return nil, 0, err
@@ -199,11 +191,11 @@ type turnReport struct {
 	Problem string
 }
 
-func ownName(number int) string { return fmt.Sprintf("%s:process:%d", name, number) }
+func (b *bench) ownName(number int) string { return fmt.Sprintf("%s:process:%d", b.Name, number) }
 
 // turnTaker is the worker's side.
 func (b *bench) turnTaker(ctx context.Context, number int, commands <-chan string, answer *json.Encoder) error {
-	own, err := b.locker.Lock(ctx, ownName(number))
+	own, err := b.locker.Lock(ctx, b.ownName(number))
 	if err != nil {
 		return err
 	}
@@ -222,7 +214,7 @@ func (b *bench) turnTaker(ctx context.Context, number int, commands <-chan strin
 					return err
 				}
 				for range b.Waiters {
-					go g.take(ctx, b.locker, b.Hold)
+					go g.take(ctx, b.locker, b.Name, b.Hold)
 				}
 			case "measure":
 				g.reset()
@@ -244,7 +236,7 @@ type gaps struct {
 }
 
 // take takes the lock again and again until ctx ends.
-func (g *gaps) take(ctx context.Context, l locker.Locker, hold time.Duration) {
+func (g *gaps) take(ctx context.Context, l locker.Locker, name string, hold time.Duration) {
 	for {
 		g.asks()
 		h, err := l.Lock(ctx, name)

@@ -36,7 +36,7 @@ const (
 func uncontended(ctx context.Context, b *bench) error {
 	names := make([]string, b.Goroutines)
 	for i := range names {
-		names[i] = fmt.Sprintf("%s:%d", name, i)
+		names[i] = fmt.Sprintf("%s:%d", b.Name, i)
 	}
 	pairer, ok := b.locker.(locker.Pairer)
 	if !ok {
