@@ -42,7 +42,15 @@ func slotOf(key string) uint16 {
 	}
 	crc := uint16(0)
 	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
+		crc = crc<<8 ^ crcs[byte(crc>>8)^key[i]]
+	}
+	return crc % slots
+}
+
+// crcs has the CRC-16 (XMODEM) of each byte.
+var crcs = func() (t [256]uint16) {
+	for i := range t {
+		crc := uint16(i) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {
 				crc = crc<<1 ^ 0x1021
@@ -50,9 +58,10 @@ func slotOf(key string) uint16 {
 				crc <<= 1
 			}
 		}
+		t[i] = crc
 	}
-	return crc % slots
-}
+	return t
+}()
 
 // serverOf returns the server of a key.
 func (w *world) serverOf(key string) *server {

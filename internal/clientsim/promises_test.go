@@ -216,7 +216,6 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	want := later(now.Add(w.set.lease), p.keptMost)
-	calm := true
 	for _, h := range p.holds {
 		b.look("promise7b", h.request)
 		want = later(want, b.ends(h, now))
@@ -226,16 +225,9 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 			want = later(want, now.Add(max(q.lease, q.keepFor)))
 		}
 	}
-	for _, h := range w.hosts {
-		calm = calm && !h.disturbed(span{now.Add(-often), now})
-	}
-	for id, e := range b.managers { // one that may not touch its record can't release it
-		calm = calm && !(w.recorded(name, id) && w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}))
-	}
 	keys := w.keysOf(name)
 	life := keys.life(name)
-	stranger := slices.ContainsFunc(keys.fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
-	if w.kindOf(name) == permits || keys.get(name) == nil || !calm || stranger || w.hasRevived(name) || b.leftBehind(name) || life <= want.Sub(now)+w.spare()+sec {
+	if life <= want.Sub(now)+w.spare()+sec || w.kindOf(name) == permits || keys.get(name) == nil || !b.calm(name, now) {
 		delete(b.lives, name)
 		return
 	}
@@ -246,6 +238,23 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 		w.fail("promise7b", "the record %q of %q lives for another %v, and %d that hold it want no more than %v", keys.fields(name), name, life,
 			len(p.holds), want.Sub(now))
 	}
+}
+
+// calm reports whether a record that lives for too long can't be explained. w.mu is held.
+func (b *book) calm(name string, now time.Time) bool {
+	w := b.w
+	for _, h := range w.hosts {
+		if h.disturbed(span{now.Add(-often), now}) {
+			return false
+		}
+	}
+	for id, e := range b.managers { // one that may not touch its record can't release it
+		if w.recorded(name, id) && w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) {
+			return false
+		}
+	}
+	stranger := slices.ContainsFunc(w.keysOf(name).fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
+	return !stranger && !w.hasRevived(name) && !b.leftBehind(name)
 }
 
 // spare is how much longer a record may live than its holders need it. A manager shortens no life for less than a
