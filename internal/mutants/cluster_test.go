@@ -94,7 +94,7 @@ var clusterMutants = []mutant{
 	{"moving slot", "release: a reader whose key is elsewhere is dead", scriptFiles + "readwrite_release.lua", "    redis.call('EXISTS', key, own)\n", "", movingScript},
 	{"moving slot", "release: writes before it reads", scriptFiles + "readwrite_release.lua", "local left, longest, before, dead =", "redis.call('HDEL', key, ARGV[1])\nlocal left, longest, before, dead =", movingScript},
 	{"moving slot", "several_acquire: a reader whose key is elsewhere is dead", scriptFiles + "several_acquire.lua", " or redis.call('EXISTS', key, own) == 2", "", movingScript},
-	{"moving slot", "a script that found a key missing may have written", lanes, "Ran: core.No, Scattered: true, Hint", "Ran: core.Maybe, Scattered: true, Hint", shell + "TestCluster_PassedToAReaderInASlotThatIsMoving"},
+	{"moving slot", "a script that found a key missing may have written", lanes, "Ran: core.No, Scattered: true, Hint", "Ran: core.Maybe, Scattered: true, Hint", wires + "TestFailure_OfASlotThatIsMoving"},
 	{"moving slot", "a refusal concerns the whole server", lanes, "Alone: f.Scattered, Err: fail", "Err: fail", shell + "TestCluster_RefusedInASlotThatIsMoving"},
 	{"moving slot", "a release that is half done has not run", lanes, "strings.Contains(text, halfDone)", "false", wires + "TestFailure_OfASlotThatIsMoving"},
 	{"moving slot", "several_release: a reader whose key is elsewhere is dead", scriptFiles + "several_release.lua", "    redis.call('EXISTS', key, own) -- see readwrite_acquire.lua\n", "", movingScript},
