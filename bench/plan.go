@@ -177,7 +177,7 @@ func (z sizes) plans(command string) []*plan {
 			"As many handoffs, but each caller comes back for more: what the shares are when the contention lasts.",
 			measure.ProcessesFigures, measure.Spec{Waiters: few, Warm: warm, Turns: turns, Procs: procs, Settle: settle}, lockers...)
 	case "uncontended":
-		for _, g := range []int{1, 16, 256} {
+		for _, g := range pick(z, []int{1, 2, 4, 8, 16, 64, 256, 1024}, []int{1, 4, 16, 256}) {
 			add(fmt.Sprintf("uncontended/goroutines=%d", g),
 				fmt.Sprintf("Nobody waits: %d goroutines, each with a name of its own", g),
 				"Lock and unlock in a loop.",

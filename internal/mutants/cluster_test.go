@@ -42,7 +42,7 @@ var clusterMutants = []mutant{
 	{"cluster", "the lane of a master that left stays", lanes, "left, gone = l.closeLeft()", "left, gone = false, nil", leftTest},
 	{"cluster", "a lane is closed at once", lanes, "if now-since >= laneRest && lane.idle() {", "if now >= since && lane.idle() {", leftTest},
 	{"cluster", "a lane is closed under an operation", lanes, "if now-since >= laneRest && lane.idle() {", "if now-since >= laneRest {", leftTest},
-	{"cluster", "a renewal is no operation under way", lanes, " && l.sending == 0 && l.renewer.waits", " && l.sending == 0", leftTest},
+	{"cluster", "a renewal is no operation under way", lanes, " && l.flying == 0 && l.renewer.waits", " && l.flying == 0", leftTest},
 	{"cluster", "a pause counts from the first", lanes, "\t\tif serves[n] {\n\t\t\tdelete(l.left, n)\n", "\t\tif serves[n] {\n", leftTest},
 	{"cluster", "the scripts of a closed lane are forgotten", lanes, "\t\t\tl.scripts += lane.RenewalScripts()\n", "", leftTest},
 	{"cluster", "a master that is back has the closed lane", lanes, "\t\t\tdelete(l.number, l.addrs[n])\n", "", leftTest},

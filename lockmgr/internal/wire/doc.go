@@ -26,10 +26,11 @@
 //
 // # Lane
 //
-// A Lane is the way to one server. It has queues, three senders, and the health
+// A Lane is the way to one server. It has queues, five senders, and the health
 // of the server. One sender sends renewals only. So no burst of requests delays a renewal past its
-// lease, and nothing waits for the answers to many renewals. The two others send all else: one batch
-// is on its way while the next one is filled. Handoffs and releases go before acquires.
+// lease, and nothing waits for the answers to many renewals. The four others send all else. While
+// batches are under way, the next one has at least as many tasks as they have. So few callers have round
+// trips of their own, and many share large batches. Handoffs and releases go before acquires.
 //
 // Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
 // another master. So the core knows whether the master of a queued operation answers.

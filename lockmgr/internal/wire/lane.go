@@ -10,10 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// senders is the number of senders of all but renewals. Two keep a connection busy: one
-// batch is on its way while the next is filled. More would make smaller batches, and could
-// fill the client's queue, where waiting ignores contexts.
-const senders = 2
+// senders is the number of senders of all but renewals, and so the most batches under way at once. More
+// would seldom have one: see worthSending. They could fill the client's queue, where waiting ignores contexts.
+const senders = 4
 
 // maxRenewals bounds the renewals of a batch: 32 scripts of maxRenewed plain locks each. A smaller bound
 // would take many round trips to a server that is far away.
@@ -21,12 +20,6 @@ const maxRenewals = 32 * maxRenewed
 
 // renewalTime is about how long a server is busy with maxRenewed renewals.
 const renewalTime = 400 * time.Microsecond
-
-// minSecond is the queue length at which a second batch is sent while one is in
-// flight. Fewer tasks wait for the next batch: a small one of their own would
-// cost the server and us a system call each way. With 16 callers, batches of eight
-// alternate: each is filled while the other is on its way.
-const minSecond = 8
 
 // A Lane is the way to one server: see the package comment. Its methods may be
 // called by any goroutine.
@@ -45,7 +38,8 @@ type Lane struct {
 	confirms *confirmer // nil: all replies are reported at once
 
 	senders [senders]sender
-	sending int // of senders, those that have a batch under way or were roused for one
+	roused  int // of senders, those that were roused and have not looked for a batch since
+	flying  int // the tasks of their batches that are under way
 	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -58,6 +52,7 @@ type sender struct {
 	route
 	filled sync.Cond // there is work for this sender, or the lane is closed
 	waits  bool      // for filled
+	took   int       // the tasks of its batch that is under way
 }
 
 // await blocks until rouse. The lane's mutex is held at the call and at the return.
@@ -80,7 +75,6 @@ func (s *sender) rouse() bool {
 // NewLane starts a lane. It ends with Close.
 func NewLane(cfg Config) *Lane {
 	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
-	l.sending = senders // until each has looked for its first batch
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	if cfg.Replicas.Acks > 0 {
 		l.confirms = newConfirmer(cfg)
@@ -193,7 +187,7 @@ func (l *Lane) unconfirmed(name string, asked, now time.Duration) *Failure {
 func (l *Lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting() == 0 && len(l.renewals) == 0 && l.sending == 0 && l.renewer.waits
+	return l.waiting() == 0 && len(l.renewals) == 0 && l.flying == 0 && l.renewer.waits
 }
 
 // RenewalScripts returns how many renewal scripts have been sent.
@@ -222,41 +216,41 @@ func (l *Lane) Close() {
 	}
 }
 
-// wake wakes the sender of renewals if any are queued. It wakes both others if more than one
-// batch is queued, else the first that is idle. So with little to send only the first sender's
-// connection is used.
+// wake rouses the sender of renewals if any are queued, and the first of the others that waits if a
+// batch is worth sending. So with little to send only the first sender's connection is used.
 func (l *Lane) wake() {
 	if len(l.renewals) > 0 {
 		l.renewer.rouse()
 	}
-	all := l.waiting() > maxBatch
-	if !all && !l.worthSending() {
-		return // the busy sender takes them next
+	if l.roused > 0 || !l.worthSending() {
+		return
 	}
 	for i := range l.senders {
-		if l.rouse(&l.senders[i]) && !all {
+		if l.rouse(&l.senders[i]) {
 			return
 		}
 	}
 }
 
-// rouse wakes a sender that waits, and reports whether it did. The sender counts as
-// sending from here on, so that one burst does not wake both.
+// rouse wakes a sender that waits, and reports whether it did.
 func (l *Lane) rouse(s *sender) bool {
 	if !s.rouse() {
 		return false
 	}
-	l.sending++
+	l.roused++
 	return true
 }
 
 // waiting counts what is queued other than renewals.
 func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 
-// worthSending reports whether a sender should take a batch of anything but renewals now.
+// worthSending reports whether a sender should take a batch of anything but renewals now. While batches are
+// under way, the next one has at least as many tasks as they have. So each of two callers has round trips
+// of its own, and many callers share few large batches: each batch costs the server and us a
+// system call each way.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
-	return n >= minSecond || n > 0 && l.sending == 0
+	return n > 0 && n >= min(l.flying, maxBatch)
 }
 
 // take waits for tasks other than renewals and moves those of a batch to out: urgent tasks
@@ -266,15 +260,16 @@ func (l *Lane) worthSending() bool {
 func (l *Lane) take(s *sender, out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sending-- // the last batch of s has ended
-	for !l.closed && !l.worthSending() {
+	l.flying -= s.took // its last batch has ended
+	for s.took = 0; !l.closed && !l.worthSending(); {
 		s.await()
-		l.sending-- // rouse counted this sender; worthSending must not count it
+		l.roused--
 	}
-	l.sending++ // for the batch that s takes now
 	out = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
 	out = move(out, &l.queue, maxBatch-len(out))
-	l.wake() // what is left may be worth the other sender's while
+	s.took = len(out)
+	l.flying += s.took
+	l.wake() // for what is left
 	return out
 }
 

@@ -15,7 +15,6 @@ import (
 // queued returns a lane without senders that has this many operations of each verb.
 func queued(renewals, releases, acquires int) *Lane {
 	l := &Lane{}
-	l.sending = 1 // the caller of take
 	var ops []*core.Op
 	for i := range renewals {
 		ops = append(ops, renewal(fmt.Sprint("n", i), uint64(i)))
@@ -173,8 +172,8 @@ func TestHealth_OldFailure(t *testing.T) {
 	require.Nil(t, h.failing(0, time.Second))
 }
 
-// While a batch is under way, few tasks wait for its end. As many as minSecond are sent at once.
-func TestLane_SecondBatch(t *testing.T) {
+// While batches are under way, the next one has at least as many tasks as they have.
+func TestLane_BatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &batchServer{begun: make(chan int, senders), answer: make(chan struct{})}
 		l := NewLane(Config{
@@ -187,19 +186,23 @@ func TestLane_SecondBatch(t *testing.T) {
 			}
 			synctest.Wait()
 		}
+		answer := func() {
+			server.answer <- struct{}{}
+			synctest.Wait()
+		}
 		submit(1)
 		require.Equal(t, 1, <-server.begun)
-		submit(minSecond - 1)
+		submit(1)
+		require.Equal(t, 1, <-server.begun)
+		submit(1)
 		require.Empty(t, server.begun)
 		submit(1)
-		require.Equal(t, minSecond, <-server.begun)
+		require.Equal(t, 2, <-server.begun)
 		submit(3)
 		require.Empty(t, server.begun)
-		server.answer <- struct{}{}
-		synctest.Wait()
-		require.Empty(t, server.begun) // the other sender's batch is under way
-		server.answer <- struct{}{}
-		require.Equal(t, 3, <-server.begun)
+		answer()
+		require.Equal(t, 3, <-server.begun) // or the batch of two has ended, and three are as many as two
+		submit(senders * maxBatch)
 		close(server.answer)
 		l.Close()
 	})
@@ -223,7 +226,7 @@ func (s *batchServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 // connection of its own.
 func TestLane_OneSenderServesAFewCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &Lane{sending: senders}
+		l := &Lane{}
 		var got [senders]int
 		for i := range l.senders {
 			s := &l.senders[i]
