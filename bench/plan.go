@@ -57,6 +57,9 @@ var verdicts = map[string]func(*measure.Spec) []result.Question{
 		return []result.Question{{Question: fmt.Sprintf("%s waiters in %d processes: time until each has had the lock", number(s.Waiters), s.Procs), Figure: "drain"}}
 	},
 	"uncontended": func(s *measure.Spec) []result.Question {
+		if s.Delay > 0 || !slices.Contains([]int{1, 4, 16, 256}, s.Goroutines) {
+			return nil
+		}
 		if s.Goroutines == 1 {
 			return []result.Question{{Question: "one goroutine, nobody waits: time of a lock and unlock", Figure: "p50"}}
 		}
@@ -177,13 +180,27 @@ func (z sizes) plans(command string) []*plan {
 			"As many handoffs, but each caller comes back for more: what the shares are when the contention lasts.",
 			measure.ProcessesFigures, measure.Spec{Waiters: few, Warm: warm, Turns: turns, Procs: procs, Settle: settle}, lockers...)
 	case "uncontended":
-		for _, g := range pick(z, []int{1, 2, 4, 8, 16, 64, 256, 1024}, []int{1, 4, 16, 256}) {
-			add(fmt.Sprintf("uncontended/goroutines=%d", g),
-				fmt.Sprintf("Nobody waits: %d goroutines, each with a name of its own", g),
-				"Lock and unlock in a loop.",
-				measure.UncontendedFigures,
-				measure.Spec{Goroutines: g, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 2*time.Second, 300*time.Millisecond)},
-				slices.Concat(locker.Names(locker.Holdfast, locker.Peer), java, []string{"raw batches", "raw Do", "2 x PING"})...)
+		for _, delay := range pick(z, []time.Duration{0, 250 * time.Microsecond, 2500 * time.Microsecond}, []time.Duration{0}) {
+			id, curve, about, figures := "uncontended", "Nobody waits", "Lock and unlock in a loop.", measure.UncontendedFigures
+			goroutines := pick(z, []int{1, 2, 4, 8, 16, 64, 256, 1024}, []int{1, 4, 16, 256})
+			if delay > 0 {
+				id = fmt.Sprintf("uncontended/link=%v", 2*delay)
+				curve = fmt.Sprintf("Nobody waits, a round trip takes %v", 2*delay)
+				about += " A relay is on the way to the server, which passes all on after half of that time."
+				figures, goroutines = figures[:slices.IndexFunc(figures, func(f result.Figure) bool { return f.Key == "commands" })], []int{1, 4, 16, 64, 256}
+			}
+			for _, g := range goroutines {
+				who := "1 goroutine"
+				if g > 1 {
+					who = fmt.Sprintf("%d goroutines, each with a name of its own", g)
+				}
+				add(fmt.Sprintf("%s/goroutines=%d", id, g), curve+": "+who, about, figures,
+					measure.Spec{Goroutines: g, Delay: delay, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 2*time.Second, 300*time.Millisecond)},
+					slices.Concat(locker.Names(locker.Holdfast, locker.Peer), java, []string{"raw batches", "raw Do", "2 x PING"})...)
+				if n := len(out); n > 0 { // else no candidate is wanted
+					out[n-1].table.Point = &result.Point{Curve: curve, Over: "goroutines", At: float64(g)}
+				}
+			}
 		}
 	case "renewal":
 		numbers := []int{10_000, 100_000}

@@ -44,6 +44,7 @@ type Spec struct {
 	Window     time.Duration // what is measured
 	Lease      time.Duration // zero: the candidate's default
 	User       string        // of the server, see [locker.Config]
+	Delay      time.Duration // of the way to the server and of the way back
 	// Interleaved is set if the callers of all clients come in turn, and not those of
 	// each client in a block.
 	Interleaved bool
@@ -134,10 +135,15 @@ func (b *bench) run(ctx context.Context) error {
 		b.conn = conn
 		b.onEnd = append(b.onEnd, conn.Close)
 	}
+	var err error
+	if b.Delay > 0 {
+		if b.Addr, err = b.far(ctx, b.Delay); err != nil {
+			return err
+		}
+	}
 	if c.Java {
 		return b.inJava(ctx)
 	}
-	var err error
 	if b.locker, err = b.open(ctx, 0); err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ type crowdReport struct {
 
 // work is the worker's side of a workload.
 func (b *bench) work(ctx context.Context, number int, commands <-chan string, answer *json.Encoder) error {
+	if b.Workload == relaying {
+		return b.relay(ctx, answer)
+	}
 	c, ok := locker.ByName(b.Candidate)
 	if !ok {
 		return fmt.Errorf("no candidate %q", b.Candidate)

@@ -1,10 +1,39 @@
 package measure
 
 import (
+	"context"
+	"encoding/json"
 	"net"
 	"sync"
 	"time"
 )
+
+// relaying is the workload of a process that is a relay.
+const relaying = "relay"
+
+// far starts a process that is a relay to the server, and returns its address. What the relay costs is not
+// the candidate's.
+func (b *bench) far(ctx context.Context, delay time.Duration) (addr string, err error) {
+	w, err := b.spawn(ctx, 0, Spec{Workload: relaying, Addr: b.Addr, Delay: delay, Limit: b.Limit})
+	if err == nil {
+		err = w.hear(&addr)
+	}
+	return addr, err
+}
+
+// relay is the life of that process.
+func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
+	r, err := newRelay(b.Addr, b.Delay)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := answer.Encode(r.addr()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
 
 // A relay is the way to a server that is far off: it passes on bytes each way
 // after a delay. Connections are as far apart as their bytes.

@@ -45,7 +45,7 @@ func turns(ctx context.Context, b *bench) error {
 	workers := make([]*worker, len(mix.Procs))
 	owners := make([]string, len(mix.Procs))
 	for i, p := range mix.Procs {
-		s, err := b.turnSpec(p)
+		s, err := b.turnSpec(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -110,16 +110,13 @@ func turns(ctx context.Context, b *bench) error {
 }
 
 // turnSpec is what the worker of a process is told.
-func (b *bench) turnSpec(p TurnProc) (Spec, error) {
-	s := b.Spec
+func (b *bench) turnSpec(ctx context.Context, p TurnProc) (s Spec, err error) {
+	s = b.Spec
 	s.Candidate, s.Waiters = p.Candidate, p.Callers
 	if p.Delay > 0 {
-		r, err := newRelay(b.Addr, p.Delay)
-		if err != nil {
+		if s.Addr, err = b.far(ctx, p.Delay); err != nil {
 			return s, err
 		}
-		b.onEnd = append(b.onEnd, r.close)
-		s.Addr = r.addr()
 	}
 	if p.Deaf {
 		s.User = "deaf"

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -10,8 +9,6 @@ import (
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
@@ -37,9 +34,13 @@ type bar struct {
 // Values this far apart get a log axis.
 const wide = 30
 
-// charts returns those of a table: a figure that all share needs none.
+// charts returns those of a table: a figure that all share needs none. The figures of a point are drawn as
+// a part of its curve.
 func charts(run *result.Run, t *result.Table) []*chart {
 	var out []*chart
+	if t.Point != nil {
+		return nil
+	}
 	for _, f := range t.Figures {
 		if !f.Chart {
 			continue
@@ -80,17 +81,6 @@ func charts(run *result.Run, t *result.Table) []*chart {
 	return out
 }
 
-// id is the chart's name as a file.
-func (c *chart) id() string {
-	id := []rune(c.table.ID + "-" + c.figure.Key)
-	for i, r := range id {
-		if r == '/' || r == '=' {
-			id[i] = '-'
-		}
-	}
-	return string(id)
-}
-
 const (
 	chartWidth = 8.2 * vg.Inch
 	rowHeight  = 0.27 * vg.Inch
@@ -105,38 +95,15 @@ func (c *chart) height() vg.Length {
 	return h
 }
 
-func (c *chart) svg(w io.Writer) error {
-	canvas := vgsvg.New(chartWidth, c.height())
-	if err := c.draw(canvas); err != nil {
-		return err
-	}
-	_, err := canvas.WriteTo(w)
-	return err
-}
-
-func (c *chart) png(w io.Writer) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, c.height()), vgimg.UseDPI(110))
-	if err := c.draw(canvas); err != nil {
-		return err
-	}
-	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
-	return err
-}
-
 // sans is the font of all text.
 func sans(size vg.Length) font.Font {
 	return font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size)
 }
 
+func (c *chart) id() string { return c.table.ID + "-" + c.figure.Key }
+
 func (c *chart) draw(canvas vg.CanvasSizer) error {
-	p := plot.New()
-	p.Title.Text = c.title()
-	if c.run.Embedded {
-		p.Title.Text += "\n" + Stamp
-	}
-	p.Title.TextStyle.Font = sans(12)
-	p.Title.Padding = 6
-	p.X.Tick.Label.Font, p.Y.Tick.Label.Font = sans(9), sans(10)
+	p := newPlot(c.run, titleOf(c.figure)+"\n"+c.table.Title)
 	names := make([]string, len(c.rows))
 	for i, r := range c.rows {
 		names[len(c.rows)-1-i] = r.name // the first on top
@@ -150,43 +117,65 @@ func (c *chart) draw(canvas vg.CanvasSizer) error {
 	area := draw.New(canvas)
 	area.SetColor(paper)
 	area.Fill(area.Rectangle.Path())
-	legend := draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0)
 	p.Draw(draw.Crop(area, 4, -12, 0.52*vg.Inch, -6))
 	// Not the plot's own label: it would take its width off the axis.
 	title := style(10, ink)
 	title.XAlign = draw.XCenter
 	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, c.axisTitle())
-	c.legend(legend)
+	kinds := make([]string, len(c.rows))
+	for i, r := range c.rows {
+		kinds[i] = r.kind
+	}
+	legend(draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0), kinds)
 	return nil
 }
 
-// title says what was measured, and of what.
-func (c *chart) title() string {
-	name := strings.ToUpper(c.figure.Name[:1]) + c.figure.Name[1:]
-	switch unit := c.figure.Unit; {
-	case unit == "/s":
-		name += " per second"
-	case strings.HasPrefix(unit, "/"):
-		name += " per " + unit[1:]
-	case unit == "round trips":
-		name += " in round trips"
+// newPlot returns a plot without axes.
+func newPlot(run *result.Run, title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
+	if run.Embedded {
+		p.Title.Text += "\n" + Stamp
 	}
-	return name + "\n" + c.table.Title
+	p.Title.TextStyle.Font = sans(12)
+	p.Title.Padding = 6
+	p.X.Tick.Label.Font, p.Y.Tick.Label.Font = sans(9), sans(10)
+	return p
 }
 
-func (c *chart) axisTitle() string {
+// titleOf says what was measured.
+func titleOf(f result.Figure) string {
+	name := strings.ToUpper(f.Name[:1]) + f.Name[1:]
+	switch {
+	case f.Unit == "/s":
+		name += " per second"
+	case strings.HasPrefix(f.Unit, "/"):
+		name += " per " + f.Unit[1:]
+	case f.Unit == "round trips":
+		name += " in round trips"
+	}
+	return name
+}
+
+// measureOf says what the numbers of an axis are.
+func measureOf(f result.Figure) string {
 	var text string
-	switch c.figure.Better {
+	switch f.Better {
 	case result.Lower:
 		text = "less is better"
 	case result.Higher:
 		text = "more is better"
 	default:
-		text = c.figure.Name
+		text = f.Name
 	}
-	if unit := c.figure.Unit; unit != "" && !strings.HasPrefix(unit, "/") {
-		text = unit + ", " + text
+	if f.Unit != "" && !strings.HasPrefix(f.Unit, "/") {
+		text = f.Unit + ", " + text
 	}
+	return text
+}
+
+func (c *chart) axisTitle() string {
+	text := measureOf(c.figure)
 	if c.log {
 		text += ", log scale"
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -122,14 +123,10 @@ func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // legend says what the marks mean, for the kinds that are there.
-func (c *chart) legend(area draw.Canvas) {
+func legend(area draw.Canvas, kinds []string) {
 	at := vg.Point{X: area.Min.X, Y: area.Min.Y + 8}
 	for _, l := range looks {
-		there := false
-		for _, r := range c.rows {
-			there = there || lookOf(r.kind).kind == l.kind
-		}
-		if !there {
+		if !slices.ContainsFunc(kinds, func(kind string) bool { return lookOf(kind).kind == l.kind }) {
 			continue
 		}
 		area.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 4, Shape: l.shape}, at)

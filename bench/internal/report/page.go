@@ -28,13 +28,13 @@ func Write(dir string, run *result.Run) error {
 		return err
 	}
 	for _, t := range run.Tables {
-		for _, c := range charts(run, t) {
-			for suffix, write := range map[string]func(io.Writer) error{".svg": c.svg, ".png": c.png} {
+		for _, p := range pictures(run, t) {
+			for suffix, write := range map[string]func(picture, io.Writer) error{".svg": svg, ".png": png} {
 				var b bytes.Buffer
-				if err := write(&b); err != nil {
+				if err := write(p, &b); err != nil {
 					return err
 				}
-				if err := os.WriteFile(filepath.Join(folder, c.id()+suffix), b.Bytes(), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(folder, fileName(p)+suffix), b.Bytes(), 0o644); err != nil {
 					return err
 				}
 			}
@@ -51,6 +51,17 @@ func Write(dir string, run *result.Run) error {
 	return f.Close()
 }
 
+// pictures returns those that are shown with a table.
+func pictures(run *result.Run, t *result.Table) (all []picture) {
+	for _, c := range curves(run, t) {
+		all = append(all, c)
+	}
+	for _, c := range charts(run, t) {
+		all = append(all, c)
+	}
+	return all
+}
+
 // Page writes the whole report as one page that needs nothing else.
 func Page(w io.Writer, run *result.Run) error {
 	type problem struct {
@@ -61,6 +72,8 @@ func Page(w io.Writer, run *result.Run) error {
 	type section struct {
 		*result.Table
 		Charts   []template.HTML
+		Curve    string // that begins here
+		Curves   []template.HTML
 		Main     []result.Figure // those with a chart
 		Problems []problem
 	}
@@ -81,17 +94,21 @@ func Page(w io.Writer, run *result.Run) error {
 				s.Main = append(s.Main, f)
 			}
 		}
-		for _, c := range charts(run, t) {
+		for _, p := range pictures(run, t) {
 			var b bytes.Buffer
-			if err := c.svg(&b); err != nil {
+			if err := svg(p, &b); err != nil {
 				return err
 			}
 			// The page is HTML: an XML declaration has no place in it.
-			svg := b.Bytes()
-			if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-				svg = svg[i:]
+			text := b.Bytes()
+			if i := bytes.Index(text, []byte("<svg")); i > 0 {
+				text = text[i:]
 			}
-			s.Charts = append(s.Charts, template.HTML(svg))
+			if _, ok := p.(*curve); ok {
+				s.Curve, s.Curves = t.Point.Curve, append(s.Curves, template.HTML(text))
+				continue
+			}
+			s.Charts = append(s.Charts, template.HTML(text))
 		}
 		for _, r := range t.Rows {
 			if n, why := r.Problems(); n > 0 {

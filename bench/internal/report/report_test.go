@@ -3,7 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
-	"image/png"
+	images "image/png"
 	"strings"
 	"testing"
 
@@ -69,6 +69,34 @@ func TestPage_NeedsNothingElse(t *testing.T) {
 	}
 }
 
+// The tables of a curve have one picture a figure, at the first of them.
+func TestCurve(t *testing.T) {
+	run := example(true, 10, 2500, 2600, 2650)
+	for _, at := range []float64{4, 256} {
+		more := example(true, 7, 30, 2700, 0).Tables[0]
+		more.Point = &result.Point{Curve: "A & B", Over: "goroutines", At: at}
+		run.Tables = append(run.Tables, more)
+	}
+	run.Tables[0].Point = &result.Point{Curve: "A & B", Over: "goroutines", At: 1}
+	run.Tables = append(run.Tables, example(true, 1).Tables...)
+	cs := curves(run, run.Tables[0])
+	require.Len(t, cs, 1)
+	require.Equal(t, []float64{1, 4, 256}, cs[0].places)
+	require.Equal(t, []int{3, 3, 3, 1}, []int{len(cs[0].lines[0].points), len(cs[0].lines[1].points), len(cs[0].lines[2].points), len(cs[0].lines[3].points)})
+	require.Empty(t, charts(run, run.Tables[0]))
+	for _, other := range run.Tables[1:] {
+		require.Empty(t, curves(run, other))
+	}
+	var b bytes.Buffer
+	require.NoError(t, png(cs[0], &b))
+	_, err := images.Decode(&b)
+	require.NoError(t, err)
+	b.Reset()
+	require.NoError(t, Page(&b, run))
+	require.Equal(t, 2, strings.Count(b.String(), "<svg"))
+	require.NotContains(t, b.String(), "NaN")
+}
+
 // Whatever the figures are, there is a picture.
 func TestChart_OfOddFigures(t *testing.T) {
 	for name, values := range map[string][]float64{
@@ -85,11 +113,11 @@ func TestChart_OfOddFigures(t *testing.T) {
 			require.Len(t, cs, 1)
 			require.Equal(t, name == "decades apart" || name == "zero and decades", cs[0].log)
 			var b bytes.Buffer
-			require.NoError(t, cs[0].png(&b))
-			_, err := png.Decode(&b)
+			require.NoError(t, png(cs[0], &b))
+			_, err := images.Decode(&b)
 			require.NoError(t, err)
 			b.Reset()
-			require.NoError(t, cs[0].svg(&b))
+			require.NoError(t, svg(cs[0], &b))
 			require.NotContains(t, b.String(), "NaN")
 			require.NoError(t, xml.Unmarshal(b.Bytes(), new(struct{})), "it is well-formed")
 		})

@@ -50,6 +50,16 @@ type Table struct {
 	Rows    []*Row   `json:"rows"`
 	// Questions are what the report begins with.
 	Questions []Question `json:"questions,omitempty"`
+	// Point is set if the table is a point of a curve.
+	Point *Point `json:"point,omitempty"`
+}
+
+// A Point is where on a curve a table is. The figures of the tables of a curve are drawn as lines over a
+// number that differs between the tables.
+type Point struct {
+	Curve string  `json:"curve"` // its title
+	Over  string  `json:"over"`  // what the number counts
+	At    float64 `json:"at"`
 }
 
 // A Question is one that a figure of a table answers.
