@@ -3,6 +3,8 @@ package report
 import (
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -93,7 +95,7 @@ func (c *curve) height() vg.Length {
 func (c *curve) draw(canvas vg.CanvasSizer) error {
 	p := newPlot(c.run, titleOf(c.figure)+"\n"+c.point.Curve)
 	low, high := c.span()
-	p.Y.Min, p.Y.Max, p.Y.Scale, p.Y.Tick.Marker = low/1.2, high*1.2, plot.LogScale{}, plot.TickerFunc(logTicks)
+	p.Y.Min, p.Y.Max, p.Y.Scale, p.Y.Tick.Marker = low/1.2, high*1.2, plot.LogScale{}, plot.TickerFunc(fineTicks)
 	if c.places[0] > 0 {
 		p.X.Scale = plot.LogScale{}
 	}
@@ -106,20 +108,45 @@ func (c *curve) draw(canvas vg.CanvasSizer) error {
 		}
 		return ticks
 	})
-	p.Add(grid{}, strokes{c})
+	p.Add(grid{}, levels{}, strokes{c})
 	area := draw.New(canvas)
 	area.SetColor(paper)
 	area.Fill(area.Rectangle.Path())
 	p.Draw(draw.Crop(area, 4, -namesWidth, 0.52*vg.Inch, -6))
 	title := style(10, ink)
 	title.XAlign = draw.XCenter
-	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, c.point.Over+"; up: "+measureOf(c.figure)+", log scales")
+	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, c.point.Over+"; upwards: "+measureOf(c.figure)+"; log scales")
 	kinds := make([]string, len(c.lines))
 	for i, l := range c.lines {
 		kinds[i] = l.kind
 	}
 	legend(draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0), kinds)
 	return nil
+}
+
+// fineTicks has a label at 1, 2 and 5 of each decade.
+func fineTicks(low, high float64) []plot.Tick {
+	ticks := logTicks(low, high)
+	for i := range ticks {
+		v := ticks[i].Value
+		e := math.Floor(math.Log10(v) + 1e-9)
+		if d := math.Round(v / math.Pow(10, e)); d == 2 || d == 5 {
+			ticks[i].Label = strings.Replace(decade(e), "1", strconv.Itoa(int(d)), 1)
+		}
+	}
+	return ticks
+}
+
+// levels draws a line at each labelled tick of the upright axis.
+type levels struct{}
+
+func (levels) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
+		if t.Label != "" {
+			c.StrokeLine2(draw.LineStyle{Color: pale, Width: 0.6}, c.Min.X, y(t.Value), c.Max.X, y(t.Value))
+		}
+	}
 }
 
 // span returns the least and the largest value.
