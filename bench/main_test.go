@@ -317,7 +317,7 @@ func TestRedisson_Plans(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string]int{"fanout": 2, "uncontended": 3, "renewal": 1, "fair burst": 2}, with)
+	require.Equal(t, map[string]int{"fanout": 2, "uncontended": 8, "renewal": 1, "fair burst": 2}, with)
 	require.False(t, sizes{}.wantsRedisson("release"))
 	require.True(t, sizes{}.wantsRedisson("all"))
 }

@@ -183,20 +183,22 @@ func (z sizes) plans(command string) []*plan {
 		for _, delay := range pick(z, []time.Duration{0, 250 * time.Microsecond, 2500 * time.Microsecond}, []time.Duration{0}) {
 			id, curve, about, figures := "uncontended", "Nobody waits", "Lock and unlock in a loop.", measure.UncontendedFigures
 			goroutines := pick(z, []int{1, 2, 4, 8, 16, 64, 256, 1024}, []int{1, 4, 16, 256})
+			who := slices.Concat(locker.Names(locker.Holdfast, locker.Peer), java, []string{"raw batches", "raw Do", "2 x PING"})
 			if delay > 0 {
+				who = slices.DeleteFunc(who, func(c string) bool { return slices.Contains(java, c) }) // it would warm up for each
 				id = fmt.Sprintf("uncontended/link=%v", 2*delay)
 				curve = fmt.Sprintf("Nobody waits, a round trip takes %v", 2*delay)
 				about += " A relay is on the way to the server, which passes all on after half of that time."
 				figures, goroutines = figures[:slices.IndexFunc(figures, func(f result.Figure) bool { return f.Key == "commands" })], []int{1, 4, 16, 64, 256}
 			}
 			for _, g := range goroutines {
-				who := "1 goroutine"
+				callers := "1 goroutine"
 				if g > 1 {
-					who = fmt.Sprintf("%d goroutines, each with a name of its own", g)
+					callers = fmt.Sprintf("%d goroutines, each with a name of its own", g)
 				}
-				add(fmt.Sprintf("%s/goroutines=%d", id, g), curve+": "+who, about, figures,
+				add(fmt.Sprintf("%s/goroutines=%d", id, g), curve+": "+callers, about, figures,
 					measure.Spec{Goroutines: g, Delay: delay, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 2*time.Second, 300*time.Millisecond)},
-					slices.Concat(locker.Names(locker.Holdfast, locker.Peer), java, []string{"raw batches", "raw Do", "2 x PING"})...)
+					who...)
 				if n := len(out); n > 0 { // else no candidate is wanted
 					out[n-1].table.Point = &result.Point{Curve: curve, Over: "goroutines", At: float64(g)}
 				}
