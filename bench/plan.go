@@ -57,7 +57,7 @@ var verdicts = map[string]func(*measure.Spec) []result.Question{
 		return []result.Question{{Question: fmt.Sprintf("%s waiters in %d processes: time until each has had the lock", number(s.Waiters), s.Procs), Figure: "drain"}}
 	},
 	"uncontended": func(s *measure.Spec) []result.Question {
-		if s.Delay > 0 || !slices.Contains([]int{1, 4, 16, 256}, s.Goroutines) {
+		if s.Delay > 0 || !slices.Contains([]int{1, 4, 256}, s.Goroutines) {
 			return nil
 		}
 		if s.Goroutines == 1 {
