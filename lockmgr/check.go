@@ -350,9 +350,6 @@ func (c *checkup) forms(words []string) [][]string {
 	case !c.sharded:
 	case words[0] == "PUBLISH":
 		forms[0] = append([]string{"SPUBLISH"}, words[1:]...)
-		if c.m.onBoth() {
-			forms = append(forms, words)
-		}
 	case words[0] == "PUBSUB":
 		forms[0] = append([]string{"PUBSUB", "SHARD" + words[1]}, words[2:]...)
 	}
@@ -436,13 +433,6 @@ func (c *checkup) rehearse(ctx context.Context) error {
 	heard, err := c.subscribe(ctx, watch, c.sharded)
 	if err != nil {
 		return err
-	}
-	if c.m.onBoth() {
-		also := c.m.hubs.watch(c.channel, false).Watch
-		defer also.Close()
-		if _, err := c.subscribe(ctx, also, false); err != nil {
-			return err
-		}
 	}
 	if err := c.live(ctx); err != nil {
 		c.cleanUp()

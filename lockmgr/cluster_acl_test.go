@@ -146,7 +146,7 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 	}
 	for without, with := range map[string]string{"+publish": "+subscribe +unsubscribe", "+subscribe": "+publish", "": "+publish +subscribe +unsubscribe"} {
 		grant("checked", plain+" "+more+" "+with)
-		m, err := lockmgr.Dial(opt, lockmgr.Options{Channels: lockmgr.BothChannels})
+		m, err := lockmgr.Dial(opt, lockmgr.Options{Channels: lockmgr.ClassicChannels})
 		require.NoError(t, err)
 		report, _ := m.Check(faults.Patient(t), "app:")
 		for _, rule := range []string{"+publish", "+subscribe"} {

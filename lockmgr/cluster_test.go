@@ -61,7 +61,7 @@ func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
 	}
 }
 
-var allChannels = []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels, lockmgr.BothChannels}
+var allChannels = []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels}
 
 // All kinds of locks work on all shards. A waiter of another manager is woken by a message,
 // long before it would poll.
@@ -129,33 +129,6 @@ func TestCluster_EveryKind(t *testing.T) {
 	}
 }
 
-// A manager with both kinds of channels wakes those that have one of them only, and is woken by
-// them. Those two do not wake each other.
-func TestCluster_BothChannels(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	ctx := faults.Patient(t)
-	both := dialCluster(t, c, lockmgr.Options{Channels: lockmgr.BothChannels})
-	for _, channels := range []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels} {
-		other := dialCluster(t, c, lockmgr.Options{Channels: channels})
-		for kind, opts := range map[string][]lockmgr.LockOption{"plain": nil, "exclusive": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
-			for i, pair := range [][2]*lockmgr.Manager{{both, other}, {other, both}} {
-				name := fmt.Sprintf("%s:%d:%d", kind, channels, i)
-				l, err := pair[0].Lock(ctx, name, opts...)
-				require.NoError(t, err)
-				f := pair[1].LockAsync(name, opts...)
-				time.Sleep(300 * time.Millisecond) // subscribed, and what follows a confirmation is over
-				faults.ByMessage(t, pair[1], func() {
-					require.NoError(t, l.Unlock(ctx))
-					l, err = f.Await(ctx)
-					require.NoError(t, err)
-				}, name)
-				require.NoError(t, l.Unlock(ctx))
-			}
-		}
-	}
-}
-
 // requireSubscribers waits until a node has a channel with a subscriber.
 func requireSubscribers(t *testing.T, s *redistest.Server, classic bool) {
 	t.Helper()
@@ -219,17 +192,10 @@ func TestCluster_Failover(t *testing.T) {
 func TestCluster_SlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	var m, other *lockmgr.Manager
+	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	name := "a"
-	for i := range 7 {
-		o := lockmgr.Options{}
-		if i >= 4 {
-			o.Channels = lockmgr.BothChannels
-		}
-		if i == 0 || i == 4 {
-			m, other = dialCluster(t, c, o), dialCluster(t, c, o)
-		}
+	for range 4 {
 		from := c.Owner(name)
 		to := c.Nodes[0]
 		if to == from {
@@ -242,9 +208,6 @@ func TestCluster_SlotMoves(t *testing.T) {
 		c.Move(t, name, to)
 		require.Equal(t, to, c.Owner(name))
 		requireSubscribers(t, to, false)
-		if i >= 4 {
-			requireSubscribers(t, to, true)
-		}
 		require.True(t, l.Valid())
 		faults.ByMessage(t, other, func() {
 			require.NoError(t, l.Unlock(ctx))

@@ -35,8 +35,7 @@ func newHubs(lanes *wire.Lanes, open func(master string, sharded bool) *notify.H
 // A listening is a watch, and the address of the master at which it is.
 type listening struct {
 	*notify.Watch
-	master     string
-	subscribed bool // as the last event said; kept with BothChannels only
+	master string
 }
 
 // watch begins to watch a channel at the master of its slot. It never blocks.

@@ -38,11 +38,10 @@ type watchKey struct {
 	name  string
 	item  int
 	place uint64 // of a fair lock: the place whose own channel is watched, or zero
-	also  bool   // the classic channel beside the sharded one
 }
 
 func keyOf(ev *wakeup) watchKey {
-	return watchKey{ev.event.Name, ev.event.Item, ev.event.Place, ev.also}
+	return watchKey{ev.event.Name, ev.event.Item, ev.event.Place}
 }
 
 func newLoop(s *shell) *loop {
@@ -59,7 +58,7 @@ func newLoop(s *shell) *loop {
 		ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
 		Linger: o.Linger, PlaceTime: placeTime, PollMax: min(o.Lease, pollMax), PollBlind: pollBlind, PollSoon: pollSoon,
-		MaxLocks: o.MaxLocks, Sharded: s.sharded, Twice: s.onBoth(),
+		MaxLocks: o.MaxLocks, Sharded: s.sharded,
 		Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
 	})
 	return &loop{
@@ -118,9 +117,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 		switch ev := ev.(type) {
 		case *wakeup:
 			if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
-				if !p.onBoth() || p.joins(ev) {
-					p.effects = p.core.Step(now, ev.event, p.effects)
-				}
+				p.effects = p.core.Step(now, ev.event, p.effects)
 				p.rearm(ev)
 			}
 		case *layoutMoved:
@@ -246,38 +243,16 @@ func (p *loop) channelOf(e core.Subscribe) string {
 
 // watch begins to watch a channel.
 func (p *loop) watch(key watchKey, channel string) {
-	w := p.hubs.watch(channel, p.onSharded() && !key.also)
+	w := p.hubs.watch(channel, p.onSharded())
 	p.watches[key] = w
 	p.listen(key, w.Watch, 0)
-	if p.onBoth() && !key.also {
-		key.also = true
-		p.watch(key, channel)
-	}
-}
-
-// joins makes one subscription of those to a sharded and to the classic channel. The core is told
-// the state of the former. What is heard on the latter is a message for it, and so is the
-// confirmation of the latter, as messages may have been missed before. joins reports whether the
-// core is to get the event.
-func (p *loop) joins(ev *wakeup) bool {
-	key := keyOf(ev)
-	w := p.watches[key]
-	if !ev.also {
-		w.subscribed = ev.event.Subscribed
-		p.watches[key] = w
-		return true
-	}
-	key.also = false
-	ev.event.Message = ev.event.Message || ev.event.Confirmed
-	ev.event.Confirmed, ev.event.Subscribed = false, p.watches[key].subscribed
-	return ev.event.Message
 }
 
 // followSlots watches the channels whose slots have moved at their new masters. Until that is
 // confirmed, messages are missed.
 func (p *loop) followSlots(now time.Duration) {
 	for key, w := range p.watches {
-		if key.also || !p.hubs.moved(w) { // the one also watched goes with the sharded one
+		if !p.hubs.moved(w) {
 			continue
 		}
 		channel := w.Channel()
@@ -290,10 +265,6 @@ func (p *loop) followSlots(now time.Duration) {
 func (p *loop) unwatch(key watchKey) {
 	p.watches[key].Close()
 	delete(p.watches, key)
-	if p.onBoth() && !key.also {
-		key.also = true
-		p.unwatch(key)
-	}
 }
 
 // listen asks for the next event of a watch.
@@ -307,7 +278,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
-			watch: w, seq: wake.Seq, also: key.also,
+			watch: w, seq: wake.Seq,
 		})
 	})
 }

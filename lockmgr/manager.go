@@ -49,7 +49,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
-	lane.Replicas, lane.Twice = wire.Replicas(o.Replicas), m.onBoth()
+	lane.Replicas = wire.Replicas(o.Replicas)
 	// Answers overtake the requests of callers: a burst of these must not delay the
 	// confirmation of a lease.
 	lane.Post = func(r *core.Replies) { m.actor.PostUrgent(r) }

@@ -160,21 +160,20 @@ const (
 	ShardedChannels Channels = iota
 	// ClassicChannels are PUBLISH and SUBSCRIBE: a message goes to every node of the cluster.
 	ClassicChannels
-	// BothChannels publishes each message twice, and listens on both. It is for the time in which
-	// some clients of a fleet have sharded channels only and others classic ones only. Each wait
-	// costs a command more, and each master one more connection.
-	BothChannels
 )
 
 // published returns the channels that scripts publish on.
 func (c Channels) published() wire.Channels {
-	return [...]wire.Channels{ShardedChannels: wire.Sharded, ClassicChannels: wire.Classic, BothChannels: wire.Both}[c]
+	if c == ClassicChannels {
+		return wire.Classic
+	}
+	return wire.Sharded
 }
 
 // complete returns o with its defaults filled in, or the error of a bad field.
 func (o Options) complete() (Options, error) {
-	if o.Channels > BothChannels {
-		return o, badField("Channels", o.Channels, "ShardedChannels, ClassicChannels or BothChannels")
+	if o.Channels > ClassicChannels {
+		return o, badField("Channels", o.Channels, "ShardedChannels or ClassicChannels")
 	}
 	err := fill("Lease", &o.Lease, defaultLease, minWatched, MaxLease)
 	err = cmp.Or(err, fill("Margin", &o.Margin, 2*time.Millisecond, time.Millisecond, MinLease/2))

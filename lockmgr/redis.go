@@ -39,9 +39,9 @@ import (
 // one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
 // belong. One seed that answers is enough. If the server at a single address is a node of a cluster, be it
 // a replica or the only master, Dial connects to the whole cluster. The manager then has two connections
-// to each master that it uses, one of them for messages. It has one more to each with Options.Replicas, one
-// more with BothChannels, and one more to a master that joined the cluster meanwhile. See the package
-// comment for what differs in a cluster.
+// to each master that it uses, one of them for messages. It has one more to each with Options.Replicas, and
+// one more to a master that joined the cluster meanwhile. See the package comment for what differs in a
+// cluster.
 //
 // If a single server has become a replica, and its address (of a service, a proxy, a virtual IP) leads to
 // another master by now, the manager closes its connections and dials again.

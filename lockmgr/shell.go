@@ -55,7 +55,6 @@ type (
 		event core.Wake
 		watch *notify.Watch
 		seq   uint64
-		also  bool // see watchKey
 	}
 	// layoutMoved says that slots of the cluster have moved to other masters.
 	layoutMoved struct{}
@@ -117,9 +116,6 @@ func (s *shell) newTrace(ctx context.Context) *trace {
 // onSharded reports whether the manager listens on sharded channels.
 func (s *shell) onSharded() bool { return s.clustered && s.options.Channels != ClassicChannels }
 
-// onBoth reports whether it listens on sharded and on classic channels.
-func (s *shell) onBoth() bool { return s.clustered && s.options.Channels == BothChannels }
-
 // countsAll reports whether the number of subscribers that a script counts includes those of all
 // managers. A node of a cluster knows its own classic subscribers only.
-func (s *shell) countsAll() bool { return !s.clustered || s.options.Channels == ShardedChannels }
+func (s *shell) countsAll() bool { return !s.clustered || s.onSharded() }

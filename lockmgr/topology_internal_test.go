@@ -72,12 +72,12 @@ func TestTopology_OfAServer(t *testing.T) {
 
 // The number of subscribers is trusted only where it includes those of all managers.
 func TestChannels(t *testing.T) {
-	for channels, want := range map[Channels][3]bool{ShardedChannels: {true, false, true}, ClassicChannels: {false, false, false}, BothChannels: {true, true, false}} {
+	for channels, want := range map[Channels][2]bool{ShardedChannels: {true, true}, ClassicChannels: {false, false}} {
 		s := shell{clustered: true, options: Options{Channels: channels}}
-		require.Equal(t, want, [3]bool{s.onSharded(), s.onBoth(), s.countsAll()}, "%d", channels)
+		require.Equal(t, want, [2]bool{s.onSharded(), s.countsAll()}, "%d", channels)
 		s.clustered = false
-		require.Equal(t, [3]bool{false, false, true}, [3]bool{s.onSharded(), s.onBoth(), s.countsAll()}, "%d, one server", channels)
+		require.Equal(t, [2]bool{false, true}, [2]bool{s.onSharded(), s.countsAll()}, "%d, one server", channels)
 	}
-	_, err := Options{Channels: BothChannels + 1}.complete()
+	_, err := Options{Channels: ClassicChannels + 1}.complete()
 	require.ErrorIs(t, err, ErrInvalidOption)
 }

@@ -66,7 +66,7 @@ var shellMutants = []mutant{
 		client + "TestMessage_ForgedGrantsNothing"},
 	{"a message is a hint", "it wakes nobody", "lockmgr", "Message: wake.Reason.Has(notify.ReasonMessage)", "Message: false", shell + "TestTurns_OthersGetTheirs"},
 	{"a message is a hint", "no try when subscribed again", "lockmgr", "Confirmed: wake.Reason.Has(notify.ReasonConfirmed)", "Confirmed: false", shell + "TestSubscription_ConfirmationIsATry"},
-	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[keyOf(ev)].Watch == ev.watch {\n\t\t\t\tif !p.onBoth()", "if true {\n\t\t\t\tif !p.onBoth()", shell + "TestWatch_WakeOfAClosedOneIsIgnored"},
+	{"a message is a hint", "a closed watch is believed", "lockmgr", "if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended\n\t\t\t\tp.effects", "if true {\n\t\t\t\tp.effects", shell + "TestWatch_WakeOfAClosedOneIsIgnored"},
 	{"a message is a hint", "only the first one is heard", "lockmgr", "\t\t\t\tp.rearm(ev)\n", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", "lockmgr/internal/wire", "f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint", "f := &Failure{Kind: Unavailable, Ran: core.No, Hint", shell + "TestTryLock_LostReply"},

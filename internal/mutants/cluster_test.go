@@ -1,13 +1,11 @@
 package mutants
 
 const (
-	lanes        = "lockmgr/internal/wire"
-	hubTests     = shell + "TestCluster_SlotMoves"
-	bothChannels = shell + "TestCluster_BothChannels"
-	publishLua   = "lockmgr/internal/wire/script/publish_both.lua"
-	laneTests    = wires + "TestLanes_FollowTheLayout"
-	hubLeft      = shell + "TestHubs_CloseThatOfAMasterThatLeft"
-	leftTest     = wires + "TestLanes_CloseTheLaneOfAMasterThatLeft"
+	lanes     = "lockmgr/internal/wire"
+	hubTests  = shell + "TestCluster_SlotMoves"
+	laneTests = wires + "TestLanes_FollowTheLayout"
+	hubLeft   = shell + "TestHubs_CloseThatOfAMasterThatLeft"
+	leftTest  = wires + "TestLanes_CloseTheLaneOfAMasterThatLeft"
 
 	scriptFiles  = "lockmgr/internal/wire/script/"
 	channelKeys  = wires + "TestCommand_ChannelsAreNoKeys"
@@ -58,13 +56,6 @@ var clusterMutants = []mutant{
 	{"cluster", "empty braces count", lanes, "key[begin+1:], '}'); n > 0 {", "key[begin+1:], '}'); n >= 0 {", wires + "TestSlotOf"},
 	{"cluster", "channels stay at the old master", "lockmgr", "func (h *hubs) moved(w listening) bool { return h.lanes.Master(w.Channel()) != w.master }", "func (h *hubs) moved(w listening) bool { return false }", hubTests},
 	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "if n.gone && n.ch.phase == live {", "if false {", hubTests},
-	{"cluster", "both channels: sharded only", publishLua, "  redis.pcall('PUBLISH', channel, message)\n", "", bothChannels},
-	{"cluster", "both channels: classic only", publishLua, "redis.pcall('SPUBLISH', channel, message)", "0", bothChannels},
-	{"cluster", "both channels: listens on sharded ones only", "lockmgr", "if p.onBoth() && !key.also {\n\t\tkey.also = true\n\t\tp.watch(", "if false {\n\t\tp.watch(", bothChannels},
-	{"cluster", "both channels: what is heard on classic ones is dropped", "lockmgr", "\treturn ev.event.Message\n", "\treturn false\n", bothChannels},
-	{"cluster", "both channels: the count of sharded subscribers is trusted", "lockmgr", "!s.clustered || s.options.Channels == ShardedChannels", "!s.clustered || s.onSharded()", shell + "TestChannels"},
-	{"cluster", "both channels: echoes are taken for news", lanes, "\t\tif l.cfg.Twice {\n", "\t\tif false {\n", wires + "TestLane_MessagesOnTwoChannels"},
-	{"cluster", "both channels: the classic one stays at the old master", "lockmgr", "\t\tp.unwatch(key)\n\t\tp.watch(key, channel)\n", "\t\tw.Close()\n\t\tw = p.hubs.watch(channel, true)\n\t\tp.watches[key] = w\n\t\tp.listen(key, w.Watch, 0)\n", hubTests},
 	{"cluster", "messages are published on classic channels", lanes, "\"'PUBLISH'\", \"'SPUBLISH'\", ", "", shell + "TestCluster_EveryKind"},
 	{"cluster", "what a master refuses is answered", lanes, "if l.cfg.elsewhere(*t, a.Failure) {", "if false {", wires + "TestLanes_PassOnWhatAMasterRefuses"},
 	{"cluster", "a refusal that is passed on is told", lanes, "\t\tif l.cfg.passesOn(&answers[i]) {\n", "\t\tif false {\n", wires + "TestLanes_PassOnWhatAMasterRefuses"},

@@ -63,8 +63,6 @@ type Config struct {
 	// Sharded says that the replies come from several servers: see Reply.Shard. The server of a
 	// name is known once an operation about the name has been sent: see Sent.
 	Sharded bool
-	// Twice says that a release publishes two messages for each name, and both are heard.
-	Twice bool
 	// Notices asks for Notice effects.
 	Notices bool
 	// Seed is the seed of the random numbers.

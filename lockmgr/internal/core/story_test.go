@@ -143,7 +143,7 @@ func (s *story) line(line string) {
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
 			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
 			GatherAfter: duration("gatherafter", 0), GatherTime: duration("gathertime", 0), PlaceTime: duration("place", 40*time.Second),
-			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "", Twice: arg["twice"] != "",
+			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "",
 		})
 	case "lock", "lockset":
 		r := &Request{Name: plain[2], Asked: s.now, Ends: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}

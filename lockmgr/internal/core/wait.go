@@ -53,7 +53,7 @@ func (m *Machine) wake(ev Wake) {
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
 	c := n.makeDetails()
-	foreign := ev.Message && !n.isEcho(ev, m.cfg.Twice)
+	foreign := ev.Message && !n.isEcho(ev)
 	useful := n.worthTrying(ev)
 	// A message of an item that a set does not wait for says nothing about turns.
 	if foreign && (useful || n.held()) && !n.runsOn(nil) && n.takesTurns() {
@@ -89,16 +89,13 @@ func (m *Machine) wake(ev Wake) {
 
 // isEcho reports whether a message is of our own release, and notes that it has
 // arrived. It may be wrong, so no wake-up of a waiter depends on it.
-func (n *name) isEcho(ev Wake, twice bool) bool {
+func (n *name) isEcho(ev Wake) bool {
 	c := n.details
 	if !ev.More && c.echoes > 0 {
 		c.echoes--
 		return true
 	}
 	most := n.channels()
-	if twice {
-		most *= 2
-	}
 	for e := range n.inMotion {
 		u := e.upkeep()
 		switch {

@@ -12,26 +12,21 @@ import (
 func TestScript_Channels(t *testing.T) {
 	publishing := []*Script{release, releaseMany, reserve, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
 	for _, s := range publishing {
-		classic, sharded, both := s.forms[Classic].Text, s.forms[Sharded].Text, s.forms[Both].Text
+		classic, sharded := s.forms[Classic].Text, s.forms[Sharded].Text
 		require.Equal(t, s.Text, classic)
 		n := strings.Count(classic, "redis.pcall('PUBLISH', ")
 		require.Positive(t, n, s.Name)
 		require.Equal(t, n, strings.Count(classic, "'PUBLISH'"), s.Name)
 		require.Equal(t, n, strings.Count(sharded, "'SPUBLISH'"), s.Name)
 		require.NotContains(t, sharded, "'PUBLISH'")
-		require.Equal(t, 1+n, strings.Count(both, "publish("), s.Name)
-		require.Equal(t, 1, strings.Count(both, "'PUBLISH'"), s.Name)
-		require.Equal(t, 1, strings.Count(both, "'SPUBLISH'"), s.Name)
-		require.Len(t, map[string]bool{s.sha: true, s.forms[Sharded].sha: true, s.forms[Both].sha: true}, 3)
+		require.NotEqual(t, s.sha, s.forms[Sharded].sha)
 	}
 	for _, s := range []*Script{transfer, permitsTransfer, inspect} {
 		require.Contains(t, s.Text, "'NUMSUB'")
-		for _, kind := range []Channels{Sharded, Both} {
-			require.NotContains(t, s.forms[kind].Text, "'NUMSUB'", s.Name)
-			require.Contains(t, s.forms[kind].Text, "'SHARDNUMSUB'", s.Name)
-		}
+		require.NotContains(t, s.forms[Sharded].Text, "'NUMSUB'", s.Name)
+		require.Contains(t, s.forms[Sharded].Text, "'SHARDNUMSUB'", s.Name)
 	}
 	for _, s := range []*Script{Acquire, acquireMany, renew} {
-		require.Equal(t, [...]*Script{s, s, s}, s.forms, s.Name)
+		require.Equal(t, [...]*Script{s, s}, s.forms, s.Name)
 	}
 }

@@ -17,18 +17,16 @@ type Script struct {
 	Name, Text, sha string
 	// forms are the same script for each kind of channels. Each is the script itself if that
 	// uses no channel.
-	forms [Both + 1]*Script
+	forms [Sharded + 1]*Script
 }
 
 func newScript(name, text string) *Script {
 	s := &Script{Name: name, Text: text, sha: hashOf(text)}
-	s.forms = [...]*Script{s, s, s}
-	for kind, other := range map[Channels]string{Sharded: forSharded.Replace(text), Both: forBoth(text)} {
-		if other != text {
-			f := &Script{Name: name, Text: other, sha: hashOf(other)}
-			f.forms = [...]*Script{f, f, f}
-			s.forms[kind] = f
-		}
+	s.forms = [...]*Script{s, s}
+	if other := forSharded.Replace(text); other != text {
+		f := &Script{Name: name, Text: other, sha: hashOf(other)}
+		f.forms = [...]*Script{f, f}
+		s.forms[Sharded] = f
 	}
 	return s
 }
@@ -44,23 +42,7 @@ type Channels uint8
 const (
 	Classic Channels = iota
 	Sharded          // those of clusters
-	Both             // each message is published on both
 )
-
-// forBoth makes a script publish each message on a sharded channel and on the classic one of the
-// same name. What counts as the answer is that for the sharded one.
-func forBoth(text string) string {
-	other := publishes.Replace(text)
-	if other == text {
-		return text
-	}
-	return publishBoth + other
-}
-
-//go:embed script/publish_both.lua
-var publishBoth string
-
-var publishes = strings.NewReplacer("redis.pcall('PUBLISH', ", "publish(", "'PUBSUB', 'NUMSUB'", "'PUBSUB', 'SHARDNUMSUB'")
 
 // forSharded makes a script use sharded channels. A server delivers the messages of these
 // only to those who have subscribed at the master of the channel's slot.

@@ -466,9 +466,6 @@ func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
 	r := &o.replies.Replies[len(o.replies.Replies)-1]
 	decode(op, a, r, l.cfg.Error)
 	r.Shard = l.cfg.shard
-	if l.cfg.Twice {
-		r.Published *= 2
-	}
 	if l.confirms != nil && vouches(r) {
 		o.passed++
 		l.confirms.add(*r)

@@ -668,18 +668,3 @@ func (f execFunc) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	f(commands)
 	clear(answers)
 }
-
-// A message on two channels is heard twice.
-func TestLane_MessagesOnTwoChannels(t *testing.T) {
-	for _, twice := range []bool{false, true} {
-		replies := make(chan core.Reply, 1)
-		l := NewLane(Config{
-			Manager: "m", Timeout: time.Second, Now: func() time.Duration { return 0 }, Twice: twice,
-			Server: execFuncs(func(_ []Command, answers []Answer) { answers[0] = Answer{Kind: Int, Int: 1} }),
-			Post:   func(r *core.Replies) { replies <- r.Replies[0] }, Error: func(*Failure) error { return nil },
-		})
-		l.Submit([]*core.Op{released("a", 1)}, 0)
-		require.Equal(t, map[bool]int{false: 1, true: 2}[twice], (<-replies).Published)
-		l.Close()
-	}
-}

@@ -256,7 +256,7 @@ func TestNodes_TellThoseWhoListenElsewhere(t *testing.T) {
 		Encode(manager, released(x, 1)), Encode(manager, &core.Op{Verb: core.VerbTransfer, Name: x, Number: 2}), Encode(manager, released(y, 1)),
 		Encode(manager, released(x, 1)),
 	}
-	for channels, want := range map[Channels][]int64{Sharded: {3, 4, -1, 3}, Both: {3, 4, -1, 3}, Classic: {0, 0, 0, 0}} {
+	for channels, want := range map[Channels][]int64{Sharded: {3, 4, -1, 3}, Classic: {0, 0, 0, 0}} {
 		c, n := newFakeCluster(t)
 		n.channels = channels
 		for _, node := range c.known {

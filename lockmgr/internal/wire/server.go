@@ -55,8 +55,6 @@ type Config struct {
 	// Replicas says how many replicas must confirm an operation. If its Acks is zero, no replica is
 	// asked.
 	Replicas Replicas
-	// Twice says that each message is published on two channels that the manager listens on.
-	Twice bool
 
 	// Lanes sets the fields below, for a lane to a master of a cluster.
 
