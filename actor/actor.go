@@ -49,11 +49,6 @@ func (a *Actor[T]) Post(m T) bool { return a.box.put(m) }
 // batch and for the urgent messages before it.
 func (a *Actor[T]) PostUrgent(m T) bool { return a.box.putUrgent(m) }
 
-// PostBatch leaves all of ms in the mailbox, next to one another and in order, or
-// none of them when the actor was stopped. The slice is copied. It costs one mutex
-// and at most one wake-up, however long ms is.
-func (a *Actor[T]) PostBatch(ms []T) bool { return a.box.putAll(ms) }
-
 // Stop ends the actor: what was accepted before is still handled, what comes after
 // is refused, then the goroutine ends. Stop does not wait for that: see Done.
 // Further calls do nothing.

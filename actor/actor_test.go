@@ -52,20 +52,8 @@ func TestActor_KeepsTheOrderOfAProducer(t *testing.T) {
 	var wg sync.WaitGroup
 	for p := range producers {
 		wg.Go(func() {
-			for n := 0; n < each; {
-				if p%2 == 0 {
-					a.Post(msg{p, n})
-					n++
-					continue
-				}
-				var ms []msg
-				for range 7 {
-					if n < each {
-						ms = append(ms, msg{p, n})
-						n++
-					}
-				}
-				a.PostBatch(ms)
+			for n := range each {
+				a.Post(msg{p, n})
 			}
 		})
 	}
@@ -107,13 +95,12 @@ func (b *busy) Stopped() { b.stopped = true }
 func TestActor_WhatArrivesMeanwhileIsOneBatch(t *testing.T) {
 	b, a := startBusy(t)
 	require.True(t, a.Post(1))
-	require.True(t, a.PostBatch([]int{2, 3, 4}))
-	require.True(t, a.PostBatch(nil))
-	require.True(t, a.Post(5))
+	require.True(t, a.Post(2))
+	require.True(t, a.Post(3))
 	a.Stop()
 	close(b.leave)
 	<-a.Done()
-	require.Equal(t, [][]int{{0}, {1, 2, 3, 4, 5}}, b.got)
+	require.Equal(t, [][]int{{0}, {1, 2, 3}}, b.got)
 }
 
 // Urgent messages overtake what waits, between two batches, and keep their order.
@@ -166,8 +153,7 @@ func TestStop_HandlesTheAcceptedAndRefusesTheRest(t *testing.T) {
 	a.Stop()
 	a.Stop()
 	require.False(t, a.Post(2))
-	require.False(t, a.PostBatch([]int{3, 4}))
-	require.False(t, a.PostBatch(nil), "an empty batch tells as well that the actor was stopped")
+	require.False(t, a.PostUrgent(3))
 	select {
 	case <-a.Done():
 		t.Fatal("done while the handler is still running")
@@ -249,14 +235,10 @@ func TestStop_AtAnyTimeHandlesEveryAcceptedMessage(t *testing.T) {
 					if p == 0 && n == 3*i {
 						a.Stop()
 					}
-					ok := a.Post(1)
-					if ok {
-						accepted[p]++
-					}
-					if ok = ok && a.PostBatch([]int{2, 3}); !ok {
+					if !a.Post(1) {
 						return
 					}
-					accepted[p] += 2
+					accepted[p]++
 				}
 			})
 		}
@@ -285,18 +267,17 @@ func TestStop_RightAfterStart(t *testing.T) {
 }
 
 func TestActor_KeepsNothingHandledAlive(t *testing.T) {
-	handled := make(chan struct{})
-	a := start(t, func([]*[64]byte) time.Duration { handled <- struct{}{}; return -1 })
+	handled := make(chan int)
+	a := start(t, func(batch []*[64]byte) time.Duration { handled <- len(batch); return -1 })
 	var refs []weak.Pointer[[64]byte]
 	for round := range 3 { // each of the two slices has its turn
-		var ms []*[64]byte
 		for range 20 - round {
 			m := new([64]byte)
-			ms = append(ms, m)
 			refs = append(refs, weak.Make(m))
+			a.Post(m)
 		}
-		a.PostBatch(ms)
-		<-handled
+		for n := 20 - round; n > 0; n -= <-handled {
+		}
 	}
 	a.Post(nil) // the batch before is cleared when this one comes
 	<-handled
@@ -307,11 +288,13 @@ func TestActor_KeepsNothingHandledAlive(t *testing.T) {
 }
 
 func TestPost_DoesNotAllocate(t *testing.T) {
-	handled := make(chan struct{}, 1)
-	a := start(t, func([]int) time.Duration { handled <- struct{}{}; return time.Hour })
-	ms := make([]int, 100)
+	handled := make(chan int)
+	a := start(t, func(batch []int) time.Duration { handled <- len(batch); return time.Hour })
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		a.PostBatch(ms)
-		<-handled
+		for i := range 100 {
+			a.Post(i)
+		}
+		for n := 100; n > 0; n -= <-handled {
+		}
 	}))
 }

@@ -5,9 +5,9 @@
 // never waits: it reads a batch of messages, changes its state, starts elsewhere
 // what takes time, and returns. Answers come back as messages.
 //
-//	Post ───────┐   ┌───────── mailbox ─────────┐           ┌─ one goroutine ─┐
-//	PostBatch ──┼──▶│ in, urgent: appended       │──swap───▶│ Handle(batch)   │
-//	PostUrgent ─┘   │ spare: handled, cleared   │◀──reuse──│   next ──▶ alarm │
+//	                ┌───────── mailbox ─────────┐           ┌─ one goroutine ─┐
+//	Post ──────────▶│ in, urgent: appended      │──swap───▶ │ Handle(batch)   │
+//	PostUrgent ────▶│ spare: handled, cleared   │◀──reuse── │   next ──▶ alarm│
 //	                └───────────────────────────┘           └─────────────────┘
 //
 // # Contract

@@ -33,7 +33,9 @@ func TestMailbox_BurstIsNotKept(t *testing.T) {
 		require.LessOrEqual(t, cap(m.spare), kept)
 	}
 	for range 3 {
-		m.putAll(make([]int, kept))
+		for i := range kept {
+			m.put(i)
+		}
 		require.Equal(t, kept, receive(m))
 	}
 	require.Equal(t, 2*kept, cap(m.in)+cap(m.spare), "room for an ordinary batch stays")
@@ -47,7 +49,9 @@ func TestMailbox_BurstIsNotKept(t *testing.T) {
 
 func TestMailbox_BurstIsKeptWhileBusy(t *testing.T) {
 	m := &mailbox[int]{wake: make(chan struct{}, 1)}
-	m.putAll(make([]int, 10*kept))
+	for i := range 10 * kept {
+		m.put(i)
+	}
 	_, batch, _ := m.take(true)
 	m.put(1)
 	m.reuse(batch)
@@ -69,12 +73,9 @@ func TestMailbox_WakesOnlyAParkedConsumer(t *testing.T) {
 
 	m.take(true)
 	m.take(true)
-	m.putAll(nil)
-	require.Empty(t, m.wake, "there is nothing to wake up for")
 	m.put(3)
 	require.Len(t, m.wake, 1)
 	m.put(4)
-	m.putAll([]int{5})
 	m.close()
 	<-m.wake
 	require.Empty(t, m.wake, "one wake-up for all")

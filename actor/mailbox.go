@@ -1,9 +1,6 @@
 package actor
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // kept is how many messages a mailbox has room for while its actor is parked. That
 // is more than the batches that a few hundred busy producers make, so that these
@@ -34,7 +31,7 @@ func (m *mailbox[T]) add(queue *[]T, x T) bool {
 		return false
 	}
 	if len(*queue) == cap(*queue) {
-		grow(queue, 1)
+		grow(queue)
 	}
 	*queue = append(*queue, x)
 	idle := m.idle
@@ -46,29 +43,10 @@ func (m *mailbox[T]) add(queue *[]T, x T) bool {
 	return true
 }
 
-func (m *mailbox[T]) putAll(xs []T) bool {
-	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return false
-	}
-	if len(xs) > cap(m.in)-len(m.in) {
-		grow(&m.in, len(xs))
-	}
-	m.in = append(m.in, xs...)
-	idle := m.idle && len(xs) > 0
-	m.idle = m.idle && !idle
-	m.mu.Unlock()
-	if idle {
-		m.signal()
-	}
-	return true
-}
-
-// grow makes room for n more, doubling at least: append alone would copy a burst
-// several times over, with the mutex held.
-func grow[T any](queue *[]T, n int) {
-	*queue = slices.Grow(*queue, max(n, len(*queue), 16))
+// grow doubles the room. append grows large slices by less, and would copy a burst
+// several times over with the mutex held.
+func grow[T any](queue *[]T) {
+	*queue = append(make([]T, 0, max(2*len(*queue), 16)), *queue...)
 }
 
 // signal wakes the consumer. A wake-up that is already waiting for it serves as
