@@ -247,7 +247,7 @@ func (c *connection) read(f *feed) {
 			c.answered(r.refusal)
 		}
 	}
-	clear(c.core.news) // do not keep payloads and channels alive
+	clear(c.core.news) // do not keep channels alive
 	if r.ended {
 		c.ended(r.err)
 	}
@@ -261,7 +261,7 @@ func (c *connection) heard(n *news) {
 	}
 	if n.messages > 0 {
 		e.reason |= ReasonMessage
-		e.messages, e.payload = n.messages, n.payload
+		e.messages = n.messages
 		c.core.stats.Messages += n.messages
 		c.core.stats.Coalesced += n.messages - 1
 	}

@@ -133,7 +133,7 @@
 //	    watch: one Wake with More set
 //	    hub:   the feed merges the messages before the mailbox
 //	forged or huge message
-//	    watch: a Wake with 64 bytes of the message
+//	    watch: a Wake, without what the message says
 //	    hub:   nothing; a hint does no harm
 //	callback of a watcher blocks
 //	    watch: no watch gets anything

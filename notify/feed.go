@@ -1,13 +1,6 @@
 package notify
 
-import (
-	"strings"
-	"sync"
-)
-
-// maxPayload is the number of bytes that are kept of a message. Without it, any user
-// with permission to publish could make the hub keep megabytes.
-const maxPayload = 64
+import "sync"
 
 // A feed carries the reports of one connection to the hub. The client's reader
 // goroutine calls it, so it never blocks. It merges the messages of a flood: each
@@ -34,8 +27,7 @@ type slot struct {
 	confirmed bool
 	gone      bool // later than confirmed
 	messages  uint64
-	payload   string // the first message's
-	queued    bool   // in feed.ready
+	queued    bool // in feed.ready
 }
 
 // A report is everything that a connection has reported since the last one.
@@ -55,7 +47,6 @@ type news struct {
 	confirmed bool
 	gone      bool // the server has ended the subscription, after confirmed
 	messages  uint64
-	payload   string
 }
 
 func newFeed(epoch uint64, signal func(*feed)) *feed {
@@ -90,7 +81,7 @@ func (f *feed) take(buf []news) report {
 	r := f.rest
 	r.news = buf
 	for i, s := range f.ready {
-		r.news = append(r.news, news{s.ch, s.confirmed, s.gone, s.messages, s.payload})
+		r.news = append(r.news, news{s.ch, s.confirmed, s.gone, s.messages})
 		*s = slot{ch: s.ch}
 		f.ready[i] = nil
 	}
@@ -131,19 +122,14 @@ func (f *feed) gone(name string) {
 	f.queue(s)
 }
 
-func (f *feed) message(name, payload string) {
+// message notes that something was published on a channel. What it was is not kept.
+func (f *feed) message(name string) {
 	f.mu.Lock()
 	s := f.slots[name]
 	if s == nil {
 		f.rest.strays++ // part of the next report; causes no event of its own
 		f.mu.Unlock()
 		return
-	}
-	if s.messages == 0 {
-		if len(payload) > maxPayload {
-			payload = strings.Clone(payload[:maxPayload])
-		}
-		s.payload = payload
 	}
 	s.messages++
 	f.queue(s)

@@ -7,23 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzMessage_OnlyWakes sends arbitrary payloads on arbitrary channels. A
-// program is lines "channel payload"; the channel "c" is the one watched.
+// FuzzMessage_OnlyWakes sends messages on arbitrary channels. A program has a
+// channel on each line; the channel "c" is the one watched.
 //
 // A user with permission to publish can make a watcher check again, and nothing
 // else. The only reason of the wake-up is Message. The subscription, the connection
-// and the errors are as before. At most 64 bytes are kept. A message for another
-// channel wakes no watch.
+// and the errors are as before. A message for another channel wakes no watch.
 //
 //	go test ./notify -run '^$' -fuzz FuzzMessage_OnlyWakes -fuzztime 60s
 func FuzzMessage_OnlyWakes(f *testing.F) {
 	for _, program := range []string{
-		"", "c 0", "c 1", "c", "d 0", " 0", "c \x00\xff", "C 0", "c0 0",
-		"c 0\nc 0\nd x\nc 1",
-		"c subscribe", "c unsubscribe\nc 0", "c +PONG", "c $-1\r\n", "c -ERR closed",
-		"c Confirmed", "redisson_lock__channel:{c} 0", "c* 0", "[c] 0",
-		"c " + strings.Repeat("x", 63), "c " + strings.Repeat("x", 64), "c " + strings.Repeat("x", 65),
-		"c " + strings.Repeat("é", 40),
+		"", "c", "d", "C", "c0", "c\x00", "c\nc\nd\nc", "redisson_lock__channel:{c}", "c*", "[c]", "c\r",
 	} {
 		f.Add(program)
 	}
@@ -39,15 +33,11 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 
 		// The last line is for "c": a message of a channel that is not watched is
 		// reported only with the next event.
-		var payloads []string
 		sent, strays := uint64(0), uint64(0)
-		for line := range strings.SplitSeq(program+"\nc end", "\n") {
-			channel, payload, _ := strings.Cut(line, " ")
-			s.feed.message(channel, payload)
+		for channel := range strings.SplitSeq(program+"\nc", "\n") {
+			s.feed.message(channel)
 			sent++
-			if channel == "c" {
-				payloads = append(payloads, payload[:min(len(payload), maxPayload)])
-			} else {
+			if channel != "c" {
 				strays++
 			}
 		}
@@ -59,7 +49,6 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 			require.Equal(t, ReasonMessage, wake.Reason)
 			require.True(t, wake.Subscribed)
 			require.NoError(t, wake.Err)
-			require.Contains(t, payloads, wake.Payload)
 		}
 		after := h.Stats()
 		require.Equal(t, strays, after.Strays)
@@ -71,7 +60,7 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 		w.mu.Lock()
 		newest := w.marks.seq
 		w.mu.Unlock()
-		require.LessOrEqual(t, newest, 1+uint64(len(payloads)), "a message woke twice")
+		require.LessOrEqual(t, newest, 1+sent-strays, "a message woke twice")
 		require.True(t, w.Next(newest).Cancel())
 	})
 }

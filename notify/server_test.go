@@ -138,11 +138,9 @@ func TestHub_ManyChannels(t *testing.T) {
 		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+20, "goroutines must not grow with channels: a few are pings")
 		require.Equal(t, n, subscribers(t, s, cs))
 		for _, c := range cs[:100] {
-			_, err := s.Do("PUBLISH", c.Channel(), "to "+c.Channel())
+			_, err := s.Do("PUBLISH", c.Channel(), "0")
 			require.NoError(t, err)
-			w := c.until(t, reasons(notify.ReasonMessage))
-			require.Equal(t, "to "+c.Channel(), w.Payload)
-			require.False(t, w.More)
+			require.False(t, c.until(t, reasons(notify.ReasonMessage)).More)
 		}
 
 		// The connection is cut: a gap, then everything is confirmed again.
@@ -160,7 +158,7 @@ func TestHub_ManyChannels(t *testing.T) {
 		require.Equal(t, n, subscribers(t, s, cs))
 		_, err = s.Do("PUBLISH", "c7", "back")
 		require.NoError(t, err)
-		require.Equal(t, "back", cs[7].until(t, reasons(notify.ReasonMessage)).Payload)
+		cs[7].until(t, reasons(notify.ReasonMessage))
 
 		// Watched and closed again and again, it ends as it should.
 		for range 5 {
@@ -241,17 +239,6 @@ func flood(t *testing.T, client rueidis.Client, channel string, n int) {
 		}
 		sent += len(batch)
 	}
-}
-
-// At most 64 bytes of an unexpected message are kept.
-func TestMessage_HugePayload(t *testing.T) {
-	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
-	hub := open(t, connect(t, s.Addr()), notify.Options{})
-	c := &cursor{Watch: hub.Watch("c")}
-	c.until(t, subscribed)
-	_, err := s.Do("PUBLISH", "c", strings.Repeat("\x00x", 1<<20))
-	require.NoError(t, err)
-	require.Equal(t, strings.Repeat("\x00x", 32), c.until(t, reasons(notify.ReasonMessage)).Payload)
 }
 
 // A watch of a forbidden channel gets Refused. The other channels are subscribed.
@@ -372,7 +359,7 @@ func TestHub_UnderConstantKills(t *testing.T) {
 		for _, c := range cs {
 			_, err := s.Do("PUBLISH", c.Channel(), "now")
 			require.NoError(t, err)
-			c.until(t, func(w notify.Wake) bool { return w.Payload == "now" })
+			c.until(t, reasons(notify.ReasonMessage))
 			c.Close()
 		}
 		require.Eventually(t, func() bool { return subscribers(t, s, cs) == 0 }, patience, time.Millisecond)

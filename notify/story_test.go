@@ -38,7 +38,7 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into testdata inst
 //
 // A step can also be a report of a connection, the newest one or that with a number:
 //
-//	[N:] up | confirm CHANNEL... | confirmall | message CHANNEL PAYLOAD | answer | refuse TEXT | end TEXT
+//	[N:] up | confirm CHANNEL... | confirmall | message CHANNEL | answer | refuse TEXT | end TEXT
 //
 // Run with -rewrite to record the outcome anew, and look at every difference.
 func TestStories(t *testing.T) {
@@ -235,7 +235,7 @@ func (l *scripted) report(words []string) {
 			f.confirmed(name)
 		}
 	case "message":
-		f.message(words[1], strings.Join(words[2:], " "))
+		f.message(words[1])
 	case "answer":
 		f.answered(nil)
 	case "refuse":
@@ -274,9 +274,6 @@ func (s *story) next(args []string) {
 // text is a wake-up in one line.
 func (w Wake) text() string {
 	s := fmt.Sprintf("#%d %v", w.Seq, w.Reason)
-	if w.Reason.Has(ReasonMessage) {
-		s += fmt.Sprintf(" %q", w.Payload)
-	}
 	if w.More {
 		s += " and more"
 	}

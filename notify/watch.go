@@ -55,10 +55,8 @@ type Wake struct {
 	// Subscribed reports whether messages are delivered after the newest of these
 	// events, as far as the hub can know.
 	Subscribed bool
-	// Payload is the first 64 bytes of one message, if Reason has Message. More
-	// reports whether there were other messages, whose payloads are dropped.
-	Payload string
-	More    bool
+	// More reports whether there were several messages, if Reason has Message.
+	More bool
 	// Err is the reason for a Gap or a Refused: the error that ended the
 	// connection, or a [RefusedError]. It is nil if Reason has neither.
 	Err error
@@ -93,7 +91,6 @@ type marks struct {
 	gap        uint64
 	refused    uint64
 	subscribed bool
-	payload    string
 	err        error // of the newest gap or refusal
 }
 
@@ -101,7 +98,6 @@ type marks struct {
 type change struct {
 	reason     Reason
 	messages   uint64
-	payload    string
 	err        error
 	subscribed bool
 }
@@ -113,7 +109,7 @@ func (m *marks) add(e change) {
 		m.confirmed = m.seq
 	}
 	if e.reason.Has(ReasonMessage) {
-		m.earlier, m.message, m.payload = m.message, m.seq, e.payload
+		m.earlier, m.message = m.message, m.seq
 		if e.messages > 1 {
 			m.earlier = m.seq
 		}
@@ -134,7 +130,7 @@ func (m *marks) since(after uint64) Wake {
 	}
 	if m.message > after {
 		w.Reason |= ReasonMessage
-		w.Payload, w.More = m.payload, m.earlier > after
+		w.More = m.earlier > after
 	}
 	if m.gap > after {
 		w.Reason |= ReasonGap

@@ -183,7 +183,6 @@ var partMutants = []mutant{
 	{"notify", "does not unsubscribe", "notify", "case !ch.wanted() && ch.phase == live:", "case false:", hub + "TestStories"},
 	{"notify", "one forbidden channel takes all along", "notify", "ch.group = max(1, len(chs)/2)", "ch.group = max(1, len(chs))", hub + "TestHub_ForbiddenChannel"},
 	{"notify", "a message counts as a confirmation", "notify", "\t\te.reason |= ReasonMessage\n", "\t\te.reason |= ReasonMessage | ReasonConfirmed\n", hub + "FuzzMessage_OnlyWakes"},
-	{"notify", "keeps payloads of any size", "notify", "if len(payload) > maxPayload {", "if false {", hub + "FuzzMessage_OnlyWakes"},
 	{"notify", "strays wake", "notify", "\ts := f.slots[name]\n\tif s == nil {\n\t\tf.rest.strays++", "\ts := f.slots[name]\n\tfor _, s = range f.slots {\n\t}\n\tif s == nil {\n\t\tf.rest.strays++", hub + "FuzzMessage_OnlyWakes"},
 	{"notify", "an event for each message", "notify", "if first {\n\t\tf.signal(f)", "if first || true {\n\t\tf.signal(f)", hub + "TestMailbox_FloodIsBounded"},
 	{"notify", "dead links are not given up", "notify", "if due(c.deadline, c.core.now) {", "if false {", hub + "TestStories"},
