@@ -144,6 +144,9 @@ func (z sizes) plans(command string) []*plan {
 		if command == "renewal" || command == "idle" || command == "release" {
 			p.reps = min(reps, 3) // long, and mostly counts
 		}
+		if s.Delay > 0 {
+			p.reps = min(reps, 3) // many, and the delay is most of each
+		}
 		if command == "turns" {
 			p.reps = or(z.reps, 1) // longer still, and each adds up many turns
 		}
