@@ -6,31 +6,30 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// An entry is one thing of ours on the server that has a lease of its own and is
-// renewed by itself: the record of an exclusive lock, or the read hold that all
-// readers of a manager share. It may also be one that we want to have there, or no
-// longer have: see phase.
+// An entry is something of ours on the server with a lease and renewals of its own: the record of
+// an exclusive lock, or the read hold that all readers of a manager share. An entry may also be
+// wanted and not be on the server yet, or be on the server and not be wanted any more: see phase.
 type entry struct {
 	of *name
-	// number is the number that the entry has on the server, by the last confirmed
-	// script. It is zero if the entry is not known to be there. It lags behind
-	// Hold.Number while a transfer is due or in flight.
+	// number is the entry's number on the server, by the last confirmed script. number is zero if
+	// the entry is not known to be on the server. number lags behind Hold.Number while a transfer
+	// is due or in flight.
 	number uint64
-	// until is the instant until which the entry may be trusted. It is the latest
-	// sum of send and usable lease of all confirmed scripts.
+	// until is the instant until which the entry may be trusted. A confirmed script moves until
+	// forward, to the sum of send and usable lease. A transfer that may shorten the life of the
+	// record moves until back: see trust.
 	until time.Duration
 	// sent is when the last confirmed script was sent.
 	sent time.Duration
 	// since is when the entry came to us, which is the start of our turn.
 	since time.Duration
 
-	// hold is the entry's first hold, or nil. The other holds follow it: see
-	// holds.
+	// hold is the entry's first hold, or nil. The further holds follow: see holds.
 	hold *Hold
 	// unlocking is the request whose Unlock is not answered yet, or nil.
 	unlocking *Request
 
-	// flight is the ID of the one script in flight, or zero.
+	// flight is the ID of the script in flight, or zero.
 	flight uint64
 
 	renewal renewal.Entry
@@ -49,14 +48,14 @@ type entry struct {
 	most    uint16 // the most that a number of it may have, see count
 }
 
-// An extra is an entry that is not the first of its name.
+// An extra is an entry other than the first of its name.
 type extra struct {
 	entry
 	upkeep upkeep
 }
 
-// upkeep is the state that an entry needs only if it is contended, passed on,
-// fenced, or has met a failure.
+// upkeep is the state that an entry needs only if the entry is contended, passed on, fenced, or has
+// met a failure.
 type upkeep struct {
 	retry   retry
 	unknown unknown
@@ -64,56 +63,53 @@ type upkeep struct {
 	doubt   doubt
 	longer  longer
 
-	// number is the number of the entry since the entry's side or its record's life changed while
-	// it had holds, or zero: see target. Each such change brings a new number, because an
-	// earlier transfer may run at any time. That transfer then finds another number, and does not
-	// change the side or the life back. side is the side that such a number was made for.
+	// number is the number of the entry after the entry's side or its record's life changed during
+	// a hold, or zero: see target. Each change brings a new number, because an earlier transfer may
+	// run at any time. The earlier transfer finds an unknown number, and does not change the side
+	// or the life back. side is the side for which number was made.
 	number uint64
 	side   Side
 	// upgrade is the request for which a transfer is to give the entry the side
 	// Alone, or nil.
 	upgrade *Request
 
-	// giveBack is set if a release that is due or in flight ends a run although
-	// somebody here waits.
+	// giveBack is set if a release, due or in flight, ends a run although somebody here waits.
 	giveBack bool
 	refused  bool // the entry is released because it can't be passed on: see passRefused
 	echoed   int  // how many messages of the release in flight have already arrived
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold
-	// limit is a lower bound of the limits of the entry's holds. It is kept only
-	// while there are several.
+	// limit is a lower bound of the limits of the entry's holds. limit is kept only while there are
+	// several holds.
 	limit time.Duration
 	// shutUntil is the instant until which no further hold may share the entry, or
 	// zero.
 	shutUntil time.Duration
-	// firstPass is when the entry was first to be passed on, or shared with one
-	// more hold, since it came to us. It is zero before that. See keptLong.
+	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
+	// the entry came to us. firstPass is zero before. See keptLong.
 	firstPass time.Duration
 	// keepUntil is the instant until which the entry is kept although nobody here
 	// waits: see keep.
 	keepUntil time.Duration
 	// claims make the record live for longer than the watched holds need: see claim.
 	claims []claim
-	// freeSince is when the entry last came free, because its last hold ended.
+	// freeSince is when the last hold of the entry ended.
 	freeSince time.Duration
 	// passed is set at the first handoff after the entry was acquired.
 	passed bool
-	// proven is set once a script has found the record after the entry was acquired. trip is how long
-	// the answer to the newest script that acquired or found it took. See unproven.
+	// proven is set once a script has found the record after the entry was acquired. trip is the
+	// round-trip time of the newest script that acquired or found the record. See unproven.
 	proven bool
 	trip   time.Duration
-	// nextTransfer is the earliest instant for a transfer that records the present
-	// holder. It spaces the transfers of an entry that is passed on fast. spacing
-	// is the least time between two of them. If it is zero, that is
-	// Config.RecordEvery.
+	// nextTransfer is the earliest instant for a transfer that records the present holder.
+	// nextTransfer spaces the transfers of an entry that is passed on fast. spacing is the least
+	// time between two of these transfers. Zero means Config.RecordEvery.
 	nextTransfer, spacing time.Duration
 }
 
-// upkeep returns the entry's upkeep. If the name has no details of its own, that is
-// the zero value which all such names share, and nobody may write it. Check hasDetails,
-// or call makeUpkeep, before a write.
+// upkeep returns the entry's upkeep. If the name has no details of its own, upkeep returns a zero
+// value that nobody may write. Check hasDetails, or call makeUpkeep, before a write.
 func (e *entry) upkeep() *upkeep {
 	if e.place == 0 {
 		return &e.of.details.upkeep
@@ -121,9 +117,9 @@ func (e *entry) upkeep() *upkeep {
 	return &e.of.details.extra[e.place-1].upkeep
 }
 
-// firstPass returns where it is noted since when the entry has been passed on: see
-// upkeep.firstPass. Several entries of a name have it together, so that their manager gives all
-// of them back at the same time. The name must have details of its own.
+// firstPass returns a pointer to upkeep.firstPass of the entry. Several entries of a name share one
+// firstPass, so that their manager gives all entries back at the same time. The name must have
+// details of its own.
 func (e *entry) firstPass() *time.Duration {
 	if x := e.of.index(); x != nil {
 		return &x.firstPass
@@ -141,8 +137,7 @@ func (e *entry) makeUpkeep() *upkeep {
 // RenewalEntry makes an entry an item of a renewal.Map.
 func (e *entry) RenewalEntry() *renewal.Entry { return &e.renewal }
 
-// holdUntil returns the earliest deadline of the entry's holds, or an instant before
-// it.
+// holdUntil returns the earliest deadline of the entry's holds, or an earlier instant.
 func (e *entry) holdUntil() time.Duration {
 	if e.hold.next() == nil {
 		return e.hold.end()
@@ -150,8 +145,8 @@ func (e *entry) holdUntil() time.Duration {
 	return min(e.until, e.upkeep().limit)
 }
 
-// target returns the number that the entry is to have on the server. It is upkeep.number if
-// the entry's side or its record's life has changed or may have changed, else the number of its holds.
+// target returns the number that the entry is to have on the server: upkeep.number if the entry's
+// side or its record's life has changed or may have changed, else the number of the entry's holds.
 func (e *entry) target() uint64 {
 	if number := e.upkeep().number; number != 0 {
 		return number
@@ -168,24 +163,22 @@ func (m *Machine) renumber(e *entry, s Side) {
 	u.number, u.side = m.number(), s
 }
 
-// recorded reports whether the entry has the number and the side on the server
-// that its holds need.
+// recorded reports whether the entry has the number and the side on the server that the holds need.
 func (e *entry) recorded() bool {
 	return e.number == e.target() && e.side == e.of.rules().side(e)
 }
 
-// transferDue reports whether a transfer must record the present holder of the
-// entry. A server that is out of memory refuses transfers, but not renewals. So
-// while transfers fail and a longer lease is wanted, the entry is renewed under
-// the number that it has. That is not possible if a transfer without an answer may
-// have replaced the number.
+// transferDue reports whether a transfer must record the present holder of the entry. A server that
+// is out of memory refuses transfers, but not renewals. So while transfers fail and a longer lease
+// is wanted, the entry is renewed under its present number. A renewal is not possible if an
+// unanswered transfer may have replaced the number.
 func (e *entry) transferDue() bool {
 	u := e.upkeep()
 	return !e.recorded() && !(u.longer.want > 0 && u.retry.failing() && !u.unknown.replaced())
 }
 
-// trust moves the deadline of the entry forward, and never back. Only transfer moves a deadline back,
-// before it sends a script that may shorten the life of the record.
+// trust moves the deadline of the entry forward, and never back. Only transfer moves a deadline
+// back, before sending a script that may shorten the life of the record.
 func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	e.sent = max(e.sent, sent)
 	e.until = max(e.until, sent+m.cfg.usable(lease))
@@ -209,16 +202,16 @@ func (m *Machine) gone(e *entry) {
 	m.loseAll(e, e.of.rules().gone())
 	m.unlocked(e, e.of.rules().gone())
 	if others {
-		// Even if somebody here waits. A try that gathers would shorten the life of these
-		// records, and waiters elsewhere would get no message when they end.
+		// Release even if somebody here waits. A try that gathers would shorten the life of the
+		// records that are left, and waiters elsewhere would get no message when the records end.
 		m.release(e)
 		return
 	}
 	m.passOn(e, nil)
 }
 
-// abandon stops trusting an entry that is past its deadline. Its record may still
-// exist, so the next script names its number.
+// abandon stops trusting an entry that is past its deadline. The record may still exist, so the
+// next script names its number.
 func (m *Machine) abandon(e *entry) {
 	n := e.of
 	if e.number != 0 {
@@ -229,8 +222,7 @@ func (m *Machine) abandon(e *entry) {
 	m.renewals.Remove(e)
 }
 
-// watch schedules the renewal of an entry for one tick after the send from which
-// its lease counts.
+// watch schedules the renewal of an entry for one tick after the send from which the lease counts.
 func (m *Machine) watch(e *entry) {
 	m.renewals.Schedule(e, m.now, m.renewDue(e))
 }

@@ -18,26 +18,25 @@ type (
 		Request *Request
 		Items   []Item
 	}
-	// LockPermits: a caller wants so many permits at once. Limit is how many permits the
-	// name gets if it has none yet.
+	// LockPermits: a caller wants Permits permits at once. Limit is how many permits the name gets
+	// if the name has none yet.
 	LockPermits struct {
 		Request *Request
 		Permits uint16
 		Limit   int64
 	}
-	// Cancel: the caller of a request that is still pending has left.
+	// Cancel: the caller of a pending request has left.
 	Cancel struct{ Request *Request }
-	// Unlock: the caller gives back one grant. The shell sends it once for each
-	// grant.
+	// Unlock: the caller gives back one grant. The shell sends a single Unlock for each grant.
 	Unlock struct{ Request *Request }
 	// Untaken is an Unlock of a grant that nobody has taken, because the caller has left. The
 	// KeepFor of the grant does not count. The grant may be a re-entry.
 	Untaken struct{ Request *Request }
-	// Sent: each of these operations waits at the server that its Shard names. A shell with one
-	// server does not send it.
+	// Sent: each operation of Ops waits at the server Op.Shard. A shell with one server sends no
+	// Sent.
 	Sent struct{ Ops []*Op }
-	// Queued: the operation with this ID now waits at another server, Shard. Set says that Name
-	// is the key of a set.
+	// Queued: the operation ID now waits at another server, Shard. Set is true if Name is the key
+	// of a set.
 	Queued struct {
 		Name  string
 		Set   bool
@@ -49,24 +48,21 @@ type (
 	// Wake: something happened on the channel of a name.
 	Wake struct {
 		Name string
-		// Item is the position, from 1, of the item on whose channel it happened if
-		// Name is the key of a set. It is zero for a single name.
+		// Item is the position, from 1, of the item with the channel if Name is the key of a set.
+		// Item is zero for a single name.
 		Item int
-		// Place is the place on whose channel it happened, for the kind Fair, or zero if it
-		// happened on the channel of the name. Subscribed counts for the channel of a name
-		// only.
+		// Place is the place with the channel, for the kind Fair. Place is zero if the event came
+		// on the channel of the name. Subscribed counts for the channel of a name only.
 		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
-		// Confirmed reports whether the subscription was confirmed since the last
-		// Wake. Message reports whether a message came since then, and More
-		// whether several came.
+		// Confirmed reports whether the subscription was confirmed since the last Wake. Message
+		// reports whether a message came since the last Wake, and More whether several came.
 		Confirmed, Message, More bool
 	}
 	// Verify: check whether the entries of a name are still on the server.
 	Verify struct{ Name string }
-	// Prolongation: a holder wants to keep its hold for Lease from now on.
-	// Prolonged answers it.
+	// Prolongation: a holder wants to keep its hold for Lease from now on. Prolonged is the answer.
 	Prolongation struct {
 		Request *Request
 		Lease   time.Duration
@@ -75,13 +71,13 @@ type (
 		until time.Duration
 		after uint64 // the newest script when it came
 	}
-	// ShardGone: no script is under way at a shard, and none will be sent there. The number may
-	// become that of another shard.
+	// ShardGone: no script is under way at a shard, and none will be sent to the shard. The number
+	// Shard may become the number of another shard.
 	ShardGone struct{ Shard uint8 }
-	// Tick: the instant that Next returned has come.
+	// Tick: the instant of Machine.Next has come.
 	Tick struct{}
-	// Close: refuse new requests, fail the requests that wait, and give back what
-	// is held. Closed follows when that is done.
+	// Close: refuse new requests, fail the waiting requests, and give back what is held. Closed
+	// follows when Close is done.
 	Close struct{}
 	// Abort: close without waiting for releases.
 	Abort struct{}
@@ -108,11 +104,11 @@ func (Abort) isEvent()         {}
 type Ran uint8
 
 const (
-	// Maybe: it may have run, may run later, or may never run.
+	// Maybe: the command may have run, may run later, or may never run.
 	Maybe Ran = iota
-	// No: the server refused it before it wrote anything.
+	// No: the server refused the command before the command wrote anything.
 	No
-	// Yes: it ran to its end, and the reply says what it found.
+	// Yes: the command ran to its end, and the reply says what the command found.
 	Yes
 )
 
@@ -135,11 +131,10 @@ func (v Verb) String() string {
 	return [...]string{"none", "acquire", "transfer", "release", "renew", "look"}[v]
 }
 
-// An Op is one script to run for one entry. It belongs to the shell from the Run
-// effect until the reply that carries it back, and to the core otherwise.
+// An Op is one script to run for one entry. The Op belongs to the shell from the Run effect until
+// the reply carries the Op back, and to the core otherwise.
 type Op struct {
-	// ID is never used twice. A reply is stale if its ID is not that of the script
-	// in flight.
+	// ID is never used twice. A reply is stale unless ID is the ID of the script in flight.
 	ID   uint64
 	Kind Kind
 	Verb Verb
@@ -148,35 +143,34 @@ type Op struct {
 	// Sent is an instant before the command was sent. A lease counts from it.
 	Sent  time.Duration
 	Lease time.Duration
-	// Number is the number that an acquire or a transfer records, and that a
-	// renewal looks for. OtherNumbers are more numbers of this manager that the
-	// record may carry.
+	// Number is the number to be recorded by an acquire or a transfer, or to be looked for by a
+	// renewal. OtherNumbers are more numbers of this manager that the record may carry.
 	Number       uint64
 	OtherNumbers []uint64
 	// Tokens is how many fencing tokens to take.
 	Tokens int64
-	// Items are the items of a set, for the kind Several. Tokens is then
-	// the number for each item.
+	// Items are the items of a set, for the kind Several. For a set, Tokens counts the tokens of
+	// each item.
 	Items []Item
-	// Gather is for how long an acquire keeps the items of a set, or the permits, that are
-	// free if others hold the rest, or zero.
+	// Gather is for how long an acquire keeps the free items of a set, or the free permits, if
+	// others hold the rest. Zero means: the acquire keeps nothing.
 	Gather time.Duration
-	// Unfinished is set by the shell in an acquire whose lease the shell will renew before it replies. The
-	// core leaves it false.
+	// Unfinished is set by the shell in an acquire whose lease the shell will renew before the
+	// reply. The core leaves Unfinished false.
 	Unfinished bool
 	// Reserve is for how long the record stays after a release, or zero.
 	Reserve time.Duration
 	// EndsGathering is set in a release of permits by an entry that gathers.
 	EndsGathering bool
-	// Permits is how many permits the entry has or is to get, for the kind Permits, and
-	// Most the most that any of the numbers may have. Limit is how many permits the name
-	// gets if it has none yet.
+	// Permits is how many permits the entry has or is to get, for the kind Permits. Most is the
+	// largest number of permits that any of the numbers may have. Limit is how many permits the
+	// name gets if the name has none yet.
 	Permits, Most int
 	Limit         int64
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
-	// several servers sets it before it sends Sent.
+	// several servers sets Shard before it sends Sent.
 	Shard uint8
 
 	entry *entry
@@ -189,71 +183,68 @@ type Reply struct {
 	// the Op was reused.
 	ID  uint64
 	Ran Ran
-	// Shard is the server that the reply came from, of those of a cluster. It is zero if
-	// there is one only, and never NoShard. Shards that share a number share their health.
+	// Shard is the number of the server that sent the reply, of the servers of a cluster. Shard is
+	// zero for a single server, and never NoShard. Shards with the same number share a health.
 	Shard uint8
-	// OK is the answer of a command that ran: whether it acquired, transferred,
-	// released, renewed, or found a record.
+	// OK is the answer of a command that ran: whether the command acquired, transferred, released,
+	// renewed, or found a record.
 	OK bool
-	// TTL is the remaining life of the record that refused an acquire. It is
-	// negative if the record does not expire.
+	// TTL is the remaining life of the record that refused an acquire. TTL is negative if the
+	// record does not expire.
 	TTL time.Duration
-	// OtherKind is set if the record that refused an acquire is of another kind of
-	// lock.
+	// OtherKind is set if an acquire was refused by a record of another kind of lock.
 	OtherKind bool
-	// Limit is how many permits there are if an acquire was refused because it asked for more
-	// than these. Otherwise it is zero.
+	// Limit is how many permits there are, if an acquire was refused because it asked for more.
+	// Otherwise Limit is zero.
 	Limit int64
-	// Kept is set if a transfer changed nothing, because others share the record
-	// to which it was to give the side Alone.
+	// Kept is set if a transfer to the side Alone changed nothing, because others share the record.
 	Kept bool
-	// Published is how many messages a release published. It is none if others share what
-	// was released.
+	// Published is how many messages a release published. A release publishes none if others share
+	// what was released.
 	Published int
 	// Item is the position, from 1, of the item of a set that others have.
 	Item int
-	// Front, Mixed and Missing are answers about the queue of a lock of kind Fair. Front is
-	// the last of the manager's places that are first in the queue without a gap, or zero.
-	// Mixed is set if clients take part that know only the channels of single places.
-	// Missing is set if a place is not in the queue that should be.
+	// Front, Mixed and Missing are answers about the queue of a lock of kind Fair. Front is the
+	// last of the manager's places that are first in the queue without a gap, or zero. Mixed is set
+	// if clients take part that know only the channels of single places. Missing is set if the
+	// queue lacks a place that the queue should have.
 	Front          uint64
 	Mixed, Missing bool
 	// GaveWay is set if a transfer has given the lock back because others come first.
 	GaveWay bool
-	// Split is set if the operation was carried out by several commands. One of them may run
-	// late although another one was seen to have run.
+	// Split is set if several commands carried out the operation. Any of the commands may run late
+	// although another was seen to have run.
 	Split bool
 	// Gathered is set if a refused try has kept what was free: see Op.Gather.
 	Gathered bool
 	// Partly is set if a release found the records of some items of a set only, or some of
 	// the permits only.
 	Partly bool
-	// Subscribers is the number of the channel's subscribers, for a transfer or a
-	// release. It is negative if the server refused to tell it.
+	// Subscribers is the number of the channel's subscribers, for a transfer or a release.
+	// Subscribers is negative if the server refused to tell the number.
 	Subscribers int64
-	// Token is the largest of the tokens taken. For a set it is that of the first item,
-	// and Tokens has those of all.
+	// Token is the largest of the tokens taken. For a set, Token is the token of the first item,
+	// and Tokens has the tokens of all items.
 	Token  int64
 	Tokens []int64
-	// Err is why the command did not run, or may not have. With Ran == Yes it is
-	// an error that does not concern the lock: a release could not publish its
-	// message.
+	// Err is why the command did not run, or may not have. With Ran == Yes, Err does not concern
+	// the lock: a release could not publish its message.
 	Err error
 	// Final is set if trying again soon would meet the same error.
 	Final bool
-	// Alone is set if the server has answered, and the error concerns this command only. It may
-	// succeed later.
+	// Alone is set if the server has answered, and the error concerns this command only. The
+	// command may succeed later.
 	Alone bool
 }
 
-// An Effect is something that the machine wants done. The set is closed.
+// An Effect is something to be done for the machine. The set is closed.
 type Effect interface{ isEffect() }
 
 type (
 	// Run an operation and answer with a Reply, exactly once.
 	Run struct{ Op *Op }
-	// Tokens are the fencing tokens of the items of a set. They come before the Granted
-	// of the same request.
+	// Tokens are the fencing tokens of the items of a set. Tokens come before the Granted of the
+	// same request.
 	Tokens struct {
 		Request *Request
 		Tokens  []int64
@@ -265,11 +256,11 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Extended: the Until of a hold has changed. It has become later, or it has become earlier because a
-	// claim has ended: see claim. In the second case, Extended comes before the script that
+	// Extended: the Until of a hold has changed. Until has become later, or earlier because a claim
+	// has ended: see claim. If Until has become earlier, Extended comes before the script that
 	// shortens the life of the record.
 	Extended struct{ Hold *Hold }
-	// Lost: a hold ended without an unlock, or its Unlock found that it was lost. In the second
+	// Lost: a hold ended without an unlock, or the Unlock of the hold found the loss. In the second
 	// case, an Unlocked whose error matches ErrLeaseLost or ErrClosed follows.
 	Lost struct {
 		Hold *Hold
@@ -285,15 +276,15 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Subscribe to the channel of a name, to those of all items of a set, or to that of a
-	// place of a fair lock, and report with Wake events.
+	// Subscribe to the channel of a name, to the channels of all items of a set, or to the channel
+	// of a place of a fair lock, and report with Wake events.
 	Subscribe struct {
 		Name  string
 		Kind  Kind
 		Items []Item
 		Place uint64
 	}
-	// Unsubscribe from them.
+	// Unsubscribe ends what Subscribe began.
 	Unsubscribe struct {
 		Name  string
 		Kind  Kind

@@ -2,13 +2,13 @@ package core
 
 import "time"
 
-// passOn decides what becomes of an entry that nobody holds: the first waiter gets
-// it, at once or after a transfer, or it is kept or released. If the entry is not
-// ours any more, passOn asks for a new one. An Unlock that waits is answered when the
-// waiter gets the entry, so a loss that the transfer finds is told.
+// passOn decides what becomes of an entry without a hold. The first waiter gets the entry, at once
+// or after a transfer. Otherwise the entry is kept or released. If the entry is not ours any more,
+// passOn asks for a new one. An Unlock that waits is answered when the waiter gets the entry, so a
+// loss found by the transfer is told.
 //
-// answered is the operation just confirmed, or nil. If it is not nil, the lease
-// and the number of subscribers are up to date.
+// answered is the operation just confirmed, or nil. If answered is not nil, the lease and the
+// number of subscribers are up to date.
 func (m *Machine) passOn(e *entry, answered *Op) {
 	n := e.of
 	r := n.queue.head
@@ -27,9 +27,8 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		m.unlocked(e, nil) // the record has expired, so an answer does not show a loss
 		m.abandon(e)
 		if r != nil && e.flight == 0 && m.decideRun(e) != goOn {
-			// The answer to the release reports whether others wait. Otherwise
-			// holders whose leases run out one after another would keep the lock
-			// from others.
+			// The answer to the release reports whether others wait. Otherwise holders whose leases
+			// run out one after another would keep others from the lock.
 			e.makeUpkeep().giveBack = true
 			m.release(e)
 			return
@@ -53,9 +52,9 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		turn := m.decideRun(e)
 		switch {
 		case e.upkeep().longer.set, turn == standBack:
-			// The record of a long fixed lease must not outlive its holder. If it
-			// were passed on and this process died, nobody could have the lock for
-			// the rest of that lease.
+			// The record of a long fixed lease must not outlive the holder. If the record were
+			// passed on and this process died, nobody could have the lock for the rest of the
+			// lease.
 			e.upkeep().giveBack = true
 			m.release(e)
 			return
@@ -67,8 +66,8 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 	m.handTo(e, r, answered, passed)
 }
 
-// handTo gives an entry that nobody holds to the first waiter, or sends the script that must come first.
-// passed is set if the entry had a holder here before, or was kept.
+// handTo gives an entry without a hold to the first waiter, or sends the script that must come
+// first. passed is set if the entry had a holder here before, or was kept.
 func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	u := e.upkeep()
 	if passed && answered == nil && !u.doubt.open() && (!u.passed || m.unproven(e)) {
@@ -92,9 +91,9 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	}
 }
 
-// renewFirst sends a renewal that looks for the record before the next holder gets the entry. The renewal
-// stands in for a transfer that the server has refused: a server that is out of memory refuses transfers,
-// but no renewals.
+// renewFirst sends a renewal that looks for the record before the next holder gets the entry. The
+// renewal stands in for a refused transfer: a server that is out of memory refuses transfers, but
+// no renewals.
 func (m *Machine) renewFirst(e *entry, r *Request) {
 	if e.flight == 0 && m.now >= e.upkeep().retry.at {
 		m.renew(e, m.leaseOf(r))
@@ -107,7 +106,8 @@ func (m *Machine) short(e *entry, r *Request) bool {
 	return e.until-m.now < m.cfg.usable(m.leaseOf(r))/3
 }
 
-// startOver asks for an entry that is not ours any more, or lets it rest.
+// startOver handles an entry that is not ours any more. startOver asks for the entry again, or lets
+// the entry rest.
 func (m *Machine) startOver(e *entry) {
 	n := e.of
 	switch {
@@ -127,15 +127,14 @@ const (
 	standBack             // the run is over
 )
 
-// decideRun returns whether a run of grants may go on. A run ends after PassCount
-// grants or PassTime, and later if others have had more than their share. If the
-// last transfer reported no other subscribers, the limit is 8×PassCount grants,
-// because the transfers of a fast run report a new subscriber in time. If that
-// transfer was answered in this run, a new run begins at once. Otherwise a
-// transfer has to ask first.
+// decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
+// PassTime, and later if others have had more than their share. If the last transfer reported no
+// other subscribers, the limit is 8×PassCount grants, because the transfers of a fast run report a
+// new subscriber in time. If the last transfer was answered in this run, a new run begins at once.
+// Otherwise a transfer has to ask first.
 //
-// A process that waits need not subscribe. So the lock is given back once in
-// ShareEvery, even if there are no other subscribers.
+// A waiting process may have no subscription. So the lock is given back once in ShareEvery, even if
+// there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
 	n := e.of
 	t := &n.makeDetails().turns
@@ -165,16 +164,16 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	}
 }
 
-// keptLong reports whether the entry has been passed on here for so long that a
-// process without a subscription must get a chance. It counts from the first
-// handoff. Until then the first holder kept everybody out, here and elsewhere.
+// keptLong reports whether the entry has been passed on here for so long that a process without a
+// subscription must get a chance. The time counts from the first handoff. Until the first handoff,
+// the first holder kept everybody out, here and elsewhere.
 func (m *Machine) keptLong(e *entry) bool {
 	first := *e.firstPass()
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
 }
 
-// runLimit returns the number of grants after which a run ends, or checks again
-// for others.
+// runLimit returns the number of grants after which a run ends, or after which decideRun checks
+// again whether others wait.
 func (m *Machine) runLimit(t *turns) int {
 	if t.alone && m.cfg.TrustSubscribers {
 		return 8 * t.passCount(&m.cfg)
@@ -188,8 +187,8 @@ func (m *Machine) leaving(e *entry) bool {
 	return m.closing || e.upkeep().giveBack || m.reserved(e) > 0 || n.queue.head != nil && !n.passesOn(e, n.queue.head)
 }
 
-// admit lets requests at the head of the queue share an entry that others hold, as
-// far as the rules allow. It returns when to try again.
+// admit lets requests at the head of the queue share a held entry, as far as the rules allow. admit
+// returns when to try again.
 func (m *Machine) admit(e *entry) (again time.Duration) {
 	n := e.of
 	for r := n.queue.head; r != nil && n.rules().joins(e, r); r = n.queue.head {
@@ -202,10 +201,9 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		}
 		turn := m.decideRun(e)
 		if turn == standBack {
-			// The run is over, so nobody is admitted for PassTime. If all holds
-			// end in that time, the entry is released and other processes get a
-			// turn. If a hold lasts longer, no writer could have a turn, and a new run
-			// begins.
+			// The run is over, so nobody is admitted for PassTime. If all holds end within
+			// PassTime, the entry is released and other processes get a turn. If a hold lasts
+			// longer, no writer could have a turn, and a new run begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
 				return min(u.shutUntil, m.admitTries(e))
@@ -225,9 +223,10 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// prepareJoin reports whether a request may join the holds of an entry now. If a script must be answered
-// first, prepareJoin sends the script unless one is in flight. It then returns when to call it again if no
-// answer comes. ask is set if a transfer must first report how many others subscribe.
+// prepareJoin reports whether a request may join the holds of an entry now. If a script must be
+// answered first, prepareJoin sends the script unless one is in flight. In this case prepareJoin
+// returns when to call it again if no answer comes. ask is set if a transfer must first report how
+// many others subscribe.
 func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
 	u := e.makeUpkeep()
 	needsMore := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
@@ -248,10 +247,10 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	return false, Forever
 }
 
-// admitTries grants or fails the requests that make one try, while nobody else is admitted to an entry. If
-// no other process is known to wait, these requests may join, because only this process has the
-// name. Other requests go on waiting, because a process may wait that is not known. admitTries returns
-// when to call it again.
+// admitTries grants or fails the requests with Once set, while nobody else is admitted to an entry.
+// If no other process is known to wait, requests with Once set may join, because only this process
+// has the name. Requests without Once go on waiting, because an unknown process may wait.
+// admitTries returns when to call it again.
 func (m *Machine) admitTries(e *entry) (again time.Duration) {
 	n := e.of
 	if !n.takeTries() {
@@ -280,19 +279,19 @@ func (m *Machine) admitTries(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// mostSpacing is the longest time between two transfers of an entry that is passed
-// on fast, in units of Config.RecordEvery. While there are no other subscribers
-// the time doubles with each transfer, up to mostSpacing or a quarter of PassTime,
-// whichever is less. With that bound, a run that may go on need not stop to ask.
+// mostSpacing is the longest time between two transfers of an entry that is passed on fast, in
+// units of Config.RecordEvery. While there are no other subscribers the time doubles with each
+// transfer, up to mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run
+// that may go on need not stop to ask.
 //
-// A process that begins to wait is noticed up to that time later. A record may
-// name a holder that has been gone for up to that time, or for up to twice that time if the
-// name has several entries: see transfer.
+// A process that begins to wait is noticed late, by up to the time between two transfers. For as
+// long, a record may name a holder that is gone, or for twice as long if the name has several
+// entries: see transfer.
 const mostSpacing = 16
 
-// transferFirst sends a transfer for the next holder, which gets the entry only
-// when the transfer has been answered. The reasons are: too little of the lease is
-// left, there is no token left, others may be waiting, or the record may be gone.
+// transferFirst sends a transfer for the next holder, which gets the entry only when the transfer
+// has been answered. The reasons are: too little of the lease is left, no token is left, others may
+// be waiting, or the record may be gone.
 func (m *Machine) transferFirst(e *entry, r *Request) {
 	if u := e.makeUpkeep(); e.flight != 0 || m.now < u.retry.at {
 		return
@@ -304,17 +303,17 @@ func (m *Machine) transferFirst(e *entry, r *Request) {
 	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), tokensFor(r))
 }
 
-// transferTo sends a transfer that records the holds which the entry has already.
+// transferTo sends a transfer that records the present holds of the entry.
 func (m *Machine) transferTo(e *entry) {
 	m.transfer(e, e.of.rules().side(e), e.target(), 0, 0)
 }
 
-// transfer sends a transfer. The script writes a number of ours into the record as the
-// holder's, and gives the record a side. If the number is new to the record, the script also sets the
-// record's life: to what the holds of the entry need, or to lease, which the next holder needs, if
-// that is longer. A life of more than Config.Lease may thus become shorter, so from now on the entry is
-// trusted for no longer than the new life. A life of up to Config.Lease does not become shorter: managers
-// that were refused were told when it ends.
+// transfer sends a transfer. The script writes a number of ours into the record as the holder's,
+// and gives the record a side. If the number is new to the record, the script also sets the
+// record's life: to what the holds of the entry need, or to lease, which the next holder needs,
+// whichever is longer. A life of more than Config.Lease may thus become shorter, so from now on the
+// entry is trusted for no longer than the new life. A life of up to Config.Lease does not become
+// shorter, because refused managers were told when the life ends.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
 	u := e.makeUpkeep()
 	if e.hold != nil {
@@ -331,7 +330,7 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 	}
 	every := max(m.cfg.RecordEvery, u.spacing)
 	if u.nextTransfer = m.now + every; e.of.rules().entries() > 1 {
-		// The transfers of all entries fall due together, as they can share a script.
+		// The transfers of all entries fall due together, because the transfers can share a script.
 		u.nextTransfer = u.nextTransfer.Truncate(every) + every
 	}
 	if e.hold != nil && (number == e.number && side != e.side || number == u.number && side != u.side) {
@@ -405,9 +404,9 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	n.details.special.transferred(m, n)
 }
 
-// keepNumber keeps the number of an entry after an upgrade that changed nothing or got
-// no answer. If an upgrade without an answer may still run, the entry gets a new
-// number, so that this upgrade finds another one.
+// keepNumber keeps the number of an entry after an upgrade that changed nothing or got no answer.
+// If an unanswered upgrade may still run, the entry gets a new number, so that the late upgrade
+// finds an unknown number.
 func (m *Machine) keepNumber(e *entry) {
 	u := e.makeUpkeep()
 	if u.number, u.side = e.number, e.side; u.unknown.replaced() {
@@ -415,8 +414,8 @@ func (m *Machine) keepNumber(e *entry) {
 	}
 }
 
-// transferFailed arranges that the transfer is tried again. It fails the requests
-// that the error concerns.
+// transferFailed arranges another try of the transfer, and fails the requests that the error
+// concerns.
 func (m *Machine) transferFailed(e *entry, r *Reply) {
 	n := e.of
 	u := e.upkeep()
@@ -434,11 +433,11 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	for q := n.queue.head; q != nil; {
 		next := q.next
 		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.upkeep().tokens.left(q.Side)
-		// Those that could join wait for this transfer and for nobody's unlock.
+		// Requests that could join wait for this transfer and for nobody's unlock.
 		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
 		// Without a transfer nobody gets a place in the queue, or comes from there.
 		lineless := !n.takesTurns() && (r.Final && (q.Fenced || !forTokens) || m.overdue(e, q))
-		// The health of the server does not tell them of it.
+		// An error with Alone set does not make the server failing, so health does not fail q.
 		alone := r.Alone && e.phase == passing && m.overdue(e, q)
 		if tokenless || late || lineless || alone {
 			m.failQueued(q, r.Err)
@@ -453,9 +452,9 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	}
 }
 
-// passRefused releases an entry that nobody holds, because the server refuses for good what must come before
-// the next holder. Those who wait ask for the entry anew. If the server refuses the release, too, they fail: see
-// releaseFailed.
+// passRefused releases an entry without a hold, because the server refuses for good the script that
+// must come before the next holder. The waiting requests ask for the entry anew. If the server
+// refuses the release, too, the requests fail: see releaseFailed.
 func (m *Machine) passRefused(e *entry) {
 	if e.phase == passing && e.flight == 0 {
 		e.makeUpkeep().refused = true

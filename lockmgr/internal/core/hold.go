@@ -2,30 +2,30 @@ package core
 
 import "time"
 
-// A Hold is what one owner has of a name in this process. The core writes it. The
-// shell may read it while it carries out an effect that names the hold or one of
-// its requests.
+// A Hold is what one owner has of a name in this process. The core writes a Hold. The shell may
+// read a Hold while carrying out an effect that names the hold or a request of the hold.
 type Hold struct {
-	// Request is the first request that was granted this hold.
+	// Request is the first request that was granted the hold.
 	Request *Request
 	// Until is the instant until which the hold may be trusted.
 	Until time.Duration
 	// Token is the fencing token, or zero.
 	Token int64
-	// Number is the number under which Redis knows the hold. Holds that share an
-	// entry have the same number. Apart from that, no number is used twice.
+	// Number is the number that the hold was granted under. Redis may know the hold under a later
+	// number of the entry: see entry.target. Only holds that share an entry can have the same
+	// number.
 	Number uint64
 
 	count   int32 // grants that were not unlocked yet
 	watched bool  // renewed by the watchdog
 	unsure  bool  // an acquire of Number got no answer and may run late: see line
 
-	// Permits is how many permits it is, for the kind Permits.
+	// Permits is how many permits the hold has, for the kind Permits.
 	Permits uint16
 }
 
-// next returns the next hold in the list of holds that share an entry, or nil. A
-// granted request is in no queue, so the list uses its links.
+// next returns the next hold in the list of holds that share an entry, or nil. The list uses the
+// links of granted requests, which are in no queue.
 func (h *Hold) next() *Hold {
 	if r := h.Request.next; r != nil {
 		return &r.own
@@ -33,7 +33,7 @@ func (h *Hold) next() *Hold {
 	return nil
 }
 
-// holds calls yield for each hold of the entry. yield may remove that hold.
+// holds calls yield for each hold of the entry. yield may remove the hold.
 func (e *entry) holds(yield func(*Hold) bool) {
 	for h := e.hold; h != nil; {
 		next := h.next()
@@ -63,7 +63,7 @@ func (e *entry) add(h *Hold) {
 	e.hold = h
 }
 
-// index adds a hold to the readers of its entry, if it is one of them.
+// index adds a hold to the readers of an entry if the hold is Shared.
 func (h *Hold) index(readers map[uint64]*Hold) {
 	if r := h.Request; r.Side == Shared {
 		readers[r.Owner()] = h
@@ -91,8 +91,8 @@ func (e *entry) drop(h *Hold) {
 	}
 }
 
-// alone returns the hold that has the entry alone, or nil. Beside it there may be
-// one of the same owner and no other, so two holds tell.
+// alone returns the hold that has the entry alone, or nil. An entry with an Alone hold has at most
+// one more hold, of the same owner. So alone looks at the first two holds only.
 func (e *entry) alone() *Hold {
 	for _, h := range e.two() {
 		if h != nil && h.Request.Side == Alone {
@@ -102,7 +102,7 @@ func (e *entry) alone() *Hold {
 	return nil
 }
 
-// two returns the first two holds of the entry, or nil for each that is not there.
+// two returns the first two holds of the entry, with nil for each missing hold.
 func (e *entry) two() (holds [2]*Hold) {
 	if holds[0] = e.hold; e.hold != nil {
 		holds[1] = e.hold.next()
@@ -110,7 +110,7 @@ func (e *entry) two() (holds [2]*Hold) {
 	return holds
 }
 
-// owned returns the holds of an owner, or nil for each of two that is not there.
+// owned returns up to two holds of an owner, with nil for each missing hold.
 func (e *entry) owned(owner uint64) [2]*Hold {
 	holds := e.two()
 	if holds[1] != nil && e.alone() == nil { // any number of readers
@@ -124,8 +124,7 @@ func (e *entry) owned(owner uint64) [2]*Hold {
 	return holds
 }
 
-// watched reports whether the watchdog renews the entry. It does if at least one
-// of the holds is watched.
+// watched reports whether the watchdog renews the entry: at least one hold is watched.
 func (e *entry) watched() bool {
 	for h := range e.holds {
 		if h.watched {
@@ -135,12 +134,12 @@ func (e *entry) watched() bool {
 	return false
 }
 
-// end returns the deadline of a hold: that of its entry, or the end of its fixed
-// lease or MaxHold if that is earlier.
+// end returns the deadline of a hold: the deadline of the entry, or the end of the fixed lease or
+// of MaxHold, whichever is earlier.
 func (h *Hold) end() time.Duration { return min(h.Request.entry.until, h.Request.Ends) }
 
-// grant makes a request the holder of an entry, or one of its holders. The entry
-// must be ours, and not past its deadline.
+// grant makes a request the holder of an entry, or a further holder. The entry must be ours, and
+// not past its deadline.
 func (m *Machine) grant(e *entry, r *Request) {
 	n := e.of
 	if r.state == reqQueued {
@@ -201,7 +200,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	} else if h.next() != nil {
 		m.extendLater(e, h)
 	}
-	// A hold that joins others does not count as a grant, unless no run has begun.
+	// A hold that joins a hold does not count as a grant, unless no run has begun.
 	if n.hasDetails() && (h.next() == nil || n.details.turns.count == 0) {
 		n.details.turns.grant(m.now)
 	}
@@ -212,8 +211,8 @@ func (m *Machine) grant(e *entry, r *Request) {
 	}
 	m.emit(Granted{r})
 	if r.Explicit {
-		// The owner's other requests for the name re-enter now, or fail. Then the new
-		// hold may close a cycle.
+		// The owner's waiting requests for the name re-enter now, or fail. After that, the new hold
+		// may close a cycle.
 		for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
 			m.dequeue(q)
 			m.askedAgain(n, q)
@@ -222,8 +221,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	}
 }
 
-// limitOf returns the instant at which a hold that is granted now ends even if it
-// is renewed.
+// limitOf returns the instant at which a hold that is granted now ends even if renewed.
 func (m *Machine) limitOf(r *Request) time.Duration {
 	switch {
 	case r.Lease > 0:
@@ -234,8 +232,8 @@ func (m *Machine) limitOf(r *Request) time.Duration {
 	return Forever
 }
 
-// askedAgain handles a request whose owner has a hold of the name already. It reports
-// whether the owner has one.
+// askedAgain handles a request whose owner has a hold of the name already. askedAgain reports
+// whether the owner has a hold.
 func (m *Machine) askedAgain(n *name, r *Request) bool {
 	var beside *Hold
 	what := reenters
@@ -274,8 +272,8 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	return true
 }
 
-// reenter grants a hold to its owner once more. The record does not change,
-// because only the manager counts re-entries.
+// reenter grants a hold to its owner once more. The record does not change, because only the
+// manager counts re-entries.
 func (m *Machine) reenter(h *Hold, r *Request) {
 	e := h.Request.entry
 	if r.Fenced && h.Token == 0 {
@@ -321,10 +319,9 @@ func (m *Machine) moved(h *Hold) {
 	}
 }
 
-// sendDue sends the script that a held entry needs, if one is due and none is in
-// flight: a transfer for a line or for an upgrade, a transfer if the record does not name
-// the present holder, or a renewal if a longer lease is wanted. It returns when to
-// call it again.
+// sendDue sends the script that a held entry needs, if a script is due and none is in flight: a
+// transfer for a line or for an upgrade, a transfer if the record does not name the present holder,
+// or a renewal if a longer lease is wanted. sendDue returns when to call it again.
 func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	n, u := e.of, e.upkeep()
 	if !n.hasDetails() || e.flight != 0 || e.phase != held {
@@ -338,9 +335,8 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		m.renumber(e, Alone)
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
 	case e.transferDue():
-		// From half of a run on, the transfer does not wait for nextTransfer. It
-		// reports the number of subscribers, and a run that is over must not wait
-		// for that.
+		// From half of a run on, the transfer does not wait for nextTransfer. The transfer reports
+		// the number of subscribers, and a run that is over must not wait for the number.
 		t := &n.details.turns
 		early := n.takesTurns() && !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
 		if !early && m.now < u.nextTransfer {
@@ -378,7 +374,7 @@ func (m *Machine) expire(e *entry) {
 	}
 }
 
-// whyOver returns the error of a hold that is past its deadline.
+// whyOver returns the error of a hold past its deadline.
 func (m *Machine) whyOver(h *Hold) error {
 	e := h.Request.entry
 	u := e.upkeep()
@@ -393,10 +389,9 @@ func (m *Machine) whyOver(h *Hold) error {
 	return errExpired
 }
 
-// upgrade handles a request for the side Alone whose owner shares the entry with
-// its hold h. The request fails at once if the entry has other holds. Otherwise
-// tend sends a transfer, which changes nothing if other processes share the
-// record.
+// upgrade handles a request for the side Alone whose owner shares the entry with its hold h. The
+// request fails at once if the entry has other holds. Otherwise sendDue sends a transfer, which
+// changes nothing if other processes share the record.
 func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
 	u := e.makeUpkeep()
 	if e.hold != h || h.next() != nil || u.upgrade != nil {
@@ -408,8 +403,8 @@ func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
 	m.sendDue(e)
 }
 
-// upgraded handles the answer to the transfer of an upgrade. The request gets a
-// hold if the entry has the side Alone now and the owner still has its other hold.
+// upgraded handles the answer to the transfer of an upgrade. The request gets a hold if the entry
+// has the side Alone now and the owner still has hold h of upgrade.
 func (m *Machine) upgraded(e *entry, r *Reply) {
 	u := e.upkeep()
 	request := u.upgrade
@@ -430,7 +425,7 @@ func (m *Machine) upgraded(e *entry, r *Reply) {
 	}
 }
 
-// failUpgrade fails the request of an upgrade, if there is one.
+// failUpgrade fails the request of an upgrade, if any.
 func (m *Machine) failUpgrade(e *entry, err error) {
 	if u := e.upkeep(); u.upgrade != nil {
 		r := u.upgrade
@@ -445,8 +440,8 @@ func (m *Machine) loseHold(h *Hold, err error) {
 	m.letGo(h, err)
 }
 
-// tellLoss reports that a hold was lost, before any other effect that shows the loss. A hold ends
-// once: by a loss, or by an Unlock whose error matches neither ErrLeaseLost nor ErrClosed.
+// tellLoss reports the loss of a hold, before any effect that shows the loss. A hold ends once: by
+// a loss, or by an Unlock whose error matches neither ErrLeaseLost nor ErrClosed.
 func (m *Machine) tellLoss(h *Hold, err error) {
 	m.stats.Losses++
 	m.emit(Lost{h, err})

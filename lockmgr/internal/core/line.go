@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A line is the state that only a name of kind Fair has: what this manager knows of its
-// places in the queue of the server. The name keeps it for as long as it is of this kind.
+// A line is the special state of a name of kind Fair: what this manager knows of its places in the
+// queue of the server. The name keeps the line while the name is of kind Fair.
 //
 // # Places
 //
-// The place of a request is the number that its hold will have. Requests get their numbers in
-// the order of the manager's queue, so the places of a manager stand in the server's queue in
-// the order of their numbers. A request has no place until a script is sent: an acquire or a
-// transfer joins up to mostMoved requests that have none, and the next script joins the rest.
-// Requests that do not wait get none.
+// The place of a request is the number of its future hold. Requests get numbers in the order of the
+// manager's queue, so the places of a manager stand in the server's queue in the order of the
+// numbers. A request has no place until a script is sent: an acquire or a transfer joins up to
+// mostMoved requests without a place, and the next script joins the rest. Requests that do not wait
+// get no place.
 //
 //	request ──▶ acquire or transfer: joins ──▶ first in the queue: granted
 //	                                   │
@@ -22,34 +22,34 @@ import (
 //
 // # The front
 //
-// An answer reports the front: the last place of the unbroken row of ours at the head of the
-// queue, of which the scripts look at 64 members. A request up to the front may get the lock
-// in memory, because nobody can come before it. The next script removes its place.
+// An answer reports the front: the last place of the unbroken row of ours at the head of the queue,
+// of which the scripts look at 64 members. A request up to the front may get the lock in memory,
+// because nobody can come before the request. The next script removes the request's place.
 //
 // # Deadlines
 //
-// A place has a deadline on the server, Config.PlaceTime from now and beyond what the waiters
-// before it may take off: see package wire, script/fair.lua. An acquire or a transfer moves
-// the deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager
-// dies, its places go with their deadlines.
+// A place has a deadline on the server: Config.PlaceTime from now, and beyond what the waiters
+// before the place may take off: see package wire, script/fair.lua. An acquire or a transfer moves
+// the deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager dies,
+// its places go with their deadlines.
 //
 // # Unknown outcomes
 //
-// Joining is repeated with the same numbers until a script that joins is confirmed. While
-// anybody waits, the server remembers the ID of the newest script of each manager. So an
-// older one that runs late brings no place back that is over. If the queue was empty
-// meanwhile, such a place goes with its deadline.
+// Joining is repeated with the same numbers until a script that joins is confirmed. While anybody
+// waits, the server remembers the ID of the newest script of each manager. So an older script that
+// runs late joins nothing. If the queue was empty in the meantime, the late script may join a place
+// that is over. The place goes with its deadline.
 type line struct {
-	// sent is the largest number whose place a confirmed script has joined. Larger ones join
+	// sent is the largest number whose place a confirmed script has joined. Larger numbers join
 	// again.
 	sent uint64
 	// tried is the largest number that any script was to join, confirmed or not.
 	tried uint64
-	// front is the last of our places that are first in the queue without a gap, by the
-	// newest answer, or zero.
+	// front is the last of our places that are first in the queue without a gap, by the newest
+	// answer, or zero.
 	front uint64
-	// frontUntil is the instant until which front counts. After it the places may have been
-	// removed because of their deadlines.
+	// frontUntil is the instant until which front counts. Later the places may have been removed
+	// because of their deadlines.
 	frontUntil time.Duration
 	// leaving are the places of requests that have left.
 	leaving []uint64
@@ -60,8 +60,8 @@ type line struct {
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
 
-	// mixed is set if clients that know only the channels of single places wait or have
-	// the lock. ear is the place whose channel we are subscribed to, or zero.
+	// mixed is set if clients that know only the channels of single places wait or have the lock.
+	// ear is the place to whose channel we are subscribed, or zero.
 	mixed bool
 	ear   uint64
 
@@ -69,26 +69,26 @@ type line struct {
 	noDetails details // those of the name while it has none of its own
 }
 
-// mostMoved caps how many places one script adds, and how many it removes.
+// mostMoved caps how many places one script adds, and how many one script removes.
 const mostMoved = 256
 
-// A Line is what a script for a lock of kind Fair does beside its verb: it changes the places
-// of the manager in the queue.
+// A Line is what a script for a lock of kind Fair does beside its verb: the script changes the
+// places of the manager in the queue.
 type Line struct {
-	// Join are places to be added at the end of the queue, unless they are in it. Leave are
-	// places to be removed.
+	// Join are places to be added at the end of the queue, except places that are in the queue.
+	// Leave are places to be removed.
 	Join, Leave []uint64
-	// Before is the least number that may wait. Places of the manager with smaller numbers
-	// are over, and are removed if they are first.
+	// Before is the least number that may wait. Places of the manager with smaller numbers are
+	// over. A place that is over is removed when first.
 	Before uint64
 	// Life is for how long a place lasts.
 	Life time.Duration
-	// Refresh moves the deadlines of all places of the manager, and sorts the places by their
-	// numbers. There should be Places of them, beside that of the operation's number.
+	// Refresh moves the deadlines of all places of the manager, and sorts the places by number. The
+	// manager should have Places places, beside the place of the operation's number.
 	Refresh bool
 	Places  int
-	// Pass is set if nobody holds the entry. A transfer then gives the lock back unless the
-	// place of its number is the first. An acquire then keeps no record of this manager.
+	// Pass is set if nobody holds the entry. A transfer with Pass gives the lock back unless the
+	// place of Number is the first. An acquire with Pass keeps no record of this manager.
 	Pass bool
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
@@ -110,15 +110,15 @@ func (l *line) dropped(*name) *details {
 	return &l.noDetails
 }
 
-// queued makes the details of a name that a script must give a place.
+// queued makes the details of a name if a script must give the name a place.
 func (l *line) queued(n *name) {
 	if n.entry.phase != idle {
 		n.makeDetails()
 	}
 }
 
-// fill sets op.Line. It also gives a number to each request that joins. spare is reused if it
-// is not nil.
+// fill sets op.Line, and gives a number to each request that joins. fill reuses spare unless spare
+// is nil.
 func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	n := e.of
 	if op.Verb == VerbRenew || op.Verb == VerbLook {
@@ -134,7 +134,7 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		x.Join = m.join(n, x.Join)
 		x.Pass = e.hold == nil
 		x.Once = op.Verb == VerbAcquire && first.Once
-		// Those that join again must be sorted: see fair.lua.
+		// Places that join again must be sorted: see fair.lua.
 		x.again = len(x.Join) > 0 && x.Join[0] <= l.tried
 		if len(x.Join) > 0 {
 			l.tried = max(l.tried, x.Join[len(x.Join)-1])
@@ -164,8 +164,8 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	op.Line = x
 }
 
-// join appends the numbers of the requests that have no place yet, or may have none, and
-// gives them numbers. They are the last ones of the queue.
+// join appends the numbers of the requests that have no place yet, or may have none, and gives
+// numbers to requests without a number. The appended requests are the last of the queue.
 func (m *Machine) join(n *name, out []uint64) []uint64 {
 	l := n.line()
 	r := n.queue.tail
@@ -253,7 +253,7 @@ func (l *line) answered(m *Machine, r *Reply) {
 	}
 }
 
-// notJoined notes that no script has joined these numbers, so that none needs to remove them.
+// notJoined notes that no script has joined the numbers, so no script needs to remove the numbers.
 func (l *line) notJoined(n *name, numbers []uint64) {
 	isOne := func(number uint64) bool { return slices.Contains(numbers, number) }
 	for r := n.queue.head; r != nil; r = r.next {
@@ -264,7 +264,7 @@ func (l *line) notJoined(n *name, numbers []uint64) {
 	l.leaving = slices.DeleteFunc(l.leaving, isOne)
 }
 
-// transferred subscribes if others come next: we shall wait for them.
+// transferred subscribes if others come next, because we have to wait for others then.
 func (l *line) transferred(m *Machine, n *name) {
 	if l.front == 0 && n.queue.head != nil {
 		m.hear(n)
@@ -278,8 +278,8 @@ func (l *line) left(_ *Machine, r *Request) {
 	}
 }
 
-// granted notes that a request has left the queue for a grant. Its place was first, and is
-// removed as one that is over.
+// granted notes that a request has left the queue for a grant. The request's place was first. The
+// scripts remove the place as a place that is over.
 func (l *line) granted(r *Request) {
 	if last := len(l.leaving) - 1; last >= 0 && l.leaving[last] == r.own.Number {
 		l.leaving = l.leaving[:last]
@@ -292,11 +292,11 @@ func (l *line) granted(r *Request) {
 // leftovers reports whether places that are over may be in the queue.
 func (l *line) leftovers() bool { return len(l.leaving) > 0 || l.last >= max(l.cleared, 1) }
 
-// givenUp forgets the places that are over: they have expired, or are left to expire.
+// givenUp forgets the places that are over: the places have expired, or are left to expire.
 func (l *line) givenUp() { l.leaving, l.last = nil, 0 }
 
-// behind reports whether a transfer must ask the server before an entry passes to a request:
-// others may come before it, or a transfer without an answer may still give the lock back.
+// behind reports whether a transfer must ask the server before an entry passes to a request. Others
+// may come before the request, or an unanswered transfer may still give the lock back.
 func (m *Machine) behind(e *entry, r *Request) bool {
 	l := e.of.line()
 	if l == nil || r.own.Number == e.number {
@@ -338,9 +338,9 @@ func (l *line) hears(n *name, ev Wake) (Wake, bool) {
 
 func (l *line) unsubscribed(m *Machine, n *name) { m.hearPlace(n, 0) }
 
-// hear subscribes to the channels on which the release for the first request is told: that
-// of the manager and, if clients take part that know only the channels of single places,
-// that of the first place.
+// hear subscribes to the channels with the release for the first request: the channel of the
+// manager and, if clients take part that know only the channels of single places, the channel of
+// the first place.
 func (m *Machine) hear(n *name) {
 	l := n.line()
 	if l == nil {
@@ -356,7 +356,8 @@ func (m *Machine) hear(n *name) {
 	m.hearPlace(n, place)
 }
 
-// hearPlace makes place the one whose channel we are subscribed to, or none if it is zero.
+// hearPlace subscribes to the channel of place instead of the present place's, or to no place's
+// channel if place is zero.
 func (m *Machine) hearPlace(n *name, place uint64) {
 	l := n.line()
 	if place == l.ear {
@@ -372,8 +373,8 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 	}
 }
 
-// waitingPlace returns the place of the first request, or zero. mayCarry leaves it out: a late
-// copy of the script could run while that request holds the lock.
+// waitingPlace returns the place of the first request, or zero. mayCarry leaves the place out: a
+// late copy of the script could run while the first request holds the lock.
 func (e *entry) waitingPlace() uint64 {
 	if r := e.of.queue.head; r != nil && e.of.line() != nil {
 		return r.own.Number
@@ -381,6 +382,6 @@ func (e *entry) waitingPlace() uint64 {
 	return 0
 }
 
-// Place returns the place of a request for a lock of kind Fair, which is also the number of
-// its hold, or zero if it has none yet.
+// Place returns the place of a request for a lock of kind Fair, which is also the number of the
+// hold. Place returns zero for a request without a place.
 func (r *Request) Place() uint64 { return r.own.Number }

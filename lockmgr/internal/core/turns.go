@@ -2,29 +2,28 @@ package core
 
 import "time"
 
-// turns decides when a manager that wants a lock lets other processes have it
-// first. Each contended name has one. It is pure: its inputs are instants and what
-// happened at them, not scripts.
+// turns decides when a manager lets other processes have a lock first. Each contended name has a
+// turns. turns is pure: the inputs are instants and what happened at each instant, not scripts.
 //
 // # What is shared
 //
-// Processes share time, not grants. A process that passes its lock on in memory
-// makes many grants in one turn. A process that can't, such as a Redisson client,
-// makes one grant and asks again. So turns measures each turn of ours, which lasts
-// from the instant at which the entry came to us until its release. The others are
-// owed that time, once for each of them that seems to want the lock.
+// Processes share time, not grants. A process that passes a lock on in memory makes many grants in
+// one turn. A process that can't, such as a Redisson client, makes a single grant and asks again.
+// So turns measures each turn of ours, from the instant at which the entry came to us until the
+// release of the entry. Every other process that seems to want the lock is owed the measured time
+// once.
 //
 //	owed += (length of our turn) × share          at each release
 //	owed −= (estimated time of others' turns)     while the entry is not ours
 //
-// Example: two others seem to want the lock, so share is 2. Our turn lasted
-// 100 ms. Then 200 ms are owed.
+// Example: two other processes seem to want the lock, so share is 2. Our turn lasted 100 ms. So 200
+// ms are owed.
 //
 // # When we stand back
 //
-// A run is a row of our grants. It is over after PassCount grants or PassTime, or
-// later if others have had more than their share. When it is over, or too much is
-// owed, we stand back: we release the lock and do not try, so that others go first.
+// A run is a row of our grants. A run is over after PassCount grants or PassTime, or later if
+// others have had more than their share. When the run is over, or too much is owed, we stand back:
+// we release the lock and do not try, so that others go first.
 //
 //	             run is over, others wait
 //	competing ────────────────────────────▶ standing back
@@ -34,35 +33,34 @@ import "time"
 //
 // # How others' turns are estimated
 //
-// From a refusal to the next message another process has the lock, so all of that
-// time counts. At other times the lock may be free, for example between a release
-// and the next acquire of a client without local handoff. Of such time only a part
-// counts: taken. It is sampled: while others are active we look, at random instants,
-// whether there is a record.
+// Another process has the lock from a refusal to the next message, so the whole interval counts.
+// Outside the interval the lock may be free, for example between a release and the next acquire of
+// a client without local handoff. Time outside the interval counts only in part: taken. taken is
+// sampled: while others are active we look, at random instants, whether there is a record.
 //
-// Example, continued: taken is 5/8. A try of ours is refused 10 ms after our
-// release, and a message comes 50 ms after the refusal. The first 10 ms count as
-// 6.25 ms, and the 50 ms count in full. So 143.75 ms are still owed.
+// Example, continued: taken is 5/8. A try of ours is refused 10 ms after our release, and a message
+// comes 50 ms after the refusal. The first 10 ms count as 6.25 ms, and the 50 ms count in full. So
+// 143.75 ms are still owed.
 //
 // # How many others want the lock
 //
-// Subscribers may be idle, so their number is an upper bound of share. A free lock
-// must not wait for them: if no message comes in a short pause, we try. If that try
-// is granted, share falls by one. If we have stood back, owed is paid, and our try
-// is refused all the same, share rises by one.
+// Subscribers may be idle, so the number of subscribers is an upper bound of share. A free lock
+// must not wait for idle subscribers: if no message comes in a short pause, we try. If the try is
+// granted, share falls by 1. If we have stood back, owed is paid, and our try is refused all the
+// same, share rises by 1.
 //
 // # A client that is always first
 //
-// A client that asks again as soon as it has released can always be first, because
-// the message of its release reaches us too late. So if we have had much less than
-// our share, we repeat a refused try at once. By chance it runs between that
-// client's release and its next acquire.
+// A client may ask again as soon as the client has released. The message of the release reaches us
+// too late, so such a client can always be first. So if we have had much less than our share, we
+// repeat a refused try at once. By chance the repeated try runs between the client's release and
+// the client's next acquire.
 //
 // # Processes that are not heard
 //
-// A process far away answers a message later than our short pause. A process
-// without a subscription polls. So once in Config.ShareEvery the pause is long
-// enough for them, even if no other subscriber is known. Such a pause is wide.
+// A process far away answers a message later than our short pause. A process without a subscription
+// polls. So once in Config.ShareEvery the pause is long enough for both, even if no other
+// subscriber is known. The long pause is called wide.
 type turns struct {
 	count   int           // grants of this run
 	start   time.Duration // when the first of them was made
@@ -73,8 +71,8 @@ type turns struct {
 	alone  bool  // the last transfer since the entry came to us reported no others
 	share  int64 // how many others seem to want the lock; zero before our first turn has ended
 
-	// owed is for how long others may have the lock before our next run, as of
-	// asOf. It is negative if others have had more than their share.
+	// owed is for how long others may have the lock before our next run, as of asOf. A negative
+	// owed means: others have had more than their share.
 	owed time.Duration
 	asOf time.Duration
 	// busy is set while another is known to have the lock: we were refused at
@@ -88,8 +86,8 @@ type turns struct {
 	back  bool          // we stand back
 	since time.Duration // since when
 	heard int64         // turns of others since we stand back
-	// tryAt is when we try although owed is not paid, because nobody was heard for
-	// a while. It may be Forever.
+	// tryAt is when we try although owed is not paid, because nobody was heard for a while. tryAt
+	// may be Forever.
 	tryAt    time.Duration
 	sampleAt time.Duration // when to look whether there is a record, or Forever
 	sampled  time.Duration // when we last looked
@@ -116,12 +114,12 @@ const (
 	// is short, owed is capped at five PassTimes.
 	mostTurn = time.Second
 
-	// smallDebt is the most that may be owed without waiting for it with a timer. It
-	// is enough then that share turns of others were heard.
+	// smallDebt is the largest owed for which we wait with no timer. If owed is no larger, we may
+	// try once share turns of others were heard.
 	smallDebt = time.Millisecond
 )
 
-// grant counts a grant of this run.
+// grant counts a grant of the current run.
 func (t *turns) grant(now time.Duration) {
 	t.count++
 	if t.count == 1 {
@@ -134,9 +132,9 @@ func (t *turns) newRun(now time.Duration) {
 	t.count, t.start, t.fresh = 0, now, false
 }
 
-// elapse reduces owed for the time since asOf, in which the entry was not ours.
-// wanted is set if somebody here waited for it in that time. Only then can others
-// have had more than their share.
+// elapse reduces owed for the time since asOf, in which the entry was not ours. wanted is set if
+// somebody here waited for the entry in the meantime. Others can have had more than their share
+// only if wanted is set.
 func (t *turns) elapse(now time.Duration, cfg *Config, wanted bool) {
 	if t.taken == 0 {
 		t.taken, t.asOf = firstTime, now // the first call
@@ -152,12 +150,13 @@ func (t *turns) elapse(now time.Duration, cfg *Config, wanted bool) {
 	t.asOf = now
 }
 
-// skip notes that we have had entries since asOf, so that this time is nobody else's turn.
+// skip notes that we have had entries since asOf, so that the time since asOf is nobody else's
+// turn.
 func (t *turns) skip(now time.Duration) { t.asOf = max(t.asOf, now) }
 
-// rate returns the estimated part of the time, in 1/256, for which others have the
-// lock. The estimate is low while we compete: nothing is sampled then, and a high
-// one would give us more than our share.
+// rate returns the estimated part of the time, in 1/256, for which others have the lock. The
+// estimate is low while we compete: nothing is sampled then, and a high estimate would give us more
+// than our share.
 func (t *turns) rate() time.Duration {
 	if t.back {
 		return time.Duration(t.taken)
@@ -165,9 +164,8 @@ func (t *turns) rate() time.Duration {
 	return time.Duration(min(t.taken, competing))
 }
 
-// released accounts for the end of another's turn. That turn has lasted since
-// busySince at least. elapse counts only a part of that time, so released counts the
-// rest.
+// released accounts for the end of another process's turn, which has lasted since busySince at
+// least. elapse counts only a part of the time since busySince, so released counts the rest.
 func (t *turns) released(now time.Duration, cfg *Config) {
 	if t.busy {
 		t.pay((now-t.busySince)*(wholeTime-t.rate())/wholeTime, cfg, true)
@@ -175,7 +173,7 @@ func (t *turns) released(now time.Duration, cfg *Config) {
 	t.busy = false
 }
 
-// pay reduces owed by d. It makes owed negative only if wanted is set.
+// pay reduces owed by d. pay makes owed negative only if wanted is set.
 func (t *turns) pay(d time.Duration, cfg *Config, wanted bool) {
 	least := time.Duration(0)
 	if wanted {
@@ -191,7 +189,7 @@ func (t *turns) payAt(now time.Duration) time.Duration {
 	return now + max(0, t.owed)*wholeTime/time.Duration(max(t.taken, leastTime)) + time.Microsecond
 }
 
-// turnEnded accounts for a turn of ours that has lasted from since to now.
+// turnEnded accounts for a turn of ours from since to now.
 func (t *turns) turnEnded(now, since time.Duration, cfg *Config) {
 	t.elapse(since, cfg, false)
 	t.asOf, t.busy = now, false
@@ -205,9 +203,8 @@ func (t *turns) turnEnded(now, since time.Duration, cfg *Config) {
 	t.owed = min(cfg.mostOwed(), t.owed+min(cfg.mostOwed(), now-since)*time.Duration(min(t.share, 64)))
 }
 
-// inCredit reports whether others have had more than their share by more than
-// BackTime, even if our turn from since to now is added to owed. It is false once
-// a run has 2×PassCount grants.
+// inCredit reports whether others have had more than their share by more than BackTime, even if our
+// turn from since to now is added to owed. inCredit is false once a run has 2×PassCount grants.
 func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
 	return t.count < 2*t.passCount(cfg) && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
 }
@@ -215,21 +212,21 @@ func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
 // passCount returns after how many grants a run is over: Config.PassCount for each entry.
 func (t *turns) passCount(cfg *Config) int { return cfg.PassCount * max(1, t.entries) }
 
-// mostOwed returns the most that can be owed, in either direction.
+// mostOwed returns the limit of owed, in either direction.
 func (c *Config) mostOwed() time.Duration {
 	return min(5*min(c.PassTime, mostTurn), mostTurn)
 }
 
-// over reports whether the run is over, or too much is owed: a PassTime for each
-// other that seems to want the lock, or four PassTimes if there are more of them.
+// over reports whether the run is over, or too much is owed. Too much is a PassTime for each
+// process that share counts, but no more than four PassTimes.
 func (t *turns) over(now time.Duration, cfg *Config) bool {
 	return !t.inCredit(now, now, cfg) && (t.count >= t.passCount(cfg) || t.count > 0 && now-t.start >= cfg.PassTime) ||
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
 }
 
-// standBack ends the run and begins a pause, in which we do not try. The pause is
-// FarPause if it is wide, or BlindPause, for processes that poll, if there are no
-// other subscribers. Otherwise it is short. A random time is added.
+// standBack ends the run and begins a pause, in which we do not try. If there are no other
+// subscribers, the pause is BlindPause, for processes that poll. Otherwise a wide pause is
+// FarPause, and a pause that is not wide is short. standBack adds a random time.
 func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.back, t.since, t.heard, t.yielded = true, now, 0, false
 	t.count, t.fresh = 0, false
@@ -250,16 +247,16 @@ func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	t.sampleAt = Forever
 }
 
-// pause returns the length of a short pause: for how long nobody must be heard
-// before we try. It is BackTime, a quarter of it after a fruitless pause, and a
-// sixteenth after more of them.
+// pause returns the length of a short pause: for how long nobody must be heard before we try. The
+// length is BackTime, a quarter of BackTime after a fruitless pause, and a sixteenth after more
+// fruitless pauses.
 func (t *turns) pause(cfg *Config) time.Duration {
 	return cfg.BackTime >> min(2*t.fruitless, 4)
 }
 
-// mayTry reports whether we may try to get the lock. If we stand back, there are
-// two cases. If others have had turns and owed is paid, we stop standing back. If
-// tryAt has come, we try while we stand back.
+// mayTry reports whether we may try to get the lock. If we stand back, there are two cases. If
+// others have had turns and owed is paid, mayTry ends the pause: we stop standing back. If tryAt
+// has come, we try while we stand back.
 func (t *turns) mayTry(now time.Duration, cfg *Config) bool {
 	if !t.back {
 		return true
@@ -272,15 +269,15 @@ func (t *turns) mayTry(now time.Duration, cfg *Config) bool {
 	return now >= t.tryAt
 }
 
-// askedBeforePause reports whether a try sent at that instant was sent before we stood back.
-// Its answer does not tell what others do in the pause. That happens only with several
-// entries: one is released while another one is asked for.
+// askedBeforePause reports whether a try sent at an instant was sent before we stood back. The
+// answer to an earlier try does not tell what others do in the pause. Only with several entries can
+// a pause begin while a try is in flight: one entry is released while another is asked for.
 func (t *turns) askedBeforePause(sent time.Duration) bool {
 	return t.back && sent <= t.since && t.entries > 0
 }
 
-// hadTurns reports whether others have had turns while we stood back: at least
-// one, or share of them in a wide pause.
+// hadTurns reports whether others have had turns while we stood back: at least one turn, or share
+// turns in a wide pause.
 func (t *turns) hadTurns() bool {
 	return t.heard > 0 && (!t.wide || t.heard >= t.share)
 }
@@ -317,8 +314,8 @@ func (t *turns) message(now time.Duration, cfg *Config, j *jitter) {
 	}
 }
 
-// refused notes that another process has the lock. released is set if a message
-// has come since we asked: it may be of that process's release.
+// refused notes that another process has the lock. released is set if a message has come since we
+// asked. The message may be of the same process's release.
 func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	t.alone, t.fresh = false, false
 	t.elapse(now, cfg, true)
@@ -340,10 +337,9 @@ func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	}
 }
 
-// mayRepeat reports whether a refused try is repeated at once. That needs a credit of
-// BackTime, or of 2×PassTime if we have not had a turn yet. There are two
-// repetitions after each message. If 16 or more in a row were in vain, only about
-// one message in 16 allows them.
+// mayRepeat reports whether a refused try is repeated at once. A repetition needs a credit of
+// BackTime, or of 2×PassTime if we have not had a turn yet. There are two repetitions after each
+// message. If 16 or more in a row were in vain, only about one message in 16 allows repetitions.
 func (t *turns) mayRepeat(cfg *Config) bool {
 	least := cfg.BackTime
 	if t.share == 0 {
@@ -367,9 +363,9 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	}
 	switch {
 	case t.back:
-		// The lock was free although we stood back: fewer processes want it than
-		// we thought, or we came between two of their turns. Most of what is owed
-		// stays owed, but no more than can be paid within a second.
+		// The lock was free although we stood back: fewer processes want the lock than we thought,
+		// or we came between two turns of others. Most of what is owed stays owed, but no more than
+		// can be paid within a second.
 		t.fruitless++
 		t.share = max(1, t.share-1)
 		t.back, t.count = false, 0
@@ -382,8 +378,8 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	}
 }
 
-// sample notes whether there was a record at a random instant while we stood back.
-// taken is a moving average of these samples.
+// sample notes whether there was a record at a random instant while we stood back. taken is a
+// moving average of the samples.
 func (t *turns) sample(now time.Duration, there bool) {
 	t.sampled, t.sampleAt = now, Forever
 	x := int64(0)
