@@ -8,59 +8,57 @@ const Forever = time.Duration(1<<63 - 1)
 // Config has the parameters of the rules. The shell sets every field, because the
 // core has no defaults.
 type Config struct {
-	// Lease is the lease of a hold that the watchdog renews. A renewal is due
-	// Lease/3 after the send of the last confirmed script.
+	// Lease is the lease of a hold that the watchdog renews. A renewal is due Lease/3 after the
+	// send of the last confirmed script.
 	Lease time.Duration
-	// Margin is subtracted from every lease, in addition to 1 % for clock drift:
-	// Redis counts whole milliseconds and reads its clock once per script.
+	// Margin is subtracted from every lease, in addition to 1 % for clock drift: Redis counts whole
+	// milliseconds and reads its clock once per script.
 	Margin time.Duration
-	// RetryTime is how long commands may go on failing before waiting requests
-	// fail. It does not limit waiting for a lock that others hold.
+	// RetryTime is how long commands may go on failing before waiting requests fail. RetryTime does
+	// not limit waiting for a lock that others hold.
 	RetryTime time.Duration
-	// SuspectTime is how long after a command's time-out the machine looks for the
-	// record that the command may have left. A command that runs later still
-	// leaves a record that ends with its lease.
+	// SuspectTime is how long after a command's time-out the machine looks for the record that the
+	// command may have left. A command that runs later leaves a record that ends with its lease.
 	SuspectTime time.Duration
 
-	// PassCount and PassTime bound a run of grants in a row, unless the manager
-	// knows that no other process waits.
+	// PassCount and PassTime bound a run of grants in a row, unless the manager knows that no other
+	// process waits.
 	PassCount int
 	PassTime  time.Duration
 	// BackTime is the longest of the usual pauses after a run, if nobody is heard
 	// to use the pause. A random time, up to the length of the pause, is added.
 	BackTime time.Duration
-	// ShareEvery is how long a manager may keep the lock from processes that it
-	// does not hear. After that it pauses for BlindPause, which is enough for
-	// processes that poll. If there are subscribers it pauses for FarPause,
-	// because they may be far away. If ShareEvery is zero, there are no such
-	// pauses.
+	// ShareEvery is how long a manager may keep the lock from processes that the manager does not
+	// hear. After ShareEvery the manager pauses for BlindPause, which is enough for processes that
+	// poll, or for FarPause if there are subscribers, who may be far away. If ShareEvery is zero,
+	// the manager makes no long pauses.
 	ShareEvery           time.Duration
 	BlindPause, FarPause time.Duration
 	// RecordEvery is the least time between two transfers of one entry.
 	RecordEvery time.Duration
-	// TrustSubscribers is set if the number of subscribers that a script reports
-	// includes all of them.
+	// TrustSubscribers is set if the number of subscribers that a script reports includes all
+	// subscribers.
 	TrustSubscribers bool
 
-	// GatherAfter is how long a request for several things waits before it gathers.
-	// GatherTime is how long it gathers the first time; zero means never. See gathering.
+	// GatherAfter is how long a request for several things waits before gathering. GatherTime is
+	// how long the request gathers the first time; zero means never. See gathering.
 	GatherAfter, GatherTime time.Duration
 
-	// PlaceTime is for how long a place in the queue of a fair lock lasts if its manager
-	// does not move its deadline.
+	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not
+	// move the deadline.
 	PlaceTime time.Duration
 
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
-	// PollMax caps the time between two tries while subscribed. PollBlind caps it
-	// while not subscribed. PollSoon is the time while few names are not subscribed.
-	// It is below BlindPause, so that a poll falls into a pause of others.
+	// PollMax caps the time between two tries while subscribed, PollBlind while not subscribed.
+	// PollSoon is the time while few names are not subscribed. PollSoon is below BlindPause, so
+	// that a poll falls into a pause of another process.
 	PollMax, PollBlind, PollSoon time.Duration
 
 	// MaxLocks bounds the names that are not idle. All names together are at most
 	// twice as many.
 	MaxLocks int
-	// Sharded says that the replies come from several servers: see Reply.Shard. The server of a
+	// Sharded is set if the replies come from several servers: see Reply.Shard. The server of a
 	// name is known once an operation about the name has been sent: see Sent.
 	Sharded bool
 	// Notices asks for Notice effects.
@@ -91,7 +89,7 @@ func wholeMs(d time.Duration) time.Duration {
 // tick returns the time after which a watched lease is due for renewal.
 func (c *Config) tick() time.Duration { return c.Lease / 3 }
 
-// later returns at + d, or Forever if that overflows.
+// later returns at + d, or Forever on overflow.
 func later(at, d time.Duration) time.Duration {
 	if d > Forever-at {
 		return Forever
@@ -99,8 +97,8 @@ func later(at, d time.Duration) time.Duration {
 	return at + d
 }
 
-// jitter is a splitmix64 generator of random numbers. The core has its own because
-// it must be a function of its inputs.
+// jitter is a splitmix64 generator of random numbers. The core has its own generator because the
+// core must be a function of its inputs.
 type jitter uint64
 
 // upTo returns a duration in [0, d).

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// waits are the waiting requests of owners that callers have named, by owner. An
-// anonymous owner can't close a cycle: it makes one request, and holds nothing
-// while it waits.
+// waits are the waiting requests of owners that callers have named, by owner. An anonymous owner
+// can't close a cycle, because the owner makes one request, and holds nothing while waiting.
 type waits map[uint64]map[wanted]*ownerQueue
 
 // wanted is what a request waits for.
@@ -18,8 +17,8 @@ type wanted struct {
 
 func (r *Request) wanted() wanted { return wanted{r.entry.of, r.Side} }
 
-// An ownerQueue has the requests of one owner that wait for one side of a name, in
-// order. A request that is removed leaves a nil in its place.
+// An ownerQueue has the requests of one owner that wait for one side of a name, in order. Removing
+// a request leaves a nil in place of the request.
 type ownerQueue struct {
 	requests []*Request
 	n        int
@@ -72,8 +71,8 @@ func (q *ownerQueue) push(r *Request) {
 	q.n++
 }
 
-// first returns the first request, or nil. If many places before it are empty, it
-// removes them.
+// first returns the first request, or nil. If many places before the request are empty, first
+// removes the empty places.
 func (q *ownerQueue) first() *Request {
 	for i, r := range q.requests {
 		if r != nil {
@@ -98,15 +97,15 @@ func (q *ownerQueue) compact() {
 	q.requests = rest
 }
 
-// An edge is a request that waits, and a hold for whose end it waits.
+// An edge is a waiting request, and a hold whose end the request waits for.
 type edge struct {
 	request *Request
 	hold    *Hold
 }
 
-// blockers calls yield for each hold for whose end a request waits. Those that share
-// do not wait for each other, but one behind a request for the side Alone waits with
-// it. The holds of sets and single names that the request meets count, too.
+// blockers calls yield for each hold whose end a request waits for. A Shared request does not wait
+// for Shared holds, unless the request waits behind a request for the side Alone. The holds of
+// overlapping sets and single names count, too.
 func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 	return func(yield func(*Hold) bool) {
 		if !r.blockers(yield) {
@@ -124,8 +123,8 @@ func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 	}
 }
 
-// blockers calls yield for the holds of the request's own name. It reports whether
-// yield always returned true.
+// blockers calls yield for the holds of the request's own name, and reports whether yield always
+// returned true.
 func (r *Request) blockers(yield func(*Hold) bool) bool {
 	n := r.entry.of
 	behind := r.Side == Alone || r.behindAlone()
@@ -142,8 +141,8 @@ func (r *Request) blockers(yield func(*Hold) bool) bool {
 	return true
 }
 
-// behindAlone reports whether a queued request waits behind one for the side Alone. It
-// looks at the head of the queue and at the few requests before r, since the queue may
+// behindAlone reports whether a queued request waits behind a request for the side Alone.
+// behindAlone looks at the head of the queue and at the few requests before r, since the queue may
 // be long. Where a run has not ended, a request for the side Alone is the head.
 func (r *Request) behindAlone() bool {
 	if h := r.entry.of.queue.head; h != r && h.Side == Alone {
@@ -174,8 +173,8 @@ func (w *edge) item() string {
 	return w.request.Name
 }
 
-// breakDeadlock looks for the cycles that a request closes by waiting. It fails
-// the youngest request of each.
+// breakDeadlock looks for the cycles that a request closes by waiting, and fails the youngest
+// request of each cycle.
 func (m *Machine) breakDeadlock(r *Request) {
 	for r.state == reqQueued {
 		cycle := m.cycle(r)
@@ -186,9 +185,9 @@ func (m *Machine) breakDeadlock(r *Request) {
 	}
 }
 
-// cycle returns a cycle that begins with a request, or nil if there is none. A Shared
-// request whose owner waits for the same already closes none, even behind one for the
-// side Alone: it re-enters when the first of them is granted.
+// cycle returns a cycle that begins with a request, or nil. A Shared request closes no cycle if its
+// owner waits for the same side of the name already, even behind a request for the side Alone. The
+// request re-enters when the owner's first request is granted.
 func (m *Machine) cycle(r *Request) []edge {
 	if q := m.waits[r.Owner()][r.wanted()]; r.Side == Shared && q != nil && q.first() != r {
 		return nil
@@ -204,8 +203,8 @@ func (m *Machine) cycle(r *Request) []edge {
 	return nil
 }
 
-// breakDeadlocks looks for the cycles that an owner closes by getting a hold of a
-// name for which others wait, or of a set. It fails the youngest request of each.
+// breakDeadlocks looks for the cycles that an owner closes by getting a hold of a name for which
+// others wait, or of a set. breakDeadlocks fails the youngest request of each cycle.
 func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	if len(m.waits[owner]) == 0 {
 		return // it waits for nothing
@@ -220,7 +219,7 @@ func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	}
 }
 
-// breakDeadlocksOf looks for the cycles that the requests for a name are part of.
+// breakDeadlocksOf looks for the cycles with requests for a name.
 func (m *Machine) breakDeadlocksOf(n *name) {
 	for r := n.queue.head; r != nil; {
 		next := r.next
@@ -296,8 +295,8 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 	return false
 }
 
-// inOrder returns an owner's first request for each side of each name, the oldest
-// first. It sorts them because the order of a map must not decide what happens.
+// inOrder returns an owner's first request for each side of each name, the oldest first. The
+// requests are sorted, because the order of a map must not decide what happens.
 func (m *Machine) inOrder(owner uint64) []*Request {
 	var all []*Request
 	for _, q := range m.waits[owner] {

@@ -7,11 +7,10 @@ import (
 
 // A gathering is the state of a name whose tries may keep a part of what they want.
 //
-// A request for many items could wait for ever: each of them comes free often, but
-// hardly all at the same instant. The same is true of a request for many permits, if
-// others take one at a time. So a request that has waited for Config.GatherAfter
-// gathers. Its tries then take what is free, and keep that for Config.GatherTime while
-// they try to get the rest:
+// A request for many items could wait for ever: each item comes free often, but hardly all items at
+// the same instant. The same is true of a request for many permits, if others take single permits.
+// So a request that has waited for Config.GatherAfter gathers. The tries of the request take what
+// is free, and keep the part for Config.GatherTime while trying to get the rest:
 //
 //	            has waited for GatherAfter
 //	waiting ─────────────────────────────────▶ gathering ──▶ all of it: granted
@@ -20,17 +19,18 @@ import (
 //	    GatherTime is over: gives back what it has, and
 //	    does not gather for 2×GatherTime to 4×GatherTime
 //
-// Each attempt that fails doubles the time of the next one, up to 8×GatherTime or a third of
-// Config.Lease, whichever is less. So a request also gets names that others hold for seconds.
-// The pauses double too, up to 16 times the first one: if somebody keeps one name for minutes,
-// others can use the rest meanwhile. Of the sets of a manager that exclude each other, one
-// gathers at a time. Of the requests for permits of a name, in all managers, one gathers at a
-// time. The other managers get no permit meanwhile: they could take each one before a message
-// about it arrives here. The server ensures both.
+// Each failed attempt doubles the time of the next attempt, up to 8×GatherTime or a third of
+// Config.Lease, whichever is less. So a request also gets names that others hold for seconds. The
+// pauses double too, up to 16 times the first pause: if somebody keeps a name for minutes, others
+// can use the rest meanwhile. Among the sets of a manager that exclude each other, only one gathers
+// at a time. Among the requests for permits of a name, in all managers, only one gathers at a time.
+// The remaining managers get no permit meanwhile, because a manager could take each permit before a
+// message about the permit arrives here. The server ensures both rules about permits.
 //
-// GatherTime bounds how long a part is kept. So two requests that gather wait for each other
-// no longer than that, and so do a request and a client of another library that keeps locks
-// while it waits for more. The records that are kept expire then. No caller is told of it.
+// The time of gathering bounds how long a part is kept. So two requests that gather wait for each
+// other no longer than the time of gathering. The same holds for a request and a client of another
+// library that keeps locks while waiting for more. The kept records expire when the time is over.
+// No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
 	had       time.Duration // when an entry last had, or began to release, all that it wanted
@@ -40,12 +40,12 @@ type gathering struct {
 	kept      uint64        // the number of the last try that kept a part, or zero
 }
 
-// active reports whether an entry of the name gathers. It is true from the first try that may
+// active reports whether an entry of the name gathers. active is true from the first try that may
 // keep a part until all is granted or given back.
 func (g *gathering) active() bool { return g.by != nil }
 
-// gatheringOf returns the gathering of the entry's name. It returns nil if a try of the entry
-// can't get a part, or if another entry of the name gathers.
+// gatheringOf returns the gathering of the entry's name if the entry gathers, or if no entry of the
+// name gathers and a try of the entry can get a part. Otherwise gatheringOf returns nil.
 func (e *entry) gatheringOf() *gathering {
 	g := e.of.details.special.gathers()
 	if g == nil || g.by != e && (g.active() || !e.of.rules().parts(e)) {
@@ -78,7 +78,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 	return max(0, g.until-m.now).Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// gatherTime returns for how long a name gathers after so many attempts that failed.
+// gatherTime returns for how long a name gathers after vain failed attempts.
 func (c *Config) gatherTime(vain int) time.Duration {
 	return max(c.GatherTime, min(c.GatherTime<<min(vain, mostVain), c.Lease/3))
 }
@@ -101,11 +101,11 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	}
 	u.unknown.removedNumber(g.kept) // this try has taken that over
 	g.kept = r.Op.Number
-	// A suspect, so that the next try and the release name it.
+	// Add a suspect, so that the next try and the release name the number.
 	u.unknown.add(suspect{owner: g.kept, until: m.suspectUntil(), stray: true})
 }
 
-// gatherAcquired handles the answer that an entry has got all that it wanted.
+// gatherAcquired handles the answer that an entry has got everything wanted.
 func (m *Machine) gatherAcquired(e *entry) {
 	g := e.gatheringOf()
 	if g == nil {
@@ -128,7 +128,7 @@ func (m *Machine) gatherReleased(e *entry) {
 	}
 }
 
-// stopGathering ends the gathering of an entry, if it gathers.
+// stopGathering ends the gathering of an entry, if any.
 func (m *Machine) stopGathering(e *entry) {
 	g := e.gatheringOf()
 	if g == nil {

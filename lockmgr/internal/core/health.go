@@ -2,15 +2,16 @@ package core
 
 import "time"
 
-// health is the health of one server, for all names on it together. While the server is
-// failing, requests for any of these names fail, not only those for the name whose command
-// failed. A single server is shard 0. Each shard of a cluster has a health of its own, so
-// that one that fails does not fail requests for names on the others. A name is on the shard
-// that its last reply came from, or to which an operation of the name was sent since. Three operations
-// count: the first one, the first one after a change of the layout, and one that another shard has
-// redirected. So if a shard fails, a request fails in time even if its operation has not been sent yet,
-// because it waits behind thousands of others. Before the first operation a name is on no
-// shard, and no failure concerns it.
+// health is the health of one server, for all names on the server together. While the server is
+// failing, requests for any of these names fail, not only requests for the name whose command
+// failed. A single server is shard 0. Each shard of a cluster has a health of its own, so that a
+// failing shard does not fail requests for names on healthy shards.
+//
+// A name is on the shard of its last reply, or on the shard to which an operation of the name was
+// sent since. Three operations count: the first operation, the first after a change of the layout,
+// and an operation that another shard has redirected. So if a shard fails, a request fails in time
+// even if its operation has not been sent yet because thousands of operations go first. Before the
+// first operation a name is on no shard, and no failure concerns the name.
 //
 //	      no answer, or a passing error
 //	healthy ─────────────────────────▶ failing: a request that has waited
@@ -26,8 +27,8 @@ type health struct {
 	probed  bool          // tellOfServer has sent a try since then
 }
 
-// report notes the outcome of a command. alone is set if an error concerns this command only. recovered
-// is set if the server was failing and no longer is.
+// report notes the outcome of a command. alone is set if an error concerns the command only.
+// recovered is set if the server was failing and no longer is.
 func (h *health) report(sent time.Duration, ran Ran, alone bool, err error, retryTime time.Duration) (recovered bool) {
 	switch {
 	case ran == Yes || ran == No && alone: // the server has answered
@@ -60,8 +61,8 @@ func (m *Machine) healthAt(shard uint8) *health {
 	return &m.shards[shard]
 }
 
-// moveTo notes the shard that a name is on. If that shard is failing, the requests that wait for the name
-// have to fail in time, and the Unlocks of the name have to be answered.
+// moveTo notes the shard that a name is on. If the shard is failing, the requests that wait for the
+// name have to fail in time, and the Unlocks of the name have to be answered.
 func (m *Machine) moveTo(n *name, shard uint8) {
 	if n.shard == shard {
 		return
@@ -88,9 +89,9 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 // names, so calls must be rare.
 func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTime/64+time.Millisecond) }
 
-// sent notes at which shards operations wait. While the known layout is old, a shard redirects each operation
-// for a name that has left it. So sent moves a name only if its operation goes to another shard than the
-// operation before: the name stays on the shard that the redirection named.
+// sent notes at which shards operations wait. While the known layout is old, a shard redirects each
+// operation for a name that has left the shard. So sent moves a name only if the operation goes to
+// another shard than the operation before: the name stays on the shard that the redirection named.
 func (m *Machine) sent(ops []*Op) {
 	for _, op := range ops {
 		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // no Abort came in the same batch
@@ -116,8 +117,8 @@ func (m *Machine) queuedAt(ev Queued) {
 	}
 }
 
-// shardGone forgets a shard. Its failure concerns no name any more. The names that were on it are on no
-// shard until their next operation.
+// shardGone forgets a shard. The shard's failure concerns no name any more. The names on the shard
+// are on no shard until their next operation.
 func (m *Machine) shardGone(shard uint8) {
 	*m.healthAt(shard) = health{}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard || n.sentTo == shard }) {
@@ -128,8 +129,8 @@ func (m *Machine) shardGone(shard uint8) {
 	}
 }
 
-// hurry makes the scripts that failed on a shard due soon, because it answers again. The
-// pauses after failures are up to a second long by then.
+// hurry makes the scripts that failed on a shard due soon, because the shard answers again. By now
+// the pauses after failures are up to a second long.
 func (m *Machine) hurry(shard uint8) {
 	const soon = 15 * time.Millisecond // the longest first pause
 	late := func(e *entry) bool {
@@ -189,15 +190,15 @@ func (m *Machine) tellOfServers() {
 	}
 }
 
-// closeDue returns when a manager that is closing aborts if the server goes on failing: RetryTime after the
-// server began to fail. If that instant comes too soon after Close, closeDue leaves time for one more try of
-// each release: RetryTime or half of SuspectTime, whichever is less.
+// closeDue returns when a manager that is closing aborts if the server goes on failing: RetryTime
+// after the server began to fail. If RetryTime ends too soon after Close, closeDue leaves time for
+// one more try of each release: RetryTime or half of SuspectTime, whichever is less.
 func (m *Machine) closeDue(h *health) time.Duration {
 	return max(later(h.since, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
 }
 
-// tellOfServer fails the requests, and answers the Unlocks, that have waited for RetryTime
-// while the server was failing. A manager that is closing aborts: see closeDue.
+// tellOfServer fails the requests, and answers the Unlocks, that have waited for RetryTime while
+// the server was failing. A manager that is closing aborts: see closeDue.
 func (m *Machine) tellOfServer(h *health, shard uint8) {
 	if !h.failing || m.now < h.tellAt {
 		return
@@ -215,8 +216,7 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 		return
 	}
 	if !h.probed {
-		// Perhaps nothing was sent since the failure, so one try goes out before
-		// requests fail.
+		// Perhaps nothing was sent since the failure, so a try goes out before requests fail.
 		h.probed = true
 		for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.waiting() != nil }) {
 			m.trySoon(n.waiting())
@@ -239,8 +239,8 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 	h.tellAt = max(h.tellAt, m.tellAgain())
 }
 
-// tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing, with the
-// server's error. Their releases are still repeated.
+// tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing, with
+// the server's error. The releases are still repeated.
 func (m *Machine) tellUnlocks(h *health, shard uint8) {
 	if m.unlocks == 0 {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// Machine is the state of one lock manager. It is not safe for concurrent
-// use: one goroutine owns it.
+// Machine is the state of one lock manager. A Machine is not safe for concurrent use: one goroutine
+// owns it.
 type Machine struct {
 	cfg    Config
 	jitter jitter
@@ -51,9 +51,8 @@ type Machine struct {
 	stats     Stats
 }
 
-// Stats counts what the machine holds and has done. Scripts counts all operations.
-// Renewals counts the operations that were renewals, and Renewed the renewals that
-// succeeded.
+// Stats counts what the machine holds and has done. Scripts counts all operations. Renewals counts
+// the renewals among the operations, and Renewed the successful renewals.
 type Stats struct {
 	Names, Waiting, Held, Watched, Subscriptions      int
 	Grants, Passes, Reentries, Losses, Scripts        uint64
@@ -75,8 +74,8 @@ func New(cfg Config) *Machine {
 	}
 }
 
-// Step applies an event at the instant now and appends the effects to out. Time
-// never goes back: an instant before the latest one counts as the latest one.
+// Step applies an event at the instant now and appends the effects to out. Time never goes back: an
+// instant before the latest counts as the latest.
 func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	m.now = max(m.now, now)
 	m.out = out
@@ -147,8 +146,7 @@ func (m *Machine) Next() time.Duration {
 	return at
 }
 
-// number returns a number that no hold of this manager has had. It is a part of a
-// holder ID.
+// number returns a number that no hold of this manager has had. A number is a part of a holder ID.
 func (m *Machine) number() uint64 {
 	m.lastNumber++
 	return m.lastNumber
@@ -184,8 +182,8 @@ func (m *Machine) giveUp(n *name, err error) {
 	m.noticeOf(n, Notice{What: Unreleased, Err: cmp.Or(err, error(ErrClosed))})
 }
 
-// tick runs everything that is due. Losses come before renewals, because an entry
-// that is past its deadline must not be renewed.
+// tick runs everything that is due. Losses come before renewals, because an entry past its deadline
+// must not be renewed.
 func (m *Machine) tick() {
 	for {
 		r, ok := m.giveUps.due(m.now)
@@ -205,12 +203,12 @@ func (m *Machine) tick() {
 	m.renewDueLocks()
 }
 
-// settle must follow every change of a name. It does what is due. Then it forgets
-// the name if the name has no state left, else it sets the name's alarm.
+// settle must follow every change of a name. settle does what is due, and sets the name's alarm. If
+// the name has no state left, settle forgets the name instead.
 func (m *Machine) settle(n *name) { m.settled(n, m.advance(n)) }
 
-// settleEntry is settle after a change that concerns one entry of a name, and no other one
-// that is held. A name may have many of those.
+// settleEntry is settle after a change that concerns one entry of a name, and no further held
+// entry. A name may have many held entries.
 func (m *Machine) settleEntry(e *entry) {
 	n := e.of
 	if n.index() == nil {
@@ -226,7 +224,7 @@ func (m *Machine) settleEntry(e *entry) {
 	m.settled(n, min(again, m.advanceName(n)))
 }
 
-// settled forgets a name if it has no state left, else it sets the name's alarm.
+// settled forgets a name without any state left, else sets the name's alarm.
 func (m *Machine) settled(n *name, again time.Duration) {
 	if !n.hasDetails() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0 {
 		m.forget(n)
@@ -237,8 +235,7 @@ func (m *Machine) settled(n *name, again time.Duration) {
 	}
 }
 
-// advance does what is due for a name. It returns when to call it again if nothing
-// happens before.
+// advance does what is due for a name, and returns when to call it again if nothing happens before.
 func (m *Machine) advance(n *name) (again time.Duration) {
 	again = Forever
 	for e := range n.entries {
@@ -251,7 +248,8 @@ func (m *Machine) advance(n *name) (again time.Duration) {
 func (m *Machine) advanceName(n *name) (again time.Duration) {
 	again = Forever
 	if n.queue.head == nil && len(n.details.extra) > 0 {
-		// An entry that was looked at later may have gone to the last request. Then no other one waits.
+		// The last request may have gone to an entry that was advanced after a waiting entry. The
+		// waiting entry now waits for nobody.
 		for e := n.waiting(); e != nil; e = n.waiting() {
 			again = min(again, m.advanceEntry(e))
 		}
@@ -278,8 +276,8 @@ func (m *Machine) advanceName(n *name) (again time.Duration) {
 	return again
 }
 
-// advanceEntry does what is due in the phase of an entry. It returns when to call
-// it again if nothing happens before.
+// advanceEntry does what is due in the phase of an entry, and returns when to call it again if
+// nothing happens before.
 func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
 	if e.phase == idle {
 		return Forever

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A name is what the manager knows of one key of the server: the requests that
-// wait for it, and the entries that the manager has of it.
+// A name is what the manager knows of one key of the server: the waiting requests, and the entries
+// of the manager.
 type name struct {
 	name  string
 	queue queue
 
-	// entry is the first entry of the name. Most names never have another. Others
-	// are in details.extra.
+	// entry is the first entry of the name. Most names never have another. Further entries are in
+	// details.extra.
 	entry entry
 
-	// details are &noDetails, or the name's own: see makeDetails. A name that is taken and
-	// released without contention never has its own.
+	// details are the name's own, see makeDetails, or a noDetails, which nobody writes. A name that
+	// is taken and released without contention never has details of its own.
 	details *details
 
 	pos int32 // place in the heap of alarms
@@ -37,8 +37,8 @@ const (
 	subOn                   // confirmed: messages are delivered
 )
 
-// details is the state that a name needs only if it is contended, passed on,
-// fenced, or has met a failure.
+// details is the state that a name needs only if the name is contended, passed on, fenced, or has
+// met a failure.
 type details struct {
 	own     bool // not shared with other names
 	special special
@@ -55,21 +55,21 @@ type details struct {
 	tries bool // a request in the queue may have Once set
 }
 
-// noDetails are the details of all names that have none of their own. They are
-// read like any others and never written.
+// noDetails are the details of names that have none of their own, for kinds without a special
+// state. noDetails are read like a name's own details, and never written.
 var noDetails = details{special: plain{}}
 
-// Common returns a pointer to the state that all machines share and none writes. A
-// copy of a machine shares it too.
+// Common returns a pointer to the state that all machines share and none writes. A copy of a
+// machine shares the state, too.
 func Common() any { return &noDetails }
 
 func (n *name) heapPos() *int32 { return &n.pos }
 
-// hasDetails reports whether the name has a details of its own. It has one once it
-// was hasDetails, passed on or fenced, or has met a failure.
+// hasDetails reports whether the name has details of its own. A name gets details when first
+// contended, passed on or fenced, or after a failure.
 func (n *name) hasDetails() bool { return n.details.own }
 
-// makeDetails returns the name's details for writing. The first call makes them.
+// makeDetails returns the name's details for writing. The first call makes the details.
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
 		n.details = &details{own: true, special: n.details.special}
@@ -95,8 +95,8 @@ func (n *name) entries(yield func(*entry) bool) {
 	}
 }
 
-// inMotion calls yield for the entries that are neither idle nor held. For a name without an
-// index it calls yield for all entries. yield may change the phases of entries.
+// inMotion calls yield for the entries that are neither idle nor held. For a name without an index
+// inMotion calls yield for all entries. yield may change the phases of entries.
 func (n *name) inMotion(yield func(*entry) bool) {
 	x := n.index()
 	if x == nil {
@@ -111,8 +111,7 @@ func (n *name) inMotion(yield func(*entry) bool) {
 	}
 }
 
-// waiting returns an entry that is in phase waiting and has no script in flight,
-// or nil.
+// waiting returns an entry in phase waiting that has no script in flight, or nil.
 func (n *name) waiting() *entry {
 	for e := range n.inMotion {
 		if e.phase == waiting && e.flight == 0 {
@@ -151,7 +150,7 @@ func (n *name) othersIdle(except *entry) bool {
 	return true
 }
 
-// known returns a name that the machine knows, or nil. key may be that of a set.
+// known returns a name that the machine knows, or nil. isSet is set if key is the key of a set.
 func (m *Machine) known(key string, isSet bool) *name {
 	if isSet {
 		return m.setNames[key]
@@ -159,8 +158,8 @@ func (m *Machine) known(key string, isSet bool) *name {
 	return m.names[key]
 }
 
-// lookup returns the name of a key, or that of the set with these items if there are
-// any. It makes the name if there is none. It returns nil if there are too many.
+// lookup returns the name of a key, or the name of the set with the given items. lookup makes the
+// name if there is none, and returns nil if there are too many names.
 func (m *Machine) lookup(key string, items []Item) *name {
 	n := m.known(key, items != nil)
 	if n == nil {
@@ -190,8 +189,8 @@ func (m *Machine) lookup(key string, items []Item) *name {
 	return n
 }
 
-// turnInto changes the kind of a name. It reports whether that is possible: all
-// entries must be idle, and no unanswered script may have left a record.
+// turnInto changes the kind of a name, and reports whether the change is possible: all entries must
+// be idle, and no unanswered script may have left a record.
 func (m *Machine) turnInto(n *name, k Kind) bool {
 	if !n.idle() {
 		return false
@@ -209,8 +208,8 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 	return true
 }
 
-// another returns an idle entry with which to ask for the first waiter, or nil. It makes the
-// entry if all are in use and the kind's rules allow one more. It returns nil if enough
+// another returns an idle entry with which to ask for the first waiter, or nil. another makes the
+// entry if all are in use and the kind's rules allow one more. another returns nil if enough
 // entries are being asked for already, or if others go first.
 func (n *name) another() *entry {
 	most := n.rules().entries()
@@ -233,13 +232,13 @@ func (n *name) another() *entry {
 	return free
 }
 
-// rest makes an entry idle. It is called when nobody here wants the entry, and it
-// is not known to be on the server.
+// rest makes an entry idle. rest is called when nobody here wants the entry, and the entry is not
+// known to be on the server.
 //
-// Once all entries of a name are idle, the name is remembered while its
-// subscription lingers, a suspect has time left, or others are owed turns. After
-// that, rest releases what may have been left on the server. If nothing was left,
-// the name has no state any more, and settle forgets it.
+// Once all entries of a name are idle, the name is remembered while its subscription lingers, a
+// suspect has time left, or others are owed turns. After that, rest releases what may have been
+// left on the server. If nothing was left, the name has no state any more, and settle forgets the
+// name.
 func (m *Machine) rest(e *entry) {
 	n := e.of
 	if !n.hasDetails() && n.sub == subNone {
@@ -282,9 +281,9 @@ func (m *Machine) rest(e *entry) {
 	n.dropDetails()
 }
 
-// releaseOrRest removes what may have been left of an entry on the server, or lets the
-// entry rest. It is called when nobody here wants the entry any more, no script
-// about it is in flight, and it is not known to be ours.
+// releaseOrRest removes what may have been left of an entry on the server, or lets the entry rest.
+// releaseOrRest is called when nobody here wants the entry any more, no script about the entry is
+// in flight, and the entry is not known to be ours.
 func (m *Machine) releaseOrRest(e *entry) {
 	if e.upkeep().unknown.strays() > 0 || e.of.details.special.leftovers() {
 		m.release(e)
@@ -320,8 +319,8 @@ func (m *Machine) everyName() []*name {
 	return m.namesWhere(func(*name) bool { return true })
 }
 
-// namesWhere returns the names that pass a test. They are sorted, because the
-// order of a map must not decide what happens.
+// namesWhere returns the names that pass a test, sorted, because the order of a map must not decide
+// what happens.
 func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 	var some []*name
 	for _, names := range [...]map[string]*name{m.names, m.setNames} {
@@ -337,8 +336,8 @@ func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 	return some
 }
 
-// givesBack reports whether an entry of several is being released so that others go first.
-// No other entry is asked for meanwhile: it could get what was released.
+// givesBack reports whether an entry of several is being released so that others go first. No
+// further entry is asked for meanwhile, because the further entry could get what was released.
 func (n *name) givesBack() bool {
 	if n.rules().entries() == 1 {
 		return false
@@ -351,8 +350,8 @@ func (n *name) givesBack() bool {
 	return false
 }
 
-// served reports whether no further entry is to be asked for, because enough others are
-// asking, waiting or passing. It is false for a kind with one entry.
+// served reports whether no further entry is to be asked for, because enough entries are asking,
+// waiting or passing. served is false for a kind with one entry.
 func (n *name) served(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
@@ -366,8 +365,8 @@ func (n *name) served(except *entry) bool {
 	return most <= 0
 }
 
-// allHeld reports whether a manager may have several entries of the name, has as many as it
-// may have, and all of them are held.
+// allHeld reports whether a manager may have several entries of the name, has as many as the rules
+// allow, and all are held.
 func (n *name) allHeld() bool {
 	if most := n.rules().entries(); most == 1 || len(n.details.extra) < most-1 {
 		return false
@@ -399,8 +398,8 @@ func (n *name) idleEntry() *entry {
 	return nil
 }
 
-// hasOthers reports whether entries other than except are ours. A try for that one may have been
-// refused because of them. except may be nil.
+// hasOthers reports whether an entry other than except is ours. A try for except may have been
+// refused because of our own entries. except may be nil.
 func (n *name) hasOthers(except *entry) bool {
 	if n.rules().entries() == 1 {
 		return false
@@ -416,13 +415,13 @@ func (n *name) hasOthers(except *entry) bool {
 	return false
 }
 
-// runsOn reports whether our run goes on while an entry is asked for: we have other entries,
-// and do not stand back. Then the answer does not change the turns, because others share the
-// name with us.
+// runsOn reports whether our run goes on while an entry is asked for: we have other entries, and do
+// not stand back. If the run goes on, the answer does not change the turns, because others share
+// the name with us.
 func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.hasOthers(except) }
 
-// roomForTry reports whether a new request that does not wait may get an entry of a name
-// that can have several. It may, unless others go first, or a request waits.
+// roomForTry reports whether a new request with Once set may get an entry of a name that can have
+// several. The request may, unless others go first, or a request waits.
 func (m *Machine) roomForTry(n *name) bool {
 	if n.hasDetails() && !n.details.turns.mayTry(m.now, &m.cfg) {
 		return false

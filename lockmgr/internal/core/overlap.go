@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// An overlap is a name of this manager that has an item in common with the name that
-// asks: a set, or for a set also a single name. Only the server keeps the two apart.
+// An overlap is a name of this manager that has an item in common with the asking name. The
+// overlapping name is a set, or for a set also a single name. Only the server keeps the two names
+// apart.
 type overlap struct {
 	name *name
 	its  Item // that of name
@@ -20,7 +21,7 @@ type place struct {
 	item int
 }
 
-// places are the sets that have an item of a name, by the key of that name.
+// places are the sets with an item of a name, by the key of the name.
 type places map[string][]place
 
 func (p places) add(n *name) {
@@ -29,7 +30,7 @@ func (p places) add(n *name) {
 	}
 }
 
-// remove changes no slice in place, since it is called while one is ranged over.
+// remove changes no slice in place, since a caller may range over the slice.
 func (p places) remove(n *name) {
 	for _, it := range n.items() {
 		some := slices.DeleteFunc(slices.Clone(p[it.Name]), func(o place) bool { return o.set == n })
@@ -41,7 +42,7 @@ func (p places) remove(n *name) {
 	}
 }
 
-// newSet makes a name that was just created the name of a set.
+// newSet makes a newly created name the name of a set.
 func (m *Machine) newSet(n *name, items []Item) {
 	flags := make([]bool, 2*len(items))
 	s := &set{items: items, delivered: flags[:len(items)], signalled: flags[len(items):], undelivered: len(items)}
@@ -50,8 +51,8 @@ func (m *Machine) newSet(n *name, items []Item) {
 	m.sets.add(n)
 }
 
-// overlaps yields the names of this manager that have an item in common with n. of is
-// m.sets, or m.heldSets. A name with several items in common is yielded several times.
+// overlaps yields the names of this manager that have an item in common with n. of is m.sets, or
+// m.heldSets. A name with several items in common is yielded several times.
 func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
 	return func(yield func(overlap) bool) {
 		if !n.isSet() {
@@ -75,8 +76,8 @@ func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
 	}
 }
 
-// otherKind returns an item that n wants as one kind while another name, which is in use, wants it as
-// another kind. One of the two names is a set. If there is no such item, otherKind returns nil.
+// otherKind returns an item of n that another name, in use, wants as another kind. One of the two
+// names is a set. Without such an item, otherKind returns nil.
 func (m *Machine) otherKind(n *name) *Item {
 	if len(m.sets) == 0 {
 		return nil
@@ -97,7 +98,7 @@ func (it *Item) errKind(n *name) error {
 	return ErrKind
 }
 
-// excludes reports whether one owner can't have an item while another has other.
+// excludes reports whether an owner can't have an item while another owner has other.
 func (it *Item) excludes(other *Item) bool { return it.Side == Alone || other.Side == Alone }
 
 // blocks reports whether h, a hold of o.name, keeps r waiting.
@@ -130,12 +131,12 @@ func (o *overlap) waits(n *name) bool {
 	return its.excludes(&ours)
 }
 
-// mostRivals is the most that rivals returns.
+// mostRivals caps the result of rivals.
 const mostRivals = 8
 
-// rivals returns how many other names of this manager wait for something that n has,
-// and whether one of them is subscribed to a channel of n. They share the connection of
-// this manager, so the server's count of subscribers does not show them.
+// rivals returns how many names of this manager wait for something that n has, and whether any of
+// the waiting names is subscribed to a channel of n. All names share the connection of this
+// manager, so the server's count of subscribers does not show rivals.
 func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
 	if len(m.sets) == 0 {
 		return 0, false
@@ -153,8 +154,8 @@ func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
 	return int64(len(counted)), subscribed
 }
 
-// rivalGathers reports whether another set gathers that has an item in common with the set n.
-// Two that gather at once would keep what the other one needs.
+// rivalGathers reports whether a set gathers that excludes the set n, by an item in common. If both
+// gathered at once, each would keep what the other needs.
 func (m *Machine) rivalGathers(n *name) bool {
 	s := n.set()
 	if s == nil {
@@ -180,7 +181,7 @@ func (m *Machine) rivalGathers(n *name) bool {
 	return false
 }
 
-// heldSet notes that a set has its first hold, and unheldSet that it has lost its last.
+// heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.
 func (m *Machine) heldSet(e *entry) {
 	if e.of.isSet() {
 		m.heldSets.add(e.of)

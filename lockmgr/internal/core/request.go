@@ -2,27 +2,26 @@ package core
 
 import "time"
 
-// A Request is one caller's request for a lock. The shell fills the fields from
-// Name to Tag, and Kind, Side, Explicit, Fenced and Once. It passes the request on
-// with a Lock event. From then on the core owns the request. The shell may read
-// Hold and Passed while it carries out an effect that names the request.
+// A Request is one caller's request for a lock. The shell fills the fields from Name to Tag, and
+// Kind, Side, Explicit, Fenced and Once. The shell passes the request on with a Lock event. From
+// then on the core owns the request. The shell may read Hold and Passed while carrying out an
+// effect that names the request.
 //
-// A granted request has a hold: its own, or the one that it re-enters.
+// A granted request has a hold: its own, or the hold that the request re-enters.
 type Request struct {
 	Name string
-	// ID is unique within the manager and rises with time. Of two requests, the
-	// one with the larger ID is the younger.
+	// ID is unique within the manager and rises with time. Of two requests, the younger has the
+	// larger ID.
 	ID uint64
-	// Lease is the fixed lease, or zero for a watched one.
+	// Lease is the fixed lease, or zero for a watched lease.
 	Lease time.Duration
 	// Terms are what few requests have, or nil.
 	Terms *Terms
 	// Asked is the instant of the request.
 	Asked time.Duration
-	// Ends is the instant at which waiting ends, or Forever. From the grant on it is the
-	// core's: the instant at which the hold ends even if it is renewed, which is the end of a
-	// fixed lease or of MaxHold, or Forever. From the last Unlock of the hold on, Ends is the
-	// instant of that Unlock.
+	// Ends is the instant at which waiting ends, or Forever. From the grant on Ends is the core's:
+	// the instant at which the hold ends even if renewed, which is the end of a fixed lease or of
+	// MaxHold, or Forever. From the last Unlock of the hold on, Ends is the instant of the Unlock.
 	Ends time.Duration
 	// Tag is the shell's own.
 	Tag any
@@ -30,8 +29,8 @@ type Request struct {
 	// Hold is the hold that the request was granted, or nil.
 	Hold *Hold
 
-	// entry is the entry of the request's hold. Before the grant it is the entry
-	// whose transfer is to record the request, or the first entry of the name.
+	// entry is the entry of the request's hold. Before the grant, entry is the entry whose transfer
+	// is to record the request, or the first entry of the name.
 	entry      *entry
 	next, prev *Request // in the queue, or in the list of holds that share an entry
 	pos        int32    // place in the heap Machine.giveUps
@@ -42,14 +41,14 @@ type Request struct {
 	Kind Kind
 	Side Side
 
-	// Passed is set if the request got an entry that another holder in this
-	// manager has or had.
+	// Passed is set if the request got an entry from another holder in this manager, or shares the
+	// entry with a holder.
 	Passed bool
-	// Explicit is set if the caller named the owner, which is then in Terms. Other
-	// requests may have the same owner.
+	// Explicit is set if the caller named the owner. Terms has the owner. Several requests may have
+	// the same owner.
 	Explicit bool
 	Fenced   bool
-	// Once is set for a request that makes one try and does not wait.
+	// Once is set for a request with a single try, which does not wait.
 	Once bool
 
 	late  uint8 // grants that came too late for it
@@ -63,7 +62,7 @@ type Terms struct {
 	// MaxHold is the longest that the watchdog keeps a watched hold, or zero.
 	MaxHold time.Duration
 	// KeepFor is for how long the record stays from the grant on, even after an unlock, or zero.
-	// Only the kind Exclusive knows it.
+	// Only the kind Exclusive has KeepFor.
 	KeepFor time.Duration
 	// Note is the shell's own: what the caller says of the request, or "".
 	Note string
@@ -71,8 +70,8 @@ type Terms struct {
 	Tag any
 }
 
-// As makes the request that of an owner which its caller has named. It is called before the
-// request is passed on, and after Terms were set.
+// As makes the request a request of an owner that the caller has named. The shell calls As before
+// passing the request on, and after setting Terms.
 func (r *Request) As(owner uint64) {
 	if r.Terms == nil {
 		r.Terms = new(Terms)
@@ -80,7 +79,7 @@ func (r *Request) As(owner uint64) {
 	r.Terms.Owner, r.Explicit = owner, true
 }
 
-// Owner returns the owner's number. For an anonymous request it is the ID.
+// Owner returns the owner's number. For an anonymous request Owner returns the ID.
 func (r *Request) Owner() uint64 {
 	if r.Explicit {
 		return r.Terms.Owner
@@ -100,7 +99,7 @@ const (
 
 func (r *Request) heapPos() *int32 { return &r.pos }
 
-// queue is a FIFO of requests. Any of them can be removed.
+// queue is a FIFO of requests. Any request can be removed.
 type queue struct {
 	head, tail *Request
 }
@@ -129,8 +128,8 @@ func (q *queue) remove(r *Request) {
 	r.prev, r.next = nil, nil
 }
 
-// push adds a request to the queue of a name. If a request behind the first one has Once set, push makes the
-// details of the name: see takeTries.
+// push adds a request to the queue of a name. If a request behind the first has Once set, push
+// makes the details of the name: see takeTries.
 func (n *name) push(r *Request) {
 	if r.Once && n.queue.head != nil {
 		n.makeDetails()
@@ -141,7 +140,7 @@ func (n *name) push(r *Request) {
 	}
 }
 
-// queued counts a request in the queue of a name that has details of its own.
+// queued counts a new request in the queue of a name with details of its own.
 func (n *name) queued(r *Request) {
 	n.details.tries = n.details.tries || r.Once
 	if r.Side == Alone {
@@ -170,8 +169,8 @@ func (n *name) waitsAlone() bool {
 	return false
 }
 
-// takeTries reports whether a request in the queue may have Once set, and clears details.tries. The caller
-// must grant or fail each such request, or set details.tries again.
+// takeTries reports whether a request in the queue may have Once set, and clears details.tries. The
+// caller must grant or fail each request with Once set, or set details.tries again.
 func (n *name) takeTries() bool {
 	if !n.hasDetails() {
 		return n.queue.head != nil && n.queue.head.Once
@@ -181,7 +180,8 @@ func (n *name) takeTries() bool {
 	return tries
 }
 
-// request handles a new request. items are those of a set, or nil. limit is that of permits.
+// request handles a new request. items are the items of a set, or nil. limit is the limit of
+// permits.
 func (m *Machine) request(r *Request, items []Item, limit int64) {
 	if m.closing {
 		m.fail(r, ErrClosed)
@@ -234,7 +234,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	}
 }
 
-// serve lets an entry act on a request that was just queued.
+// serve lets an entry act on a newly queued request.
 func (m *Machine) serve(e *entry, r *Request) {
 	switch {
 	case e.flight != 0:
@@ -254,8 +254,8 @@ func (m *Machine) serve(e *entry, r *Request) {
 	}
 }
 
-// endPause ends the pause after a failed script if a request makes one try: it does not wait for
-// that.
+// endPause ends the pause after a failed script if r has Once set, because r does not wait for the
+// end of a pause.
 func (m *Machine) endPause(e *entry, r *Request) {
 	if u := e.upkeep(); r.Once && u.retry.at > m.now {
 		e.makeUpkeep().retry.at = m.now
@@ -275,9 +275,10 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 	return true
 }
 
-// inUse reports whether a new request would have to wait until others leave the entry. An answer that
-// must come first does not count as such a wait. If all requests in the queue, and the new one, are for the
-// side Shared, they are granted together, so the new one need not wait for those before it.
+// inUse reports whether a new request would have to wait until others leave the entry. Waiting for
+// an answer that must come first does not count. If all requests in the queue, and the new request,
+// are for the side Shared, all are granted together, so the new request need not wait for the
+// queue.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
 	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
@@ -297,9 +298,9 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 	return true
 }
 
-// whyOccupied returns the error for a request that would have to wait and has Once
-// set. While the server is failing, only a hold in this manager shows that the
-// name is taken. Without one, the error is the server's.
+// whyOccupied returns the error for a request that would have to wait and has Once set. While the
+// server is failing, only a hold in this manager shows that the name is taken. Without a hold, the
+// error is the server's.
 func (m *Machine) whyOccupied(n *name) error {
 	if h := m.healthOf(n); h.failing && !n.held() {
 		return h.err
@@ -363,9 +364,8 @@ func (m *Machine) fail(r *Request, err error) {
 	m.emit(Failed{r, err})
 }
 
-// cancel handles a caller that has left. A script in flight for it can't be
-// recalled. If the script gets the lock, the lock goes to the next waiter or is
-// released.
+// cancel handles a caller that has left. A script in flight for the caller can't be recalled. If
+// the script gets the lock, the lock goes to the next waiter or is released.
 func (m *Machine) cancel(r *Request) {
 	switch r.state {
 	case reqQueued:

@@ -13,33 +13,33 @@ type unknown struct {
 	// mayLive is the instant until which a record may live because of unanswered
 	// scripts.
 	mayLive time.Duration
-	// goneBy is when the record must have expired even if no release of it
-	// succeeds. It is zero while no release has failed.
+	// goneBy is when the record must have expired even if no release of the record succeeds. goneBy
+	// is zero while no release has failed.
 	goneBy time.Duration
 }
 
-// A suspect is a number that an unanswered command of this manager may record, however late
-// that command runs, or under which an entry that gathers keeps a part. No later command
-// records the number, so a script that names it can't harm a later hold.
+// A suspect is a number that an unanswered command of this manager may record, however late the
+// command runs, or under which an entry that gathers keeps a part. No later command records the
+// number, so a script that names the number can't harm a later hold.
 type suspect struct {
 	owner uint64
-	// until is the instant until which a record of this number is looked for.
+	// until is the instant until which a record of the number is looked for.
 	until time.Duration
-	// stray is set if the command was an acquire, which creates a record, or if
-	// the record was ours and may still exist. It is not set if the command was a
-	// transfer, which only replaces the number in a record.
+	// stray is set if the command was an acquire, which creates a record, or if the record was ours
+	// and may still exist. stray is not set if the command was a transfer, which only replaces the
+	// number in a record.
 	stray bool
-	// ours is set if the record was ours. It may have a long lease.
+	// ours is set if the record was ours. The record may have a long lease.
 	ours bool
 	// several is set if several commands record the number: see line, and Reply.Split.
 	several bool
 }
 
-// maxSuspects bounds the suspects of one entry. If one is dropped that does little
-// harm, because the record of an unanswered acquire ends within Config.Lease.
+// maxSuspects bounds the suspects of one entry. Dropping a suspect does little harm, because the
+// record of an unanswered acquire ends within Config.Lease.
 const maxSuspects = 16
 
-// add adds a suspect, or what is new about a known one.
+// add adds a suspect, or what is new about a known suspect.
 func (u *unknown) add(s suspect) {
 	for i := range u.suspects {
 		if known := &u.suspects[i]; known.owner == s.owner {
@@ -65,10 +65,9 @@ func (u *unknown) addOp(op *Op, split bool, until time.Duration) {
 	}
 }
 
-// named is called when a script that names the suspects has run. If there is a
-// record then, it carries the number that the script wrote. So an unanswered
-// transfer that runs later finds no number that it could replace. Strays are
-// looked for until their time is over.
+// named is called when a script that names the suspects has run. If a record is left, the record
+// carries the number that the script wrote. So an unanswered transfer that runs later finds no
+// number to replace. Strays are looked for until their time is over.
 func (u *unknown) named(sent time.Duration) {
 	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return !s.stray || s.until <= sent })
 }
@@ -90,23 +89,23 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
-// removed is called when a release has removed a record of ours that no script had
-// confirmed. If there is exactly one stray, the record was that one's. Its command
-// has run and won't run again, unless the number is one of several commands.
+// removed is called when a release has removed a record of ours that no script had confirmed. If
+// there is exactly one stray, the record was the stray's. The stray's command has run and won't run
+// again, unless several commands record the number.
 func (u *unknown) removed() {
 	if u.strays() == 1 && !slices.ContainsFunc(u.suspects, func(s suspect) bool { return s.several }) {
 		u.suspects = nil
 	}
 }
 
-// removedNumber is called when a command has run that removes a number, and the command
-// that recorded it had been answered. So no record carries it, and none will.
+// removedNumber is called when a command that removes a number has run, and the command that
+// recorded the number had been answered. So no record carries the number, and none will.
 func (u *unknown) removedNumber(number uint64) {
 	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return s.owner == number })
 }
 
-// forgetAt returns the instant at which the time of the last suspect is over, or
-// at if that is later.
+// forgetAt returns the instant at which the time of the last suspect is over, or at, whichever is
+// later.
 func (u *unknown) forgetAt(at time.Duration) time.Duration {
 	for _, s := range u.suspects {
 		at = max(at, s.until)
@@ -114,8 +113,8 @@ func (u *unknown) forgetAt(at time.Duration) time.Duration {
 	return at
 }
 
-// giveUpAt returns when a record that can't be removed must have expired. until is
-// the entry's deadline, or now if that is later.
+// giveUpAt returns when a record that can't be removed must have expired. until is the entry's
+// deadline or now, whichever is later.
 func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
 	if u.goneBy == 0 {
 		u.goneBy = later(max(until, u.mayLive)+cfg.Lease/50, cfg.SuspectTime)
@@ -128,21 +127,21 @@ func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
 	return u.goneBy
 }
 
-// suspectUntil returns until when a record is looked for whose number becomes a
-// suspect now.
+// suspectUntil returns until when the record of a new suspect is looked for.
 func (m *Machine) suspectUntil() time.Duration { return later(m.now, m.cfg.SuspectTime) }
 
-// suspectOwner stops trusting an entry that is ours, and notes that its record may
-// still exist.
+// suspectOwner stops trusting an entry of ours, and makes its number a suspect, because the record
+// may still exist.
 func (m *Machine) suspectOwner(e *entry) {
 	e.makeUpkeep().unknown.add(suspect{owner: e.number, until: m.suspectUntil(), stray: true, ours: true})
 	e.number = 0
 }
 
-// mayCarry appends to out the numbers that the record may carry, except beside. For a transfer it
-// leaves out all strays: a transfer needs a record that was ours all the time, and no stray can have
-// been created while that record existed. For a release that reserves it leaves out the strays that an
-// unanswered acquire may still create: a late copy of the release must not make such a stray live longer.
+// mayCarry appends to out the numbers that the record may carry, except beside. For a transfer
+// mayCarry leaves out all strays: a transfer needs a record that was ours all the time, and no
+// stray can have been created while the record existed. For a release that reserves, mayCarry
+// leaves out the strays that an unanswered acquire may still create: a late copy of the release
+// must not make a stray live longer.
 func (e *entry) mayCarry(beside uint64, verb Verb, reserves bool, out []uint64) []uint64 {
 	if e.number != 0 && e.number != beside {
 		out = append(out, e.number)

@@ -2,7 +2,7 @@ package core
 
 import "errors"
 
-// unlock handles the Unlock of one grant. untaken is set if nobody had it.
+// unlock handles the Unlock of one grant. untaken is set if nobody took the grant.
 func (m *Machine) unlock(r *Request, untaken bool) {
 	if r.state != reqGranted {
 		return
@@ -61,7 +61,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	}
 }
 
-// unlocking notes the request whose Unlock is answered when it is known what becomes of the entry.
+// unlocking notes the request whose Unlock is answered once the fate of the entry is known.
 func (m *Machine) unlocking(e *entry, r *Request) {
 	e.unlocking = r
 	r.Ends = m.now // its hold has ended
@@ -71,8 +71,8 @@ func (m *Machine) unlocking(e *entry, r *Request) {
 	}
 }
 
-// unlocked answers the Unlock that unlocking has noted, if there is one. If err says that
-// the hold was lost, unlocked reports the loss before.
+// unlocked answers the Unlock that unlocking has noted, if any. If err is a loss of the hold,
+// unlocked reports the loss first.
 func (m *Machine) unlocked(e *entry, err error) {
 	r := e.unlocking
 	if r == nil {
@@ -86,13 +86,13 @@ func (m *Machine) unlocked(e *entry, err error) {
 	m.emit(Unlocked{r, err})
 }
 
-// keep reports whether an entry is kept although nobody here waits. That is for a
-// caller that takes a lock again and again, while a client elsewhere asks again as
-// soon as it has released. Our caller's acquire takes a round trip, so that client
-// is always first. Once others have had much more than their share, the entry is
-// kept for BackTime/4 after an unlock. A caller that comes back in that time gets
-// it at once. That Unlock is answered before the release, so the record is kept only
-// if a script has found it just before: else the Unlock might not tell of a loss.
+// keep reports whether an entry is kept although nobody here waits. keep helps a caller that takes
+// a lock again and again, while a client elsewhere asks again as soon as the client has released.
+// Our caller's acquire takes a round trip, so the client elsewhere is always first. Once others
+// have had much more than their share, the entry is kept for BackTime/4 after an unlock. A caller
+// that comes back in time gets the entry at once. The Unlock is answered before the release. So the
+// record is kept only if a script has found the record just before: else the Unlock might not tell
+// of a loss.
 func (m *Machine) keep(e *entry) bool {
 	n := e.of
 	u := e.upkeep()
@@ -116,8 +116,8 @@ func (m *Machine) release(e *entry) {
 	}
 }
 
-// sendRelease sends a release. It names every number that the record may carry, so
-// it works whether or not earlier scripts ran.
+// sendRelease sends a release. The release names every number that the record may carry, and so
+// works whether or not earlier scripts ran.
 func (m *Machine) sendRelease(e *entry) {
 	n := e.of
 	if n.hasDetails() {
@@ -140,7 +140,8 @@ func (m *Machine) released(e *entry, r *Reply) {
 	if (!r.OK || r.Partly) && e.number != 0 && !e.retried {
 		err = n.rules().gone()
 	}
-	// If the message could not be published, r.Err is set. That is no error of the unlock: the lock is free.
+	// If the message could not be published, r.Err is set. The unlock has no error: the lock is
+	// free.
 	if r.OK {
 		m.noticeOf(n, Notice{What: Released, Err: r.Err})
 	}
@@ -158,7 +159,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	m.unlocked(e, err)
 	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published && n.takesTurns() {
-		// This release has not published the message that was taken for its own.
+		// More messages were taken for the release's own than the release has published.
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 		u.echoed = r.Published
 	}
@@ -170,8 +171,8 @@ func (m *Machine) released(e *entry, r *Reply) {
 	m.afterRelease(e)
 }
 
-// endTurn ends our turn after a release. It decides whether this manager must
-// stand back before it tries again. told is how many messages the release published.
+// endTurn ends our turn after a release, and decides whether this manager must stand back before
+// another try. told is how many messages the release published.
 func (m *Machine) endTurn(e *entry, others int64, told int) {
 	n, u := e.of, e.makeUpkeep()
 	if n.sub == subOn {
@@ -218,8 +219,9 @@ func (m *Machine) afterRelease(e *entry) {
 	}
 }
 
-// cameFree is called when one of several entries of a name was released. Another one may
-// wait for what was released, or its try may be refused because it ran before.
+// cameFree is called when one of several entries of a name was released. Another entry may wait for
+// what was released. Or the try of another entry may be refused, because the try ran before the
+// release.
 func (m *Machine) cameFree(n *name) {
 	for e := range n.inMotion {
 		switch e.phase {
@@ -231,17 +233,16 @@ func (m *Machine) cameFree(n *name) {
 	}
 }
 
-// releaseFailed handles a release that did not run, or may not have. The release
-// is repeated until it is confirmed or the record has expired. A manager that is
-// closing may give up earlier.
+// releaseFailed handles a release that did not run, or may not have. The release is repeated until
+// confirmed, or until the record has expired. A manager that is closing may give up earlier.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	n := e.of
 	u := e.makeUpkeep()
 	goneBy := u.unknown.giveUpAt(max(m.now, e.until), &m.cfg)
 	m.failed(e, r.Err)
 	if r.Ran == Maybe {
-		// A record that may have been removed is not passed on. Its number becomes
-		// a suspect, so the next script names it.
+		// A record that may have been removed is not passed on. The number becomes a suspect, so
+		// the next script names the number.
 		e.retried = true
 		if e.number != 0 {
 			m.suspectOwner(e)
