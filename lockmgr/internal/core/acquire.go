@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// ask sends an acquire for the first waiter, unless it is the turn of others. No
-// script about the entry may be in flight.
+// ask sends an acquire for the first waiter, unless others go first. No script about the entry may
+// be in flight.
 func (m *Machine) ask(e *entry) {
 	n := e.of
 	if t := &n.details.turns; n.hasDetails() && n.takesTurns() {
@@ -22,8 +22,8 @@ func (m *Machine) ask(e *entry) {
 	r := n.queue.head
 	m.becomeAsking(e)
 	e.setPermits(r)
-	// Each try has a new number, so only one command can create a record with that
-	// number. The number of a place stays.
+	// Each try has a new number, so only one command can create a record with the number. The
+	// number of a place stays.
 	number := r.own.Number
 	if n.takesTurns() || number == 0 {
 		number = m.number()
@@ -34,11 +34,11 @@ func (m *Machine) ask(e *entry) {
 	m.send(e, VerbAcquire, r.Side, number, m.leaseOf(r), tokensFor(r))
 }
 
-// leaseOf returns the lease that an entry gets when it is acquired for a request
-// or passed on to it. An acquire that runs late must not leave a record for longer
-// than Config.Lease. So a renewal sets a longer fixed lease once the entry is
-// known to be ours. If KeepFor is longer than the fixed lease, the record gets the life of
-// KeepFor, up to Config.Lease, at once: it might end before that renewal.
+// leaseOf returns the lease that an entry gets when acquired for a request or passed on to a
+// request. An acquire that runs late must not leave a record for longer than Config.Lease. So a
+// renewal sets a longer fixed lease once the entry is known to be ours. If KeepFor is longer than
+// the fixed lease, the record gets the life of KeepFor, up to Config.Lease, at once: the record
+// might end before the renewal.
 func (m *Machine) leaseOf(r *Request) time.Duration {
 	lease := r.Lease
 	switch {
@@ -90,12 +90,12 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 	}
 }
 
-// lateGrants is the number of late grants after which a request fails. One may be an
-// accident. More mean that its lease is too short for this server.
+// lateGrants is the number of late grants after which a request fails. A single late grant may be
+// an accident. More late grants mean that the lease is too short for the server.
 const lateGrants = 3
 
-// tooLate handles a grant that came after its deadline. It counts only against
-// requests whose lease is no longer than the one that was granted.
+// tooLate handles a grant that came after its deadline. The grant counts only against requests
+// whose lease is no longer than the granted lease.
 func (m *Machine) tooLate(e *entry, lease time.Duration) {
 	n := e.of
 	m.stats.Fails++
@@ -116,9 +116,8 @@ func (m *Machine) tooLate(e *entry, lease time.Duration) {
 	m.becomeWaiting(e, m.now+m.pause(1))
 }
 
-// tryFailed handles a try that did not run, or may not have. A final error of a
-// try with tokens may be due to the token counter, so it fails only the requests
-// that need a token.
+// tryFailed handles a try that did not run, or may not have. A final error of a try with tokens may
+// be due to the token counter, so the error fails only the requests for a token.
 func (m *Machine) tryFailed(e *entry, r *Reply) {
 	n := e.of
 	m.failed(e, r.Err)
@@ -141,8 +140,8 @@ func (m *Machine) tryFailed(e *entry, r *Reply) {
 	m.releaseOrRest(e)
 }
 
-// othersHold handles the answer that another manager has the name, as this kind of
-// lock or as another.
+// othersHold handles the answer that another manager has the name, as the same kind of lock or as
+// another.
 func (m *Machine) othersHold(e *entry, r *Reply) {
 	n := e.of
 	u := e.makeUpkeep()
@@ -173,10 +172,9 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	case r.Limit > 0: // the first one that is left has not been refused
 		m.ask(e)
 	case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):
-		// A message came while the try was in flight. It came over another
-		// connection, so the lock may have been released after the refusal. Or the
-		// request that wanted so many has left the queue. Or others have had much more
-		// than their share: see turns.mayRepeat.
+		// A message came while the try was in flight. The message came over another connection, so
+		// the lock may have been released after the refusal. Or the request that wanted so many has
+		// left the queue. Or others have had much more than their share: see turns.mayRepeat.
 		m.ask(e)
 	default:
 		m.subscribe(n)

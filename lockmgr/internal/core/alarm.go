@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// placed is an item of a heap of alarms. heapPos points to its index in the heap
-// plus one, or to zero if it is not there. So it is removed without a search.
+// placed is an item of a heap of alarms. heapPos points to the item's index in the heap plus one,
+// or to zero if the item is not in the heap. So removing an item needs no search.
 type placed interface{ heapPos() *int32 }
 
 // alarms is a binary heap of items, each with an instant. The earliest is first.
@@ -52,8 +52,8 @@ func (h *alarms[T]) set(x T, at time.Duration) {
 	}
 }
 
-// atLatest makes sure that x is due at the instant or before it. An early alarm is
-// harmless. It costs less than moving x each time that its instant becomes later.
+// atLatest makes sure that x is due at the instant or earlier. An early alarm is harmless, and
+// costs less than moving x whenever the instant of x becomes later.
 func (h *alarms[T]) atLatest(x T, at time.Duration) {
 	if p := *x.heapPos(); p == 0 || at < h.a[p-1].at {
 		h.set(x, at)

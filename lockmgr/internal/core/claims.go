@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// A claim is the reason of one grant for which a record must live up to an instant. The present holds
-// of an entry and its claims determine how long the record must live. A record may always have a life of
-// Config.Lease, which a watched hold needs from each renewal on. When a claim ends, a record that lives
-// for longer because of it gets a shorter life: see shorten. A claim ends with its grant. That of a
-// reservation outlives its grant, unless the grant was never taken.
+// A claim is the reason of one grant for which a record must live up to an instant. The present
+// holds of an entry and the entry's claims determine how long the record must live. A record may
+// always have a life of Config.Lease, which a watched hold needs from each renewal on. When a claim
+// ends, a record that lives for longer because of the claim gets a shorter life: see shorten. A
+// claim ends with its grant. Only a reservation outlives its grant, unless the grant was never
+// taken.
 type claim struct {
 	what  claimKind
 	by    *Request // nil for a reservation whose grant is over
@@ -19,9 +20,10 @@ type claim struct {
 type claimKind uint8
 
 const (
-	// fixedLease is the lease of a grant that the watchdog does not renew. A hold that was never
-	// re-entered or prolonged has no such claim: Request.Ends has the end of its lease. A re-entry into a
-	// watched hold has no such claim: the watchdog renews that hold.
+	// fixedLease is the lease of a grant that the watchdog does not renew. There is no claim
+	// fixedLease for a hold that was never re-entered or prolonged, because Request.Ends has the
+	// end of the lease. Nor is there a claim fixedLease for a re-entry into a watched hold, because
+	// the watchdog renews the hold.
 	fixedLease  claimKind = iota
 	extension             // a Prolongation
 	reservation           // a KeepFor
@@ -51,7 +53,8 @@ func (e *entry) unclaim(ends func(claim) bool) {
 	u.longer.check = true
 }
 
-// grantOver ends the claims of a grant. Its reservation stays unless untaken is set: nobody took the grant.
+// grantOver ends the claims of a grant. The reservation stays unless untaken is set: nobody took
+// the grant.
 func (m *Machine) grantOver(e *entry, r *Request, untaken bool) {
 	if len(e.upkeep().claims) == 0 {
 		return
@@ -80,8 +83,8 @@ func (m *Machine) holdOver(e *entry, h *Hold) {
 	}
 }
 
-// claimLease makes a claim of the fixed lease of a hold that has one grant. It is called before a re-entry or
-// a Prolongation changes the end of the hold.
+// claimLease makes a claim of the fixed lease of a hold with one grant, before a re-entry or a
+// Prolongation changes the end of the hold.
 func (m *Machine) claimLease(h *Hold) {
 	if !h.watched && m.fixedLeases(h) == 0 {
 		m.claim(h.Request.entry, fixedLease, h.Request, h.Request.Ends)
@@ -98,9 +101,9 @@ func (m *Machine) fixedLeases(h *Hold) (n int32) {
 	return n
 }
 
-// adjust adjusts a hold to the grants that are left, after one of its grants is over. If all grants that
-// are left have fixed leases, the watchdog no longer renews the hold, and the hold ends with the last
-// of their claims.
+// adjust adjusts a hold to the grants that are left, after one grant is over. If all grants that
+// are left have fixed leases, the watchdog no longer renews the hold, and the hold ends with the
+// last claim of these grants.
 func (m *Machine) adjust(h *Hold) {
 	e := h.Request.entry
 	if fixed := m.fixedLeases(h); fixed == 0 || fixed < h.count {
@@ -144,9 +147,10 @@ func (m *Machine) needed(e *entry) time.Duration {
 	return lease
 }
 
-// shorten gives the entry a new number if its record may live for much longer than needed. The
-// transfer that writes the new number sets the life of the record. Each number is written once, so a late
-// copy of the transfer finds another number, and does not shorten a lease that was set later.
+// shorten gives the entry a new number if the record may live for much longer than needed. The
+// transfer that writes the new number sets the life of the record. Each number is written once, so
+// a late copy of the transfer finds another number, and does not shorten a lease that was set
+// later.
 func (m *Machine) shorten(e *entry) {
 	u := e.upkeep()
 	if !u.longer.check || !e.of.rules().transfers() {

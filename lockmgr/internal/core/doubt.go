@@ -1,7 +1,7 @@
 package core
 
-// A doubt is open while an entry's record may be gone although no script has said
-// so. It ends when a script that was sent after the doubt arose finds the record.
+// A doubt is open while an entry's record may be gone although no script has said so. A doubt ends
+// when a script that was sent after the doubt arose finds the record.
 type doubt struct {
 	after uint64 // the newest script when the doubt was last raised; zero if there is no doubt
 	n     int    // how often the doubt was raised again
@@ -25,8 +25,8 @@ func (d *doubt) raise(last uint64) {
 	}
 }
 
-// found notes that the script id has found the record. That ends a doubt that
-// arose before the script was sent.
+// found notes that the script id has found the record. A doubt that arose before the script was
+// sent ends.
 func (d *doubt) found(id uint64) {
 	if id > d.after {
 		*d = doubt{}

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// An index has the entries of a name that may have many, by their phases. So an event about
-// an entry leads to no work for the others that are held. The special state of a kind whose
-// rules allow several entries embeds it.
+// An index has the entries of a name that may have many, by phase. So an event about an entry leads
+// to no work for further held entries. The special state of a kind with several entries embeds an
+// index.
 type index struct {
-	// The entries by their phases. Those that dropDetails has dropped are in no list.
+	// The entries by phase. Entries that dropDetails has dropped are in no list.
 	moving []*entry // neither idle nor held
 	idle   []*entry
 	held   int // how many are held
@@ -21,7 +21,7 @@ type index struct {
 // index returns the index of a name, or nil if the name has one entry.
 func (n *name) index() *index { return n.details.special.indexed() }
 
-// reset notes that a name has one entry, which is idle.
+// reset notes that a name has a single entry, which is idle.
 func (x *index) reset(n *name) { x.moving, x.idle, x.held = nil, []*entry{&n.entry}, 0 }
 
 // moved notes that an entry has changed its phase.

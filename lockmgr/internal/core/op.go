@@ -57,13 +57,13 @@ func (m *Machine) replies(all []Reply) {
 	}
 }
 
-// expected reports whether an answer is to the script in flight. Others are stale.
+// expected reports whether an answer is to the script in flight. Any other answer is stale.
 func (r *Reply) expected() bool {
 	e := r.Op.entry
 	return r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID
 }
 
-// reply handles an answer. It reports whether the server has recovered.
+// reply handles an answer, and reports whether the server has recovered.
 func (m *Machine) reply(r *Reply) (recovered bool) {
 	op := r.Op
 	e := op.entry
@@ -108,8 +108,8 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	return recovered
 }
 
-// failed counts a failure of an entry's script and returns when to try again. It answers an Unlock that has
-// waited for RetryTime while the scripts failed. What the Unlock wanted goes on.
+// failed counts a failure of an entry's script and returns when to try again. failed answers an
+// Unlock that has waited for RetryTime while the scripts failed. The work for the Unlock goes on.
 func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
 	n := e.of
 	r := &e.makeUpkeep().retry

@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// A pace spreads renewals that are due at once over several Ticks, so that other scripts go
-// in between.
+// A pace spreads renewals that are due at once over several Ticks, so that other scripts go in
+// between.
 type pace struct {
 	last       time.Duration // the last Tick that sent renewals
 	pause      time.Duration // from that until the next ones
@@ -17,8 +17,8 @@ const (
 	pauseAlone = time.Millisecond
 
 	// mostBeside and pauseBeside apply while other scripts are sent. Such a script waits until the
-	// server is done with a burst. The server needs less time for this one than a script takes
-	// to get there and back. Small bursts need more commands.
+	// server is done with a burst. The server needs less time for mostBeside renewals than the
+	// round trip of a script takes. Small bursts need more commands.
 	mostBeside  = 16
 	pauseBeside = time.Millisecond / 2
 
@@ -29,8 +29,8 @@ const (
 // next returns the earliest instant of the next renewals.
 func (p *pace) next() time.Duration { return p.last + p.pause }
 
-// burst returns how many renewals to send now: so many that all leases, if they are due at
-// once, take no longer than most.
+// burst returns how many renewals to send now: enough that all leases, if due at once, take no
+// longer than most.
 func (p *pace) burst(now time.Duration, leases int, most time.Duration) int {
 	least, pause := mostAlone, pauseAlone
 	if now < p.smallUntil {
@@ -44,8 +44,8 @@ func (p *pace) burst(now time.Duration, leases int, most time.Duration) int {
 	return max(least, int(int64(leases)*int64(passed)/int64(most)))
 }
 
-// over notes that nothing is left that was due.
+// over notes that nothing due is left.
 func (p *pace) over() { p.pause = 0 }
 
-// sentOther notes that a script was sent that is no renewal.
+// sentOther notes the sending of a script other than a renewal.
 func (p *pace) sentOther(now time.Duration) { p.smallUntil = now + besideTime }

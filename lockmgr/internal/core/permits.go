@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Permits is the kind of a lock that several owners have at a time, up to a limit. A request
-// wants one or more permits.
+// Permits is the kind of a lock that several owners have at a time, up to a limit. A request wants
+// one or more permits.
 //
-// A manager has an entry for each request that has permits, with as many permits as the
-// request wants. The entry passes to the next request if that wants as many. Else it is
-// released, and the next request asks for what it wants. The server counts the permits
-// that are free. A request for several may gather: see gathering.
+// A manager has an entry for each request that has permits, with as many permits as the request
+// wants. The entry passes to the next request if the next request wants as many. Otherwise the
+// entry is released, and the next request asks for what it wants. The server counts the free
+// permits. A request for several permits may gather: see gathering.
 //
 // The server does not tell whose permit comes free next. So a request for permits waits for no
-// owner in particular, and the search for deadlocks ignores it. An owner that has a permit
-// may want another one, so there is no re-entry. Requests are anonymous.
+// owner in particular, and the search for deadlocks ignores the request. An owner that has a permit
+// may want another, so there is no re-entry. Requests are anonymous.
 const Permits Kind = 3
 
 var _ = register(Permits, permits{})
@@ -38,8 +38,8 @@ func (permits) parts(e *entry) bool { return e.permits > 1 }
 // doubts returns false: a message says that permits came free, but not whose.
 func (permits) doubts() bool { return false }
 
-// A pool is the state that only a name of kind Permits has. The name keeps it for as long
-// as it is of this kind.
+// A pool is the special state of a name of kind Permits. The name keeps the pool while the name is
+// of kind Permits.
 type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
 	asks  int   // how many entries may be asked for at a time, as far as is known
@@ -50,8 +50,8 @@ type pool struct {
 	noDetails details // those of the name while it has none of its own
 }
 
-// A manager asks for several entries at a time, because several permits may be free. It
-// doubles their number after a grant. After a refusal it asks for one, because each try costs
+// A manager asks for several entries at a time, because several permits may be free. A grant
+// doubles the number of entries asked for. A refusal sets the number to one, because each try costs
 // the server work.
 const (
 	firstAsks = 8
@@ -78,9 +78,9 @@ func (p *pool) dropped(n *name) *details {
 func (p *pool) gathers() *gathering { return &p.gathering }
 func (p *pool) indexed() *index     { return &p.index }
 
-// mostAsked returns how many entries may be asked for at a time: one for each waiter at the
-// head of the queue that wants as many permits as the first, but no more than asks. A refusal
-// sets asks to one, so an entry that gathers is the only one.
+// mostAsked returns how many entries may be asked for at a time: an entry for each waiter at the
+// head of the queue that wants as many permits as the first, but no more than asks. A refusal sets
+// asks to one, so an entry that gathers is alone.
 func (p *pool) mostAsked(first *Request) (n int) {
 	for r := first; r != nil && n < p.asks && r.own.Permits == first.own.Permits; r = r.next {
 		n++
@@ -95,9 +95,8 @@ func (p *pool) fill(_ *Machine, e *entry, op *Op, _ *Line) {
 	op.EndsGathering = op.Verb == VerbRelease && e.gatherEnd() != Forever
 }
 
-// left is called when a request has left the queue. If the next one wants fewer permits
-// than an entry was refused, that entry tries again: as many may be free already, and then no
-// message comes.
+// left is called when a request has left the queue. An entry that was refused more permits than the
+// next request wants tries again: enough permits may be free already, and no message would come.
 func (p *pool) left(m *Machine, r *Request) {
 	n := r.entry.of
 	if n.queue.head == nil {
@@ -118,7 +117,7 @@ func (n *name) fewer(op *Op) bool {
 
 func (p *pool) refused(*entry, *Reply) { p.asks = 1 }
 
-// failAbove fails the waiting requests that want more permits than limit, which is all there are.
+// failAbove fails the waiting requests for more permits than limit, which is how many there are.
 func (m *Machine) failAbove(n *name, limit int64) {
 	for r := n.queue.head; r != nil; {
 		next := r.next
@@ -141,9 +140,9 @@ func (p *pool) acquired(n *name) {
 	}
 }
 
-// turnSince returns the start of our turn, for the release at now of an entry that came at
-// since. Of several entries at the same time, each counts for its part of the turn: of four,
-// for a quarter of its length.
+// turnSince returns the start of our turn, for the release at now of an entry that came at since.
+// Of several entries at the same time, each counts for its part of the turn: of four entries, for a
+// quarter of the turn's length.
 func (n *name) turnSince(now, since time.Duration) time.Duration {
 	return now - (now-since)/time.Duration(max(1, n.details.turns.entries))
 }

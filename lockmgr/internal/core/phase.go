@@ -18,8 +18,8 @@ func (p phase) String() string {
 	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
 }
 
-// become changes the phase of an entry. Only the functions below call it. Each of
-// them also makes the changes that belong to its phase.
+// become changes the phase of an entry. Only the functions below call become. Each function also
+// makes the changes that belong to its phase.
 func (m *Machine) become(e *entry, p phase) {
 	was := e.phase
 	e.phase = p
@@ -35,8 +35,8 @@ func (m *Machine) become(e *entry, p phase) {
 	}
 }
 
-// becomeIdle: nobody here wants the entry, it is not known to be ours, and no
-// script about it is in flight.
+// becomeIdle: nobody here wants the entry, the entry is not known to be ours, and no script about
+// the entry is in flight.
 func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 
 // becomeAsking: an acquire is about to be sent.
@@ -77,8 +77,8 @@ func (m *Machine) becomeReleasing(e *entry) {
 	}
 }
 
-// Phase returns the phase of the first entry of a name or a set: idle, asking, waiting,
-// held, passing or releasing. A name that the machine does not know is idle.
+// Phase returns the phase of the first entry of a name or a set: idle, asking, waiting, held,
+// passing or releasing. An unknown name is idle.
 func (m *Machine) Phase(key string) string {
 	for _, n := range [...]*name{m.names[key], m.setNames[key]} {
 		if n != nil {

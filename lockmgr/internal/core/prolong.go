@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// longer has the renewals that are not the watchdog's: a holder wants a longer
-// lease than the entry has, or the record is in doubt.
+// longer has the renewals other than the watchdog's: a holder wants a longer lease than the entry
+// has, or the record is in doubt.
 type longer struct {
 	want   time.Duration   // the lease of the renewal to be sent, or zero
 	sent   time.Duration   // the lease of such a renewal in flight, or zero
@@ -15,8 +15,9 @@ type longer struct {
 	life   time.Duration   // the record may live until then, if that is later than entry.until
 	check  bool            // the record may live for longer than needed: see shorten
 	asked  []*Prolongation // not yet answered
-	// exact is set if the newest transfer, in flight or answered, determines the life of the record:
-	// its number is new, and no earlier transfer without an answer can still set another life.
+	// exact is set if the newest transfer, in flight or answered, determines the life of the
+	// record: the number is new, and no earlier transfer without an answer can still set another
+	// life.
 	exact bool
 
 	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater.
@@ -58,8 +59,7 @@ func (m *Machine) prolong(p *Prolongation) {
 	m.sendDue(e)
 }
 
-// prolongFixed makes sure that a fixed lease ends no earlier than a lease that
-// begins now.
+// prolongFixed makes sure that a fixed lease ends no earlier than a lease that begins now.
 func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
 	e := h.Request.entry
 	if limit := m.now + m.cfg.usable(lease); limit > h.Request.Ends {
@@ -70,15 +70,15 @@ func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
 	}
 }
 
-// extendSoon makes a renewal due now that has at least the given lease.
+// extendSoon makes a renewal due now, with at least the given lease.
 func (m *Machine) extendSoon(e *entry, lease time.Duration) {
 	u := e.makeUpkeep()
 	u.longer.want, u.retry.at = max(u.longer.want, lease), m.now
 }
 
-// extendLater makes sure that a hold with a fixed lease that joined others lasts until
-// its end, which is later than that of the entry. Many may join, and one renewal in
-// the second half of the lease is enough for all of them.
+// extendLater makes sure that a hold with a fixed lease that joined others lasts until the hold's
+// end, which is later than the entry's. Many holds may join, and a single renewal in the second
+// half of the lease is enough for all.
 func (m *Machine) extendLater(e *entry, h *Hold) {
 	if h.watched || h.Request.Ends <= e.until {
 		return
@@ -91,8 +91,8 @@ func (m *Machine) extendLater(e *entry, h *Hold) {
 	l.later = max(l.later, lease)
 }
 
-// extendDue makes the renewal of extendLater due if it is time, and if a hold still
-// needs it. It returns when to call it again.
+// extendDue makes the renewal of extendLater due if the time has come, and if a hold still needs
+// the renewal. extendDue returns when to call it again.
 func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	l := &e.upkeep().longer
 	switch {
@@ -112,8 +112,8 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// prolonged answers the prolongations that the confirmed script id has fulfilled.
-// The script must have been sent after they were asked for.
+// prolonged answers the prolongations that the confirmed script id has fulfilled. The script must
+// have been sent after the prolongations were asked for.
 func (m *Machine) prolonged(e *entry, id uint64) {
 	u := e.upkeep()
 	if len(u.longer.asked) == 0 {

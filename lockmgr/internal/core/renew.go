@@ -2,14 +2,14 @@ package core
 
 import "time"
 
-// renewDueLocks sends the renewals that are due, each as an Op of its own. The
-// shell may send many of them in one script.
+// renewDueLocks sends the due renewals, each as an Op of its own. The shell may send many renewals
+// in one script.
 func (m *Machine) renewDueLocks() {
 	if m.now < m.pace.next() {
 		return
 	}
-	// A renewal comes out of the map when 9/24 of its lease have passed. So it is sent before 11/24
-	// have, and can be tried again several times.
+	// A renewal comes out of the map when 9/24 of its lease have passed. So the renewal is sent
+	// before 11/24 have passed, and can be tried again several times.
 	burst := m.pace.burst(m.now, m.renewals.Len(), m.cfg.Lease/12)
 	m.due = m.renewals.DueAtMost(m.now, burst, m.due[:0])
 	if next, ok := m.renewals.Next(); !ok || next > m.now {
@@ -18,13 +18,12 @@ func (m *Machine) renewDueLocks() {
 	for _, e := range m.due {
 		switch {
 		case !e.watched():
-			// The next watched holder puts it back.
+			// The next watched holder puts e back.
 		case e.flight != 0:
 			m.renewals.Schedule(e, m.now, m.now)
 		case !e.recorded() && (!e.upkeep().retry.failing() || e.upkeep().unknown.replaced()):
-			// A transfer is due, and it renews as well. A server that is out of
-			// memory refuses transfers. Then the entry is renewed under the number
-			// that it has.
+			// A transfer is due, and renews as well. A server that is out of memory refuses
+			// transfers. After a refusal the entry is renewed under its present number.
 			m.renewals.Schedule(e, m.now, m.now)
 			if m.now >= e.upkeep().retry.at || !e.upkeep().retry.failing() {
 				m.transferTo(e)
@@ -50,14 +49,13 @@ func (m *Machine) renew(e *entry, lease time.Duration) {
 	m.send(e, VerbRenew, e.side, e.number, lease, 0)
 }
 
-// tally counts the renewals among the replies of one event. They are reported
-// together.
+// tally counts the renewals among the replies of one event, to report all together.
 type tally struct {
 	renewed, failed int
 	err             error // the newest failure
 }
 
-// reportRenewals reports the tally and resets it.
+// reportRenewals reports the tally and resets the tally.
 func (m *Machine) reportRenewals() {
 	t := m.tally
 	if t.failed > 0 {
@@ -103,10 +101,10 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	}
 }
 
-// failNext fails requests that wait for a renewal which looks for the record. Those that would join the entry
-// fail at once if the server has refused the renewal for good. If the renewal stands in for a transfer, and the
-// error concerns this name only, the health of the server does not tell those that would get the entry next. So
-// failNext fails them once they are overdue.
+// failNext fails requests that wait for a renewal which looks for the record. Requests that would
+// join the entry fail at once if the server has refused the renewal for good. If the renewal stands
+// in for a transfer, and the error concerns this name only, the health of the server does not fail
+// the requests that would get the entry next. So failNext fails overdue requests.
 func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
 	for q := e.of.queue.head; q != nil; {
 		next := q.next
@@ -118,9 +116,9 @@ func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
 	}
 }
 
-// renewalFailed arranges that the renewal is tried again. One of the watchdog's is due at the next slot
-// of the renewal map, well before the next tick. The deadline stays, because only a
-// confirmed script moves it.
+// renewalFailed arranges that the renewal is tried again. A renewal of the watchdog is due at the
+// next slot of the renewal map, well before the next tick. The deadline stays, because only a
+// confirmed script moves a deadline forward.
 func (m *Machine) renewalFailed(e *entry, err error) {
 	m.failUpgrade(e, err)
 	n := e.of

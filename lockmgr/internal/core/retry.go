@@ -5,10 +5,9 @@ import "time"
 // A retry counts the failures in a row of an entry's scripts, and says when the
 // next script is due.
 type retry struct {
-	// at is when the next script of the phase is due. In phase waiting that is the
-	// poll. In the other phases it is the repetition of a failed script, or a
-	// renewal that longer asks for. In phase passing it may be the end of
-	// keepUntil.
+	// at is when the next script of the phase is due: in phase waiting the poll, in all other
+	// phases the repetition of a failed script, or a renewal for longer. In phase passing, at may
+	// be the end of keepUntil.
 	at time.Duration
 	// since is when the first of the failures in a row came. n is their number.
 	since time.Duration
@@ -24,7 +23,7 @@ func (r *retry) failed(now, pause time.Duration) {
 	r.at = now + pause
 }
 
-// succeeded ends a row of failures, if there is one.
+// succeeded ends a row of failures, if any.
 func (r *retry) succeeded() { r.n, r.since = 0, 0 }
 
 // failing reports whether the last script failed.

@@ -1,8 +1,7 @@
 package core
 
-// Kind is the kind of a lock. A name keeps its kind while an entry of it is not
-// idle. Each kind has a file of its own, which defines its Kind and registers its
-// rules.
+// Kind is the kind of a lock. A name keeps its kind while an entry of the name is not idle. Each
+// kind has a file of its own, which defines the Kind and registers the rules.
 type Kind uint8
 
 // MostKinds is the largest number of kinds.
@@ -16,47 +15,44 @@ func register(k Kind, r rules) struct{} {
 	return struct{}{}
 }
 
-// rules has the methods that differ between kinds. A kind is a type without state. Its
-// methods read the state of a name and change nothing.
+// rules has the methods that differ between kinds. A kind is a type without state. The methods read
+// the state of a name and change nothing.
 type rules interface {
 	// entries returns how many entries of a name a manager may have.
 	entries() int
-	// joins reports whether a request may share an entry with the holds that the
-	// entry has.
+	// joins reports whether a request may share an entry with the entry's holds.
 	joins(e *entry, r *Request) bool
-	// passes reports whether an entry without a hold can become the entry of a
-	// request. If not, the entry is released, and the request asks
-	// for a new one.
+	// passes reports whether an entry without a hold can become the entry of a request. If not, the
+	// entry is released, and the request asks for a new entry.
 	passes(e *entry, r *Request) bool
-	// transfers reports whether there is a transfer. If not, an entry serves only the
-	// request for which it was acquired, or the first one that needs no more than that.
+	// transfers reports whether there is a transfer. Without a transfer, an entry serves only the
+	// request for which the entry was acquired, or the first request that needs no more.
 	transfers() bool
-	// again returns what a request gets if its owner has a hold of the name
-	// already.
+	// again returns what a request gets if its owner has a hold of the name already.
 	again(h *Hold, r *Request) outcome
 	// parts reports whether an entry consists of several records, of which a script may
 	// find or get only some.
 	parts(e *entry) bool
 	// doubts reports whether a message may mean that somebody has removed an entry.
 	doubts() bool
-	// side returns the side that the holds of an entry need it to have.
+	// side returns the side that the holds of an entry need.
 	side(e *entry) Side
-	// waitsFor reports whether a request must wait until a hold of another owner has
-	// ended. The search for deadlocks follows it. If both are Shared, it is asked only
-	// if the request waits behind one for the side Alone.
+	// waitsFor reports whether a request must wait until a hold of another owner has ended. The
+	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
+	// waitsFor only if the request waits behind a request for the side Alone.
 	waitsFor(r *Request, h *Hold) bool
-	// takesTurns reports whether managers share the time of a name by standing back: see
-	// turns. They do not if the server keeps the waiters in order. Then the number of a
-	// request that waits is its place: see line.
+	// takesTurns reports whether managers share the time of a name by standing back: see turns.
+	// Managers do not if the server keeps the waiters in order. If so, the number of a waiting
+	// request is its place: see line.
 	takesTurns() bool
-	// details returns the details of a name that becomes one of this kind, while the name has
-	// none of its own.
+	// details returns the details of a name that changes to the kind, while the name has none of
+	// its own.
 	details(n *name) *details
 	// gone returns the error of a hold whose record is gone.
 	gone() error
 }
 
-// usual has the rules that most kinds have. A kind embeds it and defines the others.
+// usual has the rules of most kinds. A kind embeds usual and defines the rules that differ.
 type usual struct{}
 
 func (usual) entries() int                  { return 1 }
@@ -83,8 +79,8 @@ func (n *name) takesTurns() bool { return n.rules().takesTurns() }
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }
 
-// Side is the way in which a request wants a name, or in which an entry has it.
-// Some kinds know only one.
+// Side is the way in which a request wants a name, or in which an entry has the name. Some kinds
+// know a single side only.
 type Side uint8
 
 // The sides.

@@ -10,8 +10,8 @@ type Item struct {
 	Side Side
 }
 
-// A set is the state that only a name of kind Several has. The name keeps it for as long
-// as the machine knows the name.
+// A set is the special state of a name of kind Several. The name keeps the set for as long as the
+// machine knows the name.
 type set struct {
 	items []Item // sorted by name; each name once
 
@@ -25,8 +25,8 @@ type set struct {
 	noDetails details // those of the name while it has none of its own
 }
 
-// hears notes whether the messages of an item are delivered. The set is subscribed if those
-// of all items are.
+// hears notes whether the messages of an item are delivered. The set is subscribed if the messages
+// of all items are delivered.
 func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
 	if i := ev.Item - 1; s.delivered[i] != ev.Subscribed {
 		s.delivered[i] = ev.Subscribed
@@ -50,7 +50,7 @@ func (n *name) set() *set {
 func (s *set) dropped(*name) *details { return &s.noDetails }
 func (s *set) gathers() *gathering    { return &s.gathering }
 
-// isSet reports whether a name is a set. The key of a set is not that of a single name.
+// isSet reports whether a name is a set. Sets and single names have different keys.
 func (n *name) isSet() bool { return n.set() != nil }
 
 // items returns the items of a set, or nil for a single name.
@@ -79,9 +79,8 @@ func (s *set) signal(ev Wake) {
 	}
 }
 
-// worthTrying reports whether a message may mean that a try succeeds now. Of the
-// messages for a set, one of the item for which its last try was refused may, and any
-// while it gathers.
+// worthTrying reports whether a message may mean that a try succeeds now. For a set, only a message
+// of the item that refused the last try may mean success, or any message while the set gathers.
 func (n *name) worthTrying(ev Wake) bool {
 	s := n.set()
 	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item || s.active())

@@ -1,16 +1,16 @@
 package core
 
-// Several is the kind of a lock on several names at once. A request for it names a set
-// of items, and gets all of them or none. The key of a set is a text that no other set
-// has; it is no key of the server. Sets and single names have keys of their own.
+// Several is the kind of a lock on several names at once. A request names a set of items, and gets
+// all items or none. The key of a set is a text that no other set has. The key is no key of the
+// server. Sets and single names have keys of their own.
 //
-// A manager has one entry of a set, which stands for the records of all its items.
-// They have one holder ID. The entry does not pass to another request in memory: it is
-// released, and the next request asks for it.
+// A manager has one entry of a set, which stands for the records of all items. The records have one
+// holder ID. The entry does not pass to another request in memory: the entry is released, and the
+// next request asks anew.
 //
-// A set waits like a manager of another process: it holds nothing, hears the messages
-// of all its items, and tries again when the item that refused its last try is
-// released. A set that has waited for long gathers: see gather.go.
+// A set waits like a manager of another process. A waiting set holds nothing, hears the messages of
+// all items, and tries again when the item that refused the last try is released. A set that has
+// waited for long gathers: see gather.go.
 const Several Kind = 2
 
 var _ = register(Several, several{})

@@ -1,22 +1,22 @@
 package core
 
-// special is the state that only names of one kind have. A name keeps it for as long as it
-// is of that kind. Other files than those of the kind do not ask which one a name has: they
-// call its methods. plain has the methods for kinds without such a state.
+// special is the state that only names of one kind have. A name keeps the state while the name is
+// of the kind. The file of a kind has its special state. All further files call the methods of
+// special, and do not ask for the kind. plain has the methods for kinds without a special state.
 type special interface {
-	// dropped returns the details of the name while it has none of its own. It is called
-	// when the name drops its own: all its entries are idle.
+	// dropped returns the details of a name that has none of its own. dropped is called when the
+	// name drops its own details: all entries of the name are idle.
 	dropped(n *name) *details
 	// gathers returns the gathering of the name, or nil if the kind knows none.
 	gathers() *gathering
 	// indexed returns the index of the name, or nil if the rules allow one entry.
 	indexed() *index
-	// mostAsked returns how many entries may be asked for at a time. first is the first
-	// request that waits.
+	// mostAsked returns how many entries may be asked for at a time. first is the first waiting
+	// request.
 	mostAsked(first *Request) int
 
-	// fill sets what only operations of the kind have. op is about to be sent for an entry.
-	// spare is nil or a Line that may be used again.
+	// fill sets the fields of op that only the kind has. op is about to be sent for an entry. spare
+	// is nil or a Line that may be used again.
 	fill(m *Machine, e *entry, op *Op, spare *Line)
 	// leftovers reports whether a script must remove something of the name on the server,
 	// beside its entries, although nobody here waits.
@@ -24,7 +24,7 @@ type special interface {
 
 	// The methods below note what has happened.
 
-	// requested is called first when a request comes. limit is that of permits.
+	// requested is called first when a request comes. limit is the limit of permits.
 	requested(limit int64)
 	// queued is called when a request has joined the queue of the name.
 	queued(n *name)
@@ -44,16 +44,16 @@ type special interface {
 	transferred(m *Machine, n *name)
 	// givenUp is called when a release is given up.
 	givenUp()
-	// hears is called for each event of a channel. It returns what the event means for the
-	// name, and false if it is one of a channel to which the name no longer subscribes.
+	// hears is called for each event of a channel, and returns what the event means for the name.
+	// hears returns false if the name no longer subscribes to the event's channel.
 	hears(n *name, ev Wake) (Wake, bool)
-	// signal is called for an event of a channel that comes while a try is in flight.
+	// signal is called for an event of a channel while a try is in flight.
 	signal(ev Wake)
 	// unsubscribed is called when the subscription of the name ends.
 	unsubscribed(m *Machine, n *name)
 }
 
-// plain is the special state of names that have none. Others embed it, for the methods
+// plain is the special state of names that need none. Special states embed plain, for the methods
 // in which they do not differ.
 type plain struct{}
 

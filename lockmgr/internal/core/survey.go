@@ -2,14 +2,14 @@ package core
 
 import "time"
 
-// A Use is what a survey tells of a hold, or of a request that waits.
+// A Use is what a survey tells of a hold, or of a waiting request.
 type Use struct {
-	// Request is that of the hold, or the one that waits. After the survey the shell may read
-	// the fields of it that the shell has filled.
+	// Request is the hold's request, or the waiting request. After the survey the shell may read
+	// the fields of Request that the shell has filled.
 	Request *Request
-	// Held is set for a hold. Number, Until and Token are those of the hold, and Handles is
-	// how many of its grants are not unlocked yet. Recorded is the number that the record is to
-	// have: see entry.target.
+	// Held is set for a hold. Number, Until and Token are the hold's, and Handles is how many
+	// grants of the hold are not unlocked yet. Recorded is the number that the record is to have:
+	// see entry.target.
 	Held             bool
 	Number, Recorded uint64
 	Until            time.Duration
@@ -29,7 +29,7 @@ func (m *Machine) Survey(yield func(Use) bool) {
 	}
 }
 
-// SurveyName is Survey for a name that is not a set, and for all sets: one of them may have the
+// SurveyName is Survey for a name that is not a set, and for all sets, because a set may have the
 // name.
 func (m *Machine) SurveyName(key string, yield func(Use) bool) {
 	if n := m.names[key]; n != nil && !n.survey(yield) {

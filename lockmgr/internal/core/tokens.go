@@ -1,8 +1,7 @@
 package core
 
-// tokens are the unused fencing tokens that came with an entry. They are from next
-// to last. They are dropped when the entry is not ours any more, because others
-// may have taken larger ones by then.
+// tokens are the unused fencing tokens of an entry, from next to last. The tokens are dropped when
+// the entry is not ours any more, because others may have taken larger tokens by then.
 type tokens struct {
 	next, last int64
 	each       []int64 // of the items of a set
@@ -19,10 +18,9 @@ func (t *tokens) left(s Side) bool {
 	return t.next > 0 && t.next <= t.last
 }
 
-// take returns the next token for a side. All holds that share an entry get the
-// last token that was taken from the server. That token belonged to the last hold
-// with side Alone, or to no hold yet. The next hold with side Alone must get a
-// larger one, so none is left for it.
+// take returns the next token for a side. All holds that share an entry get the last token that was
+// taken from the server. The last token belonged to the last hold with side Alone, or to no hold
+// yet. The next hold with side Alone must get a larger token, so none is left for the next hold.
 func (t *tokens) take(s Side) int64 {
 	if s == Shared {
 		t.next = t.last + 1
@@ -34,7 +32,7 @@ func (t *tokens) take(s Side) int64 {
 
 func (t *tokens) drop() { *t = tokens{} }
 
-// tokensFor returns how many tokens to take for a request. For a set it is how many to take for each item.
+// tokensFor returns how many tokens to take for a request, or for each item of a set.
 func tokensFor(r *Request) int64 {
 	if r.Fenced {
 		return 1
@@ -42,8 +40,8 @@ func tokensFor(r *Request) int64 {
 	return 0
 }
 
-// mayTakeToken reports whether a request may take a token of an entry that is ours. A script that was
-// sent after the request, and after the last hold had ended, must have found the record. Until then,
+// mayTakeToken reports whether a request may take a token of an entry of ours. A script that was
+// sent after the request, and after the last hold had ended, must have found the record. Otherwise
 // somebody may have removed the record, and others may have got larger tokens.
 func (m *Machine) mayTakeToken(e *entry, r *Request) bool {
 	u := e.upkeep()

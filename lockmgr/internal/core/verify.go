@@ -1,16 +1,15 @@
 package core
 
-// verify checks whether the record of each entry that is ours is still there: see
-// doubt. It does the same for the sets that have the name. The script that checks also
-// renews it.
+// verify checks whether the record of each entry of ours is still there: see doubt. verify also
+// checks the sets that have the name. The script that checks a record also renews the record.
 func (m *Machine) verify(key string) {
 	for _, n := range m.namesOf(key) {
 		m.doubtAll(n)
 	}
 }
 
-// verifySilent does what verify does after a message on the channel of a key that is not of our own
-// release, for the names that get no messages themselves. heard is the name that is subscribed.
+// verifySilent does what verify does after a message that is not of our own release, for the names
+// of the key that get no messages themselves. heard is the subscribed name.
 func (m *Machine) verifySilent(heard *name, key string) {
 	if len(m.sets) == 0 {
 		return // no other name has the key
@@ -43,11 +42,10 @@ func (m *Machine) doubtAll(n *name) {
 	}
 }
 
-// doubt notes that the record of an entry may be gone, because a message came
-// while the entry was ours that is not of our own release, or because the shell
-// asks. If the entry is held, a script is sent as soon as none is in flight. If nobody
-// holds it, a transfer comes before the next holder. Until a script has found the
-// record, the entry is not passed on in memory.
+// doubt notes that the record of an entry may be gone. The reason is a message while the entry was
+// ours, not of our own release, or the shell's asking. If the entry is held, a script is sent as
+// soon as none is in flight. If nobody holds the entry, a transfer comes before the next holder.
+// Until a script has found the record, the entry is not passed on in memory.
 func (m *Machine) doubt(e *entry) {
 	u := e.makeUpkeep()
 	u.doubt.raise(m.lastID)
@@ -59,9 +57,10 @@ func (m *Machine) doubt(e *entry) {
 	m.sendDue(e)
 }
 
-// unproven reports whether the last script that found the record of an entry was too long ago, so that
-// others may have the lock by now. The limit is longer than the time between two transfers of an entry that
-// is passed on fast: see mostSpacing. So such an entry need not stop for a script.
+// unproven reports whether the last script that found the record of an entry was too long ago, so
+// that others may have the lock by now. The limit is longer than the time between two transfers of
+// an entry that is passed on fast: see mostSpacing. So an entry that is passed on fast need not
+// stop for a script.
 func (m *Machine) unproven(e *entry) bool { return !e.upkeep().proven || m.stale(e) }
 
 // stale is unproven, but counts the acquire as a script that has found the record.

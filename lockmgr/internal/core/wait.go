@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// subscribe subscribes to the channel of a name, if that was not done yet.
+// subscribe subscribes to the channel of a name, unless the name is subscribed already.
 func (m *Machine) subscribe(n *name) {
 	if n.sub != subNone || m.closing {
 		return
@@ -37,9 +37,9 @@ func (m *Machine) subscribed(n *name, on bool) {
 	}
 }
 
-// wake handles an event of a name's channel. A message is only a hint. A forged one
-// causes one script at a time, delays the next handoff, and distorts the estimate of
-// the turns of others. It never grants a hold or ends one.
+// wake handles an event of a name's channel. A message is only a hint. A forged message causes one
+// script at a time, delays the next handoff, and distorts the estimate of others' turns. A message
+// never grants a hold or ends a hold.
 func (m *Machine) wake(ev Wake) {
 	n := m.known(ev.Name, ev.Item > 0)
 	if n == nil || n.sub == subNone {
@@ -55,7 +55,7 @@ func (m *Machine) wake(ev Wake) {
 	c := n.makeDetails()
 	foreign := ev.Message && !n.isEcho(ev)
 	useful := n.worthTrying(ev)
-	// A message of an item that a set does not wait for says nothing about turns.
+	// A message of an item other than the item that a set waits for says nothing about turns.
 	if foreign && (useful || n.held()) && !n.runsOn(nil) && n.takesTurns() {
 		c.turns.message(m.now, &m.cfg, &m.jitter)
 	}
@@ -87,8 +87,8 @@ func (m *Machine) wake(ev Wake) {
 	m.settle(n)
 }
 
-// isEcho reports whether a message is of our own release, and notes that it has
-// arrived. It may be wrong, so no wake-up of a waiter depends on it.
+// isEcho reports whether a message is of our own release, and notes the arrival of the message.
+// isEcho may be wrong, so no wake-up of a waiter depends on the result.
 func (n *name) isEcho(ev Wake) bool {
 	c := n.details
 	if !ev.More && c.echoes > 0 {
@@ -113,7 +113,7 @@ func (n *name) isEcho(ev Wake) bool {
 	return false
 }
 
-// tryOrWait tries to get an entry that is waited for, if it is our turn.
+// tryOrWait tries to get an entry in phase waiting, if we have our turn.
 func (m *Machine) tryOrWait(e *entry) {
 	t := &e.of.details.turns
 	switch {
@@ -173,9 +173,8 @@ func (m *Machine) looked(e *entry, r *Reply) {
 	}
 }
 
-// poll returns the time until the next try if no message comes. That is the time
-// until the other's record expires, but no more than PollMax, or pollBlind if
-// messages are not delivered.
+// poll returns the time until the next try if no message comes: the time until the other manager's
+// record expires, but no more than PollMax, or pollBlind if messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
 	if n.sub != subOn {
@@ -188,9 +187,9 @@ func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	return ttl + time.Millisecond + m.jitter.upTo(min(ttl/8, 100*time.Millisecond))
 }
 
-// blindPolls is the number of polls a second that all names without a confirmed
-// subscription may make together. Each such name polls at least once in
-// Config.PollBlind all the same, so that everybody keeps a chance.
+// blindPolls is the number of polls a second that all names without a confirmed subscription may
+// make together. Each name still polls at least once in Config.PollBlind, so that everybody keeps a
+// chance.
 const blindPolls = 500
 
 // pollBlind returns the time between two polls for a name without a confirmed
@@ -200,13 +199,11 @@ func (m *Machine) pollBlind() time.Duration {
 	return min(max(d, m.cfg.PollSoon), m.cfg.PollBlind)
 }
 
-// mostOthers caps the number of subscribers that a script reports. That number is
-// not trusted.
+// mostOthers caps the number of subscribers that a script reports. The number is not trusted.
 const mostOthers = 1 << 20
 
-// othersOf returns the number of other subscribers of a name's channel. It returns
-// 1 if the number is unknown. The names of this manager that wait for the same items
-// count, too: see rivals.
+// othersOf returns the number of other subscribers of a name's channel, or 1 if the number is
+// unknown. Names of this manager that wait for the same items count, too: see rivals.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if !n.takesTurns() {
 		return 0
