@@ -12,18 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Connector is a Server that is reached through the client of one server. After a connection has ended,
-// a Connector sends a PING before the next command, so that the client dials for the PING. Without the PING
-// the client would dial for the command, and end the dial with the time-out of the command. A dial that
-// takes longer would never succeed. Other commands that wait for the same dial would fail with it before
-// their own time-outs.
+// A Connector is a Server that is reached through the client of one server. After a connection has
+// ended, a Connector sends a PING before the next command, so that the client dials for the PING.
+// Without the PING the client would dial for the command, and end the dial with the time-out of the
+// command. A longer dial would never succeed. Every command that waits for the same dial would fail
+// with the dial, before the command's own time-out.
 //
 //	connected ──Ended──▶ broken ──a command──▶ PING under way ──answer──▶ connected
 //	                       ▲                        │
 //	                       └──────── no answer ─────┘  the commands that wait fail
 //
-// Commands wait for the PING with their own time-outs. If these end, the PING goes on, for questionTime at
-// most.
+// Commands wait for the PING with their own time-outs. If a time-out ends, the PING goes on, for
+// questionTime at most.
 type Connector struct {
 	ended     atomic.Uint64 // connections that have ended
 	connected atomic.Uint64 // what ended was when the client was last known to be connected
@@ -54,7 +54,7 @@ func NewConnector() *Connector {
 	return c
 }
 
-// Use sets the client. It must be called before the first command.
+// Use sets the client. Use must be called before the first command.
 func (c *Connector) Use(client rueidis.Client) { c.redis.Client = client }
 
 // Exec makes Connector a Server.
@@ -71,10 +71,10 @@ func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) 
 // Dedicate is Redis.Dedicate.
 func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
 
-// Ended notes the end of a connection that all commands of the client share. It never blocks.
+// Ended notes the end of a connection that all commands of the client share. Ended never blocks.
 func (c *Connector) Ended() { c.ended.Add(1) }
 
-// Close ends the PING under way, and waits for that.
+// Close ends the PING under way, and waits for the end.
 func (c *Connector) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -83,8 +83,8 @@ func (c *Connector) Close() {
 	c.background.Wait()
 }
 
-// connect waits for the answer to a PING, or until ctx ends. It returns the failure of commands that can't be
-// sent, or nil.
+// connect waits for the answer to a PING, or until ctx ends. connect returns the failure of
+// commands that can't be sent, or nil.
 func (c *Connector) connect(ctx context.Context) *Failure {
 	p := c.join()
 	if p == nil {
@@ -98,7 +98,8 @@ func (c *Connector) connect(ctx context.Context) *Failure {
 	}
 }
 
-// join returns the PING under way. It begins one if there is none. It returns nil after Close.
+// join returns the PING under way, and begins a PING if there is none. join returns nil after
+// Close.
 func (c *Connector) join() *ping {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +120,8 @@ func (c *Connector) join() *ping {
 	return c.ping
 }
 
-// try sends PINGs until one is answered during which no connection has ended. It returns the failure of
-// commands if none is.
+// try sends PINGs until a PING is answered during which no connection has ended. If no PING is, try
+// returns the failure of commands.
 func (c *Connector) try() *Failure {
 	ctx, end := startOnce(c.ctx, questionTime)
 	defer end()
@@ -143,8 +144,8 @@ func (c *Connector) try() *Failure {
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to the server do not last")}
 }
 
-// OfCommand reports whether a context is that of a command or a question of this package. A dial with such a
-// context is for the connection that all commands share.
+// OfCommand reports whether a context belongs to a command or a question of this package. A dial
+// with a context of this package is for the connection that all commands share.
 func OfCommand(ctx context.Context) bool {
 	_, ok := ctx.(*limit)
 	return ok

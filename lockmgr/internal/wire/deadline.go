@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// A Deadline makes a context for each round trip. It reuses one that has not
-// ended: a new one costs more than a batch of one command.
+// A Deadline makes a context for each round trip. A Deadline reuses a context that has not ended,
+// because a new context costs more than a batch of one command.
 type Deadline struct {
 	parent  context.Context
 	timeout time.Duration
 	current *limit
 }
 
-// Start returns a context that ends after the time-out, or with the parent. The
-// context of the call before must not be used any more: each round trip has a
-// time-out of its own.
+// Start returns a context that ends after the time-out, or with the parent. The context of the call
+// before must not be used any more: each round trip has a time-out of its own.
 func (d *Deadline) Start() context.Context {
 	d.finish()
 	if d.current == nil {
@@ -30,17 +29,17 @@ func (d *Deadline) Start() context.Context {
 	return d.current
 }
 
-// StartReported is Start for a connection that one goroutine owns: the context
-// reports its deadline, so that the client waits on the connection itself and closes
-// it at the deadline.
+// StartReported is Start for a connection that one goroutine owns. The context reports its
+// deadline, so that the client waits on the connection itself and closes the connection at the
+// deadline.
 func (d *Deadline) StartReported() context.Context {
 	d.Start()
 	d.current.at = time.Now().Add(d.timeout)
 	return (*reported)(d.current)
 }
 
-// finish ends a round trip. The next Start may use the context again. Close must be called when no round
-// trip follows, unless the parent ends then.
+// finish ends a round trip. The next Start may use the context again. If no round trip follows,
+// Close must be called, unless the parent ends.
 func (d *Deadline) finish() {
 	if d.current == nil || !d.current.running {
 		return
@@ -67,8 +66,8 @@ func startOnce(parent context.Context, timeout time.Duration) (ctx context.Conte
 	return d.Start(), d.Close
 }
 
-// A limit is a context that ends after a time. Its method Deadline reports none,
-// because some clients close their connection when a deadline passes.
+// A limit is a context that ends after a time. The method Deadline reports no deadline, because
+// some clients close their connection when a deadline passes.
 type limit struct {
 	timer   *time.Timer
 	running bool      // between Start and finish
@@ -84,7 +83,8 @@ func (l *limit) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (l *limit) Value(any) any               { return nil }
 func (l *limit) Done() <-chan struct{}       { return l.done }
 
-// Err is DeadlineExceeded also if the parent has ended. Nobody reads the error then.
+// Err is DeadlineExceeded also if the parent has ended, because nobody reads the error in this
+// case.
 func (l *limit) Err() error {
 	select {
 	case <-l.done:

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Dials number the connections that are made and those that end. All addresses share one sequence of
-// numbers, so an address that was forgotten never gets an earlier number again.
+// Dials number the dialled connections and the ended connections. All addresses share one sequence
+// of numbers, so a forgotten address never gets an earlier number again.
 type Dials struct {
 	mu        sync.Mutex
 	last      uint64
@@ -14,11 +14,12 @@ type Dials struct {
 	forgotten uint64             // the last number when an address was forgotten
 }
 
-// numbers are those of the newest connection to an address, and of the newest that ended.
+// numbers are the numbers of the newest connection to an address, and of the newest end of a
+// connection.
 type numbers struct{ made, ended uint64 }
 
-// Add numbers a new connection to an address. It must be called before anything is sent over the
-// connection: else an answer that came over it could count as proved.
+// Add numbers a new connection to an address. Add must be called before anything is sent over the
+// connection. Otherwise an answer over the connection could count as proved.
 func (d *Dials) Add(addr string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,9 +40,9 @@ func (d *Dials) End(addr string) {
 	}
 }
 
-// to returns numbers that grow with each connection to an address, and with each end of one. They may also
-// grow when another address is forgotten. Then a node is asked for one more proof. to returns zeros if d
-// is nil.
+// to returns numbers that grow with each connection to an address, and with each end of a
+// connection. The numbers may also grow when another address is forgotten. After that, a node is
+// asked for one more proof. to returns zeros if d is nil.
 func (d *Dials) to(addr string) numbers {
 	if d == nil {
 		return numbers{}

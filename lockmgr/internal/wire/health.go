@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// health records whether the server answers. It chooses the error of a wait that has
-// ended; which waits end is decided by the health in package core. The manager's goroutine
-// and senders write it, a few times per batch. Callers read it when a wait has ended.
+// health records whether the server answers. health chooses the error of a wait that has ended.
+// Which waits end is decided by the health in package core. The manager's goroutine and senders
+// write a health, a few times per batch. Callers read the health when a wait has ended.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
@@ -26,11 +26,11 @@ type health struct {
 const (
 	// leastQuiet is the shortest silence that can count as failing.
 	leastQuiet = 50 * time.Millisecond
-	// rememberFailure is how long a failure counts for later waits while no command is under
-	// way. It is longer than any pause between two tries.
+	// rememberFailure is how long a failure counts for later waits while no command is under way.
+	// rememberFailure is longer than any pause between two tries.
 	rememberFailure = 2 * time.Second
-	// unusual is how many times as long as usual a silence must last to count
-	// as failing. A script that the server does not know takes two round trips.
+	// unusual is how many times as long as usual a silence must last to count as failing. A script
+	// unknown to the server takes two round trips.
 	unusual = 3
 )
 
@@ -48,8 +48,8 @@ func (h *health) sent(n int, now time.Duration) {
 	h.unanswered += n
 }
 
-// ended notes that n commands have ended. f is nil if the server answered one of
-// them, even with an error.
+// ended notes that n commands have ended. f is nil if the server answered any of the commands, even
+// with an error.
 func (h *health) ended(n int, now time.Duration, f *Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,8 +72,8 @@ func (h *health) failed() bool {
 	return h.failure != nil
 }
 
-// took notes how long an answer took from the send of its command. renews reports whether that
-// was a renewal. A batch of many renewals may take long.
+// took notes how long an answer took from the send of its command. renews is set for a renewal. A
+// batch of many renewals may take long.
 func (h *health) took(d time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,19 +89,19 @@ func (h *health) took(d time.Duration, renews bool) {
 	h.usual += (d - h.usual) / 4
 }
 
-// roundTrip returns about how long a small command takes at least. It is zero before the first.
+// roundTrip returns about how long a small command takes at least, or zero before the first answer.
 func (h *health) roundTrip() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.fastest
 }
 
-// failing returns the failure for which a request that was made at asked is unanswered at now, or nil.
-// The failure is of the kind Unavailable. There are two reasons:
+// failing returns the failure for which a request that was made at asked is unanswered at now, or
+// nil. The failure is of the kind Unavailable. There are two reasons:
 //
 //   - The newest batch to end got no answer, and one of three holds: the batch ended during
 //     the wait, it ended within rememberFailure, or commands have been under way ever since, with
-//     pauses of no more than that.
+//     pauses of rememberFailure at most.
 //   - A command is under way, and nothing was answered for three quarters of the wait or for
 //     quiet, whichever is shorter. Not for all of the wait: the command was sent a moment
 //     after the caller asked. A silence below leastQuiet, or below three times what answers

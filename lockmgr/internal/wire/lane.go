@@ -10,19 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// senders is the number of senders of all but renewals, and so the most batches under way at once. More
-// would seldom have one: see worthSending. They could fill the client's queue, where waiting ignores contexts.
+// senders is the number of senders of all but renewals, and so caps the batches under way at once.
+// More senders would seldom have a batch: see worthSending. More batches could fill the client's
+// queue, where waiting ignores contexts.
 const senders = 4
 
-// maxRenewals bounds the renewals of a batch: 32 scripts of maxRenewed plain locks each. A smaller bound
-// would take many round trips to a server that is far away.
+// maxRenewals bounds the renewals of a batch: 32 scripts of maxRenewed plain locks each. A smaller
+// bound would take many round trips to a far server.
 const maxRenewals = 32 * maxRenewed
 
 // renewalTime is about how long a server is busy with maxRenewed renewals.
 const renewalTime = 400 * time.Microsecond
 
-// A Lane is the way to one server: see the package comment. Its methods may be
-// called by any goroutine.
+// A Lane is the way to one server: see the package comment. Any goroutine may call the methods of a
+// Lane.
 type Lane struct {
 	cfg     Config
 	health  health
@@ -31,7 +32,8 @@ type Lane struct {
 	mu sync.Mutex
 	// urgent holds transfers, looks and releases, queue acquires and calls.
 	urgent, queue []task
-	// renewals have a sender of their own: no other task waits for the answers to many of them.
+	// renewals have a sender of their own, so that no further task waits for the answers to many
+	// renewals.
 	renewals []task
 	renewer  sender
 
@@ -47,7 +49,7 @@ type Lane struct {
 	wg   sync.WaitGroup
 }
 
-// A sender sends one batch after the other.
+// A sender sends one batch after another.
 type sender struct {
 	route
 	filled sync.Cond // there is work for this sender, or the lane is closed
@@ -62,7 +64,7 @@ func (s *sender) await() {
 	}
 }
 
-// rouse wakes a sender that waits, and reports whether it did. The lane's mutex is held.
+// rouse wakes a waiting sender, and reports whether it did. The lane's mutex is held.
 func (s *sender) rouse() bool {
 	if !s.waits {
 		return false
@@ -72,7 +74,7 @@ func (s *sender) rouse() bool {
 	return true
 }
 
-// NewLane starts a lane. It ends with Close.
+// NewLane starts a lane. The lane ends with Close.
 func NewLane(cfg Config) *Lane {
 	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -93,8 +95,8 @@ func NewLane(cfg Config) *Lane {
 	return l
 }
 
-// Submit queues operations. It never blocks. After Close it does nothing: nobody
-// waits for the replies then.
+// Submit queues operations. Submit never blocks. After Close, Submit does nothing, because nobody
+// waits for replies.
 func (l *Lane) Submit(ops []*core.Op, now time.Duration) {
 	if len(ops) == 0 {
 		return
@@ -123,8 +125,8 @@ func (l *Lane) enqueue(t task) {
 	*queue = append(*queue, t)
 }
 
-// adopt queues a task that another lane has sent to the wrong server. It never blocks. After
-// Close it returns false.
+// adopt queues a task that another lane has sent to the wrong server. adopt never blocks. After
+// Close, adopt returns false.
 func (l *Lane) adopt(t task) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,10 +139,9 @@ func (l *Lane) adopt(t task) bool {
 	return true
 }
 
-// Call queues a command that does not concern the core. It never blocks. done is
-// called with the answer, on a goroutine that must not be blocked. After
-// Close, Call returns false. If the server does not answer, the call fails after the time-out,
-// however many tasks wait before it.
+// Call queues a command that does not concern the core. Call never blocks. done is called with the
+// answer, on a goroutine that must not be blocked. After Close, Call returns false. If the server
+// does not answer, the call fails after the time-out, however many tasks wait before the call.
 func (l *Lane) Call(c Command, done func(Answer)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,9 +156,9 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 	return true
 }
 
-// overdue ends a call that has no answer after the time-out if the server does not answer others, either.
-// A call that a sender has taken may need several round trips and a dial, so it goes on until another
-// command has failed.
+// overdue ends a call that has no answer after the time-out if the server answers no further
+// commands, either. A call that a sender has taken may need several round trips and a dial, so the
+// call goes on until another command has failed.
 func (l *Lane) overdue(c *call) {
 	if c.ended.Load() {
 		return
@@ -171,11 +172,11 @@ func (l *Lane) overdue(c *call) {
 	c.late.Reset(max(l.cfg.Timeout/4, leastQuiet))
 }
 
-// Failing returns the failure for which a request that was made at asked is unanswered at now, or nil.
-// The failure is of the kind Unavailable.
+// Failing returns the failure for which a request that was made at asked is unanswered at now, or
+// nil. The failure is of the kind Unavailable.
 func (l *Lane) Failing(asked, now time.Duration) *Failure { return l.health.failing(asked, now) }
 
-// unconfirmed is confirmer.unconfirmed. It returns nil if no replica is asked.
+// unconfirmed is confirmer.unconfirmed, or nil if no replica is asked.
 func (l *Lane) unconfirmed(name string, asked, now time.Duration) *Failure {
 	if l.confirms == nil {
 		return nil
@@ -193,8 +194,8 @@ func (l *Lane) idle() bool {
 // RenewalScripts returns how many renewal scripts have been sent.
 func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 
-// Close refuses further tasks, cuts off what is in flight and waits for the
-// senders and their connections. Tasks that are still queued are answered without being sent.
+// Close refuses further tasks, cuts off what is in flight and waits for the senders and their
+// connections. Tasks that are still queued are answered without being sent.
 func (l *Lane) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -216,8 +217,8 @@ func (l *Lane) Close() {
 	}
 }
 
-// wake rouses the sender of renewals if any are queued, and the first of the others that waits if a
-// batch is worth sending. So with little to send only the first sender's connection is used.
+// wake rouses the sender of renewals if any are queued, and the first waiting sender of all else if
+// a batch is worth sending. So with little to send only the first sender's connection is used.
 func (l *Lane) wake() {
 	if len(l.renewals) > 0 {
 		l.renewer.rouse()
@@ -232,7 +233,7 @@ func (l *Lane) wake() {
 	}
 }
 
-// rouse wakes a sender that waits, and reports whether it did.
+// rouse wakes a waiting sender, and reports whether it did.
 func (l *Lane) rouse(s *sender) bool {
 	if !s.rouse() {
 		return false
@@ -244,19 +245,19 @@ func (l *Lane) rouse(s *sender) bool {
 // waiting counts what is queued other than renewals.
 func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 
-// worthSending reports whether a sender should take a batch of anything but renewals now. While batches are
-// under way, the next one has at least as many tasks as they have. So each of two callers has round trips
-// of its own, and many callers share few large batches: each batch costs the server and us a
-// system call each way.
+// worthSending reports whether a sender should take a batch of anything but renewals now. While
+// batches are under way, the next batch has at least as many tasks as all of them together, or
+// maxBatch. So each of two callers has round trips of its own, and many callers share few large
+// batches: each batch costs the server and us a system call each way.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
 	return n > 0 && n >= min(l.flying, maxBatch)
 }
 
-// take waits for tasks other than renewals and moves those of a batch to out: urgent tasks
-// first, then the queue. A quarter of maxBatch is reserved for the queue, so
-// that acquires never starve. take returns none when the lane is closed and nothing
-// is left. The caller must have finished its last batch.
+// take waits for tasks other than renewals and moves the tasks of a batch to out: urgent tasks
+// first, then the queue. A quarter of maxBatch is reserved for the queue, so that acquires never
+// starve. take returns none when the lane is closed and nothing is left. The caller must have
+// finished its last batch.
 func (l *Lane) take(s *sender, out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,9 +284,10 @@ func (l *Lane) takeRenewals(s *sender, out []task) []task {
 	return move(out[:0], &l.renewals, l.renewalsNow())
 }
 
-// renewalsNow returns how many renewals a batch takes. The server answers nobody meanwhile, so
-// they occupy it for about as long as a round trip takes. If the round trip has grown, that may be too
-// few, so a batch takes at least an eighth of the queue. The mutex is held.
+// renewalsNow returns how many renewals a batch takes. The server answers nobody meanwhile, so the
+// renewals of a batch occupy the server for about as long as a round trip takes. If the round trip
+// has grown, the batch may be too small, so a batch takes at least an eighth of the queue. The
+// mutex is held.
 func (l *Lane) renewalsNow() int {
 	return min(max((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
 }
@@ -326,8 +328,8 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 		now := l.cfg.Now()
 		b.build(now)
 		if l.ctx.Err() != nil {
-			// The lane is closed, so nothing is sent. If a dial hung, each batch would
-			// wait for it.
+			// The lane is closed, so nothing is sent. If a dial hung, each batch would wait for the
+			// dial.
 			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
 		} else {
 			server := s.begin(now)
@@ -405,8 +407,8 @@ func (o *outcome) heard(f *Failure) {
 	}
 }
 
-// report posts the answers of a batch: all replies in one event. Tasks for other servers get
-// none here.
+// report posts the answers of a batch: all replies in one event. Tasks for further servers get no
+// answer here.
 func (l *Lane) report(b *batch) {
 	o := outcome{sentAt: -1}
 	renews := b.renews() // now: the core uses an operation again after its reply
@@ -450,8 +452,8 @@ func (l *Lane) report(b *batch) {
 	}
 }
 
-// reply turns the answer to an operation into a reply. It adds the reply to those of the batch, or passes it
-// to the confirmer.
+// reply turns the answer to an operation into a reply. reply adds the reply to the replies of the
+// batch, or passes the reply to the confirmer.
 func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
 	if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
 		s.note(SlotOf(keyOf(op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Lanes take the operations of a manager to its servers. There is one lane to a single server, or one
-// to each master of a cluster. So a master that hangs delays no operation on another.
+// Lanes take the operations of a manager to its servers. There is one lane to a single server, or
+// one to each master of a cluster. So a master that hangs delays no operation for another master.
 //
-// Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A master
-// then refuses an operation for a slot that it does not serve. Each master that such a refusal names has
-// one more lane, for these operations.
+// Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A
+// master refuses an operation for a slot that another master serves. Each master that a refusal
+// names has one more lane, for refused operations.
 //
-// A lane is made when the layout, or a refusal, first names its master. When the master has served no
-// slot for a minute, and nothing is under way on the lane, the lane is closed. A lane for redirections
-// is closed a minute after it was made, when it is idle; the next redirection makes another one. Any
-// goroutine may call the methods of Lanes.
+// A lane is made when the layout, or a refusal, first names its master. When the master has served
+// no slot for a minute, and nothing is under way on the lane, the lane is closed. A lane for
+// redirections is closed a minute after the lane was made, when idle. The next redirection makes
+// another lane. Any goroutine may call the methods of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
@@ -45,8 +45,8 @@ type Lanes struct {
 	troubles slotTroubles
 }
 
-// strayPrefix begins the key of a lane for operations that masters refuse, because another one serves
-// them. The address of that one follows.
+// strayPrefix begins the key of a lane for operations that masters refuse, because another master
+// serves the slot. The address of the other master follows.
 const strayPrefix = "redirected to "
 
 // Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
@@ -55,27 +55,27 @@ type Cluster struct {
 	First []Shard
 	// Layout asks which slots each master serves.
 	Layout func(context.Context) ([]Shard, error)
-	// Node returns a Server that sends to one master only. Nil: all lanes send to
+	// Node returns a Server that sends to a given master only. Nil: all lanes send to
 	// Config.Server.
 	Node func(addr string) Server
 	// Every is how often the layout is asked for. Zero: layoutEvery.
 	Every time.Duration
-	// OneSlot reports whether there is one master at a time, for all slots. Then all locks may share
-	// a command.
+	// OneSlot reports whether there is one master at a time, for all slots. If so, all locks may
+	// share a command.
 	OneSlot bool
-	// Moved is called when the layout has changed. It must not block.
+	// Moved is called when the layout has changed. Moved must not block.
 	Moved func()
-	// Left is called after each look at the layout, if a master that serves no slot has a lane, or if
-	// there is a lane for redirections. It must not block. It may be nil.
+	// Left is called after each look at the layout, if a master without slots has a lane, or if
+	// there is a lane for redirections. Left must not block. Left may be nil.
 	Left func()
-	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard. It
-	// must not block. It may be nil.
+	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard.
+	// Queued must not block. Queued may be nil.
 	Queued func(core.Queued)
-	// Gone is called when the lane of a master that serves no slot is closed. shard is its number. No
-	// reply has the number from then on, until another master gets it. Gone must not block. It may be
-	// nil.
+	// Gone is called when the lane of a master without slots is closed. shard is the lane's number.
+	// No reply has the number from then on, until another master gets the number. Gone must not
+	// block. Gone may be nil.
 	Gone func(shard uint8)
-	// Nodes are the nodes of the cluster. It is nil for a master that Sentinels replace.
+	// Nodes are the nodes of the cluster. Nodes is nil for a master that Sentinels replace.
 	Nodes *Nodes
 }
 
@@ -90,12 +90,11 @@ const (
 	layoutPause = 100 * time.Millisecond
 	// layoutTimeout bounds one look.
 	layoutTimeout = 3 * time.Second
-	// laneRest is how long a lane is kept whose master serves no slot. A slot that moves may come
-	// back.
+	// laneRest is how long a lane is kept whose master serves no slot. A moved slot may come back.
 	laneRest = time.Minute
 )
 
-// NewLanes starts the lanes of a manager. They end with Close. cluster is nil for a single
+// NewLanes starts the lanes of a manager. The lanes end with Close. cluster is nil for a single
 // server.
 func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 	l := &Lanes{
@@ -149,7 +148,7 @@ func (l *Lanes) follow(ctx context.Context) {
 	}
 }
 
-// look asks for the layout, and takes it over. It reports to the manager what has changed.
+// look asks for the layout, takes the layout over, and reports to the manager what has changed.
 func (l *Lanes) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
@@ -171,7 +170,7 @@ func (l *Lanes) look(ctx context.Context) {
 	}
 }
 
-// take takes a layout over. A slot that no master serves stays with its last shard. changed reports
+// take takes a layout over. A slot without a master stays with its last shard. changed reports
 // whether a slot has another shard than before. For left and gone see closeLeft.
 func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 	l.mu.Lock()
@@ -196,10 +195,10 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 	return changed, left, gone
 }
 
-// closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way on
-// it. To a lane for redirections the layout gives no slot. So goroutines and buffers do not pile up as
-// masters are replaced. left reports whether there were lanes whose masters serve no slot. gone are the
-// numbers of the lanes that were closed, without those that another lane has, too. The mutex is held.
+// closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way
+// on the lane. A lane for redirections never has a slot. So goroutines and buffers do not pile up
+// as masters are replaced. left reports whether there were lanes whose masters serve no slot. gone
+// are the numbers of the closed lanes, except numbers that a lane still has. The mutex is held.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
@@ -218,8 +217,8 @@ func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 			continue
 		}
 		if now-since >= laneRest && lane.idle() {
-			// No operation takes the lane until the layout names the master again. Then it gets
-			// another lane, and perhaps another number.
+			// No operation takes the lane until the layout names the master again. The master gets
+			// another lane by then, and perhaps another number.
 			delete(l.left, n)
 			delete(l.number, l.addrs[n])
 			l.lanes[n], l.addrs[n], l.parts[n] = nil, "", nil
@@ -242,9 +241,9 @@ func (l *Lanes) serving() []bool {
 	return serves
 }
 
-// numberOf returns the number of a shard by the address of its master, or by strayPrefix and an address. A
-// new one gets a lane and the smallest free number. Numbers are used again, because the core has one
-// health for each. The mutex is held.
+// numberOf returns the number of a shard by the address of its master, or by strayPrefix and an
+// address. A new shard gets a lane and the smallest free number. Numbers are used again, because
+// the core has a health for each number. The mutex is held.
 func (l *Lanes) numberOf(key string) int {
 	n, known := l.number[key]
 	if !known {
@@ -261,9 +260,10 @@ func (l *Lanes) numberOf(key string) int {
 	return n
 }
 
-// redirect queues a task that the master at an address has refused, because another one serves it. f says
-// which one. Each of these others has a lane of its own, so one that hangs delays nothing for the
-// others. redirect reports whether it took the task. It never blocks.
+// redirect queues a task that the master at an address has refused, because another master serves
+// the slot. f may name the other master. Each named master has a lane of its own, so a master that
+// hangs delays no operation for another. redirect reports whether it took the task. redirect never
+// blocks.
 func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 	addr, _ := redirection(f, asked)
 	lane := l.astray
@@ -288,8 +288,8 @@ func (l *Lanes) queued(op *core.Op, shard uint8) {
 	}
 }
 
-// add makes the lane with a number. It sends to server. anywhere says that server finds the master of each
-// command. The mutex is held.
+// add makes the lane with a number. The lane sends to server. anywhere is set if server finds the
+// master of each command. The mutex is held.
 func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
@@ -316,7 +316,8 @@ func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 	return lane
 }
 
-// lookSoon makes follow look at the layout soon, because a command has failed. It never blocks.
+// lookSoon makes follow look at the layout soon, because a command has failed. lookSoon never
+// blocks.
 func (l *Lanes) lookSoon() {
 	select {
 	case l.suspect <- struct{}{}:
@@ -327,7 +328,7 @@ func (l *Lanes) lookSoon() {
 // at returns the number of the shard that a key or a sharded channel is on. The mutex is held.
 func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }
 
-// withLane calls f with the lane of a key. That lane is not closed meanwhile, unless Close is
+// withLane calls f with the lane of a key. The lane is not closed meanwhile, unless Close is
 // called. f must not block.
 func (l *Lanes) withLane(key string, f func(*Lane)) {
 	if l.cluster == nil {
@@ -339,8 +340,8 @@ func (l *Lanes) withLane(key string, f func(*Lane)) {
 	f(l.lanes[l.at(key)])
 }
 
-// Master returns the address of the master that serves a key or a sharded channel, by the layout. It
-// is empty for a single server.
+// Master returns the address of the master that serves a key or a sharded channel, by the layout,
+// or "" for a single server.
 func (l *Lanes) Master(key string) string {
 	if l.cluster == nil {
 		return ""
@@ -350,8 +351,8 @@ func (l *Lanes) Master(key string) string {
 	return l.addrs[l.at(key)]
 }
 
-// Masters returns the addresses of all masters that serve slots, in no order. It is nil for a
-// single server.
+// Masters returns the addresses of all masters that serve slots, in no order, or nil for a single
+// server.
 func (l *Lanes) Masters() (all []string) {
 	if l.cluster == nil {
 		return nil
@@ -366,9 +367,9 @@ func (l *Lanes) Masters() (all []string) {
 	return all
 }
 
-// Submit queues operations. It never blocks. After Close it does nothing: nobody waits for
-// the replies then. One goroutine may call it at a time. In a cluster it notes in Op.Shard at which
-// master an operation waits, or NoShard if it waits at several.
+// Submit queues operations. Submit never blocks. After Close, Submit does nothing, because nobody
+// waits for replies. Only one goroutine at a time may call Submit. In a cluster Submit notes in
+// Op.Shard at which master an operation waits, or NoShard for an operation at several masters.
 func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
 	if l.cluster == nil {
 		l.lanes[0].Submit(ops, now)
@@ -379,7 +380,7 @@ func (l *Lanes) Submit(ops []*core.Op, now time.Duration) {
 	}
 }
 
-// submit queues operations, and returns those that are spreads.
+// submit queues operations, and returns the spreads among the operations.
 func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -413,9 +414,8 @@ func (l *Lanes) submitPart(op *core.Op) {
 	})
 }
 
-// Call queues a command that does not concern the core. It never blocks. done is called
-// with the answer, on a sender's goroutine, and must not block. After Close, Call returns
-// false.
+// Call queues a command that does not concern the core. Call never blocks. done is called with the
+// answer, on a sender's goroutine, and must not block. After Close, Call returns false.
 func (l *Lanes) Call(c Command, done func(Answer)) (called bool) {
 	key := ""
 	if len(c.Keys) > 0 {
@@ -425,8 +425,8 @@ func (l *Lanes) Call(c Command, done func(Answer)) (called bool) {
 	return called
 }
 
-// CallAt is Call for the master at an address that Masters returned, or for the single server. It
-// also returns false if there is no lane to that address.
+// CallAt is Call for the master at an address that Masters returned, or for the single server.
+// CallAt also returns false if there is no lane to the address.
 func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	if l.cluster == nil {
 		return l.lanes[0].Call(c, done)
@@ -437,8 +437,9 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	return known && l.lanes[n].Call(c, done)
 }
 
-// Failing returns the failure for which a request for a name, made at asked, is unanswered at now, or nil.
-// The failure is of the kind Unavailable, or that for which replicas have not confirmed an operation.
+// Failing returns the failure for which a request for a name, made at asked, is unanswered at now,
+// or nil. The failure is of the kind Unavailable, or the failure of an operation that replicas have
+// not confirmed.
 func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 	l.withLane(name, func(lane *Lane) {
 		if f = lane.Failing(asked, now); f == nil {

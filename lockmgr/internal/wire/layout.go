@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Shard is a master of a cluster and the slots that it serves.
+// A Shard is a master of a cluster and the master's slots.
 type Shard struct {
 	Addr  string   // the key of the client's Nodes
 	Slots [][2]int // ranges, both ends included
@@ -20,11 +20,11 @@ type Shard struct {
 	addrs []string // the addresses of the first of Nodes; empty: not known
 }
 
-// sameCluster reports whether an answer is about the cluster whose layout is known. It is if at least
-// half of the known shards are in the answer, and so if none is known. A shard is in the answer if one
-// of its nodes is, because a failover makes a replica the master. Half is enough, because a cluster of
-// two masters may shrink to one. Less than half is not enough, because a node may have moved to another
-// cluster.
+// sameCluster reports whether an answer is about the cluster whose layout is known: at least half
+// of the known shards are in the answer. So any answer counts if no shard is known. A shard is in
+// the answer if any of its nodes is, because a failover makes a replica the master. Half is enough,
+// because a cluster of two masters may shrink to one. Less than half is not enough, because a node
+// may have moved to another cluster.
 func sameCluster(known, answer []Shard) bool { return 2*inBoth(known, answer) >= len(known) }
 
 // inBoth returns how many of the known shards have a node in an answer. A shard whose nodes are not
@@ -44,8 +44,8 @@ func inBoth(known, answer []Shard) (n int) {
 	return n
 }
 
-// withUnserved returns a layout in which each slot that no master serves belongs to the shard that it has in
-// an earlier layout. An answer leaves out, for instance, a master whose address the cluster has
+// withUnserved returns a layout in which each slot without a master belongs to the slot's shard in
+// an earlier layout. For instance, an answer leaves out a master whose address the cluster has
 // forgotten.
 func withUnserved(layout, earlier []Shard) []Shard {
 	var served [Slots]bool
@@ -89,8 +89,8 @@ func leftOf(ranges [][2]int, served *[Slots]bool) (left [][2]int) {
 	return left
 }
 
-// Master returns the layout of a server that Sentinels watch: one master, which serves all slots. The
-// client of Sentinel knows the master, so Master does no I/O.
+// Master returns the layout of a server that Sentinels watch: a single master, which serves all
+// slots. The client of Sentinel knows the master, so Master does no I/O.
 func (s Redis) Master(context.Context) ([]Shard, error) {
 	for addr := range s.Client.Nodes() {
 		return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}}, nil
@@ -109,9 +109,9 @@ type layoutAnswer struct {
 // answers together.
 const askTime = 500 * time.Millisecond
 
-// questionTime bounds a question to a node. The caller may stop waiting earlier. The question goes on,
-// because the client may be dialling for it. The client makes one dial for all commands that wait for a
-// connection, and ends it with the context of the first of them.
+// questionTime bounds a question to a node. The caller may stop waiting earlier. The question goes
+// on, because the client may be dialling for the question. The client makes one dial for all
+// commands that wait for a connection, and ends the dial with the context of the first command.
 const questionTime = 10 * time.Second
 
 // layoutOf asks the node at an address for the layout of its cluster. The layout is empty if the node
@@ -142,8 +142,8 @@ func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, e
 	return shards, nil
 }
 
-// readRange reads a range of slots and the nodes that serve it. The address is that of the master, the
-// first of them. asked is the address of the node that answered.
+// readRange reads a range of slots and the nodes that serve the slots. The address is the master's.
+// The master is the first node. asked is the address of the node that answered.
 func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 	fields, err := r.ToArray()
 	if err != nil || len(fields) < 3 {
@@ -172,10 +172,10 @@ func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 	return at, err
 }
 
-// readAddr reads the address of a node. A host that is missing is that of asked. If the cluster tells
-// names (cluster-preferred-endpoint-type hostname), the host of a node without a name is "?", and its IP
-// address comes after the ID. addr is empty if the port is 0: the node has none of the kind that was asked
-// for, with TLS or without.
+// readAddr reads the address of a node. If no host is given, the host is the host of asked. If the
+// cluster tells names (cluster-preferred-endpoint-type hostname), the host of a node without a name
+// is "?", and the IP address comes after the ID. addr is empty if the port is 0: the node has no
+// port of the kind that was asked for, with TLS or without.
 func readAddr(node []rueidis.RedisMessage, asked string) (addr string, err error) {
 	host, _ := node[0].ToString()
 	port, err := node[1].ToInt64()

@@ -12,19 +12,21 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Layout asks the nodes which slots each master serves. It returns the first answer that is about this
-// cluster. It asks one node. If that node is silent for askTime, or its answer does not count, Layout asks all
-// others at once. The order is random, because a node that is cut off from the others gives an old answer.
+// Layout asks the nodes which slots each master serves, and returns the first answer that is about
+// this cluster. Layout asks a single node first. If the node is silent for askTime, or its answer
+// does not count, Layout asks all remaining nodes at once. The order is random, because a node that
+// is cut off from its cluster gives an old answer.
 //
-// If there is no such answer, Layout adopts the one with the most shards of this cluster, if there is
-// one. That happens after most masters were lost, and the others have taken over their slots.
+// If no answer is about this cluster, Layout adopts the answer with the most shards of this
+// cluster, if any answer has a shard. So Layout follows when most masters were lost, and the
+// remaining masters have taken over their slots.
 //
-// If no answer has a shard of this cluster, and one other cluster answers at more than half of the
-// masters' addresses, then this cluster is gone. Layout then adopts the other cluster. That happens,
-// for instance, when all servers of a test are set up anew.
+// If no answer has a shard of this cluster, and another cluster answers at more than half of the
+// masters' addresses, this cluster is gone. Layout adopts the other cluster, for instance when all
+// servers of a test are set up anew.
 //
-// One goroutine at a time may call Layout. Before the first layout, Layout returns an empty one if all nodes
-// have answered and none knows a master with slots.
+// One goroutine at a time may call Layout. Before the first layout, Layout returns an empty layout
+// if all nodes have answered and none knows a master with slots.
 func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	n.mu.Lock()
 	known := n.layout
@@ -61,8 +63,8 @@ type survey struct {
 	err     error          // why no answer counts
 }
 
-// askAll asks nodes until the answer of one counts, and returns that layout. It returns nil if none
-// does, or if ctx ends before.
+// askAll asks nodes until an answer counts, and returns the layout of the answer. askAll returns
+// nil if no answer counts, or if ctx ends before.
 func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 	nodes := n.cluster.Nodes()
 	addrs := slices.Collect(maps.Keys(nodes))
@@ -106,8 +108,8 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 	return nil
 }
 
-// layoutAt asks the node at an address for the layout of its cluster. It blocks for a call of open, and
-// then for askTime at most, or until ctx ends.
+// layoutAt asks the node at an address for the layout of its cluster. layoutAt blocks for a call of
+// open, and after the call for askTime at most, or until ctx ends.
 func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
 	node, f := n.client(addr)
 	if f != nil {
@@ -125,7 +127,8 @@ func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
 	return a
 }
 
-// counts reports whether an answer is about this cluster. If it is not, counts adds it to the survey.
+// counts reports whether an answer is about this cluster. If not, counts adds the answer to the
+// survey.
 func (s *survey) counts(a layoutAnswer) bool {
 	if a.err != nil {
 		if s.err != errStranger {
@@ -147,10 +150,10 @@ func (s *survey) counts(a layoutAnswer) bool {
 	return false
 }
 
-// adopt makes an answer the layout of this cluster, and returns the layout. A slot that the answer
-// names no master for stays with its last shard. If the answer is about another cluster, or about the
-// rest of this one, there are no such slots, and each node has to prove again that it is one of the
-// cluster.
+// adopt makes an answer the layout of this cluster, and returns the layout. A slot for which the
+// answer names no master stays with its last shard. If the answer is about another cluster, or
+// about the rest of this cluster, no slot stays with its last shard, and each node has to prove
+// again that it is of the cluster.
 func (n *Nodes) adopt(answer []Shard) []Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -169,8 +172,8 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	return n.layout
 }
 
-// withMembers makes the nodes of an answer members. It adds to each shard the members that the shard had in
-// the layout before. The mutex is held.
+// withMembers makes the nodes of an answer members. withMembers adds to each shard the members that
+// the shard had in the layout before. The mutex is held.
 func (n *Nodes) withMembers(answer []Shard) []Shard {
 	now := n.now()
 	for i := range answer {
@@ -211,9 +214,9 @@ func (n *Nodes) memberAddrs() (all []string) {
 	return all
 }
 
-// forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own, and
-// its proof, until the client has had no use for clientRest. A master keeps them: the connection for
-// messages may be one of that client. The mutex is held.
+// forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own,
+// and its proof, until the client has had no use for clientRest. A master keeps both: the
+// connection for messages may be the client's. The mutex is held.
 func (n *Nodes) forgetGone() {
 	gone := func(addr string) bool { return !isMaster(n.layout, addr) }
 	for addr := range n.strangers {
@@ -233,9 +236,9 @@ func (n *Nodes) forgetGone() {
 	n.dials.forget(gone)
 }
 
-// KnowsSharded reports whether the nodes know sharded channels. Nodes before version 7.0 do not. KnowsSharded
-// asks all at once, and waits for askTime at most. It returns true if no node answers the question, for
-// instance because the user may not ask.
+// KnowsSharded reports whether the nodes know sharded channels. Nodes before version 7.0 do not.
+// KnowsSharded asks all at once, and waits for askTime at most. KnowsSharded returns true if no
+// node answers the question, for instance because the user may not ask.
 func (n *Nodes) KnowsSharded() bool {
 	nodes := n.cluster.Nodes()
 	answers := make(chan error, len(nodes))
@@ -264,5 +267,6 @@ func (n *Nodes) KnowsSharded() bool {
 	return true
 }
 
-// UseClassic makes scripts publish on classic channels. It must be called before the first command.
+// UseClassic makes scripts publish on classic channels. UseClassic must be called before the first
+// command.
 func (n *Nodes) UseClassic() { n.channels = Classic }

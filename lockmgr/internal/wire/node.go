@@ -9,26 +9,26 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A node is a Server that sends to one node of a cluster. Commands for slots that another master
-// serves get a failure with Elsewhere set.
+// A node is a Server that sends to a single node of a cluster. Commands for slots of another master
+// get a failure with Elsewhere set.
 type node struct {
 	of   *Nodes
 	addr string
 }
 
-// Node returns a Server for the master at an address. It does no I/O.
+// Node returns a Server for the master at an address. Node does no I/O.
 func (n *Nodes) Node(addr string) Server { return node{n, addr} }
 
-// Exec makes node a Server. A proof may come before the commands, and another one after them.
+// Exec makes node a Server. A proof may come before the commands, and another after the commands.
 func (n node) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	n.run(limit.Start, answers, func(c rueidis.Client) {
 		link{client: c, limit: limit, channels: n.of.channels}.exec(commands, answers)
 	})
 }
 
-// run gets a proof of the node, and then calls send with a client of the node. send fills in the answers. If
-// the client has dialled the node during send, run asks for another proof, and drops the answers if that
-// fails. start begins the round trip of a proof.
+// run gets a proof of the node, and then calls send with a client of the node. send fills in the
+// answers. If the client has dialled the node during send, run asks for another proof, and drops
+// the answers if the proof fails. start begins the round trip of a proof.
 func (n node) run(start func() context.Context, answers []Answer, send func(rueidis.Client)) {
 	c, f := n.of.proved(start, n.addr)
 	if f != nil {
@@ -58,8 +58,8 @@ func (n node) run(start func() context.Context, answers []Answer, send func(ruei
 	}
 }
 
-// retryIfClosed returns the failure of a command for a node. It is not final if the client has closed the
-// connection to the node, because the next command gets another connection.
+// retryIfClosed returns the failure of a command for a node. The failure is not final if the client
+// has closed the connection to the node, because the next command gets another connection.
 func retryIfClosed(f *Failure) *Failure {
 	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
 		passing := *f
@@ -69,7 +69,7 @@ func retryIfClosed(f *Failure) *Failure {
 	return f
 }
 
-// Dedicate is Redis.Dedicate for this node.
+// Dedicate is Redis.Dedicate for n.
 func (n node) Dedicate() (Connection, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
 	defer cancel()

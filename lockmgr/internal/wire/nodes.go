@@ -14,25 +14,26 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Nodes are the nodes of a cluster. They send a command to one master, or find the master that serves
-// its slot.
+// Nodes are the nodes of a cluster. Nodes send a command to a given master, or find the master that
+// serves the command's slot.
 //
-// The address of a node may be given to a node of another cluster. The client does not notice: it
-// accepts the layout that any node reports, and may then follow the other cluster. A lock that is
-// held here would be free there. So Nodes keep a layout of this cluster, with the IDs of its nodes.
-// A node proves that it is one of this cluster by its answer to CLUSTER SLOTS:
+// A node of another cluster may get the address of a node. The client does not notice: the client
+// accepts the layout that any node reports, and may follow the other cluster from then on. A lock
+// that is held here would be free there. So Nodes keep a layout of this cluster, with the IDs of
+// its nodes. A node proves by its answer to CLUSTER SLOTS that the node belongs to this cluster:
 //
 //	Layout  ignores the answers of other clusters
 //	Node    returns a Server, which asks for the proof before its first command, after a failure
 //	        and after a dial; if the client has dialled during a command, the Server asks again,
-//	        and drops the answer if that fails
-//	Exec    follows MOVED and ASK by itself, and sends to a node as that Server does
+//	        and drops the answer if the proof fails
+//	Exec    follows MOVED and ASK by itself, and sends to a node as the Server of Node does
 //
-// A node proves nothing if the user may not call CLUSTER SLOTS. It is used all the same.
+// If the user may not call CLUSTER SLOTS, a node proves nothing and is used all the same.
 //
 // If a connection breaks while no command is under way, the client dials again, and no command
-// fails. Only Dials notice that. Without them, commands may go to a node of another cluster until one
-// of them fails, a look at the layout meets the node, or another master serves the slot.
+// fails. Only Dials notice the new connection. Without Dials, commands may go to a node of another
+// cluster until a command fails, a look at the layout meets the node, or another master serves the
+// slot.
 type Nodes struct {
 	cluster  rueidis.Client // the client of the cluster
 	channels Channels
@@ -64,23 +65,25 @@ type ownClient struct {
 	used   time.Time // the last use
 }
 
-// clientRest is how long an ownClient is kept without use if its node is no master of the layout. A node
-// that gets its first slots is no master until it has one of them. Until then, ASK leads there.
+// clientRest is how long an ownClient is kept without use if the layout has no such master. A node
+// that gets its first slots is no master until the first slot has moved. Until then, ASK leads to
+// the node.
 const clientRest = time.Minute
 
-// A member is a node that an answer has named as one of this cluster.
+// A member is a node that an answer has named as a node of this cluster.
 type member struct {
 	addr string    // may be empty
 	seen time.Time // when the last layout named it
 }
 
-// memberRest is how long a node counts as one of its shard after the last layout that named it. An answer
-// may leave out a replica that has just lost its master, or has just become the master. If the other node of
-// the shard dies then, the replica may be all that is left of the cluster.
+// memberRest is how long a node counts as a node of its shard after the last layout with the node.
+// An answer may leave out a replica that has just lost its master, or has just become the master.
+// If the shard's other node dies in the meantime, the replica may be all that is left of the
+// cluster.
 const memberRest = time.Minute
 
-// question calls ask with a context that does not end with ctx, and returns the answer. It returns false
-// if ctx ends first, or after Close.
+// question calls ask with a context that does not end with ctx, and returns the answer. question
+// returns false if ctx ends first, or after Close.
 func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T) (answer T, ok bool) {
 	answers := make(chan T, 1)
 	n.mu.Lock()
@@ -103,9 +106,9 @@ func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T)
 }
 
 // NewNodes returns the nodes of the cluster that client is connected to. open connects to a master
-// that the client does not know. It may block for as long as a dial. If open is nil, such a master
-// can't be used until the client knows it. dials are those of client and open. They may be nil. Close
-// closes the clients that open returned.
+// that the client does not know, and may block for as long as a dial. If open is nil, a master
+// can't be used until the client knows the master. dials are the dials of client and open, or nil.
+// Close closes the clients that open returned.
 func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (rueidis.Client, error), dials *Dials) *Nodes {
 	ctx, end := context.WithCancel(context.Background())
 	return &Nodes{
@@ -115,8 +118,8 @@ func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (
 	}
 }
 
-// Close closes the clients that open returned. It blocks for as long as a dial, if one is under way.
-// It must not be called during Layout.
+// Close closes the clients that open returned. Close blocks for as long as a dial, if a dial is
+// under way. Close must not be called during Layout.
 func (n *Nodes) Close() {
 	n.end()
 	n.mu.Lock()
@@ -130,16 +133,17 @@ func (n *Nodes) Close() {
 }
 
 // OnStranger sets the function that is called when a node of another cluster answers at the address
-// of a master, and when that has ended. The mutex is held then: it must not block, nor call Nodes.
+// of a master, and when the stranger is gone. The mutex is held during the call: tell must not
+// block, nor call Nodes.
 func (n *Nodes) OnStranger(tell func(addr string, stranger bool)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tell = tell
 }
 
-// ProveAll asks the node at the address of each master for the proof, all at once. It blocks until all
-// have answered or ctx ends. Then Strangers returns what is true now. A node that has failed is no
-// stranger. What is known about a node stays if ctx ends first.
+// ProveAll asks the node at the address of each master for the proof, all at once. ProveAll blocks
+// until all have answered or ctx ends. If all have answered, Strangers is up to date. A node that
+// has failed is no stranger. If ctx ends first, what is known about a node stays.
 func (n *Nodes) ProveAll(ctx context.Context) {
 	n.mu.Lock()
 	layout := n.layout
@@ -158,15 +162,15 @@ func (n *Nodes) ProveAll(ctx context.Context) {
 }
 
 // Strangers returns the addresses of masters at which a node of another cluster gave the last
-// answer. They are sorted.
+// answer, sorted.
 func (n *Nodes) Strangers() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Sorted(maps.Keys(n.strangers))
 }
 
-// master returns the address of the master that serves a slot, by the last MOVED or by the layout. It is
-// empty if none does.
+// master returns the address of the master that serves a slot, by the last MOVED or by the layout,
+// or "" if no master does.
 func (n *Nodes) master(slot int) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -181,8 +185,8 @@ func (n *Nodes) master(slot int) string {
 	return ""
 }
 
-// move records that a MOVED has named the node at an address as the master of a slot. The next layout
-// replaces that.
+// move records that a MOVED has named the node at an address as the master of a slot. The next
+// layout replaces the record.
 func (n *Nodes) move(slot int, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -194,7 +198,7 @@ func isMaster(layout []Shard, addr string) bool {
 	return slices.ContainsFunc(layout, func(s Shard) bool { return s.Addr == addr })
 }
 
-// note records the answer of the node at an address. It reports whether the answer is about this
+// note records the answer of the node at an address, and reports whether the answer is about this
 // cluster.
 func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 	n.mu.Lock()
@@ -209,8 +213,8 @@ func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
 	return ours
 }
 
-// setStranger records whether the node at the address of a master is one of another cluster. The mutex is
-// held.
+// setStranger records whether a node of another cluster answers at the address of a master. The
+// mutex is held.
 func (n *Nodes) setStranger(addr string, stranger bool) {
 	if n.strangers[addr] == stranger {
 		return
@@ -272,8 +276,8 @@ func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	return dial.client, dial.failure
 }
 
-// ownOrDial returns the client of own for an address, or the call of open under way, which it
-// begins if there is none.
+// ownOrDial returns the client of own for an address, or the call of open under way. ownOrDial
+// begins a call if there is none.
 func (n *Nodes) ownOrDial(addr string) (rueidis.Client, *opening, *Failure) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -312,9 +316,9 @@ func (n *Nodes) dial(addr string, to *opening) {
 	}
 }
 
-// Client returns a client of the node at an address, after the node has proved that it is one of
-// this cluster. It blocks until a dial and the proof have ended, or ctx ends. It fails if the node is one
-// of another cluster.
+// Client returns a client of the node at an address, after the node has proved that it is of this
+// cluster. Client blocks until a dial and the proof have ended, or ctx ends. Client fails if the
+// node is of another cluster.
 func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error) {
 	c, f := n.prove(ctx, addr)
 	if f != nil {
@@ -323,16 +327,16 @@ func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error)
 	return c.client, nil
 }
 
-// A provedClient is a client of a node that has proved that it is one of this cluster.
+// A provedClient is a client of a node that has proved to be of this cluster.
 type provedClient struct {
 	client rueidis.Client
 	dials  numbers // of the address of the node, before the proof
 }
 
-// proved returns a client of the node at an address. If the node has proved nothing since the last dial or
-// the last end of a connection, or has answered from another cluster, it is asked for the proof. start
-// begins that round trip. After the end of a connection the question makes the client dial, so that no
-// command does: see Connector.
+// proved returns a client of the node at an address. If the node has proved nothing since the last
+// dial or the last end of a connection, or has answered from another cluster, proved asks for the
+// proof. start begins the round trip of the question. After the end of a connection the question
+// makes the client dial, so that no command does: see Connector.
 func (n *Nodes) proved(start func() context.Context, addr string) (*provedClient, *Failure) {
 	n.mu.Lock()
 	c := n.proofs[addr]
@@ -358,17 +362,17 @@ func (n *Nodes) disprove(addr string, c *provedClient) {
 // mostProofs is how often a node is asked for a proof if it is dialled meanwhile each time.
 const mostProofs = 5
 
-// A proof is the question for a proof, and the dial before it, while they are under way. All callers that
-// need the proof wait for the same one.
+// A proof is the question for a proof, and the dial before the question, while under way. All
+// callers that need the proof wait for the same proof.
 type proof struct {
 	done    chan struct{} // closed at the end; the fields below are set then
 	client  *provedClient
 	failure *Failure
 }
 
-// prove returns a client of the node at an address, after the node has proved that it is one of this
-// cluster. It joins a proof under way. If ctx ends first, the other callers go on waiting. Later callers then
-// ask for another proof, because the node may be silent.
+// prove returns a client of the node at an address, after the node has proved to be of this
+// cluster. prove joins a proof under way. If ctx ends first, callers that joined go on waiting.
+// Later callers ask for another proof, because the node may be silent.
 func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure) {
 	p := n.join(addr)
 	if p == nil {
@@ -383,7 +387,8 @@ func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure
 	}
 }
 
-// join returns the proof of a node under way. It begins one if there is none. It returns nil after Close.
+// join returns the proof of a node under way, and begins a proof if there is none. join returns nil
+// after Close.
 func (n *Nodes) join(addr string) *proof {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -407,7 +412,7 @@ func (n *Nodes) join(addr string) *proof {
 	return p
 }
 
-// leave is called when a caller waits no longer for a proof. Later callers ask for another one.
+// leave is called when a caller stops waiting for a proof. Later callers ask for another.
 func (n *Nodes) leave(addr string, p *proof) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -416,14 +421,15 @@ func (n *Nodes) leave(addr string, p *proof) {
 	}
 }
 
-// tryProof asks a node for the proof. It ends p if the proof succeeds. Else it returns why not.
+// tryProof asks a node for the proof. tryProof ends p if the proof succeeds, and else returns why
+// not.
 func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	c, f := n.client(addr)
 	if f != nil {
 		return f
 	}
-	// If a dial comes between, the answer may have come over the old connection or over the new one. If an
-	// end comes between, the next command would dial.
+	// If a dial comes between, the answer may have come over the old connection or over the new. If
+	// an end comes between, the next command would dial.
 	for range mostProofs {
 		proved := &provedClient{c, n.dials.to(addr)}
 		if f := n.checkLayout(ctx, c, addr); f != nil {
@@ -436,10 +442,10 @@ func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
 }
 
-// accept ends p with a client, unless the node was dialled, or a connection ended, after c.dials was
-// read, or a later answer was from another cluster. It reports whether it has ended p. It compares the
-// dials and ends p under one lock. So each caller of p gets a proof that is newer than the dial for
-// which it asked.
+// accept ends p with a client, and reports whether it has. accept does not end p if the node was
+// dialled, or a connection ended, after c.dials was read, or a later answer was from another
+// cluster. accept compares the dials and ends p under one lock. So each caller of p gets a proof
+// that is newer than the dial for which the caller asked.
 func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -451,7 +457,7 @@ func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {
 	return true
 }
 
-// endProof gives the result of a proof to all callers that wait for it. The mutex is held.
+// endProof gives the result of a proof to all callers that wait for the proof. The mutex is held.
 func (n *Nodes) endProof(addr string, p *proof, c *provedClient, f *Failure) {
 	if n.proving[addr] == p {
 		delete(n.proving, addr)
@@ -460,8 +466,8 @@ func (n *Nodes) endProof(addr string, p *proof, c *provedClient, f *Failure) {
 	close(p.done)
 }
 
-// checkLayout asks a node for the layout of its cluster. It returns nil if the answer is about this cluster,
-// or if the user may not ask.
+// checkLayout asks a node for the layout of its cluster. checkLayout returns nil if the answer is
+// about this cluster, or if the user may not ask.
 func (n *Nodes) checkLayout(ctx context.Context, c rueidis.Client, addr string) *Failure {
 	answer, err := layoutOf(ctx, c, addr)
 	e, refused := rueidis.IsRedisErr(err)

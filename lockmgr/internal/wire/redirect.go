@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// mostRedirections bounds how many masters a command is sent to one after the other.
+// mostRedirections bounds how many masters a command is sent to, one after another.
 const mostRedirections = 5
 
-// Exec makes Nodes a Server for commands that the master of the layout has refused. It sends each
+// Exec makes Nodes a Server for commands that the master of the layout has refused. Exec sends each
 // command to the master that the layout or a MOVED names, and then follows MOVED and ASK. So a
-// command goes only to nodes that have proved that they are of this cluster. Commands are sent one by
-// one, at the same time, because they may be for different masters.
+// command goes only to nodes that have proved to be of this cluster. Commands are sent separately,
+// at the same time, because the commands may be for different masters.
 func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	inOneSlot(commands, answers, func(commands []Command, answers []Answer) {
 		publishMissed(n.channels, commands, answers, func(commands []Command, answers []Answer) {
@@ -38,8 +38,9 @@ var crossSlot = &Failure{
 	Err: errors.New("the names are in several slots of the cluster"),
 }
 
-// inOneSlot calls exec for the commands whose keys share a slot. The others are answered: the
-// client of a cluster would panic. No lane sends such a command.
+// inOneSlot calls exec for the commands whose keys share a slot. All further commands are answered
+// here, because the client of a cluster would panic. No lane sends commands with keys in several
+// slots.
 func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answer)) {
 	var send []Command
 	var at []int
@@ -60,8 +61,8 @@ func inOneSlot(commands []Command, answers []Answer, exec func([]Command, []Answ
 	}
 }
 
-// publishMissed runs commands by send, which may send each to another master. Then it publishes the
-// messages that the scripts could not deliver: see listeners.go.
+// publishMissed runs commands by send, which may send each to another master. After that,
+// publishMissed publishes the messages that the scripts could not deliver: see listeners.go.
 func publishMissed(channels Channels, commands []Command, answers []Answer, send func([]Command, []Answer)) {
 	send(commands, answers)
 	if channels == Classic {
@@ -76,7 +77,7 @@ func publishMissed(channels Channels, commands []Command, answers []Answer, send
 	}
 }
 
-// follow runs a command at the master that serves its slot. It follows MOVED and ASK.
+// follow runs a command at the master that serves its slot, and follows MOVED and ASK.
 func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 	slot := 0 // of a command without keys, as in Lanes.Call
 	if len(c.Keys) > 0 {
@@ -110,8 +111,8 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 	return failed(disagreement(a[0].Failure))
 }
 
-// disagreement returns the failure of a command that was sent from one master to another too often. f is
-// its last failure.
+// disagreement returns the failure of a command that was sent from master to master too often. f is
+// the last failure of the command.
 func disagreement(f *Failure) *Failure {
 	return &Failure{
 		Kind: Unavailable, Ran: core.No, Scattered: true, Err: f.Err,
@@ -119,7 +120,8 @@ func disagreement(f *Failure) *Failure {
 	}
 }
 
-// nowhere returns the failure of a command that a master sent to an address that can't be used. f says so.
+// nowhere returns the failure of a command that a master sent to an unusable address. f is the
+// failure that named the address.
 func nowhere(f *Failure) *Failure {
 	return &Failure{
 		Kind: Unavailable, Ran: core.No, Scattered: true, Err: f.Err,
@@ -133,8 +135,9 @@ var unserved = &Failure{
 	Hint: hintUnserved,
 }
 
-// resolve returns the address that a redirection names. If the host of that is "?", the node that was
-// asked does not know it. Then resolve returns the address of the only other master that has the port, or "".
+// resolve returns the address that a redirection names. If the host of to is "?", the asked node
+// does not know the host. In this case resolve returns the address of the only other master with
+// the same port, or "".
 func (n *Nodes) resolve(to, asked string) string {
 	port, unknown := strings.CutPrefix(to, "?:")
 	if !unknown {
@@ -154,9 +157,9 @@ func (n *Nodes) resolve(to, asked string) string {
 	return to
 }
 
-// redirection returns the address that a MOVED or an ASK names. The address is empty if the failure is
-// neither. asked is the address of the node that gave the failure. A host that is missing is that of
-// asked. The host may be "?": see resolve.
+// redirection returns the address that a MOVED or an ASK names, or "" if the failure is neither.
+// asked is the address of the node that gave the failure. If no host is named, the host is the host
+// of asked. The host may be "?": see resolve.
 func redirection(f *Failure, asked string) (addr string, ask bool) {
 	e, refused := rueidis.IsRedisErr(f.Err)
 	if !refused {
@@ -181,8 +184,9 @@ func redirection(f *Failure, asked string) (addr string, ask bool) {
 	return net.JoinHostPort(host, addr[i+1:]), words[0] == "ASK"
 }
 
-// MaySendAsking reports whether the user may send ASKING to the node at an address. Commands for a slot
-// that is being moved need it. It returns true if that is not known. It blocks for a round trip, or two.
+// MaySendAsking reports whether the user may send ASKING to the node at an address. Commands for a
+// moving slot need ASKING. MaySendAsking returns true if the answer is not known. MaySendAsking
+// blocks for a round trip, or two.
 func (n *Nodes) MaySendAsking(ctx context.Context, addr string) bool {
 	c, f := n.proved(func() context.Context { return ctx }, addr)
 	if f != nil {
@@ -196,8 +200,8 @@ func (n *Nodes) MaySendAsking(ctx context.Context, addr string) bool {
 	return !refused || !strings.HasPrefix(e.Error(), "NOPERM")
 }
 
-// byClient runs a command through the client of the cluster, which finds the master. Only a
-// manager that may dial no master itself needs that. A master that the client dials then proves
+// byClient runs a command through the client of the cluster, which finds the master. Only a manager
+// that may dial no master itself needs byClient. A master that the client dials then proves
 // nothing, so the command is refused while the client follows another cluster.
 func (n *Nodes) byClient(ctx context.Context, c *Command) Answer {
 	astray := func(ran core.Ran) Answer {
@@ -216,8 +220,8 @@ func (n *Nodes) byClient(ctx context.Context, c *Command) Answer {
 	return a
 }
 
-// followed reports whether the client follows this cluster. Then it knows at least half of the
-// masters, and no node of another cluster answers at the address of one that it knows.
+// followed reports whether the client follows this cluster: the client knows at least half of the
+// masters, and no node of another cluster answers at the address of a known master.
 func (n *Nodes) followed() bool {
 	nodes := n.cluster.Nodes()
 	n.mu.Lock()

@@ -13,18 +13,17 @@ import (
 )
 
 // A confirmer holds back the replies of a lane that vouch for a record, until enough replicas have
-// the record. It owns a connection:
+// the record. The confirmer owns a connection:
 //
 //	replies ──▶ queue ──▶ renew the leases ──▶ write, WAIT ──▶ enough replicas ──▶ Post
 //	                                                └────────▶ too few: Post a failure
 //
-// WAIT counts the replicas that have all that was written before the newest write of its own
-// connection. The operations were sent over other connections. So the confirmer renews the leases, which
-// shows that the records are at the server of its connection. A renewal writes nothing if the record lives
-// longer. So one more script writes for all.
+// WAIT counts the replicas that have everything written before the newest write of WAIT's own
+// connection. The operations were sent over other connections. So the confirmer renews the leases,
+// which shows that the records are at the server of its connection. A renewal writes nothing if the
+// record lives longer. So one more script writes for all.
 //
-// Replies that come while a WAIT is under way share the next one. So a grant takes two waits at
-// most.
+// Replies that come during a WAIT share the next WAIT. So a grant takes two waits at most.
 type confirmer struct {
 	cfg     Config
 	connect func() (Connection, error) // nil: nothing can be confirmed
@@ -54,8 +53,8 @@ var written = newScript("written", writtenLua)
 //go:embed script/written.lua
 var writtenLua string
 
-// vouches reports whether the core trusts a record for longer, or takes it for another holder's or
-// another side's, because of a reply.
+// vouches reports whether, because of a reply, the core trusts a record for longer, or takes the
+// record for another holder's or another side's.
 func vouches(r *core.Reply) bool {
 	switch r.Op.Verb {
 	case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:
@@ -64,15 +63,15 @@ func vouches(r *core.Reply) bool {
 	return false
 }
 
-// A connecting is a call of confirmer.connect under way. The call takes no context. It blocks for ever
-// if others keep all connections of the client's pool. So a confirmer has at most one such call under
-// way, and waits for it for a time only.
+// A connecting is a call of confirmer.connect under way. The call takes no context, and blocks for
+// ever if others keep all connections of the client's pool. So a confirmer has at most one call
+// under way, and waits for the call for a time only.
 type connecting struct {
 	done chan struct{} // closed at the end; err is set then
 	err  error
 }
 
-// newConfirmer starts a confirmer. It ends with close.
+// newConfirmer starts a confirmer. The confirmer ends with close.
 func newConfirmer(cfg Config) *confirmer {
 	c := &confirmer{cfg: cfg, done: make(chan struct{})}
 	at := cfg.Server
@@ -88,7 +87,7 @@ func newConfirmer(cfg Config) *confirmer {
 	return c
 }
 
-// add queues a reply. It never blocks.
+// add queues a reply. add never blocks.
 func (c *confirmer) add(r core.Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +95,8 @@ func (c *confirmer) add(r core.Reply) {
 	c.filled.Signal()
 }
 
-// close ends the confirmer, and cuts a WAIT off. Replies that are left become failures. close does not wait for
-// a call of connect, whose connection is closed when there is one.
+// close ends the confirmer, and cuts a WAIT off. Remaining replies become failures. close does not
+// wait for a call of connect. If the call returns a connection, the connection is closed.
 func (c *confirmer) close() {
 	c.stop()
 	c.mu.Lock()
@@ -109,7 +108,7 @@ func (c *confirmer) close() {
 	c.background.Wait()
 }
 
-// run confirms one batch of replies after the other.
+// run confirms one batch of replies after another.
 func (c *confirmer) run() {
 	defer close(c.done)
 	var held []core.Reply
@@ -145,7 +144,7 @@ func (c *confirmer) shrink() {
 	}
 }
 
-// take waits for replies and moves all of them to out.
+// take waits for replies and moves all replies to out.
 func (c *confirmer) take(out []core.Reply) []core.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,12 +186,13 @@ var (
 	errNoConnection = errors.New("there was no connection in time to ask the replicas")
 )
 
-// taken is the failure of an operation whose record was gone when its lease was renewed: by a forced
-// unlock, or since a failover lost it. It concerns no other lock, and neither the server nor its replicas.
+// taken is the failure of an operation whose record was gone when the confirmer renewed the lease:
+// by a forced unlock, or since a failover lost the record. taken concerns no further lock, and
+// neither the server nor its replicas.
 var taken = &Failure{Kind: TooFew, Scattered: true, Err: errTaken}
 
-// confirm renews the leases and waits for replicas. A reply that is not confirmed becomes a failure. confirm
-// returns the failure of the question to the replicas, or nil.
+// confirm renews the leases and waits for replicas. A reply without a confirmation becomes a
+// failure. confirm returns the failure of the question to the replicas, or nil.
 func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 	renewals := make([]core.Op, len(held))
 	b.tasks = b.tasks[:0]
@@ -247,8 +247,8 @@ func unrenewed(b *batch, t *task) *Failure {
 	return nil
 }
 
-// ask renews the leases of a batch and waits for replicas. It returns why that failed for all
-// of them, or nil.
+// ask renews the leases of a batch and waits for replicas. ask returns nil, or why the whole batch
+// has failed.
 func (c *confirmer) ask(b *batch) *Failure {
 	if c.ctx.Err() != nil {
 		return &Failure{Kind: Closed, Final: true}
@@ -277,7 +277,8 @@ func (c *confirmer) ask(b *batch) *Failure {
 	return nil
 }
 
-// write renews the leases of a batch, and makes a write. It returns why no replica can be asked, or nil.
+// write renews the leases of a batch, and makes a write. write returns why no replica can be asked,
+// or nil.
 func (c *confirmer) write(own Connection, b *batch) *Failure {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})
@@ -294,7 +295,7 @@ func (c *confirmer) write(own Connection, b *batch) *Failure {
 		if unrenewed(b, t) != nil {
 			continue
 		}
-		// The first record is gone, and this one was there.
+		// The first record is gone, and the record of t was there.
 		b.commands[last].Keys[0] = recordOf(t.op)
 		c.exec(own, c.cfg.Timeout, b.commands[last:], b.answers[last:])
 		break
@@ -319,8 +320,8 @@ func recordOf(op *core.Op) string {
 	return keyOf(op)
 }
 
-// inPassing returns the failure of an operation that could not be confirmed because its slot has moved, or
-// f.
+// inPassing returns the failure of an operation that could not be confirmed because its slot has
+// moved, or f.
 func inPassing(f *Failure) *Failure {
 	if f.Elsewhere {
 		return &Failure{Kind: Unavailable, Scattered: true, Err: f.Err}
@@ -334,8 +335,9 @@ func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Comma
 	own.Exec(limit, commands, answers)
 }
 
-// open returns the connection. It opens one if there is none, or if the last one was not used for a while
-// and may be dead. It waits for that as long as for replicas and a command.
+// open returns the connection. If there is none, or if the last connection was not used for a while
+// and may be dead, open opens a connection. open waits for the new connection as long as for
+// replicas and a command.
 func (c *confirmer) open() (Connection, *Failure) {
 	if c.cfg.Now()-c.usedAt > idleTime {
 		c.drop()

@@ -6,37 +6,35 @@ import (
 )
 
 const (
-	// dedicateAfter is how many batches in quick succession the server answers on the
-	// shared connection before a sender opens one of its own. A manager that locks
-	// seldom needs none.
+	// dedicateAfter is how many batches in quick succession the server answers on the shared
+	// connection before a sender opens a connection of its own. A manager that locks seldom needs
+	// none.
 	dedicateAfter = 32
-	// mostFresh is the longest pause after which a connection is used again. A
-	// connection that was silent for longer may be dead, and the client's ping may be
-	// under way on it.
+	// mostFresh is the longest pause after which a connection is used again. After a longer silence
+	// the connection may be dead, and the client's ping may be under way on the connection.
 	mostFresh = 250 * time.Millisecond
-	// idleTime is how often a route looks whether its connection was used. One that
-	// was not is closed.
+	// idleTime is how often a route looks whether its connection was used. The route closes an
+	// unused connection.
 	idleTime = time.Second
-	// oldest is how long a connection is used. A new one has new credentials, and
-	// leads to the server that the address means by then.
+	// oldest is how long a connection is used. A new connection has new credentials, and leads to
+	// the server that the address means by then.
 	oldest = time.Minute
-	// dialPause is the least time between two dials. It doubles with each dial that
-	// fails, up to mostDialPause.
+	// dialPause is the least time between two dials. Each failed dial doubles the pause, up to
+	// mostDialPause.
 	dialPause     = time.Second
 	mostDialPause = 5 * time.Minute
 )
 
-// A route is the way that the batches of one sender take to the server. It leads over
-// a connection of the sender's own while there is one, and else over the connection
-// that all share:
+// A route is the way that the batches of one sender take to the server. The way leads over a
+// connection of the sender's own while there is one, and otherwise over the shared connection:
 //
 //	shared ──32 batches answered──▶ dialling ──open──▶ own
 //	  ▲                                │                │ a failure that may concern
 //	  └────────── dial failed ─────────┴────────────────┘ all, a pause, or a minute
 //
-// The sender writes to its own connection and reads from it. On the shared one two
-// goroutines of the client do that, and waking them takes a quarter of the time of a
-// command. No command waits for a dial, or for a connection to be closed: the shared
+// The sender itself writes to its own connection and reads from its own connection. On the shared
+// connection two goroutines of the client write and read, and waking both takes a quarter of the
+// time of a command. No command waits for a dial, or for a connection to be closed: the shared
 // connection serves meanwhile.
 //
 // Renewals take the shared connection.
@@ -82,8 +80,8 @@ func (r *route) begin(now time.Duration) Server {
 	return r.own
 }
 
-// end notes that a batch has ended that begin was called for. healthy reports whether
-// no failure may concern more than one lock: see Failure.general.
+// end notes that the batch of begin has ended. healthy reports whether no failure may concern more
+// than one lock: see Failure.general.
 func (r *route) end(now time.Duration, healthy bool) {
 	if r.dial == nil {
 		return
@@ -115,7 +113,7 @@ func (r *route) drop() {
 	r.background.Go(c.Close)
 }
 
-// open opens a connection of the sender's own. now is when that was decided.
+// open opens a connection of the sender's own. now is when the route decided to.
 func (r *route) open(now time.Duration) {
 	c, err := r.dial()
 	r.mu.Lock()
@@ -155,7 +153,7 @@ func (r *route) dropIdle() {
 	}
 }
 
-// close closes the connection, also under a command. It does not block.
+// close closes the connection, also under a command. close does not block.
 func (r *route) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,6 +166,6 @@ func (r *route) close() {
 	}
 }
 
-// wait waits until nothing of the route is left. It must follow close. A dial under
-// way ends with the dial time-out of the client.
+// wait waits until nothing of the route is left. wait must follow close. A dial under way ends with
+// the dial time-out of the client.
 func (r *route) wait() { r.background.Wait() }

@@ -8,16 +8,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrSeeds says that as many of the addresses belong to one cluster as to another.
+// ErrSeeds says that as many addresses belong to one cluster as to another.
 var ErrSeeds = errors.New("the addresses belong to different clusters")
 
-// Seeds returns those addresses whose nodes belong to one cluster: the one that has the most of them.
-// It asks each node for the layout of its cluster. If no node belongs to a cluster or answers, it
-// returns all addresses: a dial to them tells why. Without Seeds, the client of a cluster would follow
-// the node that answers first.
+// Seeds returns the addresses whose nodes belong to one cluster: the cluster with the most
+// addresses. Seeds asks each node for the layout of its cluster. If no node belongs to a cluster or
+// answers, Seeds returns all addresses: a dial to an address tells why. Without Seeds, the client
+// of a cluster would follow the node that answers first.
 //
-// open connects to a node. Seeds calls it for all addresses at once. It blocks until more than half of
-// the nodes belong to one cluster, or until all calls have ended.
+// open connects to a node. Seeds calls open for all addresses at once. Seeds blocks until more than
+// half of the nodes belong to one cluster, or until all calls have ended.
 func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.Client, error)) ([]string, error) {
 	answers := make(chan layoutAnswer, len(addrs))
 	for _, addr := range addrs {
@@ -50,7 +50,7 @@ type cluster struct {
 	addrs  []string
 }
 
-// grouped adds an answer to the cluster that it is about, or to a new one.
+// grouped adds an answer to the answer's cluster, or to a new cluster.
 func grouped(clusters []*cluster, a layoutAnswer) []*cluster {
 	at := slices.IndexFunc(clusters, func(c *cluster) bool { return sameCluster(c.layout, a.layout) })
 	if at < 0 {
@@ -71,8 +71,8 @@ func most(clusters []*cluster) (best *cluster) {
 	return best
 }
 
-// seedLayout asks the node at an address for the layout of its cluster. It is empty if the node
-// belongs to none or does not answer.
+// seedLayout asks the node at an address for the layout of its cluster. The layout is empty if the
+// node belongs to no cluster or does not answer.
 func seedLayout(ctx context.Context, addr string, open func(addr string) (rueidis.Client, error)) []Shard {
 	c, err := open(addr)
 	if err != nil {

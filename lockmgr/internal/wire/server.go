@@ -9,13 +9,13 @@ import (
 
 // A Server runs commands. Redis is one.
 type Server interface {
-	// Exec runs the commands in one batch and fills in an answer for each. Each
-	// round trip begins with limit.Start, which gives it its time-out. A command
-	// without an answer may have run.
+	// Exec runs the commands in one batch and fills in an answer for each. Each round trip begins
+	// with limit.Start, which gives the round trip its time-out. A command without an answer may
+	// have run.
 	Exec(limit *Deadline, commands []Command, answers []Answer)
 }
 
-// A Connection is a Server that one sender has for itself.
+// A Connection is a Server for the use of one sender only.
 type Connection interface {
 	Server
 	// Close closes the connection. A command under way gets a failure, and may have
@@ -29,42 +29,41 @@ type Config struct {
 	Manager string
 	// Server is shared by the senders.
 	Server Server
-	// Dedicate opens a connection that one sender has for itself. It blocks for as long
-	// as a dial. It may be nil: then the senders have Server only.
+	// Dedicate opens a connection for one sender, and blocks for as long as a dial. If Dedicate is
+	// nil, the senders have Server only.
 	Dedicate func() (Connection, error)
-	// KeepAlive is the pause after which the client pings a connection. Zero or
-	// negative: it does not.
+	// KeepAlive is the pause after which the client pings a connection. Zero or negative: the
+	// client does not ping.
 	KeepAlive time.Duration
 	// Timeout is how long a round trip may take.
 	Timeout time.Duration
 	// Now is the manager's clock.
 	Now func() time.Duration
-	// Post takes the replies of a batch. It must not block. The event is given
-	// back by Recycle.
+	// Post takes the replies of a batch. Post must not block. The event is given back by Recycle.
 	Post func(*core.Replies)
 	// Error makes the error of a reply from a failure, and nil from nil.
 	Error func(*Failure) error
-	// Observe is called for each command that was answered or timed out. It must
-	// not block. It may be nil.
+	// Observe is called for each command that was answered or timed out. Observe must not block.
+	// Observe may be nil.
 	Observe func(*Observed)
 
-	// Demoted is called when an answer says that the server may have become a replica. It must not block.
-	// It may be nil.
+	// Demoted is called when an answer says that the server may have become a replica. Demoted must
+	// not block. Demoted may be nil.
 	Demoted func()
 
-	// Replicas says how many replicas must confirm an operation. If its Acks is zero, no replica is
-	// asked.
+	// Replicas says how many replicas must confirm an operation. If Replicas.Acks is zero, no
+	// replica is asked.
 	Replicas Replicas
 
 	// Lanes sets the fields below, for a lane to a master of a cluster.
 
 	shard     uint8 // the number of its shard
 	clustered bool  // the locks that share a command must be in one slot
-	// trouble is called when a command has failed for a reason that may concern other locks, too. It
-	// must not block. It may be nil.
+	// trouble is called when a command has failed for a reason that may concern further locks.
+	// trouble must not block. trouble may be nil.
 	trouble func()
-	// elsewhere takes a task that another server would answer, and the failure that says so. It
-	// reports whether it took the task. It must not block. It may be nil.
+	// elsewhere takes a task for another server, and the failure that says so, and reports whether
+	// it took the task. elsewhere must not block. elsewhere may be nil.
 	elsewhere func(task, *Failure) bool
 	anywhere  bool          // the lane sends to any master
 	named     Server        // with anywhere: the node that others name; nil: none is named
@@ -72,7 +71,8 @@ type Config struct {
 	where     string        // the address of the master, or of the one that others name
 }
 
-// Replicas says how many replicas must have a record, and how long to wait for them: see confirmer.
+// Replicas says how many replicas must have a record, and how long to wait for the replicas: see
+// confirmer.
 type Replicas struct {
 	Acks    int
 	Timeout time.Duration
@@ -88,11 +88,10 @@ type Observed struct {
 	Failure *Failure // of the command as a whole
 }
 
-// repliesPool holds events that were handled.
+// repliesPool holds handled events.
 var repliesPool = sync.Pool{New: func() any { return new(core.Replies) }}
 
-// Recycle takes back an event that Config.Post was given. Nobody may use the event
-// after that.
+// Recycle takes back an event of Config.Post. Nobody may use the event afterwards.
 func Recycle(r *core.Replies) {
 	clear(r.Replies)
 	r.Replies = r.Replies[:0]

@@ -10,27 +10,26 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A spread is an operation on a set whose names are in several slots of a cluster. No script
-// may have keys of two slots, so the operation has a part for each slot. The core sees one
-// operation and one reply.
+// A spread is an operation on a set whose names are in several slots of a cluster. No script may
+// have keys of two slots, so the operation has a part for each slot. The core sees one operation
+// and one reply.
 //
 //	acquire ──▶ next master's parts ──▶ all taken ──────────────────────▶ OK
 //	                 ▲        │  └─────▶ one is refused ──▶ undo ───────▶ refused
 //	                 └────────┘  └─────▶ one fails ───────▶ undo ───────▶ the failure
 //	renew, release, look ──▶ all parts at once ──────────────────────────▶ one reply
 //
-// An acquire asks one master after the other, in the order of the slots. All managers have the
-// same order. So of two sets with several names in common, most often one is refused at the
-// first of them, and the other one gets all. An acquire waits for nobody: a refusal ends it.
-// What it has taken by then is released before the reply, and those who wait for that are
-// told. If this release is not confirmed, the reply is that of a command that may have run.
+// An acquire asks one master after the other, in the order of the slots. All managers have the same
+// order. So if two sets have several names in common, most often one set is refused at the first
+// common name, and the other set gets all. An acquire waits for nobody: a refusal ends the acquire.
+// What the acquire has taken so far is released before the reply, and the waiters for what was
+// taken are told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
-// An acquire that gathers goes on after a refusal, and keeps what it gets. Its parts have the
-// short lease of the gathering. When the last one is taken, renewals give all the lease that
-// was asked for.
+// An acquire that gathers goes on after a refusal, and keeps what it gets. The parts have the short
+// lease of the gathering. When the last part is taken, renewals give all parts the requested lease.
 //
-// The lease of a set counts from the first command that was sent for it.
+// The lease of a set counts from the first command that was sent for the set.
 type spread struct {
 	all *spreads
 	op  *core.Op
@@ -77,8 +76,8 @@ func inSeveralSlots(op *core.Op) bool {
 	return slices.ContainsFunc(op.Items[1:], func(it core.Item) bool { return SlotOf(it.Name) != first })
 }
 
-// newSpread divides an operation into parts: by slot, and in the order of slots but that
-// those of a lane come together. laneOf has the number of the lane of each slot.
+// newSpread divides an operation into parts by slot. The parts are in the order of slots, except
+// that the parts of a lane come together. laneOf has the number of the lane of each slot.
 func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
 	s := &spread{all: all, op: op}
 	order := make([]int, len(op.Items))
@@ -103,7 +102,7 @@ func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
 	return s
 }
 
-// start sends the first parts. It never blocks.
+// start sends the first parts. start never blocks.
 func (s *spread) start() {
 	s.all.add(s)
 	s.mu.Lock()
@@ -150,14 +149,14 @@ func (s *spread) send(verb core.Verb, which func(*part) bool) {
 				p.op.Lease, p.op.Unfinished = min(o.Lease, o.Gather), true // stepExtend renews it
 			}
 		case stepUndo:
-			// Of this number only. What earlier tries have left is the core's business.
+			// Release this number only. What earlier tries have left is the core's business.
 			p.op.OtherNumbers = []uint64{o.Number}
 		}
 		s.all.submit(&p.op)
 	}
 }
 
-// answer takes the reply of a part. It returns the reply to the operation when there is one.
+// answer takes the reply of a part, and returns the reply to the operation once there is one.
 func (s *spread) answer(index int, r *core.Reply) (end core.Reply, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +224,7 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 	return s.granted(), true
 }
 
-// undo releases what was taken, or may have been. end is the reply after that.
+// undo releases what was taken, or may have been. end is the reply after the release.
 func (s *spread) undo(end core.Reply) (core.Reply, bool) {
 	took := func(p *part) bool {
 		r := &p.reply
@@ -240,7 +239,7 @@ func (s *spread) undo(end core.Reply) (core.Reply, bool) {
 	return end, false
 }
 
-// refusal returns the reply that others have an item of a part. item is its index.
+// refusal returns the reply that others have an item of a part. item is the index of the item.
 func (s *spread) refusal(p *part, item int) core.Reply {
 	s.op.Sent = earliest(s.parts[:s.next])
 	r := &p.reply
@@ -250,7 +249,7 @@ func (s *spread) refusal(p *part, item int) core.Reply {
 	}
 }
 
-// failed returns the reply that a part has failed. r is the reply of the first one that did. The
+// failed returns the reply that a part has failed. r is the reply of the first failed part. The
 // operation did not run if no part of it can have.
 func (s *spread) failed(asked []part, r *core.Reply) core.Reply {
 	s.op.Sent = earliest(asked)
@@ -282,8 +281,8 @@ func (s *spread) granted() core.Reply {
 	return out
 }
 
-// extended returns the reply after the renewals of what was gathered. A part that was gone by
-// then counts as refused: the next try takes it.
+// extended returns the reply after the renewals of what was gathered. A part that was gone by then
+// counts as refused, so the next try takes the part.
 func (s *spread) extended() core.Reply {
 	gone := -1
 	for i := range s.parts {
@@ -341,7 +340,7 @@ func (s *spread) combined() core.Reply {
 	return out
 }
 
-// earliest returns an instant before the first command of these parts was sent.
+// earliest returns an instant before the first command of the parts was sent.
 func earliest(parts []part) time.Duration {
 	at := parts[0].op.Sent
 	for i := range parts {
@@ -350,11 +349,11 @@ func earliest(parts []part) time.Duration {
 	return at
 }
 
-// spreads are the spreads that are under way on the lanes of a cluster.
+// spreads are the spreads under way on the lanes of a cluster.
 type spreads struct {
-	// submit queues a part on the lane of its slot. It must not block.
+	// submit queues a part on the lane of its slot. submit must not block.
 	submit func(*core.Op)
-	// pass takes the replies that are not of parts. It is the Post of the manager.
+	// pass takes all replies except the replies of parts. pass is the Post of the manager.
 	pass func(*core.Replies)
 
 	mu    sync.Mutex
@@ -375,7 +374,7 @@ func (all *spreads) add(s *spread) {
 	all.count.Store(int32(len(all.parts)))
 }
 
-// remove makes post look for them no longer.
+// remove makes post look for the replies of a spread no longer.
 func (all *spreads) remove(s *spread) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -385,8 +384,8 @@ func (all *spreads) remove(s *spread) {
 	all.count.Store(int32(len(all.parts)))
 }
 
-// post is the Post of the lanes of a cluster. It keeps the replies of parts, and passes on
-// what is left.
+// post is the Post of the lanes of a cluster. post keeps the replies of parts, and passes on what
+// is left.
 func (all *spreads) post(replies *core.Replies) {
 	if all.count.Load() == 0 {
 		all.pass(replies)

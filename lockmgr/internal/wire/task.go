@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A task is something to be sent: an operation, or a command that does not
-// concern the core.
+// A task is something to be sent: an operation, or a command that does not concern the core.
 type task struct {
 	op   *core.Op
 	call *call

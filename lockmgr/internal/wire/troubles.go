@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// slotTroubles are the failures that concern one slot of a cluster, and not the server that was asked. The
-// slot is being moved, no master serves it, or the master that another one names does not answer. The
-// error of a wait that ends meanwhile says so.
+// slotTroubles are the failures that concern one slot of a cluster, and not the asked server. The
+// slot is being moved, no master serves the slot, or the master that another master names does not
+// answer. The error of a wait that ends meanwhile says so.
 type slotTroubles struct {
 	mu    sync.Mutex
 	of    map[int]slotTrouble
@@ -20,12 +20,12 @@ type slotTrouble struct {
 	at      time.Duration
 }
 
-// none reports whether no slot is in trouble. Then the end of an operation without a failure need not be
-// noted.
+// none reports whether no slot is in trouble. If so, the end of an operation without a failure need
+// not be noted.
 func (s *slotTroubles) none() bool { return s.count.Load() == 0 }
 
-// note notes the end of an operation in a slot. f is nil if the operation was answered. anywhere says
-// that it was sent to another master than that of the layout.
+// note notes the end of an operation in a slot. f is nil if the operation was answered. anywhere is
+// set if the operation was sent to another master than the layout's.
 func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, anywhere bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
