@@ -29,7 +29,7 @@ const (
 	Failed
 )
 
-// failed returns the answer that carries a failure.
+// failed returns the answer with a failure.
 func failed(f *Failure) Answer { return Answer{Kind: Failed, Failure: f} }
 
 // refuse makes a failure of each answer.
@@ -39,7 +39,7 @@ func refuse(answers []Answer, f *Failure) {
 	}
 }
 
-// Field returns the text that follows a key in an array of keys and values.
+// Field returns the text after a key in an array of keys and values.
 func (a *Answer) Field(key string) string {
 	for i := 0; i+1 < len(a.Array); i += 2 {
 		if a.Array[i].Text == key {

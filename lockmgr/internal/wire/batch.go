@@ -7,12 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// maxBatch bounds the tasks of a batch of anything but renewals. Larger batches gain no
-// throughput and make each answer wait for the last one.
+// maxBatch bounds the tasks of a batch of anything but renewals. Larger batches gain no throughput
+// and make each answer wait for the last answer.
 const maxBatch = 256
 
-// A batch is the commands for a slice of tasks. The memory of a batch is reused
-// for the next one.
+// A batch is the commands for a slice of tasks. The next batch reuses the memory.
 type batch struct {
 	encoder
 	tasks    []task
@@ -22,11 +21,11 @@ type batch struct {
 
 	open [core.MostKinds][verbs]shared
 
-	// apart gives each lock a command of its own. It is set when the server has
-	// refused a script because its keys are in several slots.
+	// apart gives each lock a command of its own. apart is set when the server has refused a script
+	// because the keys are in several slots.
 	apart bool
 
-	// slots has the commands that the next operation of a slot can join. It is nil unless only
+	// slots has the commands that the next operation of a slot can join. slots is nil unless only
 	// locks of one slot may share a command.
 	slots map[inSlot]shared
 }
@@ -105,7 +104,7 @@ func (b *batch) makeAnswers() {
 	}
 }
 
-// add adds a command for a task. It reuses the memory of one of a former batch.
+// add adds a command for a task. add reuses the memory of a command of a former batch.
 func (b *batch) add(t *task) *Command {
 	n := len(b.commands)
 	if n == cap(b.commands) {
@@ -125,8 +124,7 @@ func (b *batch) single(t *task) {
 	}
 }
 
-// join adds the operation of task i to the command that others of its verb and
-// lease share, or opens one.
+// join adds the operation of task i to the command for its verb and lease, or opens a command.
 func (b *batch) join(i int) {
 	t := &b.tasks[i]
 	f, s := formatOf(t.op), &b.open[t.op.Kind][t.op.Verb]
@@ -150,7 +148,8 @@ func (b *batch) takes(s *shared, op *core.Op) bool {
 }
 
 // joinSlot is join for a server that wants the keys of a command in one slot. Most operations are
-// the only ones of their slot, so the first one gets a command of its own until another one comes.
+// alone in their slot, so the first operation gets a command of its own until another operation
+// comes.
 func (b *batch) joinSlot(i int) {
 	t := &b.tasks[i]
 	f := formatOf(t.op)
@@ -173,8 +172,7 @@ func (b *batch) joinSlot(i int) {
 	c.locks++
 }
 
-// close ends a shared command. If it has one operation only, that one gets the
-// script for a single lock.
+// close ends a shared command. A command with a single operation gets the script for a single lock.
 func (b *batch) close(s *shared) {
 	if s.at < 0 {
 		return
@@ -187,10 +185,10 @@ func (b *batch) close(s *shared) {
 	s.at = -1
 }
 
-// split adds a command for each lock of a shared command that was refused as a
-// whole and did not run. The reason may be the name of one lock, which is
-// forbidden, or that the names are in several slots of a cluster, or in one that is being moved.
-// split reports whether it added any command. The answers to other commands stay.
+// split adds a command for each lock of a shared command that was refused as a whole and did not
+// run. The reason may be the name of a single lock, which is forbidden, or that the names are in
+// several slots of a cluster, or in a slot that is being moved. split reports whether it added any
+// command. The answers to all further commands stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i := range b.tasks {
@@ -203,8 +201,8 @@ func (b *batch) split() bool {
 	return len(b.commands) > before
 }
 
-// refused reports whether a command did not run for a reason that may concern one
-// of its locks only. Other failures concern the server.
+// refused reports whether a command did not run for a reason that may concern a single lock of the
+// command. Failures for any other reason concern the server.
 func (b *batch) refused(at int) bool {
 	f := b.answers[at].Failure
 	if f == nil || f.Ran != core.No {
@@ -217,7 +215,7 @@ func (b *batch) refused(at int) bool {
 	return f.Kind == Topology || f.Kind == Permission
 }
 
-// answer returns the server's answer to a task. It is good until the next call.
+// answer returns the server's answer to a task, which is good until the next call.
 func (b *batch) answer(t *task) *Answer {
 	if t.index == alone {
 		return &b.answers[t.at]
@@ -251,8 +249,8 @@ func (b *batch) refuse(f *Failure) {
 	}
 }
 
-// clear drops the references of a batch to its tasks and answers, and memory that
-// only many renewals at once need.
+// clear drops the references of a batch to its tasks and answers, and memory that only many
+// renewals at once need.
 func (b *batch) clear() {
 	clear(b.tasks)
 	clear(b.answers)

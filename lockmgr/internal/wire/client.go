@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// The client library is used only in the files of this package that internal/archtest lists.
+// internal/archtest lists the files of this package that may use the client library.
 
-// Redis is a Server that is reached through a client. Many may use it at once, and the client
-// pipelines what they send.
+// Redis is a Server that is reached through a client. Many goroutines may use a Redis at once, and
+// the client pipelines the commands.
 type Redis struct {
 	Client   rueidis.Client
 	Channels Channels
@@ -29,12 +29,12 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	link{client: s.Client, limit: limit, channels: s.Channels}.exec(commands, answers)
 }
 
-// Dedicate opens a connection for one sender. It blocks for as long as a dial, or for
-// ever if the client's pool is used up; Dial gives its client a pool that is large
-// enough. A user who may not PING gets no connection.
+// Dedicate opens a connection for one sender. Dedicate blocks for as long as a dial, or for ever if
+// the client's pool is used up. Dial gives its client a large enough pool. A user who may not PING
+// gets no connection.
 func (s Redis) Dedicate() (Connection, error) {
-	// Dedicate reports no error. If the dial failed, c answers each command with the
-	// reason, which may be an error reply of the handshake. Only PONG proves it.
+	// The client's Dedicate reports no error. If the dial failed, c answers each command with the
+	// reason, which may be an error reply of the handshake. Only PONG proves the connection.
 	c, _ := s.Client.Dedicate()
 	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
 	defer cancel()
@@ -45,12 +45,12 @@ func (s Redis) Dedicate() (Connection, error) {
 	return dedicated{c, s.Channels}, nil
 }
 
-// dedicateTimeout bounds the PING that proves a new connection. No command waits for it.
+// dedicateTimeout bounds the PING that proves a new connection. No command waits for the PING.
 const dedicateTimeout = 2 * time.Second
 
-// dedicated is a connection that one goroutine uses at a time. That goroutine writes
-// the command and reads the answer itself, because the contexts report their deadline
-// and the client was built without AlwaysPipelining.
+// dedicated is a connection that one goroutine uses at a time. The goroutine writes the command and
+// reads the answer itself, because the contexts report their deadline and the client was built
+// without AlwaysPipelining.
 type dedicated struct {
 	client   rueidis.DedicatedClient
 	channels Channels
@@ -62,8 +62,8 @@ func (s dedicated) Exec(limit *Deadline, commands []Command, answers []Answer) {
 
 func (s dedicated) Close() { s.client.Close() }
 
-// A link is what runs commands: the client, or a dedicated connection. The contexts of
-// a dedicated one report their deadline.
+// A link runs commands, over the client or a dedicated connection. The contexts of a dedicated
+// connection report their deadline.
 type link struct {
 	client   rueidis.CoreClient
 	limit    *Deadline
@@ -109,8 +109,8 @@ func (s link) exec(commands []Command, answers []Answer) {
 	}
 }
 
-// one runs one command, and repeats it with the text of its script if the server does not know that.
-// asking says that an ASK has led to this server.
+// one runs one command, and repeats the command with the text of its script if the server does not
+// know the script. asking is set if an ASK has led to this server.
 func (s link) one(ctx context.Context, c *Command, asking bool) Answer {
 	send := func(command rueidis.Completed) Answer {
 		if !asking {
@@ -138,7 +138,7 @@ func (s link) read(c *Command, r rueidis.RedisResult) Answer {
 	return readResult(r)
 }
 
-// script returns the script of a command in the form for the channels that are used.
+// script returns the script of a command in the form for the channels in use.
 func (s link) script(c *Command) *Script { return c.Script.forms[s.channels] }
 
 func (s link) build(c *Command) rueidis.Completed {
@@ -152,10 +152,9 @@ func (s link) build(c *Command) rueidis.Completed {
 	return s.client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
 }
 
-// load repeats the commands whose script the server did not know: they did not
-// run. SCRIPT LOAD makes a server keep a script; newer servers may forget one
-// sent by EVAL alone. It needs a permission that not every user has, so the
-// calls carry the text as well.
+// load repeats the commands whose script the server did not know, which did not run. SCRIPT LOAD
+// makes a server keep a script; newer servers may forget a script sent by EVAL alone. SCRIPT LOAD
+// needs a permission that not every user has, so the calls carry the text as well.
 func (s link) load(commands []Command, answers []Answer) {
 	var cmds rueidis.Commands
 	var again []int
@@ -201,8 +200,8 @@ func readResult(r rueidis.RedisResult) Answer {
 	return failed(failureOf(err))
 }
 
-// readWords reads the answer to a command that is no script. It may be a verbatim
-// string, which readMessage does not read.
+// readWords reads the answer to a command without a script. The answer may be a verbatim string,
+// which readMessage does not read.
 func readWords(r rueidis.RedisResult) Answer {
 	if text, err := r.ToString(); err == nil {
 		return Answer{Kind: Text, Text: text}
@@ -267,8 +266,8 @@ func failureOf(err error) *Failure {
 	return f
 }
 
-// errNoAnswer replaces the error of a round trip's context. The lane made that
-// context, so its error must not look like the end of a caller's context.
+// errNoAnswer replaces the error of a round trip's context. The lane made the context, so the error
+// must not look like the end of a caller's context.
 var errNoAnswer = errors.New("no answer within the command time-out")
 
 // errNoGreeting replaces the error of a context that the client made: see errNoAnswer.
@@ -289,7 +288,7 @@ var dialHints = map[string]string{
 	"cluster support disabled":      "several addresses are those of a cluster's nodes: give one address to use a single server",
 }
 
-// DialFailure classifies an error that the client returned before it sent anything.
+// DialFailure classifies an error that the client returned before sending anything.
 func DialFailure(err error) *Failure {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		for text, hint := range dialHints {

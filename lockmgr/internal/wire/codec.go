@@ -11,12 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Script is sent by its hash. The text follows only if the server does not know
-// the hash.
+// A Script is sent by its hash. The text follows only if the server does not know the hash.
 type Script struct {
 	Name, Text, sha string
-	// forms are the same script for each kind of channels. Each is the script itself if that
-	// uses no channel.
+	// forms are the same script for each kind of channels. A script that uses no channel has only
+	// itself as forms.
 	forms [Sharded + 1]*Script
 }
 
@@ -44,13 +43,13 @@ const (
 	Sharded          // those of clusters
 )
 
-// forSharded makes a script use sharded channels. A server delivers the messages of these
-// only to those who have subscribed at the master of the channel's slot.
+// forSharded makes a script use sharded channels. A server delivers a message on a sharded channel
+// only to subscribers at the master of the channel's slot.
 var forSharded = strings.NewReplacer("'PUBLISH'", "'SPUBLISH'", "'PUBSUB', 'NUMSUB'", "'PUBSUB', 'SHARDNUMSUB'")
 
-// A Command is one call of a script for some locks, or, without a script, a
-// command whose words are Args, followed by Keys and Rest. Keys and arguments are copied when it is
-// built for the client.
+// A Command is one call of a script for some locks, or, without a script, a command whose words are
+// Args, followed by Keys and Rest. Keys and arguments are copied when the Command is built for the
+// client.
 type Command struct {
 	Script     *Script
 	Keys, Args []string
@@ -63,12 +62,12 @@ type Command struct {
 	told   listeners
 }
 
-// listeners are the subscribers of the channels that a command has among its arguments.
+// listeners are the subscribers of the channels among the arguments of a command.
 type listeners struct {
 	first, channels int    // where the channels are in Args, and how many there are
 	message         string // what the script publishes on them; empty: it only counts their subscribers
-	// count returns the place of the number of subscribers in an answer, and whether the script
-	// can have published. The place is nil if the answer has no such number.
+	// count returns the place of the number of subscribers in an answer, and whether the script can
+	// have published. The place is nil if the answer has no such number.
 	count func(*Answer) (reached *int64, published bool)
 }
 
@@ -78,7 +77,7 @@ func (c *Command) reset(s *Script) {
 	c.Rest, c.told = nil, listeners{}
 }
 
-// renews reports whether c is a call of a script that renews, of any kind of lock.
+// renews reports whether c is a call of a script that renews, for any kind of lock.
 func (c *Command) renews() bool {
 	for kind := range formats {
 		if s := formats[kind].formats[core.VerbRenew].many; s != nil && s == c.Script {
@@ -88,16 +87,16 @@ func (c *Command) renews() bool {
 	return false
 }
 
-// leaseOnce adds the lease if it is the command's first argument.
+// leaseOnce adds the lease unless the command has arguments already. The lease is the first
+// argument.
 func (c *Command) leaseOnce(e *encoder, op *core.Op) {
 	if len(c.Args) == 0 {
 		c.Args = append(c.Args, e.millis(op.Lease))
 	}
 }
 
-// names returns the names of the locks of a script. Each lock has the same number
-// of keys, its name first. The result does not share the memory of Keys, which is
-// reused.
+// names returns the names of the locks of a script. Each lock has the same number of keys, its name
+// first. The result does not share the memory of Keys, which is reused.
 func (c *Command) names() []string {
 	each := len(c.Keys) / max(c.locks, c.items, 1)
 	var out []string
@@ -112,8 +111,8 @@ func (c *Command) names() []string {
 type format struct {
 	// write writes a command for one operation.
 	write func(e *encoder, op *core.Op, c *Command)
-	// many is the script of a command that several operations share. If it is nil,
-	// each operation has a command of its own.
+	// many is the script of a command that several operations share. If many is nil, each operation
+	// has a command of its own.
 	many *Script
 	// most is how many operations share a command at most.
 	most int
@@ -121,23 +120,23 @@ type format struct {
 	plain func(op *core.Op) bool
 	// join adds an operation to a command of the script many.
 	join func(e *encoder, op *core.Op, c *Command)
-	// pick returns the answer to operation i of the n that share a command.
+	// pick returns the answer to operation i of n operations with a shared command.
 	pick func(a *Answer, i, n int) Answer
-	// always reports whether one operation uses the script many, too.
+	// always reports whether a single operation uses the script many, too.
 	always bool
-	// read fills in the reply. It reports whether the answer has a shape that the
-	// script can return.
+	// read fills in the reply, and reports whether the answer has a shape that the script can
+	// return.
 	read func(op *core.Op, a *Answer, r *core.Reply) bool
-	// warning returns the failure that an answer reports although the operation
-	// was done, or nil. Nil: no answer does.
+	// warning returns the failure that an answer reports although the operation was done, or nil. A
+	// nil warning: no answer reports a failure.
 	warning func(a *Answer) *Failure
 }
 
-// verbs is the number of verbs, with that of no operation.
+// verbs is the number of verbs, including VerbNone.
 const verbs = int(core.VerbLook) + 1
 
-// A kind is how the operations of a kind of lock are encoded. Each kind has a file of
-// its own, which registers it.
+// A kind is how the operations of a kind of lock are encoded. Each kind has a file of its own,
+// which registers the kind.
 type kind struct {
 	name    string // as users read it
 	channel string // the first part of the name of its channels
@@ -169,9 +168,9 @@ func (f format) warns(warning func(a *Answer) *Failure) format {
 	return f
 }
 
-// An encoder writes commands. The words that it composes are substrings of one
-// chunk, so that most commands allocate nothing. A word keeps its whole chunk in
-// memory, so it must not be stored for long.
+// An encoder writes commands. The encoder composes words as substrings of one chunk, so that most
+// commands allocate nothing. A word keeps its whole chunk in memory, so words must not be stored
+// for long.
 type encoder struct {
 	manager string // the first part of holder IDs
 	owner   string // the first part of the IDs of permits, or empty before the first use
@@ -184,8 +183,8 @@ type encoder struct {
 // chunkSize is the least size of a chunk: enough for the words of some ten locks.
 const chunkSize = 1 << 10
 
-// room makes sure that n more bytes fit into the chunk, and begins a new chunk if
-// they do not. It returns the offset at which they will be.
+// room makes sure that n more bytes fit into the chunk. Without enough room, room begins a new
+// chunk. room returns the offset of the n bytes.
 func (e *encoder) room(n int) (start int) {
 	if e.chunk.Cap()-e.chunk.Len() < n {
 		e.chunk.Reset()
@@ -216,8 +215,7 @@ func (e *encoder) channel(name string) string {
 	return e.chunk.String()[start:]
 }
 
-// millis returns millis(lease). It keeps the last result, because most leases are
-// equal.
+// millis returns millis(lease). millis keeps the last result, because most leases are equal.
 func (e *encoder) millis(lease time.Duration) string {
 	if lease != e.lease || e.word == "" {
 		e.lease, e.word = lease, millis(lease)
@@ -237,8 +235,8 @@ func Encode(manager string, op *core.Op) (c Command) {
 	return c
 }
 
-// Decode reads the answer to an operation that had a command of its own. fail
-// makes the error of the reply from a failure, and nil from nil.
+// Decode reads the answer to an operation with a command of its own. fail makes the error of the
+// reply from a failure, and nil from nil.
 func Decode(op *core.Op, a *Answer, fail func(*Failure) error) (r core.Reply) {
 	if f := formatOf(op); f.always {
 		one := f.pick(a, 0, 1)

@@ -1,6 +1,5 @@
-// Package wire takes the operations of a lock manager to a server and brings
-// back the replies. It knows the operations of package core, but no managers,
-// locks or futures.
+// Package wire takes the operations of a lock manager to a server and brings back the replies. The
+// package knows the operations of package core, but no managers, locks or futures.
 //
 //	core.Op ──▶ Lanes ──▶ Lane: queue ──▶ batch: commands ──▶ client ──▶ server
 //	                                        ▲ codec                        │
@@ -8,112 +7,117 @@
 //
 // # Lanes
 //
-// Lanes are one lane to a single server, or one to each master of a cluster. They keep the
-// layout of the cluster, that is, which master serves which slot, and put each operation on
-// the lane of its name's slot. A lane sends to its master only, so a master that hangs delays no
-// operation for others. The layout is asked for every ten seconds, and twice a second for a
-// while after a command has failed. It may be old. An operation that a master refuses with MOVED or
-// ASK goes to a second lane, made for the master that the refusal names. That lane follows further
-// redirections. Each master that is named has such a lane, so one that hangs delays nothing for the
-// others. These lanes send each command by itself, because the slot may move on meanwhile.
+// Lanes are one lane to a single server, or one to each master of a cluster. Lanes keep the layout
+// of the cluster, which says which master serves which slot, and put each operation on the lane of
+// its name's slot. A lane sends to its master only, so a master that hangs delays no operation for
+// other masters. Lanes ask for the layout every ten seconds, and twice a second for a while after a
+// command has failed. The layout may be old. An operation that a master refuses with MOVED or ASK
+// goes to a second lane, made for the master that the refusal names. The second lane follows
+// further redirections. Each named master has a second lane, so a named master that hangs delays
+// nothing for other masters. A second lane sends each command by itself, because the slot may move
+// on meanwhile.
 //
-// A node of another cluster may get the address of a master. No lane sends to such a node: see Nodes.
+// A node of another cluster may get the address of a master. No lane sends to such a node: see
+// Nodes.
 //
-// The client of Sentinel knows one master at a time. When Sentinels replace the master, the new one
-// gets a new lane.
+// The client of Sentinel knows one master at a time. When Sentinels replace the master, the new
+// master gets a new lane.
 //
 // A reply says which lane it came from, because each server has a health of its own.
 //
 // # Lane
 //
-// A Lane is the way to one server. It has queues, five senders, and the health
-// of the server. One sender sends renewals only. So no burst of requests delays a renewal past its
-// lease, and nothing waits for the answers to many renewals. The four others send all else. While
-// batches are under way, the next one has at least as many tasks as they have. So few callers have round
-// trips of their own, and many share large batches. Handoffs and releases go before acquires.
+// A Lane is the way to one server. A Lane has queues, five senders, and the health of the server.
+// One sender sends renewals only. So no burst of requests delays a renewal past its lease, and
+// nothing waits for the answers to many renewals. The remaining four senders send everything else.
+// While batches are under way, the next batch has at least as many tasks as all of them together,
+// or 256. So few callers have round trips of their own, and many share large batches. Handoffs and
+// releases go before acquires.
 //
 // Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
 // another master. So the core knows whether the master of a queued operation answers.
 //
-// Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if a
-// script is not loaded, and as many again if a command is split. On a lane to a master of a cluster a
-// proof may come before each of these, and another one after it: see Nodes. To a single server a PING comes
-// before the first of them after a connection has ended: see Connector. The wait for the batches before
-// comes on top. All replies of a batch are posted in one event. Close answers what is queued
-// without sending it.
+// Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if
+// a script is not loaded, and as many again if a command is split. On a lane to a master of a
+// cluster a proof may come before each round trip, and another proof after: see Nodes. To a single
+// server a PING comes before the first round trip after a connection has ended: see Connector. The
+// wait for earlier batches comes on top. All replies of a batch are posted in one event. Close
+// answers what is queued without sending it.
 //
-// A call that does not concern the core fails after the time-out if the server does not answer, even if
-// thousands of operations wait before it.
+// If the server does not answer, a call that does not concern the core fails after the time-out,
+// even if thousands of operations wait before the call.
 //
 // # Route
 //
-// All senders share the connection of the client, which pipelines what they send.
-// Only Dial for one server sets Config.Dedicate. With it, after 32 batches in quick succession, a sender
-// opens a connection of its own, on which its goroutine writes and reads itself: with one caller a pair
-// of lock and unlock takes a quarter less time. Renewals take the shared connection. At the first
-// failure, after a pause of 250 ms and after a minute the sender goes back to the shared connection,
-// which stays open, so that no command waits for a dial.
+// All senders share the connection of the client, which pipelines what the senders send. Only Dial
+// for one server sets Config.Dedicate. With Config.Dedicate, after 32 batches in quick succession,
+// a sender opens a connection of its own, on which the sender's goroutine writes and reads itself:
+// with one caller a pair of lock and unlock takes a quarter less time. Renewals take the shared
+// connection. At the first failure, after a pause of 250 ms and after a minute the sender goes back
+// to the shared connection, which stays open, so that no command waits for a dial.
 //
 // # Sizes
 //
-// A batch has at most 256 tasks. A quarter of them is reserved for acquires while
-// any wait. A batch of renewals has 128, and for each 0.4 ms of a round trip 128 more, up to 4,096.
-// So they occupy the server for about a round trip, and a server that is far away gets
-// many of them in few batches. If an eighth of the queue is more than that, a batch takes that eighth.
+// A batch has at most 256 tasks. A quarter of the tasks is reserved for acquires while any wait. A
+// batch of renewals has 128 tasks, and for each 0.4 ms of a round trip 128 more, up to 4,096. So
+// the renewals occupy the server for about a round trip, and a far server gets many renewals in few
+// batches. If an eighth of the queue is larger, a batch takes an eighth of the queue.
 //
 // # Batch
 //
-// Only the batch decides which operations share a command: those of one kind, one
-// verb and one lease, if their format calls them plain. Receiving a command costs a server
-// more than one lock does, so a shared command halves its work. A command that the
-// server refused as a whole, before it ran, is split, because one lock's name may
-// be the reason. Once a server has refused a command because its keys are in
-// several slots, no two locks share one. Of a cluster those of one slot share a command, and the
-// commands of a batch travel together. While a slot is being moved, a command for several of its
-// locks may be refused. It is split, too.
+// Only the batch decides which operations share a command: operations of the same kind, verb and
+// lease, if their format calls them plain. Receiving a command costs a server more than a lock
+// does, so a shared command halves the server's work. A command that the server refused as a whole,
+// before it ran, is split, because the name of a single lock may be the reason. Once a server has
+// refused a command because the keys are in several slots, no two locks share a command. In a
+// cluster, operations of the same slot share a command, and the commands of a batch travel
+// together. While a slot is being moved, a command for several locks of the slot may be refused.
+// The refused command is split, too.
 //
-// An operation on a set of names is a command of its own, with all its names. Only if these are in
-// several slots of a cluster, it has a command for each slot: see spread.go.
+// An operation on a set of names is a command of its own, with all names of the set. Only if the
+// names are in several slots of a cluster, the operation has a command for each slot: see
+// spread.go.
 //
 // # Slots that are being moved
 //
-// The keys of such a slot are at two masters. A master refuses a script of which it has some KEYS and
-// not the others. So channels, and keys that seldom exist, are no KEYS. A script names
-// further keys itself, in the slot of its KEYS. If one is missing, it may be at the other master. A
-// script that would take such a key for expired makes the server fail it in that case, before it
-// writes: see readwrite_acquire.lua. So such a failure says that the script has recorded nobody. It
-// concerns the locks of the command only: the server is not in trouble.
+// The keys of a moving slot are at two masters. A master refuses a script if the master has some of
+// the KEYS but not all. So channels, and keys that seldom exist, are no KEYS. A script names
+// further keys itself, in the slot of its KEYS. If a further key is missing, the key may be at the
+// other master. If a script would take a missing key for expired, the script makes the server fail
+// it before it writes: see readwrite_acquire.lua. So the failure says that the script has recorded
+// nobody. The failure concerns the locks of the command only: the server is not in trouble.
 //
-// While the old master has the record of a lock, it runs the scripts of the lock. After that it
-// answers with ASK, and the scripts run at the new master. Those who wait still listen at the old
-// one. A message from the new master does not reach them, so the client publishes it again: see
-// listeners.go. The scripts of fair locks have a KEY that never exists, and run when the slot
-// has moved: see fair.lua.
+// While the old master has the record of a lock, the old master runs the scripts of the lock. After
+// that, the old master answers with ASK, and the scripts run at the new master. Waiters still
+// listen at the old master. A message from the new master does not reach the waiters, so the client
+// publishes the message again: see listeners.go. The scripts of fair locks have a KEY that never
+// exists, and run when the slot has moved: see fair.lua.
 //
 // # Replicas
 //
-// With Config.Replicas a confirmer holds back the replies of acquires, transfers and renewals that have
-// succeeded, until WAIT has counted enough replicas. If there are too few, the reply says that the operation
-// may have run. The core then does what it does after any lost reply: it fails the request, looks for the
-// record and releases it, or tries again and trusts the record until the old deadline.
+// With Config.Replicas a confirmer holds back the replies of successful acquires, transfers and
+// renewals, until WAIT has counted enough replicas. If there are too few, the reply says that the
+// operation may have run. The core then does what it does after any lost reply. The core fails the
+// request, looks for the record and releases the record, or tries again and trusts the record until
+// the old deadline.
 //
 // # Codec
 //
-// A format says how the operations of one verb are written as calls of scripts
-// and how the answers are read. The formats of one kind of lock are a table in a
-// file of their own, which registers it: exclusive.go, readwrite.go, several.go, permits.go, fair.go.
-// Their scripts are in the folder script; the headers there say what keys and arguments they take and
-// what they return.
+// A format says how the operations of a verb are written as calls of scripts and how the answers
+// are read. The formats of one kind of lock are a table in a file of the kind, which registers the
+// table: exclusive.go, readwrite.go, several.go, permits.go, fair.go. The scripts are in the folder
+// script. The headers of the scripts say which keys and arguments a script takes and what the
+// script returns.
 //
 // # Failures
 //
-// A Failure says why a command has no usable answer, and whether the command ran:
-// no, or maybe. Only Config.Error turns it into an error of the manager. A reply of
-// an unexpected shape is a Failure of a command that may have run, never a grant.
+// A Failure says why a command has no usable answer, and whether the command ran: no, or maybe.
+// Only Config.Error turns a Failure into an error of the manager. A reply of an unexpected shape is
+// a Failure of a command that may have run, never a grant.
 //
 // # Files
 //
-// Each file uses only files that stand below it here. A test in internal/archtest checks that.
+// Each file uses only files below its own line. A test in internal/archtest checks the order.
 //
 //	lanes.go      the lanes of a manager, which follow the layout of the cluster
 //	spread.go     operations on names in several slots
@@ -125,7 +129,7 @@
 //	node.go       sends to one node of a cluster
 //	look.go       looks which master serves which slot
 //	connector.go  connects to a single server before the next command
-//	nodes.go      the nodes of a cluster, and the proof that a node is one of it
+//	nodes.go      the nodes of a cluster, and the proof that a node belongs to the cluster
 //	dials.go      the newest connection to each node
 //	seeds.go      which addresses belong to one cluster
 //	layout.go     reads which master serves which slot
@@ -148,6 +152,6 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, connector.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use the
-// client library, rueidis.
+// Only client.go, connector.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use
+// the client library, rueidis.
 package wire

@@ -40,9 +40,9 @@ var (
 	inspect     = newScript("inspect", inspectLua)
 )
 
-// maxShared bounds the locks that share a command, maxRenewed the leases that share
-// a renewal, which is cheaper. More would gain little, and would occupy the server
-// for longer than a fraction of a millisecond.
+// maxShared bounds the locks that share a command, maxRenewed the leases that share a renewal,
+// which is cheaper. More would gain little, and would occupy the server for longer than a fraction
+// of a millisecond.
 const (
 	maxShared  = 64
 	maxRenewed = 128
@@ -127,8 +127,7 @@ func (e *encoder) others(op *core.Op, c *Command) {
 	}
 }
 
-// joinLease adds a lock to a command whose first argument is the lease of all its
-// locks.
+// joinLease adds a lock to a command whose first argument is the lease of all locks.
 func joinLease(e *encoder, op *core.Op, c *Command) {
 	c.leaseOnce(e, op)
 	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Number))
@@ -146,8 +145,8 @@ func element(a *Answer, i, n int) Answer {
 	return a.Array[i]
 }
 
-// exception is the pick of the renewal, which returns an array of the leases that
-// it could not renew. It returns 1 for a renewed lease and 0 for a lost one.
+// exception is the pick of the renewal, which returns an array of the leases without a renewal.
+// exception returns 1 for a renewed lease and 0 for a lost lease.
 func exception(a *Answer, i, n int) Answer {
 	if a.Kind == Failed {
 		return *a
@@ -174,8 +173,8 @@ func exception(a *Answer, i, n int) Answer {
 	return out
 }
 
-// exception reads one element of the reply to a renewal: the position of a lease,
-// counted from 1, and the text of its error. The text is empty for a lost lease.
+// exception reads an element of the reply to a renewal: the position of a lease, counted from 1,
+// and the text of the error. The text is empty for a lost lease.
 func (a *Answer) exception() (position int, text string, ok bool) {
 	switch {
 	case a.Kind == Int:
@@ -191,8 +190,8 @@ func readRenewed(_ *core.Op, a *Answer, r *core.Reply) bool {
 	return a.Kind == Int
 }
 
-// readAcquired accepts a token if and only if tokens were asked for: without them
-// the core would ask again for ever.
+// readAcquired accepts a token if and only if tokens were asked for. Without a token the core would
+// ask again for ever.
 func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	switch a.Kind {
 	case Nil:
@@ -255,9 +254,9 @@ func untold(a *Answer) *Failure {
 	return serverFailure(textError(a.Text), a.Text)
 }
 
-// Inspect returns the command that reads a lock's record, the number of
-// subscribers of its channel, the queue of a fair lock and, if asked for, its token counter. The lock may be of
-// any kind.
+// Inspect returns the command that reads a lock's record, the number of subscribers of the lock's
+// channel, the queue of a fair lock and, if asked for, the token counter. The lock may be of any
+// kind.
 func Inspect(name string, token bool) Command {
 	c := Command{Script: inspect, Keys: []string{name}}
 	if token {
@@ -270,8 +269,8 @@ func Inspect(name string, token bool) Command {
 	return c
 }
 
-// Force returns the command that removes a lock's record if it has exactly these
-// fields, or has these and more than MostFields in all.
+// Force returns the command that removes a lock's record if the record has exactly the given
+// fields, or has the given fields and more than MostFields in all.
 func Force(kind core.Kind, name string, fields []string) Command {
 	c := Command{Script: force, Keys: []string{name}, Args: []string{formats[kind].freed}}
 	if kind == core.Fair {
@@ -283,8 +282,9 @@ func Force(kind core.Kind, name string, fields []string) Command {
 	return c
 }
 
-// MostFields is how many fields a record has of which Inspect returns all, and MostText how long a text
-// is that it returns whole. The scripts inspect and force have the same numbers.
+// MostFields is how many fields a record may have if Inspect is to return all fields. MostText is
+// how long a text may be if Inspect is to return the whole text. The scripts inspect and force have
+// the same numbers.
 const (
 	MostFields = 1000
 	MostText   = 256

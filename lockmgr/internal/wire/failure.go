@@ -14,22 +14,22 @@ type Failure struct {
 	Ran  core.Ran // core.No or core.Maybe
 	// Final reports whether trying again soon would fail in the same way.
 	Final bool
-	// Elsewhere reports whether another server of the cluster would answer. The command did
-	// not run then.
+	// Elsewhere reports whether another server of the cluster would answer. If so, the command did
+	// not run.
 	Elsewhere bool
-	// Scattered reports whether only the slot of the command is in trouble: it is being moved, so the
-	// keys are at two masters, or no master serves it. Other locks of the server are served. While a slot
-	// is being moved, a command for fewer keys may run.
+	// Scattered reports whether only the slot of the command is in trouble: the slot is being
+	// moved, so the keys are at two masters, or no master serves the slot. Locks of all further
+	// slots are served. While a slot is being moved, a command for fewer keys may run.
 	Scattered bool
-	// Demoted reports whether the server may have become a replica: it says so, or is loading its data, as
-	// a new replica does.
+	// Demoted reports whether the server may have become a replica. Either the server says so, or
+	// the server is loading its data, like a new replica.
 	Demoted bool
-	// Addr is the address of the master of a cluster that was asked, or that another one named. It may be
-	// empty.
+	// Addr is the address of the master of a cluster that was asked, or that another master named.
+	// Addr may be empty.
 	Addr string
-	// Hint says what can be done about it. It may be empty.
+	// Hint says what can be done about the failure. Hint may be empty.
 	Hint string
-	// Err is the error as the client returned it. It may be nil for Closed.
+	// Err is the error as the client returned it. Err may be nil for Closed.
 	Err error
 }
 
@@ -52,7 +52,8 @@ const (
 // could serve nobody. A nil Failure is an answer.
 func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
 
-// at returns the failure with an address, if it has none. A nil Failure stays nil.
+// at returns the failure with an address, unless the failure has an address already. A nil Failure
+// stays nil.
 func (f *Failure) at(addr string) *Failure {
 	if f == nil || f.Addr != "" || addr == "" {
 		return f
@@ -88,7 +89,7 @@ func (f *Failure) BadLogin() bool {
 // A serverCode classifies an error reply by its first word.
 type serverCode struct {
 	kind FailureKind
-	// before reports whether a server that replies so has written nothing.
+	// before reports whether a server with this reply has written nothing.
 	before bool
 	// final reports whether a retry soon would get the same reply.
 	final bool
@@ -135,8 +136,8 @@ func codeOf(word, text string) (code serverCode, known bool) {
 	return code, false
 }
 
-// serverFailure classifies the text of an error reply. An error that can end a
-// script after it has written gets core.Maybe: the script may be half done.
+// serverFailure classifies the text of an error reply. An error that can end a script after the
+// first write gets core.Maybe: the script may be half done.
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
 	code, known := codeOf(word, text)
@@ -161,8 +162,9 @@ func unknownFailure(err error, text string) *Failure {
 	f := &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
 	switch {
 	case strings.Contains(text, "access a non local key"), strings.Contains(text, "undeclared keys were accessed during rehashing"):
-		// The slot is being moved, and a key that the script made up is at the other master. Scripts
-		// fail for it before they write the record, except the one that says so.
+		// The slot is being moved, and a key that the script made up is at the other master.
+		// Scripts fail for the key before they write the record, except the script with halfDone in
+		// its error.
 		f = &Failure{Kind: Unavailable, Ran: core.No, Scattered: true, Hint: "the slot is being moved", Err: err}
 		if strings.Contains(text, halfDone) {
 			f.Ran = core.Maybe
@@ -179,8 +181,8 @@ const waitAtReplica = "WAIT cannot be used with replica"
 // hintUnserved is the hint of a failure for a slot without a master.
 const hintUnserved = "no master of the cluster serves the slot of this name"
 
-// A HangUp is the error of a connection whose server ended it after one error or nothing, or said something
-// that is not the protocol of Redis.
+// A HangUp is the error of a connection that the server ended after a single error or after
+// nothing, or on which the server did not speak the protocol of Redis.
 type HangUp struct {
 	Said    string // the error, or the beginning of something else; empty if it said nothing
 	Foreign bool   // it is not the protocol of Redis
@@ -202,8 +204,9 @@ func (h *HangUp) Unwrap() error { return h.Err }
 // MostSaid is how many bytes of what a server said first are looked at.
 const MostSaid = 512
 
-// Greeting returns what a server has said on a new connection if that is nothing, one error, or not the
-// protocol of Redis. It returns nil if the server has said more.
+// Greeting returns what a server has said on a new connection if the server has said nothing, a
+// single error, or anything but the protocol of Redis. Greeting returns nil if the server has said
+// more.
 func Greeting(said []byte) *HangUp {
 	switch {
 	case len(said) == 0:
@@ -240,7 +243,7 @@ func (h *HangUp) failure(err error) *Failure {
 	return f
 }
 
-// halfDone is in the error of several_release.lua if it has released some of the locks.
+// halfDone is in the error of several_release.lua if the script has released some of the locks.
 const halfDone = "others were released"
 
 // deniedInScript reports whether an error text is a NOPERM for a command that a

@@ -82,7 +82,7 @@ func joinFairLease(e *encoder, op *core.Op, c *Command) {
 	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, FairHolderID(e.manager, op.Number))
 }
 
-// ints returns the first n elements of an array that has as many integers or more.
+// ints returns the first n elements of an array of at least n integers.
 func (a *Answer) ints(n int) ([4]int64, bool) {
 	var out [4]int64
 	if a.Kind != Array || len(a.Array) < n {
@@ -150,8 +150,8 @@ type Place struct {
 	Left time.Duration // until its deadline; negative if that is over
 }
 
-// ReadQueue reads the members of a queue and the milliseconds that they have left, from a
-// part of the answer to Inspect.
+// ReadQueue reads the members of a queue and the milliseconds that each has left, from a part of
+// the answer to Inspect.
 func ReadQueue(a *Answer) (places []Place) {
 	for i := 0; i+1 < len(a.Array); i += 2 {
 		places = append(places, Place{a.Array[i].Text, time.Duration(a.Array[i+1].Int) * time.Millisecond})

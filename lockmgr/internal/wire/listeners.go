@@ -1,10 +1,10 @@
 package wire
 
-// While a slot is being moved, the new master may have the record of a lock. Those who wait for it
-// listen at the old master, which still serves the slot. A sharded message reaches only those who
-// listen at the master that publishes it. So a script at the new master tells nobody, and counts no
-// subscribers. The client then publishes the message, or counts, at the master that serves the slot.
-// A message on a classic channel reaches all nodes.
+// While a slot is being moved, the new master may have the record of a lock. Waiters for the lock
+// listen at the old master, which still serves the slot. A sharded message reaches only listeners
+// at the master that publishes the message. So a script at the new master tells nobody, and counts
+// no subscribers. The client then publishes the message, or counts, at the master that serves the
+// slot. A message on a classic channel reaches all nodes.
 
 // listen adds a channel to the arguments of a command. All channels of a command follow each other,
 // and have the same message and count.
@@ -17,8 +17,9 @@ func (c *Command) listen(channel, message string, count func(*Answer) (*int64, b
 }
 
 // unheard returns a command for each channel of a script that has reached nobody, and the place of
-// its number of subscribers. The number is unknown until that command is answered. The answer of
-// locks that share a command has no such number: no such command goes to the new master.
+// the script's number of subscribers. The number is unknown until the returned command is answered.
+// The answer to a shared command has no number of subscribers, because no shared command goes to
+// the new master.
 func unheard(commands []Command, answers []Answer) (tell []Command, reached []*int64) {
 	for i := range commands {
 		c := &commands[i].told
@@ -41,8 +42,8 @@ func unheard(commands []Command, answers []Answer) (tell []Command, reached []*i
 	return tell, reached
 }
 
-// subscribers returns the number of subscribers by the answer to a command of unheard, -1 if it
-// has none.
+// subscribers returns the number of subscribers by the answer to a command of unheard, or -1 if the
+// answer has no number.
 func (a *Answer) subscribers() int64 {
 	if a.Kind == Array && len(a.Array) == 2 { // the channel and its number
 		a = &a.Array[1]
@@ -53,7 +54,7 @@ func (a *Answer) subscribers() int64 {
 	return a.Int
 }
 
-// countOfPublished is the count of a script that returns the number of those that its message has
+// countOfPublished is the count of a script that returns how many subscribers its message has
 // reached.
 func countOfPublished(a *Answer) (*int64, bool) {
 	if a.Kind != Int {
@@ -73,8 +74,8 @@ func countOfTransfer(a *Answer) (*int64, bool) {
 	return &a.Int, true
 }
 
-// countOfDone is the count of a script that returns a positive number if it has done something, and
-// not how many its message has reached.
+// countOfDone is the count of a script that returns a positive number after doing something, and
+// not how many subscribers the message has reached.
 func countOfDone(a *Answer) (*int64, bool) {
 	if a.Kind != Int || a.Int < 1 {
 		return nil, false

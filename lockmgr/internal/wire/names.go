@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// The keys and channels beside the key of a lock, as Redisson composes them: a prefix and the name, or
-// the name and a suffix. The key of the lock itself is its name. IsReserved knows all of them.
+// The keys and channels beside the key of a lock, as Redisson composes them: a prefix and the name,
+// or the name and a suffix. The key of the lock itself is its name. IsReserved knows all prefixes
+// and suffixes.
 const (
 	ChannelPrefix  = "redisson_lock__channel"
 	rwChannel      = "redisson_rwlock"
@@ -57,15 +58,14 @@ func IsReserved(name string) bool {
 	return strings.Contains(before, "{") && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// Channel returns the channel of a lock. It is in the slot of the lock's key.
+// Channel returns the channel of a lock, which is in the slot of the lock's key.
 func Channel(name string) string { return beside(ChannelPrefix, name) }
 
-// TokenKey returns the key of a lock's token counter. It is in the slot of the
-// lock's key.
+// TokenKey returns the key of a lock's token counter, which is in the slot of the lock's key.
 func TokenKey(name string) string { return beside(TokenPrefix, name) }
 
-// ownKey returns the key that one reader of a read-write lock has for itself. For all other holders it
-// returns the name, so that each lock of a command has the same number of keys.
+// ownKey returns the key that belongs to a single reader of a read-write lock. For all further
+// holders ownKey returns the name, so that each lock of a command has the same number of keys.
 func ownKey(kind core.Kind, side core.Side, name, holder string) string {
 	if kind != core.ReadWrite || side != core.Shared {
 		return name
@@ -73,13 +73,13 @@ func ownKey(kind core.Kind, side core.Side, name, holder string) string {
 	return tagged(name) + ":" + holder + readHoldSuffix + "1"
 }
 
-// QueueKey returns the key of the queue of a fair lock: the list of its waiters.
+// QueueKey returns the key of the queue of a fair lock, which is the list of the waiters.
 func QueueKey(name string) string { return beside(queuePrefix, name) }
 
 // DeadlinesKey returns the key of the deadlines of the waiters for a fair lock.
 func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
 
-// waitsKey returns the key of a hash. It has the waits of Redisson's clients and the number of the
+// waitsKey returns the key of a hash with the waits of Redisson's clients and the number of the
 // newest script of each manager: see fair.lua.
 func waitsKey(name string) string { return QueueKey(name) + ":waits" }
 
@@ -104,12 +104,13 @@ func TakenKey(name string) string { return tagged(name) + takenSuffix }
 // cost the server the product of the two lengths.
 const TakenPattern = "*" + takenSuffix
 
-// NameOfTaken returns what stands before the suffix of TakenKey, if key has that suffix.
+// NameOfTaken returns what comes before the suffix of TakenKey in key. ok is false if key does not
+// end with the suffix.
 func NameOfTaken(key string) (before string, ok bool) { return strings.CutSuffix(key, takenSuffix) }
 
-// ProcessKey returns the key of the record that says which process a manager is part of. It ends
-// with the first 16 hexadecimal digits of the manager's UUID, because the ID of a permit has only
-// these.
+// ProcessKey returns the key of the record that says which process a manager is part of. The key
+// ends with the first 16 hexadecimal digits of the manager's UUID, because the ID of a permit has
+// only the first 16.
 func ProcessKey(manager string) string {
 	return ProcessPrefix + hex.EncodeToString(permitOwner(manager))
 }
@@ -120,8 +121,8 @@ func beside(prefix, name string) string {
 	return prefix + before + name + after
 }
 
-// around returns the text before and the text after a lock's name in the name of
-// its channel or token counter.
+// around returns the text before and the text after a lock's name in the name of the channel or the
+// token counter.
 func around(name string) (before, after string) {
 	if strings.Contains(name, "{") {
 		return ":", ""
@@ -129,8 +130,8 @@ func around(name string) (before, after string) {
 	return ":{", "}"
 }
 
-// tagged returns the name in braces, or the name itself if it has an opening brace. Keys that begin
-// with the result are in the slot of the name.
+// tagged returns the name in braces, or the name itself if the name has an opening brace. Keys that
+// begin with the result are in the slot of the name.
 func tagged(name string) string {
 	if strings.Contains(name, "{") {
 		return name
@@ -138,7 +139,7 @@ func tagged(name string) string {
 	return "{" + name + "}"
 }
 
-// HolderID returns the ID of hold n of a manager: its field in the record of a lock.
+// HolderID returns the ID of hold n of a manager, which is a field in the record of a lock.
 func HolderID(manager string, n uint64) string {
 	b := make([]byte, 0, 64)
 	b = append(b, manager...)
@@ -146,15 +147,15 @@ func HolderID(manager string, n uint64) string {
 	return string(strconv.AppendUint(b, n, 10))
 }
 
-// fairEnd is the end of the holder IDs of fair locks. The scripts recognize the places of this
-// library in a queue by it.
+// fairEnd is the end of the holder IDs of fair locks. By fairEnd the scripts recognize the places
+// of this library in a queue.
 const fairEnd = ":f"
 
-// FairHolderID returns the ID of hold n of a manager of a fair lock. The place of its request in the
-// queue has the same ID.
+// FairHolderID returns the ID of hold n of a manager of a fair lock. The place of the hold's
+// request in the queue has the same ID.
 func FairHolderID(manager string, n uint64) string { return HolderID(manager, n) + fairEnd }
 
-// IsFair reports whether a holder ID is one of a fair lock of this library.
+// IsFair reports whether a holder ID is for a fair lock of this library.
 func IsFair(id string) bool { return strings.HasSuffix(id, fairEnd) }
 
 // permitOwner returns the first bytes of the IDs of a manager's permits.

@@ -39,8 +39,8 @@ var (
 	permitsInspect  = newScript("permits_inspect", permitsInspectLua)
 )
 
-// maxPermitOps bounds the operations for permits that share a command. Each costs the server
-// more than one for a lock.
+// maxPermitOps bounds the operations for permits that share a command. Each operation costs the
+// server more than an operation for a lock.
 const maxPermitOps = 32
 
 var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, formats: [verbs]format{
@@ -95,8 +95,8 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 	},
 }})
 
-// permitsFormat returns the format of a script that serves one operation or several, and
-// answers with an array.
+// permitsFormat returns the format of a script that serves one operation or several, and answers
+// with an array.
 func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func(*core.Op, *Answer, *core.Reply) bool) format {
 	return format{
 		write: func(e *encoder, op *core.Op, c *Command) {
@@ -108,8 +108,8 @@ func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func
 	}
 }
 
-// mostMembers is how many members of the set an operation may look for if it is to share a
-// command.
+// mostMembers is how many members of the set an operation may look for if the operation is to share
+// a command.
 const mostMembers = 16
 
 // smallEnough reports whether an operation is small enough to share a command.
@@ -192,8 +192,8 @@ func ReturnPermits(name string, ids []string) Command {
 	return c
 }
 
-// LimitPermits returns the command that sets how many permits there are, or adds to it. how
-// is set or add. limit is what n is added to if the server knows no limit.
+// LimitPermits returns the command that sets how many permits there are, or adds to the number. how
+// is set or add. If the server knows no limit, n is added to limit.
 func LimitPermits(name, how string, n, limit int) Command {
 	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n), strconv.Itoa(limit)}}
 	c.permitKeys(name)
@@ -201,8 +201,8 @@ func LimitPermits(name, how string, n, limit int) Command {
 	return c
 }
 
-// DeletePermits returns the command that removes all that the server knows of permits, if
-// none is taken.
+// DeletePermits returns the command that removes everything that the server knows of permits,
+// unless a permit is taken.
 func DeletePermits(name string) Command {
 	c := Command{Script: permitsDelete}
 	c.permitKeys(name)
@@ -214,8 +214,7 @@ func DeletePermits(name string) Command {
 // mostTold is how many taken permits InspectPermits asks for at most.
 const mostTold = 1000
 
-// InspectPermits returns the command that reads the state of permits. ReadPermits reads its
-// answer.
+// InspectPermits returns the command that reads the state of permits. ReadPermits reads the answer.
 func InspectPermits(name string) Command {
 	c := Command{Script: permitsInspect, Args: []string{strconv.Itoa(mostTold)}}
 	c.permitKeys(name)
@@ -238,7 +237,7 @@ type PermitsState struct {
 	Permits     []TakenPermit // some of those that have not expired
 }
 
-// A TakenPermit is one that a holder has.
+// A TakenPermit is a permit that a holder has.
 type TakenPermit struct {
 	ID  string // as it is on the server
 	TTL time.Duration
@@ -252,13 +251,13 @@ func (p *TakenPermit) Text() string {
 	return p.ID
 }
 
-// Of reports whether the permit is one of a manager.
+// Of reports whether the permit belongs to a manager.
 func (p *TakenPermit) Of(manager string) bool {
 	return len(p.ID) == len(PermitID{}) && strings.HasPrefix(p.ID, string(permitOwner(manager)))
 }
 
-// Hold returns the key of the record of the process that has the permit, and the number of its hold.
-// For a permit of another library there is no such record.
+// Hold returns the key of the record of the process that has the permit, and the number of the
+// hold. For a permit of another library there is no process record, and Hold returns empty texts.
 func (p *TakenPermit) Hold() (key, number string) {
 	if len(p.ID) != len(PermitID{}) {
 		return "", ""
@@ -268,7 +267,7 @@ func (p *TakenPermit) Hold() (key, number string) {
 	return ProcessPrefix + hex.EncodeToString([]byte(p.ID[:8])), strconv.FormatUint(binary.BigEndian.Uint64(low[:]), 10)
 }
 
-// ReadPermits reads the answer to InspectPermits. ok is false if a is no such answer.
+// ReadPermits reads the answer to InspectPermits. ok is false if a is no answer to InspectPermits.
 func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	v := a.Array
 	if a.Kind != Array || len(v) < 4 || len(v)%2 != 0 || v[0].Kind != Text || v[1].Kind != Int || v[2].Kind != Int || v[3].Kind != Int {

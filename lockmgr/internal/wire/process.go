@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SetProcess returns the command that writes the record of a process. It ends after ttl.
+// SetProcess returns the command that writes the record of a process. The record ends after ttl.
 func SetProcess(manager, record string, ttl time.Duration) Command {
 	return Command{
 		Args: []string{"SET"}, Keys: []string{ProcessKey(manager)},
@@ -18,21 +18,21 @@ func DropProcess(manager string) Command {
 	return Command{Args: []string{"DEL"}, Keys: []string{ProcessKey(manager)}}
 }
 
-// GetProcess returns the command that reads the record at a key that ProcessKey returned, and no more
-// than most bytes of it. The answer is empty if there is none.
+// GetProcess returns the command that reads the record at a key that ProcessKey returned, and no
+// more than most bytes of the record. The answer is empty if there is no record.
 func GetProcess(key string, most int) Command {
 	return Command{Args: []string{"GETRANGE"}, Keys: []string{key}, Rest: []string{"0", strconv.Itoa(most - 1)}}
 }
 
-// Scan returns the command that reads some keys that match a pattern and have a type, from a
-// cursor on, which begins with "0". ReadScan reads its answer. The server looks at about 1,000 of
-// its keys, also if none of them matches. A star is at the end of a pattern, or in TakenPattern.
+// Scan returns the command that reads some keys that match a pattern and have a type, from a cursor
+// on, which begins with "0". ReadScan reads the answer. The server looks at about 1,000 of its
+// keys, even if no key matches. A star is at the end of a pattern, or in TakenPattern.
 func Scan(cursor, pattern, kind string) Command {
 	return Command{Args: []string{"SCAN", cursor, "MATCH", pattern, "COUNT", "1000", "TYPE", kind}}
 }
 
-// ReadScan reads the answer to Scan. The walk is over if the next cursor is "0". ok is false if a is
-// no such answer.
+// ReadScan reads the answer to Scan. The walk is over if the next cursor is "0". ok is false if a
+// is no answer to Scan.
 func ReadScan(a *Answer) (next string, keys []string, ok bool) {
 	if a.Kind != Array || len(a.Array) != 2 || a.Array[0].Kind != Text || a.Array[1].Kind != Array && a.Array[1].Kind != Nil {
 		return "", nil, false

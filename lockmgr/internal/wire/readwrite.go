@@ -79,15 +79,15 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 	core.VerbLook: look,
 }})
 
-// ModeField is the field of a read-write lock's record that says how it is held. A
-// record without it is of another kind of lock.
+// ModeField is the field of a read-write lock's record that says how the lock is held. A record
+// without a mode belongs to another kind of lock.
 const ModeField = "mode"
 
 // WriterEnd is the end of the field of a writer, after its holder ID.
 const WriterEnd = ":write"
 
-// ForceEntries returns the command that removes the entries with these fields from the record of a
-// read-write lock. Its answer is Nil if the record has none of them.
+// ForceEntries returns the command that removes the entries with the given fields from the record
+// of a read-write lock. The answer is Nil if the record has none of the fields.
 func ForceEntries(name string, fields []string) Command {
 	c := Command{Script: rwRelease, Keys: []string{name}, Args: append(slices.Clone(fields), tagged(name))}
 	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfShared)
@@ -110,8 +110,8 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 	c.Args = append(c.Args, sideWord(op.Side), holder)
 }
 
-// countOfShared is the count of a script that gives up an entry. If others still read, it has
-// published nothing and returns how many listen.
+// countOfShared is the count of a script that gives up an entry. If others still read, the script
+// has published nothing and returns how many listen.
 func countOfShared(a *Answer) (*int64, bool) {
 	if a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int {
 		return &a.Array[0].Int, false

@@ -20,8 +20,7 @@ var (
 	severalRelease = newScript("several_release", severalReleaseLua)
 )
 
-// Each operation is one command, which has all items in their order. There is no
-// transfer.
+// Each operation is one command, which has all items in order. There is no transfer.
 var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
@@ -55,7 +54,8 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.words(op.Items)
 		},
 		read: readRenewed,
-		// Each has a command of its own. many says that it is a renewal: see renews.
+		// Each renewal has a command of its own. many tells Command.renews that the command is a
+		// renewal.
 		many: severalRenew, plain: func(*core.Op) bool { return false },
 	},
 	core.VerbRelease: {

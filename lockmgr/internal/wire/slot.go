@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Slots is the number of slots that the keys of a cluster are divided into.
+// Slots is the number of slots into which the keys of a cluster are divided.
 const Slots = 1 << 14
 
-// SlotOf returns the slot of a key or a sharded channel: the CRC16 of the text in its first
-// braces, or of all of it if there is none. So the keys of a lock, which share such a text,
-// share a slot.
+// SlotOf returns the slot of a key or a sharded channel: the CRC16 of the text in the first braces,
+// or of the whole key without such a text. So the keys of a lock, which share the text, share a
+// slot.
 func SlotOf(key string) int {
 	if begin := strings.IndexByte(key, '{'); begin >= 0 {
 		if n := strings.IndexByte(key[begin+1:], '}'); n > 0 {
@@ -25,7 +25,7 @@ func SlotOf(key string) int {
 	return int(crc) % Slots
 }
 
-// crcTable is that of CRC-16/XMODEM.
+// crcTable is the table of CRC-16/XMODEM.
 var crcTable = func() (table [256]uint16) {
 	for i := range table {
 		crc := uint16(i) << 8
