@@ -19,6 +19,7 @@ type RefusedError struct {
 	Err     error
 }
 
+// Error names the channel and the reason.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("notify: subscribe to %q: %s", e.Channel, clean.Text(e.Err.Error(), clean.Most))
 }
