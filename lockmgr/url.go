@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -40,7 +41,6 @@ func urlFault(text string) string {
 		return "it is no URL"
 	}
 	parameters, err := url.ParseQuery(u.RawQuery)
-	database, hasDatabase := strings.CutPrefix(u.Path, "/")
 	_, authority, _ := strings.Cut(text, "//")
 	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
 		authority = authority[:end]
@@ -53,23 +53,38 @@ func urlFault(text string) string {
 		return "it has an @ in the user, in the password or in the host"
 	case err != nil, slices.ContainsFunc(slices.Collect(maps.Keys(parameters)), unknown):
 		return "it has a parameter that is not known"
-	case u.Scheme == "unix" && (u.Host != "" || u.Path == ""):
+	case u.Scheme != "unix":
+		return cmp.Or(addressFault(u, parameters["addr"]), databaseFault(u, parameters))
+	case u.Host != "" || u.Path == "":
 		return "a unix URL has a path and no host"
-	case u.Scheme == "unix":
-		return ""
+	}
+	return ""
+}
+
+// addressFault returns what is wrong with the address of a URL or with the further addresses, or "".
+func addressFault(u *url.URL, further []string) string {
+	switch {
 	case u.Opaque != "" || !isHost(u.Hostname()):
 		return "it has no host, or several"
 	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !isPort(u.Port()):
 		return "the port is not from 1 to 65535"
-	case hasDatabase && !isNumber(database), parameters.Has("db") && !isNumber(parameters.Get("db")):
-		return "the database is no number"
-	case hasDatabase && parameters.Has("db"):
-		return "it has two databases"
-	case slices.ContainsFunc(parameters["addr"], func(addr string) bool {
+	case slices.ContainsFunc(further, func(addr string) bool {
 		host, port, err := net.SplitHostPort(addr)
 		return err != nil || !isHost(host) || !isPort(port)
 	}):
 		return "an addr is not host:port"
+	}
+	return ""
+}
+
+// databaseFault returns what is wrong with the database of a URL, or "".
+func databaseFault(u *url.URL, parameters url.Values) string {
+	database, hasDatabase := strings.CutPrefix(u.Path, "/")
+	switch {
+	case hasDatabase && !isNumber(database), parameters.Has("db") && !isNumber(parameters.Get("db")):
+		return "the database is no number"
+	case hasDatabase && parameters.Has("db"):
+		return "it has two databases"
 	}
 	return ""
 }
