@@ -152,7 +152,7 @@ func TestChoosing(t *testing.T) {
 	require.NoError(t, err)
 	defer other.Close(ctx)
 	require.NoError(t, choosePlain(ctx, other, "warm", work))
-	require.NoError(t, mgr.Do(ctx, "warm", underLock, lockmgr.KeepFor(lockmgr.MinLease)))
+	require.NoError(t, mgr.Do(ctx, "warm", underLock, lockmgr.KeepFor(time.Minute)))
 	ran, before = 0, quiet(t, s)
 	require.NoError(t, chooseOnce(ctx, mgr, underLock))
 	require.Equal(t, 2, scripts(t, s)-before)
