@@ -1,5 +1,5 @@
-// Package lockmgr takes and keeps locks on Redis or Valkey for any number of
-// goroutines, and shares them with Redisson.
+// Package lockmgr takes and keeps locks on Redis or Valkey for any number of goroutines, and shares
+// the locks with Redisson.
 //
 //	mgr, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, lockmgr.Options{})
 //	f := mgr.LockAsync("orders:42") // never blocks
@@ -18,146 +18,136 @@
 //	                       │ renewals          │
 //	                       └───────────────────┘
 //
-// One goroutine owns all lock state. Callers send it messages and hold futures;
-// it answers by settling them. The rules themselves are a pure state machine
-// (internal/core, whose documentation has the diagram and the failure table);
-// this package is the shell that moves messages, and loop.go carries out effects.
-// Package internal/wire sends the operations. Those that come at about the same
-// time share a script: acquires and releases of up to 64 plain locks without tokens,
-// renewals of up to 128 locks of one kind. That halves the server's work. A lock that
-// fails in a shared script fails alone. The number of goroutines and timers does not
-// grow with locks or waiters.
+// A single goroutine owns all lock state. Callers send messages to the goroutine and hold futures;
+// the goroutine settles the futures. The rules are a pure state machine (internal/core, whose
+// documentation has the diagram and the failure table). Package lockmgr is the shell that moves
+// messages, and loop.go carries out effects. Package internal/wire sends the operations. Operations
+// that come at about the same time share a script: acquires and releases of up to 64 plain locks
+// without tokens, renewals of up to 128 locks of the same kind. Shared scripts halve the server's
+// work. A lock that fails in a shared script fails alone. The number of goroutines and timers does
+// not grow with locks or waiters.
 //
 // A waiter of the same manager gets the lock in memory, in the order of requests, and Redis is
 // updated in the background. If no command has found the record for some milliseconds, or the
-// request is [Fenced], a command looks for it first. A waiter of another process is woken by a
-// message, and the first in line of each process tries. Managers share the time for which they
-// hold a lock: a run ends after Options.PassCount grants or Options.PassTime, and then others go
-// first.
+// request is [Fenced], a command looks for the record first. A waiter of another process is woken
+// by a message, and the first in line of each process tries. Managers share the time with the lock:
+// a run ends after Options.PassCount grants or Options.PassTime, and the next managers go first.
 //
-// [Manager.LockAll] takes several locks at once, or none. It keeps nothing
-// while it waits, except that after a second it may keep a part for a short time.
+// [Manager.LockAll] takes several locks at once, or none. A waiting LockAll keeps nothing, except
+// that after a second LockAll may keep a part for a short time.
 //
-// [Fair] asks for a lock that is granted in the order in which requests arrive, over all
-// processes. Each request that waits has a place in a queue on the server.
+// [Fair] asks for a lock granted in the order in which requests arrive, over all processes. Each
+// waiting request has a place in a queue on the server.
 //
 // [Manager.Permits] is a counting semaphore. Each hold of permits has a lease of its own.
 //
 // # What is promised
 //
-// At most one owner at a time has a valid handle ([Lock.Valid]) of a plain lock or of the
-// write side of a read-write lock. This holds as long as the name's server keeps the data it
-// acknowledged, its clock does not jump and runs within 1 % of ours, and only clients of this
-// protocol touch the keys. A holder that is paused may still write after it lost the lock. Only
-// the resource can refuse that write, by [Lock.Token]. docs/guarantees.md has all promises, and
-// what is not promised.
+// At most one owner at a time has a valid handle ([Lock.Valid]) of a plain lock or of the write
+// side of a read-write lock. The promise holds as long as the name's server keeps the data it
+// acknowledged, the server's clock does not jump and runs within 1 % of ours, and only clients of
+// the same protocol touch the keys. A paused holder may still write after losing the lock. Only the
+// resource can refuse such a write, by [Lock.Token]. docs/guarantees.md has all promises, and what
+// is not promised.
 //
 // # Deadlines
 //
-// A grant or a renewal is good for its lease less 1 % and Options.Margin,
-// counted from before the command was sent, on the monotonic clock. A slow
-// reply does not extend it. On Linux the time for which the host was suspended
-// counts too: [Lock.Valid] is false at once, and [Lock.Lost] is closed within a
-// second of the end of the suspension, since timers stood still.
+// A grant or a renewal is good for the lease less 1 % and Options.Margin, counted from before the
+// command was sent, on the monotonic clock. A slow reply does not extend the lease. On Linux the
+// time of a suspension of the host counts too: [Lock.Valid] is false at once, and [Lock.Lost] is
+// closed within a second of the end of the suspension, since timers stood still.
 //
-// The watchdog renews every third of Options.Lease, until [MaxHold] if that is
-// set. A lock taken with [FixedLease] is not renewed and ends by itself, unless
-// [Lock.Extend] prolongs it. A fixed lease that is longer than Options.Lease is set
-// by a renewal after the grant; until that is confirmed, the lock is good for
-// Options.Lease.
+// The watchdog renews every third of Options.Lease, until [MaxHold] if set. A lock taken with
+// [FixedLease] is not renewed and ends by itself, unless [Lock.Extend] prolongs the lock. A renewal
+// after the grant sets a fixed lease longer than Options.Lease; until the renewal is confirmed, the
+// lock is good for Options.Lease.
 //
 // # Cancellation
 //
-// A method with a context returns when the context ends; its work goes on or is
-// undone in the background. Only Do and DoAll wait for their function and the unlock. A call that needs
-// no waiting succeeds even if its context ends meanwhile. No caller's context reaches the connection.
+// A method with a context returns when the context ends; the work goes on or is undone in the
+// background. Only Do and DoAll wait for their function and the unlock. A call without waiting
+// succeeds even if the context ends meanwhile. No caller's context reaches the connection.
 //
-// A granted lock has exactly one keeper. It belongs to its future until somebody
-// takes it: by a Result or an Await that returns it, or by a callback, which takes
-// it as soon as the callback is queued. Cancel gives back a lock that nobody has
-// taken, and so do All and Any of package futures when they fail or are cancelled.
-// A receive from Done does not take the lock. A caller that takes the lock must
-// unlock it.
+// A granted lock has a single keeper. The lock belongs to its future until somebody takes the lock:
+// a Result or an Await that returns the lock, or a callback, as soon as the callback is queued.
+// Cancel gives back a lock that nobody has taken. So do All and Any of package futures when they
+// fail or are cancelled. A receive from Done does not take the lock. Whoever takes the lock must
+// unlock the lock.
 //
 // # Callbacks
 //
-// Options.Observer and the handler of Options.Logger run on goroutines of their
-// own, which exist while there is something to deliver. Events and log lines
-// are queued for them in order. A slow one delays nothing else: a full queue
-// drops events and reports how many. Events carry the context of their request,
-// for a tracer, and how long it waited, how long a lock was held and how long
-// each command took.
+// Options.Observer and the handler of Options.Logger run on goroutines of their own, which exist
+// while there is something to deliver. Events and log lines are queued in order. A slow Observer or
+// handler delays nothing else: a full queue drops events and reports how many. Events carry the
+// context of the request, for a tracer, and how long the request waited, how long a lock was held
+// and how long each command took.
 //
-// The callbacks of futures (OnDone), and the drop functions given to All and Any of
-// package futures, run on another such goroutine, in the order of the results and
-// one at a time. Their queue has no bound and drops nothing, because a callback may
-// own a lock. A callback that blocks delays the callbacks behind it, and with them
-// the locks that they own, but no renewal, no loss, and nobody who uses Await,
-// Done or Result. It may call any method of the manager, but must not wait for a
-// callback behind it. It must not panic. A callback that is registered after the
-// result runs at once, on the goroutine that registers it. A future without
-// callbacks costs nothing here.
+// The callbacks of futures (OnDone), and the drop functions given to All and Any of package
+// futures, run on a third goroutine, in the order of the results and never concurrently. The queue
+// of callbacks has no bound and drops nothing, because a callback may own a lock. A callback that
+// blocks delays the callbacks behind it and their locks, but no renewal, no loss, and nobody who
+// uses Await, Done or Result. A callback may call any method of the manager, but must not wait for
+// a callback behind it. A callback must not panic. A callback registered after the result runs at
+// once, on the goroutine that registers the callback. A future without callbacks costs nothing
+// here.
 //
-// Close waits for these goroutines, 2 s at most and no longer than its context.
-// Callbacks still in the queue run after that.
+// Close waits for these goroutines, 2 s at most and no longer than its context. Callbacks still in
+// the queue run later.
 //
 // # Errors
 //
-// All errors match one of the package's Err variables by errors.Is, or that of
-// the context that ended. Those about one lock are a [LockError], which names it.
-// An error reply of the server comes as a [ServerError] with a hint. Bad arguments
-// fail at once and send nothing. While the server can't be reached, waiting requests
-// fail within Options.RetryTime plus one Options.CommandTimeout, however many there
-// are; TryLock fails when its command has failed. A dial that hangs adds the dial
-// time-out of the client. The error of a wait that ended while the server was silent
-// matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether it is
-// worth trying again.
+// All errors match an Err variable of the package by errors.Is, or the error of the context that
+// ended. An error about a single lock is a [LockError], which names the lock. An error reply of the
+// server comes as a [ServerError] with a hint. Bad arguments fail at once and send nothing. While
+// the server can't be reached, waiting requests fail within Options.RetryTime plus an
+// Options.CommandTimeout, however many requests wait; TryLock fails when its command has failed. A
+// hanging dial adds the dial time-out of the client. The error of a wait that ended while the
+// server was silent matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether
+// another try may succeed.
 //
 // # Clusters and Sentinel
 //
-// A manager works with one server, with all masters of a Redis Cluster, or with the master
-// that Sentinels name. [Dial] tells them apart.
+// A manager works with a single server, with all masters of a Redis Cluster, or with the master of
+// Sentinels. [Dial] finds out which.
 //
-// In a cluster each name belongs to the master that serves its slot. A master that does not
-// answer fails the requests for its own names, and no others. It costs the holds of its names
-// their leases. When a slot moves or a master is replaced, the manager goes on at the new one:
-// holds that it knows stay, and waiters listen there. Holds that it does not know, because the
-// old master died before it had told its replicas, are lost. The next renewal notices that. Another
-// process may have got such a lock before that. A fencing token then protects the resource,
-// except that the same token may be given twice if its counter was lost too. With
-// Options.Replicas a lock is granted and renewed only when replicas have that, which makes such a loss
-// rare.
+// In a cluster each name belongs to the master that serves the name's slot. A silent master fails
+// the requests for its own names only, and holds of its names lose their leases. When a slot moves
+// or a master is replaced, the manager goes on at the new master: holds known there stay, and
+// waiters listen there. If the old master died before telling its replicas of a hold, the hold is
+// lost. The next renewal notices the loss. Another process may have got the lock earlier. A fencing
+// token protects the resource meanwhile, except that a token may be given twice if the counter was
+// lost too. With Options.Replicas a lock is granted and renewed only when replicas have the grant
+// or the renewal, so losses are rare.
 //
-// Channels of a cluster are sharded: see [Channels]. The names of a [Set] may be
-// in any slots; see LockAllAsync for what that costs.
+// Channels of a cluster are sharded: see [Channels]. The names of a [Set] may be in any slots; see
+// LockAllAsync for the cost.
 //
 // # In Redis
 //
-// The layout is Redisson's. A plain lock is a hash at the key name, with one field
-// "<manager uuid>:<number>" of value 1, and always a TTL. Waiters listen on
-// "redisson_lock__channel:{name}" (without the braces if the name has one), where an
-// unlock publishes "0". A read-write lock is a hash with the field "mode" and one field
-// for each reader, or the field "<manager uuid>:<number>:write" of the writer. Each
-// reader has a key of its own, with the TTL of its lease. Waiters listen on
-// "redisson_rwlock:{name}". Tokens of both are counted at
-// "redisson_lock_token:{name}". What [KeepFor] leaves after an unlock has ":kept" at the end of its
-// ID. Holders and waiters of a fair lock have ":f" at the end of
-// their IDs. The waiters are in the list "redisson_lock_queue:{name}", their deadlines in the
-// sorted set "redisson_lock_timeout:{name}", and the wait times of Redisson's waiters
-// in the hash "redisson_lock_queue:{name}:waits". A manager listens on
-// "redisson_lock__channel:{name}:<manager uuid>". The locks of LockAll have the same records as those
-// that are taken alone; they share a holder ID. The number of free permits is at the key
-// name. Those that are taken are in a sorted set at "{name}:timeout", by the instants at
-// which they expire. A manager that gathers is named at "{name}:gathers". Waiters listen
-// on "redisson_sc:{name}".
+// The layout is Redisson's. A plain lock is a hash at the key name, with a field "<manager
+// uuid>:<number>" of value 1, and always a TTL. Waiters listen on "redisson_lock__channel:{name}"
+// (without the braces if the name has a brace), where an unlock publishes "0". A read-write lock is
+// a hash with the field "mode" and a field for each reader, or the field "<manager
+// uuid>:<number>:write" of the writer. Each reader has a key of its own, with the TTL of its lease.
+// Waiters listen on "redisson_rwlock:{name}". Tokens of both kinds are counted at
+// "redisson_lock_token:{name}". A record that [KeepFor] leaves after an unlock has ":kept" at the
+// end of the ID. Holders and waiters of a fair lock have ":f" at the end of their IDs. The waiters
+// are in the list "redisson_lock_queue:{name}", their deadlines in the sorted set
+// "redisson_lock_timeout:{name}", and the wait times of Redisson's waiters in the hash
+// "redisson_lock_queue:{name}:waits". A manager listens on "redisson_lock__channel:{name}:<manager
+// uuid>". The locks of LockAll have the same records as locks taken alone, but share a holder ID.
+// The number of free permits is at the key name. The taken permits are in a sorted set at
+// "{name}:timeout", by the instants of expiry. The gathering manager is named at "{name}:gathers".
+// Waiters listen on "redisson_sc:{name}".
 //
-// Beside these, a manager that has held something for a second writes which process it is part of,
-// and the [Note] of its holds, at "holdfast:manager:<16 digits of its UUID>". [Manager.Inspect] and
-// [Manager.Scan] read it; no lock depends on it. See Options.Process and Options.Anonymous.
+// Besides, a manager that has held something for a second writes a record of its process, with the
+// [Note] of its holds, at "holdfast:manager:<16 digits of the UUID>". [Manager.Inspect] and
+// [Manager.Scan] read the record; no lock depends on the record. See Options.Process and
+// Options.Anonymous.
 //
 // # Files
 //
-// Each file uses only files that stand below it here. A test in internal/archtest checks that.
+// Each file uses only files below its own line here. A test in internal/archtest checks the order.
 //
 //	redis.go        Dial and New, the only file that uses the client library
 //	demoted.go      leaves a server that has become a replica

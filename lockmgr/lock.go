@@ -14,44 +14,42 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Lock is a hold on a name, or on all names of a [Set]. Its methods are safe for
-// concurrent use. It is good until it is unlocked or lost, whichever comes first.
+// A Lock is a hold on a name, or on all names of a [Set]. Its methods are safe for concurrent use.
+// A Lock is good until unlocked or lost, whichever comes first.
 //
-// No lock service can keep a paused process from acting on a lock that it has
-// lost meanwhile: where that matters, use [Lock.Token].
+// No lock service can keep a paused process from acting on a lock that was lost meanwhile: where a
+// late action does harm, use [Lock.Token].
 type Lock struct {
 	ticket ticket
 }
 
-// Name returns what is locked. For a lock of LockAll it is a text that has all names, and
-// no name for Inspect or ForceUnlock: see [Lock.Names].
+// Name returns the name of the lock. For a lock of LockAll, Name returns a text with all names. The
+// text is no name for Inspect or ForceUnlock: see [Lock.Names].
 func (l *Lock) Name() string { return l.ticket.request.Name }
 
-// IsSet reports whether the lock is one of LockAll.
+// IsSet reports whether the lock comes from LockAll.
 func (l *Lock) IsSet() bool { return l.ticket.request.Kind == core.Several }
 
-// Owner returns the lock's owner. A request for the same name with AsOwner of it
-// re-enters the lock.
+// Owner returns the lock's owner. A request for the same name with AsOwner of the owner re-enters
+// the lock.
 func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.Owner()} }
 
-// HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No
-// other hold ever has it, so a command that runs late can't affect a later hold.
-// A re-entry has the ID of its hold. Readers of one manager that read at the same
-// time share an ID. The record gets another ID when an owner that reads gets the
-// write side too, and when a reader or a re-entry with a longer lease is unlocked
-// and others go on. The record of a read-write lock names its writer by the ID with
-// ":write" added. The ID of a fair lock has ":f" added. Permits have IDs of their
-// own: see [Lock.PermitIDs].
+// HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No two holds ever have
+// the same ID, so a command that runs late can't affect a later hold. A re-entry has the ID of the
+// hold. Concurrent readers of the same manager share an ID. The record gets a new ID when an owner
+// who reads gets the write side too, and when a reader or a re-entry with a longer lease is
+// unlocked and the rest of the hold goes on. The record of a read-write lock names the writer by
+// the ID with ":write" added. The ID of a fair lock has ":f" added. Permits have IDs of their own:
+// see [Lock.PermitIDs].
 func (l *Lock) HolderID() string { return l.ticket.shell.id.holder(l.ticket.request.Hold) }
 
-// Token returns the fencing token of a lock taken with Fenced, or zero. It is
-// larger than the token of every grant before it. A re-entry has the token of its
-// hold. The token of a reader is no smaller than those of the writers before it, and
-// smaller than those of the writers after it.
-// A resource that remembers the largest token it has seen, and refuses
-// smaller ones, is safe even from a holder that does not know of its loss.
+// Token returns the fencing token of a lock taken with Fenced, or zero. The token is larger than
+// the token of every earlier grant. A re-entry has the token of the hold. The token of a reader is
+// no smaller than the tokens of earlier writers, and smaller than the tokens of later writers. A
+// resource that remembers the largest token seen, and refuses smaller tokens, is safe even from a
+// holder unaware of its loss.
 //
-// The token of a lock of LockAll is zero: each of its names has one, see [Lock.TokenOf].
+// The token of a lock of LockAll is zero: each name has a token, see [Lock.TokenOf].
 func (l *Lock) Token() int64 {
 	if l.IsSet() {
 		return 0
@@ -59,14 +57,13 @@ func (l *Lock) Token() int64 {
 	return l.ticket.request.Hold.Token
 }
 
-// Valid reports whether the lock is held: it was not unlocked, and its confirmed
-// lease has not run out. It does no I/O and does not depend on the manager having
-// noticed.
+// Valid reports whether the lock is held: the handle was not unlocked, and the confirmed lease has
+// not run out. Valid does no I/O and does not depend on the manager having noticed.
 func (l *Lock) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining returns the time until the lock's deadline, which a renewal may still
-// move; zero if it is not held. A renewal sets it to Options.Lease, or more while
-// another holder of the same record needs more.
+// Remaining returns the time until the lock's deadline, which a renewal may still move; zero if the
+// lock is not held. A renewal sets the time to Options.Lease, or more while another holder of the
+// same record needs more.
 func (l *Lock) Remaining() time.Duration {
 	if l.ticket.over.Load() {
 		return 0
@@ -74,10 +71,10 @@ func (l *Lock) Remaining() time.Duration {
 	return max(0, time.Duration(l.ticket.hold().until.Load())-l.ticket.shell.clock.exact())
 }
 
-// Lost returns a channel that is closed when the lock is lost. At the lock's
-// deadline a timer closes it, which may be some milliseconds late in a busy
-// process; Valid is never late. Unlock does not close it, unless it finds that the
-// lock had been lost. Re-entries share it with their hold.
+// Lost returns a channel that is closed when the lock is lost. At the lock's deadline a timer
+// closes the channel. The timer may be some milliseconds late in a busy process; Valid is never
+// late. Unlock does not close the channel, unless Unlock finds that the lock had been lost.
+// Re-entries share the channel with their hold.
 func (l *Lock) Lost() <-chan struct{} {
 	more := l.ticket.hold().makeMore()
 	more.mu.Lock()
@@ -91,8 +88,8 @@ func (l *Lock) Lost() <-chan struct{} {
 	return more.lost
 }
 
-// Err returns nil while the lock is held, ErrNotHeld once it was unlocked, and
-// otherwise why it was lost: an error that matches ErrLeaseLost or ErrClosed.
+// Err returns nil while the lock is held, ErrNotHeld after the unlock, and otherwise why the lock
+// was lost: an error that matches ErrLeaseLost or ErrClosed.
 func (l *Lock) Err() error {
 	over := l.ticket.over.Load()
 	if over && l.ticket.unlock.Load() != nil {
@@ -110,12 +107,12 @@ func (l *Lock) Err() error {
 	return nil
 }
 
-// Context returns a child of parent that is cancelled when the lock is lost,
-// with the loss as its cause, or unlocked, with ErrNotHeld.
+// Context returns a child of parent. The child is cancelled when the lock is lost, with the loss as
+// the cause, or unlocked, with ErrNotHeld.
 //
-// From the deadline of the lock on, its Err returns an error and its Done a closed
-// channel, even if the process was paused and its timers are late. A context
-// derived from it ends with a timer, or when one of these methods is called.
+// From the deadline of the lock on, the child's Err returns an error and Done a closed channel,
+// even if the process was paused and timers are late. A context derived from the child ends with a
+// timer, or at a call of the child's Err or Done.
 func (l *Lock) Context(parent context.Context) context.Context {
 	key := parent
 	if !reflect.ValueOf(parent).Comparable() {
@@ -130,10 +127,11 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	return ctx
 }
 
-// A lockContext is a context that a lock cancels. Its methods look at the deadline of the lock.
+// A lockContext is the context of a lock. The methods look at the deadline of the lock.
 //
-// Its channel, and its value for the key with which package context finds its own contexts, are those of
-// the embedded context. So a child of it is registered there, and needs no goroutine.
+// The channel, and the value for the key with which package context finds its own contexts, come
+// from the embedded context. So a child of a lockContext is registered there, and needs no
+// goroutine.
 type lockContext struct {
 	context.Context
 	lock   *Lock
@@ -157,7 +155,8 @@ func (c *lockContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Value is that of the embedded context. context.Cause calls Value with a *int, and does not call Err.
+// Value returns the value of the embedded context. context.Cause calls Value with a *int, and does
+// not call Err.
 func (c *lockContext) Value(key any) any {
 	if _, ok := key.(*int); ok {
 		c.look()
@@ -167,20 +166,17 @@ func (c *lockContext) Value(key any) any {
 
 func (c *lockContext) String() string { return fmt.Sprint(c.Context) + ".WithLock" }
 
-// Extend keeps the lock for at least d from now on, less 1 % and
-// Options.Margin. A fixed lease then ends no earlier than that. A watched one
-// is renewed at once, and later as usual. The extension ends when this handle is
-// unlocked, even if re-entries or other readers go on. Extend never shortens a
-// hold, and never goes beyond MaxHold: it returns nil, and the lock ends with its
-// MaxHold. d is from MinLease to MaxLease; otherwise the error matches
-// ErrInvalidLease.
+// Extend keeps the lock for at least d from now on, less 1 % and Options.Margin. A fixed lease then
+// ends no earlier. A watched lease is renewed at once, and later as usual. The extension ends when
+// the handle is unlocked, even if re-entries or more readers go on. Extend never shortens a hold,
+// and never goes beyond MaxHold: Extend returns nil, and the lock ends with its MaxHold. d is from
+// MinLease to MaxLease; otherwise the error matches ErrInvalidLease.
 //
-// Extend blocks until Redis has confirmed it, the lock is lost, or ctx ends; in
-// the last case it may still take effect. It tries again while the server can't be
-// reached, or too few of Options.Replicas have it. A nil error proves that the lock
-// was held when the command ran.
-// The error matches ErrLeaseLost if the lock is lost, and ErrNotHeld if it was
-// unlocked.
+// Extend blocks until Redis has confirmed the extension, the lock is lost, or ctx ends; in the last
+// case the extension may still take effect. Extend tries again while the server can't be reached,
+// or too few of Options.Replicas have the extension. A nil error proves that the lock was held when
+// the command ran. The error matches ErrLeaseLost if the lock is lost, and ErrNotHeld if the lock
+// was unlocked.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	if err := l.extend(ctx, d); err != nil {
 		return l.ticket.failed(opExtend, 0, err)
@@ -212,28 +208,27 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Unlock gives the lock back. It blocks until the lock has passed to the next
-// waiter of this manager or Redis has confirmed its release, the server has
-// failed for Options.RetryTime since the call, or ctx ends. In the last two cases
-// the manager goes on releasing it until the release is confirmed or the record has
-// expired. A failure is noticed when a command fails, which takes
-// Options.CommandTimeout and, if a dial hangs, the client's Dialer.Timeout. After the
-// call the lock is not valid, whatever Unlock returns.
+// Unlock gives the lock back. Unlock blocks until the lock has passed to the next waiter of the
+// manager or Redis has confirmed the release, the server has failed for Options.RetryTime since the
+// call, or ctx ends. In the last two cases the manager goes on releasing the lock until the release
+// is confirmed or the record has expired. A failure is noticed when a command fails, after
+// Options.CommandTimeout and, if a dial hangs, the client's Dialer.Timeout. After the call the lock
+// is not valid, whatever Unlock returns.
 //
-// If other processes have had the lock for much longer than this one, its record
-// may stay for 2 ms more, in case the caller wants the lock again. A process that
-// ends then must call [Manager.Close], which waits for the release.
+// If other processes have had the lock for much longer than the manager, the record may stay for 2
+// ms more, in case the caller wants the lock again. A process that ends after Unlock must call
+// [Manager.Close], which waits for the release.
 //
-// If the error is nil, the lock is free. If the server refused to publish that,
-// [EventReleased] and the log tell why. An error of the server says that the record
-// may stay until its lease ends.
+// If the error is nil, the lock is free. If the server refused to publish the release,
+// [EventReleased] and the log tell why. An error of the server says that the record may stay until
+// the lease ends.
 //
-// The error matches ErrNotHeld if this handle was unlocked before, ErrClosed if
-// the manager was closed, and ErrLeaseLost if the lock had been lost: then the
-// work under it may have met another holder.
+// The error matches ErrNotHeld if the handle was unlocked before, ErrClosed if the manager was
+// closed, and ErrLeaseLost if the lock had been lost. After ErrClosed or ErrLeaseLost the work
+// under the lock may have met another holder.
 //
-// ctx may be one of [Lock.Context], such as that of the function of Do. The unlock ends it, but does not
-// wait for less because of that.
+// ctx may be a context from [Lock.Context], for example the context of the function of Do. The
+// unlock ends ctx, but Unlock still waits for the release.
 func (l *Lock) Unlock(ctx context.Context) error {
 	live := ctx.Err() == nil
 	f := l.UnlockAsync()
@@ -244,8 +239,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// UnlockAsync is Unlock without waiting. Cancelling its future does not stop the
-// release.
+// UnlockAsync is Unlock without waiting. Cancelling the future does not stop the release.
 func (l *Lock) UnlockAsync() *futures.Future[struct{}] { return l.unlock(false) }
 
 // unlock is UnlockAsync. untaken is set if nobody had the lock.
@@ -274,7 +268,7 @@ func (l *Lock) unlock(untaken bool) *futures.Future[struct{}] {
 	return p.Future()
 }
 
-// cancelContexts cancels the contexts of this handle, not those of re-entries.
+// cancelContexts cancels the contexts of the handle l, but not of re-entries.
 func (l *Lock) cancelContexts() {
 	more := l.ticket.hold().more.Load()
 	if more == nil {
@@ -295,8 +289,8 @@ func (l *Lock) cancelContexts() {
 	}
 }
 
-// A ticket is what the shell keeps of one request. It is a part of the Lock that
-// the request may come to: one allocation for both.
+// A ticket is the shell's state of a request. A ticket is part of the Lock of the request, so both
+// need a single allocation.
 type ticket struct {
 	promise futures.Promise[*Lock]
 	request core.Request // the core's, once it is posted
@@ -307,13 +301,13 @@ type ticket struct {
 	granted uint32      // when, in steps of grantStep and plus one; zero before. The manager's goroutine owns it
 }
 
-// hold returns the hold that the request was granted. The request must be granted.
+// hold returns the hold of a request. The request must be granted.
 func (t *ticket) hold() *hold { return holdOf(t.request.Hold) }
 
 // asked returns the instant of the request.
 func (t *ticket) asked() time.Duration { return t.request.Asked }
 
-// trace returns what the events of the request report, or nil if nobody observes it.
+// trace returns what the events of the request report, or nil if nobody observes the manager.
 func (t *ticket) trace() *trace {
 	if terms := t.request.Terms; terms != nil && terms.Tag != nil {
 		return terms.Tag.(*trace)
@@ -321,11 +315,11 @@ func (t *ticket) trace() *trace {
 	return nil
 }
 
-// grantStep is the unit of ticket.granted. It makes the field small: one for each lock.
+// grantStep is the unit of ticket.granted. Every lock has the field, so the field should be small.
 const grantStep = 100 * time.Millisecond
 
-// since returns when the request was granted, or else when it was made. The manager's goroutine
-// calls it.
+// since returns when the request was granted, or before the grant, when the request was made. Only
+// the manager's goroutine calls since.
 func (t *ticket) since() time.Duration {
 	if t.granted != 0 {
 		return time.Duration(t.granted-1) * grantStep
@@ -333,24 +327,23 @@ func (t *ticket) since() time.Duration {
 	return t.asked()
 }
 
-// A ticket is the source of its future, and runs its callbacks.
+// A ticket is the source of its future, and runs the future's callbacks.
 var (
 	_ futures.Source[*Lock] = (*ticket)(nil)
 	_ futures.Dispatcher    = (*ticket)(nil)
 	_ futures.Dispatcher    = (*unlocking)(nil)
 )
 
-// Cancel withdraws a request that is pending.
+// Cancel withdraws a pending request.
 func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
 
-// Drop gives back a lock that was granted and that nobody has taken.
+// Drop gives back a granted lock that nobody has taken.
 func (t *ticket) Drop(l *Lock) { l.unlock(true) }
 
 // Dispatch queues the callbacks of the future of a request.
 func (t *ticket) Dispatch(run func()) { t.shell.callbacks.put(run) }
 
-// Explain returns the error of a future that was cancelled, or whose Await ended
-// with its context.
+// Explain returns the error of a future that was cancelled, or whose Await ended with the context.
 func (t *ticket) Explain(err error) error {
 	if errors.Is(err, ErrCanceled) {
 		return t.failed(opLock, 0, err)
@@ -377,7 +370,7 @@ func (t *ticket) failing(asked, now time.Duration) error {
 	return nil
 }
 
-// whileFailing joins the error of failing, if there is one, to the error of a context.
+// whileFailing joins the error of failing, if not nil, to the error of a context.
 func (t *ticket) whileFailing(asked time.Duration, err error) error {
 	return withFailure(t.failing(asked, t.shell.now()), err)
 }
@@ -390,9 +383,8 @@ func (t *ticket) refusal() string {
 	return "another owner held it"
 }
 
-// waitError returns the error of a request that ended at now without a lock.
-// While the server is silent, a wait that ran out does not mean that another
-// owner holds the lock.
+// waitError returns the error of a request without a lock that ended at now. While the server is
+// silent, the end of a wait does not mean that another owner holds the lock.
 func (t *ticket) waitError(now time.Duration, err error) error {
 	if t.request.Once {
 		return t.failed(opLock, 0, err)
@@ -416,8 +408,8 @@ func (t *ticket) notUnlocked(err error) *futures.Future[struct{}] {
 	return futures.Ready(struct{}{}, error(t.failed(opUnlock, 0, err)))
 }
 
-// An unlocking is a ticket as the source of its unlock's future. Cancel and
-// Drop do nothing: the release goes on in any case.
+// An unlocking is a ticket as the source of the unlock's future. Cancel and Drop do nothing: the
+// release goes on in any case.
 type unlocking ticket
 
 func (r *unlocking) Cancel() {}

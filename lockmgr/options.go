@@ -16,86 +16,78 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// The shortest and the longest lease that FixedLease and Extend accept: 10 ms and
-// 365 days.
+// MinLease and MaxLease bound the lease of FixedLease and Extend: 10 ms and 365 days.
 const (
 	MinLease = 10 * time.Millisecond
 	MaxLease = 365 * 24 * time.Hour
 )
 
-// Options tune a Manager. Zero is the default of each field. Dial and New refuse
-// a negative value with ErrInvalidOption, unless the field says what it means. A
-// RetryTime, PassTime or Linger above MaxLease counts as MaxLease. The struct may be
-// reused: they copy it.
+// Options tune a Manager. Zero is the default of each field. Dial and New refuse a negative value
+// with ErrInvalidOption, unless the field's comment gives a negative value a meaning. A RetryTime,
+// PassTime or Linger above MaxLease counts as MaxLease. The struct may be reused: Dial and New copy
+// Options.
 type Options struct {
-	// Lease is the life of a record in Redis under the watchdog, which
-	// renews it every third of that time. It is how long a lock stays taken
-	// when its process dies. Default 30 s; at least 100 ms.
+	// Lease is the life of a record in Redis under the watchdog. The watchdog renews the record
+	// every third of Lease. When a process dies, the process's locks stay taken for up to Lease.
+	// Default 30 s; at least 100 ms.
 	Lease time.Duration
 	// Margin is subtracted from every lease, and 1 % for clock drift. What
 	// remains is how long a lock is valid. Default 2 ms; 1 to 5 ms.
 	Margin time.Duration
-	// CommandTimeout is how long one script may take before its outcome counts
-	// as unknown. It must be below Lease/3. Default 2 s, or Lease/10 if that
-	// is less.
+	// CommandTimeout is how long a script may take before the outcome counts as unknown.
+	// CommandTimeout must be below Lease/3. Default 2 s, or Lease/10 if less.
 	CommandTimeout time.Duration
-	// RetryTime is how long the server may fail to answer, or refuse for a
-	// passing reason, before waiting requests fail. A command under way adds one
-	// CommandTimeout, and a dial that hangs the client's dial time-out. If the
-	// server freezes while a request waits for a message, its ConnWriteTimeout
-	// and Dialer.KeepAlive are added instead. RetryTime does not limit the wait
-	// for a lock that others hold. Default 5 s.
+	// RetryTime is how long the server may fail to answer, or refuse for a passing reason, before
+	// waiting requests fail. A command under way adds a CommandTimeout. A hanging dial adds the
+	// client's dial time-out. If the server freezes while a request waits for a message, the
+	// client's ConnWriteTimeout and Dialer.KeepAlive are added instead. RetryTime does not limit
+	// the wait for a lock of another holder. Default 5 s.
 	RetryTime time.Duration
 
-	// PassCount and PassTime bound a run: how many grants in a row this manager
-	// makes, and for how long, before others go first. After a run the manager
-	// stands back until the others have had the lock for as long as the run
-	// took, times the number of processes that seem to want it. If it hears of
-	// none, it stands back for 10 ms at most. Once in 750 ms that is up to 25 ms,
-	// for processes that poll, or up to 130 ms if there are subscribers, which may
-	// be far away. A run goes on while no other subscriber is known, which is
-	// checked at least every 8*PassCount grants. Fair locks have no runs. Defaults
-	// 32 and 100 ms.
+	// PassCount and PassTime bound a run: how many grants in a row a manager makes, and for how
+	// long, before other managers go first. After a run the manager stands back until the other
+	// managers have had the lock for as long as the run took, times the number of processes that
+	// seem to want the lock. If the manager hears of no other process, the manager stands back for
+	// 10 ms at most. Once in 750 ms the pause is up to 25 ms, for processes that poll, or up to 130
+	// ms if there are subscribers, which may be far away. A run goes on while no other subscriber
+	// is known. The manager checks for subscribers at least every 8*PassCount grants. Fair locks
+	// have no runs. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
-	// Linger is how long a subscription is kept after its last waiter, so
-	// that a contended lock does not subscribe each time. Default 2 s;
-	// negative: not at all.
+	// Linger is how long a subscription is kept after the last waiter, so a contended lock does not
+	// subscribe each time. Default 2 s; negative: not at all.
 	Linger time.Duration
 
-	// Channels says on which channels a manager of a cluster publishes and listens. Single
-	// servers and those that Sentinels name have classic channels only.
+	// Channels says on which channels a manager of a cluster publishes and listens. Single servers
+	// and the masters of Sentinels have classic channels only.
 	Channels Channels
 
 	// Replicas makes grants and renewals wait for replicas.
 	Replicas Replicas
 
-	// Process is what others are told of the process of this manager: see [Holder]. Fields that are
-	// not set have defaults. Program and Host have at most MaxProcessBytes bytes.
+	// Process describes the manager's process to other processes: see [Holder]. Zero fields have
+	// defaults. Program and Host have at most MaxProcessBytes bytes.
 	Process Process
-	// Anonymous keeps the manager from telling others which process it is part of, and what its
-	// locks are for.
+	// Anonymous keeps the manager from writing its process and the notes of its locks to the
+	// server.
 	Anonymous bool
 
-	// MaxWaiters bounds the requests that are pending at one time. MaxLocks
-	// bounds the names that are held or waited for; as many again may be
-	// remembered for a while. Beyond them requests fail with ErrOverloaded.
-	// Default 1,048,576 each.
+	// MaxWaiters bounds the requests pending at the same time. MaxLocks bounds the names held or
+	// waited for; as many again may be remembered for a while. Requests beyond the bounds fail with
+	// ErrOverloaded. Default 1,048,576 each.
 	MaxWaiters int
 	MaxLocks   int
 
-	// Logger gets lost leases, and a line when commands begin to fail, when they
-	// no longer fail, and when the subscription is cut or back: see
-	// docs/operations.md for all lines. Its handler runs on a goroutine of its
-	// own. Default: nothing is logged.
+	// Logger gets lost leases, and a line when commands begin to fail, when commands no longer
+	// fail, and when the subscription is cut or back: see docs/operations.md for all lines. The
+	// handler runs on a goroutine of its own. Default: nothing is logged.
 	Logger *slog.Logger
-	// Observer is called with every event, in order and one at a time, on a
-	// goroutine of its own. A slow one delays nothing but itself: while 16,384
-	// events wait for it, further ones are dropped, counted in
-	// Stats.DroppedEvents and reported by an EventDropped. The same bound holds
-	// for the lines of a slow log handler. Observer may use the manager, except
-	// for Close, which would wait for it. It must not panic.
+	// Observer is called with every event, in order and never concurrently, on a goroutine of its
+	// own. A slow Observer delays nothing else: while 16,384 events wait for Observer, further
+	// events are dropped, counted in Stats.DroppedEvents and reported by an EventDropped. The same
+	// bound holds for the lines of a slow log handler. Observer may use the manager, except for
+	// Close, which would wait for Observer. Observer must not panic.
 	Observer func(Event)
 
 	readClocks func() (awake, all time.Duration, ok bool) // of the host; tests have their own
@@ -123,46 +115,48 @@ const (
 	defaultTimeout  = 2 * time.Second
 )
 
-// Replicas says how many replicas must have the record of a lock before the lock is granted, and each
-// change of the record before it counts: a renewal, an Extend, a reader that becomes the writer. A
-// failover that promotes one of these replicas keeps the lock. Without Acks a failover may lose the locks
-// that were granted just before it, because a server answers before its replicas know.
+// Replicas says how many replicas must have the record of a lock before the lock is granted. Each
+// change of the record (a renewal, an Extend, a reader who becomes the writer) counts only after as
+// many replicas have the change. A failover to a replica that has the record keeps the lock.
+// Without Acks a failover may lose the newest locks, because a server answers before its replicas
+// know.
 //
-// If too few replicas have the record in time, the lock is given back, and its request and all waiting
-// requests of this manager for the name fail with ErrReplicas. A renewal is tried again, and Extend waits
-// for that. So locks that are held are lost at their deadlines if replicas are down for longer than about
-// half a lease.
+// If too few replicas have the record in time, the manager gives the lock back. The request and all
+// waiting requests of the manager for the name fail with ErrReplicas. A renewal is tried again, and
+// Extend waits for the new try. So locks are lost at their deadlines if replicas are down for
+// longer than about half a lease.
 //
-// A lock that this manager passed on in memory just before the failover may be lost all the same: the new
-// master may know the holder before. Nobody else gets the lock then until its TTL is over. A failover to a
-// server that did not have the record loses the lock, too. The holder is told of a loss, and only a fencing
-// token keeps its late writes out.
+// A lock that the manager passed on in memory just before the failover may be lost all the same:
+// the new master may know the holder before. Nobody else gets the lock then until the record's TTL
+// is over. A failover to a server without the record loses the lock, too. The holder is told of a
+// loss, and only a fencing token keeps late writes of the holder out.
 //
-// Each grant that needs a command takes two more round trips, and WAIT. So does each renewal, for which
-// nobody waits. The user needs +wait.
+// Each grant that needs a command takes two more round trips, and WAIT. So does each renewal, for
+// which nobody waits. The user needs +wait.
 type Replicas struct {
 	// Acks is how many replicas must have a record. Default 0: none is asked for.
 	Acks int
-	// Timeout is how long to wait for them. A request may wait twice as long, if another wait is
-	// under way. Default 1 s, or Lease/10 if that is less; at least 1 ms and below Lease/3.
+	// Timeout is how long to wait for the replicas. A request may wait twice as long, if another
+	// wait is under way. Default 1 s, or Lease/10 if less; at least 1 ms and below Lease/3.
 	Timeout time.Duration
 }
 
 // Channels are the kinds of channels that the managers of a cluster use. All clients that share
-// locks must have one in common. Those that have not do not wake each other: they poll.
-// Redisson uses sharded channels since 3.52, and classic ones before that or with
-// shardedSubscriptionMode OFF.
+// locks must have a kind in common. Clients without a common kind do not wake each other and poll
+// instead. Redisson uses sharded channels since 3.52, and classic channels in earlier versions or
+// with shardedSubscriptionMode OFF.
 type Channels uint8
 
 const (
-	// ShardedChannels are SPUBLISH and SSUBSCRIBE: a message goes to those who listen at the master
-	// of the name. A cluster older than version 7.0 has none; its managers use classic ones.
+	// ShardedChannels are SPUBLISH and SSUBSCRIBE: a message goes to the subscribers at the master
+	// of the name. A cluster older than version 7.0 has no sharded channels; managers use classic
+	// channels there.
 	ShardedChannels Channels = iota
 	// ClassicChannels are PUBLISH and SUBSCRIBE: a message goes to every node of the cluster.
 	ClassicChannels
 )
 
-// published returns the channels that scripts publish on.
+// published returns the kind of channels on which scripts publish.
 func (c Channels) published() wire.Channels {
 	if c == ClassicChannels {
 		return wire.Classic
@@ -170,7 +164,7 @@ func (c Channels) published() wire.Channels {
 	return wire.Sharded
 }
 
-// complete returns o with its defaults filled in, or the error of a bad field.
+// complete returns o with the defaults filled in, or the error of a bad field.
 func (o Options) complete() (Options, error) {
 	if o.Channels > ClassicChannels {
 		return o, badField("Channels", o.Channels, "ShardedChannels or ClassicChannels")
@@ -180,7 +174,7 @@ func (o Options) complete() (Options, error) {
 	err = cmp.Or(err, fill("CommandTimeout", &o.CommandTimeout, min(defaultTimeout, o.Lease/10), time.Millisecond, o.Lease/3-1))
 	err = cmp.Or(err, fill("Replicas.Acks", &o.Replicas.Acks, 0, 0, 1<<10))
 	err = cmp.Or(err, fill("Replicas.Timeout", &o.Replicas.Timeout, min(time.Second, o.Lease/10), time.Millisecond, o.Lease/3-1))
-	// Nobody can tell a longer time from MaxLease, and sums of it do not overflow.
+	// A longer time has the same effect as MaxLease, and sums of MaxLease do not overflow.
 	o.RetryTime, o.PassTime = min(o.RetryTime, MaxLease), min(o.PassTime, MaxLease)
 	err = cmp.Or(err, fill("RetryTime", &o.RetryTime, defaultRetry, 0, MaxLease))
 	err = cmp.Or(err, fill("PassTime", &o.PassTime, defaultPassTime, 0, MaxLease))
@@ -197,7 +191,7 @@ func (o Options) complete() (Options, error) {
 	return o, err
 }
 
-// fill sets a field to its default if it is zero. It returns an error if the field is out of range.
+// fill sets a zero field to the default. fill returns an error if the field is out of range.
 func fill[T int | time.Duration](field string, p *T, byDefault, least, most T) error {
 	setDefault(p, byDefault)
 	if *p < least || *p > most {
@@ -206,7 +200,7 @@ func fill[T int | time.Duration](field string, p *T, byDefault, least, most T) e
 	return nil
 }
 
-// checkText returns an error if a text that others are told is too long, or is no text.
+// checkText returns an error if a text for other processes is too long or no valid UTF-8.
 func checkText(field, text string) error {
 	if len(text) > MaxProcessBytes || !utf8.ValidString(text) {
 		return badField(field, strconv.Quote(text), fmt.Sprintf("valid UTF-8, at most %d bytes", MaxProcessBytes))
@@ -225,11 +219,11 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// A LockOption changes one request.
+// A LockOption changes a single request.
 //
-// A request takes each option once. Not every call takes each option, and some options exclude each
-// other: docs/calls.md has the table. Other requests fail with ErrInvalidOption, and nothing is sent.
-// The zero LockOption changes nothing.
+// A request takes each option once. Not every call takes each option, and some options are
+// exclusive: docs/calls.md has the table. A request with a wrong option fails with
+// ErrInvalidOption, and nothing is sent. The zero LockOption changes nothing.
 type LockOption struct {
 	kind  optionKind
 	d     time.Duration
@@ -256,7 +250,7 @@ const (
 	optTraceContext
 )
 
-// callKinds is a set of kinds of calls. Calls of one kind take the same options.
+// callKinds is a set of kinds of calls. Calls of the same kind take the same options.
 type callKinds uint8
 
 const (
@@ -276,8 +270,8 @@ const (
 
 var callNames = [...]string{"Lock", "TryLock", "LockAll", "TryLockAll", "Acquire", "TryAcquire", "Lead"}
 
-// optionRules say which calls take an option, and which other options it excludes. For an option
-// with a time they say which times are good, and the error of others.
+// optionRules say which calls take an option, and which options an option excludes. For an option
+// with a time, least and most bound the time, and err is the error of a time out of range.
 var optionRules = [...]struct {
 	name     string
 	calls    callKinds
@@ -301,138 +295,134 @@ var optionRules = [...]struct {
 	optTraceContext: {name: "TraceContext", calls: toAny},
 }
 
-// Name returns the name of the function that made the option, such as "MaxWait". It returns "" for the
+// Name returns the name of the option's function, for example "MaxWait". Name returns "" for the
 // zero LockOption.
 func (o LockOption) Name() string { return optionRules[o.kind].name }
 
-// MaxWait bounds how long the request may wait, counted from the call. After
-// that it fails with ErrWaitTimeout, or with ErrUnavailable if the server did
-// not answer meanwhile, or with ErrReplicas if a grant waited for replicas. Zero
-// means one try and no waiting, which fails with ErrNotAcquired. A negative wait
-// fails with ErrInvalidWait. Without MaxWait a request waits until it is granted
-// or cancelled, or the server has failed for Options.RetryTime.
+// MaxWait bounds how long the request may wait, counted from the call. A request that takes longer
+// fails with ErrWaitTimeout, or with ErrUnavailable if the server did not answer meanwhile, or with
+// ErrReplicas if a grant waited for replicas. Zero means a single try without waiting, which fails
+// with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a request waits
+// until the grant, a cancel, or the failure of the server for Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
-// FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does
-// not renew it, and the lock is lost at its end. A re-entry never shortens what its
-// owner holds. A re-entry with a longer lease, or without FixedLease, prolongs it
-// until the re-entry is unlocked. A lease out of range fails with ErrInvalidLease.
+// FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does not renew the
+// lock, and the lock is lost at the end of the lease. A re-entry never shortens the hold of its
+// owner. A re-entry with a longer lease, or without FixedLease, prolongs the hold until the
+// re-entry is unlocked. A lease out of range fails with ErrInvalidLease.
 func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLease, d: d} }
 
-// AsOwner makes the request on behalf of an owner. If the owner holds the lock
-// already, it is granted at once (reentry) and has to be unlocked once more.
-// The zero Owner, or one of another manager, fails with ErrInvalidOwner.
+// AsOwner makes the request on behalf of an owner. If the owner holds the lock already, the request
+// is granted at once (reentry), and the lock has to be unlocked once more. The zero Owner, or an
+// Owner of another manager, fails with ErrInvalidOwner.
 func AsOwner(o Owner) LockOption { return LockOption{kind: optAsOwner, owner: o} }
 
-// Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into
-// a hold that was taken without it fails with ErrNotFenced. So does a request to read
-// of an owner that writes without a token. An owner that reads without a token can
-// ask for one when it asks to write.
+// Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into a hold without a
+// token fails with ErrNotFenced. So does a request to read by an owner who writes without a token.
+// An owner who reads without a token can ask for a token with a request to write.
 func Fenced() LockOption { return LockOption{kind: optFenced} }
 
-// MaxHold bounds how long the watchdog keeps the lock, counted from its grant. Then
-// the lock is lost, with an error that says so. A re-entry has the bound of its
-// hold. A d below MinLease fails with ErrInvalidLease.
+// MaxHold bounds how long the watchdog keeps the lock, counted from the grant. At the bound the
+// lock is lost, and the error says so. A re-entry has the bound of the hold. A d below MinLease
+// fails with ErrInvalidLease.
 func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d: d} }
 
-// KeepFor keeps the name taken for at least d from the grant on, even if the lock is unlocked,
-// its manager is closed or its process ends before. So a job that several processes start at
-// about the same time runs once:
+// KeepFor keeps the name taken for at least d from the grant on, even if the lock is unlocked, its
+// manager is closed or its process ends before. So a job runs once although several processes start
+// the job at about the same time:
 //
 //	err := mgr.Do(ctx, "nightly", job, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
 //
 // Unlock then leaves the record on the server for the rest of d, and nobody gets the lock
-// meanwhile, neither in this process nor in another. Requests that wait go on waiting. The
-// watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends
-// what is left of d. A lock that a cancel gives back, because nobody has taken it from its future, is
-// not kept. If it was lost before the cancel, also by Close, it is kept. A re-entry may lengthen d, and
-// never shortens it.
+// meanwhile, neither in the same process nor in another. Waiting requests go on waiting. The
+// watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends what is
+// left of d. A lock that nobody has taken from its future, and that a cancel gives back, is not
+// kept. If such a lock was lost before the cancel, also by Close, the name is kept. A re-entry may
+// lengthen d, and never shortens d.
 //
-// If the process ends within a round trip after the grant, or the server can't be reached, the
-// name may be kept for Options.Lease only. If the record is removed, or the server loses data,
-// it is not kept at all. A lock that ends by FixedLease or MaxHold is kept.
+// If the process ends within a round trip after the grant, or the server can't be reached, the name
+// may be kept for Options.Lease only. If the record is removed, or the server loses data, the name
+// is not kept at all. A lock that ends by FixedLease or MaxHold is kept.
 //
 // KeepFor is for plain locks. A d below MinLease or above MaxLease fails with ErrInvalidLease.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d: d} }
 
-// OnlyIfFree makes the request try once, without waiting: it fails with ErrNotAcquired if the lock
-// is held or waited for. TryLock does the same.
+// OnlyIfFree makes the request try once, without waiting: the request fails with ErrNotAcquired if
+// the lock is held or waited for. TryLock does the same.
 func OnlyIfFree() LockOption { return LockOption{kind: optOnlyIfFree} }
 
-// Note says what the lock is for, such as "invoice 42", for people who look who holds it: see
-// [Manager.Inspect], [Manager.Scan] and [Manager.Locks]. Everyone who can read the server's keys can
-// read it. It is written about a second after the grant, so that a lock which is held for a short
-// time costs nothing. A re-entry does not change the note of its hold. A text of more than
-// MaxNoteBytes bytes, or one that is no valid UTF-8, fails with ErrInvalidOption.
+// Note says what the lock is for, such as "invoice 42", for people who look for the holder: see
+// [Manager.Inspect], [Manager.Scan] and [Manager.Locks]. Everyone who can read the server's keys
+// can read the note. The note is written about a second after the grant, so a short hold costs
+// nothing. A re-entry does not change the note of the hold. A text of more than MaxNoteBytes bytes,
+// or with invalid UTF-8, fails with ErrInvalidOption.
 func Note(text string) LockOption { return LockOption{kind: optNote, note: text} }
 
-// TraceContext gives the request a context for Options.Observer, such as one
-// with the span of a tracer: see [EventGranted]. It replaces the context of Lock
-// or TryLock in events only: the request does not end with it.
+// TraceContext gives the request a context for Options.Observer, for example with the span of a
+// tracer: see [EventGranted]. The context replaces the context of Lock or TryLock in events only:
+// the request does not end with the context.
 func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTraceContext, ctx: ctx} }
 
-// Shared asks for the read side of a read-write lock. Any number of owners can have it
-// at a time, in all processes, while nobody has the other side: see [Exclusive].
+// Shared asks for the read side of a read-write lock. Any number of owners can have the read side
+// at a time, in all processes, while nobody has the write side: see [Exclusive].
 //
-// All readers of one manager share one entry in Redis, so that only the first of them
-// and the last one need a command. A reader waits behind a writer of its manager that
-// waits, even if others read. An owner that has the other side gets this one at once,
-// and keeps it when it unlocks the other: others can read soon after.
+// All readers of a manager share an entry in Redis, so only the first and the last reader need a
+// command. A reader waits behind a waiting writer of the same manager, even if other owners read.
+// An owner of the write side gets the read side at once, and keeps the read side after unlocking
+// the write side: other owners can read soon after.
 //
-// A token that a reader asks for with Fenced is no smaller than that of the last
-// writer, and smaller than that of the next.
+// The token of a reader with Fenced is no smaller than the token of the last writer, and smaller
+// than the token of the next writer.
 //
-// A name is a plain lock, a read-write lock or a fair lock. A request for a name that is in
-// use as another kind, by this manager or by others, fails with ErrKind.
+// A name is a plain lock, a read-write lock or a fair lock. A request for a name in use as another
+// kind, by the same manager or another, fails with ErrKind.
 func Shared() LockOption { return LockOption{kind: optShared} }
 
-// Exclusive asks for the write side of a read-write lock: see [Shared]. One owner has
-// it, while nobody reads.
+// Exclusive asks for the write side of a read-write lock: see [Shared]. A single owner has the
+// write side, while nobody reads.
 //
-// An owner that reads can get this side as well, if nobody else reads in any process:
+// An owner who reads can get the write side as well, if nobody else reads in any process:
 //
 //	w, err := mgr.TryLock(ctx, name, lockmgr.Exclusive(), lockmgr.AsOwner(read.Owner()))
 //
-// It goes before writers that wait. If somebody else reads, TryLock fails with
-// ErrNotAcquired. Then unlock the read side, Lock the write side, and look again at what
-// you have read. A request of a reader that may wait, by Lock or by a MaxWait above
-// zero, fails with ErrDeadlock at once: it would wait for itself.
+// Such a request goes before waiting writers. If somebody else reads, TryLock fails with
+// ErrNotAcquired. Then unlock the read side, Lock the write side, and read your data again. A
+// reader's request that may wait, by Lock or by a MaxWait above zero, fails with ErrDeadlock at
+// once: the reader would wait for itself.
 //
-// An owner that has both sides and unlocks the write side goes on reading. Others can read as
-// soon as Redis knows that, which may be some milliseconds after Unlock returned.
+// An owner of both sides who unlocks the write side goes on reading. Other owners can read as soon
+// as Redis knows of the unlock, perhaps some milliseconds after Unlock returned.
 //
 // Without Shared or Exclusive a request is for a plain lock, which is another kind.
 func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 
-// Fair asks for a fair lock. Requests are granted in the order in which they arrive at the
-// server, from all processes, and from clients of Redisson's fair lock. A manager sends its new
-// requests together. If the next request is one of another process, a handoff costs two
-// commands and a message.
+// Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,
+// from all processes, and from clients of Redisson's fair lock. A manager sends its new requests
+// together. If the next request is of another process, a handoff costs two commands and a message.
 //
-// A request that waits has a place in a queue on the server. Its manager keeps the place,
-// however long the request waits: while some wait, it sends a command about once a second for
-// each name. That command costs the server about 5 ms for 1,000 places, so no more than some
-// thousand requests should wait for one name. If the manager can't reach the server for five
+// A waiting request has a place in a queue on the server. The manager keeps the place, however long
+// the request waits: while some requests wait, the manager sends a command about once a second for
+// each name. The command costs the server about 5 ms for 1,000 places, so no more than some
+// thousand requests should wait for the same name. If the manager can't reach the server for five
 // seconds, its requests may lose their places and join again at the end.
 //
-// A manager that has died delays those behind its places for 5 s at most. A client of Redisson
-// that has died delays them for its own wait, which is 5 min by default.
+// A dead manager delays the requests behind its places for 5 s at most. A dead client of Redisson
+// delays the requests behind its place for its own wait, 5 min by default.
 //
-// A request that does not wait, of TryLock or with MaxWait(0), fails if anybody waits. Places of
-// a manager that has died count until then.
+// A request that does not wait, of TryLock or with MaxWait(0), fails if anybody waits. Places of a
+// dead manager count for the same 5 s.
 //
 // [Manager.ForceUnlock] tells only the first in the queue. The holder learns of its loss at its
 // next renewal, or within about a second if requests of its manager wait.
 //
 // Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson.
 //
-// A name is either a fair lock or a plain one. A request for one that is held as the other
-// fails with ErrKind, in all processes. A record of Redisson does not show which of the two
-// it is: if Redisson and holdfast disagree, they exclude each other, but keep no order, and
-// notice a release late.
+// A name is either a fair lock or a plain lock. A request for a name held as the other kind fails
+// with ErrKind, in all processes. A record of Redisson does not show the kind: if Redisson and
+// holdfast disagree, the two exclude each other, but keep no order, and notice a release late.
 func Fair() LockOption { return LockOption{kind: optFair} }
 
-// A wish holds the arguments of one request.
+// A wish holds the arguments of a request.
 type wish struct {
 	name   string // of a set: the text of its items
 	call   callKinds
@@ -463,7 +453,7 @@ func wishFor(call callKinds, name string, fault error, opts []LockOption) wish {
 	return w
 }
 
-// useOwner takes the owner of a context, if it has one and the call takes owners.
+// useOwner takes the owner of a context, if the context has an owner and the call takes owners.
 func (w *wish) useOwner(ctx context.Context) error {
 	if o, ok := ownerFrom(ctx); ok && w.call&toOwned != 0 {
 		if w.owner = o; o.of == nil {
@@ -473,7 +463,7 @@ func (w *wish) useOwner(ctx context.Context) error {
 	return nil
 }
 
-// apply changes the wish by its options, or returns the error of one.
+// apply changes the wish by its options, or returns the error of a bad option.
 func (w *wish) apply(id *identity) error {
 	for i, o := range w.opts {
 		if err := o.check(w.call, w.opts[:i]); err != nil {
@@ -512,8 +502,8 @@ func (w *wish) apply(id *identity) error {
 	return nil
 }
 
-// check returns an error if the call does not take the option, if an option before it excludes it, or if
-// its value is bad.
+// check returns an error if the call does not take the option, if an option in before excludes the
+// option, or if the option's value is bad.
 func (o LockOption) check(call callKinds, before []LockOption) error {
 	rule := &optionRules[o.kind]
 	if rule.calls&call == 0 {
