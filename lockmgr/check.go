@@ -22,10 +22,9 @@ import (
 type Report struct {
 	// Server is the name and version of the server, if the user may call INFO.
 	Server string
-	// Missing are the permissions that the user lacks.
+	// Missing are the permissions the user lacks.
 	Missing []Permission
-	// Warnings are sentences about settings that slow locks down or put them
-	// at risk.
+	// Warnings are sentences about settings that slow locks down or put locks at risk.
 	Warnings []string
 }
 
@@ -49,22 +48,22 @@ func (r Report) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// A Permission is something that the server's access rules may allow.
+// A Permission is a command, a key or a channel that the server's access rules may allow.
 type Permission struct {
-	// Rule is the argument of ACL SETUSER that grants it, such as "+pttl". A
-	// pattern is made from the prefix that was given to Check.
+	// Rule is the argument of ACL SETUSER that grants the permission, for example "+pttl". A
+	// pattern is made from the prefix given to Check.
 	Rule string
-	// For names what does not work without it.
+	// For names what does not work without the permission.
 	For string
-	// Optional reports whether plain locks work without it.
+	// Optional reports whether plain locks work without the permission.
 	Optional bool
-	// Nodes are the addresses of the masters of a cluster at which it is missing.
-	// Each node has access rules of its own. Nodes is nil if it is missing at all
-	// masters that Check asks, and for a single server.
+	// Nodes are the addresses of the masters of a cluster without the permission. Each node has
+	// access rules of its own. Nodes is nil if all masters that Check asks lack the permission, and
+	// for a single server.
 	Nodes []string
 }
 
-// String returns the rule, what it is for, and the Nodes at which it is missing.
+// String returns the rule, the purpose and the Nodes.
 func (p Permission) String() string {
 	text := p.Rule + " (" + p.For + ")"
 	if len(p.Nodes) > 0 {
@@ -73,30 +72,28 @@ func (p Permission) String() string {
 	return clean.Text(text, clean.Most)
 }
 
-// Check tries out everything that a lock needs, on a name of its own. The name
-// begins with prefix, which should be the prefix of your locks' names. Check takes
-// the lock, contends for it under another owner, passes it on, renews it, releases
-// it and waits for the release's message. With Options.Replicas it takes the lock once
-// more and waits for replicas. So a missing permission shows at the start of a service and
-// not in its first contention. If ctx ends first, the lock it took is left to expire,
-// within ten seconds; otherwise nothing is left.
+// Check tries out everything a lock needs, on a name of its own. The name begins with prefix, which
+// should be the prefix of your locks' names. Check takes the lock, contends for it under another
+// owner, passes it on, renews it, releases it and waits for the release's message. With
+// Options.Replicas Check takes the lock once more and waits for replicas. So a missing permission
+// shows at the start of a service and not in its first contention. If ctx ends first, Check leaves
+// its lock to expire, within ten seconds; otherwise Check leaves nothing.
 //
-// The error is nil if plain locks work. It matches ErrPermission if the user lacks
-// permissions for them, and names those. What the user lacks for other things, such as
-// Shared, Exclusive, Fair, Fenced or Permits, is in Report.Missing and is Optional. Other refusals
-// match the errors that Lock returns for them. If there is an
-// error, the report has what was found before it.
+// The error is nil if plain locks work. The error matches ErrPermission if the user lacks
+// permissions for plain locks, and names the permissions. Missing permissions for Shared,
+// Exclusive, Fair, Fenced, Permits and the like are in Report.Missing and are Optional. Further
+// refusals match the errors that Lock returns for the refusals. With an error, the report has
+// everything found before the error.
 //
-// In a cluster Check does all that at each master that serves names with the prefix,
-// because each node has access rules and settings of its own. Only one master serves
-// the names with a hash tag in the prefix. The error has the address of the master that
-// refuses or does not answer. It matches ErrTopology if a node of another cluster
-// answers at the address of a master.
+// In a cluster Check does all tests at each master that serves names with the prefix, because each
+// node has access rules and settings of its own. A single master serves all names with a hash tag
+// in the prefix. The error has the address of the master that refuses or does not answer. The error
+// matches ErrTopology if a node of another cluster answers at the address of a master.
 //
 // For a server that is a replica the error matches ErrReadOnly.
 //
-// Check makes some forty round trips, in a cluster to each of these masters. It blocks
-// until they are over or ctx ends.
+// Check makes some forty round trips, in a cluster to each master that serves names with the
+// prefix. Check blocks until the round trips are over or ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	name := prefix + "holdfast-check-" + uuid.NewString()
 	if err := checkName(name); err != nil {
@@ -111,7 +108,7 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	return c.report, err
 }
 
-// A place is a server that Check asks, and the name of the lock that it takes there.
+// A place is a server that Check asks, and the name of Check's lock there.
 type place struct {
 	master string // the address of a master of a cluster; empty for a single server
 	name   string
@@ -120,9 +117,9 @@ type place struct {
 // mostTries bounds how many names places tries.
 const mostTries = 4096
 
-// places returns the servers that Check asks. In a cluster it appends numbers to the name
-// until each master serves one of the names, or it has tried mostTries numbers. All names
-// with a hash tag are at one master.
+// places returns the servers that Check asks. In a cluster places appends numbers to the name until
+// each master serves a name, or places has tried mostTries numbers. All names with the same hash
+// tag are at the same master.
 func (m *Manager) places(name string) []place {
 	if !m.clustered {
 		return []place{{name: name}}
@@ -138,7 +135,7 @@ func (m *Manager) places(name string) []place {
 	return all
 }
 
-// A checkup is one call of Check.
+// A checkup is a call of Check.
 type checkup struct {
 	m       *Manager
 	prefix  string
@@ -150,8 +147,8 @@ type checkup struct {
 	channel, counter string // the channel and the token key of its name
 }
 
-// visit calls f once for each place, after it has set place, channel and counter. It ends at
-// the first error, and adds the address of the master to it.
+// visit calls f once for each place, after setting place, channel and counter. visit ends at the
+// first error, and adds the address of the master to the error.
 func (c *checkup) visit(f func() error) error {
 	for _, p := range c.places {
 		c.place, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
@@ -164,7 +161,7 @@ func (c *checkup) visit(f func() error) error {
 	return nil
 }
 
-// run makes all checks. It ends at the first error other than a missing permission.
+// run makes all checks, and ends at the first error other than a missing permission.
 func (c *checkup) run(ctx context.Context) error {
 	if err := c.m.strangers(ctx); err != nil { // first, because all else would fail at that master
 		return err
@@ -193,8 +190,8 @@ func (c *checkup) run(ctx context.Context) error {
 	err = c.visit(func() error {
 		err := c.rehearse(ctx)
 		if errors.Is(err, ErrPermission) {
-			// HSET can't be tried by itself: the key would never expire if this
-			// process died before its next command.
+			// HSET can't be tried by itself: the key would never expire if the process died before
+			// its next command.
 			c.missing(Permission{Rule: "+hset", For: "every lock"})
 			return nil
 		}
@@ -203,7 +200,7 @@ func (c *checkup) run(ctx context.Context) error {
 	return cmp.Or(err, c.denied())
 }
 
-// denied returns an error that names the missing permissions that plain locks need, or nil.
+// denied returns an error that names the missing permissions for plain locks, or nil.
 func (c *checkup) denied() error {
 	c.mergeNodes()
 	var needed []string
@@ -218,7 +215,7 @@ func (c *checkup) denied() error {
 	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(needed, ", ")), Hint: "see ACL SETUSER, and docs/redis.md for all that is needed"}
 }
 
-// missing adds to the report that the user lacks a permission at the place.
+// missing adds a missing permission of the place to the report.
 func (c *checkup) missing(p Permission) {
 	i := slices.IndexFunc(c.report.Missing, func(q Permission) bool { return q.Rule == p.Rule })
 	if i < 0 {
@@ -231,7 +228,7 @@ func (c *checkup) missing(p Permission) {
 	}
 }
 
-// mergeNodes removes the addresses from each permission that is missing at all places.
+// mergeNodes removes the addresses from each permission missing at all places.
 func (c *checkup) mergeNodes() {
 	for i := range c.report.Missing {
 		if p := &c.report.Missing[i]; len(p.Nodes) == len(c.places) {
@@ -257,8 +254,8 @@ const (
 	forWho       = "telling who holds a lock"
 )
 
-// permissions tries each command by itself, because the error of a script does not
-// always name the command that was denied. None of them leaves a key.
+// permissions tries each command by itself, because the error of a script does not always name the
+// denied command. No command leaves a key.
 func (c *checkup) permissions(ctx context.Context) error {
 	const optional = true
 	unknown := strings.Repeat("0", 40)
@@ -343,7 +340,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 	return nil
 }
 
-// forms returns the words of a command for the channels that are used.
+// forms returns the words of a command for the kind of channels in use.
 func (c *checkup) forms(words []string) [][]string {
 	forms := [][]string{words}
 	switch {
@@ -356,11 +353,11 @@ func (c *checkup) forms(words []string) [][]string {
 	return forms
 }
 
-// tryPush adds to a list and removes it again, because RPUSH can't be tried without a write.
+// tryPush adds to a list and removes the list again, because RPUSH can't be tried without a write.
 const tryPush = "local answer = redis.pcall('RPUSH', KEYS[1], '0') redis.pcall('DEL', KEYS[1]) return answer"
 
-// deniedRule returns the rule that would have allowed a command, or "" if it was
-// not denied. Other errors will show in the rehearsal.
+// deniedRule returns the rule that would have allowed a command, or "" if the command was not
+// denied. Further errors will show in the rehearsal.
 func deniedRule(a wire.Answer, words []string, pattern string) string {
 	f := a.Failure
 	if f == nil || f.Kind != wire.Permission {
@@ -382,7 +379,7 @@ func deniedRule(a wire.Answer, words []string, pattern string) string {
 	return "+" + command
 }
 
-// about reads the server's INFO, if the user may, and adds warnings about its settings.
+// about reads the server's INFO, if the user may, and adds warnings about the server's settings.
 func (c *checkup) about(ctx context.Context) error {
 	a, err := c.say(ctx, "INFO")
 	if err == nil && a.Failure != nil && a.Failure.Kind == wire.Permission {
@@ -416,7 +413,7 @@ func (c *checkup) about(ctx context.Context) error {
 	return nil
 }
 
-// warn adds a warning. In a cluster it begins with the address of the master.
+// warn adds a warning. In a cluster the warning begins with the address of the master.
 func (c *checkup) warn(format string, args ...any) {
 	text := clean.Text(fmt.Sprintf(format, args...), clean.Most)
 	if c.master != "" {
@@ -425,8 +422,7 @@ func (c *checkup) warn(format string, args ...any) {
 	c.report.Warnings = append(c.report.Warnings, text)
 }
 
-// rehearse subscribes, takes a lock through its whole life, and waits for the
-// message of its release.
+// rehearse subscribes, takes a lock through a whole life, and waits for the message of the release.
 func (c *checkup) rehearse(ctx context.Context) error {
 	watch := c.m.hubs.watch(c.channel, c.sharded).Watch
 	defer watch.Close()
@@ -462,12 +458,11 @@ func (c *checkup) confirmed(ctx context.Context) error {
 	return err
 }
 
-// checkLease is the lease of the lock that Check takes. The lock is released long
-// before that, however far away the server is.
+// checkLease is the lease of Check's lock. Check releases the lock long before its end, however far
+// away the server is.
 const checkLease = 10 * time.Second
 
-// live takes the lock, contends for it, passes it on, renews it and gives it
-// back.
+// live takes the lock, contends for the lock, passes the lock on, renews and releases the lock.
 func (c *checkup) live(ctx context.Context) error {
 	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
 	r, err := c.do(ctx, core.Op{Verb: core.VerbAcquire, Number: first})
@@ -507,8 +502,7 @@ func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	return r, r.Err
 }
 
-// unless returns err. If err is nil, it returns an error that says which impossible
-// answer the server gave.
+// unless returns err, or if err is nil, an error about an impossible answer of the server.
 func (c *checkup) unless(err error, what string) error {
 	if err != nil {
 		return err
@@ -530,8 +524,8 @@ func (c *checkup) counting(ctx context.Context) error {
 	return nil
 }
 
-// subscribe reports whether the subscription was confirmed. Locks work without
-// one, but waiters have to poll.
+// subscribe reports whether the subscription was confirmed. Locks work without a subscription, but
+// waiters have to poll.
 func (c *checkup) subscribe(caller context.Context, w *notify.Watch, sharded bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(caller, notify.DefaultDialTimeout+notify.DefaultCommandTimeout)
 	defer cancel()
@@ -580,15 +574,15 @@ func (c *checkup) message(caller context.Context, w *notify.Watch) error {
 	}
 }
 
-// cleanUp removes the record that a failed rehearsal may have left, and does not
-// wait for that. The record would expire anyway.
+// cleanUp removes the record that a failed rehearsal may have left, and does not wait for the
+// answer. The record would expire anyway.
 func (c *checkup) cleanUp() {
 	c.m.lanes.Call(wire.Command{Args: []string{"DEL"}, Keys: []string{c.name}}, func(wire.Answer) {})
 }
 
-// say sends a command that is no script. Its error says that no answer came, that
-// the server is unavailable, or that it refused the user or the password. Other
-// errors of the server are in the answer.
+// say sends a command that is no script. say returns an error if no answer came, if the server is
+// unavailable, or if the server refused the user or the password. Further errors of the server are
+// in the answer.
 func (c *checkup) say(ctx context.Context, words ...string) (wire.Answer, error) {
 	a, err := c.m.runAt(ctx, c.master, wire.Command{Args: words})
 	if f := a.Failure; err == nil && f != nil && (f.Kind == wire.Unavailable || f.Kind == wire.Closed || f.BadLogin() || ctx.Err() != nil) {

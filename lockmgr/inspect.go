@@ -18,49 +18,51 @@ import (
 type Info struct {
 	Name   string
 	Locked bool
-	// Kind is "plain", "read-write" or "fair" if somebody holds the lock, as far as its record
+	// Kind is "plain", "read-write" or "fair" if somebody holds the lock, as far as the record
 	// tells: a lock of Redisson's RFairLock for which nobody waits looks plain. Scan also finds
 	// "permits".
 	Kind string
-	// Mode is "read" or "write" if the record is that of a read-write lock, else "".
+	// Mode is "read" or "write" for the record of a read-write lock, else "".
 	Mode string
-	// Holders are the entries of the record; more than one only for kinds of
-	// lock that can be shared. Of a record with more than 1,000 entries they are
-	// some of them. Process, Since and Note are told for the first 64.
+	// Holders are the entries of the record; more than one only for kinds of lock that can be
+	// shared. Of a record with more than 1,000 entries, Holders has only some. The first 64 Holders
+	// have Process, Since and Note.
 	Holders []Holder
 	// HolderCount is how many entries the record has.
 	HolderCount int
-	// Queue lists those that wait for a fair lock, the next one first, at most 1,000. A
-	// request that was granted or cancelled within the last two seconds may still be in it.
+	// Queue lists the waiting requests for a fair lock, the next request first, at most 1,000. A
+	// request granted or cancelled within the last two seconds may still be in Queue.
 	Queue []Waiter
-	// TTL is the remaining life of the record; negative if it has no end.
+	// TTL is the remaining life of the record; negative if the record has no end.
 	TTL time.Duration
 	// Token is the last fencing token given, or zero.
 	Token int64
-	// Permits is what Scan found out about permits; nil for other kinds, and from Inspect.
+	// Permits has Scan's findings about permits; nil for locks, and from Inspect.
 	Permits *PermitsInfo
-	// Subscribers counts the processes that wait for the lock, or did so within
-	// Options.Linger; negative if the server does not say. It is zero for a fair lock: see
+	// Subscribers counts the processes with a request that waits for the lock, or waited within
+	// Options.Linger; negative if the server does not say. Subscribers is zero for a fair lock: see
 	// Queue.
 	Subscribers int64
 }
 
 // A Waiter is a place in the queue of a fair lock.
 type Waiter struct {
-	// Owner is the holder ID that the request will have (see Lock.HolderID), or the ID of
-	// a client of Redisson.
+	// Owner is the future holder ID of the request (see Lock.HolderID), or the ID of a client of
+	// Redisson.
 	Owner string
-	// TTL is the time until a client may remove the place; zero if one may now. A manager
-	// extends its places about once a second. Behind clients of Redisson TTL includes their
-	// waits.
+	// TTL is the time until a client may remove the place; zero if a client may remove the place
+	// now. A manager extends its places about once a second. Behind clients of Redisson TTL
+	// includes their waits.
 	TTL time.Duration
 }
 
-// Inspect reads the state of a lock from Redis, and which processes hold it. It blocks for one round
-// trip, and for one more if another manager holds the lock. Each fails after Options.CommandTimeout if
-// the server does not answer. It takes no part in the lock. Who holds it is left out if the user may not
-// read it: see Options.Process. While a manager passes a lock on in memory, the record may name a holder
-// that gave the lock back some 20 ms ago, or up to a second while the server refuses to update it.
+// Inspect reads the state of a lock from Redis, and which processes hold the lock. Inspect blocks
+// for a round trip, and for another if another manager holds the lock. Each round trip fails after
+// Options.CommandTimeout if the server does not answer. Inspect takes no part in the lock. The
+// process of a holder is left out if the user may not read the record of the process: see
+// Options.Process. While a manager passes a lock on in memory, the record may name a holder that
+// gave the lock back some 20 ms ago, or up to a second while the server refuses to update the
+// record.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	info, err := m.inspect(ctx, opInspect, name, true)
 	if err == nil && len(info.Holders) > 0 {
@@ -70,10 +72,10 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	return info, err
 }
 
-// Explain adds to an error who holds the lock now. It blocks as [Manager.Inspect] does. It returns err
-// itself if that does not match ErrNotAcquired, or is about a set, if nobody holds the lock any more, or
-// if ctx ends first. The result matches what err matches, and is a LockError with Holders if err is a
-// LockError.
+// Explain adds the present holders of the lock to an error. Explain blocks as [Manager.Inspect]
+// does. Explain returns err itself if err does not match ErrNotAcquired, or is about a set, if
+// nobody holds the lock any more, or if ctx ends first. The result matches what err matches, and is
+// a LockError with Holders if err is a LockError.
 func (m *Manager) Explain(ctx context.Context, err error) error {
 	var failed *LockError
 	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
@@ -141,7 +143,7 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 	return info, nil
 }
 
-// kind returns the kind of lock that the record is of, as far as it tells.
+// kind returns the kind of lock of the record, as far as the record tells.
 func (i *Info) kind() core.Kind {
 	switch {
 	case i.Mode != "":
@@ -152,8 +154,8 @@ func (i *Info) kind() core.Kind {
 	return core.Exclusive
 }
 
-// isLock reports whether a record looks like that of a lock: each holder has the form of a holder
-// ID of this library or of Redisson.
+// isLock reports whether a record looks like the record of a lock: each holder has the form of a
+// holder ID of holdfast or Redisson.
 func (i *Info) isLock() bool {
 	for _, h := range i.Holders {
 		if _, _, ok := holderOf(h.Owner); !ok {
@@ -163,40 +165,40 @@ func (i *Info) isLock() bool {
 	return i.Locked && len(i.Holders) > 0
 }
 
-// isStrange reports whether a record can't be that of a lock: it has a longer text than any holder ID,
-// or more entries than were read, of which one is not the entry of a holder.
+// isStrange reports whether a record can't be the record of a lock: a text is longer than any
+// holder ID, or the record has more entries than were read, and a read entry is not the entry of a
+// holder.
 func (i *Info) isStrange() bool {
 	long := func(h Holder) bool { return len(h.Owner) >= wire.MostText }
 	return slices.ContainsFunc(i.Holders, long) || i.HolderCount >= wire.MostFields && !i.isLock()
 }
 
-// ForceUnlock removes a lock that any owner holds, and wakes its waiters. It
-// reports whether there was one. A holder in this manager checks its record at
-// once, and loses the lock one round trip after ForceUnlock has returned. Others
-// learn of their loss by the message if they are subscribed, else at their next
-// renewal. It blocks for two round trips, and more if the lock changes hands
-// meanwhile: it then removes the next holder's. [Manager.ForceUnlockHolders] does not.
+// ForceUnlock removes a lock of any owner, wakes the waiters, and reports whether there was a lock.
+// A holder in the same manager checks its record at once, and loses the lock one round trip after
+// ForceUnlock has returned. Other holders learn of their loss by the message if subscribed, else at
+// their next renewal. ForceUnlock blocks for two round trips, and more if the lock changes hands
+// meanwhile: ForceUnlock then removes the lock from the next holder, too.
+// [Manager.ForceUnlockHolders] does not.
 //
-// Of a record with more than 1,000 entries it looks at some thousand, and removes the record as a whole
-// if these have the form of holder IDs. If they have not, or if an entry is longer than any holder ID,
-// the error matches ErrWrongType.
+// Of a record with more than 1,000 entries ForceUnlock reads some thousand, and removes the record
+// as a whole if the entries read have the form of holder IDs. Otherwise, or if an entry is longer
+// than any holder ID, the error matches ErrWrongType.
 //
-// It removes only a hold that it has seen. A call without an answer may still
-// take effect later, but never on a later hold of this library: see
-// [Lock.HolderID].
+// ForceUnlock removes only a hold that it has seen. A call without an answer may still take effect
+// later, but never on a later hold of holdfast: see [Lock.HolderID].
 func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 	return m.force(ctx, name, func(Holder) bool { return true })
 }
 
-// ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the
-// holders with these IDs: see [Lock.HolderID] and [Holder.Owner]. Other readers, and
-// a holder that has the lock by now, keep it. It reports whether it removed anything.
-// If other readers stay, it sends no message: the removed holders learn of it at their
-// next renewal. The error matches ErrInvalidOption if there is no ID.
+// ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the holders with
+// the given IDs: see [Lock.HolderID] and [Holder.Owner]. Other readers, and a holder that has the
+// lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. If other
+// readers stay, no message is sent: the removed holders learn of their loss at their next renewal.
+// The error matches ErrInvalidOption if there is no ID.
 //
-// The server learns up to 32 ms late that a lock has passed in memory. Until then it
-// knows the lock by the ID of the hold before. That ID removes the lock, and the
-// new one does not. Permits have IDs of their own: see [Permits.Return].
+// The server learns of a handoff in memory up to 32 ms late. Until the server does, the server
+// knows the lock by the ID of the hold before. The old ID removes the lock, and the new ID does
+// not. Permits have IDs of their own: see [Permits.Return].
 func (m *Manager) ForceUnlockHolders(ctx context.Context, name string, ids ...string) (bool, error) {
 	if len(ids) == 0 {
 		return false, &LockError{Op: opForceUnlock, Name: name, Err: fmt.Errorf("%w: give the ID of a holder", ErrInvalidOption)}
@@ -206,7 +208,7 @@ func (m *Manager) ForceUnlockHolders(ctx context.Context, name string, ids ...st
 	})
 }
 
-// divide returns the IDs of the holders that are chosen, and those of the others.
+// divide returns the IDs of the chosen holders, and the IDs of the rest.
 func (i *Info) divide(chosen func(Holder) bool) (goes, stays []string) {
 	for _, h := range i.Holders {
 		if chosen(h) {
@@ -218,7 +220,7 @@ func (i *Info) divide(chosen func(Holder) bool) (goes, stays []string) {
 	return goes, stays
 }
 
-// force removes the holders of a lock that are chosen.
+// force removes the chosen holders of a lock.
 func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (removed bool, err error) {
 	if checkName(name) == nil {
 		// Whatever the answer, the record may be gone.
@@ -250,14 +252,15 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 	}
 }
 
-// forceEntries removes entries of a read-write lock, and the readers' own keys. changed reports whether the
-// record has other entries now.
+// forceEntries removes entries of a read-write lock, and the readers' own keys. changed reports
+// whether the record has different entries now.
 func (m *Manager) forceEntries(ctx context.Context, name string, fields []string) (removed, changed bool, err error) {
 	a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, fields))
 	return err == nil && a.Kind != wire.Nil, a.Kind != wire.Int && a.Kind != wire.Text, err
 }
 
-// forceRecord removes a record that has these entries. changed reports whether it has others now.
+// forceRecord removes a record with the given entries. changed reports whether the record has
+// different entries now.
 func (m *Manager) forceRecord(ctx context.Context, kind core.Kind, name string, fields []string) (removed, changed bool, err error) {
 	if kind == core.ReadWrite {
 		fields = append(fields, wire.ModeField)

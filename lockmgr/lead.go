@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Lead campaigns for name and calls fn while this process leads. Of all processes that call
-// Lead with the name, one leads at a time. Lead blocks until fn returns while it leads, or ctx
+// Lead campaigns for name and calls fn while the process leads. Of all processes that call Lead
+// with the name, one leads at a time. Lead blocks until fn returns while the process leads, or ctx
 // ends.
 //
-// fn gets a context that ends with ctx, or when the leadership is lost. It must return then.
-// After a loss Lead campaigns again, and what fn returned is dropped. term is the fencing token
-// of the leadership: each leader has a larger one than those before it. A resource that refuses
-// smaller terms than it has seen is safe from a leader that does not know of its loss yet.
+// fn gets a context that ends with ctx, or when the leadership is lost. fn must return when its
+// context ends. After a loss Lead campaigns again, and the result of fn is dropped. term is the
+// fencing token of the leadership: each leader has a larger term than all leaders before. A
+// resource that refuses smaller terms than the largest seen is safe from a leader unaware of its
+// loss.
 //
-// When fn returns, the leadership ends at once, and another process leads within a round trip
-// or two. Lead then returns the error of fn. If ctx ends while another process leads, Lead
-// returns an error that matches that of ctx. While the server can't be reached, and after any
-// other error that is [Temporary], Lead tries again after up to a second. It returns other
-// errors of [Manager.Lock].
+// When fn returns, the leadership ends at once, and another process leads within a round trip or
+// two. Lead then returns the error of fn. If ctx ends while another process leads, the error of
+// Lead matches ctx.Err(). While the server can't be reached, and after any other error that is
+// [Temporary], Lead tries again after up to a second. Lead returns all other errors of
+// [Manager.Lock].
 //
-// The lock is an ordinary one of that name, with Fenced and the options of the request: see
-// [LockOption] for those that Lead takes. The owner of ctx is ignored, so that no leader re-enters
-// a hold. With Options.Lease of 30 s, a leader that dies is replaced within 30 s.
+// The lock is an ordinary lock with the name, with Fenced and the options of the request: see
+// [LockOption] for the options that Lead takes. The owner of ctx is ignored, so that no leader
+// re-enters a hold. With Options.Lease of 30 s, a dead leader is replaced within 30 s.
 func (m *Manager) Lead(ctx context.Context, name string, fn func(ctx context.Context, term int64) error, opts ...LockOption) error {
 	return m.lead(ctx, name, func(ctx context.Context, l *Lock) error { return fn(ctx, l.Token()) }, opts)
 }
@@ -62,7 +63,7 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 	}
 }
 
-// term calls fn once. It reports whether to campaign again, because the lock was lost before fn
+// term calls fn once, and reports whether to campaign again, because the lock was lost before fn
 // returned.
 func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (again bool, err error) {
 	defer func() {
@@ -74,8 +75,8 @@ func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context
 	return false, fn(l.Context(ctx), l)
 }
 
-// A Leader campaigns for a name in the background: see [Manager.Lead]. Its methods may be
-// called by any goroutine.
+// A Leader campaigns for a name in the background: see [Manager.Lead]. Any goroutine may call the
+// methods.
 type Leader struct {
 	held    atomic.Pointer[Lock]
 	done    chan struct{}
@@ -86,15 +87,15 @@ type Leader struct {
 	mu sync.Mutex // of sends on changes
 }
 
-// A LeaderChange says that a [Leader] leads from now on, or no longer.
+// A LeaderChange is the begin or the end of a leadership of a [Leader].
 type LeaderChange struct {
 	Leads bool
-	// Term is the fencing token of the leadership that begins or ends.
+	// Term is the fencing token of the beginning or ending leadership.
 	Term int64
 }
 
-// CampaignFor begins to campaign for a name. It never blocks. The campaign ends with ctx or with
-// [Leader.Resign]; its goroutine ends then, too.
+// CampaignFor begins to campaign for a name. CampaignFor never blocks. The campaign ends with ctx
+// or with [Leader.Resign], and so does the goroutine of the campaign.
 func (m *Manager) CampaignFor(ctx context.Context, name string, opts ...LockOption) *Leader {
 	ctx, stop := context.WithCancel(ctx)
 	l := &Leader{done: make(chan struct{}), stop: stop, changes: make(chan LeaderChange, 1)}
@@ -116,7 +117,7 @@ func (l *Leader) leads(ctx context.Context, held *Lock) error {
 	return context.Cause(ctx)
 }
 
-// tell replaces the change that nobody has received yet.
+// tell replaces the unreceived change, if any.
 func (l *Leader) tell(c LeaderChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,14 +128,14 @@ func (l *Leader) tell(c LeaderChange) {
 	l.changes <- c
 }
 
-// IsLeader reports whether this process leads. It does no I/O, and is never late: it is false as soon
-// as the lease of the leadership is over, whether or not anybody has noticed.
+// IsLeader reports whether this process leads. IsLeader does no I/O, and is never late: IsLeader is
+// false as soon as the lease of the leadership is over, whether or not anybody has noticed.
 func (l *Leader) IsLeader() bool {
 	held := l.held.Load()
 	return held != nil && held.Valid()
 }
 
-// Term returns the fencing token of the present leadership, or zero if this process does not lead.
+// Term returns the fencing token of the present leadership, or zero if the process does not lead.
 func (l *Leader) Term() int64 {
 	if held := l.held.Load(); held != nil && held.Valid() {
 		return held.Token()
@@ -142,13 +143,14 @@ func (l *Leader) Term() int64 {
 	return 0
 }
 
-// Changes returns a channel with the newest change that nobody has received yet. It has one reader.
-// Earlier changes are dropped, so the campaign never waits for the reader. The channel is not closed.
+// Changes returns a channel with the newest unreceived change. The channel is for a single reader.
+// Earlier changes are dropped, so the campaign never waits for the reader. The channel is not
+// closed.
 func (l *Leader) Changes() <-chan LeaderChange { return l.changes }
 
 // Resign ends the campaign and hands the leadership over. It blocks until the lock is released, for
-// at most Options.RetryTime plus one Options.CommandTimeout, or until ctx ends; then the release
-// goes on in the background. It returns the error of ctx, or nil.
+// at most Options.RetryTime plus one Options.CommandTimeout, or until ctx ends; the release then
+// goes on in the background. Resign returns the error of ctx, or nil.
 func (l *Leader) Resign(ctx context.Context) error {
 	l.stop()
 	select {
@@ -159,11 +161,11 @@ func (l *Leader) Resign(ctx context.Context) error {
 	}
 }
 
-// Done returns a channel that is closed when the campaign is over.
+// Done returns a channel closed when the campaign is over.
 func (l *Leader) Done() <-chan struct{} { return l.done }
 
-// Err returns nil until the campaign is over, and then why: an error that matches that of its context,
-// or one of [Manager.Lead].
+// Err returns nil until the campaign is over, and after that the reason: an error of
+// [Manager.Lead], or an error that matches the error of the campaign's context.
 func (l *Leader) Err() error {
 	select {
 	case <-l.done:

@@ -16,10 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// A Manager takes, keeps and gives back locks for any number of goroutines.
-// One goroutine of its own owns all lock state; every method is safe for
-// concurrent use. Make one per process and server, with [Dial] or [New], and
-// end it with [Manager.Close].
+// A Manager takes, keeps and gives back locks for any number of goroutines. A goroutine of the
+// Manager owns all lock state; every method is safe for concurrent use. Make a Manager per process
+// and server, with [Dial] or [New], and end the Manager with [Manager.Close].
 type Manager struct {
 	shell
 	loop *loop
@@ -50,8 +49,8 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
 	lane.Replicas = wire.Replicas(o.Replicas)
-	// Answers overtake the requests of callers: a burst of these must not delay the
-	// confirmation of a lease.
+	// Answers overtake the requests of callers: a burst of requests must not delay the confirmation
+	// of a lease.
 	lane.Post = func(r *core.Replies) { m.actor.PostUrgent(r) }
 	if m.events != nil {
 		lane.Observe = m.observeCommand
@@ -60,7 +59,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		cluster.Moved = func() { m.actor.Post(&layoutMoved{}) }
 		cluster.Left = func() { m.actor.Post(&masterLeft{}) }
 		cluster.Queued = func(q core.Queued) { m.actor.PostUrgent(q) }
-		// The next master with this number must not have the old one's health.
+		// The next master with the same number must not have the old master's health.
 		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
 		if m.nodes = cluster.Nodes; m.nodes != nil {
 			m.nodes.OnStranger(m.logStranger)
@@ -87,43 +86,40 @@ func (m *Manager) logStranger(addr string, stranger bool) {
 	}
 }
 
-// ID returns the manager's UUID, with which its holder IDs begin: see
-// [Lock.HolderID].
+// ID returns the manager's UUID, with which the manager's holder IDs begin: see [Lock.HolderID].
 func (m *Manager) ID() string { return m.id.uuid }
 
-// NewOwner returns an owner that no one else has. It never blocks.
+// NewOwner returns a new owner. NewOwner never blocks.
 func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 
-// LockAsync asks for a lock and returns at once. The future settles with the
-// lock or with an error. Bad arguments, ErrOverloaded and ErrClosed are reported
-// at once. A wait ends with ErrWaitTimeout, ErrDeadlock, ErrKind, ErrNotFenced,
-// ErrClosed, or an error of the server: ErrUnavailable, ErrPermission, ErrWrongType,
-// ErrOutOfMemory, ErrReadOnly, ErrReplicas, ErrTopology or ErrServer. Cancelling the future
-// withdraws the request; a grant that races the cancel goes to the next waiter or
-// back to Redis.
+// LockAsync asks for a lock and returns at once. The future settles with the lock or with an error.
+// Bad arguments, ErrOverloaded and ErrClosed are reported at once. A wait may end with
+// ErrWaitTimeout, ErrDeadlock, ErrKind, ErrNotFenced, ErrClosed, or an error of the server:
+// ErrUnavailable, ErrPermission, ErrWrongType, ErrOutOfMemory, ErrReadOnly, ErrReplicas,
+// ErrTopology or ErrServer. Cancelling the future withdraws the request; a grant racing the cancel
+// goes to the next waiter or back to Redis.
 //
 // A future needs no goroutine. The caller must unlock the lock or cancel the
 // future in the end.
 //
-// Callbacks (OnDone) of this future and of that of UnlockAsync run in the order of
-// the results, one at a time, on a goroutine that exists only while there are
-// some. One that blocks delays the callbacks behind it and nothing else; the queue
-// has no bound. A lock belongs to its callback as soon as that is queued, and
-// Cancel no longer gives it back. Callbacks may use the manager and must not panic.
+// Callbacks (OnDone) of the futures of LockAsync and UnlockAsync run in the order of the results,
+// never concurrently, on a goroutine that exists only while there are callbacks. A callback that
+// blocks delays the callbacks behind it and nothing else; the queue has no bound. A lock belongs to
+// its callback as soon as the callback is queued, and Cancel no longer gives the lock back.
+// Callbacks may use the manager and must not panic.
 func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lock] {
 	return m.request(m.wish(toLock, name, opts))
 }
 
-// Lock waits until it holds a lock. When ctx ends first, the request is
-// cancelled and the error matches that of ctx. See [Manager.LockAsync] for the
-// other errors.
+// Lock waits for a lock. When ctx ends first, the request is cancelled and the error matches
+// ctx.Err(). See [Manager.LockAsync] for the other errors.
 func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, m.wish(toLock, name, opts))
 }
 
-// TryLock tries once, without waiting for others, and returns ErrNotAcquired
-// if the lock is held or waited for. A process that listens for the lock's messages counts as one that
-// waits, so a try to read may fail beside readers of its own manager.
+// TryLock tries once, without waiting for others, and returns ErrNotAcquired if the lock is held or
+// waited for. A process that listens for the lock's messages counts as a waiter, so a try to read
+// may fail beside readers of the same manager.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, m.wish(toTryLock, name, opts))
 }
@@ -133,7 +129,7 @@ func (m *Manager) wish(call callKinds, name string, opts []LockOption) wish {
 	return wishFor(call, name, checkName(name), opts)
 }
 
-// lock makes a request and waits for it. m is nil for the zero Permits.
+// lock makes a request and waits for the result. m is nil for the zero Permits.
 func (m *Manager) lock(ctx context.Context, w wish) (*Lock, error) {
 	w.ctx = ctx
 	err := w.useOwner(ctx)
@@ -146,8 +142,8 @@ func (m *Manager) lock(ctx context.Context, w wish) (*Lock, error) {
 	return m.request(w).Await(ctx)
 }
 
-// request makes a request, or returns the future of one that is refused at once. m is nil for the zero
-// Permits.
+// request makes a request, or returns a failed future if the request is refused at once. m is nil
+// for the zero Permits.
 func (m *Manager) request(w wish) *futures.Future[*Lock] {
 	err := w.fault
 	if err == nil {
@@ -162,7 +158,7 @@ func (m *Manager) request(w wish) *futures.Future[*Lock] {
 	return futures.Ready[*Lock](nil, m.refusal(w, err))
 }
 
-// refusal tells the observer of a request that is not made, and returns its error.
+// refusal reports a refused request to the observer, and returns the error of the request.
 func (m *Manager) refusal(w wish, err error) error {
 	failed := &LockError{Op: opLock, Name: w.name, Err: err, set: w.kind == core.Several}
 	if m != nil && m.observed() {
@@ -211,7 +207,7 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	return t.promise.Future(), nil
 }
 
-// termsOf returns what few requests ask for, or nil if the wish asks for none of it and nobody
+// termsOf returns the rare terms of a request, or nil if the wish has no rare terms and nobody
 // observes the manager.
 func (m *Manager) termsOf(w *wish) *core.Terms {
 	trace := m.newTrace(w.ctx)
@@ -225,9 +221,8 @@ func (m *Manager) termsOf(w *wish) *core.Terms {
 	return terms
 }
 
-// abortTime is how long Close waits, after its context has ended, for the
-// manager's goroutine to count the locks left to expire. A machine under load may
-// need longer.
+// abortTime is how long Close waits, after the end of its context, for the manager's goroutine to
+// count the locks left to expire. A machine under load may need longer.
 const abortTime = time.Second
 
 // Stats is a snapshot of a manager.
@@ -254,13 +249,13 @@ type Stats struct {
 	Failures                 uint64 // scripts that failed or got no answer, and grants that came too late
 	Unreleased               uint64 // releases given up: their records have expired, or will
 
-	// DroppedEvents and DroppedLogs count the events and log lines that were
-	// dropped because the observer or the log handler was too slow.
+	// DroppedEvents and DroppedLogs count the events and log lines dropped because the observer or
+	// the log handler was too slow.
 	DroppedEvents, DroppedLogs uint64
 }
 
-// Stats returns a snapshot as of the last message that the manager handled.
-// It never blocks for long and does no I/O.
+// Stats returns a snapshot as of the last message that the manager handled. Stats never blocks for
+// long and does no I/O.
 func (m *Manager) Stats() Stats {
 	s, renewals := m.loop.snapshot(), m.lanes.RenewalScripts()
 	stats := Stats{
@@ -280,20 +275,18 @@ func (m *Manager) Stats() Stats {
 	return stats
 }
 
-// Close ends the manager: requests that wait fail with ErrClosed, locks that
-// are held are lost with ErrClosed and released together. It blocks until the
-// releases are answered, the server has failed for Options.RetryTime, or ctx
-// ends. If the server had failed for that long before, Close waits for one
-// Options.CommandTimeout. Locks whose release is not confirmed then are left to expire, and the
-// error says so. Afterwards nothing of the manager survives. If ctx ended first,
-// a dial that can't be interrupted may end later, within the dial time-out.
-// Closing again waits for the same end.
+// Close ends the manager: waiting requests fail with ErrClosed, and held locks are lost with
+// ErrClosed and released together. Close blocks until the releases are answered, the server has
+// failed for Options.RetryTime, or ctx ends. If the server had failed for Options.RetryTime
+// already, Close waits for an Options.CommandTimeout. Close leaves locks without a confirmed
+// release to expire, and the error says so. Afterwards nothing of the manager survives. If ctx
+// ended first, an uninterruptible dial may end later, within the dial time-out. Closing again waits
+// for the same end.
 //
-// Close also waits for Options.Observer and the log handler to get what is
-// queued, and for the callbacks of futures to return, for at most 2 s and no
-// longer than ctx allows. Events and log lines that are left are dropped.
-// Callbacks that are left still run. A call of Close from a callback or an observer
-// waits for that function, that is, for 2 s or until ctx ends.
+// Close also waits for Options.Observer and the log handler to get the queued events and lines, and
+// for the callbacks of futures to return, for at most 2 s and no longer than ctx allows. Events and
+// log lines left in the queues are dropped. Callbacks left in the queue still run. A call of Close
+// from a callback or an observer waits for its own caller, that is, for 2 s or until ctx ends.
 func (m *Manager) Close(ctx context.Context) error {
 	m.closing.Do(func() {
 		m.givenUp = m.Stats().Unreleased
@@ -325,7 +318,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	return nil
 }
 
-// shutDown ends the manager's parts once its core has nothing left.
+// shutDown ends the manager's parts once the core has nothing left.
 func (m *Manager) shutDown() {
 	<-m.closed
 	select { // the server may be silent
@@ -344,9 +337,8 @@ func (m *Manager) shutDown() {
 	close(m.gone)
 }
 
-// deliverAll waits until the observer and the log handler have got everything and
-// all callbacks have returned, or deliverTime is over. Events and log lines that
-// are left then are dropped.
+// deliverAll waits until the observer and the log handler have got everything and all callbacks
+// have returned, or deliverTime is over. deliverAll drops the remaining events and log lines.
 func (m *Manager) deliverAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), deliverTime)
 	defer cancel()

@@ -18,41 +18,40 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// Only this file of the package uses the client library. Package wire sends the
-// commands of locks.
+// No other file of the package uses the client library. Package wire sends the commands of locks.
 
-// Dial connects to a server and returns a manager that owns its connections: Close
-// ends them. It has one for commands, one for messages while somebody waits, and up to
-// two more for commands while it sends many. The client is built from opt as
-// [TuneClient] completes it, but without AlwaysPipelining and BlockingPoolSize, and
-// with a ConnWriteTimeout of at least Options.CommandTimeout. With Options.Replicas there is one
-// connection more.
+// Dial connects to a server and returns a manager that owns its connections: Close ends the
+// connections. The manager has a connection for commands, another for messages while somebody
+// waits, and up to two more for commands while it sends many. The client is built from opt as
+// [TuneClient] completes it, but without AlwaysPipelining and BlockingPoolSize, and with a
+// ConnWriteTimeout of at least Options.CommandTimeout. With Options.Replicas there is a further
+// connection.
 //
-// Dial blocks until the server has answered, or until a dial or a command has run into its time-out. In a
-// cluster it dials twice and asks several questions, each with a time-out.
+// Dial blocks until the server has answered, or until a dial or a command has run into its
+// time-out. In a cluster Dial dials twice and asks several questions, each with a time-out.
 //
-// Dial returns ErrUnavailable if the server did not answer, ErrPermission if it
-// refused the user or the password, and ErrInvalidOption if an option is bad or there is
-// no address. An address is host:port; for a URL see rueidis.ParseURL.
+// Dial returns ErrUnavailable if the server did not answer, ErrPermission if the server refused the
+// user or the password, and ErrInvalidOption if an option is bad or there is no address. An address
+// is host:port; for a URL see rueidis.ParseURL.
 //
 // Several addresses are the seeds of a cluster, unless opt.ForceSingleClient makes the first
-// one a server. Dial asks the node at each, all at once, and uses those of the cluster to which most
-// belong. One seed that answers is enough. If the server at a single address is a node of a cluster, be it
-// a replica or the only master, Dial connects to the whole cluster. The manager then has two connections
-// to each master that it uses, one of them for messages. It has one more to each with Options.Replicas, and
-// one more to a master that joined the cluster meanwhile. See the package comment for what differs in a
-// cluster.
+// address a single server. Dial asks the nodes at all addresses at once, and uses the addresses of
+// the cluster to which most belong. A single answer is enough. If the server at a single address is
+// a node of a cluster, be it a replica or the only master, Dial connects to the whole cluster. The
+// manager then has two connections to each master in use, for commands and for messages. It has a
+// third to each with Options.Replicas, and another to a master that joined the cluster meanwhile.
+// The package comment has the differences in a cluster.
 //
 // If a single server has become a replica, and its address (of a service, a proxy, a virtual IP) leads to
 // another master by now, the manager closes its connections and dials again.
 //
-// With opt.Sentinel.MasterSet the addresses are those of Sentinels, and Dial connects to the
-// master that they name. When they name another one, the manager follows.
+// With opt.Sentinel.MasterSet the addresses lead to Sentinels, and Dial connects to the master that
+// the Sentinels name. When the Sentinels name another master, the manager follows.
 //
-// Dial returns ErrTopology for a server that shares a cluster with other masters if
-// opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet that the
-// Sentinels do not know, for a database that the server does not have, for several addresses of servers
-// that are no cluster, and if as many seeds belong to one cluster as to another.
+// Dial returns ErrTopology for a server that shares a cluster with further masters if
+// opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet
+// unknown to the Sentinels, for a database that the server does not have, for several addresses of
+// servers that are no cluster, and if as many seeds belong to a second cluster as to the first.
 func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -70,7 +69,7 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.AlwaysPipelining = false // a sender reads its own connection itself
 	opt.BlockingPoolSize = 0     // the connection for messages and those of the senders must fit in
-	// On its own connection a sender waits no longer than this.
+	// ConnWriteTimeout bounds the waits of a sender on its own connection.
 	opt.ConnWriteTimeout = max(opt.ConnWriteTimeout, options.CommandTimeout)
 	connector := wire.NewConnector()
 	client, err := newClient(opt, func(_ string, shared bool) {
@@ -112,9 +111,9 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 //	redis://host1:6379?addr=host2:6379           a cluster
 //	redis://sentinel:26379?master_set=main       Sentinels; more of them by addr=
 //
-// See rueidis.ParseURL for more parameters. A URL without a host, with a #, or with an unknown parameter
-// fails with ErrInvalidOption: a password whose special characters are not escaped looks like that. The
-// error does not repeat the URL.
+// See rueidis.ParseURL for more parameters. A URL without a host, with a #, or with an unknown
+// parameter fails with ErrInvalidOption: a password with unescaped special characters makes such a
+// URL. The error does not repeat the URL.
 func DialURL(url string, options Options) (*Manager, error) {
 	if err := checkURL(url); err != nil {
 		return nil, err
@@ -155,7 +154,8 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, err
 }
 
-// opener returns a function that connects to one node with the options of a cluster. For ended see conns.
+// opener returns a function that connects to a node with the options of a cluster. For ended see
+// conns.
 func opener(opt rueidis.ClientOption, ended func(addr string, shared bool)) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		one := opt
@@ -164,21 +164,21 @@ func opener(opt rueidis.ClientOption, ended func(addr string, shared bool)) func
 	}
 }
 
-// An ownedClient is a client that leaves no connection open when it is closed.
+// An ownedClient is a client whose Close leaves no connection open.
 type ownedClient struct {
 	rueidis.Client
 	conns *conns
 }
 
-// Close closes the connections first. The client would wait for an answer on each of them, for a second if
-// the server is silent.
+// Close closes the connections first. The client alone would wait for an answer on each connection,
+// for a second if the server is silent.
 func (c ownedClient) Close() {
 	c.conns.close()
 	c.Client.Close()
 }
 
-// reachesMaster connects once more to the address of a client, and reports whether a master serves there.
-// It ends soon after ctx.
+// reachesMaster connects once more to the address of a client, and reports whether a master serves
+// there. reachesMaster ends soon after ctx.
 func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -212,8 +212,8 @@ func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
 	return err == nil || wire.DialFailure(err).Kind == wire.Permission
 }
 
-// newClient returns a client that leaves no connection open when it is closed. If it fails, none is open
-// either. For ended see conns.
+// newClient returns a client whose Close leaves no connection open. If newClient fails, no
+// connection is open either. For ended see conns.
 func newClient(opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, error) {
 	conns, dial := &conns{ended: ended}, dialOf(opt)
 	if opt.DisableTCPNoDelay {
@@ -251,7 +251,7 @@ func delayed(dial dialFunc) dialFunc {
 	}
 }
 
-// dialOf returns a function that dials as a client with these options does.
+// dialOf returns a function that dials as a client with the options opt does.
 func dialOf(opt rueidis.ClientOption) dialFunc {
 	dial := opt.DialCtxFn
 	switch {
@@ -282,9 +282,9 @@ func numbered(dial dialFunc, dials *wire.Dials) dialFunc {
 	}
 }
 
-// masterEvery is how often a manager looks whether its client of Sentinel has another master. A look
-// does no I/O. Without the looks, the connection for messages would stay at the old master, without
-// an error, until Sentinel closes it.
+// masterEvery is how often a manager looks for a new master of its Sentinel client. A look does no
+// I/O. Without the looks, the connection for messages would stay at the old master, without an
+// error, until Sentinel closes it.
 const masterEvery = 250 * time.Millisecond
 
 // startMany makes a manager for the client of a cluster or of Sentinel. For open and dials, which may
@@ -323,8 +323,8 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 	return start(newIdentity(), o, client, wire.Config{Server: nodes}, cluster, dialTime, end), nil
 }
 
-// A masterClient is the client of a cluster, for notify. Its Node returns the client of a master, after
-// the master has proved that it is one of the cluster. Node blocks for the proof.
+// A masterClient is the client of a cluster, for notify. Node returns the client of a master, after
+// the master has proved to be of the cluster. Node blocks for the proof.
 type masterClient struct {
 	rueidis.Client
 	of *wire.Nodes
@@ -336,23 +336,23 @@ func (c masterClient) Node(addr string) (rueidis.Client, error) {
 	return c.of.Client(ctx, addr)
 }
 
-// New returns a manager that borrows a client: Close leaves it open. The
-// client should be built with the options that [TuneClient] sets. All commands go
-// through the client's pipeline, which takes longer for a single goroutine than the
-// connections that the manager of Dial has. For a client of one server New does no I/O. For
-// that of a cluster it asks which slots each master serves, and blocks for a
-// second and a half at most if nodes do not answer.
+// New returns a manager that borrows a client: Close leaves it open. The client should be built
+// with the options that [TuneClient] sets. All commands go through the client's pipeline. For a
+// single goroutine the pipeline takes longer than the connections of a manager from Dial. For a
+// client of a single server New does no I/O. For the client of a cluster New asks which slots each
+// master serves, and blocks for a second and a half at most if nodes do not answer.
 //
-// A borrowed client keeps its connections for as long as the server does. If its only address leads to
-// another server after a planned failover (FAILOVER, REPLICAOF), but the old server lives on as a replica,
-// the manager stays at the old one: requests fail with ErrReadOnly, and locks that are held are lost at
-// their deadlines. CLIENT KILL TYPE normal and TYPE pubsub at the old server end these connections.
+// A borrowed client keeps its connections for as long as the server does. If its only address leads
+// to another server after a planned failover (FAILOVER, REPLICAOF), but the old server lives on as
+// a replica, the manager stays at the old server: requests fail with ErrReadOnly, and locks held
+// are lost at their deadlines. CLIENT KILL TYPE normal and TYPE pubsub at the old server end the
+// connections.
 //
 // A borrowed client dials with the time-out of the command that needs the connection. So
 // Options.CommandTimeout must be longer than a dial takes. If the client was built with
-// DisableAutoPipelining, its ConnWriteTimeout takes the place of CommandTimeout, and Close may wait for
-// that long. With Options.Replicas the client's pool (BlockingPoolSize) needs a free connection to each
-// server.
+// DisableAutoPipelining, its ConnWriteTimeout takes the place of CommandTimeout, and Close may wait
+// for as long. With Options.Replicas the client's pool (BlockingPoolSize) needs a free connection
+// to each server.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
@@ -372,10 +372,10 @@ func dialTime(opt rueidis.ClientOption) time.Duration {
 	return 2*min(opt.Dialer.Timeout, MaxLease) + time.Second
 }
 
-// start makes a manager. lane says how its commands reach the server. cluster is nil for a single
-// server. Opening the connection for messages (a dial, a handshake and a PING) may take dialTime, or
-// notify's default if that is longer. A short Options.CommandTimeout does not shorten the time-outs
-// of that connection: no lease depends on them, and far servers need more.
+// start makes a manager. lane says how the manager's commands reach the server. cluster is nil for
+// a single server. Opening the connection for messages (a dial, a handshake and a PING) may take
+// dialTime, or notify's default if longer. A short Options.CommandTimeout does not shorten the
+// time-outs of the connection for messages: no lease depends on them, and far servers need more.
 func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
 		c := client
@@ -395,11 +395,10 @@ func start(id *identity, o Options, client rueidis.Client, lane wire.Config, clu
 	return newManager(id, o, lane, cluster, hub, closeClient)
 }
 
-// TuneClient completes client options with those that a lock manager needs. It
-// sets time-outs that are not set. It overrides others, because the client must
-// not repeat a command that may have run, one caller's time-out must not close
-// the connection that all share, and commands must keep their order. One
-// address is taken for one server, not for the seed of a cluster.
+// TuneClient completes client options for a lock manager. TuneClient sets time-outs that are zero.
+// TuneClient overrides other options, because the client must not repeat a command that may have
+// run, the time-out of a single caller must not close the shared connection, and commands must keep
+// their order. A single address is taken for a single server, not for the seed of a cluster.
 func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.DisableCache = true           // nothing is cached, and some servers know no CLIENT TRACKING
 	opt.DisableRetry = true           // the manager decides what may be repeated
@@ -411,7 +410,7 @@ func TuneClient(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.SendToReplicas = nil          // a replica knows neither the newest locks nor all messages
 	opt.ReplicaOnly = false
 	if opt.Sentinel.MasterSet != "" {
-		// A client that misses the message about a new master would keep the old one for ever.
+		// A client that misses the message about a new master would keep the old master for ever.
 		setDefault(&opt.Sentinel.TopologyRefreshInterval, 2*time.Second)
 		setDefault(&opt.Sentinel.Dialer.Timeout, 2*time.Second)
 	}

@@ -14,76 +14,72 @@ import (
 // MaxSet is the largest number of names in a [Set].
 const MaxSet = 256
 
-// A Set is several locks that are wanted at once, by [Manager.LockAll]. The order of
-// the names and repetitions have no meaning. A name that is in both Shared and
-// Exclusive counts as Exclusive.
+// A Set is several locks to be taken at once, by [Manager.LockAll]. The order of the names and
+// repetitions have no meaning. A name in both Shared and Exclusive counts as Exclusive.
 type Set struct {
 	Names     []string // plain locks
 	Shared    []string // the read sides of read-write locks
 	Exclusive []string // the write sides of read-write locks
 }
 
-// All returns the set of these plain locks. It has nothing to do with futures.All, which
-// waits for several futures.
+// All returns the set of plain locks with the given names. All has nothing to do with futures.All,
+// which waits for several futures.
 func All(names ...string) Set { return Set{Names: names} }
 
-// LockAllAsync asks for all locks of a set, or none, and returns at once. The future
-// settles with one [Lock] for all of them. One script takes them, and one gives them
-// back. A set does not pass to the next request in memory.
+// LockAllAsync asks for all locks of a set, or none, and returns at once. The future settles with a
+// single [Lock] for the whole set. One script takes all locks, and one script gives them back. A
+// set does not pass to the next request in memory.
 //
-// In a cluster the names may be in several slots. Then each slot has a script of its own. The
-// masters are asked one after the other, and the first refusal ends the try: what it has
-// taken by then is given back, so others may find a name taken for some milliseconds although the set
-// does not get it. Renewals and releases go to all masters at once.
+// In a cluster the names may be in several slots. Then each slot has a script of its own. A try
+// asks the masters in sequence and ends at the first refusal. The locks taken by then are given
+// back, so other requests may find a name taken for some milliseconds although the set does not get
+// the name. Renewals and releases go to all masters at once.
 //
-// A set keeps nothing while it waits. So callers that hold nothing else never wait for
-// each other in a circle, whatever the order of their names. After a second of waiting a
-// set gathers: for at most 2.5 times Options.PassTime it keeps the locks that it finds
-// free while it tries to get the rest. Otherwise many requests for single names could
-// keep a set out for ever. Then it gives back what it has, and waits for two to four
-// times as long before it gathers again. These times grow while it gathers in vain: to 20
-// times Options.PassTime, or a third of Options.Lease.
+// A waiting set keeps nothing. So callers that hold nothing else never wait for each other in a
+// circle, whatever the order of their names. After a second of waiting a set gathers: for at most
+// 2.5 times Options.PassTime the set keeps the locks found free while its manager tries to get the
+// rest. Without gathering, many requests for single names could keep a set out for ever. Afterwards
+// the set gives back what it has, and waits for two to four times as long before gathering again.
+// The times grow while the set gathers in vain: to 20 times Options.PassTime, or a third of
+// Options.Lease.
 //
-// The requests of a manager for the very same names and sides are served in order, one
-// at a time, even if all sides are shared. Other requests of the manager, for single
-// names and for sets that overlap, compete with them on the server as those of other
-// processes do, in no fixed order. A writer may wait for as long as readers of its name
-// come by different sets without a pause.
+// The requests of a manager for the very same names and sides are served in order, never two at a
+// time, even if all sides are shared. The manager's requests for single names and for overlapping
+// sets compete with the set on the server as requests of other processes do, in no fixed order. A
+// writer may wait for as long as readers of its name come by different sets without a pause.
 //
-// The locks share the lease, the watchdog and the holder ID. If one of them is lost,
-// the Lock is lost, and the others are given back. With Fenced each has a token of its
-// own: see [Lock.TokenOf].
+// The locks share the lease, the watchdog and the holder ID. If a lock of the set is lost, the Lock
+// is lost, and the remaining locks are given back. With Fenced each lock has a token of its own:
+// see [Lock.TokenOf].
 //
-// An owner can take a set that it holds again, by the same names and sides. A request
-// that names an owner fails with ErrDeadlock if that owner already has one of the names,
-// alone or in another set, and the two exclude each other. A set is neither upgraded nor
-// downgraded, and All("a") and the name "a" taken alone are different holds.
+// An owner can take a held set again, by the same names and sides. A request that names an owner
+// fails with ErrDeadlock if the owner already has a name of the set, alone or in another set, and
+// the two exclude each other. A set is neither upgraded nor downgraded, and All("a") and the name
+// "a" taken alone are different holds.
 //
-// All other options, errors and rules are those of [Manager.LockAsync]. Shared and Exclusive are
-// fields of the Set, and no options. See [LockOption] for the options that a set takes. A bad set fails with
-// ErrInvalidName: one that is empty, has more than MaxSet names, or has a name both in
-// Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind tell for which name the
-// set was refused.
+// All other options, errors and rules are the options, errors and rules of [Manager.LockAsync].
+// Shared and Exclusive are fields of the Set, and no options. See [LockOption] for the options that
+// a set takes. A bad set fails with ErrInvalidName: a set without names, with more than MaxSet
+// names, or with a name both in Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind
+// tell for which name the set was refused.
 func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
 	return m.request(s.wish(toLockAll, opts))
 }
 
-// LockAll waits until it holds all locks of a set. See [Manager.LockAllAsync] for what
-// that means, and [Manager.Lock] for ctx.
+// LockAll waits for all locks of a set. See [Manager.LockAllAsync] for details, and [Manager.Lock]
+// for ctx.
 func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, s.wish(toLockAll, opts))
 }
 
-// TryLockAll tries once to get all locks of a set, without waiting for others, and
-// returns ErrNotAcquired if one of them is held, or if the same set is waited for in this
-// manager.
+// TryLockAll tries once to get all locks of a set, without waiting for others, and returns
+// ErrNotAcquired if a lock is held, or if the same set is waited for in the same manager.
 func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, s.wish(toTryLockAll, opts))
 }
 
-// DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a
-// request in fn for one of the names waits for fn itself, and no deadlock is seen, unless
-// ctx has an owner.
+// DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a request in fn
+// for a name of the set waits for fn itself, and no deadlock is seen, unless ctx has an owner.
 func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.LockAll(ctx, s, opts...)
 	return m.do(ctx, l, err, fn)
@@ -97,8 +93,8 @@ func (s Set) wish(call callKinds, opts []LockOption) wish {
 	return w
 }
 
-// items returns the items of a set, sorted by name, each name once. With an error it
-// returns those that it found.
+// items returns the items of a set, sorted by name, each name once. With an error items returns the
+// items found so far.
 func (s Set) items() ([]core.Item, error) {
 	n := len(s.Names) + len(s.Shared) + len(s.Exclusive)
 	if n == 0 {
@@ -138,7 +134,7 @@ func (s Set) items() ([]core.Item, error) {
 	return items, nil
 }
 
-// textOf returns a text that only the set of these items has.
+// textOf returns a text unique to the set of items.
 func textOf(items []core.Item) string {
 	var b []byte
 	for i, it := range items {
@@ -157,7 +153,7 @@ func textOf(items []core.Item) string {
 	return string(b)
 }
 
-// Names returns the names of what is locked, sorted: one, or those of a set.
+// Names returns the name of the lock, or the sorted names of a set.
 func (l *Lock) Names() []string {
 	if !l.IsSet() {
 		return []string{l.Name()}
@@ -169,8 +165,8 @@ func (l *Lock) Names() []string {
 	return names
 }
 
-// TokenOf returns the fencing token of one of the lock's names, or zero if the lock has
-// no such name or was taken without Fenced. See [Lock.Token].
+// TokenOf returns the fencing token of a name of the lock, or zero if the lock does not have the
+// name or was taken without Fenced. See [Lock.Token].
 func (l *Lock) TokenOf(name string) int64 {
 	if !l.IsSet() {
 		if name == l.Name() {
