@@ -2,23 +2,21 @@ package actor
 
 import "time"
 
-// Handler is what an actor's goroutine runs. If it also has a method Stopped(),
-// that is called on the same goroutine as the last thing, before Done is closed.
+// A Handler handles the messages of an actor, on the actor's goroutine. A method Stopped() of the
+// Handler, if any, is called on the same goroutine as the last thing, before Done is closed.
 type Handler[T any] interface {
 	// Handle is called with messages in the order of their arrival. The batch is
 	// empty when an alarm is due; a handler must put up with an empty batch at any
 	// time. The slice belongs to the actor again as soon as Handle returns.
 	//
-	// The result says how long the actor may sleep if nothing arrives: negative,
-	// until something does; zero, not at all. It holds for this one sleep: the
-	// result of the next call takes its place. The first call comes with the first
-	// message.
+	// The result says how long the actor may sleep if nothing arrives: negative, until something
+	// does; zero, not at all. The result holds for a single sleep: the next call returns a new
+	// result. The first call comes with the first message.
 	Handle(batch []T) (next time.Duration)
 }
 
-// Actor is one goroutine that handles what many others post to it. All methods may
-// be called from any goroutine, the handler's own included, and none of them
-// blocks.
+// Actor is a goroutine that handles the messages of many goroutines. Any goroutine may call the
+// methods, the handler's own included. No method blocks.
 type Actor[T any] struct {
 	box     mailbox[T]
 	alarm   alarm
@@ -26,8 +24,7 @@ type Actor[T any] struct {
 	done    chan struct{} // closed when run returns
 }
 
-// Start runs h on a goroutine of its own until Stop is called. An actor that is
-// never stopped is never collected.
+// Start runs h on a new goroutine until Stop is called. An actor never stopped is never collected.
 func Start[T any](h Handler[T]) *Actor[T] {
 	a := &Actor[T]{
 		handler: h,
@@ -39,27 +36,25 @@ func Start[T any](h Handler[T]) *Actor[T] {
 	return a
 }
 
-// Post leaves m in the mailbox. It returns false once the actor was stopped: m is
-// not handled then. If somebody waits for an answer to m, the caller of Post must
-// answer. The mailbox has no bound, because a bound would have to block or refuse.
-// Callers limit what they post.
+// Post leaves m in the mailbox. Post returns false once the actor was stopped: m is not handled. If
+// somebody waits for an answer to m, the caller of Post must answer. The mailbox has no bound,
+// because a bound would have to block or refuse. Callers limit their posts.
 func (a *Actor[T]) Post(m T) bool { return a.box.put(m) }
 
-// PostUrgent is Post for a message that overtakes others. It waits for at most one
-// batch and for the urgent messages before it.
+// PostUrgent is Post for a message that overtakes ordinary messages. The message waits for at most
+// one batch and for earlier urgent messages.
 func (a *Actor[T]) PostUrgent(m T) bool { return a.box.putUrgent(m) }
 
-// Stop ends the actor: what was accepted before is still handled, what comes after
-// is refused, then the goroutine ends. Stop does not wait for that: see Done.
-// Further calls do nothing.
+// Stop ends the actor: accepted messages are still handled, later messages are refused, and the
+// goroutine ends. Stop does not wait for the end: see Done. Further calls do nothing.
 func (a *Actor[T]) Stop() { a.box.close() }
 
 // Done is closed when the goroutine has ended: nothing of the handler runs any
 // more.
 func (a *Actor[T]) Done() <-chan struct{} { return a.done }
 
-// maxBatch is the most messages of one call of Handle, but for urgent ones. It
-// bounds how long these wait.
+// maxBatch is the largest number of ordinary messages in a call of Handle. maxBatch bounds how long
+// urgent messages wait.
 const maxBatch = 256
 
 func (a *Actor[T]) run() {
@@ -78,8 +73,8 @@ func (a *Actor[T]) run() {
 	}
 }
 
-// handle hands messages to the handler, maxBatch at a time. Urgent ones go first,
-// and those that arrive meanwhile come between two batches.
+// handle hands messages to the handler, maxBatch at a time. Urgent messages go first. Urgent
+// messages that arrive meanwhile come between two batches.
 func (a *Actor[T]) handle(urgent, messages []T) (next time.Duration) {
 	rest := messages
 	for first := true; first || len(rest) > 0; first = false {
@@ -99,8 +94,8 @@ func (a *Actor[T]) handle(urgent, messages []T) (next time.Duration) {
 	return next
 }
 
-// receive waits for messages, for next to pass, or for the end: stopped, and
-// nothing left to handle (open is false then).
+// receive waits for messages, for next to pass, or for the end. open is false if the actor is
+// stopped and nothing is left to handle.
 func (a *Actor[T]) receive(next time.Duration) (urgent, messages []T, open bool) {
 	urgent, messages, open = a.box.take(next != 0)
 	if len(urgent)+len(messages) > 0 || !open || next == 0 {
@@ -109,9 +104,9 @@ func (a *Actor[T]) receive(next time.Duration) (urgent, messages []T, open bool)
 	a.alarm.set(next)
 	for {
 		<-a.box.wake
-		// The clock is read only when there is nothing else to do. The mailbox then
-		// still believes that this goroutine is parked, and a post during Handle
-		// sends one wake-up too many, which costs one turn of this loop.
+		// The clock is read only when there is nothing else to do. If the alarm is due, the mailbox
+		// still takes the goroutine for parked. A post during Handle then sends a superfluous
+		// wake-up, at the cost of a turn of the loop.
 		urgent, messages, open = a.box.take(true)
 		if len(urgent)+len(messages) > 0 || !open || a.alarm.due() {
 			return urgent, messages, open

@@ -7,11 +7,11 @@ const never = time.Duration(1<<63 - 1)
 
 // alarm wakes a parked consumer at its deadline, with one timer for the actor's whole life.
 //
-// Handlers mostly ask for much the same instant again and again, or for one a
-// little later. So the timer is left alone as long as it fires early enough: it may
-// wake the consumer too soon, which then finds that nothing is due and sets it
-// again. The timer calls a function rather than filling a channel: parking is a
-// plain receive then, and the timer stays in the runtime's heap meanwhile.
+// Handlers mostly ask for much the same instant again and again, or for an instant a little later.
+// So alarm leaves the timer alone as long as the timer fires early enough. A timer may wake the
+// consumer too soon: the consumer finds nothing due and sets the timer again. The timer calls a
+// function and does not fill a channel: so parking is a plain receive, and the timer stays in the
+// runtime's heap meanwhile.
 type alarm struct {
 	origin time.Time     // instants below are counted from here, on the monotonic clock
 	at     time.Duration // when the handler wants to be called
@@ -33,7 +33,7 @@ func (a *alarm) set(next time.Duration) {
 	}
 }
 
-// due reports whether the deadline has come, and sees to it that the timer is set if it has not.
+// due reports whether the deadline has come. If not, due makes sure that the timer is set.
 func (a *alarm) due() bool {
 	if a.at == never {
 		return false

@@ -2,14 +2,14 @@ package actor
 
 import "sync"
 
-// kept is how many messages a mailbox has room for while its actor is parked. That
-// is more than the batches that a few hundred busy producers make, so that these
-// never allocate. What a burst grew beyond it goes back to the collector.
+// kept is the room, in messages, that a mailbox keeps while its actor is parked. A few hundred busy
+// producers make smaller batches, and so never allocate. Room for a larger burst goes back to the
+// collector.
 const kept = 1024
 
-// mailbox is a queue of many producers and one consumer. Two slices swap roles:
-// producers fill one while the consumer works through the other, so the mutex is
-// held for an append or a swap only. Urgent messages have two slices of their own.
+// mailbox is a queue of many producers and one consumer. Two slices swap roles: producers fill the
+// first while the consumer works through the second, so the mutex is held for an append or a swap
+// only. Urgent messages have two slices of their own.
 type mailbox[T any] struct {
 	mu         sync.Mutex
 	in, urgent []T  // posted, not yet taken
@@ -49,8 +49,8 @@ func grow[T any](queue *[]T) {
 	*queue = append(make([]T, 0, max(2*len(*queue), 16)), *queue...)
 }
 
-// signal wakes the consumer. A wake-up that is already waiting for it serves as
-// well: it looks at everything when it comes.
+// signal wakes the consumer. A wake-up already waiting for the consumer serves as well: the
+// consumer looks at everything.
 func (m *mailbox[T]) signal() {
 	select {
 	case m.wake <- struct{}{}:
@@ -69,10 +69,9 @@ func (m *mailbox[T]) close() {
 	}
 }
 
-// take hands over what was posted; open is false when there is nothing and never
-// will be. If there is nothing and the caller is to park, the next post signals.
-// The slices go back by reuse and reuseUrgent. These four methods are for the
-// consumer only.
+// take hands over the posted messages. open is false when there is nothing and never will be. If
+// there is nothing and park is set, the next post signals. The slices go back by reuse and
+// reuseUrgent. Only the consumer calls take, takeUrgent, reuse and reuseUrgent.
 func (m *mailbox[T]) take(park bool) (urgent, messages []T, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,8 +110,7 @@ func (m *mailbox[T]) swapUrgent() (urgent []T) {
 	return urgent
 }
 
-// reuse takes handled messages back, cleared, so that the mailbox keeps nothing
-// alive that was handled.
+// reuse takes handled messages back, cleared, so that the mailbox keeps no handled message alive.
 func (m *mailbox[T]) reuse(messages []T) {
 	if cap(messages) > 0 {
 		clear(messages)

@@ -5,25 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// All returns a future that settles when every one of fs has settled. Its result has
-// the values in the order of fs. If any of fs failed, it has a nil slice and the
-// errors joined in the order of fs. Without any fs it settles at once.
+// All returns a future that settles when every one of fs has settled. The result has the values in
+// the order of fs. If any of fs failed, the result has a nil slice and the errors joined in the
+// order of fs. Without any fs the future settles at once.
 //
-// The first failure cancels the futures that are still pending. Their ErrCanceled is
-// left out of the joined error. Every value that arrived is dropped before the
-// failure is reported. A Cancel of the result also cancels the pending futures and
-// drops the values, even after the result has settled, as long as nobody has taken
-// the slice.
+// The first failure cancels the pending futures. Their ErrCanceled is left out of the joined error.
+// Every value that arrived is dropped before the failure is reported. A Cancel of the result also
+// cancels the pending futures and drops the values, even after the result has settled, as long as
+// nobody has taken the slice.
 //
-// A dropped value is passed to drop. If drop is nil, the value goes to the Source of
-// its future. drop is called by the goroutine that settles the last of fs or cancels
-// the result. There it must not block.
+// A dropped value is passed to drop. If drop is nil, the value goes to the Source of its future.
+// drop is called by the goroutine that settles the last of fs or cancels the result. There drop
+// must not block.
 //
-// If Sources of fs are Dispatchers, the first of them runs drop and the callbacks of
-// the result. Then the failure may be reported before drop has run.
+// If Sources of fs are Dispatchers, the first Dispatcher runs drop and the callbacks of the result.
+// In this case the failure may be reported before drop has run.
 //
-// All owns the futures from the call on: nobody else may take their values, and none
-// may be passed twice.
+// All owns the futures from the call on: nobody else may take their values, and no future may be
+// passed twice.
 func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	if len(fs) == 0 {
 		return Ready[[]T](nil, nil)
@@ -42,10 +41,9 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	return a.Future()
 }
 
-// all is shared by the inputs' callbacks. Each writes only values[i] and
-// inputs[i].failure of its own input. The callback that brings left to zero reads
-// them all. So no mutex is needed. A callback could not hold one while it cancels
-// other inputs.
+// all is shared by the inputs' callbacks. Each callback writes only values[i] and inputs[i].failure
+// of its own input. The callback that brings left to zero reads all values and failures. So no
+// mutex is needed. A callback could not hold a mutex while cancelling other inputs.
 type all[T any] struct {
 	Promise[[]T]
 	relay
@@ -81,7 +79,7 @@ func (a *all[T]) finish() {
 	a.Resolve(nil, err)
 }
 
-// Drop gives back the values that arrived.
+// Drop gives back the arrived values.
 func (a *all[T]) Drop(values []T) {
 	for i, v := range values {
 		if in := a.inputs[i]; in.failure == nil {
@@ -90,8 +88,8 @@ func (a *all[T]) Drop(values []T) {
 	}
 }
 
-// failures joins the errors of the inputs. It leaves out those of inputs that
-// were cancelled because of the first failure.
+// failures joins the errors of the inputs. failures leaves out the inputs cancelled because of the
+// first failure.
 func (a *all[T]) failures() error {
 	first := int(a.first.Load()) - 1
 	if first < 0 {
@@ -106,10 +104,10 @@ func (a *all[T]) failures() error {
 	return errors.Join(errs...)
 }
 
-// Cancel is called when the result is cancelled before it has settled.
+// Cancel is called when the result is cancelled while pending.
 func (a *all[T]) Cancel() { a.inputs.cancel() }
 
-// inputs are the futures that a combinator waits for.
+// inputs are the futures of a combinator.
 type inputs[T any] []input[T]
 
 type input[T any] struct {
@@ -117,7 +115,7 @@ type input[T any] struct {
 	failure error // why it has no value, or nil
 }
 
-// copyInputs copies the list, so that the caller may use its slice again.
+// copyInputs copies the list, so the caller may use fs again.
 func copyInputs[T any](fs []*Future[T]) inputs[T] {
 	in := make(inputs[T], len(fs))
 	for i, f := range fs {
@@ -126,15 +124,15 @@ func copyInputs[T any](fs []*Future[T]) inputs[T] {
 	return in
 }
 
-// cancel cancels the pending inputs. Their callbacks run before it returns.
-// Values that have arrived are left to the callbacks.
+// cancel cancels the pending inputs. Their callbacks run before cancel returns. Arrived values are
+// left to the callbacks.
 func (in inputs[T]) cancel() {
 	for i := range in {
 		in[i].cancelPending()
 	}
 }
 
-// giveBack drops a value that was taken from an input.
+// giveBack drops a value taken from an input.
 func (in input[T]) giveBack(v T, drop func(T)) {
 	switch {
 	case drop != nil:

@@ -8,23 +8,22 @@ import (
 // ErrNone is the error of Any without a future to wait for.
 var ErrNone = errors.New("futures: any of none")
 
-// Any returns a future that settles with the value of the first of fs that succeeds.
-// If all of fs fail, it fails with their errors joined in the order of fs. Without
-// any fs it fails with ErrNone at once.
+// Any returns a future that settles with the value of the first of fs that succeeds. If all of fs
+// fail, the future fails with their errors joined in the order of fs. Without any fs the future
+// fails with ErrNone at once.
 //
-// The first success cancels the futures that are still pending. A value that arrives
-// nevertheless is dropped. A Cancel of the result drops every value, even after the
-// result has settled, as long as nobody has taken the value.
+// The first success cancels the pending futures. A value that arrives nevertheless is dropped. A
+// Cancel of the result drops every value, even after the result has settled, as long as nobody has
+// taken the value.
 //
-// A dropped value is passed to drop. If drop is nil, the value goes to the Source of
-// its future. drop is called by the goroutine that settles a future with a surplus
-// value, or that cancels the result. There it must not block.
+// A dropped value is passed to drop. If drop is nil, the value goes to the Source of its future.
+// drop is called by the goroutine that settles a future with a surplus value or cancels the result.
+// There drop must not block.
 //
-// If Sources of fs are Dispatchers, the first of them runs drop and the callbacks of
-// the result.
+// If Sources of fs are Dispatchers, the first Dispatcher runs drop and the callbacks of the result.
 //
-// Any owns the futures from the call on: nobody else may take their values, and none
-// may be passed twice.
+// Any owns the futures from the call on: nobody else may take their values, and no future may be
+// passed twice.
 func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 	if len(fs) == 0 {
 		var zero T
@@ -80,5 +79,5 @@ func (a *anyOf[T]) fail() {
 // Drop gives back the value of the result.
 func (a *anyOf[T]) Drop(v T) { a.inputs[a.winner.Load()-1].giveBack(v, a.drop) }
 
-// Cancel is called when the result is cancelled before it has settled.
+// Cancel is called when the result is cancelled while pending.
 func (a *anyOf[T]) Cancel() { a.inputs.cancel() }

@@ -1,7 +1,7 @@
 package futures
 
-// dispatcherOf returns the Dispatcher for the callbacks of the futures of s. If
-// it is nil, the goroutine that settles a future runs them.
+// dispatcherOf returns the Dispatcher for the callbacks of the futures of s. If nil, the goroutine
+// that settles a future runs the callbacks.
 func dispatcherOf[T any](s Source[T]) Dispatcher {
 	switch s := s.(type) {
 	case interface{ dispatcher() Dispatcher }:
@@ -12,16 +12,16 @@ func dispatcherOf[T any](s Source[T]) Dispatcher {
 	return nil
 }
 
-// dispatcher returns the Dispatcher of f's callbacks, or nil. It may return nil
-// for a future that has failed.
+// dispatcher returns the Dispatcher of f's callbacks, or nil. dispatcher may return nil for a
+// failed future.
 func (f *Future[T]) dispatcher() Dispatcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return dispatcherOf(f.source)
 }
 
-// A relay gives a combinator the dispatcher of an input. The result settles on a
-// goroutine that settles an input, so its callbacks must not run there either.
+// A relay gives a combinator the dispatcher of an input. The result settles on a goroutine that
+// settles an input, so the result's callbacks must not run there either.
 type relay struct{ to Dispatcher }
 
 func (r relay) dispatcher() Dispatcher { return r.to }

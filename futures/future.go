@@ -11,39 +11,38 @@ import (
 var (
 	// ErrPending is the error of Result while there is no result.
 	ErrPending = errors.New("futures: not settled yet")
-	// ErrCanceled is the result of a future that was cancelled.
+	// ErrCanceled is the result of a cancelled future.
 	ErrCanceled = errors.New("futures: cancelled")
 )
 
-// A Source is the origin of a future's value. It is told when readers do not want
-// the value. Its methods are called on the goroutine that cancels, without a
-// mutex held, and must not block.
+// A Source is the origin of a future's value. A Source learns when readers do not want the value.
+// The goroutine that cancels calls the methods, without a mutex held. The methods must not block.
 type Source[T any] interface {
-	// Cancel is called when a pending future was cancelled, after it has settled.
+	// Cancel is called when a pending future was cancelled, after the future has settled.
 	Cancel()
-	// Drop is called with a value that no reader has taken or will get.
+	// Drop is called with a value no reader has taken or will get.
 	Drop(v T)
 }
 
-// An Explainer is a Source that gives its own errors to a cancelled future and to an
-// Await whose context has ended.
+// An Explainer is a Source with errors of its own for a cancelled future and for an Await whose
+// context has ended.
 type Explainer interface {
-	// Explain returns an error that wraps err. err is ErrCanceled, or the error of
-	// the context that ended an Await.
+	// Explain returns an error wrapping err. err is ErrCanceled, or the error of the ended context
+	// of an Await.
 	Explain(err error) error
 }
 
-// A Dispatcher is a Source that runs the callbacks of its futures. Without it the
-// goroutine that settles a future runs them.
+// A Dispatcher is a Source that runs the callbacks of its futures. Without a Dispatcher the
+// goroutine that settles a future runs the callbacks.
 type Dispatcher interface {
-	// Dispatch arranges that run is called once, on another goroutine, after the
-	// functions of earlier calls of Dispatch. run may block. Dispatch must not.
+	// Dispatch has run called once, on another goroutine, after the functions of earlier calls of
+	// Dispatch. run may block. Dispatch must not.
 	Dispatch(run func())
 }
 
-// Future is the read end of a one-shot result. Any number of goroutines may use
-// it at once. A Future comes from a [Promise], from [Ready], or from [All] or
-// [Any]. The zero Future stays pending until it is cancelled.
+// Future is the read end of a one-shot result. Any number of goroutines may use a Future at once. A
+// Future comes from a [Promise], from [Ready], or from [All] or [Any]. The zero Future stays
+// pending until cancelled.
 type Future[T any] struct {
 	mu    sync.Mutex
 	state atomic.Uint32 // leaves pending with mu held; see the states
@@ -51,8 +50,8 @@ type Future[T any] struct {
 	value     T
 	done      chan struct{} // made by the first Done; closed and set to nil by settle
 	callbacks *callback[T]  // newest first
-	// source is nil if there is none, and a failure once the future has failed. A failed
-	// future needs its source no more. So the two share the field, and the future is smaller.
+	// source is nil without a Source, and a failure once the future has failed. A failed future
+	// needs its source no more. So the two share the field, and the future is smaller.
 	source Source[T]
 }
 
@@ -62,9 +61,9 @@ type failure[T any] struct{ error }
 func (failure[T]) Cancel() {}
 func (failure[T]) Drop(T)  {}
 
-// The states of a future. The value and a failure are written before the state leaves
-// pending. After that the only change is from offered to taken or canceled,
-// by one compare-and-swap. In the canceled state the value is not read.
+// The states of a future. The value and a failure are written before the state leaves pending. The
+// only later change is from offered to taken or canceled, by a compare-and-swap. In the canceled
+// state the value is not read.
 const (
 	pending  uint32 = iota
 	offered         // there is a value, which belongs to the future
@@ -86,8 +85,8 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// Done returns a channel that is closed once the future is settled. Reading the
-// channel does not take the value.
+// Done returns a channel closed once the future is settled. Reading the channel does not take the
+// value.
 func (f *Future[T]) Done() <-chan struct{} {
 	if f.state.Load() != pending {
 		return closed
@@ -103,9 +102,9 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.done
 }
 
-// Result returns the result of the future, or ErrPending while there is none. A
-// value that Result returns is taken: it belongs to the caller, and Cancel can no
-// longer give it back. Later calls return the same result. Result does not block.
+// Result returns the result of the future, or ErrPending while there is none. A returned value is
+// taken: the value belongs to the caller, and Cancel can no longer give the value back. Later calls
+// return the same result. Result does not block.
 func (f *Future[T]) Result() (T, error) {
 	for {
 		switch f.state.Load() {
@@ -128,10 +127,9 @@ func (f *Future[T]) Result() (T, error) {
 	}
 }
 
-// Await blocks until the future is settled or ctx ends. It returns the result as
-// Result does. If ctx ends first, Await cancels the future and returns an error that
-// matches both ctx.Err() and context.Cause(ctx). If the future has settled before it
-// can be cancelled, Await returns the result.
+// Await blocks until the future is settled or ctx ends. Await returns the result as Result does. If
+// ctx ends first, Await cancels the future and returns an error that matches both ctx.Err() and
+// context.Cause(ctx). If the future settles before Await can cancel, Await returns the result.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if f.state.Load() == pending {
 		if stop := ctx.Done(); stop == nil {
@@ -167,13 +165,11 @@ func (f *Future[T]) explain(err error) error {
 	return err
 }
 
-// Cancel cancels the future: Result returns ErrCanceled from then on. If the
-// future is pending, Cancel calls the Source's Cancel. If the future has a value
-// that nobody has taken, Cancel passes the value to the Source's Drop. Cancel
-// reports whether this call cancelled the future. If not, the future was
-// cancelled before, has failed, or its value was taken; Result shows which. A
-// caller that has not taken the value has nothing to give back, whatever Cancel
-// reports.
+// Cancel cancels the future: Result returns ErrCanceled from then on. If the future is pending,
+// Cancel calls the Source's Cancel. If the future has an untaken value, Cancel passes the value to
+// the Source's Drop. Cancel reports whether the call cancelled the future. If not, the future was
+// cancelled before, has failed, or the value was taken; Result shows which. A caller that has not
+// taken the value has nothing to give back, whatever Cancel reports.
 func (f *Future[T]) Cancel() bool {
 	if f.cancelPending() {
 		return true
@@ -191,7 +187,7 @@ func (f *Future[T]) Cancel() bool {
 	return true
 }
 
-// cancelPending cancels the future unless it is settled.
+// cancelPending cancels the future unless the future is settled.
 func (f *Future[T]) cancelPending() bool {
 	if f.state.Load() != pending {
 		return false
@@ -206,16 +202,15 @@ func (f *Future[T]) cancelPending() bool {
 	return true
 }
 
-// OnDone registers fn to be called once with the result. If the future is already
-// settled, OnDone calls fn itself. Otherwise fn is called when the future settles:
-// by the Source's Dispatcher if there is one, else by the goroutine that settles the
-// future. On that goroutine fn must not block. Callbacks that were registered before
-// the future settled are called in order. A value is taken as soon as there is a
-// value and a callback is registered. It then belongs to the callbacks. fn may use
-// the future in any way.
+// OnDone registers fn to be called once with the result. If the future is already settled, OnDone
+// calls fn itself. Otherwise fn is called when the future settles: by the Source's Dispatcher, if
+// any, else by the goroutine that settles the future. There fn must not block. Callbacks registered
+// before the future settled are called in order. A value is taken as soon as there is a value and a
+// callback is registered. The value belongs to the callbacks from then on. fn may use the future in
+// any way.
 func (f *Future[T]) OnDone(fn func(T, error)) { f.onDone(fn, false) }
 
-// onDone is OnDone. A callback of this package's own is not dispatched.
+// onDone is OnDone. If own is set, the callback belongs to package futures and is not dispatched.
 func (f *Future[T]) onDone(fn func(T, error), own bool) {
 	if f.state.Load() == pending {
 		f.mu.Lock()
@@ -229,9 +224,9 @@ func (f *Future[T]) onDone(fn func(T, error), own bool) {
 	fn(f.Result())
 }
 
-// settle is the only way out of pending. Exactly one call for a future reports
-// true. An offered value with callbacks is taken before anybody can cancel it.
-// Callbacks run after the mutex is released.
+// settle is the only way out of pending. A single call for a future reports true. An offered value
+// with callbacks is taken before anybody can cancel the future. Callbacks run after the mutex is
+// released.
 func (f *Future[T]) settle(state uint32, v T, err error) bool {
 	f.mu.Lock()
 	if f.state.Load() != pending {
@@ -263,9 +258,9 @@ func (f *Future[T]) settle(state uint32, v T, err error) bool {
 	return true
 }
 
-// run passes the result to callbacks. With a dispatcher it calls only this
-// package's own, after dispatching the others: they may settle other futures,
-// whose callbacks come later.
+// run passes the result to callbacks. With a dispatcher, run calls only the callbacks of package
+// futures, after dispatching the rest: own callbacks may settle further futures, whose callbacks
+// come later.
 func (cb *callback[T]) run(d Dispatcher, v T, err error) {
 	here, there := inOrder(cb, d != nil)
 	if there != nil {
@@ -281,9 +276,8 @@ func (cb *callback[T]) call(v T, err error) {
 	}
 }
 
-// inOrder reverses a list of callbacks, so that the oldest comes first. If
-// dispatched is set, those that are not this package's own go to the list
-// there.
+// inOrder reverses a list of callbacks, so that the oldest comes first. If dispatched is set, only
+// the callbacks of package futures go to the list here, and the rest to the list there.
 func inOrder[T any](cb *callback[T], dispatched bool) (here, there *callback[T]) {
 	for cb != nil {
 		next := cb.next

@@ -13,8 +13,8 @@ const (
 	refused              // refused by the server; queued for a later round
 )
 
-// A channel is the hub's state of one channel: its watches and the phase of its
-// subscription. Only the hub's goroutine uses it.
+// A channel is the hub's state of a channel: the watches and the phase of the subscription. Only
+// the hub's goroutine uses a channel.
 type channel struct {
 	name    string
 	watches []*Watch // usually one

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// chunk is the most channels of one SUBSCRIBE or UNSUBSCRIBE. Other clients wait
-// while the server runs it.
+// chunk is the largest number of channels in a SUBSCRIBE or UNSUBSCRIBE. Other clients wait while
+// the server runs the command.
 const chunk = 512
 
 // rarely is the longest pause between two rounds for refused channels, as a
@@ -21,7 +21,7 @@ type command struct {
 	open      int // channels not confirmed
 }
 
-// enqueue moves ch to the queue of the command that it needs next, if any.
+// enqueue moves ch to the queue of the next command for ch, if any.
 func (c *connection) enqueue(ch *channel) {
 	ch.dequeue()
 	switch {
@@ -37,7 +37,7 @@ func (c *connection) enqueue(ch *channel) {
 	}
 }
 
-// forget removes ch if nobody wants it and the server does not know it.
+// forget removes ch if nobody wants ch and the server does not know ch.
 func (c *connection) forget(ch *channel) {
 	if ch.wanted() || ch.phase != absent && ch.phase != refused {
 		return
@@ -69,9 +69,9 @@ func (c *connection) pardon(ch *channel) {
 	}
 }
 
-// sendNext sends the next command, if the last one is answered. Three queues
-// take turns, so none can delay the others for long: new subscriptions,
-// unsubscriptions, and channels of refused commands.
+// sendNext sends the next command, if the last command is answered. Three queues take turns, so no
+// queue delays another for long: new subscriptions, unsubscriptions, and channels of refused
+// commands.
 func (c *connection) sendNext() {
 	if c.cmd != nil {
 		return
@@ -87,7 +87,7 @@ func (c *connection) sendNext() {
 	}
 }
 
-// send sends one command for the first channels of q.
+// send sends a command for the first channels of q.
 func (c *connection) send(q *queue) {
 	var (
 		chs   []*channel
@@ -139,9 +139,9 @@ func (c *connection) answered(refusal error) {
 	switch {
 	case cmd == nil:
 	case !cmd.subscribe:
-		// A refused UNSUBSCRIBE leaves the channel subscribed until the
-		// connection ends. Its messages have no slot, so they go nowhere, and a
-		// new SUBSCRIBE is confirmed like a first one.
+		// A refused UNSUBSCRIBE leaves the channel subscribed until the connection ends. The
+		// channel's messages have no slot and are dropped, and a new SUBSCRIBE is confirmed like a
+		// first SUBSCRIBE.
 		if refusal != nil {
 			c.logUnsubscribeRefused(len(cmd.channels), refusal)
 		}
@@ -153,7 +153,7 @@ func (c *connection) answered(refusal error) {
 		}
 	case refusal != nil:
 		c.endCommand()
-		// Sharded channels are subscribed one by one: some may be live.
+		// Each sharded channel has its own SUBSCRIBE: some may be live.
 		c.refuse(slices.DeleteFunc(cmd.channels, func(ch *channel) bool { return ch.phase == live }), refusal)
 	default:
 		cmd.answered = true
@@ -161,7 +161,7 @@ func (c *connection) answered(refusal error) {
 	}
 }
 
-// finish ends the command in flight if it is answered and confirmed in full.
+// finish ends the command in flight if answered and confirmed in full.
 func (c *connection) finish() {
 	if c.cmd != nil && c.cmd.answered && c.cmd.open == 0 {
 		c.endCommand()
@@ -170,9 +170,8 @@ func (c *connection) finish() {
 
 func (c *connection) endCommand() { c.cmd, c.deadline = nil, time.Time{} }
 
-// refuse handles a SUBSCRIBE that the server refused, which fails as a whole.
-// Halves of the group are tried next, down to single channels. A channel that
-// is refused alone waits for the next round.
+// refuse handles a SUBSCRIBE that the server refused, which fails as a whole. Halves of the group
+// are tried next, down to single channels. A channel refused alone waits for the next round.
 func (c *connection) refuse(chs []*channel, err error) {
 	c.feed.ignore(chs)
 	c.core.setPhase(chs, absent)

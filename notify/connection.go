@@ -27,9 +27,8 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the server's reply.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// A connection is the hub's state of one connection to a server, from one dial to
-// the next, and of the channels that are subscribed over it. Only the hub's
-// goroutine uses it.
+// A connection is the hub's state of a connection to a server, from a dial to the next, and of the
+// channels subscribed over the connection. Only the hub's goroutine uses it.
 //
 //	              dial              up: connected
 //	no link ───────────▶ connecting ─────────────▶ up ─┐ commands, messages
@@ -78,7 +77,7 @@ func newConnection(c *core, d dialer) *connection {
 	}
 }
 
-// want subscribes to a channel that has its first watch.
+// want subscribes to a channel that got its first watch.
 func (c *connection) want(ch *channel) {
 	c.wanted++
 	c.idle = time.Time{}
@@ -94,8 +93,7 @@ func (c *connection) leave(ch *channel) {
 	c.forget(ch)
 }
 
-// advance does everything that is due: it ends what has timed out, dials, and
-// sends the next command.
+// advance does everything due: advance ends what has timed out, dials, and sends the next command.
 func (c *connection) advance() {
 	if due(c.deadline, c.core.now) {
 		c.lose(c.timeout())
@@ -169,7 +167,7 @@ func (c *connection) timeout() error {
 	return fmt.Errorf("%w: no connection within %v: is the server reachable, and has the client's pool (BlockingPoolSize) one to spare?", ErrTimeout, c.core.opts.DialTimeout)
 }
 
-// connected begins to subscribe to everything that is wanted.
+// connected begins to subscribe to every wanted channel.
 func (c *connection) connected() {
 	c.up, c.upSince, c.deadline, c.failure = true, c.core.now, time.Time{}, nil
 	c.core.stats.Connects++
@@ -179,7 +177,7 @@ func (c *connection) connected() {
 	}
 }
 
-// lose gives up a connection that failed, and sets when to try again.
+// lose gives up a failed connection, and sets when to try again.
 func (c *connection) lose(err error) {
 	c.failure = err
 	if !errors.Is(err, ErrTimeout) {
@@ -187,8 +185,8 @@ func (c *connection) lose(err error) {
 	}
 	if c.up {
 		c.core.stats.Losses++
-		// Retry soon after a connection that lasted. One that breaks again
-		// and again is retried ever later, even if it opens each time.
+		// Retry soon after a lasting connection. A connection that breaks again and again is
+		// retried ever later, even if each dial succeeds.
 		if c.core.now.Sub(c.upSince) >= c.core.opts.RetryMax {
 			c.retry.reset()
 		}
@@ -227,8 +225,8 @@ func (c *connection) ended(err error) {
 	c.link, c.feed, c.hungUp = nil, nil, false
 }
 
-// read handles the report of a connection. It ignores reports of old connections. If
-// the connection was hung up, it handles only the end.
+// read handles the report of a connection. read ignores reports of old connections. If the
+// connection was hung up, read handles only the end.
 func (c *connection) read(f *feed) {
 	r := f.take(c.core.news[:0])
 	c.core.news = r.news
@@ -254,7 +252,7 @@ func (c *connection) read(f *feed) {
 	}
 }
 
-// heard passes news of a channel on to its watches, as one event.
+// heard passes news of a channel on to the channel's watches, as a single event.
 func (c *connection) heard(n *news) {
 	var e change
 	if n.confirmed && c.confirmed(n.ch) {
@@ -275,7 +273,7 @@ func (c *connection) heard(n *news) {
 }
 
 // ErrMoved is the error of a ReasonGap if the server has ended the subscription to a sharded
-// channel, because another node serves its slot.
+// channel, because another node serves the channel's slot.
 var ErrMoved = errors.New("notify: the slot of the channel has moved")
 
 // ousted notes that the server has ended a subscription. The hub tries again here: the slot

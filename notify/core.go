@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An event is a message to the hub's goroutine. The set is closed. Each is a
-// pointer or empty, so that posting one allocates nothing.
+// An event is a message to the hub's goroutine. The set is closed. Each event is a pointer or
+// empty, so that a post allocates nothing.
 type event interface{ isEvent() }
 
 type (
@@ -50,8 +50,8 @@ func newCore(h *Hub, d dialer, opts Options) *core {
 	return c
 }
 
-// Handle takes a batch of events and then does what is due. It returns how long
-// until something is due again.
+// Handle takes a batch of events and does everything due. Handle returns how long until something
+// is due again.
 func (c *core) Handle(batch []event) time.Duration {
 	c.now = time.Now()
 	for _, e := range batch {
@@ -98,8 +98,8 @@ func (c *core) setState(s State) {
 	}
 }
 
-// deliver delivers the notices of this batch. It runs after publish, so that Stats
-// and Err already include the event that a watcher gets.
+// deliver delivers the notices of the batch. deliver runs after publish, so that Stats and Err
+// already include the event delivered to a watcher.
 func (c *core) deliver() {
 	wakes := 0
 	for i, n := range c.notices {

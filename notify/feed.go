@@ -2,14 +2,14 @@ package notify
 
 import "sync"
 
-// A feed carries the reports of one connection to the hub. The client's reader
-// goroutine calls it, so it never blocks. It merges the messages of a flood: each
-// channel has one slot for its news, and all slots together cause one event in the
-// hub's mailbox until the hub has taken the news. So the mailbox grows by one event
-// per connection, not per message.
+// A feed carries the reports of a connection to the hub. The client's reader goroutine calls the
+// feed, so the feed never blocks. The feed merges the messages of a flood: each channel has a slot
+// for its news, and all slots together cause a single event in the hub's mailbox until the hub has
+// taken the news. So the mailbox grows by an event per connection, not per message.
 //
-// Each connection has its own feed, and the hub reads only the newest. So news of an
-// old connection is never taken for news of the new one, and never hides it.
+// Each connection has its own feed, and the hub reads only the newest feed. So news of an old
+// connection is never taken for news of the new connection, and never hides news of the new
+// connection.
 type feed struct {
 	epoch  uint64      // counts the hub's connections, for the log
 	signal func(*feed) // puts one event into the hub's mailbox
@@ -21,7 +21,7 @@ type feed struct {
 	signalled bool    // an event is in the mailbox; the hub will take everything
 }
 
-// A slot merges the news of one channel.
+// A slot merges the news of a channel.
 type slot struct {
 	ch        *channel // the hub's; the feed only passes it back
 	confirmed bool
@@ -30,7 +30,7 @@ type slot struct {
 	queued    bool // in feed.ready
 }
 
-// A report is everything that a connection has reported since the last one.
+// A report is everything that a connection has reported since the last report.
 type report struct {
 	up       bool
 	news     []news
@@ -41,7 +41,7 @@ type report struct {
 	strays   uint64 // messages for channels that are not subscribed
 }
 
-// news is the confirmation and the messages of one channel since the last report.
+// news is the confirmation and the messages of a channel since the last report.
 type news struct {
 	ch        *channel
 	confirmed bool
@@ -53,8 +53,8 @@ func newFeed(epoch uint64, signal func(*feed)) *feed {
 	return &feed{epoch: epoch, signal: signal, slots: make(map[string]*slot)}
 }
 
-// listen makes a slot for each channel. It must be called before the SUBSCRIBE
-// is sent, because messages and confirmations without a slot are dropped.
+// listen makes a slot for each channel. listen must be called before the SUBSCRIBE is sent, because
+// messages and confirmations without a slot are dropped.
 func (f *feed) listen(chs []*channel) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ func (f *feed) listen(chs []*channel) {
 	}
 }
 
-// ignore removes the slots of chs. News that the hub has not taken yet is kept.
+// ignore removes the slots of chs. News not taken by the hub yet is kept.
 func (f *feed) ignore(chs []*channel) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,9 +72,8 @@ func (f *feed) ignore(chs []*channel) {
 	}
 }
 
-// take returns all that was reported since the last take, the channels in
-// order of their first news. It appends to buf, which may be reused when the
-// report has been read.
+// take returns the reports since the last take, the channels in order of their first news. take
+// appends to buf. The caller may reuse buf when the report has been read.
 func (f *feed) take(buf []news) report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +121,7 @@ func (f *feed) gone(name string) {
 	f.queue(s)
 }
 
-// message notes that something was published on a channel. What it was is not kept.
+// message notes a message on a channel, and drops the payload.
 func (f *feed) message(name string) {
 	f.mu.Lock()
 	s := f.slots[name]
@@ -135,8 +134,7 @@ func (f *feed) message(name string) {
 	f.queue(s)
 }
 
-// queue puts s among the slots with news. It is called with mu held and
-// releases it.
+// queue puts s among the slots with news. queue is called with mu held, and releases mu.
 func (f *feed) queue(s *slot) {
 	if !s.queued {
 		s.queued = true
@@ -145,8 +143,7 @@ func (f *feed) queue(s *slot) {
 	f.unlockAndSignal()
 }
 
-// unlockAndSignal releases mu and, unless an event is on its way already, sends
-// one.
+// unlockAndSignal releases mu and, unless an event is on the way already, sends an event.
 func (f *feed) unlockAndSignal() {
 	first := !f.signalled
 	f.signalled = true

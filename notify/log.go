@@ -10,25 +10,25 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
-// A failure begins a new outage if it comes newOutage after the one before. Nobody needed the
-// connection in between, because it is tried again while somebody waits.
+// A failure begins a new outage if newOutage has passed since the last failure. Nobody needed the
+// connection in between, because the hub tries again while somebody waits.
 //
-// Two warnings are warnAgain apart at least. So a connection that breaks again and again does not flood
-// the log. An outage in between has a warning if it lasts until then.
+// Two warnings are warnAgain apart at least. So a connection that breaks again and again does not
+// flood the log. An outage in between has a warning if the outage lasts until warnAgain has passed.
 const (
 	newOutage = time.Minute
 	warnAgain = 15 * time.Second
 )
 
-// An outage is the time in which there is no connection, though channels are wanted. Its first
-// failure is a warning, and its end is told. The failures in between are at debug level.
+// An outage is the time in which there is no connection, though channels are wanted. The first
+// failure is a warning, and the end is logged. The failures in between are at debug level.
 type outage struct {
 	begin, last time.Time // zero: there is none
 	failures    int
 	told        bool // it has a warning
 }
 
-// logLoss tells that the connection was lost, or could not be opened. The next try is after retry.
+// logLoss logs that the connection was lost, or could not be opened. The next try is after retry.
 func (c *connection) logLoss(err error, retry time.Duration) {
 	o := &c.outage
 	if o.begin.IsZero() || c.core.now.Sub(o.last) >= newOutage {
@@ -43,7 +43,7 @@ func (c *connection) logLoss(err error, retry time.Duration) {
 	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", clean.Error(err))
 }
 
-// logConnected tells that a connection is up, and how long there was none.
+// logConnected logs that a connection is up, and how long there was no connection.
 func (c *connection) logConnected() {
 	attrs, level := []any{"connection", c.epoch, "channels", c.wanted}, slog.LevelInfo
 	if o := c.outage; !o.begin.IsZero() {
@@ -59,20 +59,20 @@ func (c *connection) logConnected() {
 // reported holds which warnings were logged for the connection.
 type reported struct{ refused, unsubscribe bool }
 
-// logRefused logs that the server refused a channel. The first refusal of a connection is a warning,
-// and so is the first one after logAllowed has logged. Others are at debug level, because a user who
-// may not subscribe to one channel usually may not subscribe to others.
+// logRefused logs that the server refused a channel. The first refusal of a connection is a
+// warning, and so is the first refusal after logAllowed has logged. Further refusals are at debug
+// level, because a user whom the server refuses a channel is usually refused more channels.
 func (c *connection) logRefused(channel string, err error) {
 	level := slog.LevelDebug
-	// A slot that moves is no trouble.
+	// The move of a slot is no trouble.
 	if !c.reported.refused && !strings.HasPrefix(err.Error(), "MOVED") {
 		c.reported.refused, level = true, slog.LevelWarn
 	}
 	c.core.opts.Logger.Log(context.Background(), level, "notify: subscribe refused", "channel", logName(channel), "error", clean.Error(err))
 }
 
-// logAllowed logs that the server has confirmed the last channel that it had refused. It logs only if a
-// refusal was logged as a warning.
+// logAllowed logs that the server has confirmed the last refused channel, if a refusal was logged
+// as a warning.
 func (c *connection) logAllowed(channel string) {
 	if c.reported.refused {
 		c.reported.refused = false
@@ -80,7 +80,7 @@ func (c *connection) logAllowed(channel string) {
 	}
 }
 
-// logUnsubscribeRefused tells that the server does not let channels go.
+// logUnsubscribeRefused logs that the server refuses an UNSUBSCRIBE.
 func (c *connection) logUnsubscribeRefused(channels int, err error) {
 	level := slog.LevelDebug
 	if !c.reported.unsubscribe {
@@ -89,8 +89,8 @@ func (c *connection) logUnsubscribeRefused(channels int, err error) {
 	c.core.opts.Logger.Log(context.Background(), level, "notify: unsubscribe refused", "channels", channels, "error", clean.Error(err))
 }
 
-// logName returns a channel for a log line. It leaves the channel unchanged, because the handler quotes
-// where necessary. A channel with a character that could forge a line is quoted.
+// logName returns a channel for a log line. logName leaves the channel unchanged, because the
+// handler quotes where necessary. A channel with a character that could forge a line is quoted.
 func logName(channel string) string {
 	if !clean.Is(channel) {
 		return strconv.Quote(channel)

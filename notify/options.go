@@ -34,10 +34,10 @@ type Options struct {
 	// nothing is logged.
 	Logger *slog.Logger
 
-	// RetryMin and RetryMax bound the pause before the next attempt to connect.
-	// The pause doubles from RetryMin to RetryMax. Up to half of it is subtracted
-	// at random, so that the clients of a restarted server do not all come back
-	// at once. Zero: 10 ms and 1 s. A RetryMax below RetryMin counts as RetryMin.
+	// RetryMin and RetryMax bound the pause before the next attempt to connect. The pause doubles
+	// from RetryMin to RetryMax. Up to half the pause is subtracted at random, so that the clients
+	// of a restarted server do not all come back at once. Zero: 10 ms and 1 s. A RetryMax below
+	// RetryMin counts as RetryMin.
 	//
 	// The hub tries a refused channel again after RetryMax, and then ever more
 	// rarely, down to once in 32 times RetryMax.
@@ -60,11 +60,11 @@ type Options struct {
 	// the connection is kept until Close.
 	IdleTimeout time.Duration
 
-	// Node is the address of a node of a cluster: a key of the client's Nodes. The hub
-	// subscribes there. While the client knows no such node, the hub is Down. If the client has a
-	// method Node(addr string) (rueidis.Client, error), the hub calls that method instead of Nodes. The
-	// method may block for DialTimeout. While it returns an error, the hub is Down. Empty: the
-	// client chooses.
+	// Node is the address of a node of a cluster: a key of the client's Nodes. The hub subscribes
+	// there. While the client knows no such node, the hub is Down. If the client has a method
+	// Node(addr string) (rueidis.Client, error), the hub calls the method instead of Nodes. The
+	// method may block for DialTimeout. While the method returns an error, the hub is Down. Empty:
+	// the client chooses.
 	Node string
 
 	// Sharded makes the hub use sharded channels (SSUBSCRIBE). All channels must be in slots
@@ -72,9 +72,8 @@ type Options struct {
 	// ReasonGap, and then a ReasonRefused, as the node refuses the channel from then on.
 	Sharded bool
 
-	// OnState, if set, is called when the connection's state has changed. It runs
-	// on the hub's goroutine. It must not block and must not call [Hub.Close]. It
-	// may call [Hub.Stop].
+	// OnState, if set, is called when the connection's state has changed. OnState runs on the hub's
+	// goroutine. OnState must not block and must not call [Hub.Close]. OnState may call [Hub.Stop].
 	OnState func(State)
 }
 

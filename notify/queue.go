@@ -1,16 +1,15 @@
 package notify
 
-// A queue is a FIFO of channels, linked through the channels themselves. A channel
-// is in at most one queue and leaves it in constant time. So a channel that is
-// watched and closed again while the server is away leaves nothing behind, however
-// often that happens.
+// A queue is a FIFO of channels, linked through the channels themselves. A channel is in at most
+// one queue and leaves the queue in constant time. So a channel whose watch opens and closes while
+// the server is away leaves nothing behind, however often.
 type queue struct {
 	head, tail *channel
 }
 
 func (q *queue) empty() bool { return q.head == nil }
 
-// push puts ch last. If ch is in a queue, it leaves that queue first.
+// push puts ch last. If ch is in a queue, ch leaves the old queue first.
 func (q *queue) push(ch *channel) {
 	ch.dequeue()
 	ch.queued, ch.prev, ch.next = q, q.tail, nil
@@ -29,7 +28,7 @@ func (q *queue) pop() *channel {
 	return ch
 }
 
-// dequeue takes ch from its queue, if it is in one.
+// dequeue takes ch from its queue, if any.
 func (ch *channel) dequeue() {
 	q := ch.queued
 	if q == nil {

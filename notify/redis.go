@@ -12,13 +12,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// New starts a hub that subscribes over one dedicated connection of client. The
-// first Watch opens the connection. The caller still owns the client: it may use the
-// client for anything else, and must close the hub before the client.
+// New starts a hub that subscribes over a dedicated connection of client. The first Watch opens the
+// connection. The caller still owns the client, may use the client for anything else, and must
+// close the hub before the client.
 //
-// The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout of
-// seconds at most. Their sum is the time after which the client notices that the
-// server does not answer. The client's retry settings do not matter.
+// The client should use RESP3, with a Dialer.KeepAlive and a ConnWriteTimeout of seconds at most.
+// After the sum of the two, the client notices a silent server. The client's retry settings do not
+// matter.
 //
 // The error matches [ErrInvalidOption]. New does no I/O.
 func New(client rueidis.Client, opts Options) (*Hub, error) {
@@ -31,8 +31,7 @@ func New(client rueidis.Client, opts Options) (*Hub, error) {
 	return start(&redisDialer{client: client, node: opts.Node, sharded: opts.Sharded}, opts), nil
 }
 
-// redisDialer dials over a client. Its mutex guards abandoned and the conn of
-// every dedication.
+// redisDialer dials over a client. The mutex guards abandoned and the conn of every dedication.
 type redisDialer struct {
 	client  rueidis.Client
 	node    string
@@ -42,17 +41,17 @@ type redisDialer struct {
 	abandoned *dedication // in progress, and no link waits for it
 }
 
-// A dedication is one call of the client's Dedicate. The call takes no context. It
-// blocks until the client's pool has a free connection and the connection has been
-// dialled. If others keep all connections, it blocks for ever.
+// A dedication is a call of the client's Dedicate. The call takes no context. The call blocks until
+// the client's pool has a free connection and the connection has been dialled. If other users of
+// the client keep all connections, the call blocks for ever.
 type dedication struct {
 	conn rueidis.DedicatedClient // set once done is closed; nil with err
 	err  error
 	done chan struct{}
 }
 
-// dedicate returns the abandoned call, or begins a new one. So there is at most one
-// call, however often the hub dials.
+// dedicate returns the abandoned call, or begins a new call. So there is at most one call, however
+// often the hub dials.
 func (d *redisDialer) dedicate() *dedication {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,8 +87,8 @@ func (d *redisDialer) run(c *dedication) {
 	}
 }
 
-// nodeOf returns the client of a node of a cluster. A client with a method Node finds it itself, and says
-// why it can't.
+// nodeOf returns the client of a node of a cluster. A client's own method Node, if any, finds the
+// node or returns the error.
 func nodeOf(c rueidis.Client, addr string) (rueidis.Client, error) {
 	if finder, ok := c.(interface {
 		Node(addr string) (rueidis.Client, error)
@@ -102,8 +101,8 @@ func nodeOf(c rueidis.Client, addr string) (rueidis.Client, error) {
 	return nil, fmt.Errorf("the client of the cluster does not know the node %s", addr)
 }
 
-// abandon gives up waiting for c. Its connection is closed as soon as there is
-// one, unless the next dial takes c over before.
+// abandon gives up waiting for c. The connection of c is closed as soon as opened, unless the next
+// dial takes c over before.
 func (d *redisDialer) abandon(c *dedication) {
 	d.mu.Lock()
 	conn := c.conn
@@ -123,9 +122,8 @@ func (d *redisDialer) dial(f *feed) link {
 	return l
 }
 
-// redisLink is a link over rueidis. Its calls block, so they are made by one
-// goroutine, which lives as long as the connection; a second one waits for the
-// connection to break meanwhile.
+// redisLink is a link over rueidis. The calls of rueidis block, so a goroutine makes the calls, and
+// lives as long as the connection. A second goroutine waits for the connection to break meanwhile.
 type redisLink struct {
 	dialer   *redisDialer
 	feed     *feed
@@ -139,14 +137,14 @@ type pubsubCommand struct {
 	names     []string
 }
 
-// errHungUp is the error of a connection that the hub has closed.
+// errHungUp is the error of a connection closed by the hub.
 var errHungUp = errors.New("hung up")
 
 func (l *redisLink) subscribe(names []string)   { l.commands <- pubsubCommand{true, names} }
 func (l *redisLink) unsubscribe(names []string) { l.commands <- pubsubCommand{false, names} }
 func (l *redisLink) hangUp()                    { l.cancel(errHungUp) }
 
-// run opens the connection, executes commands until it ends, and closes it.
+// run opens the connection, executes commands until the connection ends, and closes the connection.
 func (l *redisLink) run() {
 	call := l.dialer.dedicate()
 	select {
@@ -179,22 +177,22 @@ func (l *redisLink) run() {
 		defer close(watched)
 		select {
 		case err := <-broken:
-			// Ends a command in flight as well. With RESP2 nothing else would:
-			// the subscriptions live on a connection of their own there, and
-			// rueidis goes on trying to send to it after it broke.
+			// Ends a command in flight as well. With RESP2 nothing else would: rueidis keeps the
+			// subscriptions on a separate connection, and goes on trying to send after the separate
+			// connection broke.
 			l.cancel(cause(err))
 		case <-l.ctx.Done():
 		}
 	}()
 	l.serve(conn)
-	// Close, and never the release function that Dedicate has returned: a
-	// connection that was used for pub/sub must not be given to others.
+	// Call Close, and never the release function of Dedicate: a connection used for pub/sub must
+	// not go back to the pool.
 	conn.Close()
 	<-watched
 	l.feed.ended(context.Cause(l.ctx))
 }
 
-// serve executes commands, one at a time, until the connection ends.
+// serve executes commands, in sequence, until the connection ends.
 func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 	// Dedicate reports no error, so only an answer proves the connection.
 	if err := l.ping(conn); err != nil {
@@ -213,10 +211,9 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 		if cmd.subscribe {
 			err = l.send(conn, cmd)
 		} else if err = l.ping(conn); err == nil {
-			// The client sends a PING behind each UNSUBSCRIBE and panics, on a
-			// goroutine of its own, if that is refused in words that it does not
-			// know: MISCONF, MASTERDOWN. A server that has just answered one
-			// will hardly begin to refuse them within this round trip.
+			// The client sends a PING behind each UNSUBSCRIBE and panics, on a goroutine of its
+			// own, if the server refuses the PING in unknown words: MISCONF, MASTERDOWN. A server
+			// that has just answered a PING will hardly begin to refuse PINGs within a round trip.
 			err = l.send(conn, cmd)
 		}
 		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
@@ -227,9 +224,9 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 	}
 }
 
-// send sends a command and returns the error of the connection, or that of the server.
-// Sharded channels may be in different slots, and a command has one slot only, so each gets
-// its own. If the server refuses one, the error is that one's.
+// send sends a command and returns the error of the connection or of the server. Sharded channels
+// may be in different slots, and a command has a single slot, so each channel gets its own command.
+// If the server refuses a channel, send returns the refusal.
 func (l *redisLink) send(conn rueidis.DedicatedClient, cmd pubsubCommand) error {
 	b := conn.B()
 	if !l.dialer.sharded {
@@ -266,8 +263,7 @@ func (l *redisLink) ping(conn rueidis.DedicatedClient) error {
 	return err
 }
 
-// deniedPing reports whether the server is alive and merely keeps this user
-// from using PING.
+// deniedPing reports whether the server is alive and merely keeps the user from using PING.
 func deniedPing(err error) bool {
 	e, ok := rueidis.IsRedisErr(err)
 	return ok && strings.HasPrefix(e.Error(), "NOPERM") && strings.Contains(e.Error(), "'ping'")

@@ -31,8 +31,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// Stats is a snapshot of a hub. All its figures were taken at one moment. Counters
-// count from New.
+// Stats is a snapshot of a hub. All figures were taken at the same moment. Counters count from New.
 type Stats struct {
 	State State
 	Err   error // see [Hub.Err]

@@ -19,11 +19,11 @@ const (
 	ReasonConfirmed Reason = 1 << iota
 	// ReasonMessage: something was published on the channel.
 	ReasonMessage
-	// ReasonGap: the connection was lost, and the subscription with it. Messages may
-	// be missed until the next Confirmed.
+	// ReasonGap: the connection was lost, and the subscription with it. Messages may be missed
+	// until the next Confirmed.
 	ReasonGap
-	// ReasonRefused: the server refuses to subscribe this client to the channel. The
-	// hub tries again, ever more rarely. [Hub.Err] returns the reason.
+	// ReasonRefused: the server refuses to subscribe the hub's client to the channel. The hub tries
+	// again, ever more rarely. [Hub.Err] returns the reason.
 	ReasonRefused
 )
 
@@ -41,48 +41,45 @@ func (r Reason) String() string {
 	return strings.Join(names, "+")
 }
 
-// A Wake says why a watcher should check again. It merges all events since the
-// sequence number that was passed to [Watch.Next].
+// A Wake says why a watcher should check again. A Wake merges all events since the sequence number
+// passed to [Watch.Next].
 type Wake struct {
-	// Seq is the number of the newest event in this wake-up. Pass it to the next
-	// call of Next. It rises with every event of one Watch and is never 0.
+	// Seq is the number of the newest event in the wake-up. Pass Seq to the next call of Next. Seq
+	// rises with every event of a Watch and is never 0.
 	Seq uint64
-	// Reason has a bit for every kind of event in this wake-up. Gap|Confirmed with
-	// Subscribed true means that the subscription was lost and is back. With
-	// Subscribed false, it means that the subscription came back and was lost
-	// again.
+	// Reason has a bit for every kind of event in the wake-up. Gap|Confirmed with Subscribed true
+	// means that the subscription was lost and is back. Gap|Confirmed with Subscribed false means
+	// that the subscription came back and was lost again.
 	Reason Reason
-	// Subscribed reports whether messages are delivered after the newest of these
-	// events, as far as the hub can know.
+	// Subscribed reports whether messages are delivered after the newest event, as far as the hub
+	// can know.
 	Subscribed bool
 	// More reports whether there were several messages, if Reason has Message.
 	More bool
-	// Err is the reason for a Gap or a Refused: the error that ended the
-	// connection, or a [RefusedError]. It is nil if Reason has neither.
+	// Err is the reason for a Gap or a Refused: the error that ended the connection, or a
+	// [RefusedError]. Err is nil if Reason has neither.
 	Err error
 }
 
-// A Watch reports the events of one channel. Its methods may be called from any
-// goroutine and none of them blocks.
+// A Watch reports the events of a channel. Any goroutine may call the methods. No method blocks.
 type Watch struct {
 	hub     *Hub
 	channel string
 
-	// Only the hub's goroutine writes the marks and settles the waiting requests.
-	// The mutex lets Next compare the number and queue its request in one step,
-	// without a message to the hub.
+	// Only the hub's goroutine writes the marks and settles the waiting requests. The mutex lets
+	// Next compare the number and queue a request in a single step, without a message to the hub.
 	mu      sync.Mutex
 	marks   marks
 	waiting []*request // usually one
 	closed  bool
 
-	// due has the requests that add settles. It is kept for reuse, and only the
-	// hub's goroutine uses it.
+	// due has the requests that add settles. Only the hub's goroutine uses due, and keeps due for
+	// reuse.
 	due []*request
 }
 
-// marks holds the sequence number of the newest event of each kind. That is
-// enough to list the kinds of events since any earlier number, in fixed space.
+// marks holds the sequence number of the newest event of each kind. The numbers are enough to list
+// the kinds of events since any earlier number, in fixed space.
 type marks struct {
 	seq        uint64
 	confirmed  uint64
@@ -94,7 +91,7 @@ type marks struct {
 	err        error // of the newest gap or refusal
 }
 
-// A change is one event that the hub passes to the watches of a channel.
+// A change is an event that the hub passes to the watches of a channel.
 type change struct {
 	reason     Reason
 	messages   uint64
@@ -143,7 +140,7 @@ func (m *marks) since(after uint64) Wake {
 	return w
 }
 
-// A request is one call of Next that waits.
+// A request is a waiting call of Next.
 type request struct {
 	futures.Promise[Wake]
 	watch *Watch
@@ -167,14 +164,13 @@ func (r *request) Cancel() {
 // Channel returns the name of the watched channel.
 func (w *Watch) Channel() string { return w.channel }
 
-// Next returns a future of the next wake-up. The future settles as soon as there is
-// an event with a number greater than after, which may be at once. Pass 0 first, and
-// the Wake.Seq of the last wake-up after that. Then no event is missed between two
-// calls, though several events may be merged into one wake-up.
+// Next returns a future of the next wake-up. The future settles as soon as there is an event with a
+// number greater than after, which may be at once. Pass 0 first, and later the Wake.Seq of the last
+// wake-up. No event is missed between two calls, though a wake-up may merge several events.
 //
-// The future's callbacks usually run on the hub's goroutine, so they must not block.
-// The future fails with [ErrClosed] when the watch or the hub is closed. It can be
-// cancelled, which leaves nothing behind.
+// The future's callbacks usually run on the hub's goroutine, so callbacks must not block. The
+// future fails with [ErrClosed] when the watch or the hub is closed. A cancelled future leaves
+// nothing behind.
 func (w *Watch) Next(after uint64) *futures.Future[Wake] {
 	r := &request{watch: w, after: after}
 	r.Bind(r)
@@ -195,17 +191,15 @@ func (w *Watch) Next(after uint64) *futures.Future[Wake] {
 	return f
 }
 
-// Close ends the watch. Its waiting futures fail with [ErrClosed]. When the last
-// watch of a channel is closed, the hub unsubscribes from the channel. A second call
-// does nothing.
+// Close ends the watch. The waiting futures fail with [ErrClosed]. When the last watch of a channel
+// is closed, the hub unsubscribes from the channel. A second call does nothing.
 func (w *Watch) Close() {
 	if w.shut() {
 		w.hub.actor.Post(unwatch{w})
 	}
 }
 
-// shut fails all waiting and later requests. It reports whether it was the
-// first to do so.
+// shut fails all waiting and later requests. shut reports whether the watch was open before.
 func (w *Watch) shut() bool {
 	w.mu.Lock()
 	first := !w.closed
@@ -219,8 +213,8 @@ func (w *Watch) shut() bool {
 	return first
 }
 
-// add notes an event and settles the requests that waited for it. It returns
-// their number. Only the hub's goroutine calls it.
+// add notes an event and settles the requests waiting for the event. add returns the number of
+// settled requests. Only the hub's goroutine calls add.
 func (w *Watch) add(e change) int {
 	w.mu.Lock()
 	w.marks.add(e)
@@ -236,8 +230,8 @@ func (w *Watch) add(e change) int {
 	clear(w.waiting[len(later):])
 	w.waiting = later
 	w.mu.Unlock()
-	// Without the mutex, as a callback may call Next. The marks do not change
-	// meanwhile: only this goroutine writes them.
+	// Without the mutex, as a callback may call Next. The marks do not change meanwhile: only the
+	// hub's goroutine writes marks.
 	for i, r := range w.due {
 		r.Resolve(w.marks.since(r.after), nil)
 		w.due[i] = nil

@@ -1,15 +1,13 @@
 package renewal
 
-// keep is the number of items for which an empty Map always keeps its room.
+// keep is the number of items for which an empty Map always keeps room.
 const keep = 1024
 
-// lists holds doubly linked lists. Their nodes are in one slice and refer to each
-// other by index. Items move from list to list. If each list had its own slice, each
-// slice would keep the room of its busiest time. Links allow an item to be removed
-// without touching another item.
+// lists holds doubly linked lists. All nodes are in a single slice and refer to each other by
+// index. Items move from list to list. If each list had its own slice, each slice would keep the
+// room of its busiest time. Links allow an item to be removed without touching another item.
 //
-// A list is a ring of nodes that begins and ends with its head. The head of list i
-// is node i.
+// A list is a ring of nodes, from the head back to the head. The head of list i is node i.
 type lists[T any] struct {
 	nodes []node[T]
 	free  uint32 // unused nodes, a chain through next; 0 ends it
@@ -47,7 +45,7 @@ func (l *lists[T]) add(x T, boundary int64) (i uint32) {
 	return i
 }
 
-// at returns the item and boundary of node i, and the next node of its list.
+// at returns the item and boundary of node i, and the next node of the list.
 func (l *lists[T]) at(i uint32) (x T, boundary int64, next uint32) {
 	n := &l.nodes[i]
 	return n.item, n.boundary, n.next
@@ -61,8 +59,8 @@ func (l *lists[T]) link(i, list uint32) {
 	head.prev = i
 }
 
-// unlink removes node i from its list. If the list is empty then, emptied is the
-// list, else a number larger than that of any list.
+// unlink removes node i from the node's list. emptied is the list if now empty, else a number
+// larger than the number of any list.
 func (l *lists[T]) unlink(i uint32) (emptied uint32) {
 	n := &l.nodes[i]
 	l.nodes[n.prev].next = n.next
@@ -73,11 +71,11 @@ func (l *lists[T]) unlink(i uint32) (emptied uint32) {
 	return n.prev // the head, which is also n.next
 }
 
-// front returns the first node of a list, or the list itself if it is empty.
+// front returns the first node of a list, or the list itself if empty.
 func (l *lists[T]) front(list uint32) uint32 { return l.nodes[list].next }
 
-// cut empties a list and returns its first node. The nodes stay linked to each
-// other; the next node of the last one is the head.
+// cut empties a list and returns its first node. The nodes stay linked to each other; the next node
+// of the last node is the head.
 func (l *lists[T]) cut(list uint32) (first uint32) {
 	head := &l.nodes[list]
 	first = head.next
@@ -85,8 +83,8 @@ func (l *lists[T]) cut(list uint32) (first uint32) {
 	return first
 }
 
-// release frees a node that is in no list any more. If no node is in use then, it
-// also frees room that was not needed since that was last so.
+// release frees a node that is in no list any more. If no node is left in use, release also frees
+// the room not needed since the last time without nodes.
 func (l *lists[T]) release(i uint32) {
 	l.nodes[i] = node[T]{next: l.free}
 	l.free = i

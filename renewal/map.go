@@ -8,9 +8,9 @@ import (
 // perTick is how many slots a tick has.
 const perTick = 8
 
-// Entry is an item's place in a Map, so that the Map finds the item without a
-// search. It is meant to be embedded by value in the item. It belongs to one Map at
-// a time and must not be copied while it is scheduled. The zero value is in no Map.
+// Entry is an item's place in a Map, so the Map finds the item without a search. An Entry is meant
+// to be embedded by value in the item. An Entry belongs to one Map at a time and must not be copied
+// while scheduled. The zero value is in no Map.
 type Entry struct {
 	node uint32 // index in lists.nodes; 0 is a head, hence never an item's
 }
@@ -21,13 +21,13 @@ func (e *Entry) Scheduled() bool { return e.node != 0 }
 // Item is an element of a Map. RenewalEntry must always return the same Entry.
 type Item interface{ RenewalEntry() *Entry }
 
-// Map holds leases until they are due for renewal. It is not safe for concurrent
-// use. Make one with NewMap.
+// Map holds leases until they are due for renewal. A Map is not safe for concurrent use. Make a Map
+// with NewMap.
 //
-// Boundary k is the instant k·slot. The boundaries in (passed, passed+window] are
-// the window. Each of them has its own list. One more list has the items of all
-// other boundaries. These are far ahead, or in the past if an item was scheduled
-// with an old reading of the clock.
+// Boundary k is the instant k·slot. The boundaries in (passed, passed+window] are the window. Each
+// boundary of the window has its own list. A further list has the items of all boundaries outside.
+// Boundaries outside are far ahead, or in the past if an item was scheduled with an old reading of
+// the clock.
 type Map[T Item] struct {
 	slot time.Duration
 	last int64 // the last boundary that a time.Duration can represent
@@ -35,8 +35,8 @@ type Map[T Item] struct {
 	lists  lists[T]
 	passed int64  // this boundary and those before it have no items in the window
 	used   uint64 // bit k%window is set if boundary k of the window has items
-	// other is a lower bound of the boundaries of the items outside of the window,
-	// or math.MaxInt64 if there are none.
+	// other is a lower bound of the boundaries of the items outside of the window, or math.MaxInt64
+	// without such items.
 	other int64
 }
 
@@ -53,15 +53,13 @@ func NewMap[T Item](tick time.Duration) *Map[T] {
 	}
 }
 
-// Schedule adds x to the Map, or moves it if the Map has it already. The boundary
-// of x is the first one that is at or after due and also after now. So x comes out
-// no earlier than due, and less than a slot later. If x is overdue, it does not
-// come out at once but within one slot from now.
+// Schedule adds x to the Map, or moves x if already in the Map. The boundary of x is the first
+// boundary at or after due and also after now. So x comes out no earlier than due, and less than a
+// slot later. An overdue x does not come out at once but within a slot from now.
 //
-// now is a reading of the clock. It may be older than that of the last call of Due.
-// Then the boundary may have passed, and x comes out at the next call of Due. The
-// last boundary that a time.Duration can represent, after 292 years, also stands
-// for all later instants.
+// now is a reading of the clock. now may be older than the now of the last call of Due. In that
+// case the boundary may have passed, and x comes out at the next call of Due. The last boundary
+// that a time.Duration can represent, after 292 years, also stands for all later instants.
 func (m *Map[T]) Schedule(x T, now, due time.Duration) {
 	e := x.RenewalEntry()
 	m.remove(e)
@@ -73,8 +71,8 @@ func (m *Map[T]) Schedule(x T, now, due time.Duration) {
 	m.place(e.node, at)
 }
 
-// boundary returns the first boundary at or after due and after now. It needs one
-// division only: if due is after now, so is each boundary at or after due.
+// boundary returns the first boundary at or after due and after now. A single division is enough:
+// if due is after now, so is each boundary at or after due.
 func (m *Map[T]) boundary(now, due time.Duration) int64 {
 	if due <= now {
 		return min(floor(now, m.slot)+1, m.last)
@@ -82,7 +80,7 @@ func (m *Map[T]) boundary(now, due time.Duration) int64 {
 	return min(ceil(due, m.slot), m.last)
 }
 
-// Remove removes x from the Map. It does nothing if x is not in the Map.
+// Remove removes x from the Map. Remove does nothing if x is not in the Map.
 func (m *Map[T]) Remove(x T) { m.remove(x.RenewalEntry()) }
 
 func (m *Map[T]) remove(e *Entry) {
@@ -98,16 +96,15 @@ func (m *Map[T]) remove(e *Entry) {
 	e.node = 0
 }
 
-// Due removes the items whose boundary is at or before now, appends them to out and
-// returns the extended slice. The items of the window come first, by boundary. The
-// items of one boundary are in the order in which they were scheduled. The other
-// items come last, in the order in which they were scheduled. While now is before
-// Next, a call costs next to nothing.
+// Due removes the items whose boundary is at or before now, appends them to out and returns the
+// extended slice. The items of the window come first, by boundary. The items of a boundary are in
+// the order of scheduling. The items outside of the window come last, in the order of scheduling.
+// While now is before Next, a call costs next to nothing.
 func (m *Map[T]) Due(now time.Duration, out []T) []T { return m.DueAtMost(now, math.MaxInt, out) }
 
-// DueAtMost is Due for about most items: those that are left come out with the next calls, in the
-// order in which Due would return them. Until then Next returns an instant that has passed. Items
-// outside of the window come out all at once.
+// DueAtMost is Due for about most items: the remaining items come out with the next calls, in the
+// order of Due. Meanwhile Next returns a past instant. Items outside of the window come out all at
+// once.
 func (m *Map[T]) DueAtMost(now time.Duration, most int, out []T) []T {
 	if next, ok := m.Next(); !ok || now < next {
 		return out
@@ -130,9 +127,9 @@ func (m *Map[T]) DueAtMost(now time.Duration, most int, out []T) []T {
 	return out
 }
 
-// Next returns the next instant at which Due returns an item. ok is false if the Map
-// is empty. If an item outside of the window was removed or moved, Next may still
-// return its boundary. A call of Due then finds no item, and corrects Next.
+// Next returns the next instant at which Due returns an item. ok is false if the Map is empty. If
+// an item outside of the window was removed or moved, Next may still return the item's boundary. A
+// call of Due then finds no item, and corrects Next.
 func (m *Map[T]) Next() (at time.Duration, ok bool) {
 	if m.lists.n == 0 {
 		return 0, false

@@ -7,10 +7,9 @@ import (
 )
 
 const (
-	// window is the number of boundaries that have their own list. It is the
-	// number of bits in Map.used. It covers eight ticks, and items are normally
-	// due within one. So nearly all items are in the window, even if the Map's
-	// caller is late, or calls Due only when Next says so.
+	// window is the number of boundaries with their own list, and of bits in Map.used. The window
+	// covers eight ticks, and items are normally due within a tick. So nearly all items are in the
+	// window, even if the Map's caller is late, or calls Due only when Next says so.
 	window = 64
 	// outside is the list of the items of all other boundaries.
 	outside = window
@@ -26,8 +25,7 @@ func (m *Map[T]) first() int64 {
 	return next + int64(bits.TrailingZeros64(bits.RotateLeft64(m.used, -int(next%window))))
 }
 
-// advance moves the beginning of the window to now, or to the first item in it if
-// that is earlier.
+// advance moves the beginning of the window to now, or to the first item of the window if earlier.
 func (m *Map[T]) advance(now time.Duration) {
 	m.passed = max(m.passed, min(floor(now, m.slot), m.first()-1))
 }
@@ -59,8 +57,8 @@ func (m *Map[T]) take(list uint32, most int, out []T) (_ []T, all bool) {
 	return out, m.lists.front(list) == list
 }
 
-// takeOthers removes the items outside of the window that are due at boundary k. It
-// places the others again, because the window has moved.
+// takeOthers removes the items outside of the window that are due at boundary k. takeOthers places
+// the remaining items again, because the window has moved.
 func (m *Map[T]) takeOthers(k int64, out []T) []T {
 	m.other = math.MaxInt64
 	for node := m.lists.cut(outside); node != outside; {
