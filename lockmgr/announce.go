@@ -9,32 +9,33 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// While a manager holds locks, a record on the server says which process it is part of. It is a
-// string beside the records of locks, in JSON: see processRecord. Nobody but Inspect and Scan reads
-// it, and no lock depends on it.
+// While a manager holds locks, a record on the server names the manager's process. The record is a
+// string beside the records of locks, in JSON: see processRecord. Only Inspect, of locks and of
+// permits, and Scan read the record, and no lock depends on it.
 //
-// The first record is written announceAfter after a grant, so that locks which are held for a
-// short time cost no command. It is written again every announceEvery while something is held, and
-// removed announceAfter the last unlock, or by Close. Else it expires announceLife after it was
-// written, perhaps before a long lease of a dead process does.
+// The first record is written announceAfter after a grant, so a lock held for a short time costs no
+// command. The manager writes the record again every announceEvery while something is held, and
+// removes the record announceAfter after the last unlock, or at Close. Else the record expires
+// announceLife after the last write, perhaps before a long lease of a dead process does.
 const (
 	announceAfter = time.Second
 	announceEvery = 10 * time.Second
-	// announceLife is the life of a record. It spans three writes, and the default of Options.Lease.
+	// announceLife is the life of a record. announceLife spans three writes, and the default of
+	// Options.Lease.
 	announceLife = 35 * time.Second
 	// announceLooks is how many holds and requests the manager's goroutine looks at for a record,
 	// and announceHolds how many holds of at least announceAge a record tells.
 	announceLooks = 4096
 	announceHolds = 256
 	announceAge   = announceAfter - 50*time.Millisecond
-	// withdrawTime is how long Close waits until its record is removed.
+	// withdrawTime is how long Close waits until the record is removed.
 	withdrawTime = 100 * time.Millisecond
 )
 
 // A processRecord is what a manager writes about itself.
 type processRecord struct {
 	Process
-	// Holds are some of its holds, by their numbers.
+	// Holds are some of the manager's holds, by their numbers.
 	Holds map[string]holdRecord `json:"holds,omitempty"`
 }
 
@@ -44,7 +45,7 @@ type holdRecord struct {
 	Note  string `json:"note,omitempty"`
 }
 
-// announceNow says that a record is due. announced says that one was written or dropped, or was not.
+// announceNow says that a record is due. announced says whether a record was written or dropped.
 type (
 	announceNow struct{}
 	announced   struct {
@@ -53,7 +54,7 @@ type (
 	}
 )
 
-// An announcer writes the record. The manager's goroutine owns it.
+// An announcer writes the record. The manager's goroutine owns the announcer.
 type announcer struct {
 	*shell
 	core *core.Machine
@@ -139,7 +140,7 @@ func (a *announcer) record() (r processRecord) {
 	return r
 }
 
-// answered handles the answer to a write of the record, or to its removal.
+// answered handles the answer to a write or to a removal of the record.
 func (a *announcer) answered(told announced) {
 	f := told.failure
 	a.underWay = false
@@ -160,8 +161,8 @@ func (a *announcer) answered(told announced) {
 	}
 }
 
-// withdraw removes the record at the end of the manager. gone is closed when it is removed, or
-// can't be.
+// withdraw removes the record at the end of the manager. gone is closed when the record is removed,
+// or can't be removed.
 func (a *announcer) withdraw() {
 	if a.timer != nil {
 		a.timer.Stop()

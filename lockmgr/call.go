@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// call runs a script that does not concern the core. Its errors are LockErrors.
+// call runs a script without the core. The errors are LockErrors.
 func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wire.Answer, error) {
 	err := checkName(name)
 	if err == nil && ctx.Err() != nil {
@@ -28,8 +28,7 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 	return a, nil
 }
 
-// run sends a command that does not concern the core. Its error means that no
-// answer will come.
+// run sends a command without the core. An error means that no answer will come.
 func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) {
 	return m.runAt(ctx, "", c)
 }

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// callbacks runs the callbacks of futures in order and one at a time, on a
-// goroutine that exists only while there are some. Unlike a dispatcher it has no
-// bound, accepts callbacks after Close and drops none: a callback may own a lock
-// that nobody else can unlock.
+// callbacks runs the callbacks of futures in order and never concurrently, on a goroutine that
+// exists only while there are callbacks. Unlike a dispatcher, callbacks has no bound, accepts
+// callbacks after Close and drops no callback: a callback may own a lock that nobody else can
+// unlock.
 type callbacks struct {
 	mu      sync.Mutex
 	queue   []func()
@@ -20,7 +20,7 @@ type callbacks struct {
 // maxSpare bounds the capacity that an empty queue keeps.
 const maxSpare = 64
 
-// put queues a callback. It never blocks.
+// put queues a callback. put never blocks.
 func (c *callbacks) put(run func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,8 +36,8 @@ func (c *callbacks) put(run func()) {
 	}
 }
 
-// run calls callbacks until there are none. If one of them ends the goroutine by
-// runtime.Goexit, another goroutine calls the rest.
+// run calls callbacks until there are none. If a callback ends the goroutine by runtime.Goexit,
+// another goroutine calls the rest.
 func (c *callbacks) run() {
 	ended := false
 	defer func() {
@@ -51,7 +51,7 @@ func (c *callbacks) run() {
 	ended = true
 }
 
-// next takes the oldest callback. It returns nil when run is to end.
+// next takes the oldest callback. next returns nil when run is to end.
 func (c *callbacks) next() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 // A dialFunc connects to an address.
 type dialFunc func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error)
 
-// conns are the open connections of one client. A client that is closed while it dials may keep the new
-// connection, and send pings over it for ever. So conns close the connections before the client is closed, and
-// refuse dials from then on.
+// conns are the open connections of a client. A client closed during a dial may keep the new
+// connection, and send pings for ever. So conns close the connections before the client is closed,
+// and refuse later dials.
 type conns struct {
-	// ended is called when a connection has ended. shared says that all commands share it. ended must
-	// not block. It may be nil.
+	// ended is called when a connection has ended. shared is set if all commands share the
+	// connection. ended must not block. ended may be nil.
 	ended func(addr string, shared bool)
 
 	mu     sync.Mutex
@@ -52,8 +52,8 @@ func (c *conns) usable() bool {
 	return !c.closed
 }
 
-// add adds a connection. It returns nil after close. shared says that it was made because a command needs it.
-// All commands share such a connection, and the first one of a client.
+// add adds a connection. add returns nil after close. shared is set if a command needed the
+// connection. All commands share such connections, and the first connection of a client.
 func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	return t
 }
 
-// close closes what is open. No dial succeeds from then on. close does not block.
+// close closes the open connections. No dial succeeds from then on. close does not block.
 func (c *conns) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -93,7 +93,8 @@ func (c *conns) abortAll() {
 // abort closes the connection below TLS.
 func abort(conn net.Conn) { _ = belowTLS(conn).Close() }
 
-// belowTLS returns the connection over which a TLS connection goes. It returns any other connection as it is.
+// belowTLS returns the connection below a TLS connection, or conn itself for a connection without
+// TLS.
 func belowTLS(conn net.Conn) net.Conn {
 	if t, ok := conn.(*tls.Conn); ok {
 		return t.NetConn()
@@ -101,7 +102,7 @@ func belowTLS(conn net.Conn) net.Conn {
 	return conn
 }
 
-// A trackedConn is a connection that conns know until it is closed.
+// A trackedConn is a connection in conns until closed.
 type trackedConn struct {
 	net.Conn
 	of     *conns
@@ -112,9 +113,10 @@ type trackedConn struct {
 	said    []byte // all that the server has said before that
 }
 
-// Read reads from the connection. If the server ends the connection before it has said more than one
-// error, Read returns a [wire.HangUp] with that: the client would tell only the end. One goroutine at a
-// time may call Read.
+// Read reads from the connection. If the server ends the connection after a single error or
+// nothing, Read returns a [wire.HangUp] with the server's words: the client would report only the
+// end. Read also returns a HangUp if the server does not speak the protocol of Redis. Read must not
+// be called concurrently.
 func (t *trackedConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if t.greeted {

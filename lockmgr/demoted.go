@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// A demotion handles a server that has become a replica while its connections stayed. Its address may lead
-// to the new master by now: see Dial. New connections would go there, but the client makes none while the
-// old ones live.
+// A demotion handles a server that has become a replica while its connections stayed. The server's
+// address may lead to the new master by now: see Dial. New connections would go there, but the
+// client makes no new connection while the old connections live.
 //
 //	READONLY ──▶ connect once more ──▶ a master serves there ──▶ close the other connections
 //	                             └───▶ a replica, or nobody ───▶ leave them
 //
-// While commands go on to fail, it connects once in redialEvery.
+// While commands go on to fail, demotion connects once in redialEvery.
 type demotion struct {
 	conns *conns // those of the client
-	// reachesMaster reports whether a new connection leads to a master that serves. It ends soon after ctx.
+	// reachesMaster reports whether a new connection leads to a serving master. reachesMaster ends
+	// soon after ctx.
 	reachesMaster func(ctx context.Context) bool
 	every         time.Duration
 
@@ -39,7 +40,7 @@ func newDemotion(c *conns, reachesMaster func(ctx context.Context) bool) *demoti
 	return d
 }
 
-// suspected is called when a server may have become a replica. It never blocks.
+// suspected is called when a server may have become a replica. suspected never blocks.
 func (d *demotion) suspected() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +59,7 @@ func (d *demotion) suspected() {
 	})
 }
 
-// close ends the new connection, if there is one, and waits for that.
+// close ends the new connection, if any, and waits for the end.
 func (d *demotion) close() {
 	d.mu.Lock()
 	d.closed = true

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// maxUndelivered bounds the events, and the log lines, that wait for delivery.
+// maxUndelivered bounds the undelivered events, and the undelivered log lines.
 const maxUndelivered = 1 << 14
 
-// deliverTime is how long Close waits for the observer, the log handler and
-// callbacks if its context allows.
+// deliverTime is how long Close waits for the observer, the log handler and callbacks if the
+// context of Close allows.
 const deliverTime = 2 * time.Second
 
-// A dispatcher passes values to a user's function, in order and one at a time,
-// on a goroutine that exists only while there are values. put never blocks:
-// while limit values wait, further ones are dropped and counted.
+// A dispatcher passes values to a user's function, in order and never concurrently, on a goroutine
+// that exists only while there are values. put never blocks: while limit values wait, further
+// values are dropped and counted.
 type dispatcher[T any] struct {
 	deliver func(T)
-	// dropped makes the value that reports n dropped ones. It takes their
-	// place in the order.
+	// dropped makes the value that reports n dropped values, and takes their place in the order.
 	dropped func(n uint64) T
 	limit   int
 
@@ -38,7 +37,7 @@ func newDispatcher[T any](deliver func(T), dropped func(n uint64) T) *dispatcher
 	return &dispatcher[T]{deliver: deliver, dropped: dropped, limit: maxUndelivered, idle: make(chan struct{})}
 }
 
-// put queues a value, or drops it. It never blocks.
+// put queues a value, or drops it. put never blocks.
 func (d *dispatcher[T]) put(v T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +57,7 @@ func (d *dispatcher[T]) put(v T) {
 	}
 }
 
-// report queues the number of values that were dropped since the last report.
+// report queues the number of values dropped since the last report.
 func (d *dispatcher[T]) report() {
 	if d.missing > 0 {
 		d.queue = append(d.queue, d.dropped(d.missing))
@@ -84,8 +83,8 @@ func (d *dispatcher[T]) run() {
 	}
 }
 
-// take exchanges an empty batch for all queued values. It returns none when
-// run is to end.
+// take exchanges an empty batch for all queued values. take returns an empty batch when run is to
+// end.
 func (d *dispatcher[T]) take(empty []T) []T {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +99,8 @@ func (d *dispatcher[T]) take(empty []T) []T {
 	return batch
 }
 
-// delivered counts one value of the batch, and reports whether run is to end
-// because the rest was discarded.
+// delivered counts a value of the batch as delivered, and reports whether run is to end because the
+// rest was discarded.
 func (d *dispatcher[T]) delivered() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,8 +119,8 @@ func (d *dispatcher[T]) end() {
 	}
 }
 
-// finish refuses further values and waits until all accepted ones have been
-// delivered. If ctx ends first it drops those that are still queued.
+// finish refuses further values and waits until all accepted values have been delivered. If ctx
+// ends first, finish drops the queued values.
 func (d *dispatcher[T]) finish(ctx context.Context) {
 	d.mu.Lock()
 	d.closed = true
@@ -176,7 +175,7 @@ type queuedHandler struct {
 	next  slog.Handler
 }
 
-// Enabled reports true: next is not asked before delivery, as it may block.
+// Enabled reports true: next is not asked before delivery, as next may block.
 func (h queuedHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h queuedHandler) Handle(_ context.Context, r slog.Record) error {

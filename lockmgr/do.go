@@ -7,22 +7,21 @@ import (
 
 // Do locks name, calls fn, and unlocks. It blocks until all three are done.
 //
-// fn gets the lock and a context that ends with ctx, or when the lock is lost. If
-// the lock cannot be had, fn is not called and Do returns the error of
-// [Manager.Lock]. Otherwise Do returns the error of fn as it is, so only fn itself can
-// tell that it ran: let it set a variable. If the lock was lost before fn returned,
-// that is joined to the error, which then matches ErrLeaseLost as well, or ErrClosed if
-// the manager was closed: the work of fn may have met another holder. Test for these
-// first. A nil error means that fn ran, returned nil, and held the lock until it
+// fn gets the lock and a context that ends with ctx, or when the lock is lost. If the lock cannot
+// be had, fn is not called and Do returns the error of [Manager.Lock]. Otherwise Do returns the
+// error of fn unchanged, so only fn itself can tell that fn ran: let fn set a variable. If the lock
+// was lost before fn returned, Do joins the loss to the error. The error then matches ErrLeaseLost
+// as well, or ErrClosed if the manager was closed: the work of fn may have met another holder. Test
+// for the two first. A nil error means that fn ran, returned nil, and held the lock until fn
 // returned or unlocked.
 //
-// The context of fn names no owner. A request for the same name in fn waits for fn
-// itself, and no deadlock is seen, unless ctx has an owner: see [WithOwner].
+// The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
+// deadlock is seen, unless ctx has an owner: see [WithOwner].
 //
-// The unlock does not end with ctx. Do waits for it for at most Options.RetryTime
-// plus one Options.CommandTimeout; the manager goes on releasing the lock after
-// that. A release that fails is logged and not returned, since fn held the lock. If
-// fn panics, or ends its goroutine, the lock is released first. fn may unlock early.
+// The unlock does not end with ctx. Do waits for the unlock for at most Options.RetryTime plus an
+// Options.CommandTimeout; the manager goes on releasing the lock afterwards. A release that fails
+// is logged and not returned, since fn held the lock. If fn panics, or ends the goroutine, the lock
+// is released first. fn may unlock early.
 func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.Lock(ctx, name, opts...)
 	return m.do(ctx, l, err, fn)
@@ -38,8 +37,7 @@ func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx contex
 	return fn(l.Context(ctx), l)
 }
 
-// finish unlocks at the end of a Do. It returns why the lock was lost before that,
-// or nil.
+// finish unlocks at the end of a Do. finish returns why the lock was lost before, or nil.
 func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.options.RetryTime+m.options.CommandTimeout)
 	defer cancel()
@@ -57,7 +55,7 @@ func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	return nil
 }
 
-// joined returns both errors joined, or the only one unchanged.
+// joined returns both errors joined, or the only error unchanged.
 func joined(a, b error) error {
 	switch {
 	case a == nil:

@@ -33,8 +33,8 @@
 // by a message, and the first in line of each process tries. Managers share the time with the lock:
 // a run ends after Options.PassCount grants or Options.PassTime, and the next managers go first.
 //
-// [Manager.LockAll] takes several locks at once, or none. A waiting LockAll keeps nothing, except
-// that after a second LockAll may keep a part for a short time.
+// [Manager.LockAll] takes several locks at once, or none. A waiting set keeps nothing, except that
+// a set that has waited for a second may keep a part for a short time.
 //
 // [Fair] asks for a lock granted in the order in which requests arrive, over all processes. Each
 // waiting request has a place in a queue on the server.
@@ -71,8 +71,8 @@
 // A granted lock has a single keeper. The lock belongs to its future until somebody takes the lock:
 // a Result or an Await that returns the lock, or a callback, as soon as the callback is queued.
 // Cancel gives back a lock that nobody has taken. So do All and Any of package futures when they
-// fail or are cancelled. A receive from Done does not take the lock. Whoever takes the lock must
-// unlock the lock.
+// fail or are cancelled. A receive from Done does not take the lock. A caller that takes the lock
+// must unlock the lock.
 //
 // # Callbacks
 //
@@ -83,13 +83,13 @@
 // and how long each command took.
 //
 // The callbacks of futures (OnDone), and the drop functions given to All and Any of package
-// futures, run on a third goroutine, in the order of the results and never concurrently. The queue
-// of callbacks has no bound and drops nothing, because a callback may own a lock. A callback that
-// blocks delays the callbacks behind it and their locks, but no renewal, no loss, and nobody who
-// uses Await, Done or Result. A callback may call any method of the manager, but must not wait for
-// a callback behind it. A callback must not panic. A callback registered after the result runs at
-// once, on the goroutine that registers the callback. A future without callbacks costs nothing
-// here.
+// futures, run on another goroutine of the same sort, in the order of the results and never
+// concurrently. The queue of callbacks has no bound and drops nothing, because a callback may own a
+// lock. A callback that blocks delays the callbacks behind it and their locks, but no renewal, no
+// loss, and nobody who uses Await, Done or Result. A callback may call any method of the manager,
+// but must not wait for a callback behind it. A callback must not panic. A callback registered
+// after the result runs at once, on the goroutine that registers the callback. A future without
+// callbacks costs nothing here.
 //
 // Close waits for these goroutines, 2 s at most and no longer than its context. Callbacks still in
 // the queue run later.
@@ -117,7 +117,7 @@
 // lost. The next renewal notices the loss. Another process may have got the lock earlier. A fencing
 // token protects the resource meanwhile, except that a token may be given twice if the counter was
 // lost too. With Options.Replicas a lock is granted and renewed only when replicas have the grant
-// or the renewal, so losses are rare.
+// or the renewal, so such a loss is rare.
 //
 // Channels of a cluster are sharded: see [Channels]. The names of a [Set] may be in any slots; see
 // LockAllAsync for the cost.

@@ -72,7 +72,7 @@ var (
 	// ErrPermission: the server's access rules forbid a command, a key or
 	// the channel.
 	ErrPermission = errors.New("lockmgr: permission denied")
-	// ErrWrongType: the key holds something else than a lock.
+	// ErrWrongType: the key holds something other than a lock.
 	ErrWrongType = errors.New("lockmgr: key is not a lock")
 	// ErrOutOfMemory: the server has no memory for another lock. Locks held can be renewed and
 	// released all the same.

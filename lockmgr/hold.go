@@ -9,13 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A hold is shared by its handles. until is authoritative. What more has reports it.
+// A hold is shared by its handles. until is authoritative. The fields of more only report the end
+// of the hold.
 type hold struct {
 	until atomic.Int64             // the deadline, an instant of the manager's clock
 	more  atomic.Pointer[holdMore] // nil for most; see makeMore
 }
 
-// holdMore is what few holds need. It is set once and stays.
+// holdMore has the fields that few holds need. hold.more is set once and stays.
 type holdMore struct {
 	set *heldSet // of a lock of LockAll; set before the request is posted
 
@@ -26,7 +27,7 @@ type holdMore struct {
 	sweepAt  int // the number of contexts at which the ended ones are removed
 }
 
-// A heldSet is what a hold of a set has beside other holds.
+// A heldSet has the fields of a hold of a set.
 type heldSet struct {
 	items  []core.Item
 	tokens []int64 // one for each item, or nil
@@ -44,7 +45,7 @@ type boundContext struct {
 	parent, child context.Context
 }
 
-// makeMore returns what more the hold has. The first call makes it.
+// makeMore returns h.more, made by the first call.
 func (h *hold) makeMore() *holdMore {
 	if more := h.more.Load(); more != nil {
 		return more
@@ -82,9 +83,8 @@ func (h *hold) lostErr() error {
 	return more.err
 }
 
-// sameContext returns the child that was bound last, if it is of the same lock and
-// parent, else nil. So a long hold that calls Lock.Context once for each piece of
-// work keeps one context, not thousands.
+// sameContext returns the child bound last, if of the same lock and parent, else nil. So a long
+// hold that calls Lock.Context for each piece of work keeps a single context, not thousands.
 func (h *hold) sameContext(over *atomic.Bool, parent context.Context) context.Context {
 	more := h.makeMore()
 	more.mu.Lock()
@@ -99,8 +99,8 @@ func (h *hold) sameContext(over *atomic.Bool, parent context.Context) context.Co
 	return nil
 }
 
-// bind stores a context to be cancelled when its lock ends. If the lock has ended already, the context
-// finds that out itself: see lockContext.
+// bind stores a context to be cancelled when its lock ends. If the lock has ended already, the
+// context itself finds out: see lockContext.
 func (h *hold) bind(b boundContext) {
 	more := h.makeMore()
 	more.mu.Lock()
@@ -111,9 +111,8 @@ func (h *hold) bind(b boundContext) {
 	}
 }
 
-// sweep removes contexts that ended with their parents, each time that the
-// number of contexts has doubled since the last sweep. So a call of
-// Lock.Context looks at two others on average.
+// sweep removes contexts that ended with their parents, each time the number of contexts has
+// doubled since the last sweep. So a call of Lock.Context looks at two further contexts on average.
 func (m *holdMore) sweep() {
 	if len(m.contexts) < max(m.sweepAt, minSweep) {
 		return

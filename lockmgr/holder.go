@@ -11,35 +11,37 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// A Holder is one entry of a record.
+// A Holder is an entry of a record.
 type Holder struct {
-	// Owner is the ID that Lock.HolderID returns. That of a writer of a read-write lock ends with
-	// ":write", and ":kept" follows the ID of a hold that has ended and that KeepFor keeps.
+	// Owner is the ID that Lock.HolderID returns. The ID of a writer of a read-write lock ends with
+	// ":write". The ID of an ended hold that KeepFor keeps ends with ":kept".
 	Owner string
-	// Count is always 1 if this library wrote the entry: it counts re-entries in memory.
+	// Count is always 1 if holdfast wrote the entry: holdfast counts re-entries in memory.
 	Count int64
-	// Process is the process that has the hold. It is the zero Process if that is not known: the
-	// manager has held nothing for a second yet, is Anonymous or may not write its record, has
-	// died or not reached the server for up to 35 s, or the holder is a client of Redisson.
+	// Process is the process of the holder. Process is zero if the process is not known: the
+	// manager has held nothing for a second yet, is Anonymous or may not write its record, has died
+	// or not reached the server for up to 35 s, or the holder is a client of Redisson.
 	Process Process
-	// Since is when the hold was granted, by the clock of its host. It is zero if that is not
-	// known. A manager knows it of its own holds at once. Other managers see it up to ten seconds late,
-	// and only for holds that are older than a second. They see it for at most 512 holds of a manager,
-	// of which at most 256 have no Note. Which ones is random if there are more.
+	// Since is when the hold was granted, by the clock of its host. Since is zero if the time is
+	// not known. A manager knows Since of its own holds at once. Other managers see Since up to ten
+	// seconds late, and only for holds older than a second. Other managers see Since for at most
+	// 512 holds of a manager, of which at most 256 have no Note. If a manager has more holds, the
+	// choice is random.
 	Since time.Time
-	// Note is the text of the option Note of the request. Others are told as of Since. The readers
-	// of one manager share an entry, which has the Note of one of them.
+	// Note is the text of the option Note of the request. Other managers see Note for the same
+	// holds as Since, and as late. The readers of a manager share an entry, with the Note of one
+	// reader.
 	Note string
 }
 
-// Kept reports whether nobody holds the lock any more, and KeepFor keeps it.
+// Kept reports whether nobody holds the lock any more, and KeepFor keeps the name.
 func (h Holder) Kept() bool {
 	_, _, ours := holderOf(h.Owner)
 	return ours && strings.HasSuffix(h.Owner, ":kept")
 }
 
-// String returns who has the hold, for how long and what for, as far as that is known. An example is
-// "billing@web-3, pid 411, for 12s: invoice 42". Characters that can't be shown are U+FFFD in it.
+// String returns the known facts of the holder: process, time of the hold, and note. An example is
+// "billing@web-3, pid 411, for 12s: invoice 42". U+FFFD stands for characters that can't be shown.
 func (h Holder) String() string {
 	text := h.Process.String()
 	if text == "" {
@@ -57,8 +59,8 @@ func (h Holder) String() string {
 	return clean.Text(text, clean.Most)
 }
 
-// holderOf splits a holder ID. It returns the key of its manager's record, and the number of the
-// hold. ok is false if owner is not the holder ID of a manager.
+// holderOf splits a holder ID. holderOf returns the key of the record of the holder's manager, and
+// the number of the hold. ok is false if owner is not the holder ID of a manager.
 func holderOf(owner string) (key, number string, ok bool) {
 	manager, rest, found := strings.Cut(owner, ":")
 	if _, err := uuid.Parse(manager); err != nil || !found || len(manager) != 36 {
@@ -81,14 +83,14 @@ func heldBy(holders []Holder) string {
 	return "held by " + strings.Join(texts, "; ")
 }
 
-// A TakenPermit is a permit that is taken.
+// A TakenPermit is a taken permit.
 type TakenPermit struct {
 	ID string // as Lock.PermitIDs returns it
-	// TTL is its remaining life; negative if it does not expire.
+	// TTL is the remaining life; negative if the permit does not expire.
 	TTL time.Duration
-	// Ours reports whether a hold of this manager has it.
+	// Ours reports whether a hold of the manager that asked has the permit.
 	Ours bool
-	// Process, Since and Note say who has it, since when and what for: see Holder.
+	// Process, Since and Note say who has the permit, since when and what for: see Holder.
 	Process Process
 	Since   time.Time
 	Note    string

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// hubs are a manager's connections for messages: one to a single server, or one to each
-// master of a cluster that serves the slot of a watched channel. With one at the master
-// itself, a message never crosses the cluster, and the number of subscribers that a script
-// counts there includes those of all managers.
+// hubs are a manager's connections for messages: a connection to a single server, or to each master
+// of a cluster that serves the slot of a watched channel. At the master itself, a message never
+// crosses the cluster, and the subscribers that a script counts there include the subscribers of
+// all managers.
 type hubs struct {
 	lanes *wire.Lanes
 	open  func(master string, sharded bool) *notify.Hub
@@ -32,13 +32,13 @@ func newHubs(lanes *wire.Lanes, open func(master string, sharded bool) *notify.H
 	return &hubs{lanes: lanes, open: open, at: make(map[hubKey]*notify.Hub)}
 }
 
-// A listening is a watch, and the address of the master at which it is.
+// A listening is a watch, and the address of the watch's master.
 type listening struct {
 	*notify.Watch
 	master string
 }
 
-// watch begins to watch a channel at the master of its slot. It never blocks.
+// watch begins to watch a channel at the master of its slot. watch never blocks.
 func (h *hubs) watch(channel string, sharded bool) listening {
 	key := hubKey{h.lanes.Master(channel), sharded}
 	h.mu.Lock()
@@ -58,9 +58,9 @@ func (h *hubs) watch(channel string, sharded bool) listening {
 func (h *hubs) moved(w listening) bool { return h.lanes.Master(w.Channel()) != w.master }
 
 // closeLeft closes the hubs of masters that serve no slot any more, if nobody watches a channel
-// there. So hubs do not pile up as masters are replaced. A watch that is being closed counts
-// as open: its hub is closed at the next call. closeLeft never blocks. It must follow the move of
-// watches to their new masters.
+// there. So hubs do not pile up as masters are replaced. A closing watch counts as open: its hub is
+// closed at the next call. closeLeft never blocks. Call closeLeft after the move of watches to
+// their new masters.
 func (h *hubs) closeLeft() {
 	masters := h.lanes.Masters()
 	h.mu.Lock()
@@ -83,7 +83,7 @@ func (h *hubs) stop() {
 	}
 }
 
-// wait waits until all hubs have ended. It must follow stop.
+// wait waits until all hubs have ended. Call stop first.
 func (h *hubs) wait() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -25,8 +25,8 @@ type Info struct {
 	// Mode is "read" or "write" for the record of a read-write lock, else "".
 	Mode string
 	// Holders are the entries of the record; more than one only for kinds of lock that can be
-	// shared. Of a record with more than 1,000 entries, Holders has only some. The first 64 Holders
-	// have Process, Since and Note.
+	// shared. Of a record with more than 1,000 entries, Holders has only some. Only the first 64
+	// Holders have Process, Since and Note.
 	Holders []Holder
 	// HolderCount is how many entries the record has.
 	HolderCount int
@@ -39,9 +39,8 @@ type Info struct {
 	Token int64
 	// Permits has Scan's findings about permits; nil for locks, and from Inspect.
 	Permits *PermitsInfo
-	// Subscribers counts the processes with a request that waits for the lock, or waited within
-	// Options.Linger; negative if the server does not say. Subscribers is zero for a fair lock: see
-	// Queue.
+	// Subscribers counts the processes that wait for the lock, or waited within Options.Linger;
+	// negative if the server does not say. Subscribers is zero for a fair lock: see Queue.
 	Subscribers int64
 }
 

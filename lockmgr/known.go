@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// known is a cache of the records that say which processes managers are part of. Each record is read
-// from the server once.
+// known is a cache of the records of managers' processes. Each record is read from the server once.
 type known struct {
 	m       *Manager
 	records map[string]*processRecord // by their keys; a nil record: there is none that can be read
@@ -24,8 +23,8 @@ func (m *Manager) newKnown() *known {
 	return &known{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
 }
 
-// name fills in Process, Since and Note of the holders of a lock, as far as they are known. Its error
-// is that of ctx, or ErrClosed.
+// name fills in Process, Since and Note of the holders of a lock, as far as known. name returns the
+// error of ctx, or ErrClosed.
 func (k *known) name(ctx context.Context, name string, holders []Holder) error {
 	holders = holders[:min(len(holders), mostNamed)]
 	keys := make([]string, len(holders))
@@ -44,8 +43,8 @@ func (k *known) name(ctx context.Context, name string, holders []Holder) error {
 	return nil
 }
 
-// taken returns taken permits, with Process, Since and Note as far as they are known. Its error is that
-// of ctx, or ErrClosed.
+// taken returns taken permits, with Process, Since and Note as far as known. taken returns the
+// error of ctx, or ErrClosed.
 func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {
 	keys := make([]string, min(len(permits), mostNamed))
 	for i := range keys {
@@ -64,9 +63,9 @@ func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPerm
 	return all, nil
 }
 
-// find gets the records with these keys, unless the cache has them. It ignores empty keys. The record
-// of this manager comes from the manager's goroutine, and not from the server. It has the holds of a
-// name, or of all names if name is "".
+// find gets the records with the given keys, unless in the cache already. find ignores empty keys.
+// The record of the manager itself comes from the manager's goroutine, and not from the server. The
+// record has the holds of a name, or of all names if name is "".
 func (k *known) find(ctx context.Context, name string, keys []string) error {
 	if slices.Contains(keys, k.own) && k.records[k.own] == nil {
 		uses, err := k.m.survey(ctx, name)
@@ -78,7 +77,7 @@ func (k *known) find(ctx context.Context, name string, keys []string) error {
 	return k.read(ctx, keys)
 }
 
-// ours puts the record of this manager into the cache.
+// ours puts the manager's own record into the cache.
 func (k *known) ours(uses []use) {
 	now, wall := k.m.now(), time.Now()
 	record := &processRecord{Process: k.m.options.Process, Holds: make(map[string]holdRecord)}
@@ -95,8 +94,7 @@ func (k *known) ours(uses []use) {
 	k.records[k.own] = record
 }
 
-// read reads the records with these keys that the cache does not have. A record that can't be read
-// counts as missing.
+// read reads the records that the cache does not have yet. An unreadable record counts as missing.
 func (k *known) read(ctx context.Context, keys []string) error {
 	asked := make(map[string]*futures.Future[wire.Answer])
 	for _, key := range keys {
@@ -119,14 +117,15 @@ func (k *known) read(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// mostRecord bounds the bytes of a record that is read. mostNamed bounds the holders of a lock, and the
-// permits, whose records are read. Anybody who can write the keys may have written them.
+// mostRecord bounds the bytes of a record. mostNamed bounds the holders of a lock, and the permits,
+// whose records are read. Anybody who can write the keys may have written the records.
 const (
 	mostRecord = 1 << 20
 	mostNamed  = 64
 )
 
-// readProcess parses a record that another process wrote. It returns nil if the text is no record.
+// readProcess parses a record that another process wrote. readProcess returns nil if the text is no
+// record.
 func readProcess(text string) *processRecord {
 	r := new(processRecord)
 	if text == "" || len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
@@ -136,7 +135,7 @@ func readProcess(text string) *processRecord {
 	return r
 }
 
-// of returns what is known of a hold: its process, when it was granted, and its note.
+// of returns the known facts of a hold: the process, the time of the grant, and the note.
 func (k *known) of(key, number string) (p Process, since time.Time, note string) {
 	record := k.records[key]
 	if record == nil {

@@ -34,13 +34,13 @@ func (l *Lock) IsSet() bool { return l.ticket.request.Kind == core.Several }
 // the lock.
 func (l *Lock) Owner() Owner { return Owner{l.ticket.shell.id, l.ticket.request.Owner()} }
 
-// HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No two holds ever have
+// HolderID returns the ID of the hold in Redis: "<manager uuid>:<number>". No other hold ever has
 // the same ID, so a command that runs late can't affect a later hold. A re-entry has the ID of the
 // hold. Concurrent readers of the same manager share an ID. The record gets a new ID when an owner
 // who reads gets the write side too, and when a reader or a re-entry with a longer lease is
-// unlocked and the rest of the hold goes on. The record of a read-write lock names the writer by
-// the ID with ":write" added. The ID of a fair lock has ":f" added. Permits have IDs of their own:
-// see [Lock.PermitIDs].
+// unlocked and other readers or re-entries go on. The record of a read-write lock names the writer
+// by the ID with ":write" added. The ID of a fair lock has ":f" added. Permits have IDs of their
+// own: see [Lock.PermitIDs].
 func (l *Lock) HolderID() string { return l.ticket.shell.id.holder(l.ticket.request.Hold) }
 
 // Token returns the fencing token of a lock taken with Fenced, or zero. The token is larger than
@@ -168,7 +168,7 @@ func (c *lockContext) String() string { return fmt.Sprint(c.Context) + ".WithLoc
 
 // Extend keeps the lock for at least d from now on, less 1 % and Options.Margin. A fixed lease then
 // ends no earlier. A watched lease is renewed at once, and later as usual. The extension ends when
-// the handle is unlocked, even if re-entries or more readers go on. Extend never shortens a hold,
+// the handle is unlocked, even if re-entries or other readers go on. Extend never shortens a hold,
 // and never goes beyond MaxHold: Extend returns nil, and the lock ends with its MaxHold. d is from
 // MinLease to MaxLease; otherwise the error matches ErrInvalidLease.
 //

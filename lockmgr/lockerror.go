@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
-// The operations that a LockError names.
+// The operations of a LockError.
 const (
 	opLock        = "lock"
 	opUnlock      = "unlock"
@@ -23,38 +23,34 @@ const (
 	opDelete      = "delete permits"
 )
 
-// A LockError records which operation on which lock failed, and why. Every error
-// of a method that takes or gives back one lock is a LockError. So is the error of
-// a future of LockAsync or UnlockAsync, except futures.ErrPending. Two errors are
-// not: that of the function given to Manager.Do, and that of an Await of
-// futures.All or futures.Any whose context ended.
+// A LockError records which operation on which lock failed, and why. Every error of a method that
+// takes or gives back a lock is a LockError. So is the error of a future of LockAsync or
+// UnlockAsync, except futures.ErrPending. Two errors are not: the error of the function given to
+// Manager.Do, and the error of an Await of futures.All or futures.Any whose context ended.
 type LockError struct {
-	// Op is "lock" (Lock, TryLock, LockAsync and those for a Set or for Permits), "unlock",
-	// "extend", "inspect", "force unlock", "return permits", "limit permits" or
-	// "delete permits".
+	// Op is "lock" (Lock, TryLock, LockAsync and the like for a Set or for Permits), "unlock",
+	// "extend", "inspect", "force unlock", "return permits", "limit permits" or "delete permits".
 	Op string
-	// Name is the name of the lock. For a Set it has all names, quoted, with their
-	// sides.
+	// Name is the name of the lock. For a Set, Name has all names, quoted, with their sides.
 	Name string
-	// Waited is the time from the request to its end. It is zero for requests
-	// that were cancelled, that were refused before anything was sent, or that tried
-	// only once and were refused, and for all operations but "lock".
+	// Waited is the time from the request to the end of the request. Waited is zero for requests
+	// cancelled, refused before anything was sent, or refused at their only try, and for all
+	// operations but "lock".
 	Waited time.Duration
-	// Err is the reason. It matches one of the Err variables of this package,
-	// the error of a context that ended, or both.
+	// Err is the reason. Err matches an Err variable of package lockmgr, the error of a context
+	// that ended, or both.
 	Err error
-	// Holders are those who held the lock when [Manager.Explain] looked; nil before that.
+	// Holders are the holders that [Manager.Explain] found, or nil before Explain.
 	Holders []Holder
 
 	set bool // Name is the text of a set
 }
 
-// mostReason is how long a reason may be: that of a deadlock names many locks.
+// mostReason is how long a reason may be: the reason of a deadlock names many locks.
 const mostReason = 64 << 10
 
-// Error puts the operation, the name, the reason and the wait into one line. A
-// name longer than 128 bytes is cut,
-// the names of a set at 256 bytes.
+// Error puts the operation, the name, the reason and the wait into a line. A name longer than 128
+// bytes is cut, the names of a set at 256 bytes.
 func (e *LockError) Error() string {
 	var b strings.Builder
 	reason := strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), "lockmgr: "), "futures: ")
@@ -111,8 +107,8 @@ func roundWait(d time.Duration) time.Duration {
 	return d
 }
 
-// contextError returns the error of a context that has ended. It matches both
-// ctx.Err() and context.Cause(ctx), and prints each of them once.
+// contextError returns the error of a context that has ended. The error matches both ctx.Err() and
+// context.Cause(ctx), and prints each once.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -121,17 +117,16 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// Temporary reports whether the same call may succeed later although the caller
-// changes nothing: the lock was held by another owner, or the server or the
-// manager could not serve the request just then. A caller should wait a moment
-// before it tries again. Temporary is false for a nil error, for a cancelled
-// future, and for a context that had ended before the call.
+// Temporary reports whether the same call may succeed later although the caller changes nothing:
+// the lock was held by another owner, or the server or the manager could not serve the request just
+// then. A caller should wait a moment before the next try. Temporary is false for a nil error, for
+// a cancelled future, and for a context that had ended before the call.
 //
-// ErrDeadlock is not temporary: the caller must first release what it holds. Nor is
-// an error of Do that matches ErrLeaseLost or ErrClosed, whatever else it matches: others
-// may have had the lock while the function ran. Nor is an error of Unlock: it must not be
-// called again. A call of Permits.AddLimit that matches ErrUnavailable may have changed the
-// limit: look at Permits.Inspect before you repeat it.
+// ErrDeadlock is not temporary: the caller must first release its locks. Nor is an error of Do that
+// matches ErrLeaseLost or ErrClosed, whatever else matches: another owner may have had the lock
+// while the function ran. Nor is an error of Unlock: do not call Unlock again. A call of
+// Permits.AddLimit with ErrUnavailable may have changed the limit: look at Permits.Inspect before
+// you repeat the call.
 func Temporary(err error) bool {
 	var failed *LockError
 	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) || errors.As(err, &failed) && failed.Op == opUnlock {

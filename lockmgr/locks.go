@@ -11,24 +11,25 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// A LocalLock is a hold of a manager, or a request that waits.
+// A LocalLock is a hold of a manager, or a waiting request.
 type LocalLock struct {
-	// Name is the name of the lock. For a set it has all names, quoted, with their sides.
+	// Name is the name of the lock. For a set, Name has all names, quoted, with their sides.
 	Name string
 	// Kind is "plain", "read-write", "fair", "set" or "permits".
 	Kind string
 	// Shared is set for the read side of a read-write lock.
 	Shared bool
-	// Held tells a hold from a request that waits.
+	// Held tells a hold from a waiting request.
 	Held bool
-	// Owner is the holder ID of a hold (see Lock.HolderID). For a request that waits it is the
-	// text of its Owner. For permits it is the holder ID that their IDs are made of.
+	// Owner is the holder ID of a hold (see Lock.HolderID). For a waiting request, Owner is the
+	// text of the request's Owner. For permits, Owner is the holder ID from which the IDs of the
+	// permits are made.
 	Owner string
 	// For is how long the lock is held, by steps of 100 ms, or how long the request waits.
 	For time.Duration
-	// Remaining is the time until the deadline of a hold. A renewal may extend it.
+	// Remaining is the time until the deadline of a hold. A renewal may extend Remaining.
 	Remaining time.Duration
-	// Handles is how many handles of a hold were not unlocked yet: more than one after a re-entry.
+	// Handles is the number of handles of a hold not unlocked yet: two or more after a re-entry.
 	Handles int
 	// Permits is how many permits a hold has.
 	Permits int
@@ -38,10 +39,10 @@ type LocalLock struct {
 	Note string
 }
 
-// Locks returns what this manager holds and what waits here, sorted by name, holds first and
-// then the requests, those that have waited longest first. It asks the manager's goroutine and
-// sends no command. It blocks until that has answered or ctx ends. While the goroutine makes the
-// list, it does nothing else: for 100,000 locks that takes some ten milliseconds.
+// Locks returns the manager's holds and waiting requests, sorted by name. Under a name, holds come
+// first and then the requests, the longest wait first. Locks asks the manager's goroutine and sends
+// no command. Locks blocks until the goroutine has answered or ctx ends. The goroutine does nothing
+// else while making the list, for 100,000 locks some ten milliseconds.
 func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 	uses, err := m.survey(ctx, "")
 	if err != nil {

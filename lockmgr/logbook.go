@@ -9,23 +9,24 @@ import (
 )
 
 const (
-	// A trouble is over when no command has failed for its reason for troubleQuiet, and one has
-	// succeeded. With the default time-outs it is longer than the time between two failures of a command
-	// that is tried again: a command time-out, a dial time-out and a pause.
-	// Other reasons than a server that does not answer concern some names only, which may be asked for
-	// seldom.
+	// A trouble is over when no command has failed for the same reason for troubleQuiet, and a
+	// command has succeeded. With the default time-outs, troubleQuiet is longer than the time
+	// between two failures of a repeated command: a command time-out, a dial time-out and a pause.
+	// namesQuiet is for reasons other than a silent server. Such reasons concern some names only,
+	// perhaps with rare requests.
 	troubleQuiet = 15 * time.Second
 	namesQuiet   = 5 * time.Minute
-	// burstTime and burstLines limit the lines about locks. The first ten losses within a second have a
-	// line each. The others have one line together. Releases have the same limit.
+	// burstTime and burstLines limit the lines about locks. The first ten losses within a second
+	// have a line each. Further losses share a line. Releases have the same limit.
 	burstTime  = time.Second
 	burstLines = 10
-	// maxLogName is the longest name, in bytes, that a log line has unchanged.
+	// maxLogName is the longest name, in bytes, for an unchanged name in a log line.
 	maxLogName = 128
 )
 
-// A logbook writes few log lines about many failures. Commands that fail for one reason are one
-// trouble, which has a line when it begins and one when it ends. The manager's goroutine owns it.
+// A logbook writes few log lines about many failures. Commands that fail for the same reason are a
+// trouble. A trouble has a line at the begin and a line at the end. The manager's goroutine owns
+// the logbook.
 type logbook struct {
 	log        *slog.Logger
 	troubles   map[string]*trouble // by Reason
@@ -37,7 +38,7 @@ type logbook struct {
 	closed bool
 }
 
-// A trouble is a time in which commands fail again and again for one reason.
+// A trouble is a time in which commands fail again and again for the same reason.
 type trouble struct {
 	begin, last time.Time
 	answered    bool // a command has succeeded since last
@@ -45,19 +46,20 @@ type trouble struct {
 	renewals    int  // leases whose renewal failed
 }
 
-// A burst counts the lines of one kind since its begin.
+// A burst counts the lines of a kind since begin.
 type burst struct {
 	begin time.Time
 	lines int
 }
 
-// newLogbook returns a logbook that writes to log. It calls due when advance is to be called.
+// newLogbook returns a logbook that writes to log. The logbook calls due when advance is to be
+// called.
 func newLogbook(log *slog.Logger, due func()) logbook {
 	return logbook{log: log, troubles: make(map[string]*trouble), due: due}
 }
 
 // failed notes that commands failed, or that renewals of leases failed. The parameters commands and
-// renewals are how many. The attributes in whose say of which lock.
+// renewals are the numbers of failures. The attributes in whose name the lock.
 func (b *logbook) failed(now time.Time, commands, renewals int, err error, whose ...any) {
 	reason := Reason(err)
 	t := b.troubles[reason]
@@ -93,7 +95,7 @@ func (b *logbook) lost(now time.Time, name, owner string, err error) {
 	}
 }
 
-// givenUp notes that a release was given up.
+// givenUp notes a release given up.
 func (b *logbook) givenUp(now time.Time, name string, err error) {
 	b.endBursts(now)
 	if b.unreleased.count(now) {
@@ -101,7 +103,7 @@ func (b *logbook) givenUp(now time.Time, name string, err error) {
 	}
 }
 
-// count counts a line, and reports whether it is one of the first.
+// count counts a line, and reports whether the line is among the first.
 func (s *burst) count(now time.Time) bool {
 	if s.lines == 0 {
 		s.begin = now
@@ -110,7 +112,7 @@ func (s *burst) count(now time.Time) bool {
 	return s.lines <= burstLines
 }
 
-// end ends the burst if it has lasted for burstTime. It returns how many lines were left out.
+// end ends the burst if it has lasted for burstTime. end returns how many lines were left out.
 func (s *burst) end(now time.Time) (more int) {
 	if s.lines == 0 || now.Sub(s.begin) < burstTime {
 		return 0
@@ -129,8 +131,8 @@ func (b *logbook) endBursts(now time.Time) {
 	}
 }
 
-// advance ends bursts and troubles whose time has come. It returns the time until the next call is
-// due, or a negative time if nothing is open.
+// advance ends bursts and troubles whose time has come. advance returns the time until the next
+// call is due, or a negative time if nothing is open.
 func (b *logbook) advance(now time.Time) time.Duration {
 	b.endBursts(now)
 	next := time.Duration(-1)
@@ -160,8 +162,8 @@ func (b *logbook) advance(now time.Time) time.Duration {
 	return next
 }
 
-// close ends the logbook with the manager. It logs how many lines were left out. A trouble that is
-// still open gets no second line.
+// close ends the logbook with the manager. close logs how many lines were left out. An open trouble
+// gets no second line.
 func (b *logbook) close(now time.Time) {
 	b.endBursts(now.Add(burstTime))
 	b.closed = true
@@ -170,17 +172,17 @@ func (b *logbook) close(now time.Time) {
 	}
 }
 
-// bookDue says that the logbook is to be advanced.
+// bookDue asks the loop to advance the logbook.
 type bookDue struct{}
 
-// noted starts the timer of the logbook if it is not running and somebody reads the lines.
+// noted starts the timer of the logbook if the timer is not running and somebody reads the lines.
 func (b *logbook) noted() {
 	if b.timer == nil && b.due != nil {
 		b.timer = time.AfterFunc(burstTime, b.due)
 	}
 }
 
-// handleDue advances the logbook, and starts its timer again if something is open.
+// handleDue advances the logbook, and starts the timer again if something is open.
 func (b *logbook) handleDue() {
 	b.timer = nil
 	if next := b.advance(time.Now()); next >= 0 && !b.closed {
@@ -188,9 +190,9 @@ func (b *logbook) handleDue() {
 	}
 }
 
-// logName returns a name for a log line. It leaves the name unchanged, because the handler quotes where
-// necessary. A long name, or one with a character that could forge a line, is quoted and cut. The key
-// of a set has quotes already.
+// logName returns a name for a log line. logName leaves a name unchanged, because the handler
+// quotes where necessary. A long name, or a name with a character that could forge a line, is
+// quoted and cut. The key of a set has quotes already.
 func logName(name string, isSet bool) string {
 	switch {
 	case isSet:

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// loop is the manager's goroutine: it moves messages between the core and
-// everything else, and decides nothing.
+// loop is the manager's goroutine. loop moves messages between the core and everything else, and
+// decides nothing.
 type loop struct {
 	*shell
 	core    *core.Machine
@@ -70,8 +70,8 @@ func newLoop(s *shell) *loop {
 	}
 }
 
-// gatherTime is long enough for each of the names that a set lacks to come free once, if
-// managers pass them on for PassTime. A late command may keep names for that long.
+// gatherTime is long enough for each missing name of a set to come free once, if managers pass
+// names on for PassTime. A late command may keep names for as long.
 func gatherTime(o Options) time.Duration { return min(min(o.PassTime, time.Second)*5/2, o.Lease) }
 
 // seedOf makes managers jitter differently.
@@ -98,9 +98,9 @@ func (p *loop) Handle(batch []message) time.Duration {
 	return max(0, min(next-p.now(), p.watchful()))
 }
 
-// lookEvery is the longest time that the loop sleeps while a lock is held, on
-// hosts whose timers stand still during a suspension. It bounds how long after
-// the suspension a loss is reported.
+// lookEvery is the longest time that the loop sleeps while a lock is held, on hosts whose timers
+// stand still during a suspension. lookEvery bounds how long after the suspension a loss is
+// reported.
 const lookEvery = time.Second
 
 // watchful returns the longest time that the loop may sleep.
@@ -187,7 +187,7 @@ func (p *loop) snapshot() core.Stats {
 	return p.stats
 }
 
-// perform carries out an effect. It never blocks.
+// perform carries out an effect. perform never blocks.
 func (p *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
@@ -248,8 +248,8 @@ func (p *loop) watch(key watchKey, channel string) {
 	p.listen(key, w.Watch, 0)
 }
 
-// followSlots watches the channels whose slots have moved at their new masters. Until that is
-// confirmed, messages are missed.
+// followSlots watches the channels whose slots have moved at their new masters. Until the new
+// subscription is confirmed, messages are missed.
 func (p *loop) followSlots(now time.Duration) {
 	for key, w := range p.watches {
 		if !p.hubs.moved(w) {

@@ -111,8 +111,8 @@ func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lo
 	return m.request(m.wish(toLock, name, opts))
 }
 
-// Lock waits for a lock. When ctx ends first, the request is cancelled and the error matches
-// ctx.Err(). See [Manager.LockAsync] for the other errors.
+// Lock waits until the lock is granted. When ctx ends first, the request is cancelled and the error
+// matches ctx.Err(). See [Manager.LockAsync] for the other errors.
 func (m *Manager) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, m.wish(toLock, name, opts))
 }

@@ -10,9 +10,9 @@ import (
 // MaxNameBytes is the longest name a lock can have.
 const MaxNameBytes = 64 << 10
 
-// checkName refuses names whose channel would be in another slot than their key,
-// and names that are keys or channels beside those of locks. It runs before anything
-// is sent. Its errors leave the name to LockError.
+// checkName refuses names whose channel would be in another slot than their key, and names of keys
+// or channels that holdfast keeps beside locks. checkName runs before anything is sent. The errors
+// leave the name to LockError.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -29,8 +29,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// hashed returns the part of a key that decides its slot in a cluster: the text
-// between the first brace and the next closing one, or all if that is empty.
+// hashed returns the part of a key that decides its slot in a cluster: the text between the first
+// brace and the next closing brace, or the whole key if the text is empty.
 func hashed(key string) string {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {

@@ -299,11 +299,11 @@ var optionRules = [...]struct {
 // zero LockOption.
 func (o LockOption) Name() string { return optionRules[o.kind].name }
 
-// MaxWait bounds how long the request may wait, counted from the call. A request that takes longer
+// MaxWait bounds how long the request may wait, counted from the call. A request that waits longer
 // fails with ErrWaitTimeout, or with ErrUnavailable if the server did not answer meanwhile, or with
 // ErrReplicas if a grant waited for replicas. Zero means a single try without waiting, which fails
 // with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a request waits
-// until the grant, a cancel, or the failure of the server for Options.RetryTime.
+// until granted or cancelled, or until the server has failed for Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does not renew the

@@ -10,20 +10,19 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// An Owner identifies the holder of a lock, as a thread does in Redisson.
-// Requests of an owner for a lock that it holds are granted at once and counted
-// (reentry). Every request gets an owner of its own unless AsOwner or WithOwner
-// names one.
+// An Owner identifies the holder of a lock, as a thread does in Redisson. Requests of an owner for
+// a lock that the owner holds are granted at once and counted (reentry). Every request gets an
+// owner of its own unless AsOwner or WithOwner names an owner.
 //
-// Owners are made by [Manager.NewOwner], belong to that manager and compare
-// with ==. The zero Owner is not valid.
+// Owners are made by [Manager.NewOwner], belong to the manager and compare with ==. The zero Owner
+// is not valid.
 type Owner struct {
 	of *identity
 	n  uint64
 }
 
-// String returns "<manager uuid>/<number>". It does not occur in Redis, where
-// each hold has an ID of its own: see [Lock.HolderID].
+// String returns "<manager uuid>/<number>". The text does not occur in Redis, where each hold has
+// an ID of its own: see [Lock.HolderID].
 func (o Owner) String() string {
 	if o.of == nil {
 		return "no owner"
@@ -31,9 +30,9 @@ func (o Owner) String() string {
 	return o.of.uuid + "/" + strconv.FormatUint(o.n, 10)
 }
 
-// identity names a manager. Its UUID is random and of version 8. The UUIDs of Redisson's clients are of
-// version 4. So a script for a fair lock can tell a plain lock of this library: see package wire,
-// script/fair.lua.
+// identity names a manager. The UUID is random and of version 8. The UUIDs of Redisson's clients
+// are of version 4. So a script for a fair lock can tell a plain lock of holdfast: see package
+// wire, script/fair.lua.
 type identity struct{ uuid string }
 
 func newIdentity() *identity {

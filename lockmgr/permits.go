@@ -75,7 +75,8 @@ func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] 
 	return p.manager.request(p.wish(toAcquire, n, opts))
 }
 
-// Acquire waits for n permits. See [Permits.AcquireAsync] for details, and [Manager.Lock] for ctx.
+// Acquire waits until n permits are granted. See [Permits.AcquireAsync] for details, and
+// [Manager.Lock] for ctx.
 func (p Permits) Acquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
 	return p.manager.lock(ctx, p.wish(toAcquire, n, opts))
 }
@@ -133,10 +134,10 @@ func (l *Lock) PermitIDs() []string {
 }
 
 // Return gives permits back by their IDs, also permits of other processes, and wakes waiters.
-// Return gives back all permits or none, and reports which: false means that a permit is not taken,
-// has expired, or is named twice. Return takes 1 to MaxPermits IDs; otherwise the error matches
-// ErrInvalidOption. Return blocks for a round trip. A call without an answer may still take effect
-// later.
+// Return gives back all permits or none, and reports whether the permits were given back: not if a
+// permit is not taken, has expired, or is named twice. Return takes 1 to MaxPermits IDs; otherwise
+// the error matches ErrInvalidOption. Return blocks for a round trip. A call without an answer may
+// still take effect later.
 //
 // Somebody else may have the permits at once, while the old holder is still Valid. A holder in the
 // same manager learns of the loss a round trip later. A holder in another manager learns of the
@@ -200,11 +201,11 @@ func (p Permits) AddLimit(ctx context.Context, n int) (int, error) {
 	return int(a.Int), err
 }
 
-// Delete removes the server's data of the name, if no permit is taken, and reports whether there
-// was any. The next request for permits stores its limit again. So does a request still on the way
-// to the server, even if the request's context has ended: close the managers that use the permits
-// first, and delete with another manager. Delete blocks for a round trip. A call without an answer
-// may still take effect later.
+// Delete removes the server's data of the name, if no permit is taken, and reports whether Delete
+// removed anything. The next request for permits stores its limit again. So does a request still on
+// the way to the server, even if the request's context has ended: close the managers that use the
+// permits first, and delete with another manager. Delete blocks for a round trip. A call without an
+// answer may still take effect later.
 func (p Permits) Delete(ctx context.Context) (bool, error) {
 	a, err := p.call(ctx, opDelete, wire.DeletePermits(p.name))
 	return a.Int == 1, err
@@ -223,8 +224,8 @@ type PermitsInfo struct {
 	// Taken lists taken permits, the first to expire first, at most 1,000. In all, Limit - Free are
 	// taken.
 	Taken []TakenPermit
-	// Subscribers counts the processes with a request for permits that waits, or waited within
-	// Options.Linger; negative if the server does not say.
+	// Subscribers counts the processes that wait for permits, or waited within Options.Linger;
+	// negative if the server does not say.
 	Subscribers int64
 }
 

@@ -22,8 +22,8 @@ type Process struct {
 // MaxProcessBytes is the longest Program and Host that Options.Process may have.
 const MaxProcessBytes = 128
 
-// String returns the process in the form "billing@web-3, pid 411", or "" for an unknown one. Characters
-// that can't be shown are U+FFFD in it.
+// String returns the process in the form "billing@web-3, pid 411", or "" for an unknown one. U+FFFD
+// stands for characters that can't be shown.
 func (p Process) String() string {
 	var b strings.Builder
 	b.WriteString(p.Program)

@@ -25,14 +25,14 @@ var reasons = []struct {
 		ErrInvalidName, ErrInvalidLease, ErrInvalidWait, ErrInvalidOwner, ErrInvalidOption,
 	}},
 	{"server", []error{ErrOutOfMemory, ErrReadOnly, ErrReplicas, ErrServer}},
-	// A wait that its context ended matches ErrNotAcquired, too.
+	// The error of a wait ended by its context matches ErrNotAcquired, too.
 	{"canceled", []error{context.Canceled}},
 	{"timeout", []error{context.DeadlineExceeded}},
 	{"busy", []error{ErrNotAcquired}},
 }
 
-// Reason returns one word for an error, for the label of a metric or the type of an error in a
-// trace. It is one of [Reasons], or "" for nil:
+// Reason returns a word for an error, for the label of a metric or the type of an error in a trace.
+// The word is from [Reasons], or "" for nil:
 //
 //   - unavailable: the server did not answer.
 //   - canceled: the caller cancelled the future or the context.

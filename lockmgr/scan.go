@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// Scan finds the locks of the server whose names begin with prefix, those of other processes and of
-// Redisson too, and reads each as [Manager.Inspect] does, except for its Token. A lock that has no
-// record is not found: one that is free, a fair lock for which somebody waits while nobody holds it,
-// and permits of which none is taken. Other hashes are passed over.
+// Scan finds the locks of the server whose names begin with prefix, also locks of other processes
+// and of Redisson. Scan reads each lock as [Manager.Inspect] does, except for the Token. A lock
+// without a record is not found: a free lock, a fair lock for which somebody waits while nobody
+// holds the lock, and permits if no permit is taken. Other hashes are passed over.
 //
-// It walks over all keys of the server, in a cluster over those of one master after the other, by
-// SCAN, and does not block the server: each command is for about 1,000 keys. Each page of keys takes
-// some two round trips. A lock that is there during the whole walk is found, and given once. The
-// order is random. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs +scan,
-// and what Inspect needs.
+// Scan walks over all keys of the server by SCAN, in a cluster over the keys of a master after the
+// other. Scan does not block the server: each command is for about 1,000 keys. Each page of keys
+// takes some two round trips. A lock present during the whole walk is found, and given once. The
+// order is random. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs
+// +scan, and what Inspect needs.
 func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		s := &scan{m: m, ctx: ctx, prefix: prefix, known: m.newKnown(), seen: make(map[string]bool)}
@@ -168,7 +168,7 @@ func (s *scan) permits(keys []string) (infos []Info, err error) {
 	return infos, nil
 }
 
-// longest returns the life of the permit that lives longest; negative if one has no end.
+// longest returns the life of the permit that lives longest; negative if a permit has no end.
 func longest(taken []TakenPermit) (ttl time.Duration) {
 	for _, t := range taken {
 		if t.TTL < 0 {
@@ -194,9 +194,9 @@ func takenNames(key string) []string {
 	return names
 }
 
-// ask sends commands, to the masters of their keys or, without keys, to a master. It returns their
-// answers. A refusal for lack of a permission is an error, and so is a silent server. Other refusals
-// are left in the answers.
+// ask sends commands, to the masters of their keys or, without keys, to a master. ask returns the
+// answers. A refusal for lack of a permission is an error, and so is a silent server. Further
+// refusals are left in the answers.
 func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, error) {
 	waits := make([]*futures.Future[wire.Answer], len(commands))
 	for i, c := range commands {

@@ -66,8 +66,8 @@ func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock]
 	return m.request(s.wish(toLockAll, opts))
 }
 
-// LockAll waits for all locks of a set. See [Manager.LockAllAsync] for details, and [Manager.Lock]
-// for ctx.
+// LockAll waits until all locks of a set are granted. See [Manager.LockAllAsync] for details, and
+// [Manager.Lock] for ctx.
 func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
 	return m.lock(ctx, s.wish(toLockAll, opts))
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// A shell is what surrounds the core of one manager: what its goroutine, its locks
-// and its methods share.
+// A shell surrounds the core of a manager. The manager's goroutine, locks and methods share the
+// shell.
 type shell struct {
 	id      *identity
 	options Options
 	clock   *clock
-	// clustered reports whether the manager is one of a cluster.
+	// clustered is set for the manager of a cluster.
 	clustered bool
-	// sharded reports whether replies come from several servers: the masters of a cluster, or
-	// those that Sentinels name one after the other.
+	// sharded is set if replies come from several servers: the masters of a cluster, or the
+	// successive masters of Sentinels.
 	sharded bool
 
 	actor *actor.Actor[message]
@@ -44,13 +44,12 @@ type shell struct {
 	closed     chan struct{}    // closed when the core has nothing left
 }
 
-// A message is what the manager's goroutine gets: a core.Event, or one of the types
-// below.
+// A message is an event for the manager's goroutine: a core.Event, or a type below.
 type message any
 
 type (
-	// wakeup is an event of a watch. The next one is asked for after it was
-	// handled, so a flood of messages makes one wakeup at a time.
+	// wakeup is an event of a watch. The loop asks for the next event after handling a wakeup, so a
+	// flood of messages makes a single wakeup at a time.
 	wakeup struct {
 		event core.Wake
 		watch *notify.Watch
@@ -77,7 +76,7 @@ func (s *shell) failing(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }
 
-// whileFailing joins the error of failing, if there is one, to the error of a context.
+// whileFailing joins the error of failing, if any, to the error of a context.
 func (s *shell) whileFailing(name string, asked time.Duration, err error) error {
 	return withFailure(s.failing(name, asked, s.now()), err)
 }
@@ -93,7 +92,7 @@ func withFailure(down, err error) error {
 // observed reports whether there is an observer to make events for.
 func (s *shell) observed() bool { return s.events != nil }
 
-// observe queues an event for the observer. It never blocks.
+// observe queues an event for the observer. observe never blocks.
 func (s *shell) observe(e Event) {
 	if d := s.events; d != nil {
 		d.put(e)
@@ -105,7 +104,7 @@ func (s *shell) observeCommand(o *wire.Observed) {
 	s.events.put(EventCommand{At: time.Now(), Command: o.Command, Names: o.Names, Took: o.Took, Err: serverError(o.Failure)})
 }
 
-// newTrace begins the trace of a request, or returns nil if nobody observes it.
+// newTrace begins the trace of a request, or returns nil if nobody observes the manager.
 func (s *shell) newTrace(ctx context.Context) *trace {
 	if s.events == nil {
 		return nil
@@ -116,6 +115,6 @@ func (s *shell) newTrace(ctx context.Context) *trace {
 // onSharded reports whether the manager listens on sharded channels.
 func (s *shell) onSharded() bool { return s.clustered && s.options.Channels != ClassicChannels }
 
-// countsAll reports whether the number of subscribers that a script counts includes those of all
+// countsAll reports whether the subscribers that a script counts include the subscribers of all
 // managers. A node of a cluster knows its own classic subscribers only.
 func (s *shell) countsAll() bool { return !s.clustered || s.onSharded() }

@@ -15,8 +15,8 @@ type use struct {
 	permits int           // that the hold has; zero for a request
 }
 
-// A survey is a message that asks the manager's goroutine for its holds and requests: all of them, or
-// those of a name and of all sets.
+// A survey is a message that asks the manager's goroutine for its holds and requests: all holds and
+// requests, or only those of a name and of all sets.
 type survey struct {
 	name string // "" for all
 	uses futures.Promise[[]use]

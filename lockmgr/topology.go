@@ -19,12 +19,12 @@ func (m *Manager) hello(ctx context.Context) (wire.Answer, error) {
 // however many masters there are. The cluster may get more, and another node may become the master.
 func inCluster(hello *wire.Answer) bool { return hello.Field("mode") == "cluster" }
 
-// topology asks the server whether it is a replica, part of a cluster or a Sentinel. The
-// error matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't
-// work there for another reason. It matches ErrPermission if the user may not ask whether the
-// cluster has other masters. Any other error means that no answer came.
+// topology asks the server whether it is a replica, part of a cluster or a Sentinel. The error
+// matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't work there for
+// another reason. The error matches ErrPermission if the user may not ask whether the cluster has
+// further masters. Any other error means that no answer came.
 //
-// The warning says what a cluster or Sentinels mean for locks. It is empty for a single
+// The warning says what a cluster or Sentinels mean for locks. The warning is empty for a single
 // server, and if the server does not say. A manager of a cluster asks nothing.
 func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	if m.clustered {
@@ -37,8 +37,8 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 	return m.topologyBy(ctx, &a)
 }
 
-// topologyBy is topology for a manager of one server, or of one that Sentinels watch, after the server has
-// answered hello.
+// topologyBy is topology for a manager of a single server, or of a master of Sentinels, after the
+// server has answered hello.
 func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning string, err error) {
 	var replica error
 	if a.Field("role") == "replica" {
@@ -56,7 +56,8 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	case !inCluster(a):
 		return "", replica
 	}
-	// The client is one for a single server. A replica has to say, too, whether there are other masters.
+	// The client is for a single server. A replica has to say, too, whether there are further
+	// masters.
 	info, err := m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {
 		return "", err
@@ -75,8 +76,8 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	return "the server is part of a cluster, and the client is one for a single server: no failover and no new master is followed, clients of the cluster listen on other channels, and no two locks share a command", nil
 }
 
-// strangers asks the node at the address of each master of a cluster. The error matches ErrTopology if
-// one belongs to another cluster.
+// strangers asks the node at the address of each master of a cluster. The error matches ErrTopology
+// if a node belongs to another cluster.
 func (m *Manager) strangers(ctx context.Context) error {
 	if m.nodes == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A trace holds what the events of a request report. A request has one, as
-// the tag of its terms, only if there is an observer.
+// A trace holds what the events of a request report. A request has a trace, as the tag of its
+// terms, only if there is an observer.
 type trace struct {
 	ctx      context.Context
 	asked    time.Time
@@ -16,7 +16,7 @@ type trace struct {
 	unlocked time.Time // when Unlock was called
 }
 
-// grantEvent returns the event of a grant. token is that of the lock.
+// grantEvent returns the event of a grant. token is the token of the lock.
 func (t *trace) grantEvent(id *identity, r *core.Request, token int64) Event {
 	return EventGranted{
 		At: t.granted, Context: t.ctx, Name: r.Name, Owner: id.holder(r.Hold), Token: token,

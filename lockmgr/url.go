@@ -17,9 +17,10 @@ var urlParameters = []string{
 	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
 }
 
-// checkURL returns an error for a URL that cannot be what was meant. A special character in a password, such
-// as # or /, makes a part of the password the host, the path or a parameter. The client would dial that, and
-// name it in its errors. No error of checkURL has a part of the URL.
+// checkURL returns an error for a URL that cannot be meant as written. A special character in a
+// password, such as # or /, makes a part of the password the host, the path or a parameter. The
+// client would dial such a host, and name the host in errors. No error of checkURL has a part of
+// the URL.
 func checkURL(text string) error {
 	why := urlFault(text)
 	if why == "" {
