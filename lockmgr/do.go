@@ -12,8 +12,8 @@ import (
 // error of fn unchanged, so only fn itself can tell that fn ran: let fn set a variable. If the lock
 // was lost before fn returned, Do joins the loss to the error. The error then matches ErrLeaseLost
 // as well, or ErrClosed if the manager was closed: the work of fn may have met another holder. Test
-// for the two first. A nil error means that fn ran, returned nil, and held the lock until fn
-// returned or unlocked.
+// for ErrLeaseLost and ErrClosed first. A nil error means that fn ran, returned nil, and held the
+// lock until fn returned or unlocked.
 //
 // The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
 // deadlock is seen, unless ctx has an owner: see [WithOwner].

@@ -87,7 +87,7 @@ type Leader struct {
 	mu sync.Mutex // of sends on changes
 }
 
-// A LeaderChange is the begin or the end of a leadership of a [Leader].
+// A LeaderChange is the beginning or the end of a leadership of a [Leader].
 type LeaderChange struct {
 	Leads bool
 	// Term is the fencing token of the beginning or ending leadership.

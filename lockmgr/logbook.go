@@ -20,13 +20,13 @@ const (
 	// have a line each. Further losses share a line. Releases have the same limit.
 	burstTime  = time.Second
 	burstLines = 10
-	// maxLogName is the longest name, in bytes, for an unchanged name in a log line.
+	// maxLogName is the most bytes of a name that a log line leaves unchanged.
 	maxLogName = 128
 )
 
 // A logbook writes few log lines about many failures. Commands that fail for the same reason are a
-// trouble. A trouble has a line at the begin and a line at the end. The manager's goroutine owns
-// the logbook.
+// trouble. A trouble has a line at the beginning and a line at the end. The manager's goroutine
+// owns the logbook.
 type logbook struct {
 	log        *slog.Logger
 	troubles   map[string]*trouble // by Reason

@@ -16,8 +16,8 @@ import (
 // without a record is not found: a free lock, a fair lock for which somebody waits while nobody
 // holds the lock, and permits if no permit is taken. Other hashes are passed over.
 //
-// Scan walks over all keys of the server by SCAN, in a cluster over the keys of a master after the
-// other. Scan does not block the server: each command is for about 1,000 keys. Each page of keys
+// Scan walks over all keys of the server by SCAN, in a cluster over the keys of each master in
+// turn. Scan does not block the server: each command is for about 1,000 keys. Each page of keys
 // takes some two round trips. A lock present during the whole walk is found, and given once. The
 // order is random. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs
 // +scan, and what Inspect needs.
