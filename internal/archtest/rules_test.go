@@ -17,7 +17,7 @@ const (
 	rueidis   = "github.com/redis/rueidis"
 	testify   = "github.com/stretchr/testify"
 	miniredis = "github.com/alicebob/miniredis/v2"
-	lua       = "github.com/yuin/gopher-lua" // what miniredis runs scripts with
+	lua       = "github.com/yuin/gopher-lua" // runs scripts, also those of miniredis
 )
 
 // packages are the folders that must be there, each with the folders of ours
@@ -32,6 +32,7 @@ var packages = map[string][]string{
 	"lockmgr":               {"actor", "futures", "internal/clean", "notify", "renewal", "lockmgr/..."},
 	"lockmgr/internal/core": {"renewal"},
 	"lockmgr/internal/wire": {"internal/clean", "lockmgr/internal/core"},
+	"lockmgr/internal/sim":  {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/sim/...", "lockmgr/internal/wire"},
 }
 
 // pure are the folders whose code must give the same result for the same
@@ -60,7 +61,7 @@ var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal
 
 // testSupport are the folders that tests alone import: they may import package
 // testing, and nothing that users link may import them.
-var testSupport = []string{"internal", "lockmgr/internal/explore", "lockmgr/internal/model", "lockmgr/internal/sim"}
+var testSupport = []string{"internal", "lockmgr/internal/sim"}
 
 // forTests reports whether a folder or file is test support. internal/clean is not: the library and
 // the command use it.
@@ -137,7 +138,8 @@ func (r *report) imports(name string, file *ast.File) {
 		case within(imported, testify) || within(imported, "github.com/alicebob/miniredis") || within(imported, lua):
 			// Programs bring a server with them, so that they run anywhere.
 			embeds := program && !within(imported, testify)
-			if !within(name, "internal/redistest") && !within(name, faultSuites) && !embeds {
+			engine := within(imported, lua) && within(name, "internal/luaserver")
+			if !within(name, "internal/redistest") && !within(name, faultSuites) && !embeds && !engine {
 				r.add(name, "imports %s outside a test: it would be linked into users' programs", imported)
 			}
 		case imported == module || strings.HasPrefix(imported, module+"/"):

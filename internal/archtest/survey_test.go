@@ -94,7 +94,7 @@ func TestSurvey_WhatIsAllowed(t *testing.T) {
 		{"miniredis in test support", "internal/redistest/mini.go", importing(miniredis)},
 		{"testing in test support", "internal/redistest/mini.go", importing("testing")},
 		{"testing in the simulation", "lockmgr/internal/sim/sim.go", importing("testing")},
-		{"test support in test support", "lockmgr/internal/sim/sim.go", importing(module + "/lockmgr/internal/model")},
+		{"test support in test support", "lockmgr/internal/sim/sim.go", importing(module + "/internal/luaserver")},
 		{"lockmgr in a program", "bench/main.go", importing(module + "/lockmgr")},
 		{"lockmgr in a test", "notify/feed_test.go", importing(module + "/lockmgr")},
 		{"notify imports the kernel", "notify/feed.go", importing(module + "/actor")},

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -187,7 +188,7 @@ func (w *world) keyless(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys := w.keysOf(name)
-	return keys.get(name) == nil && keys.get(queueOf(name)) == nil
+	return keys.Get(name) == nil && keys.Get(queueOf(name)) == nil
 }
 
 // leave notes that a caller has gone without a look at the answer. There was one if granted is true.
@@ -582,17 +583,17 @@ func carries(keys keyspace, name string, kind feature, mgr string) bool {
 	if kind == permits {
 		return permitsTaken(keys, name, mgr) > 0
 	}
-	return slices.ContainsFunc(keys.fields(name), func(f string) bool {
+	return slices.ContainsFunc(keys.names(name), func(f string) bool {
 		return strings.HasPrefix(f, mgr+":") && !strings.HasSuffix(f, ":kept") && (kind != writer || strings.HasSuffix(f, ":write"))
 	})
 }
 
 // permitsTaken returns how many permits of a name a manager has that have not expired.
 func permitsTaken(keys keyspace, name, mgr string) (n int) {
-	if v := keys.get(takenOf(name)); v != nil && v.kind == scoresKind {
+	if v := keys.Get(takenOf(name)); v != nil && v.Kind == luaserver.Scores {
 		prefix := permitPrefix(mgr)
-		for m, score := range v.scores {
-			if strings.HasPrefix(m, prefix) && score > float64(nowMs()) {
+		for _, m := range v.Members {
+			if strings.HasPrefix(m.Name, prefix) && m.Score > float64(nowMs()) {
 				n++
 			}
 		}

@@ -38,21 +38,21 @@ func (w *world) planCheat() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, name := range w.names {
-				v := w.keysOf(name).get(name)
+				v := w.keysOf(name).Get(name)
 				switch {
 				case w.cheat == evicting && v != nil:
-					delete(w.keysOf(name), name)
+					delete(w.keysOf(name).Values, name)
 				case w.cheat == haunted && v != nil:
 					w.after(w.set.lease, func() {
 						w.mu.Lock()
 						defer w.mu.Unlock()
-						if w.keysOf(name).get(name) == nil {
-							v.end = nowMs() + time.Hour.Milliseconds()
-							w.keysOf(name)[name] = v
+						if w.keysOf(name).Get(name) == nil {
+							v.End = nowMs() + time.Hour.Milliseconds()
+							w.keysOf(name).Values[name] = v
 						}
 					})
 				case w.cheat == forgetful:
-					delete(w.keysOf(name), counterOf(name))
+					delete(w.keysOf(name).Values, counterOf(name))
 				}
 			}
 			if w.cheat == stopping {

@@ -140,10 +140,10 @@ func (w *world) moveSlot(name string) {
 	}
 	to := w.servers[(from.index+1)%len(w.servers)]
 	w.tracef("FAULT move: slot %d of %q goes from server %d to server %d", slot, name, from.index, to.index)
-	for key, v := range from.keys {
+	for key, v := range from.keys.Values {
 		if slotOf(key) == slot {
-			to.keys[key] = v
-			delete(from.keys, key)
+			to.keys.Values[key] = v
+			delete(from.keys.Values, key)
 			from.touch([]string{"DEL", key})
 			to.touch([]string{"DEL", key})
 		}
@@ -199,8 +199,8 @@ func (r *replica) catchUp(now time.Time) {
 		w := r.behind[0]
 		r.behind, r.offset = r.behind[1:], w.offset
 		for key, v := range w.keys {
-			if delete(r.keys, key); v != nil {
-				r.keys[key] = v
+			if delete(r.keys.Values, key); v != nil {
+				r.keys.Values[key] = v
 			}
 		}
 	}
@@ -234,8 +234,8 @@ func (s *server) replicate(c *conn) {
 	for _, r := range s.replicas {
 		keys := make(map[string]*value, len(s.touched))
 		for key := range s.touched {
-			if v := s.keys.get(key); v != nil {
-				keys[key] = v.copy()
+			if v := s.keys.Get(key); v != nil {
+				keys[key] = v.Copy()
 			} else {
 				keys[key] = nil
 			}
@@ -297,7 +297,7 @@ func (s *server) failedOver(since time.Time) bool {
 // hasRevived reports whether a failover has brought back the record that a name has now. w.mu is held.
 func (w *world) hasRevived(name string) bool {
 	was := w.revived[name]
-	return len(was) > 0 && slices.Equal(was, w.keysOf(name).fields(name))
+	return len(was) > 0 && slices.Equal(was, w.keysOf(name).names(name))
 }
 
 // failOver has the replica that has most take the place of its master. w.mu is held.
@@ -320,7 +320,7 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 			if w.set.acks == 0 && s.offset > best.offset {
 				w.lostData = append(w.lostData, name)
 			}
-			if was := best.keys.fields(name); len(was) > 0 && !slices.Equal(was, s.keys.fields(name)) {
+			if was := best.keys.names(name); len(was) > 0 && !slices.Equal(was, s.keys.names(name)) {
 				if w.revived == nil {
 					w.revived = make(map[string][]string)
 				}
@@ -332,9 +332,9 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 	s.failed = append(s.failed, now)
 	clear(s.known)
 	for i := range s.replicas {
-		s.replicas[i] = &replica{keys: make(keyspace), offset: s.offset}
-		for key, v := range s.keys {
-			s.replicas[i].keys[key] = v.copy()
+		s.replicas[i] = &replica{keys: newKeyspace(), offset: s.offset}
+		for key, v := range s.keys.Values {
+			s.replicas[i].keys.Values[key] = v.Copy()
 		}
 	}
 	for _, h := range w.hosts {

@@ -11,7 +11,7 @@
 //
 //	callers ──▶ lockmgr.Manager ──▶ rueidis ──▶ host, connections ──▶ server
 //	caller_test   real              real        network_test          server_test, keys_test
-//	   │                                          ▲                   lua_test: the real scripts
+//	   │                                          ▲                   internal/luaserver: the real scripts
 //	   │ asks, answers, holds                     │ late, cut …          ▲ stops, refuses …
 //	   ▼                                          └──── fault_test ──────┘
 //	 promises_test, watch_test: the oracles ◀──────────── troubles and excuses
@@ -24,7 +24,7 @@
 // a time and needs no time for it. It knows RESP3, the commands that the
 // scripts use, pub/sub, WAIT, access rules for single keys, and nothing else. A
 // script that uses another command gets an error that says so: add the command
-// in keys_test.go. There is one server or a cluster of two masters, each with
+// in package luaserver. There is one server or a cluster of two masters, each with
 // replicas or without: cluster_test.go. Time is that of the synctest bubble, so
 // all clocks agree and computing costs no time. So quadratic run time or a
 // growing use of memory is not found here.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 )
 
 // A trouble is a fault of one name. Errors that name it are true between from
@@ -153,41 +155,41 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			h.refused[name]--
 		})
 	case badKey, foreign:
-		if keys.get(name) != nil {
+		if keys.Get(name) != nil {
 			return
 		}
 		w.tracef("FAULT %v: %q for %v", kind, name, lasts)
 		if kind == badKey {
-			keys[name] = &value{kind: textKind, text: "no lock"}
+			keys.Values[name] = &value{Kind: luaserver.Text, Text: "no lock"}
 		} else {
 			keys.setHash(name, time.Minute, "mode", "read", "another:1", "1")
 		}
-		put := keys[name]
+		put := keys.Values[name]
 		w.trouble(kind, nil, name, lasts)
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if keys := w.keysOf(name); keys[name] == put { // its slot may have moved
+			if keys := w.keysOf(name); keys.Values[name] == put { // its slot may have moved
 				w.tracef("fault ends: %q is removed without a message", name)
-				delete(keys, name)
+				delete(keys.Values, name)
 			}
 		})
 	case badCounter:
 		key := counterOf(name)
-		old := keys.get(key)
-		if old != nil && old.kind != textKind {
+		old := keys.Get(key)
+		if old != nil && old.Kind != luaserver.Text {
 			return
 		}
 		w.tracef("FAULT badcounter: %q for %v", name, lasts)
-		keys[key] = &value{kind: listKind}
+		keys.Values[key] = &value{Kind: luaserver.List}
 		w.trouble(kind, nil, name, lasts)
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.tracef("fault ends: the counter of %q is a number", name)
 			keys := w.keysOf(name) // its slot may have moved
-			if delete(keys, key); old != nil {
-				keys[key] = old
+			if delete(keys.Values, key); old != nil {
+				keys.Values[key] = old
 			}
 		})
 	case slowLog, slowObserver:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -40,7 +41,7 @@ func (b *book) promise1(h *hold) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for _, f := range w.keysOf(name).fields(name) {
+		for _, f := range w.keysOf(name).names(name) {
 			if strings.HasPrefix(f, strangerID) && !h.exempt && !(kind == reader && !strings.HasSuffix(f, ":write")) {
 				w.fail("promise1", "#%d of machine %d has %q, and %s has it too", h.seq, h.m.index, name, f)
 			}
@@ -99,7 +100,7 @@ func (b *book) promise3a(h *hold) {
 		switch {
 		case !w.recorded(name, h.mgr):
 			w.fail("promise3a", "#%d of machine %d (%v) has %q as %s for another %v, the record has %q", h.seq, h.m.index, kind, name,
-				h.lock.HolderID(), left, keys.fields(name))
+				h.lock.HolderID(), left, keys.names(name))
 		case life >= 0 && life < left && kind != permits:
 			w.fail("promise3a", "#%d of machine %d (%v) has %q for another %v, the record lives for %v", h.seq, h.m.index, kind, name, left, life)
 		}
@@ -204,7 +205,7 @@ func (b *book) promise7a(now time.Time) {
 			until := later(later(e.until[name], e.until[""]), e.host.ran.Add(w.set.lease)) // a late command may take a lock
 			if now.Sub(until) > 2*sec+w.onTheWay() && w.holdsOn(name, id) {
 				w.fail("promise7a", "the process of machine %d died %v ago, its lease of %q was over %v ago, and the record %q lives for another %v",
-					e.m.index, now.Sub(e.killed), name, now.Sub(until), w.keysOf(name).fields(name), w.keysOf(name).life(name))
+					e.m.index, now.Sub(e.killed), name, now.Sub(until), w.keysOf(name).names(name), w.keysOf(name).life(name))
 			}
 		}
 	}
@@ -227,7 +228,7 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	}
 	keys := w.keysOf(name)
 	life := keys.life(name)
-	if life <= want.Sub(now)+w.spare()+sec || w.kindOf(name) == permits || keys.get(name) == nil || !b.calm(name, now) {
+	if life <= want.Sub(now)+w.spare()+sec || w.kindOf(name) == permits || keys.Get(name) == nil || !b.calm(name, now) {
 		delete(b.lives, name)
 		return
 	}
@@ -235,7 +236,7 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 		b.lives[name] = now
 	}
 	if now.Sub(b.lives[name]) > sec+2*w.set.timeout {
-		w.fail("promise7b", "the record %q of %q lives for another %v, and %d that hold it want no more than %v", keys.fields(name), name, life,
+		w.fail("promise7b", "the record %q of %q lives for another %v, and %d that hold it want no more than %v", keys.names(name), name, life,
 			len(p.holds), want.Sub(now))
 	}
 }
@@ -253,7 +254,7 @@ func (b *book) calm(name string, now time.Time) bool {
 			return false
 		}
 	}
-	stranger := slices.ContainsFunc(w.keysOf(name).fields(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
+	stranger := slices.ContainsFunc(w.keysOf(name).names(name), func(f string) bool { return strings.HasPrefix(f, strangerID) || strings.HasPrefix(f, "another") })
 	return !stranger && !w.hasRevived(name) && !b.leftBehind(name)
 }
 
@@ -292,21 +293,21 @@ func (b *book) promise8b(now time.Time) {
 	limit := w.set.lease + w.set.lease/8 + 2*w.set.timeout + sec
 	for name := range b.names {
 		keys := w.keysOf(name)
-		v := keys.get(name)
-		if v == nil || v.kind != hashKind {
+		v := keys.Get(name)
+		if v == nil || v.Kind != luaserver.Hash {
 			delete(b.records, name)
 			continue
 		}
 		// Another reader may share the record. What a late command has left there ends with the record.
-		shared := slices.ContainsFunc(v.fields, func(f string) bool {
-			id, _, _ := strings.Cut(f, ":")
+		shared := slices.ContainsFunc(v.Fields, func(f luaserver.Field) bool {
+			id, _, _ := strings.Cut(f.Name, ":")
 			return b.wanted(name, id)
 		})
 		if shared || w.hasRevived(name) {
 			delete(b.records, name)
 			continue
 		}
-		field := v.fields[len(v.fields)-1]
+		field := v.Fields[len(v.Fields)-1].Name
 		id, _, _ := strings.Cut(field, ":")
 		e := b.managers[id]
 		if e == nil || e.excused || strings.HasSuffix(field, ":kept") || now.Before(b.of(name).keptMost.Add(sec)) ||
@@ -320,7 +321,7 @@ func (b *book) promise8b(now time.Time) {
 			continue
 		}
 		if now.Sub(s.since) > limit {
-			w.fail("promise8b", "nobody wants %q, and its record %q is there for %v and lives for another %v", name, v.fields, now.Sub(s.since),
+			w.fail("promise8b", "nobody wants %q, and its record %q is there for %v and lives for another %v", name, v.Fields, now.Sub(s.since),
 				keys.life(name))
 		}
 	}
@@ -337,12 +338,12 @@ func (b *book) promise8c() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.servers {
-		for key := range s.keys {
-			v := s.keys.get(key)
+		for key := range s.keys.Values {
+			v := s.keys.Get(key)
 			if v == nil || b.mayStay(key, v) {
 				continue
 			}
-			w.fail("promise8c", "%q with %q %q lives for another %v", key, v.fields, v.text, s.keys.life(key))
+			w.fail("promise8c", "%q with %q %q lives for another %v", key, v.Fields, v.Text, s.keys.life(key))
 		}
 		for channel, subs := range s.subscribers {
 			w.fail("promise8c", "%d subscriptions of %q", len(subs), channel)
@@ -359,11 +360,11 @@ func (b *book) promise8c() {
 func (b *book) mayStay(key string, v *value) bool {
 	name := strings.TrimSuffix(strings.TrimPrefix(key, "{"), "}:timeout")
 	switch {
-	case strings.HasPrefix(key, "redisson_lock_token:"), b.w.kindOf(key) == permits && v.kind == textKind:
+	case strings.HasPrefix(key, "redisson_lock_token:"), b.w.kindOf(key) == permits && v.Kind == luaserver.Text:
 		return true
-	case b.isExcused(v.fields), b.w.hasRevived(name):
+	case b.isExcused(namesOf(v)), b.w.hasRevived(name):
 		return true
-	case b.w.kindOf(name) == permits && v.kind == scoresKind:
+	case b.w.kindOf(name) == permits && v.Kind == luaserver.Scores:
 		for id, e := range b.managers {
 			if !e.excused && permitsTaken(b.w.keysOf(name), name, id) > 0 {
 				return false
@@ -485,16 +486,16 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 	keys := w.keysOf(name)
 	if left := p.kept.Sub(now) - w.set.lease/50 - 8*w.slowest() - 100*ms; keeps && keys.life(name) >= 0 && keys.life(name) < left {
 		w.fail("promise11b", "#%d of machine %d keeps %q for another %v, and the record %q lives for %v", p.keptBy.seq, p.keptBy.m.index, name, left,
-			keys.fields(name), keys.life(name))
+			keys.names(name), keys.life(name))
 	}
 	most := later(now, p.keptMost).Sub(now) + w.set.lease + w.set.lease/8 + 2*sec
-	for _, f := range keys.fields(name) {
+	for _, f := range keys.names(name) {
 		if strings.HasSuffix(f, ":kept") && keys.life(name) > most {
 			w.fail("promise11b", "the record %q of %q is kept for another %v, and nobody wants more than %v", f, name, keys.life(name), most)
 		}
 	}
 	// A release that runs late keeps the name for that much longer.
-	kept := slices.ContainsFunc(keys.fields(name), func(f string) bool {
+	kept := slices.ContainsFunc(keys.names(name), func(f string) bool {
 		id, _, _ := strings.Cut(f, ":")
 		e := b.managers[id]
 		return strings.HasSuffix(f, ":kept") && e != nil && !e.host.disturbed(span{p.keptFrom, now})
@@ -684,12 +685,12 @@ func (b *book) onlyReads(q *request) bool {
 // whose own key has expired stays until the next script finds it. w.mu is held.
 func (w *world) holdsOn(name, mgr string) bool {
 	keys := w.keysOf(name)
-	fields := keys.fields(name)
+	fields := keys.names(name)
 	if !slices.Contains(fields, "mode") {
 		return w.recorded(name, mgr)
 	}
 	return slices.ContainsFunc(fields, func(f string) bool {
-		return strings.HasPrefix(f, mgr+":") && (strings.HasSuffix(f, ":write") || keys.get("{"+name+"}:"+f+":rwlock_timeout:1") != nil)
+		return strings.HasPrefix(f, mgr+":") && (strings.HasSuffix(f, ":write") || keys.Get("{"+name+"}:"+f+":rwlock_timeout:1") != nil)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
@@ -13,10 +14,10 @@ import (
 // mutex of its network.
 type server struct {
 	keys        keyspace
-	known       map[string]bool    // scripts by SHA-1
-	subscribers map[string][]*conn // by channel
-	stopped     int                // how many faults have stopped it
-	backlog     []arrival          // what came meanwhile
+	known       map[string]*luaserver.Script // by SHA-1
+	subscribers map[string][]*conn           // by channel
+	stopped     int                          // how many faults have stopped it
+	backlog     []arrival                    // what came meanwhile
 	commands    int
 
 	w      *world
@@ -41,11 +42,11 @@ type arrival struct {
 
 func newServer(w *world, index int) *server {
 	s := &server{
-		w: w, index: index, keys: make(keyspace), known: make(map[string]bool), trails: make(map[string]*trail),
+		w: w, index: index, keys: newKeyspace(), known: make(map[string]*luaserver.Script), trails: make(map[string]*trail),
 		subscribers: make(map[string][]*conn), tracef: w.tracef, apart: make(map[*host]keyspace),
 	}
 	for range w.set.replicas {
-		s.replicas = append(s.replicas, &replica{keys: make(keyspace)})
+		s.replicas = append(s.replicas, &replica{keys: newKeyspace()})
 	}
 	return s
 }
@@ -158,12 +159,12 @@ func (s *server) command(c *conn, args []string) []byte {
 		if strings.ToUpper(args[1]) != "LOAD" {
 			return resp.Append(nil, failure("ERR unknown subcommand"))
 		}
-		sha, err := scripts.load(args[2])
+		script, err := luaserver.Compile(args[2])
 		if err != nil {
 			return resp.Append(nil, failure("ERR "+err.Error()))
 		}
-		s.known[sha] = true
-		return resp.Append(nil, sha)
+		s.known[script.SHA] = script
+		return resp.Append(nil, script.SHA)
 	case "EVAL", "EVALSHA":
 		return resp.Append(nil, s.eval(c, name, args))
 	}
@@ -176,7 +177,6 @@ func (s *server) command(c *conn, args []string) []byte {
 }
 
 func (s *server) eval(c *conn, name string, args []string) any {
-	sha := args[1]
 	n, _ := strconv.Atoi(args[2])
 	keys := args[3 : 3+n]
 	if at := s.elsewhere(keys); at != nil {
@@ -187,25 +187,26 @@ func (s *server) eval(c *conn, name string, args []string) any {
 			return failure("NOPERM No permissions to access a key")
 		}
 	}
+	script := s.known[args[1]]
 	if name == "EVAL" {
 		var err error
-		if sha, err = scripts.load(args[1]); err != nil {
+		if script, err = luaserver.Compile(args[1]); err != nil {
 			return failure("ERR " + err.Error())
 		}
-		s.known[sha] = true
+		s.known[script.SHA] = script
 	}
-	if !s.known[sha] {
+	if script == nil {
 		return failure("NOSCRIPT No matching script. Please use EVAL.")
 	}
 	if s.cheat == divided {
-		if s.apart[c.from] == nil {
-			s.apart[c.from] = make(keyspace)
+		if s.apart[c.from].Keyspace == nil {
+			s.apart[c.from] = newKeyspace()
 		}
 		s.keys = s.apart[c.from]
 	}
-	out := scripts.run(sha, keys, args[3+n:], s.plain)
-	s.follow(c, scripts.names[sha], keys, args[3+n:], out)
-	s.tracef("  server: %s script %.6s keys %q args %q: %v", c, sha, keys, args[3+n:], out)
+	out := engine.Run(script, keys, args[3+n:], s.plain)
+	s.follow(c, script.Name, keys, args[3+n:], out)
+	s.tracef("  server: %s script %.6s keys %q args %q: %v", c, script.SHA, keys, args[3+n:], out)
 	return out
 }
 
@@ -232,7 +233,7 @@ func (s *server) plain(args []string) any {
 		}
 		return out
 	}
-	out := s.keys.do(args)
+	out := s.keys.Do(args...)
 	if len(s.replicas) > 0 {
 		if always, is := writes[strings.ToUpper(args[0])]; is && (always || out != any(int64(0))) {
 			s.touch(args)

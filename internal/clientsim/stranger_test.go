@@ -42,7 +42,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 	kind := w.kindOf(name)
 	took := false
 	now := time.Now()
-	switch v := s.keys.get(name); {
+	switch v := s.keys.Get(name); {
 	case kind == fair:
 		w.strangeWait(r, s, name, id)
 		return
@@ -81,7 +81,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		s := w.serverOf(name)
-		if !slices.ContainsFunc(s.keys.fields(name), func(f string) bool { return strings.HasPrefix(f, id) }) {
+		if !slices.ContainsFunc(s.keys.names(name), func(f string) bool { return strings.HasPrefix(f, id) }) {
 			return
 		}
 		w.tracef("a stranger gives %q back", name)
@@ -91,7 +91,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 		if kind == plain {
 			channel = "redisson_lock__channel:{" + name + "}"
 		}
-		if fields := s.keys.fields(name); len(fields) == 1 && fields[0] == "mode" {
+		if fields := s.keys.names(name); len(fields) == 1 && fields[0] == "mode" {
 			s.plain([]string{"DEL", name})
 		}
 		publish := "PUBLISH"
@@ -105,7 +105,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 
 // strangeWait has a stranger wait for a fair lock for a while, in vain, if anybody is before it. w.mu is held.
 func (w *world) strangeWait(r *rand.Rand, s *server, name, id string) {
-	if s.keys.get(name) == nil {
+	if s.keys.Get(name) == nil {
 		return
 	}
 	lasts := logBetween(r, 10*ms, 3*sec)

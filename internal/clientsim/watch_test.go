@@ -136,7 +136,7 @@ func (b *book) promise14e(p *pages, q *request, now time.Time) {
 		w.crowded.After(now) || w.troubled(noPerm|badKey|badCounter, nil, q.name, span{now.Add(-limit), now}) || b.managers[q.mgr].closing {
 		return
 	}
-	fields := w.keysOf(q.name).fields(q.name)
+	fields := w.keysOf(q.name).names(q.name)
 	// A lock that an All has collected, and that is lost already, may be kept.
 	ours := slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, q.mgr+":") })
 	if len(fields) > 0 && !ours && !w.listens(q.host, q.name) {
@@ -158,7 +158,7 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 		return q.kind != set && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
 	})
 	held := slices.ContainsFunc(p.holds, func(h *hold) bool { return h.lock.Valid() })
-	if !waiting || held || w.keysOf(name).get(name) != nil || w.crowded.After(now) ||
+	if !waiting || held || w.keysOf(name).Get(name) != nil || w.crowded.After(now) ||
 		w.troubled(noPerm|badKey|badCounter, nil, name, span{now.Add(-limit), now}) {
 		p.free = time.Time{}
 		return

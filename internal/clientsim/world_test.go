@@ -240,9 +240,9 @@ func (w *world) sweep() {
 	w.mu.Lock()
 	left := make(map[string][]string)
 	for _, srv := range w.servers {
-		for key := range srv.keys {
+		for key := range srv.keys.Values {
 			if srv.keys.life(key) > w.set.lease {
-				left[key] = slices.Clone(srv.keys.fields(key))
+				left[key] = srv.keys.names(key)
 			}
 		}
 	}
@@ -251,9 +251,9 @@ func (w *world) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, fields := range left {
-		if keys := w.keysOf(key); slices.Equal(fields, keys.fields(key)) {
+		if keys := w.keysOf(key); slices.Equal(fields, keys.names(key)) {
 			w.tracef("the record %q of %q is removed", fields, key)
-			delete(keys, key)
+			delete(keys.Values, key)
 		}
 	}
 }
@@ -265,11 +265,11 @@ func (w *world) returnPermits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, srv := range w.servers {
-		for _, v := range srv.keys {
-			for m := range v.scores {
+		for key, v := range srv.keys.Values {
+			for _, m := range slices.Clone(v.Members) {
 				for id, e := range w.book.managers {
-					if !e.killed.IsZero() && strings.HasPrefix(m, permitPrefix(id)) {
-						v.scores[m] = min(v.scores[m], float64(nowMs()))
+					if !e.killed.IsZero() && strings.HasPrefix(m.Name, permitPrefix(id)) {
+						srv.keys.Do("ZADD", key, fmt.Sprint(min(int64(m.Score), nowMs())), m.Name)
 					}
 				}
 			}

@@ -1,10 +1,10 @@
-// Package sim runs several lock managers against a model of a server, in
+// Package sim runs several lock managers against a server that runs the real scripts, in
 // simulated time, and lets things go wrong. One seed is one run: it decides
 // the configuration, what callers do, and which faults happen, so every run can
 // be repeated exactly. Millions of runs take minutes.
 //
 //	callers          managers                network             server
-//	caller.go        node.go                 network.go          internal/model
+//	caller.go        node.go                 network.go          sim/server
 //	 lock, re-enter,  mailbox, timer,   Run   lost, late, slow,   keys with an end,
 //	 hold, cancel, ─▶ own clock,       ────▶  refused, held   ──▶ a clock that lags,
 //	 unlock, verify   internal/core    ◀────                  ◀── channels
@@ -24,7 +24,7 @@
 //
 // # Kinds
 //
-// The file of a kind says how its commands run on the model, whom a record names, which
+// The file of a kind says what is checked of its commands, whom a record names, which
 // holds may be valid together, how requests want a name, and what its worlds have and
 // lack: kind.go has the exclusive
 // lock, readwrite.go the read-write lock, permits.go permits, fair.go the fair lock,
@@ -33,6 +33,13 @@
 // there are single names of either kind, and some sets of them: callers want the single names and the
 // sets, with the same owners. The invariants below are those of all kinds; how long a run of grants may
 // be is checked in runs of the exclusive lock only.
+//
+// # The server
+//
+// Package wire encodes each operation and reads the answer, as in the library, and the scripts are those
+// of the library: see sim/server. They run on the keys of package luaserver in no time. The checks read
+// these keys. Each operation is a command of its own: the scripts that several operations share are
+// not covered here. The classic channels are used, also in a cluster.
 //
 // A set is a lockName with parts, and each part is a single name and a side. It has no
 // record. What a hold of it rests on is checked in the record of each part, and its

@@ -1,15 +1,17 @@
 package sim
 
 import (
+	_ "embed" // a script
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 var _ = register(core.Fair, fair{})
@@ -31,64 +33,35 @@ func (fair) draw(s *settings, r *agenda.Rand) {
 	s.givesUp = r.Below(2) * r.Below(60)
 }
 
-func fairOf(l *lockName) model.Fair {
-	q := "redisson_lock_queue:{" + l.key + "}"
-	return model.Fair{Lock: l.key, Queue: q, Deadlines: "redisson_lock_timeout:{" + l.key + "}", Waits: q + ":waits", Channel: l.channel, Counter: l.counter}
+// queued returns those that wait for a fair lock, the first is next.
+func (w *world) queued(l *lockName) []string {
+	if v := w.server.Get(wire.QueueKey(l.key)); v != nil && v.Kind == luaserver.List {
+		return v.List
+	}
+	return nil
 }
 
-// lineOf returns what a command does to the queue.
-func (c *command) lineOf() model.Line {
-	x := c.line
-	return model.Line{
-		Manager: c.n.label, ID: c.id, LifeMs: int64(x.Life / ms), Before: x.Before, Refresh: x.Refresh, Places: x.Places, Pass: x.Pass,
-		Number: c.number, Others: c.others, Joins: x.Join, Leave: x.Leave,
-	}
+// deadline returns the deadline of a member of the queue in milliseconds.
+func (w *world) deadline(l *lockName, member string) int64 {
+	till, _ := w.server.Get(wire.DeadlinesKey(l.key)).Score(member)
+	return int64(till)
 }
 
-// copyLine copies what the core may reuse after the answer.
-func copyLine(x *core.Line) core.Line {
-	if x == nil {
-		return core.Line{}
-	}
-	out := *x
-	out.Join, out.Leave = slices.Clone(x.Join), slices.Clone(x.Leave)
-	return out
-}
-
-func (fair) run(s *model.Server, c *command) (a answer, err error) {
-	l := c.name
-	f := fairOf(l)
-	placed := func(r model.Placed, e error) {
-		a.ok, a.ttl, a.token, a.otherKind, err = r.OK, r.TTL, number(r.Token), r.OtherKind, e
-		a.quiet, a.front, a.mixed, a.missing, a.gaveWay = true, r.Front, r.Mixed, r.Missing, r.GaveWay
-	}
-	switch c.verb {
-	case core.VerbAcquire:
-		placed(s.AcquireFair(f, c.lineOf(), c.leaseMs, c.tokens))
-	case core.VerbTransfer:
-		placed(s.TransferFair(f, c.lineOf(), c.leaseMs, c.tokens))
-	case core.VerbRelease:
-		r, e := s.ReleaseFair(f, c.lineOf())
-		a.released(r)
-		err = e
-	case core.VerbRenew:
-		lost, e := s.Renew(c.leaseMs, []string{l.key}, c.owners)
-		a.ok, err = len(lost) == 0, e
-	case core.VerbLook:
-		a.ok = s.Exists(l.key)
-	}
-	c.n.w.noteQueue(l, c.n.label)
+func (fair) run(c *command) (answer, error) {
+	a, err := c.exec()
+	c.n.w.noteQueue(c.name, c.n.label)
 	return a, err
 }
 
-func (fair) foreign(*world, *lockName, int64, string) (core.Side, bool) { return core.Alone, false }
+func (fair) foreign(*world, *lockName, time.Duration, uint64) (core.Side, bool) {
+	return core.Alone, false
+}
 
 // noteQueue notes which members have come into the queue of a fair lock since it was called
 // last, and checks why others are no longer in it. by is the manager whose command has run. It
 // may exchange its own places.
 func (w *world) noteQueue(l *lockName, by string) {
-	f := fairOf(l)
-	queue := w.server.Queued(f)
+	queue := w.queued(l)
 	if l.arrivals == nil {
 		l.arrivals = map[string]int{}
 	}
@@ -156,12 +129,12 @@ func (w *world) queueOf(l *lockName) string {
 	if l.kind != core.Fair {
 		return ""
 	}
-	return fmt.Sprint(" queue ", w.server.Queued(fairOf(l)))
+	return fmt.Sprint(" queue ", w.queued(l))
 }
 
 // checkFirst checks that nobody waits who came into the queue before a member that was granted.
 func (w *world) checkFirst(l *lockName, granted string, arrived int) {
-	for _, m := range w.server.Queued(fairOf(l)) {
+	for _, m := range w.queued(l) {
 		if l.arrivals[m] < arrived && l.arrivals[m] != 0 && w.waitsAt(l, m) {
 			w.violated("first come, first served", "%s of %s is granted, and %s came earlier and waits", granted, l.key, m)
 		}
@@ -175,7 +148,7 @@ func (w *world) checkArrival(c *call) {
 	if c.name.kind != core.Fair {
 		return
 	}
-	place := model.PlaceID(c.n.label, c.hold.core.Number)
+	place := wire.FairHolderID(c.n.label, c.hold.core.Number)
 	if fields, _ := w.server.Fields(c.name.key); len(fields) != 1 || !c.n.carries(fields[0].Name) || fields[0].Name == place {
 		return
 	}
@@ -210,11 +183,11 @@ func (w *world) checkDeadlines(l *lockName) {
 	if !w.calmAt(l) {
 		return
 	}
-	f, sum := fairOf(l), int64(0)
-	for _, m := range w.server.Queued(f) {
+	sum := int64(0)
+	for _, m := range w.queued(l) {
 		if r := w.redissons[m]; r != nil {
 			sum += r.waitMs
-		} else if till, _ := w.server.Deadline(f, m); w.waitsAt(l, m) && till-sum <= int64(w.server.Now/ms) {
+		} else if till := w.deadline(l, m); w.waitsAt(l, m) && till-sum <= int64(w.server.Now/ms) {
 			w.violated("a place is kept", "the deadline of %s of %s is in %d ms, and those before it may take off %d ms", m, l.key, till-int64(w.server.Now/ms), sum)
 		}
 	}
@@ -227,7 +200,7 @@ func (w *world) checkPlacesLeft(l *lockName) {
 		return
 	}
 	for _, n := range slices.Concat(w.nodes, w.gone) {
-		for _, m := range w.server.Queued(fairOf(l)) {
+		for _, m := range w.queued(l) {
 			if n.carries(m) && !n.dead && !n.aborted {
 				w.violated("nothing left", "the place %s of %s", m, l.key)
 			}
@@ -294,16 +267,16 @@ func (r *redisson) try() {
 	}
 	w.readClock()
 	lease := w.load.Between(50*ms, w.set.core.Lease)
-	ok, ttl := w.server.AcquireAsRedisson(fairOf(l), r.owner, int64(lease/ms), r.waitMs)
-	if ok {
+	ttl, refused := r.run("acquire", lease).(int64)
+	if !refused {
 		r.end()
 		w.cover.Foreign++
 		w.noteQueue(l, "")
-		w.foreignHold(l, r.owner, core.Alone, lease, func() { w.server.ReleaseAsRedisson(fairOf(l), r.owner); w.noteQueue(l, "") })
+		w.foreignHold(l, r.owner, core.Alone, lease, func() { r.run("release", 0); w.noteQueue(l, "") })
 		return
 	}
 	if w.ending || w.now-r.asked >= time.Duration(r.waitMs)*ms {
-		w.server.LeaveAsRedisson(fairOf(l), r.owner, r.waitMs)
+		r.run("leave", 0)
 		r.end()
 		w.cover.Fair.GaveUp++
 		w.noteQueue(l, "")
@@ -318,6 +291,19 @@ func (r *redisson) try() {
 	left := time.Duration(r.waitMs)*ms - (w.now - r.asked)
 	r.in(min(max(time.Duration(ttl)*ms, 8*w.set.latency), left))
 }
+
+// run runs a script of Redisson.
+func (r *redisson) run(verb string, lease time.Duration) any {
+	l := r.name
+	return r.w.server.Eval(redissonLua, []string{l.key, wire.QueueKey(l.key), wire.DeadlinesKey(l.key)},
+		[]string{verb, r.owner, strconv.FormatInt(r.waitMs, 10), millis(lease), l.channel})
+}
+
+// redissonLua does what the scripts of Redisson's fair lock do. It returns the milliseconds after which an
+// acquire that was refused should be tried again.
+//
+//go:embed redisson.lua
+var redissonLua string
 
 // in plans the next try.
 func (r *redisson) in(d time.Duration) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // Faults is a set of the kinds of things that go wrong.
@@ -171,9 +172,9 @@ func (w *world) disaster() {
 		w.flush(name.shard)
 	case Evict:
 		w.lose(false, name)
-		w.server.Del(name.key)
+		w.server.Do("DEL", name.key)
 	case Persist:
-		if w.server.Persist(name.key) {
+		if w.server.Do("PERSIST", name.key) == int64(1) {
 			w.persisted = true
 		}
 	case Force:
@@ -188,11 +189,9 @@ func (w *world) disaster() {
 		for _, f := range fields {
 			seen = append(seen, f.Name)
 		}
+		w.server.Run(wire.Force(name.kind, name.key, seen))
 		if name.kind == core.Fair {
-			_, _ = w.server.ForceFair(fairOf(name), seen...)
 			w.noteQueue(name, "")
-		} else {
-			_, _ = w.server.Force(name.key, name.channel, seen...)
 		}
 		w.forcing = false
 		w.watchRecord(name)
@@ -201,7 +200,7 @@ func (w *world) disaster() {
 		}
 	case Retype:
 		w.lose(false, name)
-		w.server.SetOther(name.key, int64(w.fate.LogBetween(ms, w.set.core.Lease)/ms))
+		w.setList(name.key, w.fate.LogBetween(ms, w.set.core.Lease))
 		if w.fate.Percent(50) {
 			n.verify(name)
 		}

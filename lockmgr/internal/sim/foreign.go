@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // foreigner acts as a client of another library: it takes a free lock for a while,
@@ -17,9 +17,10 @@ func (w *world) foreigner() {
 	l := w.single[w.load.Below(len(w.single))]
 	w.readClock()
 	lease := w.load.Between(50*ms, w.set.core.Lease)
-	owner := fmt.Sprintf("foreign:%d", w.cover.Foreign)
+	number := w.cover.Foreign
+	owner := wire.HolderID(foreigners, number)
 	rules := w.foreignKind(l)
-	side, ok := rules.foreign(w, l, int64(lease/ms), owner)
+	side, ok := rules.foreign(w, l, lease.Truncate(ms), number)
 	if !ok {
 		return
 	}
@@ -27,7 +28,23 @@ func (w *world) foreigner() {
 	if w.tracing() {
 		w.tracef("F", "foreign client holds %s for %v", l.key, lease)
 	}
-	w.foreignHold(l, owner, side, lease, func() { rules.leave(&w.server, l, owner) })
+	w.foreignHold(l, owner, side, lease, func() { rules.leave(w, l, number) })
+}
+
+// foreigners is the first part of the holder IDs of clients of another library.
+const foreigners = "foreign"
+
+// foreignTakes runs an acquire of a client of another library, and reports whether it got the lock.
+func (w *world) foreignTakes(op core.Op) bool {
+	op.Verb = core.VerbAcquire
+	r := w.server.Reply(foreigners, &op)
+	return r.Ran == core.Yes && r.OK
+}
+
+// foreignLeaves runs its release.
+func (w *world) foreignLeaves(op core.Op) {
+	op.Verb = core.VerbRelease
+	w.server.Reply(foreigners, &op)
 }
 
 // foreignHold notes a hold of a client of another library, and plans its end.

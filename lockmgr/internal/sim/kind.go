@@ -5,17 +5,16 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 )
 
 // A kind is what the simulation knows of one kind of lock: its scripts, and what its
 // record says.
 type kind interface {
-	// run runs a command on the server.
-	run(s *model.Server, c *command) (a answer, err error)
+	// run runs a command on the server, and checks what it has done.
+	run(c *command) (a answer, err error)
 	// holders returns those that a lock's record names.
-	holders(s *model.Server, l *lockName) []holder
+	holders(w *world, l *lockName) []holder
 	// entries is how many entries a manager may have of a name.
 	entries() int
 	// conflict returns one of other valid holds of a name that can't be valid beside a
@@ -31,8 +30,8 @@ type kind interface {
 	// ask chooses how a request wants its name.
 	ask(w *world, r *core.Request)
 	// foreign lets a client of another library try to get a lock, leave to give it back.
-	foreign(w *world, l *lockName, leaseMs int64, owner string) (side core.Side, ok bool)
-	leave(s *model.Server, l *lockName, owner string)
+	foreign(w *world, l *lockName, lease time.Duration, owner uint64) (side core.Side, ok bool)
+	leave(w *world, l *lockName, owner uint64)
 	// channel returns the channel of a name.
 	channel(key string) string
 	// draw chooses what is special in a world of this kind.
@@ -50,6 +49,8 @@ type anything struct{}
 func (anything) draw(*settings, *agenda.Rand) {}
 func (anything) spared() Faults               { return 0 }
 func (anything) never(string) bool            { return false }
+
+func (anything) run(c *command) (answer, error) { return c.exec() }
 
 // kinds has each kind. The file of a kind registers it.
 var kinds [core.MostKinds]kind
@@ -83,7 +84,7 @@ func (w *world) holders(l *lockName) []holder {
 	if w.madeFor != nil {
 		rules = w.kindOfRecord(l)
 	}
-	return rules.holders(&w.server, l)
+	return rules.holders(w, l)
 }
 
 var _ = register(core.Exclusive, exclusive{})
@@ -106,60 +107,33 @@ func (exclusive) ask(*world, *core.Request)  {}
 func (exclusive) waitsFor(*call, *hold) bool { return true }
 func (exclusive) channel(key string) string  { return "redisson_lock__channel:{" + key + "}" }
 
-func (exclusive) foreign(w *world, l *lockName, leaseMs int64, owner string) (core.Side, bool) {
-	a, err := w.server.Acquire(l.key, l.counter, leaseMs, 0, owner)
-	return core.Alone, err == nil && a.OK
+func (exclusive) foreign(w *world, l *lockName, lease time.Duration, owner uint64) (core.Side, bool) {
+	return core.Alone, w.foreignTakes(core.Op{Kind: core.Exclusive, Name: l.key, Lease: lease, Number: owner})
 }
 
-func (exclusive) leave(s *model.Server, l *lockName, owner string) {
-	_, _ = s.Release(l.key, l.channel, owner)
+func (exclusive) leave(w *world, l *lockName, owner uint64) {
+	w.foreignLeaves(core.Op{Kind: core.Exclusive, Name: l.key, OtherNumbers: []uint64{owner}})
 }
 
-func (exclusive) holders(s *model.Server, l *lockName) (out []holder) {
-	fields, until := s.Fields(l.key)
+func (exclusive) holders(w *world, l *lockName) (out []holder) {
+	fields, until := w.server.Fields(l.key)
 	for _, f := range fields {
 		out = append(out, holder{f.Name, until, core.Alone})
 	}
 	return out
 }
 
-func (exclusive) run(s *model.Server, c *command) (a answer, err error) {
-	l := c.name
-	if c.n.w.set.keeps > 0 {
-		before := c.n.w.holders(l)
-		defer func() { c.checkKept(&a, before) }()
+func (exclusive) run(c *command) (answer, error) {
+	keeps, before := c.n.w.set.keeps > 0, []holder(nil)
+	if keeps {
+		before = c.n.w.holders(c.name)
 	}
-	switch c.verb {
-	case core.VerbAcquire:
-		r, e := s.Acquire(l.key, l.counter, c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.ttl, a.token, err = r.OK, r.TTL, number(r.Token), e
-	case core.VerbTransfer:
-		r, e := s.Transfer(l.key, l.channel, l.counter, c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.subscribers, a.token, err = r.OK, r.Subscribers, number(r.Token), e
-	case core.VerbRelease:
-		release := func() (model.Released, error) { return s.Release(l.key, l.channel, c.owners...) }
-		if c.reserveMs > 0 {
-			release = func() (model.Released, error) { return s.Reserve(l.key, l.channel, c.reserveMs, c.owners...) }
-		}
-		r, e := release()
-		a.released(r)
-		err = e
-		if a.ok && c.reserveMs > 0 {
-			c.reserved()
-		}
-	case core.VerbRenew:
-		lost, e := s.Renew(c.leaseMs, []string{l.key}, c.owners)
-		a.ok, err = len(lost) == 0, e
-	case core.VerbLook:
-		a.ok = s.Exists(l.key)
+	a, err := c.exec()
+	if c.verb == core.VerbRelease && a.ok && c.reserveMs > 0 {
+		c.reserved()
+	}
+	if keeps {
+		c.checkKept(&a, before)
 	}
 	return a, err
-}
-
-// released takes in the reply of a release.
-func (a *answer) released(r model.Released) {
-	a.ok, a.subscribers, a.quiet = r.OK, r.Subscribers, r.Quiet
-	if r.PublishErr != nil {
-		a.err, a.subscribers = r.PublishErr, -1
-	}
 }

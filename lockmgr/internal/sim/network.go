@@ -8,16 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
+
+// errPublish is the error of a user who may neither publish nor count subscribers.
+const errPublish = resp.Error("NOPERM no permissions to publish")
 
 var (
 	errTimeout = errors.New("timeout")
 	errConn    = errors.New("connection lost")
 	errLoading = errors.New("LOADING Redis is loading the dataset in memory")
 	errNoPerm  = errors.New("NOPERM this user has no permissions")
-	errPublish = errors.New("NOPERM no permissions to publish")
 )
 
 // A command is one script on its way to the server and back. It copies the fields of
@@ -25,6 +29,7 @@ var (
 type command struct {
 	n       *node
 	op      *core.Op
+	sent    core.Op // a copy of op
 	id      uint64
 	verb    core.Verb
 	side    core.Side
@@ -38,15 +43,8 @@ type command struct {
 	tried    bool
 	// reserveMs is for how long the record stays after a release.
 	reserveMs int64
-	// Of permits: how many, how many a number may have, and how many there are.
-	permits, most int
-	limit         int64
-	endsGathering bool
-	// Of a fair lock: the new holder, the others that the record may carry, and what it does
-	// to the queue.
-	number uint64
-	others []uint64
-	line   core.Line
+	// Of permits: how many.
+	permits int
 
 	oom       bool // the server is out of memory
 	noPublish bool // PUBLISH is refused
@@ -64,7 +62,7 @@ type answer struct {
 	err         error
 	final       bool
 	ok          bool
-	quiet       bool
+	published   int
 	kept        bool
 	partly      bool
 	gathered    bool
@@ -95,7 +93,7 @@ func (n *node) owner(id uint64) string {
 // ownerOf returns the field of a number in the record of a lock.
 func (n *node) ownerOf(l *lockName, id uint64) string {
 	if l.kind == core.Fair {
-		return model.PlaceID(n.label, id)
+		return wire.FairHolderID(n.label, id)
 	}
 	return n.owner(id)
 }
@@ -117,8 +115,7 @@ func (n *node) runOp(op *core.Op) {
 	}
 	c := &command{
 		n: n, op: op, id: op.ID, verb: op.Verb, side: op.Side, name: l, leaseMs: int64(op.Lease / ms), tokens: op.Tokens,
-		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, most: op.Most, limit: op.Limit, endsGathering: op.EndsGathering,
-		number: op.Number, others: slices.Clone(op.OtherNumbers), line: copyLine(op.Line), reserveMs: int64((op.Reserve + ms - 1) / ms),
+		owners: make([]string, 0, 1+len(op.OtherNumbers)), permits: op.Permits, reserveMs: int64((op.Reserve + ms - 1) / ms), sent: server.Copy(op),
 	}
 	if op.Number != 0 {
 		c.owners = append(c.owners, n.ownerOf(l, op.Number))
@@ -276,7 +273,7 @@ func (c *command) send() {
 // run runs the script on the server.
 func (c *command) run() answer {
 	w := c.n.w
-	s := &w.server
+	s := w.server
 	if c.at.down {
 		return answer{ran: core.Maybe, err: errConn}
 	}
@@ -286,25 +283,19 @@ func (c *command) run() answer {
 	}
 	before := c.end()
 	s.OOM = c.oom
-	if c.noPublish {
-		s.PublishErr = errPublish
-	}
-	if c.noCount {
-		s.NumSubErr = errPublish
-	}
+	s.Refused = c.refusals()
 	if c.verb == core.VerbRelease {
 		c.mayRelease()
 		w.releasing = c
 	}
-	a, err := c.name.rules.run(s, c)
-	a.ran = core.Yes
+	a, err := c.name.rules.run(c)
 	if c.verb == core.VerbAcquire {
 		c.mayBeRefused(a.ok || err != nil)
 		if a.ok {
 			w.turnOf(c.n, c.name)
 		}
 	}
-	s.OOM, s.PublishErr, s.NumSubErr = false, nil, nil
+	s.OOM, s.Refused = false, nil
 	w.releasing = nil
 	a.epoch, a.counterEpoch, a.set.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
 	w.watchRecord(c.name)
@@ -313,7 +304,7 @@ func (c *command) run() answer {
 		c.n.checkPermits(c.name) // it has ended no valid hold
 	}
 	if err != nil {
-		return c.readError(err)
+		return c.readError(&a)
 	}
 	return a
 }
@@ -352,15 +343,36 @@ func (c *command) ran(a *answer, err error, before []time.Duration) {
 	}
 }
 
-func number(s string) int64 {
-	if s == "" {
-		return 0
+// refusals returns what the server refuses the command's user.
+func (c *command) refusals() map[string]resp.Error {
+	if !c.noPublish && !c.noCount {
+		return nil
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		panic(err)
+	out := map[string]resp.Error{}
+	if c.noPublish {
+		out["PUBLISH"] = errPublish
 	}
-	return n
+	if c.noCount {
+		out["PUBSUB"] = errPublish
+	}
+	return out
+}
+
+// exec runs the command. err is the error of a script that has failed.
+func (c *command) exec() (a answer, err error) {
+	r := c.n.w.server.Reply(c.n.label, &c.sent)
+	a = answer{
+		ran: r.Ran, err: r.Err, final: r.Final, ok: r.OK, kept: r.Kept, partly: r.Partly, gathered: r.Gathered, otherKind: r.OtherKind,
+		published: r.Published, ttl: int64(r.TTL / ms), limit: r.Limit, subscribers: r.Subscribers, token: r.Token,
+		front: r.Front, mixed: r.Mixed, missing: r.Missing, gaveWay: r.GaveWay,
+	}
+	if c.name.isSet() {
+		a.set = setAnswer{item: r.Item, tokens: r.Tokens}
+	}
+	if r.Ran != core.Yes {
+		err = r.Err
+	}
+	return a, err
 }
 
 // answer gives an answer to the manager if it is the first one to this command. The
@@ -384,14 +396,8 @@ func (c *command) again(a answer) {
 	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Kept: a.kept, OtherKind: a.otherKind}
 	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
 	r.TTL, r.Shard = time.Duration(a.ttl)*ms, uint8(a.shard)
-	if a.ok && !a.quiet {
-		r.Published = 1
-	}
-	if c.name.isSet() {
-		a.set.reply(&a, &r)
-	} else {
-		r.Partly, r.Gathered, r.Limit = a.partly, a.gathered, a.limit
-	}
+	r.Published = a.published
+	r.Partly, r.Gathered, r.Limit, r.Item, r.Tokens = a.partly, a.gathered, a.limit, a.set.item, a.set.tokens
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }
 

@@ -99,6 +99,7 @@ func (w *world) addNode() *node {
 		gathers: make([]gathering, len(w.names)), gives: make([]giveBack, len(w.names)),
 	}
 	n.numbers.init(len(w.names))
+	w.label(n.label)
 	n.health = make([]health, len(w.shards)+1)
 	for i := range n.health {
 		n.health[i].silentFrom = never

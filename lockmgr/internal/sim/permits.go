@@ -1,13 +1,17 @@
 package sim
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 var _ = register(core.Permits, permits{})
@@ -48,8 +52,43 @@ func (w *world) wantPermits() uint16 {
 	return 1
 }
 
-func permitsOf(l *lockName) model.Permits {
-	return model.Permits{Counter: l.key, Taken: "{" + l.key + "}:timeout", Channel: l.channel, Gatherer: "{" + l.key + "}:gathers"}
+// taken is a permit that the server has given.
+type taken struct {
+	id     string
+	holder string
+	end    time.Duration // by the server's clock
+}
+
+// permitOwner returns the first part of the IDs of a manager's permits.
+func permitOwner(label string) string {
+	id := wire.Permit(label, 0, 0)
+	return string(id[:8])
+}
+
+// label notes whose permits have the first part of an ID.
+func (w *world) label(label string) { w.labels[permitOwner(label)] = label }
+
+// taken returns the permits of a name that are taken, with those that have expired, by their ends.
+func (w *world) taken(l *lockName) (out []taken) {
+	v := w.server.Get(wire.TakenKey(l.key))
+	if v == nil || v.Kind != luaserver.Scores {
+		return nil
+	}
+	for _, m := range v.Members {
+		number := binary.BigEndian.Uint64([]byte("\x00\x00" + m.Name[8:14]))
+		out = append(out, taken{m.Name, wire.HolderID(w.labels[m.Name[:8]], number), time.Duration(m.Score) * ms})
+	}
+	return out
+}
+
+// free returns the counter of free permits, and whether there is one.
+func (w *world) free(l *lockName) (n int64, there bool) {
+	v := w.server.Get(l.key)
+	if v == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v.Text, 10, 64)
+	return n, err == nil
 }
 
 // permits returns how many permits a hold is of.
@@ -79,51 +118,30 @@ func (permits) conflict(_ *lockName, h *hold, others []*hold) *hold {
 	return nil
 }
 
-func (permits) foreign(w *world, l *lockName, leaseMs int64, owner string) (core.Side, bool) {
-	a, err := w.server.AcquirePermits(permitsOf(l), 1, int64(w.set.limit), leaseMs, 0, 1, "", owner)
-	return core.Alone, err == nil && a.OK
+func (permits) foreign(w *world, l *lockName, lease time.Duration, owner uint64) (core.Side, bool) {
+	return core.Alone, w.foreignTakes(core.Op{
+		Kind: core.Permits, Name: l.key, Lease: lease, Number: owner, Permits: 1, Most: 1, Limit: int64(w.set.limit),
+	})
 }
 
-func (permits) leave(s *model.Server, l *lockName, owner string) {
-	_, _ = s.ReleasePermits(permitsOf(l), 1, "", owner)
+func (permits) leave(w *world, l *lockName, owner uint64) {
+	w.foreignLeaves(core.Op{Kind: core.Permits, Name: l.key, OtherNumbers: []uint64{owner}, Permits: 1, Most: 1})
 }
 
 // holders returns each holder that has permits, with the earliest end of its permits.
-func (permits) holders(s *model.Server, l *lockName) (out []holder) {
-	for _, m := range s.Taken(permitsOf(l).Taken) {
-		if s.Expired(m) {
-			continue
-		}
-		name := m.Holder()
-		if !slices.ContainsFunc(out, func(h holder) bool { return h.name == name }) {
-			out = append(out, holder{name, time.Duration(m.Score) * ms, core.Alone})
+func (permits) holders(w *world, l *lockName) (out []holder) {
+	for _, m := range w.taken(l) {
+		if m.end > w.server.Now.Truncate(ms) && !slices.ContainsFunc(out, func(h holder) bool { return h.name == m.holder }) {
+			out = append(out, holder{m.holder, m.end, core.Alone})
 		}
 	}
 	return out
 }
 
-func (permits) run(s *model.Server, c *command) (a answer, err error) {
-	p := permitsOf(c.name)
-	switch c.verb {
-	case core.VerbAcquire:
-		r, e := s.AcquirePermits(p, c.permits, c.limit, c.leaseMs, c.gatherMs, c.most, c.n.label, c.owners...)
-		a.ok, a.ttl, a.otherKind, a.gathered, a.limit, err = r.OK, r.TTL, r.OtherKind, r.Gathered, r.Limit, e
+func (permits) run(c *command) (answer, error) {
+	a, err := c.exec()
+	if c.verb == core.VerbAcquire {
 		c.checkTaken(&a, err)
-	case core.VerbTransfer:
-		r, e := s.TransferPermits(p, c.permits, c.leaseMs, c.owners...)
-		a.ok, a.subscribers, err = r.OK, r.Subscribers, e
-	case core.VerbRelease:
-		gatherer := ""
-		if c.endsGathering {
-			gatherer = c.n.label
-		}
-		r, e := s.ReleasePermits(p, c.most, gatherer, c.owners...)
-		a.ok, a.partly, a.subscribers, err = r.Given > 0, r.Given > 0 && r.Given < c.permits, r.Subscribers, e
-		a.quiet, a.err = r.Subscribers < 0, r.PublishErr
-	case core.VerbRenew:
-		a.ok = s.RenewPermits(p, c.permits, c.leaseMs, c.owners[0])
-	case core.VerbLook:
-		a.ok = s.Exists(p.Counter) && s.Free(p) <= 0
 	}
 	c.checkConserved()
 	return a, err
@@ -134,9 +152,9 @@ func (permits) run(s *model.Server, c *command) (a answer, err error) {
 func (c *command) checkTaken(a *answer, err error) {
 	const rule = "all or nothing"
 	w, got, last := c.n.w, 0, time.Duration(0)
-	for _, m := range w.server.Taken(permitsOf(c.name).Taken) {
-		if m.Holder() == c.owners[0] {
-			got, last = got+1, max(last, time.Duration(m.Score)*ms)
+	for _, m := range w.taken(c.name) {
+		if m.holder == c.owners[0] {
+			got, last = got+1, max(last, m.end)
 		}
 	}
 	cover := &w.cover.Permits
@@ -164,12 +182,13 @@ func (c *command) checkTaken(a *answer, err error) {
 
 // checkConserved checks that no permit is lost or made.
 func (c *command) checkConserved() {
-	w, p := c.n.w, permitsOf(c.name)
-	if !w.server.Exists(p.Counter) {
+	w := c.n.w
+	free, there := w.free(c.name)
+	if !there {
 		return
 	}
-	c.name.leastFree = min(c.name.leastFree, w.unreserved(p))
-	if free, taken := w.server.Free(p), len(w.server.Taken(p.Taken)); free < 0 || free+int64(taken) != int64(w.set.limit) {
+	c.name.leastFree = min(c.name.leastFree, w.unreserved(c.name))
+	if taken := len(w.taken(c.name)); free < 0 || free+int64(taken) != int64(w.set.limit) {
 		w.violated("as many permits as there are", "%s: %s by %v leaves %d free and %d taken of %d", c.n.label, c.verb, c.owners, free, taken, w.set.limit)
 	}
 }
@@ -199,18 +218,16 @@ func (w *world) checkFree(l *lockName) {
 			w.violated("free permits are taken", "%s: %s waits, and at least %d permits were free meanwhile", n.label, p.first, l.leastFree)
 		}
 	}
-	l.leastFree = 0
-	if p := permitsOf(l); w.server.Exists(p.Counter) {
-		l.leastFree = w.unreserved(p)
-	}
+	l.leastFree = w.unreserved(l)
 }
 
 // unreserved returns how many free permits every manager can take.
-func (w *world) unreserved(p model.Permits) int64 {
-	if w.server.Exists(p.Gatherer) {
+func (w *world) unreserved(l *lockName) int64 {
+	if w.server.Exists("{" + l.key + "}:gathers") {
 		return 0
 	}
-	return w.server.Free(p)
+	free, _ := w.free(l)
+	return free
 }
 
 // checkPermits checks that the server has a permit for each that a valid hold of a manager
@@ -219,9 +236,9 @@ func (n *node) checkPermits(l *lockName) {
 	w := n.w
 	w.readClock()
 	var ends []time.Duration
-	for _, m := range w.server.Taken(permitsOf(l).Taken) {
-		if n.carries(m.Holder()) {
-			ends = append(ends, time.Duration(m.Score)*ms)
+	for _, m := range w.taken(l) {
+		if n.carries(m.holder) {
+			ends = append(ends, m.end)
 		}
 	}
 	for _, h := range l.holds {
@@ -265,9 +282,9 @@ func (w *world) takeAway(l *lockName, n *node) {
 	}
 	h := some[w.fate.Below(len(some))]
 	var ids []string
-	for _, m := range w.server.Taken(permitsOf(l).Taken) {
-		if m.Holder() == h.field() {
-			ids = append(ids, m.Name)
+	for _, m := range w.taken(l) {
+		if m.holder == h.field() {
+			ids = append(ids, hex.EncodeToString([]byte(m.id)))
 		}
 	}
 	if len(ids) == 0 {
@@ -276,7 +293,7 @@ func (w *world) takeAway(l *lockName, n *node) {
 	if w.fate.Percent(30) {
 		ids = ids[:1]
 	}
-	if !w.server.ReturnPermits(permitsOf(l), ids...) {
+	if w.server.Run(wire.ReturnPermits(l.key, ids)) != int64(1) {
 		return
 	}
 	h.taken = true

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A pubsub is a manager's connections for messages, one to each shard, and the notify actor.
@@ -92,7 +92,7 @@ func (t *line) connect() {
 func (p *pubsub) at(ch *channel) string {
 	switch {
 	case ch.place != 0:
-		return ch.of.channel + ":" + model.PlaceID(p.n.label, ch.place)
+		return ch.of.channel + ":" + wire.FairHolderID(p.n.label, ch.place)
 	case ch.of.kind == core.Fair:
 		return ch.of.channel + ":" + p.n.label
 	}

@@ -2,9 +2,10 @@ package sim
 
 import (
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 var _ = register(core.ReadWrite, readWrite{})
@@ -53,14 +54,13 @@ func (h *hold) sideOn(l *lockName) core.Side {
 	return h.sideOf()
 }
 
-func (k readWrite) foreign(w *world, l *lockName, leaseMs int64, owner string) (core.Side, bool) {
+func (k readWrite) foreign(w *world, l *lockName, lease time.Duration, owner uint64) (core.Side, bool) {
 	s := core.Side(w.load.Below(2))
-	a, err := w.server.AcquireSide(keysOf(l), side(s), leaseMs, 0, owner)
-	return s, err == nil && a.OK
+	return s, w.foreignTakes(core.Op{Kind: core.ReadWrite, Side: s, Name: l.key, Lease: lease, Number: owner})
 }
 
-func (readWrite) leave(s *model.Server, l *lockName, owner string) {
-	_, _ = s.ReleaseSide(keysOf(l), owner)
+func (readWrite) leave(w *world, l *lockName, owner uint64) {
+	w.foreignLeaves(core.Op{Kind: core.ReadWrite, Name: l.key, OtherNumbers: []uint64{owner}})
 }
 
 // waitsFor says that one that shares waits with the one for the side alone before it.
@@ -68,51 +68,18 @@ func (readWrite) waitsFor(c *call, h *hold) bool {
 	return c.req.Side == core.Alone || h.core.Request.Side == core.Alone || c.n.behindAlone(c)
 }
 
-func keysOf(l *lockName) model.ReadWrite {
-	return model.ReadWrite{Lock: l.key, Channel: l.channel, Counter: l.counter, Prefix: "{" + l.key + "}"}
-}
-
-func (readWrite) holders(s *model.Server, l *lockName) (out []holder) {
-	fields, until := s.Fields(l.key)
+func (readWrite) holders(w *world, l *lockName) (out []holder) {
+	fields, until := w.server.Fields(l.key)
 	for _, f := range fields {
-		switch writer, is := strings.CutSuffix(f.Name, ":write"); {
-		case f.Name == "mode":
+		switch writer, is := strings.CutSuffix(f.Name, wire.WriterEnd); {
+		case f.Name == wire.ModeField:
 		case is:
 			out = append(out, holder{writer, until, core.Alone})
 		default:
-			end, ok := s.End(keysOf(l).ReaderKey(f.Name, 1))
-			if ok {
+			if end, ok := w.server.End("{" + l.key + "}:" + f.Name + ":rwlock_timeout:1"); ok {
 				out = append(out, holder{f.Name, min(until, end), core.Shared})
 			}
 		}
 	}
 	return out
-}
-
-func side(s core.Side) string {
-	if s == core.Shared {
-		return model.Read
-	}
-	return model.Write
-}
-
-func (readWrite) run(s *model.Server, c *command) (a answer, err error) {
-	l := keysOf(c.name)
-	switch c.verb {
-	case core.VerbAcquire:
-		r, e := s.AcquireSide(l, side(c.side), c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.ttl, a.token, a.otherKind, err = r.OK, r.TTL, number(r.Token), r.OtherKind, e
-	case core.VerbTransfer:
-		r, e := s.TransferSide(l, side(c.side), c.leaseMs, c.tokens, c.owners...)
-		a.ok, a.kept, a.subscribers, a.token, err = r.OK, r.Kept, r.Subscribers, number(r.Token), e
-	case core.VerbRelease:
-		r, e := s.ReleaseSide(l, c.owners...)
-		a.released(r)
-		err = e
-	case core.VerbRenew:
-		a.ok, err = s.RenewSide(l, side(c.side), c.leaseMs, c.owners[0])
-	case core.VerbLook:
-		a.ok = s.Exists(l.Lock)
-	}
-	return a, err
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,12 @@ var (
 )
 
 const defaultSeeds = 10000
+
+// A seed needs little memory and the scripts leave much behind, so the collector runs less often.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // TestSeeds simulates exclusive locks.
 func TestSeeds(t *testing.T) { testSeeds(t, one(core.Exclusive), defaultSeeds) }

@@ -3,10 +3,12 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 )
 
 // stop stops a shard for a while. Then it runs the commands that it was sent
@@ -45,30 +47,36 @@ var errCounter = errors.New("the token counter is of a wrong type")
 // value expires, and then tokens begin at 1 again.
 func (w *world) spoilCounter(l *lockName) {
 	l.counterEpoch++
-	life := max(1, int64(w.fate.LogBetween(ms, w.set.core.Lease)/ms))
+	life := w.fate.LogBetween(ms, w.set.core.Lease)
 	if w.fate.Percent(50) {
-		w.server.SetOther(l.counter, life)
+		w.setList(l.counter, life)
 	} else {
-		w.server.SetString(l.counter, "many", life)
+		w.server.Do("SET", l.counter, "many", "PX", millis(life))
 	}
 }
 
+// setList replaces a key with one that is neither a hash nor a string.
+func (w *world) setList(key string, life time.Duration) {
+	w.server.Do("DEL", key)
+	w.server.Do("RPUSH", key, "x")
+	w.server.Do("PEXPIRE", key, millis(life))
+}
+
+// millis returns a life for the server, at least a millisecond.
+func millis(d time.Duration) string { return strconv.FormatInt(max(1, int64(d/ms)), 10) }
+
 // readError returns the answer to a command whose script ended with an error.
-func (c *command) readError(err error) answer {
+func (c *command) readError(a *answer) answer {
 	w := c.n.w
-	if c.tokens > 0 && (errors.Is(err, model.ErrNotInteger) || errors.Is(err, model.ErrOverflow) ||
-		errors.Is(err, model.ErrWrongType) && c.name.areLocks(&w.server)) {
-		err = fmt.Errorf("%w: %w", errCounter, err)
+	out := answer{ran: a.ran, err: a.err, final: a.final}
+	is := func(of string) bool { return strings.HasPrefix(a.err.Error(), of) }
+	if c.tokens > 0 && (is(server.NotInteger) || is(server.Overflow) || is(server.NoToken) || is(server.WrongType) && w.areLocks(c.name)) {
+		out.err = fmt.Errorf("%w: %w", errCounter, a.err)
 	}
-	switch {
-	case errors.Is(err, model.ErrWrongType):
-		return answer{ran: core.No, err: err, final: true}
-	case errors.Is(err, model.ErrNotInteger), errors.Is(err, model.ErrOverflow):
-		return answer{ran: core.Maybe, err: err, final: true}
-	case errors.Is(err, model.ErrOOM) && w.fate.Percent(50): // before it wrote anything
-		return answer{ran: core.No, err: err, final: true}
+	if is(server.OOM) && w.fate.Percent(50) { // the client does not hear why
+		out.ran, out.final = core.Maybe, false
 	}
-	return answer{ran: core.Maybe, err: err}
+	return out
 }
 
 // A ban is a refusal that lasts until a true time.

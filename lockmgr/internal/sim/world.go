@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 )
 
 // Options say what to simulate.
@@ -57,13 +57,14 @@ type world struct {
 	queue agenda.Queue
 	cover *Coverage
 
-	server    model.Server // the keys of all shards
+	server    *server.Server // the keys of all shards
 	shards    []*shard
 	nodes     []*node     // the running ones
 	gone      []*node     // those that crashed or were closed
 	names     []*lockName // the single names, then the sets
 	single    []*lockName
 	madeFor   map[string]*lockName // by a record's field: for whom it was made; nil without sets
+	labels    map[string]string    // by the first part of the IDs of permits: whose they are
 	valid     []*hold              // reused
 	calls     []*call
 	lastLabel byte
@@ -131,7 +132,8 @@ const never = core.Forever
 // Run simulates one seed.
 func Run(o Options) Result {
 	res := Result{Options: o}
-	w := &world{opt: o, load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover}
+	w := &world{opt: o, load: agenda.Rand(o.Seed), fate: agenda.Rand(o.Seed ^ 0xfa7e), cover: &res.Cover, server: server.New(), labels: map[string]string{}}
+	defer w.server.Close()
 	w.set = drawSettings((*agenda.Rand)(&w.load), ^o.Off)
 	w.set.drawSides(&w.load, o.Kind)
 	rules := kinds[o.Kind]
@@ -193,6 +195,7 @@ func (w *world) begin() {
 		l.channel, l.counter = l.rules.channel(l.key), "redisson_lock_token:{"+l.key+"}"
 	}
 	w.single = w.names
+	w.label(foreigners)
 	w.addSets()
 	w.addShards()
 	for range w.set.nodes {
@@ -246,7 +249,7 @@ func (w *world) end() {
 			// Somebody must give a record its TTL back after PERSIST: no manager
 			// can know that the holder of such a record is dead.
 			if _, until := w.server.Fields(l.key); until == never {
-				w.server.Expire(l.key, int64(w.set.core.Lease/ms))
+				w.server.Do("PEXPIRE", l.key, millis(w.set.core.Lease))
 			}
 		}
 	}
@@ -325,7 +328,7 @@ func (w *world) restart(s *shard, loseData bool) {
 func (w *world) flush(s *shard) {
 	names := w.on(s)
 	w.lose(true, names...)
-	w.server.Restore(model.Data{}, w.keysOf(names...))
+	w.server.Restore(nil, w.keysOf(names...))
 }
 
 // readClock sets the server's clock, which may lag behind the true time.

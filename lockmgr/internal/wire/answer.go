@@ -32,6 +32,9 @@ const (
 // failed returns the answer with a failure.
 func failed(f *Failure) Answer { return Answer{Kind: Failed, Failure: f} }
 
+// ErrorReply returns the answer that carries the failure for which an error reply of a server stands.
+func ErrorReply(err error) Answer { return failed(serverFailure(err, err.Error())) }
+
 // refuse makes a failure of each answer.
 func refuse(answers []Answer, f *Failure) {
 	for i := range answers {

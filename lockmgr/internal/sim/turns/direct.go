@@ -26,14 +26,14 @@ type direct struct {
 }
 
 type thread struct {
-	c     *direct
-	owner string
-	user  bool // it needs the subscription
-	wait  int  // counts its waits, so that an old timer does nothing
+	c    *direct
+	id   uint64
+	user bool // it needs the subscription
+	wait int  // counts its waits, so that an old timer does nothing
 }
 
-// directLease is Redisson's default lease in milliseconds.
-const directLease = 30_000
+// directLease is Redisson's default lease.
+const directLease = 30 * time.Second
 
 func newDirect(w *world, id int, c Client) *direct {
 	return &direct{w: w, id: id, cfg: c, link: newLink(w, id, c)}
@@ -48,7 +48,7 @@ func (c *direct) call(command, done func()) {
 
 func (c *direct) begin() {
 	for i := range c.cfg.Callers {
-		t := &thread{c: c, owner: owner(c.id, uint64(i+1))}
+		t := &thread{c: c, id: uint64(i + 1)}
 		c.w.after(0, callerMax, t.ask)
 	}
 }
@@ -79,12 +79,9 @@ func (t *thread) try() {
 	granted := false
 	ttl := time.Duration(0)
 	t.c.call(func() {
-		a, err := w.server.Acquire(key, counter, directLease, 0, t.owner)
-		if err != nil {
-			panic(err)
-		}
-		granted, ttl = a.OK, time.Duration(a.TTL)*time.Millisecond
-		w.tracef(t.c.id, "acquire %s: ok=%v", t.owner, granted)
+		r := w.acquire(t.c.id, t.id, directLease)
+		granted, ttl = r.OK, r.TTL
+		w.tracef(t.c.id, "acquire %d: ok=%v", t.id, granted)
 	}, func() {
 		switch {
 		case granted:
@@ -170,11 +167,11 @@ func (t *thread) unlock() {
 	c := t.c
 	c.w.meter.leaves()
 	c.call(func() {
-		r, err := c.w.server.Release(key, channel, t.owner)
-		if err != nil || !r.OK {
-			panic(fmt.Sprintf("release: %+v %v", r, err))
+		r := c.w.release(c.id, t.id)
+		if !r.OK {
+			panic(fmt.Sprintf("release: %+v", r))
 		}
-		c.w.tracef(c.id, "release %s: subscribers=%d", t.owner, r.Subscribers)
+		c.w.tracef(c.id, "release %d: subscribers=%d", t.id, r.Subscribers)
 	}, func() {
 		c.w.meter.unlocked()
 		if !c.w.cfg.Drain {

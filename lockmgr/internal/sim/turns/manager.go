@@ -3,11 +3,10 @@ package turns
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 )
 
 // A manager is the core with callers and a mailbox.
@@ -201,49 +200,13 @@ func (n *manager) subscribe() {
 	})
 }
 
-// runOp runs a script. It copies the Op, which is the core's again after the
-// reply.
+// runOp runs a script.
 func (n *manager) runOp(op *core.Op) {
-	verb, lease, tokens, id := op.Verb, op.Lease.Milliseconds(), op.Tokens, op.ID
-	var owners []string
-	if op.Number != 0 {
-		owners = append(owners, owner(n.id, op.Number))
-	}
-	for _, o := range op.OtherNumbers {
-		owners = append(owners, owner(n.id, o))
-	}
-	r := core.Reply{Op: op, ID: id, Ran: core.Yes}
-	s := &n.w.server
+	sent, r := server.Copy(op), core.Reply{}
 	n.call(func() {
-		var err error
-		token := ""
-		switch verb {
-		case core.VerbAcquire:
-			a, e := s.Acquire(key, counter, lease, tokens, owners...)
-			r.OK, r.TTL, token, err = a.OK, time.Duration(a.TTL)*time.Millisecond, a.Token, e
-		case core.VerbTransfer:
-			a, e := s.Transfer(key, channel, counter, lease, tokens, owners...)
-			r.OK, r.Subscribers, token, err = a.OK, a.Subscribers, a.Token, e
-		case core.VerbRelease:
-			a, e := s.Release(key, channel, owners...)
-			r.OK, r.Subscribers, err = a.OK, a.Subscribers, e
-			if a.OK {
-				r.Published = 1
-			}
-		case core.VerbRenew:
-			lost, e := s.Renew(lease, []string{key}, owners)
-			r.OK, err = len(lost) == 0, e
-		case core.VerbLook:
-			r.OK = s.Exists(key)
-		default:
-			panic(verb)
-		}
-		if err != nil {
-			panic(err)
-		}
-		r.Token, _ = strconv.ParseInt(token, 10, 64)
-		if n.w.cfg.Trace != nil {
-			n.w.tracef(n.id, "%v %s: ok=%v subscribers=%d", verb, strings.Join(owners, " "), r.OK, r.Subscribers)
+		r = n.w.reply(n.id, &sent)
+		if r.Op = op; n.w.cfg.Trace != nil {
+			n.w.tracef(n.id, "%v %d %v: ok=%v subscribers=%d", sent.Verb, sent.Number, sent.OtherNumbers, r.OK, r.Subscribers)
 		}
 	}, func() { n.post(&core.Replies{Replies: []core.Reply{r}}) })
 }

@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 )
 
 const (
 	key     = "n"
 	channel = "redisson_lock__channel:{n}"
-	counter = "redisson_lock_token:{n}"
 
 	drainFrom = time.Second
 )
@@ -26,7 +26,7 @@ type world struct {
 	clients []client
 	meter   meter
 
-	server model.Server
+	server *server.Server
 	busy   time.Duration // when the server has run all earlier commands
 	stop   bool
 }
@@ -40,7 +40,8 @@ type client interface {
 
 // Run simulates a case.
 func Run(cfg Config) Result {
-	w := &world{cfg: cfg, rng: agenda.Rand(cfg.Seed)}
+	w := &world{cfg: cfg, rng: agenda.Rand(cfg.Seed), server: server.New()}
+	defer w.server.Close()
 	w.meter.init(w, cfg.Clients)
 	w.server.Deliver = func(subscriber int, _, _ string) {
 		c := w.clients[subscriber]
@@ -54,10 +55,10 @@ func Run(cfg Config) Result {
 		}
 	}
 	if cfg.Drain {
-		_, _ = w.server.Acquire(key, counter, time.Hour.Milliseconds(), 0, owner(len(cfg.Clients), 1))
+		w.acquire(len(cfg.Clients), 1, time.Hour)
 		w.queue.Put(drainFrom, func() {
 			w.meter.reset()
-			w.run(drainFrom, func() { _, _ = w.server.Release(key, channel, owner(len(cfg.Clients), 1)) })
+			w.run(drainFrom, func() { w.release(len(cfg.Clients), 1) })
 		})
 	}
 	for _, c := range w.clients {
@@ -127,9 +128,22 @@ func (w *world) holder() int {
 	return n
 }
 
-// owner returns the field of a number in the record: the client, then the number.
-func owner(client int, number uint64) string {
-	return strconv.Itoa(client) + ":" + strconv.FormatUint(number, 10)
+// reply runs an operation of a client. Its fields in the record are its number, then that of the hold.
+func (w *world) reply(client int, op *core.Op) core.Reply {
+	op.Name = key
+	r := w.server.Reply(strconv.Itoa(client), op)
+	if r.Err != nil {
+		panic(r.Err)
+	}
+	return r
+}
+
+func (w *world) acquire(client int, number uint64, lease time.Duration) core.Reply {
+	return w.reply(client, &core.Op{Verb: core.VerbAcquire, Lease: lease, Number: number})
+}
+
+func (w *world) release(client int, number uint64) core.Reply {
+	return w.reply(client, &core.Op{Verb: core.VerbRelease, OtherNumbers: []uint64{number}})
 }
 
 // A link is a client's two connections.

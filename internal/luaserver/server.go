@@ -1,0 +1,104 @@
+package luaserver
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
+)
+
+// A Server is a Keyspace with channels and with what a server may refuse. Its subscribers are
+// numbers.
+type Server struct {
+	*Keyspace
+	// Deliver is called for each subscriber of a channel that a message is published to,
+	// in the order in which they subscribed, while the command runs. It may be nil, and must
+	// not call the Server.
+	Deliver func(subscriber int, channel, message string)
+	// OOM makes commands that need memory fail, unless they come after a command that
+	// writes in the same script.
+	OOM bool
+	// Refused has the errors of commands that the user may not use, by their names in capital
+	// letters.
+	Refused map[string]resp.Error
+
+	subscribers map[string][]int
+	wrote       bool // the script has used a command that writes
+}
+
+// NewServer returns a server without keys.
+func NewServer(clock func() time.Duration) *Server {
+	return &Server{Keyspace: NewKeyspace(clock), subscribers: make(map[string][]int)}
+}
+
+const oom = resp.Error("OOM command not allowed when used memory > 'maxmemory'.")
+
+// Run runs a script.
+func (s *Server) Run(e *Engine, script *Script, keys, args []string) any {
+	s.wrote = false
+	defer func() { s.wrote = false }()
+	return e.Run(script, keys, args, s.do)
+}
+
+// Do runs a command.
+func (s *Server) Do(args ...string) any {
+	s.wrote = false
+	return s.do(args)
+}
+
+func (s *Server) do(args []string) any {
+	if s.Refused != nil {
+		if err, is := s.Refused[strings.ToUpper(args[0])]; is {
+			return err
+		}
+	}
+	switch args[0] {
+	case "PUBLISH", "SPUBLISH":
+		return s.publish(args[1], args[2])
+	case "PUBSUB":
+		out := []any{}
+		for _, channel := range args[2:] {
+			out = append(out, channel, int64(len(s.subscribers[channel])))
+		}
+		return out
+	}
+	c := commandOf(args[0])
+	if c != nil && c.writes {
+		if c.grows && s.OOM && !s.wrote {
+			return oom
+		}
+		s.wrote = true
+	}
+	return s.Keyspace.run(c, args)
+}
+
+func (s *Server) publish(channel, message string) any {
+	to := s.subscribers[channel]
+	if s.Deliver != nil {
+		for _, subscriber := range to {
+			s.Deliver(subscriber, channel, message)
+		}
+	}
+	return int64(len(to))
+}
+
+// Subscribe adds a subscriber to a channel. A second call changes nothing.
+func (s *Server) Subscribe(channel string, subscriber int) {
+	if !s.Subscribed(channel, subscriber) {
+		s.subscribers[channel] = append(s.subscribers[channel], subscriber)
+	}
+}
+
+// Unsubscribe removes a subscriber from a channel.
+func (s *Server) Unsubscribe(channel string, subscriber int) {
+	subs := s.subscribers[channel]
+	if i := slices.Index(subs, subscriber); i >= 0 {
+		s.subscribers[channel] = slices.Delete(subs, i, i+1)
+	}
+}
+
+// Subscribed reports whether a subscriber listens on a channel.
+func (s *Server) Subscribed(channel string, subscriber int) bool {
+	return slices.Contains(s.subscribers[channel], subscriber)
+}
