@@ -142,6 +142,14 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
 }
 
+// channelName returns the channel of a plain lock.
+func channelName(name string) string {
+	if strings.Contains(name, "{") {
+		return "redisson_lock__channel:" + name
+	}
+	return "redisson_lock__channel:{" + name + "}"
+}
+
 // show prints a reply: nil, 1, "text", [1 "text"], !ERROR.
 func (s *scriptServer) show(reply any) string {
 	switch v := reply.(type) {

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // A queue and its deadlines may not agree: a server or an administrator has lost a part of them.
@@ -15,7 +13,7 @@ func TestScript_FairBrokenQueue(t *testing.T) {
 		k := fairKeys
 		s.prepare(t, "")
 		s.do(t, "RPUSH", k.Queue, "j:1", "b:3:f")
-		x := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
+		x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
 		require.Equal(t, "[1 0 0 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0), "the first members have no deadlines")
 		require.Empty(t, s.do(t, "LRANGE", k.Queue, "0", "-1"))
 
@@ -33,10 +31,10 @@ func TestScript_FairBrokenQueue(t *testing.T) {
 // noted. The notes end within the time for which a place lasts.
 func TestScript_FairNotesEndBehindRedisson(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		acquire := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1}
-		release := model.Line{Manager: "a", ID: 2, LifeMs: fairLife, Before: 2, Others: []uint64{1}}
-		queued := model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
-		leaves := model.Line{Manager: "b", ID: 2, LifeMs: fairLife, Before: 2, Leave: []uint64{1}}
+		acquire := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1}
+		release := fairLine{Manager: "a", ID: 2, LifeMs: fairLife, Before: 2, Others: []uint64{1}}
+		queued := fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
+		leaves := fairLine{Manager: "b", ID: 2, LifeMs: fairLife, Before: 2, Leave: []uint64{1}}
 		for name, script := range map[string]func(){
 			"the holder releases": func() { s.runFair(t, s.wire, "fair_release", release, 0, 0) },
 			"a request leaves": func() {
@@ -44,7 +42,7 @@ func TestScript_FairNotesEndBehindRedisson(t *testing.T) {
 				s.runFair(t, s.wire, "fair_release", leaves, 0, 0)
 			},
 			"a request is refused": func() {
-				s.runFair(t, s.wire, "fair_acquire", model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 1}, 1000, 0)
+				s.runFair(t, s.wire, "fair_acquire", fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 1}, 1000, 0)
 			},
 			"a late copy runs": func() {
 				s.runFair(t, s.wire, "fair_acquire", queued, 1000, 0)
@@ -77,11 +75,11 @@ func TestScript_FairNotesAreReadAgain(t *testing.T) {
 		s.do(t, "HSET", k.Lock, "c:1:f", "1")
 		s.do(t, "PEXPIRE", k.Lock, "10000")
 		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
-		x := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
+		x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
 		require.Equal(t, "[0 10000 1 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0))
 		require.Equal(t, "0", s.redisson(t, "acquire", "j:2", 40000, 100000))
 		s.do(t, "DEL", k.Waits)
-		x = model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 2, Joins: []uint64{2}}
+		x = fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 2, Joins: []uint64{2}}
 		require.Equal(t, "[0 10000 1 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0))
 		require.Equal(t, `["c:1:f" "1"]10000[j:1~310000 a:1:f~360000 j:2~400000 b:2:f~400000] [@b=1 j:1=310000 j:2=40000 sum=350000]`, s.fair(t))
 	})
@@ -92,10 +90,10 @@ func TestScript_FairNotesAreReadAgain(t *testing.T) {
 func TestScript_FairQueueEndsWithItsPlaces(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		k := fairKeys
-		held := model.Line{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1}
-		waits := model.Line{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1, 3}}
-		passes := model.Line{Manager: "a", ID: 2, LifeMs: fairLife, Before: 2, Number: 2, Others: []uint64{1}, Joins: []uint64{2, 4}}
-		release := model.Line{Manager: "a", ID: 3, LifeMs: fairLife, Before: 2, Others: []uint64{1, 2}}
+		held := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1}
+		waits := fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1, 3}}
+		passes := fairLine{Manager: "a", ID: 2, LifeMs: fairLife, Before: 2, Number: 2, Others: []uint64{1}, Joins: []uint64{2, 4}}
+		release := fairLine{Manager: "a", ID: 3, LifeMs: fairLife, Before: 2, Others: []uint64{1, 2}}
 		ttls := func() map[any]any {
 			return map[any]any{k.Queue: s.show(s.do(t, "PTTL", k.Queue)), k.Deadlines: s.show(s.do(t, "PTTL", k.Deadlines)), k.Waits: s.show(s.do(t, "PTTL", k.Waits))}
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // scriptsOf returns a server on which a test runs scripts.
@@ -115,8 +114,8 @@ func TestScript_InASlotThatIsMoving(t *testing.T) {
 		case strings.HasPrefix(script, "readwrite"):
 			keys = rwKeys(script, args)
 		case strings.HasPrefix(script, "several"):
-			want := args[slices.IndexFunc(args, func(w string) bool { return w == model.Read || w == model.Write })]
-			call := severalCallOn(script, []model.Part{severalPart(theLock, want)}, strings.Join(args, " "))
+			want := args[slices.IndexFunc(args, func(w string) bool { return w == wantRead || w == wantWrite })]
+			call := severalCallOn(script, []part{severalPart(theLock, want)}, strings.Join(args, " "))
 			keys, args = call.keys, call.args
 		}
 		s.do(t, "ASKING")

@@ -8,15 +8,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // The tests of the scripts for permits use the names p and q. A holder is written as a
 // letter for its manager and a digit: a1. Its permits are a1.0, a1.1 and so on.
 
-func permitKeysOf(name string) model.Permits {
-	return model.Permits{Counter: name, Taken: "{" + name + "}:timeout", Channel: "redisson_sc:{" + name + "}", Gatherer: "{" + name + "}:gathers"}
+// permitKeys are the keys of the permits of a name, and their channel.
+type permitKeys struct{ Counter, Taken, Channel, Gatherer string }
+
+func permitKeysOf(name string) permitKeys {
+	return permitKeys{Counter: name, Taken: "{" + name + "}:timeout", Channel: "redisson_sc:{" + name + "}", Gatherer: "{" + name + "}:gathers"}
 }
 
 // permitHolder spells out a holder: eight bytes of its manager, which differ in the last one
@@ -166,23 +167,29 @@ func permitLife(member string, score, now int64, s *scriptServer) string {
 	return fmt.Sprintf("%s~%d", shortMember(member), s.round(life))
 }
 
-// modelPermits prints the same of a model.
-func (s *scriptServer) modelPermits(m *model.Server, name string) string {
-	k := permitKeysOf(name)
-	out := []string{"none"}
-	if m.Exists(k.Counter) {
-		out[0] = strconv.FormatInt(m.Free(k), 10)
-	}
-	var taken []string
-	for _, p := range m.Taken(k.Taken) {
-		taken = append(taken, permitLife(p.Name, p.Score, 0, s))
-	}
-	slices.Sort(taken)
-	out = append(out, taken...)
-	if end, ok := m.End(k.Gatherer); ok {
-		out = append(out, fmt.Sprintf("%c gathers for %d", m.Text(k.Gatherer)[7], s.round(end.Milliseconds())))
-	}
-	return strings.Join(out, " ")
+// Those who wait are told of a larger limit, and of a smaller one.
+func TestScript_PermitsLimit(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		k := permitKeysOf("p")
+		e := listen(t, s, k.Channel)
+		s.prepare(t, "")
+		s.give(t, "p", "0", permitTaken{"a1.0": 20000})
+		for _, tt := range []struct{ how, n, reply, then, told string }{
+			{"set", "3", "3", "2 a1.0~20000", "2"},
+			{"set", "3", "3", "2 a1.0~20000", ""},
+			{"add", "1", "4", "3 a1.0~20000", "3"},
+			{"add", "-3", "1", "0 a1.0~20000", "0"},
+			{"add", "-3", "-1", "0 a1.0~20000", ""},
+		} {
+			require.Equal(t, tt.reply, s.eval(t, s.wire, "permits_limit", []string{k.Counter, k.Taken}, []string{tt.how, tt.n, "4", k.Channel}))
+			require.Equal(t, tt.then, s.permits(t, "p"))
+			var told []string
+			if tt.told != "" {
+				told = []string{k.Channel + " " + tt.told}
+			}
+			require.Equal(t, told, e.heard(t), "%+v", tt)
+		}
+	})
 }
 
 // Of two managers that want several permits one gathers at a time.

@@ -61,6 +61,8 @@ var permitScriptTests = []struct {
 	{what: "gathers on", free: "1", taken: permitTaken{"a1.0": 10000, "b1.0": 20000}, script: "permits_acquire",
 		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
 		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a gathers for 10000"},
+	{what: "an own one that has expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000"},
 	{what: "has gathered all", free: "1", taken: permitTaken{"a1.0": 10000}, script: "permits_acquire",
 		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
 

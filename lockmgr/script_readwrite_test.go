@@ -1,17 +1,10 @@
 package lockmgr_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/internal/thorough"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // The keys of the read-write lock of the tests. R stands for the first part of the
@@ -162,110 +155,6 @@ func TestScripts_ReadWrite(t *testing.T) {
 				s.requireState(t, readersKeys(later), "second run")
 				require.Empty(t, e.heard(t), "second run")
 			})
-		}
-	})
-}
-
-// The scripts of a server and those of the model do the same, whatever was done before.
-func TestDifferential_ReadWrite(t *testing.T) {
-	const steps = 150
-	holders := []string{"a:1", "a:2", "b:1", "b:2"}
-	keys := model.ReadWrite{Lock: theLock, Channel: rwChannel, Counter: theCounter, Prefix: rwPrefix}
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		e := listen(t, s, rwChannel)
-		for seed := range uint64(thorough.Choose(8, 20)) {
-			r := rand.New(rand.NewPCG(seed, 2))
-			s.prepare(t, "")
-			var m model.Server
-			var said []string
-			m.Deliver = func(_ int, channel, payload string) { said = append(said, channel+" "+payload) }
-			m.Subscribe(rwChannel, 1)
-			var trace []string
-			for range steps {
-				side, lease := []string{model.Read, model.Write}[r.IntN(2)], int64(10000*(1+2*r.IntN(3))) // no lease is twice another
-				tokens := int64(r.IntN(2) * r.IntN(4))
-				owners := slices.Clone(holders)
-				r.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
-				owners = owners[:1+r.IntN(3)]
-				var script, want string
-				var args []string
-				said = nil
-				switch r.IntN(8) {
-				case 0, 1, 2:
-					script, args = "readwrite_acquire", append([]string{side, fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)
-					a, err := m.AcquireSide(keys, side, lease, tokens, owners...)
-					require.NoError(t, err)
-					switch {
-					case a.OtherKind:
-						want = fmt.Sprintf("[%d]", s.round(a.TTL))
-					case !a.OK:
-						want = fmt.Sprint(s.round(a.TTL))
-					case tokens > 0:
-						want = strconv.Quote(a.Token)
-					default:
-						want = "nil"
-					}
-				case 3:
-					script, args = "readwrite_transfer", append([]string{side, fmt.Sprint(lease), fmt.Sprint(tokens)}, owners...)
-					a, err := m.TransferSide(keys, side, lease, tokens, owners...)
-					require.NoError(t, err)
-					switch {
-					case a.Kept:
-						want = "[]"
-					case !a.OK:
-						want = "nil"
-					case tokens > 0:
-						want = fmt.Sprintf("[1 %q]", a.Token)
-					default:
-						want = "1"
-					}
-				case 4, 5:
-					script, args = "readwrite_release", owners
-					a, err := m.ReleaseSide(keys, owners...)
-					require.NoError(t, err)
-					switch {
-					case !a.OK:
-						want = "nil"
-					case a.Quiet:
-						want = "[1]"
-					default:
-						want = "1"
-					}
-				case 6:
-					script, args = "readwrite_renew", []string{fmt.Sprint(lease), side, owners[0]}
-					ok, err := m.RenewSide(keys, side, lease, owners[0])
-					require.NoError(t, err)
-					if want = "[]"; !ok {
-						want = "[1]"
-					}
-				default: // time passes, or a reader's key is removed as if its end had come
-					key := keys.ReaderKey(owners[0], 1)
-					s.do(t, "DEL", key)
-					m.Del(key)
-					continue
-				}
-				trace = append(trace, script+" "+strings.Join(args, " "))
-				got := s.eval(t, s.wire, script, rwKeys(script, args), args)
-				require.Equal(t, want, got, "seed %d, %s", seed, strings.Join(trace, "\n"))
-				require.Equal(t, said, e.heard(t), "seed %d, %s", seed, strings.Join(trace, "\n"))
-				fields, _ := m.Fields(theLock)
-				state := s.state(t)
-				var all []string
-				for _, f := range fields {
-					all = append(all, f.Name+"="+f.Value)
-				}
-				slices.Sort(all)
-				record, _, _ := strings.Cut(state[theLock], " for ")
-				require.Equal(t, strings.Join(all, " "), record, "seed %d, %s", seed, strings.Join(trace, "\n"))
-				for key, is := range state {
-					end, there := m.End(key)
-					require.True(t, there, "seed %d: %s is %s, %s", seed, key, is, strings.Join(trace, "\n"))
-					if _, ttl, _ := strings.Cut(is, " for "); ttl != "-1" {
-						require.Equal(t, fmt.Sprint(s.round(end.Milliseconds())), ttl, "seed %d: %s, %s", seed, key, strings.Join(trace, "\n"))
-					}
-				}
-				require.Equal(t, len(state), m.Len(), "seed %d", seed)
-			}
 		}
 	})
 }

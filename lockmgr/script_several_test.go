@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // The tests of the scripts for several locks use the names a, b and c. In their tables
@@ -27,13 +25,24 @@ func severalKeys(s string) string {
 	return severalCounter.ReplaceAllString(s, "redisson_lock_token:{$1}")
 }
 
-// severalPart returns the keys of a name, as a set that wants it in a way uses them.
-func severalPart(name, want string) model.Part {
-	p := model.Part{Want: want, ReadWrite: model.ReadWrite{
-		Lock: name, Channel: "redisson_rwlock:{" + name + "}", Counter: "redisson_lock_token:{" + name + "}", Prefix: "{" + name + "}",
-	}}
-	if want == model.Plain {
-		p.Channel, p.Prefix = "redisson_lock__channel:{"+name+"}", name
+// How a set wants one of its locks.
+const (
+	wantPlain = "plain"
+	wantRead  = "read"
+	wantWrite = "write"
+)
+
+// A part is one lock of a set with its keys. Prefix is the first part of the keys of its readers.
+type part struct{ Lock, Channel, Counter, Prefix, Want string }
+
+// ReaderKey returns the key of a reader.
+func (p part) ReaderKey(holder string) string { return p.Prefix + ":" + holder + ":rwlock_timeout:1" }
+
+// severalPart returns a lock as a set that wants it in a way uses it.
+func severalPart(name, want string) part {
+	p := part{Lock: name, Channel: "redisson_rwlock:{" + name + "}", Counter: "redisson_lock_token:{" + name + "}", Prefix: "{" + name + "}", Want: want}
+	if want == wantPlain {
+		p.Channel, p.Prefix = channelName(name), name
 	}
 	return p
 }
@@ -41,16 +50,16 @@ func severalPart(name, want string) model.Part {
 // A severalCall is a script with its keys and arguments.
 type severalCall struct {
 	script     string
-	parts      []model.Part
+	parts      []part
 	keys, args []string
 }
 
 // callSeveral reads the arguments of a script as its header has them, but without n. The
 // words plain, read and write stand for a, b and c in this order.
 func callSeveral(script, args string) severalCall {
-	var parts []model.Part
+	var parts []part
 	for _, word := range strings.Fields(args) {
-		if word == model.Plain || word == model.Read || word == model.Write {
+		if word == wantPlain || word == wantRead || word == wantWrite {
 			parts = append(parts, severalPart("abc"[len(parts):][:1], word))
 		}
 	}
@@ -58,17 +67,17 @@ func callSeveral(script, args string) severalCall {
 }
 
 // severalCallOn is callSeveral for other names than the first ones.
-func severalCallOn(script string, parts []model.Part, args string) severalCall {
+func severalCallOn(script string, parts []part, args string) severalCall {
 	c := severalCall{script: script, parts: parts, args: strings.Fields(args)}
-	first := slices.IndexFunc(c.args, func(w string) bool { return w == model.Plain || w == model.Read || w == model.Write })
+	first := slices.IndexFunc(c.args, func(w string) bool { return w == wantPlain || w == wantRead || w == wantWrite })
 	var channels, prefixes []string
 	for _, p := range parts {
 		c.keys = append(c.keys, p.Lock)
 		switch {
 		case script == "several_acquire" && c.args[2] != "0":
 			c.keys = append(c.keys, p.Counter)
-		case script == "several_renew" && p.Want == model.Read:
-			c.keys = append(c.keys, p.ReaderKey(c.args[1], 1))
+		case script == "several_renew" && p.Want == wantRead:
+			c.keys = append(c.keys, p.ReaderKey(c.args[1]))
 		case script == "several_renew":
 			c.keys = append(c.keys, p.Lock)
 		}
@@ -93,7 +102,7 @@ func (s *scriptServer) runSeveral(t testing.TB, w *wire, c severalCall) string {
 // severalChannels are the channels of a, b and c of both kinds.
 func severalChannels() (all []string) {
 	for _, name := range []string{"a", "b", "c"} {
-		all = append(all, severalPart(name, model.Plain).Channel, severalPart(name, model.Read).Channel)
+		all = append(all, severalPart(name, wantPlain).Channel, severalPart(name, wantRead).Channel)
 	}
 	return all
 }

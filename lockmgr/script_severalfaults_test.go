@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/model"
 )
 
 // While the server is out of memory no set can be taken or gathered, whichever lock
@@ -34,7 +32,7 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 		names := strings.Fields(want)
 		var held []string
 		for i, name := range []string{"a", "b", "c"} {
-			held = append(held, map[string]func(holder, lock string) string{model.Plain: plainBy, model.Read: readBy, model.Write: writtenBy}[names[i]]("me:1", name))
+			held = append(held, map[string]func(holder, lock string) string{wantPlain: plainBy, wantRead: readBy, wantWrite: writtenBy}[names[i]]("me:1", name))
 		}
 		given := severalKeys(join(held...))
 		for _, how := range []string{"30000 0 0", "30000 0 1"} {
@@ -61,7 +59,7 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 			require.Len(t, e.heard(t), 3)
 			s.requireState(t, "")
 		}
-		if !strings.Contains(want, model.Read) {
+		if !strings.Contains(want, wantRead) {
 			fill(false)
 			s.prepare(t, given)
 			fill(true)
@@ -86,7 +84,7 @@ func has(state map[string]string, name, holder string) bool {
 		case holder + ":write=1":
 			return true
 		case holder + "=1":
-			_, reads := state[severalPart(name, model.Read).ReaderKey(holder, 1)]
+			_, reads := state[severalPart(name, wantRead).ReaderKey(holder)]
 			return reads || !strings.Contains(fields, "mode=")
 		}
 	}
@@ -134,7 +132,7 @@ func TestScript_SeveralStoppedHalfway(t *testing.T) {
 						require.Equal(t, has(before, name, "you:1"), has(after, name, "you:1"), told)
 						if script == "several_acquire" && reply[0] == '!' {
 							require.False(t, has(after, name, "me:5"), told)
-							_, left := after[severalPart(name, model.Read).ReaderKey("me:5", 1)]
+							_, left := after[severalPart(name, wantRead).ReaderKey("me:5")]
 							require.False(t, left && denied != "del", told)
 						}
 					}

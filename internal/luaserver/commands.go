@@ -23,6 +23,7 @@ const (
 	notInteger = resp.Error("ERR value is not an integer or out of range")
 	notFloat   = resp.Error("ERR value is not a valid float")
 	overflow   = resp.Error("ERR increment or decrement would overflow")
+	badRange   = resp.Error("ERR min or max is not a float")
 	syntax     = resp.Error("ERR syntax error")
 )
 
@@ -302,7 +303,7 @@ var commands = map[string]*command{
 		}
 		n := int64(0)
 		for i := 0; i < len(pairs); i += 2 {
-			score, ok := bound(pairs[i])
+			score, ok := readScore(pairs[i])
 			if !ok {
 				return notFloat
 			}
@@ -320,7 +321,7 @@ var commands = map[string]*command{
 		return n
 	}},
 	"ZINCRBY": {Scores, 4, true, true, func(k *Keyspace, v *Value, args []string) any {
-		by, ok := bound(args[2])
+		by, ok := readScore(args[2])
 		if !ok {
 			return notFloat
 		}
@@ -351,12 +352,11 @@ var commands = map[string]*command{
 		return int64(len(v.Members))
 	}},
 	"ZCOUNT": {Scores, 4, false, false, func(_ *Keyspace, v *Value, args []string) any {
-		lo, okLo := bound(args[2])
-		hi, okHi := bound(args[3])
-		if !okLo || !okHi {
-			return resp.Error("ERR min or max is not a float")
+		members, ok := v.within(args[2], args[3])
+		if !ok {
+			return badRange
 		}
-		return int64(len(v.within(lo, hi)))
+		return int64(len(members))
 	}},
 	"ZSCORE": {Scores, 3, false, false, func(_ *Keyspace, v *Value, args []string) any {
 		if i := v.member(args[2]); i >= 0 {
@@ -375,12 +375,11 @@ var commands = map[string]*command{
 		return told(v.Members[from:to], len(args) > 4)
 	}},
 	"ZRANGEBYSCORE": {Scores, 4, false, false, func(_ *Keyspace, v *Value, args []string) any {
-		lo, okLo := bound(args[2])
-		hi, okHi := bound(args[3])
-		if !okLo || !okHi {
-			return resp.Error("ERR min or max is not a float")
+		members, ok := v.within(args[2], args[3])
+		if !ok {
+			return badRange
 		}
-		members, with := v.within(lo, hi), false
+		with := false
 		for i := 4; i < len(args); i++ {
 			switch strings.ToUpper(args[i]) {
 			case "WITHSCORES":
@@ -442,8 +441,8 @@ func sum(text, by string) (n int64, failed resp.Error) {
 	return a + b, ""
 }
 
-// bound reads a score, or the end of a range of scores that includes it.
-func bound(text string) (float64, bool) {
+// readScore reads a score.
+func readScore(text string) (float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	return f, err == nil && !math.IsNaN(f)
 }

@@ -102,8 +102,9 @@ func (e *Engine) Run(s *Script, keys, args []string, call func(args []string) an
 			if t, ok := api.Object.(*lua.LTable); ok {
 				return resp.Error(lua.LVAsString(t.RawGetString("err")) + " script: " + s.SHA + at)
 			}
+			return resp.Error("ERR " + api.Object.String() + " script: " + s.SHA + at)
 		}
-		return resp.Error("ERR " + strings.ReplaceAll(err.Error(), "\n", " ") + " script: " + s.SHA + at)
+		return resp.Error("ERR " + err.Error() + " script: " + s.SHA + at)
 	}
 	out := e.state.Get(-1)
 	e.state.Pop(1)

@@ -173,20 +173,24 @@ func (v *Value) setScore(name string, score float64) {
 	v.Members = slices.Insert(v.Members, i, m)
 }
 
-// within returns the members with scores from lo to hi.
-func (v *Value) within(lo, hi float64) []Member {
-	if v == nil {
-		return nil
+// within returns the members with scores in a range. An end that begins with ( is not part of it.
+func (v *Value) within(lo, hi string) (members []Member, ok bool) {
+	loText, openLo := strings.CutPrefix(lo, "(")
+	hiText, openHi := strings.CutPrefix(hi, "(")
+	from, okLo := readScore(loText)
+	to, okHi := readScore(hiText)
+	if !okLo || !okHi || v == nil {
+		return nil, okLo && okHi
 	}
-	from := 0
-	for from < len(v.Members) && v.Members[from].Score < lo {
-		from++
+	first := 0
+	for first < len(v.Members) && (v.Members[first].Score < from || openLo && v.Members[first].Score == from) {
+		first++
 	}
-	to := from
-	for to < len(v.Members) && v.Members[to].Score <= hi {
-		to++
+	last := first
+	for last < len(v.Members) && (v.Members[last].Score < to || !openHi && v.Members[last].Score == to) {
+		last++
 	}
-	return v.Members[from:to]
+	return v.Members[first:last], true
 }
 
 const wrongType = resp.Error("WRONGTYPE Operation against a key holding the wrong kind of value")

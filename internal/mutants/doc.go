@@ -2,10 +2,9 @@
 // and expects a certain test to fail. A rule whose mutant survives is one that
 // nothing tests, or that nothing needs.
 //
-// There are three lists. The core's mutants are caught by the simulation or by
-// the core's stories. The explored ones are those of the core's that seeds catch
-// late or never, and that package explore must catch. Those of the client, its
-// scripts and the packages below it are caught by the tests that they name.
+// There are two lists. The core's mutants are caught by the simulation or by
+// the core's stories. Those of the client, its scripts and the packages below it
+// are caught by the tests that they name.
 //
 //	go test ./internal/mutants                                          each is up to date
 //	go test ./internal/mutants -mutants -v -timeout 0                   each is caught: an hour

@@ -53,16 +53,14 @@ const (
 	stories  = "lockmgr/internal/core TestStories"
 
 	shardSeeds = "lockmgr/internal/sim TestSeeds_Shards"
-	// explorer is for what seeds find late or never.
-	explorer = "lockmgr/internal/explore TestScenes"
-	shell    = "lockmgr "
-	wires    = "lockmgr/internal/wire "
-	client   = "internal/faults/client "
-	hub      = "notify "
-	renewer  = "renewal "
-	future   = "futures "
-	actors   = "actor "
-	sharing  = "lockmgr/internal/sim/turns "
+	shell      = "lockmgr "
+	wires      = "lockmgr/internal/wire "
+	client     = "internal/faults/client "
+	hub        = "notify "
+	renewer    = "renewal "
+	future     = "futures "
+	actors     = "actor "
+	sharing    = "lockmgr/internal/sim/turns "
 )
 
 // lists are run each by itself: go test -run Mutants/core.
@@ -71,7 +69,6 @@ var lists = []struct {
 	mutants []mutant
 }{
 	{"core", slices.Concat(coreMutants, readWriteMutants, severalMutants, permitMutants, fairMutants, clusterMutants, replicaMutants, burstMutants, spreadMutants, keepMutants, whoMutants)},
-	{"explored", exploredMutants},
 	{"client", slices.Concat(shellMutants, scriptMutants, partMutants, logMutants)},
 }
 
@@ -179,9 +176,9 @@ func runList(t *testing.T, goTool string, mutants []mutant) {
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
 	case m.by == setSeeds, m.by == fairSeeds:
+		return 8 * time.Minute
+	case m.simulated():
 		return 3 * time.Minute
-	case m.simulated(), m.by == explorer, m.by == fairTables:
-		return time.Minute
 	case pkg == strings.TrimSpace(sharing):
 		return 80 * time.Second
 	}
@@ -252,7 +249,6 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 var (
 	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	failedStory = regexp.MustCompile(`(?m)^\s+--- FAIL: TestStories/(\S+)`)
-	failedScene = regexp.MustCompile(`(?m)^\s+explore_test\.go:\d+: ([^:\n]+): VIOLATED ([^:\n]+):`)
 	failedSeed  = regexp.MustCompile(`(?m)^\s+sim_test\.go:\d+: seed (\d+): ([^:]+):`)
 )
 
@@ -264,9 +260,6 @@ func (m *mutant) verdict(out string, err error) (string, error) {
 	}
 	if found := failedStory.FindStringSubmatch(out); m.by == stories && found != nil {
 		return "story " + found[1], nil
-	}
-	if found := failedScene.FindStringSubmatch(out); m.by == explorer && found != nil {
-		return found[2] + ", scene " + found[1], nil
 	}
 	if found := failedTest.FindStringSubmatch(out); found != nil && slices.Contains(tests, found[1]) {
 		return found[1], nil

@@ -41,7 +41,7 @@ var permitMutants = []mutant{
 
 	{"permits", "acquire.lua: takes more than are free", permitScripts + "acquire.lua", "  elseif free >= n then\n    take = n\n", "  elseif free > 0 then\n    take = n\n", permitTables},
 	{"permits", "acquire.lua: expired ones stay taken", permitScripts + "acquire.lua", "redis.call('ZRANGEBYSCORE', taken, '-inf', now, 'LIMIT', 0, 1000)", "{}", permitTables},
-	{"permits", "acquire.lua: an expired one counts twice", permitScripts + "acquire.lua", "not scores[member] and redis.call('ZSCORE', taken, member)", "redis.call('ZSCORE', taken, member)", shell + "TestDifferential_Permits"},
+	{"permits", "acquire.lua: an expired one counts twice", permitScripts + "acquire.lua", "not scores[member] and redis.call('ZSCORE', taken, member)", "redis.call('ZSCORE', taken, member)", permitTables},
 	{"permits", "acquire.lua: a lost counter forgets what is taken", permitScripts + "acquire.lua", "free = limit - redis.call('ZCARD', taken)", "free = limit", permitTables},
 	{"permits", "acquire.lua: strays stay", permitScripts + "acquire.lua", "for h = first + 5, first + 4 + holders do", "for h = first + 5, first + 5 do", permitTables},
 	{"permits", "nobody tries for fewer than was refused", machine, "\tn := r.entry.of\n\tif n.queue.head == nil {\n\t\treturn\n", "\tn := r.entry.of\n\tif true {\n\t\treturn\n", stories},
@@ -106,7 +106,7 @@ var permitMutants = []mutant{
 	{"permits", "release.lua: makes a counter", permitScripts + "release.lua", "  if not there then\n    return given > 0 and {given, -1}\n  end\n", "", permitTables},
 	{"permits", "release.lua: what it could not count is lost", permitScripts + "release.lua", "      redis.pcall('ZADD', taken, scores[i], members[i])\n", "", permitHalf},
 	{"permits", "release.lua: nobody is told", permitScripts + "release.lua", "    reached = redis.pcall('PUBLISH', channel, free)\n", "    reached = 0\n", permitTables},
-	{"permits", "return.lua: one ID counts twice", permitScripts + "return.lua", " or known[member]", "", shell + "TestDifferential_Permits TestPermits_Return"},
+	{"permits", "return.lua: one ID counts twice", permitScripts + "return.lua", " or known[member]", "", shell + "TestPermits_Return"},
 	{"permits", "return.lua: some of them", permitScripts + "return.lua", "    return 0\n", "    break\n", shell + "TestPermits_Return"},
-	{"permits", "limit.lua: nobody is told", permitScripts + "limit.lua", "if limit > taken and (limit > was or not counter) then", "if false then", shell + "TestDifferential_Permits"},
+	{"permits", "limit.lua: nobody is told", permitScripts + "limit.lua", "if limit > taken and (limit > was or not counter) then", "if false then", shell + "TestScript_PermitsLimit"},
 }

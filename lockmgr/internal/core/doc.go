@@ -33,8 +33,8 @@
 //
 // # Kinds
 //
-// A kind is a file of rules here, a file of formats and its scripts in package wire, a file in the
-// model of the server, and a file in the simulation. Each kind registers itself. The interface in
+// A kind is a file of rules here, a file of formats and its scripts in package wire, and a file in
+// the simulation. Each kind registers itself. The interface in
 // rules.go says what each rule answers. The interface in special.go says what a kind notes about a
 // name, and when. Both files have what most kinds do. The rules of fair locks equal the rules of
 // exclusive locks, but managers take no turns for fair locks. The table shows the remaining kinds.

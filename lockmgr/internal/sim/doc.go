@@ -34,18 +34,18 @@
 // sets, with the same owners. The invariants below are those of all kinds; how long a run of grants may
 // be is checked in runs of the exclusive lock only.
 //
+// A set is a lockName with parts, and each part is a single name and a side. It has no
+// record. What a hold of it rests on is checked in the record of each part, and its
+// holds count among those of each part. A manager has one connection for messages: what
+// is wanted for several locks at once is subscribed to once, and each of them gets the
+// message.
+//
 // # The server
 //
 // Package wire encodes each operation and reads the answer, as in the library, and the scripts are those
 // of the library: see sim/server. They run on the keys of package luaserver in no time. The checks read
 // these keys. Each operation is a command of its own: the scripts that several operations share are
 // not covered here. The classic channels are used, also in a cluster.
-//
-// A set is a lockName with parts, and each part is a single name and a side. It has no
-// record. What a hold of it rests on is checked in the record of each part, and its
-// holds count among those of each part. A manager has one connection for messages: what
-// is wanted for several locks at once is subscribed to once, and each of them gets the
-// message.
 //
 // # Shards
 //

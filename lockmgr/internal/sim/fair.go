@@ -1,7 +1,6 @@
 package sim
 
 import (
-	_ "embed" // a script
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/luaserver"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
@@ -267,7 +267,7 @@ func (r *redisson) try() {
 	}
 	w.readClock()
 	lease := w.load.Between(50*ms, w.set.core.Lease)
-	ttl, refused := r.run("acquire", lease).(int64)
+	ttl, refused := r.run("acquire", lease)
 	if !refused {
 		r.end()
 		w.cover.Foreign++
@@ -292,18 +292,18 @@ func (r *redisson) try() {
 	r.in(min(max(time.Duration(ttl)*ms, 8*w.set.latency), left))
 }
 
-// run runs a script of Redisson.
-func (r *redisson) run(verb string, lease time.Duration) any {
+// run runs a script of Redisson. If it is an acquire that was refused, run returns when to try again, in
+// milliseconds.
+func (r *redisson) run(verb string, lease time.Duration) (ttl int64, refused bool) {
 	l := r.name
-	return r.w.server.Eval(redissonLua, []string{l.key, wire.QueueKey(l.key), wire.DeadlinesKey(l.key)},
+	answer := r.w.server.Redisson([]string{l.key, wire.QueueKey(l.key), wire.DeadlinesKey(l.key)},
 		[]string{verb, r.owner, strconv.FormatInt(r.waitMs, 10), millis(lease), l.channel})
+	if err, failed := answer.(resp.Error); failed && verb != "release" { // the record may be of another type then
+		panic(err)
+	}
+	ttl, refused = answer.(int64)
+	return ttl, refused
 }
-
-// redissonLua does what the scripts of Redisson's fair lock do. It returns the milliseconds after which an
-// acquire that was refused should be tried again.
-//
-//go:embed redisson.lua
-var redissonLua string
 
 // in plans the next try.
 func (r *redisson) in(d time.Duration) {

@@ -14,9 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// errPublish is the error of a user who may neither publish nor count subscribers.
-const errPublish = resp.Error("NOPERM no permissions to publish")
-
 var (
 	errTimeout = errors.New("timeout")
 	errConn    = errors.New("connection lost")
@@ -348,12 +345,12 @@ func (c *command) refusals() map[string]resp.Error {
 	if !c.noPublish && !c.noCount {
 		return nil
 	}
-	out := map[string]resp.Error{}
+	out, refused := map[string]resp.Error{}, resp.Error(errNoPerm.Error())
 	if c.noPublish {
-		out["PUBLISH"] = errPublish
+		out["PUBLISH"] = refused
 	}
 	if c.noCount {
-		out["PUBSUB"] = errPublish
+		out["PUBSUB"] = refused
 	}
 	return out
 }

@@ -4,6 +4,7 @@
 package server
 
 import (
+	_ "embed" // a script
 	"fmt"
 	"slices"
 	"strings"
@@ -78,8 +79,13 @@ func (s *Server) Run(c wire.Command) any {
 	return s.Server.Run(s.engine.Engine, script, c.Keys, c.Args)
 }
 
-// Eval runs a script that is none of package wire.
-func (s *Server) Eval(text string, keys, args []string) any {
+// Redisson runs redisson.lua.
+func (s *Server) Redisson(keys, args []string) any { return s.eval(redisson, keys, args) }
+
+//go:embed redisson.lua
+var redisson string
+
+func (s *Server) eval(text string, keys, args []string) any {
 	script, err := luaserver.Compile(text)
 	if err != nil {
 		panic(err)
