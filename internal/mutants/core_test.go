@@ -28,7 +28,7 @@ var coreMutants = []mutant{
 	{"re-entry", "does not count", machine, "h.count++\n", "", seeds},
 	{"re-entry", "shorter lease shortens", machine, "limit := m.now + m.cfg.usable(lease); limit > h.Request.Ends {", "limit := m.now + m.cfg.usable(lease); true {", seeds},
 	{"re-entry", "shortens a watched hold", machine, "case h.watched:\n", "case h.watched && r.Lease > 0:\n\t\th.Request.Ends = m.now + m.cfg.usable(r.Lease)\n\tcase h.watched:\n", seeds},
-	{"re-entry", "after the deadline", machine, "if e.phase == held && m.now >= e.holdUntil() {\n\t\t\tm.expire(e)", "if false {\n\t\t\tm.expire(e)", seeds},
+	{"re-entry", "after the deadline", machine, "if e.phase == held && m.now >= e.holdUntil() {\n\t\t\tm.expire(e)", "if false {\n\t\t\tm.expire(e)", stories},
 	{"re-entry", "by anybody", machine, "if h != nil && h.Request.Owner() != owner {", "if h != nil && false {", seeds},
 	{"re-entry", "owner queues behind itself", machine, "for q := m.waits.first(r.Owner(), n); q != nil; q =", "for q := m.waits.first(r.Owner(), n); false; q =", seeds},
 	{"re-entry", "longer lease not asked for", machine, "\t\tm.extendSoon(e, r.Lease)\n", "\t\te.makeUpkeep().retry.at = m.now\n", seeds},

@@ -12,7 +12,7 @@ import (
 )
 
 // A shard is a master of a cluster. It serves some of the names. A single server is the only shard
-// of its world. All shards keep their keys in the world's one model: the keys of a name belong to
+// of its world. All shards keep their keys in the world's one server: the keys of a name belong to
 // the shard that serves the name.
 type shard struct {
 	index       int
