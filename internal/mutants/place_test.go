@@ -24,9 +24,10 @@ import (
 // apply returns the file that a mutant changes, from the root of the
 // repository, and its text with the change.
 //
-// The place is found by the tokens of Go, anywhere in the package: a mutant
-// survives new comments, new line breaks and a move to another file. It must be
-// found exactly once, so that a mutant whose place is gone is noticed.
+// The place is found by the tokens of Go in one function: a mutant survives new
+// comments, new line breaks, a move of the function to another file, and changes
+// of other functions. It must be found exactly once, so that a mutant whose place
+// is gone is noticed.
 func (m *mutant) apply() (file, text string, err error) {
 	if strings.HasSuffix(m.in, ".lua") {
 		src, err := os.ReadFile(filepath.Join(root, m.in))
@@ -42,35 +43,39 @@ func (m *mutant) apply() (file, text string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	want, found := tokens([]byte(m.old)), 0
+	want, known, found := tokens([]byte(m.old)), false, 0
 	for _, f := range files {
-		for i := range f.tokens {
-			if !begins(f.tokens[i:], want) {
-				continue
+		for _, span := range f.functions[m.fn] {
+			known = true
+			in := tokens(f.src[span.begin:span.end])
+			for i := range in {
+				if !begins(in[i:], want) {
+					continue
+				}
+				found++
+				last := in[i+len(want)-1]
+				file = f.path
+				text = string(f.src[:span.begin+in[i].at]) + m.new + string(f.src[span.begin+last.at+len(last.text):])
 			}
-			found++
-			last := f.tokens[i+len(want)-1]
-			file = f.path
-			text = string(f.src[:f.tokens[i].at]) + m.new + string(f.src[last.at+len(last.text):])
 		}
 	}
-	if found != 1 {
-		return "", "", fmt.Errorf("%s contains %q %d times, not once", m.in, m.old, found)
+	switch {
+	case !known:
+		return "", "", fmt.Errorf("%s has no function %s", m.in, m.fn)
+	case found != 1:
+		return "", "", fmt.Errorf("%s in %s contains %q %d times, not once", m.fn, m.in, m.old, found)
 	}
 	return file, text, nil
 }
 
 // A source is a Go file of a package that is not a test.
 type source struct {
-	path   string // from the root of the repository
-	src    []byte
-	tokens []lexeme
+	path      string // from the root of the repository
+	src       []byte
+	functions map[string][]span
 }
 
-type lexeme struct {
-	at   int
-	text string
-}
+type span struct{ begin, end int }
 
 var sourcesOf sync.Map // by folder
 
@@ -91,13 +96,58 @@ func sources(dir string) ([]source, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, source{filepath.Join(dir, filepath.Base(path)), src, tokens(src)})
+		functions, err := functionsOf(src)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		files = append(files, source{filepath.Join(dir, filepath.Base(path)), src, functions})
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s has no Go files", dir)
 	}
 	sourcesOf.Store(dir, files)
 	return files, nil
+}
+
+// functionsOf returns where the functions of a file are. A method's name is that of its type, a dot, and
+// its own.
+func functionsOf(src []byte) (map[string][]span, error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, "", src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	functions := map[string][]span{}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		name := fn.Name.Name
+		if fn.Recv != nil {
+			name = typeName(fn.Recv.List[0].Type) + "." + name
+		}
+		functions[name] = append(functions[name], span{set.Position(fn.Pos()).Offset, set.Position(fn.End()).Offset})
+	}
+	return functions, nil
+}
+
+// typeName returns the name of a receiver's type, without its parameters.
+func typeName(receiver ast.Expr) string {
+	switch x := receiver.(type) {
+	case *ast.StarExpr:
+		return typeName(x.X)
+	case *ast.IndexExpr:
+		return typeName(x.X)
+	case *ast.IndexListExpr:
+		return typeName(x.X)
+	}
+	return receiver.(*ast.Ident).Name
+}
+
+type lexeme struct {
+	at   int
+	text string
 }
 
 // tokens splits Go text. Comments and the semicolons of line ends are left out.

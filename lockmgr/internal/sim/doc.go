@@ -167,7 +167,7 @@
 //
 //	go test ./lockmgr/internal/sim                        some seconds of seeds
 //	go test ./lockmgr/internal/sim -run Seeds_Shards      clusters; Seeds_KeepFor, Seeds_Fair and so on: the others
-//	go test ./internal/mutants -mutants -v -run Mutants/core   the mutants
+//	go test ./internal/mutants -mutants -v                the mutants, of the core and of all else
 //	go test ./lockmgr/internal/sim -run Seeds -seeds 145000 -timeout 0   a million, 145,000 of each kind; an hour on two cores
 //	go test ./lockmgr/internal/sim -run Seeds -seed 4711  one seed, with all that happens
 //	go test ./lockmgr/internal/sim -run Seeds -v -digest  the digest stays the same if a change of the code changes no behaviour
