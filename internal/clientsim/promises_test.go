@@ -480,7 +480,8 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 	if p.keptBy != nil {
 		b.look("promise11b", p.keptBy.request)
 	}
-	keeps := p.keptBy != nil && !p.keptBy.end.IsZero() && now.Sub(p.keptBy.end) > w.set.timeout && b.keeps(p, now)
+	settled := w.set.timeout + 8*w.slowest() // the release may follow a renewal that is under way
+	keeps := p.keptBy != nil && !p.keptBy.end.IsZero() && now.Sub(p.keptBy.end) > settled && b.keeps(p, now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys := w.keysOf(name)
