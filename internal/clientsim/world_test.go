@@ -233,7 +233,7 @@ func (w *world) settle() bool {
 }
 
 // sweep removes, as an administrator would, the records of long fixed leases
-// that a Close has said it leaves, and the permits of processes that were killed. They would stand in the way
+// that a Close has said it leaves, and permits. They would stand in the way
 // for a day.
 func (w *world) sweep() {
 	w.returnPermits()
@@ -258,7 +258,7 @@ func (w *world) sweep() {
 	}
 }
 
-// returnPermits lets the permits of processes that were killed expire.
+// returnPermits lets the permits of processes that were killed expire, and those that a Close has said it leaves.
 func (w *world) returnPermits() {
 	w.book.mu.Lock()
 	defer w.book.mu.Unlock()
@@ -268,7 +268,7 @@ func (w *world) returnPermits() {
 		for key, v := range srv.keys.Values {
 			for _, m := range slices.Clone(v.Members) {
 				for id, e := range w.book.managers {
-					if !e.killed.IsZero() && strings.HasPrefix(m.Name, permitPrefix(id)) {
+					if (e.excused || !e.killed.IsZero()) && strings.HasPrefix(m.Name, permitPrefix(id)) {
 						srv.keys.Do("ZADD", key, fmt.Sprint(min(int64(m.Score), nowMs())), m.Name)
 					}
 				}
