@@ -92,6 +92,7 @@ func TestSurvey_WhatIsAllowed(t *testing.T) {
 		{"miniredis in an example", "examples/internal/server/server.go", importing(miniredis)},
 		{"miniredis in a benchmark", "bench/internal/server/server.go", importing(miniredis)},
 		{"miniredis in test support", "internal/redistest/mini.go", importing(miniredis)},
+		{"Lua in the server of the simulations", "internal/luaserver/engine.go", importing(lua)},
 		{"testing in test support", "internal/redistest/mini.go", importing("testing")},
 		{"testing in the simulation", "lockmgr/internal/sim/sim.go", importing("testing")},
 		{"test support in test support", "lockmgr/internal/sim/sim.go", importing(module + "/internal/luaserver")},
