@@ -179,7 +179,7 @@ func (m *mutant) time() time.Duration {
 	case m.simulated():
 		return 3 * time.Minute
 	case pkg == strings.TrimSpace(sharing):
-		return 80 * time.Second
+		return 4 * time.Minute
 	}
 	return 20 * time.Second
 }
