@@ -64,7 +64,7 @@ var coreMutants = []mutant{
 	{"tokens", "given twice", machine, "tokens.take", "t.next++", "", seeds},
 	{"tokens", "used past the range", machine, "tokens.left", "t.next <= t.last", "true", seeds},
 	{"tokens", "passed on without a script", machine, "Machine.mayTakeToken", " && e.sent >= max(r.Asked, u.freeSince)", "", stories},
-	{"tokens", "used after the record was lost", machine, "Machine.dropTokens", "e.upkeep().tokens.drop()", "", seeds},
+	{"tokens", "used after the record was lost", machine, "Machine.dropTokens", "e.upkeep().tokens.drop()", "", rwSeeds},
 
 	{"deadlock", "not looked for when an owner begins to wait", machine, "Machine.request", "m.breakDeadlock(r)", "", seeds},
 	{"deadlock", "not looked for when an owner begins to hold", machine, "Machine.grant", "m.breakDeadlocks(r.Owner(), n)", "", seeds},
