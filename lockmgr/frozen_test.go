@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -38,12 +39,18 @@ func onFrozen(t *testing.T, test func(t *testing.T, m *lockmgr.Manager, o lockmg
 					n := &network{server: w.server}
 					m := dialNetwork(t, n, o)
 					defer func() { _ = m.Close(ctx) }()
-					var held []*lockmgr.Lock
-					for i := range locks {
-						l, err := m.Lock(ctx, fmt.Sprint(i))
-						require.NoError(t, err)
-						held = append(held, l)
+					held := make([]*lockmgr.Lock, locks)
+					const callers = 8 // so that several senders have connections of their own
+					var taking errgroup.Group
+					for c := range callers {
+						taking.Go(func() (err error) {
+							for i := c; i < locks && err == nil; i += callers {
+								held[i], err = m.Lock(ctx, fmt.Sprint(i))
+							}
+							return err
+						})
 					}
+					require.NoError(t, taking.Wait())
 					synctest.Wait()
 					test(t, m, o, held, n.hush)
 				})

@@ -327,12 +327,13 @@ func (m *Manager) shutDown() {
 	}
 	m.hubs.stop()
 	m.lanes.Close()
+	if m.closeClient != nil {
+		m.closeClient() // first: no silent server delays the end of the connections
+	}
+	m.lanes.Wait()
 	m.hubs.wait()
 	m.actor.Stop()
 	<-m.actor.Done()
-	if m.closeClient != nil {
-		m.closeClient()
-	}
 	m.deliverAll()
 	close(m.gone)
 }

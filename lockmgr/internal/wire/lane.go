@@ -194,8 +194,9 @@ func (l *Lane) idle() bool {
 // RenewalScripts returns how many renewal scripts have been sent.
 func (l *Lane) RenewalScripts() uint64 { return l.renewed.Load() }
 
-// Close refuses further tasks, cuts off what is in flight and waits for the senders and their
-// connections. Tasks that are still queued are answered without being sent.
+// Close refuses further tasks, cuts off what is in flight and waits for the senders. Tasks that are
+// still queued are answered without being sent. The senders' connections are closed in the
+// background: see Wait.
 func (l *Lane) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -211,6 +212,14 @@ func (l *Lane) Close() {
 	l.wg.Wait()
 	if l.confirms != nil {
 		l.confirms.close()
+	}
+}
+
+// Wait waits until the connections of a closed lane are closed. If the server is silent, that takes
+// a second, unless the client is closed before.
+func (l *Lane) Wait() {
+	if l.confirms != nil {
+		l.confirms.background.Wait()
 	}
 	for i := range l.senders {
 		l.senders[i].wait()

@@ -223,7 +223,7 @@ func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 			delete(l.number, l.addrs[n])
 			l.lanes[n], l.addrs[n], l.parts[n] = nil, "", nil
 			l.scripts += lane.RenewalScripts()
-			l.closing.Go(lane.Close)
+			l.closing.Go(func() { lane.Close(); lane.Wait() })
 			gone = append(gone, lane.cfg.shard)
 		}
 	}
@@ -476,10 +476,17 @@ func (l *Lanes) Close() {
 	l.closed = true
 	lanes := slices.Clone(l.lanes)
 	l.mu.Unlock()
+	var closing sync.WaitGroup
 	for _, lane := range lanes { // nobody adds one any more
 		if lane != nil {
-			l.closing.Go(lane.Close)
+			closing.Go(func() {
+				lane.Close()
+				l.closing.Go(lane.Wait)
+			})
 		}
 	}
-	l.closing.Wait()
+	closing.Wait()
 }
+
+// Wait waits until the connections of all lanes are closed: see Lane.Wait. Wait must follow Close.
+func (l *Lanes) Wait() { l.closing.Wait() }

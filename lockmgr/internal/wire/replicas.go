@@ -105,7 +105,6 @@ func (c *confirmer) close() {
 	c.mu.Unlock()
 	c.drop()
 	<-c.done
-	c.background.Wait()
 }
 
 // run confirms one batch of replies after another.
