@@ -216,7 +216,7 @@ func TestConnection_CommandsRunLateAfterAPartition(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
-	options := lockmgr.Options{Lease: 300 * time.Millisecond, CommandTimeout: 90 * time.Millisecond, RetryTime: time.Minute, Linger: -1}
+	options := lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond, RetryTime: time.Minute, Linger: -1}
 	m, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
 	var held beliefs
 	for round := range 3 {
