@@ -28,7 +28,7 @@ var (
 	events = flag.Int("events", 500, "events in each seed before the end begins")
 	off    = flag.String("off", "", "kinds of faults to switch off, separated by commas")
 	shrink = flag.Bool("shrink", true, "look for a smaller run that fails in the same way")
-	hang   = flag.Duration("hang", 20*time.Second, "how long a seed may take")
+	hang   = flag.Duration("hang", 2*time.Minute, "how long a seed may take")
 	ignore = flag.String("ignore", "", "invariants that may be violated, separated by commas")
 	survey = flag.Bool("survey", false, "go on after a violation, and count the violated invariants")
 	digest = flag.Bool("digest", false, "log a digest of all events, to check that a change of the code changes no behaviour")
