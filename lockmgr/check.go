@@ -263,6 +263,12 @@ func (c *checkup) permissions(ctx context.Context) error {
 	if !strings.Contains(tag, "{") {
 		tag = "{" + tag
 	}
+	if c.m.nodes != nil {
+		if denied := c.m.nodes.DeniedQuestion(ctx, c.master); denied != "" {
+			c.missing(Permission{Rule: "+" + denied, For: forAll})
+			return nil // nothing else is sent to the node
+		}
+	}
 	// The manager's own record may be at another master of a cluster.
 	process := wire.ProcessPrefix + strings.TrimPrefix(c.counter, wire.TokenPrefix+":")
 	if c.m.options.Replicas.Acks > 0 {

@@ -29,7 +29,7 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		}
 	}
 	const plain = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +ping"
-	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards +asking"
+	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards +cluster|myid +asking"
 	readme, err := os.ReadFile("../docs/clusters.md")
 	require.NoError(t, err)
 	require.True(t, strings.Contains(string(readme), more), "the page has other rules than %s", more)
@@ -76,9 +76,11 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		}
 	}
 	opt.Username = "nomap"
-	grant("nomap", plain+" "+strings.ReplaceAll(more, "+cluster|slots", ""))
-	_, err = lockmgr.Dial(opt, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	for _, rule := range []string{"+cluster|slots", "+cluster|myid"} {
+		grant("nomap", plain+" "+strings.ReplaceAll(more, rule, ""))
+		_, err = lockmgr.Dial(opt, lockmgr.Options{})
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+	}
 	grant("nomap", plain+" "+strings.ReplaceAll(more, "+cluster|shards", ""))
 	m, err = lockmgr.Dial(opt, lockmgr.Options{})
 	if used["cluster|shards"] > 0 {
@@ -144,6 +146,16 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 		require.NotContains(t, named, "+subscribe")
 		require.NoError(t, m.Close(faults.Patient(t)))
 	}
+	grant("checked", plain+" "+more)
+	m, err := lockmgr.Dial(opt, lockmgr.Options{})
+	require.NoError(t, err)
+	for _, rule := range []string{"+cluster|myid", "+cluster|slots"} { // taken away later
+		grant("checked", plain+" "+strings.ReplaceAll(more, rule, ""))
+		report, err := m.Check(faults.Patient(t), "app:")
+		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.Equal(t, rule, report.Missing[0].Rule)
+	}
+	require.NoError(t, m.Close(faults.Patient(t)))
 	for without, with := range map[string]string{"+publish": "+subscribe +unsubscribe", "+subscribe": "+publish", "": "+publish +subscribe +unsubscribe"} {
 		grant("checked", plain+" "+more+" "+with)
 		m, err := lockmgr.Dial(opt, lockmgr.Options{Channels: lockmgr.ClassicChannels})

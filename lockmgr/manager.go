@@ -61,9 +61,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		cluster.Queued = func(q core.Queued) { m.actor.PostUrgent(q) }
 		// The next master with the same number must not have the old master's health.
 		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
-		if m.nodes = cluster.Nodes; m.nodes != nil {
-			m.nodes.OnStranger(m.logStranger)
-		}
+		m.nodes = cluster.Nodes
 	}
 	m.lanes = wire.NewLanes(lane, cluster)
 	m.hubs = newHubs(m.lanes, func(master string, sharded bool) *notify.Hub {
@@ -74,16 +72,6 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		return newHub(log, func(s notify.State) { m.actor.Post(&subscriptionState{time.Now(), s, master}) }, master, sharded)
 	})
 	return m
-}
-
-// logStranger writes the line about a master at whose address a node of another cluster answers, or no longer.
-func (m *Manager) logStranger(addr string, stranger bool) {
-	addr = clean.Text(addr, clean.Most)
-	if stranger {
-		m.log.Warn("a node of another cluster answers at the address of a master", "address", addr)
-	} else {
-		m.log.Info("no node of another cluster answers at that address any more", "address", addr)
-	}
 }
 
 // ID returns the manager's UUID, with which the manager's holder IDs begin: see [Lock.HolderID].

@@ -130,12 +130,10 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
 	opt.BlockingPoolSize = 0 // the connection for messages and those that wait for replicas must fit in
-	dials := &wire.Dials{}
-	if opt.Sentinel.MasterSet == "" {
-		opt.DialCtxFn = numbered(dialOf(opt), dials)
-	}
-	ended := func(addr string, _ bool) { dials.End(addr) }
+	var nodes *wire.Nodes
+	ended := func(addr string, _ bool) { nodes.Ended(addr) }
 	open := opener(opt, ended)
+	nodes = wire.NewNodes(open)
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
 		seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
 		if err != nil {
@@ -147,7 +145,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
-	m, err := startMany(client, open, dials, options, dialTime(opt), client.Close)
+	m, err := startMany(client, nodes, options, dialTime(opt), client.Close)
 	if err != nil {
 		client.Close()
 	}
@@ -271,25 +269,14 @@ func dialOf(opt rueidis.ClientOption) dialFunc {
 	return dial
 }
 
-// numbered returns a function that dials as dial does, and adds the connections to dials.
-func numbered(dial dialFunc, dials *wire.Dials) dialFunc {
-	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-		c, err := dial(ctx, addr, d, config)
-		if err == nil {
-			dials.Add(addr)
-		}
-		return c, err
-	}
-}
-
 // masterEvery is how often a manager looks for a new master of its Sentinel client. A look does no
 // I/O. Without the looks, the connection for messages would stay at the old master, without an
 // error, until Sentinel closes it.
 const masterEvery = 250 * time.Millisecond
 
-// startMany makes a manager for the client of a cluster or of Sentinel. For open and dials, which may
-// be nil, see wire.NewNodes. For dialTime see start.
-func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, error), dials *wire.Dials, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
+// startMany makes a manager for the client of a cluster or of Sentinel. nodes are those of a
+// cluster. For dialTime see start.
+func startMany(client rueidis.Client, nodes *wire.Nodes, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
 	if client.Mode() != rueidis.ClientModeCluster {
 		server := wire.Redis{Client: client}
 		first, err := server.Master(context.Background())
@@ -299,10 +286,10 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
 		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
 	}
-	nodes := wire.NewNodes(client, o.Channels.published(), open, dials)
+	nodes.Use(client, o.Channels.published())
 	if o.Channels != ClassicChannels && !nodes.KnowsSharded() {
 		o.Channels = ClassicChannels
-		nodes.UseClassic()
+		nodes.Use(client, wire.Classic)
 	}
 	shards, err := nodes.Layout(context.Background())
 	if err != nil {
@@ -324,7 +311,7 @@ func startMany(client rueidis.Client, open func(addr string) (rueidis.Client, er
 }
 
 // A masterClient is the client of a cluster, for notify. Node returns the client of a master, after
-// the master has proved to be of the cluster. Node blocks for the proof.
+// the master has said that it is of the cluster. Node blocks until then.
 type masterClient struct {
 	rueidis.Client
 	of *wire.Nodes
@@ -362,7 +349,7 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 		return nil, err
 	}
 	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
-		return startMany(client, nil, nil, options, 0, nil)
+		return startMany(client, wire.NewNodes(nil), options, 0, nil)
 	}
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }

@@ -84,8 +84,7 @@ func (m *Manager) strangers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.options.CommandTimeout)
 	defer cancel()
-	m.nodes.ProveAll(ctx)
-	at := m.nodes.Strangers()
+	at := m.nodes.Strangers(ctx)
 	if len(at) == 0 {
 		return nil
 	}

@@ -98,6 +98,8 @@ func (s *server) cluster(args []string) any {
 	switch {
 	case s.w.set.servers == 1:
 		return failure("ERR This instance has cluster support disabled")
+	case len(args) > 1 && strings.EqualFold(args[1], "MYID"):
+		return nodeID(s.index)
 	case len(args) > 1 && strings.EqualFold(args[1], "SLOTS"):
 		return s.w.layout()
 	case len(args) > 1 && strings.EqualFold(args[1], "INFO"):
@@ -106,13 +108,15 @@ func (s *server) cluster(args []string) any {
 	return failure("ERR unknown subcommand '" + strings.Join(args[1:], " ") + "', which this simulation lacks")
 }
 
+// nodeID is the ID of a server in a cluster.
+func nodeID(index int) string { return fmt.Sprintf("node%d", 7000+index) }
+
 // layout is the answer to CLUSTER SLOTS.
 func (w *world) layout() (out []any) {
 	moved := slices.Sorted(maps.Keys(w.slots))
 	add := func(from, to, at int) {
 		if from <= to {
-			port := 7000 + at
-			out = append(out, []any{int64(from), int64(to), []any{"sim", int64(port), fmt.Sprintf("node%d", port)}})
+			out = append(out, []any{int64(from), int64(to), []any{"sim", int64(7000 + at), nodeID(at)}})
 		}
 	}
 	for i := range w.set.servers {

@@ -431,7 +431,7 @@ func (b *book) promise10(q *request) {
 	took := q.told.Sub(q.issued)
 	trips := time.Duration(6)
 	if w.set.kinds&clustered != 0 {
-		trips = 8 // a node proves that it is one of the cluster, for the batch before as well
+		trips = 8 // a node is greeted, for the batch before as well
 	}
 	limit := trips*(q.host.latency*4/3+ms) + 150*ms
 	if q.met.has(acks) {

@@ -232,6 +232,8 @@ func (s *server) plain(args []string) any {
 			out = append(out, channel, int64(len(s.subscribers[channel])))
 		}
 		return out
+	case "CLUSTER":
+		return s.cluster(args)
 	}
 	out := s.keys.Do(args...)
 	if len(s.replicas) > 0 {

@@ -12,21 +12,21 @@ import (
 func TestScript_Channels(t *testing.T) {
 	publishing := []*Script{release, releaseMany, reserve, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
 	for _, s := range publishing {
-		classic, sharded := s.forms[Classic].Text, s.forms[Sharded].Text
-		require.Equal(t, s.Text, classic)
+		classic, sharded := s.clustered[Classic].Text, s.clustered[Sharded].Text
+		require.Equal(t, onlyAt+s.Text, classic)
 		n := strings.Count(classic, "redis.pcall('PUBLISH', ")
 		require.Positive(t, n, s.Name)
 		require.Equal(t, n, strings.Count(classic, "'PUBLISH'"), s.Name)
 		require.Equal(t, n, strings.Count(sharded, "'SPUBLISH'"), s.Name)
 		require.NotContains(t, sharded, "'PUBLISH'")
-		require.NotEqual(t, s.sha, s.forms[Sharded].sha)
+		require.NotEqual(t, s.clustered[Classic].sha, s.clustered[Sharded].sha)
 	}
 	for _, s := range []*Script{transfer, permitsTransfer, inspect} {
 		require.Contains(t, s.Text, "'NUMSUB'")
-		require.NotContains(t, s.forms[Sharded].Text, "'NUMSUB'", s.Name)
-		require.Contains(t, s.forms[Sharded].Text, "'SHARDNUMSUB'", s.Name)
+		require.NotContains(t, s.clustered[Sharded].Text, "'NUMSUB'", s.Name)
+		require.Contains(t, s.clustered[Sharded].Text, "'SHARDNUMSUB'", s.Name)
 	}
 	for _, s := range []*Script{Acquire, acquireMany, renew} {
-		require.Equal(t, [...]*Script{s, s}, s.forms, s.Name)
+		require.Equal(t, *s.clustered[Classic], *s.clustered[Sharded], s.Name)
 	}
 }

@@ -20,29 +20,34 @@ import (
 // Redis is a Server that is reached through a client. Many goroutines may use a Redis at once, and
 // the client pipelines the commands.
 type Redis struct {
-	Client   rueidis.Client
-	Channels Channels
+	Client rueidis.Client
 }
 
 // Exec makes Redis a Server.
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	link{client: s.Client, limit: limit, channels: s.Channels}.exec(commands, answers)
+	link{client: s.Client, limit: limit}.exec(commands, answers)
 }
 
 // Dedicate opens a connection for one sender. Dedicate blocks for as long as a dial, or for ever if
 // the client's pool is used up. Dial gives its client a large enough pool. A user who may not PING
 // gets no connection.
 func (s Redis) Dedicate() (Connection, error) {
+	return dedicate(link{client: s.Client})
+}
+
+// dedicate opens a connection on the way of a link.
+func dedicate(l link) (Connection, error) {
 	// The client's Dedicate reports no error. If the dial failed, c answers each command with the
 	// reason, which may be an error reply of the handshake. Only PONG proves the connection.
-	c, _ := s.Client.Dedicate()
+	c, _ := l.client.(rueidis.Client).Dedicate()
 	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
 	defer cancel()
 	if err := c.Do(ctx, c.B().Ping().Build()).Error(); err != nil {
 		c.Close()
 		return nil, err
 	}
-	return dedicated{c, s.Channels}, nil
+	l.client, l.reported = c, true
+	return dedicated{c, l}, nil
 }
 
 // dedicateTimeout bounds the PING that proves a new connection. No command waits for the PING.
@@ -52,12 +57,14 @@ const dedicateTimeout = 2 * time.Second
 // reads the answer itself, because the contexts report their deadline and the client was built
 // without AlwaysPipelining.
 type dedicated struct {
-	client   rueidis.DedicatedClient
-	channels Channels
+	client rueidis.DedicatedClient
+	link   link
 }
 
 func (s dedicated) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	link{client: s.client, limit: limit, reported: true, channels: s.channels}.exec(commands, answers)
+	l := s.link
+	l.limit = limit
+	l.exec(commands, answers)
 }
 
 func (s dedicated) Close() { s.client.Close() }
@@ -69,6 +76,7 @@ type link struct {
 	limit    *Deadline
 	reported bool
 	channels Channels
+	node     string // the ID of the node that is meant; empty: a single server
 }
 
 // start begins a round trip.
@@ -93,15 +101,26 @@ func (s link) exec(commands []Command, answers []Answer) {
 			missing++
 		}
 	}
-	if len(commands) == 1 { // Do needs no memory for results
+	if len(commands) == 1 && !s.unsure(&commands[0]) { // Do needs no memory for results
 		read(0, s.client.Do(s.start(), s.build(&commands[0])))
 	} else {
-		cmds := make(rueidis.Commands, len(commands))
+		cmds := make(rueidis.Commands, 0, 1+len(commands))
+		unsure := false
 		for i := range commands {
-			cmds[i] = s.build(&commands[i])
+			unsure = unsure || s.unsure(&commands[i])
 		}
-		for i, r := range s.client.DoMulti(s.start(), cmds...) {
-			read(i, r)
+		if unsure {
+			cmds = append(cmds, s.client.B().ClusterMyid().Build())
+		}
+		for i := range commands {
+			cmds = append(cmds, s.build(&commands[i]))
+		}
+		results := s.client.DoMulti(s.start(), cmds...)
+		first := len(results) - len(commands)
+		for i, r := range results[first:] {
+			if read(i, r); s.unsure(&commands[i]) {
+				answers[i] = s.sure(answers[i], results[0])
+			}
 		}
 	}
 	if missing > 0 {
@@ -113,21 +132,51 @@ func (s link) exec(commands []Command, answers []Answer) {
 // know the script. asking is set if an ASK has led to this server.
 func (s link) one(ctx context.Context, c *Command, asking bool) Answer {
 	send := func(command rueidis.Completed) Answer {
-		if !asking {
+		var cmds rueidis.Commands
+		if s.unsure(c) {
+			cmds = append(cmds, s.client.B().ClusterMyid().Build())
+		}
+		if asking {
+			cmds = append(cmds, s.client.B().Asking().Build())
+		}
+		if len(cmds) == 0 {
 			return s.read(c, s.client.Do(ctx, command))
 		}
-		results := s.client.DoMulti(ctx, s.client.B().Asking().Build(), command)
-		a := s.read(c, results[1])
-		if err := results[0].Error(); err != nil && a.Failure != nil && a.Failure.Elsewhere {
-			return failed(DialFailure(err)) // not asked, the server has redirected the command
+		results := s.client.DoMulti(ctx, append(cmds, command)...)
+		a := s.read(c, results[len(cmds)])
+		if asking && a.Failure != nil && a.Failure.Elsewhere {
+			if err := results[len(cmds)-1].Error(); err != nil {
+				return failed(DialFailure(err)) // not asked, the server has redirected the command
+			}
+		}
+		if s.unsure(c) {
+			a = s.sure(a, results[0])
 		}
 		return a
 	}
 	a := send(s.build(c))
 	if c.Script != nil && a.missing() {
-		a = send(s.client.B().Eval().Script(s.script(c).Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+		a = send(s.withText(c))
 	}
 	return a
+}
+
+// unsure reports whether the node's ID has to be asked for with a command. A script looks itself
+// whether it is at the right node.
+func (s link) unsure(c *Command) bool { return s.node != "" && c.Script == nil && !c.blocks }
+
+// sure returns the answer to a command that was sent with the question for the node's ID, over the
+// same connection.
+func (s link) sure(a Answer, asked rueidis.RedisResult) Answer {
+	switch id, err := asked.ToString(); {
+	case a.Kind == Failed, err == nil && id == s.node:
+		return a
+	case err != nil:
+		return failed(failureOf(err))
+	}
+	f := *strangeNode
+	f.Ran = core.Maybe // at the other node
+	return failed(&f)
 }
 
 // read reads the answer to a command.
@@ -138,8 +187,13 @@ func (s link) read(c *Command, r rueidis.RedisResult) Answer {
 	return readResult(r)
 }
 
-// script returns the script of a command in the form for the channels in use.
-func (s link) script(c *Command) *Script { return c.Script.forms[s.channels] }
+// script returns the script of a command in the form for the server.
+func (s link) script(c *Command) *Script {
+	if s.node == "" {
+		return c.Script
+	}
+	return c.Script.clustered[s.channels]
+}
 
 func (s link) build(c *Command) rueidis.Completed {
 	if c.Script == nil {
@@ -149,7 +203,20 @@ func (s link) build(c *Command) rueidis.Completed {
 		}
 		return words.Build()
 	}
-	return s.client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+	call := s.client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...)
+	if s.node != "" {
+		call = call.Arg(s.node)
+	}
+	return call.Build()
+}
+
+// withText returns the call of a script with the text of the script.
+func (s link) withText(c *Command) rueidis.Completed {
+	call := s.client.B().Eval().Script(s.script(c).Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...)
+	if s.node != "" {
+		call = call.Arg(s.node)
+	}
+	return call.Build()
 }
 
 // load repeats the commands whose script the server did not know, which did not run. SCRIPT LOAD
@@ -170,7 +237,7 @@ func (s link) load(commands []Command, answers []Answer) {
 			cmds = append(cmds, s.client.B().ScriptLoad().Script(script.Text).Build())
 			again = append(again, -1)
 		}
-		cmds = append(cmds, s.client.B().Eval().Script(script.Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+		cmds = append(cmds, s.withText(c))
 		again = append(again, i)
 	}
 	for j, r := range s.client.DoMulti(s.start(), cmds...) {
@@ -318,4 +385,14 @@ func DialFailure(err error) *Failure {
 		hint = "the function that gives the user and the password failed"
 	}
 	return &Failure{Kind: Unavailable, Ran: core.No, Hint: hint, Err: err}
+}
+
+// afterClose is the failure of a command after Close.
+var afterClose = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
+
+// unsent returns the failure of a command that was not sent because of an error.
+func unsent(err error) *Failure {
+	f := *failureOf(err)
+	f.Ran = core.No
+	return &f
 }

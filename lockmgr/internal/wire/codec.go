@@ -14,21 +14,20 @@ import (
 // A Script is sent by its hash. The text follows only if the server does not know the hash.
 type Script struct {
 	Name, Text, sha string
-	// forms are the same script for each kind of channels. A script that uses no channel has only
-	// itself as forms.
-	forms [Sharded + 1]*Script
+	clustered       [Sharded + 1]*Script // the same script for a node of a cluster, for each kind of channels
 }
 
 func newScript(name, text string) *Script {
 	s := &Script{Name: name, Text: text, sha: hashOf(text)}
-	s.forms = [...]*Script{s, s}
-	if other := forSharded.Replace(text); other != text {
-		f := &Script{Name: name, Text: other, sha: hashOf(other)}
-		f.forms = [...]*Script{f, f}
-		s.forms[Sharded] = f
+	for channels, text := range [...]string{Classic: text, Sharded: forSharded.Replace(text)} {
+		text = onlyAt + text
+		s.clustered[channels] = &Script{Name: name, Text: text, sha: hashOf(text)}
 	}
 	return s
 }
+
+// onlyAt makes a script do nothing at another node than the node whose ID is the last argument.
+const onlyAt = "if redis.call('CLUSTER', 'MYID') ~= table.remove(ARGV) then return {err = '" + elsewhere + " this is another node'} end\n"
 
 func hashOf(text string) string {
 	sum := sha1.Sum([]byte(text))

@@ -12,84 +12,66 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A Connector is a Server that is reached through the client of one server. After a connection has
-// ended, a Connector sends a PING before the next command, so that the client dials for the PING.
-// Without the PING the client would dial for the command, and end the dial with the time-out of the
-// command. A longer dial would never succeed. Every command that waits for the same dial would fail
-// with the dial, before the command's own time-out.
+// A greeter asks a server a question before the next command if a connection to the server has
+// ended, so that the client dials for the question. Without the question the client would dial for
+// the command, and end the dial with the time-out of the command. A longer dial would never
+// succeed. Every command that waits for the same dial would fail with the dial, before the
+// command's own time-out.
 //
-//	connected ──Ended──▶ broken ──a command──▶ PING under way ──answer──▶ connected
-//	                       ▲                        │
-//	                       └──────── no answer ─────┘  the commands that wait fail
+//	greeted ──Ended, failed──▶ not greeted ──a command──▶ question under way ──answer──▶ greeted
+//	                               ▲                             │
+//	                               └────────── no answer ────────┘  the commands that wait fail
 //
-// Commands wait for the PING with their own time-outs. If a time-out ends, the PING goes on, for
-// questionTime at most.
-type Connector struct {
-	ended     atomic.Uint64 // connections that have ended
-	connected atomic.Uint64 // what ended was when the client was last known to be connected
+// Commands wait for the answer with their own time-outs. If a time-out ends, the question goes on,
+// for questionTime at most.
+type greeter struct {
+	ended   atomic.Uint64 // connections that have ended
+	greeted atomic.Uint64 // what ended was at the last greeting, plus one; zero: not greeted since failed
 
-	redis      Redis
-	ctx        context.Context // of PINGs; ends with Close
+	// greet asks the question. refused reports whether the failure is an error reply that is as
+	// good as an answer, unless the connection has ended.
+	greet      func(context.Context) (f *Failure, refused bool)
+	ctx        context.Context // of questions; ends with close
 	stop       context.CancelFunc
 	background sync.WaitGroup
 
-	mu     sync.Mutex
-	ping   *ping // under way; nil: none
-	closed bool
+	mu       sync.Mutex
+	underWay *greeting // nil: none
+	closed   bool
 }
 
-// mostPings is how many PINGs are sent in a row if a connection ends during each.
-const mostPings = 5
+// mostGreetings is how many questions are asked in a row if a connection ends during each.
+const mostGreetings = 5
 
-// A ping is a PING under way, for which commands wait.
-type ping struct {
+// A greeting is a question under way, for which commands wait.
+type greeting struct {
 	done    chan struct{} // closed at the end; failure is set then
 	failure *Failure
 }
 
-// NewConnector returns a Connector without a client.
-func NewConnector() *Connector {
-	c := &Connector{}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	return c
+// init sets what is asked.
+func (g *greeter) init(greet func(context.Context) (f *Failure, refused bool)) {
+	g.greet = greet
+	g.ctx, g.stop = context.WithCancel(context.Background())
 }
 
-// Use sets the client. Use must be called before the first command.
-func (c *Connector) Use(client rueidis.Client) { c.redis.Client = client }
+// Ended notes the end of a connection. Ended never blocks.
+func (g *greeter) Ended() { g.ended.Add(1) }
 
-// Exec makes Connector a Server.
-func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	if c.ended.Load() != c.connected.Load() {
-		if f := c.connect(limit.Start()); f != nil {
-			refuse(answers, f)
-			return
-		}
+// failed makes the next command wait for another greeting.
+func (g *greeter) failed() { g.greeted.Store(0) }
+
+// ready waits for a greeting if one is needed, or until the context that start returns ends. ready
+// returns the failure of commands that can't be sent, or nil.
+func (g *greeter) ready(start func() context.Context) *Failure {
+	if g.ended.Load()+1 == g.greeted.Load() {
+		return nil
 	}
-	c.redis.Exec(limit, commands, answers)
-}
-
-// Dedicate is Redis.Dedicate.
-func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
-
-// Ended notes the end of a connection that all commands of the client share. Ended never blocks.
-func (c *Connector) Ended() { c.ended.Add(1) }
-
-// Close ends the PING under way, and waits for the end.
-func (c *Connector) Close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.stop()
-	c.background.Wait()
-}
-
-// connect waits for the answer to a PING, or until ctx ends. connect returns the failure of
-// commands that can't be sent, or nil.
-func (c *Connector) connect(ctx context.Context) *Failure {
-	p := c.join()
+	p := g.join()
 	if p == nil {
 		return afterClose
 	}
+	ctx := start()
 	select {
 	case <-p.done:
 		return p.failure
@@ -98,50 +80,102 @@ func (c *Connector) connect(ctx context.Context) *Failure {
 	}
 }
 
-// join returns the PING under way, and begins a PING if there is none. join returns nil after
-// Close.
-func (c *Connector) join() *ping {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+// close ends the question under way, and waits for the end.
+func (g *greeter) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.stop()
+	g.background.Wait()
+}
+
+// join returns the question under way, and begins a question if there is none. join returns nil
+// after close.
+func (g *greeter) join() *greeting {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
 		return nil
 	}
-	if c.ping == nil {
-		p := &ping{done: make(chan struct{})}
-		c.ping = p
-		c.background.Go(func() {
-			f := c.try()
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.ping, p.failure = nil, f
+	if g.underWay == nil {
+		p := &greeting{done: make(chan struct{})}
+		g.underWay = p
+		g.background.Go(func() {
+			f := g.try()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.underWay, p.failure = nil, f
 			close(p.done)
 		})
 	}
-	return c.ping
+	return g.underWay
 }
 
-// try sends PINGs until a PING is answered during which no connection has ended. If no PING is, try
-// returns the failure of commands.
-func (c *Connector) try() *Failure {
-	ctx, end := startOnce(c.ctx, questionTime)
+// try asks until a question is answered during which no connection has ended. If no question is,
+// try returns the failure of commands.
+func (g *greeter) try() *Failure {
+	ctx, end := startOnce(g.ctx, questionTime)
 	defer end()
-	client := c.redis.Client
-	for range mostPings {
-		ended := c.ended.Load()
-		err := client.Do(ctx, client.B().Ping().Build()).Error()
-		e, refused := rueidis.IsRedisErr(err)
-		if err != nil && !refused {
-			return unsent(err)
-		}
-		if c.ended.Load() == ended {
-			c.connected.Store(ended)
+	for range mostGreetings {
+		ended := g.ended.Load()
+		f, refused := g.greet(ctx)
+		switch stays := g.ended.Load() == ended; {
+		case f == nil && stays, refused && stays:
+			g.greeted.Store(ended + 1)
 			return nil
-		}
-		if refused && !strings.HasPrefix(e.Error(), "NOPERM") { // the connection was refused, not the PING
-			return unsent(err)
+		case f != nil:
+			return f
 		}
 	}
 	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to the server do not last")}
+}
+
+// A Connector is a Server that is reached through the client of one server. A Connector greets the
+// server by PING.
+type Connector struct {
+	greeter
+	redis Redis
+}
+
+// NewConnector returns a Connector without a client.
+func NewConnector() *Connector {
+	c := new(Connector)
+	c.init(c.ping)
+	return c
+}
+
+// Use sets the client, which is connected. Use must be called before the first command.
+func (c *Connector) Use(client rueidis.Client) {
+	c.redis.Client = client
+	c.greeted.Store(1)
+}
+
+// Exec makes Connector a Server.
+func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
+	if f := c.ready(limit.Start); f != nil {
+		refuse(answers, f)
+		return
+	}
+	c.redis.Exec(limit, commands, answers)
+}
+
+// Dedicate is Redis.Dedicate.
+func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
+
+// Close ends the PING under way, and waits for the end.
+func (c *Connector) Close() { c.close() }
+
+// ping is the greeting of a single server.
+func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
+	err := c.redis.Client.Do(ctx, c.redis.Client.B().Ping().Build()).Error()
+	if err == nil {
+		return nil, false
+	}
+	e, refused := rueidis.IsRedisErr(err)
+	if refused && strings.HasPrefix(e.Error(), "NOPERM") {
+		return nil, false
+	}
+	return unsent(err), refused
 }
 
 // OfCommand reports whether a context belongs to a command or a question of this package. A dial

@@ -30,7 +30,7 @@ type connectorScene struct {
 }
 
 func newConnectorScene(t *testing.T) *connectorScene {
-	n := newFakeNode(t, ours)
+	n := newFakeNode(t, "D", ours)
 	n.reply = func(args []string) string {
 		if args[0] == "REFUSED" {
 			return "-" + strings.Join(args[1:], " ") + "\r\n"
@@ -172,7 +172,7 @@ func TestConnector_EndedDuringAPing(t *testing.T) {
 		f, _ = s.within(time.Minute)
 		require.Equal(t, Unavailable, f.Kind)
 		require.Equal(t, core.No, f.Ran)
-		require.Equal(t, 2+mostPings, s.pings)
+		require.Equal(t, 2+mostGreetings, s.pings)
 	})
 }
 

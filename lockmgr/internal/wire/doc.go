@@ -17,8 +17,8 @@
 // nothing for other masters. A second lane sends each command by itself, because the slot may move
 // on meanwhile.
 //
-// A node of another cluster may get the address of a master. No lane sends to such a node: see
-// Nodes.
+// Another node, perhaps of another cluster, may get the address of a master. Each script carries the
+// ID of the node that is meant, and does nothing at another node: see Nodes.
 //
 // The client of Sentinel knows one master at a time. When Sentinels replace the master, the new
 // master gets a new lane.
@@ -38,11 +38,10 @@
 // another master. So the core knows whether the master of a queued operation answers.
 //
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if
-// a script is not loaded, and as many again if a command is split. On a lane to a master of a
-// cluster a proof may come before each round trip, and another proof after: see Nodes. To a single
-// server a PING comes before the first round trip after a connection has ended: see Connector. The
-// wait for earlier batches comes on top. All replies of a batch are posted in one event. Close
-// answers what is queued without sending it.
+// a script is not loaded, and as many again if a command is split. After a connection has ended, a
+// greeting comes before the first round trip: see greeter. The wait for earlier batches comes on
+// top. All replies of a batch are posted in one event. Close answers what is queued without sending
+// it.
 //
 // If the server does not answer, a call that does not concern the core fails after the time-out,
 // even if thousands of operations wait before the call.
@@ -128,9 +127,8 @@
 //	redirect.go   follows MOVED and ASK
 //	node.go       sends to one node of a cluster
 //	look.go       looks which master serves which slot
-//	connector.go  connects to a single server before the next command
-//	nodes.go      the nodes of a cluster, and the proof that a node belongs to the cluster
-//	dials.go      the newest connection to each node
+//	nodes.go      the nodes of a cluster, and which node answers at an address
+//	connector.go  greets a server before the next command
 //	seeds.go      which addresses belong to one cluster
 //	layout.go     reads which master serves which slot
 //	client.go     runs commands through the client

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,6 +141,9 @@ func codeOf(word, text string) (code serverCode, known bool) {
 // first write gets core.Maybe: the script may be half done.
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
+	if word == elsewhere {
+		return strangeNode
+	}
 	code, known := codeOf(word, text)
 	if !known {
 		return unknownFailure(err, text)
@@ -267,3 +271,12 @@ func deniedInScript(text string) bool {
 type textError string
 
 func (e textError) Error() string { return string(e) }
+
+// elsewhere begins the error of a script that was sent to the wrong node.
+const elsewhere = "ELSEWHERE"
+
+// strangeNode is the failure of a command for a master at whose address another node answers.
+var strangeNode = &Failure{
+	Kind: Unavailable, Ran: core.No, Err: errors.New("another node answers at the address of this master"),
+	Hint: "give each node of a cluster an address that no other cluster uses; CLUSTER FORGET removes a node that is gone",
+}

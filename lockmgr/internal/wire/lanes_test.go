@@ -204,7 +204,7 @@ func (s *redirectingServer) Exec(_ *Deadline, commands []Command, answers []Answ
 
 // redirectionTo returns the failure of a command for which a master names the one at an address.
 func redirectionTo(t *testing.T, addr string) *Failure {
-	n := newFakeNode(t, ours)
+	n := newFakeNode(t, "D", ours)
 	n.redirects("ASK 0 %s", addr)
 	return failureOf(n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error())
 }

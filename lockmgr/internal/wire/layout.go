@@ -98,11 +98,19 @@ func (s Redis) Master(context.Context) ([]Shard, error) {
 	return nil, errors.New("the client knows no master")
 }
 
-// layoutAnswer is what a node has answered to the question for the layout.
+// ID returns the ID of the master, or "" if the ID is not known.
+func (s *Shard) ID() string {
+	if len(s.Nodes) == 0 {
+		return ""
+	}
+	return s.Nodes[0]
+}
+
+// layoutAnswer is what a node has answered to the question for its ID and the layout.
 type layoutAnswer struct {
-	addr   string
-	layout []Shard
-	err    error
+	addr, id string
+	layout   []Shard
+	err      error
 }
 
 // askTime is how long Layout and Seeds wait for the answer of a node. KnowsSharded waits as long for all
@@ -114,10 +122,21 @@ const askTime = 500 * time.Millisecond
 // commands that wait for a connection, and ends the dial with the context of the first command.
 const questionTime = 10 * time.Second
 
-// layoutOf asks the node at an address for the layout of its cluster. The layout is empty if the node
-// knows no master with slots.
-func layoutOf(ctx context.Context, node rueidis.Client, addr string) ([]Shard, error) {
-	ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
+// nodeAnswer asks the node at an address for its ID and the layout of its cluster, over one
+// connection. The layout is empty if the node knows no master with slots.
+func nodeAnswer(ctx context.Context, c rueidis.Client, addr string) layoutAnswer {
+	replies := c.DoMulti(ctx, c.B().ClusterMyid().Build(), c.B().ClusterSlots().Build())
+	id, err := replies[0].ToString()
+	if err != nil {
+		return layoutAnswer{addr: addr, err: err}
+	}
+	layout, err := readLayout(replies[1], addr)
+	return layoutAnswer{addr, id, layout, err}
+}
+
+// readLayout reads the answer to CLUSTER SLOTS of the node at an address.
+func readLayout(reply rueidis.RedisResult, addr string) ([]Shard, error) {
+	ranges, err := reply.ToArray()
 	if err != nil {
 		return nil, err
 	}

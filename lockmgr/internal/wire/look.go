@@ -45,8 +45,8 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 	case other != nil && 2*len(other.addrs) > len(known): // this cluster is gone
 		return n.adopt(other.layout), nil
 	}
-	for _, a := range all.foreign {
-		n.note(a.addr, a.layout)
+	for _, addr := range all.foreign {
+		n.failed(addr) // a node that was of this cluster has to say so again
 	}
 	if answer == nil {
 		return nil, all.err
@@ -56,11 +56,11 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 
 // A survey collects the answers to one call of Layout.
 type survey struct {
-	known   []Shard        // the layout before
-	foreign []layoutAnswer // answers that are not about this cluster
-	rest    []Shard        // the foreign answer with the most shards of this cluster; nil if none has any
-	others  []*cluster     // the other clusters whose nodes have answered at masters' addresses
-	err     error          // why no answer counts
+	known   []Shard    // the layout before
+	foreign []string   // addresses of nodes whose answers are not about this cluster
+	rest    []Shard    // the foreign answer with the most shards of this cluster; nil if none has any
+	others  []*cluster // the other clusters whose nodes have answered at masters' addresses
+	err     error      // why no answer counts
 }
 
 // askAll asks nodes until an answer counts, and returns the layout of the answer. askAll returns
@@ -97,7 +97,6 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
 		case a := <-answers:
 			answered++
 			if all.counts(a) {
-				n.note(a.addr, a.layout)
 				return a.layout
 			}
 		}
@@ -118,8 +117,7 @@ func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	a, ok := question(ctx, n, func(ctx context.Context) layoutAnswer {
-		layout, err := layoutOf(ctx, node, addr)
-		return layoutAnswer{addr, layout, err}
+		return nodeAnswer(ctx, node, addr)
 	})
 	if !ok {
 		return layoutAnswer{addr: addr, err: ctx.Err()}
@@ -140,11 +138,11 @@ func (s *survey) counts(a layoutAnswer) bool {
 		return true
 	}
 	s.err = errStranger
-	s.foreign = append(s.foreign, a)
+	s.foreign = append(s.foreign, a.addr)
 	switch n := inBoth(s.known, a.layout); {
 	case n > inBoth(s.known, s.rest):
 		s.rest = a.layout
-	case n == 0 && len(a.layout) > 0 && isMaster(s.known, a.addr):
+	case n == 0 && len(a.layout) > 0 && masterAt(s.known, a.addr) != nil:
 		s.others = grouped(s.others, a)
 	}
 	return false
@@ -160,14 +158,18 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
-		for addr := range n.strangers {
-			n.setStranger(addr, false)
+		for _, p := range n.peers {
+			p.failed()
 		}
-		clear(n.proofs)
 		clear(n.members)
 	}
 	n.layout = n.withMembers(answer)
 	clear(n.moved)
+	for _, s := range n.layout {
+		if p := n.peers[s.Addr]; p != nil && s.ID() != "" {
+			p.id = s.ID()
+		}
+	}
 	n.forgetGone()
 	return n.layout
 }
@@ -214,26 +216,20 @@ func (n *Nodes) memberAddrs() (all []string) {
 	return all
 }
 
-// forgetGone forgets what is known about nodes that are no masters. A node keeps its client of own,
-// and its proof, until the client has had no use for clientRest. A master keeps both: the
-// connection for messages may be the client's. The mutex is held.
+// forgetGone forgets the peers that are no masters and have had no use for clientRest. A master
+// stays, because the connection for messages may be the peer's. The mutex is held.
 func (n *Nodes) forgetGone() {
-	gone := func(addr string) bool { return !isMaster(n.layout, addr) }
-	for addr := range n.strangers {
-		if gone(addr) {
-			n.setStranger(addr, false)
-		}
-	}
 	now := n.now()
-	for addr, o := range n.own {
-		if gone(addr) && now.Sub(o.used) >= clientRest {
-			delete(n.own, addr)
-			n.background.Go(o.client.Close) // it waits for the commands under way
+	for addr, p := range n.peers {
+		if masterAt(n.layout, addr) != nil || now.Sub(p.used) < clientRest {
+			continue
 		}
+		delete(n.peers, addr)
+		if p.own != nil {
+			n.background.Go(p.own.Close) // it waits for the commands under way
+		}
+		n.background.Go(p.close)
 	}
-	gone = func(addr string) bool { return !isMaster(n.layout, addr) && n.own[addr] == nil }
-	maps.DeleteFunc(n.proofs, func(addr string, _ *provedClient) bool { return gone(addr) })
-	n.dials.forget(gone)
 }
 
 // KnowsSharded reports whether the nodes know sharded channels. Nodes before version 7.0 do not.
@@ -266,7 +262,3 @@ func (n *Nodes) KnowsSharded() bool {
 	}
 	return true
 }
-
-// UseClassic makes scripts publish on classic channels. UseClassic must be called before the first
-// command.
-func (n *Nodes) UseClassic() { n.channels = Classic }

@@ -3,13 +3,13 @@ package wire
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -20,54 +20,50 @@ import (
 // A node of another cluster may get the address of a node. The client does not notice: the client
 // accepts the layout that any node reports, and may follow the other cluster from then on. A lock
 // that is held here would be free there. So Nodes keep a layout of this cluster, with the IDs of
-// its nodes. A node proves by its answer to CLUSTER SLOTS that the node belongs to this cluster:
+// its nodes:
 //
 //	Layout  ignores the answers of other clusters
-//	Node    returns a Server, which asks for the proof before its first command, after a failure
-//	        and after a dial; if the client has dialled during a command, the Server asks again,
-//	        and drops the answer if the proof fails
+//	Node    returns a Server, which sends each script with the ID of the node that is meant: a
+//	        script does nothing at another node
 //	Exec    follows MOVED and ASK by itself, and sends to a node as the Server of Node does
 //
-// If the user may not call CLUSTER SLOTS, a node proves nothing and is used all the same.
-//
-// If a connection breaks while no command is under way, the client dials again, and no command
-// fails. Only Dials notice the new connection. Without Dials, commands may go to a node of another
-// cluster until a command fails, a look at the layout meets the node, or another master serves the
-// slot.
+// A node tells its ID and its layout before the first command, after a failure and after the end of
+// a connection: see greeter. So the ID of a node that the layout does not name is known, too.
 type Nodes struct {
-	cluster  rueidis.Client // the client of the cluster
-	channels Channels
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
-	dials    *Dials                                    // of the client and of open; nil: not known
+	cluster  rueidis.Client                            // the client of the cluster
+	channels Channels
 
 	now func() time.Time
-	ctx context.Context // of proofs; ends with Close
+	ctx context.Context // of questions; ends with Close
 	end context.CancelFunc
 
-	background sync.WaitGroup // nodes that are dialled or asked, and clients that are being closed
+	background sync.WaitGroup // nodes that are asked, and clients that are being closed
+	dialling   singleflight.Group
 
-	mu        sync.Mutex
-	layout    []Shard                  // the newest layout of this cluster; empty before the first
-	members   map[string]member        // nodes that were in the layout lately, by ID
-	moved     map[int]string           // addresses that MOVED has named since, by slots
-	own       map[string]*ownClient    // the clients that open returned, by address
-	opening   map[string]*opening      // the calls of open under way, by address
-	proofs    map[string]*provedClient // the last proof of each node, by address
-	proving   map[string]*proof        // the proofs under way that a caller may join, by address
-	strangers map[string]bool          // addresses of masters at which another cluster answers
-	tell      func(string, bool)       // called when a master's address gets or loses a stranger; may be nil
-	closed    bool
+	mu      sync.Mutex
+	layout  []Shard           // the newest layout of this cluster; empty before the first
+	members map[string]member // nodes that were in the layout lately, by ID
+	moved   map[int]string    // addresses that MOVED has named since, by slots
+	peers   map[string]*peer  // the nodes in use, by address
+	closed  bool
 }
 
-// An ownClient is a client that open returned.
-type ownClient struct {
-	client rueidis.Client
-	used   time.Time // the last use
+// A peer is a node in use.
+type peer struct {
+	greeter
+
+	// The mutex of Nodes guards the fields below.
+
+	client rueidis.Client // of the last greeting
+	own    rueidis.Client // the client that open returned; nil: none
+	used   time.Time      // the last use
+	id     string         // by the layout or by the last greeting; empty: not known
 }
 
-// clientRest is how long an ownClient is kept without use if the layout has no such master. A node
-// that gets its first slots is no master until the first slot has moved. Until then, ASK leads to
-// the node.
+// clientRest is how long a peer is kept without use if the layout has no such master. A node that
+// gets its first slots is no master until the first slot has moved. Until then, ASK leads to the
+// node.
 const clientRest = time.Minute
 
 // A member is a node that an answer has named as a node of this cluster.
@@ -105,17 +101,20 @@ func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T)
 	}
 }
 
-// NewNodes returns the nodes of the cluster that client is connected to. open connects to a master
-// that the client does not know, and may block for as long as a dial. If open is nil, a master
-// can't be used until the client knows the master. dials are the dials of client and open, or nil.
-// Close closes the clients that open returned.
-func NewNodes(client rueidis.Client, channels Channels, open func(addr string) (rueidis.Client, error), dials *Dials) *Nodes {
+// NewNodes returns the nodes of a cluster. Use must follow. open connects to a master that the
+// client does not know, and may block for as long as a dial. If open is nil, a master can't be used
+// until the client knows the master. Close closes the clients that open returned.
+func NewNodes(open func(addr string) (rueidis.Client, error)) *Nodes {
 	ctx, end := context.WithCancel(context.Background())
 	return &Nodes{
-		cluster: client, channels: channels, open: open, dials: dials, now: time.Now, ctx: ctx, end: end,
-		members: make(map[string]member), moved: make(map[int]string), own: make(map[string]*ownClient), opening: make(map[string]*opening),
-		proofs: make(map[string]*provedClient), proving: make(map[string]*proof), strangers: make(map[string]bool),
+		open: open, now: time.Now, ctx: ctx, end: end,
+		members: make(map[string]member), moved: make(map[int]string), peers: make(map[string]*peer),
 	}
+}
+
+// Use sets the client of the cluster, and the channels on which scripts publish.
+func (n *Nodes) Use(client rueidis.Client, channels Channels) {
+	n.cluster, n.channels = client, channels
 }
 
 // Close closes the clients that open returned. Close blocks for as long as a dial, if a dial is
@@ -124,49 +123,48 @@ func (n *Nodes) Close() {
 	n.end()
 	n.mu.Lock()
 	n.closed = true
-	for _, o := range n.own {
-		n.background.Go(o.client.Close)
+	for _, p := range n.peers {
+		if p.own != nil {
+			n.background.Go(p.own.Close)
+		}
+		n.background.Go(p.close)
 	}
-	clear(n.own)
+	clear(n.peers)
 	n.mu.Unlock()
 	n.background.Wait()
 }
 
-// OnStranger sets the function that is called when a node of another cluster answers at the address
-// of a master, and when the stranger is gone. The mutex is held during the call: tell must not
-// block, nor call Nodes.
-func (n *Nodes) OnStranger(tell func(addr string, stranger bool)) {
+// Ended notes that a connection to an address has ended. Ended never blocks for long.
+func (n *Nodes) Ended(addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.tell = tell
+	if p := n.peers[addr]; p != nil {
+		p.Ended()
+	}
 }
 
-// ProveAll asks the node at the address of each master for the proof, all at once. ProveAll blocks
-// until all have answered or ctx ends. If all have answered, Strangers is up to date. A node that
-// has failed is no stranger. If ctx ends first, what is known about a node stays.
-func (n *Nodes) ProveAll(ctx context.Context) {
+// Strangers asks the node at the address of each master for its ID, all at once, and returns the
+// addresses at which another node than the layout's answers, sorted. A node that does not answer
+// before ctx ends is no stranger.
+func (n *Nodes) Strangers(ctx context.Context) (all []string) {
 	n.mu.Lock()
 	layout := n.layout
 	n.mu.Unlock()
+	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for _, s := range layout {
 		asking.Go(func() {
-			if _, f := n.prove(ctx, s.Addr); f != nil && f != strangeNode && ctx.Err() == nil {
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				n.setStranger(s.Addr, false)
+			n.failed(s.Addr) // so that the node is asked
+			if _, f := n.greeted(func() context.Context { return ctx }, s.Addr); f == strangeNode {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, s.Addr)
 			}
 		})
 	}
 	asking.Wait()
-}
-
-// Strangers returns the addresses of masters at which a node of another cluster gave the last
-// answer, sorted.
-func (n *Nodes) Strangers() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Sorted(maps.Keys(n.strangers))
+	slices.Sort(all)
+	return all
 }
 
 // master returns the address of the master that serves a slot, by the last MOVED or by the layout,
@@ -193,40 +191,12 @@ func (n *Nodes) move(slot int, addr string) {
 	n.moved[slot] = addr
 }
 
-// isMaster reports whether a master of the layout has the address.
-func isMaster(layout []Shard, addr string) bool {
-	return slices.ContainsFunc(layout, func(s Shard) bool { return s.Addr == addr })
-}
-
-// note records the answer of the node at an address, and reports whether the answer is about this
-// cluster.
-func (n *Nodes) note(addr string, answer []Shard) (ours bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	ours = sameCluster(n.layout, answer)
-	if !ours {
-		delete(n.proofs, addr)
+// masterAt returns the shard of the layout whose master has an address, or nil.
+func masterAt(layout []Shard, addr string) *Shard {
+	if i := slices.IndexFunc(layout, func(s Shard) bool { return s.Addr == addr }); i >= 0 {
+		return &layout[i]
 	}
-	if ours || isMaster(n.layout, addr) {
-		n.setStranger(addr, !ours)
-	}
-	return ours
-}
-
-// setStranger records whether a node of another cluster answers at the address of a master. The
-// mutex is held.
-func (n *Nodes) setStranger(addr string, stranger bool) {
-	if n.strangers[addr] == stranger {
-		return
-	}
-	if stranger {
-		n.strangers[addr] = true
-	} else {
-		delete(n.strangers, addr)
-	}
-	if n.tell != nil {
-		n.tell(addr, stranger)
-	}
+	return nil
 }
 
 // errStranger says that only nodes of another cluster have answered.
@@ -235,28 +205,21 @@ var errStranger = errors.New("the nodes that answer are of another cluster")
 // unknownNode is the failure of a command for a node that the client does not know yet.
 var unknownNode = &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("the client does not know this node of the cluster yet")}
 
-// strangeNode is the failure of a command for a master at whose address a node of another cluster
-// answers.
-var strangeNode = &Failure{
-	Kind: Unavailable, Ran: core.No, Err: errors.New("a node of another cluster answers at the address of this master"),
-	Hint: "give each node of a cluster an address that no other cluster uses; CLUSTER FORGET removes a node that is gone",
-}
-
-// afterClose is the failure of a command after Close.
-var afterClose = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
-
-// unsent returns the failure of a command that was not sent because of an error.
-func unsent(err error) *Failure {
-	f := *failureOf(err)
-	f.Ran = core.No
-	return &f
-}
-
-// An opening is a call of open under way. All callers that need the client wait for the same call.
-type opening struct {
-	done    chan struct{} // closed at the end; the fields below are set then
-	client  rueidis.Client
-	failure *Failure
+// peer returns the peer at an address, or nil after Close.
+func (n *Nodes) peer(addr string) *peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	p := n.peers[addr]
+	if p == nil {
+		p = new(peer)
+		p.init(func(ctx context.Context) (*Failure, bool) { return n.greet(ctx, addr, p), false })
+		n.peers[addr] = p
+	}
+	p.used = n.now()
+	return p
 }
 
 // client returns a client of the node at an address. If the client of the cluster does not know the
@@ -268,219 +231,97 @@ func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	if n.open == nil {
 		return nil, unknownNode
 	}
-	c, dial, f := n.ownOrDial(addr)
-	if dial == nil {
-		return c, f
-	}
-	<-dial.done
-	return dial.client, dial.failure
-}
-
-// ownOrDial returns the client of own for an address, or the call of open under way. ownOrDial
-// begins a call if there is none.
-func (n *Nodes) ownOrDial(addr string) (rueidis.Client, *opening, *Failure) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return nil, nil, afterClose
-	}
-	if o := n.own[addr]; o != nil {
-		o.used = n.now()
-		return o.client, nil, nil
-	}
-	dial := n.opening[addr]
-	if dial == nil {
-		dial = &opening{done: make(chan struct{})}
-		n.opening[addr] = dial
-		n.background.Go(func() { n.dial(addr, dial) })
-	}
-	return nil, dial, nil
-}
-
-// dial calls open, and keeps the client in own.
-func (n *Nodes) dial(addr string, to *opening) {
-	c, err := n.open(addr)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	defer close(to.done)
-	delete(n.opening, addr)
-	switch {
-	case err != nil:
-		to.failure = DialFailure(err)
-	case n.closed:
-		n.background.Go(c.Close)
-		to.failure = afterClose
-	default:
-		to.client = c
-		n.own[addr] = &ownClient{c, n.now()}
-	}
-}
-
-// Client returns a client of the node at an address, after the node has proved that it is of this
-// cluster. Client blocks until a dial and the proof have ended, or ctx ends. Client fails if the
-// node is of another cluster.
-func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error) {
-	c, f := n.prove(ctx, addr)
-	if f != nil {
-		return nil, f.Err
-	}
-	return c.client, nil
-}
-
-// A provedClient is a client of a node that has proved to be of this cluster.
-type provedClient struct {
-	client rueidis.Client
-	dials  numbers // of the address of the node, before the proof
-}
-
-// proved returns a client of the node at an address. If the node has proved nothing since the last
-// dial or the last end of a connection, or has answered from another cluster, proved asks for the
-// proof. start begins the round trip of the question. After the end of a connection the question
-// makes the client dial, so that no command does: see Connector.
-func (n *Nodes) proved(start func() context.Context, addr string) (*provedClient, *Failure) {
-	n.mu.Lock()
-	c := n.proofs[addr]
-	if o := n.own[addr]; o != nil && c != nil && o.client == c.client {
-		o.used = n.now()
-	}
-	n.mu.Unlock()
-	if c != nil && c.dials == n.dials.to(addr) {
-		return c, nil
-	}
-	return n.prove(start(), addr)
-}
-
-// disprove forgets a proof of the node at an address.
-func (n *Nodes) disprove(addr string, c *provedClient) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.proofs[addr] == c {
-		delete(n.proofs, addr)
-	}
-}
-
-// mostProofs is how often a node is asked for a proof if it is dialled meanwhile each time.
-const mostProofs = 5
-
-// A proof is the question for a proof, and the dial before the question, while under way. All
-// callers that need the proof wait for the same proof.
-type proof struct {
-	done    chan struct{} // closed at the end; the fields below are set then
-	client  *provedClient
-	failure *Failure
-}
-
-// prove returns a client of the node at an address, after the node has proved to be of this
-// cluster. prove joins a proof under way. If ctx ends first, callers that joined go on waiting.
-// Later callers ask for another proof, because the node may be silent.
-func (n *Nodes) prove(ctx context.Context, addr string) (*provedClient, *Failure) {
-	p := n.join(addr)
+	p := n.peer(addr)
 	if p == nil {
 		return nil, afterClose
 	}
-	select {
-	case <-p.done:
-		return p.client, p.failure
-	case <-ctx.Done():
-		n.leave(addr, p)
-		return nil, unsent(ctx.Err())
+	_, err, _ := n.dialling.Do(addr, func() (any, error) { return nil, n.dial(addr, p) })
+	if err != nil {
+		return nil, DialFailure(err)
 	}
-}
-
-// join returns the proof of a node under way, and begins a proof if there is none. join returns nil
-// after Close.
-func (n *Nodes) join(addr string) *proof {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	if p.own == nil {
+		return nil, afterClose
+	}
+	return p.own, nil
+}
+
+// dial gives a peer a client of its own, if the peer has none.
+func (n *Nodes) dial(addr string, p *peer) error {
+	n.mu.Lock()
+	open := p.own == nil && !n.closed
+	n.mu.Unlock()
+	if !open {
 		return nil
 	}
-	p := n.proving[addr]
-	if p == nil {
-		p = &proof{done: make(chan struct{})}
-		n.proving[addr] = p
-		n.background.Go(func() {
-			ctx, end := startOnce(n.ctx, questionTime)
-			defer end()
-			if f := n.tryProof(ctx, addr, p); f != nil {
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				n.endProof(addr, p, nil, f)
-			}
-		})
+	c, err := n.open(addr)
+	if err != nil {
+		return err
 	}
-	return p
-}
-
-// leave is called when a caller stops waiting for a proof. Later callers ask for another.
-func (n *Nodes) leave(addr string, p *proof) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.proving[addr] == p {
-		delete(n.proving, addr)
+	if n.peers[addr] == p {
+		p.own = c
+	} else {
+		go c.Close() // closed or forgotten meanwhile
 	}
+	return nil
 }
 
-// tryProof asks a node for the proof. tryProof ends p if the proof succeeds, and else returns why
-// not.
-func (n *Nodes) tryProof(ctx context.Context, addr string, p *proof) *Failure {
+// greet asks a node for its ID and its layout. greet fails if the layout has another node at the
+// address, or if the node is not of this cluster.
+func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *Failure {
 	c, f := n.client(addr)
 	if f != nil {
 		return f
 	}
-	// If a dial comes between, the answer may have come over the old connection or over the new. If
-	// an end comes between, the next command would dial.
-	for range mostProofs {
-		proved := &provedClient{c, n.dials.to(addr)}
-		if f := n.checkLayout(ctx, c, addr); f != nil {
-			return f
-		}
-		if n.accept(addr, p, proved) {
-			return nil
-		}
-	}
-	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to this node of the cluster do not last")}
-}
-
-// accept ends p with a client, and reports whether it has. accept does not end p if the node was
-// dialled, or a connection ended, after c.dials was read, or a later answer was from another
-// cluster. accept compares the dials and ends p under one lock. So each caller of p gets a proof
-// that is newer than the dial for which the caller asked.
-func (n *Nodes) accept(addr string, p *proof, c *provedClient) bool {
+	a := nodeAnswer(ctx, c, addr)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.dials.to(addr) != c.dials || n.strangers[addr] {
-		return false
-	}
-	n.proofs[addr] = c
-	n.endProof(addr, p, c, nil)
-	return true
-}
-
-// endProof gives the result of a proof to all callers that wait for the proof. The mutex is held.
-func (n *Nodes) endProof(addr string, p *proof, c *provedClient, f *Failure) {
-	if n.proving[addr] == p {
-		delete(n.proving, addr)
-	}
-	p.client, p.failure = c, f
-	close(p.done)
-}
-
-// checkLayout asks a node for the layout of its cluster. checkLayout returns nil if the answer is
-// about this cluster, or if the user may not ask.
-func (n *Nodes) checkLayout(ctx context.Context, c rueidis.Client, addr string) *Failure {
-	answer, err := layoutOf(ctx, c, addr)
-	e, refused := rueidis.IsRedisErr(err)
+	s := masterAt(n.layout, addr)
+	e, refused := rueidis.IsRedisErr(a.err)
 	switch {
-	case err == nil:
-	case refused && strings.HasPrefix(e.Error(), "NOPERM"):
-		return nil // the node is used without a proof
 	case refused && strings.Contains(e.Error(), "cluster support disabled"): // a single server
-	default:
-		return unsent(err) // the command that needs the proof
-	}
-	if !n.note(addr, answer) {
+		return strangeNode
+	case a.err != nil:
+		return unsent(a.err)
+	case s != nil && s.ID() != "" && s.ID() != a.id, !sameCluster(n.layout, a.layout):
 		return strangeNode
 	}
+	p.client, p.id = c, a.id
 	return nil
+}
+
+// greeted returns the way to the node at an address, after the node has been greeted. start begins
+// the round trip of a greeting.
+func (n *Nodes) greeted(start func() context.Context, addr string) (link, *Failure) {
+	p := n.peer(addr)
+	if p == nil {
+		return link{}, afterClose
+	}
+	if f := p.ready(start); f != nil {
+		return link{}, f
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return link{client: p.client, channels: n.channels, node: p.id}, nil
+}
+
+// failed makes the next command for the node at an address wait for another greeting.
+func (n *Nodes) failed(addr string) {
+	if p := n.peer(addr); p != nil {
+		p.failed()
+	}
+}
+
+// Client returns a client of the node at an address, after the node has said that it is of this
+// cluster. Client blocks until a dial and the greeting have ended, or ctx ends. Client fails if the
+// node is of another cluster.
+func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error) {
+	l, f := n.greeted(func() context.Context { return ctx }, addr)
+	if f != nil {
+		return nil, f.Err
+	}
+	return l.client.(rueidis.Client), nil
 }

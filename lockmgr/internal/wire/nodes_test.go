@@ -20,15 +20,16 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A fakeNode is a node of a cluster. It answers CLUSTER SLOTS with slots, and other commands with
-// OK.
+// A fakeNode is a node of a cluster. It answers CLUSTER MYID with id, CLUSTER SLOTS with slots, and
+// other commands with OK.
 type fakeNode struct {
 	client rueidis.Client
 
 	mu         sync.Mutex
+	id         string
 	slots      string                     // a RESP value
 	reply      func(args []string) string // answers other commands; nil: OK
-	commands   int                        // other than CLUSTER SLOTS
+	commands   int                        // other than CLUSTER
 	during     func()                     // called during each of these; may be nil
 	whileAsked func()
 	asked      int                   // CLUSTER SLOTS
@@ -36,11 +37,11 @@ type fakeNode struct {
 	last       net.Conn              // the node's end of the last connection
 }
 
-func newFakeNode(t *testing.T, slots string) *fakeNode { return newFakeNodeOf(t, slots, true) }
+func newFakeNode(t *testing.T, id, slots string) *fakeNode { return newFakeNodeOf(t, id, slots, true) }
 
 // newFakeNodeOf returns a node whose client has AlwaysPipelining as given.
-func newFakeNodeOf(t *testing.T, slots string, pipelining bool) *fakeNode {
-	n := &fakeNode{slots: slots}
+func newFakeNodeOf(t *testing.T, id, slots string, pipelining bool) *fakeNode {
+	n := &fakeNode{id: id, slots: slots}
 	var served sync.WaitGroup
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{"a:1"}, ForceSingleClient: true, DisableCache: true,
@@ -70,7 +71,10 @@ func (n *fakeNode) answer(args []string) string {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if strings.Join(args, " ") == "CLUSTER SLOTS" {
+	switch strings.Join(args, " ") {
+	case "CLUSTER MYID":
+		return "+" + n.id + "\r\n"
+	case "CLUSTER SLOTS":
 		n.asked++
 		if n.whileAsked != nil {
 			n.whileAsked()
@@ -91,6 +95,13 @@ func (n *fakeNode) says(slots string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slots = slots
+}
+
+// becomes makes another node answer at the address of a node.
+func (n *fakeNode) becomes(id, slots string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.id, n.slots = id, slots
 }
 
 // counts returns how many commands were answered since the last call, and how often the node was
@@ -124,8 +135,6 @@ type fakeCluster struct {
 	*fakeClient
 	known, elsewhere map[string]*fakeNode
 	opened           []string
-	told             []string
-	dials            Dials
 }
 
 var ours, theirs = slotsReply("a:A:RA", "b:B:RB", "c:C:RC"), slotsReply("b:X", "y:Y")
@@ -133,8 +142,8 @@ var ours, theirs = slotsReply("a:A:RA", "b:B:RB", "c:C:RC"), slotsReply("b:X", "
 func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 	c = &fakeCluster{fakeClient: newFakeClient(), known: map[string]*fakeNode{}, elsewhere: map[string]*fakeNode{}}
 	t.Cleanup(c.Close)
-	for _, addr := range []string{"a:1", "b:1", "c:1"} {
-		c.known[addr] = newFakeNode(t, ours)
+	for _, id := range []string{"A", "B", "C"} {
+		c.known[strings.ToLower(id)+":1"] = newFakeNode(t, id, ours)
 	}
 	c.nodes = func() map[string]rueidis.Client {
 		out := map[string]rueidis.Client{}
@@ -143,23 +152,23 @@ func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 		}
 		return out
 	}
-	n = NewNodes(c, Classic, func(addr string) (rueidis.Client, error) {
+	n = nodesOf(c, func(addr string) (rueidis.Client, error) {
 		if c.elsewhere[addr] == nil {
 			return nil, errors.New("nobody listens there")
 		}
 		c.opened = append(c.opened, addr)
 		return c.elsewhere[addr].client, nil
-	}, &c.dials)
-	t.Cleanup(n.Close) // nodes may still be asked
-	n.OnStranger(func(addr string, stranger bool) {
-		if !stranger {
-			addr = "not " + addr
-		}
-		c.told = append(c.told, addr)
 	})
+	t.Cleanup(n.Close) // nodes may still be asked
 	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	return c, n
+}
+
+func nodesOf(c rueidis.Client, open func(addr string) (rueidis.Client, error)) *Nodes {
+	n := NewNodes(open)
+	n.Use(c, Classic)
+	return n
 }
 
 // layoutOnce calls Layout, and waits until no node is asked any more: a test may then change the nodes.
@@ -202,84 +211,51 @@ func TestSameCluster(t *testing.T) {
 	}
 }
 
-// The answer of a node of another cluster does not count. The function of OnStranger is called once when
-// the first such answer comes, and once when that has ended.
+// The answer of a node of another cluster does not count.
 func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 	c, n := newFakeCluster(t)
-	c.known["b:1"].says(theirs)
+	c.known["b:1"].becomes("X", theirs)
 	for range 20 { // in random order
 		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
-	require.Equal(t, []string{"b:1"}, c.told)
-	require.Equal(t, []string{"b:1"}, n.Strangers())
-
-	c.known["b:1"].says(ours)
-	for range 20 {
-		_, err := layoutOnce(t, n)
-		require.NoError(t, err)
-	}
-	require.Empty(t, n.Strangers())
-	c.known["b:1"].says(theirs)
-	for range 20 {
-		_, err := layoutOnce(t, n)
-		require.NoError(t, err)
-	}
-	require.Equal(t, []string{"b:1", "not b:1", "b:1"}, c.told)
-	for _, addr := range []string{"a:1", "c:1"} {
-		c.known[addr].says(slotsReply("a:A", "d:RB", "c:C"))
-	}
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
-	require.Empty(t, n.Strangers(), "b is no master any more")
-	require.Equal(t, []string{"b:1", "not b:1", "b:1", "not b:1"}, c.told)
 }
 
-// ProveAll finds out which masters' addresses have a node of another cluster now.
-func TestNodes_ProveAll(t *testing.T) {
+// Strangers are the masters' addresses at which another node answers now.
+func TestNodes_Strangers(t *testing.T) {
 	c, n := newFakeCluster(t)
-	c.known["b:1"].says(theirs)
-	n.ProveAll(t.Context())
-	require.Equal(t, []string{"b:1"}, n.Strangers())
-	c.known["b:1"].says("-WRONGPASS\r\n")
-	n.ProveAll(t.Context())
-	require.Empty(t, n.Strangers(), "who does not answer is none")
-	c.known["b:1"].says(theirs)
-	n.ProveAll(t.Context())
-	require.Equal(t, []string{"b:1"}, n.Strangers())
+	b := c.known["b:1"]
+	require.Empty(t, n.Strangers(t.Context()))
+	for what, is := range map[string]struct {
+		id, slots string
+		strange   bool
+	}{
+		"another cluster's":                {"X", theirs, true},
+		"another cluster's, the same node": {"B", theirs, true},
+		"another node":                     {"X", ours, true},
+		"a single server":                  {"B", "-ERR This instance has cluster support disabled\r\n", true},
+		"who does not answer is none":      {"B", "-WRONGPASS\r\n", false},
+		"ours":                             {"B", ours, false},
+	} {
+		b.becomes(is.id, is.slots)
+		require.Equal(t, is.strange, slices.Equal([]string{"b:1"}, n.Strangers(t.Context())), what)
+	}
 	delete(c.known, "b:1")
-	n.ProveAll(t.Context())
-	require.Empty(t, n.Strangers())
+	require.Empty(t, n.Strangers(t.Context()))
 }
 
-// A node that was seen to be one of another cluster gets no command, also if the dial was not counted.
+// A node at which another cluster's layout was seen gets no command.
 func TestNode_WasSeenToBeAStranger(t *testing.T) {
 	c, n := newFakeCluster(t)
-	n.dials = nil
 	s := n.Node("b:1")
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
-	c.known["b:1"].says(theirs)
-	n.ProveAll(t.Context())
+	c.known["b:1"].says(theirs) // the node keeps its ID in the other cluster
+	for range 20 {              // in random order
+		_, err := layoutOnce(t, n)
+		require.NoError(t, err)
+	}
 	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
-	// A caller whose context has ended learns nothing about the node.
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	n.ProveAll(ended)
-	require.Equal(t, []string{"b:1"}, n.Strangers())
-	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
-	require.Equal(t, []string{"b:1"}, c.told)
-}
-
-// A proof counts for nothing if a later answer of the node was from another cluster.
-func TestNodes_ProofBeforeAStranger(t *testing.T) {
-	c, n := newFakeCluster(t)
-	_, err := n.Client(t.Context(), "b:1")
-	require.NoError(t, err)
-	proved := n.proofs["b:1"]
-	c.known["b:1"].says(theirs)
-	n.ProveAll(t.Context())
-	require.False(t, n.accept("b:1", &proof{done: make(chan struct{})}, proved))
 }
 
 // A master that serves a part of its slots only is one shard, and counts once.
@@ -316,20 +292,20 @@ func TestNodes_LayoutOfOneShard(t *testing.T) {
 			n.layout = nil
 			clear(n.members)
 			clear(c.known)
-			c.known["a:1"] = newFakeNode(t, shardReply("a:A", "b:B"))
+			c.known["a:1"] = newFakeNode(t, "A", shardReply("a:A", "b:B"))
 			_, err := layoutOnce(t, n)
 			require.NoError(t, err)
 
 			clear(c.known)
-			c.elsewhere["b:1"] = newFakeNode(t, shardReply("b:B")) // its client does not know it yet
-			c.elsewhere["a:1"] = newFakeNode(t, shardReply("b:B"))
+			c.elsewhere["b:1"] = newFakeNode(t, "B", shardReply("b:B")) // its client does not know it yet
+			c.elsewhere["a:1"] = newFakeNode(t, "A", shardReply("b:B"))
 			layout, err := layoutOnce(t, n)
 			require.NoError(t, err)
 			require.Equal(t, []string{"b:1"}, addrsOf(layout))
 
 			delete(c.elsewhere, "b:1")
-			n.own = map[string]*ownClient{}
-			c.elsewhere["a:1"] = newFakeNode(t, shardReply("a:A"))
+			clear(n.peers)
+			c.elsewhere["a:1"] = newFakeNode(t, "A", shardReply("a:A"))
 			now = now.Add(after)
 			if name == "late" {
 				n.withMembers(n.layout)
@@ -367,7 +343,7 @@ func TestNodes_LayoutOfNodesThatHang(t *testing.T) {
 	c, n := newFakeCluster(t)
 	answers := make(chan struct{})
 	for i := range 60 {
-		hangs := newFakeNode(t, ours)
+		hangs := newFakeNode(t, "D", ours)
 		hangs.whileAsked = func() { <-answers }
 		c.known[fmt.Sprint("h:", i)] = hangs
 	}
@@ -386,12 +362,12 @@ func TestNodes_FirstLayout(t *testing.T) {
 		c, _ := newFakeCluster(t)
 		c.known["a:1"].says("*0\r\n")
 		c.known["b:1"].says("*0\r\n")
-		n := NewNodes(c, Classic, nil, nil)
+		n := nodesOf(c, nil)
 		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Len(t, layout, 3)
 		c.known["c:1"].says("*0\r\n")
-		layout, err = layoutOnce(t, NewNodes(c, Classic, nil, nil))
+		layout, err = layoutOnce(t, nodesOf(c, nil))
 		require.NoError(t, err)
 		require.Empty(t, layout, "each node is alone")
 	}
@@ -401,10 +377,9 @@ func TestNodes_FirstLayout(t *testing.T) {
 func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
-	c.known = map[string]*fakeNode{"b:1": newFakeNode(t, theirs), "y:1": newFakeNode(t, theirs)}
+	c.known = map[string]*fakeNode{"b:1": newFakeNode(t, "X", theirs), "y:1": newFakeNode(t, "X", theirs)}
 	_, err := layoutOnce(t, n)
 	require.ErrorIs(t, err, errStranger, "a and c are down, too")
-	require.Equal(t, []string{"b:1"}, n.Strangers())
 
 	c.elsewhere = map[string]*fakeNode{"a:1": a}
 	for range 3 {
@@ -434,13 +409,10 @@ func TestNodes_LayoutOfTheRest(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
-	c.told = nil
 	c.known["c:1"].says(slotsReply("x:X", "y:Y"))
 	layout, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:1"}, addrsOf(layout))
-	require.ElementsMatch(t, []string{"not a:1", "not b:1"}, c.told)
-	require.Empty(t, n.Strangers())
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }
 
@@ -451,7 +423,7 @@ func TestNodes_LayoutOfTheRestThatKnowsMost(t *testing.T) {
 		for _, node := range c.known {
 			node.says(slotsReply("a:A", "b:B", "c:C", "d:D", "e:E"))
 		}
-		n := NewNodes(c, Classic, nil, nil)
+		n := nodesOf(c, nil)
 		_, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		c.known["a:1"].says(slotsReply("a:A"))
@@ -481,7 +453,6 @@ func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	layout, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	require.Equal(t, []string{"c:1", "b:1", "a:1"}, addrsOf(layout))
-	require.Empty(t, n.Strangers())
 
 	// A node that is alone is of no cluster that could be followed.
 	c.known["a:1"].says("*0\r\n")
@@ -497,7 +468,7 @@ func TestNodes_LayoutAfterHalfOfTheServersWereReplaced(t *testing.T) {
 	a, b, renewed := c.known["a:1"], c.known["b:1"], slotsReply("a:X", "b:Y")
 	a.says(slotsReply("a:A", "b:B"))
 	b.says(slotsReply("a:A", "b:B"))
-	n := NewNodes(c, Classic, nil, nil)
+	n := nodesOf(c, nil)
 	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
 	a.says(renewed)
@@ -538,11 +509,16 @@ func TestNodes_LayoutWithoutADial(t *testing.T) {
 	require.ErrorContains(t, err, "LOADING")
 }
 
+func layoutOf(t *testing.T, n *fakeNode, addr string) []Shard {
+	a := nodeAnswer(t.Context(), n.client, addr)
+	require.NoError(t, a.err)
+	return a.layout
+}
+
 // A master that has no port for clients has no lane.
 func TestLayout_MasterWithoutAPort(t *testing.T) {
-	n := newFakeNode(t, strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:0\r\n", 1))
-	layout, err := layoutOf(t.Context(), n.client, "x:1")
-	require.NoError(t, err)
+	n := newFakeNode(t, "A", strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:0\r\n", 1))
+	layout := layoutOf(t, n, "x:1")
 	require.Equal(t, []string{"a:1", "c:1"}, addrsOf(layout))
 	require.Equal(t, Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}, addrs: []string{"c:1", "c:1"}}, layout[1])
 }
@@ -551,7 +527,7 @@ func TestLayout_MasterWithoutAPort(t *testing.T) {
 // shard, and a node of another cluster at that address stays a stranger.
 func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 	c, n := newFakeCluster(t)
-	c.known["b:1"].says(theirs)
+	c.known["b:1"].becomes("X", theirs)
 	forgot := strings.Replace(ours, "+b\r\n:1\r\n", "+\r\n:0\r\n", 1)
 	c.known["a:1"].says(forgot)
 	c.known["c:1"].says(forgot)
@@ -562,28 +538,28 @@ func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 		require.Equal(t, Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}, addrs: []string{"b:1", "b:1"}}, layout[2])
 		require.Equal(t, strangeNode, execOn(n.Node("b:1"), getOf("x"))[0].Failure)
 	}
-	require.Equal(t, []string{"b:1"}, c.told)
 }
 
-// A node gets no command before it has proved that it is one of the cluster.
-func TestNode_ProvesThatItIsOneOfTheCluster(t *testing.T) {
+// A node gets no command before it has said that it is the node of the layout, in this cluster.
+func TestNode_SaysWhichNodeItIs(t *testing.T) {
 	for name, one := range map[string]struct {
-		slots string
-		want  *Failure
+		id, slots string
+		want      *Failure
 	}{
-		"ours":                     {ours, nil},
-		"ours, after failovers":    {slotsReply("a:RA", "b:RB", "d:RC"), nil},
-		"of another cluster":       {theirs, strangeNode},
-		"of no cluster":            {"*0\r\n", strangeNode},
-		"a single server":          {"-ERR This instance has cluster support disabled\r\n", strangeNode},
-		"the user may not ask":     {"-NOPERM User x has no permissions to run the 'cluster|slots' command\r\n", nil},
-		"the password is wrong":    {"-WRONGPASS\r\n", &Failure{Kind: Permission}},
-		"the server is not usable": {"-LOADING\r\n", &Failure{Kind: Unavailable}},
+		"ours":                     {"B", ours, nil},
+		"ours, after failovers":    {"B", slotsReply("a:RA", "b:RB", "d:RC"), nil},
+		"another node":             {"X", ours, strangeNode},
+		"of another cluster":       {"B", theirs, strangeNode},
+		"of no cluster":            {"B", "*0\r\n", strangeNode},
+		"a single server":          {"B", "-ERR This instance has cluster support disabled\r\n", strangeNode},
+		"the user may not ask":     {"B", "-NOPERM User x has no permissions to run the 'cluster|slots' command\r\n", &Failure{Kind: Permission}},
+		"the password is wrong":    {"B", "-WRONGPASS\r\n", &Failure{Kind: Permission}},
+		"the server is not usable": {"B", "-LOADING\r\n", &Failure{Kind: Unavailable}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, n := newFakeCluster(t)
 			b := c.known["b:1"]
-			b.says(one.slots)
+			b.becomes(one.id, one.slots)
 			b.counts()
 			s := n.Node("b:1")
 			for range 3 {
@@ -614,15 +590,14 @@ func TestNode_ProvesThatItIsOneOfTheCluster(t *testing.T) {
 func TestNode_ThatIsNoMasterAnyMore(t *testing.T) {
 	c, n := newFakeCluster(t)
 	s := n.Node("z:1")
-	c.known["z:1"] = newFakeNode(t, theirs)
+	c.known["z:1"] = newFakeNode(t, "X", theirs)
 	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
-	require.Empty(t, c.told, "it is no master")
 	c.known["z:1"].says(ours)
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
 // The connection to a node is looked up again after a failure: the client replaces it, and
-// closes the old one, when the cluster changes. The new one has to prove itself.
+// closes the old one, when the cluster changes. The new one has to say which node it is.
 func TestNode_IsLookedUpAgain(t *testing.T) {
 	c, n := newFakeCluster(t)
 	n.open = nil
@@ -643,69 +618,62 @@ func TestNode_IsLookedUpAgain(t *testing.T) {
 	require.Equal(t, 3, commands)
 	require.Equal(t, 1, asked)
 
-	c.known["a:1"] = newFakeNode(t, theirs)
+	c.known["a:1"] = newFakeNode(t, "X", theirs)
 	a.client.Close()
 	f = execOn(s, getOf("a"))[0].Failure
 	require.False(t, f.Final, "the client may have closed this connection only")
 	require.Equal(t, core.Maybe, f.Ran)
 	f = execOn(s, getOf("a"))[0].Failure
 	require.Equal(t, strangeNode, f)
-	c.known["a:1"].says(ours)
+	c.known["a:1"].becomes("A", ours)
 	require.Nil(t, execOn(s, getOf("a"))[0].Failure)
 }
 
-// An answer that may have come over a new connection counts if that leads to this cluster.
-func TestNode_IsDialledAgain(t *testing.T) {
+// Another node may answer at an address at any time. A script says which node is meant, and does
+// nothing at another one. With a command that is no script the node is asked for its ID.
+func TestNode_ChangesUnseen(t *testing.T) {
 	c, n := newFakeCluster(t)
-	a, s := c.known["a:1"], n.Node("a:1")
-	for range 2 {
-		require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	b, s := c.known["b:1"], n.Node("b:1")
+	var last string // the last argument of a script
+	b.reply = func(args []string) string {
+		switch {
+		case args[0] != "EVALSHA":
+			return "+OK\r\n"
+		case args[len(args)-1] != b.id: // as onlyAt does
+			return "-" + elsewhere + " this is another node\r\n"
+		}
+		last = args[len(args)-1]
+		return ":1\r\n"
 	}
-	a.counts()
-	c.dials.Add("b:1")
-	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
-	_, asked := a.counts()
-	require.Zero(t, asked, "another address")
+	script := []Command{Encode(manager, released("x", 1))}
+	require.Nil(t, execOn(s, script)[0].Failure)
+	require.Equal(t, "B", last)
+	require.NotContains(t, script[0].Args, "B", "the command stays as it was")
+	b.becomes("X", ours)
+	require.Equal(t, strangeNode, execOn(s, script)[0].Failure)
+	b.becomes("B", ours)
+	require.Nil(t, execOn(s, script)[0].Failure)
 
-	c.dials.Add("a:1")
-	for range 2 {
-		require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	b.becomes("X", ours)
+	got := execOn(s, append(getOf("x"), script...))
+	require.Equal(t, strangeNode.Err, got[0].Failure.Err)
+	require.Equal(t, core.Maybe, got[0].Failure.Ran, "at the other node")
+	require.Equal(t, strangeNode, got[1].Failure)
+}
+
+// The layout may name another node at an address. Scripts then mean that one.
+func TestNode_OfANewLayout(t *testing.T) {
+	c, n := newFakeCluster(t)
+	b, s := c.known["b:1"], n.Node("b:1")
+	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
+	b.id = "RB"
+	require.NotNil(t, execOn(s, getOf("x"))[0].Failure)
+	for _, node := range c.known {
+		node.says(slotsReply("a:A", "b:RB:B", "c:C"))
 	}
-	commands, asked := a.counts()
-	require.Equal(t, 2, commands)
-	require.Equal(t, 1, asked, "before the first")
-
-	a.during = func() { c.dials.Add("a:1") } // the next command makes a connection
-	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
-	a.during = nil
-	_, asked = a.counts()
-	require.Equal(t, 1, asked, "after the command")
-
-	a.during = func() { c.dials.Add("a:1") }
-	a.redirects("LOADING")
-	require.Equal(t, Unavailable, execOn(s, getOf("x"))[0].Failure.Kind)
-	a.during, a.reply = nil, nil
-	_, asked = a.counts()
-	require.Zero(t, asked, "no other cluster has answered a command")
-	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
-
-	a.during = func() { c.dials.Add("a:1"); a.slots = theirs }
-	f := execOn(s, getOf("x"))[0].Failure
-	a.during = nil
-	require.Equal(t, core.Maybe, f.Ran, "perhaps at another cluster")
-	require.Equal(t, Unavailable, f.Kind)
-	f = execOn(s, getOf("x"))[0].Failure
-	require.Equal(t, strangeNode, f)
-
-	a.says(ours)
-	a.counts()
-	a.whileAsked = func() { c.dials.Add("a:1") }
-	f = execOn(s, getOf("x"))[0].Failure
-	require.Equal(t, core.No, f.Ran)
-	require.Equal(t, Unavailable, f.Kind, "who has answered is not known")
-	_, asked = a.counts()
-	require.Equal(t, mostProofs, asked)
-	a.whileAsked = nil
+	_, err := layoutOnce(t, n)
+	require.NoError(t, err)
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
@@ -718,12 +686,12 @@ func TestKnowsSharded(t *testing.T) {
 		"-NOPERM User x has no permissions to run the 'pubsub|shardnumsub' command\r\n":     true,
 		"-LOADING Redis is loading the dataset in memory\r\n":                               true,
 	} {
-		node := newFakeNode(t, ours)
+		node := newFakeNode(t, "D", ours)
 		node.reply = func([]string) string { return answer }
 		c := newFakeClient()
 		defer c.Close()
 		c.nodes = func() map[string]rueidis.Client { return map[string]rueidis.Client{"a:1": node.client} }
-		require.Equal(t, knows, NewNodes(c, Classic, nil, nil).KnowsSharded(), answer)
+		require.Equal(t, knows, nodesOf(c, nil).KnowsSharded(), answer)
 	}
 }
 
@@ -733,13 +701,13 @@ func TestKnowsSharded_OneNodeHangs(t *testing.T) {
 		c, until := newFakeClient(), make(chan struct{})
 		defer c.Close()
 		defer close(until)
-		hung, other := newFakeNode(t, ours), newFakeNode(t, ours)
+		hung, other := newFakeNode(t, "D", ours), newFakeNode(t, "D", ours)
 		hung.during = func() { <-until }
 		other.reply = func([]string) string { return "-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.\r\n" }
 		c.nodes = func() map[string]rueidis.Client {
 			return map[string]rueidis.Client{"a:1": hung.client, "b:1": other.client}
 		}
-		require.False(t, NewNodes(c, Classic, nil, nil).KnowsSharded())
+		require.False(t, nodesOf(c, nil).KnowsSharded())
 	}
 }
 
@@ -753,9 +721,8 @@ func TestLayout_HostThatIsNotKnown(t *testing.T) {
 		"_\r\n:1\r\n+b\r\n%1\r\n+ip\r\n+10.0.0.2\r\n":                         "asked:1",
 		"+\r\n:1\r\n+b\r\n*0\r\n":                                             "asked:1",
 	} {
-		n := newFakeNode(t, "*1\r\n*3\r\n:0\r\n:1\r\n*4\r\n"+host)
-		layout, err := layoutOf(t.Context(), n.client, "asked:1")
-		require.NoError(t, err)
+		n := newFakeNode(t, "A", "*1\r\n*3\r\n:0\r\n:1\r\n*4\r\n"+host)
+		layout := layoutOf(t, n, "asked:1")
 		require.Equal(t, []string{want}, addrsOf(layout), host)
 	}
 }

@@ -16,9 +16,8 @@ import (
 const mostRedirections = 5
 
 // Exec makes Nodes a Server for commands that the master of the layout has refused. Exec sends each
-// command to the master that the layout or a MOVED names, and then follows MOVED and ASK. So a
-// command goes only to nodes that have proved to be of this cluster. Commands are sent separately,
-// at the same time, because the commands may be for different masters.
+// command to the master that the layout or a MOVED names, and then follows MOVED and ASK. Commands
+// are sent separately, at the same time, because the commands may be for different masters.
 func (n *Nodes) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	inOneSlot(commands, answers, func(commands []Command, answers []Answer) {
 		publishMissed(n.channels, commands, answers, func(commands []Command, answers []Answer) {
@@ -89,15 +88,16 @@ func (n *Nodes) follow(ctx context.Context, c *Command) Answer {
 	}
 	var a [1]Answer
 	for range mostRedirections {
-		node{n, addr}.run(func() context.Context { return ctx }, a[:], func(client rueidis.Client) {
-			a[0] = link{client: client, channels: n.channels}.one(ctx, c, asking)
-		})
+		node{n, addr}.run(func() context.Context { return ctx }, a[:], func(l link) { a[0] = l.one(ctx, c, asking) })
 		f := a[0].Failure
-		if f == unknownNode {
-			return n.byClient(ctx, c)
-		}
 		if f == nil || !f.Elsewhere {
 			return a[0]
+		}
+		if f == unknownNode {
+			if f := n.meet(ctx, c); f != nil {
+				return failed(f)
+			}
+			continue
 		}
 		to, ask := redirection(f, addr)
 		if to = n.resolve(to, addr); to == "" {
@@ -184,56 +184,53 @@ func redirection(f *Failure, asked string) (addr string, ask bool) {
 	return net.JoinHostPort(host, addr[i+1:]), words[0] == "ASK"
 }
 
+// DeniedQuestion returns the command of a greeting that the user may not send to the node at an
+// address, or "" if the user may send both, or if the answer is not known. DeniedQuestion blocks
+// for a round trip, or two.
+func (n *Nodes) DeniedQuestion(ctx context.Context, addr string) string {
+	_, f := n.greeted(func() context.Context { return ctx }, addr)
+	switch {
+	case f == nil || f.Kind != Permission || f.BadLogin():
+		return ""
+	case strings.Contains(f.Err.Error(), "slots"):
+		return "cluster|slots"
+	}
+	return "cluster|myid"
+}
+
 // MaySendAsking reports whether the user may send ASKING to the node at an address. Commands for a
 // moving slot need ASKING. MaySendAsking returns true if the answer is not known. MaySendAsking
 // blocks for a round trip, or two.
 func (n *Nodes) MaySendAsking(ctx context.Context, addr string) bool {
-	c, f := n.proved(func() context.Context { return ctx }, addr)
+	l, f := n.greeted(func() context.Context { return ctx }, addr)
 	if f != nil {
 		return true
 	}
 	err, _ := question(ctx, n, func(ctx context.Context) error {
-		b := c.client.B() // ASKING sets a flag for the next command, and CLUSTER SLOTS uses it up
-		return c.client.DoMulti(ctx, b.Asking().Build(), b.ClusterSlots().Build())[0].Error()
+		b := l.client.B() // ASKING sets a flag for the next command, and CLUSTER SLOTS uses it up
+		return l.client.DoMulti(ctx, b.Asking().Build(), b.ClusterSlots().Build())[0].Error()
 	})
 	e, refused := rueidis.IsRedisErr(err)
 	return !refused || !strings.HasPrefix(e.Error(), "NOPERM")
 }
 
-// byClient runs a command through the client of the cluster, which finds the master. Only a manager
-// that may dial no master itself needs byClient. A master that the client dials then proves
-// nothing, so the command is refused while the client follows another cluster.
-func (n *Nodes) byClient(ctx context.Context, c *Command) Answer {
-	astray := func(ran core.Ran) Answer {
-		return failed(&Failure{Kind: Unavailable, Ran: ran, Err: errStranger, Hint: strangeNode.Hint})
+// meet makes the client of the cluster look for the master of a command, so that the client knows
+// the master. Only a manager that may dial no master itself needs meet. The script that the client
+// sends does nothing at any node.
+func (n *Nodes) meet(ctx context.Context, c *Command) *Failure {
+	if len(c.Keys) == 0 {
+		return unknownNode
 	}
-	if !n.followed() {
-		return astray(core.No)
+	l := link{client: n.cluster, channels: n.channels, node: "nobody"}
+	a := l.one(ctx, &Command{Script: Acquire, Keys: c.Keys[:1]}, false)
+	switch f := a.Failure; {
+	case f == nil || f == strangeNode:
+		return nil
+	case f.Elsewhere:
+		return disagreement(f) // the client follows so many redirections and no more
+	default:
+		unsent := *f
+		unsent.Ran = core.No
+		return &unsent
 	}
-	a := link{client: n.cluster, channels: n.channels}.one(ctx, c, false)
-	if !n.followed() {
-		return astray(core.Maybe) // the command may have run at another cluster
-	}
-	if f := a.Failure; f != nil && f.Elsewhere {
-		return failed(disagreement(f)) // the client follows so many redirections and no more
-	}
-	return a
-}
-
-// followed reports whether the client follows this cluster: the client knows at least half of the
-// masters, and no node of another cluster answers at the address of a known master.
-func (n *Nodes) followed() bool {
-	nodes := n.cluster.Nodes()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	found := 0
-	for _, s := range n.layout {
-		if nodes[s.Addr] != nil {
-			if n.strangers[s.Addr] {
-				return false
-			}
-			found++
-		}
-	}
-	return 2*found >= len(n.layout)
 }

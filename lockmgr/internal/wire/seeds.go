@@ -81,6 +81,5 @@ func seedLayout(ctx context.Context, addr string, open func(addr string) (rueidi
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	layout, _ := layoutOf(ctx, c, addr)
-	return layout
+	return nodeAnswer(ctx, c, addr).layout
 }

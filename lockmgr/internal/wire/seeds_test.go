@@ -35,7 +35,7 @@ func TestSeeds(t *testing.T) {
 					addrs = append(addrs, addr)
 				}
 				if answer != "" {
-					nodes[addr] = newFakeNode(t, answer)
+					nodes[addr] = newFakeNode(t, "A", answer)
 				}
 			}
 			for range 10 { // the answers come in any order

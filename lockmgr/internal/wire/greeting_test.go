@@ -12,8 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // manyOf returns 256 commands for one name.
@@ -24,11 +22,11 @@ func manyOf(name string) (commands []Command) {
 	return commands
 }
 
-// Many commands for a node that is not known yet need one dial and one proof.
-func TestNodes_OneDialAndOneProofForMany(t *testing.T) {
+// Many commands for a node that is not known yet need one dial and one greeting.
+func TestNodes_OneDialAndOneGreetingForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
-		d, opened := newFakeNode(t, ours), atomic.Int32{}
+		d, opened := newFakeNode(t, "D", ours), atomic.Int32{}
 		n.open = func(string) (rueidis.Client, error) {
 			opened.Add(1)
 			time.Sleep(time.Second) // so all are waiting
@@ -43,7 +41,7 @@ func TestNodes_OneDialAndOneProofForMany(t *testing.T) {
 		_, asked := d.counts()
 		require.Equal(t, 1, asked)
 		// The same after a connection broke.
-		c.dials.Add("d:1")
+		n.Ended("d:1")
 		for _, a := range execOn(n, manyOf(nameInSlot(0))) {
 			require.Nil(t, a.Failure)
 		}
@@ -52,8 +50,8 @@ func TestNodes_OneDialAndOneProofForMany(t *testing.T) {
 	})
 }
 
-// A look at the layout and a proof share a dial.
-func TestNodes_OneDialForALookAndAProof(t *testing.T) {
+// A look at the layout and a greeting share a dial.
+func TestNodes_OneDialForALookAndAGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
 		a, opened := c.known["a:1"], atomic.Int32{}
@@ -71,46 +69,39 @@ func TestNodes_OneDialForALookAndAProof(t *testing.T) {
 	})
 }
 
-// A caller whose context ends fails alone. Callers that came before are served, and callers that come later
-// ask again. The round trip ends after questionTime, and with Close.
-func TestNodes_ProofOutlivesACaller(t *testing.T) {
+// A caller whose context ends fails alone. The greeting ends after questionTime, and with Close.
+func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
 		a := c.known["a:1"]
 		a.counts()
 		a.whileAsked = func() { time.Sleep(time.Second) }
-		within := func(limit time.Duration) *Failure {
+		within := func(limit time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			_, f := n.prove(ctx, "a:1")
-			return f
+			_, err := n.Client(ctx, "a:1")
+			return err
 		}
 		var all sync.WaitGroup
+		all.Go(func() { require.Error(t, within(100*time.Millisecond)) })
 		all.Go(func() {
-			f := within(100 * time.Millisecond)
-			require.Equal(t, Unavailable, f.Kind)
-			require.Equal(t, core.No, f.Ran)
-		})
-		all.Go(func() {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			begin := time.Now()
-			require.Nil(t, within(time.Minute))
-			require.Equal(t, 950*time.Millisecond, time.Since(begin))
+			require.NoError(t, within(time.Minute))
+			require.Equal(t, 800*time.Millisecond, time.Since(begin))
 		})
-		time.Sleep(200 * time.Millisecond)
-		require.Nil(t, within(time.Minute))
 		all.Wait()
 		_, asked := a.counts()
-		require.Equal(t, 2, asked)
+		require.Equal(t, 1, asked)
 
 		a.whileAsked = func() { time.Sleep(20 * time.Second) }
+		n.failed("a:1")
 		begin := time.Now()
-		require.Equal(t, Unavailable, within(time.Second).Kind)
-		n.background.Wait()
+		require.Error(t, within(time.Minute))
 		require.Equal(t, questionTime, time.Since(begin))
 
 		begin = time.Now()
-		all.Go(func() { require.NotNil(t, within(10*time.Second)) })
+		all.Go(func() { require.Error(t, within(10*time.Second)) })
 		synctest.Wait()
 		n.Close()
 		all.Wait()
@@ -122,7 +113,7 @@ func TestNodes_ProofOutlivesACaller(t *testing.T) {
 func TestNodes_DialOutlivesACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newFakeCluster(t)
-		d, opened := newFakeNode(t, ours), 0
+		d, opened := newFakeNode(t, "D", ours), 0
 		n.open = func(string) (rueidis.Client, error) {
 			opened++
 			time.Sleep(2 * time.Second)
@@ -144,8 +135,11 @@ func TestNodes_DialOutlivesACaller(t *testing.T) {
 // commands that wait for a connection, and one of them may be an operation.
 func TestNodes_QuestionsEndNoDial(t *testing.T) {
 	for what, ask := range map[string]func(*Nodes, context.Context){
-		"a look":       func(n *Nodes, ctx context.Context) { n.layoutAt(ctx, "a:1") },
-		"a proof":      func(n *Nodes, ctx context.Context) { _, _ = n.prove(ctx, "a:1") },
+		"a look": func(n *Nodes, ctx context.Context) { n.layoutAt(ctx, "a:1") },
+		"a greeting": func(n *Nodes, ctx context.Context) {
+			n.failed("a:1")
+			_, _ = n.Client(ctx, "a:1")
+		},
 		"may be asked": func(n *Nodes, ctx context.Context) { n.MaySendAsking(ctx, "a:1") },
 		"knows sharded": func(n *Nodes, _ context.Context) {
 			require.True(t, n.KnowsSharded())
@@ -187,7 +181,7 @@ func TestNodes_CloseDuringAQuestion(t *testing.T) {
 		t.Run(fmt.Sprintf("pipelining %t", pipelining), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, n := newFakeCluster(t)
-				a := newFakeNodeOf(t, ours, pipelining)
+				a := newFakeNodeOf(t, "A", ours, pipelining)
 				c.known["a:1"] = a
 				a.whileAsked = func() { time.Sleep(2 * questionTime) }
 				require.Error(t, n.layoutAt(t.Context(), "a:1").err)
@@ -215,7 +209,7 @@ func TestNodes_QuestionEnds(t *testing.T) {
 func TestNodes_LookAtANodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newFakeCluster(t)
-		d := newFakeNode(t, ours)
+		d := newFakeNode(t, "D", ours)
 		d.whileAsked = func() { time.Sleep(time.Second) }
 		n.open = func(string) (rueidis.Client, error) {
 			time.Sleep(time.Second)
@@ -227,7 +221,7 @@ func TestNodes_LookAtANodeThatHangs(t *testing.T) {
 	})
 }
 
-// Nodes that are closed ask no question, and no node for a proof.
+// Nodes that are closed ask no question, and greet no node.
 func TestNodes_AskNothingAfterClose(t *testing.T) {
 	_, n := newFakeCluster(t)
 	n.Close()
@@ -236,14 +230,15 @@ func TestNodes_AskNothingAfterClose(t *testing.T) {
 		return nil
 	})
 	require.False(t, ok)
-	require.Nil(t, n.join("a:1"))
+	_, err := n.Client(t.Context(), "a:1")
+	require.ErrorIs(t, err, rueidis.ErrClosing)
 }
 
 // A client that is dialled while Nodes are closed is closed, too.
 func TestNodes_CloseDuringADial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newFakeCluster(t)
-		d := newFakeNode(t, ours)
+		d := newFakeNode(t, "D", ours)
 		n.open = func(string) (rueidis.Client, error) {
 			time.Sleep(time.Second)
 			return d.client, nil
@@ -261,13 +256,13 @@ func TestNodes_CloseDuringADial(t *testing.T) {
 }
 
 // While slots are moved to a master that has none, it is no master of the layout. It is dialled once, and
-// proves once that it is one of the cluster. Its client is closed when it has had no use for clientRest.
+// greeted once. Its client is closed when it has had no use for clientRest.
 func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	c, n := newFakeCluster(t)
 	now := time.Now()
 	n.now = func() time.Time { return now }
 	open := func() *fakeNode {
-		d := newFakeNode(t, ours)
+		d := newFakeNode(t, "D", ours)
 		c.elsewhere["d:1"] = d
 		return d
 	}
@@ -297,43 +292,38 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	d = open()
 	use()
 	_, asked = d.counts()
-	require.Equal(t, 1, asked, "the proof went with the client")
+	require.Equal(t, 1, asked, "the greeting went with the client")
 }
 
-// After the end of a connection to a node, a proof comes before the next command, so that the client dials for
-// the question. The end of a connection during a command says nothing about the answer.
-func TestNode_ProvesAgainAfterTheEndOfAConnection(t *testing.T) {
+// After the end of a connection to a node, a greeting comes before the next command, so that the client dials
+// for the question.
+func TestNode_IsGreetedAfterTheEndOfAConnection(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
 	use := func() { require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure) }
-	c.dials.Add("a:1")
 	use()
 	a.counts()
 	use()
+	n.Ended("b:1")
+	use()
 	_, asked := a.counts()
 	require.Zero(t, asked)
-	a.during = func() { c.dials.End("a:1") }
-	use()
-	_, asked = a.counts()
-	require.Zero(t, asked)
-	a.during = nil
+	n.Ended("a:1")
 	use()
 	use()
 	_, asked = a.counts()
 	require.Equal(t, 1, asked)
-	c.dials.End("b:1") // nobody knows a connection to it
-	require.Len(t, c.dials.by, 1)
 }
 
-// When Nodes adopt another cluster, the proofs of the nodes of the old one count no more.
-func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
+// When Nodes adopt another cluster, the nodes of the old one have to be greeted.
+func TestNode_IsGreetedInTheNewCluster(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
 	use := func() *Failure { return execOn(n.Node("a:1"), getOf("x"))[0].Failure }
 	require.Nil(t, use())
 	renewed := slotsReply("a:X", "b:Y", "c:Z")
-	c.known["b:1"].says(renewed)
-	c.known["c:1"].says(renewed)
+	c.known["b:1"].becomes("Y", renewed)
+	c.known["c:1"].becomes("Z", renewed)
 	a.says("-LOADING\r\n")
 	layout, err := layoutOnce(t, n)
 	require.NoError(t, err)
@@ -343,7 +333,7 @@ func TestNode_ProvesThatItIsOneOfTheNewCluster(t *testing.T) {
 }
 
 // A slot that is being moved, or was moved, says nothing about the connection.
-func TestNode_NeedsNoProofForASlotThatMoves(t *testing.T) {
+func TestNode_NeedsNoGreetingForASlotThatMoves(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
 	a.counts()
@@ -364,38 +354,6 @@ func TestNode_NeedsNoProofForASlotThatMoves(t *testing.T) {
 	require.Equal(t, 1, asked, "after the first LOADING")
 }
 
-// The number of an address grows with each connection, also if the address was forgotten meanwhile.
-func TestDials_Forget(t *testing.T) {
-	var d Dials
-	var all []uint64
-	number := func() { all = append(all, d.to("a:1").made) }
-	forget := func(addr string) { d.forget(func(a string) bool { return a == addr }) }
-	number()
-	d.Add("a:1")
-	forget("a:1")
-	number()
-	d.Add("a:1")
-	number()
-	d.Add("b:1")
-	d.Add("a:1")
-	number()
-	d.Add("a:1")
-	d.Add("c:1")
-	forget("a:1")
-	number()
-	d.Add("a:1")
-	number()
-	for i := range all[1:] {
-		require.Greater(t, all[i+1], all[i], "%v", all)
-	}
-	last := d.to("a:1")
-	d.Add("b:1")
-	forget("c:1")
-	require.Equal(t, last, d.to("a:1"), "other addresses")
-	require.Len(t, d.by, 2)
-	(*Dials)(nil).forget(nil)
-}
-
 // Masters come and go, each with an address of its own. Nothing is kept of those that have left.
 func TestNodes_ForgetTheMastersThatLeft(t *testing.T) {
 	c, n := newFakeCluster(t)
@@ -403,11 +361,10 @@ func TestNodes_ForgetTheMastersThatLeft(t *testing.T) {
 	n.now = func() time.Time { return now }
 	for i := range 100 {
 		addr := fmt.Sprintf("n%d", i)
-		c.elsewhere[addr+":1"] = newFakeNode(t, ours)
+		c.elsewhere[addr+":1"] = newFakeNode(t, "C", ours)
 		for _, node := range c.known {
 			node.says(slotsReply("a:A:RA", "b:B:RB", addr+":C:RC"))
 		}
-		c.dials.Add(addr + ":1")
 		_, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Nil(t, execOn(n.Node(addr+":1"), getOf("x"))[0].Failure)
@@ -415,10 +372,6 @@ func TestNodes_ForgetTheMastersThatLeft(t *testing.T) {
 	}
 	_, err := layoutOnce(t, n)
 	require.NoError(t, err)
-	for what, left := range map[string]int{
-		"own": len(n.own), "proofs": len(n.proofs), "dials": len(c.dials.by), "opening": len(n.opening), "proving": len(n.proving),
-	} {
-		require.LessOrEqual(t, left, 1, what)
-	}
+	require.LessOrEqual(t, len(n.peers), 1)
 	require.Equal(t, 100, strings.Count(strings.Join(c.opened, " "), "n"))
 }
