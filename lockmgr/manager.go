@@ -61,7 +61,6 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 		cluster.Queued = func(q core.Queued) { m.actor.PostUrgent(q) }
 		// The next master with the same number must not have the old master's health.
 		cluster.Gone = func(shard uint8) { m.actor.PostUrgent(core.ShardGone{Shard: shard}) }
-		m.nodes = cluster.Nodes
 	}
 	m.lanes = wire.NewLanes(lane, cluster)
 	m.hubs = newHubs(m.lanes, func(master string, sharded bool) *notify.Hub {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/clean"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/cluster"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
@@ -130,12 +131,12 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt = TuneClient(opt)
 	opt.ForceSingleClient = false
 	opt.BlockingPoolSize = 0 // the connection for messages and those that wait for replicas must fit in
-	var nodes *wire.Nodes
+	var nodes *cluster.Nodes
 	ended := func(addr string, _ bool) { nodes.Ended(addr) }
 	open := opener(opt, ended)
-	nodes = wire.NewNodes(open)
+	nodes = cluster.NewNodes(open)
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
-		seeds, err := wire.Seeds(context.Background(), opt.InitAddress, open)
+		seeds, err := cluster.Seeds(context.Background(), opt.InitAddress, open)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrTopology, clean.Error(err))
 		}
@@ -276,15 +277,15 @@ const masterEvery = 250 * time.Millisecond
 
 // startMany makes a manager for the client of a cluster or of Sentinel. nodes are those of a
 // cluster. For dialTime see start.
-func startMany(client rueidis.Client, nodes *wire.Nodes, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
+func startMany(client rueidis.Client, nodes *cluster.Nodes, o Options, dialTime time.Duration, closeClient func()) (*Manager, error) {
 	if client.Mode() != rueidis.ClientModeCluster {
-		server := wire.Redis{Client: client}
-		first, err := server.Master(context.Background())
+		layout := cluster.OneMaster(client)
+		first, err := layout(context.Background())
 		if err != nil {
 			return nil, serverError(wire.DialFailure(err))
 		}
-		master := &wire.Cluster{First: first, Layout: server.Master, Every: masterEvery, OneSlot: true}
-		return start(newIdentity(), o, client, wire.Config{Server: server}, master, dialTime, closeClient), nil
+		master := &wire.Cluster{First: first, Layout: layout, Every: masterEvery, OneSlot: true}
+		return start(newIdentity(), o, client, wire.Config{Server: wire.Redis{Client: client}}, master, dialTime, closeClient), nil
 	}
 	nodes.Use(client, o.Channels.published())
 	if o.Channels != ClassicChannels && !nodes.KnowsSharded() {
@@ -300,21 +301,23 @@ func startMany(client rueidis.Client, nodes *wire.Nodes, o Options, dialTime tim
 		nodes.Close()
 		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
 	}
-	cluster := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node, Nodes: nodes}
+	masters := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node}
 	end := func() {
 		nodes.Close()
 		if closeClient != nil {
 			closeClient()
 		}
 	}
-	return start(newIdentity(), o, client, wire.Config{Server: nodes}, cluster, dialTime, end), nil
+	m := start(newIdentity(), o, masterClient{client, nodes}, wire.Config{Server: nodes}, masters, dialTime, end)
+	m.nodes = nodes
+	return m, nil
 }
 
 // A masterClient is the client of a cluster, for notify. Node returns the client of a master, after
 // the master has said that it is of the cluster. Node blocks until then.
 type masterClient struct {
 	rueidis.Client
-	of *wire.Nodes
+	of *cluster.Nodes
 }
 
 func (c masterClient) Node(addr string) (rueidis.Client, error) {
@@ -349,7 +352,7 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 		return nil, err
 	}
 	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
-		return startMany(client, wire.NewNodes(nil), options, 0, nil)
+		return startMany(client, cluster.NewNodes(nil), options, 0, nil)
 	}
 	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }
@@ -365,11 +368,7 @@ func dialTime(opt rueidis.ClientOption) time.Duration {
 // time-outs of the connection for messages: no lease depends on them, and far servers need more.
 func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
-		c := client
-		if cluster != nil && cluster.Nodes != nil {
-			c = masterClient{client, cluster.Nodes}
-		}
-		h, err := notify.New(c, notify.Options{
+		h, err := notify.New(client, notify.Options{
 			Logger: log, OnState: onState, Node: master, Sharded: sharded,
 			DialTimeout:    max(dialTime, notify.DefaultDialTimeout),
 			CommandTimeout: max(o.CommandTimeout, notify.DefaultCommandTimeout),

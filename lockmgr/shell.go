@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actor"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/cluster"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
@@ -28,7 +29,7 @@ type shell struct {
 	actor *actor.Actor[message]
 	lanes *wire.Lanes
 	hubs  *hubs
-	nodes *wire.Nodes // of a cluster; nil without one
+	nodes *cluster.Nodes // of a cluster; nil without one
 
 	events *dispatcher[Event]   // to the observer; nil without one
 	lines  *dispatcher[logLine] // to the log handler; nil without one

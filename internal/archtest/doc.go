@@ -5,7 +5,7 @@
 //
 //	lockmgr ──▶ notify ──▶ actor, futures
 //	   ├─────▶ actor, futures, renewal
-//	   ├─────▶ lockmgr/internal/wire ──▶ lockmgr/internal/core
+//	   ├─────▶ lockmgr/internal/cluster ──▶ lockmgr/internal/wire ──▶ lockmgr/internal/core
 //	   └─────▶ lockmgr/internal/core ──▶ renewal      (pure: no clock, no I/O,
 //	                                                   no goroutine, no channel)
 //

@@ -24,15 +24,16 @@ const (
 // that it may import; "x/..." stands for x and what is below it. A new package
 // of the library gets a line here.
 var packages = map[string][]string{
-	"actor":                 {},
-	"futures":               {},
-	"internal/clean":        {},
-	"renewal":               {},
-	"notify":                {"actor", "futures", "internal/clean"},
-	"lockmgr":               {"actor", "futures", "internal/clean", "notify", "renewal", "lockmgr/..."},
-	"lockmgr/internal/core": {"renewal"},
-	"lockmgr/internal/wire": {"internal/clean", "lockmgr/internal/core"},
-	"lockmgr/internal/sim":  {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/sim/...", "lockmgr/internal/wire"},
+	"actor":                    {},
+	"futures":                  {},
+	"internal/clean":           {},
+	"renewal":                  {},
+	"notify":                   {"actor", "futures", "internal/clean"},
+	"lockmgr":                  {"actor", "futures", "internal/clean", "notify", "renewal", "lockmgr/..."},
+	"lockmgr/internal/core":    {"renewal"},
+	"lockmgr/internal/wire":    {"internal/clean", "lockmgr/internal/core"},
+	"lockmgr/internal/cluster": {"lockmgr/internal/core", "lockmgr/internal/wire"},
+	"lockmgr/internal/sim":     {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/sim/...", "lockmgr/internal/wire"},
 }
 
 // pure are the folders whose code must give the same result for the same
@@ -51,13 +52,13 @@ var timeless = []string{
 
 // ordered are the folders whose doc.go lists their files, in the section Files. Each
 // file there uses only files below it.
-var ordered = []string{"lockmgr", "lockmgr/internal/wire"}
+var ordered = []string{"lockmgr", "lockmgr/internal/cluster", "lockmgr/internal/wire"}
 
 // programs are modules of their own, with dependencies of their own.
 var programs = []string{"examples", "bench", "interop", "contrib", "locktest", "cmd"}
 
 // rueidisFiles are the library's files that may talk to Redis.
-var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal/wire/connector.go", "lockmgr/internal/wire/layout.go", "lockmgr/internal/wire/look.go", "lockmgr/internal/wire/node.go", "lockmgr/internal/wire/nodes.go", "lockmgr/internal/wire/redirect.go", "lockmgr/internal/wire/seeds.go", "lockmgr/redis.go", "notify/redis.go"}
+var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal/wire/connector.go", "lockmgr/internal/cluster/layout.go", "lockmgr/internal/cluster/look.go", "lockmgr/internal/cluster/node.go", "lockmgr/internal/cluster/nodes.go", "lockmgr/internal/cluster/redirect.go", "lockmgr/internal/cluster/seeds.go", "lockmgr/redis.go", "notify/redis.go"}
 
 // testSupport are the folders that tests alone import: they may import package
 // testing, and nothing that users link may import them.

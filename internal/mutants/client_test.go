@@ -102,12 +102,12 @@ var clientMutants = []mutant{
 
 	{"cluster", "one lane for all", wire, "Lanes.submit", "l.at(keyOf(op))", "0", wires + "TestLanes_HungShardDelaysNoOther"},
 	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.elsewhere(*t, a.Failure)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
-	{"cluster", "no ASKING", wire, "link.one", "if asking {", "if false {", wires + "TestNodes_FollowRedirections"},
-	{"cluster", "who listens at the old master is not told", wire, "publishMissed", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},
-	{"cluster", "another node is greeted", wire, "Nodes.greet", "s.ID() != a.id", "false", wires + "TestNode_SaysWhichNodeItIs"},
-	{"cluster", "a node of another cluster is greeted", wire, "Nodes.greet", "!sameCluster(n.layout, a.layout)", "false", wires + "TestNode_SaysWhichNodeItIs"},
+	{"cluster", "no ASKING", wire, "Redis.One", "if asking {", "if false {", ofNodes + "TestNodes_FollowRedirections"},
+	{"cluster", "who listens at the old master is not told", nodes, "publishMissed", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},
+	{"cluster", "another node is greeted", nodes, "Nodes.greet", "s.ID() != a.id", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},
+	{"cluster", "a node of another cluster is greeted", nodes, "Nodes.greet", "!sameCluster(n.layout, a.layout)", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},
 	{"cluster", "a script runs at any node", wire, "newScript", "text = onlyAt + text", "text = \"table.remove(ARGV) \" + text", shell + "TestCluster_NodeBecomesForeignUnseen"},
-	{"cluster", "an answer of any node counts", wire, "link.sure", "id == s.node", "true", wires + "TestNode_ChangesUnseen"},
+	{"cluster", "an answer of any node counts", wire, "Redis.sure", "id == s.Node", "true", ofNodes + "TestNode_ChangesUnseen"},
 	{"cluster", "channels stay at the old master", manager, "hubs.moved", "h.lanes.Master(w.Channel()) != w.master", "false", shell + "TestCluster_SlotMoves"},
 	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "connection.heard", "n.gone && n.ch.phase == live", "false", shell + "TestCluster_SlotMoves"},
 

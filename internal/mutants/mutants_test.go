@@ -47,6 +47,7 @@ type mutant struct {
 const (
 	machine = "lockmgr/internal/core"
 	wire    = "lockmgr/internal/wire"
+	nodes   = "lockmgr/internal/cluster"
 	scripts = "lockmgr/internal/wire/script/"
 	manager = "lockmgr"
 )
@@ -65,6 +66,7 @@ const (
 
 	sharing = "lockmgr/internal/sim/turns "
 	wires   = "lockmgr/internal/wire "
+	ofNodes = "lockmgr/internal/cluster "
 	shell   = "lockmgr "
 	client  = "internal/faults/client "
 	hub     = "notify "

@@ -29,16 +29,16 @@ const (
 	Failed
 )
 
-// failed returns the answer with a failure.
-func failed(f *Failure) Answer { return Answer{Kind: Failed, Failure: f} }
+// Answer returns the answer with a failure.
+func (f *Failure) Answer() Answer { return Answer{Kind: Failed, Failure: f} }
 
 // ErrorReply returns the answer that carries the failure for which an error reply of a server stands.
-func ErrorReply(err error) Answer { return failed(serverFailure(err, err.Error())) }
+func ErrorReply(err error) Answer { return serverFailure(err, err.Error()).Answer() }
 
-// refuse makes a failure of each answer.
-func refuse(answers []Answer, f *Failure) {
+// Refuse makes a failure of each answer.
+func Refuse(answers []Answer, f *Failure) {
 	for i := range answers {
-		answers[i] = failed(f)
+		answers[i] = f.Answer()
 	}
 }
 

@@ -230,7 +230,7 @@ func (b *batch) renews() bool { return b.tasks[0].op != nil && b.tasks[0].op.Ver
 // healthy reports whether no failure of a batch may concern more than one lock.
 func (b *batch) healthy() bool {
 	for i := range b.answers {
-		if b.answers[i].Failure.general() {
+		if b.answers[i].Failure.General() {
 			return false
 		}
 	}
@@ -245,7 +245,7 @@ func (b *batch) demoted() bool {
 // refuse answers all commands with a failure, without sending them.
 func (b *batch) refuse(f *Failure) {
 	for i := range b.answers {
-		b.answers[i] = failed(f)
+		b.answers[i] = f.Answer()
 	}
 }
 

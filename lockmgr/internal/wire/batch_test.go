@@ -49,7 +49,7 @@ func batchOf(tasks []task) *batch {
 }
 
 // refusal returns the answer to a command that the server refused as a whole.
-func refusal(kind FailureKind) Answer { return failed(&Failure{Kind: kind, Ran: core.No}) }
+func refusal(kind FailureKind) Answer { return (&Failure{Kind: kind, Ran: core.No}).Answer() }
 
 func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 	fenced, known := acquire("f", 7), acquire("k", 8)
@@ -114,7 +114,7 @@ func TestAnswer_FindsItsTask(t *testing.T) {
 		b.build(5)
 		require.Len(t, b.commands, 3)
 		refused := &Failure{Ran: core.No, Err: textError("refused")}
-		b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, failed(refused)}}
+		b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, refused.Answer()}}
 		b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 1}, {}}}
 		b.answers[2] = Answer{Kind: Int, Int: 9}
 		require.False(t, b.split(), "the failure of one lock is not that of the command")
@@ -153,7 +153,7 @@ func replies(b *batch) (out []core.Reply) {
 // may have run is not.
 func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
-	cut := failed(&Failure{Kind: Permission, Ran: core.Maybe})
+	cut := (&Failure{Kind: Permission, Ran: core.Maybe}).Answer()
 	b.answers[0], b.answers[1] = refusal(Permission), cut
 	require.True(t, b.split())
 	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:3]", "acquire[c][1000 0 u:5]"}, sent(b)[2:])
@@ -194,7 +194,7 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	require.Equal(t, core.No, f.Ran)
 	require.Equal(t, Topology, f.Kind)
 	for i := range b.answers {
-		b.answers[i] = failed(f)
+		b.answers[i] = f.Answer()
 	}
 	require.True(t, b.split())
 	require.Len(t, b.commands, 6)
@@ -237,7 +237,7 @@ func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
 		"renew[{y}n][1000 u:7]",
 		"acquire[{x}l][2000 0 u:9]",
 	}, sent(b))
-	b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, failed(&Failure{Ran: core.No})}}
+	b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, (&Failure{Ran: core.No}).Answer()}}
 	b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 8}, {}}}
 	b.answers[2] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 2}}} // the second is lost
 	b.answers[4] = Answer{Kind: Array}
@@ -263,7 +263,7 @@ func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
 func TestBatch_SlotThatIsMoving(t *testing.T) {
 	b := clusteredBatch(tasks(acquire("{x}a", 1), acquire("{y}a", 2), acquire("{x}b", 3), acquire("{y}b", 4), renewal("{z}a", 5), renewal("{z}b", 6)))
 	for i, text := range []string{"TRYAGAIN Multiple keys request during rehashing of slot", "MOVED 1 b:1", "NOPERM No permissions to access a key"} {
-		b.answers[i] = failed(serverFailure(textError(text), text))
+		b.answers[i] = serverFailure(textError(text), text).Answer()
 	}
 	require.True(t, b.split())
 	require.Equal(t, []string{"acquire[{x}a][1000 0 u:1]", "acquire[{x}b][1000 0 u:3]", "renew[{z}a][1000 u:5]", "renew[{z}b][1000 u:6]"}, sent(b)[3:])
@@ -323,7 +323,7 @@ func TestAnswer_OutOfStep(t *testing.T) {
 func TestBatch_NotSplitForATroubledServer(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), acquire("b", 3)))
 	const text = "LOADING Redis is loading the dataset in memory"
-	b.answers[0] = failed(serverFailure(textError(text), text))
+	b.answers[0] = serverFailure(textError(text), text).Answer()
 	require.False(t, b.split())
 }
 

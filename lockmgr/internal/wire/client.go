@@ -20,78 +20,56 @@ import (
 // Redis is a Server that is reached through a client. Many goroutines may use a Redis at once, and
 // the client pipelines the commands.
 type Redis struct {
-	Client rueidis.Client
-}
+	Client   rueidis.CoreClient // a rueidis.Client, or a dedicated connection
+	Channels Channels
+	Node     string // the ID of the node that is meant; empty: a single server
 
-// Exec makes Redis a Server.
-func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	link{client: s.Client, limit: limit}.exec(commands, answers)
+	reported bool // the contexts report their deadline: see dedicated
 }
 
 // Dedicate opens a connection for one sender. Dedicate blocks for as long as a dial, or for ever if
 // the client's pool is used up. Dial gives its client a large enough pool. A user who may not PING
 // gets no connection.
 func (s Redis) Dedicate() (Connection, error) {
-	return dedicate(link{client: s.Client})
-}
-
-// dedicate opens a connection on the way of a link.
-func dedicate(l link) (Connection, error) {
 	// The client's Dedicate reports no error. If the dial failed, c answers each command with the
 	// reason, which may be an error reply of the handshake. Only PONG proves the connection.
-	c, _ := l.client.(rueidis.Client).Dedicate()
-	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
+	c, _ := s.Client.(rueidis.Client).Dedicate()
+	ctx, cancel := context.WithTimeout(context.Background(), DedicateTimeout)
 	defer cancel()
 	if err := c.Do(ctx, c.B().Ping().Build()).Error(); err != nil {
 		c.Close()
 		return nil, err
 	}
-	l.client, l.reported = c, true
-	return dedicated{c, l}, nil
+	s.Client, s.reported = c, true
+	return dedicated{s, c}, nil
 }
 
-// dedicateTimeout bounds the PING that proves a new connection. No command waits for the PING.
-const dedicateTimeout = 2 * time.Second
+// DedicateTimeout bounds the PING that proves a new connection. No command waits for the PING.
+const DedicateTimeout = 2 * time.Second
 
 // dedicated is a connection that one goroutine uses at a time. The goroutine writes the command and
 // reads the answer itself, because the contexts report their deadline and the client was built
 // without AlwaysPipelining.
 type dedicated struct {
+	Redis
 	client rueidis.DedicatedClient
-	link   link
-}
-
-func (s dedicated) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	l := s.link
-	l.limit = limit
-	l.exec(commands, answers)
 }
 
 func (s dedicated) Close() { s.client.Close() }
 
-// A link runs commands, over the client or a dedicated connection. The contexts of a dedicated
-// connection report their deadline.
-type link struct {
-	client   rueidis.CoreClient
-	limit    *Deadline
-	reported bool
-	channels Channels
-	node     string // the ID of the node that is meant; empty: a single server
-}
-
 // start begins a round trip.
-func (s link) start() context.Context {
+func (s Redis) start(limit *Deadline) context.Context {
 	if s.reported {
-		return s.limit.StartReported()
+		return limit.StartReported()
 	}
-	return s.limit.Start()
+	return limit.Start()
 }
 
-// exec runs the commands and fills in the answers.
-func (s link) exec(commands []Command, answers []Answer) {
+// Exec makes Redis a Server.
+func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	if len(commands) > 0 && commands[0].asking {
 		for i := range commands {
-			answers[i] = s.one(s.start(), &commands[i], commands[i].asking)
+			answers[i] = s.One(s.start(limit), &commands[i], commands[i].asking)
 		}
 		return
 	}
@@ -102,7 +80,7 @@ func (s link) exec(commands []Command, answers []Answer) {
 		}
 	}
 	if len(commands) == 1 && !s.unsure(&commands[0]) { // Do needs no memory for results
-		read(0, s.client.Do(s.start(), s.build(&commands[0])))
+		read(0, s.Client.Do(s.start(limit), s.build(&commands[0])))
 	} else {
 		cmds := make(rueidis.Commands, 0, 1+len(commands))
 		unsure := false
@@ -110,12 +88,12 @@ func (s link) exec(commands []Command, answers []Answer) {
 			unsure = unsure || s.unsure(&commands[i])
 		}
 		if unsure {
-			cmds = append(cmds, s.client.B().ClusterMyid().Build())
+			cmds = append(cmds, s.Client.B().ClusterMyid().Build())
 		}
 		for i := range commands {
 			cmds = append(cmds, s.build(&commands[i]))
 		}
-		results := s.client.DoMulti(s.start(), cmds...)
+		results := s.Client.DoMulti(s.start(limit), cmds...)
 		first := len(results) - len(commands)
 		for i, r := range results[first:] {
 			if read(i, r); s.unsure(&commands[i]) {
@@ -124,29 +102,29 @@ func (s link) exec(commands []Command, answers []Answer) {
 		}
 	}
 	if missing > 0 {
-		s.load(commands, answers)
+		s.load(limit, commands, answers)
 	}
 }
 
-// one runs one command, and repeats the command with the text of its script if the server does not
+// One runs one command, and repeats the command with the text of its script if the server does not
 // know the script. asking is set if an ASK has led to this server.
-func (s link) one(ctx context.Context, c *Command, asking bool) Answer {
+func (s Redis) One(ctx context.Context, c *Command, asking bool) Answer {
 	send := func(command rueidis.Completed) Answer {
 		var cmds rueidis.Commands
 		if s.unsure(c) {
-			cmds = append(cmds, s.client.B().ClusterMyid().Build())
+			cmds = append(cmds, s.Client.B().ClusterMyid().Build())
 		}
 		if asking {
-			cmds = append(cmds, s.client.B().Asking().Build())
+			cmds = append(cmds, s.Client.B().Asking().Build())
 		}
 		if len(cmds) == 0 {
-			return s.read(c, s.client.Do(ctx, command))
+			return s.read(c, s.Client.Do(ctx, command))
 		}
-		results := s.client.DoMulti(ctx, append(cmds, command)...)
+		results := s.Client.DoMulti(ctx, append(cmds, command)...)
 		a := s.read(c, results[len(cmds)])
 		if asking && a.Failure != nil && a.Failure.Elsewhere {
 			if err := results[len(cmds)-1].Error(); err != nil {
-				return failed(DialFailure(err)) // not asked, the server has redirected the command
+				return DialFailure(err).Answer() // not asked, the server has redirected the command
 			}
 		}
 		if s.unsure(c) {
@@ -163,24 +141,24 @@ func (s link) one(ctx context.Context, c *Command, asking bool) Answer {
 
 // unsure reports whether the node's ID has to be asked for with a command. A script looks itself
 // whether it is at the right node.
-func (s link) unsure(c *Command) bool { return s.node != "" && c.Script == nil && !c.blocks }
+func (s Redis) unsure(c *Command) bool { return s.Node != "" && c.Script == nil && !c.blocks }
 
 // sure returns the answer to a command that was sent with the question for the node's ID, over the
 // same connection.
-func (s link) sure(a Answer, asked rueidis.RedisResult) Answer {
+func (s Redis) sure(a Answer, asked rueidis.RedisResult) Answer {
 	switch id, err := asked.ToString(); {
-	case a.Kind == Failed, err == nil && id == s.node:
+	case a.Kind == Failed, err == nil && id == s.Node:
 		return a
 	case err != nil:
-		return failed(failureOf(err))
+		return failureOf(err).Answer()
 	}
-	f := *strangeNode
+	f := *StrangeNode
 	f.Ran = core.Maybe // at the other node
-	return failed(&f)
+	return (&f).Answer()
 }
 
 // read reads the answer to a command.
-func (s link) read(c *Command, r rueidis.RedisResult) Answer {
+func (s Redis) read(c *Command, r rueidis.RedisResult) Answer {
 	if c.Script == nil {
 		return readWords(r)
 	}
@@ -188,33 +166,33 @@ func (s link) read(c *Command, r rueidis.RedisResult) Answer {
 }
 
 // script returns the script of a command in the form for the server.
-func (s link) script(c *Command) *Script {
-	if s.node == "" {
+func (s Redis) script(c *Command) *Script {
+	if s.Node == "" {
 		return c.Script
 	}
-	return c.Script.clustered[s.channels]
+	return c.Script.clustered[s.Channels]
 }
 
-func (s link) build(c *Command) rueidis.Completed {
+func (s Redis) build(c *Command) rueidis.Completed {
 	if c.Script == nil {
-		words := s.client.B().Arbitrary(c.Args...).Keys(c.Keys...).Args(c.Rest...)
+		words := s.Client.B().Arbitrary(c.Args...).Keys(c.Keys...).Args(c.Rest...)
 		if c.blocks {
 			return words.Blocking()
 		}
 		return words.Build()
 	}
-	call := s.client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...)
-	if s.node != "" {
-		call = call.Arg(s.node)
+	call := s.Client.B().Evalsha().Sha1(s.script(c).sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...)
+	if s.Node != "" {
+		call = call.Arg(s.Node)
 	}
 	return call.Build()
 }
 
 // withText returns the call of a script with the text of the script.
-func (s link) withText(c *Command) rueidis.Completed {
-	call := s.client.B().Eval().Script(s.script(c).Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...)
-	if s.node != "" {
-		call = call.Arg(s.node)
+func (s Redis) withText(c *Command) rueidis.Completed {
+	call := s.Client.B().Eval().Script(s.script(c).Text).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...)
+	if s.Node != "" {
+		call = call.Arg(s.Node)
 	}
 	return call.Build()
 }
@@ -222,7 +200,7 @@ func (s link) withText(c *Command) rueidis.Completed {
 // load repeats the commands whose script the server did not know, which did not run. SCRIPT LOAD
 // makes a server keep a script; newer servers may forget a script sent by EVAL alone. SCRIPT LOAD
 // needs a permission that not every user has, so the calls carry the text as well.
-func (s link) load(commands []Command, answers []Answer) {
+func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
 	var cmds rueidis.Commands
 	var again []int
 	loaded := map[*Script]bool{}
@@ -234,13 +212,13 @@ func (s link) load(commands []Command, answers []Answer) {
 		script := s.script(c)
 		if !loaded[script] {
 			loaded[script] = true
-			cmds = append(cmds, s.client.B().ScriptLoad().Script(script.Text).Build())
+			cmds = append(cmds, s.Client.B().ScriptLoad().Script(script.Text).Build())
 			again = append(again, -1)
 		}
 		cmds = append(cmds, s.withText(c))
 		again = append(again, i)
 	}
-	for j, r := range s.client.DoMulti(s.start(), cmds...) {
+	for j, r := range s.Client.DoMulti(s.start(limit), cmds...) {
 		if i := again[j]; i >= 0 {
 			answers[i] = readResult(r)
 		}
@@ -264,7 +242,7 @@ func readResult(r rueidis.RedisResult) Answer {
 	case rueidis.IsRedisNil(err):
 		return Answer{}
 	}
-	return failed(failureOf(err))
+	return failureOf(err).Answer()
 }
 
 // readWords reads the answer to a command without a script. The answer may be a verbatim string,
@@ -302,9 +280,9 @@ func readMessage(m rueidis.RedisMessage) Answer {
 		return Answer{}
 	}
 	if err := m.Error(); err != nil { // of one lock among many
-		return failed(failureOf(err))
+		return failureOf(err).Answer()
 	}
-	return failed(&Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: fmt.Errorf("unexpected reply %s", m.String())})
+	return (&Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: fmt.Errorf("unexpected reply %s", m.String())}).Answer()
 }
 
 // failureOf classifies an error of the client.
@@ -321,7 +299,7 @@ func failureOf(err error) *Failure {
 		return h.failure(err)
 	}
 	if errors.Is(err, rueidis.ErrNoSlot) {
-		return &Failure{Kind: Unavailable, Ran: core.No, Hint: hintUnserved, Err: err}
+		return &Failure{Kind: Unavailable, Ran: core.No, Hint: HintUnserved, Err: err}
 	}
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
@@ -387,12 +365,39 @@ func DialFailure(err error) *Failure {
 	return &Failure{Kind: Unavailable, Ran: core.No, Hint: hint, Err: err}
 }
 
-// afterClose is the failure of a command after Close.
-var afterClose = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
+// AfterClose is the failure of a command after Close.
+var AfterClose = &Failure{Kind: Closed, Ran: core.No, Final: true, Err: rueidis.ErrClosing}
 
-// unsent returns the failure of a command that was not sent because of an error.
-func unsent(err error) *Failure {
+// Unsent returns the failure of a command that was not sent because of an error.
+func Unsent(err error) *Failure {
 	f := *failureOf(err)
 	f.Ran = core.No
 	return &f
+}
+
+// Redirection returns the address that a MOVED or an ASK names, or "" if the failure is neither.
+// asked is the address of the node that gave the failure. If no host is named, the host is the host
+// of asked. The host may be "?" if the node does not know the host.
+func Redirection(f *Failure, asked string) (addr string, ask bool) {
+	e, refused := rueidis.IsRedisErr(f.Err)
+	if !refused {
+		return "", false
+	}
+	words := strings.Fields(e.Error()) // MOVED 3999 127.0.0.1:6381
+	if len(words) < 3 {
+		return "", false
+	}
+	addr = words[2]
+	i := strings.LastIndexByte(addr, ':') // an IPv6 address has no brackets here
+	if i < 0 {
+		return "", false
+	}
+	host := strings.Trim(addr[:i], "[]")
+	if host == "" {
+		var err error
+		if host, _, err = net.SplitHostPort(asked); err != nil {
+			return "", false
+		}
+	}
+	return net.JoinHostPort(host, addr[i+1:]), words[0] == "ASK"
 }

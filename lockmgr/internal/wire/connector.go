@@ -6,32 +6,33 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A greeter asks a server a question before the next command if a connection to the server has
+// A Greeter asks a server a question before the next command if a connection to the server has
 // ended, so that the client dials for the question. Without the question the client would dial for
 // the command, and end the dial with the time-out of the command. A longer dial would never
 // succeed. Every command that waits for the same dial would fail with the dial, before the
 // command's own time-out.
 //
-//	greeted ──Ended, failed──▶ not greeted ──a command──▶ question under way ──answer──▶ greeted
+//	greeted ──Ended, Failed──▶ not greeted ──a command──▶ question under way ──answer──▶ greeted
 //	                               ▲                             │
 //	                               └────────── no answer ────────┘  the commands that wait fail
 //
 // Commands wait for the answer with their own time-outs. If a time-out ends, the question goes on,
-// for questionTime at most.
-type greeter struct {
+// for QuestionTime at most.
+type Greeter struct {
 	ended   atomic.Uint64 // connections that have ended
-	greeted atomic.Uint64 // what ended was at the last greeting, plus one; zero: not greeted since failed
+	greeted atomic.Uint64 // what ended was at the last greeting, plus one; zero: not greeted since Failed
 
 	// greet asks the question. refused reports whether the failure is an error reply that is as
 	// good as an answer, unless the connection has ended.
 	greet      func(context.Context) (f *Failure, refused bool)
-	ctx        context.Context // of questions; ends with close
+	ctx        context.Context // of questions; ends with Close
 	stop       context.CancelFunc
 	background sync.WaitGroup
 
@@ -39,6 +40,11 @@ type greeter struct {
 	underWay *greeting // nil: none
 	closed   bool
 }
+
+// QuestionTime bounds a question to a server. The caller may stop waiting earlier. The question goes
+// on, because the client may be dialling for the question. The client makes one dial for all
+// commands that wait for a connection, and ends the dial with the context of the first command.
+const QuestionTime = 10 * time.Second
 
 // mostGreetings is how many questions are asked in a row if a connection ends during each.
 const mostGreetings = 5
@@ -49,39 +55,39 @@ type greeting struct {
 	failure *Failure
 }
 
-// init sets what is asked.
-func (g *greeter) init(greet func(context.Context) (f *Failure, refused bool)) {
+// Init sets what is asked.
+func (g *Greeter) Init(greet func(context.Context) (f *Failure, refused bool)) {
 	g.greet = greet
 	g.ctx, g.stop = context.WithCancel(context.Background())
 }
 
 // Ended notes the end of a connection. Ended never blocks.
-func (g *greeter) Ended() { g.ended.Add(1) }
+func (g *Greeter) Ended() { g.ended.Add(1) }
 
-// failed makes the next command wait for another greeting.
-func (g *greeter) failed() { g.greeted.Store(0) }
+// Failed makes the next command wait for another greeting.
+func (g *Greeter) Failed() { g.greeted.Store(0) }
 
-// ready waits for a greeting if one is needed, or until the context that start returns ends. ready
+// Ready waits for a greeting if one is needed, or until the context that start returns ends. ready
 // returns the failure of commands that can't be sent, or nil.
-func (g *greeter) ready(start func() context.Context) *Failure {
+func (g *Greeter) Ready(start func() context.Context) *Failure {
 	if g.ended.Load()+1 == g.greeted.Load() {
 		return nil
 	}
 	p := g.join()
 	if p == nil {
-		return afterClose
+		return AfterClose
 	}
 	ctx := start()
 	select {
 	case <-p.done:
 		return p.failure
 	case <-ctx.Done():
-		return unsent(ctx.Err())
+		return Unsent(ctx.Err())
 	}
 }
 
-// close ends the question under way, and waits for the end.
-func (g *greeter) close() {
+// Close ends the question under way, and waits for the end.
+func (g *Greeter) Close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
@@ -91,7 +97,7 @@ func (g *greeter) close() {
 
 // join returns the question under way, and begins a question if there is none. join returns nil
 // after close.
-func (g *greeter) join() *greeting {
+func (g *Greeter) join() *greeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -113,8 +119,8 @@ func (g *greeter) join() *greeting {
 
 // try asks until a question is answered during which no connection has ended. If no question is,
 // try returns the failure of commands.
-func (g *greeter) try() *Failure {
-	ctx, end := startOnce(g.ctx, questionTime)
+func (g *Greeter) try() *Failure {
+	ctx, end := StartOnce(g.ctx, QuestionTime)
 	defer end()
 	for range mostGreetings {
 		ended := g.ended.Load()
@@ -133,14 +139,14 @@ func (g *greeter) try() *Failure {
 // A Connector is a Server that is reached through the client of one server. A Connector greets the
 // server by PING.
 type Connector struct {
-	greeter
+	Greeter
 	redis Redis
 }
 
 // NewConnector returns a Connector without a client.
 func NewConnector() *Connector {
 	c := new(Connector)
-	c.init(c.ping)
+	c.Init(c.ping)
 	return c
 }
 
@@ -152,8 +158,8 @@ func (c *Connector) Use(client rueidis.Client) {
 
 // Exec makes Connector a Server.
 func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	if f := c.ready(limit.Start); f != nil {
-		refuse(answers, f)
+	if f := c.Ready(limit.Start); f != nil {
+		Refuse(answers, f)
 		return
 	}
 	c.redis.Exec(limit, commands, answers)
@@ -161,9 +167,6 @@ func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) 
 
 // Dedicate is Redis.Dedicate.
 func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
-
-// Close ends the PING under way, and waits for the end.
-func (c *Connector) Close() { c.close() }
 
 // ping is the greeting of a single server.
 func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
@@ -175,7 +178,7 @@ func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
 	if refused && strings.HasPrefix(e.Error(), "NOPERM") {
 		return nil, false
 	}
-	return unsent(err), refused
+	return Unsent(err), refused
 }
 
 // OfCommand reports whether a context belongs to a command or a question of this package. A dial

@@ -30,14 +30,13 @@ type connectorScene struct {
 }
 
 func newConnectorScene(t *testing.T) *connectorScene {
-	n := newFakeNode(t, "D", ours)
-	n.reply = func(args []string) string {
+	client := fakeServer(t, func(args []string) string {
 		if args[0] == "REFUSED" {
 			return "-" + strings.Join(args[1:], " ") + "\r\n"
 		}
 		return "+OK\r\n"
-	}
-	s := &connectorScene{NewConnector(), &pingClient{Client: n.client}}
+	})
+	s := &connectorScene{NewConnector(), &pingClient{Client: client}}
 	t.Cleanup(s.Connector.Close)
 	s.Use(s.pingClient)
 	return s
@@ -141,10 +140,10 @@ func TestConnector_NoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConnectorScene(t)
 		s.Ended()
-		s.pingTakes = 2 * questionTime
+		s.pingTakes = 2 * QuestionTime
 		f, took := s.within(time.Minute)
 		require.Equal(t, Unavailable, f.Kind)
-		require.Equal(t, questionTime, took)
+		require.Equal(t, QuestionTime, took)
 		s.pingTakes = 0
 		f, took = s.within(time.Minute)
 		require.Nil(t, f)
@@ -180,7 +179,7 @@ func TestConnector_EndedDuringAPing(t *testing.T) {
 func TestConnector_Close(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConnectorScene(t)
-		s.pingTakes = questionTime / 2
+		s.pingTakes = QuestionTime / 2
 		s.Ended()
 		var waiting sync.WaitGroup
 		waiting.Go(func() {

@@ -14,6 +14,11 @@ type Deadline struct {
 	current *limit
 }
 
+// NewDeadline returns a Deadline for round trips that take no longer than a time-out.
+func NewDeadline(parent context.Context, timeout time.Duration) *Deadline {
+	return &Deadline{parent: parent, timeout: timeout}
+}
+
 // Start returns a context that ends after the time-out, or with the parent. The context of the call
 // before must not be used any more: each round trip has a time-out of its own.
 func (d *Deadline) Start() context.Context {
@@ -60,9 +65,9 @@ func (d *Deadline) Close() {
 	}
 }
 
-// startOnce returns a context for one round trip, as Start does. end must be called after the round trip.
-func startOnce(parent context.Context, timeout time.Duration) (ctx context.Context, end func()) {
-	d := &Deadline{parent: parent, timeout: timeout}
+// StartOnce returns a context for one round trip, as Start does. end must be called after the round trip.
+func StartOnce(parent context.Context, timeout time.Duration) (ctx context.Context, end func()) {
+	d := NewDeadline(parent, timeout)
 	return d.Start(), d.Close
 }
 

@@ -18,7 +18,7 @@
 // on meanwhile.
 //
 // Another node, perhaps of another cluster, may get the address of a master. Each script carries the
-// ID of the node that is meant, and does nothing at another node: see Nodes.
+// ID of the node that is meant, and does nothing at another node: see package cluster.
 //
 // The client of Sentinel knows one master at a time. When Sentinels replace the master, the new
 // master gets a new lane.
@@ -39,7 +39,7 @@
 //
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if
 // a script is not loaded, and as many again if a command is split. After a connection has ended, a
-// greeting comes before the first round trip: see greeter. The wait for earlier batches comes on
+// greeting comes before the first round trip: see Greeter. The wait for earlier batches comes on
 // top. All replies of a batch are posted in one event. Close answers what is queued without sending
 // it.
 //
@@ -124,13 +124,7 @@
 //	replicas.go   waits for replicas
 //	route.go      the connection of a sender
 //	batch.go      which operations share a command
-//	redirect.go   follows MOVED and ASK
-//	node.go       sends to one node of a cluster
-//	look.go       looks which master serves which slot
-//	nodes.go      the nodes of a cluster, and which node answers at an address
 //	connector.go  greets a server before the next command
-//	seeds.go      which addresses belong to one cluster
-//	layout.go     reads which master serves which slot
 //	client.go     runs commands through the client
 //	server.go     Server, Connection, and the Config of a lane
 //	task.go       the tasks of a queue
@@ -150,6 +144,5 @@
 //	deadline.go   the time-out of a round trip
 //	names.go      the names of keys, channels and holders
 //
-// Only client.go, connector.go, layout.go, look.go, node.go, nodes.go, redirect.go and seeds.go use
-// the client library, rueidis.
+// Only client.go and connector.go use the client library, rueidis.
 package wire

@@ -140,7 +140,7 @@ func element(a *Answer, i, n int) Answer {
 		return *a
 	}
 	if a.Kind != Array || len(a.Array) != n {
-		return failed(a.Unexpected())
+		return a.Unexpected().Answer()
 	}
 	return a.Array[i]
 }
@@ -152,14 +152,14 @@ func exception(a *Answer, i, n int) Answer {
 		return *a
 	}
 	if a.Kind != Array {
-		return failed(a.Unexpected())
+		return a.Unexpected().Answer()
 	}
 	out := Answer{Kind: Int, Int: 1}
 	last := 0
 	for j := range a.Array {
 		position, text, ok := a.Array[j].exception()
 		if !ok || position <= last || position > n {
-			return failed(a.Array[j].Unexpected())
+			return a.Array[j].Unexpected().Answer()
 		}
 		last = position
 		switch {
@@ -167,7 +167,7 @@ func exception(a *Answer, i, n int) Answer {
 		case text == "":
 			out = Answer{Kind: Int}
 		default:
-			out = failed(serverFailure(textError(text), text))
+			out = serverFailure(textError(text), text).Answer()
 		}
 	}
 	return out

@@ -49,9 +49,9 @@ const (
 	Closed   // the lane was closed: the command was not sent
 )
 
-// unanswered reports whether the failure says that the server did not answer, or
+// Unanswered reports whether the failure says that the server did not answer, or
 // could serve nobody. A nil Failure is an answer.
-func (f *Failure) unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
+func (f *Failure) Unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
 
 // at returns the failure with an address, unless the failure has an address already. A nil Failure
 // stays nil.
@@ -64,9 +64,9 @@ func (f *Failure) at(addr string) *Failure {
 	return &located
 }
 
-// general reports whether a failure may concern the connection or its server rather
+// General reports whether a failure may concern the connection or its server rather
 // than a lock. A nil Failure is an answer.
-func (f *Failure) general() bool {
+func (f *Failure) General() bool {
 	if f == nil {
 		return false
 	}
@@ -142,7 +142,7 @@ func codeOf(word, text string) (code serverCode, known bool) {
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
 	if word == elsewhere {
-		return strangeNode
+		return StrangeNode
 	}
 	code, known := codeOf(word, text)
 	if !known {
@@ -156,7 +156,7 @@ func serverFailure(err error, text string) *Failure {
 	f.Scattered = word == "TRYAGAIN"
 	f.Demoted = slices.Contains([]string{"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"}, word) || strings.Contains(text, waitAtReplica)
 	if strings.Contains(text, "Hash slot not served") {
-		f.Scattered, f.Hint = true, hintUnserved
+		f.Scattered, f.Hint = true, HintUnserved
 	}
 	return f
 }
@@ -182,8 +182,8 @@ func unknownFailure(err error, text string) *Failure {
 // waitAtReplica is in the error of WAIT at a replica.
 const waitAtReplica = "WAIT cannot be used with replica"
 
-// hintUnserved is the hint of a failure for a slot without a master.
-const hintUnserved = "no master of the cluster serves the slot of this name"
+// HintUnserved is the hint of a failure for a slot without a master.
+const HintUnserved = "no master of the cluster serves the slot of this name"
 
 // A HangUp is the error of a connection that the server ended after a single error or after
 // nothing, or on which the server did not speak the protocol of Redis.
@@ -275,8 +275,8 @@ func (e textError) Error() string { return string(e) }
 // elsewhere begins the error of a script that was sent to the wrong node.
 const elsewhere = "ELSEWHERE"
 
-// strangeNode is the failure of a command for a master at whose address another node answers.
-var strangeNode = &Failure{
+// StrangeNode is the failure of a command for a master at whose address another node answers.
+var StrangeNode = &Failure{
 	Kind: Unavailable, Ran: core.No, Err: errors.New("another node answers at the address of this master"),
 	Hint: "give each node of a cluster an address that no other cluster uses; CLUSTER FORGET removes a node that is gone",
 }

@@ -22,9 +22,9 @@ func TestFailure_OfASlotThatIsMoving(t *testing.T) {
 		require.Equal(t, Unavailable, f.Kind, text)
 		require.Equal(t, core.No, f.Ran, text)
 		require.False(t, f.Final, text)
-		require.False(t, f.unanswered(), text)
+		require.False(t, f.Unanswered(), text)
 		var r core.Reply
-		a := failed(f)
+		a := f.Answer()
 		decode(&core.Op{Verb: core.VerbTransfer}, &a, &r, func(f *Failure) error { return f.Err })
 		require.True(t, r.Alone, text)
 		require.Equal(t, core.No, r.Ran, text)
@@ -49,7 +49,7 @@ func TestFailure_OfAClusterThatIsDown(t *testing.T) {
 		require.Equal(t, Unavailable, f.Kind, text)
 		require.Equal(t, core.No, f.Ran, text)
 		require.False(t, f.Final, text)
-		require.Equal(t, oneSlot, !f.unanswered(), text)
+		require.Equal(t, oneSlot, !f.Unanswered(), text)
 		require.Equal(t, oneSlot, strings.Contains(f.Hint, "slot"), text)
 	}
 }

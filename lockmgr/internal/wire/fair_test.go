@@ -146,7 +146,7 @@ func TestFair_BadReplies(t *testing.T) {
 
 // A key of another type beside the lock does not say that the lock is lost.
 func TestFair_KeyOfAnotherType(t *testing.T) {
-	wrong := failed(serverFailure(textError("WRONGTYPE Operation against a key"), "WRONGTYPE Operation against a key"))
+	wrong := serverFailure(textError("WRONGTYPE Operation against a key"), "WRONGTYPE Operation against a key").Answer()
 	for _, verb := range []core.Verb{core.VerbAcquire, core.VerbTransfer, core.VerbRelease} {
 		r := Decode(fairOp(verb, "a", 0, false), &wrong, fail)
 		require.Equal(t, core.No, r.Ran, "%v", verb)

@@ -84,7 +84,7 @@ func (b *builder) reply(depth int) Answer {
 		return a
 	default:
 		text := b.text()
-		return failed(serverFailure(textError(text), text))
+		return serverFailure(textError(text), text).Answer()
 	}
 }
 

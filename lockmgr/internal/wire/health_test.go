@@ -72,7 +72,7 @@ func TestHealth(t *testing.T) {
 				s(&h)
 			}
 			f := h.failing(test.asked, test.now)
-			require.Equal(t, test.failing, f.unanswered(), "%+v", f)
+			require.Equal(t, test.failing, f.Unanswered(), "%+v", f)
 		})
 	}
 }
@@ -83,7 +83,7 @@ type hungServer struct{}
 func (hungServer) Exec(d *Deadline, _ []Command, answers []Answer) {
 	<-d.Start().Done()
 	for i := range answers {
-		answers[i] = failed(&Failure{Kind: Unavailable, Err: errNoAnswer})
+		answers[i] = (&Failure{Kind: Unavailable, Err: errNoAnswer}).Answer()
 	}
 }
 

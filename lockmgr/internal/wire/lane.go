@@ -164,7 +164,7 @@ func (l *Lane) overdue(c *call) {
 		return
 	}
 	if f := l.health.failing(c.asked, l.cfg.Now()); f != nil && (!c.taken.Load() || l.health.failed()) {
-		c.end(failed(f))
+		c.end(f.Answer())
 		return
 	}
 	l.mu.Lock()
@@ -321,7 +321,7 @@ func move(out []task, queue *[]task, most int) []task {
 // send sends what take returns until the lane is closed.
 func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 	b := newBatch(&l.cfg)
-	limit := &Deadline{parent: l.ctx, timeout: l.cfg.Timeout}
+	limit := NewDeadline(l.ctx, l.cfg.Timeout)
 	for {
 		b.tasks = take(s, b.tasks)
 		if len(b.tasks) == 0 {
@@ -409,7 +409,7 @@ type outcome struct {
 // heard notes whether the server has answered a task.
 func (o *outcome) heard(f *Failure) {
 	o.ended++
-	if f.unanswered() {
+	if f.Unanswered() {
 		o.silent = f
 	} else {
 		o.answered = true
@@ -467,7 +467,7 @@ func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
 	if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
 		s.note(SlotOf(keyOf(op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
 	}
-	if !a.Failure.unanswered() {
+	if !a.Failure.Unanswered() {
 		o.sentAt, o.answered = op.Sent, true
 	}
 	if o.replies == nil {

@@ -49,6 +49,22 @@ type Lanes struct {
 // serves the slot. The address of the other master follows.
 const strayPrefix = "redirected to "
 
+// A Shard is a master of a cluster and the master's slots.
+type Shard struct {
+	Addr  string   // the key of the client's Nodes
+	Slots [][2]int // ranges, both ends included
+	Nodes []string // the IDs of the master and its replicas; nil: not known
+	Addrs []string // the addresses of the first of Nodes; empty: not known
+}
+
+// ID returns the ID of the master, or "" if the ID is not known.
+func (s *Shard) ID() string {
+	if len(s.Nodes) == 0 {
+		return ""
+	}
+	return s.Nodes[0]
+}
+
 // Cluster is what Lanes need of a cluster, or of a master that Sentinels replace.
 type Cluster struct {
 	// First is the layout at the start.
@@ -75,8 +91,6 @@ type Cluster struct {
 	// No reply has the number from then on, until another master gets the number. Gone must not
 	// block. Gone may be nil.
 	Gone func(shard uint8)
-	// Nodes are the nodes of the cluster. Nodes is nil for a master that Sentinels replace.
-	Nodes *Nodes
 }
 
 const (
@@ -265,7 +279,7 @@ func (l *Lanes) numberOf(key string) int {
 // hangs delays no operation for another. redirect reports whether it took the task. redirect never
 // blocks.
 func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
-	addr, _ := redirection(f, asked)
+	addr, _ := Redirection(f, asked)
 	lane := l.astray
 	if addr != "" {
 		l.mu.Lock()

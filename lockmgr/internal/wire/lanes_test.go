@@ -144,7 +144,7 @@ func (s *movedServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	for i := range commands {
 		answers[i] = Answer{}
 		if len(commands[i].Keys) > 0 && s.moved(commands[i].Keys[0]) {
-			answers[i] = failed(serverFailure(errors.New("MOVED"), "MOVED 1 b:1"))
+			answers[i] = serverFailure(errors.New("MOVED"), "MOVED 1 b:1").Answer()
 		}
 	}
 }
@@ -197,16 +197,15 @@ func (s *redirectingServer) Exec(_ *Deadline, commands []Command, answers []Answ
 	for i := range commands {
 		answers[i] = Answer{}
 		if f := s.to[SlotOf(commands[i].Keys[0])]; f != nil {
-			answers[i] = failed(f)
+			answers[i] = f.Answer()
 		}
 	}
 }
 
 // redirectionTo returns the failure of a command for which a master names the one at an address.
 func redirectionTo(t *testing.T, addr string) *Failure {
-	n := newFakeNode(t, "D", ours)
-	n.redirects("ASK 0 %s", addr)
-	return failureOf(n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error())
+	c := fakeServer(t, func([]string) string { return "-ASK 0 " + addr + "\r\n" })
+	return failureOf(c.Do(t.Context(), c.B().Get().Key("x").Build()).Error())
 }
 
 // Each master that others name has a lane of its own. One that hangs delays no other. A wait for a name of
@@ -223,7 +222,7 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 				if commands[i].Keys[0] == hung {
 					<-until
 					if fails != nil {
-						answers[i] = failed(fails)
+						answers[i] = fails.Answer()
 					}
 				}
 			}
@@ -264,14 +263,14 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 
 // Close answers each operation, whichever lane has it. It makes no lane for what a master redirects then.
 func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
-	for name, f := range map[string]*Failure{"without an address": unknownNode, "redirected": redirectionTo(t, "h:1")} {
+	for name, f := range map[string]*Failure{"without an address": &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("not known")}, "redirected": redirectionTo(t, "h:1")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				until := make(chan struct{})
 				slow := execFuncs(func(_ []Command, answers []Answer) {
 					<-until
 					for i := range answers {
-						answers[i] = failed(f)
+						answers[i] = f.Answer()
 					}
 				})
 				c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return slow }}
@@ -667,4 +666,13 @@ func (f execFuncs) Exec(_ *Deadline, commands []Command, answers []Answer) { f(c
 func (f execFunc) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	f(commands)
 	clear(answers)
+}
+
+// nameInSlot returns a name in a slot.
+func nameInSlot(slot int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("n", i); SlotOf(name) == slot {
+			return name
+		}
+	}
 }

@@ -16,11 +16,11 @@ func (c *Command) listen(channel, message string, count func(*Answer) (*int64, b
 	c.Args = append(c.Args, channel)
 }
 
-// unheard returns a command for each channel of a script that has reached nobody, and the place of
+// Unheard returns a command for each channel of a script that has reached nobody, and the place of
 // the script's number of subscribers. The number is unknown until the returned command is answered.
 // The answer to a shared command has no number of subscribers, because no shared command goes to
 // the new master.
-func unheard(commands []Command, answers []Answer) (tell []Command, reached []*int64) {
+func Unheard(commands []Command, answers []Answer) (tell []Command, reached []*int64) {
 	for i := range commands {
 		c := &commands[i].told
 		if c.channels == 0 || answers[i].Kind == Failed {
@@ -42,9 +42,9 @@ func unheard(commands []Command, answers []Answer) (tell []Command, reached []*i
 	return tell, reached
 }
 
-// subscribers returns the number of subscribers by the answer to a command of unheard, or -1 if the
+// Subscribers returns the number of subscribers by the answer to a command of Unheard, or -1 if the
 // answer has no number.
-func (a *Answer) subscribers() int64 {
+func (a *Answer) Subscribers() int64 {
 	if a.Kind == Array && len(a.Array) == 2 { // the channel and its number
 		a = &a.Array[1]
 	}

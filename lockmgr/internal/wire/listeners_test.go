@@ -117,7 +117,7 @@ func TestUnheard(t *testing.T) {
 		{op(core.Exclusive, release, core.Alone, 0), number(2), ""},
 		{op(core.Exclusive, release, core.Alone, 0), Answer{}, ""},
 		{op(core.Exclusive, release, core.Alone, 0), Answer{Kind: Text, Text: "NOPERM"}, ""},
-		{op(core.Exclusive, release, core.Alone, 0), failed(crossSlot), ""},
+		{op(core.Exclusive, release, core.Alone, 0), refusal(Topology), ""},
 		{op(core.Exclusive, pass, core.Alone, 0), number(0), "PUBSUB SHARDNUMSUB " + plain},
 		{op(core.Exclusive, pass, core.Alone, 1), Answer{Kind: Array, Array: []Answer{number(0), {Kind: Text, Text: "7"}}}, "PUBSUB SHARDNUMSUB " + plain},
 		{op(core.Exclusive, pass, core.Alone, 0), number(-1), ""},
@@ -145,7 +145,7 @@ func TestUnheard(t *testing.T) {
 		{batchOf(tasks(released("a", 1), released("b", 2))).commands[0], *ints(0, 0), ""}, // no such command goes to a new master
 	} {
 		answers := []Answer{{}, tt.answer}
-		tell, reached := unheard([]Command{{}, tt.command}, answers)
+		tell, reached := Unheard([]Command{{}, tt.command}, answers)
 		var words []string
 		for _, c := range tell {
 			words = append(words, strings.Join(append(append(c.Args, c.Keys...), c.Rest...), " "))
@@ -162,10 +162,10 @@ func TestUnheard(t *testing.T) {
 		n, _ := tt.command.told.count(&answers[1])
 		require.EqualValues(t, 5, *n, "%d: the number is that of the answer", i)
 	}
-	require.EqualValues(t, 3, ints(3).Array[0].subscribers())
-	require.EqualValues(t, 3, (&Answer{Kind: Array, Array: []Answer{{Kind: Text, Text: "c"}, number(3)}}).subscribers())
-	for _, a := range []Answer{{}, failed(crossSlot), {Kind: Text, Text: "3"}, {Kind: Array}} {
-		require.EqualValues(t, -1, a.subscribers())
+	require.EqualValues(t, 3, ints(3).Array[0].Subscribers())
+	require.EqualValues(t, 3, (&Answer{Kind: Array, Array: []Answer{{Kind: Text, Text: "c"}, number(3)}}).Subscribers())
+	for _, a := range []Answer{{}, refusal(Topology), {Kind: Text, Text: "3"}, {Kind: Array}} {
+		require.EqualValues(t, -1, a.Subscribers())
 	}
 }
 

@@ -300,7 +300,7 @@ func (c *confirmer) write(own Connection, b *batch) *Failure {
 		break
 	}
 	switch a := &b.answers[last]; {
-	case a.Failure.unanswered():
+	case a.Failure.Unanswered():
 		c.drop()
 		return a.Failure
 	case a.Failure != nil:
@@ -329,7 +329,7 @@ func inPassing(f *Failure) *Failure {
 }
 
 func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Command, answers []Answer) {
-	limit := &Deadline{parent: c.ctx, timeout: timeout}
+	limit := NewDeadline(c.ctx, timeout)
 	defer limit.Close()
 	own.Exec(limit, commands, answers)
 }

@@ -85,7 +85,7 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			answers[0] = failed(&Failure{Kind: Unavailable, Err: errNoAnswer})
+			answers[0] = (&Failure{Kind: Unavailable, Err: errNoAnswer}).Answer()
 			return
 		}
 	}
@@ -95,7 +95,7 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 		c := &commands[i]
 		switch {
 		case c.blocks && s.waitErr != nil:
-			answers[i] = failed(serverFailure(s.waitErr, s.waitErr.Error()))
+			answers[i] = serverFailure(s.waitErr, s.waitErr.Error()).Answer()
 		case c.blocks:
 			s.sent = append(s.sent, c.Args...)
 			answers[i] = Answer{Kind: Int, Int: s.enough}
@@ -103,7 +103,7 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 			s.sent = append(s.sent, c.Script.Name)
 			answers[i] = Answer{Kind: Int, Int: 1}
 			if s.moved {
-				answers[i] = failed(serverFailure(errMoved, errMoved.Error()))
+				answers[i] = serverFailure(errMoved, errMoved.Error()).Answer()
 			}
 			if s.lost {
 				answers[i].Int = 0
@@ -112,7 +112,7 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 			s.sent = append(s.sent, c.Script.Name)
 			answers[i] = Answer{Kind: Array}
 			if s.moved {
-				answers[i] = failed(serverFailure(errMoved, errMoved.Error()))
+				answers[i] = serverFailure(errMoved, errMoved.Error()).Answer()
 			}
 			if s.lost {
 				answers[i].Array = []Answer{{Kind: Int, Int: 1}}

@@ -41,8 +41,8 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// sameSlot reports whether all keys of a command are in one slot.
-func (c *Command) sameSlot() bool {
+// SameSlot reports whether all keys of a command are in one slot.
+func (c *Command) SameSlot() bool {
 	for _, key := range c.Keys[min(1, len(c.Keys)):] {
 		if SlotOf(key) != SlotOf(c.Keys[0]) {
 			return false

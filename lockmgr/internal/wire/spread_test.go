@@ -49,7 +49,7 @@ func (s *setServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 		verb, names := s.verb(c), c.names()
 		if s.before != nil {
 			if f := s.before(verb, names); f != nil {
-				answers[i] = failed(f)
+				answers[i] = f.Answer()
 				continue
 			}
 		}
@@ -57,7 +57,7 @@ func (s *setServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 		answers[i] = s.run(c, verb, names)
 		if s.after != nil {
 			if f := s.after(verb, names); f != nil {
-				answers[i] = failed(f)
+				answers[i] = f.Answer()
 			}
 		}
 	}

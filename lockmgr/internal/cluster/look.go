@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
 )
 
@@ -27,7 +28,7 @@ import (
 //
 // One goroutine at a time may call Layout. Before the first layout, Layout returns an empty layout
 // if all nodes have answered and none knows a master with slots.
-func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
+func (n *Nodes) Layout(ctx context.Context) ([]wire.Shard, error) {
 	n.mu.Lock()
 	known := n.layout
 	n.mu.Unlock()
@@ -56,16 +57,16 @@ func (n *Nodes) Layout(ctx context.Context) ([]Shard, error) {
 
 // A survey collects the answers to one call of Layout.
 type survey struct {
-	known   []Shard    // the layout before
-	foreign []string   // addresses of nodes whose answers are not about this cluster
-	rest    []Shard    // the foreign answer with the most shards of this cluster; nil if none has any
-	others  []*cluster // the other clusters whose nodes have answered at masters' addresses
-	err     error      // why no answer counts
+	known   []wire.Shard // the layout before
+	foreign []string     // addresses of nodes whose answers are not about this cluster
+	rest    []wire.Shard // the foreign answer with the most shards of this cluster; nil if none has any
+	others  []*cluster   // the other clusters whose nodes have answered at masters' addresses
+	err     error        // why no answer counts
 }
 
 // askAll asks nodes until an answer counts, and returns the layout of the answer. askAll returns
 // nil if no answer counts, or if ctx ends before.
-func (n *Nodes) askAll(ctx context.Context, all *survey) []Shard {
+func (n *Nodes) askAll(ctx context.Context, all *survey) []wire.Shard {
 	nodes := n.cluster.Nodes()
 	addrs := slices.Collect(maps.Keys(nodes))
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
@@ -152,14 +153,14 @@ func (s *survey) counts(a layoutAnswer) bool {
 // answer names no master stays with its last shard. If the answer is about another cluster, or
 // about the rest of this cluster, no slot stays with its last shard, and each node has to prove
 // again that it is of the cluster.
-func (n *Nodes) adopt(answer []Shard) []Shard {
+func (n *Nodes) adopt(answer []wire.Shard) []wire.Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sameCluster(n.layout, answer) {
 		answer = withUnserved(answer, n.layout)
 	} else {
 		for _, p := range n.peers {
-			p.failed()
+			p.Failed()
 		}
 		clear(n.members)
 	}
@@ -176,13 +177,13 @@ func (n *Nodes) adopt(answer []Shard) []Shard {
 
 // withMembers makes the nodes of an answer members. withMembers adds to each shard the members that
 // the shard had in the layout before. The mutex is held.
-func (n *Nodes) withMembers(answer []Shard) []Shard {
+func (n *Nodes) withMembers(answer []wire.Shard) []wire.Shard {
 	now := n.now()
 	for i := range answer {
 		s := &answer[i]
 		for k, id := range s.Nodes {
-			if k < len(s.addrs) {
-				n.members[id] = member{s.addrs[k], now}
+			if k < len(s.Addrs) {
+				n.members[id] = member{s.Addrs[k], now}
 			}
 		}
 	}
@@ -228,7 +229,7 @@ func (n *Nodes) forgetGone() {
 		if p.own != nil {
 			n.background.Go(p.own.Close) // it waits for the commands under way
 		}
-		n.background.Go(p.close)
+		n.background.Go(p.Close)
 	}
 }
 
@@ -240,7 +241,7 @@ func (n *Nodes) KnowsSharded() bool {
 	answers := make(chan error, len(nodes))
 	for _, node := range nodes {
 		n.background.Go(func() {
-			ctx, end := startOnce(n.ctx, questionTime)
+			ctx, end := wire.StartOnce(n.ctx, wire.QuestionTime)
 			defer end()
 			answers <- node.Do(ctx, node.B().Arbitrary("PUBSUB", "SHARDNUMSUB").Build()).Error()
 		})

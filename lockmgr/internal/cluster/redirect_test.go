@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"errors"
@@ -10,13 +10,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
+
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // nameInSlot returns a name in a slot. In a fakeCluster a serves slot 0, b slot 1 and c slot 2.
 func nameInSlot(slot int) string {
 	for i := 0; ; i++ {
-		if name := fmt.Sprint("n", i); SlotOf(name) == slot {
+		if name := fmt.Sprint("n", i); wire.SlotOf(name) == slot {
 			return name
 		}
 	}
@@ -75,9 +77,9 @@ func TestNodes_RedirectionsWithoutEnd(t *testing.T) {
 	a.counts()
 	f := execOn(n, getOf(nameInSlot(0)))[0].Failure
 	require.Equal(t, core.No, f.Ran)
-	require.Equal(t, Unavailable, f.Kind, "they may agree soon")
+	require.Equal(t, wire.Unavailable, f.Kind, "they may agree soon")
 	require.False(t, f.Final)
-	require.False(t, f.unanswered(), "a and b serve other slots")
+	require.False(t, f.Unanswered(), "a and b serve other slots")
 	toA, _ := a.counts()
 	toB, _ := b.counts()
 	require.Equal(t, mostRedirections, toA+toB)
@@ -97,13 +99,13 @@ func TestNodes_RedirectionToAnotherCluster(t *testing.T) {
 		b := c.known["b:1"]
 		a.redirects(redirection, "b:1")
 		b.becomes("X", theirs)
-		require.Equal(t, strangeNode, execOn(n, getOf(name))[0].Failure)
+		require.Equal(t, wire.StrangeNode, execOn(n, getOf(name))[0].Failure)
 		// One that it dials now.
 		d := newFakeNode(t, "X", theirs)
 		c.elsewhere["d:1"] = d
 		n.move(0, "a:1")
 		a.redirects(redirection, "d:1")
-		require.Equal(t, strangeNode, execOn(n, getOf(name))[0].Failure)
+		require.Equal(t, wire.StrangeNode, execOn(n, getOf(name))[0].Failure)
 		for _, stranger := range []*fakeNode{b, d} {
 			commands, _ := stranger.counts()
 			require.Zero(t, commands)
@@ -127,32 +129,9 @@ func TestNodes_RedirectionOfAScript(t *testing.T) {
 		return ":1\r\n"
 	}
 	b.mu.Unlock()
-	answers := execOn(n, []Command{Encode(manager, released(name, 1))})
+	answers := execOn(n, []wire.Command{wire.Encode(manager, released(name, 1))})
 	require.Nil(t, answers[0].Failure)
 	require.Equal(t, []string{"ASKING", "EVALSHA", "ASKING", "EVAL"}, got)
-}
-
-func TestRedirection(t *testing.T) {
-	for text, want := range map[string]string{
-		"MOVED 3999 127.0.0.1:6381": "127.0.0.1:6381",
-		"MOVED 3999 node.x:6381":    "node.x:6381",
-		"MOVED 3999 ::1:6381":       "[::1]:6381",
-		"MOVED 3999 [::1]:6381":     "[::1]:6381",
-		"MOVED 3999 :6381":          "asked:6381",
-		"MOVED 3999 ?:6381":         "?:6381",
-		"MOVED 3999 nothing":        "",
-		"MOVED":                     "",
-		"ASK 3999 127.0.0.1:6381":   "127.0.0.1:6381",
-	} {
-		n := newFakeNode(t, "D", ours)
-		n.redirects("%s", text)
-		err := n.client.Do(t.Context(), n.client.B().Get().Key("x").Build()).Error()
-		addr, ask := redirection(failureOf(err), "asked:1")
-		require.Equal(t, want, addr, text)
-		require.Equal(t, want != "" && strings.HasPrefix(text, "ASK"), ask, text)
-	}
-	addr, _ := redirection(unknownNode, "asked:1")
-	require.Empty(t, addr)
 }
 
 // A node may not know the host of another one. The layout knows it, if one master has that port.
@@ -161,9 +140,9 @@ func TestNodes_RedirectionToAnUnknownHost(t *testing.T) {
 	name := nameInSlot(0)
 	c.known["a:1"].redirects("MOVED 0 ?:1")
 	f := execOn(n, getOf(name))[0].Failure
-	require.Equal(t, Unavailable, f.Kind, "b and c have it")
+	require.Equal(t, wire.Unavailable, f.Kind, "b and c have it")
 	require.Equal(t, core.No, f.Ran)
-	require.False(t, f.unanswered(), "a serves other slots")
+	require.False(t, f.Unanswered(), "a serves other slots")
 	require.Contains(t, f.Hint, "does not know the address")
 	for _, node := range c.known {
 		node.says(strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:2\r\n", 1))
@@ -196,7 +175,7 @@ func TestNodes_NoMaster(t *testing.T) {
 func TestNodes_CommandWithoutKeys(t *testing.T) {
 	c, n := newFakeCluster(t)
 	c.known["a:1"].counts()
-	require.Nil(t, execOn(n, []Command{{Args: []string{"INFO"}}})[0].Failure)
+	require.Nil(t, execOn(n, []wire.Command{{Args: []string{"INFO"}}})[0].Failure)
 	toA, _ := c.known["a:1"].counts()
 	require.Equal(t, 1, toA)
 }
@@ -230,20 +209,20 @@ func TestNodes_TellThoseWhoListenElsewhere(t *testing.T) {
 	x, y := nameInSlot(0), nameInSlot(1)
 	answer := func(args []string) string {
 		switch strings.Join(args[:2], " ") {
-		case "SPUBLISH " + Channel(x):
+		case "SPUBLISH " + wire.Channel(x):
 			return ":3\r\n"
 		case "PUBSUB SHARDNUMSUB":
 			return "*2\r\n+" + args[2] + "\r\n:4\r\n"
-		case "SPUBLISH " + Channel(y):
+		case "SPUBLISH " + wire.Channel(y):
 			return "-NOPERM no\r\n"
 		}
 		return ":0\r\n"
 	}
-	commands := []Command{
-		Encode(manager, released(x, 1)), Encode(manager, &core.Op{Verb: core.VerbTransfer, Name: x, Number: 2}), Encode(manager, released(y, 1)),
-		Encode(manager, released(x, 1)),
+	commands := []wire.Command{
+		wire.Encode(manager, released(x, 1)), wire.Encode(manager, &core.Op{Verb: core.VerbTransfer, Name: x, Number: 2}), wire.Encode(manager, released(y, 1)),
+		wire.Encode(manager, released(x, 1)),
 	}
-	for channels, want := range map[Channels][]int64{Sharded: {3, 4, -1, 3}, Classic: {0, 0, 0, 0}} {
+	for channels, want := range map[wire.Channels][]int64{wire.Sharded: {3, 4, -1, 3}, wire.Classic: {0, 0, 0, 0}} {
 		c, n := newFakeCluster(t)
 		n.channels = channels
 		for _, node := range c.known {
@@ -251,7 +230,7 @@ func TestNodes_TellThoseWhoListenElsewhere(t *testing.T) {
 		}
 		var got []int64
 		for _, a := range execOn(n, commands) {
-			require.Equal(t, Int, a.Kind, "%+v", a.Failure)
+			require.Equal(t, wire.Int, a.Kind, "%+v", a.Failure)
 			got = append(got, a.Int)
 		}
 		require.Equal(t, want, got, channels)
@@ -271,7 +250,7 @@ func TestNodes_MetByTheClient(t *testing.T) {
 		defer func() { d.reply = nil }()
 		return d.client.Do(t.Context(), d.client.B().Get().Key("x").Build()).Error()
 	}
-	here := refusal(elsewhere + " this is another node")
+	here := refusal("ELSEWHERE this is another node")
 	c.do = func() error { sent++; c.known["d:1"] = d; return here }
 	require.Nil(t, execOn(n, getOf(name))[0].Failure)
 	require.Equal(t, 1, sent)
@@ -289,7 +268,7 @@ func TestNodes_MetByTheClient(t *testing.T) {
 	moved := refusal("MOVED 0 z:1")
 	c.do = func() error { return moved }
 	f = execOn(n, getOf(name))[0].Failure
-	require.Equal(t, Unavailable, f.Kind)
+	require.Equal(t, wire.Unavailable, f.Kind)
 	require.Equal(t, core.No, f.Ran)
 	require.False(t, f.Final)
 	c.do = func() error { return errors.New("the client's own") }

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // Nodes are the nodes of a cluster. Nodes send a command to a given master, or find the master that
@@ -32,7 +33,7 @@ import (
 type Nodes struct {
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
 	cluster  rueidis.Client                            // the client of the cluster
-	channels Channels
+	channels wire.Channels
 
 	now func() time.Time
 	ctx context.Context // of questions; ends with Close
@@ -42,7 +43,7 @@ type Nodes struct {
 	dialling   singleflight.Group
 
 	mu      sync.Mutex
-	layout  []Shard           // the newest layout of this cluster; empty before the first
+	layout  []wire.Shard      // the newest layout of this cluster; empty before the first
 	members map[string]member // nodes that were in the layout lately, by ID
 	moved   map[int]string    // addresses that MOVED has named since, by slots
 	peers   map[string]*peer  // the nodes in use, by address
@@ -51,7 +52,7 @@ type Nodes struct {
 
 // A peer is a node in use.
 type peer struct {
-	greeter
+	wire.Greeter
 
 	// The mutex of Nodes guards the fields below.
 
@@ -88,7 +89,7 @@ func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T)
 		return answer, false
 	}
 	n.background.Go(func() {
-		ctx, end := startOnce(n.ctx, questionTime)
+		ctx, end := wire.StartOnce(n.ctx, wire.QuestionTime)
 		defer end()
 		answers <- ask(ctx)
 	})
@@ -113,7 +114,7 @@ func NewNodes(open func(addr string) (rueidis.Client, error)) *Nodes {
 }
 
 // Use sets the client of the cluster, and the channels on which scripts publish.
-func (n *Nodes) Use(client rueidis.Client, channels Channels) {
+func (n *Nodes) Use(client rueidis.Client, channels wire.Channels) {
 	n.cluster, n.channels = client, channels
 }
 
@@ -127,7 +128,7 @@ func (n *Nodes) Close() {
 		if p.own != nil {
 			n.background.Go(p.own.Close)
 		}
-		n.background.Go(p.close)
+		n.background.Go(p.Close)
 	}
 	clear(n.peers)
 	n.mu.Unlock()
@@ -155,7 +156,7 @@ func (n *Nodes) Strangers(ctx context.Context) (all []string) {
 	for _, s := range layout {
 		asking.Go(func() {
 			n.failed(s.Addr) // so that the node is asked
-			if _, f := n.greeted(func() context.Context { return ctx }, s.Addr); f == strangeNode {
+			if _, f := n.greeted(func() context.Context { return ctx }, s.Addr); f == wire.StrangeNode {
 				mu.Lock()
 				defer mu.Unlock()
 				all = append(all, s.Addr)
@@ -192,8 +193,8 @@ func (n *Nodes) move(slot int, addr string) {
 }
 
 // masterAt returns the shard of the layout whose master has an address, or nil.
-func masterAt(layout []Shard, addr string) *Shard {
-	if i := slices.IndexFunc(layout, func(s Shard) bool { return s.Addr == addr }); i >= 0 {
+func masterAt(layout []wire.Shard, addr string) *wire.Shard {
+	if i := slices.IndexFunc(layout, func(s wire.Shard) bool { return s.Addr == addr }); i >= 0 {
 		return &layout[i]
 	}
 	return nil
@@ -203,7 +204,7 @@ func masterAt(layout []Shard, addr string) *Shard {
 var errStranger = errors.New("the nodes that answer are of another cluster")
 
 // unknownNode is the failure of a command for a node that the client does not know yet.
-var unknownNode = &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("the client does not know this node of the cluster yet")}
+var unknownNode = &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("the client does not know this node of the cluster yet")}
 
 // peer returns the peer at an address, or nil after Close.
 func (n *Nodes) peer(addr string) *peer {
@@ -215,7 +216,7 @@ func (n *Nodes) peer(addr string) *peer {
 	p := n.peers[addr]
 	if p == nil {
 		p = new(peer)
-		p.init(func(ctx context.Context) (*Failure, bool) { return n.greet(ctx, addr, p), false })
+		p.Init(func(ctx context.Context) (*wire.Failure, bool) { return n.greet(ctx, addr, p), false })
 		n.peers[addr] = p
 	}
 	p.used = n.now()
@@ -224,7 +225,7 @@ func (n *Nodes) peer(addr string) *peer {
 
 // client returns a client of the node at an address. If the client of the cluster does not know the
 // node, client blocks for as long as a dial.
-func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
+func (n *Nodes) client(addr string) (rueidis.Client, *wire.Failure) {
 	if c, known := n.cluster.Nodes()[addr]; known {
 		return c, nil
 	}
@@ -233,16 +234,16 @@ func (n *Nodes) client(addr string) (rueidis.Client, *Failure) {
 	}
 	p := n.peer(addr)
 	if p == nil {
-		return nil, afterClose
+		return nil, wire.AfterClose
 	}
 	_, err, _ := n.dialling.Do(addr, func() (any, error) { return nil, n.dial(addr, p) })
 	if err != nil {
-		return nil, DialFailure(err)
+		return nil, wire.DialFailure(err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p.own == nil {
-		return nil, afterClose
+		return nil, wire.AfterClose
 	}
 	return p.own, nil
 }
@@ -271,7 +272,7 @@ func (n *Nodes) dial(addr string, p *peer) error {
 
 // greet asks a node for its ID and its layout. greet fails if the layout has another node at the
 // address, or if the node is not of this cluster.
-func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *Failure {
+func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *wire.Failure {
 	c, f := n.client(addr)
 	if f != nil {
 		return f
@@ -283,11 +284,11 @@ func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *Failure {
 	e, refused := rueidis.IsRedisErr(a.err)
 	switch {
 	case refused && strings.Contains(e.Error(), "cluster support disabled"): // a single server
-		return strangeNode
+		return wire.StrangeNode
 	case a.err != nil:
-		return unsent(a.err)
+		return wire.Unsent(a.err)
 	case s != nil && s.ID() != "" && s.ID() != a.id, !sameCluster(n.layout, a.layout):
-		return strangeNode
+		return wire.StrangeNode
 	}
 	p.client, p.id = c, a.id
 	return nil
@@ -295,23 +296,23 @@ func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *Failure {
 
 // greeted returns the way to the node at an address, after the node has been greeted. start begins
 // the round trip of a greeting.
-func (n *Nodes) greeted(start func() context.Context, addr string) (link, *Failure) {
+func (n *Nodes) greeted(start func() context.Context, addr string) (to wire.Redis, f *wire.Failure) {
 	p := n.peer(addr)
 	if p == nil {
-		return link{}, afterClose
+		return to, wire.AfterClose
 	}
-	if f := p.ready(start); f != nil {
-		return link{}, f
+	if f := p.Ready(start); f != nil {
+		return to, f
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return link{client: p.client, channels: n.channels, node: p.id}, nil
+	return wire.Redis{Client: p.client, Channels: n.channels, Node: p.id}, nil
 }
 
 // failed makes the next command for the node at an address wait for another greeting.
 func (n *Nodes) failed(addr string) {
 	if p := n.peer(addr); p != nil {
-		p.failed()
+		p.Failed()
 	}
 }
 
@@ -319,9 +320,9 @@ func (n *Nodes) failed(addr string) {
 // cluster. Client blocks until a dial and the greeting have ended, or ctx ends. Client fails if the
 // node is of another cluster.
 func (n *Nodes) Client(ctx context.Context, addr string) (rueidis.Client, error) {
-	l, f := n.greeted(func() context.Context { return ctx }, addr)
+	to, f := n.greeted(func() context.Context { return ctx }, addr)
 	if f != nil {
 		return nil, f.Err
 	}
-	return l.client.(rueidis.Client), nil
+	return to.Client.(rueidis.Client), nil
 }

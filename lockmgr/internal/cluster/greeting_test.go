@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // manyOf returns 256 commands for one name.
-func manyOf(name string) (commands []Command) {
+func manyOf(name string) (commands []wire.Command) {
 	for range 256 {
 		commands = append(commands, getOf(name)...)
 	}
@@ -69,7 +71,7 @@ func TestNodes_OneDialForALookAndAGreeting(t *testing.T) {
 	})
 }
 
-// A caller whose context ends fails alone. The greeting ends after questionTime, and with Close.
+// A caller whose context ends fails alone. The greeting ends after QuestionTime, and with Close.
 func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
@@ -98,7 +100,7 @@ func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 		n.failed("a:1")
 		begin := time.Now()
 		require.Error(t, within(time.Minute))
-		require.Equal(t, questionTime, time.Since(begin))
+		require.Equal(t, wire.QuestionTime, time.Since(begin))
 
 		begin = time.Now()
 		all.Go(func() { require.Error(t, within(10*time.Second)) })
@@ -166,7 +168,7 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 				ask(n, ctx)
 				cancel()
 				require.LessOrEqual(t, time.Since(begin), askTime)
-				require.False(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure.unanswered())
+				require.False(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure.Unanswered())
 				<-begun
 				require.NoError(t, cut)
 			})
@@ -183,7 +185,7 @@ func TestNodes_CloseDuringAQuestion(t *testing.T) {
 				c, n := newFakeCluster(t)
 				a := newFakeNodeOf(t, "A", ours, pipelining)
 				c.known["a:1"] = a
-				a.whileAsked = func() { time.Sleep(2 * questionTime) }
+				a.whileAsked = func() { time.Sleep(2 * wire.QuestionTime) }
 				require.Error(t, n.layoutAt(t.Context(), "a:1").err)
 				begin := time.Now()
 				n.Close()
@@ -193,15 +195,15 @@ func TestNodes_CloseDuringAQuestion(t *testing.T) {
 	}
 }
 
-// A question that nobody waits for ends after questionTime.
+// A question that nobody waits for ends after QuestionTime.
 func TestNodes_QuestionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
-		c.known["a:1"].whileAsked = func() { time.Sleep(2 * questionTime) }
+		c.known["a:1"].whileAsked = func() { time.Sleep(2 * wire.QuestionTime) }
 		begin := time.Now()
 		require.Error(t, n.layoutAt(t.Context(), "a:1").err)
 		n.background.Wait()
-		require.Equal(t, questionTime, time.Since(begin))
+		require.Equal(t, wire.QuestionTime, time.Since(begin))
 	})
 }
 
@@ -319,7 +321,7 @@ func TestNode_IsGreetedAfterTheEndOfAConnection(t *testing.T) {
 func TestNode_IsGreetedInTheNewCluster(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]
-	use := func() *Failure { return execOn(n.Node("a:1"), getOf("x"))[0].Failure }
+	use := func() *wire.Failure { return execOn(n.Node("a:1"), getOf("x"))[0].Failure }
 	require.Nil(t, use())
 	renewed := slotsReply("a:X", "b:Y", "c:Z")
 	c.known["b:1"].becomes("Y", renewed)
@@ -329,7 +331,7 @@ func TestNode_IsGreetedInTheNewCluster(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"X"}, layout[0].Nodes)
 	a.says(ours)
-	require.Equal(t, strangeNode, use())
+	require.Equal(t, wire.StrangeNode, use())
 }
 
 // A slot that is being moved, or was moved, says nothing about the connection.

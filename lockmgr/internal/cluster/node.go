@@ -1,9 +1,10 @@
-package wire
+package cluster
 
 import (
 	"context"
 	"errors"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
 )
 
@@ -15,31 +16,28 @@ type node struct {
 }
 
 // Node returns a Server for the master at an address. Node does no I/O.
-func (n *Nodes) Node(addr string) Server { return node{n, addr} }
+func (n *Nodes) Node(addr string) wire.Server { return node{n, addr} }
 
 // Exec makes node a Server. A greeting may come before the commands.
-func (n node) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	n.run(limit.Start, answers, func(l link) {
-		l.limit = limit
-		l.exec(commands, answers)
-	})
+func (n node) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
+	n.run(limit.Start, answers, func(to wire.Redis) { to.Exec(limit, commands, answers) })
 }
 
 // run calls send with the way to the node. send fills in the answers. start begins the round trip
 // of a greeting.
-func (n node) run(start func() context.Context, answers []Answer, send func(link)) {
-	l, f := n.of.greeted(start, n.addr)
+func (n node) run(start func() context.Context, answers []wire.Answer, send func(wire.Redis)) {
+	to, f := n.of.greeted(start, n.addr)
 	if f != nil {
-		refuse(answers, retryIfClosed(f))
+		wire.Refuse(answers, retryIfClosed(f))
 		return
 	}
-	send(l)
+	send(to)
 	for i := range answers {
 		f := answers[i].Failure
 		if f == nil {
 			continue
 		}
-		if f.general() && !f.Elsewhere && !f.Scattered {
+		if f.General() && !f.Elsewhere && !f.Scattered {
 			n.of.failed(n.addr) // the client may have another connection to this node by now
 		}
 		answers[i].Failure = retryIfClosed(f)
@@ -48,7 +46,7 @@ func (n node) run(start func() context.Context, answers []Answer, send func(link
 
 // retryIfClosed returns the failure of a command for a node. The failure is not final if the client
 // has closed the connection to the node, because the next command gets another connection.
-func retryIfClosed(f *Failure) *Failure {
+func retryIfClosed(f *wire.Failure) *wire.Failure {
 	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
 		passing := *f
 		passing.Final = false
@@ -58,12 +56,12 @@ func retryIfClosed(f *Failure) *Failure {
 }
 
 // Dedicate is Redis.Dedicate for n.
-func (n node) Dedicate() (Connection, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dedicateTimeout)
+func (n node) Dedicate() (wire.Connection, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), wire.DedicateTimeout)
 	defer cancel()
-	l, f := n.of.greeted(func() context.Context { return ctx }, n.addr)
+	to, f := n.of.greeted(func() context.Context { return ctx }, n.addr)
 	if f != nil {
 		return nil, f.Err
 	}
-	return dedicate(l)
+	return to.Dedicate()
 }

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 
 	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -167,17 +169,17 @@ func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 
 func nodesOf(c rueidis.Client, open func(addr string) (rueidis.Client, error)) *Nodes {
 	n := NewNodes(open)
-	n.Use(c, Classic)
+	n.Use(c, wire.Classic)
 	return n
 }
 
 // layoutOnce calls Layout, and waits until no node is asked any more: a test may then change the nodes.
-func layoutOnce(t *testing.T, n *Nodes) ([]Shard, error) {
+func layoutOnce(t *testing.T, n *Nodes) ([]wire.Shard, error) {
 	defer n.background.Wait()
 	return n.Layout(t.Context())
 }
 
-func addrsOf(layout []Shard) (out []string) {
+func addrsOf(layout []wire.Shard) (out []string) {
 	for _, s := range layout {
 		out = append(out, s.Addr)
 	}
@@ -185,15 +187,15 @@ func addrsOf(layout []Shard) (out []string) {
 }
 
 func TestSameCluster(t *testing.T) {
-	layout := func(masters ...string) (out []Shard) {
+	layout := func(masters ...string) (out []wire.Shard) {
 		for _, m := range masters {
-			out = append(out, Shard{Addr: "x:1", Nodes: strings.Split(m, ":")})
+			out = append(out, wire.Shard{Addr: "x:1", Nodes: strings.Split(m, ":")})
 		}
 		return out
 	}
 	known := layout("A:RA", "B:RB", "C:RC")
 	for name, one := range map[string]struct {
-		known, answer []Shard
+		known, answer []wire.Shard
 		same          bool
 	}{
 		"the first":                {nil, known, true},
@@ -205,7 +207,7 @@ func TestSameCluster(t *testing.T) {
 		"none of ours":             {known, layout("X", "Y", "Z"), false},
 		"a node alone":             {known, nil, false},
 		"of two, one left":         {layout("A", "B"), layout("A"), true},
-		"IDs are not known before": {[]Shard{{Addr: "x:1"}}, layout("X"), true},
+		"IDs are not known before": {[]wire.Shard{{Addr: "x:1"}}, layout("X"), true},
 	} {
 		require.Equal(t, one.same, sameCluster(one.known, one.answer), name)
 	}
@@ -255,17 +257,20 @@ func TestNode_WasSeenToBeAStranger(t *testing.T) {
 		_, err := layoutOnce(t, n)
 		require.NoError(t, err)
 	}
-	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
+	require.Equal(t, wire.StrangeNode, execOn(s, getOf("x"))[0].Failure)
 }
 
 // A master that serves a part of its slots only is one shard, and counts once.
 func TestWithUnserved(t *testing.T) {
-	known := []Shard{{"a:1", [][2]int{{0, 9}}, []string{"A"}, nil}, {"b:1", [][2]int{{10, 19}, {30, 39}}, []string{"B"}, nil}}
-	answer := []Shard{{"a:1", [][2]int{{0, 3}, {5, 5}}, []string{"A"}, nil}, {"c:1", [][2]int{{15, 31}}, []string{"C"}, nil}}
-	require.Equal(t, []Shard{
-		{"a:1", [][2]int{{0, 3}, {5, 5}, {4, 4}, {6, 9}}, []string{"A"}, nil},
-		{"c:1", [][2]int{{15, 31}}, []string{"C"}, nil},
-		{"b:1", [][2]int{{10, 14}, {32, 39}}, []string{"B"}, nil},
+	shard := func(id string, slots ...[2]int) wire.Shard {
+		return wire.Shard{Addr: strings.ToLower(id) + ":1", Slots: slots, Nodes: []string{id}}
+	}
+	known := []wire.Shard{shard("A", [2]int{0, 9}), shard("B", [2]int{10, 19}, [2]int{30, 39})}
+	answer := []wire.Shard{shard("A", [2]int{0, 3}, [2]int{5, 5}), shard("C", [2]int{15, 31})}
+	require.Equal(t, []wire.Shard{
+		shard("A", [2]int{0, 3}, [2]int{5, 5}, [2]int{4, 4}, [2]int{6, 9}),
+		shard("C", [2]int{15, 31}),
+		shard("B", [2]int{10, 14}, [2]int{32, 39}),
 	}, withUnserved(answer, known))
 	require.Equal(t, known, withUnserved(slices.Clone(known), known))
 }
@@ -273,7 +278,7 @@ func TestWithUnserved(t *testing.T) {
 // shardReply is an answer to CLUSTER SLOTS with one shard. The nodes are host:ID, the master first.
 func shardReply(nodes ...string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "*1\r\n*%d\r\n:0\r\n:%d\r\n", 2+len(nodes), Slots-1)
+	fmt.Fprintf(&b, "*1\r\n*%d\r\n:0\r\n:%d\r\n", 2+len(nodes), wire.Slots-1)
 	for _, node := range nodes {
 		host, id, _ := strings.Cut(node, ":")
 		fmt.Fprintf(&b, "*3\r\n+%s\r\n:1\r\n+%s\r\n", host, id)
@@ -348,7 +353,7 @@ func TestNodes_LayoutOfNodesThatHang(t *testing.T) {
 		c.known[fmt.Sprint("h:", i)] = hangs
 	}
 	defer close(answers)
-	ctx, cancel := context.WithTimeout(t.Context(), layoutTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	for range 3 {
 		_, err := n.Layout(ctx)
@@ -390,7 +395,7 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	require.Equal(t, []string{"a:1"}, c.opened, "once")
 	n.Close()
 	_, f := n.client("a:1")
-	require.Equal(t, Closed, f.Kind)
+	require.Equal(t, wire.Closed, f.Kind)
 	_, err = n.Client(t.Context(), "a:1")
 	require.Error(t, err)
 }
@@ -509,7 +514,7 @@ func TestNodes_LayoutWithoutADial(t *testing.T) {
 	require.ErrorContains(t, err, "LOADING")
 }
 
-func layoutOf(t *testing.T, n *fakeNode, addr string) []Shard {
+func layoutOf(t *testing.T, n *fakeNode, addr string) []wire.Shard {
 	a := nodeAnswer(t.Context(), n.client, addr)
 	require.NoError(t, a.err)
 	return a.layout
@@ -520,7 +525,7 @@ func TestLayout_MasterWithoutAPort(t *testing.T) {
 	n := newFakeNode(t, "A", strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:0\r\n", 1))
 	layout := layoutOf(t, n, "x:1")
 	require.Equal(t, []string{"a:1", "c:1"}, addrsOf(layout))
-	require.Equal(t, Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}, addrs: []string{"c:1", "c:1"}}, layout[1])
+	require.Equal(t, wire.Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}, Addrs: []string{"c:1", "c:1"}}, layout[1])
 }
 
 // A cluster may forget the address of a master and keep its slots. The slots stay with their last
@@ -535,8 +540,8 @@ func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 		layout, err := layoutOnce(t, n)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "c:1", "b:1"}, addrsOf(layout))
-		require.Equal(t, Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}, addrs: []string{"b:1", "b:1"}}, layout[2])
-		require.Equal(t, strangeNode, execOn(n.Node("b:1"), getOf("x"))[0].Failure)
+		require.Equal(t, wire.Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}, Addrs: []string{"b:1", "b:1"}}, layout[2])
+		require.Equal(t, wire.StrangeNode, execOn(n.Node("b:1"), getOf("x"))[0].Failure)
 	}
 }
 
@@ -544,17 +549,17 @@ func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 func TestNode_SaysWhichNodeItIs(t *testing.T) {
 	for name, one := range map[string]struct {
 		id, slots string
-		want      *Failure
+		want      *wire.Failure
 	}{
 		"ours":                     {"B", ours, nil},
 		"ours, after failovers":    {"B", slotsReply("a:RA", "b:RB", "d:RC"), nil},
-		"another node":             {"X", ours, strangeNode},
-		"of another cluster":       {"B", theirs, strangeNode},
-		"of no cluster":            {"B", "*0\r\n", strangeNode},
-		"a single server":          {"B", "-ERR This instance has cluster support disabled\r\n", strangeNode},
-		"the user may not ask":     {"B", "-NOPERM User x has no permissions to run the 'cluster|slots' command\r\n", &Failure{Kind: Permission}},
-		"the password is wrong":    {"B", "-WRONGPASS\r\n", &Failure{Kind: Permission}},
-		"the server is not usable": {"B", "-LOADING\r\n", &Failure{Kind: Unavailable}},
+		"another node":             {"X", ours, wire.StrangeNode},
+		"of another cluster":       {"B", theirs, wire.StrangeNode},
+		"of no cluster":            {"B", "*0\r\n", wire.StrangeNode},
+		"a single server":          {"B", "-ERR This instance has cluster support disabled\r\n", wire.StrangeNode},
+		"the user may not ask":     {"B", "-NOPERM User x has no permissions to run the 'cluster|slots' command\r\n", &wire.Failure{Kind: wire.Permission}},
+		"the password is wrong":    {"B", "-WRONGPASS\r\n", &wire.Failure{Kind: wire.Permission}},
+		"the server is not usable": {"B", "-LOADING\r\n", &wire.Failure{Kind: wire.Unavailable}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, n := newFakeCluster(t)
@@ -591,7 +596,7 @@ func TestNode_ThatIsNoMasterAnyMore(t *testing.T) {
 	c, n := newFakeCluster(t)
 	s := n.Node("z:1")
 	c.known["z:1"] = newFakeNode(t, "X", theirs)
-	require.Equal(t, strangeNode, execOn(s, getOf("x"))[0].Failure)
+	require.Equal(t, wire.StrangeNode, execOn(s, getOf("x"))[0].Failure)
 	c.known["z:1"].says(ours)
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
@@ -624,7 +629,7 @@ func TestNode_IsLookedUpAgain(t *testing.T) {
 	require.False(t, f.Final, "the client may have closed this connection only")
 	require.Equal(t, core.Maybe, f.Ran)
 	f = execOn(s, getOf("a"))[0].Failure
-	require.Equal(t, strangeNode, f)
+	require.Equal(t, wire.StrangeNode, f)
 	c.known["a:1"].becomes("A", ours)
 	require.Nil(t, execOn(s, getOf("a"))[0].Failure)
 }
@@ -640,26 +645,26 @@ func TestNode_ChangesUnseen(t *testing.T) {
 		case args[0] != "EVALSHA":
 			return "+OK\r\n"
 		case args[len(args)-1] != b.id: // as onlyAt does
-			return "-" + elsewhere + " this is another node\r\n"
+			return "-ELSEWHERE this is another node\r\n"
 		}
 		last = args[len(args)-1]
 		return ":1\r\n"
 	}
-	script := []Command{Encode(manager, released("x", 1))}
+	script := []wire.Command{wire.Encode(manager, released("x", 1))}
 	require.Nil(t, execOn(s, script)[0].Failure)
 	require.Equal(t, "B", last)
 	require.NotContains(t, script[0].Args, "B", "the command stays as it was")
 	b.becomes("X", ours)
-	require.Equal(t, strangeNode, execOn(s, script)[0].Failure)
+	require.Equal(t, wire.StrangeNode, execOn(s, script)[0].Failure)
 	b.becomes("B", ours)
 	require.Nil(t, execOn(s, script)[0].Failure)
 
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 	b.becomes("X", ours)
 	got := execOn(s, append(getOf("x"), script...))
-	require.Equal(t, strangeNode.Err, got[0].Failure.Err)
+	require.Equal(t, wire.StrangeNode.Err, got[0].Failure.Err)
 	require.Equal(t, core.Maybe, got[0].Failure.Ran, "at the other node")
-	require.Equal(t, strangeNode, got[1].Failure)
+	require.Equal(t, wire.StrangeNode, got[1].Failure)
 }
 
 // The layout may name another node at an address. Scripts then mean that one.

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -9,27 +9,20 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
 )
-
-// A Shard is a master of a cluster and the master's slots.
-type Shard struct {
-	Addr  string   // the key of the client's Nodes
-	Slots [][2]int // ranges, both ends included
-	Nodes []string // the IDs of the master and its replicas; nil: not known
-	addrs []string // the addresses of the first of Nodes; empty: not known
-}
 
 // sameCluster reports whether an answer is about the cluster whose layout is known: at least half
 // of the known shards are in the answer. So any answer counts if no shard is known. A shard is in
 // the answer if any of its nodes is, because a failover makes a replica the master. Half is enough,
 // because a cluster of two masters may shrink to one. Less than half is not enough, because a node
 // may have moved to another cluster.
-func sameCluster(known, answer []Shard) bool { return 2*inBoth(known, answer) >= len(known) }
+func sameCluster(known, answer []wire.Shard) bool { return 2*inBoth(known, answer) >= len(known) }
 
 // inBoth returns how many of the known shards have a node in an answer. A shard whose nodes are not
 // known counts.
-func inBoth(known, answer []Shard) (n int) {
+func inBoth(known, answer []wire.Shard) (n int) {
 	in := make(map[string]bool)
 	for _, s := range answer {
 		for _, id := range s.Nodes {
@@ -47,8 +40,8 @@ func inBoth(known, answer []Shard) (n int) {
 // withUnserved returns a layout in which each slot without a master belongs to the slot's shard in
 // an earlier layout. For instance, an answer leaves out a master whose address the cluster has
 // forgotten.
-func withUnserved(layout, earlier []Shard) []Shard {
-	var served [Slots]bool
+func withUnserved(layout, earlier []wire.Shard) []wire.Shard {
+	var served [wire.Slots]bool
 	at := make(map[string]int) // in layout, by address
 	for i, s := range layout {
 		at[s.Addr] = i
@@ -66,7 +59,7 @@ func withUnserved(layout, earlier []Shard) []Shard {
 		i, known := at[s.Addr]
 		if !known {
 			i = len(layout)
-			layout = append(layout, Shard{Addr: s.Addr, Nodes: s.Nodes, addrs: s.addrs})
+			layout = append(layout, wire.Shard{Addr: s.Addr, Nodes: s.Nodes, Addrs: s.Addrs})
 		}
 		layout[i].Slots = append(layout[i].Slots, left...)
 	}
@@ -74,7 +67,7 @@ func withUnserved(layout, earlier []Shard) []Shard {
 }
 
 // leftOf returns the slots of ranges that are not served, in ranges.
-func leftOf(ranges [][2]int, served *[Slots]bool) (left [][2]int) {
+func leftOf(ranges [][2]int, served *[wire.Slots]bool) (left [][2]int) {
 	for _, r := range ranges {
 		for slot := r[0]; slot <= r[1]; slot++ {
 			switch n := len(left); {
@@ -89,38 +82,27 @@ func leftOf(ranges [][2]int, served *[Slots]bool) (left [][2]int) {
 	return left
 }
 
-// Master returns the layout of a server that Sentinels watch: a single master, which serves all
-// slots. The client of Sentinel knows the master, so Master does no I/O.
-func (s Redis) Master(context.Context) ([]Shard, error) {
-	for addr := range s.Client.Nodes() {
-		return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}}, nil
+// OneMaster returns a function for the layout of a server that Sentinels watch: a single master,
+// which serves all slots. The client of Sentinel knows the master, so the function does no I/O.
+func OneMaster(client rueidis.Client) func(context.Context) ([]wire.Shard, error) {
+	return func(context.Context) ([]wire.Shard, error) {
+		for addr := range client.Nodes() {
+			return []wire.Shard{{Addr: addr, Slots: [][2]int{{0, wire.Slots - 1}}}}, nil
+		}
+		return nil, errors.New("the client knows no master")
 	}
-	return nil, errors.New("the client knows no master")
-}
-
-// ID returns the ID of the master, or "" if the ID is not known.
-func (s *Shard) ID() string {
-	if len(s.Nodes) == 0 {
-		return ""
-	}
-	return s.Nodes[0]
 }
 
 // layoutAnswer is what a node has answered to the question for its ID and the layout.
 type layoutAnswer struct {
 	addr, id string
-	layout   []Shard
+	layout   []wire.Shard
 	err      error
 }
 
 // askTime is how long Layout and Seeds wait for the answer of a node. KnowsSharded waits as long for all
 // answers together.
 const askTime = 500 * time.Millisecond
-
-// questionTime bounds a question to a node. The caller may stop waiting earlier. The question goes
-// on, because the client may be dialling for the question. The client makes one dial for all
-// commands that wait for a connection, and ends the dial with the context of the first command.
-const questionTime = 10 * time.Second
 
 // nodeAnswer asks the node at an address for its ID and the layout of its cluster, over one
 // connection. The layout is empty if the node knows no master with slots.
@@ -135,13 +117,13 @@ func nodeAnswer(ctx context.Context, c rueidis.Client, addr string) layoutAnswer
 }
 
 // readLayout reads the answer to CLUSTER SLOTS of the node at an address.
-func readLayout(reply rueidis.RedisResult, addr string) ([]Shard, error) {
+func readLayout(reply rueidis.RedisResult, addr string) ([]wire.Shard, error) {
 	ranges, err := reply.ToArray()
 	if err != nil {
 		return nil, err
 	}
 	index := map[string]int{}
-	var shards []Shard
+	var shards []wire.Shard
 	for _, r := range ranges {
 		at, err := readRange(&r, addr)
 		if err != nil {
@@ -154,7 +136,7 @@ func readLayout(reply rueidis.RedisResult, addr string) ([]Shard, error) {
 		if !known {
 			i = len(shards)
 			index[at.Addr] = i
-			shards = append(shards, Shard{Addr: at.Addr, Nodes: at.Nodes, addrs: at.addrs})
+			shards = append(shards, wire.Shard{Addr: at.Addr, Nodes: at.Nodes, Addrs: at.Addrs})
 		}
 		shards[i].Slots = append(shards[i].Slots, at.Slots...)
 	}
@@ -163,14 +145,14 @@ func readLayout(reply rueidis.RedisResult, addr string) ([]Shard, error) {
 
 // readRange reads a range of slots and the nodes that serve the slots. The address is the master's.
 // The master is the first node. asked is the address of the node that answered.
-func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
+func readRange(r *rueidis.RedisMessage, asked string) (at wire.Shard, err error) {
 	fields, err := r.ToArray()
 	if err != nil || len(fields) < 3 {
 		return at, fmt.Errorf("CLUSTER SLOTS: unexpected reply %s", r.String())
 	}
 	from, errFrom := fields[0].ToInt64()
 	to, errTo := fields[1].ToInt64()
-	if err := errors.Join(errFrom, errTo); err != nil || from < 0 || to >= Slots || from > to {
+	if err := errors.Join(errFrom, errTo); err != nil || from < 0 || to >= wire.Slots || from > to {
 		return at, fmt.Errorf("CLUSTER SLOTS: unexpected range in reply %s", r.String())
 	}
 	at.Slots = [][2]int{{int(from), int(to)}}
@@ -182,7 +164,7 @@ func readRange(r *rueidis.RedisMessage, asked string) (at Shard, err error) {
 		if len(node) > 2 {
 			if id, err := node[2].ToString(); err == nil {
 				addr, _ := readAddr(node, asked) // that of a replica is not needed
-				at.Nodes, at.addrs = append(at.Nodes, id), append(at.addrs, addr)
+				at.Nodes, at.Addrs = append(at.Nodes, id), append(at.Addrs, addr)
 			}
 		}
 	}

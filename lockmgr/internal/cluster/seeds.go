@@ -1,10 +1,11 @@
-package wire
+package cluster
 
 import (
 	"context"
 	"errors"
 	"slices"
 
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
 )
 
@@ -46,7 +47,7 @@ func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.
 
 // A cluster groups nodes whose answers are about the same cluster.
 type cluster struct {
-	layout []Shard // the first answer
+	layout []wire.Shard // the first answer
 	addrs  []string
 }
 
@@ -73,7 +74,7 @@ func most(clusters []*cluster) (best *cluster) {
 
 // seedLayout asks the node at an address for the layout of its cluster. The layout is empty if the
 // node belongs to no cluster or does not answer.
-func seedLayout(ctx context.Context, addr string, open func(addr string) (rueidis.Client, error)) []Shard {
+func seedLayout(ctx context.Context, addr string, open func(addr string) (rueidis.Client, error)) []wire.Shard {
 	c, err := open(addr)
 	if err != nil {
 		return nil

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"errors"
