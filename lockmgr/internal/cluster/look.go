@@ -151,8 +151,8 @@ func (s *survey) counts(a layoutAnswer) bool {
 
 // adopt makes an answer the layout of this cluster, and returns the layout. A slot for which the
 // answer names no master stays with its last shard. If the answer is about another cluster, or
-// about the rest of this cluster, no slot stays with its last shard, and each node has to prove
-// again that it is of the cluster.
+// about the rest of this cluster, no slot stays with its last shard, and each node is greeted
+// again.
 func (n *Nodes) adopt(answer []wire.Shard) []wire.Shard {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -29,7 +29,7 @@ import (
 //	Exec    follows MOVED and ASK by itself, and sends to a node as the Server of Node does
 //
 // A node tells its ID and its layout before the first command, after a failure and after the end of
-// a connection: see greeter. So the ID of a node that the layout does not name is known, too.
+// a connection: see wire.Greeter. So the ID of a node that the layout does not name is known, too.
 type Nodes struct {
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
 	cluster  rueidis.Client                            // the client of the cluster
