@@ -108,7 +108,9 @@ func (r *relay) carry(from, to net.Conn) {
 	})
 	r.wg.Go(func() {
 		for p := range way {
-			time.Sleep(time.Until(p.due))
+			for left := time.Until(p.due); left > 0; left = time.Until(p.due) {
+				holdBack(left)
+			}
 			if _, err := to.Write(p.bytes); err != nil {
 				from.Close() // the reader ends, and then this loop
 			}
