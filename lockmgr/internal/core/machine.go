@@ -47,7 +47,7 @@ type Machine struct {
 	freeNames []*name
 	forgotten []*name // in this step: its handlers may still look at them
 	tally     tally
-	nowFirst  []*Request // in this step, since the request before them has failed: see failQueued
+	nowFirst  []*Request // requests for which endStep looks for deadlocks: see failQueued
 	stats     Stats
 }
 
@@ -117,6 +117,13 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	default:
 		panic(fmt.Sprintf("lockmgr: unknown event %T", ev))
 	}
+	m.endStep()
+	out, m.out = m.out, nil
+	return out
+}
+
+// endStep does what is due once after each event.
+func (m *Machine) endStep() {
 	for i := 0; i < len(m.nowFirst); i++ { // a search may add to it
 		m.breakDeadlock(m.nowFirst[i])
 	}
@@ -133,8 +140,6 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 		}
 	}
 	m.forgotten = m.forgotten[:0]
-	out, m.out = m.out, nil
-	return out
 }
 
 // Next returns the instant at which the machine needs a Tick, or Forever.
@@ -203,9 +208,15 @@ func (m *Machine) tick() {
 	m.renewDueLocks()
 }
 
-// settle must follow every change of a name. settle does what is due, and sets the name's alarm. If
-// the name has no state left, settle forgets the name instead.
-func (m *Machine) settle(n *name) { m.settled(n, m.advance(n)) }
+// settle must follow every change of a name. settle does what is due for each entry of the name,
+// then for the name.
+func (m *Machine) settle(n *name) {
+	again := Forever
+	for e := range n.entries {
+		again = min(again, m.advance(e))
+	}
+	m.settleName(n, again)
+}
 
 // settleEntry is settle after a change that concerns one entry of a name, and no further held
 // entry. A name may have many held entries.
@@ -215,18 +226,28 @@ func (m *Machine) settleEntry(e *entry) {
 		m.settle(n)
 		return
 	}
-	again := m.advanceEntry(e)
+	again := m.advance(e)
 	for other := range n.inMotion {
 		if other != e {
-			again = min(again, m.advanceEntry(other))
+			again = min(again, m.advance(other))
 		}
 	}
-	m.settled(n, min(again, m.advanceName(n)))
+	m.settleName(n, again)
 }
 
-// settled forgets a name without any state left, else sets the name's alarm.
-func (m *Machine) settled(n *name, again time.Duration) {
-	if !n.hasDetails() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0 {
+// settleName does what is due for a name and for no entry in particular. settleName sets the name's
+// alarm, for again at the latest. If the name has no state left, settleName forgets the name.
+func (m *Machine) settleName(n *name, again time.Duration) {
+	if n.rules().entries() > 1 {
+		again = min(again, m.askMore(n))
+	}
+	if n.hasDetails() && n.idle() && m.now >= n.details.restUntil {
+		m.rest(&n.entry)
+	}
+	switch {
+	case n.hasDetails() && n.idle():
+		again = min(again, n.details.restUntil)
+	case !n.hasDetails() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0:
 		m.forget(n)
 		return
 	}
@@ -235,23 +256,14 @@ func (m *Machine) settled(n *name, again time.Duration) {
 	}
 }
 
-// advance does what is due for a name, and returns when to call it again if nothing happens before.
-func (m *Machine) advance(n *name) (again time.Duration) {
+// askMore asks for further entries of a name if requests wait, and returns when to look at these
+// entries again. If no request waits, askMore ends the wait of each entry: the last request may have
+// gone to an entry that was advanced after a waiting entry.
+func (m *Machine) askMore(n *name) (again time.Duration) {
 	again = Forever
-	for e := range n.entries {
-		again = min(again, m.advanceEntry(e))
-	}
-	return min(again, m.advanceName(n))
-}
-
-// advanceName does what is due for a name and for none of its entries.
-func (m *Machine) advanceName(n *name) (again time.Duration) {
-	again = Forever
-	if n.queue.head == nil && len(n.details.extra) > 0 {
-		// The last request may have gone to an entry that was advanced after a waiting entry. The
-		// waiting entry now waits for nobody.
+	if n.queue.head == nil {
 		for e := n.waiting(); e != nil; e = n.waiting() {
-			again = min(again, m.advanceEntry(e))
+			again = min(again, m.advance(e))
 		}
 	}
 	for !m.closing {
@@ -260,77 +272,57 @@ func (m *Machine) advanceName(n *name) (again time.Duration) {
 			break
 		}
 		m.ask(e)
-		again = min(again, m.advanceEntry(e))
+		again = min(again, m.advance(e))
 	}
 	if n.allHeld() {
 		m.failOnce(n, ErrNotAcquired) // such a request does not wait for an unlock
 	}
-	switch c := n.details; {
-	case !n.hasDetails() || !n.idle():
-	case m.now < c.restUntil:
-		again = min(again, c.restUntil)
-	default:
-		m.rest(&n.entry)
-		again = min(again, m.advance(n))
+	return again
+}
+
+// advance does what is due for an entry, and returns when to call it again if nothing happens
+// before.
+func (m *Machine) advance(e *entry) (again time.Duration) {
+	for again = m.dueAt(e); m.now >= again; again = m.dueAt(e) {
+		m.phaseOver(e)
+	}
+	if e.phase == held {
+		again = min(m.admit(e), m.extendDue(e), m.sendDue(e), e.holdUntil())
 	}
 	return again
 }
 
-// advanceEntry does what is due in the phase of an entry, and returns when to call it again if
-// nothing happens before.
-func (m *Machine) advanceEntry(e *entry) (again time.Duration) {
-	if e.phase == idle {
+// dueAt returns the instant at which the phase of an entry is over if nothing happens before.
+func (m *Machine) dueAt(e *entry) time.Duration {
+	if e.flight != 0 && e.phase != held { // the answer comes next
+		if e.phase == passing && e.number != 0 {
+			return e.until
+		}
 		return Forever
 	}
-	var due time.Duration
-	switch u := e.upkeep(); e.phase {
+	switch e.phase {
 	case held:
-		if m.now >= e.holdUntil() {
-			m.expire(e)
-			break
-		}
-		again = min(m.admit(e), m.extendDue(e), m.sendDue(e))
-		return min(again, e.holdUntil())
+		return e.holdUntil()
 	case passing:
-		if due = min(e.until, u.retry.at); e.flight != 0 {
-			due = e.until
-		}
-		if e.flight != 0 && e.number == 0 {
-			return Forever
-		}
-		if m.now < due {
-			return due
-		}
+		return min(e.until, e.upkeep().retry.at)
+	case waiting:
+		return m.tryAt(e)
+	case releasing:
+		return e.upkeep().retry.at
+	}
+	return Forever
+}
+
+// phaseOver handles an entry whose phase is over: see dueAt.
+func (m *Machine) phaseOver(e *entry) {
+	switch e.phase {
+	case held:
+		m.expire(e)
+	case passing:
 		m.passOn(e, nil)
 	case waiting:
-		if e.flight != 0 {
-			return Forever
-		}
-		if e.of.queue.head == nil { // the last request was granted another entry
-			m.releaseOrRest(e)
-			break
-		}
-		at := u.retry.at
-		if !u.retry.failing() { // else no script follows a failed one without a pause
-			at = min(at, e.gatherEnd(), e.of.refreshAt())
-			if e.of.lineDue(m.now) {
-				at = m.now
-			}
-		}
-		if m.now < at {
-			return at
-		}
 		m.waitOver(e)
 	case releasing:
-		if e.flight != 0 {
-			return Forever
-		}
-		if m.now < u.retry.at {
-			return u.retry.at
-		}
 		m.sendRelease(e)
-	default: // asking: the answer is the next event
-		return Forever
 	}
-	return m.advanceEntry(e)
 }

@@ -128,11 +128,31 @@ func (m *Machine) tryOrWait(e *entry) {
 	}
 }
 
+// tryAt returns the instant at which waitOver has something to do for an entry in phase waiting. No
+// script follows a failed script without a pause.
+func (m *Machine) tryAt(e *entry) time.Duration {
+	switch r := &e.upkeep().retry; {
+	case e.of.queue.head == nil:
+		return m.now
+	case r.failing():
+		return r.at
+	case e.of.lineDue(m.now):
+		return m.now
+	default:
+		return min(r.at, e.gatherEnd(), e.of.refreshAt())
+	}
+}
+
 // waitOver is called when something is due for an entry in phase waiting: the
-// poll, the end of a stand-back, or a look whether others have the lock.
+// poll, the end of a stand-back, or a look whether others have the lock. The last request may have
+// been granted another entry.
 func (m *Machine) waitOver(e *entry) {
 	n := e.of
 	t := &n.details.turns
+	if n.queue.head == nil {
+		m.releaseOrRest(e)
+		return
+	}
 	if m.now >= e.gatherEnd() {
 		m.release(e) // what it has got so far
 		return
