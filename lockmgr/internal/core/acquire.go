@@ -100,14 +100,12 @@ func (m *Machine) tooLate(e *entry, lease time.Duration) {
 	n := e.of
 	m.stats.Fails++
 	m.abandon(e)
-	for r := n.queue.head; r != nil; {
-		next := r.next
+	for r := range n.queue.all {
 		if m.leaseOf(r) <= lease {
 			if r.late++; r.Once || r.late >= lateGrants {
 				m.failQueued(r, ErrTooLate)
 			}
 		}
-		r = next
 	}
 	if n.queue.head == nil {
 		m.releaseOrRest(e)
@@ -122,13 +120,11 @@ func (m *Machine) tryFailed(e *entry, r *Reply) {
 	n := e.of
 	m.failed(e, r.Err)
 	tokens := r.Op.Tokens > 0
-	for q := n.queue.head; q != nil; {
-		next := q.next
+	for q := range n.queue.all {
 		concerned := q.Fenced || !tokens || !r.Final
 		if concerned && (r.Final || q.Once || m.overdue(e, q)) {
 			m.failQueued(q, r.Err)
 		}
-		q = next
 	}
 	if r.Final {
 		e.upkeep().retry.succeeded() // the error does not concern the requests that are left

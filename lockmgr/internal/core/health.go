@@ -225,14 +225,12 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 		}
 	}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.queue.head != nil }) {
-		for r := n.queue.head; r != nil; {
-			next := r.next
+		for r := range n.queue.all {
 			if due := m.tellDue(h, r.Asked); due <= m.now {
 				m.failQueued(r, h.err)
 			} else {
 				h.tellAt = min(h.tellAt, due)
 			}
-			r = next
 		}
 		m.settle(n)
 	}

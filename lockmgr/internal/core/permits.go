@@ -119,12 +119,10 @@ func (p *pool) refused(*entry, *Reply) { p.asks = 1 }
 
 // failAbove fails the waiting requests for more permits than limit, which is how many there are.
 func (m *Machine) failAbove(n *name, limit int64) {
-	for r := n.queue.head; r != nil; {
-		next := r.next
+	for r := range n.queue.all {
 		if int64(r.own.Permits) > limit {
 			m.failQueued(r, fmt.Errorf("%w: %d of %d", ErrLimit, r.own.Permits, limit))
 		}
-		r = next
 	}
 }
 

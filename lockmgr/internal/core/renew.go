@@ -106,13 +106,11 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 // in for a transfer, and the error concerns this name only, the health of the server does not fail
 // the requests that would get the entry next. So failNext fails overdue requests.
 func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
-	for q := e.of.queue.head; q != nil; {
-		next := q.next
+	for q := range e.of.queue.all {
 		joins := e.phase == held && e.of.rules().joins(e, q)
 		if joins && r.Final || instead && r.Alone && m.overdue(e, q) {
 			m.failQueued(q, r.Err)
 		}
-		q = next
 	}
 }
 

@@ -114,6 +114,17 @@ func (q *queue) push(r *Request) {
 	q.tail = r
 }
 
+// all calls yield for each request, from the first on. yield may remove the request.
+func (q *queue) all(yield func(*Request) bool) {
+	for r := q.head; r != nil; {
+		next := r.next
+		if !yield(r) {
+			return
+		}
+		r = next
+	}
+}
+
 func (q *queue) remove(r *Request) {
 	if r.prev != nil {
 		r.prev.next = r.next
@@ -313,12 +324,10 @@ func (m *Machine) failOnce(n *name, err error) {
 	if !n.takeTries() {
 		return
 	}
-	for r := n.queue.head; r != nil; {
-		next := r.next
+	for r := range n.queue.all {
 		if r.Once {
 			m.failQueued(r, err)
 		}
-		r = next
 	}
 }
 
