@@ -6,7 +6,7 @@ package mutants
 var coreMutants = []mutant{
 	{"deadline", "counted from the reply", machine, "Machine.acquired", "op.Sent, op.Sent", "m.now, m.now", seeds},
 	{"deadline", "renewal counted from the reply", machine, "Machine.renewed", "r.Op.Sent", "m.now", seeds},
-	{"deadline", "transfer counted from the reply", machine, "Machine.transferred", "op.Sent", "m.now", seeds},
+	{"deadline", "transfer counted from the reply", machine, "Machine.transferDone", "op.Sent", "m.now", seeds},
 	{"deadline", "without the 1 %", machine, "Config.usable", "lease - lease/100", "lease", seeds},
 	{"deadline", "renewal moves it back", machine, "Machine.trust", "max(e.until, sent+m.cfg.usable(lease))", "sent+m.cfg.usable(lease)", seeds},
 	{"deadline", "expired record passed on", machine, "Machine.passOn", "m.now >= e.until", "false", seeds},
@@ -15,13 +15,13 @@ var coreMutants = []mutant{
 	{"deadline", "refused renewal ignored", machine, "Machine.renewed", "m.gone(e)", "m.renewalFailed(e, nil)", seeds},
 	{"deadline", "fixed lease never ends", machine, "Machine.limitOf", "m.now + m.cfg.usable(r.Lease)", "Forever", seeds},
 	{"deadline", "an acquire asks for a long lease", machine, "Machine.leaseOf", "min(lease, m.cfg.Lease)", "lease", seeds},
-	{"deadline", "a long lease is inherited", machine, "Machine.passOn", "case e.upkeep().longer.set, ", "case ", stories},
+	{"deadline", "a long lease is inherited", machine, "Machine.handOver", "case u.longer.set, ", "case ", stories},
 
 	{"re-entry", "does not count", machine, "Machine.reenter", "h.count++", "", seeds},
 	{"re-entry", "by anybody", machine, "entry.owned", "h.Request.Owner() != owner", "false", seeds},
 	{"re-entry", "after the deadline", machine, "Machine.request", "e.phase == held && m.now >= e.holdUntil()", "false", stories},
 
-	{"numbers", "scripts do not name suspects", machine, "entry.mayCarry", "s.owner != beside && s.owner != e.number && !leftOut", "false && leftOut", seeds},
+	{"numbers", "scripts do not name suspects", machine, "entry.mayCarry", "s.number != beside && s.number != e.number && !leftOut", "false && leftOut", seeds},
 	{"numbers", "a transfer does not name the old holder", machine, "entry.mayCarry", "e.number != 0 && e.number != beside", "false", seeds},
 	{"numbers", "an answer to an earlier command is believed", machine, "Reply.expected", "r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID", "e != nil", seeds},
 	{"numbers", "a number for each owner", machine, "Machine.ask", "r.Side, number,", "r.Side, 1<<40+r.Owner(),", seeds},
@@ -33,7 +33,7 @@ var coreMutants = []mutant{
 	{"unknown", "no clean-up when nobody is left", machine, "Machine.releaseOrRest", "e.upkeep().unknown.strays() > 0 || ", "", stories},
 	{"unknown", "suspects dropped at once", machine, "unknown.named", "!s.stray || s.until <= sent", "true", stories},
 	{"unknown", "one removal explains all suspects", machine, "unknown.removed", "u.strays() == 1", "u.strays() >= 1", stories},
-	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil:", "case r == nil:\n\t\tm.rest(e)\n\t\treturn", seeds},
+	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil && m.mayKeep(e):\n\t\tm.keep(e)", "case r == nil:\n\t\tm.rest(e)", seeds},
 	{"unknown", "a token counter fails all", machine, "Machine.tryFailed", "!r.Final", "true", seeds},
 
 	{"health", "nobody is told", machine, "Machine.tick", "m.tellOfServers()", "", seeds},
@@ -45,7 +45,7 @@ var coreMutants = []mutant{
 	{"a message is a hint", "message ignored", machine, "Machine.wake", "useful || ev.Confirmed:", "ev.Confirmed:", seeds},
 	{"a message is a hint", "no poll", machine, "Machine.dueAt", "m.tryAt(e)", "Forever", seeds},
 	{"a message is a hint", "raises no doubt", machine, "Machine.wake", "m.doubt(e)", "", seeds},
-	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!needsMore && !u.doubt.open()", "!needsMore", seeds},
+	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!lacks && !u.doubt.open()", "!lacks", seeds},
 	{"a message is a hint", "passed on without a proof", machine, "Machine.unproven", "!e.upkeep().proven || m.stale(e)", "false", stories},
 
 	{"one script in flight", "release does not look", machine, "Machine.release", "e.flight == 0", "true", seeds},
@@ -56,7 +56,7 @@ var coreMutants = []mutant{
 	{"every end is an end", "Close leaves holds", machine, "Machine.close", "m.release(e)", "", seeds},
 
 	{"turns", "last come, first served", machine, "queue.push", "q.tail = r", "q.tail = r\n\tif q.head != r && q.head.Owner()%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}", seeds},
-	{"turns", "a run has no end", machine, "Machine.decideRun", "t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, e.since, &m.cfg)", "true", seeds},
+	{"turns", "a run has no end", machine, "Machine.decideRun", "!ended", "!ended || true", seeds},
 	{"turns", "never stands back", machine, "turns.standBack", "t.back, t.since, t.heard, t.yielded = true, now, 0, false", "t.heard, t.yielded = 0, false", seeds},
 	{"turns", "its own message ends its standing back", machine, "Machine.wake", " && !n.isEcho(ev)", "", seeds},
 	{"turns", "kept from processes that poll", machine, "Machine.keptLong", "m.cfg.ShareEvery > 0", "false", sharing + "TestTurns TestDrain"},
@@ -80,10 +80,10 @@ var coreMutants = []mutant{
 
 	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item || ", "", setSeeds},
 	{"several", "does not give back what it has gathered", machine, "Machine.waitOver", "m.now >= e.gatherEnd()", "false", stories},
-	{"several", "what it has gathered is not named", machine, "Machine.gatherRefused", "u.unknown.add(suspect{owner: g.kept, until: m.suspectUntil(), stray: true})", "", setSeeds},
+	{"several", "what it has gathered is not named", machine, "Machine.gatherRefused", "u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})", "", setSeeds},
 	{"several", "the rest is not named after a partial loss", machine, "Machine.gone", "e.of.rules().parts(e)", "e.of.rules().parts(e) && e.of.set() == nil", setSeeds},
-	{"several", "the rest is not given back while somebody waits", machine, "Machine.gone", "if others {\n\t\tm.release(e)", "if others && e.of.queue.head == nil {\n\t\tm.release(e)", stories},
-	{"several", "passed on in memory", machine, "Machine.passOn", "passed && !n.rules().transfers()", "false", setSeeds},
+	{"several", "the rest is not given back while somebody waits", machine, "Machine.gone", "if parts {\n\t\tm.release(e)", "if parts && e.of.queue.head == nil {\n\t\tm.release(e)", stories},
+	{"several", "passed on in memory", machine, "Machine.passOn", "!n.rules().transfers()", "false", setSeeds},
 
 	{"permits", "an entry passes to a request for more", machine, "permits.passes", "e.permits == r.own.Permits", "true", permitSeeds},
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
@@ -95,7 +95,7 @@ var coreMutants = []mutant{
 	{"fair lock", "places that wait are over", machine, "line.fill", "x.Before = r.own.Number", "_ = r", fairSeeds},
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
 	{"fair lock", "a transfer never gives way", machine, "line.fill", "e.hold == nil", "false", fairSeeds},
-	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.Ran == Yes && r.GaveWay", "false", stories},
+	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.GaveWay", "false", stories},
 	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "m.hear(n)", "", fairSeeds},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.grant", "!r.Passed && h.unsure", "false", stories},
 

@@ -191,9 +191,9 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 
 // gone handles an answer by which the entry is not ours any more.
 func (m *Machine) gone(e *entry) {
-	others := e.of.rules().parts(e) && e.number != 0
-	if others {
-		m.suspectOwner(e) // one record is gone, the others may be there
+	parts := e.of.rules().parts(e) && e.number != 0
+	if parts {
+		m.distrust(e) // one record is gone, the others may be there
 	}
 	e.number = 0
 	m.dropTokens(e)
@@ -201,7 +201,7 @@ func (m *Machine) gone(e *entry) {
 	m.unreserve(e)
 	m.loseAll(e, e.of.rules().gone())
 	m.unlocked(e, e.of.rules().gone())
-	if others {
+	if parts {
 		// Release even if somebody here waits. A try that gathers would shorten the life of the
 		// records that are left, and waiters elsewhere would get no message when the records end.
 		m.release(e)
@@ -213,10 +213,9 @@ func (m *Machine) gone(e *entry) {
 // abandon stops trusting an entry that is past its deadline. The record may still exist, so the
 // next script names its number.
 func (m *Machine) abandon(e *entry) {
-	n := e.of
 	if e.number != 0 {
-		m.suspectOwner(e)
-		n.details.turns.turnEnded(m.now, e.since, &m.cfg)
+		m.distrust(e)
+		e.of.details.turns.turnEnded(m.now, e.since, &m.cfg)
 	}
 	m.dropTokens(e)
 	m.renewals.Remove(e)

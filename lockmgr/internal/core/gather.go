@@ -102,7 +102,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	u.unknown.removedNumber(g.kept) // this try has taken that over
 	g.kept = r.Op.Number
 	// Add a suspect, so that the next try and the release name the number.
-	u.unknown.add(suspect{owner: g.kept, until: m.suspectUntil(), stray: true})
+	u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})
 }
 
 // gatherAcquired handles the answer that an entry has got everything wanted.

@@ -19,76 +19,97 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 	switch {
 	case e.number == 0: // the record is gone
 		m.startOver(e)
-		return
 	case m.reserved(e) > 0: // even if it may have expired: a record of its number was ours all the time
 		m.release(e)
-		return
 	case m.now >= e.until:
-		m.unlocked(e, nil) // the record has expired, so an answer does not show a loss
-		m.abandon(e)
-		if r != nil && e.flight == 0 && m.decideRun(e) != goOn {
+		m.recordExpired(e)
+	case r == nil && m.mayKeep(e):
+		m.keep(e)
+	case r == nil, !n.rules().passes(e, r):
+		m.release(e)
+	case r.acquiredBy(answered):
+		m.handTo(e, r, answered, false)
+	case !n.rules().transfers():
+		m.release(e)
+	default:
+		m.handOver(e, r, answered)
+	}
+}
+
+// acquiredBy reports whether an operation has acquired an entry for the request, the first of the
+// queue. An acquire for a place of a fair lock was for the request of the place, which may have
+// left the queue.
+func (r *Request) acquiredBy(op *Op) bool {
+	return op != nil && op.Verb == VerbAcquire && (r.own.Number == op.Number || r.entry.of.takesTurns())
+}
+
+// recordExpired handles an entry without a hold that is past its deadline.
+func (m *Machine) recordExpired(e *entry) {
+	m.unlocked(e, nil) // an answer does not show a loss
+	m.abandon(e)
+	if e.of.queue.head != nil && e.flight == 0 {
+		m.countHandoff(e)
+		if m.decideRun(e) != goOn {
 			// The answer to the release reports whether others wait. Otherwise holders whose leases
 			// run out one after another would keep others from the lock.
-			e.makeUpkeep().giveBack = true
-			m.release(e)
-			return
-		}
-		m.startOver(e)
-		return
-	case r == nil:
-		if m.keep(e) {
-			return
-		}
-		m.release(e)
-		return
-	}
-	// passed: the entry had a holder here before, or was kept.
-	passed := answered == nil || answered.Verb != VerbAcquire || !n.takesTurns() && r.own.Number != e.number
-	if !n.rules().passes(e, r) || passed && !n.rules().transfers() {
-		m.release(e)
-		return
-	}
-	if passed {
-		turn := m.decideRun(e)
-		switch {
-		case e.upkeep().longer.set, turn == standBack:
-			// The record of a long fixed lease must not outlive the holder. If the record were
-			// passed on and this process died, nobody could have the lock for the rest of the
-			// lease.
 			e.upkeep().giveBack = true
 			m.release(e)
 			return
-		case turn == askFirst:
-			m.transferFirst(e, r)
-			return
 		}
 	}
-	m.handTo(e, r, answered, passed)
+	m.startOver(e)
+}
+
+// handOver gives an entry that had a holder here, or was kept, to the first waiter, unless the run
+// is over.
+func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
+	m.countHandoff(e)
+	u := e.upkeep()
+	turn := m.decideRun(e)
+	switch {
+	case u.longer.set, turn == standBack:
+		// The record of a long fixed lease must not outlive the holder. If the record were passed on
+		// and this process died, nobody could have the lock for the rest of the lease.
+		u.giveBack = true
+		m.release(e)
+		return
+	case turn == askFirst:
+		m.transferFirst(e, r)
+		return
+	}
+	if answered == nil && !u.doubt.open() && (!u.passed || m.unproven(e)) {
+		u.passed = true
+		u.doubt.raise(m.lastID)
+	}
+	m.handTo(e, r, answered, true)
 }
 
 // handTo gives an entry without a hold to the first waiter, or sends the script that must come
 // first. passed is set if the entry had a holder here before, or was kept.
 func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	u := e.upkeep()
-	if passed && answered == nil && !u.doubt.open() && (!u.passed || m.unproven(e)) {
-		u.passed = true
-		u.doubt.raise(m.lastID)
-	}
-	tooShort := (answered == nil || answered.Lease < m.leaseOf(r)) && m.short(e, r)
-	needsMore := tooShort || r.Fenced && !m.mayTakeToken(e, r) || m.behind(e, r)
+	lacks := m.lacks(e, r, answered)
 	switch {
-	case !needsMore && !u.doubt.open():
+	case !lacks && !u.doubt.open():
 		r.Passed = passed
 		m.unlocked(e, nil)
 		m.grant(e, r)
 		m.sendDue(e)
 	case !e.of.rules().transfers():
 		m.release(e)
-	case !needsMore && u.retry.failing() && !u.unknown.replaced():
+	case !lacks && u.retry.failing() && !u.unknown.replaced():
 		m.renewFirst(e, r)
 	default:
 		m.transferFirst(e, r)
 	}
+}
+
+// lacks reports whether an entry lacks something that the next holder needs, and that only a
+// transfer brings: enough lease, a token, or the turn in the queue of the server. answered is as
+// for passOn.
+func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
+	renewed := answered != nil && answered.Lease >= m.leaseOf(r)
+	return !renewed && m.short(e, r) || r.Fenced && !m.mayTakeToken(e, r) || m.behind(e, r)
 }
 
 // renewFirst sends a renewal that looks for the record before the next holder gets the entry. The
@@ -127,41 +148,40 @@ const (
 	standBack             // the run is over
 )
 
+// countHandoff notes that an entry is to be passed on, or shared with one more hold. countHandoff
+// begins a new run if the present run is over, but a transfer of the run has reported that nobody
+// else subscribes.
+func (m *Machine) countHandoff(e *entry) {
+	t := &e.of.makeDetails().turns
+	if first := e.firstPass(); *first == 0 && !t.back {
+		*first = m.now
+	}
+	if t.fresh && m.decideRun(e) == askFirst {
+		t.newRun(m.now)
+	}
+}
+
 // decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
 // PassTime, and later if others have had more than their share. If the last transfer reported no
 // other subscribers, the limit is 8×PassCount grants, because the transfers of a fast run report a
-// new subscriber in time. If the last transfer was answered in this run, a new run begins at once.
-// Otherwise a transfer has to ask first.
+// new subscriber in time. After that, a transfer has to ask first.
 //
 // A waiting process may have no subscription. So the lock is given back once in ShareEvery, even if
 // there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
-	n := e.of
-	t := &n.makeDetails().turns
-	if !n.takesTurns() {
-		return goOn
-	}
-	if m.keptLong(e) || t.back { // standing back concerns all entries of the name
-		return standBack
-	}
-	if first := e.firstPass(); *first == 0 {
-		*first = m.now
-	}
-	if t.count == 0 {
-		return goOn
-	}
-	if t.count < m.runLimit(t) && m.now-t.start < m.cfg.PassTime || t.inCredit(m.now, e.since, &m.cfg) {
-		return goOn
-	}
+	t := &e.of.details.turns
+	ended := t.count > 0 && (t.count >= m.runLimit(t) || m.now-t.start >= m.cfg.PassTime)
 	switch {
-	case !m.cfg.TrustSubscribers || t.others > 0:
-		return standBack
-	case t.fresh: // a moment ago there were no others
-		t.newRun(m.now)
+	case !e.of.takesTurns():
 		return goOn
-	default:
-		return askFirst
+	case m.keptLong(e), t.back: // standing back concerns all entries of the name
+		return standBack
+	case !ended, t.inCredit(m.now, e.since, &m.cfg):
+		return goOn
+	case !m.cfg.TrustSubscribers, t.others > 0:
+		return standBack
 	}
+	return askFirst
 }
 
 // keptLong reports whether the entry has been passed on here for so long that a process without a
@@ -181,10 +201,11 @@ func (m *Machine) runLimit(t *turns) int {
 	return t.passCount(&m.cfg)
 }
 
-// leaving reports whether a release must be sent although somebody here waits.
-func (m *Machine) leaving(e *entry) bool {
-	n := e.of
-	return m.closing || e.upkeep().giveBack || m.reserved(e) > 0 || n.queue.head != nil && !n.passesOn(e, n.queue.head)
+// wanted reports whether the first waiter may have an entry that is to be released, if the release
+// does not run.
+func (m *Machine) wanted(e *entry) bool {
+	r := e.of.queue.head
+	return r != nil && e.of.passesOn(e, r) && m.reserved(e) == 0 && !m.closing
 }
 
 // admit lets requests at the head of the queue share a held entry, as far as the rules allow. admit
@@ -199,6 +220,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		if m.now < u.shutUntil {
 			return min(u.shutUntil, m.admitTries(e))
 		}
+		m.countHandoff(e)
 		turn := m.decideRun(e)
 		if turn == standBack {
 			// The run is over, so nobody is admitted for PassTime. If all holds end within
@@ -343,34 +365,35 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 
 // transferred handles the answer to a transfer.
 func (m *Machine) transferred(e *entry, r *Reply) {
-	n := e.of
-	op := r.Op
 	u := e.makeUpkeep()
 	switch {
-	case r.Ran == Yes && r.Kept: // others share the record: the upgrade has failed
-		u.retry.succeeded()
-		m.keepNumber(e)
-		m.upgraded(e, r)
-		m.proceed(e)
-		return
-	case r.Ran == Yes && r.GaveWay:
-		m.gaveWay(e, r)
-		return
-	case r.Ran == Yes && !r.OK:
-		m.upgraded(e, r)
-		m.gone(e)
-		return
 	case r.Ran != Yes:
-		if r.Ran == Maybe && op.Tokens > 0 { // it may take a larger token late, and others may get that
+		if r.Ran == Maybe && r.Op.Tokens > 0 { // it may take a larger token late, and others may get that
 			u.tokens.drop()
 		}
-		if e.hold != nil && op.Side == Alone && n.rules().side(e) == Shared {
+		if e.hold != nil && r.Op.Side == Alone && e.of.rules().side(e) == Shared {
 			m.keepNumber(e)
 		}
 		m.upgraded(e, r)
 		m.transferFailed(e, r)
-		return
+	case r.Kept: // others share the record: the upgrade has failed
+		u.retry.succeeded()
+		m.keepNumber(e)
+		m.upgraded(e, r)
+		m.proceed(e)
+	case r.GaveWay:
+		m.gaveWay(e, r)
+	case !r.OK:
+		m.upgraded(e, r)
+		m.gone(e)
+	default:
+		m.transferDone(e, r)
 	}
+}
+
+// transferDone handles the answer that a transfer has written its number.
+func (m *Machine) transferDone(e *entry, r *Reply) {
+	n, u, op := e.of, e.upkeep(), r.Op
 	u.retry.succeeded()
 	if e.number != 0 {
 		e.number, e.side = op.Number, op.Side
@@ -384,24 +407,31 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 			u.tokens.got(r.Token, op.Tokens)
 		}
 	} else { // the entry was given up while the transfer was in flight
-		u.unknown.add(suspect{owner: op.Number, until: m.suspectUntil(), stray: true})
+		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true})
 	}
 	m.upgraded(e, r)
-	t := &n.details.turns
-	t.others = m.othersOf(n, r.Subscribers)
-	if t.alone = t.others == 0; t.alone && n.takesTurns() {
-		t.newRun(m.now)
-		u.spacing = min(2*max(u.spacing, m.cfg.RecordEvery), mostSpacing*m.cfg.RecordEvery, max(m.cfg.RecordEvery, m.cfg.PassTime/4))
-	} else {
-		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+m.cfg.RecordEvery)
-	}
-	t.fresh = true
+	m.countOthers(e, m.othersOf(n, r.Subscribers))
 	if e.phase == passing {
 		m.passOn(e, op)
 	} else {
 		m.proceed(e)
 	}
 	n.details.special.transferred(m, n)
+}
+
+// countOthers notes how many other subscribers a transfer has reported. If there are none, a new run
+// begins, and transfers become rarer: see mostSpacing.
+func (m *Machine) countOthers(e *entry, others int64) {
+	t, u := &e.of.details.turns, e.upkeep()
+	every := m.cfg.RecordEvery
+	t.others, t.alone = others, others == 0
+	if t.alone && e.of.takesTurns() {
+		t.newRun(m.now)
+		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
+	} else {
+		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)
+	}
+	t.fresh = true
 }
 
 // keepNumber keeps the number of an entry after an upgrade that changed nothing or got no answer.
@@ -417,8 +447,7 @@ func (m *Machine) keepNumber(e *entry) {
 // transferFailed arranges another try of the transfer, and fails the requests that the error
 // concerns.
 func (m *Machine) transferFailed(e *entry, r *Reply) {
-	n := e.of
-	u := e.upkeep()
+	n, u := e.of, e.upkeep()
 	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error concerns no others
 	if u.upgrade != nil && (!forTokens || u.upgrade.Fenced) {
 		m.failUpgrade(e, r.Err)
@@ -430,19 +459,10 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
 		n.details.turns.others = max(n.details.turns.others, 1)
 	}
-	for q := n.queue.head; q != nil; {
-		next := q.next
-		tokenless := r.Final && (e.phase == passing || forTokens) && q.Fenced && !e.upkeep().tokens.left(q.Side)
-		// Requests that could join wait for this transfer and for nobody's unlock.
-		late := e.phase == held && !forTokens && n.rules().joins(e, q) && m.overdue(e, q)
-		// Without a transfer nobody gets a place in the queue, or comes from there.
-		lineless := !n.takesTurns() && (r.Final && (q.Fenced || !forTokens) || m.overdue(e, q))
-		// An error with Alone set does not make the server failing, so health does not fail q.
-		alone := r.Alone && e.phase == passing && m.overdue(e, q)
-		if tokenless || late || lineless || alone {
+	for q := range n.queue.all {
+		if m.failsWith(e, q, r) {
 			m.failQueued(q, r.Err)
 		}
-		q = next
 	}
 	if head := n.queue.head; r.Final && !forTokens && head != nil && (m.short(e, head) || u.unknown.replaced()) {
 		m.passRefused(e) // no renewal can take the place of the transfer: see handTo
@@ -450,6 +470,24 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if e.flight == 0 {
 		m.proceed(e)
 	}
+}
+
+// failsWith reports whether a request in the queue fails because a transfer has failed.
+func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
+	forTokens := r.Final && r.Op.Tokens > 0
+	noToken := r.Final && q.Fenced && !e.upkeep().tokens.left(q.Side)
+	overdue := m.overdue(e, q)
+	switch {
+	case !e.of.takesTurns(): // without a transfer nobody gets a place in the queue, or comes from there
+		return overdue || r.Final && (q.Fenced || !forTokens)
+	case e.phase == passing: // an error with Alone set does not make the server failing, so health does not fail q
+		return noToken || overdue && r.Alone
+	case forTokens:
+		return noToken
+	case e.phase == held: // a request that may join waits for this transfer and for nobody's unlock
+		return overdue && e.of.rules().joins(e, q)
+	}
+	return false
 }
 
 // passRefused releases an entry without a hold, because the server refuses for good the script that

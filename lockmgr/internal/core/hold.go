@@ -462,10 +462,10 @@ func (m *Machine) proceed(e *entry) {
 	case passing:
 		m.passOn(e, nil)
 	case releasing:
-		if e.of.queue.head != nil && !m.leaving(e) {
-			m.passOn(e, nil) // a request has come meanwhile
-			return
+		if m.wanted(e) && !e.upkeep().giveBack {
+			m.passOn(e, nil) // the request has come meanwhile
+		} else {
+			m.sendRelease(e)
 		}
-		m.sendRelease(e)
 	}
 }

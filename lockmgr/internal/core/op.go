@@ -4,7 +4,7 @@ import "time"
 
 // send sends a script for an entry. side is the side that the script gives the
 // entry.
-func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.Duration, tokens int64) {
+func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time.Duration, tokens int64) {
 	if e.flight != 0 {
 		panic("lockmgr: two scripts in flight for one name")
 	}
@@ -18,7 +18,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 	spare := op.Line
 	*op = Op{
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
-		Number: owner, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0],
+		Number: number, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0],
 	}
 	switch verb {
 	case VerbRenew:
@@ -28,7 +28,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, owner uint64, lease time.
 		if verb == VerbRelease {
 			op.Reserve = m.reserved(e)
 		}
-		op.OtherNumbers = e.mayCarry(owner, verb, op.Reserve > 0, op.OtherNumbers)
+		op.OtherNumbers = e.mayCarry(number, verb, op.Reserve > 0, op.OtherNumbers)
 	}
 	e.of.details.special.fill(m, e, op, spare)
 	if verb == VerbAcquire {

@@ -22,7 +22,7 @@ type unknown struct {
 // command runs, or under which an entry that gathers keeps a part. No later command records the
 // number, so a script that names the number can't harm a later hold.
 type suspect struct {
-	owner uint64
+	number uint64
 	// until is the instant until which a record of the number is looked for.
 	until time.Duration
 	// stray is set if the command was an acquire, which creates a record, or if the record was ours
@@ -42,7 +42,7 @@ const maxSuspects = 16
 // add adds a suspect, or what is new about a known suspect.
 func (u *unknown) add(s suspect) {
 	for i := range u.suspects {
-		if known := &u.suspects[i]; known.owner == s.owner {
+		if known := &u.suspects[i]; known.number == s.number {
 			known.until = max(known.until, s.until)
 			known.several = known.several || s.several || known.stray && s.stray
 			known.stray = known.stray || s.stray
@@ -61,7 +61,7 @@ func (u *unknown) add(s suspect) {
 func (u *unknown) addOp(op *Op, split bool, until time.Duration) {
 	u.mayLive = max(u.mayLive, until+op.Lease)
 	if op.Number != 0 && op.Verb != VerbRenew {
-		u.add(suspect{owner: op.Number, until: until, stray: op.Verb == VerbAcquire, several: split && op.Verb == VerbAcquire})
+		u.add(suspect{number: op.Number, until: until, stray: op.Verb == VerbAcquire, several: split && op.Verb == VerbAcquire})
 	}
 }
 
@@ -101,7 +101,7 @@ func (u *unknown) removed() {
 // removedNumber is called when a command that removes a number has run, and the command that
 // recorded the number had been answered. So no record carries the number, and none will.
 func (u *unknown) removedNumber(number uint64) {
-	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return s.owner == number })
+	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return s.number == number })
 }
 
 // forgetAt returns the instant at which the time of the last suspect is over, or at, whichever is
@@ -130,11 +130,13 @@ func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
 // suspectUntil returns until when the record of a new suspect is looked for.
 func (m *Machine) suspectUntil() time.Duration { return later(m.now, m.cfg.SuspectTime) }
 
-// suspectOwner stops trusting an entry of ours, and makes its number a suspect, because the record
-// may still exist.
-func (m *Machine) suspectOwner(e *entry) {
-	e.makeUpkeep().unknown.add(suspect{owner: e.number, until: m.suspectUntil(), stray: true, ours: true})
-	e.number = 0
+// distrust stops trusting an entry of ours. Its number becomes a suspect, so that the next script
+// names the number: the record may still exist.
+func (m *Machine) distrust(e *entry) {
+	if e.number != 0 {
+		e.makeUpkeep().unknown.add(suspect{number: e.number, until: m.suspectUntil(), stray: true, ours: true})
+		e.number = 0
+	}
 }
 
 // mayCarry appends to out the numbers that the record may carry, except beside. For a transfer
@@ -148,12 +150,12 @@ func (e *entry) mayCarry(beside uint64, verb Verb, reserves bool, out []uint64) 
 	}
 	place := e.waitingPlace()
 	for _, s := range e.upkeep().unknown.suspects {
-		if s.owner == place {
+		if s.number == place {
 			continue // a copy of this script could run while the request of that place holds the lock
 		}
 		leftOut := s.stray && (verb == VerbTransfer || reserves && !s.ours)
-		if s.owner != beside && s.owner != e.number && !leftOut {
-			out = append(out, s.owner)
+		if s.number != beside && s.number != e.number && !leftOut {
+			out = append(out, s.number)
 		}
 	}
 	return out

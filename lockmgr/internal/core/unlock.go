@@ -86,26 +86,34 @@ func (m *Machine) unlocked(e *entry, err error) {
 	m.emit(Unlocked{r, err})
 }
 
-// keep reports whether an entry is kept although nobody here waits. keep helps a caller that takes
-// a lock again and again, while a client elsewhere asks again as soon as the client has released.
-// Our caller's acquire takes a round trip, so the client elsewhere is always first. Once others
-// have had much more than their share, the entry is kept for BackTime/4 after an unlock. A caller
-// that comes back in time gets the entry at once. The Unlock is answered before the release. So the
-// record is kept only if a script has found the record just before: else the Unlock might not tell
-// of a loss.
-func (m *Machine) keep(e *entry) bool {
-	n := e.of
-	u := e.upkeep()
-	if !n.hasDetails() || !n.rules().transfers() || !n.takesTurns() || m.closing || e.flight != 0 || u.doubt.open() || u.longer.set || e.retried || u.retry.failing() ||
-		n.details.turns.others == 0 || e.unlocking != nil && m.stale(e) || !n.details.turns.inCredit(m.now, e.since, &m.cfg) {
+// mayKeep reports whether an entry may be kept although nobody here waits. Keeping helps a caller
+// that takes a lock again and again, while a client elsewhere asks again as soon as the client has
+// released. Our caller's acquire takes a round trip, so the client elsewhere is always first. Once
+// others have had much more than their share, the entry is kept for BackTime/4 after an unlock. A
+// caller that comes back in time gets the entry at once.
+func (m *Machine) mayKeep(e *entry) bool {
+	n, u := e.of, e.upkeep()
+	switch {
+	case !n.hasDetails() || !n.rules().transfers() || !n.takesTurns() || m.closing:
 		return false
+	case e.flight != 0 || e.retried || u.retry.failing() || u.doubt.open():
+		return false // perhaps the record is gone
+	case u.longer.set || n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg):
+		return false
+	case e.unlocking != nil:
+		return !m.stale(e) // keep answers the Unlock before the release, which might tell of a loss
 	}
+	return m.now < u.keepUntil
+}
+
+// keep keeps an entry for a caller that may come back.
+func (m *Machine) keep(e *entry) {
+	u := e.upkeep()
 	if e.unlocking != nil {
 		u.keepUntil = m.now + m.cfg.BackTime/4
 		m.unlocked(e, nil)
 	}
 	u.retry.at = u.keepUntil
-	return m.now < u.keepUntil
 }
 
 // release removes an entry from the server as soon as no script is in flight.
@@ -236,58 +244,73 @@ func (m *Machine) cameFree(n *name) {
 // releaseFailed handles a release that did not run, or may not have. The release is repeated until
 // confirmed, or until the record has expired. A manager that is closing may give up earlier.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
-	n := e.of
-	u := e.makeUpkeep()
+	n, u := e.of, e.makeUpkeep()
 	goneBy := u.unknown.giveUpAt(max(m.now, e.until), &m.cfg)
 	m.failed(e, r.Err)
-	if r.Ran == Maybe {
-		// A record that may have been removed is not passed on. The number becomes a suspect, so
-		// the next script names the number.
+	if r.Ran == Maybe { // a record that may have been removed is not passed on
 		e.retried = true
-		if e.number != 0 {
-			m.suspectOwner(e)
-		}
+		m.distrust(e)
 		m.dropTokens(e)
 	}
-	if r.Ran != No || !r.Final {
+	refused := r.Ran == No && r.Final
+	if !refused {
 		m.failOnce(n, r.Err)
 	}
-	// A manager that is closing doesn't wait for a server that has failed for
-	// long.
-	closed := m.closing && (r.Final || m.now-max(u.retry.since, m.closedAt) >= m.cfg.RetryTime)
+	servedByOther := e.number == 0 && n.served(e)
 	switch {
-	case closed || m.now >= goneBy:
-		m.giveUp(n, r.Err)
+	case m.now >= goneBy, m.closesWithout(e, r):
+		m.leaveRecord(e, r.Err)
+	case r.Final && servedByOther:
 		m.unlocked(e, r.Err)
-		e.number = 0
-		m.dropTokens(e)
-		m.unreserve(e)
-		u.unknown.suspects = nil // expired, or left to expire
-		n.details.special.givenUp()
-		u.retry.succeeded()
-		m.afterRelease(e)
-	case r.Final && e.number == 0 && n.served(e): // another entry serves those who wait
-		m.unlocked(e, r.Err)
-	case r.Ran == No && r.Final && n.queue.head != nil && n.passesOn(e, n.queue.head) && !m.closing && !u.refused && !u.longer.set && m.reserved(e) == 0:
-		// The server refuses the release, so the entry is passed on.
-		m.unlocked(e, r.Err)
-		u.giveBack, e.since, *e.firstPass() = false, m.now, m.now
-		n.details.turns.newRun(m.now)
-		n.details.turns.back = false // else it would be released again at once: another entry may stand back
-		m.passOn(e, nil)
-		if e.phase == passing || e.phase == releasing {
-			m.failOnce(n, r.Err)
-		}
+	case refused && m.wanted(e) && !u.refused && !u.longer.set:
+		m.passInstead(e, r.Err)
 	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
-		m.unlocked(e, r.Err) // the release is repeated, but the caller does not wait for it
-		for q := n.queue.head; q != nil; {
-			next := q.next
-			if r.Final || m.overdue(e, q) {
-				m.failQueued(q, r.Err)
-			}
-			q = next
-		}
-	case n.queue.head != nil && !m.leaving(e) && !(e.number == 0 && n.served(e)):
+		m.waitNoLonger(e, r)
+	case m.wanted(e) && !u.giveBack && !servedByOther:
 		m.passOn(e, nil)
+	}
+}
+
+// waitNoLonger ends the waits for a release that goes on failing. The release is repeated.
+func (m *Machine) waitNoLonger(e *entry, r *Reply) {
+	m.unlocked(e, r.Err)
+	for q := range e.of.queue.all {
+		if r.Final || m.overdue(e, q) {
+			m.failQueued(q, r.Err)
+		}
+	}
+}
+
+// closesWithout reports whether the manager is closing and gives up a failed release: the manager
+// does not wait for a server that refuses, or that has failed for long.
+func (m *Machine) closesWithout(e *entry, r *Reply) bool {
+	return m.closing && (r.Final || m.now-max(e.upkeep().retry.since, m.closedAt) >= m.cfg.RetryTime)
+}
+
+// leaveRecord gives up the release of a record that has expired, or is left to expire.
+func (m *Machine) leaveRecord(e *entry, err error) {
+	u := e.upkeep()
+	m.giveUp(e.of, err)
+	m.unlocked(e, err)
+	e.number = 0
+	m.dropTokens(e)
+	m.unreserve(e)
+	u.unknown.suspects = nil
+	e.of.details.special.givenUp()
+	u.retry.succeeded()
+	m.afterRelease(e)
+}
+
+// passInstead passes an entry on because the server refuses the release. A new run begins. Nobody
+// stands back, because the entry would be released again at once: another entry may stand back.
+func (m *Machine) passInstead(e *entry, err error) {
+	n := e.of
+	m.unlocked(e, err)
+	e.upkeep().giveBack, e.since, *e.firstPass() = false, m.now, m.now
+	n.details.turns.newRun(m.now)
+	n.details.turns.back = false
+	m.passOn(e, nil)
+	if e.phase == passing || e.phase == releasing {
+		m.failOnce(n, err)
 	}
 }
