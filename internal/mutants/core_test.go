@@ -67,7 +67,7 @@ var coreMutants = []mutant{
 	{"tokens", "used after the record was lost", machine, "Machine.dropTokens", "e.upkeep().tokens.drop()", "", rwSeeds},
 
 	{"deadlock", "not looked for when an owner begins to wait", machine, "Machine.request", "m.breakDeadlock(r)", "", seeds},
-	{"deadlock", "not looked for when an owner begins to hold", machine, "Machine.grant", "m.breakDeadlocks(r.Owner(), n)", "", seeds},
+	{"deadlock", "not looked for when an owner begins to hold", machine, "Machine.tellGrant", "m.breakDeadlocks(r.Owner(), n)", "", seeds},
 
 	{"read-write", "readers join a writer", machine, "readWrite.joins", " && k.side(e) == Shared", "", rwSeeds},
 	{"read-write", "a reader's entry passes to a writer", machine, "readWrite.passes", "r.Side == Shared || !e.open", "true", rwSeeds},
@@ -97,7 +97,7 @@ var coreMutants = []mutant{
 	{"fair lock", "a transfer never gives way", machine, "line.fill", "e.hold == nil", "false", fairSeeds},
 	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.GaveWay", "false", stories},
 	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "m.hear(n)", "", fairSeeds},
-	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.grant", "!r.Passed && h.unsure", "false", stories},
+	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
 	{"keep", "passed on in memory", machine, "Machine.passOn", "m.reserved(e) > 0", "false", keepSeeds},
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve = m.reserved(e)", "", stories},

@@ -156,44 +156,18 @@ func (m *Machine) grant(e *entry, r *Request) {
 	r.state, r.entry = reqGranted, e
 	h.Request, h.count, h.watched = r, 1, r.Lease == 0
 	r.Ends = m.limitOf(r)
-	switch {
-	case e.hold != nil && r.Side == Shared && n.rules().side(e) == Alone:
-		h.Number = m.number() // that of the entry once its owner has it alone no longer
-	case e.hold != nil:
-		h.Number = e.target() // holds that share an entry share its number
-	case !r.Passed && h.unsure:
-		// The hold gets another number, and a transfer is due: no command for the hold may be
-		// about the record of a late acquire.
-		h.Number = m.number()
-	case !r.Passed:
-		h.Number = e.number // that of the acquire
-	case h.Number == 0:
-		h.Number = m.number() // passed on in memory: a transfer is due
-	default: // transferFirst chose it, and the record has it
-	}
-	if h.Number != e.number {
+	if h.Number = m.numberOf(e, r); h.Number != e.number {
 		n.makeDetails() // a transfer is due
 	}
-	switch alone := e.alone(); {
-	case !r.Fenced:
-	case alone != nil:
-		h.Token = alone.Token // of the same owner, which keeps its token
-	default:
-		h.Token = e.upkeep().tokens.take(r.Side)
-		if each := e.upkeep().tokens.each; each != nil {
-			m.emit(Tokens{r, each})
-		}
+	if r.Fenced {
+		m.giveToken(e, r)
 	}
 	m.becomeHeld(e, h)
 	if h.next() == nil {
 		m.heldSet(e)
 	}
 	r.Hold, h.Until = h, h.end()
-	if h.watched && !e.renewal.Scheduled() {
-		m.watch(e)
-	} else if !h.watched && h.next() == nil {
-		m.renewals.Remove(e)
-	}
+	m.watchHold(h)
 	m.reserve(e, r)
 	if r.Lease > m.cfg.Lease {
 		m.extendSoon(e, r.Lease)
@@ -204,21 +178,70 @@ func (m *Machine) grant(e *entry, r *Request) {
 	if n.hasDetails() && (h.next() == nil || n.details.turns.count == 0) {
 		n.details.turns.grant(m.now)
 	}
+	m.tellGrant(r)
+}
+
+// numberOf returns the number of a new hold of an entry: see Numbers in doc.go. If the entry has
+// another number, a transfer is due.
+func (m *Machine) numberOf(e *entry, r *Request) uint64 {
+	switch h := &r.own; {
+	case e.hold != nil && r.Side == Shared && e.of.rules().side(e) == Alone:
+		return m.number() // the entry's, once its owner has it alone no longer
+	case e.hold != nil:
+		return e.target() // holds that share an entry share its number
+	case r.Passed && h.Number != 0:
+		return h.Number // transferFirst chose it, and the record has it
+	case r.Passed:
+		return m.number() // passed on in memory
+	case h.unsure:
+		return m.number() // no command for the hold may be about the record of a late acquire
+	default:
+		return e.number // that of the acquire
+	}
+}
+
+// giveToken gives a new hold its token. A second hold of the same owner has the token of the first.
+func (m *Machine) giveToken(e *entry, r *Request) {
+	if first := e.alone(); first != nil {
+		r.own.Token = first.Token
+		return
+	}
+	u := e.upkeep()
+	r.own.Token = u.tokens.take(r.Side)
+	if u.tokens.each != nil {
+		m.emit(Tokens{r, u.tokens.each})
+	}
+}
+
+// watchHold makes the watchdog renew the entry of a new hold, if the hold is watched.
+func (m *Machine) watchHold(h *Hold) {
+	e := h.Request.entry
+	switch {
+	case h.watched && !e.renewal.Scheduled():
+		m.watch(e)
+	case !h.watched && h.next() == nil:
+		m.renewals.Remove(e)
+	}
+}
+
+// tellGrant tells the caller of a grant. The waiting requests of an explicit owner for the name
+// re-enter now, or fail. After that, the new hold may close a cycle.
+func (m *Machine) tellGrant(r *Request) {
+	n := r.entry.of
 	m.stats.Held++
 	m.stats.Grants++
 	if r.Passed {
 		m.stats.Passes++
 	}
 	m.emit(Granted{r})
-	if r.Explicit {
-		// The owner's waiting requests for the name re-enter now, or fail. After that, the new hold
-		// may close a cycle.
-		for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
-			m.dequeue(q)
-			m.askedAgain(n, q)
-		}
-		m.breakDeadlocks(r.Owner(), n)
+	if !r.Explicit {
+		return
 	}
+	for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
+		m.dequeue(q)
+		m.askedAgain(n, q)
+	}
+	m.breakDeadlocks(r.Owner(), n)
 }
 
 // limitOf returns the instant at which a hold that is granted now ends even if renewed.
