@@ -41,8 +41,8 @@ var coreMutants = []mutant{
 	{"health", "a server that fails fails requests for others", machine, "Machine.tellOfServer", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wake", "case asking:\n\t\t\te.woken = e.woken || ev.Message || ev.Confirmed", "case asking:", seeds},
-	{"a message is a hint", "no try on confirmation", machine, "Machine.wake", "useful || ev.Confirmed:", "useful:", seeds},
-	{"a message is a hint", "message ignored", machine, "Machine.wake", "useful || ev.Confirmed:", "ev.Confirmed:", seeds},
+	{"a message is a hint", "no try on confirmation", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "n.worthTrying(ev):", seeds},
+	{"a message is a hint", "message ignored", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "ev.Confirmed:", seeds},
 	{"a message is a hint", "no poll", machine, "Machine.dueAt", "m.tryAt(e)", "Forever", seeds},
 	{"a message is a hint", "raises no doubt", machine, "Machine.wake", "m.doubt(e)", "", seeds},
 	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!lacks && !u.doubt.open()", "!lacks", seeds},
@@ -58,7 +58,7 @@ var coreMutants = []mutant{
 	{"turns", "last come, first served", machine, "queue.push", "q.tail = r", "q.tail = r\n\tif q.head != r && q.head.Owner()%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}", seeds},
 	{"turns", "a run has no end", machine, "Machine.decideRun", "!ended", "!ended || true", seeds},
 	{"turns", "never stands back", machine, "turns.standBack", "t.back, t.since, t.heard, t.yielded = true, now, 0, false", "t.heard, t.yielded = 0, false", seeds},
-	{"turns", "its own message ends its standing back", machine, "Machine.wake", " && !n.isEcho(ev)", "", seeds},
+	{"turns", "its own message ends its standing back", machine, "Machine.wake", " && !n.takeEcho(ev)", "", seeds},
 	{"turns", "kept from processes that poll", machine, "Machine.keptLong", "m.cfg.ShareEvery > 0", "false", sharing + "TestTurns TestDrain"},
 
 	{"tokens", "given twice", machine, "tokens.take", "t.next++", "", seeds},

@@ -12,7 +12,7 @@ func (m *Machine) ask(e *entry) {
 		} else {
 			t.elapse(m.now, &m.cfg, e.phase != idle)
 		}
-		if !t.mayTry(m.now, &m.cfg) {
+		if t.comeBack(m.now, &m.cfg); !t.mayTry(m.now) {
 			m.subscribe(n)
 			m.becomeWaiting(e, t.wakeAt(m.now))
 			m.failOnce(n, ErrNotAcquired) // if nobody waits then, the entry rests
@@ -167,10 +167,13 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		m.releaseOrRest(e)
 	case r.Limit > 0: // the first one that is left has not been refused
 		m.ask(e)
-	case (e.woken || n.fewer(r.Op)) && t.mayTry(m.now, &m.cfg), t.mayRepeat(&m.cfg):
+	case e.woken, n.fewer(r.Op):
 		// A message came while the try was in flight. The message came over another connection, so
 		// the lock may have been released after the refusal. Or the request that wanted so many has
-		// left the queue. Or others have had much more than their share: see turns.mayRepeat.
+		// left the queue.
+		m.ask(e)
+	case t.mayRepeat(&m.cfg):
+		t.repeated()
 		m.ask(e)
 	default:
 		m.subscribe(n)

@@ -36,7 +36,7 @@ type entry struct {
 
 	phase      phase
 	flightVerb Verb
-	woken      bool // a wake-up came while an acquire or a look was in flight
+	woken      bool // a wake-up came while a try or a transfer was in flight
 	retried    bool // an earlier release of this phase may have run
 
 	side Side // on the server, by the last confirmed script

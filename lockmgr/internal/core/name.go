@@ -423,7 +423,7 @@ func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.ha
 // roomForTry reports whether a new request with Once set may get an entry of a name that can have
 // several. The request may, unless others go first, or a request waits.
 func (m *Machine) roomForTry(n *name) bool {
-	if n.hasDetails() && !n.details.turns.mayTry(m.now, &m.cfg) {
+	if !n.details.turns.mayTry(m.now) {
 		return false
 	}
 	room := len(n.details.extra) < n.rules().entries()-1 || n.idleEntry() != nil

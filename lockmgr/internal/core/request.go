@@ -222,9 +222,14 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	if r.Explicit && m.askedAgain(n, r) {
 		return
 	}
-	if r.Once && m.occupied(n, r) {
-		m.fail(r, m.whyOccupied(n))
-		return
+	if r.Once {
+		if n.idle() || n.rules().entries() > 1 { // else the alarm of the entry ends a pause
+			n.details.turns.comeBack(m.now, &m.cfg)
+		}
+		if m.occupied(n, r) {
+			m.fail(r, m.whyOccupied(n))
+			return
+		}
 	}
 	n.push(r)
 	n.details.special.queued(n)
@@ -296,7 +301,7 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 	before := n.queue.head != nil && !together
 	switch e.phase {
 	case idle:
-		return n.hasDetails() && !n.details.turns.mayTry(m.now, &m.cfg)
+		return !n.details.turns.mayTry(m.now)
 	case asking:
 		return !together
 	case held:

@@ -254,20 +254,20 @@ func (t *turns) pause(cfg *Config) time.Duration {
 	return cfg.BackTime >> min(2*t.fruitless, 4)
 }
 
-// mayTry reports whether we may try to get the lock. If we stand back, there are two cases. If
-// others have had turns and owed is paid, mayTry ends the pause: we stop standing back. If tryAt
-// has come, we try while we stand back.
-func (t *turns) mayTry(now time.Duration, cfg *Config) bool {
+// comeBack ends the pause if others have had turns and owed is paid.
+func (t *turns) comeBack(now time.Duration, cfg *Config) {
 	if !t.back {
-		return true
+		return
 	}
 	t.elapse(now, cfg, true)
 	if t.hadTurns() && (t.owed <= 0 || t.owed <= smallDebt && t.heard >= t.share) {
 		t.back, t.yielded = false, true
-		return true
 	}
-	return now >= t.tryAt
 }
+
+// mayTry reports whether we may try to get the lock. If we stand back, we may try once tryAt has
+// come. Call comeBack first.
+func (t *turns) mayTry(now time.Duration) bool { return !t.back || now >= t.tryAt }
 
 // askedBeforePause reports whether a try sent at an instant was sent before we stood back. The
 // answer to an earlier try does not tell what others do in the pause. Only with several entries can
@@ -282,7 +282,7 @@ func (t *turns) hadTurns() bool {
 	return t.heard > 0 && (!t.wide || t.heard >= t.share)
 }
 
-// wakeAt returns the instant at which mayTry may become true, or at which to look
+// wakeAt returns the instant at which to come back or to try, or at which to look
 // whether there is a record.
 func (t *turns) wakeAt(now time.Duration) time.Duration {
 	at := min(t.tryAt, t.sampleAt)
@@ -337,7 +337,7 @@ func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
 	}
 }
 
-// mayRepeat reports whether a refused try is repeated at once. A repetition needs a credit of
+// mayRepeat reports whether a refused try may be repeated at once. A repetition needs a credit of
 // BackTime, or of 2×PassTime if we have not had a turn yet. There are two repetitions after each
 // message. If 16 or more in a row were in vain, only about one message in 16 allows repetitions.
 func (t *turns) mayRepeat(cfg *Config) bool {
@@ -345,12 +345,13 @@ func (t *turns) mayRepeat(cfg *Config) bool {
 	if t.share == 0 {
 		least = 2 * cfg.PassTime // before our first turn has ended
 	}
-	if t.back || t.owed > -least || t.repeats == 0 {
-		return false
-	}
+	return !t.back && t.owed <= -least && t.repeats > 0
+}
+
+// repeated notes that a refused try is repeated at once.
+func (t *turns) repeated() {
 	t.repeats--
 	t.vain = min(t.vain+1, 64)
-	return true
 }
 
 // acquired notes that the entry has come to us.

@@ -52,12 +52,10 @@ func (m *Machine) wake(ev Wake) {
 	m.stats.Wakes++
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
-	c := n.makeDetails()
-	foreign := ev.Message && !n.isEcho(ev)
-	useful := n.worthTrying(ev)
-	// A message of an item other than the item that a set waits for says nothing about turns.
-	if foreign && (useful || n.held()) && !n.runsOn(nil) && n.takesTurns() {
-		c.turns.message(m.now, &m.cfg, &m.jitter)
+	n.makeDetails()
+	foreign := ev.Message && !n.takeEcho(ev)
+	if foreign && n.endsTurn(ev) {
+		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 	}
 	for e := range n.inMotion {
 		switch e.phase {
@@ -72,13 +70,7 @@ func (m *Machine) wake(ev Wake) {
 			e.woken = e.woken || ev.Message || ev.Confirmed
 			n.details.special.signal(ev)
 		case waiting:
-			switch u := e.makeUpkeep(); {
-			case useful || ev.Confirmed:
-				m.tryOrWait(e)
-			case gap:
-				// No messages arrive now, so poll soon.
-				u.retry.at = min(u.retry.at, m.now+m.poll(n, m.cfg.PollBlind))
-			}
+			m.wakeWaiting(e, ev, gap)
 		}
 	}
 	if foreign {
@@ -87,9 +79,27 @@ func (m *Machine) wake(ev Wake) {
 	m.settle(n)
 }
 
-// isEcho reports whether a message is of our own release, and notes the arrival of the message.
-// isEcho may be wrong, so no wake-up of a waiter depends on the result.
-func (n *name) isEcho(ev Wake) bool {
+// wakeWaiting handles an event for an entry in phase waiting. gap is set if the event says that no
+// messages arrive any more.
+func (m *Machine) wakeWaiting(e *entry, ev Wake, gap bool) {
+	switch n := e.of; {
+	case n.worthTrying(ev), ev.Confirmed:
+		m.tryOrWait(e)
+	case gap: // poll soon
+		r := &e.makeUpkeep().retry
+		r.at = min(r.at, m.now+m.poll(n, m.cfg.PollBlind))
+	}
+}
+
+// endsTurn reports whether a message of another process may end a turn of others. A message of an
+// item other than the item that a set waits for says nothing about turns.
+func (n *name) endsTurn(ev Wake) bool {
+	return n.takesTurns() && !n.runsOn(nil) && (n.worthTrying(ev) || n.held())
+}
+
+// takeEcho notes the arrival of a message, and returns whether the message is of our own release.
+// The result may be wrong, so no wake-up of a waiter depends on the result.
+func (n *name) takeEcho(ev Wake) bool {
 	c := n.details
 	if !ev.More && c.echoes > 0 {
 		c.echoes--
@@ -117,15 +127,17 @@ func (n *name) isEcho(ev Wake) bool {
 func (m *Machine) tryOrWait(e *entry) {
 	t := &e.of.details.turns
 	switch {
-	case e.flight != 0: // a look is in flight
-		e.woken = true
+	case e.flight != 0: // the answer to a look leads here again
+		return
 	case e.of.givesBack(): // the answer to the release leads here again
 		e.upkeep().retry.at = m.now + m.poll(e.of, -1)
-	case t.mayTry(m.now, &m.cfg):
-		m.ask(e)
-	default:
-		e.upkeep().retry.at = t.wakeAt(m.now)
+		return
 	}
+	if t.comeBack(m.now, &m.cfg); t.mayTry(m.now) {
+		m.ask(e)
+		return
+	}
+	e.upkeep().retry.at = t.wakeAt(m.now)
 }
 
 // tryAt returns the instant at which waitOver has something to do for an entry in phase waiting. No
@@ -161,13 +173,12 @@ func (m *Machine) waitOver(e *entry) {
 		e.upkeep().retry.at = m.now + m.poll(n, -1)
 		return
 	}
-	if t.mayTry(m.now, &m.cfg) {
+	if t.comeBack(m.now, &m.cfg); t.mayTry(m.now) {
 		m.stats.Polls++
 		m.ask(e)
 		return
 	}
 	if m.now >= t.sampleAt {
-		e.woken = false
 		m.send(e, VerbLook, e.side, 0, 0, 0)
 		return
 	}
