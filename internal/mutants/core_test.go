@@ -26,7 +26,7 @@ var coreMutants = []mutant{
 	{"numbers", "an answer to an earlier command is believed", machine, "Reply.expected", "r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID", "e != nil", seeds},
 	{"numbers", "a number for each owner", machine, "Machine.ask", "r.Side, number,", "r.Side, 1<<40+r.Owner(),", seeds},
 
-	{"unknown", "acquire forgotten", machine, "Machine.reply", "e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())", "", seeds},
+	{"unknown", "acquire forgotten", machine, "Machine.learn", "e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())", "", seeds},
 	{"unknown", "release taken for done", machine, "Machine.released", "r.Ran != Yes", "r.Ran == No", seeds},
 	{"unknown", "passed on after an unknown release", machine, "Machine.releaseFailed", "r.Ran == Maybe", "false", seeds},
 	{"unknown", "failed release not repeated", machine, "Machine.dueAt", "case releasing:\n\t\treturn e.upkeep().retry.at", "", seeds},
@@ -37,7 +37,7 @@ var coreMutants = []mutant{
 	{"unknown", "a token counter fails all", machine, "Machine.tryFailed", "!r.Final", "true", seeds},
 
 	{"health", "nobody is told", machine, "Machine.tick", "m.tellOfServers()", "", seeds},
-	{"health", "one command's own trouble counts", machine, "health.report", "case alone:", "", seeds},
+	{"health", "one command's own trouble counts", machine, "health.report", "case own:", "", seeds},
 	{"health", "a server that fails fails requests for others", machine, "Machine.tellOfServer", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wake", "case asking:\n\t\t\te.woken = e.woken || ev.Message || ev.Confirmed", "case asking:", seeds},

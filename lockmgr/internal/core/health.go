@@ -27,18 +27,18 @@ type health struct {
 	probed  bool          // tellOfServer has sent a try since then
 }
 
-// report notes the outcome of a command. alone is set if an error concerns the command only.
-// recovered is set if the server was failing and no longer is.
-func (h *health) report(sent time.Duration, ran Ran, alone bool, err error, retryTime time.Duration) (recovered bool) {
-	switch {
-	case ran == Yes || ran == No && alone: // the server has answered
+// report notes the outcome of a command. recovered is set if the server was failing and no longer
+// is.
+func (h *health) report(r *Reply, retryTime time.Duration) (recovered bool) {
+	switch own := r.Final || r.Alone; { // the error concerns the command only
+	case r.Ran == Yes || r.Ran == No && own: // the server has answered
 		recovered = h.failing
 		*h = health{}
-	case alone:
+	case own:
 	case !h.failing:
-		*h = health{failing: true, since: sent, err: err, tellAt: later(sent, retryTime/2)}
+		*h = health{failing: true, since: r.Op.Sent, err: r.Err, tellAt: later(r.Op.Sent, retryTime/2)}
 	default:
-		h.err = err
+		h.err = r.Err
 	}
 	return recovered
 }

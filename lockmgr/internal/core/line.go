@@ -120,48 +120,62 @@ func (l *line) queued(n *name) {
 // fill sets op.Line, and gives a number to each request that joins. fill reuses spare unless spare
 // is nil.
 func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
-	n := e.of
 	if op.Verb == VerbRenew || op.Verb == VerbLook {
 		return
 	}
-	x := spare
+	n, x := e.of, spare
 	if x == nil {
 		x = new(Line)
 	}
+	op.Line = x
 	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
-	first := n.queue.head
 	if op.Verb != VerbRelease {
 		x.Join = m.join(n, x.Join)
 		x.Pass = e.hold == nil
-		x.Once = op.Verb == VerbAcquire && first.Once
+		x.Once = op.Verb == VerbAcquire && n.queue.head.Once
 		// Places that join again must be sorted: see fair.lua.
 		x.again = len(x.Join) > 0 && x.Join[0] <= l.tried
-		if len(x.Join) > 0 {
-			l.tried = max(l.tried, x.Join[len(x.Join)-1])
-		}
-		if x.Refresh = first != nil && (m.now >= l.refreshAt || x.again); x.Refresh {
+		l.tried = max(l.tried, x.joined())
+		if x.Refresh = n.queue.head != nil && (m.now >= l.refreshAt || x.again); x.Refresh {
 			l.refreshAt = m.now + m.cfg.PlaceTime/4
-			joined := l.sent // after this script
-			if len(x.Join) > 0 {
-				joined = x.Join[len(x.Join)-1]
-			}
-			for r := first; r != nil && r.own.Number <= joined; r = r.next {
-				if r.own.Number != 0 && r.own.Number != op.Number && !r.Once {
-					x.Places++
-				}
-			}
+			x.Places = n.places(max(l.sent, x.joined()), op.Number)
 		}
 	}
 	x.Before = m.lastNumber + 1
-	for r := first; r != nil; r = r.next {
-		if r.own.Number != 0 {
-			x.Before = r.own.Number
-		}
-		if r.own.Number != 0 || !r.Once { // the next ones have larger numbers
-			break
+	if r := n.firstPlaced(); r != nil {
+		x.Before = r.own.Number
+	}
+}
+
+// joined returns the largest number that joins, or zero.
+func (x *Line) joined() uint64 {
+	if len(x.Join) == 0 {
+		return 0
+	}
+	return x.Join[len(x.Join)-1]
+}
+
+// places returns how many requests have a place up to the number last, beside except.
+func (n *name) places(last, except uint64) (count int) {
+	for r := n.queue.head; r != nil && r.own.Number <= last; r = r.next {
+		if r.own.Number != 0 && r.own.Number != except && !r.Once {
+			count++
 		}
 	}
-	op.Line = x
+	return count
+}
+
+// firstPlaced returns the first request with a number, or nil. All requests before it have Once set.
+func (n *name) firstPlaced() *Request {
+	for r := n.queue.head; r != nil; r = r.next {
+		if r.own.Number != 0 {
+			return r
+		}
+		if !r.Once {
+			return nil
+		}
+	}
+	return nil
 }
 
 // join appends the numbers of the requests that have no place yet, or may have none, and gives
@@ -213,43 +227,47 @@ func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
 
 // answered notes what a script has done to the places of a name.
 func (l *line) answered(m *Machine, r *Reply) {
-	x := r.Op.Line
-	if x == nil {
+	x, n := r.Op.Line, r.Op.entry.of
+	switch {
+	case x == nil:
 		return
-	}
-	if r.Ran != Yes {
-		if first := r.Op.entry.of.queue.head; r.Ran == Maybe && r.Op.Verb == VerbAcquire && first != nil && first.own.Number == r.Op.Number {
-			first.own.unsure = true
-		}
-		if x.Refresh {
-			l.refreshAt = m.now // the next script does it
+	case r.Ran != Yes:
+		l.unanswered(m, r)
+		return
+	case r.OtherKind: // the script has done nothing
+		if !x.again {
+			l.notJoined(n, x.Join)
 		}
 		return
-	}
-	if r.OtherKind && !x.again {
-		l.notJoined(r.Op.entry.of, x.Join)
-	}
-	if r.OtherKind || r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay {
-		return // a script that finds another kind of lock does nothing; so does a transfer that finds no record of ours
+	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // nor has one that finds no record of ours
+		return
 	}
 	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
 		l.cleared++ // the place of the new holder
 	}
-	if len(x.Join) > 0 {
-		l.sent = max(l.sent, x.Join[len(x.Join)-1])
-	}
-	if len(x.Leave) > 0 {
-		l.leaving = slices.DeleteFunc(l.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
-	}
+	l.sent = max(l.sent, x.joined())
 	if r.Missing && !x.Once {
 		l.sent = 0 // all of them join again; those that are in the queue stay where they are
 	}
+	l.leaving = slices.DeleteFunc(l.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
 	l.front = 0
 	if r.OK {
 		l.front, l.frontUntil = r.Front, r.Op.Sent+m.cfg.PlaceTime/2
 	}
 	if r.Op.Verb != VerbRelease {
 		l.mixed = r.Mixed
+	}
+}
+
+// unanswered notes that a script has not run, or may run late.
+func (l *line) unanswered(m *Machine, r *Reply) {
+	if r.Ran == Maybe && r.Op.Verb == VerbAcquire {
+		if first := r.Op.entry.of.queue.head; first != nil && first.own.Number == r.Op.Number {
+			first.own.unsure = true
+		}
+	}
+	if r.Op.Line.Refresh {
+		l.refreshAt = m.now // the next script does it
 	}
 }
 

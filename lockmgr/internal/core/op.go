@@ -68,23 +68,11 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	op := r.Op
 	e := op.entry
 	e.flight = 0
-	recovered = m.healthAt(r.Shard).report(op.Sent, r.Ran, r.Final || r.Alone, r.Err, m.cfg.RetryTime)
+	recovered = m.healthAt(r.Shard).report(r, m.cfg.RetryTime)
 	m.moveTo(e.of, r.Shard)
 	e.of.details.special.answered(m, r)
-	switch {
-	case op.Verb == VerbLook:
-	case r.Ran == Yes && op.Verb == VerbRenew:
-		if r.OK { // a renewal looks for one number only
-			m.confirm(e, op.ID)
-		}
-	case r.Ran == Yes:
-		// A refused try of a set that has kept nothing has not looked at every record.
-		if e.of.hasDetails() && !r.Kept && (r.Item == 0 || r.Gathered) {
-			e.upkeep().unknown.named(op.Sent)
-		}
-		m.confirm(e, op.ID)
-	case r.Ran == Maybe:
-		e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())
+	if op.Verb != VerbLook {
+		m.learn(e, r)
 	}
 	if r.Err != nil {
 		m.stats.Fails++
@@ -107,6 +95,24 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	}
 	return recovered
 }
+
+// learn notes what an answer says of the records of an entry.
+func (m *Machine) learn(e *entry, r *Reply) {
+	switch op := r.Op; {
+	case r.Ran == Maybe:
+		e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())
+		return
+	case r.Ran == No, op.Verb == VerbRenew && !r.OK: // a renewal looks for one number only
+		return
+	case op.Verb != VerbRenew && e.of.hasDetails() && r.sawAll():
+		e.upkeep().unknown.named(op.Sent)
+	}
+	m.confirm(e, r.Op.ID)
+}
+
+// sawAll reports whether a script has looked at every record of an entry. A refused try of a set
+// that has kept nothing has not.
+func (r *Reply) sawAll() bool { return !r.Kept && (r.Item == 0 || r.Gathered) }
 
 // failed counts a failure of an entry's script and returns when to try again. failed answers an
 // Unlock that has waited for RetryTime while the scripts failed. The work for the Unlock goes on.

@@ -156,27 +156,35 @@ func (m *Machine) released(e *entry, r *Reply) {
 	if r.Op.Reserve > 0 {
 		m.unreserve(e)
 	}
-	confirmed := e.number != 0 // the removed record is the confirmed one
-	e.number = 0
-	m.dropTokens(e)
 	if u := e.upkeep(); n.hasDetails() {
 		u.retry.succeeded()
-		if r.OK && !confirmed {
+		if r.OK && e.number == 0 { // the removed record is not the confirmed one
 			u.unknown.removed()
 		}
 	}
+	e.number = 0
+	m.dropTokens(e)
 	m.unlocked(e, err)
-	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published && n.takesTurns() {
-		// More messages were taken for the release's own than the release has published.
+	if n.takesTurns() {
+		m.countTurn(e, r)
+	}
+	m.afterRelease(e)
+}
+
+// countTurn notes what the answer to a release says of turns. If the release has published fewer
+// messages than were taken for its own, the others were of another process.
+func (m *Machine) countTurn(e *entry, r *Reply) {
+	n := e.of
+	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published {
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 		u.echoed = r.Published
 	}
-	if r.OK {
-		if others := m.othersOf(n, r.Subscribers); n.takesTurns() && (others > 0 || n.hasDetails()) {
-			m.endTurn(e, others, r.Published)
-		}
+	if !r.OK {
+		return
 	}
-	m.afterRelease(e)
+	if others := m.othersOf(n, r.Subscribers); others > 0 || n.hasDetails() {
+		m.endTurn(e, others, r.Published)
+	}
 }
 
 // endTurn ends our turn after a release, and decides whether this manager must stand back before
