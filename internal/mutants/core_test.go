@@ -13,9 +13,9 @@ var coreMutants = []mutant{
 	{"deadline", "alarm does not end a hold", machine, "Machine.dueAt", "e.holdUntil()", "e.until", seeds},
 	{"deadline", "failed renewal taken for a good one", machine, "Machine.renewed", "r.Ran != Yes", "r.Ran == No", seeds},
 	{"deadline", "refused renewal ignored", machine, "Machine.renewed", "m.gone(e)", "m.renewalFailed(e, nil)", seeds},
-	{"deadline", "fixed lease never ends", machine, "Machine.limitOf", "m.now + m.cfg.usable(r.Lease)", "Forever", seeds},
+	{"deadline", "fixed lease never ends", machine, "Machine.endOf", "m.now + m.cfg.usable(r.Lease)", "Forever", seeds},
 	{"deadline", "an acquire asks for a long lease", machine, "Machine.leaseOf", "min(lease, m.cfg.Lease)", "lease", seeds},
-	{"deadline", "a long lease is inherited", machine, "Machine.handOver", "case u.longer.set, ", "case ", stories},
+	{"deadline", "a long lease is inherited", machine, "Machine.handOver", "case u.life.long, ", "case ", stories},
 
 	{"re-entry", "does not count", machine, "Machine.reenter", "h.count++", "", seeds},
 	{"re-entry", "by anybody", machine, "entry.owned", "h.Request.Owner() != owner", "false", seeds},

@@ -79,7 +79,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		}
 		if u := e.upkeep(); n.hasDetails() {
 			u.retry.succeeded()
-			u.longer.set, u.longer.life = false, later(m.now, op.Lease)
+			u.life.long, u.life.until = false, later(m.now, op.Lease)
 			if n.takesTurns() && !n.runsOn(e) && !n.details.turns.askedBeforePause(op.Sent) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}

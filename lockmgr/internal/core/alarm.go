@@ -2,14 +2,14 @@ package core
 
 import "time"
 
-// placed is an item of a heap of alarms. heapPos points to the item's index in the heap plus one,
-// or to zero if the item is not in the heap. So removing an item needs no search.
-type placed interface{ heapPos() *int32 }
+// heapItem is an item of a heap of alarms. heapPos points to the position of the item in the heap,
+// from 1, or to zero if the item is not in the heap. So removing an item needs no search.
+type heapItem interface{ heapPos() *int32 }
 
 // alarms is a binary heap of items, each with an instant. The earliest is first.
-type alarms[T placed] struct{ a []alarm[T] }
+type alarms[T heapItem] struct{ a []alarm[T] }
 
-type alarm[T placed] struct {
+type alarm[T heapItem] struct {
 	at time.Duration
 	x  T
 }

@@ -17,6 +17,17 @@ type claim struct {
 	until time.Duration
 }
 
+// life is how long a record may live.
+type life struct {
+	long  bool          // the record may have a longer lease than Config.Lease
+	until time.Duration // the record may live until then, if that is later than entry.until
+	check bool          // the record may live for longer than needed: see shorten
+	// exact is set if the newest transfer, in flight or answered, determines the life of the
+	// record: the number is new, and no earlier transfer without an answer can still set another
+	// life.
+	exact bool
+}
+
 type claimKind uint8
 
 const (
@@ -24,9 +35,9 @@ const (
 	// fixedLease for a hold that was never re-entered or prolonged, because Request.Ends has the
 	// end of the lease. Nor is there a claim fixedLease for a re-entry into a watched hold, because
 	// the watchdog renews the hold.
-	fixedLease  claimKind = iota
-	extension             // a Prolongation
-	reservation           // a KeepFor
+	fixedLease   claimKind = iota
+	prolongation           // a Prolongation
+	reservation            // a KeepFor
 )
 
 // claim notes a claim. A grant has at most one claim of each kind. A later call never shortens the claim.
@@ -50,7 +61,7 @@ func (e *entry) unclaim(ends func(claim) bool) {
 	if u.claims = slices.DeleteFunc(u.claims, ends); len(u.claims) == 0 {
 		u.claims = nil
 	}
-	u.longer.check = true
+	u.life.check = true
 }
 
 // grantOver ends the claims of a grant. The reservation stays unless untaken is set: nobody took
@@ -78,8 +89,8 @@ func (m *Machine) holdOver(e *entry, h *Hold) {
 			m.grantOver(e, c.by, false)
 		}
 	}
-	if e.hold != nil && (!h.watched || e.upkeep().longer.set) {
-		e.makeUpkeep().longer.check = true
+	if e.hold != nil && (!h.watched || e.upkeep().life.long) {
+		e.makeUpkeep().life.check = true
 	}
 }
 
@@ -116,7 +127,7 @@ func (m *Machine) adjust(h *Hold) {
 		}
 	}
 	if u := e.makeUpkeep(); h.next() != nil || e.hold != h {
-		u.limit = min(u.limit, h.Request.Ends)
+		u.firstEnd = min(u.firstEnd, h.Request.Ends)
 	}
 	if !e.watched() {
 		m.renewals.Remove(e)
@@ -153,11 +164,11 @@ func (m *Machine) needed(e *entry) time.Duration {
 // later.
 func (m *Machine) shorten(e *entry) {
 	u := e.upkeep()
-	if !u.longer.check || !e.of.rules().transfers() {
+	if !u.life.check || !e.of.rules().transfers() {
 		return
 	}
-	u.longer.check = false
-	if life := max(e.until, u.longer.life); life-m.now > max(m.needed(e), m.cfg.Lease)+m.cfg.tick() {
+	u.life.check = false
+	if until := max(e.until, u.life.until); until-m.now > max(m.needed(e), m.cfg.Lease)+m.cfg.tick() {
 		m.renumber(e, e.of.rules().side(e))
 	}
 }

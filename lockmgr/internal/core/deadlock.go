@@ -18,7 +18,7 @@ type wanted struct {
 func (r *Request) wanted() wanted { return wanted{r.entry.of, r.Side} }
 
 // An ownerQueue has the requests of one owner that wait for one side of a name, in order. Removing
-// a request leaves a nil in place of the request.
+// a request leaves a nil.
 type ownerQueue struct {
 	requests []*Request
 	n        int
@@ -40,7 +40,7 @@ func (w waits) add(r *Request) {
 
 func (w waits) remove(r *Request) {
 	q := w[r.Owner()][r.wanted()]
-	q.requests[r.place] = nil
+	q.requests[r.ownerPos] = nil
 	if q.n--; q.n > 0 {
 		return
 	}
@@ -66,13 +66,13 @@ func (q *ownerQueue) push(r *Request) {
 	if len(q.requests) >= 2*q.n+16 {
 		q.compact()
 	}
-	r.place = int32(len(q.requests))
+	r.ownerPos = int32(len(q.requests))
 	q.requests = append(q.requests, r)
 	q.n++
 }
 
-// first returns the first request, or nil. If many places before the request are empty, first
-// removes the empty places.
+// first returns the first request, or nil. If many nils come before the request, first removes the
+// nils.
 func (q *ownerQueue) first() *Request {
 	for i, r := range q.requests {
 		if r != nil {
@@ -89,7 +89,7 @@ func (q *ownerQueue) compact() {
 	rest := q.requests[:0]
 	for _, r := range q.requests {
 		if r != nil {
-			r.place = int32(len(rest))
+			r.ownerPos = int32(len(rest))
 			rest = append(rest, r)
 		}
 	}
@@ -129,7 +129,7 @@ func (r *Request) blockers(yield func(*Hold) bool) bool {
 	n := r.entry.of
 	behind := r.Side == Alone || r.behindAlone()
 	for e := range n.entries {
-		if !behind && e.alone() == nil {
+		if !behind && e.aloneHold() == nil {
 			continue
 		}
 		for h := range e.holds {

@@ -274,7 +274,7 @@
 // the server. pace.go has how many renewals a Tick sends. deadlock.go has the search for owners
 // that wait for each other. survey.go has what the shell may ask of all holds, and config.go has
 // the settings. Each concern that only some entries have is a type and a file: retry, unknown,
-// tokens, doubt, prolong. Only contended names have turns, in turns.go. Code that changes a name
+// tokens, doubt, life in claims.go, extend in prolong.go. Only contended names have turns, in turns.go. Code that changes a name
 // must call settle afterwards. settle does what is due and sets the name's alarm: see machine.go.
 //
 // # Health

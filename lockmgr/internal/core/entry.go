@@ -42,7 +42,7 @@ type entry struct {
 	side Side // on the server, by the last confirmed script
 	open bool // a script may have made it Shared on the server, even if side is Alone
 
-	place uint16 // the index in details.extra plus one; zero for the first entry
+	extraPos uint16 // the position in details.extra, from 1; zero for the first entry
 
 	permits uint16 // how many it has, or tries to get; zero for other kinds
 	most    uint16 // the most that a number of it may have, see count
@@ -61,7 +61,8 @@ type upkeep struct {
 	unknown unknown
 	tokens  tokens
 	doubt   doubt
-	longer  longer
+	life    life
+	extend  extend
 
 	// number is the number of the entry after the entry's side or its record's life changed during
 	// a hold, or zero: see target. Each change brings a new number, because an earlier transfer may
@@ -80,9 +81,9 @@ type upkeep struct {
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold
-	// limit is a lower bound of the limits of the entry's holds. limit is kept only while there are
-	// several holds.
-	limit time.Duration
+	// firstEnd is the earliest Request.Ends of the entry's holds, or an earlier instant. firstEnd is
+	// kept only while there are several holds.
+	firstEnd time.Duration
 	// shutUntil is the instant until which no further hold may share the entry, or
 	// zero.
 	shutUntil time.Duration
@@ -111,10 +112,10 @@ type upkeep struct {
 // upkeep returns the entry's upkeep. If the name has no details of its own, upkeep returns a zero
 // value that nobody may write. Check hasDetails, or call makeUpkeep, before a write.
 func (e *entry) upkeep() *upkeep {
-	if e.place == 0 {
+	if e.extraPos == 0 {
 		return &e.of.details.upkeep
 	}
-	return &e.of.details.extra[e.place-1].upkeep
+	return &e.of.details.extra[e.extraPos-1].upkeep
 }
 
 // firstPass returns a pointer to upkeep.firstPass of the entry. Several entries of a name share one
@@ -142,7 +143,7 @@ func (e *entry) holdUntil() time.Duration {
 	if e.hold.next() == nil {
 		return e.hold.end()
 	}
-	return min(e.until, e.upkeep().limit)
+	return min(e.until, e.upkeep().firstEnd)
 }
 
 // target returns the number that the entry is to have on the server: upkeep.number if the entry's
@@ -151,7 +152,7 @@ func (e *entry) target() uint64 {
 	if number := e.upkeep().number; number != 0 {
 		return number
 	}
-	if h := e.alone(); h != nil {
+	if h := e.aloneHold(); h != nil {
 		return h.Number
 	}
 	return e.hold.Number
@@ -174,7 +175,7 @@ func (e *entry) recorded() bool {
 // unanswered transfer may have replaced the number.
 func (e *entry) transferDue() bool {
 	u := e.upkeep()
-	return !e.recorded() && !(u.longer.want > 0 && u.retry.failing() && !u.unknown.replaced())
+	return !e.recorded() && !(u.extend.want > 0 && u.retry.failing() && !u.unknown.replaced())
 }
 
 // trust moves the deadline of the entry forward, and never back. Only transfer moves a deadline

@@ -232,9 +232,9 @@ type Reply struct {
 	Err error
 	// Final is set if trying again soon would meet the same error.
 	Final bool
-	// Alone is set if the server has answered, and the error concerns this command only. The
+	// OnlyThis is set if the server has answered, and the error concerns this command only. The
 	// command may succeed later.
-	Alone bool
+	OnlyThis bool
 }
 
 // An Effect is something to be done for the machine. The set is closed.

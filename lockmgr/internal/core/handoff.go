@@ -67,7 +67,7 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	u := e.upkeep()
 	turn := m.decideRun(e)
 	switch {
-	case u.longer.set, turn == standBack:
+	case u.life.long, turn == standBack:
 		// The record of a long fixed lease must not outlive the holder. If the record were passed on
 		// and this process died, nobody could have the lock for the rest of the lease.
 		u.giveBack = true
@@ -170,7 +170,7 @@ func (m *Machine) countHandoff(e *entry) {
 // there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
 	t := &e.of.details.turns
-	ended := t.count > 0 && (t.count >= m.runLimit(t) || m.now-t.start >= m.cfg.PassTime)
+	ended := t.count > 0 && (t.count >= m.mostGrants(t) || m.now-t.start >= m.cfg.PassTime)
 	switch {
 	case !e.of.takesTurns():
 		return goOn
@@ -192,10 +192,10 @@ func (m *Machine) keptLong(e *entry) bool {
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
 }
 
-// runLimit returns the number of grants after which a run ends, or after which decideRun checks
+// mostGrants returns the number of grants after which a run ends, or after which decideRun checks
 // again whether others wait.
-func (m *Machine) runLimit(t *turns) int {
-	if t.alone && m.cfg.TrustSubscribers {
+func (m *Machine) mostGrants(t *turns) int {
+	if t.noOthers && m.cfg.TrustSubscribers {
 		return 8 * t.passCount(&m.cfg)
 	}
 	return t.passCount(&m.cfg)
@@ -260,7 +260,7 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 		return true, Forever
 	case e.flight != 0:
 		return false, Forever
-	case !needsMore && u.longer.want > 0:
+	case !needsMore && u.extend.want > 0:
 		return false, m.sendDue(e) // the renewal: a server that is out of memory refuses transfers
 	case m.now < u.retry.at:
 		return false, u.retry.at
@@ -344,10 +344,10 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 	if left := min(e.until-m.now, m.cfg.usable(m.cfg.Lease)); left > 0 {
 		lease = max(lease, m.cfg.leaseFor(left))
 	}
-	u.longer.set = u.longer.set || lease > m.cfg.Lease
-	u.longer.life = max(u.longer.life, e.until, later(m.now, lease))
-	if limit := m.now + m.cfg.usable(lease); limit < e.until {
-		e.until = limit
+	u.life.long = u.life.long || lease > m.cfg.Lease
+	u.life.until = max(u.life.until, e.until, later(m.now, lease))
+	if until := m.now + m.cfg.usable(lease); until < e.until {
+		e.until = until
 		m.extended(e)
 	}
 	every := max(m.cfg.RecordEvery, u.spacing)
@@ -359,7 +359,7 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		m.renumber(e, side)
 		number = u.number
 	}
-	u.longer.exact = number != e.number && !u.unknown.replaced()
+	u.life.exact = number != e.number && !u.unknown.replaced()
 	m.send(e, VerbTransfer, side, number, lease, tokens)
 }
 
@@ -398,8 +398,8 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	if e.number != 0 {
 		e.number, e.side = op.Number, op.Side
 		m.trust(e, op.ID, op.Sent, op.Lease)
-		if l := &u.longer; l.exact { // no earlier transfer can have set another life
-			l.life, l.set = later(m.now, op.Lease), op.Lease > m.cfg.Lease
+		if l := &u.life; l.exact { // no earlier transfer can have set another life
+			l.until, l.long = later(m.now, op.Lease), op.Lease > m.cfg.Lease
 		} else {
 			l.check = true
 		}
@@ -424,8 +424,8 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 func (m *Machine) countOthers(e *entry, others int64) {
 	t, u := &e.of.details.turns, e.upkeep()
 	every := m.cfg.RecordEvery
-	t.others, t.alone = others, others == 0
-	if t.alone && e.of.takesTurns() {
+	t.others, t.noOthers = others, others == 0
+	if t.noOthers && e.of.takesTurns() {
 		t.newRun(m.now)
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {
@@ -480,8 +480,8 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 	switch {
 	case !e.of.takesTurns(): // without a transfer nobody gets a place in the queue, or comes from there
 		return overdue || r.Final && (q.Fenced || !forTokens)
-	case e.phase == passing: // an error with Alone set does not make the server failing, so health does not fail q
-		return noToken || overdue && r.Alone
+	case e.phase == passing: // an error with OnlyThis set does not make the server failing, so health does not fail q
+		return noToken || overdue && r.OnlyThis
 	case forTokens:
 		return noToken
 	case e.phase == held: // a request that may join waits for this transfer and for nobody's unlock

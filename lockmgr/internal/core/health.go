@@ -30,7 +30,7 @@ type health struct {
 // report notes the outcome of a command. recovered is set if the server was failing and no longer
 // is.
 func (h *health) report(r *Reply, retryTime time.Duration) (recovered bool) {
-	switch own := r.Final || r.Alone; { // the error concerns the command only
+	switch own := r.Final || r.OnlyThis; { // the error concerns the command only
 	case r.Ran == Yes || r.Ran == No && own: // the server has answered
 		recovered = h.failing
 		*h = health{}

@@ -48,23 +48,23 @@ func (e *entry) holds(yield func(*Hold) bool) {
 func (e *entry) add(h *Hold) {
 	if e.hold != nil {
 		h.Request.next, e.hold.Request.prev = e.hold.Request, h.Request
-		limit := e.hold.Request.Ends
+		first := e.hold.Request.Ends
 		if e.hold.next() != nil {
-			limit = e.upkeep().limit
+			first = e.upkeep().firstEnd
 		}
 		u := e.makeUpkeep()
-		u.limit = min(limit, h.Request.Ends)
+		u.firstEnd = min(first, h.Request.Ends)
 		if u.readers == nil {
 			u.readers = make(map[uint64]*Hold)
-			e.hold.index(u.readers)
+			e.hold.addTo(u.readers)
 		}
-		h.index(u.readers)
+		h.addTo(u.readers)
 	}
 	e.hold = h
 }
 
-// index adds a hold to the readers of an entry if the hold is Shared.
-func (h *Hold) index(readers map[uint64]*Hold) {
+// addTo adds a hold to the readers of an entry if the hold is Shared.
+func (h *Hold) addTo(readers map[uint64]*Hold) {
 	if r := h.Request; r.Side == Shared {
 		readers[r.Owner()] = h
 	}
@@ -91,9 +91,9 @@ func (e *entry) drop(h *Hold) {
 	}
 }
 
-// alone returns the hold that has the entry alone, or nil. An entry with an Alone hold has at most
-// one more hold, of the same owner. So alone looks at the first two holds only.
-func (e *entry) alone() *Hold {
+// aloneHold returns the hold with the side Alone, or nil. An entry with an Alone hold has at most
+// one more hold, of the same owner. So aloneHold looks at the first two holds only.
+func (e *entry) aloneHold() *Hold {
 	for _, h := range e.two() {
 		if h != nil && h.Request.Side == Alone {
 			return h
@@ -113,7 +113,7 @@ func (e *entry) two() (holds [2]*Hold) {
 // owned returns up to two holds of an owner, with nil for each missing hold.
 func (e *entry) owned(owner uint64) [2]*Hold {
 	holds := e.two()
-	if holds[1] != nil && e.alone() == nil { // any number of readers
+	if holds[1] != nil && e.aloneHold() == nil { // any number of readers
 		return [2]*Hold{e.upkeep().readers[owner]}
 	}
 	for i, h := range holds {
@@ -151,11 +151,11 @@ func (m *Machine) grant(e *entry, r *Request) {
 		h.Number = 0 // it was meant for another entry
 	}
 	if u := e.upkeep(); e.hold == nil && n.hasDetails() {
-		u.number, u.shutUntil, u.longer.later = 0, 0, 0
+		u.number, u.shutUntil, u.extend.later = 0, 0, 0
 	}
 	r.state, r.entry = reqGranted, e
 	h.Request, h.count, h.watched = r, 1, r.Lease == 0
-	r.Ends = m.limitOf(r)
+	r.Ends = m.endOf(r)
 	if h.Number = m.numberOf(e, r); h.Number != e.number {
 		n.makeDetails() // a transfer is due
 	}
@@ -202,7 +202,7 @@ func (m *Machine) numberOf(e *entry, r *Request) uint64 {
 
 // giveToken gives a new hold its token. A second hold of the same owner has the token of the first.
 func (m *Machine) giveToken(e *entry, r *Request) {
-	if first := e.alone(); first != nil {
+	if first := e.aloneHold(); first != nil {
 		r.own.Token = first.Token
 		return
 	}
@@ -244,8 +244,8 @@ func (m *Machine) tellGrant(r *Request) {
 	m.breakDeadlocks(r.Owner(), n)
 }
 
-// limitOf returns the instant at which a hold that is granted now ends even if renewed.
-func (m *Machine) limitOf(r *Request) time.Duration {
+// endOf returns the instant at which a hold that is granted now ends even if renewed.
+func (m *Machine) endOf(r *Request) time.Duration {
 	switch {
 	case r.Lease > 0:
 		return m.now + m.cfg.usable(r.Lease)
@@ -311,7 +311,7 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	case h.watched:
 		// A re-entry neither shortens a watched hold nor changes its MaxHold.
 	case r.Lease == 0:
-		h.watched, h.Request.Ends = true, max(h.Request.Ends, m.limitOf(r))
+		h.watched, h.Request.Ends = true, max(h.Request.Ends, m.endOf(r))
 		m.renewals.Schedule(e, m.now, m.now)
 		m.extendSoon(e, m.cfg.Lease)
 	default:
@@ -361,17 +361,17 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		// From half of a run on, the transfer does not wait for nextTransfer. The transfer reports
 		// the number of subscribers, and a run that is over must not wait for the number.
 		t := &n.details.turns
-		early := n.takesTurns() && !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.runLimit(t)
+		early := n.takesTurns() && !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.mostGrants(t)
 		if !early && m.now < u.nextTransfer {
 			return min(u.nextTransfer, n.lineAt(u, m.now))
 		}
 		m.transferTo(e)
-	case u.longer.want > 0:
+	case u.extend.want > 0:
 		if m.now < u.retry.at {
 			return min(u.retry.at, n.lineAt(u, m.now))
 		}
-		u.longer.sent, u.longer.want = min(u.longer.want, m.needed(e)), 0 // the claim for it may have ended
-		m.renew(e, u.longer.sent)
+		u.extend.sent, u.extend.want = min(u.extend.want, m.needed(e)), 0 // the claim for it may have ended
+		m.renew(e, u.extend.sent)
 	default:
 		return n.lineAt(u, m.now)
 	}
@@ -382,18 +382,18 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 // lease or a MaxHold is over, the entry is still trusted and goes to the next
 // holder.
 func (m *Machine) expire(e *entry) {
-	limit := Forever
+	first := Forever
 	for h := range e.holds {
 		if m.now >= h.end() {
 			m.loseHold(h, m.whyOver(h))
 		} else {
-			limit = min(limit, h.Request.Ends)
+			first = min(first, h.Request.Ends)
 		}
 	}
 	if e.hold == nil {
 		m.passOn(e, nil)
 	} else if e.hold.next() != nil {
-		e.upkeep().limit = limit
+		e.upkeep().firstEnd = first
 	}
 }
 
@@ -406,7 +406,7 @@ func (m *Machine) whyOver(h *Hold) error {
 		return errMaxHold
 	case !h.watched && m.now >= h.Request.Ends:
 		return errOver
-	case !h.watched && e.number == e.target() && u.longer.want == 0 && u.longer.sent == 0:
+	case !h.watched && e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0:
 		return errOver
 	}
 	return errExpired

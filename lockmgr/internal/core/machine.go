@@ -16,8 +16,8 @@ type Machine struct {
 
 	names         map[string]*name // single names, by key
 	setNames      map[string]*name // names of sets, by key
-	sets          places           // of all sets
-	heldSets      places           // of those that have a hold
+	sets          setsOf           // of all sets
+	heldSets      setsOf           // of those that have a hold
 	gatheringSets []*set           // the sets that gather
 	renewals      *renewal.Map[*entry]
 	alarms        alarms[*name]    // when to look at a name again
@@ -67,8 +67,8 @@ func New(cfg Config) *Machine {
 		jitter:   jitter(cfg.Seed),
 		names:    make(map[string]*name),
 		setNames: make(map[string]*name),
-		sets:     make(places),
-		heldSets: make(places),
+		sets:     make(setsOf),
+		heldSets: make(setsOf),
 		renewals: renewal.NewMap[*entry](cfg.tick()),
 		waits:    make(waits),
 	}

@@ -21,7 +21,7 @@ type name struct {
 	// is taken and released without contention never has details of its own.
 	details *details
 
-	pos int32 // place in the heap of alarms
+	pos int32 // position in the heap of alarms
 
 	kind   Kind
 	shard  uint8 // the shard that the name is on, or NoShard: see health
@@ -51,8 +51,8 @@ type details struct {
 	upkeep upkeep   // that of the first entry
 	extra  []*extra // the other entries
 
-	alone int  // requests in the queue that are for the side Alone
-	tries bool // a request in the queue may have Once set
+	forAlone int  // requests in the queue that are for the side Alone
+	tries    bool // a request in the queue may have Once set
 }
 
 // noDetails are the details of names that have none of their own, for kinds without a special
@@ -225,7 +225,7 @@ func (n *name) another() *entry {
 	}
 	if free == nil && len(n.details.extra) < most-1 {
 		c := n.makeDetails()
-		x := &extra{entry: entry{of: n, place: uint16(len(c.extra) + 1)}}
+		x := &extra{entry: entry{of: n, extraPos: uint16(len(c.extra) + 1)}}
 		c.extra = append(c.extra, x)
 		free = &x.entry
 	}

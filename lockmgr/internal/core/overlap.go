@@ -15,29 +15,29 @@ type overlap struct {
 	ours Item // that of the name that asks
 }
 
-// A place is an item of a set, by its index.
-type place struct {
+// A setItem is an item of a set, by its index.
+type setItem struct {
 	set  *name
 	item int
 }
 
-// places are the sets with an item of a name, by the key of the name.
-type places map[string][]place
+// setsOf has the sets with an item of a name, by the key of the name.
+type setsOf map[string][]setItem
 
-func (p places) add(n *name) {
+func (s setsOf) add(n *name) {
 	for i, it := range n.items() {
-		p[it.Name] = append(p[it.Name], place{n, i})
+		s[it.Name] = append(s[it.Name], setItem{n, i})
 	}
 }
 
-// remove changes no slice in place, since a caller may range over the slice.
-func (p places) remove(n *name) {
+// remove copies each slice, since a caller may range over the slice.
+func (s setsOf) remove(n *name) {
 	for _, it := range n.items() {
-		some := slices.DeleteFunc(slices.Clone(p[it.Name]), func(o place) bool { return o.set == n })
+		some := slices.DeleteFunc(slices.Clone(s[it.Name]), func(o setItem) bool { return o.set == n })
 		if len(some) == 0 {
-			delete(p, it.Name)
+			delete(s, it.Name)
 		} else {
-			p[it.Name] = some
+			s[it.Name] = some
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (m *Machine) newSet(n *name, items []Item) {
 
 // overlaps yields the names of this manager that have an item in common with n. of is m.sets, or
 // m.heldSets. A name with several items in common is yielded several times.
-func (m *Machine) overlaps(n *name, of places) iter.Seq[overlap] {
+func (m *Machine) overlaps(n *name, of setsOf) iter.Seq[overlap] {
 	return func(yield func(overlap) bool) {
 		if !n.isSet() {
 			for _, p := range of[n.name] {

@@ -13,14 +13,14 @@ type pace struct {
 // Each Tick sends at least so many renewals, if so many are due, and the next Tick comes after
 // the pause.
 const (
-	mostAlone  = 128
-	pauseAlone = time.Millisecond
+	usualBurst = 128
+	usualPause = time.Millisecond
 
-	// mostBeside and pauseBeside apply while other scripts are sent. Such a script waits until the
-	// server is done with a burst. The server needs less time for mostBeside renewals than the
+	// smallBurst and smallPause apply while other scripts are sent. Such a script waits until the
+	// server is done with a burst. The server needs less time for smallBurst renewals than the
 	// round trip of a script takes. Small bursts need more commands.
-	mostBeside  = 16
-	pauseBeside = time.Millisecond / 2
+	smallBurst = 16
+	smallPause = time.Millisecond / 2
 
 	// besideTime is how long after another script bursts stay small.
 	besideTime = 100 * time.Millisecond
@@ -32,9 +32,9 @@ func (p *pace) next() time.Duration { return p.last + p.pause }
 // burst returns how many renewals to send now: enough that all leases, if due at once, take no
 // longer than most.
 func (p *pace) burst(now time.Duration, leases int, most time.Duration) int {
-	least, pause := mostAlone, pauseAlone
+	least, pause := usualBurst, usualPause
 	if now < p.smallUntil {
-		least, pause = mostBeside, pauseBeside
+		least, pause = smallBurst, smallPause
 	}
 	passed := pause
 	if p.pause > 0 { // the Tick may come late

@@ -80,7 +80,7 @@ func (p *pool) indexed() *index     { return &p.index }
 
 // mostAsked returns how many entries may be asked for at a time: an entry for each waiter at the
 // head of the queue that wants as many permits as the first, but no more than asks. A refusal sets
-// asks to one, so an entry that gathers is alone.
+// asks to one, so no other entry is asked for while one gathers.
 func (p *pool) mostAsked(first *Request) (n int) {
 	for r := first; r != nil && n < p.asks && r.own.Permits == first.own.Permits; r = r.next {
 		n++

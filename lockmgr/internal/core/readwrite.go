@@ -38,7 +38,7 @@ func (readWrite) again(h *Hold, r *Request) outcome {
 }
 
 func (readWrite) side(e *entry) Side {
-	if e.alone() != nil {
+	if e.aloneHold() != nil {
 		return Alone
 	}
 	return Shared

@@ -43,8 +43,8 @@ func (m *Machine) renewDueLocks() {
 // renew sends a renewal of an entry.
 func (m *Machine) renew(e *entry, lease time.Duration) {
 	if lease > m.cfg.Lease {
-		l := &e.makeUpkeep().longer
-		l.set, l.life = true, max(l.life, later(m.now, lease))
+		l := &e.makeUpkeep().life
+		l.long, l.until = true, max(l.until, later(m.now, lease))
 	}
 	m.send(e, VerbRenew, e.side, e.number, lease, 0)
 }
@@ -88,8 +88,8 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	default:
 		m.tally.renewed++
 		if n.hasDetails() {
-			l := &e.upkeep().longer
-			l.sent, l.failed = 0, 0
+			x := &e.upkeep().extend
+			x.sent, x.failed = 0, 0
 		}
 		if e.number != 0 {
 			m.trust(e, r.Op.ID, r.Op.Sent, r.Op.Lease)
@@ -108,7 +108,7 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
 	for q := range e.of.queue.all {
 		joins := e.phase == held && e.of.rules().joins(e, q)
-		if joins && r.Final || instead && r.Alone && m.overdue(e, q) {
+		if joins && r.Final || instead && r.OnlyThis && m.overdue(e, q) {
 			m.failQueued(q, r.Err)
 		}
 	}
@@ -122,11 +122,11 @@ func (m *Machine) renewalFailed(e *entry, err error) {
 	n := e.of
 	m.failOnce(n, err)
 	if u := e.upkeep(); n.hasDetails() {
-		u.longer.want, u.longer.sent = max(u.longer.want, u.longer.sent), 0
+		u.extend.want, u.extend.sent = max(u.extend.want, u.extend.sent), 0
 	}
-	if u := e.upkeep(); u.longer.want > 0 { // somebody waits for this one
-		u.longer.failed++
-		u.retry.at = m.now + m.pause(u.longer.failed)
+	if u := e.upkeep(); u.extend.want > 0 { // somebody waits for this one
+		u.extend.failed++
+		u.retry.at = m.now + m.pause(u.extend.failed)
 	}
 	if e.watched() {
 		m.renewals.Schedule(e, m.now, m.now)

@@ -33,8 +33,8 @@ type Request struct {
 	// is to record the request, or the first entry of the name.
 	entry      *entry
 	next, prev *Request // in the queue, or in the list of holds that share an entry
-	pos        int32    // place in the heap Machine.giveUps
-	place      int32    // index in its ownerQueue, while queued and Explicit
+	pos        int32    // position in the heap Machine.giveUps
+	ownerPos   int32    // position in its ownerQueue, while queued and Explicit
 	own        Hold     // the request's own hold, so that a grant allocates nothing
 
 	// Kind is the kind of the lock. Side is the side that the request wants.
@@ -155,7 +155,7 @@ func (n *name) push(r *Request) {
 func (n *name) queued(r *Request) {
 	n.details.tries = n.details.tries || r.Once
 	if r.Side == Alone {
-		n.details.alone++
+		n.details.forAlone++
 	}
 }
 
@@ -163,14 +163,14 @@ func (n *name) queued(r *Request) {
 func (n *name) remove(r *Request) {
 	n.queue.remove(r)
 	if n.hasDetails() && r.Side == Alone {
-		n.details.alone--
+		n.details.forAlone--
 	}
 }
 
 // waitsAlone reports whether a request in the queue is for the side Alone.
 func (n *name) waitsAlone() bool {
 	if n.hasDetails() {
-		return n.details.alone > 0
+		return n.details.forAlone > 0
 	}
 	for r := n.queue.head; r != nil; r = r.next {
 		if r.Side == Alone {

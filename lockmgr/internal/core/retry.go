@@ -6,7 +6,7 @@ import "time"
 // next script is due.
 type retry struct {
 	// at is when the next script of the phase is due: in phase waiting the poll, in all other
-	// phases the repetition of a failed script, or a renewal for longer. In phase passing, at may
+	// phases the repetition of a failed script, or a renewal of extend. In phase passing, at may
 	// be the end of keepUntil.
 	at time.Duration
 	// since is when the first of the failures in a row came. n is their number.

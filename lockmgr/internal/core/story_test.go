@@ -209,7 +209,7 @@ func (s *story) line(line string) {
 		default:
 			s.t.Fatalf("what? %s", line)
 		}
-		r.Final, r.Alone, r.OtherKind = arg["final"] != "", arg["alone"] != "", arg["otherkind"] != ""
+		r.Final, r.OnlyThis, r.OtherKind = arg["final"] != "", arg["alone"] != "", arg["otherkind"] != ""
 		r.Kept, r.Published, r.Shard = arg["kept"] != "", int(count("published", 1)), uint8(count("shard", 0))
 		if arg["quiet"] != "" {
 			r.Published = 0
@@ -291,7 +291,7 @@ func (s *story) describe(e Effect) string {
 	case Run:
 		o := e.Op
 		key := o.Name
-		if at := o.entry.place; at > 0 {
+		if at := o.entry.extraPos; at > 0 {
 			key += fmt.Sprintf("/%d", at)
 		}
 		s.ops[key] = Reply{Op: o, ID: o.ID}
@@ -407,7 +407,7 @@ func (s *story) state() string {
 		if n := s.m.known(name, isSet(name)); n != nil {
 			for e := range n.entries {
 				d := e.phase.String()
-				if e.place > 0 {
+				if e.extraPos > 0 {
 					b[len(b)-1] += " + " + d
 				} else {
 					b = append(b, name+" "+d)

@@ -66,10 +66,10 @@ type turns struct {
 	start   time.Duration // when the first of them was made
 	entries int           // how many entries the manager had when the last one was acquired; zero of most kinds
 
-	others int64 // other subscribers, by the last reply that reported them
-	fresh  bool  // others was reported by a transfer of this run
-	alone  bool  // the last transfer since the entry came to us reported no others
-	share  int64 // how many others seem to want the lock; zero before our first turn has ended
+	others   int64 // other subscribers, by the last reply that reported them
+	fresh    bool  // others was reported by a transfer of this run
+	noOthers bool  // the last transfer since the entry came to us reported no others
+	share    int64 // how many others seem to want the lock; zero before our first turn has ended
 
 	// owed is for how long others may have the lock before our next run, as of asOf. A negative
 	// owed means: others have had more than their share.
@@ -212,7 +212,7 @@ func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
 // passCount returns after how many grants a run is over: Config.PassCount for each entry.
 func (t *turns) passCount(cfg *Config) int { return cfg.PassCount * max(1, t.entries) }
 
-// mostOwed returns the limit of owed, in either direction.
+// mostOwed returns the most that is owed, in either direction.
 func (c *Config) mostOwed() time.Duration {
 	return min(5*min(c.PassTime, mostTurn), mostTurn)
 }
@@ -317,7 +317,7 @@ func (t *turns) message(now time.Duration, cfg *Config, j *jitter) {
 // refused notes that another process has the lock. released is set if a message has come since we
 // asked. The message may be of the same process's release.
 func (t *turns) refused(now time.Duration, cfg *Config, released bool) {
-	t.alone, t.fresh = false, false
+	t.noOthers, t.fresh = false, false
 	t.elapse(now, cfg, true)
 	if !t.busy && !released {
 		t.busy, t.busySince = true, now
@@ -357,7 +357,7 @@ func (t *turns) repeated() {
 // acquired notes that the entry has come to us.
 func (t *turns) acquired(now time.Duration, cfg *Config) {
 	t.elapse(now, cfg, true)
-	t.busy, t.alone, t.fresh = false, false, false
+	t.busy, t.noOthers, t.fresh = false, false, false
 	t.vain = 0
 	if t.share == 0 {
 		t.owed = 0 // the length of the first wait does not count

@@ -56,8 +56,8 @@ func (m *Machine) letGo(h *Hold, err error) {
 	}
 	m.answerProlongations(e, func(p *Prolongation) bool { return p.Request.Hold == h }, err)
 	m.holdOver(e, h)
-	if l := &e.upkeep().longer; e.hold == nil {
-		l.want, l.sent = 0, 0
+	if x := &e.upkeep().extend; e.hold == nil {
+		x.want, x.sent = 0, 0
 	}
 }
 
@@ -98,7 +98,7 @@ func (m *Machine) mayKeep(e *entry) bool {
 		return false
 	case e.flight != 0 || e.retried || u.retry.failing() || u.doubt.open():
 		return false // perhaps the record is gone
-	case u.longer.set || n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg):
+	case u.life.long || n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg):
 		return false
 	case e.unlocking != nil:
 		return !m.stale(e) // keep answers the Unlock before the release, which might tell of a loss
@@ -270,7 +270,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		m.leaveRecord(e, r.Err)
 	case r.Final && servedByOther:
 		m.unlocked(e, r.Err)
-	case refused && m.wanted(e) && !u.refused && !u.longer.set:
+	case refused && m.wanted(e) && !u.refused && !u.life.long:
 		m.passInstead(e, r.Err)
 	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
 		m.waitNoLonger(e, r)

@@ -261,5 +261,5 @@ func decode(op *core.Op, a *Answer, r *core.Reply, fail func(*Failure) error) {
 	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType && op.Kind != core.Fair: // see fair.lua
 		return // the key holds no lock, so none of ours
 	}
-	*r = core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, Alone: f.Scattered, Err: fail(f)}
+	*r = core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, OnlyThis: f.Scattered, Err: fail(f)}
 }

@@ -26,7 +26,7 @@ func TestFailure_OfASlotThatIsMoving(t *testing.T) {
 		var r core.Reply
 		a := f.Answer()
 		decode(&core.Op{Verb: core.VerbTransfer}, &a, &r, func(f *Failure) error { return f.Err })
-		require.True(t, r.Alone, text)
+		require.True(t, r.OnlyThis, text)
 		require.Equal(t, core.No, r.Ran, text)
 	}
 	text := "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:1. (others were released)"

@@ -219,7 +219,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 				c.cfg.Demoted()
 			}
 			r := &held[i]
-			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, Alone: f.Scattered, Err: c.cfg.Error(f)}
+			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, OnlyThis: f.Scattered, Err: c.cfg.Error(f)}
 		}
 	}
 	if failure == taken {

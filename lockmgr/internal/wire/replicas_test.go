@@ -309,7 +309,7 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 					require.Equal(t, c.final, r.Final)
 					if c.err != nil {
 						require.Equal(t, core.Maybe, r.Ran)
-						require.Equal(t, name == "taken away" || name == "moved", r.Alone, "only these concern no other lock")
+						require.Equal(t, name == "taken away" || name == "moved", r.OnlyThis, "only these concern no other lock")
 						if name == "taken away" {
 							require.Equal(t, TooFew, r.Err.(failureError).Kind, "the server is there")
 							require.Nil(t, l.unconfirmed("b", 0, 0), "nor do the replicas keep other names")

@@ -253,7 +253,7 @@ func (s *spread) refusal(p *part, item int) core.Reply {
 // operation did not run if no part of it can have.
 func (s *spread) failed(asked []part, r *core.Reply) core.Reply {
 	s.op.Sent = earliest(asked)
-	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.No, Split: true, Shard: r.Shard, Err: r.Err, Final: r.Final, Alone: r.Alone}
+	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.No, Split: true, Shard: r.Shard, Err: r.Err, Final: r.Final, OnlyThis: r.OnlyThis}
 	for i := range asked {
 		switch q := &asked[i].reply; {
 		case q.Ran == core.Maybe:
