@@ -24,7 +24,7 @@ func dialMini(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 func TestLock_BadInputSendsNothing(t *testing.T) {
 	m, other := dialMini(t, lockmgr.Options{}), dialMini(t, lockmgr.Options{})
 	closed := dialMini(t, lockmgr.Options{})
-	require.NoError(t, closed.Close(ctx))
+	mustClose(t, closed)
 	tests := []struct {
 		what string
 		m    *lockmgr.Manager
@@ -52,28 +52,20 @@ func TestLock_BadInputSendsNothing(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
 			f := tt.m.LockAsync(tt.name, tt.opts...)
-			_, err := f.Result()
-			require.ErrorIs(t, err, tt.want, "LockAsync must have settled at once")
-			_, err = tt.m.Lock(ctx, tt.name, tt.opts...)
-			require.ErrorIs(t, err, tt.want)
+			require.ErrorIs(t, errOf(f.Result()), tt.want, "LockAsync must have settled at once")
+			require.ErrorIs(t, errOf(tt.m.Lock(ctx, tt.name, tt.opts...)), tt.want)
 			if tt.want != lockmgr.ErrInvalidWait { // TryLock takes no wait
-				_, err = tt.m.TryLock(ctx, tt.name, tt.opts...)
-				require.ErrorIs(t, err, tt.want)
+				require.ErrorIs(t, errOf(tt.m.TryLock(ctx, tt.name, tt.opts...)), tt.want)
 			}
 		})
 	}
 	for _, name := range []string{"", "a{b"} {
-		_, err := m.Inspect(ctx, name)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-		_, err = m.ForceUnlock(ctx, name)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-		_, err = m.ForceUnlockHolders(ctx, name, "x")
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+		require.ErrorIs(t, errOf(m.Inspect(ctx, name)), lockmgr.ErrInvalidName)
+		require.ErrorIs(t, errOf(m.ForceUnlock(ctx, name)), lockmgr.ErrInvalidName)
+		require.ErrorIs(t, errOf(m.ForceUnlockHolders(ctx, name, "x")), lockmgr.ErrInvalidName)
 	}
-	_, err := closed.Inspect(ctx, "a")
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
-	_, err = closed.ForceUnlock(ctx, "a")
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	require.ErrorIs(t, errOf(closed.Inspect(ctx, "a")), lockmgr.ErrClosed)
+	require.ErrorIs(t, errOf(closed.ForceUnlock(ctx, "a")), lockmgr.ErrClosed)
 	require.Zero(t, m.Stats().Scripts)
 	require.Zero(t, m.Stats().Pending)
 	require.Zero(t, m.Stats().Locks)
@@ -84,7 +76,7 @@ func TestName_WithBracesThatFit(t *testing.T) {
 	for _, name := range []string{"a", "order:1", "x{t}y", "{x}", "{a}b}", "with space", "redisson_lock:orders", "\x00\xff", strings.Repeat("x", lockmgr.MaxNameBytes)} {
 		l, err := m.Lock(ctx, name)
 		require.NoErrorf(t, err, "%q", name)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	}
 }
 
@@ -96,19 +88,15 @@ func TestLock_EndedContextSendsNothing(t *testing.T) {
 	_, err := m.Lock(ended, "a")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, cause)
-	_, err = m.TryLock(ended, "a")
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = m.Inspect(ended, "a")
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, errOf(m.TryLock(ended, "a")), context.Canceled)
+	require.ErrorIs(t, errOf(m.Inspect(ended, "a")), context.Canceled)
 	require.Zero(t, m.Stats().Scripts)
 }
 
 func TestNew_RefusesNonsense(t *testing.T) {
-	_, err := lockmgr.New(nil, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(lockmgr.New(nil, lockmgr.Options{})), lockmgr.ErrInvalidOption)
 	addr, _ := redistest.Mini(t)
-	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}})))(t)
 	defer client.Close()
 	for what, o := range map[string]lockmgr.Options{
 		"lease too short":      {Lease: time.Millisecond},
@@ -124,35 +112,28 @@ func TestNew_RefusesNonsense(t *testing.T) {
 		"waiters negative":     {MaxWaiters: -1},
 		"locks negative":       {MaxLocks: -1},
 	} {
-		_, err := lockmgr.New(client, o)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, what)
-		_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, what)
+		require.ErrorIs(t, errOf(lockmgr.New(client, o)), lockmgr.ErrInvalidOption, what)
+		require.ErrorIs(t, errOf(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)), lockmgr.ErrInvalidOption, what)
 	}
 }
 
 func TestClose_LeavesABorrowedClientOpen(t *testing.T) {
 	addr, _ := redistest.Mini(t)
-	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}})))(t)
 	defer client.Close()
-	m, err := lockmgr.New(client, lockmgr.Options{})
-	require.NoError(t, err)
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
-	require.NoError(t, m.Close(ctx))
+	m := must(lockmgr.New(client, lockmgr.Options{}))(t)
+	l := mustLock(t, m, "a")
+	mustUnlock(t, l)
+	mustClose(t, m)
 	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
 }
 
 func TestManager_ClosedClient(t *testing.T) {
 	addr, _ := redistest.Mini(t)
-	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}}))
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}})))(t)
 	client.Close()
-	m, err := lockmgr.New(client, lockmgr.Options{})
-	require.NoError(t, err)
-	_, err = m.Lock(ctx, "a")
+	m := must(lockmgr.New(client, lockmgr.Options{}))(t)
+	_, err := m.Lock(ctx, "a")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorIs(t, err, rueidis.ErrClosing)
 	// The lock may have been taken, and can't be given back.
@@ -161,22 +142,18 @@ func TestManager_ClosedClient(t *testing.T) {
 
 func TestOptions_MaxWaiters(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{MaxWaiters: 3})
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := mustLock(t, m, "a")
 	for range 3 {
 		_ = m.LockAsync("a")
 	}
-	_, err = m.LockAsync("a").Result()
-	require.ErrorIs(t, err, lockmgr.ErrOverloaded)
-	require.NoError(t, l.Unlock(ctx))
+	require.ErrorIs(t, errOf(m.LockAsync("a").Result()), lockmgr.ErrOverloaded)
+	mustUnlock(t, l)
 }
 
 func TestOptions_MaxLocks(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{MaxLocks: 2})
 	for _, name := range []string{"a", "b"} {
-		_, err := m.Lock(ctx, name)
-		require.NoError(t, err)
+		mustLock(t, m, name)
 	}
-	_, err := m.Lock(ctx, "c")
-	require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+	require.ErrorIs(t, errOf(m.Lock(ctx, "c")), lockmgr.ErrOverloaded)
 }

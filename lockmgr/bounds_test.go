@@ -22,21 +22,17 @@ func TestName_RememberedOnesHaveABound(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{MaxLocks: most, Linger: time.Hour})
 		name := func(i int) string { return fmt.Sprint("remembered:", i) }
 		for i := range 2 * most {
-			l, err := other.Lock(ctx, name(i))
-			require.NoError(t, err)
+			l := mustLock(t, other, name(i))
 			f := m.LockAsync(name(i))
 			time.Sleep(second) // it subscribes
-			require.NoError(t, l.Unlock(ctx))
-			l, err = f.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
+			l = mustAwait(t, f)
+			mustUnlock(t, l)
 		}
 		require.Equal(t, 2*most, m.Stats().Locks, "their subscriptions linger")
-		_, err := m.TryLock(ctx, "another")
-		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
-		l, err := m.TryLock(ctx, name(0))
-		require.NoError(t, err, "a name that is known")
-		require.NoError(t, l.Unlock(ctx))
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "another")), lockmgr.ErrOverloaded)
+		l := must(m.TryLock(ctx, name(0)))(t, "a name that is known")
+		mustUnlock(t, l)
 	})
 }
 
@@ -44,8 +40,7 @@ func TestName_RememberedOnesHaveABound(t *testing.T) {
 func TestContext_EndedOnesAreForgotten(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	m := dial(t, addr, lockmgr.Options{})
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := mustLock(t, m, "a")
 	const n = 20_000
 	derive := func() {
 		parent, cancel := context.WithCancel(ctx)
@@ -60,20 +55,18 @@ func TestContext_EndedOnesAreForgotten(t *testing.T) {
 	each := (heap() - before) / n
 	t.Logf("%d bytes an ended context", each)
 	require.Less(t, each, int64(40), "less than the smallest context takes")
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // A closed client stays closed, so a request fails at once and not after RetryTime.
 func TestError_ClosedClientIsFinal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
-		client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, DialCtxFn: n.dial}))
-		require.NoError(t, err)
-		m, err := lockmgr.New(client, lockmgr.Options{RetryTime: time.Hour})
-		require.NoError(t, err)
+		client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, DialCtxFn: n.dial})))(t)
+		m := must(lockmgr.New(client, lockmgr.Options{RetryTime: time.Hour}))(t)
 		client.Close()
 		start := time.Now()
-		_, err = m.Lock(ctx, "a")
+		_, err := m.Lock(ctx, "a")
 		requireServerError(t, lockmgr.ErrUnavailable, err)
 		require.ErrorContains(t, err, "the client was closed")
 		require.Less(t, time.Since(start), second)
@@ -85,19 +78,15 @@ func TestName_RememberedOnesDoNotCount(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		other, _ := w.manager(lockmgr.Options{})
 		m, _ := w.manager(lockmgr.Options{MaxLocks: 1})
-		l, err := other.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, other, "a")
 		f := m.LockAsync("a")
 		time.Sleep(second)
-		require.NoError(t, l.Unlock(ctx))
-		l, err = f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
+		l = mustAwait(t, f)
+		mustUnlock(t, l)
 		require.Equal(t, 1, m.Stats().Locks, "its subscription lingers")
-		l, err = m.TryLock(ctx, "b")
-		require.NoError(t, err)
-		_, err = m.TryLock(ctx, "c")
-		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
-		require.NoError(t, l.Unlock(ctx))
+		l = mustTryLock(t, m, "b")
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "c")), lockmgr.ErrOverloaded)
+		mustUnlock(t, l)
 	})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -43,16 +42,15 @@ func (w *scene) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
 	m := dialNetwork(w.t, n, o)
 	w.t.Cleanup(func() {
 		n.heal()
-		require.NoError(w.t, m.Close(ctx))
+		mustClose(w.t, m)
 	})
 	return m, n
 }
 
 func dialNetwork(t *testing.T, n *network, o lockmgr.Options) *lockmgr.Manager {
-	m, err := lockmgr.Dial(rueidis.ClientOption{
+	m := must(lockmgr.Dial(rueidis.ClientOption{
 		InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: n.dial,
-	}, o)
-	require.NoError(t, err)
+	}, o))(t)
 	return m
 }
 
@@ -61,8 +59,7 @@ func (w *scene) owners(name string) []string {
 	if !w.server.Exists(name) {
 		return nil
 	}
-	keys, err := w.server.HKeys(name)
-	require.NoError(w.t, err)
+	keys := must(w.server.HKeys(name))(w.t)
 	return keys
 }
 

@@ -26,21 +26,18 @@ func hang[T any](f *futures.Future[T]) (leave func()) {
 var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 	"granted": func(_ *testing.T, m *lockmgr.Manager) func() { return hang(m.LockAsync("hung")) },
 	"failed": func(t *testing.T, m *lockmgr.Manager) func() {
-		_, err := m.Lock(ctx, "hung")
-		require.NoError(t, err)
+		mustLock(t, m, "hung")
 		return hang(m.LockAsync("hung", lockmgr.MaxWait(milli)))
 	},
 	"cancelled": func(t *testing.T, m *lockmgr.Manager) func() {
-		_, err := m.Lock(ctx, "hung")
-		require.NoError(t, err)
+		mustLock(t, m, "hung")
 		f := m.LockAsync("hung")
 		leave := hang(f)
 		require.True(t, f.Cancel())
 		return leave
 	},
 	"unlocked": func(t *testing.T, m *lockmgr.Manager) func() {
-		l, err := m.Lock(ctx, "hung")
-		require.NoError(t, err)
+		l := mustLock(t, m, "hung")
 		return hang(l.UnlockAsync())
 	},
 	"All": func(_ *testing.T, m *lockmgr.Manager) func() {
@@ -53,16 +50,14 @@ var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 		return hang(futures.All(nil, futures.All(nil, m.LockAsync("hung"))))
 	},
 	"an input that All cancels": func(t *testing.T, m *lockmgr.Manager) func() {
-		_, err := m.Lock(ctx, "hung")
-		require.NoError(t, err)
+		mustLock(t, m, "hung")
 		f := m.LockAsync("hung")
 		leave := hang(f)
 		futures.All(nil, m.LockAsync("hung", lockmgr.MaxWait(milli)), f)
 		return leave
 	},
 	"drop of All": func(t *testing.T, m *lockmgr.Manager) func() {
-		_, err := m.Lock(ctx, "hung")
-		require.NoError(t, err)
+		mustLock(t, m, "hung")
 		leave := make(chan struct{})
 		futures.All(func(*lockmgr.Lock) { <-leave }, m.LockAsync("too"), m.LockAsync("hung", lockmgr.MaxWait(milli)))
 		return sync.OnceFunc(func() { close(leave) })
@@ -87,10 +82,9 @@ func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 				defer leave()
 				time.Sleep(10 * milli)
 				keepThroughTrouble(t, w, m)
-				l, err := futures.All(nil, m.LockAsync("a"), m.LockAsync("b")).Await(ctx)
-				require.NoError(t, err)
-				require.NoError(t, l[0].Unlock(ctx))
-				require.NoError(t, l[1].Unlock(ctx))
+				l := mustAwait(t, futures.All(nil, m.LockAsync("a"), m.LockAsync("b")))
+				mustUnlock(t, l[0])
+				mustUnlock(t, l[1])
 			})
 		})
 	}
@@ -103,8 +97,7 @@ func TestCallback_WaitsInOrder(t *testing.T) {
 		m, net := w.manager(lockmgr.Options{})
 		net.delay.Store(int64(milli))
 		leave := hang(m.LockAsync("hung"))
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		const n = 2 * lockmgr.MaxUndelivered
 		var order []int // callbacks are the only ones to write
 		for i := range n {
@@ -119,7 +112,7 @@ func TestCallback_WaitsInOrder(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, order, n)
 		require.IsIncreasing(t, order)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -136,14 +129,13 @@ func TestCallback_HasTakenTheLockOnceQueued(t *testing.T) {
 		require.False(t, f.Cancel(), "the callback is queued")
 		synctest.Wait()
 		require.Nil(t, got)
-		l, err := f.Result()
-		require.NoError(t, err)
+		l := must(f.Result())(t)
 		require.True(t, l.Valid())
 		leave()
 		synctest.Wait()
 		require.Same(t, l, got)
 		require.True(t, got.Valid())
-		require.NoError(t, got.Unlock(ctx))
+		mustUnlock(t, got)
 	})
 }
 
@@ -152,8 +144,7 @@ func TestCallback_HasTakenTheLockOnceQueued(t *testing.T) {
 func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		held, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		held := mustLock(t, m, "a")
 		f := m.LockAsync("a")
 		leave := hang(f)
 		var got error
@@ -165,7 +156,7 @@ func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
 		leave()
 		synctest.Wait()
 		require.ErrorIs(t, got, lockmgr.ErrCanceled)
-		require.NoError(t, held.Unlock(ctx))
+		mustUnlock(t, held)
 	})
 }
 
@@ -230,8 +221,7 @@ func TestClose_WaitsForCallbacksForATime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
 				m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
-				_, err := m.Lock(ctx, "a")
-				require.NoError(t, err)
+				mustLock(t, m, "a")
 				var got []error
 				for range 3 {
 					m.LockAsync("a").OnDone(func(_ *lockmgr.Lock, err error) {
@@ -260,8 +250,7 @@ func TestCallback_MayClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
 		begin := time.Now()
-		held, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		held := mustLock(t, m, "a")
 		closed := make(chan error)
 		m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) { closed <- errors.Join(err, m.Close(ctx)) })
 		held.UnlockAsync()

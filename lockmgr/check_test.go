@@ -23,14 +23,13 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
-	report, err := m.Check(faults.Patient(t), "app:")
-	require.NoError(t, err)
+	report := must(m.Check(faults.Patient(t), "app:"))(t)
 	requireOtherKinds(t, report)
 	require.Empty(t, report.Warnings)
 	require.Empty(t, report.Server, "the user may not call INFO")
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "nothing is left behind")
 
-	_, err = m.Check(faults.Patient(t), "other:")
+	_, err := m.Check(faults.Patient(t), "other:")
 	requireServerError(t, lockmgr.ErrPermission, err)
 	require.ErrorContains(t, err, "~other:*")
 }
@@ -123,15 +122,13 @@ func TestCheck_Warns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").Unrestricted() // INFO
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	report, err := m.Check(faults.Patient(t), "")
-	require.NoError(t, err)
+	report := must(m.Check(faults.Patient(t), ""))(t)
 	require.Len(t, report.Warnings, 1)
 	require.Contains(t, report.Warnings[0], "allkeys-lru")
 	require.Regexp(t, `^(redis|valkey) \d`, report.Server)
 
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
-	_, err = m.Check(faults.Patient(t), "")
-	requireServerError(t, lockmgr.ErrOutOfMemory, err)
+	requireServerError(t, lockmgr.ErrOutOfMemory, errOf(m.Check(faults.Patient(t), "")))
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 }
@@ -139,31 +136,24 @@ func TestCheck_Warns(t *testing.T) {
 func TestCheck_OnTheEmbeddedServer(t *testing.T) {
 	addr, mini := redistest.Mini(t)
 	m := dial(t, addr, lockmgr.Options{})
-	_, err := m.Check(faults.Patient(t), "")
-	require.NoError(t, err)
+	must(m.Check(faults.Patient(t), ""))(t)
 	require.Empty(t, mini.Keys())
 	require.Zero(t, m.Stats().RenewalScripts, "Check renews no lease of the manager")
 
-	_, err = m.Check(faults.Patient(t), "redisson_lock_token:{")
-	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-	_, err = m.Check(faults.Patient(t), strings.Repeat("x", lockmgr.MaxNameBytes))
-	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	require.ErrorIs(t, errOf(m.Check(faults.Patient(t), "redisson_lock_token:{")), lockmgr.ErrInvalidName)
+	require.ErrorIs(t, errOf(m.Check(faults.Patient(t), strings.Repeat("x", lockmgr.MaxNameBytes))), lockmgr.ErrInvalidName)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = m.Check(ended, "")
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, errOf(m.Check(ended, "")), context.Canceled)
 }
 
 func TestCheck_OfAServerThatIsGone(t *testing.T) {
 	addr, mini := redistest.Mini(t)
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{CommandTimeout: slow})
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{CommandTimeout: slow}))(t)
 	mini.Close()
-	_, err = m.Check(faults.Patient(t), "")
-	requireServerError(t, lockmgr.ErrUnavailable, err)
-	require.NoError(t, m.Close(faults.Patient(t)))
-	_, err = m.Check(faults.Patient(t), "")
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	requireServerError(t, lockmgr.ErrUnavailable, errOf(m.Check(faults.Patient(t), "")))
+	mustClose(t, m)
+	require.ErrorIs(t, errOf(m.Check(faults.Patient(t), "")), lockmgr.ErrClosed)
 }
 
 // Check succeeds with any lease, whatever time-outs are derived from it.
@@ -171,8 +161,7 @@ func TestCheck_WithAnyLease(t *testing.T) {
 	for _, lease := range []time.Duration{100 * milli, 10 * second, 20 * second} {
 		bubble(t, func(t *testing.T, w *scene) { // on a busy machine a time-out of 10 ms would be too short
 			m, _ := w.manager(lockmgr.Options{Lease: lease})
-			_, err := m.Check(ctx, "")
-			require.NoError(t, err, lease)
+			must(m.Check(ctx, ""))(t, lease)
 		})
 	}
 }
@@ -214,14 +203,13 @@ func TestCheck_WhileLocksAreTaken(t *testing.T) {
 func TestCheck_CrossesClose(t *testing.T) {
 	addr, mini := redistest.Mini(t)
 	for i := range 40 {
-		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{})
-		require.NoError(t, err)
+		m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{}))(t)
 		got := make(chan error, 1)
 		go func() { _, err := m.Check(ctx, ""); got <- err }()
 		for m.Stats().Scripts == 0 && len(got) == 0 && i > 0 {
 			i-- // closes a little later in each round
 		}
-		require.NoError(t, m.Close(faults.Patient(t)))
+		mustClose(t, m)
 		if err := <-got; err != nil && !errors.Is(err, lockmgr.ErrUnavailable) { // a command under way was cut off
 			require.ErrorIs(t, err, lockmgr.ErrClosed)
 		}

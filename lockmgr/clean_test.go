@@ -35,8 +35,7 @@ func requireClean(t *testing.T, what, text string) {
 
 // hostileServer answers as a server does, and to each script with words that it chooses.
 func hostileServer(t *testing.T, words string) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -68,19 +67,17 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
 	var mu sync.Mutex
 	var lines bytes.Buffer
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{
 		Logger:  slog.New(slog.NewJSONHandler(lockedWriter{&mu, &lines}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Process: lockmgr.Process{Program: strings.ToValidUTF8(hostileText, "?"), Host: strings.ToValidUTF8(hostileText, "?")},
-	})
-	require.NoError(t, err)
+	}))(t)
 	faults.CloseAtEnd(t, m)
 	c := faults.Patient(t)
 	errs := map[string]error{}
 
 	// Names.
 	name := "app:" + hostileText
-	held, err := m.Lock(c, name, lockmgr.Note(strings.ToValidUTF8(hostileText, "?")))
-	require.NoError(t, err)
+	held := mustLock(t, m, name, lockmgr.Note(strings.ToValidUTF8(hostileText, "?")))
 	_, errs["held"] = m.TryLock(c, name)
 	errs["explained"] = m.Explain(c, errs["held"])
 	_, errs["set"] = m.TryLockAll(c, lockmgr.All(name, "b"))
@@ -88,17 +85,15 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 	_, errs["bad name"] = m.TryLock(c, name+"{")
 	_, errs["bad permit"] = m.Permits(name, 1).Return(c, hostileText)
 	o := m.NewOwner()
-	again, err := m.Lock(c, "two"+name, lockmgr.AsOwner(o))
-	require.NoError(t, err)
+	again := mustLock(t, m, "two"+name, lockmgr.AsOwner(o))
 	_, errs["deadlock"] = m.LockAll(c, lockmgr.All("two"+name, "c"), lockmgr.AsOwner(o))
-	require.NoError(t, again.Unlock(c))
+	mustUnlock(t, again)
 
 	// Records of others.
 	manager := "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a"
-	record, err := json.Marshal(map[string]any{
+	record := must(json.Marshal(map[string]any{
 		"program": hostileText, "host": hostileText, "holds": map[string]any{"1": map[string]any{"since": time.Now().UnixMilli(), "note": hostileText}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	faults.Do(t, s, "SET", "holdfast:manager:0a0a0a0a0a0a4a0a", string(record))
 	for key, fields := range map[string][]string{
 		"app:told": {manager + ":1", "1"}, "app:untold": {hostileText, hostileText}, "app:mode": {"mode", hostileText, hostileText, "1"},
@@ -107,8 +102,7 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 		faults.Do(t, s, append([]string{"HSET", key}, fields...)...)
 		_, errs["of "+key] = m.TryLock(c, key)
 		errs["explained "+key] = m.Explain(c, errs["of "+key])
-		info, err := m.Inspect(c, key)
-		require.NoError(t, err)
+		info := mustInspect(t, m, key)
 		requireClean(t, key, info.Mode)
 		for _, h := range info.Holders {
 			requireClean(t, key, h.String())
@@ -119,8 +113,7 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 	faults.Do(t, s, "SET", "app:string", hostileText)
 	_, errs["of a string"] = m.Lock(c, "app:string")
 	_, errs["permits of a string"] = m.Permits("app:string", 1).TryAcquire(c, 1)
-	own, err := m.Inspect(c, name)
-	require.NoError(t, err)
+	own := mustInspect(t, m, name)
 	requireClean(t, "own", own.Holders[0].String())
 
 	// A loss.
@@ -144,7 +137,7 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 		requireClean(t, what, fmt.Sprintf("%+v", err))
 		t.Logf("%s: %v", what, err)
 	}
-	require.NoError(t, m.Close(c))
+	mustClose(t, m)
 	mu.Lock()
 	defer mu.Unlock()
 	require.NotZero(t, lines.Len())

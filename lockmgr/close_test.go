@@ -17,12 +17,10 @@ func TestClose_EndsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
-		foreign, err := other.Lock(ctx, "foreign")
-		require.NoError(t, err)
+		foreign := mustLock(t, other, "foreign")
 		var held []*lockmgr.Lock
 		for _, name := range []string{"a", "b", "c"} {
-			l, err := m.Lock(ctx, name)
-			require.NoError(t, err)
+			l := mustLock(t, m, name)
 			held = append(held, l)
 		}
 		waiters := []*futures.Future[*lockmgr.Lock]{m.LockAsync("a"), m.LockAsync("foreign"), m.LockAsync("foreign", lockmgr.MaxWait(time.Hour))}
@@ -36,8 +34,7 @@ func TestClose_EndsEverything(t *testing.T) {
 			require.NoError(t, <-done)
 		}
 		for _, f := range waiters {
-			_, err := f.Result()
-			require.ErrorIs(t, err, lockmgr.ErrClosed)
+			require.ErrorIs(t, errOf(f.Result()), lockmgr.ErrClosed)
 		}
 		for _, l := range held {
 			require.True(t, closedNow(l.Lost()))
@@ -46,7 +43,7 @@ func TestClose_EndsEverything(t *testing.T) {
 			require.Empty(t, w.owners(l.Name()))
 		}
 		require.ErrorIs(t, context.Cause(c), lockmgr.ErrClosed)
-		require.NoError(t, foreign.Unlock(ctx))
+		mustUnlock(t, foreign)
 		time.Sleep(5 * second)
 		require.Empty(t, w.server.PubSubChannels("*"))
 	})
@@ -56,13 +53,12 @@ func TestClose_PastItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
 		m := dialNetwork(t, n, lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		n.hush()
 		short, cancel := context.WithTimeout(ctx, second)
 		defer cancel()
 		start := time.Now()
-		err = m.Close(short)
+		err := m.Close(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Contains(t, err.Error(), `releases not confirmed: 1, the locks will expire, the last of them is "a": `)
 		require.Less(t, time.Since(start), 5*second)
@@ -87,10 +83,8 @@ func TestClose_ReportsEachReleaseThatItGivesUp(t *testing.T) {
 						events = append(events, e)
 					}
 				}})
-				l, err := m.Lock(ctx, "a")
-				require.NoError(t, err)
-				_, err = m.Lock(ctx, "b")
-				require.NoError(t, err)
+				l := mustLock(t, m, "a")
+				mustLock(t, m, "b")
 				n.hush()
 				l.UnlockAsync()
 				time.Sleep(8 * second)
@@ -118,8 +112,7 @@ func TestClose_TellsOfATryInFlight(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 100*milli)
 		defer cancel()
 		require.ErrorIs(t, m.Close(short), context.DeadlineExceeded)
-		_, err := f.Result()
-		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.ErrorIs(t, errOf(f.Result()), lockmgr.ErrClosed)
 		time.Sleep(10 * second)
 	})
 }
@@ -130,16 +123,14 @@ func TestUnlock_CrossesClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m, _ := w.manager(stopper.Options(lockmgr.Options{}))
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		resume := stopper.Stop(m)
 		closed := make(chan error, 1)
 		go func() { closed <- m.Close(ctx) }()
 		synctest.Wait() // Close is in the mailbox
 		f := l.UnlockAsync()
 		resume()
-		_, err = f.Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrClosed)
 		require.NoError(t, <-closed)
 	})
 }

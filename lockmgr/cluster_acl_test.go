@@ -30,34 +30,28 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	}
 	const plain = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +ping"
 	const more = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +cluster|slots +cluster|shards +cluster|myid +asking"
-	readme, err := os.ReadFile("../docs/clusters.md")
-	require.NoError(t, err)
+	readme := must(os.ReadFile("../docs/clusters.md"))(t)
 	require.True(t, strings.Contains(string(readme), more), "the page has other rules than %s", more)
 	grant("locker", plain+" "+more)
 	opt := rueidis.ClientOption{InitAddress: c.Addrs(), Username: "locker", Password: "secret"}
-	m, err := lockmgr.Dial(opt, lockmgr.Options{})
-	require.NoError(t, err)
-	other, err := lockmgr.Dial(opt, lockmgr.Options{Linger: -1})
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
+	other := must(lockmgr.Dial(opt, lockmgr.Options{Linger: -1}))(t)
 	moving := movable(c, "app:moving-%d")
-	held, err := m.Lock(ctx, moving)
-	require.NoError(t, err)
+	held := mustLock(t, m, moving)
 	beginMove(t, c, moving).migrate(moving)
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 	for _, name := range []string{"app:a", "app:b", "app:c", "app:d"} {
-		l, err := m.Lock(ctx, name)
-		require.NoError(t, err)
+		l := mustLock(t, m, name)
 		f := other.LockAsync(name)
 		requireSubscribers(t, c.Owner(name), false)
-		require.NoError(t, l.Unlock(ctx))
-		l, err = f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
+		l = mustAwait(t, f)
+		mustUnlock(t, l)
 		owner := c.Owner(name)
 		require.Eventually(t, func() bool { return owner.Commands(t)["sunsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
 	}
-	require.NoError(t, other.Close(ctx))
-	require.NoError(t, m.Close(ctx))
+	mustClose(t, other)
+	mustClose(t, m)
 	used := map[string]int{}
 	for _, n := range c.Nodes {
 		for _, entry := range strings.Split(faults.Do(t, n, "ACL", "LOG"), "object\n")[1:] {
@@ -78,26 +72,23 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	opt.Username = "nomap"
 	for _, rule := range []string{"+cluster|slots", "+cluster|myid"} {
 		grant("nomap", plain+" "+strings.ReplaceAll(more, rule, ""))
-		_, err = lockmgr.Dial(opt, lockmgr.Options{})
-		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.ErrorIs(t, errOf(lockmgr.Dial(opt, lockmgr.Options{})), lockmgr.ErrPermission)
 	}
 	grant("nomap", plain+" "+strings.ReplaceAll(more, "+cluster|shards", ""))
-	m, err = lockmgr.Dial(opt, lockmgr.Options{})
+	m, err := lockmgr.Dial(opt, lockmgr.Options{})
 	if used["cluster|shards"] > 0 {
 		require.ErrorIs(t, err, lockmgr.ErrPermission)
 	} else {
 		require.NoError(t, err)
-		require.NoError(t, m.Close(ctx))
+		mustClose(t, m)
 	}
 
 	// A name whose record does not exist is at the new master.
 	opt.Username = "noasking"
 	grant("noasking", plain+" "+strings.ReplaceAll(more, "+asking", ""))
-	m, err = lockmgr.Dial(opt, lockmgr.Options{RetryTime: time.Second})
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx, moving)
-	require.ErrorIs(t, err, lockmgr.ErrPermission)
-	require.NoError(t, m.Close(ctx))
+	m = must(lockmgr.Dial(opt, lockmgr.Options{RetryTime: time.Second}))(t)
+	require.ErrorIs(t, errOf(m.TryLock(ctx, moving)), lockmgr.ErrPermission)
+	mustClose(t, m)
 
 	// With one address, the manager asks the server what it is.
 	opt.InitAddress, opt.Username = c.Addrs()[:1], "seed"
@@ -106,22 +97,18 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		name += "a"
 	}
 	grant("seed", plain+" "+more)
-	m, err = lockmgr.Dial(opt, lockmgr.Options{})
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx, name)
-	require.NoError(t, err)
-	require.NoError(t, m.Close(ctx))
+	m = must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
+	mustTryLock(t, m, name)
+	mustClose(t, m)
 
 	// A client for a single server does not know whether there are others.
 	opt.ForceSingleClient = true
-	m, err = lockmgr.Dial(opt, lockmgr.Options{})
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx, name)
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	m = must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
+	require.ErrorIs(t, errOf(m.TryLock(ctx, name)), lockmgr.ErrTopology)
 	_, err = m.Check(ctx, "app:")
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
 	require.ErrorContains(t, err, "+cluster|info (")
-	require.NoError(t, m.Close(ctx))
+	mustClose(t, m)
 	opt.InitAddress, opt.ForceSingleClient = c.Addrs(), false
 	requireCheckNames(t, opt, grant, plain, more)
 }
@@ -133,8 +120,7 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 	opt.Username = "checked"
 	for rule, want := range map[string]error{"": nil, "+spublish": lockmgr.ErrPermission, "+ssubscribe": nil, "+pubsub|shardnumsub": nil, "+asking": nil} {
 		grant("checked", plain+" "+strings.ReplaceAll(more, rule, ""))
-		m, err := lockmgr.Dial(opt, lockmgr.Options{})
-		require.NoError(t, err)
+		m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
 		report, err := m.Check(faults.Patient(t), "app:")
 		require.ErrorIs(t, err, want, rule)
 		var named []string
@@ -144,7 +130,7 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 		require.Equal(t, rule != "", slices.Contains(named, rule), "%s: %v", rule, named)
 		require.NotContains(t, named, "+publish")
 		require.NotContains(t, named, "+subscribe")
-		require.NoError(t, m.Close(faults.Patient(t)))
+		mustClose(t, m)
 	}
 	grant("checked", plain+" "+more)
 	m, err := lockmgr.Dial(opt, lockmgr.Options{})
@@ -158,12 +144,11 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 	require.NoError(t, m.Close(faults.Patient(t)))
 	for without, with := range map[string]string{"+publish": "+subscribe +unsubscribe", "+subscribe": "+publish", "": "+publish +subscribe +unsubscribe"} {
 		grant("checked", plain+" "+more+" "+with)
-		m, err := lockmgr.Dial(opt, lockmgr.Options{Channels: lockmgr.ClassicChannels})
-		require.NoError(t, err)
+		m := must(lockmgr.Dial(opt, lockmgr.Options{Channels: lockmgr.ClassicChannels}))(t)
 		report, _ := m.Check(faults.Patient(t), "app:")
 		for _, rule := range []string{"+publish", "+subscribe"} {
 			require.Equal(t, rule == without, slices.ContainsFunc(report.Missing, func(p lockmgr.Permission) bool { return p.Rule == rule }), "%q: %v", without, report.Missing)
 		}
-		require.NoError(t, m.Close(faults.Patient(t)))
+		mustClose(t, m)
 	}
 }

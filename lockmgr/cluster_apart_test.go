@@ -323,8 +323,7 @@ func testApart(t *testing.T, c *redistest.Cluster, a *apart, kind *apartKind, op
 		require.Greater(t, a.tokens[last], a.tokens[last-1])
 	}
 	if kind.name == "permits" {
-		info, err := permitsOf(a.m, a).Inspect(ctx)
-		require.NoError(t, err)
+		info := must(permitsOf(a.m, a).Inspect(ctx))(t)
 		require.Equal(t, []int{3, 0}, []int{info.Free, len(info.Taken)})
 	}
 }

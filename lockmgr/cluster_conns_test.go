@@ -78,14 +78,11 @@ func (g *gate) counts() (open, waiting int) {
 func TestClose_DuringADialOfTheClient(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	ctx := faults.Patient(t)
 	g := &gate{open: map[*gatedConn]bool{}}
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: g.dial}, lockmgr.Options{})
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: g.dial}, lockmgr.Options{}))(t)
 	for _, names := range namesOn(c, 1) {
-		l, err := m.Lock(ctx, names[0])
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustLock(t, m, names[0])
+		mustUnlock(t, l)
 	}
 	g.mu.Lock()
 	g.shut = make(chan struct{})
@@ -95,7 +92,7 @@ func TestClose_DuringADialOfTheClient(t *testing.T) {
 	}
 	faults.Eventually(t, func() bool { _, waiting := g.counts(); return waiting > 0 }, "a dial")
 	begin := time.Now()
-	require.NoError(t, m.Close(ctx))
+	mustClose(t, m)
 	require.Less(t, time.Since(begin), 5*time.Second)
 	close(g.shut)
 	faults.Eventually(t, func() bool { open, _ := g.counts(); return open == 0 }, "all closed")

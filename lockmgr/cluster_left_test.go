@@ -21,8 +21,7 @@ func TestCluster_ConnectionToAMasterThatLeft(t *testing.T) {
 	ctx := faults.Patient(t)
 	master, replica := c.Nodes[0], c.Nodes[3]
 	name := namesOn(c, 1)[master][0]
-	_, err := m.Lock(ctx, name)
-	require.NoError(t, err)
+	mustLock(t, m, name)
 	waiting := dialCluster(t, c, lockmgr.Options{}).LockAsync(name)
 	requireSubscribers(t, master, false)
 	connections := func() int {

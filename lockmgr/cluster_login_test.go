@@ -39,15 +39,13 @@ func TestCluster_WrongPasswordAtOneNode(t *testing.T) {
 	_, err := lockmgr.Dial(only, o)
 	soon(begin, err, "Dial")
 
-	m, err := lockmgr.Dial(opt, o)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close(faults.Patient(t))) }()
+	m := must(lockmgr.Dial(opt, o))(t)
+	defer func() { mustClose(t, m) }()
 	var held []*lockmgr.Lock
 	for owner, names := range namesOn(c, 3) {
 		if owner != c.Nodes[0] {
 			for _, name := range names {
-				l, err := m.Lock(ctx, name)
-				require.NoError(t, err, name)
+				l := must(m.Lock(ctx, name))(t, name)
 				held = append(held, l)
 			}
 			continue
@@ -72,7 +70,7 @@ func TestCluster_WrongPasswordAtOneNode(t *testing.T) {
 	before := m.Stats().Renewals
 	faults.Eventually(t, func() bool { return m.Stats().Renewals >= before+uint64(3*len(held)) }, "renewals")
 	for _, l := range held {
-		require.NoError(t, l.Unlock(ctx), l.Name())
+		mustUnlock(t, l, l.Name())
 	}
 }
 
@@ -85,9 +83,8 @@ func TestCheck_AsksEachMaster(t *testing.T) {
 	for _, n := range c.Nodes {
 		faults.Do(t, n, "ACL", "SETUSER", "locker", "on", ">"+secret, "~*", "&*", "+@all")
 	}
-	m, err := lockmgr.Dial(opt, lockmgr.Options{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close(faults.Patient(t))) }()
+	m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
+	defer func() { mustClose(t, m) }()
 	for _, n := range c.Nodes {
 		for command, want := range map[string]error{
 			"hset": lockmgr.ErrPermission, "pexpire": lockmgr.ErrPermission, "spublish": lockmgr.ErrPermission,

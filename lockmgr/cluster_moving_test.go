@@ -57,8 +57,7 @@ func (m *move) migrate(keys ...string) {
 // keys returns the keys of the slot that a master has.
 func (m *move) keys(at *redistest.Server) []string {
 	m.t.Helper()
-	out, err := at.Do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(wires.SlotOf(m.key)), "100")
-	require.NoError(m.t, err)
+	out := must(at.Do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(wires.SlotOf(m.key)), "100"))(m.t)
 	return strings.Fields(out)
 }
 
@@ -79,8 +78,7 @@ func (m *move) awaitWaiters(channel string, n int, sharded bool) {
 				words[1] = "SHARDNUMSUB"
 			}
 			lines := strings.Fields(faults.Do(m.t, node, words...))
-			here, err := strconv.Atoi(lines[len(lines)-1])
-			require.NoError(m.t, err)
+			here := must(strconv.Atoi(lines[len(lines)-1]))(m.t)
 			all += here
 		}
 		return all
@@ -133,7 +131,7 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 						}, "%s: %s", name, what)
 						require.True(t, l.Valid())
 					}
-					unlock := func() { require.NoError(t, l.Unlock(ctx), name) }
+					unlock := func() { mustUnlock(t, l, name) }
 					here := kind.ask(m, name)
 					there := []*futures.Future[*lockmgr.Lock]{kind.ask(other, name), kind.ask(other, name)}
 					sharded := channels != lockmgr.ClassicChannels
@@ -150,13 +148,12 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 					f = kind.ask(other, name)
 					moving.awaitWaiters(kind.channel+"{"+name+"}", 2, sharded)
 					given(other, f, "removed by ForceUnlock", func() {
-						removed, err := other.ForceUnlock(ctx, name)
-						require.NoError(t, err)
+						removed := must(other.ForceUnlock(ctx, name))(t)
 						require.True(t, removed)
 					})
 					moving.finish()
 					require.True(t, l.Valid())
-					require.NoError(t, l.Unlock(ctx))
+					mustUnlock(t, l)
 					faults.Eventually(t, func() bool { return ownKeys(t, c, name) == "" }, name)
 				}
 			}
@@ -171,16 +168,11 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
 	for i, migrated := range []bool{false, true} {
-		ctx := faults.Patient(t)
 		tag := movable(c, fmt.Sprintf("{%d-%%d}", i))
-		reader, err := m.Lock(ctx, tag+"r", lockmgr.Shared())
-		require.NoError(t, err)
-		set, err := m.LockAll(ctx, lockmgr.Set{Names: []string{tag + "a", tag + "b"}, Shared: []string{tag + "c"}})
-		require.NoError(t, err)
-		first, err := m.Permits(tag+"p", 2).Acquire(ctx, 1)
-		require.NoError(t, err)
-		second, err := m.Permits(tag+"p", 2).Acquire(ctx, 1)
-		require.NoError(t, err)
+		reader := mustLock(t, m, tag+"r", lockmgr.Shared())
+		set := mustLockAll(t, m, lockmgr.Set{Names: []string{tag + "a", tag + "b"}, Shared: []string{tag + "c"}})
+		first := mustAcquire(t, m.Permits(tag+"p", 2), 1)
+		second := mustAcquire(t, m.Permits(tag+"p", 2), 1)
 		moving := beginMove(t, c, tag)
 		if migrated {
 			moving.migrate(moving.keys(moving.from)...)
@@ -192,23 +184,22 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 			faults.ByMessage(t, other, func() {
 				give()
 				for _, f := range fs {
-					l, err := f.Await(ctx)
-					require.NoError(t, err)
-					require.NoError(t, l.Unlock(ctx))
+					l := mustAwait(t, f)
+					mustUnlock(t, l)
 				}
 			}, "migrated: %v", migrated)
 		}
-		given(func() { require.NoError(t, reader.Unlock(ctx)) }, writer)
+		given(func() { mustUnlock(t, reader) }, writer)
 
 		one, side := other.LockAsync(tag+"b"), other.LockAsync(tag+"c", lockmgr.Exclusive())
 		moving.awaitWaiters("redisson_lock__channel:"+tag+"b", 1, true)
 		moving.awaitWaiters("redisson_rwlock:"+tag+"c", 1, true)
-		given(func() { require.NoError(t, set.Unlock(ctx)) }, one, side)
+		given(func() { mustUnlock(t, set) }, one, side)
 
 		permit := other.Permits(tag+"p", 2).AcquireAsync(1)
 		moving.awaitWaiters("redisson_sc:"+tag+"p", 1, true)
-		given(func() { require.NoError(t, first.Unlock(ctx)) }, permit)
-		require.NoError(t, second.Unlock(ctx))
+		given(func() { mustUnlock(t, first) }, permit)
+		mustUnlock(t, second)
 		moving.finish()
 		for _, name := range []string{"r", "a", "b", "c"} {
 			require.Empty(t, ownKeys(t, c, tag+name))
@@ -225,8 +216,7 @@ func TestCluster_ReaderWhoseKeysAreApart(t *testing.T) {
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
 	for i, form := range []string{"a%d", "b%d", "{c%d}1", "{d%d}1"} {
 		ctx, name := faults.Patient(t), movable(c, form)
-		reader, err := m.Lock(ctx, name, lockmgr.Shared())
-		require.NoError(t, err)
+		reader := must(m.Lock(ctx, name, lockmgr.Shared()))(t)
 		moving := beginMove(t, c, name)
 		for _, key := range moving.keys(moving.from) {
 			if (key == name) == (i%2 == 0) {
@@ -235,17 +225,14 @@ func TestCluster_ReaderWhoseKeysAreApart(t *testing.T) {
 		}
 		require.Len(t, moving.keys(moving.from), 1)
 		require.Len(t, moving.keys(moving.to), 1)
-		_, err = other.Lock(ctx, name, lockmgr.Exclusive(), lockmgr.MaxWait(time.Second))
-		require.Error(t, err, "%s: beside a reader", name)
-		_, err = other.LockAll(ctx, lockmgr.All(name), lockmgr.MaxWait(time.Second))
-		require.Error(t, err, "%s: beside a reader", name)
+		require.Error(t, errOf(other.Lock(ctx, name, lockmgr.Exclusive(), lockmgr.MaxWait(time.Second))), "%s: beside a reader", name)
+		require.Error(t, errOf(other.LockAll(ctx, lockmgr.All(name), lockmgr.MaxWait(time.Second))), "%s: beside a reader", name)
 		writer := other.LockAsync(name, lockmgr.Exclusive())
 		require.True(t, reader.Valid())
 		moving.finish()
 		require.NoError(t, reader.Extend(ctx, time.Minute))
 		require.NoError(t, reader.Unlock(ctx))
-		l, err := writer.Await(ctx)
-		require.NoError(t, err)
+		l := must(writer.Await(ctx))(t)
 		require.NoError(t, l.Unlock(ctx))
 		require.Empty(t, ownKeys(t, c, name))
 	}
@@ -290,7 +277,7 @@ func TestCluster_RenewedInASlotThatIsMoving(t *testing.T) {
 		moving.finish()
 	}
 	for _, l := range held {
-		require.NoError(t, l.Unlock(ctx), l.Name())
+		mustUnlock(t, l, l.Name())
 	}
 }
 
@@ -301,10 +288,8 @@ func TestCluster_FairLockOfASlotThatIsMoving(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	o := lockmgr.Options{RetryTime: 20 * time.Second}
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	name := movable(c, "a%d")
-	l, err := m.Lock(ctx, name, lockmgr.Fair())
-	require.NoError(t, err)
+	l := mustLock(t, m, name, lockmgr.Fair())
 	f := other.LockAsync(name, lockmgr.Fair())
 	faults.Eventually(t, func() bool { return faults.Do(t, c.Nodes[0], "LLEN", "redisson_lock_queue:{"+name+"}") == "1" })
 	moving := beginMove(t, c, name)
@@ -314,11 +299,9 @@ func TestCluster_FairLockOfASlotThatIsMoving(t *testing.T) {
 	require.ElementsMatch(t, keys, moving.keys(moving.from))
 	require.Empty(t, moving.keys(moving.to))
 	moving.finish()
-	_, err = unlocked.Await(ctx)
-	require.NoError(t, err)
-	l, err = f.Await(ctx)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	mustAwait(t, unlocked)
+	l = mustAwait(t, f)
+	mustUnlock(t, l)
 }
 
 // Inspect reads the record and the token counter of a lock in one script. So while its slot is being
@@ -331,28 +314,22 @@ func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
 	for _, migrated := range []bool{false, true} {
 		tag := movable(c, fmt.Sprintf("{%t-%%d}", migrated))
 		plain, fenced := tag+"plain", tag+"fenced"
-		l, err := m.Lock(ctx, plain)
-		require.NoError(t, err)
-		withToken, err := m.Lock(ctx, fenced, lockmgr.Fenced())
-		require.NoError(t, err)
+		l := mustLock(t, m, plain)
+		withToken := mustLock(t, m, fenced, lockmgr.Fenced())
 		moving := beginMove(t, c, tag)
 		if migrated {
 			moving.migrate(moving.keys(moving.from)...)
 		}
-		_, err = m.Inspect(ctx, plain)
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable, "migrated: %t", migrated)
-		info, err := m.Inspect(ctx, fenced)
-		require.NoError(t, err, "migrated: %t", migrated)
+		require.ErrorIs(t, errOf(m.Inspect(ctx, plain)), lockmgr.ErrUnavailable, "migrated: %t", migrated)
+		info := must(m.Inspect(ctx, fenced))(t, "migrated: %t", migrated)
 		require.True(t, info.Locked)
-		removed, err := m.ForceUnlock(ctx, plain)
-		require.NoError(t, err)
+		removed := must(m.ForceUnlock(ctx, plain))(t)
 		require.True(t, removed)
 		require.Error(t, l.Unlock(ctx))
 		moving.finish()
-		info, err = m.Inspect(ctx, plain)
-		require.NoError(t, err)
+		info = mustInspect(t, m, plain)
 		require.False(t, info.Locked)
-		require.NoError(t, withToken.Unlock(ctx))
+		mustUnlock(t, withToken)
 	}
 }
 
@@ -366,21 +343,18 @@ func TestCluster_PassedToAReaderInASlotThatIsMoving(t *testing.T) {
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
 	ctx := faults.Patient(t)
 	name := movable(c, "a%d")
-	writer, err := m.Lock(ctx, name, lockmgr.Exclusive())
-	require.NoError(t, err)
+	writer := mustLock(t, m, name, lockmgr.Exclusive())
 	f := m.LockAsync(name, lockmgr.Shared())
 	moving := beginMove(t, c, name)
-	require.NoError(t, writer.Unlock(ctx))
-	reader, err := f.Await(ctx)
-	require.NoError(t, err)
+	mustUnlock(t, writer)
+	reader := mustAwait(t, f)
 	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(20 * time.Millisecond) {
 		require.True(t, reader.Valid(), reader.Err())
 	}
-	_, err = other.TryLock(ctx, name, lockmgr.Exclusive())
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(other.TryLock(ctx, name, lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
 	moving.finish()
 	require.NoError(t, reader.Extend(ctx, time.Minute))
-	require.NoError(t, reader.Unlock(ctx))
+	mustUnlock(t, reader)
 	faults.Eventually(t, func() bool { return ownKeys(t, c, name) == "" }, name)
 }
 
@@ -395,8 +369,7 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	tag := movable(c, "{%d}")
 	take := func(name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 		t.Helper()
-		l, err := m.Lock(ctx, name, opts...)
-		require.NoError(t, err)
+		l := mustLock(t, m, name, opts...)
 		return l
 	}
 	var held []*lockmgr.Lock
@@ -414,16 +387,14 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	moving.awaitWaiters("redisson_lock__channel:"+tag+"there", 1, true)
 	writer, next := other.LockAsync(tag+"a", lockmgr.Exclusive()), other.LockAsync(tag+"b", lockmgr.Fair())
 	for _, f := range []*futures.Future[*lockmgr.Lock]{writer, next} {
-		_, err := f.Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrUnavailable)
 	}
 	for i, f := range waits {
-		require.NoError(t, held[i].Unlock(ctx))
-		l, err := f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, held[i])
+		l := mustAwait(t, f)
+		mustUnlock(t, l)
 	}
 	moving.finish()
-	require.NoError(t, reader.Unlock(ctx))
-	require.NoError(t, fair.Unlock(ctx))
+	mustUnlock(t, reader)
+	mustUnlock(t, fair)
 }

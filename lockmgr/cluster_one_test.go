@@ -59,11 +59,11 @@ func TestCluster_OneShardWakes(t *testing.T) {
 							}
 						}
 						faults.ByMessage(t, other, func() {
-							require.NoError(t, l.Unlock(ctx))
+							mustUnlock(t, l)
 							l, err = f.Await(ctx)
 							require.NoError(t, err)
 						}, name)
-						require.NoError(t, l.Unlock(ctx))
+						mustUnlock(t, l)
 					}
 				}
 			}
@@ -88,7 +88,7 @@ func TestCluster_OneShardLikeRedisson(t *testing.T) {
 	defer stop()
 	go client.Receive(listening, client.B().Ssubscribe().Channel(faults.Channel("a")).Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
 	requireSubscribers(t, c.Nodes[0], false)
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	select {
 	case message := <-heard:
 		require.Equal(t, "0", message)
@@ -108,7 +108,7 @@ func TestCluster_OneShardLikeRedisson(t *testing.T) {
 		l, err = f.Await(ctx)
 		require.NoError(t, err)
 	})
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // Managers of a cluster with one master follow a planned failover, and one after the master has died.
@@ -119,17 +119,15 @@ func TestCluster_OneShardFailover(t *testing.T) {
 	held := map[string]*lockmgr.Lock{}
 	takeAll := func() {
 		for which, m := range managers {
-			l, err := m.Lock(ctx, which)
-			require.NoError(t, err, which)
+			l := must(m.Lock(ctx, which))(t, which)
 			held[which] = l
 		}
-		_, err := c.Owner("a").Do("WAIT", "1", "2000")
-		require.NoError(t, err)
+		must(c.Owner("a").Do("WAIT", "1", "2000"))(t)
 	}
 	requireAll := func() {
 		for which, l := range held {
 			require.NoError(t, l.Extend(ctx, 30*time.Second), which)
-			require.NoError(t, l.Unlock(ctx), which)
+			mustUnlock(t, l, which)
 		}
 	}
 	takeAll()
@@ -165,17 +163,14 @@ func TestCluster_OneShardGrows(t *testing.T) {
 		return strings.Contains(faults.Do(t, joining, "CLUSTER", "INFO"), "cluster_state:ok")
 	}, "it joins")
 	for which, m := range managers {
-		l, err := m.Lock(ctx, which)
-		require.NoError(t, err)
+		l := mustLock(t, m, which)
 		f := managers["both"].LockAsync(which)
 		c.Move(t, which, joining)
 		require.NoError(t, l.Extend(ctx, 30*time.Second), which)
-		require.NoError(t, l.Unlock(ctx), which)
-		l, err = f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
-		l, err = m.Lock(ctx, which, lockmgr.Fair())
-		require.NoError(t, err, which)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l, which)
+		l = mustAwait(t, f)
+		mustUnlock(t, l)
+		l = must(m.Lock(ctx, which, lockmgr.Fair()))(t, which)
+		mustUnlock(t, l)
 	}
 }

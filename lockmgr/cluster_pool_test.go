@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -19,20 +18,17 @@ func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)
 	ctx := faults.Patient(t)
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), BlockingPoolSize: 1}, acked(1))
-	require.NoError(t, err)
-	held, err := dialCluster(t, c, lockmgr.Options{}).Lock(ctx, "x")
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), BlockingPoolSize: 1}, acked(1)))(t)
+	held := mustLock(t, dialCluster(t, c, lockmgr.Options{}), "x")
 	waiting := m.LockAsync("x")
 	requireSubscribers(t, c.Owner("x"), false)
 	for _, name := range []string{"{x}2", "{x}3"} {
 		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		l, err := m.Lock(soon, name)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := must(m.Lock(soon, name))(t)
+		mustUnlock(t, l)
 	}
 	waiting.Cancel()
-	require.NoError(t, m.Close(ctx))
-	require.NoError(t, held.Unlock(ctx))
+	mustClose(t, m)
+	mustUnlock(t, held)
 }

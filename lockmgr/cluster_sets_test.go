@@ -70,7 +70,7 @@ func TestCluster_SetOverSlots(t *testing.T) {
 			}
 			reader, err := other.TryLock(ctx, set.Shared[0], lockmgr.Shared())
 			require.NoError(t, err, "readers share")
-			require.NoError(t, reader.Unlock(ctx))
+			mustUnlock(t, reader)
 			_, err = other.TryLockAll(ctx, set)
 			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 			_, err = other.LockAll(ctx, set, lockmgr.MaxWait(10*time.Millisecond))
@@ -80,11 +80,11 @@ func TestCluster_SetOverSlots(t *testing.T) {
 			time.Sleep(2 * o.Lease) // it is renewed on all masters meanwhile
 			require.True(t, l.Valid())
 			faults.ByMessage(t, other, func() {
-				require.NoError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 				l, err = f.Await(ctx)
 				require.NoError(t, err)
 			})
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			requireNothingLeft(t, c, names)
 
 			// One that waits keeps nothing.
@@ -93,8 +93,8 @@ func TestCluster_SetOverSlots(t *testing.T) {
 			f = m.LockAllAsync(set)
 			free, err := other.Lock(ctx, set.Names[0], lockmgr.MaxWait(time.Second))
 			require.NoError(t, err)
-			require.NoError(t, free.Unlock(ctx))
-			require.NoError(t, single.Unlock(ctx))
+			mustUnlock(t, free)
+			mustUnlock(t, single)
 			l, err = f.Await(ctx)
 			require.NoError(t, err)
 
@@ -175,8 +175,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	ctx := faults.Patient(t)
 	set, names := setOverSlots(c, 3)
 	stopped := c.Owner(names[len(names)-1])
-	held, err := m.LockAll(ctx, lockmgr.All("{"+names[0]+"}1", "{"+names[len(names)-1]+"}1"))
-	require.NoError(t, err)
+	held := mustLockAll(t, m, lockmgr.All("{"+names[0]+"}1", "{"+names[len(names)-1]+"}1"))
 	var others []string // asked now, as the stopped one may be the one that is asked
 	for _, name := range names {
 		if c.Owner(name) != stopped {
@@ -185,7 +184,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	}
 	stopped.Freeze()
 	t.Cleanup(stopped.Thaw)
-	_, err = m.LockAll(ctx, set)
+	_, err := m.LockAll(ctx, set)
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorContains(t, err, stopped.Addr())
 	// A wait that is shorter than RetryTime is told the same, whichever name is first. The names are others
@@ -204,9 +203,8 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	}
 	require.Len(t, others, 6)
 	for _, name := range others {
-		l, err := other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second))
-		require.NoError(t, err, name)
-		require.NoError(t, l.Unlock(ctx))
+		l := must(other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second)))(t, name)
+		mustUnlock(t, l)
 	}
 	select {
 	case <-held.Lost():
@@ -214,9 +212,8 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 		t.Fatal("a set that can't be renewed in full must be lost")
 	}
 	stopped.Thaw()
-	l, err := other.LockAll(ctx, set, lockmgr.MaxWait(20*time.Second))
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLockAll(t, other, set, lockmgr.MaxWait(20*time.Second))
+	mustUnlock(t, l)
 	requireNothingLeft(t, c, names)
 }
 
@@ -268,8 +265,7 @@ func TestCluster_SetGathers(t *testing.T) {
 // three masters.
 func BenchmarkCluster_Set(b *testing.B) {
 	c := redistest.StartCluster(b, 3, 0)
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{})
-	require.NoError(b, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{}))(b)
 	ctx := b.Context()
 	var apart, together lockmgr.Set
 	for _, list := range namesOn(c, 1) {

@@ -218,14 +218,12 @@ func TestCluster_OneStoppedMasterHarmsNobodyElse(t *testing.T) {
 	b := &bystander{t: t, names: map[*redistest.Server][]string{}, renewed: map[string]time.Time{}}
 	b.m = dialCluster(t, c, lockmgr.Options{Lease: stopLease, CommandTimeout: stopTimeout, RetryTime: stopTimeout, Linger: time.Hour, Observer: b.observe})
 	b.other = dialCluster(t, c, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	stopped := c.Nodes[0]
 	var held, lost []*lockmgr.Lock
 	var atStopped []string
 	for owner, names := range namesOn(c, 50) {
 		for _, name := range names[2:] {
-			l, err := b.m.Lock(ctx, name)
-			require.NoError(t, err)
+			l := mustLock(t, b.m, name)
 			if owner == stopped {
 				lost = append(lost, l)
 				continue
@@ -352,8 +350,7 @@ func TestCluster_NewNamesAtAStoppedMaster(t *testing.T) {
 	const bound = retry + timeout + 5*time.Second
 	require.Less(t, time.Since(begin)-asked, bound)
 	for _, f := range all {
-		_, err := f.Await(faults.Patient(t))
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(f.Await(faults.Patient(t))), lockmgr.ErrUnavailable)
 	}
 	took := time.Since(begin) - asked
 	t.Logf("%d requests failed after %v", len(all), took)

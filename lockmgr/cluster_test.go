@@ -30,8 +30,7 @@ func dialCluster(t *testing.T, c *redistest.Cluster, o lockmgr.Options) *lockmgr
 // may be down then, so its releases need not be confirmed.
 func dialMany(t *testing.T, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(opt, o)
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(opt, o))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -95,33 +94,26 @@ func TestCluster_EveryKind(t *testing.T) {
 							requireSubscribers(t, owner, true)
 						}
 						faults.ByMessage(t, other, func() {
-							require.NoError(t, l.Unlock(ctx))
+							mustUnlock(t, l)
 							l, err = f.Await(ctx)
 							require.NoError(t, err, name)
 						}, name)
-						require.NoError(t, l.Unlock(ctx))
+						mustUnlock(t, l)
 						require.Empty(t, ownKeys(t, c, name))
 					}
-					kept, err := m.TryLock(ctx, name, lockmgr.KeepFor(time.Minute))
-					require.NoError(t, err)
-					require.NoError(t, kept.Unlock(ctx))
-					_, err = other.TryLock(ctx, name)
-					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-					removed, err := other.ForceUnlock(ctx, name)
-					require.NoError(t, err)
+					kept := mustTryLock(t, m, name, lockmgr.KeepFor(time.Minute))
+					mustUnlock(t, kept)
+					require.ErrorIs(t, errOf(other.TryLock(ctx, name)), lockmgr.ErrNotAcquired)
+					removed := must(other.ForceUnlock(ctx, name))(t)
 					require.True(t, removed)
 					p := "permits:{" + name + "}"
-					l, err := m.Permits(p, 2).Acquire(ctx, 2)
-					require.NoError(t, err)
-					require.NoError(t, l.Unlock(ctx))
+					l := mustAcquire(t, m.Permits(p, 2), 2)
+					mustUnlock(t, l)
 					set := lockmgr.Set{Names: []string{"{" + name + "}1", "{" + name + "}2"}, Shared: []string{"{" + name + "}3"}}
-					l, err = m.LockAll(ctx, set)
-					require.NoError(t, err)
-					_, err = other.TryLock(ctx, "{"+name+"}2")
-					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-					require.NoError(t, l.Unlock(ctx))
-					info, err := m.Inspect(ctx, name)
-					require.NoError(t, err)
+					l = mustLockAll(t, m, set)
+					require.ErrorIs(t, errOf(other.TryLock(ctx, "{"+name+"}2")), lockmgr.ErrNotAcquired)
+					mustUnlock(t, l)
+					info := mustInspect(t, m, name)
 					require.Zero(t, info.TTL)
 				}
 			}
@@ -145,8 +137,7 @@ func requireSubscribers(t *testing.T, s *redistest.Server, classic bool) {
 // ownKeys returns what is left of a lock's record.
 func ownKeys(t *testing.T, c *redistest.Cluster, name string) string {
 	t.Helper()
-	out, err := c.Owner(name).Do("HGETALL", name)
-	require.NoError(t, err)
+	out := must(c.Owner(name).Do("HGETALL", name))(t)
 	return out
 }
 
@@ -159,14 +150,12 @@ func TestCluster_Failover(t *testing.T) {
 	ctx := faults.Patient(t)
 	// The address of a replica is enough, too: after a failover it is that of a former master.
 	for _, n := range c.Nodes[3:] {
-		one, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{n.Addr()}}, o)
-		require.NoError(t, err)
+		one := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{n.Addr()}}, o))(t)
 		for _, names := range namesOn(c, 1) {
-			l, err := one.Lock(ctx, names[0])
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			l := mustLock(t, one, names[0])
+			mustUnlock(t, l)
 		}
-		require.NoError(t, one.Close(ctx))
+		mustClose(t, one)
 	}
 	name := "a"
 	owner := c.Owner(name)
@@ -181,11 +170,11 @@ func TestCluster_Failover(t *testing.T) {
 	require.True(t, l.Valid())
 	requireSubscribers(t, c.Owner(name), false)
 	faults.ByMessage(t, other, func() {
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		l, err = f.Await(ctx)
 		require.NoError(t, err)
 	})
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // A slot that moves while somebody holds a lock in it, and somebody waits, takes both along.
@@ -210,11 +199,11 @@ func TestCluster_SlotMoves(t *testing.T) {
 		requireSubscribers(t, to, false)
 		require.True(t, l.Valid())
 		faults.ByMessage(t, other, func() {
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			l, err = f.Await(ctx)
 			require.NoError(t, err)
 		})
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	}
 }
 
@@ -226,10 +215,8 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	o := lockmgr.Options{Lease: 2 * time.Second, RetryTime: 10 * time.Second}
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	name := "{a}b"
-	reader, err := m.Lock(ctx, name, lockmgr.Shared())
-	require.NoError(t, err)
+	reader := mustLock(t, m, name, lockmgr.Shared())
 	held := []*lockmgr.Lock{reader}
 	plain := func(from, to int) { // their renewals share a command with those of others
 		var asked []*futures.Future[*lockmgr.Lock]
@@ -237,8 +224,7 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 			asked = append(asked, m.LockAsync("{a}"+strconv.Itoa(i)))
 		}
 		for _, f := range asked {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			l := mustAwait(t, f)
 			held = append(held, l)
 		}
 	}
@@ -265,15 +251,13 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 	}
 	c.Move(t, name, to)
 	for _, f := range waiting {
-		l, err := f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustAwait(t, f)
+		mustUnlock(t, l)
 	}
-	l, err := set.Await(ctx)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustAwait(t, set)
+	mustUnlock(t, l)
 	for _, l := range held {
-		require.NoError(t, l.Unlock(ctx), l.Name())
+		mustUnlock(t, l, l.Name())
 	}
 	require.Empty(t, ownKeys(t, c, name))
 }
@@ -297,8 +281,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 	names := namesOn(c, 20)
 	for _, list := range names {
 		for _, name := range list[1:10] {
-			l, err := m.Lock(ctx, name)
-			require.NoError(t, err)
+			l := mustLock(t, m, name)
 			held = append(held, l)
 		}
 	}
@@ -325,8 +308,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 		})
 	}
 	for time.Since(begin) < 4*time.Second {
-		_, err := m.Lock(ctx, lost, lockmgr.MaxWait(1500*time.Millisecond))
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(m.Lock(ctx, lost, lockmgr.MaxWait(1500*time.Millisecond))), lockmgr.ErrUnavailable)
 	}
 	group.Wait()
 	for _, l := range held {
@@ -339,7 +321,6 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 		}
 	}
 	faults.Do(t, c.Nodes[0], "CLUSTER", "ADDSLOTS", slot)
-	l, err := m.Lock(ctx, lost)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLock(t, m, lost)
+	mustUnlock(t, l)
 }

@@ -65,13 +65,11 @@ func TestDemoted_HoldsStay(t *testing.T) {
 			ctx := faults.Patient(t)
 			var held []*lockmgr.Lock
 			for i := range 20 {
-				l, err := m.Lock(ctx, fmt.Sprint("job", i))
-				require.NoError(t, err)
+				l := mustLock(t, m, fmt.Sprint("job", i))
 				held = append(held, l)
 			}
 			for kind, opts := range map[string][]lockmgr.LockOption{"read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
-				l, err := m.Lock(ctx, kind, opts...)
-				require.NoError(t, err)
+				l := mustLock(t, m, kind, opts...)
 				held = append(held, l)
 			}
 			next := other.LockAsync("job0")
@@ -83,12 +81,12 @@ func TestDemoted_HoldsStay(t *testing.T) {
 			var err error
 			faults.ByMessage(t, other, func() {
 				for _, l := range held {
-					require.NoError(t, l.Unlock(ctx))
+					mustUnlock(t, l)
 				}
 				l, err = next.Await(ctx)
 				require.NoError(t, err)
 			})
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			require.Equal(t, "0", faults.Do(t, servers[1], "EXISTS", "job0", "job1", "read", "write", "fair"))
 		})
 	}
@@ -100,9 +98,7 @@ func TestDemoted_WhileTheOldServerIsLoading(t *testing.T) {
 	servers := redistest.StartReplicas(t, 1, "--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")
 	proxy := faultproxy.Start(t, servers[0].Addr())
 	m := dial(t, proxy.Addr(), lockmgr.Options{Lease: demotedLease})
-	ctx := faults.Patient(t)
-	held, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	held := mustLock(t, m, "a")
 	faults.Do(t, servers[0], "WAIT", "1", "5000")
 	faults.Do(t, servers[1], "REPLICAOF", "NO", "ONE")
 	faults.Do(t, servers[1], "DEBUG", "POPULATE", "1000", "filling", "1000")
@@ -111,9 +107,8 @@ func TestDemoted_WhileTheOldServerIsLoading(t *testing.T) {
 	faults.Do(t, servers[0], "REPLICAOF", "127.0.0.1", strconv.Itoa(servers[1].Port()))
 	proxy.To(servers[1].Addr())
 	awaitRenewed(t, []*lockmgr.Lock{held})
-	_, err = servers[0].Do("GET", "a")
-	require.ErrorContains(t, err, "LOADING")
-	require.NoError(t, held.Unlock(ctx))
+	require.ErrorContains(t, errOf(servers[0].Do("GET", "a")), "LOADING")
+	mustUnlock(t, held)
 	faults.Do(t, servers[0], "CONFIG", "SET", "key-load-delay", "0")
 }
 
@@ -123,17 +118,14 @@ func TestDemoted_RequestsGoOn(t *testing.T) {
 	servers := redistest.StartReplicas(t, 1)
 	proxy := faultproxy.Start(t, servers[0].Addr())
 	m := dial(t, proxy.Addr(), lockmgr.Options{RetryTime: 10 * time.Second})
-	ctx := faults.Patient(t)
 	for range 3 { // there and back
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustLock(t, m, "a")
+		mustUnlock(t, l)
 		failOver(t, servers, proxy)
 		servers[0], servers[1] = servers[1], servers[0]
-		l, err = m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l = mustLock(t, m, "a")
 		require.Equal(t, "1", faults.Do(t, servers[0], "EXISTS", "a"))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		faults.Eventually(t, func() bool {
 			return strings.Contains(faults.Do(t, servers[1], "INFO", "replication"), "master_link_status:up")
 		}, "the replica")
@@ -150,15 +142,13 @@ func TestDemoted_NobodyElse(t *testing.T) {
 	begin, first := time.Now(), proxy.Connections()
 	kept := proxy.Conns()[0]
 	for time.Since(begin) < 3*time.Second {
-		_, err := m.TryLock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrReadOnly)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrReadOnly)
 	}
 	require.LessOrEqual(t, proxy.Connections()-first, 3+int(time.Since(begin)/time.Second))
 	require.Contains(t, proxy.Conns(), kept)
 	faults.Do(t, servers[1], "REPLICAOF", "NO", "ONE")
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLock(t, m, "a")
+	mustUnlock(t, l)
 }
 
 // Close ends a connection that is being made, and waits for no time-out.
@@ -166,11 +156,9 @@ func TestDemoted_CloseWhileTheAddressHangs(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
 	proxy := faultproxy.Start(t, servers[1].Addr())
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, lockmgr.Options{RetryTime: time.Second})
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, lockmgr.Options{RetryTime: time.Second}))(t)
 	proxy.StallHandshakes()
-	_, err = m.TryLock(faults.Patient(t), "a")
-	require.ErrorIs(t, err, lockmgr.ErrReadOnly)
+	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "a")), lockmgr.ErrReadOnly)
 	faults.Eventually(t, func() bool { return proxy.Connections() == 2 }, "it connects once more")
 	short, cancel := context.WithTimeout(faults.Patient(t), time.Second)
 	defer cancel()

@@ -23,8 +23,7 @@ func TestDo(t *testing.T) {
 		require.Equal(t, "kept", c.Value(key{}))
 		require.NoError(t, c.Err())
 		inner = c
-		_, err := m.TryLock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
 		return nil
 	}, lockmgr.Fenced()))
 	require.ErrorIs(t, context.Cause(inner), lockmgr.ErrNotHeld)
@@ -34,14 +33,13 @@ func TestDo(t *testing.T) {
 func TestDo_ReturnsTheErrors(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
-	held, err := m.Lock(ctx, "held")
-	require.NoError(t, err)
-	err = m.Do(ctx, "held", func(context.Context, *lockmgr.Lock) error {
+	held := mustLock(t, m, "held")
+	err := m.Do(ctx, "held", func(context.Context, *lockmgr.Lock) error {
 		t.Error("called without the lock")
 		return nil
 	}, lockmgr.MaxWait(0))
 	requireLockError(t, err, "lock", "held", lockmgr.ErrNotAcquired)
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 
 	failed := errors.New("failed")
 	require.Equal(t, failed, m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error { return failed }), "as it is")
@@ -67,8 +65,7 @@ func TestDo_TellsTheLoss(t *testing.T) {
 				requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
 			}
 		}
-		err := m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) })
-		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.ErrorIs(t, m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) }), lockmgr.ErrClosed)
 	})
 }
 
@@ -82,8 +79,7 @@ func TestUnlock_WithItsOwnContext(t *testing.T) {
 			defer cancel()
 			require.NoError(t, l.Unlock(child))
 			require.ErrorIs(t, context.Cause(child), lockmgr.ErrNotHeld)
-			free, err := other.TryLock(ctx, "a")
-			require.NoError(t, err)
+			free := mustTryLock(t, other, "a")
 			require.ErrorIs(t, l.Unlock(child), lockmgr.ErrNotHeld)
 			return free.Unlock(ctx)
 		}))
@@ -100,9 +96,8 @@ func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
 	})
 	require.Equal(t, context.Canceled, err)
 	require.Zero(t, m.Stats().Held, "released before Do returned")
-	l, err := m.TryLock(ctx, "a")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustTryLock(t, m, "a")
+	mustUnlock(t, l)
 }
 
 // Do waits for a silent server as long as with a context that goes on.

@@ -17,8 +17,7 @@ const waiters = 1000
 // drainManager returns how long a thousand waiters of one name take, from the first
 // unlock to the last.
 func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
-	first, err := m.Lock(ctx, "hot")
-	require.NoError(t, err)
+	first := mustLock(t, m, "hot")
 	var wg sync.WaitGroup
 	for range waiters {
 		f := m.LockAsync("hot")
@@ -34,7 +33,7 @@ func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
 	}
 	require.Eventually(t, func() bool { return m.Stats().Waiting == waiters }, 10*time.Second, time.Millisecond)
 	start := time.Now()
-	require.NoError(t, first.Unlock(ctx))
+	mustUnlock(t, first)
 	wg.Wait()
 	return time.Since(start)
 }
@@ -115,8 +114,7 @@ func BenchmarkDrain(b *testing.B) {
 func TestDrain_TakesFewCommands(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	l, err := m.Lock(ctx, "hot")
-	require.NoError(t, err)
+	l := mustLock(t, m, "hot")
 	left := make(chan struct{})
 	n := waiters
 	for range waiters {
@@ -129,7 +127,7 @@ func TestDrain_TakesFewCommands(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return m.Stats().Waiting == waiters }, 10*time.Second, time.Millisecond)
 	before := clientCommands(t, s)
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	<-left
 	spent := clientCommands(t, s) - before
 	t.Logf("%d commands for %d handoffs", spent, waiters)

@@ -15,8 +15,7 @@ import (
 func TestExtend_FixedLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*second))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.FixedLease(10*second))
 		time.Sleep(5 * second)
 		require.NoError(t, l.Extend(ctx, 20*second))
 		require.InDelta(t, 19.8, l.Remaining().Seconds(), 0.01, "20 s less 1 % and the margin")
@@ -36,13 +35,12 @@ func TestExtend_FixedLease(t *testing.T) {
 func TestExtend_WatchedLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		require.NoError(t, l.Extend(ctx, time.Hour))
 		require.Greater(t, l.Remaining(), 59*time.Minute)
 		time.Sleep(3 * time.Hour)
 		require.True(t, l.Valid(), "the watchdog goes on")
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.ErrorIs(t, l.Extend(ctx, second), lockmgr.ErrNotHeld)
 		require.False(t, w.server.Exists("a"))
 	})
@@ -52,19 +50,17 @@ func TestExtend_WatchedLock(t *testing.T) {
 func TestExtend_FindsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		w.server.Del("a")
 		require.True(t, l.Valid(), "the manager does not know yet")
 		var failed *lockmgr.LockError
-		err = l.Extend(ctx, second)
+		err := l.Extend(ctx, second)
 		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "extend", failed.Op)
 		require.False(t, l.Valid())
 
-		l, err = m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l = mustLock(t, m, "a")
 		require.ErrorIs(t, l.Extend(ctx, 0), lockmgr.ErrInvalidLease)
 		require.ErrorIs(t, l.Extend(ctx, lockmgr.MaxLease+1), lockmgr.ErrInvalidLease)
 		net.hush()
@@ -72,7 +68,7 @@ func TestExtend_FindsALoss(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, l.Extend(short, 10*second), context.DeadlineExceeded)
 		net.heal()
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -82,8 +78,7 @@ func TestMaxHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		start := time.Now()
-		l, err := m.Lock(ctx, "a", lockmgr.MaxHold(time.Minute))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.MaxHold(time.Minute))
 		next := m.LockAsync("a")
 		time.Sleep(45 * second)
 		require.True(t, l.Valid(), "it is renewed until then")
@@ -94,21 +89,18 @@ func TestMaxHold(t *testing.T) {
 		require.Equal(t, time.Minute, time.Since(start).Round(milli))
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.ErrorContains(t, l.Err(), "MaxHold")
-		after, err := next.Await(ctx)
-		require.NoError(t, err)
+		after := mustAwait(t, next)
 		require.Less(t, time.Since(start), time.Minute+second)
-		require.NoError(t, after.Unlock(ctx))
+		mustUnlock(t, after)
 
-		_, err = m.Lock(ctx, "a", lockmgr.MaxHold(lockmgr.MinLease-1))
-		require.ErrorIs(t, err, lockmgr.ErrInvalidLease)
+		require.ErrorIs(t, errOf(m.Lock(ctx, "a", lockmgr.MaxHold(lockmgr.MinLease-1))), lockmgr.ErrInvalidLease)
 	})
 }
 
 func TestExtend_TwoAtATime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(20*second))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.FixedLease(20*second))
 		net.delay.Store(int64(10 * milli))
 		// The second asks while the renewal for the first is in flight.
 		done := make(chan error, 2)
@@ -125,8 +117,7 @@ func TestExtend_TwoAtATime(t *testing.T) {
 func TestExtend_FixedLeaseBeyondTheWatchdogs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(second))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.FixedLease(second))
 		require.NoError(t, l.Extend(ctx, time.Hour))
 		time.Sleep(59 * time.Minute)
 		require.True(t, l.Valid())
@@ -139,10 +130,8 @@ func TestReentry_WithMaxHoldShortensNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		o := m.NewOwner()
-		_, err := m.Lock(ctx, "a", lockmgr.AsOwner(o), lockmgr.FixedLease(20*second))
-		require.NoError(t, err)
-		l, err := m.Lock(ctx, "a", lockmgr.AsOwner(o), lockmgr.MaxHold(second))
-		require.NoError(t, err)
+		mustLock(t, m, "a", lockmgr.AsOwner(o), lockmgr.FixedLease(20*second))
+		l := mustLock(t, m, "a", lockmgr.AsOwner(o), lockmgr.MaxHold(second))
 		time.Sleep(19 * second)
 		require.True(t, l.Valid())
 	})
@@ -152,14 +141,13 @@ func TestReentry_WithMaxHoldShortensNothing(t *testing.T) {
 func TestContext_OfTheSameParentIsTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		first := l.Context(ctx)
 		require.Equal(t, first, l.Context(ctx))
 		other, cancel := context.WithCancel(ctx)
 		defer cancel()
 		require.NotEqual(t, first, l.Context(other))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.ErrorIs(t, context.Cause(first), lockmgr.ErrNotHeld)
 		require.ErrorIs(t, context.Cause(l.Context(ctx)), lockmgr.ErrNotHeld)
 	})

@@ -27,8 +27,7 @@ func TestFair_Channels(t *testing.T) {
 	faults.Eventually(t, func() bool { return hears(place) })
 	faults.Do(t, s, "DEL", "f")
 	require.True(t, hears(place))
-	l, err := waits.Await(faults.Patient(t))
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	l := mustAwait(t, waits)
+	mustUnlock(t, l)
 	faults.Eventually(t, func() bool { return !hears(m.ID()) && !hears(place) })
 }

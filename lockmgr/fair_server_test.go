@@ -20,8 +20,7 @@ import (
 // queue returns the owners in the queue of a fair lock.
 func queue(t *testing.T, m *lockmgr.Manager, name string) (owners []string) {
 	t.Helper()
-	info, err := m.Inspect(faults.Patient(t), name)
-	require.NoError(t, err)
+	info := mustInspect(t, m, name)
 	for _, w := range info.Queue {
 		owners = append(owners, w.Owner)
 	}
@@ -77,8 +76,7 @@ func TestFair_Order(t *testing.T) {
 		"in blocks": func(i int) int { return i / 10 },
 		"mixed":     func(i int) int { return i * i % 7 % 3 },
 	} {
-		first, err := mgrs[0].Lock(faults.Patient(t), name, lockmgr.Fair())
-		require.NoError(t, err)
+		first := mustLock(t, mgrs[0], name, lockmgr.Fair())
 		var o order
 		var want []int
 		for i := range 30 {
@@ -86,7 +84,7 @@ func TestFair_Order(t *testing.T) {
 			awaitQueue(t, mgrs[0], name, i+1)
 			want = append(want, i)
 		}
-		require.NoError(t, first.Unlock(faults.Patient(t)))
+		mustUnlock(t, first)
 		o.Wait()
 		require.Equal(t, want, o.got, name)
 	}
@@ -99,15 +97,14 @@ func TestFair_PassesInMemory(t *testing.T) {
 	const many = 1000
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	first, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
-	require.NoError(t, err)
+	first := mustLock(t, m, "f", lockmgr.Fair())
 	var o order
 	for i := range many {
 		o.take(t, i, m.LockAsync("f", lockmgr.Fair()))
 	}
 	awaitQueue(t, m, "f", many)
 	sent := m.Stats().Scripts
-	require.NoError(t, first.Unlock(faults.Patient(t)))
+	mustUnlock(t, first)
 	o.Wait()
 	require.IsIncreasing(t, o.got)
 	require.Less(t, m.Stats().Scripts-sent, uint64(many/10), "far fewer commands than handoffs")
@@ -160,24 +157,22 @@ func TestFair_Leave(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-	first, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
-	require.NoError(t, err)
+	first := mustLock(t, m, "f", lockmgr.Fair())
 	var all []*futures.Future[*lockmgr.Lock]
 	for i := range 6 {
 		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair()))
 		awaitQueue(t, m, "f", i+1)
 	}
-	_, err = other.Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.MaxWait(50*time.Millisecond))
+	_, err := other.Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.MaxWait(50*time.Millisecond))
 	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 	for _, i := range []int{1, 2, 5} { // the first, one in the middle, the last
 		all[i].Cancel()
 	}
 	awaitQueue(t, m, "f", 3)
-	require.NoError(t, first.Unlock(faults.Patient(t)))
+	mustUnlock(t, first)
 	for _, i := range []int{0, 3, 4} {
-		l, err := all[i].Await(faults.Patient(t))
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		l := mustAwait(t, all[i])
+		mustUnlock(t, l)
 	}
 	requireNoKeys(t, s)
 }
@@ -187,20 +182,17 @@ func TestFair_TryLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-	l, err := m.TryLock(faults.Patient(t), "f", lockmgr.Fair())
-	require.NoError(t, err)
+	l := mustTryLock(t, m, "f", lockmgr.Fair())
 	for _, who := range []*lockmgr.Manager{m, other} {
-		_, err = who.TryLock(faults.Patient(t), "f", lockmgr.Fair())
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.ErrorIs(t, errOf(who.TryLock(faults.Patient(t), "f", lockmgr.Fair())), lockmgr.ErrNotAcquired)
 	}
 	require.Empty(t, queue(t, m, "f"))
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	mustUnlock(t, l)
 
 	// The lock is free, and a client of Redisson is first in the queue.
 	faults.Do(t, s, "RPUSH", "redisson_lock_queue:{f}", "java:1")
 	faults.Do(t, s, "ZADD", "redisson_lock_timeout:{f}", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), "java:1")
-	_, err = m.TryLock(faults.Patient(t), "f", lockmgr.Fair())
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "f", lockmgr.Fair())), lockmgr.ErrNotAcquired)
 	require.Equal(t, []string{"java:1"}, queue(t, m, "f"))
 }
 
@@ -208,23 +200,20 @@ func TestFair_Inspect(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.Fenced())
-	require.NoError(t, err)
+	l := mustLock(t, m, "f", lockmgr.Fair(), lockmgr.Fenced())
 	require.Positive(t, l.Token())
 	require.True(t, strings.HasPrefix(l.HolderID(), m.ID()+":"), l.HolderID())
 	waits := m.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, m, "f", 1)
-	info, err := m.Inspect(faults.Patient(t), "f")
-	require.NoError(t, err)
+	info := mustInspect(t, m, "f")
 	require.Equal(t, l.HolderID(), info.Holders[0].Owner)
 	require.Zero(t, info.Subscribers)
 	require.Positive(t, info.Queue[0].TTL)
 	require.LessOrEqual(t, info.Queue[0].TTL, 5*time.Second)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
-	next, err := waits.Await(faults.Patient(t))
-	require.NoError(t, err)
+	mustUnlock(t, l)
+	next := mustAwait(t, waits)
 	require.Equal(t, info.Queue[0].Owner, next.HolderID(), "the place becomes the holder")
-	require.NoError(t, next.Unlock(faults.Patient(t)))
+	mustUnlock(t, next)
 }
 
 // An administrator removes a fair lock: the holder loses it, and the first in the queue gets it.
@@ -232,17 +221,14 @@ func TestFair_ForceUnlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other, third := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-	l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
-	require.NoError(t, err)
+	l := mustLock(t, m, "f", lockmgr.Fair())
 	waits := other.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, m, "f", 1)
-	removed, err := third.ForceUnlock(faults.Patient(t), "f")
-	require.NoError(t, err)
+	removed := must(third.ForceUnlock(faults.Patient(t), "f"))(t)
 	require.True(t, removed)
-	next, err := waits.Await(faults.Patient(t))
-	require.NoError(t, err)
+	next := mustAwait(t, waits)
 	require.True(t, next.Valid())
-	require.NoError(t, next.Unlock(faults.Patient(t)))
+	mustUnlock(t, next)
 	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 }
 
@@ -280,8 +266,7 @@ func TestFair_FixedLeases(t *testing.T) {
 		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair(), lockmgr.FixedLease(100*time.Millisecond)))
 	}
 	for _, f := range all {
-		l, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		l := mustAwait(t, f)
 		faults.AwaitLost(t, l)
 	}
 }
@@ -291,10 +276,8 @@ func TestFair_Reentry(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	ctx := lockmgr.WithOwner(faults.Patient(t), m.NewOwner())
-	l, err := m.Lock(ctx, "f", lockmgr.Fair())
-	require.NoError(t, err)
-	again, err := m.Lock(ctx, "f", lockmgr.Fair())
-	require.NoError(t, err)
+	l := must(m.Lock(ctx, "f", lockmgr.Fair()))(t)
+	again := must(m.Lock(ctx, "f", lockmgr.Fair()))(t)
 	require.Equal(t, l.HolderID(), again.HolderID())
 	require.NoError(t, l.Unlock(ctx))
 	require.True(t, again.Valid())
@@ -308,24 +291,17 @@ func TestFair_BadRequests(t *testing.T) {
 	s, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for _, opts := range [][]lockmgr.LockOption{{lockmgr.Fair(), lockmgr.Shared()}, {lockmgr.Exclusive(), lockmgr.Fair()}} {
-		_, err := m.Lock(ctx, "f", opts...)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+		require.ErrorIs(t, errOf(m.Lock(ctx, "f", opts...)), lockmgr.ErrInvalidOption)
 	}
-	_, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"f"}}, lockmgr.Fair())
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
-	_, err = m.Permits("f", 1).Acquire(ctx, 1, lockmgr.Fair())
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.Set{Names: []string{"f"}}, lockmgr.Fair())), lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(m.Permits("f", 1).Acquire(ctx, 1, lockmgr.Fair())), lockmgr.ErrInvalidOption)
 
-	l, err := m.Lock(ctx, "f", lockmgr.Fair())
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx, "f")
-	require.ErrorIs(t, err, lockmgr.ErrKind)
-	require.NoError(t, l.Unlock(ctx))
-	l, err = m.Lock(ctx, "f", lockmgr.Exclusive())
-	require.NoError(t, err)
-	_, err = other.Lock(ctx, "f", lockmgr.Fair())
-	require.ErrorIs(t, err, lockmgr.ErrKind)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLock(t, m, "f", lockmgr.Fair())
+	require.ErrorIs(t, errOf(m.TryLock(ctx, "f")), lockmgr.ErrKind)
+	mustUnlock(t, l)
+	l = mustLock(t, m, "f", lockmgr.Exclusive())
+	require.ErrorIs(t, errOf(other.Lock(ctx, "f", lockmgr.Fair())), lockmgr.ErrKind)
+	mustUnlock(t, l)
 	requireNoKeys(t, s)
 }
 
@@ -334,19 +310,17 @@ func TestFair_Close(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-	l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
-	require.NoError(t, err)
+	l := mustLock(t, m, "f", lockmgr.Fair())
 	for range 3 {
 		_ = m.LockAsync("f", lockmgr.Fair())
 	}
 	awaitQueue(t, other, "f", 3)
 	behind := other.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, other, "f", 4)
-	require.NoError(t, m.Close(faults.Patient(t)))
+	mustClose(t, m)
 	require.False(t, l.Valid())
-	next, err := behind.Await(faults.Patient(t))
-	require.NoError(t, err)
-	require.NoError(t, next.Unlock(faults.Patient(t)))
+	next := mustAwait(t, behind)
+	mustUnlock(t, next)
 	requireNoKeys(t, s)
 }
 
@@ -356,8 +330,7 @@ func TestFair_LongWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "f", lockmgr.Fair())
-		require.NoError(t, err)
+		l := mustLock(t, m, "f", lockmgr.Fair())
 		first := other.LockAsync("f", lockmgr.Fair())
 		synctest.Wait()
 		second := m.LockAsync("f", lockmgr.Fair())
@@ -369,11 +342,10 @@ func TestFair_LongWait(t *testing.T) {
 		before := m.Stats().Scripts + other.Stats().Scripts
 		time.Sleep(time.Minute)
 		require.Less(t, m.Stats().Scripts+other.Stats().Scripts-before, uint64(120), "about one script a second for all places of a manager")
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		for _, f := range []*futures.Future[*lockmgr.Lock]{first, third} {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			l := mustAwait(t, f)
+			mustUnlock(t, l)
 		}
 		time.Sleep(2 * time.Second) // the records of the processes go
 		require.Empty(t, w.server.Keys())
@@ -387,8 +359,7 @@ func TestFair_DeadManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		dead, network := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "f", lockmgr.Fair())
-		require.NoError(t, err)
+		l := mustLock(t, m, "f", lockmgr.Fair())
 		for range 5 {
 			_ = dead.LockAsync("f", lockmgr.Fair())
 		}
@@ -397,12 +368,11 @@ func TestFair_DeadManager(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, queue(t, m, "f"), 6)
 		network.hush()
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		asked := time.Now()
-		next, err := behind.Await(ctx)
-		require.NoError(t, err)
+		next := mustAwait(t, behind)
 		require.Less(t, time.Since(asked), 5*time.Second+1500*time.Millisecond)
-		require.NoError(t, next.Unlock(ctx))
+		mustUnlock(t, next)
 	})
 }
 
@@ -413,26 +383,21 @@ func TestFair_OtherData(t *testing.T) {
 	for _, key := range []string{"redisson_lock_queue:{f}", "redisson_lock_timeout:{f}", "redisson_lock_queue:{f}:waits"} {
 		s := redistest.Start(t)
 		m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-		l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
-		require.NoError(t, err)
+		l := mustLock(t, m, "f", lockmgr.Fair())
 		waits := m.LockAsync("f", lockmgr.Fair())
 		awaitQueue(t, m, "f", 1)
 		faults.Do(t, s, "SET", key, "x")
 		for _, who := range []*lockmgr.Manager{m, other} {
-			_, err = who.Lock(faults.Patient(t), "f", lockmgr.Fair())
-			requireServerError(t, lockmgr.ErrWrongType, err)
+			requireServerError(t, lockmgr.ErrWrongType, errOf(who.Lock(faults.Patient(t), "f", lockmgr.Fair())))
 		}
-		_, err = waits.Await(faults.Patient(t))
-		requireServerError(t, lockmgr.ErrWrongType, err)
+		requireServerError(t, lockmgr.ErrWrongType, errOf(waits.Await(faults.Patient(t))))
 		require.True(t, l.Valid())
-		neighbour, err := m.Lock(faults.Patient(t), "g", lockmgr.Fair())
-		require.NoError(t, err)
-		require.NoError(t, neighbour.Unlock(faults.Patient(t)))
-		require.NoError(t, l.Unlock(faults.Patient(t)), "released all the same")
+		neighbour := mustLock(t, m, "g", lockmgr.Fair())
+		mustUnlock(t, neighbour)
+		mustUnlock(t, l, "released all the same")
 		require.Equal(t, "0", faults.Do(t, s, "EXISTS", "f"))
 		faults.Do(t, s, "DEL", key)
-		next, err := other.Lock(faults.Patient(t), "f", lockmgr.Fair())
-		require.NoError(t, err)
-		require.NoError(t, next.Unlock(faults.Patient(t)))
+		next := mustLock(t, other, "f", lockmgr.Fair())
+		mustUnlock(t, next)
 	}
 }

@@ -37,11 +37,10 @@ func TestTurns_OthersGetTheirs(t *testing.T) {
 		time.Sleep(100 * milli)
 		for range 20 {
 			start := time.Now()
-			l, err := b.Lock(ctx, "a")
-			require.NoError(t, err)
+			l := mustLock(t, b, "a")
 			require.Less(t, time.Since(start), 100*milli, "10 grants of 1 ms, and as much again until they know")
 			require.Greater(t, a.Stats().Waiting, 0)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			synctest.Wait() // a hears of the unlock before time passes
 		}
 		require.Positive(t, a.Stats().StoodBack)
@@ -95,10 +94,9 @@ func TestTurns_WorkerThatComesBackAtOnce(t *testing.T) {
 		time.Sleep(10 * milli)
 		for range 10 {
 			start := time.Now()
-			l, err := b.Lock(ctx, "a")
-			require.NoError(t, err)
+			l := mustLock(t, b, "a")
 			require.Less(t, time.Since(start), 50*milli)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		}
 		close(stop)
 		time.Sleep(second)
@@ -115,11 +113,10 @@ func TestTurns_LapsingLeasesEndARun(t *testing.T) {
 		}
 		time.Sleep(50 * milli)
 		start := time.Now()
-		l, err := b.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, b, "a")
 		require.Less(t, time.Since(start), 500*milli, "the time of a run, and a round of standing back")
 		require.Greater(t, a.Stats().Waiting, 50)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -134,8 +131,7 @@ type turns struct {
 // It returns the order of grants once every request has had the lock.
 func contend(t *testing.T, w *scene, managers []*lockmgr.Manager, each int, hold time.Duration) *turns {
 	first, _ := w.manager(lockmgr.Options{})
-	l, err := first.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := mustLock(t, first, "a")
 	s := &turns{waiting: make([]int, len(managers))}
 	var left sync.WaitGroup
 	for i, m := range managers {
@@ -160,7 +156,7 @@ func contend(t *testing.T, w *scene, managers []*lockmgr.Manager, each int, hold
 		}
 	}
 	time.Sleep(second) // all have subscribed
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	left.Wait()
 	return s
 }
@@ -281,7 +277,7 @@ func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 					l, err := b.Lock(limit, "a")
 					cancel()
 					require.NoError(t, err, "some three hundred runs of 32 grants of 2 ms")
-					require.NoError(t, l.Unlock(ctx))
+					mustUnlock(t, l)
 					time.Sleep(300 * milli) // it stays subscribed, and asks for nothing
 				}
 			})

@@ -38,16 +38,14 @@ func TestSubscription_OfAFarManager(t *testing.T) {
 			time.Sleep(second)
 		}()
 		for round := range 20 {
-			held, err := near.Lock(ctx, "a")
-			require.NoError(t, err)
+			held := mustLock(t, near, "a")
 			f := far.LockAsync("a")
 			time.Sleep(700 * milli)
 			unlocked := time.Now()
-			require.NoError(t, held.Unlock(ctx))
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			mustUnlock(t, held)
+			l := mustAwait(t, f)
 			require.LessOrEqual(t, time.Since(unlocked), 300*milli, "round %d: a message and a try", round)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			time.Sleep(500 * milli) // the subscription ends
 		}
 		mu.Lock()
@@ -87,12 +85,11 @@ func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 			},
 		}, lockmgr.Options{Lease: second})
 		require.NoError(t, err)
-		report, err := m.Check(ctx, "a")
-		require.NoError(t, err)
+		report := must(m.Check(ctx, "a"))(t)
 		for _, warning := range report.Warnings {
 			require.NotContains(t, warning, "subscription")
 		}
-		require.NoError(t, m.Close(ctx))
+		mustClose(t, m)
 		time.Sleep(second)
 	})
 }
@@ -103,18 +100,14 @@ func TestServer_PoolOfOne(t *testing.T) {
 	s := redistest.Start(t)
 	opt := lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
 	opt.BlockingPoolSize = 1
-	client, err := rueidis.NewClient(opt)
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(opt))(t)
 	defer client.Close()
-	first, err := lockmgr.New(client, lockmgr.Options{})
-	require.NoError(t, err)
-	second, err := lockmgr.New(client, lockmgr.Options{})
-	require.NoError(t, err)
+	first := must(lockmgr.New(client, lockmgr.Options{}))(t)
+	second := must(lockmgr.New(client, lockmgr.Options{}))(t)
 
 	other := dial(t, s.Addr(), lockmgr.Options{})
 	for _, name := range []string{"a", "b"} {
-		_, err := other.Lock(faults.Patient(t), name)
-		require.NoError(t, err)
+		mustLock(t, other, name)
 	}
 	forB := first.LockAsync("b")
 	require.Eventually(t, func() bool {
@@ -122,15 +115,13 @@ func TestServer_PoolOfOne(t *testing.T) {
 	}, faults.Patience, time.Millisecond)
 	forA := second.LockAsync("a")
 	require.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 }, faults.Patience, time.Millisecond)
-	_, err = other.ForceUnlock(faults.Patient(t), "a")
-	require.NoError(t, err)
-	a, err := forA.Await(faults.Patient(t))
-	require.NoError(t, err, "it polls")
-	require.NoError(t, a.Unlock(faults.Patient(t)))
+	must(other.ForceUnlock(faults.Patient(t), "a"))(t)
+	a := must(forA.Await(faults.Patient(t)))(t, "it polls")
+	mustUnlock(t, a)
 
 	begin := time.Now()
-	require.NoError(t, second.Close(faults.Patient(t)))
+	mustClose(t, second)
 	require.Less(t, time.Since(begin), faults.Patience/2)
 	forB.Cancel()
-	require.NoError(t, first.Close(faults.Patient(t)))
+	mustClose(t, first)
 }

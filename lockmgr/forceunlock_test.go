@@ -30,33 +30,25 @@ func TestForceUnlockHolders_RemovesNoOther(t *testing.T) {
 		{"reader", options{lockmgr.Shared()}},
 		{"writer", options{lockmgr.Exclusive()}},
 	} {
-		l, err := m.Lock(ctx, tt.name, tt.opts...)
-		require.NoError(t, err)
-		before, err := admin.Inspect(ctx, tt.name)
-		require.NoError(t, err)
-		removed, err := admin.ForceUnlockHolders(ctx, tt.name, other.ID()+":1", m.ID(), "")
-		require.NoError(t, err)
+		l := mustLock(t, m, tt.name, tt.opts...)
+		before := mustInspect(t, admin, tt.name)
+		removed := must(admin.ForceUnlockHolders(ctx, tt.name, other.ID()+":1", m.ID(), ""))(t)
 		require.False(t, removed, tt.name)
-		require.NoError(t, l.Unlock(ctx), tt.name)
+		mustUnlock(t, l, tt.name)
 
 		// The one that was named has the lock no more, and the next one stays.
-		l, err = other.Lock(ctx, tt.name, tt.opts...)
-		require.NoError(t, err)
-		removed, err = admin.ForceUnlockHolders(ctx, tt.name, before.Holders[0].Owner)
-		require.NoError(t, err)
+		l = mustLock(t, other, tt.name, tt.opts...)
+		removed = must(admin.ForceUnlockHolders(ctx, tt.name, before.Holders[0].Owner))(t)
 		require.False(t, removed, tt.name)
 		require.True(t, l.Valid())
 
 		waiting := m.LockAsync(tt.name, tt.opts...)
-		removed, err = admin.ForceUnlockHolders(ctx, tt.name, "x", l.HolderID())
-		require.NoError(t, err)
+		removed = must(admin.ForceUnlockHolders(ctx, tt.name, "x", l.HolderID()))(t)
 		require.True(t, removed, tt.name)
-		next, err := waiting.Await(ctx)
-		require.NoError(t, err)
+		next := mustAwait(t, waiting)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, tt.name)
-		require.NoError(t, next.Unlock(ctx))
-		removed, err = admin.ForceUnlockHolders(ctx, tt.name, next.HolderID())
-		require.NoError(t, err)
+		mustUnlock(t, next)
+		removed = must(admin.ForceUnlockHolders(ctx, tt.name, next.HolderID()))(t)
 		require.False(t, removed, "it is free")
 	}
 }
@@ -67,44 +59,34 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 	s, m, other := dialReadWrite(t, lockmgr.Options{})
 	admin := dial(t, s.Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
-	one, err := m.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
-	require.NoError(t, err)
-	two, err := other.Lock(ctx, "doc", lockmgr.Shared())
-	require.NoError(t, err)
+	one := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
+	two := mustLock(t, other, "doc", lockmgr.Shared())
 	faults.Do(t, s, "HSET", "doc", "java:1", "1")
 	faults.Do(t, s, "SET", "{doc}:java:1:rwlock_timeout:1", "1", "PX", "3600000")
 	writer := admin.LockAsync("doc", lockmgr.Exclusive())
 	for _, id := range []string{one.HolderID(), "java:1"} {
-		removed, err := admin.ForceUnlockHolders(ctx, "doc", id)
-		require.NoError(t, err)
+		removed := must(admin.ForceUnlockHolders(ctx, "doc", id))(t)
 		require.True(t, removed)
-		removed, err = admin.ForceUnlockHolders(ctx, "doc", id)
-		require.NoError(t, err)
+		removed = must(admin.ForceUnlockHolders(ctx, "doc", id))(t)
 		require.False(t, removed)
 	}
 	require.ErrorIs(t, one.Unlock(ctx), lockmgr.ErrLeaseLost)
-	info, err := admin.Inspect(ctx, "doc")
-	require.NoError(t, err)
+	info := mustInspect(t, admin, "doc")
 	require.Len(t, info.Holders, 1)
 	require.Equal(t, two.HolderID(), info.Holders[0].Owner)
 	require.LessOrEqual(t, info.TTL, 30*time.Second, "the record lives no longer than the reader that is left")
 	require.NoError(t, two.Extend(ctx, time.Minute))
-	removed, err := admin.ForceUnlockHolders(ctx, "doc", two.HolderID())
-	require.NoError(t, err)
+	removed := must(admin.ForceUnlockHolders(ctx, "doc", two.HolderID()))(t)
 	require.True(t, removed)
-	w, err := writer.Await(ctx)
-	require.NoError(t, err)
+	w := mustAwait(t, writer)
 	require.ErrorIs(t, two.Unlock(ctx), lockmgr.ErrLeaseLost)
 
 	// An owner that writes and reads has two entries with one ID.
 	owner := admin.NewOwner()
-	require.NoError(t, w.Unlock(ctx))
-	w, err = admin.Lock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
-	require.NoError(t, err)
-	r, err := admin.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
-	require.NoError(t, err)
-	removed, err = admin.ForceUnlockHolders(ctx, "doc", w.HolderID())
-	require.NoError(t, err)
+	mustUnlock(t, w)
+	w = mustLock(t, admin, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+	r := mustLock(t, admin, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
+	removed = must(admin.ForceUnlockHolders(ctx, "doc", w.HolderID()))(t)
 	require.True(t, removed)
 	<-w.Lost()
 	require.ErrorIs(t, r.Unlock(ctx), lockmgr.ErrLeaseLost)
@@ -116,13 +98,10 @@ func TestForceUnlockHolders_OfASet(t *testing.T) {
 	t.Parallel()
 	s, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
-	l, err := m.LockAll(ctx, mixed)
-	require.NoError(t, err)
-	removed, err := m.ForceUnlockHolders(ctx, "b", other.ID()+":1")
-	require.NoError(t, err)
+	l := mustLockAll(t, m, mixed)
+	removed := must(m.ForceUnlockHolders(ctx, "b", other.ID()+":1"))(t)
 	require.False(t, removed)
-	removed, err = m.ForceUnlockHolders(ctx, "b", l.HolderID())
-	require.NoError(t, err)
+	removed = must(m.ForceUnlockHolders(ctx, "b", l.HolderID()))(t)
 	require.True(t, removed)
 	<-l.Lost()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x") == "0" })
@@ -132,11 +111,9 @@ func TestForceUnlockHolders_OfASet(t *testing.T) {
 func TestForceUnlockHolders_NoID(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "orders")
-		require.NoError(t, err)
-		_, err = m.ForceUnlockHolders(ctx, "orders")
-		requireLockError(t, err, "force unlock", "orders", lockmgr.ErrInvalidOption)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustLock(t, m, "orders")
+		requireLockError(t, errOf(m.ForceUnlockHolders(ctx, "orders")), "force unlock", "orders", lockmgr.ErrInvalidOption)
+		mustUnlock(t, l)
 	})
 }
 
@@ -168,14 +145,12 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 			ctx := faults.Patient(t)
 			for i := range 10 {
 				name := fmt.Sprint(tt.what, i)
-				l, err := m.Lock(ctx, name, tt.holds...)
-				require.NoError(t, err)
+				l := mustLock(t, m, name, tt.holds...)
 				var f *futures.Future[*lockmgr.Lock]
 				if !tt.joins {
 					f = m.LockAsync(name, tt.waits...)
 				}
-				_, err = other.ForceUnlock(ctx, name)
-				require.NoError(t, err)
+				must(other.ForceUnlock(ctx, name))(t)
 				theirs, err := other.TryLock(ctx, name, tt.other...)
 				if tt.joins {
 					f = m.LockAsync(name, tt.waits...)
@@ -184,18 +159,17 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 				}
 				if err == nil {
 					notWhile(t, f, theirs)
-					require.NoError(t, theirs.Unlock(ctx))
+					mustUnlock(t, theirs)
 				}
 				if tt.what == "fair" {
 					f.Cancel() // it hears no message of a plain lock
 					continue
 				}
-				ours, err := f.Await(ctx)
-				require.NoError(t, err)
+				ours := mustAwait(t, f)
 				if theirs != nil {
 					require.GreaterOrEqual(t, ours.Token(), theirs.Token())
 				}
-				require.NoError(t, ours.Unlock(ctx))
+				mustUnlock(t, ours)
 			}
 		})
 	}
@@ -226,9 +200,8 @@ func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, kind.title)
 		require.Equal(t, losses+1, m.Stats().Losses, kind.title)
-		l, err = next.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l = mustAwait(t, next)
+		mustUnlock(t, l)
 	}
 }
 
@@ -256,24 +229,20 @@ func TestReturn_NoNewGrant(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprint("p", i)
 		ours, theirs := m.Permits(name, 1), other.Permits(name, 1)
-		l, err := ours.Acquire(ctx, 1)
-		require.NoError(t, err)
+		l := mustAcquire(t, ours, 1)
 		f := ours.AcquireAsync(1, lockmgr.MaxWait(time.Minute))
-		returned, err := theirs.Return(ctx, l.PermitIDs()...)
-		require.NoError(t, err)
+		returned := must(theirs.Return(ctx, l.PermitIDs()...))(t)
 		require.True(t, returned)
 		got, err := theirs.TryAcquire(ctx, 1)
 		_ = l.UnlockAsync()
 		if err != nil { // the waiter was first
-			next, err := f.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, next.Unlock(ctx))
+			next := mustAwait(t, f)
+			mustUnlock(t, next)
 			continue
 		}
 		notWhile(t, f, got)
-		require.NoError(t, got.Unlock(ctx))
-		next, err := f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, next.Unlock(ctx))
+		mustUnlock(t, got)
+		next := mustAwait(t, f)
+		mustUnlock(t, next)
 	}
 }

@@ -103,8 +103,7 @@ func TestFrozen_Requests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
 				other, _ := w.manager(lockmgr.Options{})
-				_, err := other.Lock(ctx, "a")
-				require.NoError(t, err)
+				mustLock(t, other, "a")
 				n := &network{server: w.server}
 				m := dialNetwork(t, n, o)
 				defer func() { _ = m.Close(ctx) }()
@@ -113,19 +112,16 @@ func TestFrozen_Requests(t *testing.T) {
 				n.hush()
 				begin := time.Now()
 				asked := m.LockAsync("b")
-				_, err = asked.Await(ctx)
-				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				require.ErrorIs(t, errOf(asked.Await(ctx)), lockmgr.ErrUnavailable)
 				require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+frozenPauses)
-				_, err = waiting.Await(ctx)
-				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrUnavailable)
 				n.heal()
 
 				waiting = m.LockAsync("a")
 				time.Sleep(5 * second) // until it listens
 				n.hush()
 				begin = time.Now()
-				_, err = waiting.Await(ctx)
-				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrUnavailable)
 				const keepAlive, connWriteTimeout = 500 * milli, 2 * second
 				require.LessOrEqual(t, time.Since(begin), keepAlive+connWriteTimeout+max(o.RetryTime, o.CommandTimeout)+frozenPauses)
 			})
@@ -138,10 +134,8 @@ func TestFrozen_RealServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o := lockmgr.Options{RetryTime: second, CommandTimeout: 500 * milli, Anonymous: true}
-	m, err := lockmgr.DialURL("redis://"+s.Addr(), o)
-	require.NoError(t, err)
-	l, err := m.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	m := must(lockmgr.DialURL("redis://"+s.Addr(), o))(t)
+	l := mustLock(t, m, "a")
 	s.Freeze()
 	defer s.Thaw()
 	begin := time.Now()

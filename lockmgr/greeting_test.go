@@ -20,8 +20,7 @@ import (
 
 // rawServer starts a server that calls serve for each connection, until the end of the test.
 func rawServer(t testing.TB, serve func(c net.Conn)) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -121,13 +120,12 @@ func TestServerError_TooManyClients(t *testing.T) {
 	m := dialTroubled(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond, Anonymous: true})
 	l, err := m.Lock(faults.Patient(t), "a")
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	mustUnlock(t, l)
 	admin, err := resp.Dial(s.Addr(), faults.Patience)
 	require.NoError(t, err)
 	defer admin.Close()
 	for _, command := range [][]string{{"CONFIG", "SET", "maxclients", "1"}, {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}} {
-		_, err := admin.DoText(command...)
-		require.NoError(t, err)
+		must(admin.DoText(command...))(t)
 	}
 	faults.Eventually(t, func() bool { // the first error may be that of the old connection
 		_, err = m.TryLock(faults.Patient(t), "a")
@@ -142,7 +140,7 @@ func TestServerError_TooManyClients(t *testing.T) {
 		l, err = m.TryLock(faults.Patient(t), "a")
 		return err == nil
 	})
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	mustUnlock(t, l)
 }
 
 // If a server takes the connection and says nothing, the error says that. It does not blame a context, which the

@@ -27,8 +27,7 @@ type wire struct{ *resp.Conn }
 
 func dialWire(t testing.TB, addr string) *wire {
 	t.Helper()
-	c, err := resp.Dial(addr, time.Minute) // no test may hang on it
-	require.NoError(t, err)
+	c := must(resp.Dial(addr, time.Minute))(t) // no test may hang on it
 	t.Cleanup(c.Close)
 	return &wire{c}
 }
@@ -36,8 +35,7 @@ func dialWire(t testing.TB, addr string) *wire {
 // do sends a command and returns its reply.
 func (w *wire) do(t testing.TB, args ...string) any {
 	t.Helper()
-	reply, err := w.Do(args...)
-	require.NoError(t, err)
+	reply := must(w.Do(args...))(t)
 	return reply
 }
 
@@ -50,9 +48,7 @@ func (w *wire) all(t testing.TB, commands ...[]string) []any {
 	require.NoError(t, w.Flush())
 	replies := make([]any, len(commands))
 	for i := range replies {
-		var err error
-		replies[i], err = w.Receive()
-		require.NoError(t, err)
+		replies[i] = must(w.Receive())(t)
 	}
 	return replies
 }
@@ -237,8 +233,7 @@ func (e *ear) heard(t testing.TB) []string {
 	e.mouth.do(t, "PUBLISH", e.mark, "")
 	var out []string
 	for {
-		reply, err := e.Receive()
-		require.NoError(t, err)
+		reply := must(e.Receive())(t)
 		m := reply.([]any)
 		require.Equal(t, "message", m[0])
 		if m[1] == e.mark {
@@ -251,8 +246,7 @@ func (e *ear) heard(t testing.TB) []string {
 // dialAs connects as a user.
 func dialAs(t testing.TB, addr, user, password string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: password}, o)
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: password}, o))(t)
 	faults.CloseAtEnd(t, m)
 	return m
 }
@@ -261,8 +255,7 @@ func dialAs(t testing.TB, addr, user, password string, o lockmgr.Options) *lockm
 // manager is closed.
 func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o))(t)
 	t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
 	return m
 }
@@ -272,8 +265,7 @@ func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager
 // "" for no reply.
 func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var conns []net.Conn

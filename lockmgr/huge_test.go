@@ -28,8 +28,7 @@ func hugeRecord(n int) (words []string) {
 func sent(t *testing.T, s *redistest.Server) int {
 	for line := range strings.Lines(faults.Do(t, s, "INFO", "stats")) {
 		if n, ok := strings.CutPrefix(line, "total_net_output_bytes:"); ok {
-			bytes, err := strconv.Atoi(strings.TrimSpace(n))
-			require.NoError(t, err)
+			bytes := must(strconv.Atoi(strings.TrimSpace(n)))(t)
 			return bytes
 		}
 	}
@@ -55,8 +54,7 @@ func TestInspect_HugeRecords(t *testing.T) {
 		faults.Do(t, s, append([]string{"EVAL", "local long = '7'; for _ = 1, 23 do long = long .. long end; " + command, "1"}, words...)...)
 	}
 	faults.Do(t, s, "SETRANGE", "redisson_lock_token:{app:held}", "67108863", "7")
-	held, err := dial(t, s.Addr(), lockmgr.Options{}).Lock(c, "app:held")
-	require.NoError(t, err)
+	held := mustLock(t, dial(t, s.Addr(), lockmgr.Options{}), "app:held")
 	manager, _, _ := strings.Cut(held.HolderID(), ":")
 	faults.Do(t, s, "SETRANGE", "holdfast:manager:"+strings.ReplaceAll(manager, "-", "")[:16], "67108863", "7")
 	text("redis.call('HSET', KEYS[1], long, 1)", "app:longfield")
@@ -75,11 +73,7 @@ func TestInspect_HugeRecords(t *testing.T) {
 	}
 	info := func(name string) (info lockmgr.Info) {
 		t.Helper()
-		read("Inspect of "+name, func() {
-			var err error
-			info, err = m.Inspect(c, name)
-			require.NoError(t, err)
-		})
+		read("Inspect of "+name, func() { info = mustInspect(t, m, name) })
 		return info
 	}
 	readers := info("app:readers")
@@ -115,12 +109,10 @@ func TestInspect_HugeRecords(t *testing.T) {
 		return removed, err
 	}
 	for _, name := range []string{"app:users", "app:longfield"} {
-		_, err = force(name)
-		require.ErrorIs(t, err, lockmgr.ErrWrongType, name)
+		require.ErrorIs(t, errOf(force(name)), lockmgr.ErrWrongType, name)
 	}
 	for _, name := range []string{"app:readers", "app:longvalue", "app:queue", "app:held"} {
-		removed, err := force(name)
-		require.NoError(t, err, name)
+		removed := must(force(name))(t, name)
 		require.True(t, removed, name)
 	}
 }

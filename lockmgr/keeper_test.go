@@ -27,22 +27,19 @@ func TestCancel_AfterTheGrantGivesTheLockBack(t *testing.T) {
 	require.Equal(t, 1, m.Stats().Held)
 	next := m.LockAsync("a")
 	require.True(t, f.Cancel())
-	_, err := f.Result()
-	require.ErrorIs(t, err, lockmgr.ErrCanceled)
-	l, err := next.Await(ctx)
-	require.NoError(t, err, "the next waiter gets it")
-	require.NoError(t, l.Unlock(ctx))
+	require.ErrorIs(t, errOf(f.Result()), lockmgr.ErrCanceled)
+	l := must(next.Await(ctx))(t, "the next waiter gets it")
+	mustUnlock(t, l)
 	free(t, m)
 }
 
 func TestCancel_LeavesATakenLock(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a")
-	l, err := f.Await(ctx)
-	require.NoError(t, err)
+	l := mustAwait(t, f)
 	require.False(t, f.Cancel())
 	require.True(t, l.Valid())
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 
 	taken := make(chan *lockmgr.Lock, 1)
 	f = m.LockAsync("a")
@@ -50,7 +47,7 @@ func TestCancel_LeavesATakenLock(t *testing.T) {
 	l = <-taken
 	require.False(t, f.Cancel())
 	require.True(t, l.Valid())
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	free(t, m)
 }
 
@@ -67,16 +64,14 @@ func TestCancel_OfALockLostInItsFuture(t *testing.T) {
 
 func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
-	held, err := m.Lock(ctx, "held")
-	require.NoError(t, err)
+	held := mustLock(t, m, "held")
 
-	_, err = futures.All(nil, m.LockAsync("a"), m.LockAsync("b"), m.LockAsync("held", lockmgr.MaxWait(0))).Await(ctx)
+	_, err := futures.All(nil, m.LockAsync("a"), m.LockAsync("b"), m.LockAsync("held", lockmgr.MaxWait(0))).Await(ctx)
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 
 	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 	defer cancel()
-	_, err = futures.All(nil, m.LockAsync("a"), m.LockAsync("held")).Await(short)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, errOf(futures.All(nil, m.LockAsync("a"), m.LockAsync("held")).Await(short)), context.DeadlineExceeded)
 
 	f := futures.All(nil, m.LockAsync("a"), m.LockAsync("b"))
 	<-f.Done()
@@ -86,8 +81,7 @@ func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
 	<-one.Done()
 	require.True(t, one.Cancel())
 
-	l, err := futures.Any(nil, m.LockAsync("a"), m.LockAsync("b")).Await(ctx)
-	require.NoError(t, err)
+	l := mustAwait(t, futures.Any(nil, m.LockAsync("a"), m.LockAsync("b")))
 	require.NoError(t, errors.Join(l.Unlock(ctx), held.Unlock(ctx)))
 	free(t, m)
 }

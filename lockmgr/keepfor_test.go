@@ -45,32 +45,29 @@ func TestKeepFor(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
 				m, n := w.manager(lockmgr.Options{})
 				other, _ := w.manager(lockmgr.Options{})
-				l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep))
-				require.NoError(t, err)
+				l := mustLock(t, m, "a", lockmgr.KeepFor(keep))
 				began := time.Now()
 				time.Sleep(time.Second)
 				waits := []*lockmgr.Manager{other}
 				switch how {
 				case "unlock", "unlock, long":
-					require.NoError(t, l.Unlock(ctx))
+					mustUnlock(t, l)
 					require.False(t, l.Valid())
 					waits = append(waits, m)
 				case "close", "close, short":
-					require.NoError(t, m.Close(ctx))
+					mustClose(t, m)
 				default:
 					n.cut()
 				}
 				for _, m := range waits {
-					_, err := m.TryLock(ctx, "a")
-					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+					require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
 				}
 				for i, m := range waits {
-					next, err := m.Lock(ctx, "a")
-					require.NoError(t, err)
+					next := must(m.Lock(ctx, "a"))(t)
 					if i == 0 {
 						require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
 					}
-					require.NoError(t, next.Unlock(ctx))
+					mustUnlock(t, next)
 				}
 				if how == "death" {
 					require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
@@ -85,17 +82,15 @@ func TestKeepFor(t *testing.T) {
 func TestKeepFor_LongJob(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.KeepFor(time.Minute))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.KeepFor(time.Minute))
 		f := m.LockAsync("a")
 		time.Sleep(10 * time.Minute)
 		require.True(t, l.Valid())
 		began := time.Now()
-		require.NoError(t, l.Unlock(ctx))
-		l, err = f.Await(ctx)
-		require.NoError(t, err)
+		mustUnlock(t, l)
+		l = mustAwait(t, f)
 		require.Zero(t, time.Since(began))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.Empty(t, w.owners("a"))
 	})
 }
@@ -106,16 +101,14 @@ func TestKeepFor_EndsByItself(t *testing.T) {
 		for _, keep := range []time.Duration{10 * time.Second, 10 * time.Minute} {
 			bubble(t, func(t *testing.T, w *scene) {
 				m, _ := w.manager(lockmgr.Options{})
-				l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep), bound)
-				require.NoError(t, err)
+				l := mustLock(t, m, "a", lockmgr.KeepFor(keep), bound)
 				began := time.Now()
 				f := m.LockAsync("a")
 				<-l.Lost()
 				require.InDelta(t, time.Second, time.Since(began), float64(100*time.Millisecond))
-				l, err = f.Await(ctx)
-				require.NoError(t, err)
+				l = must(f.Await(ctx))(t)
 				require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
-				require.NoError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 			})
 		}
 	}
@@ -129,20 +122,15 @@ func TestKeepFor_NotKept(t *testing.T) {
 		<-f.Done()
 		f.Cancel()
 		time.Sleep(time.Second)
-		l, err := m.TryLock(ctx, "a", lockmgr.KeepFor(time.Hour))
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
-		_, err = m.TryLock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-		info, err := m.Inspect(ctx, "a")
-		require.NoError(t, err)
+		l := mustTryLock(t, m, "a", lockmgr.KeepFor(time.Hour))
+		mustUnlock(t, l)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
+		info := mustInspect(t, m, "a")
 		require.Equal(t, l.HolderID()+":kept", info.Holders[0].Owner, "who had it can still be seen")
 		require.Contains(t, info.Holders[0].String(), " (kept by KeepFor)")
-		_, err = m.ForceUnlock(ctx, "a")
-		require.NoError(t, err)
-		l, err = m.TryLock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		must(m.ForceUnlock(ctx, "a"))(t)
+		l = mustTryLock(t, m, "a")
+		mustUnlock(t, l)
 	})
 }
 
@@ -153,17 +141,14 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 	owned := func(m *lockmgr.Manager) lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) }
 	came := map[string]func(t *testing.T, w *scene, m *lockmgr.Manager) *lockmgr.Lock{
 		"acquired": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep))
-			require.NoError(t, err)
+			l := mustLock(t, m, "a", lockmgr.KeepFor(keep))
 			return l
 		},
 		"passed in memory": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			before, err := m.Lock(ctx, "a")
-			require.NoError(t, err)
+			before := mustLock(t, m, "a")
 			f := m.LockAsync("a", lockmgr.KeepFor(keep))
-			require.NoError(t, before.Unlock(ctx))
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			mustUnlock(t, before)
+			l := mustAwait(t, f)
 			return l
 		},
 		"passed often": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
@@ -173,39 +158,34 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			}
 			all = append(all, m.LockAsync("a", lockmgr.KeepFor(keep)))
 			for _, f := range all[:10] {
-				l, err := f.Await(ctx)
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(ctx))
+				l := mustAwait(t, f)
+				mustUnlock(t, l)
 			}
-			l, err := all[10].Await(ctx)
-			require.NoError(t, err)
+			l := mustAwait(t, all[10])
 			return l
 		},
 		"re-entered": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
 			as := owned(m)
-			l, err := m.Lock(ctx, "a", as)
-			require.NoError(t, err)
-			again, err := m.Lock(ctx, "a", as, lockmgr.KeepFor(keep))
-			require.NoError(t, err)
-			require.NoError(t, again.Unlock(ctx))
+			l := mustLock(t, m, "a", as)
+			again := mustLock(t, m, "a", as, lockmgr.KeepFor(keep))
+			mustUnlock(t, again)
 			return l
 		},
 		"short fixed lease": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			l, err := m.Lock(ctx, "a", lockmgr.KeepFor(keep), lockmgr.FixedLease(time.Second))
-			require.NoError(t, err)
+			l := mustLock(t, m, "a", lockmgr.KeepFor(keep), lockmgr.FixedLease(time.Second))
 			return l
 		},
 	}
 	ended := map[string]func(t *testing.T, m *lockmgr.Manager, n *network, l *lockmgr.Lock){
 		"unlocked at once": func(t *testing.T, _ *lockmgr.Manager, _ *network, l *lockmgr.Lock) {
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		},
 		"unlocked later": func(t *testing.T, _ *lockmgr.Manager, _ *network, l *lockmgr.Lock) {
 			time.Sleep(700 * time.Millisecond)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		},
 		"closed": func(t *testing.T, m *lockmgr.Manager, _ *network, _ *lockmgr.Lock) {
-			require.NoError(t, m.Close(ctx))
+			mustClose(t, m)
 		},
 		"killed soon": func(_ *testing.T, _ *lockmgr.Manager, n *network, _ *lockmgr.Lock) {
 			time.Sleep(2 * time.Millisecond) // a round trip
@@ -221,10 +201,9 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 					l := come(t, w, m)
 					began := time.Now()
 					over(t, m, n, l)
-					next, err := other.Lock(ctx, "a")
-					require.NoError(t, err)
+					next := must(other.Lock(ctx, "a"))(t)
 					require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
-					require.NoError(t, next.Unlock(ctx))
+					mustUnlock(t, next)
 					n.heal()
 					time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 				})
@@ -242,13 +221,12 @@ func TestKeepFor_LostBeforeTheCancel(t *testing.T) {
 		closed := m.LockAsync("b", lockmgr.KeepFor(time.Hour))
 		<-closed.Done()
 		time.Sleep(2 * time.Second)
-		require.NoError(t, m.Close(ctx))
+		mustClose(t, m)
 		over.Cancel()
 		closed.Cancel()
 		time.Sleep(time.Minute)
 		for _, name := range []string{"a", "b"} {
-			_, err := other.TryLock(ctx, name)
-			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+			require.ErrorIs(t, errOf(other.TryLock(ctx, name)), lockmgr.ErrNotAcquired)
 		}
 	})
 }
@@ -260,8 +238,7 @@ func TestKeepFor_UntakenReentry(t *testing.T) {
 		other, _ := w.manager(lockmgr.Options{})
 		for _, dies := range []bool{false, true} {
 			as := lockmgr.AsOwner(m.NewOwner())
-			l, err := m.Lock(ctx, "a", as)
-			require.NoError(t, err)
+			l := mustLock(t, m, "a", as)
 			f := m.LockAsync("a", as, lockmgr.KeepFor(time.Hour))
 			<-f.Done()
 			f.Cancel()
@@ -270,12 +247,11 @@ func TestKeepFor_UntakenReentry(t *testing.T) {
 			if dies {
 				n.cut()
 			} else {
-				require.NoError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 			}
-			next, err := other.Lock(ctx, "a")
-			require.NoError(t, err)
+			next := mustLock(t, other, "a")
 			require.Less(t, time.Since(began), 4*time.Second)
-			require.NoError(t, next.Unlock(ctx))
+			mustUnlock(t, next)
 			n.heal()
 			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 		}
@@ -286,16 +262,12 @@ func TestKeepFor_BadRequests(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
 	for _, d := range []time.Duration{-1, 0, lockmgr.MinLease - 1, lockmgr.MaxLease + 1} {
-		_, err := m.TryLock(ctx, "a", lockmgr.KeepFor(d))
-		require.ErrorIs(t, err, lockmgr.ErrInvalidLease, "%v", d)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a", lockmgr.KeepFor(d))), lockmgr.ErrInvalidLease, "%v", d)
 	}
 	keep := lockmgr.KeepFor(time.Second)
 	for _, other := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Exclusive(), lockmgr.Fair()} {
-		_, err := m.TryLock(ctx, "a", keep, other)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a", keep, other)), lockmgr.ErrInvalidOption)
 	}
-	_, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}}, keep)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
-	_, err = m.Permits("p", 2).Acquire(ctx, 1, keep)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}}, keep)), lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(m.Permits("p", 2).Acquire(ctx, 1, keep)), lockmgr.ErrInvalidOption)
 }

@@ -60,8 +60,7 @@ func TestKinds_AskedForWhatIsInUse(t *testing.T) {
 				continue
 			}
 			name := has.title + " and " + asks.title
-			held, err := has.ask(m, name).Await(patient)
-			require.NoError(t, err, name)
+			held := must(has.ask(m, name).Await(patient))(t, name)
 			for where, by := range map[string]*lockmgr.Manager{"": m, " elsewhere": other} {
 				for how, opts := range map[string][]lockmgr.LockOption{" waits": nil, " tries": {lockmgr.MaxWait(0)}, " takes a token": {lockmgr.Fenced()}} {
 					if how == " takes a token" && asks.kind == "permits" {
@@ -79,21 +78,17 @@ func TestKinds_AskedForWhatIsInUse(t *testing.T) {
 			waiting := has.ask(waiter, name)
 			if !strings.Contains(has.title, "reader") {
 				faults.Eventually(t, func() bool { return waiter.Stats().Waiting == 1 })
-				_, err = asks.ask(waiter, name).Await(patient)
-				require.ErrorIs(t, err, lockmgr.ErrKind, "%s waits", name)
+				require.ErrorIs(t, errOf(asks.ask(waiter, name).Await(patient)), lockmgr.ErrKind, "%s waits", name)
 			}
-			require.NoError(t, held.Unlock(patient))
-			l, err := waiting.Await(patient)
-			require.NoError(t, err, name)
-			require.NoError(t, l.Unlock(patient))
+			mustUnlock(t, held)
+			l := must(waiting.Await(patient))(t, name)
+			mustUnlock(t, l)
 			// Nobody has the name any more. The counter of permits stays.
 			if has.kind == "permits" {
-				_, err = m.Permits(name, 1).Delete(patient)
-				require.NoError(t, err, name)
+				must(m.Permits(name, 1).Delete(patient))(t, name)
 			}
-			l, err = asks.ask(m, name).Await(patient)
-			require.NoError(t, err, name)
-			require.NoError(t, l.Unlock(patient))
+			l = must(asks.ask(m, name).Await(patient))(t, name)
+			mustUnlock(t, l)
 		}
 	}
 }

@@ -55,9 +55,8 @@ func TestLead_CampaignsAgainAfterALoss(t *testing.T) {
 			n.silent.Store(true)
 			<-c.Done()
 			require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
-			l, err := other.Lock(ctx, "leader", lockmgr.Fenced())
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			l := mustLock(t, other, "leader", lockmgr.Fenced())
+			mustUnlock(t, l)
 			time.AfterFunc(time.Minute, n.heal)
 			return errors.New("dropped")
 		})
@@ -77,12 +76,11 @@ func TestLead_Ends(t *testing.T) {
 		require.ErrorIs(t, m.Lead(ctx, "", never), lockmgr.ErrInvalidName)
 		require.Panics(t, func() { _ = m.Lead(ctx, "a", func(context.Context, int64) error { panic("a bug") }) })
 
-		l, err := other.TryLock(ctx, "a")
-		require.NoError(t, err, "released before the panic goes on")
+		l := must(other.TryLock(ctx, "a"))(t, "released before the panic goes on")
 		c, stop := context.WithTimeout(ctx, time.Second)
 		defer stop()
 		require.ErrorIs(t, m.Lead(c, "a", never), context.DeadlineExceeded)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 
 		n.silent.Store(true) // nobody answers for longer than RetryTime
 		time.AfterFunc(time.Minute, n.heal)
@@ -96,8 +94,7 @@ func TestLead_Ends(t *testing.T) {
 		require.ErrorIs(t, m.Lead(c, "b", never), context.Canceled, "also in a pause between two campaigns")
 		n.heal()
 
-		err = m.Lead(ctx, "a", func(context.Context, int64) error { return m.Close(ctx) })
-		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		require.ErrorIs(t, m.Lead(ctx, "a", func(context.Context, int64) error { return m.Close(ctx) }), lockmgr.ErrClosed)
 		require.ErrorIs(t, m.Lead(ctx, "a", never), lockmgr.ErrClosed)
 	})
 }

@@ -21,8 +21,7 @@ const slack = 10
 func TestWatchdog_KeepsALockForHours(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		time.Sleep(250 * milli) // off the beat of the client's pings
 		synctest.Wait()
 		before := runtime.NumGoroutine()
@@ -36,7 +35,7 @@ func TestWatchdog_KeepsALockForHours(t *testing.T) {
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+slack)
 		renewals := m.Stats().Renewals
 		require.InDelta(t, 1440, renewals, 180, "one renewal a tick of 10 s, up to an eighth later")
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.False(t, closedNow(l.Lost()))
 		time.Sleep(time.Hour)
 		require.Equal(t, renewals, m.Stats().Renewals, "nothing is renewed after the unlock")
@@ -48,8 +47,7 @@ func TestLease_FixedEndsOnTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		start := time.Now()
-		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*second))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.FixedLease(10*second))
 		f := m.LockAsync("a")
 		<-l.Lost()
 		// 10 s less 1 % less the margin of 2 ms.
@@ -57,18 +55,16 @@ func TestLease_FixedEndsOnTime(t *testing.T) {
 		require.False(t, l.Valid())
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
-		next, err := f.Await(ctx)
-		require.NoError(t, err)
+		next := mustAwait(t, f)
 		require.Less(t, time.Since(start), 10*second, "the waiter need not wait until the record expires")
-		require.NoError(t, next.Unlock(ctx))
+		mustUnlock(t, next)
 	})
 }
 
 func TestUnlock_GoesOnAfterItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		net.hush()
 		short, cancel := context.WithTimeout(ctx, second)
 		defer cancel()
@@ -85,12 +81,10 @@ func TestUnlock_GoesOnAfterItsContext(t *testing.T) {
 func TestLease_LongIsNotInherited(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		long, err := m.Lock(ctx, "a", lockmgr.FixedLease(24*time.Hour))
-		require.NoError(t, err)
+		long := mustLock(t, m, "a", lockmgr.FixedLease(24*time.Hour))
 		f := m.LockAsync("a")
-		require.NoError(t, long.Unlock(ctx))
-		l, err := f.Await(ctx)
-		require.NoError(t, err)
+		mustUnlock(t, long)
+		l := mustAwait(t, f)
 		require.LessOrEqual(t, w.server.TTL("a"), 30*second)
 		require.LessOrEqual(t, l.Remaining(), 30*second)
 		w.server.Del("a")

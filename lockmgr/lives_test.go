@@ -15,21 +15,20 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 	const lease, long = 3 * time.Second, time.Hour
 	shared, fixed := lockmgr.Shared(), lockmgr.FixedLease(long)
 	lock := func(t *testing.T, m *lockmgr.Manager, opts ...lockmgr.LockOption) *lockmgr.Lock {
-		l, err := m.Lock(ctx, "a", opts...)
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", opts...)
 		return l
 	}
 	// Each returns who stays, and for how long others must wait then.
 	tests := map[string]func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration){
 		"a reader's fixed lease": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			a, b := lock(t, m, shared, fixed), lock(t, m, shared)
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, lease
 		},
 		"of one that joined": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			a, b := lock(t, m, shared), lock(t, m, shared, fixed)
 			time.Sleep(time.Second)
-			require.NoError(t, b.Unlock(ctx))
+			mustUnlock(t, b)
 			return a, lease
 		},
 		"of one that was cancelled": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
@@ -40,58 +39,57 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 		},
 		"another fixed lease": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			a, b := lock(t, m, shared, fixed), lock(t, m, shared, lockmgr.FixedLease(20*time.Second))
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, 20 * time.Second
 		},
 		"a reader's extension": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			a, b := lock(t, m, shared), lock(t, m, shared)
 			require.NoError(t, a.Extend(ctx, long))
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, lease
 		},
 		"an extension that is still wanted": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			a, b := lock(t, m, shared, fixed), lock(t, m, shared)
 			require.NoError(t, b.Extend(ctx, 20*time.Second))
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, 20 * time.Second
 		},
 		"a re-entry's extension": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			as := lockmgr.AsOwner(m.NewOwner())
 			a, b := lock(t, m, as), lock(t, m, as)
 			require.NoError(t, b.Extend(ctx, long))
-			require.NoError(t, b.Unlock(ctx))
+			mustUnlock(t, b)
 			return a, lease
 		},
 		"a re-entry's fixed lease": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			as := lockmgr.AsOwner(m.NewOwner())
 			a, b := lock(t, m, as, lockmgr.FixedLease(10*time.Second)), lock(t, m, as, fixed)
-			require.NoError(t, b.Unlock(ctx))
+			mustUnlock(t, b)
 			return a, 10 * time.Second
 		},
 		"a fixed lease before a re-entry": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			as := lockmgr.AsOwner(m.NewOwner())
 			a, b := lock(t, m, as, fixed), lock(t, m, as)
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, lease
 		},
 		"of a fair lock": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			as := lockmgr.AsOwner(m.NewOwner())
 			a, b := lock(t, m, as, lockmgr.Fair(), fixed), lock(t, m, as, lockmgr.Fair())
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, lease
 		},
 		"a writer that goes on reading": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			as := lockmgr.AsOwner(m.NewOwner())
 			a, b := lock(t, m, as, lockmgr.Exclusive(), fixed), lock(t, m, as, shared)
-			require.NoError(t, a.Unlock(ctx))
+			mustUnlock(t, a)
 			return b, lease
 		},
 		"a reader that writes": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
 			as := lockmgr.AsOwner(m.NewOwner())
 			a := lock(t, m, as, shared, fixed)
-			b, err := m.TryLock(ctx, "a", as, lockmgr.Exclusive())
-			require.NoError(t, err)
-			require.NoError(t, a.Unlock(ctx))
+			b := mustTryLock(t, m, "a", as, lockmgr.Exclusive())
+			mustUnlock(t, a)
 			return b, lease
 		},
 	}
@@ -114,11 +112,10 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 				} else if k == "plain" {
 					kind = nil
 				}
-				next, err := other.Lock(ctx, "a", kind...)
-				require.NoError(t, err)
+				next := mustLock(t, other, "a", kind...)
 				require.False(t, stays.Valid())
 				require.LessOrEqual(t, time.Since(began), wait+200*time.Millisecond)
-				require.NoError(t, next.Unlock(ctx))
+				mustUnlock(t, next)
 				n.heal()
 				time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 			})
@@ -128,7 +125,6 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 
 // lockKind returns the kind of a lock, as Inspect tells it.
 func lockKind(t *testing.T, m *lockmgr.Manager, name string) string {
-	info, err := m.Inspect(ctx, name)
-	require.NoError(t, err)
+	info := mustInspect(t, m, name)
 	return info.Kind
 }

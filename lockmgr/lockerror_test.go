@@ -43,61 +43,44 @@ func TestError_NamesItsLockOnce(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	const name = "orders:42"
-	held, err := m.Lock(ctx, name)
-	require.NoError(t, err)
+	held := mustLock(t, m, name)
 
-	_, err = m.TryLock(ctx, name)
+	_, err := m.TryLock(ctx, name)
 	require.Zero(t, requireLockError(t, err, "lock", name, lockmgr.ErrNotAcquired).Waited)
 	_, err = m.Lock(ctx, name, lockmgr.MaxWait(2*time.Millisecond))
 	require.GreaterOrEqual(t, requireLockError(t, err, "lock", name, lockmgr.ErrWaitTimeout).Waited, 2*time.Millisecond)
 	require.Contains(t, err.Error(), "another owner held it (waited ")
-	_, err = m.Lock(ended, name)
-	requireLockError(t, err, "lock", name, context.Canceled)
-	_, err = m.Lock(lockmgr.WithOwner(ctx, lockmgr.Owner{}), name)
-	requireLockError(t, err, "lock", name, lockmgr.ErrInvalidOwner)
-	_, err = m.Lock(ctx, name, lockmgr.FixedLease(-1))
-	requireLockError(t, err, "lock", name, lockmgr.ErrInvalidLease)
-	_, err = m.Lock(ctx, "a{b")
-	requireLockError(t, err, "lock", "a{b", lockmgr.ErrInvalidName)
-	_, err = m.Lock(ctx, "redisson_lock_token:{a}")
-	requireLockError(t, err, "lock", "redisson_lock_token:{a}", lockmgr.ErrInvalidName)
+	requireLockError(t, errOf(m.Lock(ended, name)), "lock", name, context.Canceled)
+	requireLockError(t, errOf(m.Lock(lockmgr.WithOwner(ctx, lockmgr.Owner{}), name)), "lock", name, lockmgr.ErrInvalidOwner)
+	requireLockError(t, errOf(m.Lock(ctx, name, lockmgr.FixedLease(-1))), "lock", name, lockmgr.ErrInvalidLease)
+	requireLockError(t, errOf(m.Lock(ctx, "a{b")), "lock", "a{b", lockmgr.ErrInvalidName)
+	requireLockError(t, errOf(m.Lock(ctx, "redisson_lock_token:{a}")), "lock", "redisson_lock_token:{a}", lockmgr.ErrInvalidName)
 	f := m.LockAsync(name)
 	f.Cancel()
-	_, err = f.Result()
-	requireLockError(t, err, "lock", name, lockmgr.ErrCanceled)
-	second, err := m.Lock(ctx, "second")
-	require.NoError(t, err)
-	_, err = m.Lock(ctx, "third")
-	requireLockError(t, err, "lock", "third", lockmgr.ErrOverloaded)
+	requireLockError(t, errOf(f.Result()), "lock", name, lockmgr.ErrCanceled)
+	second := mustLock(t, m, "second")
+	requireLockError(t, errOf(m.Lock(ctx, "third")), "lock", "third", lockmgr.ErrOverloaded)
 
-	_, err = held.UnlockAsync().Await(ctx)
-	require.NoError(t, err)
+	mustAwait(t, held.UnlockAsync())
 	requireLockError(t, held.Unlock(ctx), "unlock", name, lockmgr.ErrNotHeld)
-	_, err = m.Inspect(ended, name)
-	requireLockError(t, err, "inspect", name, context.Canceled)
-	_, err = m.Inspect(ctx, "a{b")
-	requireLockError(t, err, "inspect", "a{b", lockmgr.ErrInvalidName)
-	_, err = m.ForceUnlock(ended, name)
-	requireLockError(t, err, "force unlock", name, context.Canceled)
-	brief, err := m.Lock(ctx, name, lockmgr.FixedLease(500*time.Millisecond))
-	require.NoError(t, err)
+	requireLockError(t, errOf(m.Inspect(ended, name)), "inspect", name, context.Canceled)
+	requireLockError(t, errOf(m.Inspect(ctx, "a{b")), "inspect", "a{b", lockmgr.ErrInvalidName)
+	requireLockError(t, errOf(m.ForceUnlock(ended, name)), "force unlock", name, context.Canceled)
+	brief := mustLock(t, m, name, lockmgr.FixedLease(500*time.Millisecond))
 	<-brief.Lost()
 	requireLockError(t, brief.Unlock(ctx), "unlock", name, lockmgr.ErrLeaseLost)
 
-	require.NoError(t, m.Close(ctx))
+	mustClose(t, m)
 	requireLockError(t, second.Unlock(ctx), "unlock", "second", lockmgr.ErrClosed)
-	_, err = m.Lock(ctx, name)
-	requireLockError(t, err, "lock", name, lockmgr.ErrClosed)
-	_, err = m.Inspect(ctx, name)
-	requireLockError(t, err, "inspect", name, lockmgr.ErrClosed)
+	requireLockError(t, errOf(m.Lock(ctx, name)), "lock", name, lockmgr.ErrClosed)
+	requireLockError(t, errOf(m.Inspect(ctx, name)), "inspect", name, lockmgr.ErrClosed)
 }
 
 // The error of a wait whose context ended says that once, and why there was no lock.
 func TestError_TellsAnEndedContextOnce(t *testing.T) {
 	t.Parallel()
 	m := dialMini(t, lockmgr.Options{})
-	held, err := m.Lock(ctx, "a long name")
-	require.NoError(t, err)
+	held := mustLock(t, m, "a long name")
 	reason := errors.New("the shop is closed")
 	for what, test := range map[string]struct {
 		make  func() (context.Context, context.CancelFunc)
@@ -118,8 +101,7 @@ func TestError_TellsAnEndedContextOnce(t *testing.T) {
 		t.Run(what+" Lock", func(t *testing.T) {
 			c, cancel := test.make()
 			defer cancel()
-			_, err := m.Lock(c, "a long name")
-			requireLockError(t, err, "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
+			requireLockError(t, errOf(m.Lock(c, "a long name")), "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
 		})
 		t.Run(what+" LockAsync", func(t *testing.T) {
 			f := m.LockAsync("a long name")
@@ -130,7 +112,7 @@ func TestError_TellsAnEndedContextOnce(t *testing.T) {
 			require.GreaterOrEqual(t, e.Waited, time.Millisecond)
 		})
 	}
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 }
 
 // "The server is silent" and "another owner holds it" never look alike, however
@@ -138,8 +120,7 @@ func TestError_TellsAnEndedContextOnce(t *testing.T) {
 func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
-		held, err := m.Lock(ctx, "held")
-		require.NoError(t, err)
+		held := mustLock(t, m, "held")
 		n.hush()
 		for what, wait := range map[string]func() error{
 			"MaxWait": func() error {
@@ -172,15 +153,13 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 
 		n.heal()
 		time.Sleep(10 * time.Second)
-		l, err := m.Lock(ctx, "orders")
-		require.NoError(t, err)
-		_, err = m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))
+		l := mustLock(t, m, "orders")
+		_, err := m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout, "the failure is over")
 		c, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
-		_, err = m.Lock(c, "orders")
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-		require.NoError(t, l.Unlock(ctx))
+		require.ErrorIs(t, errOf(m.Lock(c, "orders")), lockmgr.ErrNotAcquired)
+		mustUnlock(t, l)
 	})
 }
 
@@ -189,25 +168,22 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 func TestTryLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
-		held, err := m.Lock(ctx, "held")
-		require.NoError(t, err)
+		held := mustLock(t, m, "held")
 		n.hush()
 		waiter := m.LockAsync("orders")
 		time.Sleep(3 * time.Second) // longer than CommandTimeout
-		_, err = m.TryLock(ctx, "orders")
+		_, err := m.TryLock(ctx, "orders")
 		assert.ErrorIs(t, err, lockmgr.ErrUnavailable, "while another request waits for the server")
 		assert.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 
-		_, err = waiter.Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(waiter.Await(ctx)), lockmgr.ErrUnavailable)
 		_, err = m.TryLock(ctx, "orders")
 		assert.ErrorIs(t, err, lockmgr.ErrUnavailable, "after the other request has failed")
 		assert.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 
-		_, err = m.TryLock(ctx, "held")
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "this one is held")
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "held")), lockmgr.ErrNotAcquired, "this one is held")
 		n.heal()
-		require.NoError(t, held.Unlock(ctx))
+		mustUnlock(t, held)
 	})
 }
 
@@ -272,8 +248,7 @@ func TestTemporary(t *testing.T) {
 // sentinels reads the names of this package's errors from its source.
 func sentinels(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
-	require.NoError(t, err)
+	file := must(parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0))(t)
 	for name, o := range file.Scope.Objects {
 		if o.Kind == ast.Var && strings.HasPrefix(name, "Err") {
 			names = append(names, name)

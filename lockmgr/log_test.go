@@ -47,17 +47,14 @@ func TestLog_NamesAndPasswords(t *testing.T) {
 		return a
 	}}))
 	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: 1500 * time.Millisecond, Logger: raw})
-	l, err := m.Lock(faults.Patient(t), name)
-	require.NoError(t, err)
+	l := mustLock(t, m, name)
 	faults.Do(t, s, "DEL", name)
 	faults.AwaitLost(t, l)
 	faults.Do(t, s, "SET", name, "x")
-	_, err = m.TryLock(faults.Patient(t), name)
-	require.Error(t, err)
+	require.Error(t, errOf(m.TryLock(faults.Patient(t), name)))
 	faults.Do(t, s, "DEL", name)
 	faults.Do(t, s, "HSET", name, "another", "1")
-	_, err = m.TryLock(faults.Patient(t), name)
-	require.Error(t, err)
+	require.Error(t, errOf(m.TryLock(faults.Patient(t), name)))
 	for _, line := range []string{`msg="lock lost" name="\"a\\nlevel=`, `msg="commands fail" name="\"a\\nlevel=`} {
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, faults.Patience, time.Millisecond, log.String())
 	}

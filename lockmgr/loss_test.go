@@ -17,8 +17,7 @@ import (
 func TestRenewal_FindsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		w.server.Del("a")
 		start := time.Now()
 		<-l.Lost()
@@ -31,16 +30,13 @@ func TestRenewal_FindsALoss(t *testing.T) {
 func TestForceUnlock_IsSeenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		start := time.Now()
-		there, err := m.ForceUnlock(ctx, "a")
-		require.NoError(t, err)
+		there := must(m.ForceUnlock(ctx, "a"))(t)
 		require.True(t, there)
 		<-l.Lost()
 		require.Less(t, time.Since(start), second)
-		there, err = m.ForceUnlock(ctx, "a")
-		require.NoError(t, err)
+		there = must(m.ForceUnlock(ctx, "a"))(t)
 		require.False(t, there)
 	})
 }
@@ -49,8 +45,7 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		start := time.Now()
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		net.hush()
 		c := l.Context(ctx)
 		done := c.Done() // asked for while the lock is held
@@ -59,9 +54,8 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 		<-done // a moment after Lost
 		require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
 		net.heal()
-		again, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, again.Unlock(ctx))
+		again := mustLock(t, m, "a")
+		mustUnlock(t, again)
 		time.Sleep(time.Minute)
 		require.Zero(t, m.Stats().Locks)
 	})
@@ -70,8 +64,7 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 func TestRenewal_FailuresCostNoLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		time.Sleep(9 * second)
 		net.cut()
 		time.Sleep(14 * second) // a renewal was due at 10 s
@@ -79,7 +72,7 @@ func TestRenewal_FailuresCostNoLock(t *testing.T) {
 		net.heal()
 		time.Sleep(time.Minute)
 		require.True(t, l.Valid(), "the renewal is tried again before the deadline")
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -89,8 +82,7 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 3 * time.Second, CommandTimeout: 900 * time.Millisecond})
 	var held []*lockmgr.Lock
 	for i := range 100 {
-		l, err := m.Lock(ctx, fmt.Sprint("held:", i))
-		require.NoError(t, err)
+		l := mustLock(t, m, fmt.Sprint("held:", i))
 		held = append(held, l)
 	}
 	fs := make([]*futures.Future[*lockmgr.Lock], 10_000)
@@ -99,8 +91,7 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 			fs[i] = m.LockAsync(fmt.Sprint("burst:", i))
 		}
 		for _, f := range fs {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			l := mustAwait(t, f)
 			l.UnlockAsync()
 		}
 	}
@@ -114,8 +105,7 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 func TestLease_FixedTellsThatItIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(second))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.FixedLease(second))
 		<-l.Lost()
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.ErrorContains(t, l.Err(), "fixed lease is over")
@@ -126,13 +116,11 @@ func TestLease_FixedTellsThatItIsOver(t *testing.T) {
 func TestLease_FixedTellsThatItWasCutShort(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
-		first, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		first := mustLock(t, m, "a")
 		f := m.LockAsync("a", lockmgr.FixedLease(time.Minute))
 		time.Sleep(500 * milli)
-		require.NoError(t, first.Unlock(ctx))
-		l, err := f.Await(ctx)
-		require.NoError(t, err)
+		mustUnlock(t, first)
+		l := mustAwait(t, f)
 		n.hush()
 		<-l.Lost()
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)

@@ -12,9 +12,8 @@ import (
 
 // warm makes the server know the scripts.
 func warm(t *testing.T, m *lockmgr.Manager) {
-	l, err := m.Lock(ctx, "warm")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLock(t, m, "warm")
+	mustUnlock(t, l)
 }
 
 // The reply to an acquire is lost, but the script ran: the request must be
@@ -25,11 +24,10 @@ func TestAcquire_LostReply(t *testing.T) {
 		warm(t, m)
 		start := time.Now()
 		net.lose.Store(true)
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		require.Less(t, time.Since(start), second)
 		require.Equal(t, []string{l.HolderID()}, w.owners("a"))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.Empty(t, w.owners("a"))
 		time.Sleep(10 * second)
 		require.Zero(t, m.Stats().Locks)
@@ -58,8 +56,7 @@ func TestTryLock_LostReply(t *testing.T) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
 		net.lose.Store(true)
-		_, err := m.TryLock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrUnavailable)
 		time.Sleep(second)
 		require.Empty(t, w.owners("a"))
 	})
@@ -69,10 +66,9 @@ func TestRelease_LostReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
 		warm(t, m)
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		net.lose.Store(true)
-		require.NoError(t, l.Unlock(ctx), "the repeated release finds no record, which is what the caller wants")
+		mustUnlock(t, l, "the repeated release finds no record, which is what the caller wants")
 		require.Empty(t, w.owners("a"))
 	})
 }

@@ -19,13 +19,11 @@ import (
 // lingers.
 func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *lockmgr.Lock {
 	t.Helper()
-	first, err := other.Lock(ctx, name)
-	require.NoError(t, err)
+	first := mustLock(t, other, name)
 	f := m.LockAsync(name)
 	time.Sleep(second)
-	require.NoError(t, first.Unlock(ctx))
-	l, err := f.Await(ctx)
-	require.NoError(t, err)
+	mustUnlock(t, first)
+	l := mustAwait(t, f)
 	return l
 }
 
@@ -41,21 +39,19 @@ func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 		<-next.Done()
 
 		start := time.Now()
-		there, err := other.ForceUnlock(ctx, "a")
-		require.NoError(t, err)
+		there := must(other.ForceUnlock(ctx, "a"))(t)
 		require.True(t, there)
 		<-l.Lost()
 		require.Less(t, time.Since(start), second, "long before the next renewal")
 
 		// A message without a loss costs nothing but a script.
-		l, err = m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l = mustLock(t, m, "a")
 		before := m.Stats().Scripts
 		w.server.Publish("redisson_lock__channel:{a}", "0")
 		time.Sleep(second)
 		require.True(t, l.Valid())
 		require.Equal(t, before+1, m.Stats().Scripts)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -73,13 +69,11 @@ func TestRecord_OfAnotherKindEndsTheWait(t *testing.T) {
 		w.server.HSet("a", "mode", "read", "java:1", "1")
 		w.server.Publish("redisson_lock__channel:{a}", "0")
 		for _, f := range []*futures.Future[*lockmgr.Lock]{first, second} {
-			_, err := f.Await(ctx)
-			require.ErrorIs(t, err, lockmgr.ErrKind)
+			require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrKind)
 		}
 		w.server.Del("a")
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustLock(t, m, "a")
+		mustUnlock(t, l)
 	})
 }
 
@@ -103,8 +97,7 @@ func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 				}
 				start := time.Now()
 				for _, f := range ask() {
-					_, err := f.Await(ctx)
-					require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+					require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrUnavailable)
 				}
 				require.LessOrEqual(t, time.Since(start), limit+100*milli)
 
@@ -137,8 +130,7 @@ func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 		}
 		held := map[string]*lockmgr.Lock{}
 		for name := range ask {
-			l, err := m.Lock(ctx, name, lockmgr.FixedLease(time.Hour))
-			require.NoError(t, err)
+			l := mustLock(t, m, name, lockmgr.FixedLease(time.Hour))
 			require.NoError(t, l.Extend(ctx, time.Hour), "the long lease is set")
 			held[name] = l
 		}
@@ -169,12 +161,10 @@ func TestLease_TooShortFailsAlone(t *testing.T) {
 		hopeless := m.LockAsync("a", lockmgr.FixedLease(10*milli))
 		good := m.LockAsync("a")
 		start := time.Now()
-		l, err := good.Await(ctx)
-		require.NoError(t, err)
+		l := mustAwait(t, good)
 		require.Less(t, time.Since(start), 2*second)
-		_, err = hopeless.Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-		require.NoError(t, l.Unlock(ctx))
+		require.ErrorIs(t, errOf(hopeless.Await(ctx)), lockmgr.ErrUnavailable)
+		mustUnlock(t, l)
 	})
 }
 
@@ -185,18 +175,14 @@ func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{RetryTime: faults.Patience})
 	faults.Do(t, s, "HSET", "redisson_lock_token:{a}", "x", "1")
 	fenced, plain := m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
-	_, err := fenced.Await(faults.Patient(t))
-	require.ErrorIs(t, err, lockmgr.ErrWrongType)
-	l, err := plain.Await(faults.Patient(t))
-	require.NoError(t, err)
+	require.ErrorIs(t, errOf(fenced.Await(faults.Patient(t))), lockmgr.ErrWrongType)
+	l := mustAwait(t, plain)
 
 	fenced, plain = m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
-	require.NoError(t, l.Unlock(faults.Patient(t)))
-	_, err = fenced.Await(faults.Patient(t))
-	require.ErrorIs(t, err, lockmgr.ErrWrongType, "when the lock is passed on")
-	l, err = plain.Await(faults.Patient(t))
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	mustUnlock(t, l)
+	require.ErrorIs(t, errOf(fenced.Await(faults.Patient(t))), lockmgr.ErrWrongType, "when the lock is passed on")
+	l = mustAwait(t, plain)
+	mustUnlock(t, l)
 	require.Equal(t, "1", faults.Do(t, s, "DBSIZE"))
 }
 
@@ -210,12 +196,10 @@ func TestOptions_LongestDurations(t *testing.T) {
 		l := subscribedHolder(t, m, other, "a")
 		for i := range 100 {
 			next := []*lockmgr.Manager{other, m}[i%2].LockAsync("a", lockmgr.MaxWait(math.MaxInt64), lockmgr.MaxHold(math.MaxInt64))
-			require.NoError(t, l.Unlock(ctx))
-			var err error
-			l, err = next.Await(ctx)
-			require.NoError(t, err)
+			mustUnlock(t, l)
+			l = mustAwait(t, next)
 		}
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		time.Sleep(time.Minute)
 		require.NotEmpty(t, w.server.PubSubChannels("*"), "it lingers")
 
@@ -223,10 +207,9 @@ func TestOptions_LongestDurations(t *testing.T) {
 		f := m.LockAsync("b")
 		time.Sleep(time.Minute)
 		n.heal()
-		l, err := f.Await(ctx)
-		require.NoError(t, err, "no request fails before RetryTime is over")
-		require.NoError(t, l.Unlock(ctx))
-		require.NoError(t, m.Close(ctx))
+		l = must(f.Await(ctx))(t, "no request fails before RetryTime is over")
+		mustUnlock(t, l)
+		mustClose(t, m)
 	})
 }
 
@@ -252,7 +235,7 @@ func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	}
 	for i, l := range locks[:last] {
 		require.True(t, l.Valid(), names[i])
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		mustUnlock(t, l)
 	}
 	faults.Do(t, s, "ACL", "SETUSER", "locker", "~*")
 }

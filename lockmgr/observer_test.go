@@ -14,13 +14,11 @@ func TestObserver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
 		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) { events = append(events, e) }})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		f := m.LockAsync("a")
-		require.NoError(t, l.Unlock(ctx))
-		l2, err := f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, l2.Unlock(ctx))
+		mustUnlock(t, l)
+		l2 := mustAwait(t, f)
+		mustUnlock(t, l2)
 		synctest.Wait()
 		require.Equal(t, []lockmgr.Event{
 			lockmgr.EventGranted{Name: "a", Owner: l.HolderID()},
@@ -81,7 +79,7 @@ func TestObserver_Balances(t *testing.T) {
 			})
 		}
 		time.Sleep(second)
-		require.NoError(t, m.Close(ctx))
+		mustClose(t, m)
 		require.Equal(t, n, granted+failed)
 		require.Equal(t, granted, unlocked)
 	})

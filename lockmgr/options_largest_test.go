@@ -56,30 +56,25 @@ func tryOptions(t *testing.T, w *scene, o lockmgr.Options, n int64) {
 		require.Nil(t, m)
 		return
 	}
-	defer func() { require.NoError(t, m.Close(ctx)) }()
+	defer func() { mustClose(t, m) }()
 	other, _ := w.manager(lockmgr.Options{})
 	for range 3 {
-		held, err := other.Lock(ctx, "a")
-		require.NoError(t, err, n)
+		held := must(other.Lock(ctx, "a"))(t, n)
 		f, g := m.LockAsync("a"), m.LockAsync("a", lockmgr.Fenced())
 		time.Sleep(time.Minute)
-		require.NoError(t, held.Unlock(ctx), n)
-		l, err := f.Await(ctx)
-		require.NoError(t, err, n)
+		mustUnlock(t, held, n)
+		l := must(f.Await(ctx))(t, n)
 		require.True(t, l.Valid(), n)
-		_, err = other.TryLock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired, n)
-		require.NoError(t, l.Unlock(ctx), n)
-		l, err = g.Await(ctx)
-		require.NoError(t, err, n)
+		require.ErrorIs(t, errOf(other.TryLock(ctx, "a")), lockmgr.ErrNotAcquired, n)
+		mustUnlock(t, l, n)
+		l = must(g.Await(ctx))(t, n)
 		time.Sleep(time.Minute)
 		require.True(t, l.Valid(), "renewed")
-		require.NoError(t, l.Unlock(ctx), n)
+		mustUnlock(t, l, n)
 		time.Sleep(time.Minute)
 	}
-	l, err := m.LockAll(ctx, lockmgr.All("b", "c"))
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLockAll(t, m, lockmgr.All("b", "c"))
+	mustUnlock(t, l)
 	require.NoError(t, m.Do(ctx, "d", func(context.Context, *lockmgr.Lock) error { return nil }))
 }
 
@@ -108,21 +103,19 @@ func TestLock_LargestTimes(t *testing.T) {
 				err = l.Extend(ctx, d)
 				require.Truef(t, err == nil || errors.Is(err, lockmgr.ErrInvalidLease) && d > lockmgr.MaxLease, "Extend by %v: %v", d, err)
 				require.True(t, l.Valid())
-				require.NoError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 				if name == "keep" && d > time.Minute {
 					f.Cancel()
-					_, err := other.ForceUnlock(ctx, name)
-					require.NoError(t, err)
+					must(other.ForceUnlock(ctx, name))(t)
 					continue
 				}
 				next, err := f.Await(ctx)
 				require.NoErrorf(t, err, "%s of %v", o.Name(), d)
-				require.NoError(t, next.Unlock(ctx))
+				mustUnlock(t, next)
 			}
 			p := m.Permits("permits", 1)
-			l, err := p.Acquire(ctx, 1, lockmgr.MaxWait(d), lockmgr.MaxHold(d))
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			l := mustAcquire(t, p, 1, lockmgr.MaxWait(d), lockmgr.MaxHold(d))
+			mustUnlock(t, l)
 		}
 	})
 }

@@ -23,8 +23,7 @@ type optionRow struct {
 
 // documentedOptions reads the table of options in docs/calls.md.
 func documentedOptions(t *testing.T) (names []string, rows map[string]optionRow) {
-	page, err := os.ReadFile("../docs/calls.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../docs/calls.md"))(t)
 	_, section, ok := strings.Cut(string(page), "## Options of a request")
 	require.True(t, ok)
 	rows = make(map[string]optionRow)

@@ -23,8 +23,7 @@ import (
 // state returns what the server knows of permits.
 func state(t *testing.T, p lockmgr.Permits) lockmgr.PermitsInfo {
 	t.Helper()
-	info, err := p.Inspect(faults.Patient(t))
-	require.NoError(t, err)
+	info := must(p.Inspect(faults.Patient(t)))(t)
 	return info
 }
 
@@ -43,8 +42,7 @@ func TestPermits_AcquireAndGiveBack(t *testing.T) {
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 5)
 	require.False(t, state(t, p).Exists)
-	l, err := p.Acquire(ctx, 3)
-	require.NoError(t, err)
+	l := mustAcquire(t, p, 3)
 	require.True(t, l.Valid())
 	require.Equal(t, "jobs", l.Name())
 	ids := l.PermitIDs()
@@ -65,22 +63,18 @@ func TestPermits_AcquireAndGiveBack(t *testing.T) {
 	require.Equal(t, "3", faults.Do(t, s, "ZCARD", "{jobs}:timeout"))
 
 	theirs := other.Permits("jobs", 77) // the limit that the server has counts
-	_, err = theirs.TryAcquire(ctx, 3)
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	two, err := theirs.TryAcquire(ctx, 2)
-	require.NoError(t, err)
+	require.ErrorIs(t, errOf(theirs.TryAcquire(ctx, 3)), lockmgr.ErrNotAcquired)
+	two := must(theirs.TryAcquire(ctx, 2))(t)
 	require.False(t, state(t, p).Taken[0].Ours && state(t, p).Taken[4].Ours)
-	_, err = theirs.TryAcquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	require.NoError(t, l.Unlock(ctx))
+	require.ErrorIs(t, errOf(theirs.TryAcquire(ctx, 1)), lockmgr.ErrNotAcquired)
+	mustUnlock(t, l)
 	require.ErrorIs(t, l.Err(), lockmgr.ErrNotHeld)
-	require.NoError(t, two.Unlock(ctx))
+	mustUnlock(t, two)
 	requireFree(t, p, 5)
 
-	plain, err := m.Lock(ctx, "plain")
-	require.NoError(t, err)
+	plain := mustLock(t, m, "plain")
 	require.Nil(t, plain.PermitIDs())
-	require.NoError(t, plain.Unlock(ctx))
+	mustUnlock(t, plain)
 }
 
 // Each of the ways to wait for a permit ends when one comes free.
@@ -101,11 +95,11 @@ func TestPermits_Wait(t *testing.T) {
 		_, err = gone.Await(ctx)
 		require.ErrorIs(t, err, lockmgr.ErrCanceled)
 		faults.ByMessage(t, m, func() {
-			require.NoError(t, held.Unlock(ctx))
+			mustUnlock(t, held)
 			held, err = one.Await(ctx)
 			require.NoError(t, err)
 		})
-		require.NoError(t, held.Unlock(ctx))
+		mustUnlock(t, held)
 		requireFree(t, p, 2)
 	}
 }
@@ -115,7 +109,6 @@ func TestPermits_Wait(t *testing.T) {
 func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	t.Parallel()
 	_, m, other := dialReadWrite(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 8), other.Permits("jobs", 8)
 	refused := func(n int) *futures.Future[*lockmgr.Lock] {
 		scripts := m.Stats().Scripts
@@ -126,13 +119,11 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	}
 	short := func(f *futures.Future[*lockmgr.Lock]) {
 		faults.ByMessage(t, m, func() {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			l := mustAwait(t, f)
+			mustUnlock(t, l)
 		}, "free permits must not wait for a look")
 	}
-	one, err := theirs.Acquire(ctx, 1)
-	require.NoError(t, err)
+	one := mustAcquire(t, theirs, 1)
 
 	// The first one gives up.
 	big := refused(8)
@@ -141,16 +132,14 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	short(small)
 
 	// The first one gets its permits in memory.
-	held, err := p.Acquire(ctx, 4)
-	require.NoError(t, err)
+	held := mustAcquire(t, p, 4)
 	big = refused(4)
 	small = p.AcquireAsync(1)
-	require.NoError(t, held.Unlock(ctx))
-	l, err := big.Await(ctx)
-	require.NoError(t, err)
+	mustUnlock(t, held)
+	l := mustAwait(t, big)
 	short(small)
-	require.NoError(t, l.Unlock(ctx))
-	require.NoError(t, one.Unlock(ctx))
+	mustUnlock(t, l)
+	mustUnlock(t, one)
 	requireFree(t, p, 8)
 }
 
@@ -174,43 +163,30 @@ func TestPermits_BadRequests(t *testing.T) {
 		var failed *lockmgr.LockError
 		require.ErrorAs(t, err, &failed, what)
 	}
-	_, err := m.Permits("", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	require.ErrorIs(t, errOf(m.Permits("", 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName)
 	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:gathers", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
-		_, err = m.Permits(name, 5).Acquire(ctx, 1)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, name)
-		_, err = m.Lock(ctx, name)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, name)
+		require.ErrorIs(t, errOf(m.Permits(name, 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName, name)
+		require.ErrorIs(t, errOf(m.Lock(ctx, name)), lockmgr.ErrInvalidName, name)
 	}
-	_, err = m.Permits("a", 5).Return(ctx, "abc")
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
-	_, err = m.Permits("a", 5).Return(ctx)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(m.Permits("a", 5).Return(ctx, "abc")), lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(m.Permits("a", 5).Return(ctx)), lockmgr.ErrInvalidOption)
 	require.ErrorIs(t, m.Permits("a", 5).SetLimit(ctx, -1), lockmgr.ErrInvalidOption)
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 
 	// A name has one kind.
-	held, err := other.Lock(ctx, "plain")
-	require.NoError(t, err)
-	_, err = m.Permits("plain", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrKind)
-	_, err = other.Permits("plain", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrKind)
-	require.NoError(t, held.Unlock(ctx))
-	permit, err := other.Permits("plain", 5).Acquire(ctx, 1)
-	require.NoError(t, err)
-	_, err = m.Lock(ctx, "plain")
-	require.ErrorIs(t, err, lockmgr.ErrWrongType)
-	require.NoError(t, permit.Unlock(ctx))
+	held := mustLock(t, other, "plain")
+	require.ErrorIs(t, errOf(m.Permits("plain", 5).Acquire(ctx, 1)), lockmgr.ErrKind)
+	require.ErrorIs(t, errOf(other.Permits("plain", 5).Acquire(ctx, 1)), lockmgr.ErrKind)
+	mustUnlock(t, held)
+	permit := mustAcquire(t, other.Permits("plain", 5), 1)
+	require.ErrorIs(t, errOf(m.Lock(ctx, "plain")), lockmgr.ErrWrongType)
+	mustUnlock(t, permit)
 	faults.Do(t, s, "SET", "text", "no number")
-	_, err = m.Permits("text", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	require.ErrorIs(t, errOf(m.Permits("text", 5).Acquire(ctx, 1)), lockmgr.ErrWrongType)
 	faults.Do(t, s, "RPUSH", "list", "x")
-	_, err = m.Permits("list", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	require.ErrorIs(t, errOf(m.Permits("list", 5).Acquire(ctx, 1)), lockmgr.ErrWrongType)
 	faults.Do(t, s, "SET", "{set}:timeout", "x")
-	_, err = m.Permits("set", 5).Acquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrWrongType)
+	require.ErrorIs(t, errOf(m.Permits("set", 5).Acquire(ctx, 1)), lockmgr.ErrWrongType)
 	require.Equal(t, "", faults.Do(t, s, "GET", "set"), "nothing was written")
 }
 
@@ -219,10 +195,8 @@ func TestPermits_OtherData(t *testing.T) {
 	t.Parallel()
 	s, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
-	plain, err := other.Lock(ctx, "plain")
-	require.NoError(t, err)
-	write, err := other.Lock(ctx, "write", lockmgr.Exclusive())
-	require.NoError(t, err)
+	plain := mustLock(t, other, "plain")
+	write := mustLock(t, other, "write", lockmgr.Exclusive())
 	faults.Do(t, s, "SET", "text", "no number")
 	faults.Do(t, s, "SET", "fraction", "1.5")
 	faults.Do(t, s, "RPUSH", "list", "x")
@@ -248,8 +222,8 @@ func TestPermits_OtherData(t *testing.T) {
 	require.Equal(t, size, faults.Do(t, s, "DBSIZE"))
 	require.Equal(t, "no number", faults.Do(t, s, "GET", "text"))
 	require.Equal(t, "1.5", faults.Do(t, s, "GET", "fraction"))
-	require.NoError(t, plain.Unlock(ctx), "nobody has removed it")
-	require.NoError(t, write.Unlock(ctx))
+	mustUnlock(t, plain, "nobody has removed it")
+	mustUnlock(t, write)
 }
 
 func TestPermits_Limit(t *testing.T) {
@@ -257,35 +231,28 @@ func TestPermits_Limit(t *testing.T) {
 	_, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 100)
-	_, err := p.AddLimit(ctx, -101)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
-	n, err := p.AddLimit(ctx, -1)
-	require.NoError(t, err)
+	require.ErrorIs(t, errOf(p.AddLimit(ctx, -101)), lockmgr.ErrInvalidOption)
+	n := must(p.AddLimit(ctx, -1))(t)
 	require.Equal(t, 99, n, "the server knew no limit")
-	_, err = p.AddLimit(ctx, math.MaxInt32)
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, errOf(p.AddLimit(ctx, math.MaxInt32)), lockmgr.ErrInvalidOption)
 	require.NoError(t, p.SetLimit(ctx, 1))
-	one, err := p.Acquire(ctx, 1)
-	require.NoError(t, err)
+	one := mustAcquire(t, p, 1)
 	waits := []*futures.Future[*lockmgr.Lock]{other.Permits("jobs", 100).AcquireAsync(1), p.AcquireAsync(1)}
 	requirePending(t, waits[0], "the limit is 1")
 	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
-	n, err = p.AddLimit(ctx, 2)
-	require.NoError(t, err)
+	n = must(p.AddLimit(ctx, 2))(t)
 	require.Equal(t, 3, n)
 	for _, f := range waits {
-		_, err := f.Await(ctx)
-		require.NoError(t, err, "each hears of it")
+		must(f.Await(ctx))(t, "each hears of it")
 	}
 	require.NoError(t, p.SetLimit(ctx, 1))
 	require.Equal(t, -2, state(t, p).Free)
 	for _, f := range waits {
 		l, _ := f.Result()
-		require.NoError(t, l.Unlock(ctx))
-		_, err := p.TryAcquire(ctx, 1)
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		mustUnlock(t, l)
+		require.ErrorIs(t, errOf(p.TryAcquire(ctx, 1)), lockmgr.ErrNotAcquired)
 	}
-	require.NoError(t, one.Unlock(ctx))
+	mustUnlock(t, one)
 	requireFree(t, p, 1)
 }
 
@@ -296,9 +263,8 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 	_, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 10), other.Permits("jobs", 20)
-	held, err := p.Acquire(ctx, 10)
-	require.NoError(t, err)
-	_, err = theirs.TryAcquire(ctx, 10)
+	held := mustAcquire(t, p, 10)
+	_, err := theirs.TryAcquire(ctx, 10)
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 	for _, n := range []int{11, 20} {
 		_, err = theirs.TryAcquire(ctx, n)
@@ -306,8 +272,7 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.False(t, lockmgr.Temporary(err))
 		require.ErrorContains(t, err, fmt.Sprintf("%d of 10", n))
-		_, err = theirs.Acquire(ctx, n)
-		require.ErrorIs(t, err, lockmgr.ErrLimit)
+		require.ErrorIs(t, errOf(theirs.Acquire(ctx, n)), lockmgr.ErrLimit)
 		require.ErrorIs(t, theirs.Do(ctx, n, nil), lockmgr.ErrLimit)
 	}
 
@@ -316,23 +281,19 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
 	require.NoError(t, p.SetLimit(ctx, 5))
 	for _, i := range []int{0, 1, 3} {
-		_, err = waits[i].Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrLimit)
+		require.ErrorIs(t, errOf(waits[i].Await(ctx)), lockmgr.ErrLimit)
 	}
-	require.NoError(t, held.Unlock(ctx))
-	held, err = waits[2].Await(ctx)
-	require.NoError(t, err)
+	mustUnlock(t, held)
+	held = mustAwait(t, waits[2])
 
 	require.NoError(t, p.SetLimit(ctx, 0))
-	require.NoError(t, held.Unlock(ctx))
-	_, err = theirs.TryAcquire(ctx, 20)
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	mustUnlock(t, held)
+	require.ErrorIs(t, errOf(theirs.TryAcquire(ctx, 20)), lockmgr.ErrNotAcquired)
 	waiting := theirs.AcquireAsync(20)
 	faults.Eventually(t, func() bool { return other.Stats().Waiting == 1 })
 	require.NoError(t, p.SetLimit(ctx, 20))
-	held, err = waiting.Await(ctx)
-	require.NoError(t, err)
-	require.NoError(t, held.Unlock(ctx))
+	held = mustAwait(t, waiting)
+	mustUnlock(t, held)
 	requireFree(t, p, 20)
 }
 
@@ -348,7 +309,7 @@ func TestPermits_Delete(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, done)
 	require.True(t, held.Valid())
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 	done, err = p.Delete(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
@@ -376,13 +337,13 @@ func TestPermits_Delete(t *testing.T) {
 		held, err = f.Await(ctx)
 		require.NoError(t, err)
 	})
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 	require.Equal(t, 5, state(t, p).Limit)
 	_, err = p.Delete(ctx)
 	require.NoError(t, err)
 	l, err := m.Permits("jobs", 5).Acquire(ctx, 5)
 	require.NoError(t, err, "with a new limit")
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // Anybody can give back a permit by its ID, once. Its holder learns of it.
@@ -391,25 +352,20 @@ func TestPermits_Return(t *testing.T) {
 	_, m, other := dialReadWrite(t, lockmgr.Options{Lease: 3 * time.Second})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 4), other.Permits("jobs", 4)
-	here, err := p.Acquire(ctx, 2)
-	require.NoError(t, err)
-	there, err := theirs.Acquire(ctx, 2)
-	require.NoError(t, err)
+	here := mustAcquire(t, p, 2)
+	there := mustAcquire(t, theirs, 2)
 	unknown := strings.Repeat("0", 32)
 	for _, ids := range [][]string{{unknown}, {here.PermitIDs()[0], unknown}, {here.PermitIDs()[0], here.PermitIDs()[0]}} {
-		done, err := p.Return(ctx, ids...)
-		require.NoError(t, err)
+		done := must(p.Return(ctx, ids...))(t)
 		require.False(t, done, "all or none")
 	}
 	require.Len(t, state(t, p).Taken, 4)
-	done, err := p.Return(ctx, here.PermitIDs()[1])
-	require.NoError(t, err)
+	done := must(p.Return(ctx, here.PermitIDs()[1]))(t)
 	require.True(t, done)
 	<-here.Lost()
 	require.ErrorIs(t, here.Unlock(ctx), lockmgr.ErrLeaseLost)
 	faults.Eventually(t, func() bool { return state(t, p).Free == 2 }) // the other one was given back
-	done, err = p.Return(ctx, there.PermitIDs()...)
-	require.NoError(t, err)
+	done = must(p.Return(ctx, there.PermitIDs()...))(t)
 	require.True(t, done)
 	<-there.Lost() // at its next renewal
 	requireFree(t, p, 4)
@@ -420,15 +376,12 @@ func TestPermits_Return(t *testing.T) {
 func TestPermits_LockTakesTheName(t *testing.T) {
 	t.Parallel()
 	s, m, other := dialReadWrite(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	permits, err := m.Permits("jobs", 2).Acquire(ctx, 2)
-	require.NoError(t, err)
+	permits := mustAcquire(t, m.Permits("jobs", 2), 2)
 	faults.Do(t, s, "DEL", "jobs")
-	l, err := other.Lock(ctx, "jobs")
-	require.NoError(t, err)
-	require.NoError(t, permits.Unlock(ctx))
+	l := mustLock(t, other, "jobs")
+	mustUnlock(t, permits)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "{jobs}:timeout"))
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // A holder in the manager that gives its permit back learns of it at once. IDs have any case,
@@ -438,10 +391,8 @@ func TestPermits_ReturnHere(t *testing.T) {
 	s, m, _ := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 2)
-	here, err := p.Acquire(ctx, 1)
-	require.NoError(t, err)
-	done, err := p.Return(ctx, strings.ToUpper(here.PermitIDs()[0]))
-	require.NoError(t, err)
+	here := mustAcquire(t, p, 1)
+	done := must(p.Return(ctx, strings.ToUpper(here.PermitIDs()[0])))(t)
 	require.True(t, done)
 	select {
 	case <-here.Lost():
@@ -456,8 +407,7 @@ func TestPermits_ReturnHere(t *testing.T) {
 	require.Equal(t, old, info.Taken[0].ID)
 	require.Negative(t, info.Taken[0].TTL, "it has no end")
 	require.False(t, info.Taken[0].Ours)
-	done, err = p.Return(ctx, strings.ToUpper(old))
-	require.NoError(t, err)
+	done = must(p.Return(ctx, strings.ToUpper(old)))(t)
 	require.True(t, done)
 	requireFree(t, p, 2)
 }
@@ -468,28 +418,24 @@ func TestPermits_Lease(t *testing.T) {
 	s, m, other := dialReadWrite(t, lockmgr.Options{Lease: 600 * time.Millisecond})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 2), other.Permits("jobs", 2)
-	fixed, err := p.Acquire(ctx, 1, lockmgr.FixedLease(200*time.Millisecond))
-	require.NoError(t, err)
-	watched, err := p.Acquire(ctx, 1)
-	require.NoError(t, err)
-	waits, err := theirs.Acquire(ctx, 1)
-	require.NoError(t, err, "the fixed one ends")
+	fixed := mustAcquire(t, p, 1, lockmgr.FixedLease(200*time.Millisecond))
+	watched := mustAcquire(t, p, 1)
+	waits := must(theirs.Acquire(ctx, 1))(t, "the fixed one ends")
 	require.ErrorIs(t, fixed.Unlock(ctx), lockmgr.ErrLeaseLost)
-	require.NoError(t, waits.Unlock(ctx))
+	mustUnlock(t, waits)
 	before := m.Stats().Renewals
 	faults.Eventually(t, func() bool { return m.Stats().Renewals >= before+5 }, "no lease lasts that long without a renewal")
 	require.True(t, watched.Valid(), "the watchdog renews it")
 	require.NoError(t, watched.Extend(ctx, 2*time.Second))
 	require.Greater(t, state(t, p).Taken[0].TTL, 1500*time.Millisecond)
-	require.NoError(t, watched.Unlock(ctx))
+	mustUnlock(t, watched)
 
 	// One of a dead process.
 	faults.Do(t, s, "ZADD", "{jobs}:timeout", "1", "dead")
 	faults.Do(t, s, "DECRBY", "jobs", "1")
 	require.Equal(t, 2, state(t, p).Free, "those that have expired are free")
-	both, err := p.Acquire(ctx, 2)
-	require.NoError(t, err)
-	require.NoError(t, both.Unlock(ctx))
+	both := mustAcquire(t, p, 2)
+	mustUnlock(t, both)
 	requireFree(t, p, 2)
 }
 

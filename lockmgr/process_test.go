@@ -42,22 +42,18 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 		}})
 		other, _ := w.manager(lockmgr.Options{})
 		granted := time.Now()
-		l, err := m.Lock(ctx, "a", lockmgr.Note("invoice 42"))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.Note("invoice 42"))
 
 		time.Sleep(900 * time.Millisecond)
-		info, err := other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info := mustInspect(t, other, "a")
 		require.Equal(t, lockmgr.Holder{Owner: l.HolderID(), Count: 1}, info.Holders[0], "a short hold costs nothing")
-		info, err = m.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info = mustInspect(t, m, "a")
 		require.Equal(t, billing, info.Holders[0].Process, "a manager knows its own holds")
 		require.Equal(t, "invoice 42", info.Holders[0].Note)
 		require.Empty(t, w.processKeys())
 
 		time.Sleep(time.Second)
-		info, err = other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info = mustInspect(t, other, "a")
 		h := info.Holders[0]
 		require.Equal(t, "plain", info.Kind)
 		require.Equal(t, billing, h.Process)
@@ -67,39 +63,34 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 		require.Len(t, w.processKeys(), 1)
 
 		time.Sleep(time.Minute)
-		info, err = other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info = mustInspect(t, other, "a")
 		require.Equal(t, h, info.Holders[0])
 		synctest.Wait()
 		require.EqualValues(t, 7, written.Load(), "one second after the grant, then every ten")
 
 		// A record that is not needed goes.
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		time.Sleep(1100 * time.Millisecond)
 		require.Empty(t, w.processKeys())
-		l, err = m.Lock(ctx, "a", lockmgr.Note("again"))
-		require.NoError(t, err)
+		l = mustLock(t, m, "a", lockmgr.Note("again"))
 		time.Sleep(2 * time.Second)
 
 		// A later hold does not have the note of an earlier one.
-		require.NoError(t, l.Unlock(ctx))
-		_, err = m.Lock(ctx, "a")
-		require.NoError(t, err)
-		info, err = other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		mustUnlock(t, l)
+		mustLock(t, m, "a")
+		info = mustInspect(t, other, "a")
 		require.Equal(t, billing, info.Holders[0].Process)
 		require.Empty(t, info.Holders[0].Note)
 		require.Zero(t, info.Holders[0].Since)
 		time.Sleep(12 * time.Second)
-		info, err = other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info = mustInspect(t, other, "a")
 		require.Equal(t, "billing@web-3, pid 411, for 12s", info.Holders[0].String(), "a hold without a note is told later")
 
 		// A record that got lost is written again.
 		require.True(t, w.server.Del(w.processKeys()[0]))
 		time.Sleep(10 * time.Second)
 		require.Len(t, w.processKeys(), 1)
-		require.NoError(t, m.Close(ctx))
+		mustClose(t, m)
 		synctest.Wait()
 		require.Empty(t, w.processKeys(), "Close removes the record")
 	})
@@ -122,20 +113,16 @@ func TestProcess_RecordOfADeadProcessEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{Process: billing, Lease: time.Hour})
 		other, _ := w.manager(lockmgr.Options{})
-		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(365*24*time.Hour), lockmgr.Note("long"))
-		require.NoError(t, err)
-		_, err = m.Lock(ctx, "b")
-		require.NoError(t, err)
+		mustLock(t, m, "a", lockmgr.FixedLease(365*24*time.Hour), lockmgr.Note("long"))
+		mustLock(t, m, "b")
 		time.Sleep(2 * time.Second)
 		n.cut()
 		time.Sleep(33 * time.Second)
-		info, err := other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info := mustInspect(t, other, "a")
 		require.Equal(t, billing, info.Holders[0].Process, "as long as a lock of 30 s would be there")
 		time.Sleep(2 * time.Second)
 		require.Empty(t, w.processKeys())
-		info, err = other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info = mustInspect(t, other, "a")
 		require.Zero(t, info.Holders[0].Process, "its lock is still there")
 	})
 }
@@ -155,23 +142,22 @@ func TestProcess_RecordThatIsNotRemovedEnds(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *scene, m *lockmgr.Manager, l *lockmgr.Lock, n *network){
 		"refused after an unlock": func(t *testing.T, w *scene, _ *lockmgr.Manager, l *lockmgr.Lock, n *network) {
 			refuseRemoval(w, n)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		},
 		"refused in Close": func(t *testing.T, w *scene, m *lockmgr.Manager, _ *lockmgr.Lock, n *network) {
 			refuseRemoval(w, n)
-			require.NoError(t, m.Close(ctx))
+			mustClose(t, m)
 		},
 		"lost in Close": func(t *testing.T, w *scene, m *lockmgr.Manager, l *lockmgr.Lock, n *network) {
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			n.hush()
-			require.NoError(t, m.Close(ctx))
+			mustClose(t, m)
 		},
 		"a late write": func(t *testing.T, w *scene, m *lockmgr.Manager, _ *lockmgr.Lock, _ *network) {
 			key := w.processKeys()[0]
-			text, err := w.server.Get(key)
-			require.NoError(t, err)
+			text := must(w.server.Get(key))(t)
 			life := w.server.TTL(key)
-			require.NoError(t, m.Close(ctx))
+			mustClose(t, m)
 			require.NoError(t, w.server.Set(key, text))
 			w.server.SetTTL(key, life)
 		},
@@ -179,8 +165,7 @@ func TestProcess_RecordThatIsNotRemovedEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *scene) {
 				m, n := w.manager(lockmgr.Options{Process: billing, Lease: time.Hour})
-				l, err := m.Lock(ctx, "a", lockmgr.FixedLease(365*24*time.Hour))
-				require.NoError(t, err)
+				l := mustLock(t, m, "a", lockmgr.FixedLease(365*24*time.Hour))
 				time.Sleep(2 * time.Second)
 				require.Len(t, w.processKeys(), 1)
 				end(t, w, m, l, n)
@@ -198,10 +183,9 @@ func TestProcess_ShortHoldsCostNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{Process: billing})
 		for range 100 {
-			l, err := m.Lock(ctx, "a", lockmgr.Note("short"))
-			require.NoError(t, err)
+			l := mustLock(t, m, "a", lockmgr.Note("short"))
 			time.Sleep(50 * time.Millisecond)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			time.Sleep(951 * time.Millisecond)
 			require.Empty(t, w.processKeys())
 		}
@@ -212,12 +196,10 @@ func TestProcess_ShortHoldsCostNothing(t *testing.T) {
 func TestProcess_HoldEndsDuringTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{Process: lockmgr.Process{Program: "app"}})
-		l, err := m.Lock(ctx, "orders")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx)) // the server knows the scripts now
+		l := mustLock(t, m, "orders")
+		mustUnlock(t, l) // the server knows the scripts now
 		n.delay.Store(int64(400 * time.Millisecond))
-		l, err = m.Lock(ctx, "orders", lockmgr.FixedLease(1200*time.Millisecond))
-		require.NoError(t, err)
+		l = mustLock(t, m, "orders", lockmgr.FixedLease(1200*time.Millisecond))
 		<-l.Lost()
 		n.delay.Store(0)
 		time.Sleep(time.Second / 2)
@@ -231,12 +213,10 @@ func TestProcess_Anonymous(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{Process: billing, Anonymous: true})
 		other, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.Note("secret"))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.Note("secret"))
 		time.Sleep(time.Minute)
 		require.Empty(t, w.processKeys())
-		info, err := other.Inspect(ctx, "a")
-		require.NoError(t, err)
+		info := mustInspect(t, other, "a")
 		require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, info.Holders)
 		require.Equal(t, l.HolderID(), info.Holders[0].String())
 	})
@@ -249,8 +229,7 @@ func TestProcess_RefusedByTheServer(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		var refused atomic.Int64
 		w.refuse("holdfast:manager:", "NOPERM No permissions to access a key", &refused)
-		_, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		mustLock(t, m, "a")
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, refused.Load(), "it is not tried again")
 		synctest.Wait()
@@ -267,8 +246,7 @@ func TestProcess_HostileRecords(t *testing.T) {
 		key := "holdfast:manager:0011223344556677"
 		w.server.HSet("a", id+":7", "1")
 		inspect := func() lockmgr.Holder {
-			info, err := m.Inspect(ctx, "a")
-			require.NoError(t, err)
+			info := mustInspect(t, m, "a")
 			require.Len(t, info.Holders, 1)
 			return info.Holders[0]
 		}
@@ -307,15 +285,12 @@ func TestProcess_BadOptions(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		for _, note := range []string{strings.Repeat("x", lockmgr.MaxNoteBytes+1), "\xff"} {
-			_, err := m.Lock(ctx, "a", lockmgr.Note(note))
-			require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+			require.ErrorIs(t, errOf(m.Lock(ctx, "a", lockmgr.Note(note))), lockmgr.ErrInvalidOption)
 		}
-		_, err := m.Lock(ctx, "a", lockmgr.Note(strings.Repeat("x", lockmgr.MaxNoteBytes)))
-		require.NoError(t, err)
+		mustLock(t, m, "a", lockmgr.Note(strings.Repeat("x", lockmgr.MaxNoteBytes)))
 	})
 	for _, p := range []lockmgr.Process{{Program: strings.Repeat("x", 129)}, {Host: "\xff"}} {
-		_, err := lockmgr.DialURL("redis://127.0.0.1:1", lockmgr.Options{Process: p})
-		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+		require.ErrorIs(t, errOf(lockmgr.DialURL("redis://127.0.0.1:1", lockmgr.Options{Process: p})), lockmgr.ErrInvalidOption)
 	}
 	require.Empty(t, lockmgr.Process{}.String())
 	require.Equal(t, "pid 1", lockmgr.Process{PID: 1}.String())
@@ -330,28 +305,23 @@ func TestProcess_EveryKind(t *testing.T) {
 		for name, opts := range map[string][]lockmgr.LockOption{
 			"plain": {}, "fair": {lockmgr.Fair()}, "read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "kept": {lockmgr.KeepFor(time.Hour)},
 		} {
-			_, err := m.Lock(ctx, name, append(opts, note)...)
-			require.NoError(t, err)
+			mustLock(t, m, name, append(opts, note)...)
 		}
-		_, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"s1"}, Shared: []string{"s2"}}, note)
-		require.NoError(t, err)
-		_, err = m.Permits("permits", 3).Acquire(ctx, 2, note)
-		require.NoError(t, err)
+		mustLockAll(t, m, lockmgr.Set{Names: []string{"s1"}, Shared: []string{"s2"}}, note)
+		mustAcquire(t, m.Permits("permits", 3), 2, note)
 		time.Sleep(2 * time.Second)
 		for _, reader := range []*lockmgr.Manager{m, other} {
 			for name, kind := range map[string]string{
 				"plain": "plain", "fair": "fair", "read": "read-write", "write": "read-write", "kept": "plain", "s1": "plain", "s2": "read-write",
 			} {
-				info, err := reader.Inspect(ctx, name)
-				require.NoError(t, err)
+				info := mustInspect(t, reader, name)
 				require.Len(t, info.Holders, 1)
 				require.Equal(t, kind, info.Kind, name)
 				require.Equal(t, billing, info.Holders[0].Process, name)
 				require.Equal(t, "n", info.Holders[0].Note, name)
 				require.NotZero(t, info.Holders[0].Since, name)
 			}
-			info, err := reader.Permits("permits", 3).Inspect(ctx)
-			require.NoError(t, err)
+			info := must(reader.Permits("permits", 3).Inspect(ctx))(t)
 			require.Len(t, info.Taken, 2)
 			for _, taken := range info.Taken {
 				require.Equal(t, billing, taken.Process)
@@ -368,17 +338,13 @@ func TestProcess_ManyHolds(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{Process: billing})
 		other, _ := w.manager(lockmgr.Options{})
 		for i := range 3000 {
-			_, err := m.Lock(ctx, fmt.Sprint("a", i))
-			require.NoError(t, err)
+			mustLock(t, m, fmt.Sprint("a", i))
 		}
-		_, err := m.Lock(ctx, "b", lockmgr.Note("n"))
-		require.NoError(t, err)
+		mustLock(t, m, "b", lockmgr.Note("n"))
 		time.Sleep(500 * time.Millisecond)
-		young, err := m.Lock(ctx, "young", lockmgr.Note("too young"))
-		require.NoError(t, err)
+		young := mustLock(t, m, "young", lockmgr.Note("too young"))
 		time.Sleep(time.Second)
-		text, err := w.server.Get(w.processKeys()[0])
-		require.NoError(t, err)
+		text := must(w.server.Get(w.processKeys()[0]))(t)
 		var record struct {
 			Holds map[string]struct{ Note string }
 		}
@@ -387,11 +353,9 @@ func TestProcess_ManyHolds(t *testing.T) {
 		_, number, _ := strings.Cut(young.HolderID(), ":")
 		require.NotContains(t, record.Holds, number)
 		time.Sleep(time.Second)
-		info, err := other.Inspect(ctx, "b")
-		require.NoError(t, err)
+		info := mustInspect(t, other, "b")
 		require.Equal(t, "n", info.Holders[0].Note)
-		info, err = other.Inspect(ctx, "a17")
-		require.NoError(t, err)
+		info = mustInspect(t, other, "a17")
 		require.Equal(t, billing, info.Holders[0].Process)
 	})
 }
@@ -401,10 +365,9 @@ func TestExplain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{Process: billing})
 		other, n := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a", lockmgr.Note("invoice 42"))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.Note("invoice 42"))
 		time.Sleep(12 * time.Second)
-		_, err = other.Lock(ctx, "a", lockmgr.MaxWait(2*time.Second))
+		_, err := other.Lock(ctx, "a", lockmgr.MaxWait(2*time.Second))
 		told := other.Explain(ctx, err)
 		require.EqualError(t, told, `lockmgr: lock "a": lock not acquired: wait timed out: another owner held it (waited 2s): held by billing@web-3, pid 411, for 14s: invoice 42`)
 		require.ErrorIs(t, told, lockmgr.ErrWaitTimeout)
@@ -427,10 +390,9 @@ func TestExplain(t *testing.T) {
 		n.cut()
 		require.Equal(t, set, other.Explain(ctx, set), "the server can't be reached")
 		n.heal()
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.True(t, set == other.Explain(ctx, set), "nobody holds it any more")
-		_, err = m.LockAll(ctx, lockmgr.All("x", "y"))
-		require.NoError(t, err)
+		mustLockAll(t, m, lockmgr.All("x", "y"))
 		_, set = other.TryLockAll(ctx, lockmgr.All("x", "y"))
 		require.Equal(t, set, other.Explain(ctx, set), "an error about a set")
 	})
@@ -440,31 +402,23 @@ func TestExplain(t *testing.T) {
 func TestLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		all, err := m.Locks(ctx)
-		require.NoError(t, err)
+		all := must(m.Locks(ctx))(t)
 		require.Empty(t, all)
 
 		owner := m.NewOwner()
-		a, err := m.Lock(ctx, "a", lockmgr.AsOwner(owner), lockmgr.Fenced(), lockmgr.Note("n"))
-		require.NoError(t, err)
-		_, err = m.Lock(ctx, "a", lockmgr.AsOwner(owner))
-		require.NoError(t, err)
+		a := mustLock(t, m, "a", lockmgr.AsOwner(owner), lockmgr.Fenced(), lockmgr.Note("n"))
+		mustLock(t, m, "a", lockmgr.AsOwner(owner))
 		time.Sleep(5 * time.Second)
 		older := m.LockAsync("a")
 		time.Sleep(time.Second)
 		younger := m.LockAsync("a", lockmgr.Note("waits"))
-		r, err := m.Lock(ctx, "r", lockmgr.Shared())
-		require.NoError(t, err)
-		f, err := m.Lock(ctx, "f", lockmgr.Fair(), lockmgr.FixedLease(time.Minute))
-		require.NoError(t, err)
-		p, err := m.Permits("p", 3).Acquire(ctx, 2)
-		require.NoError(t, err)
-		s, err := m.LockAll(ctx, lockmgr.All("x", "y"))
-		require.NoError(t, err)
+		r := mustLock(t, m, "r", lockmgr.Shared())
+		f := mustLock(t, m, "f", lockmgr.Fair(), lockmgr.FixedLease(time.Minute))
+		p := mustAcquire(t, m.Permits("p", 3), 2)
+		s := mustLockAll(t, m, lockmgr.All("x", "y"))
 		time.Sleep(2 * time.Second)
 
-		all, err = m.Locks(ctx)
-		require.NoError(t, err)
+		all = must(m.Locks(ctx))(t)
 		var remaining []time.Duration
 		for i := range all {
 			remaining = append(remaining, all[i].Remaining)
@@ -487,8 +441,7 @@ func TestLocks(t *testing.T) {
 		require.Zero(t, remaining[2], "it waits")
 		older.Cancel()
 		younger.Cancel()
-		require.NoError(t, m.Close(ctx))
-		_, err = m.Locks(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrClosed)
+		mustClose(t, m)
+		require.ErrorIs(t, errOf(m.Locks(ctx)), lockmgr.ErrClosed)
 	})
 }

@@ -23,10 +23,9 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 				wg.Go(func() {
 					lengths := rand.New(rand.NewPCG(uint64(i), 0))
 					for range 500 {
-						l, err := m.TryLock(ctx, "doc", lockmgr.Shared())
-						require.NoError(t, err)
+						l := mustTryLock(t, m, "doc", lockmgr.Shared())
 						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
-						require.NoError(t, l.Unlock(ctx))
+						mustUnlock(t, l)
 					}
 				})
 			}
@@ -42,13 +41,12 @@ func TestReadWrite_ManyReadersThreeScripts(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{})
 		var locks []*lockmgr.Lock
 		for range 1000 {
-			l, err := m.Lock(ctx, "doc", lockmgr.Shared())
-			require.NoError(t, err)
+			l := mustLock(t, m, "doc", lockmgr.Shared())
 			locks = append(locks, l)
 		}
 		require.EqualValues(t, 2, m.Stats().Scripts)
 		for _, l := range locks {
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		}
 		require.EqualValues(t, 3, m.Stats().Scripts)
 	})

@@ -37,7 +37,7 @@ func (w *scene) slowManager(o lockmgr.Options) (m *lockmgr.Manager, n *network, 
 	var takes atomic.Int64
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: slowly(&takes, n.dial)}, o)
 	require.NoError(w.t, err)
-	w.t.Cleanup(func() { require.NoError(w.t, m.Close(ctx)) })
+	w.t.Cleanup(func() { mustClose(w.t, m) })
 	return m, n, func(d time.Duration) { takes.Store(int64(d)) }
 }
 
@@ -48,20 +48,18 @@ func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		bubble(t, func(t *testing.T, w *scene) {
 			m, n, slow := w.slowManager(o)
-			held, err := m.Lock(ctx, "held")
-			require.NoError(t, err)
+			held := mustLock(t, m, "held")
 			slow(takes)
 			n.cut()
 			n.heal()
 			time.Sleep(milli)
 			begin := time.Now()
-			l, err := m.Lock(ctx, "a")
-			require.NoError(t, err)
+			l := mustLock(t, m, "a")
 			require.Less(t, time.Since(begin), 2*takes)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			time.Sleep(10 * o.Lease)
 			require.True(t, held.Valid())
-			require.NoError(t, held.Unlock(ctx))
+			mustUnlock(t, held)
 		})
 	})
 	t.Run("a cluster", func(t *testing.T) {
@@ -71,20 +69,17 @@ func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
 		dial := func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return d.DialContext(ctx, "tcp", addr)
 		}
-		m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: slowly(&slow, dial)}, o)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, m.Close(faults.Patient(t))) }()
+		m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: slowly(&slow, dial)}, o))(t)
+		defer func() { mustClose(t, m) }()
 		name := namesOn(c, 2)[c.Nodes[0]]
-		held, err := m.Lock(faults.Patient(t), name[0])
-		require.NoError(t, err)
+		held := mustLock(t, m, name[0])
 		slow.Store(int64(takes))
 		before := m.Stats().Renewals
 		faults.Do(t, c.Nodes[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		l, err := m.Lock(faults.Patient(t), name[1])
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		l := mustLock(t, m, name[1])
+		mustUnlock(t, l)
 		faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "a renewal")
-		require.NoError(t, held.Unlock(faults.Patient(t)))
+		mustUnlock(t, held)
 	})
 }
 
@@ -99,15 +94,13 @@ func TestReconnect_CommandEndsNoDial(t *testing.T) {
 		time.Sleep(milli)
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := m.Inspect(ctx, "a")
-			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+			require.ErrorIs(t, errOf(m.Inspect(ctx, "a")), lockmgr.ErrUnavailable)
 		})
 		time.Sleep(800 * milli)
 		for _, name := range []string{"a", "b", "c"} {
 			all.Go(func() {
-				l, err := m.TryLock(ctx, name)
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(ctx))
+				l := mustTryLock(t, m, name)
+				mustUnlock(t, l)
 			})
 		}
 		all.Wait()

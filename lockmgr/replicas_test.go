@@ -46,8 +46,7 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 			},
 		} {
 			name := kind + string(rune('a'+i))
-			l, err := take(name)
-			require.NoError(t, err, kind)
+			l := must(take(name))(t, kind)
 			key := name
 			if kind == "permits" {
 				key = "{" + name + "}:timeout"
@@ -56,7 +55,7 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 				require.Equal(t, "1", faults.Do(t, s, "EXISTS", key), kind)
 			}
 			require.True(t, l.Valid())
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		}
 	}
 }
@@ -69,19 +68,16 @@ func TestReplicas_TooFew(t *testing.T) {
 	o.Lease, o.CommandTimeout, o.Replicas.Timeout = 3*time.Second, 900*time.Millisecond, 800*time.Millisecond
 	m, other := dial(t, servers[0].Addr(), o), dial(t, servers[0].Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
-	held, err := m.Lock(ctx, "held")
-	require.NoError(t, err)
+	held := mustLock(t, m, "held")
 
 	servers[1].Freeze()
 	// A wait that is shorter than Replicas.Timeout is told the same.
 	wait := lockmgr.MaxWait(o.Replicas.Timeout / 2)
-	_, err = m.Lock(ctx, "short", wait)
+	_, err := m.Lock(ctx, "short", wait)
 	require.ErrorIs(t, err, lockmgr.ErrReplicas)
 	require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
-	_, err = m.LockAll(ctx, lockmgr.All("short1", "short2"), wait)
-	require.ErrorIs(t, err, lockmgr.ErrReplicas)
-	_, err = m.Permits("shortp", 2).Acquire(ctx, 1, wait)
-	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("short1", "short2"), wait)), lockmgr.ErrReplicas)
+	require.ErrorIs(t, errOf(m.Permits("shortp", 2).Acquire(ctx, 1, wait)), lockmgr.ErrReplicas)
 	short, cancel := context.WithTimeout(ctx, o.Replicas.Timeout/2)
 	_, err = m.Lock(short, "short3")
 	cancel()
@@ -95,17 +91,13 @@ func TestReplicas_TooFew(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrReplicas)
 		require.NotErrorIs(t, err, lockmgr.ErrUnavailable)
 		t.Logf("refused after %v: %v", time.Since(begin), err)
-		_, err = m.TryLock(ctx, "b", lockmgr.Fair())
-		require.ErrorIs(t, err, lockmgr.ErrReplicas)
-		_, err = m.Permits("p", 2).Acquire(ctx, 1)
-		require.ErrorIs(t, err, lockmgr.ErrReplicas)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "b", lockmgr.Fair())), lockmgr.ErrReplicas)
+		require.ErrorIs(t, errOf(m.Permits("p", 2).Acquire(ctx, 1)), lockmgr.ErrReplicas)
 	}
-	_, err = waiting.Await(ctx)
-	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrReplicas)
 	for _, name := range []string{"a", "b"} { // given back
-		l, err := other.Lock(ctx, name, lockmgr.MaxWait(o.Lease/2))
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustLock(t, other, name, lockmgr.MaxWait(o.Lease/2))
+		mustUnlock(t, l)
 	}
 	faults.AwaitLost(t, held)
 	require.ErrorIs(t, held.Err(), lockmgr.ErrLeaseLost)
@@ -130,20 +122,16 @@ func TestReplicas_ConfirmRenewals(t *testing.T) {
 	servers := redistest.StartReplicas(t, 1)
 	o := shortAcks()
 	m := dial(t, servers[0].Addr(), o)
-	ctx := faults.Patient(t)
 	var held []*lockmgr.Lock
 	for name, opts := range map[string][]lockmgr.LockOption{
 		"plain": nil, "fenced": {lockmgr.Fenced()}, "read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()},
 	} {
-		l, err := m.Lock(ctx, name, opts...)
-		require.NoError(t, err)
+		l := mustLock(t, m, name, opts...)
 		held = append(held, l)
 	}
-	l, err := m.LockAll(ctx, lockmgr.All("set1", "set2"))
-	require.NoError(t, err)
+	l := mustLockAll(t, m, lockmgr.All("set1", "set2"))
 	held = append(held, l)
-	l, err = m.Permits("permits", 3).Acquire(ctx, 2)
-	require.NoError(t, err)
+	l = mustAcquire(t, m.Permits("permits", 3), 2)
 	held = append(held, l)
 
 	servers[1].Freeze()
@@ -169,9 +157,7 @@ func TestReplicas_ConfirmWhatWasNotWritten(t *testing.T) {
 	o := shortAcks()
 	o.Lease = 6 * time.Second // each renewal has a new connection
 	m := dial(t, servers[0].Addr(), o)
-	ctx := faults.Patient(t)
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := mustLock(t, m, "a")
 	servers[1].Freeze()
 	faults.Do(t, servers[0], "PEXPIRE", "a", "60000")
 	faults.AwaitLost(t, l)
@@ -182,15 +168,12 @@ func TestReplicas_WriteChangesNothing(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
 	m := dial(t, servers[0].Addr(), acked(1))
-	ctx := faults.Patient(t)
-	plain, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
-	permits, err := m.Permits("p", 3).Acquire(ctx, 2)
-	require.NoError(t, err)
+	plain := mustLock(t, m, "a")
+	permits := mustAcquire(t, m.Permits("p", 3), 2)
 	require.Equal(t, "1", faults.Do(t, servers[0], "HLEN", "a"))
 	require.Equal(t, "2", faults.Do(t, servers[0], "ZCARD", "{p}:timeout"))
-	require.NoError(t, plain.Unlock(ctx))
-	require.NoError(t, permits.Unlock(ctx))
+	mustUnlock(t, plain)
+	mustUnlock(t, permits)
 	require.Equal(t, "0", faults.Do(t, servers[0], "EXISTS", "a", "{p}:timeout"))
 }
 
@@ -201,24 +184,20 @@ func TestReplicas_ConfirmExtend(t *testing.T) {
 	o := shortAcks()
 	m := dial(t, servers[0].Addr(), o)
 	ctx := faults.Patient(t)
-	fixed, err := m.Lock(ctx, "fixed", lockmgr.FixedLease(time.Minute)) // an acquire has Options.Lease at most
-	require.NoError(t, err)
+	fixed := mustLock(t, m, "fixed", lockmgr.FixedLease(time.Minute)) // an acquire has Options.Lease at most
 	faults.Eventually(t, func() bool { return fixed.Remaining() > o.Lease }, "the renewal that makes it longer")
-	ttl, err := strconv.Atoi(faults.Do(t, servers[1], "PTTL", "fixed"))
-	require.NoError(t, err)
+	ttl := must(strconv.Atoi(faults.Do(t, servers[1], "PTTL", "fixed")))(t)
 	require.GreaterOrEqual(t, ttl, int(fixed.Remaining().Milliseconds()), "the replica has it")
 
-	held, err := m.Lock(ctx, "held")
-	require.NoError(t, err)
+	held := mustLock(t, m, "held")
 	servers[1].Freeze()
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	err = held.Extend(short, time.Minute)
+	err := held.Extend(short, time.Minute)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lockmgr.ErrReplicas)
 	require.Less(t, held.Remaining(), o.Lease)
-	err = held.Extend(ctx, time.Minute)
-	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+	require.ErrorIs(t, held.Extend(ctx, time.Minute), lockmgr.ErrLeaseLost)
 	require.True(t, fixed.Valid())
 	servers[1].Thaw()
 	require.NoError(t, fixed.Extend(ctx, 2*time.Minute))
@@ -245,8 +224,8 @@ func TestReplicas_ConfirmUpgrade(t *testing.T) {
 		return err == nil
 	}, "a replica confirms it")
 	require.Equal(t, "write", faults.Do(t, servers[1], "HGET", "a", "mode"))
-	require.NoError(t, writer.Unlock(ctx))
-	require.NoError(t, reader.Unlock(ctx))
+	mustUnlock(t, writer)
+	mustUnlock(t, reader)
 }
 
 // A lock that passes to a request that needs a script is passed on when a replica has that.
@@ -256,12 +235,11 @@ func TestReplicas_ConfirmTransfers(t *testing.T) {
 	o := shortAcks()
 	m := dial(t, servers[0].Addr(), o)
 	ctx := faults.Patient(t)
-	first, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	first := mustLock(t, m, "a")
 	next := m.LockAsync("a", lockmgr.Fenced())
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, "it waits")
 	servers[1].Freeze()
-	require.NoError(t, first.Unlock(ctx))
+	mustUnlock(t, first)
 	time.Sleep(2 * o.Replicas.Timeout)
 	if l, err, ok := settled(next); ok {
 		require.Nil(t, l)
@@ -273,7 +251,7 @@ func TestReplicas_ConfirmTransfers(t *testing.T) {
 		l, err = m.Lock(ctx, "a", lockmgr.Fenced())
 	}
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // settled returns the result of a future, if it has one.
@@ -319,18 +297,16 @@ func TestReplicas_FailoverKeepsTheLock(t *testing.T) {
 	owner := c.Owner("a")
 	var held []*lockmgr.Lock
 	for i := range 50 {
-		l, err := m.Lock(ctx, "{a}"+string(rune('A'+i)))
-		require.NoError(t, err)
+		l := mustLock(t, m, "{a}"+string(rune('A'+i)))
 		held = append(held, l)
 	}
 	owner.Kill()
 	require.Eventually(t, func() bool { now := c.Owner("a"); return now != nil && now != owner }, 15*time.Second, 20*time.Millisecond)
 	for _, l := range held {
 		require.Equal(t, "1", faults.Do(t, c.Owner("a"), "EXISTS", l.Name()))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	}
-	_, err := m.Lock(ctx, "a") // the new master has no replica
-	require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	require.ErrorIs(t, errOf(m.Lock(ctx, "a")), lockmgr.ErrReplicas) // the new master has no replica
 }
 
 // Check tells that the user may not WAIT, and that there are too few replicas.
@@ -347,8 +323,7 @@ func TestReplicas_Check(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
 	require.Len(t, report.Missing, 1)
 	require.Equal(t, "+wait", report.Missing[0].Rule)
-	_, err = m.Lock(ctx, "a")
-	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	require.ErrorIs(t, errOf(m.Lock(ctx, "a")), lockmgr.ErrPermission)
 }
 
 // In a cluster Check waits for the replicas of each master.
@@ -395,17 +370,15 @@ func TestReplicas_PoolIsUsedUp(t *testing.T) {
 	o := acked(1)
 	o.Lease, o.RetryTime = 6*time.Second, time.Second
 	o.Replicas.Timeout = 500 * time.Millisecond
-	m, err := lockmgr.New(client, o)
-	require.NoError(t, err)
+	m := must(lockmgr.New(client, o))(t)
 	begin := time.Now()
 	_, err = m.TryLock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrReplicas)
 	require.ErrorContains(t, err, "BlockingPoolSize")
 	require.Less(t, time.Since(begin), 5*time.Second)
 	f := m.LockAsync("b")
-	require.NoError(t, m.Close(faults.Patient(t)))
-	_, err = f.Await(faults.Patient(t))
-	require.Error(t, err)
+	mustClose(t, m)
+	require.Error(t, errOf(f.Await(faults.Patient(t))))
 	end()
 	client.Close()
 	workers.Wait()
@@ -415,17 +388,14 @@ func TestReplicas_PoolIsUsedUp(t *testing.T) {
 func TestReplicas_WithABorrowedClient(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
-	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{servers[0].Addr()}}))
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{servers[0].Addr()}})))(t)
 	defer client.Close()
-	m, err := lockmgr.New(client, acked(1))
-	require.NoError(t, err)
+	m := must(lockmgr.New(client, acked(1)))(t)
 	ctx := faults.Patient(t)
 	for range 20 {
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		require.Equal(t, "1", faults.Do(t, servers[1], "EXISTS", "a"))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	}
 	servers[1].Freeze()
 	f := m.LockAsync("b")
@@ -435,8 +405,7 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, m.Close(short), context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 3*time.Second, "Close cuts the wait of five seconds off")
-	_, err = f.Await(ctx)
-	require.Error(t, err)
+	require.Error(t, errOf(f.Await(ctx)))
 }
 
 // While a slot is moved, what happens to a lock at its new master is confirmed by the replicas there. So
@@ -449,17 +418,15 @@ func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
 	m := dialCluster(t, c, o)
 	ctx := faults.Patient(t)
 	name := movable(c, "a:%d")
-	held, err := m.Lock(ctx, name)
-	require.NoError(t, err)
+	held := mustLock(t, m, name)
 	slot := beginMove(t, c, name)
 	slot.migrate(name)
 	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(50 * time.Millisecond) {
 		require.True(t, held.Valid())
 	}
-	require.NoError(t, held.Unlock(ctx))
-	l, err := m.Lock(ctx, name)
-	require.NoError(t, err)
+	mustUnlock(t, held)
+	l := mustLock(t, m, name)
 	slot.finish()
 	require.NoError(t, l.Extend(ctx, o.Lease))
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }

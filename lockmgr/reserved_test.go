@@ -37,8 +37,7 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 			"read:": {lockmgr.Shared(), lockmgr.Fenced()}, "write:": {lockmgr.Exclusive()},
 		} {
 			names = append(names, kind+name)
-			held, err := managers[0].Lock(ctx, kind+name, opts...)
-			require.NoError(t, err)
+			held := mustLock(t, managers[0], kind+name, opts...)
 			if kind == "read:" {
 				opts = []lockmgr.LockOption{lockmgr.Exclusive()}
 			}
@@ -50,27 +49,24 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 				seen[channel] = true
 				mu.Unlock()
 			}
-			require.NoError(t, held.Unlock(ctx))
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, held)
+			l := mustAwait(t, f)
+			mustUnlock(t, l)
 		}
 		names = append(names, "permits:"+name)
 		p, q := managers[0].Permits("permits:"+name, 2), managers[1].Permits("permits:"+name, 2)
-		one, err := p.Acquire(ctx, 1)
-		require.NoError(t, err)
+		one := mustAcquire(t, p, 1)
 		f := q.AcquireAsync(2)
 		if name == "plain" { // it gathers at its second try, and the record of the process is written meanwhile
 			require.Eventually(t, func() bool { return faults.Do(t, s, "KEYS", "*:gathers") != "" }, faults.Patience, time.Millisecond)
 		}
-		require.NoError(t, one.Unlock(ctx))
-		two, err := f.Await(ctx)
-		require.NoError(t, err)
-		require.NoError(t, two.Unlock(ctx))
+		mustUnlock(t, one)
+		two := mustAwait(t, f)
+		mustUnlock(t, two)
 	}
 	l, err := managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}})
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	require.Eventually(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -86,14 +82,10 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 			continue
 		}
 		reserved++
-		_, err := managers[0].TryLock(ctx, key)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
-		_, err = managers[0].TryLockAll(ctx, lockmgr.All(key))
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
-		_, err = managers[0].Permits(key, 1).TryAcquire(ctx, 1)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
-		_, err = managers[0].ForceUnlock(ctx, key)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, "%q", key)
+		require.ErrorIs(t, errOf(managers[0].TryLock(ctx, key)), lockmgr.ErrInvalidName, "%q", key)
+		require.ErrorIs(t, errOf(managers[0].TryLockAll(ctx, lockmgr.All(key))), lockmgr.ErrInvalidName, "%q", key)
+		require.ErrorIs(t, errOf(managers[0].Permits(key, 1).TryAcquire(ctx, 1)), lockmgr.ErrInvalidName, "%q", key)
+		require.ErrorIs(t, errOf(managers[0].ForceUnlock(ctx, key)), lockmgr.ErrInvalidName, "%q", key)
 	}
 	t.Log(keys)
 	for _, part := range []string{
@@ -115,8 +107,7 @@ func sortedKeys(seen map[string]bool) (keys []string) {
 
 // watch calls f with the channel of every message on a server.
 func watch(t *testing.T, addr string, f func(channel string)) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true}))(t)
 	t.Cleanup(client.Close)
 	c, cancel := client.Dedicate()
 	t.Cleanup(cancel)

@@ -34,20 +34,16 @@ func TestScan_EveryKind(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
 	m := dial(t, s.Addr(), lockmgr.Options{Process: billing})
 	other := dial(t, s.Addr(), lockmgr.Options{})
-	c := faults.Patient(t)
 	note := lockmgr.Note("n")
 	for name, opts := range map[string][]lockmgr.LockOption{
 		"app:plain": {}, "app:fair": {lockmgr.Fair()}, "app:read": {lockmgr.Shared()}, "app:write": {lockmgr.Exclusive()},
 		"app:kept": {lockmgr.KeepFor(time.Hour)}, "app:{tag}x": {}, "other": {}, "ap": {}, "xapp:x": {},
 	} {
-		_, err := m.Lock(c, name, append(opts, note)...)
-		require.NoError(t, err)
+		mustLock(t, m, name, append(opts, note)...)
 	}
-	_, err := m.LockAll(c, lockmgr.Set{Names: []string{"app:s1"}, Shared: []string{"app:s2"}}, note)
-	require.NoError(t, err)
+	mustLockAll(t, m, lockmgr.Set{Names: []string{"app:s1"}, Shared: []string{"app:s2"}}, note)
 	for _, name := range []string{"app:permits", "app:{p}ermits", "other:permits"} {
-		_, err = m.Permits(name, 3).Acquire(c, 2, note)
-		require.NoError(t, err)
+		mustAcquire(t, m.Permits(name, 3), 2, note)
 	}
 	waiting := other.LockAsync("app:plain")
 	defer waiting.Cancel()
@@ -113,10 +109,8 @@ func TestScan_PrefixIsNoPattern(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	names := []string{`a*b`, `a?b`, `a[x]b`, `a\b`, `a^b`, "a\x00b", "a-b", "axb", "aéb"}
 	for _, name := range names {
-		_, err := m.Lock(faults.Patient(t), name)
-		require.NoError(t, err)
-		_, err = m.Permits("p"+name, 1).Acquire(faults.Patient(t), 1)
-		require.NoError(t, err)
+		mustLock(t, m, name)
+		mustAcquire(t, m.Permits("p"+name, 1), 1)
 	}
 	for _, name := range names {
 		for _, prefix := range []string{name, "p" + name} {
@@ -135,8 +129,7 @@ func TestScan_ManyKeys(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{Anonymous: true})
 	faults.Do(t, s, "EVAL", "for i = 1, 30000 do redis.call('SET', 'key' .. i, i) end", "0")
 	for i := range 3000 {
-		_, err := m.LockAsync(fmt.Sprint("a:", i)).Await(faults.Patient(t))
-		require.NoError(t, err)
+		mustAwait(t, m.LockAsync(fmt.Sprint("a:", i)))
 	}
 	require.Len(t, scan(t, m, "a:"), 3000)
 	n := 0
@@ -183,7 +176,7 @@ func TestScan_Errors(t *testing.T) {
 		}
 		return true
 	}, faults.Patience, 10*time.Millisecond)
-	require.NoError(t, silent.Close(faults.Patient(t)))
+	mustClose(t, silent)
 	require.ErrorIs(t, fails(faults.Patient(t), silent), lockmgr.ErrClosed)
 }
 
@@ -196,11 +189,9 @@ func TestScan_Cluster(t *testing.T) {
 	for i := range 100 {
 		name := fmt.Sprint("a:", i)
 		names[name] = true
-		_, err := m.Lock(faults.Patient(t), name)
-		require.NoError(t, err)
+		mustLock(t, m, name)
 	}
-	_, err := m.Permits("a:p", 3).Acquire(faults.Patient(t), 1)
-	require.NoError(t, err)
+	mustAcquire(t, m.Permits("a:p", 3), 1)
 	require.Eventually(t, func() bool {
 		found := scan(t, other, "a:")
 		require.Len(t, found, len(names)+1)
@@ -231,8 +222,7 @@ func TestScan_LongRepetitiveNames(t *testing.T) {
 			if rest, ok := strings.CutPrefix(line, "cmdstat_scan:"); ok {
 				_, usec, _ := strings.Cut(rest, "usec=")
 				usec, _, _ = strings.Cut(usec, ",")
-				took, err := strconv.Atoi(usec)
-				require.NoError(t, err)
+				took := must(strconv.Atoi(usec))(t)
 				t.Logf("the scans with a prefix of %d bytes took %d µs", len(prefix), took)
 				require.Less(t, took, 1_000_000)
 			}

@@ -129,8 +129,7 @@ func (s *scriptServer) fair(t testing.TB) string {
 	now, left := permitClock(v[0]), map[string]int64{}
 	scores := v[4].([]any)
 	for i := 0; i < len(scores); i += 2 {
-		f, err := strconv.ParseFloat(scores[i+1].(string), 64)
-		require.NoError(t, err)
+		f := must(strconv.ParseFloat(scores[i+1].(string), 64))(t)
 		left[scores[i].(string)] = int64(f) - now
 	}
 	var queue, noted []string
@@ -140,8 +139,7 @@ func (s *scriptServer) fair(t testing.TB) string {
 	fields := v[5].([]any)
 	require.LessOrEqual(t, v[6], int64(fairLife))
 	for i := 0; i < len(fields); i += 2 {
-		n, err := strconv.ParseInt(fields[i+1].(string), 10, 64)
-		require.NoError(t, err)
+		n := must(strconv.ParseInt(fields[i+1].(string), 10, 64))(t)
 		noted = append(noted, s.noted(fields[i].(string), n))
 	}
 	slices.Sort(noted)

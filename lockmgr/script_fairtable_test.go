@@ -121,8 +121,7 @@ func TestScripts_Fair(t *testing.T) {
 				}
 				for _, place := range strings.Fields(tt.queue) {
 					member, left, _ := strings.Cut(place, "~")
-					ms, err := strconv.ParseInt(left, 10, 64)
-					require.NoError(t, err)
+					ms := must(strconv.ParseInt(left, 10, 64))(t)
 					s.do(t, "RPUSH", k.Queue, member)
 					s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+ms, 10), member)
 				}

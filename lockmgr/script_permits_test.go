@@ -143,8 +143,7 @@ func (s *scriptServer) permits(t testing.TB, name string) string {
 	flat := v[2].([]any)
 	var taken []string
 	for i := 0; i < len(flat); i += 2 {
-		score, err := strconv.ParseFloat(flat[i+1].(string), 64)
-		require.NoError(t, err)
+		score := must(strconv.ParseFloat(flat[i+1].(string), 64))(t)
 		taken = append(taken, permitLife(flat[i].(string), int64(score), now, s))
 	}
 	slices.Sort(taken)

@@ -14,8 +14,7 @@ import (
 func (s *scriptServer) total(t testing.TB) int {
 	t.Helper()
 	fields := strings.Fields(strings.Split(s.permits(t, "p"), " gathers")[0])
-	n, err := strconv.Atoi(fields[0])
-	require.NoError(t, err)
+	n := must(strconv.Atoi(fields[0]))(t)
 	for _, f := range fields[1:] {
 		if strings.Contains(f, "~") {
 			n++

@@ -64,14 +64,13 @@ func TestServer_RecordLooksLikeRedissons(t *testing.T) {
 	for name, suffix := range map[string]string{"plain": "{plain}", "with {tag} inside": "with {tag} inside"} {
 		channel := "redisson_lock__channel:" + suffix
 		e := listen(t, s, channel)
-		l, err := m.Lock(ctx, name, lockmgr.Fenced())
-		require.NoError(t, err)
+		l := mustLock(t, m, name, lockmgr.Fenced())
 		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.HolderID())
 		require.Equal(t, map[string]string{
 			name:                            l.HolderID() + "=1 for 30000",
 			"redisson_lock_token:" + suffix: `"1" for -1`,
 		}, s.state(t))
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		require.Equal(t, []string{channel + " 0"}, e.heard(t))
 		require.Equal(t, map[string]string{"redisson_lock_token:" + suffix: `"1" for -1`}, s.state(t))
 		s.do(t, "FLUSHALL")

@@ -320,8 +320,7 @@ func TestScript_TokensRise(t *testing.T) {
 			t.Helper()
 			quoted := strings.Split(reply, `"`) // the last token is in quotes
 			require.Len(t, quoted, 3, reply)
-			last, err := strconv.Atoi(quoted[1])
-			require.NoError(t, err)
+			last := must(strconv.Atoi(quoted[1]))(t)
 			require.Greater(t, last-n+1, newest)
 			newest = last
 		}

@@ -46,11 +46,11 @@ func TestSentinel_Failover(t *testing.T) {
 			faults.AwaitSubscribed(t, w.Master(), "a", 1)
 			require.True(t, l.Valid())
 			faults.ByMessage(t, other, func() {
-				require.NoError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 				l, err = f.Await(ctx)
 				require.NoError(t, err)
 			})
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		})
 	}
 }
@@ -65,14 +65,12 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	m, waiter := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs(), o)
 	ctx := faults.Patient(t)
 	old := w.Master()
-	held, err := m.Lock(ctx, "held")
-	require.NoError(t, err)
+	held := mustLock(t, m, "held")
 	waiting := []*futures.Future[*lockmgr.Lock]{waiter.LockAsync("held"), waiter.LockAsync("held")}
 	faults.AwaitSubscribed(t, old, "held", 1)
 	require.Equal(t, "1", faults.Do(t, old, "WAIT", "1", "2000"))
 	old.Kill()
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := mustLock(t, m, "a")
 	require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
 	before := m.Stats().Renewals
 	old.Restart()
@@ -84,30 +82,26 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 		s.Kill()
 	}
 	other := dialSentinel(t, w.Addrs(), lockmgr.Options{})
-	_, err = other.TryLock(ctx, "a")
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	require.NoError(t, l.Unlock(ctx))
-	l, err = other.Lock(ctx, "a")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	require.ErrorIs(t, errOf(other.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
+	mustUnlock(t, l)
+	l = mustLock(t, other, "a")
+	mustUnlock(t, l)
 
 	ctx = faults.Patient(t)
 	faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "renewed at the new master")
 	require.True(t, held.Valid())
 	faults.AwaitSubscribed(t, w.Master(), "held", 1)
 	faults.ByMessage(t, waiter, func() {
-		require.NoError(t, held.Unlock(ctx))
+		mustUnlock(t, held)
 		for _, f := range waiting {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			l := mustAwait(t, f)
 			require.Equal(t, "1", faults.Do(t, w.Master(), "EXISTS", "held"))
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		}
 	})
 	for _, manager := range []*lockmgr.Manager{m, waiter} {
-		l, err := manager.TryLock(ctx, "b")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l := mustTryLock(t, manager, "b")
+		mustUnlock(t, l)
 	}
 }
 
@@ -140,14 +134,12 @@ func TestDialURL(t *testing.T) {
 		"redis://" + s.Addr(), "redis://" + c.Nodes[0].Addr(), "redis://" + c.Nodes[0].Addr() + "?addr=" + c.Nodes[1].Addr(),
 		"redis://" + w.Sentinels[0].Addr() + "?master_set=" + redistest.MasterSet,
 	} {
-		m, err := lockmgr.DialURL(url, lockmgr.Options{})
-		require.NoError(t, err, url)
+		m := must(lockmgr.DialURL(url, lockmgr.Options{}))(t, url)
 		for _, name := range []string{"a", "b", "c"} {
-			l, err := m.Lock(ctx, name)
-			require.NoError(t, err, url)
-			require.NoError(t, l.Unlock(ctx))
+			l := must(m.Lock(ctx, name))(t, url)
+			mustUnlock(t, l)
 		}
-		require.NoError(t, m.Close(ctx))
+		mustClose(t, m)
 	}
 	for _, url := range []string{"redis://me:se/cret@127.0.0.1:1", "redis://me:se#cret@127.0.0.1", "redis://me:se cret@127.0.0.1", "http://me:secret@a", "redis://a/x"} {
 		_, err := lockmgr.DialURL(url, lockmgr.Options{})

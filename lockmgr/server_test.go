@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,15 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-var ctx = context.Background()
-
 func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	if o.Process == (lockmgr.Process{}) {
 		o.Anonymous = true // many tests count keys and commands
 	}
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o)
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o))(t)
 	faults.CloseAtEnd(t, m)
 	return m
 }
@@ -31,41 +27,36 @@ func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 func TestServer_LockAndUnlock(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	l, err := m.Lock(ctx, "orders:42")
-	require.NoError(t, err)
+	l := mustLock(t, m, "orders:42")
 	require.True(t, l.Valid())
-	info, err := m.Inspect(ctx, "orders:42")
-	require.NoError(t, err)
+	info := mustInspect(t, m, "orders:42")
 	require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info))
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
-	info, err = m.Inspect(ctx, "orders:42")
-	require.NoError(t, err)
+	info = mustInspect(t, m, "orders:42")
 	require.False(t, info.Locked)
 }
 
 func TestServer_ThousandWaiters(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	first, err := m.Lock(ctx, "hot")
-	require.NoError(t, err)
+	first := mustLock(t, m, "hot")
 	var wg sync.WaitGroup
 	var inside, grants atomic.Int32
 	for range 1000 {
 		f := m.LockAsync("hot")
 		wg.Go(func() {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			l := mustAwait(t, f)
 			require.EqualValues(t, 1, inside.Add(1))
 			grants.Add(1)
 			inside.Add(-1)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		})
 	}
 	before := m.Stats().Scripts
 	start := time.Now()
-	require.NoError(t, first.Unlock(ctx))
+	mustUnlock(t, first)
 	wg.Wait()
 	t.Log("drain", time.Since(start), "scripts", m.Stats().Scripts-before)
 	require.EqualValues(t, 1000, grants.Load())
@@ -84,12 +75,11 @@ func TestServer_ThreeManagers(t *testing.T) {
 		for range 100 {
 			wg.Go(func() {
 				for range 10 {
-					l, err := m.Lock(ctx, "hot")
-					require.NoError(t, err)
+					l := mustLock(t, m, "hot")
 					require.EqualValues(t, 1, inside.Add(1))
 					grants.Add(1)
 					inside.Add(-1)
-					require.NoError(t, l.Unlock(ctx))
+					mustUnlock(t, l)
 				}
 			})
 		}

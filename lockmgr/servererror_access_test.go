@@ -114,9 +114,8 @@ func TestServerError_Permissions(t *testing.T) {
 			}
 
 			// Another holds it.
-			other, err := free.Lock(faults.Patient(t), name)
-			require.NoError(t, err)
-			_, err = m.TryLock(faults.Patient(t), name)
+			other := mustLock(t, free, name)
+			_, err := m.TryLock(faults.Patient(t), name)
 			requireKind(tt.contend, err)
 			waiting := m.LockAsync(name)
 			if tt.contend == lockmgr.ErrPermission {
@@ -125,7 +124,7 @@ func TestServerError_Permissions(t *testing.T) {
 				waiting = nil
 			}
 			require.True(t, other.Valid())
-			require.NoError(t, other.Unlock(faults.Patient(t)))
+			mustUnlock(t, other)
 			if waiting != nil {
 				l, err := waiting.Await(faults.Patient(t))
 				requireKind(tt.take, err)
@@ -136,8 +135,7 @@ func TestServerError_Permissions(t *testing.T) {
 					if err := l.Unlock(faults.Patient(t)); err != nil {
 						requireKind(tt.unlock, err)
 					}
-					l, err = next.Await(faults.Patient(t))
-					require.NoError(t, err)
+					l = mustAwait(t, next)
 					requireKind(tt.unlock, l.Unlock(faults.Patient(t)))
 				}
 			}
@@ -163,21 +161,18 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 			m := dialAs(t, s.Addr(), user, secret, o)
 			for _, kind := range kinds {
 				name := fmt.Sprint(i, " ", kind.title)
-				l, err := kind.ask(m, name).Await(faults.Patient(t))
-				require.NoError(t, err, name)
-				require.NoError(t, l.Unlock(faults.Patient(t)), name)
+				l := must(kind.ask(m, name).Await(faults.Patient(t)))(t, name)
+				mustUnlock(t, l, name)
 				released := faults.AwaitEvent(t, w, func(e lockmgr.EventReleased) bool { return e.Name == l.Name() })
 				if kind.kind != "fair" { // nobody is in the queue to be told
 					requireServerError(t, lockmgr.ErrPermission, released.Err)
 				}
-				l, err = kind.ask(m, name, lockmgr.MaxWait(0)).Await(faults.Patient(t))
-				require.NoError(t, err, "%s is free", name)
-				require.NoError(t, l.Unlock(faults.Patient(t)), name)
+				l = must(kind.ask(m, name, lockmgr.MaxWait(0)).Await(faults.Patient(t)))(t, "%s is free", name)
+				mustUnlock(t, l, name)
 			}
 			name := fmt.Sprint(i, " kept")
-			l, err := m.Lock(faults.Patient(t), name, lockmgr.KeepFor(lockmgr.MinLease))
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+			l := mustLock(t, m, name, lockmgr.KeepFor(lockmgr.MinLease))
+			mustUnlock(t, l)
 			require.Contains(t, lines.String(), "commands fail")
 			require.Contains(t, lines.String(), "reason=permission")
 			requireAtRest(t, m)
@@ -200,8 +195,7 @@ func TestServerError_UserGone(t *testing.T) {
 			setUser(t, s, "someone", "+@all", "~*", "&*")
 			w := faults.NewWitness()
 			m := dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.Observe})
-			l, err := m.Lock(ctx, "held")
-			require.NoError(t, err)
+			l := mustLock(t, m, "held")
 			for _, command := range revoke {
 				faults.Do(t, s, command...)
 			}
@@ -213,8 +207,7 @@ func TestServerError_UserGone(t *testing.T) {
 				require.NotContains(t, err.Error(), secret)
 				return errors.Is(err, lockmgr.ErrPermission)
 			}, faults.Patience, 5*time.Millisecond)
-			_, err = m.Lock(faults.Patient(t), "new")
-			requireServerError(t, lockmgr.ErrPermission, err)
+			requireServerError(t, lockmgr.ErrPermission, errOf(m.Lock(faults.Patient(t), "new")))
 			lost := faults.AwaitEvent(t, w, func(e lockmgr.EventLost) bool { return e.Name == "held" })
 			require.ErrorIs(t, lost.Err, lockmgr.ErrLeaseLost)
 			faults.AwaitLost(t, l)
@@ -260,8 +253,7 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	connect := func() *lockmgr.Manager {
 		opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}
 		opt.Dialer.KeepAlive = 20 * time.Millisecond // pings
-		m, err := lockmgr.Dial(opt, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe})
-		require.NoError(t, err)
+		m := must(lockmgr.Dial(opt, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe}))(t)
 		faults.CloseAtEnd(t, m)
 		return m
 	}
@@ -316,21 +308,15 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	wg.Wait()
 	permits := m.Permits("app:3", 3)
 	require.NoError(t, permits.SetLimit(faults.Patient(t), 4))
-	permit, err := permits.Acquire(faults.Patient(t), 1)
-	require.NoError(t, err)
-	state, err := other.Permits("app:3", 3).Inspect(faults.Patient(t))
-	require.NoError(t, err)
+	permit := mustAcquire(t, permits, 1)
+	state := must(other.Permits("app:3", 3).Inspect(faults.Patient(t)))(t)
 	require.Equal(t, 3, state.Free)
-	returned, err := permits.Return(faults.Patient(t), permit.PermitIDs()...)
-	require.NoError(t, err)
+	returned := must(permits.Return(faults.Patient(t), permit.PermitIDs()...))(t)
 	require.True(t, returned)
 	faults.AwaitLost(t, permit)
-	l, err := m.Lock(faults.Patient(t), "app:1")
-	require.NoError(t, err)
-	_, err = other.TryLock(faults.Patient(t), "app:1")
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	info, err := other.Inspect(faults.Patient(t), "app:1")
-	require.NoError(t, err)
+	l := mustLock(t, m, "app:1")
+	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), "app:1")), lockmgr.ErrNotAcquired)
+	info := mustInspect(t, other, "app:1")
 	require.True(t, info.Locked)
 	require.Positive(t, info.Token)
 	require.GreaterOrEqual(t, info.Subscribers, int64(0))
@@ -341,13 +327,11 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 		found++
 	}
 	require.Equal(t, 1, found)
-	removed, err := other.ForceUnlock(faults.Patient(t), "app:1")
-	require.NoError(t, err)
+	removed := must(other.ForceUnlock(faults.Patient(t), "app:1"))(t)
 	require.True(t, removed)
 	faults.AwaitLost(t, l)
 	faults.Do(t, s, append([]string{"HSET", "app:huge"}, hugeRecord(1500)...)...)
-	removed, err = other.ForceUnlock(faults.Patient(t), "app:huge")
-	require.NoError(t, err)
+	removed = must(other.ForceUnlock(faults.Patient(t), "app:huge"))(t)
 	require.True(t, removed)
 	requireAtRest(t, m)
 	requireAtRest(t, other)
@@ -375,12 +359,10 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	}
 
 	sent := m.Stats().Scripts
-	_, err = m.TryLock(faults.Patient(t), "other:1")
-	requireServerError(t, lockmgr.ErrPermission, err)
+	requireServerError(t, lockmgr.ErrPermission, errOf(m.TryLock(faults.Patient(t), "other:1")))
 	require.EqualValues(t, 1, m.Stats().Scripts-sent, "a script that did not run leaves nothing to release")
 	requireAtRest(t, m)
-	_, err = m.ForceUnlock(faults.Patient(t), "other:1")
-	requireServerError(t, lockmgr.ErrPermission, err)
+	requireServerError(t, lockmgr.ErrPermission, errOf(m.ForceUnlock(faults.Patient(t), "other:1")))
 }
 
 // The user loses its permissions while a lock is held and others wait for it. Nobody can get the lock then, so
@@ -390,23 +372,18 @@ func TestServerError_PermissionsLostBeforeAHandoff(t *testing.T) {
 	type options = []lockmgr.LockOption
 	for _, opts := range []options{nil, {lockmgr.Fenced()}, {lockmgr.Fair()}, {lockmgr.Exclusive()}} {
 		s := redistest.Start(t).Unrestricted()
-		m, err := lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{Anonymous: true, Lease: time.Hour})
-		require.NoError(t, err)
+		m := must(lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{Anonymous: true, Lease: time.Hour}))(t)
 		t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
 		ctx := faults.Patient(t)
-		l, err := m.Lock(ctx, "a", opts...)
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", opts...)
 		f := m.LockAsync("a", opts...)
-		reader, err := m.Lock(ctx, "reader", lockmgr.Shared())
-		require.NoError(t, err)
+		reader := mustLock(t, m, "reader", lockmgr.Shared())
 		faults.Do(t, s, "ACL", "SETUSER", "default", "resetkeys", "~b")
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrPermission)
-		_, err = f.Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrPermission)
 
 		// A reader joins another one only after a command has found the record.
-		_, err = m.Lock(ctx, "reader", lockmgr.Shared())
-		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.ErrorIs(t, errOf(m.Lock(ctx, "reader", lockmgr.Shared())), lockmgr.ErrPermission)
 		require.True(t, reader.Valid())
 	}
 }

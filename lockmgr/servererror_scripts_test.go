@@ -61,11 +61,9 @@ func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	setUser(t, s, "speaker", "+@all", "-script", "~*", "&*")
 	mute := dialAs(t, s.Addr(), "mute", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
 	speaker := dialAs(t, s.Addr(), "speaker", secret, lockmgr.Options{})
-	_, err := mute.TryLock(faults.Patient(t), "a")
-	requireServerError(t, lockmgr.ErrPermission, err)
+	requireServerError(t, lockmgr.ErrPermission, errOf(mute.TryLock(faults.Patient(t), "a")))
 	for _, m := range []*lockmgr.Manager{speaker, mute} {
-		l, err := m.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		l := mustLock(t, m, "a")
+		mustUnlock(t, l)
 	}
 }

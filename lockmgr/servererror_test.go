@@ -19,32 +19,25 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	faults.Do(t, s, "SET", "taken", "hello")
 
-	_, err := m.TryLock(ctx, "taken")
-	requireServerError(t, lockmgr.ErrWrongType, err)
-	_, err = m.LockAsync("taken").Await(faults.Patient(t))
-	requireServerError(t, lockmgr.ErrWrongType, err)
+	requireServerError(t, lockmgr.ErrWrongType, errOf(m.TryLock(ctx, "taken")))
+	requireServerError(t, lockmgr.ErrWrongType, errOf(m.LockAsync("taken").Await(faults.Patient(t))))
 	require.EqualValues(t, 2, m.Stats().Scripts, "there is no use in trying again")
-	_, err = m.Inspect(ctx, "taken")
-	requireServerError(t, lockmgr.ErrWrongType, err)
+	requireServerError(t, lockmgr.ErrWrongType, errOf(m.Inspect(ctx, "taken")))
 	requireAtRest(t, m)
 	require.Equal(t, "hello", faults.Do(t, s, "GET", "taken"))
 
 	// A hash that is no lock looks like a lock that another client holds.
 	faults.Do(t, s, "HSET", "taken too", "colour", "green")
-	_, err = m.TryLock(ctx, "taken too")
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	_, err = m.Lock(faults.Patient(t), "taken too", lockmgr.MaxWait(time.Millisecond))
-	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+	require.ErrorIs(t, errOf(m.TryLock(ctx, "taken too")), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(m.Lock(faults.Patient(t), "taken too", lockmgr.MaxWait(time.Millisecond))), lockmgr.ErrWaitTimeout)
 	require.Equal(t, "colour\ngreen", faults.Do(t, s, "HGETALL", "taken too"))
 	require.Equal(t, "-1", faults.Do(t, s, "PTTL", "taken too"))
 
 	// A token counter of another type fails fenced requests only.
 	faults.Do(t, s, "RPUSH", "redisson_lock_token:{counted}", "x")
-	_, err = m.Lock(faults.Patient(t), "counted", lockmgr.Fenced())
-	requireServerError(t, lockmgr.ErrWrongType, err)
-	l, err := m.Lock(faults.Patient(t), "counted")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	requireServerError(t, lockmgr.ErrWrongType, errOf(m.Lock(faults.Patient(t), "counted", lockmgr.Fenced())))
+	l := mustLock(t, m, "counted")
+	mustUnlock(t, l)
 }
 
 // A lock whose key was overwritten is lost. The renewal notices that, or else the
@@ -55,8 +48,7 @@ func TestServerError_Overwritten(t *testing.T) {
 	t.Run("noticed by the renewal", func(t *testing.T) {
 		t.Parallel()
 		m := dial(t, s.Addr(), lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
-		l, err := m.Lock(ctx, "watched")
-		require.NoError(t, err)
+		l := mustLock(t, m, "watched")
 		faults.Do(t, s, "SET", "watched", "hello")
 		faults.AwaitLost(t, l)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
@@ -66,8 +58,7 @@ func TestServerError_Overwritten(t *testing.T) {
 	t.Run("noticed by the release", func(t *testing.T) {
 		t.Parallel()
 		m := dial(t, s.Addr(), lockmgr.Options{})
-		l, err := m.Lock(ctx, "released")
-		require.NoError(t, err)
+		l := mustLock(t, m, "released")
 		faults.Do(t, s, "SET", "released", "hello")
 		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 		requireAtRest(t, m)
@@ -111,8 +102,7 @@ func TestServerError_OfClose(t *testing.T) {
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}, lockmgr.Options{})
 	require.NoError(t, err)
-	_, err = m.Lock(faults.Patient(t), "app:1")
-	require.NoError(t, err)
+	mustLock(t, m, "app:1")
 	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~other:*")
 	err = m.Close(faults.Patient(t))
 	require.ErrorIs(t, err, lockmgr.ErrPermission)

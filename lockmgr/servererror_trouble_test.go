@@ -51,13 +51,13 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			tt.End(t, s)
 			l, err := waiting.Await(faults.Patient(t))
 			require.NoError(t, err)
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+			mustUnlock(t, l)
 			require.Eventually(t, func() bool {
 				l, err = hasty.Lock(faults.Patient(t), "b")
 				return !lockmgr.Temporary(err) // it waits for 50 ms only
 			}, faults.Patience, time.Millisecond)
 			require.NoError(t, err)
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+			mustUnlock(t, l)
 		})
 	}
 }
@@ -71,37 +71,32 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.Observe})
 	var held []*lockmgr.Lock
 	for i := range 50 {
-		l, err := m.Lock(ctx, fmt.Sprint("held", i))
-		require.NoError(t, err)
+		l := mustLock(t, m, fmt.Sprint("held", i))
 		held = append(held, l)
 	}
 	next := m.LockAsync("held0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 
 	before := m.Stats().Scripts - m.Stats().RenewalScripts
-	_, err := m.TryLock(ctx, "new")
-	requireServerError(t, lockmgr.ErrOutOfMemory, err)
-	_, err = m.LockAsync("new").Await(faults.Patient(t))
-	requireServerError(t, lockmgr.ErrOutOfMemory, err)
+	requireServerError(t, lockmgr.ErrOutOfMemory, errOf(m.TryLock(ctx, "new")))
+	requireServerError(t, lockmgr.ErrOutOfMemory, errOf(m.LockAsync("new").Await(faults.Patient(t))))
 	require.EqualValues(t, 2, m.Stats().Scripts-m.Stats().RenewalScripts-before, "one try each")
 
-	require.NoError(t, held[0].Unlock(faults.Patient(t)))
-	held[0], err = next.Await(faults.Patient(t))
-	require.NoError(t, err)
+	mustUnlock(t, held[0])
+	held[0] = mustAwait(t, next)
 
 	// Two rounds of renewals, because the first may have been on its way before.
 	seen := m.Stats().Renewals
 	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, faults.Patience, 5*time.Millisecond)
 	for i, l := range held {
 		require.NoError(t, l.Err(), i)
-		require.NoError(t, l.Unlock(faults.Patient(t)), i)
+		mustUnlock(t, l, i)
 		require.Equal(t, "0", faults.Do(t, s, "EXISTS", l.Name()))
 	}
 	requireAtRest(t, m)
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
-	l, err := m.Lock(faults.Patient(t), "new")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLock(t, m, "new")
+	mustUnlock(t, l)
 }
 
 // A server dies while a lock is held: the loss is reported at the deadline, and when
@@ -132,12 +127,12 @@ func TestServerError_KilledWhileHolding(t *testing.T) {
 	s.Restart()
 	l, err = waiting.Await(faults.Patient(t))
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	mustUnlock(t, l)
 	require.Eventually(t, func() bool {
 		l, err = hasty.Lock(faults.Patient(t), "unlocked", lockmgr.Fenced())
 		return !lockmgr.Temporary(err) // it waits for a tenth of a second only
 	}, faults.Patience, time.Millisecond)
 	require.NoError(t, err)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	mustUnlock(t, l)
 	require.Equal(t, "redisson_lock_token:{unlocked}", faults.Do(t, s, "KEYS", "*"))
 }

@@ -24,55 +24,46 @@ func TestLockAll_AllOrNothing(t *testing.T) {
 	t.Parallel()
 	s, m, other := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
-	l, err := m.LockAll(ctx, mixed, lockmgr.Fenced())
-	require.NoError(t, err)
+	l := mustLockAll(t, m, mixed, lockmgr.Fenced())
 	require.True(t, l.IsSet())
 	require.Equal(t, []string{"a", "b", "r", "w", "x"}, l.Names())
 	require.Equal(t, `"a", "b", "r" (shared), "w" (exclusive), "x" (exclusive)`, l.Name())
 	require.Zero(t, l.Token())
 	for _, name := range l.Names() {
 		require.Equal(t, int64(1), l.TokenOf(name), name)
-		info, err := m.Inspect(ctx, name)
-		require.NoError(t, err)
+		info := mustInspect(t, m, name)
 		require.Len(t, info.Holders, 1, name)
 		require.Contains(t, info.Holders[0].Owner, l.HolderID(), name)
 	}
 	require.Zero(t, l.TokenOf("nobody"))
 	for _, name := range []string{"a", "b"} {
-		_, err := other.TryLock(ctx, name)
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.ErrorIs(t, errOf(other.TryLock(ctx, name)), lockmgr.ErrNotAcquired)
 	}
-	_, err = other.TryLock(ctx, "r", lockmgr.Exclusive())
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	reads, err := other.TryLock(ctx, "r", lockmgr.Shared())
-	require.NoError(t, err, "both read")
-	_, err = other.TryLockAll(ctx, lockmgr.All("a", "z"))
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(other.TryLock(ctx, "r", lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
+	reads := must(other.TryLock(ctx, "r", lockmgr.Shared()))(t, "both read")
+	require.ErrorIs(t, errOf(other.TryLockAll(ctx, lockmgr.All("a", "z"))), lockmgr.ErrNotAcquired)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "z"), "none of the set was taken")
 
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x"), "only the other reader is left")
-	require.NoError(t, reads.Unlock(ctx))
-	l, err = other.TryLockAll(ctx, mixed, lockmgr.Fenced())
-	require.NoError(t, err)
+	mustUnlock(t, reads)
+	l = must(other.TryLockAll(ctx, mixed, lockmgr.Fenced()))(t)
 	require.Equal(t, int64(2), l.TokenOf("a"))
 	require.Equal(t, int64(1), l.TokenOf("r"), "nobody has written since")
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // A lock and an unlock of 64 names are two commands.
 func TestLockAll_TwoCommands(t *testing.T) {
 	t.Parallel()
 	_, m, _ := dialReadWrite(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	var set lockmgr.Set
 	for i := range 64 {
 		set.Names = append(set.Names, fmt.Sprint("n", i))
 	}
 	before := m.Stats().Scripts
-	l, err := m.LockAll(ctx, set)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	l := mustLockAll(t, m, set)
+	mustUnlock(t, l)
 	require.Equal(t, before+2, m.Stats().Scripts)
 }
 
@@ -88,20 +79,15 @@ func TestLockAll_BadSets(t *testing.T) {
 		"empty": {}, "an empty name": lockmgr.All("a", ""), "too many": big,
 		"both kinds": {Names: []string{"a"}, Shared: []string{"a"}}, "a channel": lockmgr.All("redisson_lock__channel:{a}"),
 	} {
-		_, err := m.TryLockAll(ctx, set)
-		require.ErrorIs(t, err, lockmgr.ErrInvalidName, what)
+		require.ErrorIs(t, errOf(m.TryLockAll(ctx, set)), lockmgr.ErrInvalidName, what)
 	}
-	_, err := m.LockAll(ctx, lockmgr.All("a"), lockmgr.Shared())
-	require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
-	_, err = m.LockAllAsync(lockmgr.All("a", `b"c`), lockmgr.FixedLease(1)).Result()
+	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("a"), lockmgr.Shared())), lockmgr.ErrInvalidOption)
+	_, err := m.LockAllAsync(lockmgr.All("a", `b"c`), lockmgr.FixedLease(1)).Result()
 	require.EqualError(t, err, `lockmgr: lock "a", "b\"c": invalid lease: FixedLease is 1ns, want at least 10ms`)
-	one, err := m.LockAll(ctx, lockmgr.All("a"))
-	require.NoError(t, err, "a set of one")
-	_, err = m.TryLock(ctx, "a", lockmgr.Shared())
-	require.ErrorIs(t, err, lockmgr.ErrKind)
-	_, err = m.TryLockAll(ctx, lockmgr.Set{Names: []string{"z"}, Shared: []string{"a"}})
-	require.ErrorIs(t, err, lockmgr.ErrKind)
-	require.NoError(t, one.Unlock(ctx))
+	one := must(m.LockAll(ctx, lockmgr.All("a")))(t, "a set of one")
+	require.ErrorIs(t, errOf(m.TryLock(ctx, "a", lockmgr.Shared())), lockmgr.ErrKind)
+	require.ErrorIs(t, errOf(m.TryLockAll(ctx, lockmgr.Set{Names: []string{"z"}, Shared: []string{"a"}})), lockmgr.ErrKind)
+	mustUnlock(t, one)
 }
 
 // Every item may be the one that is waited for, in the same manager or in another.
@@ -116,8 +102,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 	for _, holder := range []*lockmgr.Manager{m, other} {
 		var held []*lockmgr.Lock
 		for _, h := range holds {
-			l, err := holder.Lock(ctx, h.name, h.opts...)
-			require.NoError(t, err)
+			l := mustLock(t, holder, h.name, h.opts...)
 			held = append(held, l)
 		}
 		f := m.LockAllAsync(mixed)
@@ -126,7 +111,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 		faults.ByMessage(t, m, func() {
 			for i, l := range held {
 				requirePending(t, f, holds[i].name)
-				require.NoError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 			}
 			l, err = f.Await(ctx)
 			require.NoError(t, err)
@@ -138,11 +123,10 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 		}
 		waits = append(waits, holder.LockAllAsync(lockmgr.All("a", "free")))
 		faults.Eventually(t, func() bool { return holder.Stats().Waiting == len(waits) })
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		for _, w := range waits[1:5] {
-			l, err := w.Await(ctx)
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			l := mustAwait(t, w)
+			mustUnlock(t, l)
 		}
 		var both sync.WaitGroup
 		for _, i := range []int{0, 5} { // either may be first
@@ -165,27 +149,22 @@ func TestLockAll_LostIfAnyPartIs(t *testing.T) {
 	s, m, other := dialReadWrite(t, lockmgr.Options{Lease: 900 * time.Millisecond})
 	ctx := faults.Patient(t)
 	for _, gone := range []string{"a", "r", "w"} {
-		l, err := m.LockAll(ctx, mixed)
-		require.NoError(t, err)
+		l := mustLockAll(t, m, mixed)
 		faults.Do(t, s, "DEL", gone)
 		<-l.Lost()
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
-		l, err = other.LockAll(ctx, mixed)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l = mustLockAll(t, other, mixed)
+		mustUnlock(t, l)
 	}
 	// An administrator's forced unlock is noticed at once.
-	l, err := m.LockAll(ctx, mixed, lockmgr.FixedLease(time.Hour))
-	require.NoError(t, err)
-	ok, err := m.ForceUnlock(ctx, "b")
-	require.NoError(t, err)
+	l := mustLockAll(t, m, mixed, lockmgr.FixedLease(time.Hour))
+	ok := must(m.ForceUnlock(ctx, "b"))(t)
 	require.True(t, ok)
 	<-l.Lost()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x") == "0" })
 	// Unlock finds it out, too.
-	l, err = m.LockAll(ctx, mixed)
-	require.NoError(t, err)
+	l = mustLockAll(t, m, mixed)
 	faults.Do(t, s, "DEL", "w")
 	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x"))
@@ -196,31 +175,24 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 	_, m, _ := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	one, two := m.NewOwner(), m.NewOwner()
-	l, err := m.LockAll(ctx, mixed, lockmgr.AsOwner(one), lockmgr.Fenced())
-	require.NoError(t, err)
+	l := mustLockAll(t, m, mixed, lockmgr.AsOwner(one), lockmgr.Fenced())
 	again, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}, Shared: []string{"r"}, Exclusive: []string{"w", "x"}}, lockmgr.AsOwner(one), lockmgr.Fenced())
 	require.NoError(t, err, "the same set")
 	require.Equal(t, l.TokenOf("a"), again.TokenOf("a"))
-	_, err = m.Lock(ctx, "a", lockmgr.AsOwner(one))
-	require.ErrorIs(t, err, lockmgr.ErrDeadlock, "it would wait for itself")
-	_, err = m.LockAll(ctx, lockmgr.All("a"), lockmgr.AsOwner(one))
-	require.ErrorIs(t, err, lockmgr.ErrDeadlock)
-	reads, err := m.Lock(ctx, "r", lockmgr.AsOwner(one), lockmgr.Shared())
-	require.NoError(t, err, "both read")
-	require.NoError(t, reads.Unlock(ctx))
+	require.ErrorIs(t, errOf(m.Lock(ctx, "a", lockmgr.AsOwner(one))), lockmgr.ErrDeadlock, "it would wait for itself")
+	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("a"), lockmgr.AsOwner(one))), lockmgr.ErrDeadlock)
+	reads := must(m.Lock(ctx, "r", lockmgr.AsOwner(one), lockmgr.Shared()))(t, "both read")
+	mustUnlock(t, reads)
 
-	c, err := m.Lock(ctx, "c", lockmgr.AsOwner(two))
-	require.NoError(t, err)
+	c := mustLock(t, m, "c", lockmgr.AsOwner(two))
 	waits := m.LockAllAsync(lockmgr.All("b", "d"), lockmgr.AsOwner(two))
 	requirePending(t, waits)
-	_, err = m.LockAll(ctx, lockmgr.All("c", "e"), lockmgr.AsOwner(one))
-	require.ErrorIs(t, err, lockmgr.ErrDeadlock, "a circle of two owners")
-	require.NoError(t, l.Unlock(ctx))
-	require.NoError(t, again.Unlock(ctx))
-	l, err = waits.Await(ctx)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
-	require.NoError(t, c.Unlock(ctx))
+	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("c", "e"), lockmgr.AsOwner(one))), lockmgr.ErrDeadlock, "a circle of two owners")
+	mustUnlock(t, l)
+	mustUnlock(t, again)
+	l = mustAwait(t, waits)
+	mustUnlock(t, l)
+	mustUnlock(t, c)
 }
 
 // Overlapping sets in any order of names, single names and sides: all are granted, and
@@ -307,7 +279,7 @@ func TestLockAll_Gathers(t *testing.T) {
 		require.Equal(t, "1", faults.Do(t, s, "HEXISTS", name, l.HolderID()))
 	}
 	require.True(t, l.Valid())
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, l)
 }
 
 // A caller who leaves while the set has a part of its names leaves nothing behind.
@@ -315,9 +287,7 @@ func TestLockAll_CancelledWhileItGathers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s.Addr(), lockmgr.Options{PassTime: time.Second}), dial(t, s.Addr(), lockmgr.Options{})
-	ctx := faults.Patient(t)
-	held, err := other.Lock(ctx, "b")
-	require.NoError(t, err)
+	held := mustLock(t, other, "b")
 	f := m.LockAllAsync(lockmgr.All("a", "b", "c"))
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a", "c"), "it holds nothing while it waits")
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
@@ -329,5 +299,5 @@ func TestLockAll_CancelledWhileItGathers(t *testing.T) {
 	}
 	f.Cancel()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "c") == "0" })
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 }

@@ -18,13 +18,11 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 		other, _ := w.manager(lockmgr.Options{})
 		var held []*lockmgr.Lock
 		for _, name := range []string{"a", "b"} {
-			l, err := other.Lock(ctx, name)
-			require.NoError(t, err)
+			l := mustLock(t, other, name)
 			held = append(held, l)
 		}
 		for _, name := range []string{"r", "w", "x"} {
-			l, err := other.Lock(ctx, name, lockmgr.Exclusive())
-			require.NoError(t, err)
+			l := mustLock(t, other, name, lockmgr.Exclusive())
 			held = append(held, l)
 		}
 		f := m.LockAllAsync(mixed)
@@ -34,12 +32,11 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 		for _, l := range held {
 			time.Sleep(100 * milli)
 			requirePending(t, f)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 		}
-		l, err := f.Await(ctx)
-		require.NoError(t, err)
+		l := mustAwait(t, f)
 		require.Equal(t, before, m.Stats().Polls)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		time.Sleep(5 * time.Second) // the name is remembered for as long as others are owed turns
 		require.Empty(t, w.server.PubSubChannels(""))
 		require.Zero(t, m.Stats().Subscriptions)
@@ -52,19 +49,17 @@ func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
 	_, m, _ := dialReadWrite(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	a, b := m.NewOwner(), m.NewOwner()
-	set, err := m.LockAll(ctx, lockmgr.Set{Shared: []string{"x"}, Names: []string{"y"}}, lockmgr.AsOwner(a))
-	require.NoError(t, err)
+	set := mustLockAll(t, m, lockmgr.Set{Shared: []string{"x"}, Names: []string{"y"}}, lockmgr.AsOwner(a))
 	writer := m.LockAsync("x", lockmgr.Exclusive(), lockmgr.AsOwner(b))
 	requirePending(t, writer)
-	_, err = m.Lock(ctx, "x", lockmgr.Shared(), lockmgr.AsOwner(a))
+	_, err := m.Lock(ctx, "x", lockmgr.Shared(), lockmgr.AsOwner(a))
 	require.ErrorIs(t, err, lockmgr.ErrDeadlock)
 	var cycle *lockmgr.DeadlockError
 	require.ErrorAs(t, err, &cycle)
 	require.Equal(t, "x", cycle.Cycle[0].Name)
-	require.NoError(t, set.Unlock(ctx))
-	l, err := writer.Await(ctx)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
+	mustUnlock(t, set)
+	l := mustAwait(t, writer)
+	mustUnlock(t, l)
 }
 
 // An error tells which name of a set was held, is of another kind, or is in the way.
@@ -87,6 +82,6 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	var cycle *lockmgr.DeadlockError
 	require.ErrorAs(t, err, &cycle)
 	require.Equal(t, []lockmgr.Edge{{Owner: held.Owner().String(), Name: "b", Holder: held.Owner().String()}}, cycle.Cycle)
-	require.NoError(t, held.Unlock(ctx))
+	mustUnlock(t, held)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a", "b", "c", "d"))
 }

@@ -37,8 +37,7 @@ func some(n int) []string {
 func TestServer_LocksShareCommands(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	_, err := m.Check(faults.Patient(t), "")
-	require.NoError(t, err)
+	must(m.Check(faults.Patient(t), ""))(t)
 	before := s.Commands(t)["evalsha"]
 	names := some(500)
 	locks, errs := burst(t, m, names)
@@ -52,8 +51,7 @@ func TestServer_LocksShareCommands(t *testing.T) {
 		given = append(given, l.UnlockAsync())
 	}
 	for _, f := range given {
-		_, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		mustAwait(t, f)
 	}
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 	require.Less(t, s.Commands(t)["evalsha"]-before, 500, "of a thousand scripts")
@@ -74,7 +72,7 @@ func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 			continue
 		}
 		require.NoError(t, errs[i], names[i])
-		require.NoError(t, locks[i].Unlock(faults.Patient(t)))
+		mustUnlock(t, locks[i])
 	}
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 }
@@ -96,7 +94,7 @@ func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
 			require.ErrorIs(t, locks[i].Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "it was overwritten")
 		default:
 			require.NoError(t, errs[i], names[i])
-			require.NoError(t, locks[i].Unlock(faults.Patient(t)))
+			mustUnlock(t, locks[i])
 		}
 	}
 	require.Equal(t, "2", faults.Do(t, s, "DBSIZE"))

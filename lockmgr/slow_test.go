@@ -28,15 +28,12 @@ func (h slowHandler) WithGroup(string) slog.Handler      { return h }
 // a moment so that there is something to report, and checks that the lock is
 // kept and that the loss of another one is reported in time.
 func keepThroughTrouble(t *testing.T, w *scene, m *lockmgr.Manager) {
-	kept, err := m.Lock(ctx, "kept")
-	require.NoError(t, err)
-	other, err := m.Lock(ctx, "other")
-	require.NoError(t, err)
+	kept := mustLock(t, m, "kept")
+	other := mustLock(t, m, "other")
 	lost := other.Lost()
 	for range 5 {
 		w.server.Set("text", "x")
-		_, err = m.TryLock(ctx, "text")
-		require.Error(t, err)
+		require.Error(t, errOf(m.TryLock(ctx, "text")))
 		time.Sleep(300 * milli)
 	}
 	w.server.Del("other")
@@ -45,7 +42,7 @@ func keepThroughTrouble(t *testing.T, w *scene, m *lockmgr.Manager) {
 	require.Less(t, time.Since(begin), second)
 	time.Sleep(10 * second)
 	require.NoError(t, kept.Err())
-	require.NoError(t, kept.Unlock(ctx))
+	mustUnlock(t, kept)
 }
 
 // A log handler that takes two seconds costs no lock.
@@ -86,14 +83,12 @@ func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 		}})
 		keepThroughTrouble(t, w, m)
 		owner := m.NewOwner()
-		l, err := m.Lock(ctx, "a", lockmgr.AsOwner(owner))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.AsOwner(owner))
 		for range lockmgr.MaxUndelivered {
-			again, err := m.Lock(ctx, "a", lockmgr.AsOwner(owner))
-			require.NoError(t, err)
-			require.NoError(t, again.Unlock(ctx))
+			again := mustLock(t, m, "a", lockmgr.AsOwner(owner))
+			mustUnlock(t, again)
 		}
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		synctest.Wait()
 		told := m.Stats().DroppedEvents
 		require.NotZero(t, told)
@@ -102,9 +97,8 @@ func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 		require.Equal(t, told, dropped, "all drops are reported")
 		require.IsType(t, lockmgr.EventDropped{}, last)
 		before := granted
-		l, err = m.Lock(ctx, "b")
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(ctx))
+		l = mustLock(t, m, "b")
+		mustUnlock(t, l)
 		synctest.Wait()
 		require.Equal(t, before+1, granted)
 		require.Equal(t, told, m.Stats().DroppedEvents)
@@ -125,8 +119,7 @@ func TestClose_DoesNotWaitForASlowObserver(t *testing.T) {
 				leave := make(chan struct{})
 				m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{Observer: func(lockmgr.Event) { <-leave }})
 				defer close(leave)
-				l, err := m.LockAsync("a").Await(ctx)
-				require.NoError(t, err)
+				l := mustAwait(t, m.LockAsync("a"))
 				_ = l.UnlockAsync()
 				limited, cancel := context.WithTimeout(ctx, test.limit)
 				defer cancel()
@@ -148,9 +141,8 @@ func TestClose_WaitsForWhatIsToBeTold(t *testing.T) {
 				lost = true
 			}
 		}})
-		_, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
-		require.NoError(t, m.Close(ctx))
+		mustLock(t, m, "a")
+		mustClose(t, m)
 		require.True(t, lost)
 	})
 }
@@ -160,8 +152,7 @@ func TestClose_DoesNotWaitForTheManagersGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m := dialNetwork(t, &network{server: w.server}, stopper.Options(lockmgr.Options{}))
-		_, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		mustLock(t, m, "a")
 		resume := stopper.Stop(m)
 		limited, cancel := context.WithTimeout(ctx, second)
 		defer cancel()

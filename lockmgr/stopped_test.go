@@ -22,8 +22,7 @@ func TestLock_ValidEndsWhileTheManagerIsStuck(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m, _ := w.manager(stopper.Options(lockmgr.Options{}))
-		l, err := m.Lock(ctx, "a", lockmgr.FixedLease(second))
-		require.NoError(t, err)
+		l := mustLock(t, m, "a", lockmgr.FixedLease(second))
 		lost := l.Lost()
 		resume := stopper.Stop(m)
 		left := l.Remaining()
@@ -106,7 +105,7 @@ var stoppings = []stopping{
 	},
 	{name: "a message is coming in", contended: true, late: true,
 		before:  func(_ *network, begin func()) { begin(); time.Sleep(30 * milli) }, // until it listens
-		stopped: func(t *testing.T, theirs *lockmgr.Lock) { require.NoError(t, theirs.Unlock(ctx)) },
+		stopped: func(t *testing.T, theirs *lockmgr.Lock) { mustUnlock(t, theirs) },
 	},
 }
 
@@ -131,9 +130,7 @@ func withdrawStopped(t *testing.T, w *scene, at stopping, wd withdrawal, followe
 	other, _ := w.manager(lockmgr.Options{Linger: -1})
 	var theirs *lockmgr.Lock
 	if at.contended {
-		var err error
-		theirs, err = other.Lock(ctx, "a")
-		require.NoError(t, err)
+		theirs = mustLock(t, other, "a")
 	}
 
 	var result func() (*lockmgr.Lock, error)
@@ -157,7 +154,7 @@ func withdrawStopped(t *testing.T, w *scene, at stopping, wd withdrawal, followe
 	net.delay.Store(0)
 
 	if l, err := result(); at.late && err == nil {
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	} else {
 		if !errors.Is(err, lockmgr.ErrUnavailable) { // a busy server did not answer in time
 			require.ErrorIs(t, err, wd.err)

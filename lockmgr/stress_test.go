@@ -112,7 +112,6 @@ func TestServer_Stress(t *testing.T) {
 		}
 		return n == 0
 	}, 20*time.Second, 10*time.Millisecond, "names and subscriptions end")
-	keys, err := s.Do("EXISTS", "stress:a", "stress:b", "stress:c", "stress:d")
-	require.NoError(t, err)
+	keys := must(s.Do("EXISTS", "stress:a", "stress:b", "stress:c", "stress:d"))(t)
 	require.Equal(t, "0", keys)
 }

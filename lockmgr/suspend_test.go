@@ -19,12 +19,9 @@ func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 		host := func() (awake, all time.Duration, ok bool) { return 0, time.Duration(slept.Load()), true }
 		m, _ := w.manager(lockmgr.WithClocks(lockmgr.Options{}, host))
 		other, _ := w.manager(lockmgr.Options{})
-		watched, err := m.Lock(ctx, "watched")
-		require.NoError(t, err)
-		fixed, err := m.Lock(ctx, "fixed", lockmgr.FixedLease(time.Hour))
-		require.NoError(t, err)
-		brief, err := m.Lock(ctx, "brief", lockmgr.FixedLease(40*second))
-		require.NoError(t, err)
+		watched := mustLock(t, m, "watched")
+		fixed := mustLock(t, m, "fixed", lockmgr.FixedLease(time.Hour))
+		brief := mustLock(t, m, "brief", lockmgr.FixedLease(40*second))
 		time.Sleep(5 * second)
 		synctest.Wait()
 
@@ -36,8 +33,7 @@ func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 		require.Less(t, fixed.Remaining(), time.Hour-time.Minute)
 		require.ErrorIs(t, watched.Err(), lockmgr.ErrLeaseLost)
 
-		theirs, err := other.TryLock(ctx, "watched")
-		require.NoError(t, err)
+		theirs := mustTryLock(t, other, "watched")
 		start := time.Now()
 		for _, l := range []*lockmgr.Lock{watched, brief} {
 			<-l.Lost()
@@ -45,12 +41,11 @@ func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 		}
 		require.LessOrEqual(t, time.Since(start), second, "timers stood still, so it looks every second")
 		require.True(t, theirs.Valid())
-		require.NoError(t, fixed.Unlock(ctx))
-		require.NoError(t, theirs.Unlock(ctx))
+		mustUnlock(t, fixed)
+		mustUnlock(t, theirs)
 
-		again, err := m.Lock(ctx, "watched")
-		require.NoError(t, err)
+		again := mustLock(t, m, "watched")
 		require.Greater(t, again.Remaining(), 29*second, "it goes on as before")
-		require.NoError(t, again.Unlock(ctx))
+		mustUnlock(t, again)
 	})
 }

@@ -30,27 +30,23 @@ func TestDial_Seeds(t *testing.T) {
 	s := redistest.Start(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr(), "b:1"}, ForceSingleClient: true}, lockmgr.Options{})
 	require.NoError(t, err, "the first address is the server")
-	require.NoError(t, m.Close(faults.Patient(t)))
+	mustClose(t, m)
 }
 
 // A manager borrows the client of a cluster, and leaves it open.
 func TestNew_Cluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true}))(t)
 	defer client.Close()
 	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
-	m, err := lockmgr.New(client, lockmgr.Options{})
-	require.NoError(t, err)
+	m := must(lockmgr.New(client, lockmgr.Options{}))(t)
 	ctx := faults.Patient(t)
-	l, err := m.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := mustLock(t, m, "a")
 	f := m.LockAsync("a")
-	require.NoError(t, l.Unlock(ctx))
-	_, err = f.Await(ctx)
-	require.NoError(t, err)
-	require.NoError(t, m.Close(ctx))
+	mustUnlock(t, l)
+	mustAwait(t, f)
+	mustClose(t, m)
 	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
 }
 
@@ -58,15 +54,12 @@ func TestNew_Cluster(t *testing.T) {
 func TestNew_ClusterWithoutSlots(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true}))(t)
 	defer client.Close()
 	faults.Do(t, s, "CLUSTER", "DELSLOTSRANGE", "0", "16383")
-	_, err = lockmgr.New(client, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorIs(t, errOf(lockmgr.New(client, lockmgr.Options{})), lockmgr.ErrUnavailable)
 	s.Kill()
-	_, err = lockmgr.New(client, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorIs(t, errOf(lockmgr.New(client, lockmgr.Options{})), lockmgr.ErrUnavailable)
 }
 
 // A server that has all slots of its cluster refuses scripts for several locks. The
@@ -74,11 +67,9 @@ func TestNew_ClusterWithoutSlots(t *testing.T) {
 func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
-	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}}))
-	require.NoError(t, err)
+	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})))(t)
 	defer client.Close()
-	m, err := lockmgr.New(client, lockmgr.Options{Lease: time.Second})
-	require.NoError(t, err)
+	m := must(lockmgr.New(client, lockmgr.Options{Lease: time.Second}))(t)
 	names := some(300)
 	locks, errs := burst(t, m, names)
 	for i := range names {
@@ -95,7 +86,7 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" }, faults.Patience, time.Millisecond)
 	require.Zero(t, m.Stats().Losses)
-	require.NoError(t, m.Close(faults.Patient(t)))
+	mustClose(t, m)
 }
 
 // Check warns of a cluster whose only master has a client for a single server. A cluster of several keeps
@@ -105,8 +96,7 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
 	m := dialMany(t, rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
-	report, err := m.Check(faults.Patient(t), "a")
-	require.NoError(t, err)
+	report := must(m.Check(faults.Patient(t), "a"))(t)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "client is one for a single server")
 
 	other := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no").Unrestricted()
@@ -116,24 +106,21 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	require.NoError(t, err)
 	faults.Do(t, s, "CLUSTER", "MEET", host, port)
 	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_size:2") }, faults.Patience, 10*time.Millisecond)
-	_, err = m.Check(faults.Patient(t), "a")
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorIs(t, errOf(m.Check(faults.Patient(t), "a")), lockmgr.ErrTopology)
 	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	whole := dial(t, s.Addr(), lockmgr.Options{})
 	for _, name := range some(20) {
-		l, err := whole.Lock(faults.Patient(t), name)
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		l := mustLock(t, whole, name)
+		mustUnlock(t, l)
 	}
-	report, err = whole.Check(faults.Patient(t), "a")
-	require.NoError(t, err)
+	report = must(whole.Check(faults.Patient(t), "a"))(t)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "masters with slots: 2")
 	moved := 0
 	for _, name := range some(20) {
 		l, err := m.Lock(faults.Patient(t), name)
 		if err == nil {
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+			mustUnlock(t, l)
 			continue
 		}
 		require.ErrorIs(t, err, lockmgr.ErrTopology)
@@ -150,8 +137,7 @@ func TestSentinel_CheckNamesIt(t *testing.T) {
 	w := redistest.StartSentinel(t, 1)
 	m := dialSentinel(t, w.Addrs(), lockmgr.Options{})
 	for range 2 {
-		report, err := m.Check(faults.Patient(t), "a")
-		require.NoError(t, err)
+		report := must(m.Check(faults.Patient(t), "a"))(t)
 		require.Len(t, report.Warnings, 1)
 		require.Contains(t, report.Warnings[0], "Sentinel")
 		require.Contains(t, report.Warnings[0], "may lose a lock")
@@ -172,6 +158,5 @@ func TestServer_CheckNamesAReplica(t *testing.T) {
 		require.ErrorContains(t, err, "the server is a replica")
 	}
 	faults.Do(t, replica, "REPLICAOF", "NO", "ONE")
-	_, err := m.Check(faults.Patient(t), "a")
-	require.NoError(t, err)
+	must(m.Check(faults.Patient(t), "a"))(t)
 }

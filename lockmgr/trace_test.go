@@ -44,8 +44,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
 		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Anonymous: true, Observer: func(e lockmgr.Event) { events = append(events, e) }})
-		l, err := m.Lock(span("first"), "a")
-		require.NoError(t, err)
+		l := must(m.Lock(span("first"), "a"))(t)
 		granted := last[lockmgr.EventGranted](t, &events)
 		require.Equal(t, time.Now(), granted.At)
 		require.Zero(t, granted.Waited)
@@ -53,17 +52,15 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 
 		// One that waits for it, and one that gives up.
 		f := m.LockAsync("a", lockmgr.TraceContext(span("second")))
-		_, err = m.Lock(span("third"), "a", lockmgr.MaxWait(2*second))
-		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		require.ErrorIs(t, errOf(m.Lock(span("third"), "a", lockmgr.MaxWait(2*second))), lockmgr.ErrWaitTimeout)
 		failed := last[lockmgr.EventFailed](t, &events)
 		require.Equal(t, 2*second, failed.Waited)
 		require.Equal(t, "third", spanOf(failed.Context))
 		require.Contains(t, failed.Owner, m.ID())
 		require.Equal(t, time.Now(), failed.At)
 
-		require.NoError(t, l.Unlock(ctx))
-		next, err := f.Await(ctx)
-		require.NoError(t, err)
+		mustUnlock(t, l)
+		next := mustAwait(t, f)
 		unlocked := last[lockmgr.EventUnlocked](t, &events)
 		require.Equal(t, 2*second, unlocked.Held)
 		require.Zero(t, unlocked.Took)
@@ -75,7 +72,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 		// A slow server.
 		time.Sleep(second)
 		net.delay.Store(int64(30 * milli))
-		require.NoError(t, next.Unlock(ctx))
+		mustUnlock(t, next)
 		unlocked = last[lockmgr.EventUnlocked](t, &events)
 		require.Equal(t, second, unlocked.Held)
 		require.GreaterOrEqual(t, unlocked.Took, 30*milli)
@@ -89,8 +86,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 		net.delay.Store(0)
 
 		// A loss, and a request without a context.
-		l, err = m.LockAsync("b", lockmgr.FixedLease(second)).Await(ctx)
-		require.NoError(t, err)
+		l = mustAwait(t, m.LockAsync("b", lockmgr.FixedLease(second)))
 		require.Nil(t, last[lockmgr.EventGranted](t, &events).Context)
 		<-l.Lost()
 		lost := last[lockmgr.EventLost](t, &events)
@@ -100,8 +96,7 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 
 		// A server that does not answer.
 		net.hush()
-		_, err = m.TryLock(ctx, "c")
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "c")), lockmgr.ErrUnavailable)
 		command = last[lockmgr.EventCommand](t, &events)
 		require.Equal(t, []string{"c"}, command.Names)
 		require.Equal(t, second, command.Took)
@@ -169,14 +164,13 @@ func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
 		refused("p", err)
 
 		// One request is pending, and there may be no more.
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		waiting := m.LockAsync("a")
 		_, err = m.Lock(span("span"), "b")
 		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
 		refused("b", err)
 		waiting.Cancel()
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -192,10 +186,9 @@ func TestEvent_TellsWhenItHappened(t *testing.T) {
 		}})
 		var want []time.Time
 		for range 3 {
-			l, err := m.Lock(ctx, "a")
-			require.NoError(t, err)
+			l := mustLock(t, m, "a")
 			want = append(want, time.Now())
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, l)
 			time.Sleep(100 * milli)
 		}
 		time.Sleep(time.Minute)
@@ -217,8 +210,7 @@ func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 			asked = append(asked, m.LockAsync(name))
 		}
 		for _, f := range asked {
-			l, err := f.Await(ctx)
-			require.NoError(t, err)
+			l := mustAwait(t, f)
 			locks = append(locks, l)
 		}
 		time.Sleep(second)

@@ -34,12 +34,10 @@ func TestLog_OutageHasTwoLines(t *testing.T) {
 		log, lines := logged(slog.LevelInfo)
 		m, n := w.manager(lockmgr.Options{Lease: 100 * second, RetryTime: time.Hour, Logger: log})
 		for i := range 100 {
-			_, err := m.Lock(ctx, fmt.Sprint("held:", i))
-			require.NoError(t, err)
+			mustLock(t, m, fmt.Sprint("held:", i))
 		}
 		other, _ := w.manager(lockmgr.Options{})
-		busy, err := other.Lock(ctx, "busy")
-		require.NoError(t, err)
+		busy := mustLock(t, other, "busy")
 		f := m.LockAsync("busy")
 		time.Sleep(second)
 		require.Len(t, lines("notify: connected"), 1)
@@ -56,14 +54,12 @@ func TestLog_OutageHasTwoLines(t *testing.T) {
 		time.Sleep(20 * second)
 		require.Len(t, lines("commands no longer fail"), 1)
 		require.Regexp(t, `level=INFO msg="commands no longer fail" reason=unavailable for=\d[\d.]*s failures=\d+ renewals=[1-9]\d\d`, lines("no longer")[0])
-		require.NoError(t, busy.Unlock(ctx))
-		_, err = f.Await(ctx)
-		require.NoError(t, err)
+		mustUnlock(t, busy)
+		mustAwait(t, f)
 		require.Len(t, lines("level=WARN"), 2)
 
 		// A second outage is a trouble of its own.
-		again, err := other.Lock(ctx, "again")
-		require.NoError(t, err)
+		again := mustLock(t, other, "again")
 		f = m.LockAsync("again")
 		time.Sleep(second)
 		n.cut()
@@ -73,9 +69,8 @@ func TestLog_OutageHasTwoLines(t *testing.T) {
 		time.Sleep(30 * second)
 		require.Len(t, lines("commands no longer fail"), 2)
 		require.Len(t, lines("notify: connection lost"), 2)
-		require.NoError(t, again.Unlock(ctx))
-		_, err = f.Await(ctx)
-		require.NoError(t, err)
+		mustUnlock(t, again)
+		mustAwait(t, f)
 	})
 }
 
@@ -87,8 +82,7 @@ func TestLog_LossesAtOnce(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{Lease: 9 * second, Logger: log})
 		lose := func(n int) {
 			for i := range n {
-				_, err := m.Lock(ctx, fmt.Sprint("orders:", i))
-				require.NoError(t, err)
+				mustLock(t, m, fmt.Sprint("orders:", i))
 			}
 			w.server.FlushAll()
 			time.Sleep(6 * second)
@@ -98,8 +92,7 @@ func TestLog_LossesAtOnce(t *testing.T) {
 		named, counted, seconds := len(lines(`"lock lost"`)), 0, len(lines(`"more locks lost"`))
 		for _, line := range lines(`"more locks lost"`) {
 			_, count, _ := strings.Cut(line, "count=")
-			n, err := strconv.Atoi(strings.TrimSpace(count))
-			require.NoError(t, err)
+			n := must(strconv.Atoi(strings.TrimSpace(count)))(t)
 			counted += n
 		}
 		require.Contains(t, lines(`"lock lost"`)[0], `level=WARN msg="lock lost" name=orders:`)
@@ -121,8 +114,7 @@ func TestLog_ReleasesGivenUp(t *testing.T) {
 		m := dialNetwork(t, n, lockmgr.Options{Lease: 3 * second, Logger: log})
 		var locks []*lockmgr.Lock
 		for i := range 50 {
-			l, err := m.Lock(ctx, fmt.Sprint(i))
-			require.NoError(t, err)
+			l := mustLock(t, m, fmt.Sprint(i))
 			locks = append(locks, l)
 		}
 		synctest.Wait() // no connection is being opened
@@ -145,34 +137,29 @@ func TestLog_TroublesByReason(t *testing.T) {
 		log, lines := logged(slog.LevelInfo)
 		m, n := w.manager(lockmgr.Options{Lease: 100 * second, Logger: log})
 		w.server.SetError("NOPERM no rights")
-		_, err := m.TryLock(ctx, "a b")
-		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a b")), lockmgr.ErrPermission)
 		w.server.SetError("")
 		n.cut()
-		_, err = m.Lock(ctx, "c", lockmgr.MaxWait(second))
-		require.Error(t, err)
+		require.Error(t, errOf(m.Lock(ctx, "c", lockmgr.MaxWait(second))))
 		require.Len(t, lines("commands fail"), 2)
 		require.Contains(t, lines("reason=permission")[0], `name="a b"`)
 		require.Contains(t, lines("reason=unavailable")[0], `name=c `)
 		time.Sleep(6 * time.Minute)
 		require.Empty(t, lines("no longer"), "nothing has succeeded")
 		n.heal()
-		l, err := m.Lock(ctx, "d")
-		require.NoError(t, err)
+		l := mustLock(t, m, "d")
 		time.Sleep(20 * second)
 		require.Len(t, lines("commands no longer fail"), 2)
 
 		// Whether a name is refused still is known only when somebody asks for it.
 		w.server.SetError("NOPERM no rights")
-		_, err = m.TryLock(ctx, "a b")
-		require.ErrorIs(t, err, lockmgr.ErrPermission)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a b")), lockmgr.ErrPermission)
 		w.server.SetError("")
-		_, err = m.TryLock(ctx, "e")
-		require.NoError(t, err)
+		mustTryLock(t, m, "e")
 		time.Sleep(time.Minute)
 		require.Len(t, lines("commands no longer fail"), 2)
 		time.Sleep(5 * time.Minute)
 		require.Len(t, lines("commands no longer fail"), 3)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }

@@ -16,8 +16,7 @@ func TestManager_AnswersOvertakeRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
 		m, net := w.manager(stopper.Options(lockmgr.Options{}))
-		held, err := m.Lock(ctx, "held")
-		require.NoError(t, err)
+		held := mustLock(t, m, "held")
 		net.delay.Store(int64(milli))
 		answered := m.LockAsync("a")
 		synctest.Wait() // its command is sent
@@ -38,6 +37,6 @@ func TestManager_AnswersOvertakeRequests(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, order, n+1)
 		require.Equal(t, "answered", order[0])
-		require.NoError(t, held.Unlock(ctx))
+		mustUnlock(t, held)
 	})
 }

@@ -21,18 +21,16 @@ func TestWaiter_TriesAfterResubscribing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m1, _ := w.manager(lockmgr.Options{})
 		m2, net := w.manager(lockmgr.Options{})
-		l, err := m1.Lock(ctx, "a", lockmgr.FixedLease(20*second))
-		require.NoError(t, err)
+		l := mustLock(t, m1, "a", lockmgr.FixedLease(20*second))
 		f := m2.LockAsync("a")
 		time.Sleep(second)
 		net.cut()
-		require.NoError(t, l.Unlock(ctx)) // m2 hears nothing
+		mustUnlock(t, l) // m2 hears nothing
 		net.heal()
 		start := time.Now()
-		l2, err := f.Await(ctx)
-		require.NoError(t, err)
+		l2 := mustAwait(t, f)
 		require.Less(t, time.Since(start), 3*second, "the new subscription is a reason to try")
-		require.NoError(t, l2.Unlock(ctx))
+		mustUnlock(t, l2)
 	})
 }
 
@@ -40,23 +38,20 @@ func TestMaxWait_TimesOut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
-		l, err := other.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, other, "a")
 		start := time.Now()
-		_, err = m.Lock(ctx, "a", lockmgr.MaxWait(3*second))
+		_, err := m.Lock(ctx, "a", lockmgr.MaxWait(3*second))
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.Equal(t, 3*second, time.Since(start).Round(milli))
 		_, err = m.TryLock(ctx, "a")
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.NotErrorIs(t, err, lockmgr.ErrWaitTimeout)
-		_, err = m.LockAsync("b", lockmgr.MaxWait(math.MaxInt64)).Await(ctx)
-		require.NoError(t, err, "the longest wait is not a negative one")
+		must(m.LockAsync("b", lockmgr.MaxWait(math.MaxInt64)).Await(ctx))(t, "the longest wait is not a negative one")
 		short, cancel := context.WithTimeout(ctx, second)
 		defer cancel()
-		_, err = m.Lock(short, "a")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, l.Unlock(ctx))
+		require.ErrorIs(t, errOf(m.Lock(short, "a")), context.DeadlineExceeded)
+		mustUnlock(t, l)
 		time.Sleep(10 * second)
 		require.Equal(t, 1, m.Stats().Locks, "b: no waiter, no subscription, no alarm")
 		require.Zero(t, m.Stats().Subscriptions)
@@ -69,8 +64,7 @@ func TestWaiter_CostsNoGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		other, _ := w.manager(lockmgr.Options{})
-		l, err := other.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, other, "a")
 		first := m.LockAsync("a")
 		time.Sleep(1250 * milli)
 		synctest.Wait()
@@ -88,7 +82,7 @@ func TestWaiter_CostsNoGoroutine(t *testing.T) {
 				require.True(t, f.Cancel())
 			}
 		}
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		for i, f := range fs {
 			got, err := f.Await(ctx)
 			if i%2 == 0 {
@@ -96,7 +90,7 @@ func TestWaiter_CostsNoGoroutine(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err)
-			require.NoError(t, got.Unlock(ctx))
+			mustUnlock(t, got)
 		}
 		time.Sleep(10 * second)
 		require.Zero(t, m.Stats().Locks)
@@ -106,8 +100,7 @@ func TestWaiter_CostsNoGoroutine(t *testing.T) {
 func TestWaiter_Order(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		var order []int
 		for i := range 100 {
 			m.LockAsync("a").OnDone(func(l *lockmgr.Lock, err error) {
@@ -115,7 +108,7 @@ func TestWaiter_Order(t *testing.T) {
 				l.UnlockAsync()
 			})
 		}
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 		time.Sleep(second)
 		synctest.Wait()
 		require.Len(t, order, 100)
@@ -127,12 +120,10 @@ func TestDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		a, b := m.NewOwner(), m.NewOwner()
-		x, err := m.Lock(ctx, "x", lockmgr.AsOwner(a))
-		require.NoError(t, err)
-		y, err := m.Lock(ctx, "y", lockmgr.AsOwner(b))
-		require.NoError(t, err)
+		x := mustLock(t, m, "x", lockmgr.AsOwner(a))
+		y := mustLock(t, m, "y", lockmgr.AsOwner(b))
 		f := m.LockAsync("y", lockmgr.AsOwner(a))
-		_, err = m.Lock(ctx, "x", lockmgr.AsOwner(b))
+		_, err := m.Lock(ctx, "x", lockmgr.AsOwner(b))
 		require.ErrorIs(t, err, lockmgr.ErrDeadlock)
 		var cycle *lockmgr.DeadlockError
 		require.True(t, errors.As(err, &cycle))
@@ -141,11 +132,10 @@ func TestDeadlock(t *testing.T) {
 			{Owner: a.String(), Name: "y", Holder: b.String()},
 		}, cycle.Cycle)
 		require.Contains(t, err.Error(), `"x"`)
-		require.NoError(t, y.Unlock(ctx))
-		y, err = f.Await(ctx)
-		require.NoError(t, err, "the older request lives on")
-		require.NoError(t, y.Unlock(ctx))
-		require.NoError(t, x.Unlock(ctx))
+		mustUnlock(t, y)
+		y = must(f.Await(ctx))(t, "the older request lives on")
+		mustUnlock(t, y)
+		mustUnlock(t, x)
 	})
 }
 
@@ -154,19 +144,16 @@ func TestWaiter_ServerIsDown(t *testing.T) {
 		m, net := w.manager(lockmgr.Options{RetryTime: 3 * second})
 		net.cut()
 		start := time.Now()
-		_, err := m.TryLock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrUnavailable)
 		require.Less(t, time.Since(start), second)
-		_, err = m.Lock(ctx, "a")
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(m.Lock(ctx, "a")), lockmgr.ErrUnavailable)
 		require.GreaterOrEqual(t, time.Since(start), 3*second)
 		require.Less(t, time.Since(start), 5*second)
 		f := m.LockAsync("a")
 		time.Sleep(second)
 		net.heal()
-		l, err := f.Await(ctx)
-		require.NoError(t, err, "a server that comes back in time is waited for")
-		require.NoError(t, l.Unlock(ctx))
+		l := must(f.Await(ctx))(t, "a server that comes back in time is waited for")
+		mustUnlock(t, l)
 	})
 }
 
@@ -191,16 +178,14 @@ func TestWaiter_HolderDied(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		dead, net := w.manager(lockmgr.Options{Lease: 10 * second})
 		m, _ := w.manager(lockmgr.Options{})
-		_, err := dead.Lock(ctx, "a")
-		require.NoError(t, err)
+		mustLock(t, dead, "a")
 		net.hush()
 		start := time.Now()
-		l, err := m.Lock(ctx, "a")
-		require.NoError(t, err)
+		l := mustLock(t, m, "a")
 		require.GreaterOrEqual(t, time.Since(start), 9900*milli)
 		require.LessOrEqual(t, time.Since(start), 10200*milli)
 		require.LessOrEqual(t, m.Stats().Scripts, uint64(6), "the waiter tries, tries again when subscribed, and polls every five seconds")
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
 
@@ -229,9 +214,8 @@ func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
 		time.Sleep(second)
 		w.server.SetTTL("a", 2*second)
 		start := time.Now()
-		l, err := f.Await(ctx)
-		require.NoError(t, err)
+		l := mustAwait(t, f)
 		require.Less(t, time.Since(start), 6*second)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, l)
 	})
 }
