@@ -18,8 +18,7 @@ func TestDeadlock_OfAdoptedOwners(t *testing.T) {
 		f := m.LockAsync("y", lockmgr.AsOwner(x.Owner()))
 		require.ErrorIs(t, errOf(m.Lock(ctx, "x", lockmgr.AsOwner(y.Owner()))), lockmgr.ErrDeadlock)
 		mustUnlock(t, y)
-		y = mustAwait(t, f)
-		mustUnlock(t, y)
+		mustUnlock(t, mustAwait(t, f))
 		mustUnlock(t, x)
 	})
 }

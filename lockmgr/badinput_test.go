@@ -122,8 +122,7 @@ func TestClose_LeavesABorrowedClientOpen(t *testing.T) {
 	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{addr}})))(t)
 	defer client.Close()
 	m := must(lockmgr.New(client, lockmgr.Options{}))(t)
-	l := mustLock(t, m, "a")
-	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, m, "a"))
 	mustClose(t, m)
 	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
 }

@@ -26,13 +26,11 @@ func TestName_RememberedOnesHaveABound(t *testing.T) {
 			f := m.LockAsync(name(i))
 			time.Sleep(second) // it subscribes
 			mustUnlock(t, l)
-			l = mustAwait(t, f)
-			mustUnlock(t, l)
+			mustUnlock(t, mustAwait(t, f))
 		}
 		require.Equal(t, 2*most, m.Stats().Locks, "their subscriptions linger")
 		require.ErrorIs(t, errOf(m.TryLock(ctx, "another")), lockmgr.ErrOverloaded)
-		l := must(m.TryLock(ctx, name(0)))(t, "a name that is known")
-		mustUnlock(t, l)
+		mustUnlock(t, must(m.TryLock(ctx, name(0)))(t, "a name that is known"))
 	})
 }
 
@@ -82,8 +80,7 @@ func TestName_RememberedOnesDoNotCount(t *testing.T) {
 		f := m.LockAsync("a")
 		time.Sleep(second)
 		mustUnlock(t, l)
-		l = mustAwait(t, f)
-		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, f))
 		require.Equal(t, 1, m.Stats().Locks, "its subscription lingers")
 		l = mustTryLock(t, m, "b")
 		require.ErrorIs(t, errOf(m.TryLock(ctx, "c")), lockmgr.ErrOverloaded)

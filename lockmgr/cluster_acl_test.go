@@ -45,8 +45,7 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		f := other.LockAsync(name)
 		requireSubscribers(t, c.Owner(name), false)
 		mustUnlock(t, l)
-		l = mustAwait(t, f)
-		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, f))
 		owner := c.Owner(name)
 		require.Eventually(t, func() bool { return owner.Commands(t)["sunsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
 	}

@@ -81,8 +81,7 @@ func TestClose_DuringADialOfTheClient(t *testing.T) {
 	g := &gate{open: map[*gatedConn]bool{}}
 	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), DialCtxFn: g.dial}, lockmgr.Options{}))(t)
 	for _, names := range namesOn(c, 1) {
-		l := mustLock(t, m, names[0])
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, m, names[0]))
 	}
 	g.mu.Lock()
 	g.shut = make(chan struct{})

@@ -69,9 +69,7 @@ func TestCluster_WrongPasswordAtOneNode(t *testing.T) {
 	require.ErrorContains(t, err, c.Nodes[0].Addr())
 	before := m.Stats().Renewals
 	faults.Eventually(t, func() bool { return m.Stats().Renewals >= before+uint64(3*len(held)) }, "renewals")
-	for _, l := range held {
-		mustUnlock(t, l, l.Name())
-	}
+	mustUnlock(t, held...)
 }
 
 // Check asks each master of a cluster, as each has access rules of its own. It names the masters

@@ -131,7 +131,7 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 						}, "%s: %s", name, what)
 						require.True(t, l.Valid())
 					}
-					unlock := func() { mustUnlock(t, l, name) }
+					unlock := func() { require.NoError(t, l.Unlock(ctx), name) }
 					here := kind.ask(m, name)
 					there := []*futures.Future[*lockmgr.Lock]{kind.ask(other, name), kind.ask(other, name)}
 					sharded := channels != lockmgr.ClassicChannels
@@ -184,8 +184,7 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 			faults.ByMessage(t, other, func() {
 				give()
 				for _, f := range fs {
-					l := mustAwait(t, f)
-					mustUnlock(t, l)
+					mustUnlock(t, mustAwait(t, f))
 				}
 			}, "migrated: %v", migrated)
 		}
@@ -276,9 +275,7 @@ func TestCluster_RenewedInASlotThatIsMoving(t *testing.T) {
 	for _, moving := range moves {
 		moving.finish()
 	}
-	for _, l := range held {
-		mustUnlock(t, l, l.Name())
-	}
+	mustUnlock(t, held...)
 }
 
 // A script of a fair lock uses keys that come and go while it runs. So it runs when its slot has
@@ -300,8 +297,7 @@ func TestCluster_FairLockOfASlotThatIsMoving(t *testing.T) {
 	require.Empty(t, moving.keys(moving.to))
 	moving.finish()
 	mustAwait(t, unlocked)
-	l = mustAwait(t, f)
-	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, f))
 }
 
 // Inspect reads the record and the token counter of a lock in one script. So while its slot is being
@@ -391,8 +387,7 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	}
 	for i, f := range waits {
 		mustUnlock(t, held[i])
-		l := mustAwait(t, f)
-		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, f))
 	}
 	moving.finish()
 	mustUnlock(t, reader)

@@ -127,7 +127,7 @@ func TestCluster_OneShardFailover(t *testing.T) {
 	requireAll := func() {
 		for which, l := range held {
 			require.NoError(t, l.Extend(ctx, 30*time.Second), which)
-			mustUnlock(t, l, which)
+			require.NoError(t, l.Unlock(ctx), which)
 		}
 	}
 	takeAll()
@@ -167,10 +167,8 @@ func TestCluster_OneShardGrows(t *testing.T) {
 		f := managers["both"].LockAsync(which)
 		c.Move(t, which, joining)
 		require.NoError(t, l.Extend(ctx, 30*time.Second), which)
-		mustUnlock(t, l, which)
-		l = mustAwait(t, f)
-		mustUnlock(t, l)
-		l = must(m.Lock(ctx, which, lockmgr.Fair()))(t, which)
-		mustUnlock(t, l)
+		require.NoError(t, l.Unlock(ctx), which)
+		mustUnlock(t, mustAwait(t, f))
+		mustUnlock(t, must(m.Lock(ctx, which, lockmgr.Fair()))(t, which))
 	}
 }

@@ -25,8 +25,7 @@ func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {
 	for _, name := range []string{"{x}2", "{x}3"} {
 		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		l := must(m.Lock(soon, name))(t)
-		mustUnlock(t, l)
+		mustUnlock(t, must(m.Lock(soon, name))(t))
 	}
 	waiting.Cancel()
 	mustClose(t, m)

@@ -122,7 +122,6 @@ func TestCluster_SetOverSlots(t *testing.T) {
 func TestCluster_SetsContend(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	ctx := faults.Patient(t)
 	var names []string
 	for _, list := range namesOn(c, 3) {
 		names = append(names, list...)
@@ -140,11 +139,7 @@ func TestCluster_SetsContend(t *testing.T) {
 					for _, n := range which {
 						set.Names = append(set.Names, names[n])
 					}
-					l, err := m.LockAll(ctx, set)
-					if err != nil {
-						t.Error(err)
-						return
-					}
+					l := mustLockAll(t, m, set)
 					for _, n := range which {
 						if holders[n].Add(1) != 1 {
 							t.Error("two holders of ", names[n])
@@ -154,9 +149,7 @@ func TestCluster_SetsContend(t *testing.T) {
 					for _, n := range which {
 						holders[n].Add(-1)
 					}
-					if err := l.Unlock(ctx); err != nil {
-						t.Error(err)
-					}
+					mustUnlock(t, l)
 				}
 			})
 		}
@@ -203,8 +196,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	}
 	require.Len(t, others, 6)
 	for _, name := range others {
-		l := must(other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second)))(t, name)
-		mustUnlock(t, l)
+		mustUnlock(t, must(other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second)))(t, name))
 	}
 	select {
 	case <-held.Lost():
@@ -212,8 +204,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 		t.Fatal("a set that can't be renewed in full must be lost")
 	}
 	stopped.Thaw()
-	l := mustLockAll(t, other, set, lockmgr.MaxWait(20*time.Second))
-	mustUnlock(t, l)
+	mustUnlock(t, mustLockAll(t, other, set, lockmgr.MaxWait(20*time.Second)))
 	requireNothingLeft(t, c, names)
 }
 
@@ -233,15 +224,9 @@ func TestCluster_SetGathers(t *testing.T) {
 		for range 2 { // one takes the name as soon as the other gives it back
 			group.Go(func() {
 				for !over.Load() {
-					l, err := other.Lock(ctx, name)
-					if err != nil {
-						t.Error(err)
-						return
-					}
+					l := mustLock(t, other, name)
 					time.Sleep(5 * time.Millisecond)
-					if err := l.Unlock(ctx); err != nil {
-						t.Error(err)
-					}
+					mustUnlock(t, l)
 				}
 			})
 		}

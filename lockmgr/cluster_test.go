@@ -101,8 +101,7 @@ func TestCluster_EveryKind(t *testing.T) {
 						mustUnlock(t, l)
 						require.Empty(t, ownKeys(t, c, name))
 					}
-					kept := mustTryLock(t, m, name, lockmgr.KeepFor(time.Minute))
-					mustUnlock(t, kept)
+					mustUnlock(t, mustTryLock(t, m, name, lockmgr.KeepFor(time.Minute)))
 					require.ErrorIs(t, errOf(other.TryLock(ctx, name)), lockmgr.ErrNotAcquired)
 					removed := must(other.ForceUnlock(ctx, name))(t)
 					require.True(t, removed)
@@ -152,8 +151,7 @@ func TestCluster_Failover(t *testing.T) {
 	for _, n := range c.Nodes[3:] {
 		one := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{n.Addr()}}, o))(t)
 		for _, names := range namesOn(c, 1) {
-			l := mustLock(t, one, names[0])
-			mustUnlock(t, l)
+			mustUnlock(t, mustLock(t, one, names[0]))
 		}
 		mustClose(t, one)
 	}
@@ -251,14 +249,10 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 	}
 	c.Move(t, name, to)
 	for _, f := range waiting {
-		l := mustAwait(t, f)
-		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, f))
 	}
-	l := mustAwait(t, set)
-	mustUnlock(t, l)
-	for _, l := range held {
-		mustUnlock(t, l, l.Name())
-	}
+	mustUnlock(t, mustAwait(t, set))
+	mustUnlock(t, held...)
 	require.Empty(t, ownKeys(t, c, name))
 }
 
@@ -296,14 +290,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 	for _, name := range names[c.Nodes[0]][10:] {
 		group.Go(func() {
 			for time.Since(begin) < 4*time.Second { // some renewals
-				l, err := m.Lock(ctx, name)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if err := l.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
+				mustUnlock(t, mustLock(t, m, name))
 			}
 		})
 	}
@@ -321,6 +308,5 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 		}
 	}
 	faults.Do(t, c.Nodes[0], "CLUSTER", "ADDSLOTS", slot)
-	l := mustLock(t, m, lost)
-	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, m, lost))
 }

@@ -80,9 +80,7 @@ func TestDemoted_HoldsStay(t *testing.T) {
 			var l *lockmgr.Lock
 			var err error
 			faults.ByMessage(t, other, func() {
-				for _, l := range held {
-					mustUnlock(t, l)
-				}
+				mustUnlock(t, held...)
 				l, err = next.Await(ctx)
 				require.NoError(t, err)
 			})
@@ -147,8 +145,7 @@ func TestDemoted_NobodyElse(t *testing.T) {
 	require.LessOrEqual(t, proxy.Connections()-first, 3+int(time.Since(begin)/time.Second))
 	require.Contains(t, proxy.Conns(), kept)
 	faults.Do(t, servers[1], "REPLICAOF", "NO", "ONE")
-	l := mustLock(t, m, "a")
-	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, m, "a"))
 }
 
 // Close ends a connection that is being made, and waits for no time-out.

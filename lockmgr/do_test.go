@@ -96,8 +96,7 @@ func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
 	})
 	require.Equal(t, context.Canceled, err)
 	require.Zero(t, m.Stats().Held, "released before Do returned")
-	l := mustTryLock(t, m, "a")
-	mustUnlock(t, l)
+	mustUnlock(t, mustTryLock(t, m, "a"))
 }
 
 // Do waits for a silent server as long as with a context that goes on.

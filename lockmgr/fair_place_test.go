@@ -27,7 +27,6 @@ func TestFair_Channels(t *testing.T) {
 	faults.Eventually(t, func() bool { return hears(place) })
 	faults.Do(t, s, "DEL", "f")
 	require.True(t, hears(place))
-	l := mustAwait(t, waits)
-	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, waits))
 	faults.Eventually(t, func() bool { return !hears(m.ID()) && !hears(place) })
 }

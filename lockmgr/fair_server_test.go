@@ -171,8 +171,7 @@ func TestFair_Leave(t *testing.T) {
 	awaitQueue(t, m, "f", 3)
 	mustUnlock(t, first)
 	for _, i := range []int{0, 3, 4} {
-		l := mustAwait(t, all[i])
-		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, all[i]))
 	}
 	requireNoKeys(t, s)
 }
@@ -319,8 +318,7 @@ func TestFair_Close(t *testing.T) {
 	awaitQueue(t, other, "f", 4)
 	mustClose(t, m)
 	require.False(t, l.Valid())
-	next := mustAwait(t, behind)
-	mustUnlock(t, next)
+	mustUnlock(t, mustAwait(t, behind))
 	requireNoKeys(t, s)
 }
 
@@ -344,8 +342,7 @@ func TestFair_LongWait(t *testing.T) {
 		require.Less(t, m.Stats().Scripts+other.Stats().Scripts-before, uint64(120), "about one script a second for all places of a manager")
 		mustUnlock(t, l)
 		for _, f := range []*futures.Future[*lockmgr.Lock]{first, third} {
-			l := mustAwait(t, f)
-			mustUnlock(t, l)
+			mustUnlock(t, mustAwait(t, f))
 		}
 		time.Sleep(2 * time.Second) // the records of the processes go
 		require.Empty(t, w.server.Keys())
@@ -392,12 +389,10 @@ func TestFair_OtherData(t *testing.T) {
 		}
 		requireServerError(t, lockmgr.ErrWrongType, errOf(waits.Await(faults.Patient(t))))
 		require.True(t, l.Valid())
-		neighbour := mustLock(t, m, "g", lockmgr.Fair())
-		mustUnlock(t, neighbour)
-		mustUnlock(t, l, "released all the same")
+		mustUnlock(t, mustLock(t, m, "g", lockmgr.Fair()))
+		require.NoError(t, l.Unlock(ctx), "released all the same")
 		require.Equal(t, "0", faults.Do(t, s, "EXISTS", "f"))
 		faults.Do(t, s, "DEL", key)
-		next := mustLock(t, other, "f", lockmgr.Fair())
-		mustUnlock(t, next)
+		mustUnlock(t, mustLock(t, other, "f", lockmgr.Fair()))
 	}
 }

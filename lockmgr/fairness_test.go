@@ -80,15 +80,9 @@ func TestTurns_WorkerThatComesBackAtOnce(t *testing.T) {
 					return
 				default:
 				}
-				l, err := a.Lock(ctx, "a")
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				l := mustLock(t, a, "a")
 				time.Sleep(milli)
-				if err := l.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
+				mustUnlock(t, l)
 			}
 		}()
 		time.Sleep(10 * milli)
@@ -255,16 +249,9 @@ func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 					for range 10 {
 						callers.Go(func() {
 							for !over.Load() {
-								l, err := a.Lock(ctx, "a")
-								if err != nil {
-									t.Error(err)
-									return
-								}
+								l := mustLock(t, a, "a")
 								time.Sleep(2 * milli)
-								if err := l.Unlock(ctx); err != nil {
-									t.Error(err)
-									return
-								}
+								mustUnlock(t, l)
 							}
 						})
 					}

@@ -116,8 +116,7 @@ func TestServer_PoolOfOne(t *testing.T) {
 	forA := second.LockAsync("a")
 	require.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 }, faults.Patience, time.Millisecond)
 	must(other.ForceUnlock(faults.Patient(t), "a"))(t)
-	a := must(forA.Await(faults.Patient(t)))(t, "it polls")
-	mustUnlock(t, a)
+	mustUnlock(t, must(forA.Await(faults.Patient(t)))(t, "it polls"))
 
 	begin := time.Now()
 	mustClose(t, second)

@@ -67,12 +67,16 @@ func mustInspect(t testing.TB, m *lockmgr.Manager, name string) lockmgr.Info {
 	return patiently(t, func(c context.Context) (lockmgr.Info, error) { return m.Inspect(c, name) })
 }
 
-func mustUnlock(t testing.TB, l *lockmgr.Lock, what ...any) {
+func mustUnlock(t testing.TB, locks ...*lockmgr.Lock) {
 	t.Helper()
-	require.NoError(t, l.Unlock(faults.Patient(t)), what...)
+	for _, l := range locks {
+		require.NoError(t, l.Unlock(faults.Patient(t)), l.Name())
+	}
 }
 
-func mustClose(t testing.TB, m *lockmgr.Manager, what ...any) {
+func mustClose(t testing.TB, managers ...*lockmgr.Manager) {
 	t.Helper()
-	require.NoError(t, m.Close(faults.Patient(t)), what...)
+	for _, m := range managers {
+		require.NoError(t, m.Close(faults.Patient(t)))
+	}
 }

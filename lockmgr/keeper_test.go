@@ -28,8 +28,7 @@ func TestCancel_AfterTheGrantGivesTheLockBack(t *testing.T) {
 	next := m.LockAsync("a")
 	require.True(t, f.Cancel())
 	require.ErrorIs(t, errOf(f.Result()), lockmgr.ErrCanceled)
-	l := must(next.Await(ctx))(t, "the next waiter gets it")
-	mustUnlock(t, l)
+	mustUnlock(t, must(next.Await(ctx))(t, "the next waiter gets it"))
 	free(t, m)
 }
 

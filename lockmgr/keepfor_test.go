@@ -129,8 +129,7 @@ func TestKeepFor_NotKept(t *testing.T) {
 		require.Equal(t, l.HolderID()+":kept", info.Holders[0].Owner, "who had it can still be seen")
 		require.Contains(t, info.Holders[0].String(), " (kept by KeepFor)")
 		must(m.ForceUnlock(ctx, "a"))(t)
-		l = mustTryLock(t, m, "a")
-		mustUnlock(t, l)
+		mustUnlock(t, mustTryLock(t, m, "a"))
 	})
 }
 
@@ -158,8 +157,7 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			}
 			all = append(all, m.LockAsync("a", lockmgr.KeepFor(keep)))
 			for _, f := range all[:10] {
-				l := mustAwait(t, f)
-				mustUnlock(t, l)
+				mustUnlock(t, mustAwait(t, f))
 			}
 			l := mustAwait(t, all[10])
 			return l
@@ -167,8 +165,7 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 		"re-entered": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
 			as := owned(m)
 			l := mustLock(t, m, "a", as)
-			again := mustLock(t, m, "a", as, lockmgr.KeepFor(keep))
-			mustUnlock(t, again)
+			mustUnlock(t, mustLock(t, m, "a", as, lockmgr.KeepFor(keep)))
 			return l
 		},
 		"short fixed lease": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {

@@ -81,14 +81,12 @@ func TestKinds_AskedForWhatIsInUse(t *testing.T) {
 				require.ErrorIs(t, errOf(asks.ask(waiter, name).Await(patient)), lockmgr.ErrKind, "%s waits", name)
 			}
 			mustUnlock(t, held)
-			l := must(waiting.Await(patient))(t, name)
-			mustUnlock(t, l)
+			mustUnlock(t, must(waiting.Await(patient))(t, name))
 			// Nobody has the name any more. The counter of permits stays.
 			if has.kind == "permits" {
 				must(m.Permits(name, 1).Delete(patient))(t, name)
 			}
-			l = must(asks.ask(m, name).Await(patient))(t, name)
-			mustUnlock(t, l)
+			mustUnlock(t, must(asks.ask(m, name).Await(patient))(t, name))
 		}
 	}
 }

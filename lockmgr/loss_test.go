@@ -54,8 +54,7 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 		<-done // a moment after Lost
 		require.ErrorIs(t, context.Cause(c), lockmgr.ErrLeaseLost)
 		net.heal()
-		again := mustLock(t, m, "a")
-		mustUnlock(t, again)
+		mustUnlock(t, mustLock(t, m, "a"))
 		time.Sleep(time.Minute)
 		require.Zero(t, m.Stats().Locks)
 	})

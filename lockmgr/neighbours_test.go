@@ -72,8 +72,7 @@ func TestRecord_OfAnotherKindEndsTheWait(t *testing.T) {
 			require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrKind)
 		}
 		w.server.Del("a")
-		l := mustLock(t, m, "a")
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, m, "a"))
 	})
 }
 
@@ -181,8 +180,7 @@ func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	fenced, plain = m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
 	mustUnlock(t, l)
 	require.ErrorIs(t, errOf(fenced.Await(faults.Patient(t))), lockmgr.ErrWrongType, "when the lock is passed on")
-	l = mustAwait(t, plain)
-	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, plain))
 	require.Equal(t, "1", faults.Do(t, s, "DBSIZE"))
 }
 
@@ -207,8 +205,7 @@ func TestOptions_LongestDurations(t *testing.T) {
 		f := m.LockAsync("b")
 		time.Sleep(time.Minute)
 		n.heal()
-		l = must(f.Await(ctx))(t, "no request fails before RetryTime is over")
-		mustUnlock(t, l)
+		mustUnlock(t, must(f.Await(ctx))(t, "no request fails before RetryTime is over"))
 		mustClose(t, m)
 	})
 }

@@ -62,19 +62,18 @@ func tryOptions(t *testing.T, w *scene, o lockmgr.Options, n int64) {
 		held := must(other.Lock(ctx, "a"))(t, n)
 		f, g := m.LockAsync("a"), m.LockAsync("a", lockmgr.Fenced())
 		time.Sleep(time.Minute)
-		mustUnlock(t, held, n)
+		require.NoError(t, held.Unlock(ctx), n)
 		l := must(f.Await(ctx))(t, n)
 		require.True(t, l.Valid(), n)
 		require.ErrorIs(t, errOf(other.TryLock(ctx, "a")), lockmgr.ErrNotAcquired, n)
-		mustUnlock(t, l, n)
+		require.NoError(t, l.Unlock(ctx), n)
 		l = must(g.Await(ctx))(t, n)
 		time.Sleep(time.Minute)
 		require.True(t, l.Valid(), "renewed")
-		mustUnlock(t, l, n)
+		require.NoError(t, l.Unlock(ctx), n)
 		time.Sleep(time.Minute)
 	}
-	l := mustLockAll(t, m, lockmgr.All("b", "c"))
-	mustUnlock(t, l)
+	mustUnlock(t, mustLockAll(t, m, lockmgr.All("b", "c")))
 	require.NoError(t, m.Do(ctx, "d", func(context.Context, *lockmgr.Lock) error { return nil }))
 }
 
@@ -114,8 +113,7 @@ func TestLock_LargestTimes(t *testing.T) {
 				mustUnlock(t, next)
 			}
 			p := m.Permits("permits", 1)
-			l := mustAcquire(t, p, 1, lockmgr.MaxWait(d), lockmgr.MaxHold(d))
-			mustUnlock(t, l)
+			mustUnlock(t, mustAcquire(t, p, 1, lockmgr.MaxWait(d), lockmgr.MaxHold(d)))
 		}
 	})
 }

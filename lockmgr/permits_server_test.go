@@ -119,8 +119,7 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	}
 	short := func(f *futures.Future[*lockmgr.Lock]) {
 		faults.ByMessage(t, m, func() {
-			l := mustAwait(t, f)
-			mustUnlock(t, l)
+			mustUnlock(t, mustAwait(t, f))
 		}, "free permits must not wait for a look")
 	}
 	one := mustAcquire(t, theirs, 1)
@@ -222,7 +221,7 @@ func TestPermits_OtherData(t *testing.T) {
 	require.Equal(t, size, faults.Do(t, s, "DBSIZE"))
 	require.Equal(t, "no number", faults.Do(t, s, "GET", "text"))
 	require.Equal(t, "1.5", faults.Do(t, s, "GET", "fraction"))
-	mustUnlock(t, plain, "nobody has removed it")
+	require.NoError(t, plain.Unlock(ctx), "nobody has removed it")
 	mustUnlock(t, write)
 }
 
@@ -292,8 +291,7 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 	waiting := theirs.AcquireAsync(20)
 	faults.Eventually(t, func() bool { return other.Stats().Waiting == 1 })
 	require.NoError(t, p.SetLimit(ctx, 20))
-	held = mustAwait(t, waiting)
-	mustUnlock(t, held)
+	mustUnlock(t, mustAwait(t, waiting))
 	requireFree(t, p, 20)
 }
 
@@ -434,8 +432,7 @@ func TestPermits_Lease(t *testing.T) {
 	faults.Do(t, s, "ZADD", "{jobs}:timeout", "1", "dead")
 	faults.Do(t, s, "DECRBY", "jobs", "1")
 	require.Equal(t, 2, state(t, p).Free, "those that have expired are free")
-	both := mustAcquire(t, p, 2)
-	mustUnlock(t, both)
+	mustUnlock(t, mustAcquire(t, p, 2))
 	requireFree(t, p, 2)
 }
 
@@ -456,11 +453,7 @@ func TestPermits_NeverTooMany(t *testing.T) {
 				if i%4 >= 2 {
 					n += rand.IntN(limit)
 				}
-				l, err := p.Acquire(ctx, n)
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				l := mustAcquire(t, p, n)
 				if now := taken.Add(int64(n)); now > limit {
 					t.Errorf("%d permits of %d are taken", now, limit)
 				}
@@ -471,9 +464,7 @@ func TestPermits_NeverTooMany(t *testing.T) {
 				}
 				taken.Add(-int64(n))
 				grants.Add(1)
-				if err := l.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
+				mustUnlock(t, l)
 			}
 		})
 	}

@@ -63,11 +63,9 @@ func TestReadWrite_WriterIsWokenByTheLastReader(t *testing.T) {
 	requirePending(t, behind, "a reader waits behind a writer of its manager")
 	faults.ByMessage(t, other, func() {
 		mustUnlock(t, first)
-		w := mustAwait(t, f)
-		mustUnlock(t, w)
+		mustUnlock(t, mustAwait(t, f))
 	})
-	r := mustAwait(t, behind)
-	mustUnlock(t, r)
+	mustUnlock(t, mustAwait(t, behind))
 }
 
 // A writer that reads goes on reading when it no longer writes, and readers elsewhere
@@ -116,8 +114,7 @@ func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
 	require.ErrorIs(t, errOf(m.TryLock(ctx, "doc", lockmgr.Shared())), lockmgr.ErrNotAcquired)
 	mustUnlock(t, first)
 	mustUnlock(t, second)
-	w := mustAwait(t, f)
-	mustUnlock(t, w)
+	mustUnlock(t, mustAwait(t, f))
 }
 
 // The same as TestReadWrite_TryLockIsNotRefusedBesideReaders, at a server.
@@ -187,8 +184,7 @@ func TestReadWrite_OtherKindIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrKind)
 	require.ErrorContains(t, err, `lock "doc"`)
 	mustUnlock(t, r)
-	again := must(m.TryLock(ctx, "doc", lockmgr.Exclusive()))(t, "a name that nobody wants can be used as another kind")
-	mustUnlock(t, again)
+	mustUnlock(t, must(m.TryLock(ctx, "doc", lockmgr.Exclusive()))(t, "a name that nobody wants can be used as another kind"))
 }
 
 func TestReadWrite_RenewsBothSides(t *testing.T) {
@@ -222,8 +218,7 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 		faults.AwaitClosed(t, l.Lost(), "the loss is told")
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 	}
-	w := mustAwait(t, f)
-	mustUnlock(t, w)
+	mustUnlock(t, mustAwait(t, f))
 	require.Empty(t, faults.Do(t, s, "KEYS", "{doc}:*"), "the readers' own keys are gone, too")
 }
 

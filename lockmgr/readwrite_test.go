@@ -45,9 +45,7 @@ func TestReadWrite_ManyReadersThreeScripts(t *testing.T) {
 			locks = append(locks, l)
 		}
 		require.EqualValues(t, 2, m.Stats().Scripts)
-		for _, l := range locks {
-			mustUnlock(t, l)
-		}
+		mustUnlock(t, locks...)
 		require.EqualValues(t, 3, m.Stats().Scripts)
 	})
 }

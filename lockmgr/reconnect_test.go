@@ -76,8 +76,7 @@ func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
 		slow.Store(int64(takes))
 		before := m.Stats().Renewals
 		faults.Do(t, c.Nodes[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		l := mustLock(t, m, name[1])
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, m, name[1]))
 		faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "a renewal")
 		mustUnlock(t, held)
 	})
@@ -99,8 +98,7 @@ func TestReconnect_CommandEndsNoDial(t *testing.T) {
 		time.Sleep(800 * milli)
 		for _, name := range []string{"a", "b", "c"} {
 			all.Go(func() {
-				l := mustTryLock(t, m, name)
-				mustUnlock(t, l)
+				mustUnlock(t, mustTryLock(t, m, name))
 			})
 		}
 		all.Wait()

@@ -41,9 +41,7 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 			"several": func(name string) (*lockmgr.Lock, error) {
 				return m.LockAll(ctx, lockmgr.Set{Names: []string{name, name + "2"}})
 			},
-			"fixed": func(name string) (*lockmgr.Lock, error) {
-				return m.Lock(ctx, name, lockmgr.FixedLease(10*time.Second))
-			},
+			"fixed": func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name, lockmgr.FixedLease(10*time.Second)) },
 		} {
 			name := kind + string(rune('a'+i))
 			l := must(take(name))(t, kind)
@@ -96,8 +94,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	}
 	require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrReplicas)
 	for _, name := range []string{"a", "b"} { // given back
-		l := mustLock(t, other, name, lockmgr.MaxWait(o.Lease/2))
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, other, name, lockmgr.MaxWait(o.Lease/2)))
 	}
 	faults.AwaitLost(t, held)
 	require.ErrorIs(t, held.Err(), lockmgr.ErrLeaseLost)

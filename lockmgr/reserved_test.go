@@ -50,8 +50,7 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 				mu.Unlock()
 			}
 			mustUnlock(t, held)
-			l := mustAwait(t, f)
-			mustUnlock(t, l)
+			mustUnlock(t, mustAwait(t, f))
 		}
 		names = append(names, "permits:"+name)
 		p, q := managers[0].Permits("permits:"+name, 2), managers[1].Permits("permits:"+name, 2)
@@ -61,8 +60,7 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 			require.Eventually(t, func() bool { return faults.Do(t, s, "KEYS", "*:gathers") != "" }, faults.Patience, time.Millisecond)
 		}
 		mustUnlock(t, one)
-		two := mustAwait(t, f)
-		mustUnlock(t, two)
+		mustUnlock(t, mustAwait(t, f))
 	}
 	l, err := managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}})
 	require.NoError(t, err)

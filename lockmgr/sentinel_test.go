@@ -84,8 +84,7 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	other := dialSentinel(t, w.Addrs(), lockmgr.Options{})
 	require.ErrorIs(t, errOf(other.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
 	mustUnlock(t, l)
-	l = mustLock(t, other, "a")
-	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, other, "a"))
 
 	ctx = faults.Patient(t)
 	faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "renewed at the new master")
@@ -100,8 +99,7 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 		}
 	})
 	for _, manager := range []*lockmgr.Manager{m, waiter} {
-		l := mustTryLock(t, manager, "b")
-		mustUnlock(t, l)
+		mustUnlock(t, mustTryLock(t, manager, "b"))
 	}
 }
 
@@ -136,8 +134,7 @@ func TestDialURL(t *testing.T) {
 	} {
 		m := must(lockmgr.DialURL(url, lockmgr.Options{}))(t, url)
 		for _, name := range []string{"a", "b", "c"} {
-			l := must(m.Lock(ctx, name))(t, url)
-			mustUnlock(t, l)
+			mustUnlock(t, must(m.Lock(ctx, name))(t, url))
 		}
 		mustClose(t, m)
 	}

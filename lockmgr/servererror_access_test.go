@@ -162,17 +162,16 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 			for _, kind := range kinds {
 				name := fmt.Sprint(i, " ", kind.title)
 				l := must(kind.ask(m, name).Await(faults.Patient(t)))(t, name)
-				mustUnlock(t, l, name)
+				require.NoError(t, l.Unlock(ctx), name)
 				released := faults.AwaitEvent(t, w, func(e lockmgr.EventReleased) bool { return e.Name == l.Name() })
 				if kind.kind != "fair" { // nobody is in the queue to be told
 					requireServerError(t, lockmgr.ErrPermission, released.Err)
 				}
 				l = must(kind.ask(m, name, lockmgr.MaxWait(0)).Await(faults.Patient(t)))(t, "%s is free", name)
-				mustUnlock(t, l, name)
+				require.NoError(t, l.Unlock(ctx), name)
 			}
 			name := fmt.Sprint(i, " kept")
-			l := mustLock(t, m, name, lockmgr.KeepFor(lockmgr.MinLease))
-			mustUnlock(t, l)
+			mustUnlock(t, mustLock(t, m, name, lockmgr.KeepFor(lockmgr.MinLease)))
 			require.Contains(t, lines.String(), "commands fail")
 			require.Contains(t, lines.String(), "reason=permission")
 			requireAtRest(t, m)

@@ -77,8 +77,7 @@ func TestServerError_Replies(t *testing.T) {
 				return // the missing replies would shift all later ones
 			}
 			requireAtRest(t, m) // a refusal that arrives later would fail the next request
-			l := mustLock(t, m, "a")
-			mustUnlock(t, l)
+			mustUnlock(t, mustLock(t, m, "a"))
 		})
 	}
 }
@@ -159,7 +158,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 				switch tt.script {
 				case "transfer":
 					// The other request gets the lock all the same, unless it needs a token.
-					mustUnlock(t, l, "%q", lie)
+					require.NoError(t, l.Unlock(ctx), "%q", lie)
 					l, err = second[i].Await(faults.Patient(t))
 					if err == nil {
 						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
@@ -167,7 +166,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 						if managers[i].Stats().Passes > 0 {
 							require.Eventually(t, func() bool { return told[i].Load() > 0 }, faults.Patience, time.Millisecond, "%q", lie)
 						}
-						mustUnlock(t, l, "%q", lie)
+						require.NoError(t, l.Unlock(ctx), "%q", lie)
 					}
 				case "renew":
 					faults.AwaitLost(t, l)

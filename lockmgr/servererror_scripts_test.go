@@ -63,7 +63,6 @@ func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	speaker := dialAs(t, s.Addr(), "speaker", secret, lockmgr.Options{})
 	requireServerError(t, lockmgr.ErrPermission, errOf(mute.TryLock(faults.Patient(t), "a")))
 	for _, m := range []*lockmgr.Manager{speaker, mute} {
-		l := mustLock(t, m, "a")
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, m, "a"))
 	}
 }

@@ -36,8 +36,7 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	// A token counter of another type fails fenced requests only.
 	faults.Do(t, s, "RPUSH", "redisson_lock_token:{counted}", "x")
 	requireServerError(t, lockmgr.ErrWrongType, errOf(m.Lock(faults.Patient(t), "counted", lockmgr.Fenced())))
-	l := mustLock(t, m, "counted")
-	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, m, "counted"))
 }
 
 // A lock whose key was overwritten is lost. The renewal notices that, or else the

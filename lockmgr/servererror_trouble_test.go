@@ -90,13 +90,12 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, faults.Patience, 5*time.Millisecond)
 	for i, l := range held {
 		require.NoError(t, l.Err(), i)
-		mustUnlock(t, l, i)
+		require.NoError(t, l.Unlock(ctx), i)
 		require.Equal(t, "0", faults.Do(t, s, "EXISTS", l.Name()))
 	}
 	requireAtRest(t, m)
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
-	l := mustLock(t, m, "new")
-	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, m, "new"))
 }
 
 // A server dies while a lock is held: the loss is reported at the deadline, and when

@@ -62,8 +62,7 @@ func TestLockAll_TwoCommands(t *testing.T) {
 		set.Names = append(set.Names, fmt.Sprint("n", i))
 	}
 	before := m.Stats().Scripts
-	l := mustLockAll(t, m, set)
-	mustUnlock(t, l)
+	mustUnlock(t, mustLockAll(t, m, set))
 	require.Equal(t, before+2, m.Stats().Scripts)
 }
 
@@ -125,8 +124,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 		faults.Eventually(t, func() bool { return holder.Stats().Waiting == len(waits) })
 		mustUnlock(t, l)
 		for _, w := range waits[1:5] {
-			l := mustAwait(t, w)
-			mustUnlock(t, l)
+			mustUnlock(t, mustAwait(t, w))
 		}
 		var both sync.WaitGroup
 		for _, i := range []int{0, 5} { // either may be first
@@ -154,8 +152,7 @@ func TestLockAll_LostIfAnyPartIs(t *testing.T) {
 		<-l.Lost()
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
-		l = mustLockAll(t, other, mixed)
-		mustUnlock(t, l)
+		mustUnlock(t, mustLockAll(t, other, mixed))
 	}
 	// An administrator's forced unlock is noticed at once.
 	l := mustLockAll(t, m, mixed, lockmgr.FixedLease(time.Hour))
@@ -181,8 +178,7 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 	require.Equal(t, l.TokenOf("a"), again.TokenOf("a"))
 	require.ErrorIs(t, errOf(m.Lock(ctx, "a", lockmgr.AsOwner(one))), lockmgr.ErrDeadlock, "it would wait for itself")
 	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("a"), lockmgr.AsOwner(one))), lockmgr.ErrDeadlock)
-	reads := must(m.Lock(ctx, "r", lockmgr.AsOwner(one), lockmgr.Shared()))(t, "both read")
-	mustUnlock(t, reads)
+	mustUnlock(t, must(m.Lock(ctx, "r", lockmgr.AsOwner(one), lockmgr.Shared()))(t, "both read"))
 
 	c := mustLock(t, m, "c", lockmgr.AsOwner(two))
 	waits := m.LockAllAsync(lockmgr.All("b", "d"), lockmgr.AsOwner(two))
@@ -190,8 +186,7 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("c", "e"), lockmgr.AsOwner(one))), lockmgr.ErrDeadlock, "a circle of two owners")
 	mustUnlock(t, l)
 	mustUnlock(t, again)
-	l = mustAwait(t, waits)
-	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, waits))
 	mustUnlock(t, c)
 }
 

@@ -58,8 +58,7 @@ func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
 	require.ErrorAs(t, err, &cycle)
 	require.Equal(t, "x", cycle.Cycle[0].Name)
 	mustUnlock(t, set)
-	l := mustAwait(t, writer)
-	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, writer))
 }
 
 // An error tells which name of a set was held, is of another kind, or is in the way.

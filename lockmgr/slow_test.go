@@ -85,8 +85,7 @@ func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 		owner := m.NewOwner()
 		l := mustLock(t, m, "a", lockmgr.AsOwner(owner))
 		for range lockmgr.MaxUndelivered {
-			again := mustLock(t, m, "a", lockmgr.AsOwner(owner))
-			mustUnlock(t, again)
+			mustUnlock(t, mustLock(t, m, "a", lockmgr.AsOwner(owner)))
 		}
 		mustUnlock(t, l)
 		synctest.Wait()
@@ -97,8 +96,7 @@ func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 		require.Equal(t, told, dropped, "all drops are reported")
 		require.IsType(t, lockmgr.EventDropped{}, last)
 		before := granted
-		l = mustLock(t, m, "b")
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, m, "b"))
 		synctest.Wait()
 		require.Equal(t, before+1, granted)
 		require.Equal(t, told, m.Stats().DroppedEvents)

@@ -111,8 +111,7 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	whole := dial(t, s.Addr(), lockmgr.Options{})
 	for _, name := range some(20) {
-		l := mustLock(t, whole, name)
-		mustUnlock(t, l)
+		mustUnlock(t, mustLock(t, whole, name))
 	}
 	report = must(whole.Check(faults.Patient(t), "a"))(t)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "masters with slots: 2")

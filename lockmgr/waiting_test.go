@@ -133,8 +133,7 @@ func TestDeadlock(t *testing.T) {
 		}, cycle.Cycle)
 		require.Contains(t, err.Error(), `"x"`)
 		mustUnlock(t, y)
-		y = must(f.Await(ctx))(t, "the older request lives on")
-		mustUnlock(t, y)
+		mustUnlock(t, must(f.Await(ctx))(t, "the older request lives on"))
 		mustUnlock(t, x)
 	})
 }
@@ -152,8 +151,7 @@ func TestWaiter_ServerIsDown(t *testing.T) {
 		f := m.LockAsync("a")
 		time.Sleep(second)
 		net.heal()
-		l := must(f.Await(ctx))(t, "a server that comes back in time is waited for")
-		mustUnlock(t, l)
+		mustUnlock(t, must(f.Await(ctx))(t, "a server that comes back in time is waited for"))
 	})
 }
 
