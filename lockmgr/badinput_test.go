@@ -13,13 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// dialMini connects to an embedded server.
-func dialMini(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	addr, _ := redistest.Mini(t)
-	return dial(t, addr, o)
-}
-
 // Bad arguments fail at once, and send nothing.
 func TestLock_BadInputSendsNothing(t *testing.T) {
 	m, other := dialMini(t, lockmgr.Options{}), dialMini(t, lockmgr.Options{})

@@ -47,6 +47,13 @@ func (w *scene) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
 	return m, n
 }
 
+// managers starts two.
+func (w *scene) managers(o lockmgr.Options) (m, other *lockmgr.Manager) {
+	m, _ = w.manager(o)
+	other, _ = w.manager(o)
+	return m, other
+}
+
 func dialNetwork(t *testing.T, n *network, o lockmgr.Options) *lockmgr.Manager {
 	m := must(lockmgr.Dial(rueidis.ClientOption{
 		InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: n.dial,
@@ -59,8 +66,7 @@ func (w *scene) owners(name string) []string {
 	if !w.server.Exists(name) {
 		return nil
 	}
-	keys := must(w.server.HKeys(name))(w.t)
-	return keys
+	return must(w.server.HKeys(name))(w.t)
 }
 
 // network is what lies between one manager and the server.

@@ -36,10 +36,7 @@ var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 		require.True(t, f.Cancel())
 		return leave
 	},
-	"unlocked": func(t *testing.T, m *lockmgr.Manager) func() {
-		l := mustLock(t, m, "hung")
-		return hang(l.UnlockAsync())
-	},
+	"unlocked": func(t *testing.T, m *lockmgr.Manager) func() { return hang(mustLock(t, m, "hung").UnlockAsync()) },
 	"All": func(_ *testing.T, m *lockmgr.Manager) func() {
 		return hang(futures.All(nil, m.LockAsync("hung"), m.LockAsync("too")))
 	},

@@ -22,7 +22,7 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
+	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{})
 	report := must(m.Check(faults.Patient(t), "app:"))(t)
 	requireOtherKinds(t, report)
 	require.Empty(t, report.Warnings)
@@ -84,7 +84,7 @@ func TestCheck_NamesWhatIsMissing(t *testing.T) {
 			user := "without" + rule
 			rest := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })
 			setUser(t, s, user, rest...)
-			m := dialAs(t, s.Addr(), user, secret, lockmgr.Options{CommandTimeout: slow})
+			m := dialAs(t, s.Addr(), user, lockmgr.Options{CommandTimeout: slow})
 			report, err := m.Check(faults.Patient(t), "app:")
 			var named []string
 			for _, p := range report.Missing {
@@ -172,7 +172,7 @@ func TestCheck_WhileLocksAreTaken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(strings.ReplaceAll(leastPrivilege, "+hdel ", ""))...)
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
+	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range 16 {

@@ -15,13 +15,11 @@ import (
 
 func TestClose_EndsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		foreign := mustLock(t, other, "foreign")
 		var held []*lockmgr.Lock
 		for _, name := range []string{"a", "b", "c"} {
-			l := mustLock(t, m, name)
-			held = append(held, l)
+			held = append(held, mustLock(t, m, name))
 		}
 		waiters := []*futures.Future[*lockmgr.Lock]{m.LockAsync("a"), m.LockAsync("foreign"), m.LockAsync("foreign", lockmgr.MaxWait(time.Hour))}
 		time.Sleep(second)

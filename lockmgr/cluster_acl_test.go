@@ -43,11 +43,11 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	for _, name := range []string{"app:a", "app:b", "app:c", "app:d"} {
 		l := mustLock(t, m, name)
 		f := other.LockAsync(name)
-		requireSubscribers(t, c.Owner(name), false)
+		awaitSubscribers(t, c.Owner(name), false)
 		mustUnlock(t, l)
 		mustUnlock(t, mustAwait(t, f))
 		owner := c.Owner(name)
-		require.Eventually(t, func() bool { return owner.Commands(t)["sunsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
+		faults.Eventually(t, func() bool { return owner.Commands(t)["sunsubscribe"] > 0 })
 	}
 	mustClose(t, other)
 	mustClose(t, m)

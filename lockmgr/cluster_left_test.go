@@ -23,7 +23,7 @@ func TestCluster_ConnectionToAMasterThatLeft(t *testing.T) {
 	name := namesOn(c, 1)[master][0]
 	mustLock(t, m, name)
 	waiting := dialCluster(t, c, lockmgr.Options{}).LockAsync(name)
-	requireSubscribers(t, master, false)
+	awaitSubscribers(t, master, false)
 	connections := func() int {
 		return strings.Count(faults.Do(t, master, "CLIENT", "LIST", "TYPE", "normal")+faults.Do(t, master, "CLIENT", "LIST", "TYPE", "pubsub"), "addr=")
 	}
@@ -33,6 +33,6 @@ func TestCluster_ConnectionToAMasterThatLeft(t *testing.T) {
 		_, _ = m.TryLock(ctx, name) // it shows that the slot has moved
 		return c.Owner(name) == replica && connections() < before
 	}, 40*time.Second, 50*time.Millisecond)
-	requireSubscribers(t, replica, false)
+	awaitSubscribers(t, replica, false)
 	waiting.Cancel()
 }

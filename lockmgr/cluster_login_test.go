@@ -45,8 +45,7 @@ func TestCluster_WrongPasswordAtOneNode(t *testing.T) {
 	for owner, names := range namesOn(c, 3) {
 		if owner != c.Nodes[0] {
 			for _, name := range names {
-				l := must(m.Lock(ctx, name))(t, name)
-				held = append(held, l)
+				held = append(held, must(m.Lock(ctx, name))(t, name))
 			}
 			continue
 		}

@@ -57,8 +57,7 @@ func (m *move) migrate(keys ...string) {
 // keys returns the keys of the slot that a master has.
 func (m *move) keys(at *redistest.Server) []string {
 	m.t.Helper()
-	out := must(at.Do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(wires.SlotOf(m.key)), "100"))(m.t)
-	return strings.Fields(out)
+	return strings.Fields(must(at.Do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(wires.SlotOf(m.key)), "100"))(m.t))
 }
 
 // finish takes the remaining keys to the new master, and then the slot.
@@ -148,8 +147,7 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 					f = kind.ask(other, name)
 					moving.awaitWaiters(kind.channel+"{"+name+"}", 2, sharded)
 					given(other, f, "removed by ForceUnlock", func() {
-						removed := must(other.ForceUnlock(ctx, name))(t)
-						require.True(t, removed)
+						require.True(t, must(other.ForceUnlock(ctx, name))(t))
 					})
 					moving.finish()
 					require.True(t, l.Valid())
@@ -231,8 +229,7 @@ func TestCluster_ReaderWhoseKeysAreApart(t *testing.T) {
 		moving.finish()
 		require.NoError(t, reader.Extend(ctx, time.Minute))
 		require.NoError(t, reader.Unlock(ctx))
-		l := must(writer.Await(ctx))(t)
-		require.NoError(t, l.Unlock(ctx))
+		require.NoError(t, must(writer.Await(ctx))(t).Unlock(ctx))
 		require.Empty(t, ownKeys(t, c, name))
 	}
 }
@@ -319,8 +316,7 @@ func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
 		require.ErrorIs(t, errOf(m.Inspect(ctx, plain)), lockmgr.ErrUnavailable, "migrated: %t", migrated)
 		info := must(m.Inspect(ctx, fenced))(t, "migrated: %t", migrated)
 		require.True(t, info.Locked)
-		removed := must(m.ForceUnlock(ctx, plain))(t)
-		require.True(t, removed)
+		require.True(t, must(m.ForceUnlock(ctx, plain))(t))
 		require.Error(t, l.Unlock(ctx))
 		moving.finish()
 		info = mustInspect(t, m, plain)
@@ -365,8 +361,7 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	tag := movable(c, "{%d}")
 	take := func(name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 		t.Helper()
-		l := mustLock(t, m, name, opts...)
-		return l
+		return mustLock(t, m, name, opts...)
 	}
 	var held []*lockmgr.Lock
 	var waits []*futures.Future[*lockmgr.Lock]

@@ -24,7 +24,7 @@ func oneShard(t *testing.T, o lockmgr.Options) (*redistest.Cluster, map[string]*
 	c := redistest.StartCluster(t, 1, 1)
 	managers := map[string]*lockmgr.Manager{}
 	for which, addrs := range map[string][]string{"master": c.Addrs()[:1], "replica": c.Addrs()[1:], "both": c.Addrs()} {
-		managers[which] = dialMany(t, rueidis.ClientOption{InitAddress: addrs}, o)
+		managers[which] = dialOption(t, rueidis.ClientOption{InitAddress: addrs}, o)
 	}
 	return c, managers
 }
@@ -41,7 +41,6 @@ func TestCluster_OneShardWakes(t *testing.T) {
 					refused <- r.Name
 				}
 			}})
-			ctx := faults.Patient(t)
 			for by, m := range managers {
 				for at, other := range managers {
 					if m == other {
@@ -49,8 +48,7 @@ func TestCluster_OneShardWakes(t *testing.T) {
 					}
 					for kind, opts := range map[string][]lockmgr.LockOption{"plain": nil, "exclusive": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
 						name := kind + " " + by + " " + at
-						l, err := m.Lock(ctx, name, opts...)
-						require.NoError(t, err)
+						l := mustLock(t, m, name, opts...)
 						f := other.LockAsync(name, opts...)
 						// The second try comes when the subscription is confirmed.
 						for tries := 0; tries < 2; {
@@ -58,12 +56,7 @@ func TestCluster_OneShardWakes(t *testing.T) {
 								tries++
 							}
 						}
-						faults.ByMessage(t, other, func() {
-							mustUnlock(t, l)
-							l, err = f.Await(ctx)
-							require.NoError(t, err)
-						}, name)
-						mustUnlock(t, l)
+						mustUnlock(t, mustPass(t, l, other, f))
 					}
 				}
 			}
@@ -76,7 +69,7 @@ func TestCluster_OneShardWakes(t *testing.T) {
 func TestCluster_OneShardLikeRedisson(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 1, 0)
-	m := dialMany(t, rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{})
+	m := dialOption(t, rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true, ForceSingleClient: true})
 	require.NoError(t, err)
 	defer client.Close()
@@ -87,7 +80,7 @@ func TestCluster_OneShardLikeRedisson(t *testing.T) {
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
 	go client.Receive(listening, client.B().Ssubscribe().Channel(faults.Channel("a")).Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
-	requireSubscribers(t, c.Nodes[0], false)
+	awaitSubscribers(t, c.Nodes[0], false)
 	mustUnlock(t, l)
 	select {
 	case message := <-heard:

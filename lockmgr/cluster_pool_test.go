@@ -21,7 +21,7 @@ func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {
 	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), BlockingPoolSize: 1}, acked(1)))(t)
 	held := mustLock(t, dialCluster(t, c, lockmgr.Options{}), "x")
 	waiting := m.LockAsync("x")
-	requireSubscribers(t, c.Owner("x"), false)
+	awaitSubscribers(t, c.Owner("x"), false)
 	for _, name := range []string{"{x}2", "{x}3"} {
 		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -54,8 +54,7 @@ func TestCluster_SetOverSlots(t *testing.T) {
 			ctx := faults.Patient(t)
 			set, names := setOverSlots(c, 3)
 
-			l, err := m.LockAll(ctx, set, lockmgr.Fenced())
-			require.NoError(t, err)
+			l := mustLockAll(t, m, set, lockmgr.Fenced())
 			require.ElementsMatch(t, names, l.Names())
 			for _, name := range names {
 				require.Positive(t, l.TokenOf(name), name)
@@ -65,38 +64,24 @@ func TestCluster_SetOverSlots(t *testing.T) {
 				if name == set.Exclusive[0] {
 					opts = append(opts, lockmgr.Shared())
 				}
-				_, err = other.TryLock(ctx, name, opts...)
-				require.Error(t, err, name)
+				require.Error(t, errOf(other.TryLock(ctx, name, opts...)), name)
 			}
-			reader, err := other.TryLock(ctx, set.Shared[0], lockmgr.Shared())
-			require.NoError(t, err, "readers share")
-			mustUnlock(t, reader)
-			_, err = other.TryLockAll(ctx, set)
-			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-			_, err = other.LockAll(ctx, set, lockmgr.MaxWait(10*time.Millisecond))
-			require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+			mustUnlock(t, must(other.TryLock(ctx, set.Shared[0], lockmgr.Shared()))(t, "readers share"))
+			require.ErrorIs(t, errOf(other.TryLockAll(ctx, set)), lockmgr.ErrNotAcquired)
+			require.ErrorIs(t, errOf(other.LockAll(ctx, set, lockmgr.MaxWait(10*time.Millisecond))), lockmgr.ErrWaitTimeout)
 
 			f := other.LockAllAsync(set)
 			time.Sleep(2 * o.Lease) // it is renewed on all masters meanwhile
 			require.True(t, l.Valid())
-			faults.ByMessage(t, other, func() {
-				mustUnlock(t, l)
-				l, err = f.Await(ctx)
-				require.NoError(t, err)
-			})
-			mustUnlock(t, l)
+			mustUnlock(t, mustPass(t, l, other, f))
 			requireNothingLeft(t, c, names)
 
 			// One that waits keeps nothing.
-			single, err := other.Lock(ctx, set.Names[2])
-			require.NoError(t, err)
+			single := mustLock(t, other, set.Names[2])
 			f = m.LockAllAsync(set)
-			free, err := other.Lock(ctx, set.Names[0], lockmgr.MaxWait(time.Second))
-			require.NoError(t, err)
-			mustUnlock(t, free)
+			mustUnlock(t, mustLock(t, other, set.Names[0], lockmgr.MaxWait(time.Second)))
 			mustUnlock(t, single)
-			l, err = f.Await(ctx)
-			require.NoError(t, err)
+			l = mustAwait(t, f)
 
 			// If one name is taken away, the set is lost, and the rest is given back.
 			faults.Do(t, c.Owner(set.Names[1]), "DEL", set.Names[1])
@@ -105,14 +90,14 @@ func TestCluster_SetOverSlots(t *testing.T) {
 			case <-time.After(2 * o.Lease):
 				t.Fatal("the loss is not told")
 			}
-			require.Eventually(t, func() bool {
+			faults.Eventually(t, func() bool {
 				for _, name := range names {
 					if ownKeys(t, c, name) != "" {
 						return false
 					}
 				}
 				return true
-			}, o.Lease, 10*time.Millisecond)
+			})
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,25 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 	wires "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
-
-// dialCluster makes a manager of a cluster, which is closed when t ends.
-func dialCluster(t *testing.T, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	return dialMany(t, rueidis.ClientOption{InitAddress: c.Addrs()}, o)
-}
-
-// dialMany makes a manager of a cluster or of Sentinels. It is closed when t ends. Some of the servers
-// may be down then, so its releases need not be confirmed.
-func dialMany(t *testing.T, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	m := must(lockmgr.Dial(opt, o))(t)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = m.Close(ctx)
-	})
-	return m
-}
 
 // namesOn returns names whose slots each master serves, some for each.
 func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
@@ -81,30 +61,23 @@ func TestCluster_EveryKind(t *testing.T) {
 						"plain": nil, "fenced": {lockmgr.Fenced()}, "shared": {lockmgr.Shared()}, "exclusive": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()},
 					} {
 						name := fmt.Sprintf("%s:{%s}", kind, name)
-						l, err := m.Lock(ctx, name, opts...)
-						require.NoError(t, err, name)
+						l := must(m.Lock(ctx, name, opts...))(t, name)
 						if kind == "shared" {
 							opts = []lockmgr.LockOption{lockmgr.Exclusive()}
 						}
 						f := other.LockAsync(name, opts...)
 						if channels != lockmgr.ClassicChannels {
-							requireSubscribers(t, owner, false)
+							awaitSubscribers(t, owner, false)
 						}
 						if channels != lockmgr.ShardedChannels {
-							requireSubscribers(t, owner, true)
+							awaitSubscribers(t, owner, true)
 						}
-						faults.ByMessage(t, other, func() {
-							mustUnlock(t, l)
-							l, err = f.Await(ctx)
-							require.NoError(t, err, name)
-						}, name)
-						mustUnlock(t, l)
+						mustUnlock(t, mustPass(t, l, other, f))
 						require.Empty(t, ownKeys(t, c, name))
 					}
 					mustUnlock(t, mustTryLock(t, m, name, lockmgr.KeepFor(time.Minute)))
 					require.ErrorIs(t, errOf(other.TryLock(ctx, name)), lockmgr.ErrNotAcquired)
-					removed := must(other.ForceUnlock(ctx, name))(t)
-					require.True(t, removed)
+					require.True(t, must(other.ForceUnlock(ctx, name))(t))
 					p := "permits:{" + name + "}"
 					l := mustAcquire(t, m.Permits(p, 2), 2)
 					mustUnlock(t, l)
@@ -112,32 +85,30 @@ func TestCluster_EveryKind(t *testing.T) {
 					l = mustLockAll(t, m, set)
 					require.ErrorIs(t, errOf(other.TryLock(ctx, "{"+name+"}2")), lockmgr.ErrNotAcquired)
 					mustUnlock(t, l)
-					info := mustInspect(t, m, name)
-					require.Zero(t, info.TTL)
+					require.Zero(t, mustInspect(t, m, name).TTL)
 				}
 			}
 		})
 	}
 }
 
-// requireSubscribers waits until a node has a channel with a subscriber.
-func requireSubscribers(t *testing.T, s *redistest.Server, classic bool) {
+// awaitSubscribers waits until a node has a channel with a subscriber.
+func awaitSubscribers(t *testing.T, s *redistest.Server, classic bool) {
 	t.Helper()
 	sub := "SHARDCHANNELS"
 	if classic {
 		sub = "CHANNELS"
 	}
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		out, err := s.Do("PUBSUB", sub)
 		return err == nil && out != ""
-	}, 5*time.Second, 5*time.Millisecond)
+	})
 }
 
 // ownKeys returns what is left of a lock's record.
 func ownKeys(t *testing.T, c *redistest.Cluster, name string) string {
 	t.Helper()
-	out := must(c.Owner(name).Do("HGETALL", name))(t)
-	return out
+	return must(c.Owner(name).Do("HGETALL", name))(t)
 }
 
 // After a failover waiters go on at the new master, and a hold that it knows stays.
@@ -146,7 +117,6 @@ func TestCluster_Failover(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 1)
 	o := lockmgr.Options{RetryTime: 20 * time.Second}
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	// The address of a replica is enough, too: after a failover it is that of a former master.
 	for _, n := range c.Nodes[3:] {
 		one := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{n.Addr()}}, o))(t)
@@ -157,22 +127,15 @@ func TestCluster_Failover(t *testing.T) {
 	}
 	name := "a"
 	owner := c.Owner(name)
-	l, err := m.Lock(ctx, name)
-	require.NoError(t, err)
+	l := mustLock(t, m, name)
 	f := other.LockAsync(name)
-	requireSubscribers(t, owner, false)
-	_, err = owner.Do("WAIT", "1", "2000")
-	require.NoError(t, err)
+	awaitSubscribers(t, owner, false)
+	must(owner.Do("WAIT", "1", "2000"))(t)
 	owner.Kill()
-	require.Eventually(t, func() bool { now := c.Owner(name); return now != nil && now != owner }, 15*time.Second, 20*time.Millisecond)
+	faults.Eventually(t, func() bool { now := c.Owner(name); return now != nil && now != owner })
 	require.True(t, l.Valid())
-	requireSubscribers(t, c.Owner(name), false)
-	faults.ByMessage(t, other, func() {
-		mustUnlock(t, l)
-		l, err = f.Await(ctx)
-		require.NoError(t, err)
-	})
-	mustUnlock(t, l)
+	awaitSubscribers(t, c.Owner(name), false)
+	mustUnlock(t, mustPass(t, l, other, f))
 }
 
 // A slot that moves while somebody holds a lock in it, and somebody waits, takes both along.
@@ -180,7 +143,6 @@ func TestCluster_SlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	name := "a"
 	for range 4 {
 		from := c.Owner(name)
@@ -188,20 +150,14 @@ func TestCluster_SlotMoves(t *testing.T) {
 		if to == from {
 			to = c.Nodes[1]
 		}
-		l, err := m.Lock(ctx, name)
-		require.NoError(t, err)
+		l := mustLock(t, m, name)
 		f := other.LockAsync(name)
-		requireSubscribers(t, from, false)
+		awaitSubscribers(t, from, false)
 		c.Move(t, name, to)
 		require.Equal(t, to, c.Owner(name))
-		requireSubscribers(t, to, false)
+		awaitSubscribers(t, to, false)
 		require.True(t, l.Valid())
-		faults.ByMessage(t, other, func() {
-			mustUnlock(t, l)
-			l, err = f.Await(ctx)
-			require.NoError(t, err)
-		})
-		mustUnlock(t, l)
+		mustUnlock(t, mustPass(t, l, other, f))
 	}
 }
 
@@ -222,8 +178,7 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 			asked = append(asked, m.LockAsync("{a}"+strconv.Itoa(i)))
 		}
 		for _, f := range asked {
-			l := mustAwait(t, f)
-			held = append(held, l)
+			held = append(held, mustAwait(t, f))
 		}
 	}
 	plain(0, 10)
@@ -275,8 +230,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 	names := namesOn(c, 20)
 	for _, list := range names {
 		for _, name := range list[1:10] {
-			l := mustLock(t, m, name)
-			held = append(held, l)
+			held = append(held, mustLock(t, m, name))
 		}
 	}
 	lost := names[c.Nodes[0]][0]

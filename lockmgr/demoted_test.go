@@ -61,16 +61,14 @@ func TestDemoted_HoldsStay(t *testing.T) {
 			opt := rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}
 			o := lockmgr.Options{Lease: demotedLease, RetryTime: 20 * time.Second}
 			change(&o, &opt)
-			m, other := dialMany(t, opt, o), dialMany(t, opt, o)
+			m, other := dialOption(t, opt, o), dialOption(t, opt, o)
 			ctx := faults.Patient(t)
 			var held []*lockmgr.Lock
 			for i := range 20 {
-				l := mustLock(t, m, fmt.Sprint("job", i))
-				held = append(held, l)
+				held = append(held, mustLock(t, m, fmt.Sprint("job", i)))
 			}
 			for kind, opts := range map[string][]lockmgr.LockOption{"read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
-				l := mustLock(t, m, kind, opts...)
-				held = append(held, l)
+				held = append(held, mustLock(t, m, kind, opts...))
 			}
 			next := other.LockAsync("job0")
 			faults.AwaitSubscribed(t, servers[0], "job0", 1)

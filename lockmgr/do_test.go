@@ -27,7 +27,7 @@ func TestDo(t *testing.T) {
 		return nil
 	}, lockmgr.Fenced()))
 	require.ErrorIs(t, context.Cause(inner), lockmgr.ErrNotHeld)
-	free(t, m)
+	awaitIdle(t, m)
 }
 
 func TestDo_ReturnsTheErrors(t *testing.T) {
@@ -44,7 +44,7 @@ func TestDo_ReturnsTheErrors(t *testing.T) {
 	failed := errors.New("failed")
 	require.Equal(t, failed, m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error { return failed }), "as it is")
 	require.NoError(t, m.Do(ctx, "a", func(_ context.Context, l *lockmgr.Lock) error { return l.Unlock(ctx) }), "an early unlock")
-	free(t, m)
+	awaitIdle(t, m)
 }
 
 // The error of Do matches the loss of the lock, whatever fn returned.
@@ -72,8 +72,7 @@ func TestDo_TellsTheLoss(t *testing.T) {
 // An unlock ends the context that the lock gave out. Given that context, or a child of it, Unlock waits all the same.
 func TestUnlock_WithItsOwnContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		require.NoError(t, m.Do(ctx, "a", func(own context.Context, l *lockmgr.Lock) error {
 			child, cancel := context.WithTimeout(own, time.Minute)
 			defer cancel()
@@ -124,7 +123,7 @@ func TestDo_LetsPanicsPass(t *testing.T) {
 		_ = m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error { panic("at the disco") })
 	})
 	require.Zero(t, m.Stats().Held, "released before the panic goes on")
-	free(t, m)
+	awaitIdle(t, m)
 }
 
 // On a silent server Do returns in time. Its error is nil, since fn held the lock all

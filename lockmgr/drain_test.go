@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -31,7 +32,7 @@ func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return m.Stats().Waiting == waiters }, 10*time.Second, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == waiters })
 	start := time.Now()
 	mustUnlock(t, first)
 	wg.Wait()
@@ -62,9 +63,7 @@ func (r *raw) drainByMessages(t testing.TB) time.Duration {
 			if err := r.client.Do(ctx, r.lock("raw", rawOwner)).Error(); !rueidis.IsRedisNil(err) {
 				t.Error(err)
 			}
-			if err := r.client.Do(ctx, r.unlock("raw", rawOwner)).Error(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, r.client.Do(ctx, r.unlock("raw", rawOwner)).Error())
 		})
 	}
 	start := time.Now()
@@ -125,7 +124,7 @@ func TestDrain_TakesFewCommands(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return m.Stats().Waiting == waiters }, 10*time.Second, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == waiters })
 	before := clientCommands(t, s)
 	mustUnlock(t, l)
 	<-left

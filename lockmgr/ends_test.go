@@ -20,11 +20,11 @@ func TestEnds_ToldTheSameEverywhere(t *testing.T) {
 	ends.Each(t, func(t *testing.T, o *lockmgr.Options) func(*lockmgr.Manager, ends.Counts) {
 		witness, log := faults.NewWitness(), new(lockedBuffer)
 		o.Observer, o.Logger = witness.Observe, slog.New(slog.NewTextHandler(log, nil))
-		return func(m *lockmgr.Manager, want ends.Counts) { checkTold(t, m, witness, log.String(), want) }
+		return func(m *lockmgr.Manager, want ends.Counts) { requireTold(t, m, witness, log.String(), want) }
 	})
 }
 
-func checkTold(t *testing.T, m *lockmgr.Manager, witness *faults.Witness, log string, want ends.Counts) {
+func requireTold(t *testing.T, m *lockmgr.Manager, witness *faults.Witness, log string, want ends.Counts) {
 	var events ends.Counts
 	lost := map[string]bool{}
 	faults.Count(witness, func(e lockmgr.Event) bool {

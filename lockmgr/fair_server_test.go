@@ -33,8 +33,8 @@ func awaitQueue(t *testing.T, m *lockmgr.Manager, name string, n int) {
 	faults.Eventually(t, func() bool { return len(queue(t, m, name)) == n })
 }
 
-// requireNoKeys waits until the server has no key.
-func requireNoKeys(t *testing.T, s *redistest.Server) {
+// awaitNoKeys waits until the server has no key.
+func awaitNoKeys(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" })
 }
@@ -49,17 +49,11 @@ type order struct {
 // take takes the lock of a future, notes it and unlocks it.
 func (o *order) take(t *testing.T, i int, f *futures.Future[*lockmgr.Lock]) {
 	o.Go(func() {
-		l, err := f.Await(faults.Patient(t))
-		if err != nil {
-			t.Error(i, err)
-			return
-		}
+		l := mustAwait(t, f)
 		o.mu.Lock()
 		o.got = append(o.got, i)
 		o.mu.Unlock()
-		if err := l.Unlock(faults.Patient(t)); err != nil {
-			t.Error(i, err)
-		}
+		mustUnlock(t, l)
 	})
 }
 
@@ -88,7 +82,7 @@ func TestFair_Order(t *testing.T) {
 		o.Wait()
 		require.Equal(t, want, o.got, name)
 	}
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // Waiters of one manager pass the lock on in memory, with far fewer scripts than grants.
@@ -109,7 +103,7 @@ func TestFair_PassesInMemory(t *testing.T) {
 	require.IsIncreasing(t, o.got)
 	require.Less(t, m.Stats().Scripts-sent, uint64(many/10), "far fewer commands than handoffs")
 	require.Zero(t, m.Stats().Subscriptions, "nobody else waited")
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // No worker waits for more than three rounds of the others, over managers.
@@ -125,11 +119,7 @@ func TestFair_AgainAndAgain(t *testing.T) {
 		for j := range workers {
 			wg.Go(func() {
 				for round := range rounds {
-					l, err := m.Lock(faults.Patient(t), "f", lockmgr.Fair())
-					if err != nil {
-						t.Error(err)
-						return
-					}
+					l := mustLock(t, m, "f", lockmgr.Fair())
 					if inside++; inside != 1 {
 						t.Error("two have the lock")
 					}
@@ -140,23 +130,19 @@ func TestFair_AgainAndAgain(t *testing.T) {
 					}
 					last[me] = grants
 					inside--
-					if err := l.Unlock(faults.Patient(t)); err != nil {
-						t.Error(err)
-					}
+					mustUnlock(t, l)
 				}
 			})
 		}
 	}
 	wg.Wait()
 	require.Equal(t, 3*workers*rounds, grants)
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // A request that leaves gives its place up, wherever it is in the queue.
 func TestFair_Leave(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	first := mustLock(t, m, "f", lockmgr.Fair())
 	var all []*futures.Future[*lockmgr.Lock]
 	for i := range 6 {
@@ -173,14 +159,12 @@ func TestFair_Leave(t *testing.T) {
 	for _, i := range []int{0, 3, 4} {
 		mustUnlock(t, mustAwait(t, all[i]))
 	}
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // A request that does not wait fails if anybody waits, and gets no place.
 func TestFair_TryLock(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	l := mustTryLock(t, m, "f", lockmgr.Fair())
 	for _, who := range []*lockmgr.Manager{m, other} {
 		require.ErrorIs(t, errOf(who.TryLock(faults.Patient(t), "f", lockmgr.Fair())), lockmgr.ErrNotAcquired)
@@ -223,8 +207,7 @@ func TestFair_ForceUnlock(t *testing.T) {
 	l := mustLock(t, m, "f", lockmgr.Fair())
 	waits := other.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, m, "f", 1)
-	removed := must(third.ForceUnlock(faults.Patient(t), "f"))(t)
-	require.True(t, removed)
+	require.True(t, must(third.ForceUnlock(faults.Patient(t), "f"))(t))
 	next := mustAwait(t, waits)
 	require.True(t, next.Valid())
 	mustUnlock(t, next)
@@ -233,23 +216,15 @@ func TestFair_ForceUnlock(t *testing.T) {
 
 // Tokens rise over managers, also when the lock passes in memory.
 func TestFair_Fenced(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	var last int64
 	var wg sync.WaitGroup
 	for i := range 60 {
 		wg.Go(func() {
-			l, err := []*lockmgr.Manager{m, other}[i%2].Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.Fenced())
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			l := mustLock(t, []*lockmgr.Manager{m, other}[i%2], "f", lockmgr.Fair(), lockmgr.Fenced())
 			assert.Greater(t, l.Token(), last)
 			last = l.Token()
-			if err := l.Unlock(faults.Patient(t)); err != nil {
-				t.Error(err)
-			}
+			mustUnlock(t, l)
 		})
 	}
 	wg.Wait()
@@ -257,9 +232,7 @@ func TestFair_Fenced(t *testing.T) {
 
 // A hold whose fixed lease ends without an unlock passes to the next, here and elsewhere.
 func TestFair_FixedLeases(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	var all []*futures.Future[*lockmgr.Lock]
 	for i := range 8 {
 		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair(), lockmgr.FixedLease(100*time.Millisecond)))
@@ -281,13 +254,12 @@ func TestFair_Reentry(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx))
 	require.True(t, again.Valid())
 	require.NoError(t, again.Unlock(ctx))
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // Fair can't be combined with other kinds, and a name has one kind.
 func TestFair_BadRequests(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for _, opts := range [][]lockmgr.LockOption{{lockmgr.Fair(), lockmgr.Shared()}, {lockmgr.Exclusive(), lockmgr.Fair()}} {
 		require.ErrorIs(t, errOf(m.Lock(ctx, "f", opts...)), lockmgr.ErrInvalidOption)
@@ -301,14 +273,12 @@ func TestFair_BadRequests(t *testing.T) {
 	l = mustLock(t, m, "f", lockmgr.Exclusive())
 	require.ErrorIs(t, errOf(other.Lock(ctx, "f", lockmgr.Fair())), lockmgr.ErrKind)
 	mustUnlock(t, l)
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // A manager that closes leaves no place, and those behind it get the lock.
 func TestFair_Close(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	l := mustLock(t, m, "f", lockmgr.Fair())
 	for range 3 {
 		_ = m.LockAsync("f", lockmgr.Fair())
@@ -319,15 +289,14 @@ func TestFair_Close(t *testing.T) {
 	mustClose(t, m)
 	require.False(t, l.Valid())
 	mustUnlock(t, mustAwait(t, behind))
-	requireNoKeys(t, s)
+	awaitNoKeys(t, s)
 }
 
 // A live waiter keeps its place for longer than a place lasts without its manager.
 func TestFair_LongWait(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		l := mustLock(t, m, "f", lockmgr.Fair())
 		first := other.LockAsync("f", lockmgr.Fair())
 		synctest.Wait()

@@ -100,8 +100,7 @@ func TestTurns_WorkerThatComesBackAtOnce(t *testing.T) {
 // Leases of one manager that run out one after another must not keep others out.
 func TestTurns_LapsingLeasesEndARun(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		a, _ := w.manager(lockmgr.Options{})
-		b, _ := w.manager(lockmgr.Options{})
+		a, b := w.managers(lockmgr.Options{})
 		for range 100 {
 			a.LockAsync("a", lockmgr.FixedLease(20*milli)) // and never unlocked
 		}

@@ -110,11 +110,11 @@ func TestServer_PoolOfOne(t *testing.T) {
 		mustLock(t, other, name)
 	}
 	forB := first.LockAsync("b")
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		return strings.HasSuffix(faults.Do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{b}"), "1")
-	}, faults.Patience, time.Millisecond)
+	})
 	forA := second.LockAsync("a")
-	require.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 }, faults.Patience, time.Millisecond)
+	faults.Eventually(t, func() bool { return second.Stats().Subscriptions == 1 })
 	must(other.ForceUnlock(faults.Patient(t), "a"))(t)
 	mustUnlock(t, must(forA.Await(faults.Patient(t)))(t, "it polls"))
 

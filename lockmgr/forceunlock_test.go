@@ -55,8 +55,7 @@ func TestForceUnlockHolders_RemovesNoOther(t *testing.T) {
 
 // Of several readers those stay that are not named. The last one wakes a writer.
 func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	admin := dial(t, s.Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
 	one := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
@@ -95,8 +94,7 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 
 // A set loses the name whose holder was named, and with it all.
 func TestForceUnlockHolders_OfASet(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	l := mustLockAll(t, m, mixed)
 	removed := must(m.ForceUnlockHolders(ctx, "b", other.ID()+":1"))(t)
@@ -178,9 +176,7 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 // The holder of a lock that was forced open is told so by its Unlock, also if a request of its manager
 // waits for the lock: the script that looks for the record before the lock passes on finds the loss.
 func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for _, kind := range kinds {
 		l, err := kind.ask(m, kind.title).Await(ctx)
@@ -221,17 +217,14 @@ func notWhile(t *testing.T, f *futures.Future[*lockmgr.Lock], theirs *lockmgr.Lo
 
 // The same for permits that were returned.
 func TestReturn_NoNewGrant(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for i := range 20 {
 		name := fmt.Sprint("p", i)
 		ours, theirs := m.Permits(name, 1), other.Permits(name, 1)
 		l := mustAcquire(t, ours, 1)
 		f := ours.AcquireAsync(1, lockmgr.MaxWait(time.Minute))
-		returned := must(theirs.Return(ctx, l.PermitIDs()...))(t)
-		require.True(t, returned)
+		require.True(t, must(theirs.Return(ctx, l.PermitIDs()...))(t))
 		got, err := theirs.TryAcquire(ctx, 1)
 		_ = l.UnlockAsync()
 		if err != nil { // the waiter was first

@@ -13,13 +13,10 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/resp"
-	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A wire is a client's connection to a server.
@@ -35,8 +32,7 @@ func dialWire(t testing.TB, addr string) *wire {
 // do sends a command and returns its reply.
 func (w *wire) do(t testing.TB, args ...string) any {
 	t.Helper()
-	reply := must(w.Do(args...))(t)
-	return reply
+	return must(w.Do(args...))(t)
 }
 
 // all sends commands at once and returns their replies.
@@ -241,23 +237,6 @@ func (e *ear) heard(t testing.TB) []string {
 		}
 		out = append(out, fmt.Sprintf("%v %v", m[1], m[2]))
 	}
-}
-
-// dialAs connects as a user.
-func dialAs(t testing.TB, addr, user, password string, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: password}, o))(t)
-	faults.CloseAtEnd(t, m)
-	return m
-}
-
-// dialTroubled connects to a server that won't confirm everything before the
-// manager is closed.
-func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o))(t)
-	t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
-	return m
 }
 
 // fakeServer starts a server that runs until the end of the test. It answers the

@@ -3,19 +3,91 @@ package lockmgr_test
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The helpers of tests have four kinds of names. What begins with dial returns a manager. What begins with must
-// makes a call that must succeed, and returns its value. What begins with require is an assertion. What begins with
-// await waits until something is so. Each has a limit of time, faults.Patience.
+// The names of helpers begin in four ways. dial makes a manager. must makes a call that must succeed, and returns
+// its value. require asserts. await waits until something is so, for up to faults.Patience.
 
 var ctx = context.Background()
+
+// secret is the password of all users of tests. No error may contain it.
+const secret = "correct-horse-battery-staple"
+
+// slow is the command time-out of tests with a short lease. The default, a tenth of the lease, would be too short on a
+// busy machine.
+const slow = 320 * time.Millisecond
+
+// dialOption makes a manager, which is closed when t ends. Some of the servers may be down then, so its releases need
+// not be confirmed.
+func dialOption(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m := must(lockmgr.Dial(opt, o))(t)
+	t.Cleanup(func() {
+		c, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_ = m.Close(c)
+	})
+	return m
+}
+
+// dial connects to a server, which must confirm all releases when t ends.
+func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	if o.Process == (lockmgr.Process{}) {
+		o.Anonymous = true // many tests count keys and commands
+	}
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o))(t)
+	faults.CloseAtEnd(t, m)
+	return m
+}
+
+// dialAs connects as a user whose password is secret.
+func dialAs(t testing.TB, addr, user string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}, Username: user, Password: secret}, o))(t)
+	faults.CloseAtEnd(t, m)
+	return m
+}
+
+// dialTroubled connects to a server that won't confirm all releases.
+func dialTroubled(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	return dialOption(t, rueidis.ClientOption{InitAddress: []string{addr}}, o)
+}
+
+// dialMini connects to an embedded server.
+func dialMini(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	addr, _ := redistest.Mini(t)
+	return dial(t, addr, o)
+}
+
+func dialCluster(t testing.TB, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	return dialOption(t, rueidis.ClientOption{InitAddress: c.Addrs()}, o)
+}
+
+func dialSentinel(t testing.TB, addrs []string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	return dialOption(t, rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet}}, o)
+}
+
+// startServer starts a server, and connects two managers. The test is parallel.
+func startServer(t *testing.T, o lockmgr.Options) (*redistest.Server, *lockmgr.Manager, *lockmgr.Manager) {
+	t.Helper()
+	t.Parallel()
+	s := redistest.Start(t)
+	return s, dial(t, s.Addr(), o), dial(t, s.Addr(), o)
+}
 
 // must returns the value of a call, and ends the test if the call failed: must(m.Check(ctx, ""))(t, "why").
 func must[T any](v T, err error) func(t testing.TB, what ...any) T {
@@ -79,4 +151,47 @@ func mustClose(t testing.TB, managers ...*lockmgr.Manager) {
 	for _, m := range managers {
 		require.NoError(t, m.Close(faults.Patient(t)))
 	}
+}
+
+// mustPass unlocks a lock, and returns the lock of a request that waits for it in m. The message of the release must
+// have reached m.
+func mustPass(t testing.TB, l *lockmgr.Lock, m *lockmgr.Manager, f *futures.Future[*lockmgr.Lock]) (next *lockmgr.Lock) {
+	t.Helper()
+	faults.ByMessage(t, m, func() {
+		mustUnlock(t, l)
+		next = mustAwait(t, f)
+	}, l.Name())
+	return next
+}
+
+// requireServerError checks that an error is a ServerError of a kind, with a hint and without the password.
+func requireServerError(t testing.TB, kind, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, kind)
+	var e *lockmgr.ServerError
+	require.ErrorAs(t, err, &e)
+	require.NotEmpty(t, e.Hint)
+	require.Contains(t, err.Error(), e.Hint)
+	require.NotContains(t, err.Error(), secret)
+}
+
+// requirePending checks that a request waits.
+func requirePending(t testing.TB, f *futures.Future[*lockmgr.Lock], what ...any) {
+	t.Helper()
+	require.False(t, faults.Settled(f), what...)
+}
+
+// awaitIdle waits until nothing is held or asked for.
+func awaitIdle(t testing.TB, m *lockmgr.Manager) {
+	t.Helper()
+	faults.Eventually(t, func() bool { s := m.Stats(); return s.Held == 0 && s.Pending == 0 })
+}
+
+// awaitAtRest waits until a manager has no names, requests or subscriptions.
+func awaitAtRest(t testing.TB, m *lockmgr.Manager) {
+	t.Helper()
+	faults.Eventually(t, func() bool {
+		s := m.Stats()
+		return s.Locks == 0 && s.Pending == 0 && s.Subscriptions == 0
+	})
 }

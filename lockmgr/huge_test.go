@@ -28,8 +28,7 @@ func hugeRecord(n int) (words []string) {
 func sent(t *testing.T, s *redistest.Server) int {
 	for line := range strings.Lines(faults.Do(t, s, "INFO", "stats")) {
 		if n, ok := strings.CutPrefix(line, "total_net_output_bytes:"); ok {
-			bytes := must(strconv.Atoi(strings.TrimSpace(n)))(t)
-			return bytes
+			return must(strconv.Atoi(strings.TrimSpace(n)))(t)
 		}
 	}
 	t.Fatal("no such line")
@@ -112,7 +111,6 @@ func TestInspect_HugeRecords(t *testing.T) {
 		require.ErrorIs(t, errOf(force(name)), lockmgr.ErrWrongType, name)
 	}
 	for _, name := range []string{"app:readers", "app:longvalue", "app:queue", "app:held"} {
-		removed := must(force(name))(t, name)
-		require.True(t, removed, name)
+		require.True(t, must(force(name))(t, name), name)
 	}
 }

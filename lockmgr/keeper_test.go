@@ -9,16 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // A granted lock has exactly one keeper: its future until somebody takes it.
-
-// free waits until nothing is held or waited for.
-func free(t *testing.T, m *lockmgr.Manager) {
-	t.Helper()
-	require.Eventually(t, func() bool { s := m.Stats(); return s.Held == 0 && s.Pending == 0 }, 20*time.Second, time.Millisecond)
-}
 
 func TestCancel_AfterTheGrantGivesTheLockBack(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
@@ -29,7 +24,7 @@ func TestCancel_AfterTheGrantGivesTheLockBack(t *testing.T) {
 	require.True(t, f.Cancel())
 	require.ErrorIs(t, errOf(f.Result()), lockmgr.ErrCanceled)
 	mustUnlock(t, must(next.Await(ctx))(t, "the next waiter gets it"))
-	free(t, m)
+	awaitIdle(t, m)
 }
 
 func TestCancel_LeavesATakenLock(t *testing.T) {
@@ -47,7 +42,7 @@ func TestCancel_LeavesATakenLock(t *testing.T) {
 	require.False(t, f.Cancel())
 	require.True(t, l.Valid())
 	mustUnlock(t, l)
-	free(t, m)
+	awaitIdle(t, m)
 }
 
 // A lock whose fixed lease ended while it was in its future needs no unlock, and its
@@ -56,9 +51,9 @@ func TestCancel_OfALockLostInItsFuture(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a", lockmgr.FixedLease(lockmgr.MinLease))
 	<-f.Done()
-	require.Eventually(t, func() bool { return m.Stats().Losses == 1 }, 20*time.Second, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Losses == 1 })
 	require.True(t, f.Cancel())
-	free(t, m)
+	awaitIdle(t, m)
 }
 
 func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
@@ -82,5 +77,5 @@ func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
 
 	l := mustAwait(t, futures.Any(nil, m.LockAsync("a"), m.LockAsync("b")))
 	require.NoError(t, errors.Join(l.Unlock(ctx), held.Unlock(ctx)))
-	free(t, m)
+	awaitIdle(t, m)
 }

@@ -140,15 +140,13 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 	owned := func(m *lockmgr.Manager) lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) }
 	came := map[string]func(t *testing.T, w *scene, m *lockmgr.Manager) *lockmgr.Lock{
 		"acquired": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			l := mustLock(t, m, "a", lockmgr.KeepFor(keep))
-			return l
+			return mustLock(t, m, "a", lockmgr.KeepFor(keep))
 		},
 		"passed in memory": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
 			before := mustLock(t, m, "a")
 			f := m.LockAsync("a", lockmgr.KeepFor(keep))
 			mustUnlock(t, before)
-			l := mustAwait(t, f)
-			return l
+			return mustAwait(t, f)
 		},
 		"passed often": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
 			var all []*futures.Future[*lockmgr.Lock]
@@ -159,8 +157,7 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			for _, f := range all[:10] {
 				mustUnlock(t, mustAwait(t, f))
 			}
-			l := mustAwait(t, all[10])
-			return l
+			return mustAwait(t, all[10])
 		},
 		"re-entered": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
 			as := owned(m)
@@ -169,8 +166,7 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			return l
 		},
 		"short fixed lease": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			l := mustLock(t, m, "a", lockmgr.KeepFor(keep), lockmgr.FixedLease(time.Second))
-			return l
+			return mustLock(t, m, "a", lockmgr.KeepFor(keep), lockmgr.FixedLease(time.Second))
 		},
 	}
 	ended := map[string]func(t *testing.T, m *lockmgr.Manager, n *network, l *lockmgr.Lock){
@@ -212,8 +208,7 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 // A lock that was lost before its future is cancelled is kept: somebody may just be taking it.
 func TestKeepFor_LostBeforeTheCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		over := m.LockAsync("a", lockmgr.KeepFor(time.Hour), lockmgr.FixedLease(time.Second))
 		closed := m.LockAsync("b", lockmgr.KeepFor(time.Hour))
 		<-closed.Done()

@@ -15,8 +15,7 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 	const lease, long = 3 * time.Second, time.Hour
 	shared, fixed := lockmgr.Shared(), lockmgr.FixedLease(long)
 	lock := func(t *testing.T, m *lockmgr.Manager, opts ...lockmgr.LockOption) *lockmgr.Lock {
-		l := mustLock(t, m, "a", opts...)
-		return l
+		return mustLock(t, m, "a", opts...)
 	}
 	// Each returns who stays, and for how long others must wait then.
 	tests := map[string]func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration){
@@ -125,6 +124,5 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 
 // lockKind returns the kind of a lock, as Inspect tells it.
 func lockKind(t *testing.T, m *lockmgr.Manager, name string) string {
-	info := mustInspect(t, m, name)
-	return info.Kind
+	return mustInspect(t, m, name).Kind
 }

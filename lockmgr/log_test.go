@@ -46,7 +46,7 @@ func TestLog_NamesAndPasswords(t *testing.T) {
 		require.NotContains(t, a.Value.String(), "\x1b", a.Key)
 		return a
 	}}))
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: 1500 * time.Millisecond, Logger: raw})
+	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{Lease: 1500 * time.Millisecond, Logger: raw})
 	l := mustLock(t, m, name)
 	faults.Do(t, s, "DEL", name)
 	faults.AwaitLost(t, l)
@@ -56,7 +56,7 @@ func TestLog_NamesAndPasswords(t *testing.T) {
 	faults.Do(t, s, "HSET", name, "another", "1")
 	require.Error(t, errOf(m.TryLock(faults.Patient(t), name)))
 	for _, line := range []string{`msg="lock lost" name="\"a\\nlevel=`, `msg="commands fail" name="\"a\\nlevel=`} {
-		require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, faults.Patience, time.Millisecond, log.String())
+		faults.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, log.String())
 	}
 	require.NotContains(t, log.String(), secret)
 }

@@ -81,8 +81,7 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 3 * time.Second, CommandTimeout: 900 * time.Millisecond})
 	var held []*lockmgr.Lock
 	for i := range 100 {
-		l := mustLock(t, m, fmt.Sprint("held:", i))
-		held = append(held, l)
+		held = append(held, mustLock(t, m, fmt.Sprint("held:", i)))
 	}
 	fs := make([]*futures.Future[*lockmgr.Lock], 10_000)
 	for m.Stats().Renewals < uint64(thorough.Choose(1, 2)*len(held)) { // each may have been renewed

@@ -5,11 +5,11 @@ import (
 	"math"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/raced"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -63,7 +63,7 @@ func TestMemory(t *testing.T) {
 	for i := range waiting {
 		waiting[i] = m.LockAsync("one")
 	}
-	require.Eventually(t, func() bool { return m.Stats().Waiting == n }, 10*time.Second, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == n })
 	perWaiter := (heap() - before) / n
 	t.Logf("%d bytes a waiting future", perWaiter)
 	require.LessOrEqual(t, perWaiter, int64(275))

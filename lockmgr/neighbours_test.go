@@ -23,8 +23,7 @@ func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *loc
 	f := m.LockAsync(name)
 	time.Sleep(second)
 	mustUnlock(t, first)
-	l := mustAwait(t, f)
-	return l
+	return mustAwait(t, f)
 }
 
 // A holder that hears the message of a forced unlock checks its record at once, and
@@ -32,15 +31,13 @@ func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *loc
 func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		o := lockmgr.Options{Linger: time.Hour}
-		m, _ := w.manager(o)
-		other, _ := w.manager(o)
+		m, other := w.managers(o)
 		l := subscribedHolder(t, m, other, "a")
 		next := m.LockAsync("a", lockmgr.MaxWait(0))
 		<-next.Done()
 
 		start := time.Now()
-		there := must(other.ForceUnlock(ctx, "a"))(t)
-		require.True(t, there)
+		require.True(t, must(other.ForceUnlock(ctx, "a"))(t))
 		<-l.Lost()
 		require.Less(t, time.Since(start), second, "long before the next renewal")
 
@@ -217,7 +214,7 @@ func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", "+@all", "~*", "&*")
 	const lease = 3 * time.Second
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{Lease: lease, RetryTime: faults.Patience})
+	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{Lease: lease, RetryTime: faults.Patience})
 	names := append(some(50), "other:1")
 	locks, errs := burst(t, m, names)
 	for i := range names {

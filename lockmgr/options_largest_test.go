@@ -80,8 +80,7 @@ func tryOptions(t *testing.T, w *scene, o lockmgr.Options, n int64) {
 // The largest value of each time that a call takes works like any other, or is refused.
 func TestLock_LargestTimes(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		for _, n := range largest {
 			d := time.Duration(n)
 			if d < time.Hour {

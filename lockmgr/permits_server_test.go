@@ -23,12 +23,11 @@ import (
 // state returns what the server knows of permits.
 func state(t *testing.T, p lockmgr.Permits) lockmgr.PermitsInfo {
 	t.Helper()
-	info := must(p.Inspect(faults.Patient(t)))(t)
-	return info
+	return must(p.Inspect(faults.Patient(t)))(t)
 }
 
-// requireFree checks that all permits are free, once what is under way has ended.
-func requireFree(t *testing.T, p lockmgr.Permits, limit int) {
+// awaitFree checks that all permits are free, once what is under way has ended.
+func awaitFree(t *testing.T, p lockmgr.Permits, limit int) {
 	t.Helper()
 	faults.Eventually(t, func() bool {
 		info := state(t, p)
@@ -37,8 +36,7 @@ func requireFree(t *testing.T, p lockmgr.Permits, limit int) {
 }
 
 func TestPermits_AcquireAndGiveBack(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 5)
 	require.False(t, state(t, p).Exists)
@@ -70,7 +68,7 @@ func TestPermits_AcquireAndGiveBack(t *testing.T) {
 	mustUnlock(t, l)
 	require.ErrorIs(t, l.Err(), lockmgr.ErrNotHeld)
 	mustUnlock(t, two)
-	requireFree(t, p, 5)
+	awaitFree(t, p, 5)
 
 	plain := mustLock(t, m, "plain")
 	require.Nil(t, plain.PermitIDs())
@@ -79,36 +77,26 @@ func TestPermits_AcquireAndGiveBack(t *testing.T) {
 
 // Each of the ways to wait for a permit ends when one comes free.
 func TestPermits_Wait(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 2), other.Permits("jobs", 2)
 	for _, giver := range []lockmgr.Permits{p, theirs} {
-		held, err := giver.Acquire(ctx, 2)
-		require.NoError(t, err)
+		held := mustAcquire(t, giver, 2)
 		one := p.AcquireAsync(1)
 		requirePending(t, one, "both are taken")
-		_, err = p.Acquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))
-		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		require.ErrorIs(t, errOf(p.Acquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))), lockmgr.ErrWaitTimeout)
 		gone := p.AcquireAsync(2)
 		gone.Cancel()
-		_, err = gone.Await(ctx)
-		require.ErrorIs(t, err, lockmgr.ErrCanceled)
-		faults.ByMessage(t, m, func() {
-			mustUnlock(t, held)
-			held, err = one.Await(ctx)
-			require.NoError(t, err)
-		})
-		mustUnlock(t, held)
-		requireFree(t, p, 2)
+		require.ErrorIs(t, errOf(gone.Await(ctx)), lockmgr.ErrCanceled)
+		mustUnlock(t, mustPass(t, held, m, one))
+		awaitFree(t, p, 2)
 	}
 }
 
 // When a request that wants many leaves the queue, the next one gets what is free at once: no
 // message comes.
 func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	p, theirs := m.Permits("jobs", 8), other.Permits("jobs", 8)
 	refused := func(n int) *futures.Future[*lockmgr.Lock] {
 		scripts := m.Stats().Scripts
@@ -139,12 +127,11 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	short(small)
 	mustUnlock(t, l)
 	mustUnlock(t, one)
-	requireFree(t, p, 8)
+	awaitFree(t, p, 8)
 }
 
 func TestPermits_BadRequests(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for what, test := range map[string]struct {
 		p    lockmgr.Permits
@@ -191,8 +178,7 @@ func TestPermits_BadRequests(t *testing.T) {
 
 // A key that has something else than permits is left as it is, whatever is asked of it.
 func TestPermits_OtherData(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	plain := mustLock(t, other, "plain")
 	write := mustLock(t, other, "write", lockmgr.Exclusive())
@@ -226,8 +212,7 @@ func TestPermits_OtherData(t *testing.T) {
 }
 
 func TestPermits_Limit(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 100)
 	require.ErrorIs(t, errOf(p.AddLimit(ctx, -101)), lockmgr.ErrInvalidOption)
@@ -252,14 +237,13 @@ func TestPermits_Limit(t *testing.T) {
 		require.ErrorIs(t, errOf(p.TryAcquire(ctx, 1)), lockmgr.ErrNotAcquired)
 	}
 	mustUnlock(t, one)
-	requireFree(t, p, 1)
+	awaitFree(t, p, 1)
 }
 
 // A request for more permits than there are fails: it tells that from permits that others have.
 // With the limit 0, which stops all for a while, requests wait.
 func TestPermits_MoreThanThereAre(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 10), other.Permits("jobs", 20)
 	held := mustAcquire(t, p, 10)
@@ -292,13 +276,12 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 	faults.Eventually(t, func() bool { return other.Stats().Waiting == 1 })
 	require.NoError(t, p.SetLimit(ctx, 20))
 	mustUnlock(t, mustAwait(t, waiting))
-	requireFree(t, p, 20)
+	awaitFree(t, p, 20)
 }
 
 // What the server remembers can be removed while no permit is taken.
 func TestPermits_Delete(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 2)
 	held, err := other.Permits("jobs", 2).Acquire(ctx, 1)
@@ -346,16 +329,14 @@ func TestPermits_Delete(t *testing.T) {
 
 // Anybody can give back a permit by its ID, once. Its holder learns of it.
 func TestPermits_Return(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{Lease: 3 * time.Second})
+	_, m, other := startServer(t, lockmgr.Options{Lease: 3 * time.Second})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 4), other.Permits("jobs", 4)
 	here := mustAcquire(t, p, 2)
 	there := mustAcquire(t, theirs, 2)
 	unknown := strings.Repeat("0", 32)
 	for _, ids := range [][]string{{unknown}, {here.PermitIDs()[0], unknown}, {here.PermitIDs()[0], here.PermitIDs()[0]}} {
-		done := must(p.Return(ctx, ids...))(t)
-		require.False(t, done, "all or none")
+		require.False(t, must(p.Return(ctx, ids...))(t), "all or none")
 	}
 	require.Len(t, state(t, p).Taken, 4)
 	done := must(p.Return(ctx, here.PermitIDs()[1]))(t)
@@ -366,14 +347,13 @@ func TestPermits_Return(t *testing.T) {
 	done = must(p.Return(ctx, there.PermitIDs()...))(t)
 	require.True(t, done)
 	<-there.Lost() // at its next renewal
-	requireFree(t, p, 4)
+	awaitFree(t, p, 4)
 }
 
 // If the counter is lost, a lock can take the name. The permits are given back all the same, and
 // the lock stays.
 func TestPermits_LockTakesTheName(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	permits := mustAcquire(t, m.Permits("jobs", 2), 2)
 	faults.Do(t, s, "DEL", "jobs")
 	l := mustLock(t, other, "jobs")
@@ -385,8 +365,7 @@ func TestPermits_LockTakesTheName(t *testing.T) {
 // A holder in the manager that gives its permit back learns of it at once. IDs have any case,
 // and those of old clients are digits on the server.
 func TestPermits_ReturnHere(t *testing.T) {
-	t.Parallel()
-	s, m, _ := dialReadWrite(t, lockmgr.Options{})
+	s, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 2)
 	here := mustAcquire(t, p, 1)
@@ -407,13 +386,12 @@ func TestPermits_ReturnHere(t *testing.T) {
 	require.False(t, info.Taken[0].Ours)
 	done = must(p.Return(ctx, strings.ToUpper(old)))(t)
 	require.True(t, done)
-	requireFree(t, p, 2)
+	awaitFree(t, p, 2)
 }
 
 // A permit ends with its lease: a fixed one, or that of a process that has died.
 func TestPermits_Lease(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{Lease: 600 * time.Millisecond})
+	s, m, other := startServer(t, lockmgr.Options{Lease: 600 * time.Millisecond})
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 2), other.Permits("jobs", 2)
 	fixed := mustAcquire(t, p, 1, lockmgr.FixedLease(200*time.Millisecond))
@@ -433,14 +411,13 @@ func TestPermits_Lease(t *testing.T) {
 	faults.Do(t, s, "DECRBY", "jobs", "1")
 	require.Equal(t, 2, state(t, p).Free, "those that have expired are free")
 	mustUnlock(t, mustAcquire(t, p, 2))
-	requireFree(t, p, 2)
+	awaitFree(t, p, 2)
 }
 
 // Never more permits are taken than there are, by many callers in two managers that take
 // different numbers of them, and none is left over.
 func TestPermits_NeverTooMany(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{PassTime: 5 * time.Millisecond})
+	_, m, other := startServer(t, lockmgr.Options{PassTime: 5 * time.Millisecond})
 	ctx := faults.Patient(t)
 	const limit = 5
 	var taken, grants atomic.Int64
@@ -470,7 +447,7 @@ func TestPermits_NeverTooMany(t *testing.T) {
 	}
 	group.Wait()
 	require.EqualValues(t, 24*60, grants.Load())
-	requireFree(t, m.Permits("jobs", limit), limit)
+	awaitFree(t, m.Permits("jobs", limit), limit)
 }
 
 // A request for many gets them although the callers of three other managers take one each
@@ -507,7 +484,7 @@ func TestPermits_ManyBesideOne(t *testing.T) {
 		}
 		cancel()
 		group.Wait()
-		requireFree(t, m.Permits("jobs", 8), 8)
+		awaitFree(t, m.Permits("jobs", 8), 8)
 	})
 }
 
@@ -520,9 +497,7 @@ func TestPermits_PassInMemory(t *testing.T) {
 		for range 100 {
 			group.Go(func() {
 				for range 50 {
-					if err := p.Do(ctx, 1, func(context.Context, *lockmgr.Lock) error { time.Sleep(milli); return nil }); err != nil {
-						t.Error(err)
-					}
+					require.NoError(t, p.Do(ctx, 1, func(context.Context, *lockmgr.Lock) error { time.Sleep(milli); return nil }))
 				}
 			})
 		}
@@ -530,6 +505,6 @@ func TestPermits_PassInMemory(t *testing.T) {
 		st := m.Stats()
 		require.EqualValues(t, 5000, st.Grants)
 		require.Greater(t, st.Passes, uint64(4500), fmt.Sprint(st))
-		requireFree(t, p, 10)
+		awaitFree(t, p, 10)
 	})
 }

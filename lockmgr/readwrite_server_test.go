@@ -9,26 +9,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// dialReadWrite connects two managers to a server.
-func dialReadWrite(t *testing.T, o lockmgr.Options) (*redistest.Server, *lockmgr.Manager, *lockmgr.Manager) {
-	s := redistest.Start(t)
-	return s, dial(t, s.Addr(), o), dial(t, s.Addr(), o)
-}
-
 func TestReadWrite_ManyReadersFewScripts(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	var locks []*lockmgr.Lock
 	for range 1000 {
-		l := mustLock(t, m, "doc", lockmgr.Shared())
-		locks = append(locks, l)
+		locks = append(locks, mustLock(t, m, "doc", lockmgr.Shared()))
 	}
 	// Every 100 ms one more script asks whether others wait.
 	require.Less(t, m.Stats().Scripts, uint64(20))
@@ -51,8 +41,7 @@ func TestReadWrite_ManyReadersFewScripts(t *testing.T) {
 }
 
 func TestReadWrite_WriterIsWokenByTheLastReader(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	first := mustLock(t, m, "doc", lockmgr.Shared())
 	second := mustLock(t, other, "doc", lockmgr.Shared())
 	f := other.LockAsync("doc", lockmgr.Exclusive())
@@ -71,30 +60,21 @@ func TestReadWrite_WriterIsWokenByTheLastReader(t *testing.T) {
 // A writer that reads goes on reading when it no longer writes, and readers elsewhere
 // are woken by that.
 func TestReadWrite_DowngradeWakesReaders(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
+	_, m, other := startServer(t, lockmgr.Options{})
 	owner := m.NewOwner()
-	w, err := m.Lock(ctx, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
-	require.NoError(t, err)
+	w := mustLock(t, m, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
 	f := other.LockAsync("doc", lockmgr.Shared())
 	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
-	r, err := m.TryLock(ctx, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
-	require.NoError(t, err)
+	r := mustTryLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
 	requirePending(t, f)
-	faults.ByMessage(t, other, func() {
-		mustUnlock(t, w)
-		w, err = f.Await(ctx)
-		require.NoError(t, err)
-	})
+	w = mustPass(t, w, other, f)
 	require.True(t, r.Valid())
 	mustUnlock(t, r)
 	mustUnlock(t, w)
 }
 
 func TestReadWrite_ReaderThatAsksToWriteIsRefused(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	owner := m.NewOwner()
 	r := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
@@ -104,8 +84,7 @@ func TestReadWrite_ReaderThatAsksToWriteIsRefused(t *testing.T) {
 
 // A try to read joins the readers of its manager, unless a writer waits behind them.
 func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	first := mustLock(t, m, "doc", lockmgr.Shared())
 	second := mustTryLock(t, m, "doc", lockmgr.Shared())
@@ -119,8 +98,7 @@ func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
 
 // The same as TestReadWrite_TryLockIsNotRefusedBesideReaders, at a server.
 func TestReadWrite_TriesOfReaders(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -139,8 +117,7 @@ func TestReadWrite_TriesOfReaders(t *testing.T) {
 
 // An owner that reads may try to write: it gets that side too if nobody else reads.
 func TestReadWrite_TryLockUpgrades(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	owner := m.NewOwner()
 	r := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
@@ -155,8 +132,7 @@ func TestReadWrite_TryLockUpgrades(t *testing.T) {
 
 	w := mustTryLock(t, m, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner), lockmgr.Fenced())
 	require.Positive(t, w.Token())
-	info := mustInspect(t, m, "doc")
-	require.Equal(t, "write", info.Mode)
+	require.Equal(t, "write", mustInspect(t, m, "doc").Mode)
 	f := other.LockAsync("doc", lockmgr.Shared())
 	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
 	requirePending(t, f)
@@ -168,8 +144,7 @@ func TestReadWrite_TryLockUpgrades(t *testing.T) {
 }
 
 func TestReadWrite_OtherKindIsRefused(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	plain := mustLock(t, m, "doc")
 	require.ErrorIs(t, errOf(m.Lock(ctx, "doc", lockmgr.Shared())), lockmgr.ErrKind)
@@ -188,8 +163,7 @@ func TestReadWrite_OtherKindIsRefused(t *testing.T) {
 }
 
 func TestReadWrite_RenewsBothSides(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond})
+	_, m, other := startServer(t, lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond})
 	ctx := faults.Patient(t)
 	r := mustLock(t, m, "read", lockmgr.Shared())
 	w := mustLock(t, other, "write", lockmgr.Exclusive())
@@ -205,15 +179,13 @@ func TestReadWrite_RenewsBothSides(t *testing.T) {
 }
 
 func TestReadWrite_ForceUnlock(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	one := mustLock(t, m, "doc", lockmgr.Shared())
 	two := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
 	f := other.LockAsync("doc", lockmgr.Exclusive())
 	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
-	was := must(m.ForceUnlock(ctx, "doc"))(t)
-	require.True(t, was)
+	require.True(t, must(m.ForceUnlock(ctx, "doc"))(t))
 	for _, l := range []*lockmgr.Lock{one, two} {
 		faults.AwaitClosed(t, l.Lost(), "the loss is told")
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
@@ -225,9 +197,7 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 // Readers and writers of two managers: nobody reads while somebody writes, tokens of
 // writers rise, and those of readers lie between.
 func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {
-	t.Parallel()
-	_, a, b := dialReadWrite(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
+	_, a, b := startServer(t, lockmgr.Options{})
 	var readers, writers, reads, writes atomic.Int64
 	var last atomic.Int64 // the last writer's token
 	var wg sync.WaitGroup
@@ -236,30 +206,24 @@ func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {
 			m := []*lockmgr.Manager{a, b}[worker%2]
 			for i := range 100 {
 				if (worker+i)%5 != 0 {
-					l, err := m.Lock(ctx, "doc", lockmgr.Shared(), lockmgr.Fenced())
-					if !noError(t, err) {
-						return
-					}
+					l := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.Fenced())
 					readers.Add(1)
 					if writers.Load() != 0 || l.Token() < last.Load() {
 						t.Errorf("reads with token %d beside %d writers, the last of whom had %d", l.Token(), writers.Load(), last.Load())
 					}
 					reads.Add(1)
 					readers.Add(-1)
-					noError(t, l.Unlock(ctx))
+					mustUnlock(t, l)
 					continue
 				}
-				l, err := m.Lock(ctx, "doc", lockmgr.Exclusive(), lockmgr.Fenced())
-				if !noError(t, err) {
-					return
-				}
+				l := mustLock(t, m, "doc", lockmgr.Exclusive(), lockmgr.Fenced())
 				if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 || l.Token() <= last.Load() {
 					t.Errorf("writes with token %d beside %d writers and %d readers, after %d", l.Token(), w-1, r, last.Load())
 				}
 				last.Store(l.Token())
 				writes.Add(1)
 				writers.Add(-1)
-				noError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 			}
 		})
 	}
@@ -268,52 +232,28 @@ func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {
 	t.Logf("%d reads and %d writes, %d scripts", reads.Load(), writes.Load(), a.Stats().Scripts+b.Stats().Scripts)
 }
 
-func noError(t *testing.T, err error) bool {
-	if err != nil {
-		t.Error(err)
-	}
-	return err == nil
-}
-
 // Readers that never pause, in two managers, do not starve a writer in a third.
 func TestReadWrite_WriterIsNotStarved(t *testing.T) {
-	t.Parallel()
-	s, a, b := dialReadWrite(t, lockmgr.Options{})
+	s, a, b := startServer(t, lockmgr.Options{})
 	c := dial(t, s.Addr(), lockmgr.Options{})
-	ctx := faults.Patient(t)
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for worker := range 32 { // so many that a manager's readers leave no gap
 		wg.Go(func() {
 			m := []*lockmgr.Manager{a, b}[worker%2]
 			for !stop.Load() {
-				l, err := m.Lock(ctx, "doc", lockmgr.Shared())
-				if !noError(t, err) {
-					return
-				}
+				l := mustLock(t, m, "doc", lockmgr.Shared())
 				time.Sleep(2 * time.Millisecond)
-				noError(t, l.Unlock(ctx))
+				mustUnlock(t, l)
 			}
 		})
 	}
 	for range 5 {
 		asked := time.Now()
-		l, err := c.Lock(ctx, "doc", lockmgr.Exclusive())
-		if noError(t, err) {
-			t.Logf("the writer waited for %v", time.Since(asked))
-			noError(t, l.Unlock(ctx))
-		}
+		l := mustLock(t, c, "doc", lockmgr.Exclusive())
+		t.Logf("the writer waited for %v", time.Since(asked))
+		mustUnlock(t, l)
 	}
 	stop.Store(true)
 	wg.Wait()
-}
-
-// requirePending checks that a future has not been resolved.
-func requirePending(t *testing.T, f *futures.Future[*lockmgr.Lock], msg ...any) {
-	t.Helper()
-	select {
-	case <-f.Done():
-		require.Fail(t, "resolved", msg...)
-	default:
-	}
 }

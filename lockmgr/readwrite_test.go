@@ -41,8 +41,7 @@ func TestReadWrite_ManyReadersThreeScripts(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{})
 		var locks []*lockmgr.Lock
 		for range 1000 {
-			l := mustLock(t, m, "doc", lockmgr.Shared())
-			locks = append(locks, l)
+			locks = append(locks, mustLock(t, m, "doc", lockmgr.Shared()))
 		}
 		require.EqualValues(t, 2, m.Stats().Scripts)
 		mustUnlock(t, locks...)

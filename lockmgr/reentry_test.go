@@ -61,8 +61,7 @@ func TestReentry_WithLongerLease(t *testing.T) {
 
 func TestFencing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m1, _ := w.manager(lockmgr.Options{PassCount: 3})
-		m2, _ := w.manager(lockmgr.Options{PassCount: 3})
+		m1, m2 := w.managers(lockmgr.Options{PassCount: 3})
 		var mu sync.Mutex
 		var last int64
 		for range 5 {
@@ -96,8 +95,7 @@ func TestFencing(t *testing.T) {
 		require.Greater(t, l.Token(), last)
 		again := mustLock(t, m1, "a", lockmgr.AsOwner(o), lockmgr.Fenced())
 		require.Equal(t, l.Token(), again.Token(), "a re-entry has the token of its hold")
-		plain := mustLock(t, m1, "b", lockmgr.AsOwner(o))
-		require.Zero(t, plain.Token())
+		require.Zero(t, mustLock(t, m1, "b", lockmgr.AsOwner(o)).Token())
 		require.ErrorIs(t, errOf(m1.Lock(ctx, "b", lockmgr.AsOwner(o), lockmgr.Fenced())), lockmgr.ErrNotFenced)
 	})
 }

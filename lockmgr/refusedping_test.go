@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,8 +38,7 @@ func TestWaiter_LeavesAServerThatRefusesPing(t *testing.T) {
 			cmd.Stderr = os.Stderr
 			require.NoError(t, cmd.Start())
 			lines := bufio.NewReader(out)
-			said := must(lines.ReadString('\n'))(t)
-			require.Equal(t, "waiting\n", said)
+			require.Equal(t, "waiting\n", must(lines.ReadString('\n'))(t))
 			tt.Begin(t, s)
 			require.NoError(t, in.Close())
 			rest, _ := io.ReadAll(lines)
@@ -55,11 +53,11 @@ func leave(t *testing.T, addr string) {
 	var log lockedBuffer
 	m := dialTroubled(t, addr, lockmgr.Options{Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	f := m.LockAsync("a")
-	require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, faults.Patience, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Wakes > 0 })
 	os.Stdout.WriteString("waiting\n")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	f.Cancel()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "unsubscribe refused") }, faults.Patience, time.Millisecond)
+	faults.Eventually(t, func() bool { return strings.Contains(log.String(), "unsubscribe refused") })
 	_ = m.Close(faults.Patient(t))
 	os.Stdout.WriteString("survived\n")
 }

@@ -57,7 +57,7 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 		one := mustAcquire(t, p, 1)
 		f := q.AcquireAsync(2)
 		if name == "plain" { // it gathers at its second try, and the record of the process is written meanwhile
-			require.Eventually(t, func() bool { return faults.Do(t, s, "KEYS", "*:gathers") != "" }, faults.Patience, time.Millisecond)
+			faults.Eventually(t, func() bool { return faults.Do(t, s, "KEYS", "*:gathers") != "" })
 		}
 		mustUnlock(t, one)
 		mustUnlock(t, mustAwait(t, f))
@@ -65,11 +65,11 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 	l, err := managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}})
 	require.NoError(t, err)
 	mustUnlock(t, l)
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.ContainsFunc(sortedKeys(seen), func(key string) bool { return strings.HasPrefix(key, "holdfast:manager:") })
-	}, faults.Patience, time.Millisecond)
+	})
 
 	mu.Lock()
 	keys := sortedKeys(seen)

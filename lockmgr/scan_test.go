@@ -79,7 +79,7 @@ func TestScan_EveryKind(t *testing.T) {
 	require.Equal(t, 1001, own["app:big"].HolderCount)
 	require.Equal(t, []lockmgr.Holder{{Owner: java, Count: 2}}, own["app:java"].Holders)
 
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		found := scan(t, other, "app:")
 		for name, info := range found {
 			if name == "app:java" || name == "app:big" {
@@ -96,7 +96,7 @@ func TestScan_EveryKind(t *testing.T) {
 			}
 		}
 		return len(found) == len(own) && found["app:plain"].Subscribers == 1
-	}, faults.Patience, 50*time.Millisecond, "a second after the grants the other manager sees who has them")
+	}, "a second after the grants the other manager sees who has them")
 	require.Contains(t, scan(t, other, ""), "other")
 	require.Contains(t, scan(t, other, ""), "other:permits")
 	require.Empty(t, scan(t, other, "app:plain:"))
@@ -150,7 +150,7 @@ func TestScan_Errors(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	setUser(t, s, "locker", "+@all", "-scan", "~*", "&*")
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{CommandTimeout: slow})
+	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{CommandTimeout: slow})
 	fails := func(ctx context.Context, m *lockmgr.Manager) error {
 		n := 0
 		var failed error
@@ -170,12 +170,12 @@ func TestScan_Errors(t *testing.T) {
 	s.Freeze()
 	require.ErrorIs(t, fails(faults.Patient(t), silent), lockmgr.ErrUnavailable)
 	s.Thaw()
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		for _, err := range silent.Scan(faults.Patient(t), "") {
 			return err == nil
 		}
 		return true
-	}, faults.Patience, 10*time.Millisecond)
+	})
 	mustClose(t, silent)
 	require.ErrorIs(t, fails(faults.Patient(t), silent), lockmgr.ErrClosed)
 }
@@ -192,7 +192,7 @@ func TestScan_Cluster(t *testing.T) {
 		mustLock(t, m, name)
 	}
 	mustAcquire(t, m.Permits("a:p", 3), 1)
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		found := scan(t, other, "a:")
 		require.Len(t, found, len(names)+1)
 		for name := range names {
@@ -201,7 +201,7 @@ func TestScan_Cluster(t *testing.T) {
 			}
 		}
 		return found["a:p"].Permits.Taken[0].Process == billing
-	}, faults.Patience, 50*time.Millisecond)
+	})
 }
 
 // No name makes Scan costly for the server: its patterns take linear time. A prefix behind a star

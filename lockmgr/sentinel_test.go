@@ -13,11 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func dialSentinel(t *testing.T, addrs []string, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	return dialMany(t, rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet}}, o)
-}
-
 // A held lock that the new master knows stays, and the one who waits for it is told of its
 // release by a message of the new master: after the death of the old one, and after an
 // orderly failover, in which the old one stays alive and says nothing.
@@ -34,23 +29,16 @@ func TestSentinel_Failover(t *testing.T) {
 			w := redistest.StartSentinel(t, 2)
 			o := lockmgr.Options{RetryTime: 20 * time.Second}
 			m, other := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs()[:1], o)
-			ctx := faults.Patient(t)
 			old := w.Master()
-			l, err := m.Lock(ctx, "a")
-			require.NoError(t, err)
+			l := mustLock(t, m, "a")
 			f := other.LockAsync("a")
 			faults.AwaitSubscribed(t, old, "a", 1)
 			faults.Do(t, old, "WAIT", "2", "2000")
 			fail(t, w, old)
-			require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
+			faults.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old })
 			faults.AwaitSubscribed(t, w.Master(), "a", 1)
 			require.True(t, l.Valid())
-			faults.ByMessage(t, other, func() {
-				mustUnlock(t, l)
-				l, err = f.Await(ctx)
-				require.NoError(t, err)
-			})
-			mustUnlock(t, l)
+			mustUnlock(t, mustPass(t, l, other, f))
 		})
 	}
 }
@@ -71,13 +59,13 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	require.Equal(t, "1", faults.Do(t, old, "WAIT", "1", "2000"))
 	old.Kill()
 	l := mustLock(t, m, "a")
-	require.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old }, 20*time.Second, 20*time.Millisecond)
+	faults.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old })
 	before := m.Stats().Renewals
 	old.Restart()
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		role, err := old.Do("ROLE")
 		return err == nil && role[:5] == "slave"
-	}, 20*time.Second, 20*time.Millisecond)
+	})
 	for _, s := range w.Sentinels[1:] {
 		s.Kill()
 	}

@@ -6,23 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	if o.Process == (lockmgr.Process{}) {
-		o.Anonymous = true // many tests count keys and commands
-	}
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o))(t)
-	faults.CloseAtEnd(t, m)
-	return m
-}
 
 func TestServer_LockAndUnlock(t *testing.T) {
 	s := redistest.Start(t)

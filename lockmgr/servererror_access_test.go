@@ -73,7 +73,7 @@ func TestServerError_Permissions(t *testing.T) {
 			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
 			// A short lease, because a record that can't be removed stays so long.
 			o := lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe}
-			m := dialAs(t, s.Addr(), user, secret, o)
+			m := dialAs(t, s.Addr(), user, o)
 			requireKind := func(kind, err error) {
 				t.Helper()
 				if kind == lockmgr.ErrPermission {
@@ -84,11 +84,11 @@ func TestServerError_Permissions(t *testing.T) {
 			}
 			gone := func(name string) {
 				t.Helper()
-				require.Eventually(t, func() bool {
+				faults.Eventually(t, func() bool {
 					ttl := faults.Do(t, s, "PTTL", name)
 					require.NotEqual(t, "-1", ttl, "a lock for ever")
 					return ttl == "-2"
-				}, faults.Patience, 10*time.Millisecond)
+				})
 			}
 			for way, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
 				// A name of its own: a manager that has waited long for a name may keep
@@ -140,7 +140,7 @@ func TestServerError_Permissions(t *testing.T) {
 				}
 			}
 			gone(name)
-			requireAtRest(t, m)
+			awaitAtRest(t, m)
 		})
 	}
 }
@@ -158,7 +158,7 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 			var lines lockedBuffer
 			// A release that is repeated after a time-out would find no record and no error.
 			o := lockmgr.Options{Lease: 20 * time.Second, CommandTimeout: 5 * time.Second, Observer: w.Observe, Logger: slog.New(slog.NewTextHandler(&lines, nil))}
-			m := dialAs(t, s.Addr(), user, secret, o)
+			m := dialAs(t, s.Addr(), user, o)
 			for _, kind := range kinds {
 				name := fmt.Sprint(i, " ", kind.title)
 				l := must(kind.ask(m, name).Await(faults.Patient(t)))(t, name)
@@ -174,7 +174,7 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 			mustUnlock(t, mustLock(t, m, name, lockmgr.KeepFor(lockmgr.MinLease)))
 			require.Contains(t, lines.String(), "commands fail")
 			require.Contains(t, lines.String(), "reason=permission")
-			requireAtRest(t, m)
+			awaitAtRest(t, m)
 		})
 	}
 }
@@ -193,19 +193,19 @@ func TestServerError_UserGone(t *testing.T) {
 			s := redistest.Start(t)
 			setUser(t, s, "someone", "+@all", "~*", "&*")
 			w := faults.NewWitness()
-			m := dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.Observe})
+			m := dialAs(t, s.Addr(), "someone", lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.Observe})
 			l := mustLock(t, m, "held")
 			for _, command := range revoke {
 				faults.Do(t, s, command...)
 			}
 			// The first command may get the error of the broken connection, a later
 			// one gets the refusal.
-			require.Eventually(t, func() bool {
+			faults.Eventually(t, func() bool {
 				_, err := m.TryLock(faults.Patient(t), "new")
 				require.Error(t, err)
 				require.NotContains(t, err.Error(), secret)
 				return errors.Is(err, lockmgr.ErrPermission)
-			}, faults.Patience, 5*time.Millisecond)
+			})
 			requireServerError(t, lockmgr.ErrPermission, errOf(m.Lock(faults.Patient(t), "new")))
 			lost := faults.AwaitEvent(t, w, func(e lockmgr.EventLost) bool { return e.Name == "held" })
 			require.ErrorIs(t, lost.Err, lockmgr.ErrLeaseLost)
@@ -214,10 +214,10 @@ func TestServerError_UserGone(t *testing.T) {
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 
 			setUser(t, s, "someone", "+@all", "~*", "&*")
-			require.Eventually(t, func() bool {
+			faults.Eventually(t, func() bool {
 				l, err := m.Lock(faults.Patient(t), "held")
 				return err == nil && l.Unlock(faults.Patient(t)) == nil
-			}, faults.Patience, 5*time.Millisecond)
+			})
 		})
 	}
 }
@@ -308,10 +308,8 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	permits := m.Permits("app:3", 3)
 	require.NoError(t, permits.SetLimit(faults.Patient(t), 4))
 	permit := mustAcquire(t, permits, 1)
-	state := must(other.Permits("app:3", 3).Inspect(faults.Patient(t)))(t)
-	require.Equal(t, 3, state.Free)
-	returned := must(permits.Return(faults.Patient(t), permit.PermitIDs()...))(t)
-	require.True(t, returned)
+	require.Equal(t, 3, must(other.Permits("app:3", 3).Inspect(faults.Patient(t)))(t).Free)
+	require.True(t, must(permits.Return(faults.Patient(t), permit.PermitIDs()...))(t))
 	faults.AwaitLost(t, permit)
 	l := mustLock(t, m, "app:1")
 	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), "app:1")), lockmgr.ErrNotAcquired)
@@ -332,9 +330,9 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	faults.Do(t, s, append([]string{"HSET", "app:huge"}, hugeRecord(1500)...)...)
 	removed = must(other.ForceUnlock(faults.Patient(t), "app:huge"))(t)
 	require.True(t, removed)
-	requireAtRest(t, m)
-	requireAtRest(t, other)
-	require.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 }, faults.Patience, 5*time.Millisecond)
+	awaitAtRest(t, m)
+	awaitAtRest(t, other)
+	faults.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 })
 	for _, entry := range strings.Split(faults.Do(t, s, "ACL", "LOG"), "object\n")[1:] {
 		// The client tries this command on servers from 7.2 on, and can do without.
 		require.True(t, strings.HasPrefix(entry, "client|setinfo\n"), "denied: %s", entry)
@@ -360,7 +358,7 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	sent := m.Stats().Scripts
 	requireServerError(t, lockmgr.ErrPermission, errOf(m.TryLock(faults.Patient(t), "other:1")))
 	require.EqualValues(t, 1, m.Stats().Scripts-sent, "a script that did not run leaves nothing to release")
-	requireAtRest(t, m)
+	awaitAtRest(t, m)
 	requireServerError(t, lockmgr.ErrPermission, errOf(m.ForceUnlock(faults.Patient(t), "other:1")))
 }
 

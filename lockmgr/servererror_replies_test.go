@@ -67,16 +67,16 @@ func TestServerError_Replies(t *testing.T) {
 			require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller's context has not ended")
 			require.Contains(t, err.Error(), strings.TrimPrefix(tt.reply[min(1, len(tt.reply)):], "ERR "))
 			if tt.clean {
-				requireAtRest(t, m)
+				awaitAtRest(t, m)
 				require.EqualValues(t, 1, m.Stats().Scripts)
 			} else {
-				require.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, faults.Patience, time.Millisecond, "the manager sends no release")
+				faults.Eventually(t, func() bool { return m.Stats().Scripts > 1 }, "the manager sends no release")
 			}
 			healed.Store(true)
 			if tt.reply == "" {
 				return // the missing replies would shift all later ones
 			}
-			requireAtRest(t, m) // a refusal that arrives later would fail the next request
+			awaitAtRest(t, m) // a refusal that arrives later would fail the next request
 			mustUnlock(t, mustLock(t, m, "a"))
 		})
 	}
@@ -164,7 +164,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
 						// On a busy machine the first run may have ended before, without a transfer.
 						if managers[i].Stats().Passes > 0 {
-							require.Eventually(t, func() bool { return told[i].Load() > 0 }, faults.Patience, time.Millisecond, "%q", lie)
+							faults.Eventually(t, func() bool { return told[i].Load() > 0 }, "%q", lie)
 						}
 						require.NoError(t, l.Unlock(ctx), "%q", lie)
 					}
@@ -176,7 +176,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 				}
 			}
 			for i, lie := range lies {
-				requireAtRest(t, managers[i])
+				awaitAtRest(t, managers[i])
 				require.Less(t, told[i].Load(), int64(50), "%q is asked for again and again", lie)
 				require.Positive(t, told[i].Load(), "%q is never asked for", lie)
 			}

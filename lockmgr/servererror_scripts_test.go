@@ -49,7 +49,7 @@ func TestServerError_ScriptsFlushed(t *testing.T) {
 	flusher.Wait()
 	require.Greater(t, flushes, 10)
 	require.Zero(t, m.Stats().Losses)
-	requireAtRest(t, m)
+	awaitAtRest(t, m)
 }
 
 // A user who may not call EVAL needs the scripts on the server already. A user who may
@@ -59,8 +59,8 @@ func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "mute", "+@all", "-eval", "-script", "~*", "&*")
 	setUser(t, s, "speaker", "+@all", "-script", "~*", "&*")
-	mute := dialAs(t, s.Addr(), "mute", secret, lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
-	speaker := dialAs(t, s.Addr(), "speaker", secret, lockmgr.Options{})
+	mute := dialAs(t, s.Addr(), "mute", lockmgr.Options{Lease: time.Second, CommandTimeout: slow})
+	speaker := dialAs(t, s.Addr(), "speaker", lockmgr.Options{})
 	requireServerError(t, lockmgr.ErrPermission, errOf(mute.TryLock(faults.Patient(t), "a")))
 	for _, m := range []*lockmgr.Manager{speaker, mute} {
 		mustUnlock(t, mustLock(t, m, "a"))

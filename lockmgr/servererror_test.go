@@ -13,6 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
+// The servererror tests check what a caller gets while the server refuses commands,
+// is in trouble or is gone: typed errors that say what to do, and nothing left
+// behind.
+
 func TestServerError_KeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -23,7 +27,7 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	requireServerError(t, lockmgr.ErrWrongType, errOf(m.LockAsync("taken").Await(faults.Patient(t))))
 	require.EqualValues(t, 2, m.Stats().Scripts, "there is no use in trying again")
 	requireServerError(t, lockmgr.ErrWrongType, errOf(m.Inspect(ctx, "taken")))
-	requireAtRest(t, m)
+	awaitAtRest(t, m)
 	require.Equal(t, "hello", faults.Do(t, s, "GET", "taken"))
 
 	// A hash that is no lock looks like a lock that another client holds.
@@ -60,7 +64,7 @@ func TestServerError_Overwritten(t *testing.T) {
 		l := mustLock(t, m, "released")
 		faults.Do(t, s, "SET", "released", "hello")
 		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-		requireAtRest(t, m)
+		awaitAtRest(t, m)
 		require.Equal(t, "hello", faults.Do(t, s, "GET", "released"))
 	})
 }
@@ -76,8 +80,8 @@ func TestServerError_AtDial(t *testing.T) {
 	requireServerError(t, lockmgr.ErrPermission, try("", ""))
 	requireServerError(t, lockmgr.ErrPermission, try("someone", "not the "+secret))
 	requireServerError(t, lockmgr.ErrPermission, try("nobody", secret))
-	dialAs(t, s.Addr(), "someone", secret, lockmgr.Options{})
-	dialAs(t, s.Addr(), "", secret, lockmgr.Options{})
+	dialAs(t, s.Addr(), "someone", lockmgr.Options{})
+	dialAs(t, s.Addr(), "", lockmgr.Options{})
 	for text, opt := range map[string]rueidis.ClientOption{
 		"fewer databases": {InitAddress: []string{s.Addr()}, SelectDB: 99},
 		"one address":     {InitAddress: []string{s.Addr(), s.Addr()}},

@@ -25,8 +25,8 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			w := faults.NewWitness()
 			// The server without its cluster's slots is a single server to the client.
 			opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}
-			hasty := dialMany(t, opt, lockmgr.Options{Anonymous: true, RetryTime: 50 * time.Millisecond})
-			steady := dialMany(t, opt, lockmgr.Options{Anonymous: true, RetryTime: time.Minute, Observer: w.Observe})
+			hasty := dialOption(t, opt, lockmgr.Options{Anonymous: true, RetryTime: 50 * time.Millisecond})
+			steady := dialOption(t, opt, lockmgr.Options{Anonymous: true, RetryTime: time.Minute, Observer: w.Observe})
 			tt.Begin(t, s)
 			waiting := steady.LockAsync("a")
 			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.Kind) })
@@ -40,8 +40,7 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			_, err = hasty.TryLock(faults.Patient(t), "d")
 			requireServerError(t, tt.Kind, err)
 			// A busy machine may answer a try after RetryTime.
-			require.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, faults.Patience, time.Millisecond,
-				"a script that did not run leaves nothing to release")
+			faults.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, "a script that did not run leaves nothing to release")
 			_, err = hasty.Inspect(faults.Patient(t), "d")
 			if err != nil { // a script that only reads may work
 				requireServerError(t, tt.Kind, err)
@@ -52,10 +51,10 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			l, err := waiting.Await(faults.Patient(t))
 			require.NoError(t, err)
 			mustUnlock(t, l)
-			require.Eventually(t, func() bool {
+			faults.Eventually(t, func() bool {
 				l, err = hasty.Lock(faults.Patient(t), "b")
 				return !lockmgr.Temporary(err) // it waits for 50 ms only
-			}, faults.Patience, time.Millisecond)
+			})
 			require.NoError(t, err)
 			mustUnlock(t, l)
 		})
@@ -71,8 +70,7 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.Observe})
 	var held []*lockmgr.Lock
 	for i := range 50 {
-		l := mustLock(t, m, fmt.Sprint("held", i))
-		held = append(held, l)
+		held = append(held, mustLock(t, m, fmt.Sprint("held", i)))
 	}
 	next := m.LockAsync("held0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
@@ -87,13 +85,13 @@ func TestServerError_OutOfMemory(t *testing.T) {
 
 	// Two rounds of renewals, because the first may have been on its way before.
 	seen := m.Stats().Renewals
-	require.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) }, faults.Patience, 5*time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Renewals > seen+2*uint64(len(held)) })
 	for i, l := range held {
 		require.NoError(t, l.Err(), i)
 		require.NoError(t, l.Unlock(ctx), i)
 		require.Equal(t, "0", faults.Do(t, s, "EXISTS", l.Name()))
 	}
-	requireAtRest(t, m)
+	awaitAtRest(t, m)
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	mustUnlock(t, mustLock(t, m, "new"))
 }
@@ -127,10 +125,10 @@ func TestServerError_KilledWhileHolding(t *testing.T) {
 	l, err = waiting.Await(faults.Patient(t))
 	require.NoError(t, err)
 	mustUnlock(t, l)
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		l, err = hasty.Lock(faults.Patient(t), "unlocked", lockmgr.Fenced())
 		return !lockmgr.Temporary(err) // it waits for a tenth of a second only
-	}, faults.Patience, time.Millisecond)
+	})
 	require.NoError(t, err)
 	mustUnlock(t, l)
 	require.Equal(t, "redisson_lock_token:{unlocked}", faults.Do(t, s, "KEYS", "*"))

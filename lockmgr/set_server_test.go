@@ -21,8 +21,7 @@ import (
 var mixed = lockmgr.Set{Names: []string{"b", "a", "b"}, Shared: []string{"r", "x"}, Exclusive: []string{"x", "w"}}
 
 func TestLockAll_AllOrNothing(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	l := mustLockAll(t, m, mixed, lockmgr.Fenced())
 	require.True(t, l.IsSet())
@@ -55,8 +54,7 @@ func TestLockAll_AllOrNothing(t *testing.T) {
 
 // A lock and an unlock of 64 names are two commands.
 func TestLockAll_TwoCommands(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	var set lockmgr.Set
 	for i := range 64 {
 		set.Names = append(set.Names, fmt.Sprint("n", i))
@@ -67,8 +65,7 @@ func TestLockAll_TwoCommands(t *testing.T) {
 }
 
 func TestLockAll_BadSets(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	var big lockmgr.Set
 	for i := range lockmgr.MaxSet + 1 {
@@ -91,8 +88,7 @@ func TestLockAll_BadSets(t *testing.T) {
 
 // Every item may be the one that is waited for, in the same manager or in another.
 func TestLockAll_WaitsForEachItem(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	holds := []struct {
 		name string
@@ -101,8 +97,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 	for _, holder := range []*lockmgr.Manager{m, other} {
 		var held []*lockmgr.Lock
 		for _, h := range holds {
-			l := mustLock(t, holder, h.name, h.opts...)
-			held = append(held, l)
+			held = append(held, mustLock(t, holder, h.name, h.opts...))
 		}
 		f := m.LockAllAsync(mixed)
 		var l *lockmgr.Lock
@@ -143,8 +138,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 // If one lock of a set is removed, the holder loses all of them, and the others come
 // free.
 func TestLockAll_LostIfAnyPartIs(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{Lease: 900 * time.Millisecond})
+	s, m, other := startServer(t, lockmgr.Options{Lease: 900 * time.Millisecond})
 	ctx := faults.Patient(t)
 	for _, gone := range []string{"a", "r", "w"} {
 		l := mustLockAll(t, m, mixed)
@@ -156,8 +150,7 @@ func TestLockAll_LostIfAnyPartIs(t *testing.T) {
 	}
 	// An administrator's forced unlock is noticed at once.
 	l := mustLockAll(t, m, mixed, lockmgr.FixedLease(time.Hour))
-	ok := must(m.ForceUnlock(ctx, "b"))(t)
-	require.True(t, ok)
+	require.True(t, must(m.ForceUnlock(ctx, "b"))(t))
 	<-l.Lost()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x") == "0" })
 	// Unlock finds it out, too.
@@ -168,8 +161,7 @@ func TestLockAll_LostIfAnyPartIs(t *testing.T) {
 }
 
 func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	one, two := m.NewOwner(), m.NewOwner()
 	l := mustLockAll(t, m, mixed, lockmgr.AsOwner(one), lockmgr.Fenced())
@@ -193,8 +185,7 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 // Overlapping sets in any order of names, single names and sides: all are granted, and
 // no two at once that exclude each other.
 func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
-	t.Parallel()
-	_, m, other := dialReadWrite(t, lockmgr.Options{})
+	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	const names, turns = 6, 25
 	var inside [names]atomic.Int64 // a reader counts 1, a writer 1,000
@@ -239,8 +230,7 @@ func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
 // A client of another library holds each of these names nearly all the time, and never
 // lets two of them free at once. So a set that does not gather could never have them.
 func TestLockAll_Gathers(t *testing.T) {
-	t.Parallel()
-	s, m, _ := dialReadWrite(t, lockmgr.Options{})
+	s, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	const names = 8
 	const take = "if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('HSET', KEYS[1], 'foreign:1', 1) redis.call('PEXPIRE', KEYS[1], 30000) end"

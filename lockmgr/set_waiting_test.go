@@ -18,12 +18,10 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 		other, _ := w.manager(lockmgr.Options{})
 		var held []*lockmgr.Lock
 		for _, name := range []string{"a", "b"} {
-			l := mustLock(t, other, name)
-			held = append(held, l)
+			held = append(held, mustLock(t, other, name))
 		}
 		for _, name := range []string{"r", "w", "x"} {
-			l := mustLock(t, other, name, lockmgr.Exclusive())
-			held = append(held, l)
+			held = append(held, mustLock(t, other, name, lockmgr.Exclusive()))
 		}
 		f := m.LockAllAsync(mixed)
 		time.Sleep(20 * milli) // in which the channels are confirmed, and a try is answered
@@ -45,8 +43,7 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 
 // A reader that would wait behind a writer waits with it, also for a set of its own owner.
 func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
-	t.Parallel()
-	_, m, _ := dialReadWrite(t, lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	a, b := m.NewOwner(), m.NewOwner()
 	set := mustLockAll(t, m, lockmgr.Set{Shared: []string{"x"}, Names: []string{"y"}}, lockmgr.AsOwner(a))
@@ -63,8 +60,7 @@ func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
 
 // An error tells which name of a set was held, is of another kind, or is in the way.
 func TestLockAll_ErrorsTellWhichName(t *testing.T) {
-	t.Parallel()
-	s, m, other := dialReadWrite(t, lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	held, err := other.Lock(ctx, "b", lockmgr.AsOwner(other.NewOwner()))
 	require.NoError(t, err)

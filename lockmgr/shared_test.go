@@ -62,7 +62,7 @@ func TestServer_LocksShareCommands(t *testing.T) {
 func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
-	m := dialAs(t, s.Addr(), "locker", secret, lockmgr.Options{})
+	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{})
 	names := some(200)
 	names[77] = "other:1"
 	locks, errs := burst(t, m, names)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -105,13 +106,12 @@ func TestServer_Stress(t *testing.T) {
 		total += registers[i].grants.Load()
 	}
 	t.Logf("%d grants", total)
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		n := 0
 		for _, m := range ms {
 			n += m.Stats().Locks + m.Stats().Subscriptions
 		}
 		return n == 0
-	}, 20*time.Second, 10*time.Millisecond, "names and subscriptions end")
-	keys := must(s.Do("EXISTS", "stress:a", "stress:b", "stress:c", "stress:d"))(t)
-	require.Equal(t, "0", keys)
+	}, "names and subscriptions end")
+	require.Equal(t, "0", must(s.Do("EXISTS", "stress:a", "stress:b", "stress:c", "stress:d"))(t))
 }

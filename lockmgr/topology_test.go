@@ -18,7 +18,7 @@ import (
 func startCluster(t testing.TB) *redistest.Server {
 	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no").Unrestricted() // to ask for the topology takes a permission that locks do not need
 	faults.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_state:ok") }, faults.Patience, time.Millisecond)
+	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_state:ok") })
 	return s
 }
 
@@ -76,7 +76,7 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 		require.NoError(t, errs[i], names[i])
 	}
 	// Each is renewed three times.
-	require.Eventually(t, func() bool { return m.Stats().Renewals >= 900 }, faults.Patience, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Renewals >= 900 })
 	for i, l := range locks {
 		require.NoError(t, l.Err(), names[i])
 	}
@@ -84,7 +84,7 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	for _, l := range locks[1:] {
 		_ = l.UnlockAsync()
 	}
-	require.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" }, faults.Patience, time.Millisecond)
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" })
 	require.Zero(t, m.Stats().Losses)
 	mustClose(t, m)
 }
@@ -95,7 +95,7 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
-	m := dialMany(t, rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
+	m := dialOption(t, rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
 	report := must(m.Check(faults.Patient(t), "a"))(t)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "client is one for a single server")
 
@@ -105,7 +105,7 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	host, port, err := net.SplitHostPort(other.Addr())
 	require.NoError(t, err)
 	faults.Do(t, s, "CLUSTER", "MEET", host, port)
-	require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_size:2") }, faults.Patience, 10*time.Millisecond)
+	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_size:2") })
 	require.ErrorIs(t, errOf(m.Check(faults.Patient(t), "a")), lockmgr.ErrTopology)
 	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)

@@ -210,8 +210,7 @@ func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 			asked = append(asked, m.LockAsync(name))
 		}
 		for _, f := range asked {
-			l := mustAwait(t, f)
-			locks = append(locks, l)
+			locks = append(locks, mustAwait(t, f))
 		}
 		time.Sleep(second)
 		for _, l := range locks {

@@ -114,8 +114,7 @@ func TestLog_ReleasesGivenUp(t *testing.T) {
 		m := dialNetwork(t, n, lockmgr.Options{Lease: 3 * second, Logger: log})
 		var locks []*lockmgr.Lock
 		for i := range 50 {
-			l := mustLock(t, m, fmt.Sprint(i))
-			locks = append(locks, l)
+			locks = append(locks, mustLock(t, m, fmt.Sprint(i)))
 		}
 		synctest.Wait() // no connection is being opened
 		n.cut()

@@ -36,8 +36,7 @@ func TestWaiter_TriesAfterResubscribing(t *testing.T) {
 
 func TestMaxWait_TimesOut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		l := mustLock(t, other, "a")
 		start := time.Now()
 		_, err := m.Lock(ctx, "a", lockmgr.MaxWait(3*second))
@@ -62,8 +61,7 @@ func TestMaxWait_TimesOut(t *testing.T) {
 
 func TestWaiter_CostsNoGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		other, _ := w.manager(lockmgr.Options{})
+		m, other := w.managers(lockmgr.Options{})
 		l := mustLock(t, other, "a")
 		first := m.LockAsync("a")
 		time.Sleep(1250 * milli)

@@ -77,13 +77,16 @@ func AwaitSubscribed(t testing.TB, s *redistest.Server, name string, n int) {
 }
 
 // Eventually waits until something is so. Unlike require.Eventually it asks on the
-// test's own goroutine, so that what it calls may end the test.
+// test's own goroutine, so that what it calls may end the test. It asks less often while time
+// passes: many of those who ask send commands.
 func Eventually(t testing.TB, so func() bool, what ...any) {
 	t.Helper()
-	for end := time.Now().Add(Patience); !so(); time.Sleep(2 * time.Millisecond) {
+	pause := time.Millisecond
+	for end := time.Now().Add(Patience); !so(); pause = min(pause*5/4, 20*time.Millisecond) {
 		if time.Now().After(end) {
 			require.FailNow(t, "it never was so", what...)
 		}
+		time.Sleep(pause)
 	}
 }
 
