@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,4 +96,49 @@ func TestClose_DuringADialOfTheClient(t *testing.T) {
 	require.Less(t, time.Since(begin), 5*time.Second)
 	close(g.shut)
 	faults.Eventually(t, func() bool { open, _ := g.counts(); return open == 0 }, "all closed")
+}
+
+// Dial ignores BlockingPoolSize. With one connection in the pool, a wait for replicas would not end while
+// somebody waits for a message.
+func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1)
+	ctx := faults.Patient(t)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), BlockingPoolSize: 1}, acked(1)))(t)
+	held := mustLock(t, dialCluster(t, c, lockmgr.Options{}), "x")
+	waiting := m.LockAsync("x")
+	awaitSubscribers(t, c.Owner("x"), false)
+	for _, name := range []string{"{x}2", "{x}3"} {
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		mustUnlock(t, must(m.Lock(soon, name))(t))
+	}
+	waiting.Cancel()
+	mustClose(t, m)
+	mustUnlock(t, held)
+}
+
+// The connection for messages at a master that has left is closed, also if nobody watches a channel
+// when the slots move.
+func TestCluster_ConnectionToAMasterThatLeft(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 1)
+	m := dialCluster(t, c, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	master, replica := c.Nodes[0], c.Nodes[3]
+	name := namesOn(c, 1)[master][0]
+	mustLock(t, m, name)
+	waiting := dialCluster(t, c, lockmgr.Options{}).LockAsync(name)
+	awaitSubscribers(t, master, false)
+	connections := func() int {
+		return strings.Count(faults.Do(t, master, "CLIENT", "LIST", "TYPE", "normal")+faults.Do(t, master, "CLIENT", "LIST", "TYPE", "pubsub"), "addr=")
+	}
+	before := connections()
+	faults.Do(t, replica, "CLUSTER", "FAILOVER")
+	require.Eventually(t, func() bool {
+		_, _ = m.TryLock(ctx, name) // it shows that the slot has moved
+		return c.Owner(name) == replica && connections() < before
+	}, 40*time.Second, 50*time.Millisecond)
+	awaitSubscribers(t, replica, false)
+	waiting.Cancel()
 }

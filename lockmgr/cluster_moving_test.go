@@ -333,7 +333,6 @@ func TestCluster_PassedToAReaderInASlotThatIsMoving(t *testing.T) {
 	c := redistest.StartCluster(t, 2, 0)
 	o := lockmgr.Options{Lease: 2 * time.Second, RetryTime: 20 * time.Second}
 	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	name := movable(c, "a%d")
 	writer := mustLock(t, m, name, lockmgr.Exclusive())
 	f := m.LockAsync(name, lockmgr.Shared())
@@ -343,9 +342,9 @@ func TestCluster_PassedToAReaderInASlotThatIsMoving(t *testing.T) {
 	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(20 * time.Millisecond) {
 		require.True(t, reader.Valid(), reader.Err())
 	}
-	require.ErrorIs(t, errOf(other.TryLock(ctx, name, lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), name, lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
 	moving.finish()
-	require.NoError(t, reader.Extend(ctx, time.Minute))
+	require.NoError(t, reader.Extend(faults.Patient(t), time.Minute))
 	mustUnlock(t, reader)
 	faults.Eventually(t, func() bool { return ownKeys(t, c, name) == "" }, name)
 }

@@ -95,11 +95,10 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 // A set loses the name whose holder was named, and with it all.
 func TestForceUnlockHolders_OfASet(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	l := mustLockAll(t, m, mixed)
-	removed := must(m.ForceUnlockHolders(ctx, "b", other.ID()+":1"))(t)
+	removed := must(m.ForceUnlockHolders(faults.Patient(t), "b", other.ID()+":1"))(t)
 	require.False(t, removed)
-	removed = must(m.ForceUnlockHolders(ctx, "b", l.HolderID()))(t)
+	removed = must(m.ForceUnlockHolders(faults.Patient(t), "b", l.HolderID()))(t)
 	require.True(t, removed)
 	<-l.Lost()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x") == "0" })

@@ -3,7 +3,9 @@ package lockmgr_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -123,5 +125,106 @@ func TestLease_FixedTellsThatItWasCutShort(t *testing.T) {
 		<-l.Lost()
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		require.NotContains(t, l.Err().Error(), "is over")
+	})
+}
+
+// While the host is suspended its timers stand still, but leases run out on the
+// server.
+func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var slept atomic.Int64
+		host := func() (awake, all time.Duration, ok bool) { return 0, time.Duration(slept.Load()), true }
+		m, _ := w.manager(lockmgr.WithClocks(lockmgr.Options{}, host))
+		other, _ := w.manager(lockmgr.Options{})
+		watched := mustLock(t, m, "watched")
+		fixed := mustLock(t, m, "fixed", lockmgr.FixedLease(time.Hour))
+		brief := mustLock(t, m, "brief", lockmgr.FixedLease(40*second))
+		time.Sleep(5 * second)
+		synctest.Wait()
+
+		slept.Add(int64(time.Minute))
+		w.server.FastForward(time.Minute) // its host was not suspended
+		require.False(t, watched.Valid(), "at once, without asking anybody")
+		require.False(t, brief.Valid())
+		require.True(t, fixed.Valid(), "it has an hour")
+		require.Less(t, fixed.Remaining(), time.Hour-time.Minute)
+		require.ErrorIs(t, watched.Err(), lockmgr.ErrLeaseLost)
+
+		theirs := mustTryLock(t, other, "watched")
+		start := time.Now()
+		for _, l := range []*lockmgr.Lock{watched, brief} {
+			<-l.Lost()
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+		}
+		require.LessOrEqual(t, time.Since(start), second, "timers stood still, so it looks every second")
+		require.True(t, theirs.Valid())
+		mustUnlock(t, fixed)
+		mustUnlock(t, theirs)
+
+		again := mustLock(t, m, "watched")
+		require.Greater(t, again.Remaining(), 29*second, "it goes on as before")
+		mustUnlock(t, again)
+	})
+}
+
+// warm makes the server know the scripts.
+func warm(t *testing.T, m *lockmgr.Manager) {
+	mustUnlock(t, mustLock(t, m, "warm"))
+}
+
+// The reply to an acquire is lost, but the script ran: the request must be
+// granted all the same, and be the only owner.
+func TestAcquire_LostReply(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		warm(t, m)
+		start := time.Now()
+		net.lose.Store(true)
+		l := mustLock(t, m, "a")
+		require.Less(t, time.Since(start), second)
+		require.Equal(t, []string{l.HolderID()}, w.owners("a"))
+		mustUnlock(t, l)
+		require.Empty(t, w.owners("a"))
+		time.Sleep(10 * second)
+		require.Zero(t, m.Stats().Locks)
+	})
+}
+
+// The same, but the caller leaves: the record must not stay until its lease ends.
+func TestAcquire_LostReplyAndCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		warm(t, m)
+		net.lose.Store(true)
+		f := m.LockAsync("a")
+		synctest.Wait()
+		require.Len(t, w.owners("a"), 1, "the script ran")
+		require.True(t, f.Cancel())
+		time.Sleep(second)
+		require.Empty(t, w.owners("a"))
+		time.Sleep(10 * second)
+		require.Zero(t, m.Stats().Locks)
+	})
+}
+
+func TestTryLock_LostReply(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		warm(t, m)
+		net.lose.Store(true)
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrUnavailable)
+		time.Sleep(second)
+		require.Empty(t, w.owners("a"))
+	})
+}
+
+func TestRelease_LostReply(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, net := w.manager(lockmgr.Options{})
+		warm(t, m)
+		l := mustLock(t, m, "a")
+		net.lose.Store(true)
+		require.NoError(t, l.Unlock(ctx), "the repeated release finds no record, which is what the caller wants")
+		require.Empty(t, w.owners("a"))
 	})
 }

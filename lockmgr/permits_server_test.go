@@ -366,10 +366,9 @@ func TestPermits_LockTakesTheName(t *testing.T) {
 // and those of old clients are digits on the server.
 func TestPermits_ReturnHere(t *testing.T) {
 	s, m, _ := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 2)
 	here := mustAcquire(t, p, 1)
-	done := must(p.Return(ctx, strings.ToUpper(here.PermitIDs()[0])))(t)
+	done := must(p.Return(faults.Patient(t), strings.ToUpper(here.PermitIDs()[0])))(t)
 	require.True(t, done)
 	select {
 	case <-here.Lost():
@@ -384,7 +383,7 @@ func TestPermits_ReturnHere(t *testing.T) {
 	require.Equal(t, old, info.Taken[0].ID)
 	require.Negative(t, info.Taken[0].TTL, "it has no end")
 	require.False(t, info.Taken[0].Ours)
-	done = must(p.Return(ctx, strings.ToUpper(old)))(t)
+	done = must(p.Return(faults.Patient(t), strings.ToUpper(old)))(t)
 	require.True(t, done)
 	awaitFree(t, p, 2)
 }

@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,6 @@ import (
 
 func TestReadWrite_ManyReadersFewScripts(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	var locks []*lockmgr.Lock
 	for range 1000 {
 		locks = append(locks, mustLock(t, m, "doc", lockmgr.Shared()))
@@ -25,7 +25,7 @@ func TestReadWrite_ManyReadersFewScripts(t *testing.T) {
 	info := mustInspect(t, m, "doc")
 	require.Equal(t, "read", info.Mode)
 	require.Equal(t, []lockmgr.Holder{{Owner: locks[0].HolderID(), Count: 1}}, faults.Entries(info))
-	require.ErrorIs(t, errOf(other.TryLock(ctx, "doc", lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), "doc", lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
 	reads := mustTryLock(t, other, "doc", lockmgr.Shared())
 	for _, l := range locks {
 		require.True(t, l.Valid())
@@ -85,12 +85,11 @@ func TestReadWrite_ReaderThatAsksToWriteIsRefused(t *testing.T) {
 // A try to read joins the readers of its manager, unless a writer waits behind them.
 func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
 	_, m, _ := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	first := mustLock(t, m, "doc", lockmgr.Shared())
 	second := mustTryLock(t, m, "doc", lockmgr.Shared())
 	f := m.LockAsync("doc", lockmgr.Exclusive())
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
-	require.ErrorIs(t, errOf(m.TryLock(ctx, "doc", lockmgr.Shared())), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "doc", lockmgr.Shared())), lockmgr.ErrNotAcquired)
 	mustUnlock(t, first)
 	mustUnlock(t, second)
 	mustUnlock(t, mustAwait(t, f))
@@ -164,7 +163,6 @@ func TestReadWrite_OtherKindIsRefused(t *testing.T) {
 
 func TestReadWrite_RenewsBothSides(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond})
-	ctx := faults.Patient(t)
 	r := mustLock(t, m, "read", lockmgr.Shared())
 	w := mustLock(t, other, "write", lockmgr.Exclusive())
 	faults.Eventually(t, func() bool { return m.Stats().Renewals > 4 && other.Stats().Renewals > 4 })
@@ -172,8 +170,8 @@ func TestReadWrite_RenewsBothSides(t *testing.T) {
 	require.LessOrEqual(t, m.Stats().RenewalScripts, m.Stats().Scripts)
 	require.NoError(t, r.Err())
 	require.NoError(t, w.Err())
-	require.ErrorIs(t, errOf(other.TryLock(ctx, "read", lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
-	require.ErrorIs(t, errOf(m.TryLock(ctx, "write", lockmgr.Shared())), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), "read", lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "write", lockmgr.Shared())), lockmgr.ErrNotAcquired)
 	mustUnlock(t, r)
 	mustUnlock(t, w)
 }
@@ -256,4 +254,42 @@ func TestReadWrite_WriterIsNotStarved(t *testing.T) {
 	}
 	stop.Store(true)
 	wg.Wait()
+}
+
+// A try to read is never refused while only readers of its own process have the name, or ask for it: not
+// while their first command is under way, and not when they have had the name for so long that a process
+// which is not known gets a chance.
+func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
+	for _, hold := range []time.Duration{100 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, _ := w.manager(lockmgr.Options{})
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					lengths := rand.New(rand.NewPCG(uint64(i), 0))
+					for range 500 {
+						l := mustTryLock(t, m, "doc", lockmgr.Shared())
+						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
+						mustUnlock(t, l)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// A thousand local readers that come and go within a moment cost three scripts: the first and the
+// last reader need one each, and one looks for the record before others join.
+func TestReadWrite_ManyReadersThreeScripts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		var locks []*lockmgr.Lock
+		for range 1000 {
+			locks = append(locks, mustLock(t, m, "doc", lockmgr.Shared()))
+		}
+		require.EqualValues(t, 2, m.Stats().Scripts)
+		mustUnlock(t, locks...)
+		require.EqualValues(t, 3, m.Stats().Scripts)
+	})
 }

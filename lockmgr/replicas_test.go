@@ -230,7 +230,6 @@ func TestReplicas_ConfirmTransfers(t *testing.T) {
 	servers := redistest.StartReplicas(t, 1)
 	o := shortAcks()
 	m := dial(t, servers[0].Addr(), o)
-	ctx := faults.Patient(t)
 	first := mustLock(t, m, "a")
 	next := m.LockAsync("a", lockmgr.Fenced())
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, "it waits")
@@ -242,9 +241,9 @@ func TestReplicas_ConfirmTransfers(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrReplicas)
 	}
 	servers[1].Thaw()
-	l, err := m.Lock(ctx, "a", lockmgr.Fenced())
+	l, err := m.Lock(faults.Patient(t), "a", lockmgr.Fenced())
 	if errors.Is(err, lockmgr.ErrReplicas) { // the replica was late
-		l, err = m.Lock(ctx, "a", lockmgr.Fenced())
+		l, err = m.Lock(faults.Patient(t), "a", lockmgr.Fenced())
 	}
 	require.NoError(t, err)
 	mustUnlock(t, l)
@@ -289,7 +288,6 @@ func TestReplicas_FailoverKeepsTheLock(t *testing.T) {
 	o := acked(1)
 	o.RetryTime = 20 * time.Second
 	m := dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	owner := c.Owner("a")
 	var held []*lockmgr.Lock
 	for i := range 50 {
@@ -301,7 +299,7 @@ func TestReplicas_FailoverKeepsTheLock(t *testing.T) {
 		require.Equal(t, "1", faults.Do(t, c.Owner("a"), "EXISTS", l.Name()))
 		mustUnlock(t, l)
 	}
-	require.ErrorIs(t, errOf(m.Lock(ctx, "a")), lockmgr.ErrReplicas) // the new master has no replica
+	require.ErrorIs(t, errOf(m.Lock(faults.Patient(t), "a")), lockmgr.ErrReplicas) // the new master has no replica
 }
 
 // Check tells that the user may not WAIT, and that there are too few replicas.
@@ -386,7 +384,6 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{servers[0].Addr()}})))(t)
 	defer client.Close()
 	m := must(lockmgr.New(client, acked(1)))(t)
-	ctx := faults.Patient(t)
 	for range 20 {
 		l := mustLock(t, m, "a")
 		require.Equal(t, "1", faults.Do(t, servers[1], "EXISTS", "a"))
@@ -396,11 +393,11 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	f := m.LockAsync("b")
 	time.Sleep(50 * time.Millisecond) // a WAIT is under way
 	begin := time.Now()
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, cancel := context.WithTimeout(faults.Patient(t), 300*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, m.Close(short), context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 3*time.Second, "Close cuts the wait of five seconds off")
-	require.Error(t, errOf(f.Await(ctx)))
+	require.Error(t, errOf(f.Await(faults.Patient(t))))
 }
 
 // While a slot is moved, what happens to a lock at its new master is confirmed by the replicas there. So
@@ -411,7 +408,6 @@ func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
 	o := shortAcks()
 	o.Replicas.Timeout = 900 * time.Millisecond
 	m := dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	name := movable(c, "a:%d")
 	held := mustLock(t, m, name)
 	slot := beginMove(t, c, name)
@@ -422,6 +418,6 @@ func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
 	mustUnlock(t, held)
 	l := mustLock(t, m, name)
 	slot.finish()
-	require.NoError(t, l.Extend(ctx, o.Lease))
+	require.NoError(t, l.Extend(faults.Patient(t), o.Lease))
 	mustUnlock(t, l)
 }

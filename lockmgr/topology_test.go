@@ -41,13 +41,12 @@ func TestNew_Cluster(t *testing.T) {
 	defer client.Close()
 	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
 	m := must(lockmgr.New(client, lockmgr.Options{}))(t)
-	ctx := faults.Patient(t)
 	l := mustLock(t, m, "a")
 	f := m.LockAsync("a")
 	mustUnlock(t, l)
 	mustAwait(t, f)
 	mustClose(t, m)
-	require.NoError(t, client.Do(ctx, client.B().Ping().Build()).Error())
+	require.NoError(t, client.Do(faults.Patient(t), client.B().Ping().Build()).Error())
 }
 
 // New asks a client of a cluster for its layout, and fails if there is none.
