@@ -80,8 +80,7 @@ func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 				time.Sleep(10 * milli)
 				keepThroughTrouble(t, w, m)
 				l := mustAwait(t, futures.All(nil, m.LockAsync("a"), m.LockAsync("b")))
-				mustUnlock(t, l[0])
-				mustUnlock(t, l[1])
+				mustUnlock(t, l[0], l[1])
 			})
 		})
 	}

@@ -49,8 +49,7 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 		owner := c.Owner(name)
 		faults.Eventually(t, func() bool { return owner.Commands(t)["sunsubscribe"] > 0 })
 	}
-	mustClose(t, other)
-	mustClose(t, m)
+	mustClose(t, other, m)
 	used := map[string]int{}
 	for _, n := range c.Nodes {
 		for _, entry := range strings.Split(faults.Do(t, n, "ACL", "LOG"), "object\n")[1:] {

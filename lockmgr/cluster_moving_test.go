@@ -314,13 +314,11 @@ func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
 			moving.migrate(moving.keys(moving.from)...)
 		}
 		require.ErrorIs(t, errOf(m.Inspect(ctx, plain)), lockmgr.ErrUnavailable, "migrated: %t", migrated)
-		info := must(m.Inspect(ctx, fenced))(t, "migrated: %t", migrated)
-		require.True(t, info.Locked)
+		require.True(t, must(m.Inspect(ctx, fenced))(t, "migrated: %t", migrated).Locked)
 		require.True(t, must(m.ForceUnlock(ctx, plain))(t))
 		require.Error(t, l.Unlock(ctx))
 		moving.finish()
-		info = mustInspect(t, m, plain)
-		require.False(t, info.Locked)
+		require.False(t, mustInspect(t, m, plain).Locked)
 		mustUnlock(t, withToken)
 	}
 }
@@ -384,6 +382,5 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 		mustUnlock(t, mustAwait(t, f))
 	}
 	moving.finish()
-	mustUnlock(t, reader)
-	mustUnlock(t, fair)
+	mustUnlock(t, reader, fair)
 }

@@ -32,24 +32,20 @@ func TestForceUnlockHolders_RemovesNoOther(t *testing.T) {
 	} {
 		l := mustLock(t, m, tt.name, tt.opts...)
 		before := mustInspect(t, admin, tt.name)
-		removed := must(admin.ForceUnlockHolders(ctx, tt.name, other.ID()+":1", m.ID(), ""))(t)
-		require.False(t, removed, tt.name)
+		require.False(t, must(admin.ForceUnlockHolders(ctx, tt.name, other.ID()+":1", m.ID(), ""))(t), tt.name)
 		require.NoError(t, l.Unlock(ctx), tt.name)
 
 		// The one that was named has the lock no more, and the next one stays.
 		l = mustLock(t, other, tt.name, tt.opts...)
-		removed = must(admin.ForceUnlockHolders(ctx, tt.name, before.Holders[0].Owner))(t)
-		require.False(t, removed, tt.name)
+		require.False(t, must(admin.ForceUnlockHolders(ctx, tt.name, before.Holders[0].Owner))(t), tt.name)
 		require.True(t, l.Valid())
 
 		waiting := m.LockAsync(tt.name, tt.opts...)
-		removed = must(admin.ForceUnlockHolders(ctx, tt.name, "x", l.HolderID()))(t)
-		require.True(t, removed, tt.name)
+		require.True(t, must(admin.ForceUnlockHolders(ctx, tt.name, "x", l.HolderID()))(t), tt.name)
 		next := mustAwait(t, waiting)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, tt.name)
 		mustUnlock(t, next)
-		removed = must(admin.ForceUnlockHolders(ctx, tt.name, next.HolderID()))(t)
-		require.False(t, removed, "it is free")
+		require.False(t, must(admin.ForceUnlockHolders(ctx, tt.name, next.HolderID()))(t), "it is free")
 	}
 }
 
@@ -64,10 +60,8 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 	faults.Do(t, s, "SET", "{doc}:java:1:rwlock_timeout:1", "1", "PX", "3600000")
 	writer := admin.LockAsync("doc", lockmgr.Exclusive())
 	for _, id := range []string{one.HolderID(), "java:1"} {
-		removed := must(admin.ForceUnlockHolders(ctx, "doc", id))(t)
-		require.True(t, removed)
-		removed = must(admin.ForceUnlockHolders(ctx, "doc", id))(t)
-		require.False(t, removed)
+		require.True(t, must(admin.ForceUnlockHolders(ctx, "doc", id))(t))
+		require.False(t, must(admin.ForceUnlockHolders(ctx, "doc", id))(t))
 	}
 	require.ErrorIs(t, one.Unlock(ctx), lockmgr.ErrLeaseLost)
 	info := mustInspect(t, admin, "doc")
@@ -75,8 +69,7 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 	require.Equal(t, two.HolderID(), info.Holders[0].Owner)
 	require.LessOrEqual(t, info.TTL, 30*time.Second, "the record lives no longer than the reader that is left")
 	require.NoError(t, two.Extend(ctx, time.Minute))
-	removed := must(admin.ForceUnlockHolders(ctx, "doc", two.HolderID()))(t)
-	require.True(t, removed)
+	require.True(t, must(admin.ForceUnlockHolders(ctx, "doc", two.HolderID()))(t))
 	w := mustAwait(t, writer)
 	require.ErrorIs(t, two.Unlock(ctx), lockmgr.ErrLeaseLost)
 
@@ -85,8 +78,7 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 	mustUnlock(t, w)
 	w = mustLock(t, admin, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
 	r := mustLock(t, admin, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
-	removed = must(admin.ForceUnlockHolders(ctx, "doc", w.HolderID()))(t)
-	require.True(t, removed)
+	require.True(t, must(admin.ForceUnlockHolders(ctx, "doc", w.HolderID()))(t))
 	<-w.Lost()
 	require.ErrorIs(t, r.Unlock(ctx), lockmgr.ErrLeaseLost)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "doc"))
@@ -96,10 +88,8 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 func TestForceUnlockHolders_OfASet(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})
 	l := mustLockAll(t, m, mixed)
-	removed := must(m.ForceUnlockHolders(faults.Patient(t), "b", other.ID()+":1"))(t)
-	require.False(t, removed)
-	removed = must(m.ForceUnlockHolders(faults.Patient(t), "b", l.HolderID()))(t)
-	require.True(t, removed)
+	require.False(t, must(m.ForceUnlockHolders(faults.Patient(t), "b", other.ID()+":1"))(t))
+	require.True(t, must(m.ForceUnlockHolders(faults.Patient(t), "b", l.HolderID()))(t))
 	<-l.Lost()
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x") == "0" })
 }

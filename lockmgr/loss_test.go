@@ -34,12 +34,10 @@ func TestForceUnlock_IsSeenAtOnce(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{})
 		l := mustLock(t, m, "a")
 		start := time.Now()
-		there := must(m.ForceUnlock(ctx, "a"))(t)
-		require.True(t, there)
+		require.True(t, must(m.ForceUnlock(ctx, "a"))(t))
 		<-l.Lost()
 		require.Less(t, time.Since(start), second)
-		there = must(m.ForceUnlock(ctx, "a"))(t)
-		require.False(t, there)
+		require.False(t, must(m.ForceUnlock(ctx, "a"))(t))
 	})
 }
 
@@ -158,8 +156,7 @@ func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 		}
 		require.LessOrEqual(t, time.Since(start), second, "timers stood still, so it looks every second")
 		require.True(t, theirs.Valid())
-		mustUnlock(t, fixed)
-		mustUnlock(t, theirs)
+		mustUnlock(t, fixed, theirs)
 
 		again := mustLock(t, m, "watched")
 		require.Greater(t, again.Remaining(), 29*second, "it goes on as before")

@@ -125,8 +125,7 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	mustUnlock(t, held)
 	l := mustAwait(t, big)
 	short(small)
-	mustUnlock(t, l)
-	mustUnlock(t, one)
+	mustUnlock(t, l, one)
 	awaitFree(t, p, 8)
 }
 
@@ -216,16 +215,14 @@ func TestPermits_Limit(t *testing.T) {
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 100)
 	require.ErrorIs(t, errOf(p.AddLimit(ctx, -101)), lockmgr.ErrInvalidOption)
-	n := must(p.AddLimit(ctx, -1))(t)
-	require.Equal(t, 99, n, "the server knew no limit")
+	require.Equal(t, 99, must(p.AddLimit(ctx, -1))(t), "the server knew no limit")
 	require.ErrorIs(t, errOf(p.AddLimit(ctx, math.MaxInt32)), lockmgr.ErrInvalidOption)
 	require.NoError(t, p.SetLimit(ctx, 1))
 	one := mustAcquire(t, p, 1)
 	waits := []*futures.Future[*lockmgr.Lock]{other.Permits("jobs", 100).AcquireAsync(1), p.AcquireAsync(1)}
 	requirePending(t, waits[0], "the limit is 1")
 	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
-	n = must(p.AddLimit(ctx, 2))(t)
-	require.Equal(t, 3, n)
+	require.Equal(t, 3, must(p.AddLimit(ctx, 2))(t))
 	for _, f := range waits {
 		must(f.Await(ctx))(t, "each hears of it")
 	}
@@ -284,26 +281,17 @@ func TestPermits_Delete(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	p := m.Permits("jobs", 2)
-	held, err := other.Permits("jobs", 2).Acquire(ctx, 1)
-	require.NoError(t, err)
-	done, err := p.Delete(ctx)
-	require.NoError(t, err)
-	require.False(t, done)
+	held := mustAcquire(t, other.Permits("jobs", 2), 1)
+	require.False(t, must(p.Delete(ctx))(t))
 	require.True(t, held.Valid())
 	mustUnlock(t, held)
-	done, err = p.Delete(ctx)
-	require.NoError(t, err)
-	require.True(t, done)
+	require.True(t, must(p.Delete(ctx))(t))
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
-	done, err = p.Delete(ctx)
-	require.NoError(t, err)
-	require.False(t, done, "there was nothing")
+	require.False(t, must(p.Delete(ctx))(t), "there was nothing")
 	faults.Do(t, s, "SET", "jobs", "1")
 	faults.Do(t, s, "ZADD", "{jobs}:timeout", "1", "dead")
 	faults.Do(t, s, "SET", "{jobs}:gathers", "x")
-	done, err = p.Delete(ctx)
-	require.NoError(t, err)
-	require.True(t, done, "an expired permit is not taken")
+	require.True(t, must(p.Delete(ctx))(t), "an expired permit is not taken")
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 
 	// Those who wait ask again, and set the limit.
@@ -312,19 +300,13 @@ func TestPermits_Delete(t *testing.T) {
 	requirePending(t, f, "the limit is 0")
 	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 1 })
 	faults.ByMessage(t, other, func() {
-		done, err = p.Delete(ctx)
-		require.NoError(t, err)
-		require.True(t, done)
-		held, err = f.Await(ctx)
-		require.NoError(t, err)
+		require.True(t, must(p.Delete(ctx))(t))
+		held = mustAwait(t, f)
 	})
 	mustUnlock(t, held)
 	require.Equal(t, 5, state(t, p).Limit)
-	_, err = p.Delete(ctx)
-	require.NoError(t, err)
-	l, err := m.Permits("jobs", 5).Acquire(ctx, 5)
-	require.NoError(t, err, "with a new limit")
-	mustUnlock(t, l)
+	must(p.Delete(ctx))(t)
+	mustUnlock(t, must(m.Permits("jobs", 5).Acquire(ctx, 5))(t, "with a new limit"))
 }
 
 // Anybody can give back a permit by its ID, once. Its holder learns of it.
@@ -339,13 +321,11 @@ func TestPermits_Return(t *testing.T) {
 		require.False(t, must(p.Return(ctx, ids...))(t), "all or none")
 	}
 	require.Len(t, state(t, p).Taken, 4)
-	done := must(p.Return(ctx, here.PermitIDs()[1]))(t)
-	require.True(t, done)
+	require.True(t, must(p.Return(ctx, here.PermitIDs()[1]))(t))
 	<-here.Lost()
 	require.ErrorIs(t, here.Unlock(ctx), lockmgr.ErrLeaseLost)
 	faults.Eventually(t, func() bool { return state(t, p).Free == 2 }) // the other one was given back
-	done = must(p.Return(ctx, there.PermitIDs()...))(t)
-	require.True(t, done)
+	require.True(t, must(p.Return(ctx, there.PermitIDs()...))(t))
 	<-there.Lost() // at its next renewal
 	awaitFree(t, p, 4)
 }
@@ -368,8 +348,7 @@ func TestPermits_ReturnHere(t *testing.T) {
 	s, m, _ := startServer(t, lockmgr.Options{})
 	p := m.Permits("jobs", 2)
 	here := mustAcquire(t, p, 1)
-	done := must(p.Return(faults.Patient(t), strings.ToUpper(here.PermitIDs()[0])))(t)
-	require.True(t, done)
+	require.True(t, must(p.Return(faults.Patient(t), strings.ToUpper(here.PermitIDs()[0])))(t))
 	select {
 	case <-here.Lost():
 	case <-time.After(5 * time.Second):
@@ -383,8 +362,7 @@ func TestPermits_ReturnHere(t *testing.T) {
 	require.Equal(t, old, info.Taken[0].ID)
 	require.Negative(t, info.Taken[0].TTL, "it has no end")
 	require.False(t, info.Taken[0].Ours)
-	done = must(p.Return(faults.Patient(t), strings.ToUpper(old)))(t)
-	require.True(t, done)
+	require.True(t, must(p.Return(faults.Patient(t), strings.ToUpper(old)))(t))
 	awaitFree(t, p, 2)
 }
 

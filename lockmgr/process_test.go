@@ -63,8 +63,7 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 		require.Len(t, w.processKeys(), 1)
 
 		time.Sleep(time.Minute)
-		info = mustInspect(t, other, "a")
-		require.Equal(t, h, info.Holders[0])
+		require.Equal(t, h, mustInspect(t, other, "a").Holders[0])
 		synctest.Wait()
 		require.EqualValues(t, 7, written.Load(), "one second after the grant, then every ten")
 
@@ -122,8 +121,7 @@ func TestProcess_RecordOfADeadProcessEnds(t *testing.T) {
 		require.Equal(t, billing, info.Holders[0].Process, "as long as a lock of 30 s would be there")
 		time.Sleep(2 * time.Second)
 		require.Empty(t, w.processKeys())
-		info = mustInspect(t, other, "a")
-		require.Zero(t, info.Holders[0].Process, "its lock is still there")
+		require.Zero(t, mustInspect(t, other, "a").Holders[0].Process, "its lock is still there")
 	})
 }
 
@@ -353,10 +351,8 @@ func TestProcess_ManyHolds(t *testing.T) {
 		_, number, _ := strings.Cut(young.HolderID(), ":")
 		require.NotContains(t, record.Holds, number)
 		time.Sleep(time.Second)
-		info := mustInspect(t, other, "b")
-		require.Equal(t, "n", info.Holders[0].Note)
-		info = mustInspect(t, other, "a17")
-		require.Equal(t, billing, info.Holders[0].Process)
+		require.Equal(t, "n", mustInspect(t, other, "b").Holders[0].Note)
+		require.Equal(t, billing, mustInspect(t, other, "a17").Holders[0].Process)
 	})
 }
 

@@ -69,8 +69,7 @@ func TestReadWrite_DowngradeWakesReaders(t *testing.T) {
 	requirePending(t, f)
 	w = mustPass(t, w, other, f)
 	require.True(t, r.Valid())
-	mustUnlock(t, r)
-	mustUnlock(t, w)
+	mustUnlock(t, r, w)
 }
 
 func TestReadWrite_ReaderThatAsksToWriteIsRefused(t *testing.T) {
@@ -90,8 +89,7 @@ func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
 	f := m.LockAsync("doc", lockmgr.Exclusive())
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
 	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "doc", lockmgr.Shared())), lockmgr.ErrNotAcquired)
-	mustUnlock(t, first)
-	mustUnlock(t, second)
+	mustUnlock(t, first, second)
 	mustUnlock(t, mustAwait(t, f))
 }
 
@@ -138,8 +136,7 @@ func TestReadWrite_TryLockUpgrades(t *testing.T) {
 	mustUnlock(t, w)
 	l := must(f.Await(ctx))(t, "it reads again, and so may others")
 	require.True(t, r.Valid())
-	mustUnlock(t, r)
-	mustUnlock(t, l)
+	mustUnlock(t, r, l)
 }
 
 func TestReadWrite_OtherKindIsRefused(t *testing.T) {
@@ -172,8 +169,7 @@ func TestReadWrite_RenewsBothSides(t *testing.T) {
 	require.NoError(t, w.Err())
 	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), "read", lockmgr.Exclusive())), lockmgr.ErrNotAcquired)
 	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "write", lockmgr.Shared())), lockmgr.ErrNotAcquired)
-	mustUnlock(t, r)
-	mustUnlock(t, w)
+	mustUnlock(t, r, w)
 }
 
 func TestReadWrite_ForceUnlock(t *testing.T) {

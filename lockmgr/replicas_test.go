@@ -125,10 +125,8 @@ func TestReplicas_ConfirmRenewals(t *testing.T) {
 	} {
 		held = append(held, mustLock(t, m, name, opts...))
 	}
-	l := mustLockAll(t, m, lockmgr.All("set1", "set2"))
-	held = append(held, l)
-	l = mustAcquire(t, m.Permits("permits", 3), 2)
-	held = append(held, l)
+	held = append(held, mustLockAll(t, m, lockmgr.All("set1", "set2")))
+	held = append(held, mustAcquire(t, m.Permits("permits", 3), 2))
 
 	servers[1].Freeze()
 	time.Sleep(o.Lease / 2) // renewals fail, and are tried again
@@ -168,8 +166,7 @@ func TestReplicas_WriteChangesNothing(t *testing.T) {
 	permits := mustAcquire(t, m.Permits("p", 3), 2)
 	require.Equal(t, "1", faults.Do(t, servers[0], "HLEN", "a"))
 	require.Equal(t, "2", faults.Do(t, servers[0], "ZCARD", "{p}:timeout"))
-	mustUnlock(t, plain)
-	mustUnlock(t, permits)
+	mustUnlock(t, plain, permits)
 	require.Equal(t, "0", faults.Do(t, servers[0], "EXISTS", "a", "{p}:timeout"))
 }
 
@@ -220,8 +217,7 @@ func TestReplicas_ConfirmUpgrade(t *testing.T) {
 		return err == nil
 	}, "a replica confirms it")
 	require.Equal(t, "write", faults.Do(t, servers[1], "HGET", "a", "mode"))
-	mustUnlock(t, writer)
-	mustUnlock(t, reader)
+	mustUnlock(t, writer, reader)
 }
 
 // A lock that passes to a request that needs a script is passed on when a replica has that.

@@ -31,8 +31,7 @@ func TestServer_LockAndUnlock(t *testing.T) {
 	mustUnlock(t, l)
 	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
-	info = mustInspect(t, m, "orders:42")
-	require.False(t, info.Locked)
+	require.False(t, mustInspect(t, m, "orders:42").Locked)
 }
 
 func TestServer_ThousandWaiters(t *testing.T) {

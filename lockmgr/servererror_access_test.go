@@ -324,12 +324,10 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 		found++
 	}
 	require.Equal(t, 1, found)
-	removed := must(other.ForceUnlock(faults.Patient(t), "app:1"))(t)
-	require.True(t, removed)
+	require.True(t, must(other.ForceUnlock(faults.Patient(t), "app:1"))(t))
 	faults.AwaitLost(t, l)
 	faults.Do(t, s, append([]string{"HSET", "app:huge"}, hugeRecord(1500)...)...)
-	removed = must(other.ForceUnlock(faults.Patient(t), "app:huge"))(t)
-	require.True(t, removed)
+	require.True(t, must(other.ForceUnlock(faults.Patient(t), "app:huge"))(t))
 	awaitAtRest(t, m)
 	awaitAtRest(t, other)
 	faults.Eventually(t, func() bool { return s.Commands(t)["unsubscribe"] > 0 })

@@ -176,8 +176,7 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 	waits := m.LockAllAsync(lockmgr.All("b", "d"), lockmgr.AsOwner(two))
 	requirePending(t, waits)
 	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("c", "e"), lockmgr.AsOwner(one))), lockmgr.ErrDeadlock, "a circle of two owners")
-	mustUnlock(t, l)
-	mustUnlock(t, again)
+	mustUnlock(t, l, again)
 	mustUnlock(t, mustAwait(t, waits))
 	mustUnlock(t, c)
 }
