@@ -36,9 +36,9 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	opt := rueidis.ClientOption{InitAddress: c.Addrs(), Username: "locker", Password: "secret"}
 	m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
 	other := must(lockmgr.Dial(opt, lockmgr.Options{Linger: -1}))(t)
-	moving := movable(c, "app:moving-%d")
+	moving := c.Movable(t, "app:moving-%d")
 	held := mustLock(t, m, moving)
-	beginMove(t, c, moving).migrate(moving)
+	c.BeginMove(t, moving).Migrate(moving)
 	mustUnlock(t, held)
 	for _, name := range []string{"app:a", "app:b", "app:c", "app:d"} {
 		l := mustLock(t, m, name)

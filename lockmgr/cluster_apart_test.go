@@ -248,7 +248,7 @@ func TestCluster_AnyKeysOfALockAreApart(t *testing.T) {
 	used, n := map[int]bool{}, 0
 	freshName := func() string { // whose slot no other case has; braces are needed for sets
 		for {
-			name := movable(c, fmt.Sprintf("{%d:%%d}", n))
+			name := c.Movable(t, fmt.Sprintf("{%d:%%d}", n))
 			if slot := wires.SlotOf(name); !used[slot] {
 				used[slot] = true
 				return name
@@ -280,13 +280,13 @@ func TestCluster_AnyKeysOfALockAreApart(t *testing.T) {
 func testApart(t *testing.T, c *redistest.Cluster, a *apart, kind *apartKind, op *apartOp, bits int) {
 	ctx := faults.Patient(t)
 	require.NoError(t, kind.take(ctx, a))
-	moving := beginMove(t, c, a.name)
-	keys := moving.keys(moving.from)
+	moving := c.BeginMove(t, a.name)
+	keys := moving.Keys(moving.From)
 	require.Len(t, keys, kind.keys)
 	slices.Sort(keys)
 	for i, key := range keys {
 		if bits>>i&1 == 1 {
-			moving.migrate(key)
+			moving.Migrate(key)
 		}
 	}
 	done := make(chan error, 1)
@@ -298,9 +298,9 @@ func testApart(t *testing.T, c *redistest.Cluster, a *apart, kind *apartKind, op
 			_, refused := kind.enemy(ctx, a)
 			require.Error(t, refused, "two holders")
 		}
-		moving.finish()
+		moving.Finish()
 	case <-time.After(100 * time.Millisecond):
-		moving.finish()
+		moving.Finish()
 		err = <-done
 	}
 	require.NoError(t, err)

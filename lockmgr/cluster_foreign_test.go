@@ -219,17 +219,17 @@ func TestCluster_OneMasterIsLeft(t *testing.T) {
 func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
 	t.Parallel()
 	c, other := redistest.StartCluster(t, 3, 0), redistest.StartCluster(t, 1, 0)
-	name := movable(c, "ask-%d")
-	m := beginMove(t, c, name)
+	name := c.Movable(t, "ask-%d")
+	m := c.BeginMove(t, name)
 	stranger := other.Nodes[0].Addr()
 	faults.Eventually(t, func() bool {
 		return strings.Contains(faults.Do(t, other.Nodes[0], "CLUSTER", "INFO"), "cluster_state:ok")
 	}, "the other cluster serves")
 	var stolen atomic.Bool
 	manager, err := lockmgr.Dial(rueidis.ClientOption{
-		InitAddress: []string{m.from.Addr()},
+		InitAddress: []string{m.From.Addr()},
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			if stolen.Load() && addr == m.to.Addr() {
+			if stolen.Load() && addr == m.To.Addr() {
 				addr = stranger
 			}
 			return d.DialContext(ctx, "tcp", addr)
@@ -238,7 +238,7 @@ func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = manager.Close(context.Background()) })
 	stolen.Store(true)
-	faults.Do(t, m.to, "CLIENT", "KILL", "TYPE", "normal")
+	faults.Do(t, m.To, "CLIENT", "KILL", "TYPE", "normal")
 	_, err = manager.Lock(faults.Patient(t), name)
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 }

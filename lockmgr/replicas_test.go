@@ -404,16 +404,16 @@ func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
 	o := shortAcks()
 	o.Replicas.Timeout = 900 * time.Millisecond
 	m := dialCluster(t, c, o)
-	name := movable(c, "a:%d")
+	name := c.Movable(t, "a:%d")
 	held := mustLock(t, m, name)
-	slot := beginMove(t, c, name)
-	slot.migrate(name)
+	slot := c.BeginMove(t, name)
+	slot.Migrate(name)
 	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(50 * time.Millisecond) {
 		require.True(t, held.Valid())
 	}
 	mustUnlock(t, held)
 	l := mustLock(t, m, name)
-	slot.finish()
+	slot.Finish()
 	require.NoError(t, l.Extend(faults.Patient(t), o.Lease))
 	mustUnlock(t, l)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/sha1"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -186,6 +190,25 @@ func TestServerError_StrangeReplies(t *testing.T) {
 	}
 }
 
+// scripts are the texts of the scripts by their names.
+var scripts = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	files, _ := filepath.Glob("internal/wire/script/*.lua")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			panic(err)
+		}
+		out[strings.TrimSuffix(filepath.Base(file), ".lua")] = string(text)
+	}
+	for name := range out {
+		if strings.HasPrefix(name, "fair_") {
+			out[name] = out["fair"] + out[name]
+		}
+	}
+	return out
+})
+
 // scriptBySHA returns the name of the script that an EVALSHA calls.
 func scriptBySHA(sha string) string {
 	for name, text := range scripts() {
@@ -203,7 +226,8 @@ func TestServerError_ScriptsFlushed(t *testing.T) {
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	var users, flusher sync.WaitGroup
 	var stop atomic.Bool
-	w := dialWire(t, s.Addr())
+	w := must(resp.Dial(s.Addr(), faults.Patience))(t)
+	defer w.Close()
 	flushes := 0
 	flusher.Go(func() {
 		for ; !stop.Load(); flushes++ {
@@ -247,4 +271,44 @@ func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	for _, m := range []*lockmgr.Manager{speaker, mute} {
 		mustUnlock(t, mustLock(t, m, "a"))
 	}
+}
+
+// fakeServer starts a server that runs until the end of the test. It answers the
+// commands of resp.Greet. answer returns the reply to any other command in RESP, or
+// "" for no reply.
+func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
+	t.Helper()
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			wg.Go(func() {
+				resp.Serve(conn, func(args []string) string {
+					if reply, ok := resp.Greet(args); ok {
+						return reply
+					}
+					return answer(args)
+				})
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return l.Addr().String()
 }

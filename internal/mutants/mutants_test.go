@@ -62,12 +62,13 @@ const (
 	keepSeeds   = "lockmgr/internal/sim TestSeeds_KeepFor"
 	shardSeeds  = "lockmgr/internal/sim TestSeeds_Shards"
 	stories     = "lockmgr/internal/core TestStories"
-	fairTables  = "lockmgr TestScripts_Fair"
+	fairTables  = "lockmgr/internal/wire/script TestScripts_Fair"
 
 	sharing = "lockmgr/internal/sim/turns "
 	wires   = "lockmgr/internal/wire "
 	ofNodes = "lockmgr/internal/cluster "
 	shell   = "lockmgr "
+	tables  = "lockmgr/internal/wire/script "
 	client  = "internal/faults/client "
 	hub     = "notify "
 	renewer = "renewal "
@@ -234,12 +235,6 @@ func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 	if m.simulated() {
 		tester.Env = append(tester.Env, "GOMAXPROCS=1") // the mutants are parallel, not their seeds
 	}
-	if strings.HasSuffix(path, ".lua") {
-		// These tests read the scripts from the folder that they run in.
-		if tester.Dir, err = withScript(dir, filepath.Base(path), text); err != nil {
-			return "", err
-		}
-	}
 	out, err := tester.CombinedOutput()
 	if err == nil {
 		return "", fmt.Errorf("SURVIVED %s", m.by)
@@ -275,38 +270,4 @@ func (m *mutant) verdict(out string, err error) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("failed in another way: %v\n%s", err, out)
-}
-
-// scriptFolder is where the tests of lockmgr find the scripts, from their folder.
-const scriptFolder = "internal/wire/script"
-
-// withScript makes a folder like that of lockmgr's tests, with one script
-// changed.
-func withScript(dir, name, text string) (string, error) {
-	scripts, err := filepath.Glob(filepath.Join(root, "lockmgr", scriptFolder, "*.lua"))
-	if err != nil {
-		return "", err
-	}
-	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(filepath.Join(work, scriptFolder), 0o700); err != nil {
-		return "", err
-	}
-	changed := false
-	for _, script := range scripts {
-		content, err := os.ReadFile(script)
-		if err != nil {
-			return "", err
-		}
-		if filepath.Base(script) == name {
-			content, changed = []byte(text), true
-		}
-		if err := os.WriteFile(filepath.Join(work, scriptFolder, filepath.Base(script)), content, 0o600); err != nil {
-			return "", err
-		}
-	}
-	if !changed {
-		// The tests would fail for want of scripts, and the mutant would seem caught.
-		return "", fmt.Errorf("%s is not where the tests look for scripts", name)
-	}
-	return work, nil
 }

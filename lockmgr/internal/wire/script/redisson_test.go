@@ -1,8 +1,9 @@
-package lockmgr_test
+package script_test
 
 import (
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -60,17 +61,18 @@ func TestScript_SharesARecordWithRedisson(t *testing.T) {
 // "uuid:number", the value a decimal, and there is always a TTL.
 func TestServer_RecordLooksLikeRedissons(t *testing.T) {
 	s := realScripts(t)
-	m := dial(t, s.addr, lockmgr.Options{})
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.addr}}, lockmgr.Options{Anonymous: true}))(t)
+	defer func() { require.NoError(t, m.Close(t.Context())) }()
 	for name, suffix := range map[string]string{"plain": "{plain}", "with {tag} inside": "with {tag} inside"} {
 		channel := "redisson_lock__channel:" + suffix
 		e := listen(t, s, channel)
-		l := mustLock(t, m, name, lockmgr.Fenced())
+		l := must(m.Lock(t.Context(), name, lockmgr.Fenced()))(t)
 		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.HolderID())
 		require.Equal(t, map[string]string{
 			name:                            l.HolderID() + "=1 for 30000",
 			"redisson_lock_token:" + suffix: `"1" for -1`,
 		}, s.state(t))
-		mustUnlock(t, l)
+		require.NoError(t, l.Unlock(t.Context()))
 		require.Equal(t, []string{channel + " 0"}, e.heard(t))
 		require.Equal(t, map[string]string{"redisson_lock_token:" + suffix: `"1" for -1`}, s.state(t))
 		s.do(t, "FLUSHALL")

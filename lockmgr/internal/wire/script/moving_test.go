@@ -1,4 +1,4 @@
-package lockmgr_test
+package script_test
 
 import (
 	"fmt"
@@ -78,7 +78,7 @@ func TestScript_InASlotThatIsMoving(t *testing.T) {
 		{here, "HSET L me:1 1; PEXPIRE L 20000", "force me:1", "1"},
 		{there, "HSET L me:1 1; PEXPIRE L 20000; SET T 5", "inspect", `[20000 0 "5" 1 "me:1" "1"]`},
 	} {
-		name := movable(c, fmt.Sprintf("orders:%d:%%d", i))
+		name := c.Movable(t, fmt.Sprintf("orders:%d:%%d", i))
 		renamed := func(words []string) []string {
 			out := slices.Clone(words)
 			for i := range out {
@@ -90,16 +90,16 @@ func TestScript_InASlotThatIsMoving(t *testing.T) {
 		for command := range strings.SplitSeq(readersKeys(tt.given), "; ") {
 			require.NotContains(t, owner.show(owner.do(t, renamed(strings.Fields(command))...)), "!", command)
 		}
-		m := beginMove(t, c, name)
-		for _, key := range m.keys(m.from) {
+		m := c.BeginMove(t, name)
+		for _, key := range m.Keys(m.From) {
 			you := strings.Contains(key, "you:1")
 			if tt.where == there || tt.where == away && you || tt.where == left && !you {
-				m.migrate(key)
+				m.Migrate(key)
 			}
 		}
-		at := m.from
+		at := m.From
 		if tt.where == there || tt.where == left {
-			at = m.to
+			at = m.To
 		}
 		s := scriptsOf(t, at)
 		record := func() any {
@@ -127,7 +127,7 @@ func TestScript_InASlotThatIsMoving(t *testing.T) {
 		} else {
 			s.requireReply(t, tt.reply, got, what)
 		}
-		m.finish() // no key is at both masters
+		m.Finish() // no key is at both masters
 	}
 }
 
@@ -157,22 +157,22 @@ func TestScript_PermitsInASlotThatIsMoving(t *testing.T) {
 		{"ct", "0", "permits_release", release, "[[2 0]]", "2"},
 		{"t", "1", "permits_acquire", gathers, "!TRYAGAIN", "1 a1.0~20000 a1.1~20000"},
 	} {
-		tt.op.name = movable(c, fmt.Sprintf("p%d:%%d", i))
+		tt.op.name = c.Movable(t, fmt.Sprintf("p%d:%%d", i))
 		k := permitKeysOf(tt.op.name)
 		s := scriptsOf(t, c.Nodes[0])
 		s.give(t, tt.op.name, tt.free, ours)
-		m := beginMove(t, c, tt.op.name)
+		m := c.BeginMove(t, tt.op.name)
 		for which, key := range map[string]string{"c": k.Counter, "t": k.Taken} {
 			if strings.Contains(tt.migrated, which) {
-				m.migrate(key)
+				m.Migrate(key)
 			}
 		}
 		if tt.migrated == "ct" {
-			s = scriptsOf(t, m.to)
+			s = scriptsOf(t, m.To)
 		}
 		s.do(t, "ASKING")
 		s.requireReply(t, tt.reply, s.runPermits(t, s.wire, tt.script, tt.op), "%+v", tt)
-		m.finish()
-		require.Equal(t, tt.then, scriptsOf(t, m.to).permits(t, tt.op.name), "%+v", tt)
+		m.Finish()
+		require.Equal(t, tt.then, scriptsOf(t, m.To).permits(t, tt.op.name), "%+v", tt)
 	}
 }

@@ -1,4 +1,4 @@
-package lockmgr_test
+package script_test
 
 import (
 	"fmt"

@@ -1,10 +1,9 @@
-package lockmgr_test
+package script_test
 
 import (
+	"embed"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +14,24 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
+
+func TestMain(m *testing.M) {
+	redistest.Parallel(8)
+	leakcheck.Main(m)
+}
+
+// must returns the value of a call, and ends the test if the call failed.
+func must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
 
 // A wire is a client's connection to a server.
 type wire struct{ *resp.Conn }
@@ -83,16 +97,19 @@ func onBoth(t *testing.T, test func(t *testing.T, s *scriptServer)) {
 	})
 }
 
+//go:embed *.lua
+var files embed.FS
+
 // scripts returns the text of each script by its name.
 var scripts = sync.OnceValue(func() map[string]string {
 	out := make(map[string]string)
-	files, _ := filepath.Glob("internal/wire/script/*.lua")
-	for _, f := range files {
-		text, err := os.ReadFile(f)
+	names, _ := fs.Glob(files, "*.lua")
+	for _, name := range names {
+		text, err := files.ReadFile(name)
 		if err != nil {
 			panic(err)
 		}
-		out[strings.TrimSuffix(filepath.Base(f), ".lua")] = string(text)
+		out[strings.TrimSuffix(name, ".lua")] = string(text)
 	}
 	for name := range out {
 		if strings.HasPrefix(name, "fair_") {
@@ -237,44 +254,4 @@ func (e *ear) heard(t testing.TB) []string {
 		}
 		out = append(out, fmt.Sprintf("%v %v", m[1], m[2]))
 	}
-}
-
-// fakeServer starts a server that runs until the end of the test. It answers the
-// commands of resp.Greet. answer returns the reply to any other command in RESP, or
-// "" for no reply.
-func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
-	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, conn)
-			mu.Unlock()
-			wg.Go(func() {
-				resp.Serve(conn, func(args []string) string {
-					if reply, ok := resp.Greet(args); ok {
-						return reply
-					}
-					return answer(args)
-				})
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return l.Addr().String()
 }
