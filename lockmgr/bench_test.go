@@ -3,7 +3,6 @@ package lockmgr_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -32,9 +32,7 @@ func newRaw(b testing.TB, addr string) *raw {
 	require.NoError(b, err)
 	b.Cleanup(c.Close)
 	load := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("internal/wire/script", name+".lua"))
-		require.NoError(b, err)
-		sha, err := c.Do(ctx, c.B().ScriptLoad().Script(string(text)).Build()).ToString()
+		sha, err := c.Do(ctx, c.B().ScriptLoad().Script(script.Text(name)).Build()).ToString()
 		require.NoError(b, err)
 		return sha
 	}

@@ -31,8 +31,8 @@ func (o Owner) String() string {
 }
 
 // identity names a manager. The UUID is random and of version 8. The UUIDs of Redisson's clients
-// are of version 4. So a script for a fair lock can tell a plain lock of holdfast: see package
-// wire, script/fair.lua.
+// are of version 4. So a script for a fair lock can tell a plain lock of holdfast: see
+// internal/script/fair.lua.
 type identity struct{ uuid string }
 
 func newIdentity() *identity {

@@ -193,7 +193,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 // scripts are the texts of the scripts by their names.
 var scripts = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
-	files, _ := filepath.Glob("internal/wire/script/*.lua")
+	files, _ := filepath.Glob("../internal/script/*.lua")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

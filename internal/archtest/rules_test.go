@@ -27,11 +27,12 @@ var packages = map[string][]string{
 	"actor":                    {},
 	"futures":                  {},
 	"internal/clean":           {},
+	"internal/script":          {},
 	"renewal":                  {},
 	"notify":                   {"actor", "futures", "internal/clean"},
 	"lockmgr":                  {"actor", "futures", "internal/clean", "notify", "renewal", "lockmgr/..."},
 	"lockmgr/internal/core":    {"renewal"},
-	"lockmgr/internal/wire":    {"internal/clean", "lockmgr/internal/core"},
+	"lockmgr/internal/wire":    {"internal/clean", "internal/script", "lockmgr/internal/core"},
 	"lockmgr/internal/cluster": {"lockmgr/internal/core", "lockmgr/internal/wire"},
 	"lockmgr/internal/sim":     {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/sim/...", "lockmgr/internal/wire"},
 }
@@ -64,10 +65,10 @@ var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal
 // testing, and nothing that users link may import them.
 var testSupport = []string{"internal", "lockmgr/internal/sim"}
 
-// forTests reports whether a folder or file is test support. internal/clean is not: the library and
-// the command use it.
+// forTests reports whether a folder or file is test support. internal/clean and internal/script are
+// not: the library uses both.
 func forTests(name string) bool {
-	return anyWithin(name, testSupport) && !within(name, "internal/clean")
+	return anyWithin(name, testSupport) && !within(name, "internal/clean") && !within(name, "internal/script")
 }
 
 // faultSuites is where tests of the whole client have their helpers.

@@ -48,7 +48,7 @@ const (
 	machine = "lockmgr/internal/core"
 	wire    = "lockmgr/internal/wire"
 	nodes   = "lockmgr/internal/cluster"
-	scripts = "lockmgr/internal/wire/script/"
+	scripts = "internal/script/"
 	manager = "lockmgr"
 )
 
@@ -62,13 +62,13 @@ const (
 	keepSeeds   = "lockmgr/internal/sim TestSeeds_KeepFor"
 	shardSeeds  = "lockmgr/internal/sim TestSeeds_Shards"
 	stories     = "lockmgr/internal/core TestStories"
-	fairTables  = "lockmgr/internal/wire/script TestScripts_Fair"
+	fairTables  = "internal/script TestScripts_Fair"
 
 	sharing = "lockmgr/internal/sim/turns "
 	wires   = "lockmgr/internal/wire "
 	ofNodes = "lockmgr/internal/cluster "
 	shell   = "lockmgr "
-	tables  = "lockmgr/internal/wire/script "
+	tables  = "internal/script "
 	client  = "internal/faults/client "
 	hub     = "notify "
 	renewer = "renewal "

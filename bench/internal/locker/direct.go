@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"strconv"
 	"sync"
@@ -10,13 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-)
-
-var (
-	//go:embed script/direct_acquire.lua
-	directAcquireLua string
-	//go:embed script/direct_release.lua
-	directReleaseLua string
 )
 
 // neighbours share a lock with holdfast in turns. They are in no other table.
@@ -62,11 +54,8 @@ func openDirect(ctx context.Context, c Config) (Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	for text, sha := range map[string]*string{directAcquireLua: &r.acquire, directReleaseLua: &r.release} {
-		if *sha, err = r.client.Do(ctx, r.client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
-			r.Close()
-			return nil, err
-		}
+	if err := r.load(ctx, map[string]*string{ownScript("direct_acquire"): &r.acquire, ownScript("direct_release"): &r.release}); err != nil {
+		return nil, err
 	}
 	d := &direct{raw: r, names: map[string]*joint{}, channel: channelOf}
 	d.listen()

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"strconv"
 	"sync"
@@ -11,15 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/lockmgr"
-)
-
-var (
-	//go:embed script/places_acquire.lua
-	placesAcquireLua string
-	//go:embed script/places_release.lua
-	placesReleaseLua string
-	//go:embed script/places_leave.lua
-	placesLeaveLua string
 )
 
 // ordered are other ways to serve the waiters of several clients. They are in no other
@@ -85,11 +75,8 @@ func openPlaces(ctx context.Context, c Config) (Locker, error) {
 		return nil, err
 	}
 	p := &places{raw: r}
-	for text, sha := range map[string]*string{placesAcquireLua: &r.acquire, placesReleaseLua: &r.release, placesLeaveLua: &p.leave} {
-		if *sha, err = r.client.Do(ctx, r.client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
-			r.Close()
-			return nil, err
-		}
+	if err := r.load(ctx, map[string]*string{ownScript("places_acquire"): &r.acquire, ownScript("places_release"): &r.release, ownScript("places_leave"): &p.leave}); err != nil {
+		return nil, err
 	}
 	p.conn, p.hangUp = r.client.Dedicate()
 	p.conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {

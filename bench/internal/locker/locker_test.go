@@ -2,8 +2,6 @@ package locker
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,19 +15,6 @@ import (
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
-
-// The comparison is of like with like only while the copies are true.
-func TestScript_IsThatOfHoldfast(t *testing.T) {
-	original := "../../../lockmgr/internal/wire/script"
-	if _, err := os.Stat(original); err != nil {
-		t.Skip("the library's sources are not here")
-	}
-	for name, copied := range map[string]string{"acquire": acquireLua, "release": releaseLua, "transfer": transferLua, "readwrite_acquire": rwAcquireLua, "readwrite_release": rwReleaseLua} {
-		text, err := os.ReadFile(filepath.Join(original, name+".lua"))
-		require.NoError(t, err)
-		require.Equal(t, string(text), copied, "copy lockmgr/internal/wire/script/%s.lua to bench/internal/locker/script", name)
-	}
-}
 
 func TestCandidate_NamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}

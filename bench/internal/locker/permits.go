@@ -3,20 +3,12 @@ package locker
 import (
 	"cmp"
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
-)
-
-var (
-	//go:embed script/counted_acquire.lua
-	countedAcquireLua string
-	//go:embed script/counted_release.lua
-	countedReleaseLua string
 )
 
 // counters are other ways to take permits. They are in no other table.
@@ -55,11 +47,8 @@ func openCounted(ctx context.Context, c Config, counts bool) (Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	for text, sha := range map[string]*string{countedAcquireLua: &r.acquire, countedReleaseLua: &r.release} {
-		if *sha, err = r.client.Do(ctx, r.client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
-			r.Close()
-			return nil, err
-		}
+	if err := r.load(ctx, map[string]*string{ownScript("counted_acquire"): &r.acquire, ownScript("counted_release"): &r.release}); err != nil {
+		return nil, err
 	}
 	channel := func(name string) string { return "redisson_sc:{" + name + "}" }
 	s := counted{&direct{raw: r, names: map[string]*joint{}, channel: channel, counts: counts}, cmp.Or(c.Lease, rawLease), &sync.Map{}}

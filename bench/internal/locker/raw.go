@@ -2,7 +2,7 @@ package locker
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"embed"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -11,23 +11,27 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The scripts are copies of holdfast's own; a test compares them. With the
-// same work on the server, a difference between candidates is one of waking.
-var (
-	//go:embed script/acquire.lua
-	acquireLua string
-	//go:embed script/release.lua
-	releaseLua string
-	//go:embed script/transfer.lua
-	transferLua string
-)
+// files has the scripts that holdfast does not have.
+//
+//go:embed script/*.lua
+var files embed.FS
+
+// ownScript returns the text of a script that holdfast does not have.
+func ownScript(name string) string {
+	text, err := files.ReadFile("script/" + name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
 const rawLease = 30 * time.Second
 
-// raw sends the scripts without any client in between but rueidis, which is
+// raw sends scripts without any client in between but rueidis, which is
 // set up as for holdfast.
 type raw struct {
 	client                     rueidis.Client
@@ -49,13 +53,20 @@ func openRaw(ctx context.Context, c Config) (*raw, error) {
 	r := &raw{client: client, lease: strconv.FormatInt(lease.Milliseconds(), 10)}
 	// As long as a manager's, and different in each process.
 	r.owner = strconv.FormatUint(rand.Uint64()|1<<63, 16) + "-raw-raw-raw-raw-raw:"
-	for text, sha := range map[string]*string{acquireLua: &r.acquire, releaseLua: &r.release, transferLua: &r.transfer} {
-		if *sha, err = client.Do(ctx, client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
-			client.Close()
-			return nil, err
+	// With holdfast's work on the server, a difference between candidates is one of waking.
+	err = r.load(ctx, map[string]*string{script.Text("acquire"): &r.acquire, script.Text("release"): &r.release, script.Text("transfer"): &r.transfer})
+	return r, err
+}
+
+// load loads scripts and sets their hashes. After an error r is closed.
+func (r *raw) load(ctx context.Context, scripts map[string]*string) (err error) {
+	for text, sha := range scripts {
+		if *sha, err = r.client.Do(ctx, r.client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
+			r.client.Close()
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func (r *raw) newOwner() string { return r.owner + strconv.FormatUint(r.last.Add(1), 10) }

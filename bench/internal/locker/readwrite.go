@@ -2,19 +2,12 @@ package locker
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
-)
-
-var (
-	//go:embed script/readwrite_acquire.lua
-	rwAcquireLua string
-	//go:embed script/readwrite_release.lua
-	rwReleaseLua string
 )
 
 // sided are the ways to read and write. They are in no other table.
@@ -78,11 +71,8 @@ func openSingly(ctx context.Context, c Config) (Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	for text, sha := range map[string]*string{rwAcquireLua: &r.acquire, rwReleaseLua: &r.release} {
-		if *sha, err = r.client.Do(ctx, r.client.B().ScriptLoad().Script(text).Build()).ToString(); err != nil {
-			r.Close()
-			return nil, err
-		}
+	if err := r.load(ctx, map[string]*string{script.Text("readwrite_acquire"): &r.acquire, script.Text("readwrite_release"): &r.release}); err != nil {
+		return nil, err
 	}
 	s := singly{&direct{raw: r, names: map[string]*joint{}, channel: func(name string) string { return "redisson_rwlock:{" + name + "}" }, all: "1"}}
 	s.listen()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	lua "github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -75,18 +75,7 @@ var scripts = []string{"acquire", "transfer", "renew", "release"}
 
 // script matches the calls of one of them.
 func script(t testing.TB, kind string) faultproxy.Match {
-	return faultproxy.Script(scriptText(t, kind))
-}
-
-func scriptText(t testing.TB, kind string) string {
-	t.Helper()
-	text := ""
-	if strings.HasPrefix(kind, "fair_") {
-		text = scriptText(t, "fair")
-	}
-	own, err := os.ReadFile("../../../lockmgr/internal/wire/script/" + kind + ".lua")
-	require.NoError(t, err)
-	return text + string(own)
+	return faultproxy.Script(lua.Text(kind))
 }
 
 // startServer starts a server that knows the scripts, so that each is sent once.
@@ -95,7 +84,7 @@ func startServer(t testing.TB) *redistest.Server {
 	s := redistest.Start(t)
 	for _, kind := range append([]string{"several_acquire", "several_renew", "several_release",
 		"permits_acquire", "permits_transfer", "permits_renew", "permits_release", "fair_acquire", "fair_transfer", "fair_release"}, scripts...) {
-		faults.Do(t, s, "SCRIPT", "LOAD", scriptText(t, kind))
+		faults.Do(t, s, "SCRIPT", "LOAD", lua.Text(kind))
 	}
 	return s
 }

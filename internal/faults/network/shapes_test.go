@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/resp"
+	lua "github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -130,7 +131,7 @@ func grants(reply string, fenced bool) bool {
 func FuzzReplies(f *testing.F) {
 	texts := map[string]string{}
 	for _, kind := range scripts {
-		texts[kind] = scriptText(f, kind)
+		texts[kind] = lua.Text(kind)
 	}
 	for kind := range byte(8) { // each script, fenced or not
 		for shape := range byte(16) {

@@ -122,10 +122,10 @@
 // # Who is authoritative
 //
 // Redis says who owns a name, by a record: a hash at the key. The record of an exclusive lock has
-// one field, for the holder, and a TTL. For the record of a read-write lock see package wire,
-// script/readwrite_acquire.lua. The machine says which caller is the holder, how often the holder
-// re-entered, and who is next. Ownership is trusted until an instant that counts from the send of
-// the last confirmed script. After the instant, nobody may be told that they hold the lock.
+// one field, for the holder, and a TTL. For the record of a read-write lock see
+// internal/script/readwrite_acquire.lua. The machine says which caller is the holder, how often the
+// holder re-entered, and who is next. Ownership is trusted until an instant that counts from the
+// send of the last confirmed script. After the instant, nobody may be told that they hold the lock.
 //
 //	until = sent + lease − 1 % − margin
 //

@@ -29,7 +29,7 @@ import (
 // # Deadlines
 //
 // A place has a deadline on the server: Config.PlaceTime from now, and beyond what the waiters
-// before the place may take off: see package wire, script/fair.lua. An acquire or a transfer moves
+// before the place may take off: see internal/script/fair.lua. An acquire or a transfer moves
 // the deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager dies,
 // its places go with their deadlines.
 //

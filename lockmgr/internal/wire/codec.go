@@ -2,12 +2,12 @@ package wire
 
 import (
 	"crypto/sha1"
-	_ "embed"
 	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
@@ -17,7 +17,8 @@ type Script struct {
 	clustered       [Sharded + 1]*Script // the same script for a node of a cluster, for each kind of channels
 }
 
-func newScript(name, text string) *Script {
+func newScript(name string) *Script {
+	text := script.Text(name)
 	s := &Script{Name: name, Text: text, sha: hashOf(text)}
 	for channels, text := range [...]string{Classic: text, Sharded: forSharded.Replace(text)} {
 		text = onlyAt + text

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	_ "embed" // the scripts
 	"strconv"
 	"strings"
 
@@ -9,35 +8,16 @@ import (
 )
 
 var (
-	//go:embed script/acquire.lua
-	acquireLua string
-	//go:embed script/acquire_many.lua
-	acquireManyLua string
-	//go:embed script/transfer.lua
-	transferLua string
-	//go:embed script/renew.lua
-	renewLua string
-	//go:embed script/release.lua
-	releaseLua string
-	//go:embed script/release_many.lua
-	releaseManyLua string
-	//go:embed script/reserve.lua
-	reserveLua string
-	//go:embed script/force.lua
-	forceLua string
-	//go:embed script/inspect.lua
-	inspectLua string
-
 	// Acquire is the script that Check loads.
-	Acquire     = newScript("acquire", acquireLua)
-	acquireMany = newScript("acquire_many", acquireManyLua)
-	transfer    = newScript("transfer", transferLua)
-	renew       = newScript("renew", renewLua)
-	release     = newScript("release", releaseLua)
-	releaseMany = newScript("release_many", releaseManyLua)
-	reserve     = newScript("reserve", reserveLua)
-	force       = newScript("force", forceLua)
-	inspect     = newScript("inspect", inspectLua)
+	Acquire     = newScript("acquire")
+	acquireMany = newScript("acquire_many")
+	transfer    = newScript("transfer")
+	renew       = newScript("renew")
+	release     = newScript("release")
+	releaseMany = newScript("release_many")
+	reserve     = newScript("reserve")
+	force       = newScript("force")
+	inspect     = newScript("inspect")
 )
 
 // maxShared bounds the locks that share a command, maxRenewed the leases that share a renewal,

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	_ "embed" // the scripts
 	"strconv"
 	"time"
 
@@ -9,18 +8,9 @@ import (
 )
 
 var (
-	//go:embed script/fair.lua
-	fairLua string
-	//go:embed script/fair_acquire.lua
-	fairAcquireLua string
-	//go:embed script/fair_transfer.lua
-	fairTransferLua string
-	//go:embed script/fair_release.lua
-	fairReleaseLua string
-
-	fairAcquire  = newScript("fair_acquire", fairLua+fairAcquireLua)
-	fairTransfer = newScript("fair_transfer", fairLua+fairTransferLua)
-	fairRelease  = newScript("fair_release", fairLua+fairReleaseLua)
+	fairAcquire  = newScript("fair_acquire")
+	fairTransfer = newScript("fair_transfer")
+	fairRelease  = newScript("fair_release")
 )
 
 var _ = register(core.Fair, kind{name: "fair", channel: ChannelPrefix, freed: "0", formats: [verbs]format{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
@@ -41,9 +42,9 @@ func TestFair_WordsOfACommand(t *testing.T) {
 		require.Equal(t, tt.args, strings.Join(c.Args, " "), "%v", tt.op.Verb)
 		require.Equal(t, []string{"a"}, c.names(), "%v", tt.op.Verb)
 	}
-	require.True(t, strings.HasPrefix(fairAcquire.Text, fairLua), "each script has the common part")
-	require.True(t, strings.HasPrefix(fairTransfer.Text, fairLua))
-	require.True(t, strings.HasPrefix(fairRelease.Text, fairLua))
+	for _, s := range []*Script{fairAcquire, fairTransfer, fairRelease} {
+		require.True(t, strings.HasPrefix(s.Text, script.Text("fair")), "%s lacks the common part", s.Name)
+	}
 }
 
 // Renewals share a command. Other operations have commands of their own.

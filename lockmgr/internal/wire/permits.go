@@ -1,7 +1,6 @@
 package wire
 
 import (
-	_ "embed" // the scripts
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
@@ -12,31 +11,14 @@ import (
 )
 
 var (
-	//go:embed script/permits_acquire.lua
-	permitsAcquireLua string
-	//go:embed script/permits_transfer.lua
-	permitsTransferLua string
-	//go:embed script/permits_renew.lua
-	permitsRenewLua string
-	//go:embed script/permits_release.lua
-	permitsReleaseLua string
-	//go:embed script/permits_return.lua
-	permitsReturnLua string
-	//go:embed script/permits_limit.lua
-	permitsLimitLua string
-	//go:embed script/permits_delete.lua
-	permitsDeleteLua string
-	//go:embed script/permits_inspect.lua
-	permitsInspectLua string
-
-	permitsAcquire  = newScript("permits_acquire", permitsAcquireLua)
-	permitsTransfer = newScript("permits_transfer", permitsTransferLua)
-	permitsRenew    = newScript("permits_renew", permitsRenewLua)
-	permitsRelease  = newScript("permits_release", permitsReleaseLua)
-	permitsReturn   = newScript("permits_return", permitsReturnLua)
-	permitsLimit    = newScript("permits_limit", permitsLimitLua)
-	permitsDelete   = newScript("permits_delete", permitsDeleteLua)
-	permitsInspect  = newScript("permits_inspect", permitsInspectLua)
+	permitsAcquire  = newScript("permits_acquire")
+	permitsTransfer = newScript("permits_transfer")
+	permitsRenew    = newScript("permits_renew")
+	permitsRelease  = newScript("permits_release")
+	permitsReturn   = newScript("permits_return")
+	permitsLimit    = newScript("permits_limit")
+	permitsDelete   = newScript("permits_delete")
+	permitsInspect  = newScript("permits_inspect")
 )
 
 // maxPermitOps bounds the operations for permits that share a command. Each operation costs the

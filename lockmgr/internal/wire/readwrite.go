@@ -1,26 +1,16 @@
 package wire
 
 import (
-	_ "embed" // the scripts
 	"slices"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 var (
-	//go:embed script/readwrite_acquire.lua
-	rwAcquireLua string
-	//go:embed script/readwrite_transfer.lua
-	rwTransferLua string
-	//go:embed script/readwrite_renew.lua
-	rwRenewLua string
-	//go:embed script/readwrite_release.lua
-	rwReleaseLua string
-
-	rwAcquire  = newScript("readwrite_acquire", rwAcquireLua)
-	rwTransfer = newScript("readwrite_transfer", rwTransferLua)
-	rwRenew    = newScript("readwrite_renew", rwRenewLua)
-	rwRelease  = newScript("readwrite_release", rwReleaseLua)
+	rwAcquire  = newScript("readwrite_acquire")
+	rwTransfer = newScript("readwrite_transfer")
+	rwRenew    = newScript("readwrite_renew")
+	rwRelease  = newScript("readwrite_release")
 )
 
 var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, freed: "1", formats: [verbs]format{

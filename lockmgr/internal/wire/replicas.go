@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	_ "embed" // the script
 	"errors"
 	"slices"
 	"strconv"
@@ -48,10 +47,7 @@ type confirmer struct {
 }
 
 // written makes a write before WAIT.
-var written = newScript("written", writtenLua)
-
-//go:embed script/written.lua
-var writtenLua string
+var written = newScript("written")
 
 // vouches reports whether, because of a reply, the core trusts a record for longer, or takes the
 // record for another holder's or another side's.

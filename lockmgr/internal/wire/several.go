@@ -1,23 +1,15 @@
 package wire
 
 import (
-	_ "embed" // the scripts
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 var (
-	//go:embed script/several_acquire.lua
-	severalAcquireLua string
-	//go:embed script/several_renew.lua
-	severalRenewLua string
-	//go:embed script/several_release.lua
-	severalReleaseLua string
-
-	severalAcquire = newScript("several_acquire", severalAcquireLua)
-	severalRenew   = newScript("several_renew", severalRenewLua)
-	severalRelease = newScript("several_release", severalReleaseLua)
+	severalAcquire = newScript("several_acquire")
+	severalRenew   = newScript("several_renew")
+	severalRelease = newScript("several_release")
 )
 
 // Each operation is one command, which has all items in order. There is no transfer.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/resp"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
@@ -33,20 +32,11 @@ type call struct {
 }
 
 // texts returns the text of each script by its name.
-func texts(t *testing.T) map[string]string {
-	files, err := filepath.Glob("../../wire/script/*.lua")
-	require.NoError(t, err)
+func texts() map[string]string {
 	out := map[string]string{"redisson": redisson}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		require.NoError(t, err)
-		out[strings.TrimSuffix(filepath.Base(f), ".lua")] = string(text)
+	for _, name := range script.Names() {
+		out[name] = script.Text(name)
 	}
-	for _, name := range []string{"fair_acquire", "fair_transfer", "fair_release"} {
-		out[name] = out["fair"] + out[name]
-	}
-	delete(out, "fair")
-	delete(out, "publish_both") // put before other scripts, with other commands of the same names
 	return out
 }
 
@@ -60,7 +50,7 @@ func TestServer_LikeRedis(t *testing.T) {
 	ears, err := resp.Dial(real.Addr(), time.Minute)
 	require.NoError(t, err)
 	t.Cleanup(ears.Close)
-	scripts, ran := texts(t), map[string]map[string]int{}
+	scripts, ran := texts(), map[string]map[string]int{}
 	for name := range scripts {
 		ran[name] = map[string]int{}
 	}

@@ -1,9 +1,7 @@
 package script_test
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/resp"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 func TestMain(m *testing.M) {
@@ -97,24 +96,11 @@ func onBoth(t *testing.T, test func(t *testing.T, s *scriptServer)) {
 	})
 }
 
-//go:embed *.lua
-var files embed.FS
-
 // scripts returns the text of each script by its name.
 var scripts = sync.OnceValue(func() map[string]string {
 	out := make(map[string]string)
-	names, _ := fs.Glob(files, "*.lua")
-	for _, name := range names {
-		text, err := files.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		out[strings.TrimSuffix(name, ".lua")] = string(text)
-	}
-	for name := range out {
-		if strings.HasPrefix(name, "fair_") {
-			out[name] = out["fair"] + out[name]
-		}
+	for _, name := range script.Names() {
+		out[name] = script.Text(name)
 	}
 	return out
 })
