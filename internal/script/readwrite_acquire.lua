@@ -61,12 +61,10 @@ elseif redis.call('EXISTS', key) == 1 then
 end
 local last
 if ARGV[3] ~= '0' then
-  if side == 'write' then
-    redis.call('INCRBY', KEYS[2], ARGV[3])
-  elseif redis.call('EXISTS', KEYS[2]) == 0 then
-    redis.call('INCRBY', KEYS[2], 1)
-  end
-  last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
+  last = side == 'read' and redis.call('GET', KEYS[2])
+  -- A counter that is no number fails this, before the record is written.
+  redis.call('INCRBY', KEYS[2], last and 0 or side == 'read' and 1 or ARGV[3])
+  last = last or redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
 if side == 'read' then
   -- Before the record is written: the old master of a slot takes no new key.

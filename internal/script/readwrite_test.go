@@ -72,6 +72,8 @@ var rwScriptTests = []struct {
 		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; T: "41" for -1`},
 	{what: "a reader's token, the first one", script: "readwrite_acquire", args: "read 30000 1 me:1", reply: `"1"`,
 		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; T: "1" for -1`},
+	{what: "a reader's counter is no number", given: "SET T x", script: "readwrite_acquire", args: "read 30000 1 me:1",
+		reply: "!ERR value is not an integer", then: `T: "x" for -1`},
 
 	{what: "to a writer", given: oneWriter, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "1",
 		then: "L: me:2:write=1 mode=write for 30000"},
@@ -93,6 +95,8 @@ var rwScriptTests = []struct {
 		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000; R:you:1: "1" for 20000`},
 	{what: "from reader to writer, the others are dead", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000",
 		script: "readwrite_transfer", args: "write 30000 0 me:1", reply: "1", then: "L: me:1:write=1 mode=write for 30000"},
+	{what: "from reader to reader, the counter is no number", given: oneReader + "; SET T x", script: "readwrite_transfer", args: "read 30000 1 me:2 me:1",
+		reply: "!ERR value is not an integer", then: `L: me:1=1 mode=read for 20000; R:me:1: "1" for 20000; T: "x" for -1`},
 	{what: "another's", given: otherWrite, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "nil",
 		then: "L: mode=write you:1:write=1 for 20000"},
 

@@ -74,12 +74,10 @@ end
 local newLife = not recorded and longest() -- all is read before anything is written
 local last
 if ARGV[3] ~= '0' then
-  if side == 'write' then
-    redis.call('INCRBY', KEYS[2], ARGV[3])
-  elseif redis.call('EXISTS', KEYS[2]) == 0 then
-    redis.call('INCRBY', KEYS[2], 1)
-  end
-  last = redis.call('GET', KEYS[2])
+  last = side == 'read' and redis.call('GET', KEYS[2])
+  -- A counter that is no number fails this, before the record is written.
+  redis.call('INCRBY', KEYS[2], last and 0 or side == 'read' and 1 or ARGV[3])
+  last = last or redis.call('GET', KEYS[2])
 end
 if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)

@@ -189,10 +189,9 @@ if ARGV[3] ~= '0' then
   tokens = {}
   for i = 1, n do
     local counter = KEYS[i * stride]
-    if ARGV[i + 4] ~= 'read' or redis.call('EXISTS', counter) == 0 then
-      redis.call('INCRBY', counter, 1)
-    end
-    tokens[i] = redis.call('GET', counter) -- as text: a Lua number has 53 bits
+    local last = ARGV[i + 4] == 'read' and redis.call('GET', counter)
+    redis.call('INCRBY', counter, last and 0 or 1) -- fails if the counter is no number
+    tokens[i] = last or redis.call('GET', counter) -- as text: a Lua number has 53 bits
   end
 end
 return takeAll(free, ARGV[1]) or tokens or false

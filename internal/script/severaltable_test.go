@@ -130,6 +130,8 @@ var severalScriptTests = []struct {
 	{what: "no token left", given: join("SET Tb 9223372036854775807", plainBy("me:2", "a")), script: "several_acquire", args: "30000 0 1 plain write me:1 me:2",
 		reply: "!ERR increment or decrement would overflow", then: `a: me:2=1 for 20000; Ta: "1" for -1; Tb: "9223372036854775807" for -1`,
 		later: `a: me:2=1 for 20000; Ta: "2" for -1; Tb: "9223372036854775807" for -1`},
+	{what: "a reader's counter is no number", given: "SET Tb x", script: "several_acquire", args: "30000 0 1 plain read me:1",
+		reply: "!ERR value is not an integer", then: `Ta: "1" for -1; Tb: "x" for -1`, later: `Ta: "2" for -1; Tb: "x" for -1`},
 	{what: "a reader's counter is no string", given: "HSET Tb x 1", script: "several_acquire", args: "30000 0 1 plain read me:1",
 		reply: "!WRONGTYPE", then: `Ta: "1" for -1; Tb: x=1 for -1`, later: `Ta: "2" for -1; Tb: x=1 for -1`},
 

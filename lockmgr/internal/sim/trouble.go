@@ -70,7 +70,7 @@ func (c *command) readError(a *answer) answer {
 	w := c.n.w
 	out := answer{ran: a.ran, err: a.err, final: a.final}
 	is := func(of string) bool { return strings.HasPrefix(a.err.Error(), of) }
-	if c.tokens > 0 && (is(server.NotInteger) || is(server.Overflow) || is(server.NoToken) || is(server.WrongType) && w.areLocks(c.name)) {
+	if c.tokens > 0 && (is(server.NotInteger) || is(server.Overflow) || is(server.WrongType) && w.areLocks(c.name)) {
 		out.err = fmt.Errorf("%w: %w", errCounter, a.err)
 	}
 	if is(server.OOM) && w.fate.Percent(50) { // the client does not hear why

@@ -111,7 +111,7 @@ func (s *Server) Reply(manager string, op *core.Op) core.Reply {
 // known reports whether an error is one that the library does not know, but that a script may
 // have: that of a token counter.
 func known(text string) bool {
-	return strings.HasPrefix(text, NotInteger) || strings.HasPrefix(text, Overflow) || strings.HasPrefix(text, NoToken)
+	return strings.HasPrefix(text, NotInteger) || strings.HasPrefix(text, Overflow)
 }
 
 // The beginnings of the errors of a server.
@@ -120,8 +120,6 @@ const (
 	OOM        = "OOM "
 	NotInteger = "ERR value is not an integer"
 	Overflow   = "ERR increment or decrement would overflow"
-	// NoToken is the client's: a reader reads the token counter, which may be a text.
-	NoToken = "unexpected reply"
 )
 
 // answer converts a reply.
