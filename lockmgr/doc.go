@@ -153,7 +153,9 @@
 //	demoted.go      leaves a server that has become a replica
 //	conns.go        the open connections of a client
 //	scan.go         Scan, which finds locks on the server
-//	check.go        Check, which tries all commands and permissions
+//	check.go        Check, which rehearses the life of a lock
+//	permissions.go  tries each command that locks need, and reads INFO
+//	report.go       what Check reports
 //	topology.go     what kind of server it is: alone, a replica, of a cluster or of Sentinels
 //	inspect.go      Inspect, Explain and ForceUnlock
 //	permits.go      counting semaphores
