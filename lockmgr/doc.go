@@ -10,36 +10,16 @@
 //		f.Cancel() // a lock that nobody has taken from f is given back
 //	}
 //
-// # The design
+// [Manager.Lock] blocks, [Manager.Do] runs a function under a lock, and [Manager.Lead] runs one
+// while this process is the leader. Without an option, a lock is plain. [Shared] and [Exclusive]
+// ask for the sides of a read-write lock. [Fair] asks for a lock granted in the order in which
+// requests arrive, over all processes. [Manager.LockAll] takes several locks at once, or none.
+// [Manager.Permits] is a counting semaphore.
 //
-//	caller ──▶ mailbox ──▶ ┌── one goroutine ──┐ ── scripts ──▶ senders ──▶ Redis
-//	  ▲                    │ core: the rules   │ ◀── replies ──┘
-//	  └── future ◀──────── │ locks · waiters · │ ◀── wake-ups ── notify ◀── pub/sub
-//	                       │ renewals          │
-//	                       └───────────────────┘
-//
-// A single goroutine owns all lock state. Callers send messages to the goroutine and hold futures;
-// the goroutine settles the futures. The rules are a pure state machine (internal/core, whose
-// documentation has the diagram and the failure table). Package lockmgr is the shell that moves
-// messages, and loop.go carries out effects. Package internal/wire sends the operations. Operations
-// that come at about the same time share a script: acquires and releases of up to 64 plain locks
-// without tokens, renewals of up to 128 locks of the same kind. Shared scripts halve the server's
-// work. A lock that fails in a shared script fails alone. The number of goroutines and timers does
-// not grow with locks or waiters.
-//
-// A waiter of the same manager gets the lock in memory, in the order of requests, and Redis is
-// updated in the background. If no command has found the record for some milliseconds, or the
-// request is [Fenced], a command looks for the record first. A waiter of another process is woken
-// by a message, and the first in line of each process tries. Managers share the time with the lock:
-// a run ends after Options.PassCount grants or Options.PassTime, and the next managers go first.
-//
-// [Manager.LockAll] takes several locks at once, or none. A waiting set keeps nothing, except that
-// a set that has waited for a second may keep a part for a short time.
-//
-// [Fair] asks for a lock granted in the order in which requests arrive, over all processes. Each
-// waiting request has a place in a queue on the server.
-//
-// [Manager.Permits] is a counting semaphore. Each hold of permits has a lease of its own.
+// A waiter of the same manager gets the lock in memory, in the order of requests. A waiter of
+// another process is woken by a message. Managers share the time with a lock: a run ends after
+// Options.PassCount grants or Options.PassTime, and the next managers go first. The number of
+// goroutines and timers does not grow with locks or waiters.
 //
 // # What is promised
 //
@@ -105,45 +85,24 @@
 // server was silent matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether
 // another try may succeed.
 //
-// # Clusters and Sentinel
+// # Servers
 //
 // A manager works with a single server, with all masters of a Redis Cluster, or with the master of
-// Sentinels. [Dial] finds out which.
+// Sentinels. [Dial] finds out which. docs/clusters.md says what to set, and what happens at a
+// failover. docs/redis.md has the keys, the channels and the permissions that a user needs.
+package lockmgr
+
+// # The shell
 //
-// In a cluster each name belongs to the master that serves the name's slot. A silent master fails
-// the requests for its own names only, and holds of its names lose their leases. When a slot moves
-// or a master is replaced, the manager goes on at the new master: holds known there stay, and
-// waiters listen there. If the old master died before telling its replicas of a hold, the hold is
-// lost. The next renewal notices the loss. Another process may have got the lock earlier. A fencing
-// token protects the resource meanwhile, except that a token may be given twice if the counter was
-// lost too. With Options.Replicas a lock is granted and renewed only when replicas have the grant
-// or the renewal, so such a loss is rare.
+// This comment is for those who change the package.
 //
-// Channels of a cluster are sharded: see [Channels]. The names of a [Set] may be in any slots; see
-// LockAllAsync for the cost.
-//
-// # In Redis
-//
-// The layout is Redisson's. A plain lock is a hash at the key name, with a field "<manager
-// uuid>:<number>" of value 1, and always a TTL. Waiters listen on "redisson_lock__channel:{name}"
-// (without the braces if the name has a brace), where an unlock publishes "0". A read-write lock is
-// a hash with the field "mode" and a field for each reader, or the field "<manager
-// uuid>:<number>:write" of the writer. Each reader has a key of its own, with the TTL of its lease.
-// Waiters listen on "redisson_rwlock:{name}". Tokens of both kinds are counted at
-// "redisson_lock_token:{name}". A record that [KeepFor] leaves after an unlock has ":kept" at the
-// end of the ID. Holders and waiters of a fair lock have ":f" at the end of their IDs. The waiters
-// are in the list "redisson_lock_queue:{name}", their deadlines in the sorted set
-// "redisson_lock_timeout:{name}", and the wait times of Redisson's waiters in the hash
-// "redisson_lock_queue:{name}:waits". A manager listens on "redisson_lock__channel:{name}:<manager
-// uuid>". The locks of LockAll have the same records as locks taken alone, but share a holder ID.
-// The number of free permits is at the key name. The taken permits are in a sorted set at
-// "{name}:timeout", by the instants of expiry. The gathering manager is named at "{name}:gathers".
-// Waiters listen on "redisson_sc:{name}".
-//
-// Besides, a manager that has held something for a second writes a record of its process, with the
-// [Note] of its holds, at "holdfast:manager:<16 digits of the UUID>". [Manager.Inspect] and
-// [Manager.Scan] read the record; no lock depends on the record. See Options.Process and
-// Options.Anonymous.
+// A single goroutine owns all lock state. Callers send messages to the goroutine and hold futures;
+// the goroutine settles the futures. The rules are a pure state machine (internal/core, whose
+// documentation has the diagram and the failure table). Package lockmgr is the shell that moves
+// messages, and loop.go carries out effects. Package internal/wire sends the operations. Operations
+// that come at about the same time share a script: acquires and releases of up to 64 plain locks
+// without tokens, renewals of up to 128 locks of the same kind. Shared scripts halve the server's
+// work. A lock that fails in a shared script fails alone.
 //
 // # Files
 //
@@ -191,4 +150,3 @@
 //	clock.go        the time since the start, with suspensions of the host
 //	clock_linux.go  the clocks of Linux
 //	clock_other.go  the clocks of other systems
-package lockmgr

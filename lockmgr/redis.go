@@ -41,7 +41,7 @@ import (
 // a node of a cluster, be it a replica or the only master, Dial connects to the whole cluster. The
 // manager then has two connections to each master in use, for commands and for messages. It has a
 // third to each with Options.Replicas, and another to a master that joined the cluster meanwhile.
-// The package comment has the differences in a cluster.
+// docs/clusters.md has the differences in a cluster.
 //
 // If a single server has become a replica, and its address (of a service, a proxy, a virtual IP) leads to
 // another master by now, the manager closes its connections and dials again.

@@ -60,8 +60,7 @@ func usesBetween(dir string, fset *token.FileSet, files []*ast.File, imports typ
 // listedFile is how a line of the section Files begins.
 var listedFile = regexp.MustCompile(`^(\w+\.go)\b`)
 
-// listedFiles returns the files that the section Files of a package comment lists, from
-// the top down.
+// listedFiles returns the files that the section Files of doc.go lists, from the top down.
 func listedFiles(text string) (names []string) {
 	var parser comment.Parser
 	section := ""
@@ -105,7 +104,8 @@ func (r *report) order(dir string, files, listed []string, uses []use) {
 }
 
 // parseFolder parses the files of a folder that are no tests. names are all of them, also
-// those for other systems. comment is the package comment of doc.go.
+// those for other systems. text is that of doc.go's comments: users need not see a list of files,
+// so it may be in a comment below the package clause.
 func parseFolder(t *testing.T, fset *token.FileSet, dir string) (files []*ast.File, names []string, text string) {
 	entries, err := os.ReadDir(filepath.Join(root, dir))
 	require.NoError(t, err)
@@ -124,7 +124,9 @@ func parseFolder(t *testing.T, fset *token.FileSet, dir string) (files []*ast.Fi
 		require.NoError(t, err)
 		files = append(files, file)
 		if name == "doc.go" {
-			text = file.Doc.Text()
+			for _, group := range file.Comments {
+				text += group.Text() + "\n"
+			}
 		}
 	}
 	return files, names, text
