@@ -33,8 +33,8 @@ func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) 
 	return m.runAt(ctx, "", c)
 }
 
-// runAt is run for the master at an address. If the address is empty, the command goes to the master
-// of its key.
+// runAt is run for the master at an address. If the address is empty, the command goes to the
+// master of its key.
 func (m *Manager) runAt(ctx context.Context, master string, c wire.Command) (wire.Answer, error) {
 	var p futures.Promise[wire.Answer]
 	done := func(a wire.Answer) { p.Resolve(a, nil) }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// A clock returns the time since it was made, including the time for which the
-// host was suspended. Leases run out on the server meanwhile, but Go's monotonic
-// clock stands still on some systems, Linux among them. By that clock a lock would
-// look valid after the suspension for as long as it had left before.
+// A clock returns the time since it was made, including the time for which the host was suspended.
+// Leases run out on the server meanwhile, but Go's monotonic clock stands still on some systems,
+// Linux among them. By that clock a lock would look valid after the suspension for as long as it
+// had left before.
 //
-// If the system has a clock that counts suspensions, readClocks reads it together
-// with the one that does not. The clock adds their difference to the time of
-// package time.
+// If the system has a clock that counts suspensions, readClocks reads it together with the one that
+// does not. The clock adds their difference to the time of package time.
 type clock struct {
 	origin time.Time
 	read   func() (awake, all time.Duration, ok bool)
@@ -21,9 +20,8 @@ type clock struct {
 	looked atomic.Int64  // the last look of now, in time awake
 }
 
-// clockNoise bounds the time between the readings of both clocks. A smaller
-// difference is no suspension. It is well below Options.Margin, and no host
-// sleeps for so short a time.
+// clockNoise bounds the time between the readings of both clocks. A smaller difference is no
+// suspension. It is well below Options.Margin, and no host sleeps for so short a time.
 const clockNoise = 500 * time.Microsecond
 
 func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
@@ -36,14 +34,14 @@ func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
 	return c
 }
 
-// lookAgain is the time between two looks of now for a suspension. A look costs
-// more than the rest of now.
+// lookAgain is the time between two looks of now for a suspension. A look costs more than the rest
+// of now.
 const lookAgain = 10 * time.Millisecond
 
-// now returns the present instant. It never goes back. For up to lookAgain after a
-// suspension, the result may lack the time of the suspension. Then the manager
-// counts a new lease from too early an instant, which is safe. It notices the end
-// of an old lease late, but [Lock.Valid] uses [clock.exact], which is right.
+// now returns the present instant. It never goes back. For up to lookAgain after a suspension, the
+// result may lack the time of the suspension. Then the manager counts a new lease from too early an
+// instant, which is safe. It notices the end of an old lease late, but [Lock.Valid] uses
+// [clock.exact], which is right.
 func (c *clock) now() time.Duration {
 	awake := time.Since(c.origin)
 	if c.read == nil {
@@ -69,9 +67,8 @@ func (c *clock) suspended() time.Duration {
 	}
 	known, seen := c.slept.Load(), c.difference()
 	if seen > known+int64(clockNoise) {
-		// A thread that loses its processor between the two readings gets too
-		// large a difference, but hardly three times in a row. If so, leases
-		// end that much too early, once.
+		// A thread that loses its processor between the two readings gets too large a difference,
+		// but hardly three times in a row. If so, leases end that much too early, once.
 		seen = min(seen, c.difference(), c.difference())
 	}
 	for seen > known+int64(clockNoise) {
@@ -83,8 +80,8 @@ func (c *clock) suspended() time.Duration {
 	return time.Duration(known)
 }
 
-// difference returns how long the host was suspended since the origin, and the
-// time between the readings on top.
+// difference returns how long the host was suspended since the origin, and the time between the
+// readings on top.
 func (c *clock) difference() int64 {
 	awake, all, _ := c.read()
 	return int64(all - awake - c.base)

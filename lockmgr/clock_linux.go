@@ -12,10 +12,9 @@ const (
 	clockBoottime  = 7
 )
 
-// readClocks reads the clock that stands still while the host is suspended,
-// then the one that goes on. In this order the time between the two readings
-// makes leases shorter, never longer. The calls don't block, and take some
-// hundred nanoseconds.
+// readClocks reads the clock that stands still while the host is suspended, then the one that goes
+// on. In this order the time between the two readings makes leases shorter, never longer. The calls
+// don't block, and take some hundred nanoseconds.
 func readClocks() (awake, all time.Duration, ok bool) {
 	awake, ok = readClock(clockMonotonic)
 	if ok {

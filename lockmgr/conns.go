@@ -89,8 +89,8 @@ func (c *conns) abortAll() {
 	}
 }
 
-// abort closes a connection. Close of a TLS connection sends a message first, which may take seconds. So
-// abort closes the connection below TLS.
+// abort closes a connection. Close of a TLS connection sends a message first, which may take
+// seconds. So abort closes the connection below TLS.
 func abort(conn net.Conn) { _ = belowTLS(conn).Close() }
 
 // belowTLS returns the connection below a TLS connection, or conn itself for a connection without

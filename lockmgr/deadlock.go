@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A DeadlockError names the circle that a request would have closed: each
-// owner waits for a lock that the next one holds. It matches ErrDeadlock.
+// A DeadlockError names the circle that a request would have closed: each owner waits for a lock
+// that the next one holds. It matches ErrDeadlock.
 type DeadlockError struct{ Cycle []Edge }
 
 // An Edge is one owner's wait for another.
@@ -34,8 +34,8 @@ func (e *DeadlockError) Error() string {
 // Unwrap makes errors.Is(err, ErrDeadlock) true.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 
-// named converts an error of the core, which knows owners by number, into one
-// that names them as Owner.String does.
+// named converts an error of the core, which knows owners by number, into one that names them as
+// Owner.String does.
 func (id *identity) named(err error) error {
 	if errors.Is(err, core.ErrTooLate) {
 		return &ServerError{Kind: ErrUnavailable, Hint: "ask for a longer lease", Err: err}

@@ -158,8 +158,7 @@ func (l logLine) deliver() {
 	}
 }
 
-// newLineDispatcher returns a dispatcher of log lines. Drops are reported to
-// handler.
+// newLineDispatcher returns a dispatcher of log lines. Drops are reported to handler.
 func newLineDispatcher(handler slog.Handler) *dispatcher[logLine] {
 	return newDispatcher(logLine.deliver, func(n uint64) logLine {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped: the log handler is too slow", 0)
@@ -168,8 +167,8 @@ func newLineDispatcher(handler slog.Handler) *dispatcher[logLine] {
 	})
 }
 
-// A queuedHandler is a slog.Handler that never blocks: the records go to next
-// on the dispatcher's goroutine.
+// A queuedHandler is a slog.Handler that never blocks: the records go to next on the dispatcher's
+// goroutine.
 type queuedHandler struct {
 	lines *dispatcher[logLine]
 	next  slog.Handler

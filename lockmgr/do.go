@@ -27,8 +27,7 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	return m.do(ctx, l, err, fn)
 }
 
-// do calls fn under a lock, and unlocks. If err is not nil, there is no lock, and do returns
-// err.
+// do calls fn under a lock, and unlocks. If err is not nil, there is no lock, and do returns err.
 func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx context.Context, l *Lock) error) (failed error) {
 	if err != nil {
 		return err

@@ -69,8 +69,7 @@ var (
 	// another server keeps, and LockAll for names in several slots.
 	ErrTopology = errors.New("lockmgr: topology not supported")
 
-	// ErrPermission: the server's access rules forbid a command, a key or
-	// the channel.
+	// ErrPermission: the server's access rules forbid a command, a key or the channel.
 	ErrPermission = errors.New("lockmgr: permission denied")
 	// ErrWrongType: the key holds something other than a lock.
 	ErrWrongType = errors.New("lockmgr: key is not a lock")

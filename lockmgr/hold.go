@@ -54,8 +54,8 @@ func (h *hold) makeMore() *holdMore {
 	return h.more.Load()
 }
 
-// end marks the hold lost, closes the channel handed out and cancels the
-// contexts. Later calls of Lost return a closed channel.
+// end marks the hold lost, closes the channel handed out and cancels the contexts. Later calls of
+// Lost return a closed channel.
 func (h *hold) end(err error) {
 	h.until.Store(0)
 	more := h.makeMore()

@@ -32,8 +32,8 @@ type loop struct {
 	stats core.Stats
 }
 
-// A watchKey is a name whose channel is watched, or an item of a set, by the key of the
-// set and the position of the item.
+// A watchKey is a name whose channel is watched, or an item of a set, by the key of the set and the
+// position of the item.
 type watchKey struct {
 	name  string
 	item  int
@@ -148,15 +148,13 @@ func (p *loop) step(now time.Duration, batch []message) {
 	}
 }
 
-// carryOut runs a tick that is due, carries out all effects and submits the
-// operations.
+// carryOut runs a tick that is due, carries out all effects and submits the operations.
 func (p *loop) carryOut(now time.Duration) {
 	p.instant = now
 	if p.core.Next() <= now {
 		p.effects = p.core.Step(now, core.Tick{}, p.effects)
 	}
-	// Publish stats before resolving futures, so that a caller sees its own
-	// grant in Stats.
+	// Publish stats before resolving futures, so that a caller sees its own grant in Stats.
 	p.mu.Lock()
 	p.stats = p.core.Stats()
 	p.mu.Unlock()

@@ -86,8 +86,7 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 // ErrTopology or ErrServer. Cancelling the future withdraws the request; a grant racing the cancel
 // goes to the next waiter or back to Redis.
 //
-// A future needs no goroutine. The caller must unlock the lock or cancel the
-// future in the end.
+// A future needs no goroutine. The caller must unlock the lock or cancel the future in the end.
 //
 // Callbacks (OnDone) of the futures of LockAsync and UnlockAsync run in the order of the results,
 // never concurrently, on a goroutine that exists only while there are callbacks. A callback that

@@ -31,8 +31,8 @@ type Options struct {
 	// every third of Lease. When a process dies, the process's locks stay taken for up to Lease.
 	// Default 30 s; at least 100 ms.
 	Lease time.Duration
-	// Margin is subtracted from every lease, and 1 % for clock drift. What
-	// remains is how long a lock is valid. Default 2 ms; 1 to 5 ms.
+	// Margin is subtracted from every lease, and 1 % for clock drift. What remains is how long a
+	// lock is valid. Default 2 ms; 1 to 5 ms.
 	Margin time.Duration
 	// CommandTimeout is how long a script may take before the outcome counts as unknown.
 	// CommandTimeout must be below Lease/3. Default 2 s, or Lease/10 if less.

@@ -51,8 +51,8 @@ func (id *identity) holder(h *core.Hold) string {
 
 type ownerKey struct{}
 
-// WithOwner returns a context under which the methods that lock act for an owner.
-// An AsOwner option takes precedence.
+// WithOwner returns a context under which the methods that lock act for an owner. An AsOwner option
+// takes precedence.
 func WithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, o)
 }

@@ -43,8 +43,8 @@ import (
 // third to each with Options.Replicas, and another to a master that joined the cluster meanwhile.
 // docs/clusters.md has the differences in a cluster.
 //
-// If a single server has become a replica, and its address (of a service, a proxy, a virtual IP) leads to
-// another master by now, the manager closes its connections and dials again.
+// If a single server has become a replica, and its address (of a service, a proxy, a virtual IP)
+// leads to another master by now, the manager closes its connections and dials again.
 //
 // With opt.Sentinel.MasterSet the addresses lead to Sentinels, and Dial connects to the master that
 // the Sentinels name. When the Sentinels name another master, the manager follows.

@@ -21,8 +21,7 @@ type Report struct {
 	Warnings []string
 }
 
-// String returns the report in lines: the server, each missing permission, and each
-// warning.
+// String returns the report in lines: the server, each missing permission, and each warning.
 func (r Report) String() string {
 	var lines []string
 	if r.Server != "" {

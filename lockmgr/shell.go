@@ -71,8 +71,8 @@ type (
 // now returns the present instant.
 func (s *shell) now() time.Duration { return s.clock.now() }
 
-// failing returns the error for which a request for a name, made at asked, is unanswered at now, or nil. The
-// error matches ErrUnavailable, or ErrReplicas if replicas did not answer.
+// failing returns the error for which a request for a name, made at asked, is unanswered at now, or
+// nil. The error matches ErrUnavailable, or ErrReplicas if replicas did not answer.
 func (s *shell) failing(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }

@@ -15,8 +15,9 @@ func (m *Manager) hello(ctx context.Context) (wire.Answer, error) {
 	return m.run(ctx, wire.Command{Args: []string{"HELLO"}})
 }
 
-// inCluster reports whether a server that has answered hello is a node of a cluster: a master or a replica,
-// however many masters there are. The cluster may get more, and another node may become the master.
+// inCluster reports whether a server that has answered hello is a node of a cluster: a master or a
+// replica, however many masters there are. The cluster may get more, and another node may become
+// the master.
 func inCluster(hello *wire.Answer) bool { return hello.Field("mode") == "cluster" }
 
 // topology asks the server whether it is a replica, part of a cluster or a Sentinel. The error

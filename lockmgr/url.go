@@ -62,7 +62,8 @@ func urlFault(text string) string {
 	return ""
 }
 
-// addressFault returns what is wrong with the address of a URL or with the further addresses, or "".
+// addressFault returns what is wrong with the address of a URL or with the further addresses, or
+// "".
 func addressFault(u *url.URL, further []string) string {
 	switch {
 	case u.Opaque != "" || !isHost(u.Hostname()):
