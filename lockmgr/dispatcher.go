@@ -15,107 +15,127 @@ const maxUndelivered = 1 << 14
 const deliverTime = 2 * time.Second
 
 // A dispatcher passes values to a user's function, in order and never concurrently, on a goroutine
-// that exists only while there are values. put never blocks: while limit values wait, further
-// values are dropped and counted.
+// that exists only while there are values.
 type dispatcher[T any] struct {
 	deliver func(T)
 	// dropped makes the value that reports n dropped values, and takes their place in the order.
 	dropped func(n uint64) T
-	limit   int
+	limit   int // while limit values wait, further values are dropped and counted; zero: no limit
 
 	mu      sync.Mutex
 	queue   []T
-	taken   int    // values that run has taken and not delivered
+	head    int    // queue[:head] has been taken by run
+	taken   int    // 1 while a value is being delivered
 	missing uint64 // dropped since the last report of it
 	total   uint64 // dropped so far
 	running bool
 	closed  bool
-	idle    chan struct{} // closed when closed is set and run has ended
+	idle    chan struct{} // if not nil, closed when run ends
 }
 
+// maxSpare bounds the capacity that an empty queue keeps.
+const maxSpare = 64
+
 func newDispatcher[T any](deliver func(T), dropped func(n uint64) T) *dispatcher[T] {
-	return &dispatcher[T]{deliver: deliver, dropped: dropped, limit: maxUndelivered, idle: make(chan struct{})}
+	return &dispatcher[T]{deliver: deliver, dropped: dropped, limit: maxUndelivered}
+}
+
+// newCallbacks returns a dispatcher for the callbacks of futures. Callbacks have no limit and are
+// accepted after Close: a callback may own a lock that nobody else can unlock.
+func newCallbacks() *dispatcher[func()] {
+	return &dispatcher[func()]{deliver: func(callback func()) { callback() }}
 }
 
 // put queues a value, or drops it. put never blocks.
 func (d *dispatcher[T]) put(v T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	switch {
+	case d.closed:
 		return
-	}
-	if len(d.queue)+d.taken >= d.limit {
+	case d.limit > 0 && len(d.queue)-d.head+d.taken >= d.limit:
 		d.missing++
 		d.total++
 		return
 	}
 	d.report()
-	d.queue = append(d.queue, v)
+	d.add(v)
 	if !d.running {
 		d.running = true
 		go d.run()
 	}
 }
 
+func (d *dispatcher[T]) add(v T) {
+	if n := len(d.queue); n == cap(d.queue) && d.head > n/2 { // reuse the front
+		left := copy(d.queue, d.queue[d.head:])
+		clear(d.queue[left:])
+		d.queue, d.head = d.queue[:left], 0
+	}
+	d.queue = append(d.queue, v)
+}
+
 // report queues the number of values dropped since the last report.
 func (d *dispatcher[T]) report() {
 	if d.missing > 0 {
-		d.queue = append(d.queue, d.dropped(d.missing))
+		d.add(d.dropped(d.missing))
 		d.missing = 0
 	}
 }
 
-// run delivers values until there are none.
+// run delivers values until there are none. If a delivery ends the goroutine by runtime.Goexit,
+// another goroutine delivers the rest.
 func (d *dispatcher[T]) run() {
-	var batch []T
-	for {
-		if batch = d.take(batch); len(batch) == 0 {
-			return
+	ended := false
+	defer func() {
+		if !ended {
+			go d.run()
 		}
-		for i, v := range batch {
-			d.deliver(v)
-			var zero T
-			batch[i] = zero
-			if d.delivered() {
-				return
-			}
-		}
+	}()
+	for v, ok := d.next(); ok; v, ok = d.next() {
+		d.deliver(v)
 	}
+	ended = true
 }
 
-// take exchanges an empty batch for all queued values. take returns an empty batch when run is to
-// end.
-func (d *dispatcher[T]) take(empty []T) []T {
+// next takes the oldest value. ok is false when run is to end.
+func (d *dispatcher[T]) next() (v T, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.queue) == 0 {
+	if d.head == len(d.queue) {
 		d.report()
 	}
-	batch := d.queue
-	d.queue, d.taken = empty[:0], len(batch)
-	if len(batch) == 0 {
-		d.end()
+	if d.head < len(d.queue) {
+		v, d.queue[d.head] = d.queue[d.head], v
+		d.head, d.taken = d.head+1, 1
+		return v, true
 	}
-	return batch
-}
-
-// delivered counts a value of the batch as delivered, and reports whether run is to end because the
-// rest was discarded.
-func (d *dispatcher[T]) delivered() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.taken == 0 {
-		d.end()
-		return true
+	d.queue, d.head, d.taken, d.running = d.queue[:0], 0, 0, false
+	if cap(d.queue) > maxSpare {
+		d.queue = nil
 	}
-	d.taken--
-	return false
-}
-
-func (d *dispatcher[T]) end() {
-	d.running, d.queue = false, nil
-	if d.closed {
+	if d.idle != nil {
 		close(d.idle)
+		d.idle = nil
+	}
+	return v, false
+}
+
+// wait blocks until all values have been delivered or ctx ends.
+func (d *dispatcher[T]) wait(ctx context.Context) {
+	d.mu.Lock()
+	if !d.running {
+		d.mu.Unlock()
+		return
+	}
+	if d.idle == nil {
+		d.idle = make(chan struct{})
+	}
+	idle := d.idle
+	d.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
 	}
 }
 
@@ -124,17 +144,11 @@ func (d *dispatcher[T]) end() {
 func (d *dispatcher[T]) finish(ctx context.Context) {
 	d.mu.Lock()
 	d.closed = true
-	if !d.running {
-		close(d.idle)
-	}
 	d.mu.Unlock()
-	select {
-	case <-d.idle:
-	case <-ctx.Done():
-		d.mu.Lock()
-		d.queue, d.taken, d.missing = nil, 0, 0
-		d.mu.Unlock()
-	}
+	d.wait(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queue, d.head, d.missing = nil, 0, 0
 }
 
 // drops returns how many values were dropped so far.

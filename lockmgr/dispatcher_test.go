@@ -102,7 +102,7 @@ func TestDispatcher_EndsWithTheContext(t *testing.T) {
 		close(next)
 		synctest.Wait()
 		require.Equal(t, []note{1}, got)
-		<-d.idle
+		require.False(t, d.running)
 	})
 }
 

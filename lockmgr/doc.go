@@ -145,8 +145,7 @@ package lockmgr
 //	process.go      the process that a manager is part of
 //	observer.go     the events
 //	errors.go       the Err variables, and ServerError
-//	dispatcher.go   calls the observer and the log handler
-//	callbacks.go    calls the callbacks of futures
+//	dispatcher.go   calls the observer, the log handler and the callbacks of futures
 //	clock.go        the time since the start, with suspensions of the host
 //	clock_linux.go  the clocks of Linux
 //	clock_other.go  the clocks of other systems

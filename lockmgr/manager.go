@@ -31,7 +31,7 @@ type Manager struct {
 
 func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster, newHub func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
-		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), closed: make(chan struct{})},
+		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), callbacks: newCallbacks(), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
 		closeClient: closeClient,
 	}

@@ -35,7 +35,7 @@ type shell struct {
 	lines  *dispatcher[logLine] // to the log handler; nil without one
 	log    *slog.Logger         // writes to lines
 
-	callbacks callbacks // of the futures
+	callbacks *dispatcher[func()] // of the futures
 
 	lastID  atomic.Uint64 // the last ID of an owner or a request
 	pending atomic.Int64  // requests that have not ended
