@@ -114,7 +114,7 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 		}
 		v = v[:last]
 	}
-	if a.Kind != wire.Array || len(v) < 4 || v[0].Kind != wire.Int || v[1].Kind != wire.Int || v[3].Kind != wire.Int || len(v)%2 != 0 {
+	if !a.Begins(wire.Int, wire.Int) || len(v) < 4 || len(v)%2 != 0 || v[3].Kind != wire.Int {
 		return Info{}, serverError(a.Unexpected())
 	}
 	if ttl := v[0].Int; ttl != -2 {

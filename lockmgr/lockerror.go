@@ -55,14 +55,7 @@ func (e *LockError) Error() string {
 	var b strings.Builder
 	reason := strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), "lockmgr: "), "futures: ")
 	reason = clean.Text(reason, mostReason)
-	name := shortName(e.Name)
-	if e.set {
-		name = shortText(e.Name)
-	}
-	if e.set && e.Name == "" {
-		name = "of no names"
-	}
-	fmt.Fprintf(&b, "lockmgr: %s %s: %s", e.Op, name, reason)
+	fmt.Fprintf(&b, "lockmgr: %s %s: %s", e.Op, shownName(e.Name, e.set), reason)
 	if e.Waited > 0 {
 		fmt.Fprintf(&b, " (waited %v)", roundWait(e.Waited))
 	}
@@ -75,7 +68,18 @@ func (e *LockError) Error() string {
 // Unwrap returns the reason.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// shortName quotes a name for an error text.
+// shownName returns a name, or the text of a set, for an error text.
+func shownName(name string, isSet bool) string {
+	switch {
+	case !isSet:
+		return shortName(name)
+	case name == "":
+		return "of no names"
+	}
+	return shortText(name)
+}
+
+// shortName quotes a name, and cuts a long one.
 func shortName(name string) string {
 	const most = 128
 	if len(name) <= most {

@@ -194,11 +194,8 @@ func (b *logbook) handleDue() {
 // quotes where necessary. A long name, or a name with a character that could forge a line, is
 // quoted and cut. The key of a set has quotes already.
 func logName(name string, isSet bool) string {
-	switch {
-	case isSet:
-		return shortText(name)
-	case len(name) > maxLogName || !clean.Is(name):
-		return shortName(name)
+	if !isSet && len(name) <= maxLogName && clean.Is(name) {
+		return name
 	}
-	return name
+	return shownName(name, isSet)
 }

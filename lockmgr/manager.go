@@ -295,10 +295,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	if n := m.Stats().Unreleased - m.givenUp; n > 0 {
-		name := shortName(m.unreleased.Name)
-		if m.unreleased.Set {
-			name = shortText(m.unreleased.Name)
-		}
+		name := shownName(m.unreleased.Name, m.unreleased.Set)
 		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire, the last of them is %s: %w", n, name, cause)
 	}
 	return nil

@@ -147,8 +147,11 @@ func (c *checkup) warn(format string, args ...any) {
 // in the answer.
 func (c *checkup) say(ctx context.Context, words ...string) (wire.Answer, error) {
 	a, err := c.m.runAt(ctx, c.master, wire.Command{Args: words})
-	if f := a.Failure; err == nil && f != nil && (f.Kind == wire.Unavailable || f.Kind == wire.Closed || f.BadLogin() || ctx.Err() != nil) {
+	if err != nil || a.Failure == nil {
+		return a, err
+	}
+	if f := a.Failure; f.Kind == wire.Unavailable || f.Kind == wire.Closed || f.BadLogin() || ctx.Err() != nil {
 		return a, serverError(f)
 	}
-	return a, err
+	return a, nil
 }

@@ -42,6 +42,24 @@ func Refuse(answers []Answer, f *Failure) {
 	}
 }
 
+// Begins reports whether the answer is an array that begins with elements of these kinds.
+func (a *Answer) Begins(kinds ...AnswerKind) bool {
+	if a.Kind != Array || len(a.Array) < len(kinds) {
+		return false
+	}
+	for i, kind := range kinds {
+		if a.Array[i].Kind != kind {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether the answer is an array of elements of these kinds.
+func (a *Answer) is(kinds ...AnswerKind) bool {
+	return len(a.Array) == len(kinds) && a.Begins(kinds...)
+}
+
 // Field returns the text after a key in an array of keys and values.
 func (a *Answer) Field(key string) string {
 	for i := 0; i+1 < len(a.Array); i += 2 {

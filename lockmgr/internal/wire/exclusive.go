@@ -159,7 +159,7 @@ func (a *Answer) exception() (position int, text string, ok bool) {
 	switch {
 	case a.Kind == Int:
 		return int(a.Int), "", true
-	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Text && a.Array[1].Text != "":
+	case a.is(Int, Text) && a.Array[1].Text != "":
 		return int(a.Array[0].Int), a.Array[1].Text, true
 	}
 	return 0, "", false
@@ -185,7 +185,7 @@ func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 		r.TTL = ReadMillis(a.Int)
 		return true
 	case Array: // the same, of a record of another kind of lock
-		if len(a.Array) != 1 || a.Array[0].Kind != Int {
+		if !a.is(Int) {
 			return false
 		}
 		r.TTL, r.OtherKind = ReadMillis(a.Array[0].Int), true
@@ -198,13 +198,13 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	switch {
 	case a.Kind == Nil: // the record is not ours any more
 		return true
-	case a.Kind == Array && len(a.Array) == 0 && op.Kind == core.ReadWrite && op.Side == core.Alone:
+	case a.is() && op.Kind == core.ReadWrite && op.Side == core.Alone:
 		r.Kept = true
 		return true
 	case a.Kind == Int && op.Tokens == 0:
 		r.OK, r.Subscribers = true, a.Int
 		return true
-	case a.Kind == Array && op.Tokens > 0 && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Text:
+	case op.Tokens > 0 && a.is(Int, Text):
 		r.OK, r.Subscribers = true, a.Array[0].Int
 		r.Token, ok = ReadToken(a.Array[1].Text)
 		return ok

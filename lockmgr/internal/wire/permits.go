@@ -122,13 +122,13 @@ func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
 	case a.Kind == Int:
 		r.TTL = ReadMillis(a.Int)
 		return true
-	case a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int:
+	case a.is(Int):
 		r.TTL, r.OtherKind = -1, true
 		return true
-	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Int && a.Array[0].Int == -2:
+	case a.is(Int, Int) && a.Array[0].Int == -2:
 		r.Limit = a.Array[1].Int
 		return r.Limit > 0 && r.Limit < int64(op.Permits)
-	case a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && a.Array[1].Kind == Int:
+	case a.is(Int, Int):
 		r.TTL, r.Gathered = ReadMillis(a.Array[0].Int), a.Array[1].Int == 1
 		return op.Gather > 0
 	}
@@ -139,8 +139,7 @@ func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	if a.Kind == Nil {
 		return true
 	}
-	if a.Kind != Array || len(a.Array) < 2 || len(a.Array) > 3 || a.Array[0].Kind != Int || a.Array[1].Kind != Int || a.Array[0].Int < 1 ||
-		len(a.Array) == 3 && a.Array[2].Kind != Text {
+	if !a.is(Int, Int) && !a.is(Int, Int, Text) || a.Array[0].Int < 1 {
 		return false
 	}
 	r.OK, r.Partly = true, a.Array[0].Int < int64(op.Permits)
@@ -252,7 +251,7 @@ func (p *TakenPermit) Hold() (key, number string) {
 // ReadPermits reads the answer to InspectPermits. ok is false if a is no answer to InspectPermits.
 func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	v := a.Array
-	if a.Kind != Array || len(v) < 4 || len(v)%2 != 0 || v[0].Kind != Text || v[1].Kind != Int || v[2].Kind != Int || v[3].Kind != Int {
+	if !a.Begins(Text, Int, Int, Int) || len(v)%2 != 0 {
 		return s, false
 	}
 	if s.Exists = v[0].Text != ""; s.Exists {

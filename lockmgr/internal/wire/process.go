@@ -34,7 +34,7 @@ func Scan(cursor, pattern, kind string) Command {
 // ReadScan reads the answer to Scan. The walk is over if the next cursor is "0". ok is false if a
 // is no answer to Scan.
 func ReadScan(a *Answer) (next string, keys []string, ok bool) {
-	if a.Kind != Array || len(a.Array) != 2 || a.Array[0].Kind != Text || a.Array[1].Kind != Array && a.Array[1].Kind != Nil {
+	if !a.is(Text, Array) && !a.is(Text, Nil) {
 		return "", nil, false
 	}
 	for _, key := range a.Array[1].Array {

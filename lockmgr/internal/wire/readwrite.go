@@ -56,7 +56,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 		},
 		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
 			if a.Kind == Array { // others still read
-				if len(a.Array) != 1 || a.Array[0].Kind != Int {
+				if !a.is(Int) {
 					return false
 				}
 				r.OK, r.Subscribers = true, a.Array[0].Int
@@ -103,7 +103,7 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 // countOfShared is the count of a script that gives up an entry. If others still read, the script
 // has published nothing and returns how many listen.
 func countOfShared(a *Answer) (*int64, bool) {
-	if a.Kind == Array && len(a.Array) == 1 && a.Array[0].Kind == Int {
+	if a.is(Int) {
 		return &a.Array[0].Int, false
 	}
 	return countOfPublished(a)

@@ -138,12 +138,7 @@ func readSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 		r.OK, r.Token = true, r.Tokens[0]
 		return true
 	}
-	for i := range a.Array {
-		if a.Array[i].Kind != Int {
-			return false
-		}
-	}
-	if n := len(a.Array); n != 2 && n != 3 || a.Array[0].Int < 1 || a.Array[0].Int > int64(len(op.Items)) {
+	if !a.is(Int, Int) && !a.is(Int, Int, Int) || a.Array[0].Int < 1 || a.Array[0].Int > int64(len(op.Items)) {
 		return false
 	}
 	r.Item, r.TTL, r.OtherKind = int(a.Array[0].Int), ReadMillis(a.Array[1].Int), len(a.Array) == 3
@@ -155,8 +150,7 @@ func readReleasedSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 	if a.Kind == Nil {
 		return true
 	}
-	if a.Kind != Array || len(a.Array) < 3 || len(a.Array) > 4 || a.Array[0].Kind != Int || a.Array[1].Kind != Int || a.Array[2].Kind != Int ||
-		len(a.Array) == 4 && a.Array[3].Kind != Text {
+	if !a.is(Int, Int, Int) && !a.is(Int, Int, Int, Text) {
 		return false
 	}
 	done := a.Array[0].Int
