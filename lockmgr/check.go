@@ -16,28 +16,25 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// Check tries out everything a lock needs, on a name of its own. The name begins with prefix, which
-// should be the prefix of your locks' names. Check takes the lock, contends for it under another
-// owner, passes it on, renews it, releases it and waits for the release's message. With
-// Options.Replicas Check takes the lock once more and waits for replicas. So a missing permission
-// shows at the start of a service and not in its first contention. If ctx ends first, Check leaves
-// its lock to expire, within ten seconds; otherwise Check leaves nothing.
+// Check tries out everything a lock needs, so that a missing permission shows at the start of a
+// service and not in its first contention. Check takes a lock whose name begins with prefix, which
+// should be the prefix of your locks' names, contends for it, passes it on, renews it, releases it
+// and waits for the release's message. With Options.Replicas Check takes the lock once more and
+// waits for replicas. If ctx ends first, Check leaves its lock to expire, within ten seconds;
+// otherwise Check leaves nothing.
 //
 // The error is nil if plain locks work. The error matches ErrPermission if the user lacks
-// permissions for plain locks, and names the permissions. Missing permissions for Shared,
-// Exclusive, Fair, Fenced, Permits and the like are in Report.Missing and are Optional. Further
-// refusals match the errors that Lock returns for the refusals. With an error, the report has
-// everything found before the error.
+// permissions for plain locks, and names them. Missing permissions for other kinds of locks are in
+// Report.Missing and are Optional. Further errors are those that Lock returns, ErrReadOnly for a
+// replica among them. With an error, the report has everything found before the error.
 //
 // In a cluster Check does all tests at each master that serves names with the prefix, because each
 // node has access rules and settings of its own. A single master serves all names with a hash tag
-// in the prefix. The error has the address of the master that refuses or does not answer. The error
-// matches ErrTopology if a node of another cluster answers at the address of a master.
+// in the prefix. The error has the address of the master. The error matches ErrTopology if a node
+// of another cluster answers at the address of a master.
 //
-// For a server that is a replica the error matches ErrReadOnly.
-//
-// Check makes some forty round trips, in a cluster to each master that serves names with the
-// prefix. Check blocks until the round trips are over or ctx ends.
+// Check makes some forty round trips to each master, and blocks until the round trips are over or
+// ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	name := prefix + "holdfast-check-" + uuid.NewString()
 	if err := checkName(name); err != nil {

@@ -10,15 +10,13 @@ import (
 // fn gets the lock and a context that ends with ctx, or when the lock is lost. If the lock cannot
 // be had, fn is not called and Do returns the error of [Manager.Lock]. Otherwise Do returns the
 // error of fn unchanged, so only fn itself can tell that fn ran: let fn set a variable. If the lock
-// was lost before fn returned, Do joins the loss to the error. The error then matches ErrLeaseLost
-// as well, or ErrClosed if the manager was closed: the work of fn may have met another holder. Test
-// for ErrLeaseLost and ErrClosed first. A nil error means that fn ran, returned nil, and held the
-// lock until fn returned or unlocked.
+// was lost before fn returned, the error also matches ErrLeaseLost, or ErrClosed if the manager was
+// closed: the work of fn may have met another holder. Test for these two first.
 //
 // The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
 // deadlock is seen, unless ctx has an owner: see [WithOwner].
 //
-// The unlock does not end with ctx. Do waits for the unlock for at most Options.RetryTime plus an
+// The unlock does not end with ctx, and takes at most Options.RetryTime plus an
 // Options.CommandTimeout; the manager goes on releasing the lock afterwards. A release that fails
 // is logged and not returned, since fn held the lock. If fn panics, or ends the goroutine, the lock
 // is released first. fn may unlock early.

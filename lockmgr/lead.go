@@ -13,21 +13,18 @@ import (
 // with the name, one leads at a time. Lead blocks until fn returns while the process leads, or ctx
 // ends.
 //
-// fn gets a context that ends with ctx, or when the leadership is lost. fn must return when its
-// context ends. After a loss Lead campaigns again, and the result of fn is dropped. term is the
-// fencing token of the leadership: each leader has a larger term than all leaders before. A
-// resource that refuses smaller terms than the largest seen is safe from a leader unaware of its
-// loss.
+// fn gets a context that ends with ctx, or when the leadership is lost. fn must return then. After
+// a loss Lead campaigns again, and the result of fn is dropped. term is the fencing token of the
+// leadership: each leader has a larger term than all leaders before.
 //
-// When fn returns, the leadership ends at once, and another process leads within a round trip or
-// two. Lead then returns the error of fn. If ctx ends while another process leads, the error of
-// Lead matches ctx.Err(). While the server can't be reached, and after any other error that is
-// [Temporary], Lead tries again after up to a second. Lead returns all other errors of
-// [Manager.Lock].
+// When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
+// then returns the error of fn. If ctx ends while another process leads, the error of Lead matches
+// ctx.Err(). After an error that is [Temporary], Lead tries again within a second. Lead returns all
+// other errors of [Manager.Lock].
 //
-// The lock is an ordinary lock with the name, with Fenced and the options of the request: see
-// [LockOption] for the options that Lead takes. The owner of ctx is ignored, so that no leader
-// re-enters a hold. With Options.Lease of 30 s, a dead leader is replaced within 30 s.
+// The lock is an ordinary lock, with Fenced and the options of the request: see [LockOption] for
+// those that Lead takes. The owner of ctx is ignored, so that no leader re-enters a hold. A dead
+// leader is replaced within Options.Lease.
 func (m *Manager) Lead(ctx context.Context, name string, fn func(ctx context.Context, term int64) error, opts ...LockOption) error {
 	return m.lead(ctx, name, func(ctx context.Context, l *Lock) error { return fn(ctx, l.Token()) }, opts)
 }

@@ -210,25 +210,23 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 
 // Unlock gives the lock back. Unlock blocks until the lock has passed to the next waiter of the
 // manager or Redis has confirmed the release, the server has failed for Options.RetryTime since the
-// call, or ctx ends. In the last two cases the manager goes on releasing the lock until the release
-// is confirmed or the record has expired. A failure is noticed when a command fails, after
-// Options.CommandTimeout and, if a dial hangs, the client's Dialer.Timeout. After the call the lock
-// is not valid, whatever Unlock returns.
+// call, or ctx ends. In the last two cases the manager goes on releasing the lock until the record
+// has expired. A failure is noticed when a command fails, after Options.CommandTimeout and, if a
+// dial hangs, the client's Dialer.Timeout. After the call the lock is not valid, whatever Unlock
+// returns.
 //
 // If other processes have had the lock for much longer than the manager, the record may stay for 2
 // ms more, in case the caller wants the lock again. A process that ends after Unlock must call
 // [Manager.Close], which waits for the release.
 //
-// If the error is nil, the lock is free. If the server refused to publish the release,
-// [EventReleased] and the log tell why. An error of the server says that the record may stay until
-// the lease ends.
+// If the error is nil, the lock is free; if the server refused to publish the release,
+// [EventReleased] and the log tell why. The error matches ErrNotHeld if the handle was unlocked
+// before, ErrClosed if the manager was closed, and ErrLeaseLost if the lock had been lost. After
+// the last two the work under the lock may have met another holder. After an error of the server
+// the record may stay until the lease ends.
 //
-// The error matches ErrNotHeld if the handle was unlocked before, ErrClosed if the manager was
-// closed, and ErrLeaseLost if the lock had been lost. After ErrClosed or ErrLeaseLost the work
-// under the lock may have met another holder.
-//
-// ctx may be a context from [Lock.Context], for example the context of the function of Do. The
-// unlock ends ctx, but Unlock still waits for the release.
+// ctx may be a context from [Lock.Context], such as that of the function of Do. The unlock ends
+// ctx, but Unlock still waits for the release.
 func (l *Lock) Unlock(ctx context.Context) error {
 	live := ctx.Err() == nil
 	f := l.UnlockAsync()

@@ -117,22 +117,20 @@ const (
 
 // Replicas says how many replicas must have the record of a lock before the lock is granted. Each
 // change of the record (a renewal, an Extend, a reader who becomes the writer) counts only after as
-// many replicas have the change. A failover to a replica that has the record keeps the lock.
-// Without Acks a failover may lose the newest locks, because a server answers before its replicas
-// know.
+// many replicas have the change. Without Acks a failover may lose the newest locks, because a
+// server answers before its replicas know.
 //
 // If too few replicas have the record in time, the manager gives the lock back. The request and all
 // waiting requests of the manager for the name fail with ErrReplicas. A renewal is tried again, and
-// Extend waits for the new try. So locks are lost at their deadlines if replicas are down for
-// longer than about half a lease.
+// Extend waits for the new try. So locks are lost if replicas are down for longer than about half a
+// lease.
 //
-// A lock that the manager passed on in memory just before the failover may be lost all the same:
-// the new master may know the holder before. Nobody else gets the lock then until the record's TTL
-// is over. A failover to a server without the record loses the lock, too. The holder is told of a
-// loss, and only a fencing token keeps late writes of the holder out.
+// A failover to a server without the record loses the lock all the same. So may one just after the
+// manager passed the lock on in memory, as the new master may know the holder before; nobody else
+// gets the lock until the record's TTL is over.
 //
-// Each grant that needs a command takes two more round trips, and WAIT. So does each renewal, for
-// which nobody waits. The user needs +wait.
+// Each grant that needs a command takes two more round trips. So does each renewal, for which
+// nobody waits. The user needs +wait.
 type Replicas struct {
 	// Acks is how many replicas must have a record. Default 0: none is asked for.
 	Acks int
@@ -333,16 +331,14 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 //
 //	err := mgr.Do(ctx, "nightly", job, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
 //
-// Unlock then leaves the record on the server for the rest of d, and nobody gets the lock
-// meanwhile, neither in the same process nor in another. Waiting requests go on waiting. The
-// watchdog renews the lock until Unlock, also for longer than d. [Manager.ForceUnlock] ends what is
-// left of d. A lock that nobody has taken from its future, and that a cancel gives back, is not
-// kept. If such a lock was lost before the cancel, also by Close, the name is kept. A re-entry may
+// Nobody gets the lock during the rest of d, neither in the same process nor in another. Waiting
+// requests go on waiting. The watchdog renews the lock until Unlock, also for longer than d.
+// [Manager.ForceUnlock] ends what is left of d. A lock that nobody has taken from its future, and
+// that a cancel gives back, is not kept, unless the lock was lost before the cancel. A re-entry may
 // lengthen d, and never shortens d.
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the name
-// may be kept for Options.Lease only. If the record is removed, or the server loses data, the name
-// is not kept at all. A lock that ends by FixedLease or MaxHold is kept.
+// may be kept for Options.Lease only. If the record is removed, the name is not kept at all.
 //
 // KeepFor is for plain locks. A d below MinLease or above MaxLease fails with ErrInvalidLease.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d: d} }
@@ -397,29 +393,25 @@ func Shared() LockOption { return LockOption{kind: optShared} }
 func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,
-// from all processes, and from clients of Redisson's fair lock. A manager sends its new requests
-// together. If the next request is of another process, a handoff costs two commands and a message.
+// from all processes, and from clients of Redisson's fair lock. A handoff to another process costs
+// two commands and a message.
 //
-// A waiting request has a place in a queue on the server. The manager keeps the place, however long
-// the request waits: while some requests wait, the manager sends a command about once a second for
-// each name. The command costs the server about 5 ms for 1,000 places, so no more than some
-// thousand requests should wait for the same name. If the manager can't reach the server for five
-// seconds, its requests may lose their places and join again at the end.
+// A waiting request has a place in a queue on the server. The manager keeps its places by a command
+// about once a second for each name. The command costs the server about 5 ms for 1,000 places, so
+// no more than some thousand requests should wait for the same name. If the manager can't reach the
+// server for five seconds, its requests may join again at the end.
 //
 // A dead manager delays the requests behind its places for 5 s at most. A dead client of Redisson
-// delays the requests behind its place for its own wait, 5 min by default.
-//
-// A request that does not wait, of TryLock or with MaxWait(0), fails if anybody waits. Places of a
-// dead manager count for the same 5 s.
+// delays the requests behind its place for its own wait, 5 min by default. A request that does not
+// wait, of TryLock or with MaxWait(0), fails if anybody waits.
 //
 // [Manager.ForceUnlock] tells only the first in the queue. The holder learns of its loss at its
 // next renewal, or within about a second if requests of its manager wait.
 //
-// Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson.
-//
-// A name is either a fair lock or a plain lock. A request for a name held as the other kind fails
-// with ErrKind, in all processes. A record of Redisson does not show the kind: if Redisson and
-// holdfast disagree, the two exclude each other, but keep no order, and notice a release late.
+// Do not use both "a" and "{a}" as fair locks: the two share a queue, as with Redisson. A request
+// for a name held as a plain lock fails with ErrKind, and the other way round. A record of Redisson
+// does not show the kind: if Redisson and holdfast disagree, the two exclude each other, but keep
+// no order, and notice a release late.
 func Fair() LockOption { return LockOption{kind: optFair} }
 
 // A wish holds the arguments of a request.

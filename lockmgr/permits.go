@@ -42,35 +42,30 @@ func (m *Manager) Permits(name string, limit int) Permits {
 	return Permits{manager: m, name: name, limit: int64(limit)}
 }
 
-// AcquireAsync asks for n permits, all or none, and returns immediately. The future settles with a
-// single [Lock] for all n permits. Unlock gives all permits back. If a permit is lost, the Lock is
-// lost, and the remaining permits are given back.
+// AcquireAsync asks for n permits, all or none, and returns at once. The future settles with a
+// single [Lock] for all n permits. If a permit is lost, the Lock is lost, and the remaining permits
+// are given back.
 //
 // The requests of a manager for a name are served in order. When a hold ends, its permits pass in
 // memory to the next request, if the next request wants as many. After Options.PassCount grants
-// times the number of its holds, or Options.PassTime, the manager gives its permits back, so other
-// processes go first. The manager also does so for a moment about once a second in any case.
+// times the number of its holds, after Options.PassTime, and about once a second in any case, the
+// manager gives its permits back, so other processes go first.
 //
-// A request for several permits that has waited for a second gathers: the request keeps the permits
-// found free while its manager tries to get the rest. An attempt lasts for 2.5 times
-// Options.PassTime. The time doubles after each failure, up to 20 times Options.PassTime or a third
-// of Options.Lease, whichever is less. Of all managers, only one gathers at a time. Meanwhile no
-// other manager gets a permit, not even a free permit. After a failed attempt, the manager pauses
-// for at least twice the first time, and other managers get permits. Without gathering, requests
-// for a single permit could keep a request for many permits out for ever. Redisson's clients do not
+// A request for several permits that has waited for a second gathers, because requests for single
+// permits could keep the request out for ever: the request keeps the permits found free, for 2.5
+// times Options.PassTime. The time doubles after each failure, up to 20 times Options.PassTime or a
+// third of Options.Lease. Only one manager gathers at a time, and meanwhile no other manager gets a
+// permit, not even a free one. Between two attempts others get permits. Redisson's clients do not
 // know of gathering, and take free permits.
 //
-// The watchdog renews each permit, unless the request has FixedLease. MaxWait, MaxHold and
-// TraceContext work as for a lock. Permits have no owner, no token and no order: see [LockOption]
-// for the options that Permits take. The owner of a context is ignored. There is no re-entry, and
-// the search for deadlocks does not follow requests for permits. A manager has at most 1,024 holds
-// of a name; further requests wait for the end of a hold.
+// The watchdog renews each permit, unless the request has FixedLease. Permits have no owner, no
+// token, no order and no re-entry, and the search for deadlocks does not see them. A manager has at
+// most 1,024 holds of a name; further requests wait for the end of a hold.
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise the
-// error matches ErrInvalidOption. If the server has a smaller limit than n, the error matches
-// ErrLimit. If the limit is lowered while the request waits, the request fails at the next try of
-// the manager. While the limit is 0, all requests wait. All other errors and rules are the errors
-// and rules of [Manager.LockAsync].
+// error matches ErrInvalidOption. If the server's limit is smaller than n, or becomes smaller
+// during the wait, the error matches ErrLimit. While the limit is 0, all requests wait. See
+// [LockOption] for the options that Permits take, and [Manager.LockAsync] for everything else.
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
 	return p.manager.request(p.wish(toAcquire, n, opts))
 }

@@ -27,41 +27,36 @@ type Set struct {
 func All(names ...string) Set { return Set{Names: names} }
 
 // LockAllAsync asks for all locks of a set, or none, and returns at once. The future settles with a
-// single [Lock] for the whole set. One script takes all locks, and one script gives them back. A
-// set does not pass to the next request in memory.
+// single [Lock] for the whole set. A set does not pass to the next request in memory.
 //
-// In a cluster the names may be in several slots. Then each slot has a script of its own. A try
-// asks the masters in sequence and ends at the first refusal. The locks taken by then are given
-// back, so other requests may find a name taken for some milliseconds although the set does not get
-// the name. Renewals and releases go to all masters at once.
+// One script takes all locks, and one script gives them back. In a cluster each slot has scripts of
+// its own. A try asks the masters in sequence and ends at the first refusal. The locks taken by
+// then are given back, so other requests may find a name taken for some milliseconds. Renewals and
+// releases go to all masters at once.
 //
 // A waiting set keeps nothing. So callers that hold nothing else never wait for each other in a
-// circle, whatever the order of their names. After a second of waiting a set gathers: for at most
-// 2.5 times Options.PassTime the set keeps the locks found free while its manager tries to get the
-// rest. Without gathering, many requests for single names could keep a set out for ever. Afterwards
-// the set gives back what it has, and waits for two to four times as long before gathering again.
-// The times grow while the set gathers in vain: to 20 times Options.PassTime, or a third of
-// Options.Lease.
+// circle. After a second of waiting a set gathers, because requests for single names could keep the
+// set out for ever: for at most 2.5 times Options.PassTime the set keeps the locks found free. Then
+// the set gives them back, and waits for two to four times as long. The times grow while the set
+// gathers in vain, to 20 times Options.PassTime or a third of Options.Lease.
 //
-// The requests of a manager for the very same names and sides are served in order, never two at a
-// time, even if all sides are shared. The manager's requests for single names and for overlapping
-// sets compete with the set on the server as requests of other processes do, in no fixed order. A
-// writer may wait for as long as readers of its name come by different sets without a pause.
+// The requests of a manager for the very same names and sides are served in order, one at a time.
+// Requests for single names and for overlapping sets compete with the set as requests of other
+// processes do. A writer may wait for as long as readers of its name come by different sets without
+// a pause.
 //
 // The locks share the lease, the watchdog and the holder ID. If a lock of the set is lost, the Lock
-// is lost, and the remaining locks are given back. With Fenced each lock has a token of its own:
-// see [Lock.TokenOf].
+// is lost, and the remaining locks are given back. With Fenced each lock has a token: see
+// [Lock.TokenOf].
 //
-// An owner can take a held set again, by the same names and sides. A request that names an owner
-// fails with ErrDeadlock if the owner already has a name of the set, alone or in another set, and
-// the two exclude each other. A set is neither upgraded nor downgraded, and All("a") and the name
-// "a" taken alone are different holds.
+// An owner can take a held set again, by the same names and sides. If the owner has a name of the
+// set in another way, alone or in another set, and the two exclude each other, the request fails
+// with ErrDeadlock. All("a") and the name "a" taken alone are different holds. A set is neither
+// upgraded nor downgraded.
 //
-// All other options, errors and rules are the options, errors and rules of [Manager.LockAsync].
-// Shared and Exclusive are fields of the Set, and no options. See [LockOption] for the options that
-// a set takes. A bad set fails with ErrInvalidName: a set without names, with more than MaxSet
-// names, or with a name both in Names and elsewhere. ErrNotAcquired, ErrWaitTimeout and ErrKind
-// tell for which name the set was refused.
+// A set without names, with more than MaxSet names, or with a name both in Names and elsewhere
+// fails with ErrInvalidName. See [LockOption] for the options that a set takes, and
+// [Manager.LockAsync] for everything else.
 func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
 	return m.request(s.wish(toLockAll, opts))
 }
