@@ -52,17 +52,6 @@ func fromRedislock(ctx context.Context, mgr *lockmgr.Manager, name string, work 
 	// end
 }
 
-func bothOfRedislock(ctx context.Context, mgr *lockmgr.Manager, name string, lockOld oldLock, work job) error {
-	// docs/from-redislock.md 2
-	unlock, err := lockOld(ctx, name) // redislock, as before
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return mgr.Do(ctx, "holdfast:orders:42", work)
-	// end
-}
-
 func fromRedisson(ctx context.Context, mgr *lockmgr.Manager, name string, work simple) error {
 	// docs/from-redisson.md 1
 	lock, err := mgr.Lock(ctx, name, lockmgr.MaxWait(5*time.Second))
@@ -204,11 +193,9 @@ func TestFrom_RollOut(t *testing.T) {
 		require.NoError(t, g.Wait())
 		return overlaps.Load()
 	}
-	for _, both := range []func(context.Context, *lockmgr.Manager, string, oldLock, job) error{bothOfRedsync, bothOfRedislock} {
-		first := func(mgr *lockmgr.Manager) error { return both(ctx, mgr, name, lockOld, underLock) }
-		require.Zero(t, together(before, first))
-		require.Zero(t, together(first, after))
-	}
+	first := func(mgr *lockmgr.Manager) error { return bothOfRedsync(ctx, mgr, name, lockOld, underLock) }
+	require.Zero(t, together(before, first))
+	require.Zero(t, together(first, after))
 	require.Eventually(t, func() bool { return together(before, after) > 0 }, patience, time.Millisecond, "the old release beside the second")
 }
 
