@@ -43,27 +43,27 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
 	}
-	c := &checkup{m: m, prefix: prefix, sharded: m.onSharded(), places: m.places(name)}
+	c := &checkup{m: m, prefix: prefix, sharded: m.onSharded(), sites: m.sites(name)}
 	err := c.run(ctx)
 	c.mergeNodes()
 	return c.report, err
 }
 
-// mostTries bounds how many names places tries.
+// mostTries bounds how many names sites tries.
 const mostTries = 4096
 
-// places returns the servers that Check asks. In a cluster places appends numbers to the name until
-// each master serves a name, or places has tried mostTries numbers. All names with the same hash
+// sites returns the servers that Check asks. In a cluster sites appends numbers to the name until
+// each master serves a name, or sites has tried mostTries numbers. All names with the same hash
 // tag are at the same master.
-func (m *Manager) places(name string) []place {
+func (m *Manager) sites(name string) []site {
 	if !m.clustered {
-		return []place{{name: name}}
+		return []site{{name: name}}
 	}
-	var all []place
+	var all []site
 	for i := 0; i < mostTries && len(all) < len(m.lanes.Masters()); i++ {
-		p := place{name: name + strconv.Itoa(i)}
+		p := site{name: name + strconv.Itoa(i)}
 		p.master = m.lanes.Master(p.name)
-		if !slices.ContainsFunc(all, func(q place) bool { return q.master == p.master }) {
+		if !slices.ContainsFunc(all, func(q site) bool { return q.master == p.master }) {
 			all = append(all, p)
 		}
 	}

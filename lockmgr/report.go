@@ -64,8 +64,8 @@ func (p Permission) String() string {
 	return clean.Text(text, clean.Most)
 }
 
-// A place is a server that Check asks, and the name of Check's lock there.
-type place struct {
+// A site is a server that Check asks, and the name of Check's lock there.
+type site struct {
 	master string // the address of a master of a cluster; empty for a single server
 	name   string
 }
@@ -75,18 +75,18 @@ type checkup struct {
 	m       *Manager
 	prefix  string
 	sharded bool // whether channels are sharded
-	places  []place
+	sites   []site
 	report  Report
 
-	place                   // the place that is asked now
+	site                    // the site that is asked now
 	channel, counter string // the channel and the token key of its name
 }
 
-// visit calls f once for each place, after setting place, channel and counter. visit ends at the
+// visit calls f once for each site, after setting site, channel and counter. visit ends at the
 // first error, and adds the address of the master to the error.
 func (c *checkup) visit(f func() error) error {
-	for _, p := range c.places {
-		c.place, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
+	for _, p := range c.sites {
+		c.site, c.channel, c.counter = p, wire.Channel(p.name), wire.TokenKey(p.name)
 		if err := f(); err != nil && p.master != "" {
 			return fmt.Errorf("lockmgr: check of the master at %s: %w", clean.Text(p.master, clean.Most), err)
 		} else if err != nil {
@@ -111,7 +111,7 @@ func (c *checkup) denied() error {
 	return &ServerError{Kind: ErrPermission, Err: errors.New("the user lacks " + strings.Join(needed, ", ")), Hint: "see ACL SETUSER, and docs/redis.md for all that is needed"}
 }
 
-// missing adds a missing permission of the place to the report.
+// missing adds a missing permission of the site to the report.
 func (c *checkup) missing(p Permission) {
 	i := slices.IndexFunc(c.report.Missing, func(q Permission) bool { return q.Rule == p.Rule })
 	if i < 0 {
@@ -124,10 +124,10 @@ func (c *checkup) missing(p Permission) {
 	}
 }
 
-// mergeNodes removes the addresses from each permission missing at all places.
+// mergeNodes removes the addresses from each permission missing at all sites.
 func (c *checkup) mergeNodes() {
 	for i := range c.report.Missing {
-		if p := &c.report.Missing[i]; len(p.Nodes) == len(c.places) {
+		if p := &c.report.Missing[i]; len(p.Nodes) == len(c.sites) {
 			p.Nodes = nil
 		}
 	}
