@@ -36,7 +36,16 @@ func (m *Manager) run(ctx context.Context, c wire.Command) (wire.Answer, error) 
 // runAt is run for the master at an address. If the address is empty, the command goes to the
 // master of its key.
 func (m *Manager) runAt(ctx context.Context, master string, c wire.Command) (wire.Answer, error) {
-	var p futures.Promise[wire.Answer]
+	f, err := m.send(master, c)
+	if err != nil {
+		return wire.Answer{}, err
+	}
+	return f.Await(ctx)
+}
+
+// send is runAt without waiting.
+func (m *Manager) send(master string, c wire.Command) (*futures.Future[wire.Answer], error) {
+	p := new(futures.Promise[wire.Answer])
 	done := func(a wire.Answer) { p.Resolve(a, nil) }
 	sent := false
 	if master == "" {
@@ -45,7 +54,7 @@ func (m *Manager) runAt(ctx context.Context, master string, c wire.Command) (wir
 		sent = m.lanes.CallAt(master, c, done)
 	}
 	if !sent {
-		return wire.Answer{}, ErrClosed
+		return nil, ErrClosed
 	}
-	return p.Future().Await(ctx)
+	return p.Future(), nil
 }

@@ -18,7 +18,7 @@ type hold struct {
 
 // holdMore has the fields that few holds need. hold.more is set once and stays.
 type holdMore struct {
-	set *heldSet // of a lock of LockAll; set before the request is posted
+	set *setPart // of a lock of LockAll; set before the request is posted
 
 	mu       sync.Mutex
 	err      error         // why the hold ended, if it was lost
@@ -27,8 +27,8 @@ type holdMore struct {
 	sweepAt  int // the number of contexts at which the ended ones are removed
 }
 
-// A heldSet has the fields of a hold of a set.
-type heldSet struct {
+// A setPart is what only the hold of a set has.
+type setPart struct {
 	items  []core.Item
 	tokens []int64 // one for each item, or nil
 }

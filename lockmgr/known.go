@@ -101,11 +101,11 @@ func (k *known) read(ctx context.Context, keys []string) error {
 		if _, ok := k.records[key]; ok || key == "" || asked[key] != nil {
 			continue
 		}
-		var p futures.Promise[wire.Answer]
-		if !k.m.lanes.Call(wire.GetProcess(key, mostRecord+1), func(a wire.Answer) { p.Resolve(a, nil) }) {
-			return ErrClosed
+		f, err := k.m.send("", wire.GetProcess(key, mostRecord+1))
+		if err != nil {
+			return err
 		}
-		asked[key] = p.Future()
+		asked[key] = f
 	}
 	for key, f := range asked {
 		a, err := f.Await(ctx)

@@ -90,7 +90,7 @@ func (b *logbook) answers(all *core.Replies) {
 // lost notes the loss of a lock.
 func (b *logbook) lost(now time.Time, name, owner string, err error) {
 	b.endBursts(now)
-	if b.losses.count(now) {
+	if b.losses.count(now) <= burstLines {
 		b.log.Warn("lock lost", "name", name, "owner", owner, "error", err)
 	}
 }
@@ -98,18 +98,18 @@ func (b *logbook) lost(now time.Time, name, owner string, err error) {
 // givenUp notes a release given up.
 func (b *logbook) givenUp(now time.Time, name string, err error) {
 	b.endBursts(now)
-	if b.unreleased.count(now) {
+	if b.unreleased.count(now) <= burstLines {
 		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
 	}
 }
 
-// count counts a line, and reports whether the line is among the first.
-func (s *burst) count(now time.Time) bool {
+// count counts a line, and returns how many there are.
+func (s *burst) count(now time.Time) int {
 	if s.lines == 0 {
 		s.begin = now
 	}
 	s.lines++
-	return s.lines <= burstLines
+	return s.lines
 }
 
 // end ends the burst if it has lasted for burstTime. end returns how many lines were left out.

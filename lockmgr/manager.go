@@ -180,7 +180,7 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	}
 	var ev core.Event = core.Lock{Request: &t.request}
 	if w.items != nil {
-		t.first.makeMore().set = &heldSet{items: w.items}
+		t.first.makeMore().set = &setPart{items: w.items}
 		ev = core.LockSet{Request: &t.request, Items: w.items}
 	}
 	if w.permits > 0 {

@@ -194,24 +194,17 @@ func takenNames(key string) []string {
 	return names
 }
 
-// ask sends commands, to the masters of their keys or, without keys, to a master. ask returns the
-// answers. A refusal for lack of a permission is an error, and so is a silent server. Further
+// ask sends commands to a master or, if master is empty, to the masters of their keys. ask returns
+// the answers. A refusal for lack of a permission is an error, and so is a silent server. Further
 // refusals are left in the answers.
 func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, error) {
 	waits := make([]*futures.Future[wire.Answer], len(commands))
 	for i, c := range commands {
-		p := new(futures.Promise[wire.Answer])
-		done := func(a wire.Answer) { p.Resolve(a, nil) }
-		sent := false
-		if len(c.Keys) == 0 {
-			sent = s.m.lanes.CallAt(master, c, done)
-		} else {
-			sent = s.m.lanes.Call(c, done)
+		f, err := s.m.send(master, c)
+		if err != nil {
+			return nil, err
 		}
-		if !sent {
-			return nil, ErrClosed
-		}
-		waits[i] = p.Future()
+		waits[i] = f
 	}
 	answers := make([]wire.Answer, len(commands))
 	for i, f := range waits {

@@ -154,7 +154,7 @@ func (l *Lock) Names() []string {
 		return []string{l.Name()}
 	}
 	var names []string
-	for _, it := range l.heldSet().items {
+	for _, it := range l.setPart().items {
 		names = append(names, it.Name)
 	}
 	return names
@@ -169,7 +169,7 @@ func (l *Lock) TokenOf(name string) int64 {
 		}
 		return 0
 	}
-	s := l.heldSet()
+	s := l.setPart()
 	i := slices.IndexFunc(s.items, func(it core.Item) bool { return it.Name == name })
 	if i < 0 || i >= len(s.tokens) {
 		return 0
@@ -177,6 +177,6 @@ func (l *Lock) TokenOf(name string) int64 {
 	return s.tokens[i]
 }
 
-func (l *Lock) heldSet() *heldSet {
+func (l *Lock) setPart() *setPart {
 	return l.ticket.hold().more.Load().set
 }
