@@ -30,9 +30,9 @@ func makeForeign(t *testing.T, n *redistest.Server) {
 // anything there.
 func TestCluster_NodeBecomesForeignUnseen(t *testing.T) {
 	t.Parallel()
-	for what, dial := range map[string]func(*testing.T, *redistest.Cluster, lockmgr.Options) *lockmgr.Manager{
+	for what, dial := range map[string]func(testing.TB, *redistest.Cluster, lockmgr.Options) *lockmgr.Manager{
 		"Dial": dialCluster,
-		"New": func(t *testing.T, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
+		"New": func(t testing.TB, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
 			client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: c.Addrs()}))
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
