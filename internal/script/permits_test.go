@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -259,5 +260,282 @@ func TestScript_PermitsGatheringEnds(t *testing.T) {
 		s.give(t, "p", "0", permitTaken{"c1.0": 20000, "c1.1": 20000, "c1.2": 20000})
 		require.Equal(t, "[[20000 1]]", gather("a6"))
 		require.Equal(t, "[10000]", s.runPermits(t, s.wire, "permits_acquire", plain), "until the gathering ends")
+	})
+}
+
+type permitTaken = map[string]int64
+
+var permitScriptTests = []struct {
+	what         string
+	free         string // of p; empty: there is no counter
+	taken        permitTaken
+	script       string
+	op           permitOp
+	reply, then  string
+	told         string // the message
+	again, later string // of the second run, if they differ
+}{
+	{what: "the first sets the limit", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
+		reply: "[nil]", then: "3 a1.0~30000 a1.1~30000"},
+	{what: "a late copy does not shorten what was renewed", free: "3", taken: permitTaken{"a1.0": 50000, "a1.1": 50000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "3 a1.0~50000 a1.1~50000"},
+	{what: "the limit of the server counts", free: "1", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
+		reply: "[[-2 1]]", then: "1"},
+	{what: "the limit is zero", free: "0", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
+		reply: "[-1]", then: "0"},
+	{what: "some are taken", free: "1", taken: permitTaken{"b1.0": 20000, "b2.0": 50000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b1.0~20000 b2.0~50000"},
+	{what: "taken without end", free: "0", taken: permitTaken{"b1.0": -1}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[-1]", then: "0 b1.0~-1"},
+	{what: "an old one has expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 b2.0~20000"},
+	{what: "more have expired than it takes", free: "0", taken: permitTaken{"b1.0": 0, "b1.1": 0}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1 a1.0~30000", told: "1"},
+	{what: "too few have expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b2.0~20000", told: "1"},
+	{what: "takes over what an earlier run has", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, most: 3, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000 a2.2~30000"},
+	{what: "gives back what an earlier run has", free: "0", taken: permitTaken{"a1.0": 20000, "b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a2", "a1"}}, reply: "[20000]", then: "1 b1.0~20000", told: "1"},
+	{what: "another manager's stay", free: "0", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1", "a2"}}, reply: "[20000]", then: "0 b1.0~20000"},
+	{what: "a counter that was deleted", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 a1.1~30000 b1.0~20000"},
+	{what: "a counter that was deleted, and more are taken than the limit", taken: permitTaken{"b1.0": 20000, "b1.1": 20000, "b1.2": 20000, "b2.0": 0},
+		script: "permits_acquire", op: permitOp{n: 1, limit: 2, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]",
+		then: "-1 b1.0~20000 b1.1~20000 b1.2~20000"},
+	{what: "a late copy while more are taken than there are", free: "-3", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "-3 a1.0~20000 a1.1~20000 b1.0~20000"},
+	{what: "more are taken than there are", free: "-2", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]", then: "-1 b2.0~20000"},
+
+	{what: "gathers", free: "1", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[10000 1]]",
+		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a gathers for 10000"},
+	{what: "gathers nothing yet", free: "0", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[[20000 1]]",
+		then: "0 b1.0~20000 b1.1~20000 a gathers for 10000"},
+	{what: "gathers on", free: "1", taken: permitTaken{"a1.0": 10000, "b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
+		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a gathers for 10000"},
+	{what: "an own one that has expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_acquire",
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000"},
+	{what: "has gathered all", free: "1", taken: permitTaken{"a1.0": 10000}, script: "permits_acquire",
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
+
+	{what: "gathers not what there is not", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[-2 2]]", then: "1 b1.0~20000"},
+
+	{what: "from one to the next", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~30000"},
+	{what: "a copy does not shorten", free: "1", taken: permitTaken{"a2.0": 20000, "a2.1": 50000}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~50000"},
+	{what: "of the third", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
+		op: permitOp{n: 1, life: 30000, holders: []string{"a2", "a3", "a1"}}, reply: "[1]", then: "1 a2.0~30000"},
+	{what: "one is gone", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "1 a1.0~20000"},
+	{what: "one has expired", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 0}, script: "permits_transfer",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "1 a1.0~20000 a1.1~0"},
+
+	{what: "longer", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_renew",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a1"}}, reply: "[]", then: "1 a1.0~30000 a1.1~50000"},
+	{what: "one is gone", free: "1", taken: permitTaken{"a1.1": 20000}, script: "permits_renew",
+		op: permitOp{n: 2, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.1~20000"},
+	{what: "one has expired", free: "1", taken: permitTaken{"a1.0": 0}, script: "permits_renew",
+		op: permitOp{n: 1, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.0~0"},
+
+	{what: "two", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[2 1]]", then: "3 b1.0~20000", told: "3", again: "[nil]"},
+	{what: "of several holders", free: "0", taken: permitTaken{"a1.0": 20000, "a2.1": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a3", "a1", "a2"}}, reply: "[[2 1]]", then: "2", told: "2", again: "[nil]"},
+	{what: "none", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "1 b1.0~20000"},
+	{what: "one has expired", free: "0", taken: permitTaken{"a1.0": 0, "a1.1": 20000}, script: "permits_release",
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[1 1]]", then: "2", told: "2", again: "[nil]"},
+	{what: "all have expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_release",
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1", told: "1"},
+	{what: "more than there are", free: "-2", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "-1", again: "[nil]"},
+	{what: "without a counter", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "none", again: "[nil]"},
+}
+
+func TestScripts_Permits(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, permitKeysOf("p").Channel)
+		for _, tt := range permitScriptTests {
+			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
+				s.prepare(t, "")
+				s.give(t, "p", tt.free, tt.taken)
+				if tt.free == "" {
+					s.do(t, "DEL", "p")
+				}
+				tt.op.name = "p"
+				require.Equal(t, tt.reply, s.runPermits(t, s.wire, tt.script, tt.op))
+				require.Equal(t, tt.then, s.permits(t, "p"))
+				var told []string
+				if tt.told != "" {
+					told = []string{permitKeysOf("p").Channel + " " + tt.told}
+				}
+				require.Equal(t, told, e.heard(t))
+				again, later := tt.again, tt.later
+				if again == "" {
+					again = tt.reply
+				}
+				if later == "" {
+					later = tt.then
+				}
+				require.Equal(t, again, s.runPermits(t, s.wire, tt.script, tt.op), "second run")
+				require.Equal(t, later, s.permits(t, "p"), "second run")
+				require.Empty(t, e.heard(t), "second run")
+			})
+		}
+	})
+}
+
+// total returns how many permits of p there are.
+func (s *scriptServer) total(t testing.TB) int {
+	t.Helper()
+	fields := strings.Fields(strings.Split(s.permits(t, "p"), " gathers")[0])
+	n := must(strconv.Atoi(fields[0]))(t)
+	for _, f := range fields[1:] {
+		if strings.Contains(f, "~") {
+			n++
+		}
+	}
+	return n
+}
+
+// While the server is out of memory no permit can be taken. Those that are taken can be
+// renewed, passed on and given back.
+func TestScript_PermitsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	fill := func(on bool) { s.do(t, "CONFIG", "SET", "maxmemory", map[bool]string{true: "1", false: "0"}[on]) }
+	own := permitTaken{"a1.0": 20000, "a1.1": 20000}
+	for _, tt := range []struct {
+		script      string
+		free        string
+		taken       permitTaken
+		op          permitOp
+		reply, then string
+	}{
+		{"permits_acquire", "3", nil, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, "[!OOM", "3"},
+		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, most: 2, holders: []string{"b1"}}, "[!OOM", "1 a1.0~20000 a1.1~20000"},
+		{"permits_acquire", "0", own, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"b1"}}, "[20000]", "0 a1.0~20000 a1.1~20000"},
+		{"permits_transfer", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, "[0]", "1 a2.0~30000 a2.1~30000"},
+		{"permits_renew", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a1"}}, "[]", "1 a1.0~30000 a1.1~30000"},
+		{"permits_release", "1", own, permitOp{most: 2, holders: []string{"a1"}}, "[[2 0]]", "3"},
+	} {
+		fill(false)
+		s.prepare(t, "")
+		s.give(t, "p", tt.free, tt.taken)
+		fill(true)
+		tt.op.name = "p"
+		reply := s.runPermits(t, s.wire, tt.script, tt.op)
+		require.True(t, strings.HasPrefix(reply, tt.reply), "%s: %s", tt.script, reply)
+		require.Equal(t, tt.then, s.permits(t, "p"), tt.script)
+	}
+	fill(false)
+	s.prepare(t, "")
+	fill(true)
+	reply := s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}})
+	require.True(t, strings.HasPrefix(reply, "[!OOM"), reply)
+	require.Equal(t, "none", s.permits(t, "p"))
+}
+
+// A script that is stopped half-way, because the user may not use one of its commands, loses
+// no permit and makes none. It harms nobody else, and reports no loss.
+func TestScript_PermitsStoppedHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	states := map[string]permitTaken{
+		"free": {}, "ours": {"a1.0": 20000, "a1.1": 20000}, "expired": {"b1.0": 0, "b2.0": 20000}, "all": {"a1.0": 20000, "a1.1": 20000, "b1.0": 0, "b2.0": 20000},
+	}
+	calls := map[string][]permitOp{
+		"permits_acquire": {
+			{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a5"}}, {n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a5", "a1"}},
+			{n: 5, limit: 5, life: 30000, gather: 10000, most: 5, holders: []string{"a5", "a1"}},
+		},
+		"permits_transfer": {{n: 2, life: 30000, holders: []string{"a5", "a1"}}}, "permits_renew": {{n: 2, life: 30000, holders: []string{"a1"}}},
+		"permits_release": {{most: 2, holders: []string{"a5", "a1"}}},
+	}
+	for denied := range strings.FieldsSeq("time get hlen zrangebyscore zscore zcard set zrem incrby zadd pttl publish del") {
+		t.Run(denied, func(t *testing.T) {
+			w := s.as(t, "-"+denied)
+			for state, taken := range states {
+				for script, ops := range calls {
+					for _, op := range ops {
+						s.prepare(t, "")
+						s.give(t, "p", "2", taken)
+						op.name = "p"
+						before, total := s.permits(t, "p"), s.total(t)
+						reply := s.runPermits(t, w, script, op)
+						after := s.permits(t, "p")
+						told := fmt.Sprintf("%s, %s %+v: %q became %q, reply %s", state, script, op, before, after, reply)
+						require.Equal(t, total, s.total(t), told)
+						require.Equal(t, strings.Contains(before, "b2.0~20000"), strings.Contains(after, "b2.0~20000"), told)
+						if strings.Contains(reply, "!") {
+							require.NotContains(t, after, "a5.", told)
+							require.NotEqual(t, "publish", denied, told)
+						}
+						if denied == "publish" && script == "permits_release" && strings.Contains(before, "a1.") {
+							require.Contains(t, reply, ` -1 "`, "why nobody was told: "+told)
+						}
+						if (state == "ours" || state == "all") && script != "permits_acquire" {
+							require.NotContains(t, []string{"[nil]", "[1]"}[:1+map[bool]int{true: 1}[script == "permits_renew"]], reply, "what can't be read is not lost: "+told)
+						}
+					}
+				}
+			}
+
+			s.prepare(t, "")
+			s.give(t, "p", "2", states["ours"])
+			before := s.permits(t, "p")
+			k := permitKeysOf("p")
+			ids := []string{k.Channel, hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
+			if reply := s.eval(t, w, "permits_return", []string{k.Counter, k.Taken}, ids); reply != "1" {
+				require.Equal(t, before, s.permits(t, "p"), "%s, return: %s", denied, reply)
+			} else {
+				require.Equal(t, "4", s.permits(t, "p"), denied)
+			}
+		})
+	}
+}
+
+// The permits of a counter that its user gave an end have the same end.
+func TestScript_PermitsOfACounterThatEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "SET p 3; PEXPIRE p 50000")
+		op := permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}
+		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", op))
+		require.Equal(t, "50000", s.show(s.do(t, "PTTL", permitKeysOf("p").Taken)))
+	})
+}
+
+// One bad name does not keep the others of a command from being served.
+func TestScript_PermitsTroubleStaysWhereItIs(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "")
+		s.give(t, "q", "1", permitTaken{"a1.0": 20000})
+		for _, spoil := range [][]string{{"HSET", "p", "x", "1"}, {"RPUSH", "p", "x"}, {"SET", "p", "x"}, {"SET", "{p}:timeout", "x"}} {
+			s.do(t, "DEL", "p", "{p}:timeout")
+			s.do(t, spoil...)
+			both := func(script string, op permitOp) string {
+				p, q := op, op
+				p.name, q.name = "p", "q"
+				return s.runPermits(t, s.wire, script, p, q)
+			}
+			reply := both("permits_acquire", permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a2"}})
+			switch spoil[0] {
+			case "HSET":
+				require.Equal(t, "[[-1] nil]", reply)
+			default:
+				require.Regexp(t, `^\[!.*WRONGTYPE.* nil\]$`, reply, spoil)
+			}
+			require.Regexp(t, `^\[(!.*|nil) 0\]$`, both("permits_transfer", permitOp{n: 1, life: 30000, holders: []string{"a3", "a2"}}), spoil)
+			require.Equal(t, "[1]", both("permits_renew", permitOp{n: 1, life: 30000, holders: []string{"a3"}}), spoil)
+			require.Regexp(t, `^\[(!.*|nil) \[1 0\]\]$`, both("permits_release", permitOp{most: 1, holders: []string{"a3"}}), spoil)
+		}
 	})
 }

@@ -2,11 +2,16 @@ package script_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // The tests run each script on each kind of state that it can meet, on a real server
@@ -336,4 +341,155 @@ func TestScript_TokensRise(t *testing.T) {
 			require.Equal(t, "0", s.eval(t, s.wire, "release", keys[:1], []string{me, next}))
 		}
 	})
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// A script for many locks does for each what the script for one does, whatever was done before. The
+// locks a1, b1 and c1 get one call for all of them, and a2, b2 and c2 a call each.
+func TestScript_ManyLikeOne(t *testing.T) {
+	const names = "abc"
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		var channels []string
+		for _, n := range strings.Split(names, "") {
+			channels = append(channels, channelName(n+"1"), channelName(n+"2"))
+		}
+		e, seen := listen(t, s, channels...), map[string]int{}
+		for seed := range uint64(4) {
+			r := rand.New(rand.NewPCG(seed, 5))
+			s.prepare(t, "")
+			var trace []string
+			for range 60 {
+				script, lease := []string{"acquire", "release", "other"}[r.IntN(3)], strconv.Itoa(10000*(1+r.IntN(3)))
+				if script == "other" { // the record of a name becomes another one
+					key, how := names[r.IntN(3):][:1], r.IntN(5)
+					trace = append(trace, fmt.Sprint(key, " becomes ", how))
+					for _, key := range []string{key + "1", key + "2"} {
+						s.do(t, "DEL", key)
+						switch how {
+						case 0:
+							s.do(t, "SET", key, "x")
+						case 1:
+							s.do(t, "HSET", key, "mode", "read", "you:1", "1")
+						case 2:
+							s.do(t, "HSET", key, "you:1:f", "1")
+						case 3:
+							s.do(t, "HSET", key, "you:1", "1")
+							s.do(t, "PEXPIRE", key, "50000")
+						}
+					}
+					continue
+				}
+				var keys, owners, want, twins []string
+				for i, n := range r.Perm(3)[:1+r.IntN(3)] {
+					key, owner := names[n:][:1], "me:"+strconv.Itoa(1+r.IntN(2))
+					keys, owners = append(keys, key+"1"), append(owners, owner)
+					twins = append(twins, key+"2")
+					args := map[string][]string{"acquire": {lease, "0", owner}, "release": {owner}}[script]
+					want = append(want, s.eval(t, s.wire, script, twins[i:], args))
+				}
+				saidOfOne := e.heard(t)
+				args := owners
+				if script == "acquire" {
+					args = append([]string{lease}, owners...)
+				}
+				trace = append(trace, fmt.Sprint(script, keys, args))
+				told := fmt.Sprintf("seed %d\n%s", seed, strings.Join(trace, "\n"))
+				all := s.evalRaw(t, s.wire, script+"_many", keys, args).([]any)
+				require.Len(t, all, len(keys), told)
+				for i := range all {
+					got := s.show(all[i])
+					if strings.HasPrefix(got, "!") { // miniredis says it in other words
+						require.True(t, strings.HasPrefix(want[i], "!"), told)
+						got = "error"
+					} else {
+						require.Equal(t, want[i], got, told)
+					}
+					seen[script+" "+digits.ReplaceAllString(got, "N")]++
+				}
+				var saidOfMany []string
+				for _, m := range e.heard(t) {
+					saidOfMany = append(saidOfMany, strings.Replace(m, "1}", "2}", 1))
+				}
+				require.Equal(t, saidOfOne, saidOfMany, told)
+				state := s.state(t)
+				for _, key := range keys {
+					require.Equal(t, state[key[:1]+"2"], state[key], told)
+				}
+			}
+		}
+		for _, form := range []string{"acquire nil", "acquire N", "acquire [-N]", "acquire error", "release nil", "release N", "release error"} {
+			require.NotZero(t, seen[form], "%s among %v", form, seen)
+		}
+	})
+}
+
+// The parts of Redisson's own scripts that concern the record. Each side must
+// understand a record that the other has written.
+const (
+	redissonLock = `
+		if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+			redis.call('hincrby', KEYS[1], ARGV[2], 1)
+			redis.call('pexpire', KEYS[1], ARGV[1])
+			return nil
+		end
+		return redis.call('pttl', KEYS[1])`
+	redissonUnlock = `
+		if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+		if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+			redis.call('pexpire', KEYS[1], ARGV[1])
+			return 0
+		end
+		redis.call('del', KEYS[1])
+		redis.call('publish', KEYS[2], '0')
+		return 1`
+)
+
+func TestScript_SharesARecordWithRedisson(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		e := listen(t, s, theChannel)
+		keys := []string{theLock}
+		theirs := func(script string) string {
+			return s.show(s.do(t, "EVAL", script, "2", theLock, theChannel, "30000", java))
+		}
+		acquire := func() string { return s.eval(t, s.wire, "acquire", keys, []string{"20000", "0", "me:1"}) }
+
+		require.Equal(t, "nil", theirs(redissonLock))
+		require.Equal(t, "nil", theirs(redissonLock))
+		s.requireState(t, "L: "+java+"=2 for 30000")
+		require.Equal(t, "30000", acquire())
+		require.Equal(t, "0", theirs(redissonUnlock))
+		require.Equal(t, "30000", acquire(), "one hold is left")
+		require.Equal(t, "1", theirs(redissonUnlock))
+		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+
+		require.Equal(t, "nil", acquire())
+		require.Equal(t, "20000", theirs(redissonLock))
+		require.Equal(t, "nil", theirs(redissonUnlock), "not theirs to unlock")
+		require.Equal(t, "1", s.eval(t, s.wire, "release", keys, []string{"me:1"}))
+		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+		require.Equal(t, "nil", theirs(redissonLock))
+	})
+}
+
+// A manager writes records as Redisson does: the key is the name, the field
+// "uuid:number", the value a decimal, and there is always a TTL.
+func TestServer_RecordLooksLikeRedissons(t *testing.T) {
+	s := realScripts(t)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.addr}}, lockmgr.Options{Anonymous: true}))(t)
+	defer func() { require.NoError(t, m.Close(t.Context())) }()
+	for name, suffix := range map[string]string{"plain": "{plain}", "with {tag} inside": "with {tag} inside"} {
+		channel := "redisson_lock__channel:" + suffix
+		e := listen(t, s, channel)
+		l := must(m.Lock(t.Context(), name, lockmgr.Fenced()))(t)
+		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.HolderID())
+		require.Equal(t, map[string]string{
+			name:                            l.HolderID() + "=1 for 30000",
+			"redisson_lock_token:" + suffix: `"1" for -1`,
+		}, s.state(t))
+		require.NoError(t, l.Unlock(t.Context()))
+		require.Equal(t, []string{channel + " 0"}, e.heard(t))
+		require.Equal(t, map[string]string{"redisson_lock_token:" + suffix: `"1" for -1`}, s.state(t))
+		s.do(t, "FLUSHALL")
+	}
 }
