@@ -77,14 +77,6 @@ func (r *raw) pairs(b testing.TB, names []string, n int) {
 	wg.Wait()
 }
 
-func names(n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = fmt.Sprintf("bench:%d", i)
-	}
-	return out
-}
-
 // pairs runs n locks and unlocks through the manager, with one goroutine for each
 // name.
 func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
@@ -112,7 +104,7 @@ func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
 func BenchmarkUncontended256(b *testing.B) {
 	s := redistest.Start(b)
 	m, r := dial(b, s.Addr(), lockmgr.Options{}), newRaw(b, s.Addr())
-	all := names(256)
+	all := numbered("bench:", 256)
 	pairs(b, m, all, 25600)
 	r.pairs(b, all, 25600)
 	var ours, theirs time.Duration
@@ -136,7 +128,7 @@ func BenchmarkUncontended256(b *testing.B) {
 func BenchmarkUncontended1(b *testing.B) {
 	s := redistest.Start(b)
 	m, r := dial(b, s.Addr(), lockmgr.Options{}), newRaw(b, s.Addr())
-	all := names(1)
+	all := numbered("bench:", 1)
 	pairs(b, m, all, 1000)
 	var ours, theirs time.Duration
 	const stretch = 500

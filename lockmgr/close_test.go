@@ -17,10 +17,7 @@ func TestClose_EndsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
 		foreign := mustLock(t, other, "foreign")
-		var held []*lockmgr.Lock
-		for _, name := range []string{"a", "b", "c"} {
-			held = append(held, mustLock(t, m, name))
-		}
+		held := mustLockEach(t, m, []string{"a", "b", "c"})
 		waiters := []*futures.Future[*lockmgr.Lock]{m.LockAsync("a"), m.LockAsync("foreign"), m.LockAsync("foreign", lockmgr.MaxWait(time.Hour))}
 		time.Sleep(second)
 		c := held[0].Context(ctx)

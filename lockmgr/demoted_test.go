@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,10 +62,7 @@ func TestDemoted_HoldsStay(t *testing.T) {
 			change(&o, &opt)
 			m, other := dialOption(t, opt, o), dialOption(t, opt, o)
 			ctx := faults.Patient(t)
-			var held []*lockmgr.Lock
-			for i := range 20 {
-				held = append(held, mustLock(t, m, fmt.Sprint("job", i)))
-			}
+			held := mustLockEach(t, m, numbered("job", 20))
 			for kind, opts := range map[string][]lockmgr.LockOption{"read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
 				held = append(held, mustLock(t, m, kind, opts...))
 			}

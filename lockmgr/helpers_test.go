@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,6 +26,15 @@ const secret = "correct-horse-battery-staple"
 // slow is the command time-out of tests with a short lease. The default, a tenth of the lease, would be too short on a
 // busy machine.
 const slow = 320 * time.Millisecond
+
+// numbered returns names: prefix0, prefix1 and so on.
+func numbered(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(prefix, i)
+	}
+	return out
+}
 
 // dialOption makes a manager, which is closed when t ends. Some of the servers may be down then, so its releases need
 // not be confirmed.
@@ -114,6 +124,15 @@ func mustLock(t testing.TB, m *lockmgr.Manager, name string, o ...lockmgr.LockOp
 	return patiently(t, func(c context.Context) (*lockmgr.Lock, error) { return m.Lock(c, name, o...) })
 }
 
+// mustLockEach takes one lock after another.
+func mustLockEach(t testing.TB, m *lockmgr.Manager, names []string, o ...lockmgr.LockOption) (held []*lockmgr.Lock) {
+	t.Helper()
+	for _, name := range names {
+		held = append(held, mustLock(t, m, name, o...))
+	}
+	return held
+}
+
 func mustTryLock(t testing.TB, m *lockmgr.Manager, name string, o ...lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
 	return patiently(t, func(c context.Context) (*lockmgr.Lock, error) { return m.TryLock(c, name, o...) })
@@ -179,6 +198,16 @@ func requireServerError(t testing.TB, kind, err error) {
 func requirePending(t testing.TB, f *futures.Future[*lockmgr.Lock], what ...any) {
 	t.Helper()
 	require.False(t, faults.Settled(f), what...)
+}
+
+// requireRenewed watches locks for longer than they are valid without a renewal.
+func requireRenewed(t testing.TB, lease time.Duration, held ...*lockmgr.Lock) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < lease*5/4; time.Sleep(20 * time.Millisecond) {
+		for _, l := range held {
+			require.True(t, l.Valid(), l.Name())
+		}
+	}
 }
 
 // awaitIdle waits until nothing is held or asked for.

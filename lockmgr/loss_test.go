@@ -79,10 +79,7 @@ func TestRenewal_FailuresCostNoLock(t *testing.T) {
 func TestServer_BurstLosesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 3 * time.Second, CommandTimeout: 900 * time.Millisecond})
-	var held []*lockmgr.Lock
-	for i := range 100 {
-		held = append(held, mustLock(t, m, fmt.Sprint("held:", i)))
-	}
+	held := mustLockEach(t, m, numbered("held:", 100))
 	fs := make([]*futures.Future[*lockmgr.Lock], 10_000)
 	for m.Stats().Renewals < uint64(thorough.Choose(1, 2)*len(held)) { // each may have been renewed
 		for i := range fs {

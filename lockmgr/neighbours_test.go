@@ -215,7 +215,7 @@ func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	setUser(t, s, "locker", "+@all", "~*", "&*")
 	const lease = 3 * time.Second
 	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{Lease: lease, RetryTime: faults.Patience})
-	names := append(some(50), "other:1")
+	names := append(numbered("app:", 50), "other:1")
 	locks, errs := burst(t, m, names)
 	for i := range names {
 		require.NoError(t, errs[i], names[i])

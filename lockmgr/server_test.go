@@ -3,7 +3,6 @@ package lockmgr_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -200,20 +199,12 @@ func burst(t *testing.T, m *lockmgr.Manager, names []string) ([]*lockmgr.Lock, [
 	return locks, errs
 }
 
-func some(n int) []string {
-	var out []string
-	for i := range n {
-		out = append(out, fmt.Sprint("app:", i))
-	}
-	return out
-}
-
 func TestServer_LocksShareCommands(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	must(m.Check(faults.Patient(t), ""))(t)
 	before := s.Commands(t)["evalsha"]
-	names := some(500)
+	names := numbered("app:", 500)
 	locks, errs := burst(t, m, names)
 	for i := range names {
 		require.NoError(t, errs[i])
@@ -237,7 +228,7 @@ func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{})
-	names := some(200)
+	names := numbered("app:", 200)
 	names[77] = "other:1"
 	locks, errs := burst(t, m, names)
 	for i := range names {
@@ -255,7 +246,7 @@ func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	names := some(200)
+	names := numbered("app:", 200)
 	faults.Do(t, s, "SET", names[77], "x")
 	locks, errs := burst(t, m, names)
 	faults.Do(t, s, "SET", names[78], "y")

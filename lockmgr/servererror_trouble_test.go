@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -68,10 +67,7 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	w := faults.NewWitness()
 	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.Observe})
-	var held []*lockmgr.Lock
-	for i := range 50 {
-		held = append(held, mustLock(t, m, fmt.Sprint("held", i)))
-	}
+	held := mustLockEach(t, m, numbered("held", 50))
 	next := m.LockAsync("held0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 

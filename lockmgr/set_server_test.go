@@ -291,13 +291,8 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{Linger: milli})
 		other, _ := w.manager(lockmgr.Options{})
-		var held []*lockmgr.Lock
-		for _, name := range []string{"a", "b"} {
-			held = append(held, mustLock(t, other, name))
-		}
-		for _, name := range []string{"r", "w", "x"} {
-			held = append(held, mustLock(t, other, name, lockmgr.Exclusive()))
-		}
+		held := mustLockEach(t, other, []string{"a", "b"})
+		held = append(held, mustLockEach(t, other, []string{"r", "w", "x"}, lockmgr.Exclusive())...)
 		f := m.LockAllAsync(mixed)
 		time.Sleep(20 * milli) // in which the channels are confirmed, and a try is answered
 		require.Len(t, w.server.PubSubChannels(""), 5)

@@ -69,7 +69,7 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})))(t)
 	defer client.Close()
 	m := must(lockmgr.New(client, lockmgr.Options{Lease: time.Second}))(t)
-	names := some(300)
+	names := numbered("app:", 300)
 	locks, errs := burst(t, m, names)
 	for i := range names {
 		require.NoError(t, errs[i], names[i])
@@ -109,13 +109,13 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	whole := dial(t, s.Addr(), lockmgr.Options{})
-	for _, name := range some(20) {
+	for _, name := range numbered("app:", 20) {
 		mustUnlock(t, mustLock(t, whole, name))
 	}
 	report = must(whole.Check(faults.Patient(t), "a"))(t)
 	require.Contains(t, strings.Join(report.Warnings, "\n"), "masters with slots: 2")
 	moved := 0
-	for _, name := range some(20) {
+	for _, name := range numbered("app:", 20) {
 		l, err := m.Lock(faults.Patient(t), name)
 		if err == nil {
 			mustUnlock(t, l)

@@ -205,7 +205,7 @@ func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 		names := map[string]bool{}
 		var locks []*lockmgr.Lock
 		var asked []*futures.Future[*lockmgr.Lock]
-		for _, name := range some(50) {
+		for _, name := range numbered("app:", 50) {
 			names[name] = true
 			asked = append(asked, m.LockAsync(name))
 		}

@@ -116,10 +116,7 @@ func TestLog_ReleasesGivenUp(t *testing.T) {
 		log, lines := logged(slog.LevelError)
 		n := &network{server: w.server}
 		m := dialNetwork(t, n, lockmgr.Options{Lease: 3 * second, Logger: log})
-		var locks []*lockmgr.Lock
-		for i := range 50 {
-			locks = append(locks, mustLock(t, m, fmt.Sprint(i)))
-		}
+		locks := mustLockEach(t, m, numbered("", 50))
 		synctest.Wait() // no connection is being opened
 		n.cut()
 		for _, l := range locks {
