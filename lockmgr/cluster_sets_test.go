@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,8 +72,7 @@ func TestCluster_SetOverSlots(t *testing.T) {
 			require.ErrorIs(t, errOf(other.LockAll(ctx, set, lockmgr.MaxWait(10*time.Millisecond))), lockmgr.ErrWaitTimeout)
 
 			f := other.LockAllAsync(set)
-			time.Sleep(2 * o.Lease) // it is renewed on all masters meanwhile
-			require.True(t, l.Valid())
+			requireRenewed(t, o.Lease, l) // on all masters
 			mustUnlock(t, mustPass(t, l, other, f))
 			requireNothingLeft(t, c, names)
 
@@ -91,12 +91,7 @@ func TestCluster_SetOverSlots(t *testing.T) {
 				t.Fatal("the loss is not told")
 			}
 			faults.Eventually(t, func() bool {
-				for _, name := range names {
-					if ownKeys(t, c, name) != "" {
-						return false
-					}
-				}
-				return true
+				return !slices.ContainsFunc(names, func(name string) bool { return ownKeys(t, c, name) != "" })
 			})
 		})
 	}
@@ -216,15 +211,9 @@ func TestCluster_SetGathers(t *testing.T) {
 			})
 		}
 	}
+	defer over.Store(true)
 	for range 3 {
-		l, err := m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(40*time.Second))
-		if err != nil {
-			t.Error(err)
-			break
-		}
-		if err := l.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		mustUnlock(t, must(m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(40*time.Second)))(t))
 	}
 	over.Store(true)
 	group.Wait()

@@ -195,13 +195,7 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 	}
 	set := other.LockAllAsync(lockmgr.Set{Names: []string{"{a}c"}, Shared: []string{name}})
 	plain(10, 20) // these are at the new master
-	begin := time.Now()
-	for time.Since(begin) < 2*o.Lease {
-		for _, l := range held {
-			require.True(t, l.Valid(), l.Name())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	requireRenewed(t, o.Lease, held...)
 	c.Move(t, name, to)
 	for _, f := range waiting {
 		mustUnlock(t, mustAwait(t, f))
@@ -229,9 +223,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 	var held []*lockmgr.Lock
 	names := namesOn(c, 20)
 	for _, list := range names {
-		for _, name := range list[1:10] {
-			held = append(held, mustLock(t, m, name))
-		}
+		held = append(held, mustLockEach(t, m, list[1:10])...)
 	}
 	lost := names[c.Nodes[0]][0]
 	gone.Store(lost)

@@ -131,10 +131,7 @@ func TestReplicas_ConfirmRenewals(t *testing.T) {
 	servers[1].Freeze()
 	time.Sleep(o.Lease / 2) // renewals fail, and are tried again
 	servers[1].Thaw()
-	time.Sleep(o.Lease)
-	for _, l := range held {
-		require.True(t, l.Valid(), l.Name())
-	}
+	requireRenewed(t, o.Lease, held...)
 
 	servers[1].Freeze()
 	for _, l := range held {
@@ -283,12 +280,10 @@ func TestReplicas_FailoverKeepsTheLock(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 1)
 	o := acked(1)
 	o.RetryTime = 20 * time.Second
+	o.Replicas.Timeout = 2 * time.Second
 	m := dialCluster(t, c, o)
 	owner := c.Owner("a")
-	var held []*lockmgr.Lock
-	for i := range 50 {
-		held = append(held, mustLock(t, m, "{a}"+string(rune('A'+i))))
-	}
+	held := mustLockEach(t, m, numbered("{a}", 50))
 	owner.Kill()
 	faults.Eventually(t, func() bool { now := c.Owner("a"); return now != nil && now != owner })
 	for _, l := range held {
@@ -408,9 +403,7 @@ func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
 	held := mustLock(t, m, name)
 	slot := c.BeginMove(t, name)
 	slot.Migrate(name)
-	for begin := time.Now(); time.Since(begin) < 2*o.Lease; time.Sleep(50 * time.Millisecond) {
-		require.True(t, held.Valid())
-	}
+	requireRenewed(t, o.Lease, held)
 	mustUnlock(t, held)
 	l := mustLock(t, m, name)
 	slot.Finish()

@@ -12,5 +12,6 @@
 // In some folders each file uses only files below it, in the order that the folder's doc.go
 // lists them: see files_test.go. So the files form no cycle, and the list is true.
 //
-// Test files are free: the rules are about what users link.
+// Test files are free: the rules are about what users link. But sleeps_test.go lists the tests that
+// sleep in real time.
 package archtest
