@@ -322,30 +322,33 @@ func (b *both) recorded(name, manager string) (out []uint64) {
 // plain runs a command on both.
 func (b *both) plain(args ...string) {
 	b.trace = append(b.trace, fmt.Sprint(args))
-	_, err := b.c.Do("CONFIG", "SET", "maxmemory", "0")
-	require.NoError(b, err)
-	_, err = b.c.Do(args...)
-	require.NoError(b, err)
+	b.ask("0", args...)
 	if args[0] != "FLUSHALL" {
 		b.here.Do(args...)
 	}
 }
 
-// call runs a script on both, and compares the replies and the messages.
-func (b *both) call(c call) {
-	if b.here.OOM = b.r.IntN(20) == 0; b.here.OOM {
-		b.c.Send("CONFIG", "SET", "maxmemory", "1")
-	} else {
-		b.c.Send("CONFIG", "SET", "maxmemory", "0")
-	}
+// ask sends a command to the real server, and sets the clock here by the clock there.
+func (b *both) ask(maxmemory string, args ...string) (reply any) {
+	b.c.Send("CONFIG", "SET", "maxmemory", maxmemory)
 	b.c.Send("TIME")
-	b.c.Send(slices.Concat([]string{"EVAL", c.text, strconv.Itoa(len(c.keys))}, c.keys, c.args)...)
+	b.c.Send(args...)
 	b.c.Send("TIME")
 	require.NoError(b, b.c.Flush())
 	require.EqualValues(b, "OK", b.receive())
-	before, want, after := b.receive(), b.receive(), b.receive()
+	before, reply, after := b.receive(), b.receive(), b.receive()
 	b.here.Now = clock(before)
 	b.far = max(b.far, (clock(after)-clock(before)).Milliseconds()+1)
+	return reply
+}
+
+// call runs a script on both, and compares the replies and the messages.
+func (b *both) call(c call) {
+	maxmemory := "0"
+	if b.here.OOM = b.r.IntN(20) == 0; b.here.OOM {
+		maxmemory = "1"
+	}
+	want := b.ask(maxmemory, slices.Concat([]string{"EVAL", c.text, strconv.Itoa(len(c.keys))}, c.keys, c.args)...)
 	b.heard = nil
 	got := b.here.eval(c.text, c.keys, c.args)
 	b.trace = append(b.trace, fmt.Sprintf("%s %q %q (without memory: %v): %v here, %v there", c.name, c.keys, c.args, b.here.OOM, got, want))
