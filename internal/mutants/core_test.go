@@ -51,7 +51,7 @@ var coreMutants = []mutant{
 	{"one script in flight", "release does not look", machine, "Machine.release", "e.flight == 0", "true", seeds},
 
 	{"every end is an end", "subscription not dropped", machine, "Machine.unsubscribe", "m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})", "", seeds},
-	{"every end is an end", "time-outs not kept", machine, "Machine.request", "m.giveUps.set(r, r.Ends)", "", seeds},
+	{"every end is an end", "time-outs not kept", machine, "Machine.enqueue", "m.giveUps.set(r, r.Ends)", "", seeds},
 	{"every end is an end", "Unlock not answered when the record is gone", machine, "Machine.gone", "m.unlocked(e, e.of.rules().gone())", "", seeds},
 	{"every end is an end", "Close leaves holds", machine, "Machine.close", "m.release(e)", "", seeds},
 
@@ -64,9 +64,9 @@ var coreMutants = []mutant{
 	{"tokens", "given twice", machine, "tokens.take", "t.next++", "", seeds},
 	{"tokens", "used past the range", machine, "tokens.left", "t.next <= t.last", "true", seeds},
 	{"tokens", "passed on without a script", machine, "Machine.mayTakeToken", " && e.sent >= max(r.Asked, u.freeSince)", "", stories},
-	{"tokens", "used after the record was lost", machine, "Machine.dropTokens", "e.upkeep().tokens.drop()", "", rwSeeds},
+	{"tokens", "used after the record was lost", machine, "Machine.disown", "e.upkeep().tokens.drop()", "", rwSeeds},
 
-	{"deadlock", "not looked for when an owner begins to wait", machine, "Machine.request", "m.breakDeadlock(r)", "", seeds},
+	{"deadlock", "not looked for when an owner begins to wait", machine, "Machine.enqueue", "m.breakDeadlock(r)", "", seeds},
 	{"deadlock", "not looked for when an owner begins to hold", machine, "Machine.tellGrant", "m.breakDeadlocks(r.Owner(), n)", "", seeds},
 
 	{"read-write", "readers join a writer", machine, "readWrite.joins", " && k.side(e) == Shared", "", rwSeeds},
@@ -78,7 +78,7 @@ var coreMutants = []mutant{
 	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "turn == standBack", "false", stories},
 	{"read-write", "an upgrade beside another local reader", machine, "Machine.upgrade", "e.hold != h || h.next() != nil || ", "", rwSeeds},
 
-	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item || ", "", setSeeds},
+	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item", "false", setSeeds},
 	{"several", "does not give back what it has gathered", machine, "Machine.waitOver", "m.now >= e.gatherEnd()", "false", stories},
 	{"several", "what it has gathered is not named", machine, "Machine.gatherRefused", "u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})", "", setSeeds},
 	{"several", "the rest is not named after a partial loss", machine, "Machine.gone", "e.of.rules().parts(e)", "e.of.rules().parts(e) && e.of.set() == nil", setSeeds},

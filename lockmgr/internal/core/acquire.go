@@ -66,7 +66,6 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		e.number, e.side, e.open = op.Number, op.Side, op.Side == Shared
 		e.since = m.now
 		e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
-		m.dropTokens(e) // tokens of an earlier record are too old
 		if op.Tokens > 0 {
 			e.makeUpkeep().tokens.got(r.Token, op.Tokens)
 			e.upkeep().tokens.each = r.Tokens

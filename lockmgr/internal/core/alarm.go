@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // heapItem is an item of a heap of alarms. heapPos points to the position of the item in the heap,
 // from 1, or to zero if the item is not in the heap. So removing an item needs no search.
@@ -22,15 +25,16 @@ func (h *alarms[T]) next() time.Duration {
 	return h.a[0].at
 }
 
-// due removes and returns an item whose instant has come. ok is false if there is
-// none.
-func (h *alarms[T]) due(now time.Duration) (x T, ok bool) {
-	if len(h.a) == 0 || h.a[0].at > now {
-		return x, false
+// due removes and yields each item whose instant has come. yield may change the heap.
+func (h *alarms[T]) due(now time.Duration) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for h.next() <= now {
+			x := h.a[0].x
+			if h.remove(x); !yield(x) {
+				return
+			}
+		}
 	}
-	x = h.a[0].x
-	h.remove(x)
-	return x, true
 }
 
 // set gives x an instant. x may be in the heap already.

@@ -268,14 +268,18 @@
 //	claims.go    how long a record must live
 //
 // The state of a name is in name.go, the state of an entry in entry.go, and the phases are in
-// phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. set.go
-// has what is special about a set, and overlap.go how a set meets further names. gather.go has how
-// sets and requests for several permits gather. line.go has what a fair lock does to the queue of
-// the server. pace.go has how many renewals a Tick sends. deadlock.go has the search for owners
-// that wait for each other. survey.go has what the shell may ask of all holds, and config.go has
-// the settings. Each concern that only some entries have is a type and a file: retry, unknown,
-// tokens, doubt, life in claims.go, extend in prolong.go. Only contended names have turns, in turns.go. Code that changes a name
-// must call settle afterwards. settle does what is due and sets the name's alarm: see machine.go.
+// phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. index.go
+// has what concerns names with several entries. set.go has what is special about a set, and
+// overlap.go how a set meets further names. gather.go has how sets and requests for several permits
+// gather. line.go has what a fair lock does to the queue of the server. pace.go has how many
+// renewals a Tick sends. deadlock.go has the search for owners that wait for each other. survey.go
+// has what the shell may ask of all holds, and config.go has the settings. Each concern that only
+// some entries have is a type: retry, unknown, tokens and doubt in files of their names, extend in
+// prolong.go, life in claims.go. Only contended names have turns, in turns.go.
+//
+// Code that changes a name must call settle or settleEntry afterwards. settle does what is due for
+// the entries and for the name, and sets the name's alarm: see machine.go. A predicate, such as
+// mayTry, changes nothing. The statement that must come before it has a name of its own.
 //
 // # Health
 //

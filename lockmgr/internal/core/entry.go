@@ -196,9 +196,7 @@ func (m *Machine) gone(e *entry) {
 	if parts {
 		m.distrust(e) // one record is gone, the others may be there
 	}
-	e.number = 0
-	m.dropTokens(e)
-	m.renewals.Remove(e)
+	m.disown(e)
 	m.unreserve(e)
 	m.loseAll(e, e.of.rules().gone())
 	m.unlocked(e, e.of.rules().gone())
@@ -214,12 +212,17 @@ func (m *Machine) gone(e *entry) {
 // abandon stops trusting an entry that is past its deadline. The record may still exist, so the
 // next script names its number.
 func (m *Machine) abandon(e *entry) {
-	if e.number != 0 {
-		m.distrust(e)
-		e.of.details.turns.turnEnded(m.now, e.since, &m.cfg)
-	}
-	m.dropTokens(e)
+	m.distrust(e)
+	e.of.details.turns.turnEnded(m.now, e.since, &m.cfg)
+}
+
+// disown notes that an entry is not ours any more.
+func (m *Machine) disown(e *entry) {
+	e.number = 0
 	m.renewals.Remove(e)
+	if e.of.hasDetails() {
+		e.upkeep().tokens.drop()
+	}
 }
 
 // watch schedules the renewal of an entry for one tick after the send from which the lease counts.

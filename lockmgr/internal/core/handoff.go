@@ -108,8 +108,13 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 // transfer brings: enough lease, a token, or the turn in the queue of the server. answered is as
 // for passOn.
 func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
-	renewed := answered != nil && answered.Lease >= m.leaseOf(r)
-	return !renewed && m.short(e, r) || r.Fenced && !m.mayTakeToken(e, r) || m.behind(e, r)
+	switch {
+	case r.Fenced && !m.mayTakeToken(e, r), m.behind(e, r):
+		return true
+	case answered != nil && answered.Lease >= m.leaseOf(r): // the lease has just begun
+		return false
+	}
+	return m.short(e, r)
 }
 
 // renewFirst sends a renewal that looks for the record before the next holder gets the entry. The
@@ -170,7 +175,7 @@ func (m *Machine) countHandoff(e *entry) {
 // there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
 	t := &e.of.details.turns
-	ended := t.count > 0 && (t.count >= m.mostGrants(t) || m.now-t.start >= m.cfg.PassTime)
+	ended := t.ended(m.mostGrants(t), m.now, &m.cfg)
 	switch {
 	case !e.of.takesTurns():
 		return goOn
@@ -239,7 +244,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		r.Passed = true
 		m.grant(e, r)
 	}
-	if n.queue.head != nil && n.rules().entries() == 1 {
+	if n.queue.head != nil && n.index() == nil {
 		m.failOnce(n, ErrNotAcquired) // the requests that are left would have to wait for an unlock
 	}
 	return Forever
@@ -252,7 +257,8 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
 	u := e.makeUpkeep()
 	needsMore := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
-	if !needsMore && !u.doubt.open() && (m.unproven(e) || r.Fenced && !m.mayTakeToken(e, r)) {
+	proven := !m.unproven(e) && (!r.Fenced || m.mayTakeToken(e, r))
+	if !proven && !needsMore && !u.doubt.open() {
 		m.doubt(e) // a renewal looks for the record
 	}
 	switch {
@@ -351,11 +357,12 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		m.extended(e)
 	}
 	every := max(m.cfg.RecordEvery, u.spacing)
-	if u.nextTransfer = m.now + every; e.of.rules().entries() > 1 {
+	if u.nextTransfer = m.now + every; e.of.index() != nil {
 		// The transfers of all entries fall due together, because the transfers can share a script.
 		u.nextTransfer = u.nextTransfer.Truncate(every) + every
 	}
-	if e.hold != nil && (number == e.number && side != e.side || number == u.number && side != u.side) {
+	newSide := number == e.number && side != e.side || number == u.number && side != u.side
+	if newSide && e.hold != nil {
 		m.renumber(e, side)
 		number = u.number
 	}
@@ -464,8 +471,10 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 			m.failQueued(q, r.Err)
 		}
 	}
-	if head := n.queue.head; r.Final && !forTokens && head != nil && (m.short(e, head) || u.unknown.replaced()) {
-		m.passRefused(e) // no renewal can take the place of the transfer: see handTo
+	if head := n.queue.head; r.Final && !forTokens && head != nil {
+		if m.short(e, head) || u.unknown.replaced() { // no renewal stands in for the transfer: see handTo
+			m.passRefused(e)
+		}
 	}
 	if e.flight == 0 {
 		m.proceed(e)

@@ -275,23 +275,19 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	if beside == nil {
 		return false
 	}
-	switch {
+	switch e := beside.Request.entry; {
 	case what == never:
 		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner(), r.Name, r.Owner(), r.Name}}})
-		return true
-	case what == besides && r.Fenced && beside.Token == 0:
-		m.fail(r, ErrNotFenced)
-		return true
-	}
-	e := beside.Request.entry
-	if what == upgrades {
+	case what == upgrades:
 		m.upgrade(e, beside, r)
-		return true
+	case r.Fenced && beside.Token == 0:
+		m.fail(r, ErrNotFenced)
+	default:
+		if m.short(e, r) {
+			m.extendSoon(e, m.leaseOf(r))
+		}
+		m.grant(e, r)
 	}
-	if m.short(e, r) {
-		m.extendSoon(e, m.leaseOf(r))
-	}
-	m.grant(e, r)
 	return true
 }
 
@@ -358,11 +354,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		m.renumber(e, Alone)
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
 	case e.transferDue():
-		// From half of a run on, the transfer does not wait for nextTransfer. The transfer reports
-		// the number of subscribers, and a run that is over must not wait for the number.
-		t := &n.details.turns
-		early := n.takesTurns() && !u.retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.mostGrants(t)
-		if !early && m.now < u.nextTransfer {
+		if m.now < u.nextTransfer && !m.asksEarly(e) {
 			return min(u.nextTransfer, n.lineAt(u, m.now))
 		}
 		m.transferTo(e)
@@ -376,6 +368,14 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		return n.lineAt(u, m.now)
 	}
 	return Forever
+}
+
+// asksEarly reports whether a transfer does not wait for nextTransfer, because it is to report the
+// number of subscribers: a run that is over must not wait for the number. asksEarly is true from
+// half of a run on, unless a transfer of the run has reported others.
+func (m *Machine) asksEarly(e *entry) bool {
+	t := &e.of.details.turns
+	return e.of.takesTurns() && !e.upkeep().retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.mostGrants(t)
 }
 
 // expire ends the holds of an entry that are past their deadlines. If only a fixed
@@ -452,7 +452,7 @@ func (m *Machine) upgraded(e *entry, r *Reply) {
 func (m *Machine) failUpgrade(e *entry, err error) {
 	if u := e.upkeep(); u.upgrade != nil {
 		r := u.upgrade
-		e.makeUpkeep().upgrade = nil
+		u.upgrade = nil
 		m.fail(r, err)
 	}
 }

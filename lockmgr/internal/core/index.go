@@ -7,7 +7,7 @@ import (
 
 // An index has the entries of a name that may have many, by phase. So an event about an entry leads
 // to no work for further held entries. The special state of a kind with several entries embeds an
-// index.
+// index. A name without an index has one entry.
 type index struct {
 	// The entries by phase. Entries that dropDetails has dropped are in no list.
 	moving []*entry // neither idle nor held
@@ -18,46 +18,41 @@ type index struct {
 	firstPass time.Duration
 }
 
-// index returns the index of a name, or nil if the name has one entry.
+// index returns the index of a name, or nil if the rules allow one entry.
 func (n *name) index() *index { return n.details.special.indexed() }
 
 // reset notes that a name has a single entry, which is idle.
 func (x *index) reset(n *name) { x.moving, x.idle, x.held = nil, []*entry{&n.entry}, 0 }
 
-// moved notes that an entry has changed its phase.
+// moved notes that an entry has changed its phase. An entry that is new is in no list yet.
 func (x *index) moved(e *entry, from, to phase) {
-	if from == to {
+	a, b := x.list(from), x.list(to)
+	if a == b {
 		return
 	}
-	remove := func(list []*entry) []*entry {
-		i := slices.Index(list, e)
-		if i < 0 {
-			return list // a new entry is in no list yet
-		}
-		last := len(list) - 1
-		list[i] = list[last]
-		list[last] = nil
-		return list[:last]
-	}
-	switch from {
-	case idle:
-		x.idle = remove(x.idle)
-	case held:
+	if a == nil {
 		x.held--
-	default:
-		if to != idle && to != held {
-			return
-		}
-		x.moving = remove(x.moving)
+	} else if i, last := slices.Index(*a, e), len(*a)-1; i >= 0 {
+		(*a)[i] = (*a)[last]
+		*a = slices.Delete(*a, last, last+1)
 	}
-	switch to {
-	case idle:
-		x.idle = append(x.idle, e)
-	case held:
+	if b == nil {
 		x.held++
-	default:
-		x.moving = append(x.moving, e)
+	} else {
+		*b = append(*b, e)
 	}
+}
+
+// list returns the list of the entries in a phase, or nil: the entries that are held are only
+// counted.
+func (x *index) list(p phase) *[]*entry {
+	switch p {
+	case held:
+		return nil
+	case idle:
+		return &x.idle
+	}
+	return &x.moving
 }
 
 // allIdle reports whether all entries other than except are idle.
@@ -67,4 +62,96 @@ func (x *index) allIdle(except *entry) bool {
 		others--
 	}
 	return others == 0
+}
+
+// hasRoom reports whether the rules allow a name with an index one more entry.
+func (n *name) hasRoom() bool { return len(n.details.extra) < n.rules().entries()-1 }
+
+// another returns an idle entry with which to ask for the first waiter, or nil. another makes the
+// entry if all are in use and the kind's rules allow one more. another returns nil if enough
+// entries are being asked for already, or if others go first.
+func (n *name) another() *entry {
+	x := n.index()
+	if x == nil || n.queue.head == nil || n.givesBack() || n.served(nil) {
+		return nil
+	}
+	if last := len(x.idle) - 1; last >= 0 {
+		return x.idle[last]
+	}
+	if !n.hasRoom() {
+		return nil
+	}
+	c := n.makeDetails()
+	c.extra = append(c.extra, &extra{entry: entry{of: n, extraPos: uint16(len(c.extra) + 1)}})
+	return &c.extra[len(c.extra)-1].entry
+}
+
+// givesBack reports whether an entry of several is being released so that others go first. No
+// further entry is asked for meanwhile, because the further entry could get what was released.
+func (n *name) givesBack() bool {
+	x := n.index()
+	return x != nil && slices.ContainsFunc(x.moving, func(e *entry) bool { return e.phase == releasing && e.upkeep().giveBack })
+}
+
+// served reports whether no further entry is to be asked for, because enough entries are asking,
+// waiting or passing. served is false for a name without an index.
+func (n *name) served(except *entry) bool {
+	x := n.index()
+	if x == nil {
+		return false
+	}
+	most := n.details.special.mostAsked(n.queue.head)
+	for _, e := range x.moving {
+		if e != except && e.phase != releasing {
+			most--
+		}
+	}
+	return most <= 0
+}
+
+// allHeld reports whether a name with an index has as many entries as the rules allow, and all are
+// held.
+func (n *name) allHeld() bool {
+	x := n.index()
+	return x != nil && !n.hasRoom() && len(x.moving)+len(x.idle) == 0
+}
+
+// hasOthers reports whether an entry other than except is ours. A try for except may have been
+// refused because of our own entries. except may be nil.
+func (n *name) hasOthers(except *entry) bool {
+	x := n.index()
+	if x == nil {
+		return false
+	}
+	ours := x.held // each entry that is held is ours
+	if except != nil && except.phase == held {
+		ours--
+	}
+	return ours > 0 || slices.ContainsFunc(x.moving, func(e *entry) bool { return e != except && e.number != 0 })
+}
+
+// runsOn reports whether our run goes on while an entry is asked for: we have other entries, and do
+// not stand back. If the run goes on, the answer does not change the turns, because others share
+// the name with us.
+func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.hasOthers(except) }
+
+// roomForTry reports whether a new request with Once set may get an entry of a name with an index.
+// The request may, unless others go first, or a request waits.
+func (m *Machine) roomForTry(n *name) bool {
+	x := n.index()
+	if !n.details.turns.mayTry(m.now) {
+		return false
+	}
+	room := n.hasRoom() || len(x.idle) > 0
+	for _, e := range x.moving {
+		switch e.phase {
+		case passing:
+			room = true
+		case waiting, releasing:
+			if n.queue.head != nil {
+				return false
+			}
+		}
+	}
+	return room
 }

@@ -183,10 +183,10 @@ func (n *name) firstPlaced() *Request {
 func (m *Machine) join(n *name, out []uint64) []uint64 {
 	l := n.line()
 	r := n.queue.tail
-	if r == nil || !l.without(r) {
+	if !l.without(r) {
 		return out
 	}
-	for r.prev != nil && l.without(r.prev) {
+	for l.without(r.prev) {
 		r = r.prev
 	}
 	for ; r != nil && len(out) < mostMoved; r = r.next {
@@ -198,15 +198,15 @@ func (m *Machine) join(n *name, out []uint64) []uint64 {
 	return out
 }
 
-// without reports whether a request waits for a place, as far as is known.
+// without reports whether there is a request, and the request waits for a place, as far as is known.
 func (l *line) without(r *Request) bool {
-	return !r.Once && (r.own.Number == 0 || r.own.Number > l.sent)
+	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > l.sent)
 }
 
 // lineDue reports whether a script must change the places of the name now.
 func (n *name) lineDue(now time.Duration) bool {
 	l := n.line()
-	return l != nil && (len(l.leaving) > 0 || n.queue.tail != nil && (l.without(n.queue.tail) || now >= n.refreshAt()))
+	return l != nil && (len(l.leaving) > 0 || l.without(n.queue.tail) || now >= n.refreshAt())
 }
 
 // refreshAt returns when the deadlines of the name's places are to be moved, or Forever.
@@ -328,9 +328,7 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 func (m *Machine) gaveWay(e *entry, r *Reply) {
 	n := e.of
 	e.makeUpkeep().retry.succeeded()
-	e.number = 0
-	m.dropTokens(e)
-	m.renewals.Remove(e)
+	m.disown(e)
 	m.noticeOf(n, Notice{What: Released})
 	m.unlocked(e, nil)
 	m.failOnce(n, ErrNotAcquired)

@@ -190,19 +190,11 @@ func (m *Machine) giveUp(n *name, err error) {
 // tick runs everything that is due. Losses come before renewals, because an entry past its deadline
 // must not be renewed.
 func (m *Machine) tick() {
-	for {
-		r, ok := m.giveUps.due(m.now)
-		if !ok {
-			break
-		}
+	for r := range m.giveUps.due(m.now) {
 		m.failQueued(r, r.entry.of.about(ErrWaitTimeout))
 	}
 	m.tellOfServers()
-	for {
-		n, ok := m.alarms.due(m.now)
-		if !ok {
-			break
-		}
+	for n := range m.alarms.due(m.now) {
 		m.settle(n)
 	}
 	m.renewDueLocks()
@@ -238,7 +230,7 @@ func (m *Machine) settleEntry(e *entry) {
 // settleName does what is due for a name and for no entry in particular. settleName sets the name's
 // alarm, for again at the latest. If the name has no state left, settleName forgets the name.
 func (m *Machine) settleName(n *name, again time.Duration) {
-	if n.rules().entries() > 1 {
+	if n.index() != nil {
 		again = min(again, m.askMore(n))
 	}
 	if n.hasDetails() && n.idle() && m.now >= n.details.restUntil {

@@ -96,11 +96,11 @@ func (n *name) entries(yield func(*entry) bool) {
 }
 
 // inMotion calls yield for the entries that are neither idle nor held. For a name without an index
-// inMotion calls yield for all entries. yield may change the phases of entries.
+// inMotion calls yield for the entry in any case. yield may change the phases of entries.
 func (n *name) inMotion(yield func(*entry) bool) {
 	x := n.index()
 	if x == nil {
-		n.entries(yield)
+		yield(&n.entry)
 		return
 	}
 	var few [16]*entry // no allocation for so many
@@ -126,12 +126,7 @@ func (n *name) held() bool {
 	if x := n.index(); x != nil {
 		return x.held > 0
 	}
-	for e := range n.entries {
-		if e.phase == held {
-			return true
-		}
-	}
-	return false
+	return n.entry.phase == held
 }
 
 // idle reports whether all entries of the name are idle.
@@ -139,15 +134,8 @@ func (n *name) idle() bool { return n.entry.phase == idle && n.othersIdle(&n.ent
 
 // othersIdle reports whether all entries other than except are idle.
 func (n *name) othersIdle(except *entry) bool {
-	if x := n.index(); x != nil {
-		return x.allIdle(except)
-	}
-	for e := range n.entries {
-		if e != except && e.phase != idle {
-			return false
-		}
-	}
-	return true
+	x := n.index()
+	return x == nil || x.allIdle(except)
 }
 
 // known returns a name that the machine knows, or nil. isSet is set if key is the key of a set.
@@ -206,30 +194,6 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 	n.kind = k
 	n.details = n.rules().details(n)
 	return true
-}
-
-// another returns an idle entry with which to ask for the first waiter, or nil. another makes the
-// entry if all are in use and the kind's rules allow one more. another returns nil if enough
-// entries are being asked for already, or if others go first.
-func (n *name) another() *entry {
-	most := n.rules().entries()
-	if most == 1 || n.queue.head == nil {
-		return nil
-	}
-	if n.givesBack() {
-		return nil // others go first
-	}
-	free := n.idleEntry()
-	if n.served(free) {
-		return nil
-	}
-	if free == nil && len(n.details.extra) < most-1 {
-		c := n.makeDetails()
-		x := &extra{entry: entry{of: n, extraPos: uint16(len(c.extra) + 1)}}
-		c.extra = append(c.extra, x)
-		free = &x.entry
-	}
-	return free
 }
 
 // rest makes an entry idle. rest is called when nobody here wants the entry, and the entry is not
@@ -334,108 +298,4 @@ func (m *Machine) namesWhere(pass func(*name) bool) []*name {
 		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind))
 	})
 	return some
-}
-
-// givesBack reports whether an entry of several is being released so that others go first. No
-// further entry is asked for meanwhile, because the further entry could get what was released.
-func (n *name) givesBack() bool {
-	if n.rules().entries() == 1 {
-		return false
-	}
-	for e := range n.inMotion {
-		if e.phase == releasing && e.upkeep().giveBack {
-			return true
-		}
-	}
-	return false
-}
-
-// served reports whether no further entry is to be asked for, because enough entries are asking,
-// waiting or passing. served is false for a kind with one entry.
-func (n *name) served(except *entry) bool {
-	if n.rules().entries() == 1 {
-		return false
-	}
-	most := n.details.special.mostAsked(n.queue.head)
-	for e := range n.inMotion {
-		if e != except && (e.phase == asking || e.phase == waiting || e.phase == passing) {
-			most--
-		}
-	}
-	return most <= 0
-}
-
-// allHeld reports whether a manager may have several entries of the name, has as many as the rules
-// allow, and all are held.
-func (n *name) allHeld() bool {
-	if most := n.rules().entries(); most == 1 || len(n.details.extra) < most-1 {
-		return false
-	}
-	if x := n.index(); x != nil {
-		return len(x.moving)+len(x.idle) == 0
-	}
-	for e := range n.entries {
-		if e.phase != held {
-			return false
-		}
-	}
-	return true
-}
-
-// idleEntry returns an entry that is idle, or nil.
-func (n *name) idleEntry() *entry {
-	if x := n.index(); x != nil {
-		if len(x.idle) == 0 {
-			return nil
-		}
-		return x.idle[len(x.idle)-1]
-	}
-	for e := range n.entries {
-		if e.phase == idle {
-			return e
-		}
-	}
-	return nil
-}
-
-// hasOthers reports whether an entry other than except is ours. A try for except may have been
-// refused because of our own entries. except may be nil.
-func (n *name) hasOthers(except *entry) bool {
-	if n.rules().entries() == 1 {
-		return false
-	}
-	if x := n.index(); x != nil && (x.held > 1 || x.held == 1 && (except == nil || except.phase != held)) {
-		return true // each entry that is held is ours
-	}
-	for e := range n.inMotion {
-		if e != except && e.number != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// runsOn reports whether our run goes on while an entry is asked for: we have other entries, and do
-// not stand back. If the run goes on, the answer does not change the turns, because others share
-// the name with us.
-func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.hasOthers(except) }
-
-// roomForTry reports whether a new request with Once set may get an entry of a name that can have
-// several. The request may, unless others go first, or a request waits.
-func (m *Machine) roomForTry(n *name) bool {
-	if !n.details.turns.mayTry(m.now) {
-		return false
-	}
-	room := len(n.details.extra) < n.rules().entries()-1 || n.idleEntry() != nil
-	for e := range n.inMotion {
-		switch e.phase {
-		case passing:
-			room = true
-		case waiting, releasing:
-			if n.queue.head != nil {
-				return false
-			}
-		}
-	}
-	return room
 }

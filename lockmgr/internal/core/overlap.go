@@ -101,34 +101,32 @@ func (it *Item) errKind(n *name) error {
 // excludes reports whether an owner can't have an item while another owner has other.
 func (it *Item) excludes(other *Item) bool { return it.Side == Alone || other.Side == Alone }
 
+// excludes reports whether an owner of n, the name that asks, can't have the item while another
+// owner has the item under o.name. its and ours are the sides for single names, whose items have no
+// side.
+func (o *overlap) excludes(n *name, its, ours Side) bool {
+	if o.name.isSet() {
+		its = o.its.Side
+	}
+	if n.isSet() {
+		ours = o.ours.Side
+	}
+	return its == Alone || ours == Alone
+}
+
 // blocks reports whether h, a hold of o.name, keeps r waiting.
 func (o *overlap) blocks(r *Request, h *Hold) bool {
-	its, ours := o.its, o.ours
-	if !o.name.isSet() {
-		its.Side = h.Request.Side // the item of a single name has no side
+	side := r.Side
+	if side == Shared && r.behindAlone() {
+		side = Alone // it waits with the one before it
 	}
-	if !r.entry.of.isSet() {
-		if ours.Side = r.Side; r.behindAlone() {
-			ours.Side = Alone // it waits with the one before it
-		}
-	}
-	return its.excludes(&ours)
+	return o.excludes(r.entry.of, h.Request.Side, side)
 }
 
 // waits reports whether a request for o.name waits for what n has.
 func (o *overlap) waits(n *name) bool {
 	r := o.name.queue.head
-	if r == nil || o.name.held() {
-		return false
-	}
-	its, ours := o.its, o.ours
-	if !o.name.isSet() {
-		its.Side = r.Side
-	}
-	if !n.isSet() {
-		ours.Side = n.entry.side
-	}
-	return its.excludes(&ours)
+	return r != nil && !o.name.held() && o.excludes(n, r.Side, n.entry.side)
 }
 
 // mostRivals caps the result of rivals.

@@ -108,7 +108,8 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
 	for q := range e.of.queue.all {
 		joins := e.phase == held && e.of.rules().joins(e, q)
-		if joins && r.Final || instead && r.OnlyThis && m.overdue(e, q) {
+		overdue := instead && r.OnlyThis && m.overdue(e, q)
+		if overdue || joins && r.Final {
 			m.failQueued(q, r.Err)
 		}
 	}
@@ -119,14 +120,12 @@ func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
 // confirmed script moves a deadline forward.
 func (m *Machine) renewalFailed(e *entry, err error) {
 	m.failUpgrade(e, err)
-	n := e.of
-	m.failOnce(n, err)
-	if u := e.upkeep(); n.hasDetails() {
-		u.extend.want, u.extend.sent = max(u.extend.want, u.extend.sent), 0
-	}
-	if u := e.upkeep(); u.extend.want > 0 { // somebody waits for this one
-		u.extend.failed++
-		u.retry.at = m.now + m.pause(u.extend.failed)
+	m.failOnce(e.of, err)
+	u := e.upkeep()
+	if x := &u.extend; x.want > 0 || x.sent > 0 { // somebody waits for this one
+		x.want, x.sent = max(x.want, x.sent), 0
+		x.failed++
+		u.retry.at = m.now + m.pause(x.failed)
 	}
 	if e.watched() {
 		m.renewals.Schedule(e, m.now, m.now)

@@ -223,7 +223,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		return
 	}
 	if r.Once {
-		if n.idle() || n.rules().entries() > 1 { // else the alarm of the entry ends a pause
+		if n.idle() || n.index() != nil { // else the alarm of the entry ends a pause
 			n.details.turns.comeBack(m.now, &m.cfg)
 		}
 		if m.occupied(n, r) {
@@ -231,20 +231,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 			return
 		}
 	}
-	n.push(r)
-	n.details.special.queued(n)
-	r.state = reqQueued
-	if h := m.healthOf(n); h.failing {
-		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
-	}
-	m.stats.Waiting++
-	if r.Ends != Forever {
-		m.giveUps.set(r, r.Ends)
-	}
-	if r.Explicit {
-		m.waits.add(r)
-		m.breakDeadlock(r)
-	}
+	m.enqueue(r)
 	for e := range n.inMotion {
 		m.serve(e, r)
 	}
@@ -280,15 +267,10 @@ func (m *Machine) endPause(e *entry, r *Request) {
 
 // occupied reports whether a new request would have to wait.
 func (m *Machine) occupied(n *name, r *Request) bool {
-	if n.rules().entries() > 1 {
+	if n.index() != nil {
 		return !m.roomForTry(n)
 	}
-	for e := range n.entries {
-		if !m.inUse(e, r) {
-			return false
-		}
-	}
-	return true
+	return m.inUse(&n.entry, r)
 }
 
 // inUse reports whether a new request would have to wait until others leave the entry. Waiting for
@@ -359,6 +341,26 @@ func (m *Machine) failQueued(r *Request, err error) {
 			m.passOn(e, nil) // the entry was being kept for it
 			m.settle(n)
 		}
+	}
+}
+
+// enqueue puts a request into the queue of its name. If the request closes a cycle of owners that
+// wait for each other, a request of the cycle fails.
+func (m *Machine) enqueue(r *Request) {
+	n := r.entry.of
+	n.push(r)
+	n.details.special.queued(n)
+	r.state = reqQueued
+	if h := m.healthOf(n); h.failing {
+		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
+	}
+	m.stats.Waiting++
+	if r.Ends != Forever {
+		m.giveUps.set(r, r.Ends)
+	}
+	if r.Explicit {
+		m.waits.add(r)
+		m.breakDeadlock(r)
 	}
 }
 

@@ -83,7 +83,10 @@ func (s *set) signal(ev Wake) {
 // of the item that refused the last try may mean success, or any message while the set gathers.
 func (n *name) worthTrying(ev Wake) bool {
 	s := n.set()
-	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item || s.active())
+	if s == nil || s.active() || s.refusedBy == 0 {
+		return ev.Message
+	}
+	return ev.Message && s.refusedBy == ev.Item
 }
 
 // about returns err with the item of a set for which the last try was refused.

@@ -98,6 +98,22 @@ var _ = register(pairKind, pair{})
 
 func (pair) entries() int                  { return 2 }
 func (pair) waitsFor(*Request, *Hold) bool { return false }
+func (pair) details(n *name) *details      { return new(pairs).dropped(n) }
+
+// pairs is the special state of a name of the kind: a name with several entries has an index.
+type pairs struct {
+	plain
+	index
+	noDetails details
+}
+
+func (p *pairs) indexed() *index { return &p.index }
+
+func (p *pairs) dropped(n *name) *details {
+	p.reset(n)
+	p.noDetails = details{special: p}
+	return &p.noDetails
+}
 
 // A kind may have several entries of a name. They serve one queue, in order.
 func TestName_WithSeveralEntries(t *testing.T) {

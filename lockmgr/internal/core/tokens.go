@@ -47,11 +47,3 @@ func (m *Machine) mayTakeToken(e *entry, r *Request) bool {
 	u := e.upkeep()
 	return u.tokens.left(r.Side) && e.sent >= max(r.Asked, u.freeSince)
 }
-
-// dropTokens is called when an entry is not ours any more.
-func (m *Machine) dropTokens(e *entry) {
-	n := e.of
-	if n.hasDetails() {
-		e.upkeep().tokens.drop()
-	}
-}

@@ -220,8 +220,13 @@ func (c *Config) mostOwed() time.Duration {
 // over reports whether the run is over, or too much is owed. Too much is a PassTime for each
 // process that share counts, but no more than four PassTimes.
 func (t *turns) over(now time.Duration, cfg *Config) bool {
-	return !t.inCredit(now, now, cfg) && (t.count >= t.passCount(cfg) || t.count > 0 && now-t.start >= cfg.PassTime) ||
+	return t.ended(t.passCount(cfg), now, cfg) && !t.inCredit(now, now, cfg) ||
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
+}
+
+// ended reports whether the run has most grants, or has lasted for PassTime.
+func (t *turns) ended(most int, now time.Duration, cfg *Config) bool {
+	return t.count >= most || t.count > 0 && now-t.start >= cfg.PassTime
 }
 
 // standBack ends the run and begins a pause, in which we do not try. If there are no other
@@ -366,7 +371,7 @@ func (t *turns) acquired(now time.Duration, cfg *Config) {
 	case t.back:
 		// The lock was free although we stood back: fewer processes want the lock than we thought,
 		// or we came between two turns of others. Most of what is owed stays owed, but no more than
-		// can be paid within a second.
+		// can be paid within a second. A credit stays.
 		t.fruitless++
 		t.share = max(1, t.share-1)
 		t.back, t.count = false, 0

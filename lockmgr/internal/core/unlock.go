@@ -162,8 +162,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 			u.unknown.removed()
 		}
 	}
-	e.number = 0
-	m.dropTokens(e)
+	m.disown(e)
 	m.unlocked(e, err)
 	if n.takesTurns() {
 		m.countTurn(e, r)
@@ -197,7 +196,7 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	}
 	t := &n.details.turns
 	t.others, t.fresh = others, false
-	several := n.rules().entries() > 1
+	several := n.index() != nil
 	if several && !t.back {
 		t.skip(m.now)
 	}
@@ -258,7 +257,6 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	if r.Ran == Maybe { // a record that may have been removed is not passed on
 		e.retried = true
 		m.distrust(e)
-		m.dropTokens(e)
 	}
 	refused := r.Ran == No && r.Final
 	if !refused {
@@ -300,8 +298,7 @@ func (m *Machine) leaveRecord(e *entry, err error) {
 	u := e.upkeep()
 	m.giveUp(e.of, err)
 	m.unlocked(e, err)
-	e.number = 0
-	m.dropTokens(e)
+	m.disown(e)
 	m.unreserve(e)
 	u.unknown.suspects = nil
 	e.of.details.special.givenUp()

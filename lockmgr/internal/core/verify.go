@@ -66,7 +66,7 @@ func (m *Machine) unproven(e *entry) bool { return !e.upkeep().proven || m.stale
 // stale is unproven, but counts the acquire as a script that has found the record.
 func (m *Machine) stale(e *entry) bool {
 	every := mostSpacing * m.cfg.RecordEvery
-	if e.of.rules().entries() > 1 {
+	if e.of.index() != nil {
 		every *= 2
 	}
 	return m.now-e.sent > every*3/2+2*e.upkeep().trip
