@@ -12,6 +12,8 @@ require (
 	k8s.io/klog/v2 v2.140.0
 )
 
+require golang.org/x/sync v0.24.0 // indirect
+
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
