@@ -74,7 +74,6 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	mustUnlock(t, l)
 	mustUnlock(t, mustLock(t, other, "a"))
 
-	ctx = faults.Patient(t)
 	faults.Eventually(t, func() bool { return m.Stats().Renewals > before }, "renewed at the new master")
 	require.True(t, held.Valid())
 	faults.AwaitSubscribed(t, w.Master(), "held", 1)
