@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // sameCluster reports whether an answer is about the cluster whose layout is known: at least half

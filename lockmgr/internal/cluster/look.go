@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // Layout asks the nodes which slots each master serves, and returns the first answer that is about

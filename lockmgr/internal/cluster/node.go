@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A node is a Server that sends to a single node of a cluster. Commands for slots of another master

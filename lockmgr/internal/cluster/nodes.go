@@ -265,7 +265,7 @@ func (n *Nodes) dial(addr string, p *peer) error {
 	if n.peers[addr] == p {
 		p.own = c
 	} else {
-		go c.Close() // closed or forgotten meanwhile
+		n.background.Go(c.Close) // closed or forgotten meanwhile
 	}
 	return nil
 }
@@ -311,7 +311,9 @@ func (n *Nodes) greeted(start func() context.Context, addr string) (to wire.Redi
 
 // failed makes the next command for the node at an address wait for another greeting.
 func (n *Nodes) failed(addr string) {
-	if p := n.peer(addr); p != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.peers[addr]; p != nil {
 		p.Failed()
 	}
 }

@@ -222,6 +222,7 @@ func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
+	require.Empty(t, n.peers, "what a look has met is not in use")
 }
 
 // Strangers are the masters' addresses at which another node answers now.

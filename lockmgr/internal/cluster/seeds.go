@@ -5,8 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // ErrSeeds says that as many addresses belong to one cluster as to another.

@@ -83,12 +83,11 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		read(0, s.Client.Do(s.start(limit), s.build(&commands[0])))
 	} else {
 		cmds := make(rueidis.Commands, 0, 1+len(commands))
-		unsure := false
 		for i := range commands {
-			unsure = unsure || s.unsure(&commands[i])
-		}
-		if unsure {
-			cmds = append(cmds, s.Client.B().ClusterMyid().Build())
+			if s.unsure(&commands[i]) {
+				cmds = append(cmds, s.Client.B().ClusterMyid().Build())
+				break
+			}
 		}
 		for i := range commands {
 			cmds = append(cmds, s.build(&commands[i]))
@@ -96,7 +95,8 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		results := s.Client.DoMulti(s.start(limit), cmds...)
 		first := len(results) - len(commands)
 		for i, r := range results[first:] {
-			if read(i, r); s.unsure(&commands[i]) {
+			read(i, r)
+			if s.unsure(&commands[i]) {
 				answers[i] = s.sure(answers[i], results[0])
 			}
 		}
