@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -103,9 +104,9 @@ func TestReadme_UnderLoad(t *testing.T) {
 		var g errgroup.Group
 		for i := range names * callers {
 			g.Go(func() error {
-				// The snippet's second is as long as such a lock takes, more or less.
+				// From 10 µs to 1 s, so that some are granted and some leave at any speed of the machine.
 				impatient := clock{1, func(time.Duration) <-chan time.Time {
-					return time.After(time.Duration(rand.Int64N(int64(10 * time.Millisecond))))
+					return time.After(time.Duration(float64(time.Second) * math.Pow(10, -5*rand.Float64())))
 				}}
 				for range rounds {
 					err := lock(ctx, mgr, fmt.Sprint("name:", i%names), func(context.Context) error { worked.Add(1); return nil }, impatient)

@@ -33,10 +33,10 @@ type fakeNode struct {
 	reply      func(args []string) string // answers other commands; nil: OK
 	commands   int                        // other than CLUSTER
 	during     func()                     // called during each of these; may be nil
-	whileAsked func()
-	asked      int                   // CLUSTER SLOTS
-	dialled    func(context.Context) // called during each dial; may be nil
-	last       net.Conn              // the node's end of the last connection
+	whileAsked func()                     // called during each CLUSTER SLOTS; may be nil
+	asked      int                        // CLUSTER SLOTS
+	dialled    func(context.Context)      // called during each dial; may be nil
+	last       net.Conn                   // the node's end of the last connection
 }
 
 func newFakeNode(t *testing.T, id, slots string) *fakeNode { return newFakeNodeOf(t, id, slots, true) }
@@ -71,26 +71,36 @@ func (n *fakeNode) answer(args []string) string {
 	if reply, ok := resp.Greet(args); ok {
 		return reply
 	}
+	command := strings.Join(args, " ")
+	if wait := n.counted(command); wait != nil {
+		wait() // without the mutex: in a bubble, whoever waits for a mutex stops the clock
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch strings.Join(args, " ") {
-	case "CLUSTER MYID":
+	switch {
+	case command == "CLUSTER MYID":
 		return "+" + n.id + "\r\n"
-	case "CLUSTER SLOTS":
-		n.asked++
-		if n.whileAsked != nil {
-			n.whileAsked()
-		}
+	case command == "CLUSTER SLOTS":
 		return n.slots
-	}
-	n.commands++
-	if n.during != nil {
-		n.during()
-	}
-	if n.reply != nil {
+	case n.reply != nil:
 		return n.reply(args)
 	}
 	return "+OK\r\n"
+}
+
+// counted counts a command, and returns what is called during it, or nil.
+func (n *fakeNode) counted(command string) func() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch command {
+	case "CLUSTER MYID":
+		return nil
+	case "CLUSTER SLOTS":
+		n.asked++
+		return n.whileAsked
+	}
+	n.commands++
+	return n.during
 }
 
 func (n *fakeNode) says(slots string) {
