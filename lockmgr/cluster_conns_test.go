@@ -98,6 +98,32 @@ func TestClose_DuringADialOfTheClient(t *testing.T) {
 	faults.Eventually(t, func() bool { open, _ := g.counts(); return open == 0 }, "all closed")
 }
 
+// A manager that is closed while a stopped master owes it the answer to the first words of a connection does not wait
+// for that answer, although a question in the background does.
+func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), Dialer: net.Dialer{Timeout: faults.Patience}},
+		lockmgr.Options{CommandTimeout: time.Second, RetryTime: time.Second}))(t)
+	var stopped string
+	for n, names := range namesOn(c, 1) {
+		mustUnlock(t, mustLock(t, m, names[0]))
+		if n == c.Nodes[0] {
+			stopped = names[0]
+		}
+	}
+	faults.Do(t, c.Nodes[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	c.Nodes[0].Freeze()
+	defer c.Nodes[0].Thaw()
+	waiting := m.LockAsync(stopped)
+	time.Sleep(200 * time.Millisecond) // the master is asked
+	begin := time.Now()
+	_ = m.Close(faults.Patient(t)) // reports a script without an answer, if one was sent
+	require.Less(t, time.Since(begin), faults.Patience/4)
+	_, err := waiting.Result()
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+}
+
 // Dial ignores BlockingPoolSize. With one connection in the pool, a wait for replicas would not end while
 // somebody waits for a message.
 func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {

@@ -292,22 +292,22 @@ func startMany(client rueidis.Client, nodes *cluster.Nodes, o Options, dialTime 
 		o.Channels = ClassicChannels
 		nodes.Use(client, wire.Classic)
 	}
+	end := func() {
+		if closeClient != nil {
+			closeClient() // a question under way may wait for a dial
+		}
+		nodes.Close()
+	}
 	shards, err := nodes.Layout(context.Background())
 	if err != nil {
-		nodes.Close()
+		end()
 		return nil, serverError(wire.DialFailure(err))
 	}
 	if len(shards) == 0 {
-		nodes.Close()
+		end()
 		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
 	}
 	masters := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node}
-	end := func() {
-		nodes.Close()
-		if closeClient != nil {
-			closeClient()
-		}
-	}
 	m := start(newIdentity(), o, masterClient{client, nodes}, wire.Config{Server: nodes}, masters, dialTime, end)
 	m.nodes = nodes
 	return m, nil

@@ -44,7 +44,7 @@ type entry struct {
 	killed  time.Time
 	until   map[string]time.Time // until when the records of a killed manager may live; "": others
 	excused bool                 // Close has said that it leaves something
-	granted bool                 // has been granted a lock, so the server has answered it
+	granted map[*server]bool     // where the manager has been granted a lock, so the server has answered it
 }
 
 // Pages are the state of a name.
@@ -90,6 +90,9 @@ type request struct {
 	calm     bool // nothing was in its way when it was made
 	alone    bool // the only one of its manager for the name
 	joined   bool // part of an All or Any, whose caller gets its lock later or not at all
+	// forcedUnseen says that a forced unlock ran before the caller of a joined request had an answer. The manager
+	// may have had the lock.
+	forcedUnseen bool
 
 	base   int // one more than the grants of others when counting began
 	baseAt time.Time
@@ -136,7 +139,7 @@ func newBook(w *world) *book {
 func (b *book) add(mgr *lockmgr.Manager, m *machine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.managers[mgr.ID()] = &entry{m: m, host: m.place(), features: b.w.managerFeatures()}
+	b.managers[mgr.ID()] = &entry{m: m, host: m.place(), features: b.w.managerFeatures(), granted: make(map[*server]bool)}
 }
 
 func (b *book) of(name string) *pages {
@@ -264,14 +267,15 @@ func (b *book) answered(q *request, l *lockmgr.Lock, err error) *hold {
 
 func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	h := &hold{request: q, lock: l}
-	q.granted, b.managers[q.mgr].granted = true, true
+	q.granted = true
 	b.grants++
+	b.heardFrom(q)
 	re := false
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		// A reply that was under way when a forced unlock ran, and a lock that is
 		// passed on in memory then, are lost already.
-		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.exempted[q.mgr])
+		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.exempted[q.mgr]) || q.forcedUnseen
 		for _, o := range p.holds {
 			if o.mgr == q.mgr && o.lock.Owner() == l.Owner() {
 				re = re || o.part(name) == q.part(name)
@@ -628,6 +632,9 @@ func (b *book) exempt(p *pages) {
 			h.struckAt = time.Now()
 		}
 	}
+	for _, q := range p.requests {
+		q.forcedUnseen = q.joined
+	}
 	// A manager whose caller has just gone may be about to be granted the lock.
 	for id, e := range b.managers {
 		b.grace(p, id, e.host)
@@ -740,11 +747,20 @@ func (b *book) pending() string {
 	return strings.Join(out[:min(len(out), 8)], "; ")
 }
 
-// unanswered reports whether nothing may have been answered while a request
-// waited: its manager has no answer yet, and a script that the server does not
-// know takes two round trips.
+// unanswered reports whether nothing may have been answered while a request waited: a server has not answered its
+// manager yet. A first command waits for a dial and, in a cluster, for a greeting, and a script that the server does
+// not know takes two round trips.
 func (b *book) unanswered(q *request) bool {
-	return q.told.Sub(q.issued) < 4*(2*q.host.latency*4/3+ms) && (!b.managers[q.mgr].granted || q.kind != plain)
+	heard := true
+	q.parts(func(name string, _ feature) { heard = heard && b.managers[q.mgr].granted[b.w.serverOf(name)] })
+	return q.told.Sub(q.issued) < 6*(2*q.host.latency*4/3+ms) && (!heard || q.kind != plain)
+}
+
+// heardFrom notes that the servers of a request have answered its manager.
+func (b *book) heardFrom(q *request) {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	q.parts(func(name string, _ feature) { b.managers[q.mgr].granted[b.w.serverOf(name)] = true })
 }
 
 // meet notes a feature of a request.

@@ -155,9 +155,9 @@ func (w *world) moveSlot(name string) {
 	from.replicate(nil)
 	to.replicate(nil)
 	if w.slots == nil {
-		w.slots, w.movedAt = make(map[uint16]int), make(map[uint16]time.Time)
+		w.slots, w.movedAt, w.movedIn = make(map[uint16]int), make(map[uint16]time.Time), make(map[uint16]int64)
 	}
-	w.slots[slot], w.movedAt[slot] = to.index, time.Now()
+	w.slots[slot], w.movedAt[slot], w.movedIn[slot] = to.index, time.Now(), to.offset
 	for channel, subs := range from.subscribers {
 		if slotOf(channel) == slot {
 			for _, c := range append([]*conn(nil), subs...) {
@@ -321,9 +321,11 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 	for _, name := range w.names {
 		if w.serverOf(name) == s {
 			w.note(failover, nil, name, 0)
-			if w.set.acks == 0 && s.offset > best.offset {
+			// Replicas count for a slot that has moved from the next renewal on.
+			if w.set.acks == 0 && s.offset > best.offset || best.offset < w.movedIn[slotOf(name)] {
 				w.lostData = append(w.lostData, name)
 			}
+			delete(w.movedIn, slotOf(name))
 			if was := best.keys.names(name); len(was) > 0 && !slices.Equal(was, s.keys.names(name)) {
 				if w.revived == nil {
 					w.revived = make(map[string][]string)

@@ -69,6 +69,7 @@ type world struct {
 	servers   []*server      // one, or the masters of a cluster
 	slots     map[uint16]int // which have moved, and to which server
 	movedAt   map[uint16]time.Time
+	movedIn   map[uint16]int64 // the offset of the new server after the move; removed by a failover
 	strangers []stranger
 	hosts     []*host
 	troubles  []trouble
