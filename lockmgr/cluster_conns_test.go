@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,25 +104,31 @@ func TestClose_DuringADialOfTheClient(t *testing.T) {
 func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), Dialer: net.Dialer{Timeout: faults.Patience}},
-		lockmgr.Options{CommandTimeout: time.Second, RetryTime: time.Second}))(t)
-	var stopped string
-	for n, names := range namesOn(c, 1) {
+	stopped, dials := c.Nodes[0], atomic.Int32{}
+	m := must(lockmgr.Dial(rueidis.ClientOption{
+		InitAddress: c.Addrs(), Dialer: net.Dialer{Timeout: faults.Patience},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if addr == stopped.Addr() {
+				dials.Add(1)
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		},
+	}, lockmgr.Options{}))(t)
+	names := namesOn(c, 1)
+	for _, names := range names {
 		mustUnlock(t, mustLock(t, m, names[0]))
-		if n == c.Nodes[0] {
-			stopped = names[0]
-		}
 	}
-	faults.Do(t, c.Nodes[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	c.Nodes[0].Freeze()
-	defer c.Nodes[0].Thaw()
-	waiting := m.LockAsync(stopped)
-	time.Sleep(200 * time.Millisecond) // the master is asked
+	faults.Do(t, stopped, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	stopped.Freeze()
+	defer stopped.Thaw()
+	before := dials.Load()
+	var asking sync.WaitGroup
+	asking.Go(func() { _, _ = m.Inspect(faults.Patient(t), names[stopped][0]) })
+	faults.Eventually(t, func() bool { return dials.Load() > before }, "a dial")
 	begin := time.Now()
-	_ = m.Close(faults.Patient(t)) // reports a script without an answer, if one was sent
-	require.Less(t, time.Since(begin), faults.Patience/4)
-	_, err := waiting.Result()
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	mustClose(t, m)
+	require.Less(t, time.Since(begin), time.Second)
+	asking.Wait()
 }
 
 // Dial ignores BlockingPoolSize. With one connection in the pool, a wait for replicas would not end while
