@@ -30,7 +30,10 @@ func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &scene{t, miniredis.NewMiniRedis()}
 		w.server.ClockTTL(true)
-		t.Cleanup(w.server.Close) // after the managers, which are closed by later Cleanups
+		t.Cleanup(func() { // after the managers, which are closed by later Cleanups
+			w.server.Close()
+			time.Sleep(second) // a Read of a closed connection may still delay; time ends with the bubble
+		})
 		test(t, w)
 	})
 }
