@@ -24,10 +24,19 @@ const (
 	newest = "4.7.0" // the default of agent/pom.xml
 )
 
-// versions are the Redissons that each test runs with.
-var versions = []string{oldest, newest}
-
-const skipped = "SKIPPED: set HOLDFAST_INTEROP=1 to test against Redisson; needs java and mvn, and redis-server or valkey-server"
+// versions returns the Redissons that a test runs with. HOLDFAST_INTEROP names one of them, or is 1 for both. Otherwise
+// the test is skipped.
+func versions(t *testing.T) []string {
+	t.Helper()
+	switch asked := os.Getenv("HOLDFAST_INTEROP"); asked {
+	case "1":
+		return []string{oldest, newest}
+	case oldest, newest:
+		return []string{asked}
+	}
+	t.Skip("SKIPPED: set HOLDFAST_INTEROP=1 to test against Redisson; needs java and mvn, and redis-server or valkey-server")
+	return nil
+}
 
 const (
 	// wakeLimit is how long a waiter may take to get a lock that was unlocked.
@@ -59,10 +68,7 @@ var worlds = map[string]*world{}
 // it: neither a key nor a goroutine.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	if os.Getenv("HOLDFAST_INTEROP") != "1" {
-		t.Skip(skipped)
-	}
-	for _, version := range versions {
+	for _, version := range versions(t) {
 		t.Run(version, func(t *testing.T) {
 			w := enter(t, version)
 			leakcheck.Check(t)
@@ -75,15 +81,8 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 // together is each for a test that waits most of the time: the versions run at a time.
 func together(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	if os.Getenv("HOLDFAST_INTEROP") != "1" {
-		t.Skip(skipped)
-	}
-	entered := make(map[string]*world)
-	for _, version := range versions {
-		entered[version] = enter(t, version)
-	}
-	leakcheck.Check(t)
-	for _, version := range versions {
+	entered := startWorlds(t)
+	for version := range entered {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			entered[version].requireEmptyAtEnd(t)
@@ -105,7 +104,7 @@ func enter(t *testing.T, version string) *world {
 			t.Logf("Redisson %s was ready after %.1f s", version, time.Since(begin).Seconds())
 		}
 	}
-	require.NoError(t, w.err, "HOLDFAST_INTEROP=1 asks for a run with Redisson %s", version)
+	require.NoError(t, w.err, "HOLDFAST_INTEROP asks for a run with Redisson %s", version)
 	return w
 }
 
