@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -21,8 +22,10 @@ func (b *bench) far(ctx context.Context, delay time.Duration) (addr string, err 
 	return addr, err
 }
 
-// relay is the life of that process.
+// relay is the life of that process. Each parcel that is held back occupies a processor of the runtime, for a while:
+// with few of them, connections would wait for each other.
 func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
+	runtime.GOMAXPROCS(relayProcs)
 	r, err := newRelay(b.Addr, b.Delay)
 	if err != nil {
 		return err
@@ -34,6 +37,9 @@ func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
 	<-ctx.Done()
 	return nil
 }
+
+// relayProcs is more than the parcels that are held back at a time.
+const relayProcs = 256
 
 // A relay is the way to a server that is far off: it passes on bytes each way
 // after a delay. Connections are as far apart as their bytes.
