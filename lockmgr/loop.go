@@ -165,7 +165,7 @@ func (p *loop) carryOut(now time.Duration) {
 	p.lanes.Submit(p.ops, now)
 	if p.sharded && len(p.ops) > 0 {
 		p.sent.Ops = p.ops
-		p.effects = p.core.Step(now, &p.sent, p.effects) // it has none
+		p.effects = p.core.Step(now, &p.sent, p.effects) // Sent has no effects
 	}
 	p.ops = reuse(p.ops)
 }

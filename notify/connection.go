@@ -27,8 +27,8 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the server's reply.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// A connection is the hub's state of a connection to a server, from a dial to the next, and of the
-// channels subscribed over the connection. Only the hub's goroutine uses it.
+// A connection is the hub's state of its links to a server, one after another, and of the channels
+// subscribed over the links. Only the hub's goroutine uses a connection.
 //
 //	              dial              up: connected
 //	no link ───────────▶ connecting ─────────────▶ up ─┐ commands, messages

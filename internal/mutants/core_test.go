@@ -24,7 +24,7 @@ var coreMutants = []mutant{
 	{"numbers", "scripts do not name suspects", machine, "entry.mayCarry", "s.number != beside && s.number != e.number && !leftOut", "false && leftOut", seeds},
 	{"numbers", "a transfer does not name the old holder", machine, "entry.mayCarry", "e.number != 0 && e.number != beside", "false", seeds},
 	{"numbers", "an answer to an earlier command is believed", machine, "Reply.expected", "r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID", "e != nil", seeds},
-	{"numbers", "a number for each owner", machine, "Machine.ask", "r.Side, number,", "r.Side, 1<<40+r.Owner(),", seeds},
+	{"numbers", "a number for each owner", machine, "Machine.ask", "m.tryNumber(r)", "1<<40+r.Owner()", seeds},
 
 	{"unknown", "acquire forgotten", machine, "Machine.learn", "e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())", "", seeds},
 	{"unknown", "release taken for done", machine, "Machine.released", "r.Ran != Yes", "r.Ran == No", seeds},
@@ -51,8 +51,8 @@ var coreMutants = []mutant{
 	{"one script in flight", "release does not look", machine, "Machine.release", "e.flight == 0", "true", seeds},
 
 	{"every end is an end", "subscription not dropped", machine, "Machine.unsubscribe", "m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})", "", seeds},
-	{"every end is an end", "time-outs not kept", machine, "Machine.enqueue", "m.giveUps.set(r, r.Ends)", "", seeds},
-	{"every end is an end", "Unlock not answered when the record is gone", machine, "Machine.gone", "m.unlocked(e, e.of.rules().gone())", "", seeds},
+	{"every end is an end", "time-outs not kept", machine, "Machine.enqueue", "m.waitEnds.set(r, r.Ends)", "", seeds},
+	{"every end is an end", "Unlock not answered when the record is gone", machine, "Machine.gone", "m.answerUnlock(e, e.of.rules().gone())", "", seeds},
 	{"every end is an end", "Close leaves holds", machine, "Machine.close", "m.release(e)", "", seeds},
 
 	{"turns", "last come, first served", machine, "queue.push", "q.tail = r", "q.tail = r\n\tif q.head != r && q.head.Owner()%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}", seeds},
@@ -89,7 +89,7 @@ var coreMutants = []mutant{
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
 	{"permits", "what came free here is not tried for", machine, "Machine.afterRelease", "m.cameFree(n)", "", stories},
 
-	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.sent)", "false", fairSeeds},
+	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
 	{"fair lock", "a place that is missing stays lost", machine, "line.answered", "r.Missing && !x.Once", "false", stories},
 	{"fair lock", "a place stays when its request leaves", machine, "line.left", "l.leaving = append(l.leaving, r.own.Number)", "_ = r", fairSeeds},
 	{"fair lock", "places that wait are over", machine, "line.fill", "x.Before = r.own.Number", "_ = r", fairSeeds},

@@ -97,7 +97,7 @@ func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 		require.Equal(t, 1, asked)
 
 		a.whileAsked = func() { time.Sleep(20 * time.Second) }
-		n.failed("a:1")
+		n.greetAgain("a:1")
 		begin := time.Now()
 		require.Error(t, within(time.Minute))
 		require.Equal(t, wire.QuestionTime, time.Since(begin))
@@ -139,7 +139,7 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 	for what, ask := range map[string]func(*Nodes, context.Context){
 		"a look": func(n *Nodes, ctx context.Context) { n.layoutAt(ctx, "a:1") },
 		"a greeting": func(n *Nodes, ctx context.Context) {
-			n.failed("a:1")
+			n.greetAgain("a:1")
 			_, _ = n.Client(ctx, "a:1")
 		},
 		"may be asked": func(n *Nodes, ctx context.Context) { n.MaySendAsking(ctx, "a:1") },

@@ -48,7 +48,7 @@ func (n *Nodes) Layout(ctx context.Context) ([]wire.Shard, error) {
 		return n.adopt(other.layout), nil
 	}
 	for _, addr := range all.foreign {
-		n.failed(addr) // a node that was of this cluster has to say so again
+		n.greetAgain(addr) // a node that was of this cluster has to say so again
 	}
 	if answer == nil {
 		return nil, all.err
@@ -59,8 +59,8 @@ func (n *Nodes) Layout(ctx context.Context) ([]wire.Shard, error) {
 // A survey collects the answers to one call of Layout.
 type survey struct {
 	known   []wire.Shard // the layout before
-	foreign []string     // addresses of nodes whose answers are not about this cluster
-	rest    []wire.Shard // the foreign answer with the most shards of this cluster; nil if none has any
+	foreign []string     // addresses of nodes whose answers do not count
+	rest    []wire.Shard // of these answers, the one with the most shards of this cluster; nil if none has any
 	others  []*cluster   // the other clusters whose nodes have answered at masters' addresses
 	err     error        // why no answer counts
 }
@@ -98,7 +98,7 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []wire.Shard {
 		case <-late: // the first node is silent
 		case a := <-answers:
 			answered++
-			if all.counts(a) {
+			if all.accept(a) {
 				return a.layout
 			}
 		}
@@ -127,9 +127,9 @@ func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
 	return a
 }
 
-// counts reports whether an answer is about this cluster. If not, counts adds the answer to the
+// accept reports whether an answer is about this cluster. accept adds any other answer to the
 // survey.
-func (s *survey) counts(a layoutAnswer) bool {
+func (s *survey) accept(a layoutAnswer) bool {
 	if a.err != nil {
 		if s.err != errStranger {
 			s.err = a.err
@@ -161,7 +161,7 @@ func (n *Nodes) adopt(answer []wire.Shard) []wire.Shard {
 		answer = withUnserved(answer, n.layout)
 	} else {
 		for _, p := range n.peers {
-			p.Failed()
+			p.Again()
 		}
 		clear(n.members)
 	}

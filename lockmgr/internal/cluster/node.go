@@ -39,7 +39,7 @@ func (n node) run(start func() context.Context, answers []wire.Answer, send func
 			continue
 		}
 		if f.General() && !f.Elsewhere && !f.Scattered {
-			n.of.failed(n.addr) // the client may have another connection to this node by now
+			n.of.greetAgain(n.addr) // the client may have another connection to this node by now
 		}
 		answers[i].Failure = retryIfClosed(f)
 	}

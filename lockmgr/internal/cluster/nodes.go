@@ -155,7 +155,7 @@ func (n *Nodes) Strangers(ctx context.Context) (all []string) {
 	var asking sync.WaitGroup
 	for _, s := range layout {
 		asking.Go(func() {
-			n.failed(s.Addr) // so that the node is asked
+			n.greetAgain(s.Addr) // so that the node is asked
 			if _, f := n.greeted(func() context.Context { return ctx }, s.Addr); f == wire.StrangeNode {
 				mu.Lock()
 				defer mu.Unlock()
@@ -309,12 +309,12 @@ func (n *Nodes) greeted(start func() context.Context, addr string) (to wire.Redi
 	return wire.Redis{Client: p.client, Channels: n.channels, Node: p.id}, nil
 }
 
-// failed makes the next command for the node at an address wait for another greeting.
-func (n *Nodes) failed(addr string) {
+// greetAgain makes the next command for the node at an address wait for another greeting.
+func (n *Nodes) greetAgain(addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p := n.peers[addr]; p != nil {
-		p.Failed()
+		p.Again()
 	}
 }
 

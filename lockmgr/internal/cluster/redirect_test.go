@@ -259,7 +259,7 @@ func TestNodes_MetByTheClient(t *testing.T) {
 	require.Equal(t, 1, sent, "the client knows them")
 
 	delete(c.known, "d:1")
-	n.failed("d:1")
+	n.greetAgain("d:1")
 	c.do = func() error { return here }
 	f := execOn(n, getOf(name))[0].Failure
 	require.Equal(t, core.No, f.Ran, "the client does not find it")

@@ -15,23 +15,27 @@ func (m *Machine) ask(e *entry) {
 		if t.comeBack(m.now, &m.cfg); !t.mayTry(m.now) {
 			m.subscribe(n)
 			m.becomeWaiting(e, t.wakeAt(m.now))
-			m.failOnce(n, ErrNotAcquired) // if nobody waits then, the entry rests
+			m.failImpatient(n, ErrNotAcquired) // if nobody waits then, the entry rests
 			return
 		}
 	}
 	r := n.queue.head
 	m.becomeAsking(e)
 	e.setPermits(r)
-	// Each try has a new number, so only one command can create a record with the number. The
-	// number of a place stays.
-	number := r.own.Number
-	if n.takesTurns() || number == 0 {
-		number = m.number()
+	m.send(e, VerbAcquire, r.Side, m.tryNumber(r), m.leaseOf(r), tokensFor(r))
+}
+
+// tryNumber returns the number of a request's next try. Each try has a new number, so only one
+// command can create a record with the number. The number of a place stays.
+func (m *Machine) tryNumber(r *Request) uint64 {
+	switch {
+	case !r.entry.of.places():
+		r.own.Number = 0
+		return m.number()
+	case r.own.Number == 0:
+		r.own.Number = m.number()
 	}
-	if r.own.Number = 0; !n.takesTurns() {
-		r.own.Number = number
-	}
-	m.send(e, VerbAcquire, r.Side, number, m.leaseOf(r), tokensFor(r))
+	return r.own.Number
 }
 
 // leaseOf returns the lease that an entry gets when acquired for a request or passed on to a
@@ -55,7 +59,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 	n := e.of
 	op := r.Op
 	if r.Ran == Yes {
-		m.unlocked(e, nil) // the try has named the number of that hold: see releaseFailed
+		m.answerUnlock(e, nil) // the try has named the number of that hold: see releaseFailed
 	}
 	switch {
 	case r.Ran != Yes:
@@ -158,7 +162,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	if r.Limit > 0 {
 		m.failAbove(n, r.Limit)
 	} else {
-		m.failOnce(n, n.about(ErrNotAcquired))
+		m.failImpatient(n, n.about(ErrNotAcquired))
 	}
 	m.noticeOf(n, Notice{What: Refused, TTL: r.TTL})
 	switch {

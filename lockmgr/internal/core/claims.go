@@ -132,7 +132,7 @@ func (m *Machine) adjust(h *Hold) {
 	if !e.watched() {
 		m.renewals.Remove(e)
 	}
-	m.moved(h)
+	m.tellUntil(h)
 }
 
 // needed returns the lease that the record of an entry needs now for the entry's holds and claims.

@@ -37,9 +37,9 @@ func (m *Machine) abort(err error) {
 	for _, n := range m.everyName() {
 		for e := range n.entries {
 			if e.number != 0 || e.upkeep().unknown.strays() > 0 || e.flight != 0 && e.flightVerb == VerbAcquire {
-				m.giveUp(n, err)
+				m.noteUnreleased(n, err)
 			}
-			m.unlocked(e, ErrClosed)
+			m.answerUnlock(e, ErrClosed)
 		}
 		if n.sub != subNone {
 			m.unsubscribe(n)

@@ -112,3 +112,7 @@ func (j *jitter) upTo(d time.Duration) time.Duration {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return time.Duration((z ^ z>>31) % uint64(d))
 }
+
+// shareDue returns after how much of ShareEvery the lock is given back: the run that is under way and
+// the release still follow.
+func (c *Config) shareDue() time.Duration { return c.ShareEvery / 4 * 3 }

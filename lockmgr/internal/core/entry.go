@@ -75,9 +75,9 @@ type upkeep struct {
 	upgrade *Request
 
 	// giveBack is set if a release, due or in flight, ends a run although somebody here waits.
-	giveBack bool
-	refused  bool // the entry is released because it can't be passed on: see passRefused
-	echoed   int  // how many messages of the release in flight have already arrived
+	giveBack   bool
+	cannotPass bool // the entry is released because it can't be passed on: see passRefused
+	echoed     int  // how many messages of the release in flight have already arrived
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold
@@ -186,8 +186,8 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	if u := e.upkeep(); e.of.hasDetails() {
 		u.proven, u.trip = true, m.now-sent
 	}
-	m.extended(e)
-	m.prolonged(e, id)
+	m.tellUntils(e)
+	m.answerFulfilled(e, id)
 }
 
 // gone handles an answer by which the entry is not ours any more.
@@ -199,7 +199,7 @@ func (m *Machine) gone(e *entry) {
 	m.disown(e)
 	m.unreserve(e)
 	m.loseAll(e, e.of.rules().gone())
-	m.unlocked(e, e.of.rules().gone())
+	m.answerUnlock(e, e.of.rules().gone())
 	if parts {
 		// Release even if somebody here waits. A try that gathers would shorten the life of the
 		// records that are left, and waiters elsewhere would get no message when the records end.
@@ -225,8 +225,8 @@ func (m *Machine) disown(e *entry) {
 	}
 }
 
-// watch schedules the renewal of an entry for one tick after the send from which the lease counts.
-func (m *Machine) watch(e *entry) {
+// scheduleRenewal schedules the renewal of an entry for one tick after the send from which the lease counts.
+func (m *Machine) scheduleRenewal(e *entry) {
 	m.renewals.Schedule(e, m.now, m.renewDue(e))
 }
 

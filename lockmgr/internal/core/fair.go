@@ -15,4 +15,4 @@ var _ = register(Fair, fair{})
 // fair are the rules of Fair. Most are the rules of Exclusive: only the line differs.
 type fair struct{ exclusive }
 
-func (fair) takesTurns() bool { return false }
+func (fair) places() bool { return true }

@@ -40,12 +40,12 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 // queue. An acquire for a place of a fair lock was for the request of the place, which may have
 // left the queue.
 func (r *Request) acquiredBy(op *Op) bool {
-	return op != nil && op.Verb == VerbAcquire && (r.own.Number == op.Number || r.entry.of.takesTurns())
+	return op != nil && op.Verb == VerbAcquire && (r.own.Number == op.Number || !r.entry.of.places())
 }
 
 // recordExpired handles an entry without a hold that is past its deadline.
 func (m *Machine) recordExpired(e *entry) {
-	m.unlocked(e, nil) // an answer does not show a loss
+	m.answerUnlock(e, nil) // an answer does not show a loss
 	m.abandon(e)
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.countHandoff(e)
@@ -92,7 +92,7 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	switch {
 	case !lacks && !u.doubt.open():
 		r.Passed = passed
-		m.unlocked(e, nil)
+		m.answerUnlock(e, nil)
 		m.grant(e, r)
 		m.sendDue(e)
 	case !e.of.rules().transfers():
@@ -194,7 +194,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 // the first holder kept everybody out, here and elsewhere.
 func (m *Machine) keptLong(e *entry) bool {
 	first := *e.firstPass()
-	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.ShareEvery/4*3
+	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()
 }
 
 // mostGrants returns the number of grants after which a run ends, or after which decideRun checks
@@ -223,7 +223,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			return Forever // the answer to its transfer leads here again
 		}
 		if m.now < u.shutUntil {
-			return min(u.shutUntil, m.admitTries(e))
+			return min(u.shutUntil, m.admitImpatient(e))
 		}
 		m.countHandoff(e)
 		turn := m.decideRun(e)
@@ -233,7 +233,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			// longer, no writer could have a turn, and a new run begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
-				return min(u.shutUntil, m.admitTries(e))
+				return min(u.shutUntil, m.admitImpatient(e))
 			}
 			u.shutUntil, u.firstPass = 0, m.now
 			n.details.turns.newRun(m.now)
@@ -245,7 +245,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		m.grant(e, r)
 	}
 	if n.queue.head != nil && n.index() == nil {
-		m.failOnce(n, ErrNotAcquired) // the requests that are left would have to wait for an unlock
+		m.failImpatient(n, ErrNotAcquired) // the requests that are left would have to wait for an unlock
 	}
 	return Forever
 }
@@ -275,33 +275,33 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	return false, Forever
 }
 
-// admitTries grants or fails the requests with Once set, while nobody else is admitted to an entry.
-// If no other process is known to wait, requests with Once set may join, because only this process
-// has the name. Requests without Once go on waiting, because an unknown process may wait.
-// admitTries returns when to call it again.
-func (m *Machine) admitTries(e *entry) (again time.Duration) {
+// admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an entry.
+// Requests with Once set may join if no other process may wait, because only this process has the
+// name. Requests without Once go on waiting, because a process without a subscription may wait.
+// admitImpatient returns when to call it again.
+func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	n := e.of
-	if !n.takeTries() {
+	if !n.takeImpatient() {
 		return Forever
 	}
-	known := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
+	othersMayWait := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {
 		case !r.Once:
-		case known || n.waitsAlone():
+		case othersMayWait || n.waitsAlone():
 			m.failQueued(r, ErrNotAcquired)
 		default:
 			ready, again := m.prepareJoin(e, r, false)
 			if !ready {
-				n.details.tries = true
+				n.details.impatient = true
 				return again
 			}
 			r.Passed = true
 			m.grant(e, r)
 		}
-		if r = next; r != nil && r.state != reqQueued { // r was granted as a re-entry, with the request before
-			r = n.queue.head
+		if r = next; r != nil && r.state != reqQueued {
+			r = n.queue.head // the grant has re-entered next, too, so next has left the queue
 		}
 	}
 	return Forever
@@ -354,13 +354,14 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 	u.life.until = max(u.life.until, e.until, later(m.now, lease))
 	if until := m.now + m.cfg.usable(lease); until < e.until {
 		e.until = until
-		m.extended(e)
+		m.tellUntils(e)
 	}
 	every := max(m.cfg.RecordEvery, u.spacing)
 	if u.nextTransfer = m.now + every; e.of.index() != nil {
 		// The transfers of all entries fall due together, because the transfers can share a script.
 		u.nextTransfer = u.nextTransfer.Truncate(every) + every
 	}
+	// A number is written with one side only: see upkeep.number. Another side needs another number.
 	newSide := number == e.number && side != e.side || number == u.number && side != u.side
 	if newSide && e.hold != nil {
 		m.renumber(e, side)
@@ -378,14 +379,14 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 		if r.Ran == Maybe && r.Op.Tokens > 0 { // it may take a larger token late, and others may get that
 			u.tokens.drop()
 		}
-		if e.hold != nil && r.Op.Side == Alone && e.of.rules().side(e) == Shared {
-			m.keepNumber(e)
+		if wasUpgrade := r.Op.Side == Alone && e.of.rules().side(e) == Shared; wasUpgrade && e.hold != nil {
+			m.undoUpgrade(e)
 		}
 		m.upgraded(e, r)
 		m.transferFailed(e, r)
 	case r.Kept: // others share the record: the upgrade has failed
 		u.retry.succeeded()
-		m.keepNumber(e)
+		m.undoUpgrade(e)
 		m.upgraded(e, r)
 		m.proceed(e)
 	case r.GaveWay:
@@ -441,10 +442,10 @@ func (m *Machine) countOthers(e *entry, others int64) {
 	t.fresh = true
 }
 
-// keepNumber keeps the number of an entry after an upgrade that changed nothing or got no answer.
-// If an unanswered upgrade may still run, the entry gets a new number, so that the late upgrade
-// finds an unknown number.
-func (m *Machine) keepNumber(e *entry) {
+// undoUpgrade gives an entry the number and the side that the entry had before an upgrade that
+// changed nothing or got no answer. If an unanswered upgrade may still run, the entry gets a new
+// number, so that the late upgrade finds an unknown number.
+func (m *Machine) undoUpgrade(e *entry) {
 	u := e.makeUpkeep()
 	if u.number, u.side = e.number, e.side; u.unknown.replaced() {
 		m.renumber(e, e.of.rules().side(e))
@@ -461,7 +462,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	}
 	u.nextTransfer = m.failed(e, r.Err)
 	if !forTokens {
-		m.failOnce(n, r.Err)
+		m.failImpatient(n, r.Err)
 	}
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
 		n.details.turns.others = max(n.details.turns.others, 1)
@@ -487,7 +488,7 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 	noToken := r.Final && q.Fenced && !e.upkeep().tokens.left(q.Side)
 	overdue := m.overdue(e, q)
 	switch {
-	case !e.of.takesTurns(): // without a transfer nobody gets a place in the queue, or comes from there
+	case e.of.places(): // without a transfer nobody gets a place in the queue, or comes from there
 		return overdue || r.Final && (q.Fenced || !forTokens)
 	case e.phase == passing: // an error with OnlyThis set does not make the server failing, so health does not fail q
 		return noToken || overdue && r.OnlyThis
@@ -504,7 +505,7 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 // refuses the release, too, the requests fail: see releaseFailed.
 func (m *Machine) passRefused(e *entry) {
 	if e.phase == passing && e.flight == 0 {
-		e.makeUpkeep().refused = true
+		e.makeUpkeep().cannotPass = true
 		m.release(e)
 	}
 }

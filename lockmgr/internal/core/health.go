@@ -78,7 +78,7 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	if m.unlocks == 0 {
 		return
 	}
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		if r := e.unlocking; r != nil {
 			h.tellAt = min(h.tellAt, max(m.tellDue(h, r.Ends), m.tellAgain()))
 		}
@@ -109,7 +109,7 @@ func (m *Machine) queuedAt(ev Queued) {
 	if n == nil {
 		return
 	}
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		if e.flight == ev.ID {
 			m.moveTo(n, ev.Shard)
 			return
@@ -244,7 +244,7 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 		return
 	}
 	unlocking := func(n *name) bool {
-		for e := range n.inMotion {
+		for e := range n.toLookAt {
 			if e.unlocking != nil {
 				return true
 			}
@@ -252,12 +252,12 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 		return false
 	}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && unlocking(n) }) {
-		for e := range n.inMotion {
+		for e := range n.toLookAt {
 			if e.unlocking == nil {
 				continue
 			}
 			if due := m.tellDue(h, e.unlocking.Ends); due <= m.now {
-				m.unlocked(e, h.err)
+				m.answerUnlock(e, h.err)
 			} else {
 				h.tellAt = min(h.tellAt, max(due, m.tellAgain()))
 			}

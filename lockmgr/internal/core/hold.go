@@ -218,7 +218,7 @@ func (m *Machine) watchHold(h *Hold) {
 	e := h.Request.entry
 	switch {
 	case h.watched && !e.renewal.Scheduled():
-		m.watch(e)
+		m.scheduleRenewal(e)
 	case !h.watched && h.next() == nil:
 		m.renewals.Remove(e)
 	}
@@ -314,7 +314,7 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 		m.prolongFixed(h, r.Lease)
 	}
 	m.reserve(e, r)
-	m.moved(h)
+	m.tellUntil(h)
 	h.count++
 	r.state, r.entry = reqGranted, e
 	m.stats.Grants++
@@ -323,15 +323,15 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	m.sendDue(e)
 }
 
-// extended tells the holders whose deadlines have moved.
-func (m *Machine) extended(e *entry) {
+// tellUntils tells the holders whose deadlines have moved.
+func (m *Machine) tellUntils(e *entry) {
 	for h := range e.holds {
-		m.moved(h)
+		m.tellUntil(h)
 	}
 }
 
-// moved tells a holder if its deadline has moved.
-func (m *Machine) moved(h *Hold) {
+// tellUntil tells a holder if its deadline has moved.
+func (m *Machine) tellUntil(h *Hold) {
 	if until := h.end(); until != h.Until {
 		h.Until = until
 		m.emit(Extended{h})
@@ -426,16 +426,18 @@ func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
 	m.sendDue(e)
 }
 
-// upgraded handles the answer to the transfer of an upgrade. The request gets a hold if the entry
-// has the side Alone now and the owner still has hold h of upgrade.
+// upgraded handles the answer to a transfer, which may have been that of an upgrade. The request
+// gets a hold if the entry has the side Alone now and the request's owner still has a hold.
 func (m *Machine) upgraded(e *entry, r *Reply) {
 	u := e.upkeep()
 	request := u.upgrade
-	if r.Op.Side != Alone || request == nil || r.Op.Sent < request.Asked {
-		return // or that transfer was for an earlier request: others may have got a larger token since
-	}
-	if r.OK && request.Fenced && !u.tokens.left(Alone) {
-		return // that transfer was for an earlier request; the next one brings the token
+	switch {
+	case request == nil, r.Op.Side != Alone:
+		return
+	case r.Op.Sent < request.Asked:
+		return // sent for an earlier request: others may have got a larger token since
+	case r.OK && request.Fenced && !u.tokens.left(Alone):
+		return // sent for an earlier request without a token: the next transfer brings the token
 	}
 	u.upgrade = nil
 	switch h := e.hold; {

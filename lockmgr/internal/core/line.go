@@ -40,11 +40,11 @@ import (
 // runs late joins nothing. If the queue was empty in the meantime, the late script may join a place
 // that is over. The place goes with its deadline.
 type line struct {
-	// sent is the largest number whose place a confirmed script has joined. Larger numbers join
+	// joined is the largest number whose place a confirmed script has joined. Larger numbers join
 	// again.
+	joined uint64
+	// sent is the largest number that any script was to join, confirmed or not.
 	sent uint64
-	// tried is the largest number that any script was to join, confirmed or not.
-	tried uint64
 	// front is the last of our places that are first in the queue without a gap, by the newest
 	// answer, or zero.
 	front uint64
@@ -134,11 +134,11 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		x.Pass = e.hold == nil
 		x.Once = op.Verb == VerbAcquire && n.queue.head.Once
 		// Places that join again must be sorted: see fair.lua.
-		x.again = len(x.Join) > 0 && x.Join[0] <= l.tried
-		l.tried = max(l.tried, x.joined())
+		x.again = len(x.Join) > 0 && x.Join[0] <= l.sent
+		l.sent = max(l.sent, x.lastJoin())
 		if x.Refresh = n.queue.head != nil && (m.now >= l.refreshAt || x.again); x.Refresh {
 			l.refreshAt = m.now + m.cfg.PlaceTime/4
-			x.Places = n.places(max(l.sent, x.joined()), op.Number)
+			x.Places = n.placesUpTo(max(l.joined, x.lastJoin()), op.Number)
 		}
 	}
 	x.Before = m.lastNumber + 1
@@ -147,16 +147,16 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	}
 }
 
-// joined returns the largest number that joins, or zero.
-func (x *Line) joined() uint64 {
+// lastJoin returns the largest number that joins, or zero.
+func (x *Line) lastJoin() uint64 {
 	if len(x.Join) == 0 {
 		return 0
 	}
 	return x.Join[len(x.Join)-1]
 }
 
-// places returns how many requests have a place up to the number last, beside except.
-func (n *name) places(last, except uint64) (count int) {
+// placesUpTo returns how many requests have a place up to the number last, beside except.
+func (n *name) placesUpTo(last, except uint64) (count int) {
 	for r := n.queue.head; r != nil && r.own.Number <= last; r = r.next {
 		if r.own.Number != 0 && r.own.Number != except && !r.Once {
 			count++
@@ -200,7 +200,7 @@ func (m *Machine) join(n *name, out []uint64) []uint64 {
 
 // without reports whether there is a request, and the request waits for a place, as far as is known.
 func (l *line) without(r *Request) bool {
-	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > l.sent)
+	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > l.joined)
 }
 
 // lineDue reports whether a script must change the places of the name now.
@@ -245,9 +245,9 @@ func (l *line) answered(m *Machine, r *Reply) {
 	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
 		l.cleared++ // the place of the new holder
 	}
-	l.sent = max(l.sent, x.joined())
+	l.joined = max(l.joined, x.lastJoin())
 	if r.Missing && !x.Once {
-		l.sent = 0 // all of them join again; those that are in the queue stay where they are
+		l.joined = 0 // all of them join again; those that are in the queue stay where they are
 	}
 	l.leaving = slices.DeleteFunc(l.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
 	l.front = 0
@@ -320,7 +320,7 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 	if l == nil || r.own.Number == e.number {
 		return false
 	}
-	return r.own.Number == 0 || r.own.Number > min(l.front, l.sent) || m.now >= l.frontUntil || e.upkeep().unknown.replaced()
+	return r.own.Number == 0 || r.own.Number > min(l.front, l.joined) || m.now >= l.frontUntil || e.upkeep().unknown.replaced()
 }
 
 // gaveWay handles the answer that a transfer has given the lock back, because others come
@@ -330,8 +330,8 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	e.makeUpkeep().retry.succeeded()
 	m.disown(e)
 	m.noticeOf(n, Notice{What: Released})
-	m.unlocked(e, nil)
-	m.failOnce(n, ErrNotAcquired)
+	m.answerUnlock(e, nil)
+	m.failImpatient(n, ErrNotAcquired)
 	switch {
 	case n.queue.head == nil || m.closing:
 		m.releaseOrRest(e)

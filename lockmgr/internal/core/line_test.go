@@ -142,7 +142,7 @@ func TestLine_RequestWithoutAPlaceIsBehind(t *testing.T) {
 	s.crowd(3)
 	e := &s.m.names["f"].entry
 	l := e.of.line()
-	l.front, l.sent, l.frontUntil = 100, 100, Forever
+	l.front, l.joined, l.frontUntil = 100, 100, Forever
 	r := e.of.queue.head
 	require.NotZero(t, r.own.Number)
 	require.False(t, s.m.behind(e, r))

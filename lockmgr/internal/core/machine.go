@@ -21,7 +21,7 @@ type Machine struct {
 	gatheringSets []*set           // the sets that gather
 	renewals      *renewal.Map[*entry]
 	alarms        alarms[*name]    // when to look at a name again
-	giveUps       alarms[*Request] // when the wait of a request ends
+	waitEnds      alarms[*Request] // when the wait of a request ends
 	waits         waits
 
 	shards     []health      // see healthOf
@@ -144,7 +144,7 @@ func (m *Machine) endStep() {
 
 // Next returns the instant at which the machine needs a Tick, or Forever.
 func (m *Machine) Next() time.Duration {
-	at := min(m.alarms.next(), m.giveUps.next(), m.tellAt())
+	at := min(m.alarms.next(), m.waitEnds.next(), m.tellAt())
 	if due, ok := m.renewals.Next(); ok {
 		at = min(at, max(due, m.pace.next()))
 	}
@@ -180,8 +180,8 @@ func (m *Machine) noticeOf(n *name, what Notice) {
 	m.notice(what)
 }
 
-// giveUp counts and reports a release of a name that is given up. err is why it had failed, or nil.
-func (m *Machine) giveUp(n *name, err error) {
+// noteUnreleased counts and reports a release of a name that is given up. err is why it had failed, or nil.
+func (m *Machine) noteUnreleased(n *name, err error) {
 	m.stats.Unreleased++
 	m.unreleased = Unconfirmed{n.name, n.isSet(), err}
 	m.noticeOf(n, Notice{What: Unreleased, Err: cmp.Or(err, error(ErrClosed))})
@@ -190,7 +190,7 @@ func (m *Machine) giveUp(n *name, err error) {
 // tick runs everything that is due. Losses come before renewals, because an entry past its deadline
 // must not be renewed.
 func (m *Machine) tick() {
-	for r := range m.giveUps.due(m.now) {
+	for r := range m.waitEnds.due(m.now) {
 		m.failQueued(r, r.entry.of.about(ErrWaitTimeout))
 	}
 	m.tellOfServers()
@@ -219,7 +219,7 @@ func (m *Machine) settleEntry(e *entry) {
 		return
 	}
 	again := m.advance(e)
-	for other := range n.inMotion {
+	for other := range n.toLookAt {
 		if other != e {
 			again = min(again, m.advance(other))
 		}
@@ -267,7 +267,7 @@ func (m *Machine) askMore(n *name) (again time.Duration) {
 		again = min(again, m.advance(e))
 	}
 	if n.allHeld() {
-		m.failOnce(n, ErrNotAcquired) // such a request does not wait for an unlock
+		m.failImpatient(n, ErrNotAcquired) // such a request does not wait for an unlock
 	}
 	return again
 }
@@ -286,11 +286,11 @@ func (m *Machine) advance(e *entry) (again time.Duration) {
 
 // dueAt returns the instant at which the phase of an entry is over if nothing happens before.
 func (m *Machine) dueAt(e *entry) time.Duration {
-	if e.flight != 0 && e.phase != held { // the answer comes next
+	if e.flight != 0 && e.phase != held {
 		if e.phase == passing && e.number != 0 {
-			return e.until
+			return e.until // then the entry is given up without the answer: see recordExpired
 		}
-		return Forever
+		return Forever // the answer comes next
 	}
 	switch e.phase {
 	case held:

@@ -51,8 +51,8 @@ type details struct {
 	upkeep upkeep   // that of the first entry
 	extra  []*extra // the other entries
 
-	forAlone int  // requests in the queue that are for the side Alone
-	tries    bool // a request in the queue may have Once set
+	forAlone  int  // requests in the queue that are for the side Alone
+	impatient bool // a request in the queue may have Once set
 }
 
 // noDetails are the details of names that have none of their own, for kinds without a special
@@ -95,9 +95,10 @@ func (n *name) entries(yield func(*entry) bool) {
 	}
 }
 
-// inMotion calls yield for the entries that are neither idle nor held. For a name without an index
-// inMotion calls yield for the entry in any case. yield may change the phases of entries.
-func (n *name) inMotion(yield func(*entry) bool) {
+// toLookAt calls yield for the single entry of a name without an index, in whatever phase. Of
+// several entries, toLookAt calls yield for those that are neither idle nor held. yield may change
+// the phases of entries.
+func (n *name) toLookAt(yield func(*entry) bool) {
 	x := n.index()
 	if x == nil {
 		yield(&n.entry)
@@ -113,7 +114,7 @@ func (n *name) inMotion(yield func(*entry) bool) {
 
 // waiting returns an entry in phase waiting that has no script in flight, or nil.
 func (n *name) waiting() *entry {
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		if e.phase == waiting && e.flight == 0 {
 			return e
 		}
@@ -196,13 +197,8 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 	return true
 }
 
-// rest makes an entry idle. rest is called when nobody here wants the entry, and the entry is not
-// known to be on the server.
-//
-// Once all entries of a name are idle, the name is remembered while its subscription lingers, a
-// suspect has time left, or others are owed turns. After that, rest releases what may have been
-// left on the server. If nothing was left, the name has no state any more, and settle forgets the
-// name.
+// rest makes an entry idle, and lets the name rest once all entries of the name are idle. rest is
+// called when nobody here wants the entry, and the entry is not known to be on the server.
 func (m *Machine) rest(e *entry) {
 	n := e.of
 	if !n.hasDetails() && n.sub == subNone {
@@ -222,9 +218,16 @@ func (m *Machine) rest(e *entry) {
 			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
 		}
 	}
-	if !n.idle() {
-		return
+	if n.idle() {
+		m.restName(n)
 	}
+}
+
+// restName drops the details of a name whose entries are all idle, when it is time to. The name is
+// remembered while its subscription lingers, a suspect has time left, or others are owed turns.
+// Then restName releases what may have been left on the server. If nothing was left, the name has
+// no state any more, and settle forgets the name.
+func (m *Machine) restName(n *name) {
 	at := n.details.restUntil
 	for e := range n.entries {
 		at = e.upkeep().unknown.forgetAt(at)

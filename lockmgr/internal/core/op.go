@@ -6,7 +6,7 @@ import "time"
 // entry.
 func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time.Duration, tokens int64) {
 	if e.flight != 0 {
-		panic("lockmgr: two scripts in flight for one name")
+		panic("lockmgr: two scripts in flight for one entry")
 	}
 	var op *Op
 	if free := len(m.freeOps); free > 0 {
@@ -110,8 +110,8 @@ func (m *Machine) learn(e *entry, r *Reply) {
 	m.confirm(e, r.Op.ID)
 }
 
-// sawAll reports whether a script has looked at every record of an entry. A refused try of a set
-// that has kept nothing has not.
+// sawAll reports whether a script has looked at every record of an entry. An upgrade that changed
+// nothing has not, nor has a refused try of a set that gathered nothing.
 func (r *Reply) sawAll() bool { return !r.Kept && (r.Item == 0 || r.Gathered) }
 
 // failed counts a failure of an entry's script and returns when to try again. failed answers an
@@ -122,7 +122,7 @@ func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
 	r.failed(m.now, m.pause(r.n+1))
 	m.noticeOf(n, Notice{What: CommandError, N: r.n, Err: err})
 	if q := e.unlocking; q != nil && m.now-max(r.since, q.Ends) >= m.cfg.RetryTime {
-		m.unlocked(e, err)
+		m.answerUnlock(e, err)
 	}
 	return r.at
 }

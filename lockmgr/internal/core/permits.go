@@ -102,7 +102,7 @@ func (p *pool) left(m *Machine, r *Request) {
 	if n.queue.head == nil {
 		return
 	}
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		if e.phase == waiting && e.flight == 0 && e.permits > n.queue.head.own.Permits && !e.upkeep().retry.failing() {
 			e.makeUpkeep().retry.at = m.now
 			m.alarms.atLatest(n, m.now)

@@ -44,7 +44,7 @@ func (m *Machine) prolong(p *Prolongation) {
 	m.claim(e, prolongation, r, p.until)
 	if !h.watched {
 		h.Request.Ends = max(h.Request.Ends, p.until) // e.until still bounds the hold
-		m.moved(h)
+		m.tellUntil(h)
 	}
 	x := &e.makeUpkeep().extend
 	x.asked = append(x.asked, p)
@@ -105,9 +105,9 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// prolonged answers the prolongations that the confirmed script id has fulfilled. The script must
+// answerFulfilled answers the prolongations that the confirmed script id has fulfilled. The script must
 // have been sent after the prolongations were asked for.
-func (m *Machine) prolonged(e *entry, id uint64) {
+func (m *Machine) answerFulfilled(e *entry, id uint64) {
 	m.answerProlongations(e, func(p *Prolongation) bool { return p.until <= e.until && p.after < id }, nil)
 }
 

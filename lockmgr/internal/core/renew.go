@@ -29,7 +29,7 @@ func (m *Machine) renewDueLocks() {
 				m.transferTo(e)
 			}
 		case m.renewDue(e) > m.now:
-			m.watch(e) // a transfer has renewed it since
+			m.scheduleRenewal(e) // a transfer has renewed it since
 		default:
 			m.renew(e, m.cfg.Lease)
 		}
@@ -95,7 +95,7 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 			m.trust(e, r.Op.ID, r.Op.Sent, r.Op.Lease)
 		}
 		if e.watched() {
-			m.watch(e)
+			m.scheduleRenewal(e)
 		}
 		m.proceed(e)
 	}
@@ -120,7 +120,7 @@ func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
 // confirmed script moves a deadline forward.
 func (m *Machine) renewalFailed(e *entry, err error) {
 	m.failUpgrade(e, err)
-	m.failOnce(e.of, err)
+	m.failImpatient(e.of, err)
 	u := e.upkeep()
 	if x := &u.extend; x.want > 0 || x.sent > 0 { // somebody waits for this one
 		x.want, x.sent = max(x.want, x.sent), 0
@@ -130,7 +130,7 @@ func (m *Machine) renewalFailed(e *entry, err error) {
 	if e.watched() {
 		m.renewals.Schedule(e, m.now, m.now)
 	}
-	if e.flight == 0 { // failOnce may have sent a script
+	if e.flight == 0 { // failImpatient may have sent a script
 		m.proceed(e)
 	}
 }

@@ -3,7 +3,7 @@ package core
 import "time"
 
 // A Request is one caller's request for a lock. The shell fills the fields from Name to Tag, and
-// Kind, Side, Explicit, Fenced and Once. The shell passes the request on with a Lock event. From
+// Kind, Side, Explicit, Fenced and Once. The shell passes the request on with a Lock, LockSet or LockPermits event. From
 // then on the core owns the request. The shell may read Hold and Passed while carrying out an
 // effect that names the request.
 //
@@ -33,7 +33,7 @@ type Request struct {
 	// is to record the request, or the first entry of the name.
 	entry      *entry
 	next, prev *Request // in the queue, or in the list of holds that share an entry
-	pos        int32    // position in the heap Machine.giveUps
+	pos        int32    // position in the heap Machine.waitEnds
 	ownerPos   int32    // position in its ownerQueue, while queued and Explicit
 	own        Hold     // the request's own hold, so that a grant allocates nothing
 
@@ -140,7 +140,7 @@ func (q *queue) remove(r *Request) {
 }
 
 // push adds a request to the queue of a name. If a request behind the first has Once set, push
-// makes the details of the name: see takeTries.
+// makes the details of the name: see takeImpatient.
 func (n *name) push(r *Request) {
 	if r.Once && n.queue.head != nil {
 		n.makeDetails()
@@ -153,7 +153,7 @@ func (n *name) push(r *Request) {
 
 // queued counts a new request in the queue of a name with details of its own.
 func (n *name) queued(r *Request) {
-	n.details.tries = n.details.tries || r.Once
+	n.details.impatient = n.details.impatient || r.Once
 	if r.Side == Alone {
 		n.details.forAlone++
 	}
@@ -180,15 +180,16 @@ func (n *name) waitsAlone() bool {
 	return false
 }
 
-// takeTries reports whether a request in the queue may have Once set, and clears details.tries. The
-// caller must grant or fail each request with Once set, or set details.tries again.
-func (n *name) takeTries() bool {
+// takeImpatient reports whether a request in the queue may have Once set, and clears
+// details.impatient. The caller must grant or fail each request with Once set, or set
+// details.impatient again.
+func (n *name) takeImpatient() bool {
 	if !n.hasDetails() {
 		return n.queue.head != nil && n.queue.head.Once
 	}
-	tries := n.details.tries
-	n.details.tries = false
-	return tries
+	impatient := n.details.impatient
+	n.details.impatient = false
+	return impatient
 }
 
 // request handles a new request. items are the items of a set, or nil. limit is the limit of
@@ -214,7 +215,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		return
 	}
 	n.details.special.requested(limit)
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		if e.phase == held && m.now >= e.holdUntil() {
 			m.expire(e) // its alarm has not come yet
 		}
@@ -232,7 +233,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		}
 	}
 	m.enqueue(r)
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		m.serve(e, r)
 	}
 }
@@ -273,8 +274,9 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 	return m.inUse(&n.entry, r)
 }
 
-// inUse reports whether a new request would have to wait until others leave the entry. Waiting for
-// an answer that must come first does not count. If all requests in the queue, and the new request,
+// inUse reports whether a new request would have to wait until others leave the entry. With an empty
+// queue, a script in flight counts only if the script is for a request that may have left. If all
+// requests in the queue, and the new request,
 // are for the side Shared, all are granted together, so the new request need not wait for the
 // queue.
 func (m *Machine) inUse(e *entry, r *Request) bool {
@@ -306,9 +308,10 @@ func (m *Machine) whyOccupied(n *name) error {
 	return ErrNotAcquired
 }
 
-// failOnce fails the waiting requests that have Once set.
-func (m *Machine) failOnce(n *name, err error) {
-	if !n.takeTries() {
+// failImpatient fails the waiting requests that have Once set. They wait for an answer, and for no
+// unlock.
+func (m *Machine) failImpatient(n *name, err error) {
+	if !n.takeImpatient() {
 		return
 	}
 	for r := range n.queue.all {
@@ -331,7 +334,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	if n.queue.head != nil {
 		return
 	}
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		switch {
 		case e.flight != 0:
 		case e.phase == waiting:
@@ -356,7 +359,7 @@ func (m *Machine) enqueue(r *Request) {
 	}
 	m.stats.Waiting++
 	if r.Ends != Forever {
-		m.giveUps.set(r, r.Ends)
+		m.waitEnds.set(r, r.Ends)
 	}
 	if r.Explicit {
 		m.waits.add(r)
@@ -367,7 +370,7 @@ func (m *Machine) enqueue(r *Request) {
 func (m *Machine) dequeue(r *Request) {
 	r.state = reqNew
 	r.entry.of.remove(r)
-	m.giveUps.remove(r)
+	m.waitEnds.remove(r)
 	m.stats.Waiting--
 	if r.Explicit {
 		m.waits.remove(r)

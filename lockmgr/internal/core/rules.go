@@ -41,10 +41,10 @@ type rules interface {
 	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
 	// waitsFor only if the request waits behind a request for the side Alone.
 	waitsFor(r *Request, h *Hold) bool
-	// takesTurns reports whether managers share the time of a name by standing back: see turns.
-	// Managers do not if the server keeps the waiters in order. If so, the number of a waiting
-	// request is its place: see line.
-	takesTurns() bool
+	// places reports whether the server keeps the waiters in order. The number of a waiting request
+	// is the request's place: see line. Managers share the time of a name without places by
+	// standing back: see turns.
+	places() bool
 	// details returns the details of a name that changes to the kind, while the name has none of
 	// its own.
 	details(n *name) *details
@@ -64,7 +64,7 @@ func (usual) parts(*entry) bool             { return false }
 func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
-func (usual) takesTurns() bool              { return true }
+func (usual) places() bool                  { return false }
 func (usual) details(*name) *details        { return &noDetails }
 func (usual) gone() error                   { return errGone }
 
@@ -73,8 +73,11 @@ func (n *name) passesOn(e *entry, r *Request) bool {
 	return n.rules().transfers() && n.rules().passes(e, r)
 }
 
-// takesTurns is rules.takesTurns of the name's kind.
-func (n *name) takesTurns() bool { return n.rules().takesTurns() }
+// places is rules.places of the name's kind.
+func (n *name) places() bool { return n.rules().places() }
+
+// takesTurns reports whether managers share the time of the name by standing back: see turns.
+func (n *name) takesTurns() bool { return !n.places() }
 
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }

@@ -240,7 +240,7 @@ func (t *turns) standBack(now time.Duration, cfg *Config, j *jitter) {
 	if t.stood%16 == 0 {
 		pause = cfg.BackTime // a client may be too slow for shorter pauses
 	}
-	if t.wide = cfg.ShareEvery > 0 && now-t.lastWide >= cfg.ShareEvery/4*3; t.wide {
+	if t.wide = cfg.ShareEvery > 0 && now-t.lastWide >= cfg.shareDue(); t.wide {
 		t.lastWide = now
 		t.share = max(1, t.others)
 		pause = cfg.FarPause

@@ -31,8 +31,8 @@ type suspect struct {
 	stray bool
 	// ours is set if the record was ours. The record may have a long lease.
 	ours bool
-	// several is set if several commands record the number: see line, and Reply.Split.
-	several bool
+	// repeats is set if several commands record the number: see line, and Reply.Split.
+	repeats bool
 }
 
 // maxSuspects bounds the suspects of one entry. Dropping a suspect does little harm, because the
@@ -44,7 +44,7 @@ func (u *unknown) add(s suspect) {
 	for i := range u.suspects {
 		if known := &u.suspects[i]; known.number == s.number {
 			known.until = max(known.until, s.until)
-			known.several = known.several || s.several || known.stray && s.stray
+			known.repeats = known.repeats || s.repeats || known.stray && s.stray
 			known.stray = known.stray || s.stray
 			known.ours = known.ours || s.ours
 			return
@@ -61,7 +61,7 @@ func (u *unknown) add(s suspect) {
 func (u *unknown) addOp(op *Op, split bool, until time.Duration) {
 	u.mayLive = max(u.mayLive, until+op.Lease)
 	if op.Number != 0 && op.Verb != VerbRenew {
-		u.add(suspect{number: op.Number, until: until, stray: op.Verb == VerbAcquire, several: split && op.Verb == VerbAcquire})
+		u.add(suspect{number: op.Number, until: until, stray: op.Verb == VerbAcquire, repeats: split && op.Verb == VerbAcquire})
 	}
 }
 
@@ -93,7 +93,7 @@ func (u *unknown) strays() (n int) {
 // there is exactly one stray, the record was the stray's. The stray's command has run and won't run
 // again, unless several commands record the number.
 func (u *unknown) removed() {
-	if u.strays() == 1 && !slices.ContainsFunc(u.suspects, func(s suspect) bool { return s.several }) {
+	if u.strays() == 1 && !slices.ContainsFunc(u.suspects, func(s suspect) bool { return s.repeats }) {
 		u.suspects = nil
 	}
 }

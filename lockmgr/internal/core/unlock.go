@@ -35,7 +35,7 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 	if e.hold != nil { // other holds share the entry
 		m.emit(Unlocked{r, nil})
 	} else {
-		m.unlocking(e, r)
+		m.noteUnlock(e, r)
 		m.passOn(e, nil)
 	}
 	m.settleEntry(e)
@@ -61,8 +61,8 @@ func (m *Machine) letGo(h *Hold, err error) {
 	}
 }
 
-// unlocking notes the request whose Unlock is answered once the fate of the entry is known.
-func (m *Machine) unlocking(e *entry, r *Request) {
+// noteUnlock notes the request whose Unlock is answered once the fate of the entry is known.
+func (m *Machine) noteUnlock(e *entry, r *Request) {
 	e.unlocking = r
 	r.Ends = m.now // its hold has ended
 	m.unlocks++
@@ -71,9 +71,9 @@ func (m *Machine) unlocking(e *entry, r *Request) {
 	}
 }
 
-// unlocked answers the Unlock that unlocking has noted, if any. If err is a loss of the hold,
-// unlocked reports the loss first.
-func (m *Machine) unlocked(e *entry, err error) {
+// answerUnlock answers the Unlock that noteUnlock has noted, if any. If err is a loss of the hold,
+// answerUnlock reports the loss first.
+func (m *Machine) answerUnlock(e *entry, err error) {
 	r := e.unlocking
 	if r == nil {
 		return
@@ -111,7 +111,7 @@ func (m *Machine) keep(e *entry) {
 	u := e.upkeep()
 	if e.unlocking != nil {
 		u.keepUntil = m.now + m.cfg.BackTime/4
-		m.unlocked(e, nil)
+		m.answerUnlock(e, nil)
 	}
 	u.retry.at = u.keepUntil
 }
@@ -163,7 +163,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 		}
 	}
 	m.disown(e)
-	m.unlocked(e, err)
+	m.answerUnlock(e, err)
 	if n.takesTurns() {
 		m.countTurn(e, r)
 	}
@@ -196,13 +196,13 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	}
 	t := &n.details.turns
 	t.others, t.fresh = others, false
-	several := n.index() != nil
-	if several && !t.back {
+	indexed := n.index() != nil
+	if indexed && !t.back {
 		t.skip(m.now)
 	}
 	t.turnEnded(m.now, n.turnSince(m.now, e.since), &m.cfg)
 	switch {
-	case t.back && several: // an entry that comes free while we stand back
+	case t.back && indexed: // an entry that comes free while we stand back
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
@@ -238,7 +238,7 @@ func (m *Machine) afterRelease(e *entry) {
 // what was released. Or the try of another entry may be refused, because the try ran before the
 // release.
 func (m *Machine) cameFree(n *name) {
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		switch e.phase {
 		case asking:
 			e.woken = true
@@ -258,17 +258,17 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		e.retried = true
 		m.distrust(e)
 	}
-	refused := r.Ran == No && r.Final
-	if !refused {
-		m.failOnce(n, r.Err)
+	releaseRefused := r.Ran == No && r.Final
+	if !releaseRefused {
+		m.failImpatient(n, r.Err)
 	}
 	servedByOther := e.number == 0 && n.served(e)
 	switch {
 	case m.now >= goneBy, m.closesWithout(e, r):
 		m.leaveRecord(e, r.Err)
-	case r.Final && servedByOther:
-		m.unlocked(e, r.Err)
-	case refused && m.wanted(e) && !u.refused && !u.life.long:
+	case r.Final && servedByOther: // nobody waits for this release, which is repeated
+		m.answerUnlock(e, r.Err)
+	case releaseRefused && m.wanted(e) && !u.cannotPass && !u.life.long:
 		m.passInstead(e, r.Err)
 	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
 		m.waitNoLonger(e, r)
@@ -279,7 +279,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 
 // waitNoLonger ends the waits for a release that goes on failing. The release is repeated.
 func (m *Machine) waitNoLonger(e *entry, r *Reply) {
-	m.unlocked(e, r.Err)
+	m.answerUnlock(e, r.Err)
 	for q := range e.of.queue.all {
 		if r.Final || m.overdue(e, q) {
 			m.failQueued(q, r.Err)
@@ -296,8 +296,8 @@ func (m *Machine) closesWithout(e *entry, r *Reply) bool {
 // leaveRecord gives up the release of a record that has expired, or is left to expire.
 func (m *Machine) leaveRecord(e *entry, err error) {
 	u := e.upkeep()
-	m.giveUp(e.of, err)
-	m.unlocked(e, err)
+	m.noteUnreleased(e.of, err)
+	m.answerUnlock(e, err)
 	m.disown(e)
 	m.unreserve(e)
 	u.unknown.suspects = nil
@@ -310,12 +310,12 @@ func (m *Machine) leaveRecord(e *entry, err error) {
 // stands back, because the entry would be released again at once: another entry may stand back.
 func (m *Machine) passInstead(e *entry, err error) {
 	n := e.of
-	m.unlocked(e, err)
+	m.answerUnlock(e, err)
 	e.upkeep().giveBack, e.since, *e.firstPass() = false, m.now, m.now
 	n.details.turns.newRun(m.now)
 	n.details.turns.back = false
 	m.passOn(e, nil)
 	if e.phase == passing || e.phase == releasing {
-		m.failOnce(n, err)
+		m.failImpatient(n, err)
 	}
 }

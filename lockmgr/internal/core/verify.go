@@ -72,11 +72,12 @@ func (m *Machine) stale(e *entry) bool {
 	return m.now-e.sent > every*3/2+2*e.upkeep().trip
 }
 
-// confirm notes that the script id has found the record, which may end a doubt.
+// confirm notes that the script id has run, which may end a doubt. If the script has not found the
+// record, the caller drops the entry next, so the doubt no longer matters.
 func (m *Machine) confirm(e *entry, id uint64) {
 	if e.of.hasDetails() {
 		u := e.upkeep()
 		u.doubt.found(id)
-		u.refused = false
+		u.cannotPass = false
 	}
 }

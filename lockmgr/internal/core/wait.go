@@ -57,7 +57,7 @@ func (m *Machine) wake(ev Wake) {
 	if foreign && n.endsTurn(ev) {
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 	}
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		switch e.phase {
 		case held, passing:
 			if foreign && n.rules().doubts() {
@@ -106,7 +106,7 @@ func (n *name) takeEcho(ev Wake) bool {
 		return true
 	}
 	most := n.channels()
-	for e := range n.inMotion {
+	for e := range n.toLookAt {
 		u := e.upkeep()
 		switch {
 		case e.flight == 0 || e.flightVerb != VerbRelease:

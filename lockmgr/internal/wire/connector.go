@@ -19,15 +19,15 @@ import (
 // succeed. Every command that waits for the same dial would fail with the dial, before the
 // command's own time-out.
 //
-//	greeted ──Ended, Failed──▶ not greeted ──a command──▶ question under way ──answer──▶ greeted
+//	greeted ──Ended, Again───▶ not greeted ──a command──▶ question under way ──answer──▶ greeted
 //	                               ▲                             │
 //	                               └────────── no answer ────────┘  the commands that wait fail
 //
 // Commands wait for the answer with their own time-outs. If a time-out ends, the question goes on,
 // for QuestionTime at most.
 type Greeter struct {
-	ended   atomic.Uint64 // connections that have ended
-	greeted atomic.Uint64 // what ended was at the last greeting, plus one; zero: not greeted since Failed
+	ended     atomic.Uint64 // connections that have ended
+	greetedAt atomic.Uint64 // one more than ended was at the last greeting; zero: a greeting is needed
 
 	// greet asks the question. refused reports whether the failure is an error reply that is as
 	// good as an answer, unless the connection has ended.
@@ -64,13 +64,13 @@ func (g *Greeter) Init(greet func(context.Context) (f *Failure, refused bool)) {
 // Ended notes the end of a connection. Ended never blocks.
 func (g *Greeter) Ended() { g.ended.Add(1) }
 
-// Failed makes the next command wait for another greeting.
-func (g *Greeter) Failed() { g.greeted.Store(0) }
+// Again makes the next command wait for another greeting.
+func (g *Greeter) Again() { g.greetedAt.Store(0) }
 
-// Ready waits for a greeting if one is needed, or until the context that start returns ends. ready
+// Ready waits for a greeting if one is needed, or until the context that start returns ends. Ready
 // returns the failure of commands that can't be sent, or nil.
 func (g *Greeter) Ready(start func() context.Context) *Failure {
-	if g.ended.Load()+1 == g.greeted.Load() {
+	if g.ended.Load()+1 == g.greetedAt.Load() {
 		return nil
 	}
 	p := g.join()
@@ -96,7 +96,7 @@ func (g *Greeter) Close() {
 }
 
 // join returns the question under way, and begins a question if there is none. join returns nil
-// after close.
+// after Close.
 func (g *Greeter) join() *greeting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +127,7 @@ func (g *Greeter) try() *Failure {
 		f, refused := g.greet(ctx)
 		switch stays := g.ended.Load() == ended; {
 		case f == nil && stays, refused && stays:
-			g.greeted.Store(ended + 1)
+			g.greetedAt.Store(ended + 1)
 			return nil
 		case f != nil:
 			return f
@@ -153,7 +153,7 @@ func NewConnector() *Connector {
 // Use sets the client, which is connected. Use must be called before the first command.
 func (c *Connector) Use(client rueidis.Client) {
 	c.redis.Client = client
-	c.greeted.Store(1)
+	c.greetedAt.Store(1)
 }
 
 // Exec makes Connector a Server.

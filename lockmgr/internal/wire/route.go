@@ -81,7 +81,7 @@ func (r *route) begin(now time.Duration) Server {
 }
 
 // end notes that the batch of begin has ended. healthy reports whether no failure may concern more
-// than one lock: see Failure.general.
+// than one lock: see Failure.General.
 func (r *route) end(now time.Duration, healthy bool) {
 	if r.dial == nil {
 		return
