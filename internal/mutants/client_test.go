@@ -101,7 +101,7 @@ var clientMutants = []mutant{
 	{"replicas", "an acquire without replicas did not run", wire, "confirmer.confirm", "core.Maybe", "core.No", wires + "TestReplicas_NotConfirmed"},
 
 	{"cluster", "one lane for all", wire, "Lanes.submit", "l.at(keyOf(op))", "0", wires + "TestLanes_HungShardDelaysNoOther"},
-	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.elsewhere(*t, a.Failure)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
+	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.group.redirect(*t, a.Failure, l.cfg.key)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
 	{"cluster", "no ASKING", wire, "Redis.One", "if asking {", "if false {", ofNodes + "TestNodes_FollowRedirections"},
 	{"cluster", "who listens at the old master is not told", nodes, "publishMissed", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},
 	{"cluster", "another node is greeted", nodes, "Nodes.greet", "s.ID() != a.id", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},

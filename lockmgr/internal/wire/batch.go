@@ -194,6 +194,9 @@ func (b *batch) split() bool {
 	for i := range b.tasks {
 		t := &b.tasks[i]
 		if b.commands[t.at].locks > 1 && b.refused(t.at) {
+			if b.slots == nil && b.answers[t.at].Failure.Kind == Topology {
+				b.apart = true // from now on: the server refuses commands with keys of several slots
+			}
 			b.single(t)
 		}
 	}
@@ -211,7 +214,6 @@ func (b *batch) refused(at int) bool {
 	if b.slots != nil { // all of them are at the same master
 		return f.Kind == Permission || f.Scattered
 	}
-	b.apart = b.apart || f.Kind == Topology
 	return f.Kind == Topology || f.Kind == Permission
 }
 

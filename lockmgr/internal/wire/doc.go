@@ -27,12 +27,14 @@
 //
 // # Lane
 //
-// A Lane is the way to one server. A Lane has queues, five senders, and the health of the server.
-// One sender sends renewals only. So no burst of requests delays a renewal past its lease, and
-// nothing waits for the answers to many renewals. The remaining four senders send everything else.
-// While batches are under way, the next batch has at least as many tasks as all of them together,
-// or 256. So few callers have round trips of their own, and many share large batches. Handoffs and
-// releases go before acquires.
+// A Lane is the way to one server. A Lane has queues, senders, and the health of the server. One
+// sender sends renewals only. So no burst of requests delays a renewal past its lease, and nothing
+// waits for the answers to many renewals. The other senders send everything else. While batches are
+// under way, the next batch has at least as many tasks as all of them together, or 256, and four
+// batches are under way at most. So few callers have round trips of their own, and many share large
+// batches. If a round trip takes a millisecond or more, tasks wait for others only while sixteen
+// batches are under way, or a task for each 16 µs of the round trip. Handoffs and releases go before
+// acquires.
 //
 // Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
 // another master. So the core knows whether the master of a queued operation answers.

@@ -20,7 +20,8 @@ type health struct {
 	failure    *Failure      // of the newest batch to end, if it got no answer
 	failedAt   time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
-	fastest    time.Duration // about the shortest of late, without renewals; zero before the first
+	fastest    time.Duration // about the shortest of them, without renewals; zero before the first, and after a failure
+	fastestAt  time.Duration // when fastest was last changed
 }
 
 const (
@@ -29,6 +30,9 @@ const (
 	// rememberFailure is how long a failure counts for later waits while no command is under way.
 	// rememberFailure is longer than any pause between two tries.
 	rememberFailure = 2 * time.Second
+	// fastestFor is how long the shortest time of an answer counts. A server that is busy for that
+	// long looks further away than before.
+	fastestFor = 30 * time.Second
 	// unusual is how many times as long as usual a silence must last to count as failing. A script
 	// unknown to the server takes two round trips.
 	unusual = 3
@@ -61,7 +65,7 @@ func (h *health) ended(n int, now time.Duration, f *Failure) {
 	if f == nil {
 		h.since = max(h.since, now)
 	} else {
-		h.failedAt = now
+		h.failedAt, h.fastest = now, 0 // another server may answer next
 	}
 }
 
@@ -72,15 +76,17 @@ func (h *health) failed() bool {
 	return h.failure != nil
 }
 
-// took notes how long an answer took from the send of its command. renews is set for a renewal. A
-// batch of many renewals may take long.
-func (h *health) took(d time.Duration, renews bool) {
+// took notes at now how long an answer took from the send of its command. renews is set for a
+// renewal. A batch of many renewals may take long.
+func (h *health) took(d, now time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !renews {
-		if h.fastest += h.fastest / 16; h.fastest == 0 || d < h.fastest {
-			h.fastest = d // it rises slowly when the server is further away than before
-		}
+	switch {
+	case renews:
+	case h.fastest == 0 || d <= h.fastest:
+		h.fastest, h.fastestAt = d, now
+	case now-h.fastestAt >= fastestFor:
+		h.fastest, h.fastestAt = min(d, h.fastest*5/4), now
 	}
 	if h.usual == 0 {
 		h.usual = d

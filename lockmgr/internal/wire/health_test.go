@@ -36,7 +36,7 @@ func TestHealth(t *testing.T) {
 	type step func(h *health)
 	sent := func(at time.Duration, n int) step { return func(h *health) { h.sent(n, at) } }
 	answered := func(at time.Duration, n int) step { return func(h *health) { h.ended(n, at, nil) } }
-	took := func(d time.Duration) step { return func(h *health) { h.took(d, false) } }
+	took := func(d time.Duration) step { return func(h *health) { h.took(d, 0, false) } }
 	failed := func(at time.Duration, n int) step { return func(h *health) { h.ended(n, at, down) } }
 	for _, test := range []struct {
 		name       string

@@ -10,10 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// senders is the number of senders of all but renewals, and so caps the batches under way at once.
-// More senders would seldom have a batch: see worthSending. More batches could fill the client's
-// queue, where waiting ignores contexts.
-const senders = 4
+const (
+	// senders is the number of senders of all but renewals, and so caps the batches under way at
+	// once. More batches could fill the client's queue, where waiting ignores contexts.
+	senders = 16
+	// usualBatches is how many batches are under way at once to a near server. That many senders
+	// have connections of their own.
+	usualBatches = 4
+	// farAway is the round trip of a server that is far away, compared with batchCost: about what a
+	// batch costs us.
+	farAway   = time.Millisecond
+	batchCost = 16 * time.Microsecond
+)
 
 // maxRenewals bounds the renewals of a batch: 32 scripts of maxRenewed plain locks each. A smaller
 // bound would take many round trips to a far server.
@@ -39,9 +47,11 @@ type Lane struct {
 
 	confirms *confirmer // nil: all replies are reported at once
 
-	senders [senders]sender
-	roused  int // of senders, those that were roused and have not looked for a batch since
-	flying  int // the tasks of their batches that are under way
+	senders [senders]sender // started when first needed
+	roused  int             // of senders, those that were roused and have not looked for a batch since
+	batches int             // of senders, those whose batch is under way
+	flying  int             // the tasks of these batches
+	alone   int             // with fewer tasks under way, none waits for others: see worthSending
 	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -52,9 +62,10 @@ type Lane struct {
 // A sender sends one batch after another.
 type sender struct {
 	route
-	filled sync.Cond // there is work for this sender, or the lane is closed
-	waits  bool      // for filled
-	took   int       // the tasks of its batch that is under way
+	filled  sync.Cond // there is work for this sender, or the lane is closed
+	started bool      // its goroutine runs
+	waits   bool      // for filled
+	took    int       // the tasks of its batch that is under way
 }
 
 // await blocks until rouse. The lane's mutex is held at the call and at the return.
@@ -87,8 +98,10 @@ func NewLane(cfg Config) *Lane {
 	}
 	for i := range l.senders {
 		s := &l.senders[i]
-		s.shared, s.dial, s.fresh, s.filled.L = cfg.Server, cfg.Dedicate, fresh, &l.mu
-		l.wg.Go(func() { l.send(s, l.take) })
+		s.shared, s.fresh, s.filled.L = cfg.Server, fresh, &l.mu
+		if i < usualBatches {
+			s.dial = cfg.Dedicate
+		}
 	}
 	l.renewer.shared, l.renewer.filled.L = cfg.Server, &l.mu
 	l.wg.Go(func() { l.send(&l.renewer, l.takeRenewals) })
@@ -201,7 +214,9 @@ func (l *Lane) Close() {
 	l.mu.Lock()
 	l.closed = true
 	for i := range l.senders {
-		l.rouse(&l.senders[i])
+		if s := &l.senders[i]; s.rouse() {
+			l.roused++
+		}
 	}
 	l.renewer.rouse()
 	l.mu.Unlock()
@@ -242,9 +257,14 @@ func (l *Lane) wake() {
 	}
 }
 
-// rouse wakes a waiting sender, and reports whether it did.
+// rouse wakes a waiting sender or starts a new one, and reports whether it did.
 func (l *Lane) rouse(s *sender) bool {
-	if !s.rouse() {
+	switch {
+	case s.rouse():
+	case !s.started:
+		s.started = true
+		l.wg.Go(func() { l.send(s, l.take) })
+	default:
 		return false
 	}
 	l.roused++
@@ -257,10 +277,18 @@ func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 // worthSending reports whether a sender should take a batch of anything but renewals now. While
 // batches are under way, the next batch has at least as many tasks as all of them together, or
 // maxBatch. So each of two callers has round trips of its own, and many callers share few large
-// batches: each batch costs the server and us a system call each way.
+// batches: each batch costs the server and us a system call each way. A far server makes a task wait
+// for long. So a task for a far server waits for others only if all senders are busy, or if so many
+// tasks are under way that one ends within each batchCost.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
-	return n > 0 && n >= min(l.flying, maxBatch)
+	switch {
+	case n == 0:
+		return false
+	case l.batches < usualBatches && n >= min(l.flying, maxBatch):
+		return true
+	}
+	return l.flying < l.alone && l.batches < senders
 }
 
 // take waits for tasks other than renewals and moves the tasks of a batch to out: urgent tasks
@@ -270,17 +298,33 @@ func (l *Lane) worthSending() bool {
 func (l *Lane) take(s *sender, out []task) []task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.flying -= s.took // its last batch has ended
-	for s.took = 0; !l.closed && !l.worthSending(); {
+	if s.took > 0 { // its last batch has ended
+		l.flying, l.batches, s.took = l.flying-s.took, l.batches-1, 0
+		l.alone = 0
+		if trip := l.health.roundTrip(); trip >= farAway {
+			l.alone = int(trip / batchCost)
+		}
+	} else {
+		l.roused-- // it was started
+	}
+	for !l.closed && !l.worthSending() {
 		s.await()
 		l.roused--
 	}
 	out = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
 	out = move(out, &l.queue, maxBatch-len(out))
-	s.took = len(out)
-	l.flying += s.took
+	if len(out) > 0 {
+		l.took(s, len(out))
+	}
 	l.wake() // for what is left
 	return out
+}
+
+// took notes that a sender has taken a batch of n tasks.
+func (l *Lane) took(s *sender, n int) {
+	s.took = n
+	l.flying += n
+	l.batches++
 }
 
 // takeRenewals is take for the sender of renewals.
@@ -348,8 +392,8 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 			}
 			healthy := b.healthy()
 			s.end(l.cfg.Now(), healthy)
-			if !healthy && l.cfg.trouble != nil {
-				l.cfg.trouble()
+			if !healthy {
+				l.cfg.suspectLayout()
 			}
 			if !healthy && l.cfg.Demoted != nil && b.demoted() {
 				l.cfg.Demoted()
@@ -391,11 +435,6 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	}
 }
 
-// passesOn reports whether a command with an answer is to be sent to another server.
-func (c *Config) passesOn(a *Answer) bool {
-	return c.elsewhere != nil && a.Failure != nil && a.Failure.Elsewhere
-}
-
 // An outcome sums up the tasks of a batch.
 type outcome struct {
 	replies  *core.Replies // to be posted; nil: none
@@ -425,7 +464,7 @@ func (l *Lane) report(b *batch) {
 		t := &b.tasks[i]
 		a := b.answer(t)
 		if l.cfg.passesOn(a) {
-			if l.cfg.elsewhere(*t, a.Failure) {
+			if l.cfg.group.redirect(*t, a.Failure, l.cfg.key) {
 				o.passed++
 				continue
 			}
@@ -441,7 +480,7 @@ func (l *Lane) report(b *batch) {
 	}
 	now := l.cfg.Now()
 	if o.sentAt >= 0 {
-		l.health.took(now-o.sentAt, renews)
+		l.health.took(now-o.sentAt, now, renews)
 	}
 	if o.passed > 0 {
 		l.health.ended(o.passed, now, nil) // they no longer count for this lane
@@ -464,9 +503,7 @@ func (l *Lane) report(b *batch) {
 // reply turns the answer to an operation into a reply. reply adds the reply to the replies of the
 // batch, or passes the reply to the confirmer.
 func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
-	if s := l.cfg.troubles; s != nil && (a.Failure != nil || !s.none()) {
-		s.note(SlotOf(keyOf(op)), l.cfg.Now(), a.Failure.at(l.cfg.where), l.cfg.anywhere)
-	}
+	l.cfg.noteSlot(op, a.Failure)
 	if !a.Failure.Unanswered() {
 		o.sentAt, o.answered = op.Sent, true
 	}

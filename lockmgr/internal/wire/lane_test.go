@@ -14,7 +14,10 @@ import (
 
 // queued returns a lane without senders that has this many operations of each verb.
 func queued(renewals, releases, acquires int) *Lane {
-	l := &Lane{}
+	l := &Lane{cfg: Config{Now: func() time.Duration { return 0 }}}
+	for i := range l.senders {
+		l.senders[i].started = true // by the test
+	}
 	var ops []*core.Op
 	for i := range renewals {
 		ops = append(ops, renewal(fmt.Sprint("n", i), uint64(i)))
@@ -49,23 +52,42 @@ func TestLane_RenewalsOfABatch(t *testing.T) {
 		{0, 10_000, 1250}, {0, 100_000, maxRenewals},
 	} {
 		l := queued(c.queue, 1000, 1000)
-		l.health.took(c.trip, false)
-		l.health.took(time.Second, true)
+		l.health.took(c.trip, 0, false)
+		l.health.took(time.Second, 0, true)
 		got := verbsOf(l.takeRenewals(new(sender), nil))
 		require.Equal(t, map[core.Verb]int{core.VerbRenew: c.renews}, got, c)
 	}
 	l := queued(0, 0, 0)
-	for range 200 {
-		l.health.took(50*time.Millisecond, false)
-		l.health.took(time.Millisecond, true)
-	}
+	l.health.took(50*time.Millisecond, 0, false)
+	l.health.took(time.Millisecond, 0, true)
 	require.Equal(t, maxRenewals, l.renewalsNow())
-	l.health.took(time.Millisecond, false)
+	l.health.took(time.Millisecond, 0, false)
 	require.Equal(t, 3*maxRenewed, l.renewalsNow())
-	for range 100 { // the server has moved far away
-		l.health.took(50*time.Millisecond, false)
+}
+
+// The server is as far away as its fastest answer says. It is further away if no answer is as fast for a while, or if
+// there is a new one after a failure.
+func TestHealth_RoundTrip(t *testing.T) {
+	const ms = time.Millisecond
+	h := newHealth(time.Second)
+	require.Zero(t, h.roundTrip())
+	now := time.Duration(0)
+	for i := range 1000 {
+		now += fastestFor / 1000
+		h.took(time.Duration(i+2)*ms, now, false)
+		h.took(ms, now, true)
 	}
-	require.Equal(t, maxRenewals, l.renewalsNow())
+	require.Equal(t, 2*ms, h.roundTrip())
+	h.took(50*ms, now+1, false)
+	require.Equal(t, 2*ms, h.roundTrip())
+	for range 20 {
+		now += fastestFor
+		h.took(50*ms, now, false)
+	}
+	require.Equal(t, 50*ms, h.roundTrip())
+	h.ended(1, now, &Failure{Kind: Unavailable})
+	h.took(70*ms, now, false)
+	require.Equal(t, 70*ms, h.roundTrip())
 }
 
 // Releases go before acquires, but do not keep them back for ever.
@@ -149,7 +171,7 @@ func TestLane_RenewalsHaveTheirOwnSender(t *testing.T) {
 func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
 	b := newBatch(&Config{Manager: "u"})
 	l := queued(maxRenewals, 0, 0)
-	l.health.took(time.Second, false)
+	l.health.took(time.Second, 0, false)
 	b.tasks = l.takeRenewals(new(sender), nil)
 	b.build(0)
 	require.Len(t, b.commands, maxRenewals/maxRenewed)
@@ -172,24 +194,28 @@ func TestHealth_OldFailure(t *testing.T) {
 	require.Nil(t, h.failing(0, time.Second))
 }
 
-// While batches are under way, the next one has at least as many tasks as they have.
-func TestLane_BatchesGrow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &batchServer{begun: make(chan int, senders), answer: make(chan struct{})}
-		l := NewLane(Config{
-			Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return 0 },
-			Error: func(*Failure) error { return nil }, Post: func(*core.Replies) {},
-		})
-		submit := func(n int) {
+// laneOver returns a lane to a batchServer at an instant, and functions that submit tasks and answer a batch.
+func laneOver(server *batchServer, now *time.Duration) (l *Lane, submit func(n int), answer func()) {
+	l = NewLane(Config{
+		Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return *now },
+		Error: func(*Failure) error { return nil }, Post: func(*core.Replies) {},
+	})
+	return l, func(n int) {
 			for range n {
 				l.Submit([]*core.Op{released("a", 1, 2)}, 0) // two numbers: not joined to others
 			}
 			synctest.Wait()
-		}
-		answer := func() {
+		}, func() {
 			server.answer <- struct{}{}
 			synctest.Wait()
 		}
+}
+
+// While batches are under way, the next one has at least as many tasks as they have.
+func TestLane_BatchesGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, now := newBatchServer(), time.Duration(0)
+		l, submit, answer := laneOver(server, &now)
 		submit(1)
 		require.Equal(t, 1, <-server.begun)
 		submit(1)
@@ -200,9 +226,36 @@ func TestLane_BatchesGrow(t *testing.T) {
 		require.Equal(t, 2, <-server.begun)
 		submit(3)
 		require.Empty(t, server.begun)
+		submit(1)
+		require.Equal(t, 4, <-server.begun)
+		submit(8)
+		require.Empty(t, server.begun, "there are four")
 		answer()
-		require.Equal(t, 3, <-server.begun) // or the batch of two has ended, and three are as many as two
+		require.Equal(t, 8, <-server.begun)
 		submit(senders * maxBatch)
+		close(server.answer)
+		l.Close()
+	})
+}
+
+// A task for a far server waits for no others, while a sender is idle.
+func TestLane_FarServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, now := newBatchServer(), time.Duration(0)
+		l, submit, answer := laneOver(server, &now)
+		submit(1)
+		require.Equal(t, 1, <-server.begun)
+		now += farAway
+		answer()
+		for range senders {
+			submit(1)
+			require.Equal(t, 1, <-server.begun)
+		}
+		submit(3)
+		require.Empty(t, server.begun)
+		now += farAway
+		answer()
+		require.Equal(t, 3, <-server.begun)
 		close(server.answer)
 		l.Close()
 	})
@@ -212,6 +265,10 @@ func TestLane_BatchesGrow(t *testing.T) {
 type batchServer struct {
 	begun  chan int
 	answer chan struct{}
+}
+
+func newBatchServer() *batchServer {
+	return &batchServer{begun: make(chan int, 2*senders), answer: make(chan struct{})}
 }
 
 func (s *batchServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
@@ -226,11 +283,12 @@ func (s *batchServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 // connection of its own.
 func TestLane_OneSenderServesAFewCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &Lane{}
+		l := &Lane{cfg: Config{Now: func() time.Duration { return 0 }}}
 		var got [senders]int
+		l.roused = len(l.senders) // all are started
 		for i := range l.senders {
 			s := &l.senders[i]
-			s.filled.L = &l.mu
+			s.filled.L, s.started = &l.mu, true
 			l.wg.Go(func() {
 				for tasks := l.take(s, nil); len(tasks) > 0; tasks = l.take(s, tasks) {
 					got[i] += len(tasks)

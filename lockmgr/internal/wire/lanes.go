@@ -120,7 +120,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 		close(l.done)
 		return l
 	}
-	l.cfg.clustered, l.cfg.trouble = !cluster.OneSlot, l.lookSoon
+	l.cfg.group, l.cfg.clustered = l, !cluster.OneSlot
 	l.spreads.submit, l.spreads.pass = l.submitPart, cfg.Post
 	l.take(cluster.First)
 	if cluster.Node != nil {
@@ -194,7 +194,7 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 		*slots = *l.slots
 	}
 	for _, s := range shards {
-		n := l.numberOf(s.Addr)
+		n := l.ensureLane(s.Addr)
 		for _, r := range s.Slots {
 			for slot := r[0]; slot <= r[1]; slot++ {
 				slots[slot] = uint16(n)
@@ -255,10 +255,10 @@ func (l *Lanes) serving() []bool {
 	return serves
 }
 
-// numberOf returns the number of a shard by the address of its master, or by strayPrefix and an
+// ensureLane returns the number of a shard by the address of its master, or by strayPrefix and an
 // address. A new shard gets a lane and the smallest free number. Numbers are used again, because
 // the core has a health for each number. The mutex is held.
-func (l *Lanes) numberOf(key string) int {
+func (l *Lanes) ensureLane(key string) int {
 	n, known := l.number[key]
 	if !known {
 		if n = slices.Index(l.lanes, nil); n < 0 {
@@ -287,7 +287,7 @@ func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 		if l.closed {
 			return false
 		}
-		lane = l.lanes[l.numberOf(strayPrefix+addr)]
+		lane = l.lanes[l.ensureLane(strayPrefix+addr)]
 	}
 	if t.op != nil {
 		l.queued(t.op, lane.cfg.shard) // before the lane has it, as its answer may come at once
@@ -308,10 +308,7 @@ func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
 	cfg.Server, cfg.Post = server, l.spreads.post
-	cfg.anywhere, cfg.troubles = anywhere, &l.troubles
-	if !anywhere && l.cluster.Node != nil {
-		cfg.elsewhere = func(t task, f *Failure) bool { return l.redirect(t, f, key) }
-	}
+	cfg.key, cfg.anywhere, cfg.redirects = key, anywhere, !anywhere && l.cluster.Node != nil
 	if l.cluster.Node != nil {
 		cfg.where = strings.TrimPrefix(key, strayPrefix)
 		if strings.HasPrefix(cfg.where, "?:") { // a master that does not know the host has named it
@@ -338,6 +335,9 @@ func (l *Lanes) lookSoon() {
 	default:
 	}
 }
+
+// inTrouble makes Lanes a group.
+func (l *Lanes) inTrouble() *slotTroubles { return &l.troubles }
 
 // at returns the number of the shard that a key or a sharded channel is on. The mutex is held.
 func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }

@@ -478,7 +478,7 @@ func TestLanes_RedirectionToAnUnknownHost(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for to, where := range map[string]string{"h:1": "h:1", "?:1": ""} {
-			require.Equal(t, where, l.lanes[l.numberOf(strayPrefix+to)].cfg.where)
+			require.Equal(t, where, l.lanes[l.ensureLane(strayPrefix+to)].cfg.where)
 		}
 	})
 }

@@ -208,8 +208,8 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			continue // its lease is over: the core finds that out, and fails this request only
 		}
 		if f != nil {
-			if c.cfg.trouble != nil && (f.Kind != TooFew || f == taken) {
-				c.cfg.trouble()
+			if f.Kind != TooFew || f == taken {
+				c.cfg.suspectLayout()
 			}
 			if c.cfg.Demoted != nil && f.Demoted {
 				c.cfg.Demoted()

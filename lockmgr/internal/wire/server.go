@@ -57,18 +57,48 @@ type Config struct {
 
 	// Lanes sets the fields below, for a lane to a master of a cluster.
 
-	shard     uint8 // the number of its shard
-	clustered bool  // the locks that share a command must be in one slot
-	// trouble is called when a command has failed for a reason that may concern further locks.
-	// trouble must not block. trouble may be nil.
-	trouble func()
-	// elsewhere takes a task for another server, and the failure that says so, and reports whether
-	// it took the task. elsewhere must not block. elsewhere may be nil.
-	elsewhere func(task, *Failure) bool
-	anywhere  bool          // the lane sends to any master
-	named     Server        // with anywhere: the node that others name; nil: none is named
-	troubles  *slotTroubles // may be nil
-	where     string        // the address of the master, or of the one that others name
+	group     group  // nil: a single server
+	key       string // of the lane in its group
+	redirects bool   // what the master refuses, because another has the slot, goes to the group
+	shard     uint8  // the number of its shard
+	clustered bool   // the locks that share a command must be in one slot
+	anywhere  bool   // the lane sends to any master
+	named     Server // with anywhere: the node that others name; nil: none is named
+	where     string // the address of the master, or of the one that others name
+}
+
+// A group is what a lane to one of several masters needs of the others: see Lanes. No method blocks.
+type group interface {
+	// lookSoon makes the group look at the layout soon.
+	lookSoon()
+	// redirect takes a task that the lane with a key has for another server, and the failure that
+	// says so, and reports whether it took the task.
+	redirect(t task, f *Failure, key string) bool
+	// inTrouble returns the slots in trouble.
+	inTrouble() *slotTroubles
+}
+
+// suspectLayout notes that a command has failed for a reason that may concern further locks.
+func (c *Config) suspectLayout() {
+	if c.group != nil {
+		c.group.lookSoon()
+	}
+}
+
+// noteSlot notes the end of an operation, for the waits in the operation's slot. f is nil if the
+// operation was answered.
+func (c *Config) noteSlot(op *core.Op, f *Failure) {
+	if c.group == nil {
+		return
+	}
+	if t := c.group.inTrouble(); f != nil || !t.none() {
+		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.anywhere)
+	}
+}
+
+// passesOn reports whether a command with an answer is to be sent to another server.
+func (c *Config) passesOn(a *Answer) bool {
+	return c.redirects && a.Failure != nil && a.Failure.Elsewhere
 }
 
 // Replicas says how many replicas must have a record, and how long to wait for the replicas: see
