@@ -235,7 +235,7 @@ func TestFair_FixedLeases(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	var all []*futures.Future[*lockmgr.Lock]
 	for i := range 8 {
-		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair(), lockmgr.FixedLease(100*time.Millisecond)))
+		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair(), lockmgr.FixedLease(300*time.Millisecond)))
 	}
 	for _, f := range all {
 		l := mustAwait(t, f)

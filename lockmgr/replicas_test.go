@@ -63,7 +63,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
 	o := acked(1)
-	o.Lease, o.CommandTimeout, o.Replicas.Timeout = 3*time.Second, 900*time.Millisecond, 800*time.Millisecond
+	o.Lease, o.CommandTimeout, o.Replicas.Timeout = 4500*time.Millisecond, 1400*time.Millisecond, 1200*time.Millisecond
 	m, other := dial(t, servers[0].Addr(), o), dial(t, servers[0].Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
 	held := mustLock(t, m, "held")

@@ -82,7 +82,7 @@ func (b *book) promise14c(p *pages, q *request, now time.Time) {
 		return
 	}
 	b.look("promise14c", q)
-	since := p.without(q)
+	since := later(p.without(q), p.keptMost) // while the name is kept, nobody is served
 	if now.Sub(since) < 10*sec+40*w.slowest() || w.troubled(noPerm|badKey|badCounter|foreign, nil, q.name, span{q.issued, now}) || q.hopeless() {
 		return
 	}
