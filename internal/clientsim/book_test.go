@@ -333,12 +333,15 @@ func (b *book) grantAt(q *request) (at time.Time, known bool) {
 func inOrder(q *request) bool { return q.kind == plain || q.kind == fair }
 
 // hopeless reports whether the lease is too short for the distance.
-func (q *request) hopeless() bool {
+func (q *request) hopeless() bool { return q.lease > 0 && q.lease < q.leastLease() }
+
+// leastLease returns the shortest lease that the distance of a request's host allows.
+func (q *request) leastLease() time.Duration {
 	least := 6*q.host.latency + 50*ms
 	if q.met.has(acks) { // a renewal, a wait and perhaps a new connection
 		least *= 3
 	}
-	return q.lease > 0 && q.lease < least
+	return least
 }
 
 // unlocking notes that a caller is about to give a lock back. It reports

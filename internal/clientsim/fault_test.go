@@ -186,8 +186,11 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.tracef("fault ends: the counter of %q is a number", name)
 			keys := w.keysOf(name) // its slot may have moved
+			if now := keys.Values[key]; now == nil || now.Kind != luaserver.List {
+				return // a failover has brought an earlier one back
+			}
+			w.tracef("fault ends: the counter of %q is a number", name)
 			if delete(keys.Values, key); old != nil {
 				keys.Values[key] = old
 			}
