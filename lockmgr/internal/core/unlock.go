@@ -252,7 +252,7 @@ func (m *Machine) cameFree(n *name) {
 // confirmed, or until the record has expired. A manager that is closing may give up earlier.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	n, u := e.of, e.makeUpkeep()
-	goneBy := u.unknown.giveUpAt(max(m.now, e.until), &m.cfg)
+	goneBy := u.unknown.giveUpAt(max(m.now, e.until, u.life.until), &m.cfg)
 	m.failed(e, r.Err)
 	if r.Ran == Maybe { // a record that may have been removed is not passed on
 		e.retried = true
