@@ -489,18 +489,27 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 		w.fail("promise11b", "#%d of machine %d keeps %q for another %v, and the record %q lives for %v", p.keptBy.seq, p.keptBy.m.index, name, left,
 			keys.names(name), keys.life(name))
 	}
-	most := later(now, p.keptMost).Sub(now) + w.set.lease + w.set.lease/8 + 2*sec
+	// A release that runs late keeps the name for that much longer.
+	late := func(f string) bool {
+		id, _, _ := strings.Cut(f, ":")
+		e := b.managers[id]
+		return e == nil || e.host.disturbed(span{p.keptFrom, now})
+	}
+	kept := false
 	for _, f := range keys.names(name) {
-		if strings.HasSuffix(f, ":kept") && keys.life(name) > most {
+		if !strings.HasSuffix(f, ":kept") {
+			continue
+		}
+		most := later(now, p.keptMost).Sub(now) + w.set.lease + w.set.lease/8 + 2*sec
+		if late(f) {
+			most += now.Sub(p.keptFrom)
+		} else {
+			kept = true
+		}
+		if keys.life(name) > most {
 			w.fail("promise11b", "the record %q of %q is kept for another %v, and nobody wants more than %v", f, name, keys.life(name), most)
 		}
 	}
-	// A release that runs late keeps the name for that much longer.
-	kept := slices.ContainsFunc(keys.names(name), func(f string) bool {
-		id, _, _ := strings.Cut(f, ":")
-		e := b.managers[id]
-		return strings.HasSuffix(f, ":kept") && e != nil && !e.host.disturbed(span{p.keptFrom, now})
-	})
 	if kept && now.After(p.keptMost.Add(w.set.lease/8+2*sec)) && now.Sub(p.busy) > sec {
 		w.fail("promise11b", "the record of %q is kept for another %v, and nobody has taken a lock that wants it", name, keys.life(name))
 	}
