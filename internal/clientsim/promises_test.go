@@ -502,7 +502,7 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 		}
 		most := later(now, p.keptMost).Sub(now) + w.set.lease + w.set.lease/8 + 2*sec
 		if late(f) {
-			most += now.Sub(p.keptFrom)
+			most += min(now.Sub(p.keptFrom), time.Hour)
 		} else {
 			kept = true
 		}
