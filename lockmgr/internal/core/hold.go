@@ -362,7 +362,11 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		if m.now < u.retry.at {
 			return min(u.retry.at, n.lineAt(u, m.now))
 		}
-		u.extend.sent, u.extend.want = min(u.extend.want, m.needed(e)), 0 // the claim for it may have ended
+		lease := u.extend.want
+		if e.watched() {
+			lease = max(lease, m.cfg.Lease) // a shorter renewal would only put off the next one
+		}
+		u.extend.sent, u.extend.want = min(lease, m.needed(e)), 0 // the claim for it may have ended
 		m.renew(e, u.extend.sent)
 	default:
 		return n.lineAt(u, m.now)
