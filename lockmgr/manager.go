@@ -230,7 +230,7 @@ type Stats struct {
 	Scripts                  uint64 // RenewalScripts and all other operations, of which up to 64 share a command
 	RenewalScripts, Renewals uint64 // commands that renew, and the leases that they have renewed
 	Wakes                    uint64 // wake-ups from the subscription
-	Polls                    uint64 // tries after a pause, without a wake-up
+	Polls                    uint64 // tries after a pause, without a wake-up; a waiter polls every few seconds
 	StoodBack                uint64 // runs after which others went first
 	Failures                 uint64 // scripts that failed or got no answer, and grants that came too late
 	Unreleased               uint64 // releases given up: their records have expired, or will

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// MinLease and MaxLease bound the lease of FixedLease and Extend: 10 ms and 365 days.
+// MinLease and MaxLease bound the times of FixedLease, Extend, KeepFor and MaxHold: 10 ms and 365
+// days.
 const (
 	MinLease = 10 * time.Millisecond
 	MaxLease = 365 * 24 * time.Hour
@@ -317,7 +318,8 @@ func AsOwner(o Owner) LockOption { return LockOption{kind: optAsOwner, owner: o}
 
 // Fenced asks for a fencing token with the lock: see [Lock.Token]. A re-entry into a hold without a
 // token fails with ErrNotFenced. So does a request to read by an owner who writes without a token.
-// An owner who reads without a token can ask for a token with a request to write.
+// An owner who reads without a token can ask for a token with a request to write. The counter of a
+// name's tokens stays on the server for ever.
 func Fenced() LockOption { return LockOption{kind: optFenced} }
 
 // MaxHold bounds how long the watchdog keeps the lock, counted from the grant. At the bound the

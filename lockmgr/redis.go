@@ -23,7 +23,7 @@ import (
 
 // Dial connects to a server and returns a manager that owns its connections: Close ends the
 // connections. The manager has a connection for commands, another for messages while somebody
-// waits, and up to two more for commands while it sends many. The client is built from opt as
+// waits, and up to four more for commands while it sends many. The client is built from opt as
 // [TuneClient] completes it, but without AlwaysPipelining and BlockingPoolSize, and with a
 // ConnWriteTimeout of at least Options.CommandTimeout. With Options.Replicas there is a further
 // connection.

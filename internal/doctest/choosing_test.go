@@ -35,7 +35,8 @@ func chooseFair(ctx context.Context, mgr *lockmgr.Manager, name string, work sim
 	if err != nil {
 		return err
 	}
-	return errors.Join(work(lock.Context(ctx)), lock.Unlock(ctx))
+	defer lock.Unlock(context.WithoutCancel(ctx))
+	return work(lock.Context(ctx))
 	// end
 }
 

@@ -2,6 +2,7 @@ package doctest
 
 import (
 	"context"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -60,10 +61,10 @@ func stuck(ctx context.Context, mgr *lockmgr.Manager, name string, force bool) e
 
 func shutDown(ctx context.Context, mgr *lockmgr.Manager, server *http.Server) error {
 	// docs/operations.md 3
-	if err := server.Shutdown(ctx); err != nil { // waits for the handlers, which hold locks
-		return err
-	}
-	return mgr.Close(ctx) // what is still held is lost with ErrClosed, and released
+	err := server.Shutdown(ctx) // waits for the handlers, which hold locks
+	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, mgr.Close(closing)) // what is still held is lost with ErrClosed, and released
 	// end
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
@@ -24,7 +25,8 @@ var errBusy = errors.New("busy")
 // dial is the first snippet.
 func dial(url string, use func(*lockmgr.Manager) error) error {
 	// README.md 1
-	mgr, err := lockmgr.DialURL(url, lockmgr.Options{}) // one per process
+	// One per process. Without a Logger, nothing is logged.
+	mgr, err := lockmgr.DialURL(url, lockmgr.Options{Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

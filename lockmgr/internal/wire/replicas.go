@@ -278,10 +278,10 @@ func (c *confirmer) write(own Connection, b *batch) *Failure {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})
 	b.makeAnswers()
-	for i := range b.commands {
-		b.commands[i].asking = c.cfg.anywhere // the node may not have the slot yet
+	c.execFrom(own, b, 0)
+	if whole := len(b.commands); b.split() {
+		c.execFrom(own, b, whole)
 	}
-	c.exec(own, c.cfg.Timeout, b.commands, b.answers)
 	if a := &b.answers[last]; a.Failure == nil && a.Int == 1 {
 		return nil
 	}
@@ -292,7 +292,7 @@ func (c *confirmer) write(own Connection, b *batch) *Failure {
 		}
 		// The first record is gone, and the record of t was there.
 		b.commands[last].Keys[0] = recordOf(t.op)
-		c.exec(own, c.cfg.Timeout, b.commands[last:], b.answers[last:])
+		c.exec(own, c.cfg.Timeout, b.commands[last:last+1], b.answers[last:last+1])
 		break
 	}
 	switch a := &b.answers[last]; {
@@ -322,6 +322,14 @@ func inPassing(f *Failure) *Failure {
 		return &Failure{Kind: Unavailable, Scattered: true, Err: f.Err}
 	}
 	return f
+}
+
+// execFrom runs the commands of a batch from first on.
+func (c *confirmer) execFrom(own Connection, b *batch, first int) {
+	for i := range b.commands[first:] {
+		b.commands[first+i].asking = c.cfg.anywhere // the node may not have the slot yet
+	}
+	c.exec(own, c.cfg.Timeout, b.commands[first:], b.answers[first:])
 }
 
 func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Command, answers []Answer) {

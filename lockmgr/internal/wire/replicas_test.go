@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,7 @@ type replicaServer struct {
 	enough  int64
 	wait    time.Duration // what WAIT takes
 	refused map[string]bool
+	secret  map[string]bool // names that confirmers may not touch
 	dials   int
 	dialErr error
 	pool    chan struct{} // connections wait for its end; nil: none does
@@ -94,6 +96,8 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 	for i := range commands {
 		c := &commands[i]
 		switch {
+		case c.Script != nil && slices.ContainsFunc(c.Keys, func(key string) bool { return s.secret[key] }):
+			answers[i] = refusal(Permission)
 		case c.blocks && s.waitErr != nil:
 			answers[i] = serverFailure(s.waitErr, s.waitErr.Error()).Answer()
 		case c.blocks:
@@ -193,6 +197,20 @@ func TestReplicas_AreWaitedFor(t *testing.T) {
 		require.Equal(t, []string{"renew", "written", "WAIT", "2", "1000", "renew", "written", "WAIT", "2", "1000"}, s.sent)
 		require.Equal(t, 1, s.dials)
 	})
+}
+
+// A name that has become forbidden fails alone, also if its lease is renewed by a command with others.
+func TestReplicas_AForbiddenNameFailsAlone(t *testing.T) {
+	for _, forbidden := range []string{"a", "b", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			l, replies := replicaLane(t, &replicaServer{enough: 2, secret: map[string]bool{forbidden: true}})
+			l.Submit([]*core.Op{locking("a", 1), locking("b", 2), locking("c", 3)}, 0)
+			for range 3 {
+				r := <-replies
+				require.Equal(t, r.Op.Name != forbidden, r.Ran == core.Yes && r.OK, "%s, %s is forbidden", r.Op.Name, forbidden)
+			}
+		})
+	}
 }
 
 // A reply by which a record is trusted for longer, or becomes another's, waits for replicas. Others do not.
