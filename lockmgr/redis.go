@@ -341,8 +341,8 @@ func (c masterClient) Node(addr string) (rueidis.Client, error) {
 // A borrowed client dials with the time-out of the command that needs the connection. So
 // Options.CommandTimeout must be longer than a dial takes. If the client was built with
 // DisableAutoPipelining, its ConnWriteTimeout takes the place of CommandTimeout, and Close may wait
-// for as long. With Options.Replicas the client's pool (BlockingPoolSize) needs a free connection
-// to each server.
+// for as long, and its pool (BlockingPoolSize) needs 17 free connections to each server. With
+// Options.Replicas the pool needs one more.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)

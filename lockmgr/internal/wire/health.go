@@ -20,8 +20,8 @@ type health struct {
 	failure    *Failure      // of the newest batch to end, if it got no answer
 	failedAt   time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
-	fastest    time.Duration // about the shortest of them, without renewals; zero before the first, and after a failure
-	fastestAt  time.Duration // when fastest was last changed
+	trip       time.Duration // about the shortest of late; zero before the first
+	shortest   shortest      // of them, without renewals
 }
 
 const (
@@ -30,9 +30,6 @@ const (
 	// rememberFailure is how long a failure counts for later waits while no command is under way.
 	// rememberFailure is longer than any pause between two tries.
 	rememberFailure = 2 * time.Second
-	// fastestFor is how long the shortest time of an answer counts. A server that is busy for that
-	// long looks further away than before.
-	fastestFor = 30 * time.Second
 	// unusual is how many times as long as usual a silence must last to count as failing. A script
 	// unknown to the server takes two round trips.
 	unusual = 3
@@ -65,7 +62,7 @@ func (h *health) ended(n int, now time.Duration, f *Failure) {
 	if f == nil {
 		h.since = max(h.since, now)
 	} else {
-		h.failedAt, h.fastest = now, 0 // another server may answer next
+		h.failedAt = now
 	}
 }
 
@@ -81,12 +78,13 @@ func (h *health) failed() bool {
 func (h *health) took(d, now time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case renews:
-	case h.fastest == 0 || d <= h.fastest:
-		h.fastest, h.fastestAt = d, now
-	case now-h.fastestAt >= fastestFor:
-		h.fastest, h.fastestAt = min(d, h.fastest*5/4), now
+	if !renews || h.trip == 0 {
+		if h.trip += h.trip / 16; h.trip == 0 || d < h.trip {
+			h.trip = d // it rises slowly when the server is further away, or busier, than before
+		}
+	}
+	if !renews {
+		h.shortest.note(d, now)
 	}
 	if h.usual == 0 {
 		h.usual = d
@@ -95,11 +93,45 @@ func (h *health) took(d, now time.Duration, renews bool) {
 	h.usual += (d - h.usual) / 4
 }
 
-// roundTrip returns about how long a small command takes at least, or zero before the first answer.
+// roundTrip returns about how long a small command takes at least at present, or zero before the
+// first answer.
 func (h *health) roundTrip() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.fastest
+	return h.trip
+}
+
+// distance returns how long a small command has taken at least in the last half minute, or zero
+// before the first. Load that does not last for half a minute makes no server look far away.
+func (h *health) distance() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shortest.least()
+}
+
+// shortest is the shortest of the times that were noted in a period and in the period before.
+type shortest struct {
+	begun        time.Duration // when the period began
+	this, before time.Duration // zero: none was noted
+}
+
+// period is half of the time for which a noted time counts.
+const period = 15 * time.Second
+
+func (s *shortest) note(d, now time.Duration) {
+	if now-s.begun >= period {
+		s.begun, s.before, s.this = now, s.this, 0
+	}
+	if s.this == 0 || d < s.this {
+		s.this = d
+	}
+}
+
+func (s *shortest) least() time.Duration {
+	if s.this == 0 || s.before != 0 && s.before < s.this {
+		return s.before
+	}
+	return s.this
 }
 
 // failing returns the failure for which a request that was made at asked is unanswered at now, or

@@ -301,8 +301,8 @@ func (l *Lane) take(s *sender, out []task) []task {
 	if s.took > 0 { // its last batch has ended
 		l.flying, l.batches, s.took = l.flying-s.took, l.batches-1, 0
 		l.alone = 0
-		if trip := l.health.roundTrip(); trip >= farAway {
-			l.alone = int(trip / batchCost)
+		if far := l.health.distance(); far >= farAway {
+			l.alone = int(far / batchCost)
 		}
 	} else {
 		l.roused-- // it was started

@@ -52,8 +52,10 @@ func TestLane_RenewalsOfABatch(t *testing.T) {
 		{0, 10_000, 1250}, {0, 100_000, maxRenewals},
 	} {
 		l := queued(c.queue, 1000, 1000)
-		l.health.took(c.trip, 0, false)
-		l.health.took(time.Second, 0, true)
+		if c.trip > 0 {
+			l.health.took(c.trip, 0, false)
+			l.health.took(time.Second, 0, true)
+		}
 		got := verbsOf(l.takeRenewals(new(sender), nil))
 		require.Equal(t, map[core.Verb]int{core.VerbRenew: c.renews}, got, c)
 	}
@@ -65,29 +67,41 @@ func TestLane_RenewalsOfABatch(t *testing.T) {
 	require.Equal(t, 3*maxRenewed, l.renewalsNow())
 }
 
-// The server is as far away as its fastest answer says. It is further away if no answer is as fast for a while, or if
-// there is a new one after a failure.
+// The round trip follows the server within some hundred answers, and does not end with a failure. A lane with
+// renewals only knows it, too.
 func TestHealth_RoundTrip(t *testing.T) {
 	const ms = time.Millisecond
-	h := newHealth(time.Second)
-	require.Zero(t, h.roundTrip())
-	now := time.Duration(0)
-	for i := range 1000 {
-		now += fastestFor / 1000
-		h.took(time.Duration(i+2)*ms, now, false)
-		h.took(ms, now, true)
-	}
-	require.Equal(t, 2*ms, h.roundTrip())
-	h.took(50*ms, now+1, false)
-	require.Equal(t, 2*ms, h.roundTrip())
-	for range 20 {
-		now += fastestFor
-		h.took(50*ms, now, false)
+	l := queued(10_000, 0, 0)
+	h := &l.health
+	h.took(50*ms, 0, true)
+	require.Equal(t, maxRenewals, l.renewalsNow())
+	h.took(ms, 0, false)
+	require.Equal(t, ms, h.roundTrip())
+	h.ended(1, 0, &Failure{Kind: Unavailable})
+	require.Equal(t, ms, h.roundTrip())
+	for range 100 { // the server has moved far away
+		h.took(50*ms, 0, false)
+		h.took(ms, 0, true)
 	}
 	require.Equal(t, 50*ms, h.roundTrip())
-	h.ended(1, now, &Failure{Kind: Unavailable})
-	h.took(70*ms, now, false)
-	require.Equal(t, 70*ms, h.roundTrip())
+	require.Equal(t, maxRenewals, l.renewalsNow())
+}
+
+// A server is as far away as its fastest answer of half a minute says.
+func TestHealth_Distance(t *testing.T) {
+	const ms = time.Millisecond
+	var h health
+	require.Zero(t, h.distance())
+	h.took(2*ms, 0, false)
+	for now := time.Duration(0); now < 2*period; now += ms {
+		require.Equal(t, 2*ms, h.distance())
+		h.took(50*ms, now, false)
+		h.took(ms, now, true)
+	}
+	h.took(50*ms, 2*period, false)
+	require.Equal(t, 50*ms, h.distance())
+	h.took(3*ms, 2*period, false)
+	require.Equal(t, 3*ms, h.distance())
 }
 
 // Releases go before acquires, but do not keep them back for ever.
