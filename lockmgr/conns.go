@@ -21,19 +21,33 @@ type conns struct {
 	// connection. ended must not block. ended may be nil.
 	ended func(addr string, shared bool)
 
+	ctx  context.Context // of dials; ends with close
+	stop context.CancelFunc
+
 	mu     sync.Mutex
 	open   map[*trackedConn]bool // nil before the first
 	closed bool
 }
 
-// track returns a dialFunc that dials by dial until close is called.
+// newConns returns conns without a connection. For ended see conns.
+func newConns(ended func(addr string, shared bool)) *conns {
+	c := &conns{ended: ended}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// track returns a dialFunc that dials by dial until close is called. close ends a dial under way, if
+// dial heeds its context.
 func (c *conns) track(dial dialFunc) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		refused := &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 		if !c.usable() {
 			return nil, refused
 		}
-		conn, err := dial(ctx, addr, d, config)
+		dialling, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.ctx, cancel)()
+		conn, err := dial(dialling, addr, d, config)
 		if err != nil {
 			return nil, err
 		}
@@ -68,8 +82,10 @@ func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	return t
 }
 
-// close closes the open connections. No dial succeeds from then on. close does not block.
+// close closes the open connections, and ends dials. No dial succeeds from then on. close does not
+// block.
 func (c *conns) close() {
+	c.stop()
 	c.mu.Lock()
 	c.closed = true
 	left := c.open

@@ -128,7 +128,7 @@ func (c *heldConn) Close() error { c.closed = true; return nil }
 // The end of each connection is told once. All commands share the first one, and those that a command dials.
 func TestConns_TellOfEnds(t *testing.T) {
 	var told []string
-	c := &conns{ended: func(addr string, shared bool) { told = append(told, fmt.Sprint(addr, shared)) }}
+	c := newConns(func(addr string, shared bool) { told = append(told, fmt.Sprint(addr, shared)) })
 	for _, addr := range []string{"a", "b", "c"} {
 		conn := c.add(&heldConn{}, addr, addr == "c")
 		for range 2 {
@@ -143,7 +143,7 @@ func TestConns_TellOfEnds(t *testing.T) {
 // When conns are closed, all connections that are open are closed, none is dialled, and a dial that ends
 // later fails. A connection that was closed before is not kept.
 func TestConns(t *testing.T) {
-	c := &conns{}
+	c := newConns(nil)
 	var made []*heldConn
 	var during func()
 	dial := c.track(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -177,6 +177,25 @@ func TestConns(t *testing.T) {
 	require.Len(t, made, 5, "no dial after that")
 }
 
+// close ends a dial that heeds its context.
+func TestConns_CloseEndsADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConns(nil)
+		dial := c.track(func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		var dialling sync.WaitGroup
+		dialling.Go(func() {
+			_, err := dial(t.Context(), "a:1", nil, nil)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		c.close()
+		dialling.Wait()
+	})
+}
+
 // A peer that reads nothing does not hold up the end of a TLS connection.
 func TestConns_TLS(t *testing.T) {
 	web := httptest.NewTLSServer(nil) // it has a certificate
@@ -188,7 +207,7 @@ func TestConns_TLS(t *testing.T) {
 	go func() { shaken <- server.Handshake() }()
 	require.NoError(t, client.Handshake())
 	require.NoError(t, <-shaken)
-	c := &conns{}
+	c := newConns(nil)
 	c.add(client, "a:1", false)
 	begin := time.Now()
 	c.close()

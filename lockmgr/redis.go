@@ -214,7 +214,7 @@ func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
 // newClient returns a client whose Close leaves no connection open. If newClient fails, no
 // connection is open either. For ended see conns.
 func newClient(opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, error) {
-	conns, dial := &conns{ended: ended}, dialOf(opt)
+	conns, dial := newConns(ended), dialOf(opt)
 	if opt.DisableTCPNoDelay {
 		dial = delayed(dial) // the client does that only for connections whose type it knows
 	}
