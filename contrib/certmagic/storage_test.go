@@ -160,5 +160,10 @@ func TestLocker_ServerAway(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.False(t, ok)
 	require.ErrorIs(t, l.Lock(t.Context(), "x"), lockmgr.ErrUnavailable)
-	s.Restart() // a try may have been sent: Close takes it back
+	s.Restart() // a try may have been sent: Close takes it back, once the manager knows that the server is there
+	require.Eventually(t, func() bool {
+		ok, err := l.TryLock(t.Context(), "y")
+		return ok && err == nil
+	}, patient, 10*time.Millisecond)
+	require.NoError(t, l.Unlock(t.Context(), "y"))
 }
