@@ -32,7 +32,7 @@ func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 		w.server.ClockTTL(true)
 		t.Cleanup(func() { // after the managers, which are closed by later Cleanups
 			w.server.Close()
-			time.Sleep(second) // a Read of a closed connection may still delay; time ends with the bubble
+			time.Sleep(second) // fake: a Read may still wait for its delay, and the fake clock stops with the test
 		})
 		test(t, w)
 	})

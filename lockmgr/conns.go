@@ -24,9 +24,8 @@ type conns struct {
 	ctx  context.Context // of dials; ends with close
 	stop context.CancelFunc
 
-	mu     sync.Mutex
-	open   map[*trackedConn]bool // nil before the first
-	closed bool
+	mu   sync.Mutex
+	open map[*trackedConn]bool // nil before the first
 }
 
 // newConns returns conns without a connection. For ended see conns.
@@ -41,7 +40,7 @@ func newConns(ended func(addr string, shared bool)) *conns {
 func (c *conns) track(dial dialFunc) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		refused := &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
-		if !c.usable() {
+		if c.ctx.Err() != nil {
 			return nil, refused
 		}
 		dialling, cancel := context.WithCancel(ctx)
@@ -59,20 +58,13 @@ func (c *conns) track(dial dialFunc) dialFunc {
 	}
 }
 
-// usable reports whether close has not been called.
-func (c *conns) usable() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.closed
-}
-
 // add adds a connection. add returns nil after close. shared is set if a command needed the
 // connection. All commands share such connections, and the first connection of a client.
 func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return nil
+	if c.ctx.Err() != nil {
+		return nil // close has seen all that were added before
 	}
 	t := &trackedConn{Conn: conn, of: c, addr: addr, shared: shared || c.open == nil}
 	if c.open == nil {
@@ -87,7 +79,6 @@ func (c *conns) add(conn net.Conn, addr string, shared bool) *trackedConn {
 func (c *conns) close() {
 	c.stop()
 	c.mu.Lock()
-	c.closed = true
 	left := c.open
 	c.open = nil
 	c.mu.Unlock()

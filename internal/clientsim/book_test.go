@@ -752,7 +752,7 @@ func (b *book) pending() string {
 
 // unanswered reports whether nothing may have been answered while a request waited: a server has not answered its
 // manager yet. A first command waits for a dial and, in a cluster, for a greeting, and a script that the server does
-// not know takes two round trips.
+// not know takes two round trips. w.mu is held.
 func (b *book) unanswered(q *request) bool {
 	heard := true
 	q.parts(func(name string, _ feature) { heard = heard && b.managers[q.mgr].granted[b.w.serverOf(name)] })

@@ -501,10 +501,11 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 			continue
 		}
 		most := later(now, p.keptMost).Sub(now) + w.set.lease + w.set.lease/8 + 2*sec
-		if late(f) {
-			most += min(now.Sub(p.keptFrom), time.Hour)
-		} else {
+		switch {
+		case !late(f):
 			kept = true
+		case !p.keptFrom.IsZero():
+			most += now.Sub(p.keptFrom)
 		}
 		if keys.life(name) > most {
 			w.fail("promise11b", "the record %q of %q is kept for another %v, and nobody wants more than %v", f, name, keys.life(name), most)

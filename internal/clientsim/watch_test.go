@@ -61,7 +61,8 @@ func (b *book) mayLose(h *hold, now time.Time) bool {
 	})
 	return h.exempt || h.lease > 0 || h.bound > 0 || h.owner != nil && w.set.kinds&(fixed|long|hopeless|bounded) != 0 ||
 		h.kind == reader && w.set.kinds&(fixed|long|hopeless|bounded) != 0 || b.managers[h.mgr].closing || h.host.disturbed(in) || troubled ||
-		w.set.lease < h.leastLease() || w.set.acks > 0 && h.m.shared != nil // the other manager may keep the only connection of the pool
+		w.set.acks > 0 && w.set.lease < h.leastLease() ||
+		w.set.acks > 0 && h.m.shared != nil // the other manager may keep the only connection of the pool
 }
 
 func (b *book) watchRequests(p *pages, now time.Time) {

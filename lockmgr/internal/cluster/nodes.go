@@ -119,7 +119,8 @@ func (n *Nodes) Use(client rueidis.Client, channels wire.Channels) {
 }
 
 // Close closes the clients that open returned. Close blocks for as long as a dial, if a dial is
-// under way: the client of the cluster is best closed before. Close must not be called during Layout.
+// under way. So the client of the cluster is best closed before. Close must not be called during
+// Layout.
 func (n *Nodes) Close() {
 	n.end()
 	n.mu.Lock()

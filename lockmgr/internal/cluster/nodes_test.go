@@ -73,7 +73,7 @@ func (n *fakeNode) answer(args []string) string {
 	}
 	command := strings.Join(args, " ")
 	if wait := n.counted(command); wait != nil {
-		wait() // without the mutex: in a bubble, whoever waits for a mutex stops the clock
+		wait() // without the mutex: the fake clock stands still while anybody waits for a mutex
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -113,6 +113,6 @@ func (j *jitter) upTo(d time.Duration) time.Duration {
 	return time.Duration((z ^ z>>31) % uint64(d))
 }
 
-// shareDue returns after how much of ShareEvery the lock is given back: the run that is under way and
-// the release still follow.
+// shareDue returns after how much of ShareEvery the lock is given back: the run that is under way
+// and the release still follow.
 func (c *Config) shareDue() time.Duration { return c.ShareEvery / 4 * 3 }

@@ -225,7 +225,8 @@ func (m *Machine) disown(e *entry) {
 	}
 }
 
-// scheduleRenewal schedules the renewal of an entry for one tick after the send from which the lease counts.
+// scheduleRenewal schedules the renewal of an entry for one tick after the send from which the
+// lease counts.
 func (m *Machine) scheduleRenewal(e *entry) {
 	m.renewals.Schedule(e, m.now, m.renewDue(e))
 }

@@ -275,10 +275,10 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	return false, Forever
 }
 
-// admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an entry.
-// Requests with Once set may join if no other process may wait, because only this process has the
-// name. Requests without Once go on waiting, because a process without a subscription may wait.
-// admitImpatient returns when to call it again.
+// admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an
+// entry. Requests with Once set may join if no other process may wait, because only this process
+// has the name. Requests without Once go on waiting, because a process without a subscription may
+// wait. admitImpatient returns when to call it again.
 func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	n := e.of
 	if !n.takeImpatient() {

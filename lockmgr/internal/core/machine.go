@@ -180,7 +180,8 @@ func (m *Machine) noticeOf(n *name, what Notice) {
 	m.notice(what)
 }
 
-// noteUnreleased counts and reports a release of a name that is given up. err is why it had failed, or nil.
+// noteUnreleased counts and reports a release of a name that is given up. err is why the release had
+// failed, or nil.
 func (m *Machine) noteUnreleased(n *name, err error) {
 	m.stats.Unreleased++
 	m.unreleased = Unconfirmed{n.name, n.isSet(), err}

@@ -105,8 +105,8 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// answerFulfilled answers the prolongations that the confirmed script id has fulfilled. The script must
-// have been sent after the prolongations were asked for.
+// answerFulfilled answers the prolongations that the confirmed script id has fulfilled. The script
+// must have been sent after the prolongations were asked for.
 func (m *Machine) answerFulfilled(e *entry, id uint64) {
 	m.answerProlongations(e, func(p *Prolongation) bool { return p.until <= e.until && p.after < id }, nil)
 }

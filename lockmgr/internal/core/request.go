@@ -3,9 +3,9 @@ package core
 import "time"
 
 // A Request is one caller's request for a lock. The shell fills the fields from Name to Tag, and
-// Kind, Side, Explicit, Fenced and Once. The shell passes the request on with a Lock, LockSet or LockPermits event. From
-// then on the core owns the request. The shell may read Hold and Passed while carrying out an
-// effect that names the request.
+// Kind, Side, Explicit, Fenced and Once. The shell passes the request on with a Lock, LockSet or
+// LockPermits event. From then on the core owns the request. The shell may read Hold and Passed
+// while carrying out an effect that names the request.
 //
 // A granted request has a hold: its own, or the hold that the request re-enters.
 type Request struct {
@@ -274,11 +274,10 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 	return m.inUse(&n.entry, r)
 }
 
-// inUse reports whether a new request would have to wait until others leave the entry. With an empty
-// queue, a script in flight counts only if the script is for a request that may have left. If all
-// requests in the queue, and the new request,
-// are for the side Shared, all are granted together, so the new request need not wait for the
-// queue.
+// inUse reports whether a new request would have to wait until others leave the entry. With an
+// empty queue, a script in flight counts only if the script is for a request that may have left. If
+// all requests in the queue, and the new request, are for the side Shared, all are granted
+// together, so the new request need not wait for the queue.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
 	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared

@@ -21,7 +21,7 @@ type health struct {
 	failedAt   time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
 	trip       time.Duration // about the shortest of late; zero before the first
-	shortest   shortest      // of them, without renewals
+	shortest   shortest      // of the last half minute, without renewals
 }
 
 const (

@@ -51,7 +51,7 @@ type Lane struct {
 	roused  int             // of senders, those that were roused and have not looked for a batch since
 	batches int             // of senders, those whose batch is under way
 	flying  int             // the tasks of these batches
-	alone   int             // with fewer tasks under way, none waits for others: see worthSending
+	few     int             // with fewer tasks under way, none waits for others: see worthSending
 	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -214,9 +214,7 @@ func (l *Lane) Close() {
 	l.mu.Lock()
 	l.closed = true
 	for i := range l.senders {
-		if s := &l.senders[i]; s.rouse() {
-			l.roused++
-		}
+		l.rouse(&l.senders[i])
 	}
 	l.renewer.rouse()
 	l.mu.Unlock()
@@ -261,7 +259,7 @@ func (l *Lane) wake() {
 func (l *Lane) rouse(s *sender) bool {
 	switch {
 	case s.rouse():
-	case !s.started:
+	case !s.started && !l.closed:
 		s.started = true
 		l.wg.Go(func() { l.send(s, l.take) })
 	default:
@@ -288,7 +286,7 @@ func (l *Lane) worthSending() bool {
 	case l.batches < usualBatches && n >= min(l.flying, maxBatch):
 		return true
 	}
-	return l.flying < l.alone && l.batches < senders
+	return l.flying < l.few && l.batches < senders
 }
 
 // take waits for tasks other than renewals and moves the tasks of a batch to out: urgent tasks
@@ -300,9 +298,9 @@ func (l *Lane) take(s *sender, out []task) []task {
 	defer l.mu.Unlock()
 	if s.took > 0 { // its last batch has ended
 		l.flying, l.batches, s.took = l.flying-s.took, l.batches-1, 0
-		l.alone = 0
+		l.few = 0
 		if far := l.health.distance(); far >= farAway {
-			l.alone = int(far / batchCost)
+			l.few = int(far / batchCost)
 		}
 	} else {
 		l.roused-- // it was started
@@ -313,18 +311,11 @@ func (l *Lane) take(s *sender, out []task) []task {
 	}
 	out = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
 	out = move(out, &l.queue, maxBatch-len(out))
-	if len(out) > 0 {
-		l.took(s, len(out))
+	if s.took = len(out); s.took > 0 {
+		l.flying, l.batches = l.flying+s.took, l.batches+1
 	}
 	l.wake() // for what is left
 	return out
-}
-
-// took notes that a sender has taken a batch of n tasks.
-func (l *Lane) took(s *sender, n int) {
-	s.took = n
-	l.flying += n
-	l.batches++
 }
 
 // takeRenewals is take for the sender of renewals.

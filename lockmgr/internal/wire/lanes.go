@@ -336,7 +336,7 @@ func (l *Lanes) lookSoon() {
 	}
 }
 
-// inTrouble makes Lanes a group.
+// inTrouble returns the slots in trouble.
 func (l *Lanes) inTrouble() *slotTroubles { return &l.troubles }
 
 // at returns the number of the shard that a key or a sharded channel is on. The mutex is held.
