@@ -59,6 +59,7 @@ func newLoop(s *shell) *loop {
 		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
 		Linger: o.Linger, PlaceTime: placeTime, PollMax: min(o.Lease, pollMax), PollBlind: pollBlind, PollSoon: pollSoon,
 		MaxLocks: o.MaxLocks, Sharded: s.sharded,
+		GrantLease: grantLease, GrantSecret: s.grantSecret(),
 		Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
 	})
 	return &loop{
@@ -274,11 +275,18 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 		p.actor.Post(&wakeup{
 			event: core.Wake{
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
+				Grant:     p.grantOf(wake),
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 			},
 			watch: w, seq: wake.Seq,
 		})
 	})
+}
+
+// grantOf returns the grant by message of a wake-up, or zero.
+func (p *loop) grantOf(wake notify.Wake) core.Grant {
+	g, _ := wire.ReadGrant(p.id.secret, wake.Payload)
+	return g
 }
 
 // rearm asks for the event after ev.

@@ -106,6 +106,7 @@ const (
 	farPause        = 125 * time.Millisecond
 	gatherAfter     = time.Second     // see core.Config
 	placeTime       = 5 * time.Second // see core.Config
+	grantLease      = 2 * time.Second // see core.Config
 	pollMax         = 5 * time.Second // the longest sleep on what the server said of the record of somebody else
 	pollBlind       = time.Second
 	pollSoon        = 10 * time.Millisecond

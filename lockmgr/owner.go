@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -33,12 +34,14 @@ func (o Owner) String() string {
 // identity names a manager. The UUID is random and of version 8. The UUIDs of Redisson's clients
 // are of version 4. So a script for a fair lock can tell a plain lock of holdfast: see
 // internal/script/fair.lua.
-type identity struct{ uuid string }
+//
+// secret is random, too. Only the manager and the server know the secret: see [core.Grant].
+type identity struct{ uuid, secret string }
 
 func newIdentity() *identity {
 	id := uuid.New()
 	id[6] = id[6]&0x0f | 0x80
-	return &identity{id.String()}
+	return &identity{id.String(), strings.ReplaceAll(uuid.NewString(), "-", "")}
 }
 
 // holder returns the field of a hold in the record: see [Lock.HolderID].

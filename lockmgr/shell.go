@@ -116,6 +116,15 @@ func (s *shell) newTrace(ctx context.Context) *trace {
 // onSharded reports whether the manager listens on sharded channels.
 func (s *shell) onSharded() bool { return s.clustered && s.options.Channels != ClassicChannels }
 
+// grantSecret returns the secret for grants by message, or "" if there are to be none: a script of
+// another manager does not wait for replicas, or can't tell whether this manager hears the message.
+func (s *shell) grantSecret() string {
+	if s.options.Replicas.Acks > 0 || !s.countsAll() {
+		return ""
+	}
+	return s.id.secret
+}
+
 // countsAll reports whether the subscribers that a script counts include the subscribers of all
 // managers. A node of a cluster knows its own classic subscribers only.
 func (s *shell) countsAll() bool { return !s.clustered || s.onSharded() }

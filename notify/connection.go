@@ -260,7 +260,7 @@ func (c *connection) heard(n *news) {
 	}
 	if n.messages > 0 {
 		e.reason |= ReasonMessage
-		e.messages = n.messages
+		e.messages, e.payload = n.messages, n.payload
 		c.core.stats.Messages += n.messages
 		c.core.stats.Coalesced += n.messages - 1
 	}

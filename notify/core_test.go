@@ -20,7 +20,7 @@ func TestCancel(t *testing.T) {
 	require.Empty(t, w.waiting)
 	kept, dropped := w.Next(1), w.Next(1)
 	require.True(t, dropped.Cancel())
-	f.message("c")
+	f.message("c", "")
 	wake, err := kept.Await(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 2, wake.Seq)
@@ -58,7 +58,7 @@ func TestHub_NothingIsLeft(t *testing.T) {
 		}
 		w.Close()
 		if i%100 == 0 {
-			s.feed.message(fmt.Sprint(i))
+			s.feed.message(fmt.Sprint(i), "")
 		}
 	}
 	// The state belongs to the hub's goroutine, so that is where to look.

@@ -27,7 +27,8 @@ type slot struct {
 	confirmed bool
 	gone      bool // later than confirmed
 	messages  uint64
-	queued    bool // in feed.ready
+	payload   string // of the newest message
+	queued    bool   // in feed.ready
 }
 
 // A report is everything that a connection has reported since the last report.
@@ -47,6 +48,7 @@ type news struct {
 	confirmed bool
 	gone      bool // the server has ended the subscription, after confirmed
 	messages  uint64
+	payload   string // of the newest message
 }
 
 func newFeed(epoch uint64, signal func(*feed)) *feed {
@@ -80,7 +82,7 @@ func (f *feed) take(buf []news) report {
 	r := f.rest
 	r.news = buf
 	for i, s := range f.ready {
-		r.news = append(r.news, news{s.ch, s.confirmed, s.gone, s.messages})
+		r.news = append(r.news, news{s.ch, s.confirmed, s.gone, s.messages, s.payload})
 		*s = slot{ch: s.ch}
 		f.ready[i] = nil
 	}
@@ -121,8 +123,11 @@ func (f *feed) gone(name string) {
 	f.queue(s)
 }
 
-// message notes a message on a channel, and drops the payload.
-func (f *feed) message(name string) {
+// mostPayload is the length of the longest message that the feed keeps.
+const mostPayload = 256
+
+// message notes a message on a channel.
+func (f *feed) message(name, payload string) {
 	f.mu.Lock()
 	s := f.slots[name]
 	if s == nil {
@@ -131,6 +136,9 @@ func (f *feed) message(name string) {
 		return
 	}
 	s.messages++
+	if s.payload = payload; len(payload) > mostPayload {
+		s.payload = ""
+	}
 	f.queue(s)
 }
 

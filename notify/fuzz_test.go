@@ -35,7 +35,7 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 		// reported only with the next event.
 		sent, strays := uint64(0), uint64(0)
 		for channel := range strings.SplitSeq(program+"\nc", "\n") {
-			s.feed.message(channel)
+			s.feed.message(channel, "")
 			sent++
 			if channel != "c" {
 				strays++

@@ -45,7 +45,7 @@ func BenchmarkHop(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Next(seq).OnDone(wake)
-		f.message("c")
+		f.message("c", "")
 		seq = <-woken
 	}
 }
@@ -57,7 +57,7 @@ func BenchmarkFlood(b *testing.B) {
 	w.Next(1).OnDone(func(Wake, error) {})
 	b.ReportAllocs()
 	for b.Loop() {
-		f.message("c")
+		f.message("c", "")
 	}
 }
 
@@ -69,13 +69,13 @@ func TestMailbox_FloodIsBounded(t *testing.T) {
 	signal := f.signal
 	busy, proceed := make(chan struct{}), make(chan struct{})
 	w.Next(1).OnDone(func(Wake, error) { close(busy); <-proceed })
-	f.message("c")
+	f.message("c", "")
 	<-busy
 	f.signal = func(f *feed) { posts++; signal(f) }
 	const n = 1_000_000
 	allocs := testing.AllocsPerRun(1, func() {
 		for range n / 2 {
-			f.message("c")
+			f.message("c", "")
 		}
 	})
 	require.Less(t, allocs, 10.0, "messages must not pile up")

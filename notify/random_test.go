@@ -289,7 +289,7 @@ func (s *simServer) publish(name string) {
 	s.counts[name]++
 	if s.link != nil && s.link.subs[name] && !s.silent {
 		feed := s.link.feed
-		s.link.out <- func() { feed.message(name) }
+		s.link.out <- func() { feed.message(name, "") }
 	}
 }
 

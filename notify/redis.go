@@ -162,7 +162,7 @@ func (l *redisLink) run() {
 	conn := call.conn
 	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		// On the connection's reader goroutine, in the order of the wire.
-		OnMessage: func(m rueidis.PubSubMessage) { l.feed.message(m.Channel) },
+		OnMessage: func(m rueidis.PubSubMessage) { l.feed.message(m.Channel, m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			switch s.Kind {
 			case "subscribe", "ssubscribe":

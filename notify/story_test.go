@@ -235,7 +235,7 @@ func (l *scripted) report(words []string) {
 			f.confirmed(name)
 		}
 	case "message":
-		f.message(words[1])
+		f.message(words[1], "")
 	case "answer":
 		f.answered(nil)
 	case "refuse":

@@ -56,6 +56,9 @@ type Wake struct {
 	Subscribed bool
 	// More reports whether there were several messages, if Reason has Message.
 	More bool
+	// Payload is the newest message, if Reason has Message. Payload is empty if the message has more
+	// than 256 bytes.
+	Payload string
 	// Err is the reason for a Gap or a Refused: the error that ended the connection, or a
 	// [RefusedError]. Err is nil if Reason has neither.
 	Err error
@@ -85,6 +88,7 @@ type marks struct {
 	confirmed  uint64
 	message    uint64
 	earlier    uint64 // the one before message, or message if that merged several
+	payload    string // of message
 	gap        uint64
 	refused    uint64
 	subscribed bool
@@ -95,6 +99,7 @@ type marks struct {
 type change struct {
 	reason     Reason
 	messages   uint64
+	payload    string // of the newest message
 	err        error
 	subscribed bool
 }
@@ -106,7 +111,7 @@ func (m *marks) add(e change) {
 		m.confirmed = m.seq
 	}
 	if e.reason.Has(ReasonMessage) {
-		m.earlier, m.message = m.message, m.seq
+		m.earlier, m.message, m.payload = m.message, m.seq, e.payload
 		if e.messages > 1 {
 			m.earlier = m.seq
 		}
@@ -127,7 +132,7 @@ func (m *marks) since(after uint64) Wake {
 	}
 	if m.message > after {
 		w.Reason |= ReasonMessage
-		w.More = m.earlier > after
+		w.More, w.Payload = m.earlier > after, m.payload
 	}
 	if m.gap > after {
 		w.Reason |= ReasonGap

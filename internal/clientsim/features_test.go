@@ -26,6 +26,7 @@ const (
 	upgraded    // its owner had the read side
 	transferred // from another owner of the manager, when a transfer had recorded it
 	unknown     // by a script whose first answer was lost
+	byMessage   // a script of another manager recorded it, and the message granted it
 
 	// Options of requests and managers.
 	maxWait
@@ -79,7 +80,7 @@ const (
 
 var featureNames = [allFeatures]string{
 	"plain", "reader", "writer", "fair", "permits", "set",
-	"acquired", "passed", "joined", "re-entered", "upgraded", "after a transfer", "after an unknown answer",
+	"acquired", "passed", "joined", "re-entered", "upgraded", "after a transfer", "after an unknown answer", "by message",
 	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "Process", "no Linger", "PassCount 1", "Replicas",
 	"unlocked at once", "unlocked later", "by Do", "cancelled before", "cancelled after", "never taken", "closed", "extended", "lost", "forced", "killed",
 	"nobody", "local waiters", "waiters elsewhere", "both", "like Redisson",
@@ -121,7 +122,7 @@ func upTo(first, last feature) features { return features(1<<(last+1) - 1<<first
 
 var (
 	kindsOfLocks = upTo(plain, set)
-	waysOfGrants = upTo(acquired, unknown)
+	waysOfGrants = upTo(acquired, byMessage)
 	whoIsThere   = upTo(nobody, likeRedisson)
 )
 
@@ -164,6 +165,9 @@ var unmet = []impossible{
 	{featuresOf(permits), featuresOf(asOwner, tokens, reentered), "permits have no owner and no tokens: promise13b"},
 	{featuresOf(joined), featuresOf(plain, fair, permits), "only readers join"},
 	{featuresOf(upgraded), featuresOf(plain, fair, permits), "only a writer is upgraded"},
+	{featuresOf(byMessage), kindsOfLocks &^ featuresOf(fair), "fair locks only"},
+	{featuresOf(byMessage), featuresOf(keepFor, tryOnce, nobody, localWaiters), "the request waits, and somebody elsewhere ran the script"},
+	{featuresOf(byMessage), featuresOf(tokens, acks), "a transfer brings the token; a script of another manager waits for no replica"},
 	{featuresOf(joined, upgraded, reentered), featuresOf(nobody, waitersElsewhere), "the hold that it joins is there, in this process"},
 	{featuresOf(nobody), featuresOf(localWaiters, waitersElsewhere, both), "there is nobody, or somebody"},
 }

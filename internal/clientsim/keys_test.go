@@ -1,6 +1,7 @@
 package clientsim
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/luaserver"
@@ -11,8 +12,14 @@ import (
 type keyspace struct{ *luaserver.Keyspace }
 
 func newKeyspace() keyspace {
-	return keyspace{luaserver.NewKeyspace(func() time.Duration { return time.Duration(time.Now().UnixNano()) })}
+	k := luaserver.NewKeyspace(func() time.Duration { return time.Duration(time.Now().UnixNano()) })
+	servers++
+	k.ReplicationID = strconv.Itoa(servers)
+	return keyspace{k}
 }
+
+// servers counts the servers of all seeds, which run one after the other.
+var servers int
 
 // A command or a script answers with a value of package resp.
 type (

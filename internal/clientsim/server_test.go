@@ -256,7 +256,7 @@ type trail struct {
 func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 	install := strings.HasSuffix(script, "transfer")
 	took := strings.Contains(script, "acquire")
-	if !install && !took || took && refused(script, out) {
+	if !install && !took || (took || script == "fair_transfer") && refused(script, out) {
 		return
 	}
 	see := func(id string) {
@@ -311,7 +311,7 @@ func refused(script string, out any) bool {
 		return true
 	case []any:
 		switch script {
-		case "fair_acquire":
+		case "fair_acquire", "fair_transfer":
 			return len(out) > 0 && out[0] != any(int64(1))
 		case "several_acquire":
 			_, number := out[0].(int64)
@@ -325,6 +325,6 @@ func refused(script string, out any) bool {
 
 // writes are the commands that write, with false for those that write nothing if they return zero.
 var writes = map[string]bool{
-	"DEL": false, "PEXPIRE": false, "HSET": true, "HDEL": false, "INCRBY": true, "SET": true, "ZADD": true, "ZREM": false, "LPOP": true, "LREM": false,
+	"DEL": false, "PEXPIRE": false, "PEXPIREAT": false, "HSET": true, "HDEL": false, "INCRBY": true, "SET": true, "ZADD": true, "ZREM": false, "LPOP": true, "LREM": false,
 	"RPUSH": true,
 }

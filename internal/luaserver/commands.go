@@ -30,8 +30,11 @@ const (
 // commands are those that scripts use, and those that tests use beside them.
 var commands = map[string]*command{
 	"TIME": {0, 1, false, false, func(k *Keyspace, _ *Value, _ []string) any {
-		now := k.Clock().Microseconds()
+		now := (k.Clock() + k.Skew).Microseconds()
 		return []any{strconv.FormatInt(now/1e6, 10), strconv.FormatInt(now%1e6, 10)}
+	}},
+	"INFO": {0, 2, false, false, func(k *Keyspace, _ *Value, _ []string) any {
+		return "# Replication\r\nrole:master\r\nmaster_replid:" + k.ReplicationID + "\r\n"
 	}},
 	"EXISTS": {0, 2, false, false, func(k *Keyspace, v *Value, args []string) any {
 		n := int64(0)
@@ -57,19 +60,9 @@ var commands = map[string]*command{
 		}
 		return v.End - k.Ms()
 	}},
-	"PEXPIRE": {0, 3, true, false, func(k *Keyspace, v *Value, args []string) any {
-		ms, err := strconv.ParseInt(args[2], 10, 64)
-		switch {
-		case err != nil:
-			return notInteger
-		case v == nil:
-			return int64(0)
-		case ms <= 0:
-			delete(k.Values, args[1])
-		default:
-			v.End = k.Ms() + ms
-		}
-		return int64(1)
+	"PEXPIRE": {0, 3, true, false, func(k *Keyspace, v *Value, args []string) any { return expire(k, v, args, 0) }},
+	"PEXPIREAT": {0, 3, true, false, func(k *Keyspace, v *Value, args []string) any {
+		return expire(k, v, args, k.Ms()+k.Skew.Milliseconds())
 	}},
 	"PERSIST": {0, 2, true, false, func(_ *Keyspace, v *Value, _ []string) any {
 		if v == nil || v.End == 0 {
@@ -399,6 +392,22 @@ var commands = map[string]*command{
 		}
 		return told(members, with)
 	}},
+}
+
+// expire makes a key end at an instant in milliseconds, on a clock that shows now.
+func expire(k *Keyspace, v *Value, args []string, now int64) any {
+	ms, err := strconv.ParseInt(args[2], 10, 64)
+	switch {
+	case err != nil:
+		return notInteger
+	case v == nil:
+		return int64(0)
+	case ms <= now:
+		delete(k.Values, args[1])
+	default:
+		v.End = k.Ms() + ms - now
+	}
+	return int64(1)
 }
 
 func del(k *Keyspace, _ *Value, args []string) any {

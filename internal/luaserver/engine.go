@@ -77,6 +77,11 @@ func NewEngine() *Engine {
 	e.state.SetFuncs(redis, map[string]lua.LGFunction{
 		"call":  func(l *lua.LState) int { return e.redis(l, true) },
 		"pcall": func(l *lua.LState) int { return e.redis(l, false) },
+		"sha1hex": func(l *lua.LState) int {
+			sum := sha1.Sum([]byte(l.CheckString(1)))
+			l.Push(lua.LString(hex.EncodeToString(sum[:])))
+			return 1
+		},
 		"error_reply": func(l *lua.LState) int {
 			l.Push(e.value(resp.Error(l.CheckString(1))))
 			return 1

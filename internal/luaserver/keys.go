@@ -14,6 +14,10 @@ import (
 type Keyspace struct {
 	// Clock returns the time since 1970 by the server's clock. It must not go back.
 	Clock func() time.Duration
+	// Skew is how far TIME and PEXPIREAT are ahead of Clock: a failover may bring another clock.
+	Skew time.Duration
+	// ReplicationID is what INFO tells of the server: hexadecimal digits. A failover changes it.
+	ReplicationID string
 	// Values has the value of each key. Those that have expired may still be there:
 	// Get removes them.
 	Values map[string]*Value
@@ -21,7 +25,7 @@ type Keyspace struct {
 
 // NewKeyspace returns an empty Keyspace.
 func NewKeyspace(clock func() time.Duration) *Keyspace {
-	return &Keyspace{Clock: clock, Values: make(map[string]*Value)}
+	return &Keyspace{Clock: clock, ReplicationID: "0", Values: make(map[string]*Value)}
 }
 
 // A Value is the value of a key. One of its fields counts, which Kind says.

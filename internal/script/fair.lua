@@ -17,7 +17,10 @@
 -- ARGV[9]  the number of the new holder
 -- ARGV[10] the number of the script: later ones of the manager have larger ones
 -- ARGV[11] channel           the first part of the names of the channels
--- ARGV[12..] three lists of numbers, each after its length: those that the
+-- ARGV[12] a text without spaces, which a grant by message returns
+-- ARGV[13] the lease of a grant by message, in milliseconds
+-- ARGV[14] a secret of the manager, hexadecimal; empty: grant nothing by message
+-- ARGV[15..] three lists of numbers, each after its length: those that the
 --            record may carry, those that join the queue, those that leave it
 --
 -- A member of the queue is a holder ID. That of this library is
@@ -50,11 +53,27 @@
 -- Our places lower no deadline when they leave. So a manager that died delays those
 -- behind it no longer than a place lasts. The clock is that of the server.
 --
+-- # Grants by message
+--
+-- A script that finds the lock free serves the queue: it records the first member as the holder, if
+-- that is a place whose manager asks for grants by message. The message is
+--
+--   number text elapsed lease check
+--
+-- number is that of the place, text is ARGV[12] of the newest script of the manager, and elapsed is
+-- how many microseconds have passed since that script, by the clock of the server. check is the
+-- SHA-1 of the manager's secret and of all before check. So who can publish on the channel, and
+-- not read KEYS[4], can't forge a grant.
+--
+-- Two clocks must not be compared: a failover may have brought another server since. So the hash
+-- has the replication ID of the server at that script, which a failover changes. If the ID differs,
+-- or nobody hears the grant, the place is only told that it is first, as a member of Redisson's is.
+--
 -- # Copies that run late
 --
--- The hash KEYS[4] also has the largest ARGV[10] of each manager, by @manager. A script
--- with a smaller one is older than one that has run. It joins nothing, moves no
--- deadlines and takes no free lock.
+-- The hash KEYS[4] also has what is known of each manager, by @manager: the largest ARGV[10], and
+-- what grants by message need. A script with a smaller number is older than one that has run. It
+-- joins nothing, moves no deadlines and takes no free lock.
 --
 -- # Slots that are moved
 --
@@ -64,7 +83,7 @@
 -- key that is never there, and run when the slot has moved.
 local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[11]
 local manager, life, before = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local at = 12
+local at = 15
 local function numbers()
   local n, out = tonumber(ARGV[at]), {}
   for i = 1, n do
@@ -95,7 +114,7 @@ local function count(text)
   end
   return 0
 end
-local seen = count(try('HGET', waits, '@' .. manager))
+local seen = count(string.match(try('HGET', waits, '@' .. manager) or '', '^%d+'))
 try('LINDEX', queue, 0)
 try('ZSCORE', deadlines, manager)
 local late = seen > tonumber(ARGV[10])
@@ -105,6 +124,7 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local micros = clock[1] * 1000000 + clock[2]
 
 local function whole(n)
   return string.format('%.0f', n)
@@ -269,10 +289,20 @@ local function clean()
   end
 end
 
+-- server returns the replication ID of the server, or '' if the user may not ask.
+local function server()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+end
+
 -- remember notes that the script has run, while anybody waits.
 local function remember()
   if not late and head() then
-    redis.pcall('HSET', waits, '@' .. manager, ARGV[10])
+    local noted = ARGV[10]
+    if ARGV[14] ~= '' then
+      noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], whole(micros), server()}, ' ')
+    end
+    redis.pcall('HSET', waits, '@' .. manager, noted)
     keep()
   end
 end
@@ -455,8 +485,52 @@ local function tell()
   return redis.pcall('PUBLISH', channel .. ':' .. first, '0')
 end
 
--- untilFree returns how many milliseconds are left to the first member's deadline.
+-- give records the first member as the holder, and tells its manager so. It returns false, and
+-- changes nothing, if it can't: see Grants by message.
+local function give(first)
+  local owner, n = string.match(first, '^(.*):(%d+):f$')
+  local text, lease, secret, since, id =
+    string.match(owner and redis.call('HGET', waits, '@' .. owner) or '', '^%d+ (%S+) (%d+) (%x+) (%d+) (%x+)$')
+  if not id or id ~= server() then
+    return false
+  end
+  if type(redis.pcall('HSET', lock, first, 1)) == 'table' then
+    return false -- no memory
+  end
+  local grant = table.concat({n, text, whole(micros - since), lease}, ' ')
+  -- The end counts from the same instant as elapsed, however long the script takes.
+  local done = redis.pcall('PEXPIREAT', lock, whole(now + lease))
+  if done == 1 then
+    done = redis.pcall('PUBLISH', channel .. ':' .. owner, grant .. ' ' .. redis.sha1hex(secret .. grant))
+  end
+  if type(done) == 'table' or done == 0 then
+    redis.call('DEL', lock)
+    return false
+  end
+  redis.call('ZREM', deadlines, first)
+  redis.call('LPOP', queue)
+  if not head() then
+    redis.call('DEL', waits, deadlines)
+  end
+  return true
+end
+
+-- serve gives a free lock to the first member, or tells the first member that the lock is free. It
+-- returns what tell returns, or 1.
+local function serve()
+  local first = head()
+  if first and known(first) and not number(first) and give(first) then
+    return 1
+  end
+  return tell()
+end
+
+-- untilFree returns how many milliseconds are left of the record, or of the first member's deadline.
 local function untilFree()
+  local ttl = redis.call('PTTL', lock)
+  if ttl > 0 then
+    return ttl
+  end
   return math.max(0, (deadline(head()) or now) - now)
 end
 
@@ -496,11 +570,12 @@ local function has(member)
   return redis.pcall('HEXISTS', lock, member) == 1
 end
 
--- carries reports whether the record carries one of the numbers that it may.
-local function carries()
-  for i = 1, #others do
-    if has(place(others[i])) then
-      return true
+-- carries returns the first of some numbers' members that the record carries, or false.
+local function carries(numbers)
+  for i = 1, #numbers do
+    local member = place(numbers[i])
+    if has(member) then
+      return member
     end
   end
   return false

@@ -11,20 +11,21 @@
 -- missing is 1 if the new holder has no place, or if another place is gone.
 --
 -- Safe to repeat: a place joins once, and a record that carries the new holder
--- is its own. If the record carries another of the manager's numbers, nobody has
--- the lock: it is passed on if the new holder is first, and removed if not.
+-- is its own. If the record carries another of the manager's numbers, or a place that leaves and
+-- was granted by message, nobody has the lock: it is passed on if the new holder is first, and
+-- removed if not.
 if broken then
   return broken
 end
 local mine = place(ARGV[9])
-local first, ttl, ours, taken, stray = head(), -1, false, false, false
+local ttl, ours, taken, stray = -1, false, false, false
 if redis.call('EXISTS', lock) == 1 then
   ttl = redis.call('PTTL', lock)
   if redis.call('HEXISTS', lock, 'mode') == 1 then
     return {2, ttl}
   end
   ours = redis.call('HEXISTS', lock, mine) == 1
-  stray = not ours and not late and carries()
+  stray = not ours and not late and (carries(others) or carries(leaving))
   taken = not ours and not stray
   if taken and plain(holder()) then
     return {2, ttl}
@@ -42,6 +43,9 @@ if ours or not taken and not late and (empty or next == mine) then
   if type(token) == 'table' then
     return token
   end
+  if stray then
+    redis.call('HDEL', lock, stray)
+  end
   return {1, front(), mixed(), missing, token}
 end
 if not redis.call('ZSCORE', deadlines, mine) then
@@ -51,11 +55,8 @@ if not taken and not late then
   if stray then
     redis.call('DEL', lock)
   end
-  if stray or next ~= first or missing == 1 or #others > 0 or ARGV[4] == '1' then
-    -- A record of ours may have ended with its lease. Then nobody has told the next one.
-    -- Once in a while the first is told in any case: it may have missed the message.
-    tell()
-  end
+  -- Nobody else serves the queue if a record has ended with its lease.
+  serve()
   ttl = untilFree()
 end
 return {0, ttl, mixed(), missing}

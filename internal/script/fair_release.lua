@@ -1,4 +1,4 @@
--- fair_release.lua gives a lock up, removes places that are over, and tells who
+-- fair_release.lua gives a lock up, removes places that are over, and serves who
 -- is first. Keys and arguments: see fair.lua.
 --
 -- Returns {1}       released
@@ -6,25 +6,25 @@
 -- with an error text as another element if nobody could be told, or if the queue
 -- can't be used.
 --
--- It tells also if the record has ended with its lease, as nobody else does.
+-- It serves also if the record has ended with its lease, as nobody else does. A place that leaves
+-- may have been granted by message.
 --
 -- Safe to repeat: the second run finds no record. Deleting comes first: it works
 -- when the server is out of memory, and nothing after it can undo it.
-local ours = carries()
+local ours = carries(others) or carries(leaving)
 if ours then
   redis.call('DEL', lock)
 end
 if broken then
   return {ours and 1 or 0, broken.err}
 end
-local first = head()
 note()
 clean()
 remember()
 expire()
 local told = 0
-if redis.call('EXISTS', lock) == 0 and (#others > 0 or head() ~= first) then
-  told = tell()
+if redis.call('EXISTS', lock) == 0 then
+  told = serve()
 end
 if type(told) == 'table' then
   return {ours and 1 or 0, told.err}

@@ -1,6 +1,8 @@
 package script_test
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,6 +33,7 @@ type fairLine struct {
 	Pass                 bool
 	Number               uint64 // the new holder
 	Others, Joins, Leave []uint64
+	Secret               string // for grants by message
 }
 
 // runFair runs a script for fair locks.
@@ -47,7 +50,8 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine,
 		args = append(args, strconv.FormatInt(n, 10))
 	}
 	args = append(args, flag[x.Refresh], strconv.Itoa(x.Places), strconv.FormatInt(lease, 10), strconv.FormatInt(tokens, 10), flag[x.Pass],
-		strconv.FormatUint(x.Number, 10), strconv.FormatUint(x.ID, 10), k.Channel)
+		strconv.FormatUint(x.Number, 10), strconv.FormatUint(x.ID, 10), k.Channel,
+		"text", "2000", x.Secret)
 	for _, list := range [][]uint64{x.Others, x.Joins, x.Leave} {
 		args = append(args, strconv.Itoa(len(list)))
 		for _, n := range list {
@@ -140,7 +144,8 @@ func (s *scriptServer) fair(t testing.TB) string {
 	fields := v[5].([]any)
 	require.LessOrEqual(t, v[6], int64(fairLife))
 	for i := 0; i < len(fields); i += 2 {
-		n := must(strconv.ParseInt(fields[i+1].(string), 10, 64))(t)
+		value, _, _ := strings.Cut(fields[i+1].(string), " ") // then what grants by message need
+		n := must(strconv.ParseInt(value, 10, 64))(t)
 		noted = append(noted, s.noted(fields[i].(string), n))
 	}
 	slices.Sort(noted)
@@ -449,5 +454,140 @@ func TestScript_FairQueueEndsWithItsPlaces(t *testing.T) {
 		waits.ID = 4
 		s.runFair(t, s.wire, "fair_acquire", waits, 1000, 0)
 		require.Equal(t, ours, ttls(), "Redisson has left")
+	})
+}
+
+// A script that frees the lock makes the first place its holder and says so in a message, if the
+// manager of the place asks for that, hears it, and was last seen by the same server.
+func TestScript_FairGrantByMessage(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	s.grain = 2000 // of the lease of a grant
+	k := fairKeys
+	const secret = "5ec7e7"
+	e := listen(t, s, k.Channel+":b", k.Channel+":j:1")
+	release := fairLine{Manager: "a", ID: 2, Before: 2, Others: []uint64{1}}
+	// waits puts place 7 of b behind a's hold.
+	waits := func(t *testing.T, secret string) {
+		s.prepare(t, "")
+		s.do(t, "HSET", k.Lock, "a:1:f", "1")
+		s.do(t, "PEXPIRE", k.Lock, "20000")
+		x := fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 7, Number: 7, Joins: []uint64{7, 8}, Secret: secret}
+		require.Equal(t, "[0 20000 0 0]", s.runFair(t, s.wire, "fair_acquire", x, 10000, 0))
+	}
+	granted := func(t *testing.T) {
+		t.Helper()
+		heard := e.heard(t)
+		require.Len(t, heard, 1)
+		require.Regexp(t, `^redisson_lock__channel:{f}:b 7 text \d+ 2000 [0-9a-f]{40}$`, heard[0])
+		words := strings.Fields(heard[0])
+		elapsed := must(strconv.Atoi(words[3]))(t)
+		require.InDelta(t, 500_000, elapsed, 499_999, "microseconds since b's script")
+		sum := sha1.Sum([]byte(secret + strings.Join(words[1:5], " ")))
+		require.Equal(t, hex.EncodeToString(sum[:]), words[5])
+		require.Equal(t, `["b:7:f" "1"] 2000 ["b:8:f"]`, fmt.Sprint(s.show(s.do(t, "HGETALL", k.Lock)), " ", s.show(s.do(t, "PTTL", k.Lock)), " ", s.show(s.do(t, "LRANGE", k.Queue, "0", "-1"))))
+		require.Nil(t, s.do(t, "ZSCORE", k.Deadlines, "b:7:f"))
+	}
+	onlyTold := func(t *testing.T) {
+		t.Helper()
+		require.Equal(t, []string{k.Channel + ":b 0"}, e.heard(t))
+		require.Equal(t, "[]", s.show(s.do(t, "HGETALL", k.Lock)))
+		require.Equal(t, `["b:7:f" "b:8:f"]`, s.show(s.do(t, "LRANGE", k.Queue, "0", "-1")))
+	}
+	run := func(t *testing.T, script string, x fairLine, reply string) {
+		t.Helper()
+		x.LifeMs = fairLife
+		require.Equal(t, reply, s.runFair(t, s.wire, script, x, 10000, 0))
+	}
+	for script, test := range map[string]func(t *testing.T){
+		"fair_release": func(t *testing.T) { run(t, "fair_release", release, "[1]") },
+		"fair_transfer": func(t *testing.T) {
+			run(t, "fair_transfer", fairLine{Manager: "a", ID: 2, Before: 2, Number: 2, Others: []uint64{1}, Joins: []uint64{2}, Pass: true}, "[0 2000 0 0]")
+			s.do(t, "LREM", k.Queue, "1", "a:2:f")
+		},
+		"fair_acquire": func(t *testing.T) { // finds that the record has ended
+			s.do(t, "DEL", k.Lock)
+			run(t, "fair_acquire", fairLine{Manager: "c", ID: 1, Before: 1, Number: 1, Joins: []uint64{1}}, "[0 2000 0 0]")
+			s.do(t, "LREM", k.Queue, "1", "c:1:f")
+		},
+	} {
+		t.Run(script, func(t *testing.T) {
+			waits(t, secret)
+			test(t)
+			granted(t)
+		})
+	}
+	t.Run("the grant is found", func(t *testing.T) {
+		waits(t, secret)
+		run(t, "fair_release", release, "[1]")
+		granted(t)
+		run(t, "fair_release", release, "[0]")
+		require.Empty(t, e.heard(t), "a late copy")
+		run(t, "fair_acquire", fairLine{Manager: "b", ID: 2, Before: 7, Number: 7}, "[1 8 0 0]")
+	})
+	t.Run("a place that leaves was granted", func(t *testing.T) {
+		for _, script := range []string{"fair_release", "fair_acquire"} {
+			waits(t, secret)
+			run(t, "fair_release", release, "[1]")
+			granted(t)
+			if script == "fair_release" {
+				run(t, script, fairLine{Manager: "b", ID: 2, Before: 8, Leave: []uint64{7, 8}}, "[1]")
+				require.Equal(t, "[]", s.show(s.do(t, "HGETALL", k.Lock)))
+			} else {
+				run(t, script, fairLine{Manager: "b", ID: 2, Before: 8, Number: 8, Leave: []uint64{7}}, "[1 0 0 0]")
+				require.Equal(t, `["b:8:f" "1"]`, s.show(s.do(t, "HGETALL", k.Lock)))
+			}
+		}
+	})
+	t.Run("a transfer needs a record that was its manager's all the time", func(t *testing.T) {
+		waits(t, secret)
+		run(t, "fair_release", release, "[1]")
+		granted(t)
+		run(t, "fair_transfer", fairLine{Manager: "b", ID: 2, Before: 8, Number: 8, Others: []uint64{6}, Leave: []uint64{7}}, "nil")
+	})
+	t.Run("not asked for", func(t *testing.T) {
+		waits(t, "")
+		run(t, "fair_release", release, "[1]")
+		onlyTold(t)
+	})
+	t.Run("seen by another server", func(t *testing.T) {
+		waits(t, secret)
+		noted := strings.Fields(s.do(t, "HGET", k.Waits, "@b").(string))
+		noted[5] = strings.Repeat("0", 40)
+		s.do(t, "HSET", k.Waits, "@b", strings.Join(noted, " "))
+		run(t, "fair_release", release, "[1]")
+		onlyTold(t)
+	})
+	t.Run("a failover", func(t *testing.T) {
+		waits(t, secret)
+		s.do(t, "REPLICAOF", "127.0.0.1", "1")
+		s.do(t, "REPLICAOF", "NO", "ONE")
+		run(t, "fair_release", release, "[1]")
+		onlyTold(t)
+	})
+	t.Run("nobody hears it", func(t *testing.T) {
+		waits(t, secret)
+		e.do(t, "UNSUBSCRIBE", k.Channel+":b")
+		run(t, "fair_release", release, "[1]")
+		e.do(t, "SUBSCRIBE", k.Channel+":b")
+		require.Equal(t, "[]", s.show(s.do(t, "HGETALL", k.Lock)))
+		require.Equal(t, `["b:7:f" "b:8:f"]`, s.show(s.do(t, "LRANGE", k.Queue, "0", "-1")))
+	})
+	t.Run("the user may not ask for the server", func(t *testing.T) {
+		s.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-info")
+		other := dialWire(t, s.addr)
+		other.do(t, "AUTH", "u", "p")
+		waits(t, secret)
+		x := release
+		x.LifeMs = fairLife
+		require.Equal(t, "[1]", s.runFair(t, other, "fair_release", x, 10000, 0))
+		onlyTold(t)
+	})
+	t.Run("one of Redisson is first", func(t *testing.T) {
+		s.prepare(t, "")
+		s.do(t, "HSET", k.Lock, "a:1:f", "1")
+		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+		run(t, "fair_release", release, "[1]")
+		require.Equal(t, []string{k.Channel + ":j:1 0"}, e.heard(t))
 	})
 }

@@ -7,8 +7,9 @@
 --                                           holders: the lock is lost
 --         {1, front, mixed, missing, token} done; the last of the tokens taken is
 --                                           there only if tokens were asked for
---         {0, ttl, mixed, missing}          given back; how long the first keeps
---                                           its place
+--         {0, ttl, mixed, missing}          given back; the remaining life of the
+--                                           record of the first, or how long the first
+--                                           keeps its place
 --
 -- missing is 1 if another place is gone, or if the lock was given back and the new
 -- holder has no place.
@@ -18,7 +19,7 @@
 -- one.
 local mine = place(ARGV[9])
 local recorded = has(mine)
-if not recorded and not carries() then
+if not recorded and not carries(others) then
   return false
 end
 if broken then
@@ -35,7 +36,7 @@ if ARGV[8] == '1' and not recorded and not empty and head() ~= mine then
     missing = 1
   end
   redis.call('DEL', lock)
-  tell()
+  serve()
   return {0, untilFree(), mixed(), missing}
 end
 local token = install(mine, recorded and redis.call('PTTL', lock) or -1)

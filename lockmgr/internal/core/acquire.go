@@ -170,6 +170,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		m.releaseOrRest(e)
 	case r.Limit > 0: // the first one that is left has not been refused
 		m.ask(e)
+	case m.takeGrant(e):
 	case e.woken, n.fewer(r.Op):
 		// A message came while the try was in flight. The message came over another connection, so
 		// the lock may have been released after the refusal. Or the request that wanted so many has

@@ -47,6 +47,10 @@ type Config struct {
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not
 	// move the deadline.
 	PlaceTime time.Duration
+	// GrantLease is the longest lease of a grant by message: see line. GrantSecret is known to this
+	// manager and the server only. If GrantSecret is empty, there are no grants by message.
+	GrantLease  time.Duration
+	GrantSecret string
 
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration

@@ -56,6 +56,8 @@ type (
 		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
+		// Grant is the grant by message that the newest message was, or zero.
+		Grant Grant
 		// Confirmed reports whether the subscription was confirmed since the last Wake. Message
 		// reports whether a message came since the last Wake, and More whether several came.
 		Confirmed, Message, More bool
@@ -99,6 +101,15 @@ func (ShardGone) isEvent()     {}
 func (Tick) isEvent()          {}
 func (Close) isEvent()         {}
 func (Abort) isEvent()         {}
+
+// A Grant is a grant by message, for the kind Fair. A script of another manager has recorded the
+// holder Number, and has given the record the lease Lease. A script of this manager that was sent
+// at the instant Sent had run on the same server. By the clock of the server, Elapsed has passed
+// between the two scripts. See line.
+type Grant struct {
+	Number               uint64
+	Sent, Elapsed, Lease time.Duration
+}
 
 // Ran says whether a command ran.
 type Ran uint8
@@ -174,6 +185,7 @@ type Op struct {
 	Shard uint8
 
 	entry *entry
+	told  bool // a message said what the operation did: see takeGrant
 }
 
 // A Reply is the outcome of an Op.

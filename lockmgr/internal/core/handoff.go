@@ -111,7 +111,7 @@ func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
 	switch {
 	case r.Fenced && !m.mayTakeToken(e, r), m.behind(e, r):
 		return true
-	case answered != nil && answered.Lease >= m.leaseOf(r): // the lease has just begun
+	case answered != nil && (answered.told || answered.Lease >= m.leaseOf(r)): // the lease has just begun
 		return false
 	}
 	return m.short(e, r)

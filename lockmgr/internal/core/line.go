@@ -33,6 +33,28 @@ import (
 // the deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager dies,
 // its places go with their deadlines.
 //
+// # Grants by message
+//
+// A script that frees the lock serves the queue: the script records the first place as the holder,
+// and publishes a grant on the channel of the place's manager. The record lives for GrantLease at
+// first. If the hold lasts, a renewal after an eighth of GrantLease gives it the lease that it wants.
+//
+// A message may be old, so the hold is trusted from an instant that is no later than the script:
+//
+//	since = Sent + Elapsed − 1 %
+//	until = since + GrantLease − 1 % − margin
+//
+// Sent is the send of a script of this manager that ran before on the same server. Elapsed is the
+// time between the two scripts by the clock of the server, which may be 1 % fast. Example: the
+// script was sent at 10 s, and the grant says that 500 ms have passed: since is 10.495 s, even if
+// the message comes at 11 s.
+//
+// The script compares no clocks of two servers: see fair.lua. A grant for another request than the
+// first, a grant that counts from the future, and a grant that is older than a third of GrantLease
+// are hints, like any message: an acquire asks the server, and finds the record if there is one. If the message is lost, the next
+// script that moves the deadlines finds the record. A request that has left may have been granted:
+// the script that removes its place removes its record, too.
+//
 // # Unknown outcomes
 //
 // Joining is repeated with the same numbers until a script that joins is confirmed. While anybody
@@ -59,6 +81,11 @@ type line struct {
 	last, cleared uint64
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
+
+	// grant is the newest grant by message. shortest is the shortest fixed lease of the requests
+	// that have waited since the queue of this manager was empty, or zero.
+	grant    Grant
+	shortest time.Duration
 
 	// mixed is set if clients that know only the channels of single places wait or have the lock.
 	// ear is the place to whose channel we are subscribed, or zero.
@@ -92,6 +119,9 @@ type Line struct {
 	Pass bool
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
+	// GrantLease and Secret are for grants by message. If Secret is empty, there are none.
+	GrantLease time.Duration
+	Secret     string
 
 	again bool // an earlier script was sent that joins some of Join
 }
@@ -112,6 +142,13 @@ func (l *line) dropped(*name) *details {
 
 // queued makes the details of a name if a script must give the name a place.
 func (l *line) queued(n *name) {
+	r := n.queue.tail
+	if r == n.queue.head {
+		l.shortest = 0
+	}
+	if r.Lease > 0 && (l.shortest == 0 || r.Lease < l.shortest) {
+		l.shortest = r.Lease
+	}
 	if n.entry.phase != idle {
 		n.makeDetails()
 	}
@@ -129,6 +166,12 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	}
 	op.Line = x
 	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
+	if x.Secret = m.cfg.GrantSecret; x.Secret != "" {
+		x.GrantLease = min(m.cfg.GrantLease, m.cfg.Lease)
+		if l.shortest > 0 {
+			x.GrantLease = min(x.GrantLease, l.shortest)
+		}
+	}
 	if op.Verb != VerbRelease {
 		x.Join = m.join(n, x.Join)
 		x.Pass = e.hold == nil
@@ -335,6 +378,7 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	switch {
 	case n.queue.head == nil || m.closing:
 		m.releaseOrRest(e)
+	case m.takeGrant(e): // others have released it already
 	case e.woken: // others may have released it already
 		m.ask(e)
 	default:
@@ -343,8 +387,85 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	}
 }
 
+// takeGrant gives an entry to the first waiter if a message has granted a place of this manager, and
+// reports whether it does: see Grants by message. No script about the entry may be in flight.
+func (m *Machine) takeGrant(e *entry) bool {
+	n, l := e.of, e.of.line()
+	if l == nil || l.grant.Number == 0 {
+		return false
+	}
+	g := l.grant
+	l.grant = Grant{}
+	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
+	if !n.movesUp(g.Number) || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+		return false
+	}
+	l.cleared, l.front = max(l.cleared, g.Number+1), 0
+	wanted := m.leaseOf(n.queue.head)
+	m.acquired(e, &Reply{Op: &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}, Ran: Yes, OK: true})
+	if e.phase == held && wanted > g.Lease {
+		x := &e.upkeep().extend
+		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8
+	}
+	return true
+}
+
+// movesUp gives a place that was granted to the first request, and reports whether a request waits
+// at the place. If the place is that of a later request, the places before it are gone: the server
+// has given one of them the lock, and its manager has not heard of that in time. Then each request
+// moves up, and the last ones join anew.
+func (n *name) movesUp(place uint64) bool {
+	from := n.placed(place)
+	if from == nil {
+		return false
+	}
+	if from == n.queue.head {
+		return true
+	}
+	for r := n.queue.head; r != nil; r = r.next {
+		n.line().refuse(r.own.Number)
+		if r.own.Number, r.own.unsure = 0, false; from != nil {
+			r.own.Number, r.own.unsure = from.own.Number, from.own.unsure
+			from.own.Number, from.own.unsure = 0, false
+			from = from.next
+		}
+	}
+	return true
+}
+
+// placed returns the request that waits at a place, or nil.
+func (n *name) placed(place uint64) *Request {
+	for r := n.queue.head; r != nil; r = r.next {
+		if r.own.Number == place {
+			return r
+		}
+	}
+	return nil
+}
+
+// refuse arranges that the next script removes a place, or the record that was granted to the place.
+func (l *line) refuse(place uint64) {
+	if place != 0 && !slices.Contains(l.leaving, place) {
+		l.leaving = append(l.leaving, place)
+	}
+}
+
+// unwanted arranges that a script removes the record of a grant for which nobody waits: a script
+// that ran late has joined the place.
+func (m *Machine) unwanted(e *entry, g Grant) {
+	if l := e.of.line(); l != nil && g.Number != 0 && e.phase != held && e.phase != passing && e.of.placed(g.Number) == nil {
+		l.refuse(g.Number)
+		if e.phase == idle {
+			m.release(e)
+		}
+	}
+}
+
 // hears drops an event of the channel of an earlier place.
 func (l *line) hears(n *name, ev Wake) (Wake, bool) {
+	if ev.Grant.Number != 0 {
+		l.grant = ev.Grant
+	}
 	if ev.Place == 0 {
 		return ev, true
 	}

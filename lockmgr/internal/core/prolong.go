@@ -13,7 +13,7 @@ type extend struct {
 	failed int             // how many of them have failed in a row
 	asked  []*Prolongation // not yet answered
 
-	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater.
+	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater, takeGrant.
 	later, laterAt time.Duration
 }
 
@@ -84,7 +84,7 @@ func (m *Machine) extendLater(e *entry, h *Hold) {
 	x.later = max(x.later, lease)
 }
 
-// extendDue makes the renewal of extendLater due if the time has come, and if a hold still needs
+// extendDue makes a renewal due if the time has come, and if a hold still needs
 // the renewal. extendDue returns when to call it again.
 func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	x := &e.upkeep().extend
@@ -96,8 +96,9 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	}
 	lease := x.later
 	x.later = 0
+	short := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // not renewed since a grant by message
 	for h := range e.holds {
-		if !h.watched && h.Request.Ends > e.until {
+		if short || !h.watched && h.Request.Ends > e.until {
 			m.extendSoon(e, lease)
 			break
 		}

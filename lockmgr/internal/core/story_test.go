@@ -32,6 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //	reply f ok front=4 mixed missing
 //	reply f gaveway ttl=9s
 //	message f place=4
+//	message f grant=4 sent=9s elapsed=5ms life=2s
 //	----
 //	[the effects, then the phase of each name that is known and the next alarm]
 //
@@ -143,6 +144,7 @@ func (s *story) line(line string) {
 			BackTime: duration("back", 20*time.Millisecond), RecordEvery: duration("record", 0), TrustSubscribers: arg["untrusted"] == "",
 			Linger: duration("linger", 0), PollMax: duration("poll", 10*time.Second), PollBlind: duration("blind", time.Second), PollSoon: duration("soon", time.Second),
 			GatherAfter: duration("gatherafter", 0), GatherTime: duration("gathertime", 0), PlaceTime: duration("place", 40*time.Second),
+			GrantLease: duration("told", 0), GrantSecret: arg["told"],
 			MaxLocks: int(count("maxlocks", 10)), Seed: 1, Sharded: arg["sharded"] != "",
 		})
 	case "lock", "lockset":
@@ -231,6 +233,7 @@ func (s *story) line(line string) {
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
 		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""}
+		wake.Grant = Grant{Number: uint64(count("grant", 0)), Sent: duration("sent", 0), Elapsed: duration("elapsed", 0), Lease: duration("life", 0)}
 		if isSet(wake.Name) && wake.Item == 0 {
 			for wake.Item = 1; wake.Item < len(itemsOf(wake.Name)); wake.Item++ {
 				s.step(wake)
@@ -397,6 +400,9 @@ func (x *Line) describe() (d string) {
 	}
 	if x.Once {
 		d += " once"
+	}
+	if x.Secret != "" {
+		d += fmt.Sprintf(" told=%v", x.GrantLease)
 	}
 	return d
 }

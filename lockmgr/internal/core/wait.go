@@ -53,14 +53,17 @@ func (m *Machine) wake(ev Wake) {
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
 	n.makeDetails()
-	foreign := ev.Message && !n.takeEcho(ev)
+	granted := ev.Grant.Number != 0 && !ev.More
+	foreign := ev.Message && !granted && !n.takeEcho(ev)
 	if foreign && n.endsTurn(ev) {
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 	}
+	m.unwanted(&n.entry, ev.Grant)
 	for e := range n.toLookAt {
 		switch e.phase {
 		case held, passing:
-			if foreign && n.rules().doubts() {
+			lost := granted && e.phase == held // a place of ours, while the lock is ours
+			if (foreign || lost) && n.rules().doubts() {
 				m.doubt(e)
 			}
 			e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
@@ -83,6 +86,7 @@ func (m *Machine) wake(ev Wake) {
 // messages arrive any more.
 func (m *Machine) wakeWaiting(e *entry, ev Wake, gap bool) {
 	switch n := e.of; {
+	case e.flight == 0 && m.takeGrant(e):
 	case n.worthTrying(ev), ev.Confirmed:
 		m.tryOrWait(e)
 	case gap: // poll soon

@@ -247,6 +247,7 @@ func (n *node) granted(c *call) {
 		l.leakSince = never // checkCalm might never see a hold, if it looks between two each time
 	}
 	if r.Hold.Request == r {
+		n.grantedByMessage(c)
 		c.hold = &hold{n: n, name: c.name, core: r.Hold, token: r.Hold.Token, epoch: n.record[c.name.index].epoch, ofParts: n.record[c.name.index].ofParts, until: n.trueTime(r.Hold.Until), using: 1, inCore: 1}
 		for _, h := range n.held {
 			if h.name == c.name && h.core.Request.Owner() == r.Owner() { // it has the other side, on the same record

@@ -123,7 +123,8 @@ func (c *command) mayBeRefused(ok bool) {
 			continue // a failover has brought back a record that was removed
 		}
 		for _, h := range c.n.of(c.name, w.holders(l)) {
-			if !l.isStray(c.n, h) && !(c.name.isSet() && slices.Contains(c.owners, h.name)) {
+			granted := l.kind == core.Fair && w.waitsAt(l, h.name) // by message, to a place behind
+			if !granted && !l.isStray(c.n, h) && !(c.name.isSet() && slices.Contains(c.owners, h.name)) {
 				w.violated("own record known", "%s: the try for %v is refused because of %v", c.n.label, c.owners, h)
 			}
 		}

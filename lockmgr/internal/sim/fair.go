@@ -27,6 +27,8 @@ func (fair) draw(s *settings, r *agenda.Rand) {
 	s.readers = 0
 	s.core.PlaceTime = r.LogBetween(20*s.timeout, 20*s.timeout+10*time.Second).Truncate(ms)
 	s.redisson = r.Percent(50)
+	s.told = r.Percent(70)
+	s.core.GrantLease = r.LogBetween(2*s.timeout, 4*s.core.Lease).Truncate(ms) + ms
 	if s.calm && s.faults&Force == 0 && r.Percent(60) {
 		s.core.PlaceTime = 10 * time.Minute // moving deadlines must not hide a lost message
 	}
@@ -44,7 +46,7 @@ func (w *world) queued(l *lockName) []string {
 // deadline returns the deadline of a member of the queue in milliseconds.
 func (w *world) deadline(l *lockName, member string) int64 {
 	till, _ := w.server.Get(wire.DeadlinesKey(l.key)).Score(member)
-	return int64(till)
+	return int64(till) - l.shard.skew.Milliseconds()
 }
 
 func (fair) run(c *command) (answer, error) {
@@ -296,6 +298,7 @@ func (r *redisson) try() {
 // milliseconds.
 func (r *redisson) run(verb string, lease time.Duration) (ttl int64, refused bool) {
 	l := r.name
+	r.w.runAt(l.shard)
 	answer := r.w.server.Redisson([]string{l.key, wire.QueueKey(l.key), wire.DeadlinesKey(l.key)},
 		[]string{verb, r.owner, strconv.FormatInt(r.waitMs, 10), millis(lease), l.channel})
 	if err, failed := answer.(resp.Error); failed && verb != "release" { // the record may be of another type then
@@ -325,6 +328,7 @@ func (r *redisson) end() {
 
 // FairCoverage counts what has happened to fair locks.
 type FairCoverage struct {
+	Told    uint64 // grants by message
 	Front   uint64 // grants in memory while the place was in the queue
 	GaveWay uint64 // transfers that have given the lock back
 	Missing uint64 // answers that a place is gone
@@ -334,6 +338,7 @@ type FairCoverage struct {
 }
 
 func (c *FairCoverage) add(o *FairCoverage) {
+	c.Told += o.Told
 	c.Front += o.Front
 	c.GaveWay += o.GaveWay
 	c.Missing += o.Missing
@@ -343,6 +348,7 @@ func (c *FairCoverage) add(o *FairCoverage) {
 }
 
 func (c *FairCoverage) each(f func(name string, n uint64)) {
+	f("granted by message", c.Told)
 	f("granted at the front", c.Front)
 	f("gave way", c.GaveWay)
 	f("place missing", c.Missing)

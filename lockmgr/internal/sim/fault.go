@@ -28,6 +28,7 @@ const (
 
 	MessageLost
 	MessageTwice
+	MessageLate // and what comes after it on the connection
 	Gap         // the connection is lost and comes back
 	Garbage     // a message without a release
 	SlowConfirm // the confirmation of a subscription takes long
@@ -59,7 +60,7 @@ const (
 )
 
 // ofOneServer is how many kinds of faults a world with one server has.
-const ofOneServer = 31
+const ofOneServer = 32
 
 // disasters are the faults that hit a server or a manager and not a single command or
 // message.
@@ -70,7 +71,7 @@ const ofManagers = Pause | Crash | Shut
 
 var faultNames = []string{
 	"command-lost", "reply-lost", "late-run", "slow-command", "reply-twice", "refused-for-now", "refused-final", "script-error",
-	"publish-error", "count-refused", "message-lost", "message-twice", "gap", "garbage", "slow-confirm", "restart-keep", "restart-lose",
+	"publish-error", "count-refused", "message-lost", "message-twice", "message-late", "gap", "garbage", "slow-confirm", "restart-keep", "restart-lose",
 	"flush", "evict", "persist", "force", "retype", "pause", "slow", "drift", "crash", "shut", "hold-back", "silence", "wrong-counter",
 	"forbid", "move-slot", "failover",
 }
@@ -165,7 +166,7 @@ func (w *world) disaster() {
 	case Gap:
 		n.pubsub.drop(name.shard, w.fate.Between(0, 20*w.set.latency))
 	case Garbage:
-		n.pubsub.deliver(n.pubsub.channels[name.index], nil, 0)
+		n.pubsub.deliver(n.pubsub.channels[name.index], nil, 0, told{})
 	case RestartKeep, RestartLose:
 		w.restart(name.shard, f == RestartLose)
 	case Flush:

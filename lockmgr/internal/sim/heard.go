@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/hex"
 	"iter"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -12,6 +13,26 @@ type heard struct {
 	own    int  // messages of the manager's own releases
 	forced int  // messages of an administrator who removed a record
 	told   bool // one of those can't be taken for a message of the manager's own release
+	epoch  int  // that of the name when the newest message was published
+}
+
+// told is a grant by message, and the epoch of the record.
+type told struct {
+	core.Grant
+	epoch int
+}
+
+// secret returns what only a manager and the server know.
+func (n *node) secret() string { return hex.EncodeToString([]byte(n.label)) }
+
+// grantedByMessage notes that a grant rests on a message, if it does.
+func (n *node) grantedByMessage(c *call) {
+	if t := n.told[c.name.index]; t.Number != 0 && !c.req.Passed {
+		n.told[c.name.index] = told{}
+		n.w.cover.Fair.Told++
+		rec := &n.record[c.name.index]
+		rec.epoch, rec.until = t.epoch, c.req.Hold.Until
+	}
 }
 
 // An ear is what a manager has heard about one lock.

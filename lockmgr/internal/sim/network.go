@@ -357,6 +357,7 @@ func (c *command) refusals() map[string]resp.Error {
 
 // exec runs the command. err is the error of a script that has failed.
 func (c *command) exec() (a answer, err error) {
+	c.n.w.runAt(c.name.shard)
 	r := c.n.w.server.Reply(c.n.label, &c.sent)
 	a = answer{
 		ran: r.Ran, err: r.Err, final: r.Final, ok: r.OK, kept: r.Kept, partly: r.Partly, gathered: r.Gathered, otherKind: r.OtherKind,
@@ -464,6 +465,7 @@ func (n *node) accept(r *core.Reply) {
 		if a.ran != core.Yes || !a.ok {
 			continue
 		}
+		n.told[i] = told{}
 		rec.rest(&a, r.Op.Sent, r.Op.Lease, r.Op.Verb != core.VerbRenew)
 		if a.set.tokens != nil {
 			rec.ofTokens, rec.tokens = a.set.epochs, a.set.tokens

@@ -54,6 +54,7 @@ type node struct {
 	passedBy  []passedBy      // by name: see checkFree
 	trouble   []time.Duration // by name: when the core last heard that a command failed
 	ears      []ear           // by name: messages that were heard
+	told      []told          // by name: the newest grant by message, if no later answer has granted anything
 	numbers   numbers         // those that its commands have named
 	gathers   []gathering     // by name: what a set keeps
 	gives     []giveBack      // by name: how a set was released
@@ -98,6 +99,7 @@ func (w *world) addNode() *node {
 		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), passedBy: make([]passedBy, len(w.names)), ears: make([]ear, len(w.names)),
 		gathers: make([]gathering, len(w.names)), gives: make([]giveBack, len(w.names)),
 	}
+	n.told = make([]told, len(w.names))
 	n.numbers.init(len(w.names))
 	w.label(n.label)
 	n.health = make([]health, len(w.shards)+1)
@@ -122,6 +124,9 @@ func (w *world) addNode() *node {
 	n.pubsub.init(n)
 	cfg := w.set.core
 	cfg.Seed, cfg.Sharded = w.load.Next(), w.sharded()
+	if w.set.told {
+		cfg.GrantSecret = n.secret()
+	}
 	n.m = core.New(cfg)
 	n.lastID = w.load.Next() % 1000
 	for range 3 {
@@ -331,6 +336,9 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 	case *heard:
 		n.chain[n.w.named(ev.Name).index] = 0
 		n.beforeWake(ev)
+		if ev.Grant.Number != 0 {
+			n.told[n.w.named(ev.Name).index] = told{ev.Grant, ev.epoch}
+		}
 	case core.Tick, core.Close:
 		clear(n.chain)
 	case core.Verify:

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -234,7 +235,7 @@ func (t *line) fromServer(d time.Duration, id int, do func()) {
 }
 
 // message carries one message to one subscriber.
-func (w *world) message(subscriber int, chanName string) {
+func (w *world) message(subscriber int, chanName, payload string) {
 	if subscriber < 0 {
 		w.byID[-1-subscriber].in(w.fate.Between(w.set.latency/8, w.set.latency))
 		return
@@ -247,16 +248,26 @@ func (w *world) message(subscriber int, chanName string) {
 	} else if w.strikes(MessageTwice) {
 		times = 2
 	}
+	grant, _ := wire.ReadGrant(p.n.secret(), payload)
+	d := w.fate.Between(w.set.latency/8, w.set.latency/2)
+	if w.strikes(MessageLate) {
+		d = w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)
+	}
 	from := w.releasing
-	forced := 0
+	epoch, forced := 0, 0
+	for _, l := range w.single {
+		if strings.HasPrefix(chanName, l.channel) {
+			epoch = l.epoch
+		}
+	}
 	if w.forcing {
 		forced = 1
 	}
 	for range times {
-		t.fromServer(w.fate.Between(w.set.latency/8, w.set.latency/2), t.id, func() {
+		t.fromServer(d, t.id, func() {
 			for _, ch := range p.channels {
 				if p.at(ch) == chanName {
-					p.deliver(ch, from, forced)
+					p.deliver(ch, from, forced, told{grant, epoch})
 				}
 			}
 		})
@@ -265,19 +276,19 @@ func (w *world) message(subscriber int, chanName string) {
 
 // deliver tells the core of a message for each that listens. from is the release that
 // published it, or nil.
-func (p *pubsub) deliver(ch *channel, from *command, forced int) {
+func (p *pubsub) deliver(ch *channel, from *command, forced int, grant told) {
 	for _, who := range ch.listeners {
 		own := 0
 		if from != nil && from.n == p.n && from.name == who.name {
 			own = 1
 		}
-		p.tell(who, own, forced, ch.confirmed)
+		p.tell(who, own, forced, ch.confirmed, grant)
 	}
 }
 
 // tell tells the core of a message: by a Wake of its own, or by one that is still in the
 // mailbox.
-func (p *pubsub) tell(who listener, own, forced int, confirmed bool) {
+func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told) {
 	w := p.n.w
 	for i := len(p.n.inbox) - 1; i >= 0; i-- {
 		h, is := p.n.inbox[i].(*heard)
@@ -291,6 +302,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool) {
 		h.More = h.More || h.Message
 		h.Message = true
 		h.own, h.forced = h.own+own, h.forced+forced
+		h.Grant, h.epoch = grant.Grant, grant.epoch
 		if h.More {
 			w.cover.Merged++
 		}
@@ -298,6 +310,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool) {
 	}
 	h := &heard{Wake: who.wake(), own: own, forced: forced}
 	h.Subscribed, h.Message = confirmed, true
+	h.Grant, h.epoch = grant.Grant, grant.epoch
 	p.n.post(h)
 }
 

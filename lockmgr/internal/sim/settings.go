@@ -53,6 +53,7 @@ type settings struct {
 	// wait for a short time.
 	redisson bool
 	givesUp  int
+	told     bool // managers ask for grants by message
 
 	// With permits: how many there are, and how many requests in percent want several.
 	limit, many int
@@ -240,7 +241,7 @@ func (s *settings) String() string {
 		several += fmt.Sprintf("\nshards=%d hangs=%v", s.shards, s.hangs)
 	}
 	if c.PlaceTime > 0 {
-		several = fmt.Sprintf("\nplace=%v redisson=%v givesup=%d%%", c.PlaceTime, s.redisson, s.givesUp)
+		several = fmt.Sprintf("\nplace=%v redisson=%v givesup=%d%% told=%v grant=%v", c.PlaceTime, s.redisson, s.givesUp, s.told, c.GrantLease)
 	}
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+
 		"explicit=%d%% fixed=%d%% extends=%d%% fenced=%d%% impatient=%d%% foreign=%v long=%d%% hopeless=%d%% adopt=%d%%\nlease=%v margin=%v retry=%v suspect=%v pass=%d/%v back=%v record=%v "+

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,8 @@ type shard struct {
 	down        bool
 	silentUntil time.Duration // it is stopped until then
 	stopped     []*command    // commands that it was sent meanwhile
+	replaced    int           // how often another server has taken its place
+	skew        time.Duration // how far its clock is ahead of the server's, for fair locks
 }
 
 // silent reports whether a shard is stopped.
@@ -208,11 +211,19 @@ func (w *world) failOver(s *shard) {
 			}
 			w.watchRecord(l)
 		}
+		if s.replaced++; w.opt.Kind == core.Fair && w.fate.Percent(50) {
+			s.skew = w.fate.LogBetween(ms, 10*time.Second) - w.fate.LogBetween(ms, 10*time.Second)
+		}
 		if w.tracing() {
-			w.tracef("*", "FAULT failover of shard %d", s.index)
+			w.tracef("*", "FAULT failover of shard %d, clock %v", s.index, s.skew)
 		}
 		w.takeDown(s)
 	})
+}
+
+// runAt makes the world's server be that of a shard.
+func (w *world) runAt(s *shard) {
+	w.server.Skew, w.server.ReplicationID = s.skew, strconv.Itoa(100*s.index+s.replaced)
 }
 
 // keysOf returns a function that reports whether a key is one of these names. Their keys are one

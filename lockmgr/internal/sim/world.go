@@ -189,7 +189,7 @@ func (w *world) begin() {
 	if w.tracing() {
 		w.tracef("*", "seed %d: %v", w.opt.Seed, &w.set)
 	}
-	w.server.Deliver = func(subscriber int, channel, _ string) { w.message(subscriber, channel) }
+	w.server.Deliver = w.message
 	for i := range w.set.names {
 		l := w.addName("n"+strconv.Itoa(i), w.set.kindOf(i, w.opt.Kind))
 		l.channel, l.counter = l.rules.channel(l.key), "redisson_lock_token:{"+l.key+"}"
@@ -321,6 +321,7 @@ func (w *world) restart(s *shard, loseData bool) {
 	if loseData {
 		w.flush(s)
 	}
+	s.replaced++
 	w.takeDown(s)
 }
 

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"crypto/subtle"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -45,7 +47,8 @@ func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) forma
 			}
 			x := op.Line
 			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Places),
-				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID), Channel(op.Name))
+				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID), Channel(op.Name),
+				decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret)
 			for _, list := range [...][]uint64{op.OtherNumbers, x.Join, x.Leave} {
 				c.Args = append(c.Args, strconv.Itoa(len(list)))
 				for _, number := range list {
@@ -132,6 +135,36 @@ func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	}
 	r.OK = v[0] == 1
 	return true
+}
+
+// ReadGrant reads a message on the channel of a manager for a fair lock. ok is false unless the
+// message is a grant that was made with the manager's secret: see fair.lua.
+func ReadGrant(secret, message string) (g core.Grant, ok bool) {
+	end := strings.LastIndexByte(message, ' ')
+	if secret == "" || end < 0 {
+		return g, false
+	}
+	said, check := message[:end], message[end+1:]
+	if subtle.ConstantTimeCompare([]byte(check), []byte(hashOf(secret+said))) != 1 {
+		return g, false
+	}
+	var v [4]uint64
+	words := strings.Fields(said)
+	if len(words) != len(v) {
+		return g, false
+	}
+	for i := range v {
+		n, err := strconv.ParseUint(words[i], 10, 63)
+		if err != nil {
+			return g, false
+		}
+		v[i] = n
+	}
+	return core.Grant{
+		Number: v[0], Sent: time.Duration(v[1]),
+		Elapsed: time.Duration(min(v[2], uint64(core.Forever/time.Microsecond))) * time.Microsecond,
+		Lease:   ReadMillis(int64(v[3])),
+	}, true
 }
 
 // A Place is one member of the queue of a fair lock.
