@@ -38,7 +38,7 @@ func TestCheck_UnderLeastPrivilege(t *testing.T) {
 const allPrivilege = leastPrivilege + " " + otherPrivilege
 
 // otherPrivilege has those that plain locks do not need.
-const otherPrivilege = readWritePrivilege + " " + permitsPrivilege + " " + fairPrivilege + " " + watchPrivilege + " +info"
+const otherPrivilege = readWritePrivilege + " " + permitsPrivilege + " " + fairPrivilege + " " + watchPrivilege
 
 // requireOtherKinds checks that the report of a user who may use plain locks only names all
 // that the other kinds need.

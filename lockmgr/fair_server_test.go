@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -104,6 +105,105 @@ func TestFair_PassesInMemory(t *testing.T) {
 	require.Less(t, m.Stats().Scripts-sent, uint64(many/10), "far fewer commands than handoffs")
 	require.Zero(t, m.Stats().Subscriptions, "nobody else waited")
 	awaitNoKeys(t, s)
+}
+
+// ready waits until a manager that waits for a fair lock hears its messages, and has sent so many
+// scripts. The first wait has a second one: when the subscription is confirmed.
+func ready(t *testing.T, s *redistest.Server, m *lockmgr.Manager, scripts uint64) {
+	t.Helper()
+	faults.Eventually(t, func() bool {
+		return faults.Do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{f}:"+m.ID()) == "redisson_lock__channel:{f}:"+m.ID()+"\n1" && m.Stats().Scripts >= scripts
+	})
+}
+
+// An unlock in one process is the grant in another: the script that releases the lock records the
+// next holder, and the message of the script is the grant. The next holder sends nothing. A hold that
+// lasts is renewed before the short lease of such a grant is over, and has its lease then.
+func TestFair_GrantByMessage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	l := mustLock(t, a, "f", lockmgr.Fair())
+	const rounds = 20
+	silent := 0
+	for i := range rounds {
+		sent := b.Stats().Scripts
+		waits := b.LockAsync("f", lockmgr.Fair())
+		awaitQueue(t, a, "f", 1)
+		if i < 2 {
+			sent++ // the first wait of the manager
+		}
+		ready(t, s, b, sent+1)
+		sent = b.Stats().Scripts
+		mustUnlock(t, l)
+		l = mustAwait(t, waits)
+		if b.Stats().Scripts == sent { // else this host was so slow that a renewal was due
+			silent++
+		}
+		a, b = b, a
+	}
+	require.Greater(t, silent, rounds/2)
+	faults.Eventually(t, func() bool { return l.Remaining() > 20*time.Second }, "no renewal")
+	mustUnlock(t, l)
+	awaitNoKeys(t, s)
+}
+
+// A grant whose message is lost is found by the next script of the waiter.
+func TestFair_GrantByMessageIsLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	l := mustLock(t, a, "f", lockmgr.Fair())
+	waits := b.LockAsync("f", lockmgr.Fair())
+	awaitQueue(t, a, "f", 1)
+	place := queue(t, a, "f")[0]
+	// What the script of a does, but for the message.
+	faults.Do(t, s, "EVAL", `redis.call('DEL', unpack(KEYS)) redis.call('HSET', KEYS[1], ARGV[1], 1) return redis.call('PEXPIRE', KEYS[1], 2000)`,
+		"4", "f", "redisson_lock_queue:{f}", "redisson_lock_timeout:{f}", "redisson_lock_queue:{f}:waits", place)
+	next := mustAwait(t, waits)
+	require.Equal(t, place, next.HolderID())
+	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+	mustUnlock(t, next)
+	awaitNoKeys(t, s)
+}
+
+// Whoever can publish on the channel of a manager, and not read the manager's secret, can't forge a
+// grant, nor use one twice.
+func TestFair_ForgedGrant(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	channel := "redisson_lock__channel:{f}:" + b.ID()
+	spy := must(resp.Dial(s.Addr(), time.Minute))(t)
+	t.Cleanup(spy.Close)
+	must(spy.Do("SUBSCRIBE", channel))(t)
+	l := mustLock(t, a, "f", lockmgr.Fair())
+	waits := b.LockAsync("f", lockmgr.Fair())
+	awaitQueue(t, a, "f", 1)
+	faults.Eventually(t, func() bool { return b.Stats().Scripts == 2 }, "the subscription is confirmed")
+	mustUnlock(t, l)
+	granted := must(spy.Receive())(t).([]any)[2].(string)
+	mustUnlock(t, mustAwait(t, waits))
+
+	l = mustLock(t, a, "f", lockmgr.Fair())
+	waits = b.LockAsync("f", lockmgr.Fair())
+	awaitQueue(t, a, "f", 1)
+	number := strings.TrimSuffix(strings.TrimPrefix(queue(t, a, "f")[0], b.ID()+":"), ":f")
+	words := strings.Fields(granted)
+	require.Len(t, words, 5)
+	for _, forged := range []string{granted, strings.Join(append([]string{number}, words[1:]...), " ")} {
+		sent := b.Stats().Scripts
+		faults.Do(t, s, "PUBLISH", channel, forged)
+		faults.Eventually(t, func() bool { return b.Stats().Scripts > sent }, "a message makes the manager ask")
+	}
+	select {
+	case <-waits.Done():
+		t.Fatal("granted")
+	default:
+	}
+	require.True(t, l.Valid())
+	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, waits))
 }
 
 // No worker waits for more than three rounds of the others, over managers.

@@ -23,6 +23,7 @@ const (
 	forPermits   = "Permits"
 	forBoth      = "Shared, Exclusive and Permits"
 	forFair      = "Fair"
+	forGrants    = "Fair without a round trip between processes"
 	forPlaces    = "Fair and Permits"
 	forScan      = "Scan"
 	forWho       = "telling who holds a lock"
@@ -92,6 +93,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"ZRANGEBYSCORE", c.name, "0", "0"}, "", forPermits, optional},
 		{[]string{"PUBLISH", wire.ChannelOf(core.Permits, c.name), "0"}, "&" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
 
+		{[]string{"PEXPIREAT", c.name, "1"}, "", forGrants, optional},
 		{[]string{"LINDEX", c.name, "0"}, "", forFair, optional},
 		{[]string{"LPOP", c.name}, "", forFair, optional},
 		{[]string{"LRANGE", c.name, "0", "0"}, "", forFair + " and Inspect", optional},
@@ -161,7 +163,7 @@ func deniedRule(a wire.Answer, words []string, pattern string) string {
 func (c *checkup) about(ctx context.Context) error {
 	a, err := c.say(ctx, "INFO")
 	if err == nil && a.Failure != nil && a.Failure.Kind == wire.Permission {
-		c.missing(Permission{Rule: "+info", For: "the warnings of Check", Optional: true})
+		c.missing(Permission{Rule: "+info", For: "the warnings of Check, and " + forGrants, Optional: true})
 	}
 	if err != nil || a.Kind != wire.Text {
 		return err

@@ -97,6 +97,13 @@ var coreMutants = []mutant{
 	{"fair lock", "a transfer never gives way", machine, "line.fill", "e.hold == nil", "false", fairSeeds},
 	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.GaveWay", "false", stories},
 	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "m.hear(n)", "", fairSeeds},
+	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
+	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
+	{"fair lock", "a grant by message from the future", machine, "Machine.takeGrant", "since > m.now || ", "", stories},
+	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
+	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.movesUp(g.Number) || ", "", stories},
+	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "m.unwanted(&n.entry, ev.Grant)", "", stories},
+	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wake", "granted && e.phase == held", "false", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
 	{"keep", "passed on in memory", machine, "Machine.passOn", "m.reserved(e) > 0", "false", keepSeeds},

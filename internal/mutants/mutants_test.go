@@ -63,6 +63,7 @@ const (
 	shardSeeds  = "lockmgr/internal/sim TestSeeds_Shards"
 	stories     = "lockmgr/internal/core TestStories"
 	fairTables  = "internal/script TestScripts_Fair"
+	grantTables = "internal/script TestScript_FairGrantByMessage"
 
 	sharing = "lockmgr/internal/sim/turns "
 	wires   = "lockmgr/internal/wire "

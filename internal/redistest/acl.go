@@ -21,7 +21,7 @@ const (
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
 	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hscan +getrange +unlink +hget +hlen +set " +
 	"+scan +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore " +
-	"+lindex +lpop +lrange +lrem +rpush"
+	"+lindex +lpop +lrange +lrem +rpush +info +pexpireat"
 
 // leastChannels are those of all locks.
 const leastChannels = "&redisson_lock__channel:* &redisson_rwlock:* &redisson_sc:*"

@@ -69,6 +69,9 @@
 -- has the replication ID of the server at that script, which a failover changes. If the ID differs,
 -- or nobody hears the grant, the place is only told that it is first, as a member of Redisson's is.
 --
+-- A manager is served by message once, and again when it has run a script since. If it has run none
+-- for two fifths of ARGV[2], its places go when they are first: see silent.
+--
 -- # Copies that run late
 --
 -- The hash KEYS[4] also has what is known of each manager, by @manager: the largest ARGV[10], and
@@ -244,8 +247,20 @@ local function ahead()
   return count(redis.call('HGET', waits, 'sum'))
 end
 
--- clean removes what is over: the first members if their deadlines are, the first
--- of our places if their numbers are, and the places that leave. If the first member
+-- ownerOf returns the manager of a place.
+local function ownerOf(member)
+  return string.match(member, '^(.*):%d+:f$') or member
+end
+
+-- silent reports whether the manager of a place has run no script for long since a grant by message:
+-- it has died, or hangs.
+local function silent(member)
+  local till = string.match(redis.call('HGET', waits, '@' .. ownerOf(member)) or '', '^%d+ (%d+)$')
+  return till and tonumber(till) <= now
+end
+
+-- clean removes what is over: the first members if their deadlines are or their managers are
+-- silent, the first of our places if their numbers are, and the places that leave. If the first member
 -- is a place, nothing is before it any more. Then its deadline is no later than a place
 -- lasts, and those of Redisson's members behind it move with it.
 local function clean()
@@ -255,7 +270,7 @@ local function clean()
       break
     end
     local n, till = number(first), deadline(first)
-    if till and till > now and not (n and n < before) then
+    if till and till > now and not (n and n < before) and not (known(first) and not n and silent(first)) then
       break
     end
     redis.call('LPOP', queue)
@@ -480,22 +495,19 @@ local function tell()
         break
       end
     end
-    first = string.match(first, '^(.*):%d+:f$') or first
+    first = ownerOf(first)
   end
   return redis.pcall('PUBLISH', channel .. ':' .. first, '0')
 end
 
--- give records the first member as the holder, and tells its manager so. It returns false, and
--- changes nothing, if it can't: see Grants by message.
+-- give records the first member as the holder, and tells its manager so. It returns false if it
+-- can't: see Grants by message.
 local function give(first)
-  local owner, n = string.match(first, '^(.*):(%d+):f$')
-  local text, lease, secret, since, id =
-    string.match(owner and redis.call('HGET', waits, '@' .. owner) or '', '^%d+ (%S+) (%d+) (%x+) (%d+) (%x+)$')
-  if not id or id ~= server() then
+  local owner, n = ownerOf(first), string.match(first, ':(%d+):f$')
+  local id, text, lease, secret, since, where =
+    string.match(redis.call('HGET', waits, '@' .. owner) or '', '^(%d+) (%S+) (%d+) (%x+) (%d+) (%x+)$')
+  if not id or not n or where ~= server() or type(redis.pcall('HSET', lock, first, 1)) == 'table' then
     return false
-  end
-  if type(redis.pcall('HSET', lock, first, 1)) == 'table' then
-    return false -- no memory
   end
   local grant = table.concat({n, text, whole(micros - since), lease}, ' ')
   -- The end counts from the same instant as elapsed, however long the script takes.
@@ -503,8 +515,13 @@ local function give(first)
   if done == 1 then
     done = redis.pcall('PUBLISH', channel .. ':' .. owner, grant .. ' ' .. redis.sha1hex(secret .. grant))
   end
+  local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before
+  redis.pcall('HSET', waits, '@' .. owner, id .. ' ' .. whole(till))
   if type(done) == 'table' or done == 0 then
     redis.call('DEL', lock)
+    if (deadline(first) or 0) > till then
+      redis.call('ZADD', deadlines, whole(till), first)
+    end
     return false
   end
   redis.call('ZREM', deadlines, first)

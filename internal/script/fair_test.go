@@ -572,6 +572,35 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		e.do(t, "SUBSCRIBE", k.Channel+":b")
 		require.Equal(t, "[]", s.show(s.do(t, "HGETALL", k.Lock)))
 		require.Equal(t, `["b:7:f" "b:8:f"]`, s.show(s.do(t, "LRANGE", k.Queue, "0", "-1")))
+		till := must(strconv.ParseInt(s.do(t, "ZSCORE", k.Deadlines, "b:7:f").(string), 10, 64))(t)
+		require.Less(t, till, s.now(t)+fairLife*2/5+1, "the place ends soon")
+	})
+	t.Run("a manager that has died is served once", func(t *testing.T) {
+		waits(t, secret)
+		run(t, "fair_acquire", fairLine{Manager: "c", ID: 1, Before: 1, Number: 1, Joins: []uint64{1}}, "[0 20000 0 0]")
+		run(t, "fair_release", release, "[1]")
+		require.Len(t, e.heard(t), 1)
+		s.do(t, "DEL", k.Lock) // its lease is over
+		c := fairLine{Manager: "c", ID: 2, Before: 1, Number: 1}
+		run(t, "fair_acquire", c, "[0 50000 0 0]")
+		require.Equal(t, []string{k.Channel + ":b 0"}, e.heard(t), "it may live")
+		s.do(t, "HSET", k.Waits, "@b", "1 "+strconv.FormatInt(s.now(t)-1, 10))
+		c.ID++
+		run(t, "fair_acquire", c, "[1 0 0 0]")
+		require.Empty(t, s.do(t, "LRANGE", k.Queue, "0", "-1"))
+		require.Nil(t, s.do(t, "ZSCORE", k.Deadlines, "b:8:f"))
+	})
+	t.Run("a manager that lives is served again", func(t *testing.T) {
+		waits(t, secret)
+		run(t, "fair_release", release, "[1]")
+		granted(t)
+		s.do(t, "HSET", k.Waits, "@b", "1 "+strconv.FormatInt(s.now(t)-1, 10))
+		run(t, "fair_release", fairLine{Manager: "b", ID: 2, Before: 8, Others: []uint64{7}, Secret: secret}, "[1]")
+		s.do(t, "HSET", k.Lock, "a:3:f", "1")
+		run(t, "fair_release", fairLine{Manager: "a", ID: 3, Before: 4, Others: []uint64{3}}, "[1]")
+		heard := e.heard(t)
+		require.Len(t, heard, 1)
+		require.Regexp(t, ":b 8 text ", heard[0])
 	})
 	t.Run("the user may not ask for the server", func(t *testing.T) {
 		s.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-info")
