@@ -95,7 +95,9 @@ The server is that of --redis, or of the environment variable HOLDFAST_REDIS:
   redis://host1:6379?addr=host2:6379         a cluster
   redis://sentinel:26379?master_set=main     Sentinels
 
-Other users of the machine can see a password in an argument. Put it into the variable.`,
+Other users of the machine can see a password in an argument. Put it into the variable.
+
+Put -- before a name that begins with -, as in: holdfast show -- -x`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -109,6 +111,9 @@ Other users of the machine can see a password in an argument. Put it into the va
 			a.url = "redis://127.0.0.1:6379"
 		}
 	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; put -- before a name that begins with -", err)
+	})
 	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.check(), a.top())
 	return root
 }
@@ -122,12 +127,17 @@ func (a *app) with(o lockmgr.Options, f func(*lockmgr.Manager) error) error {
 	if err != nil {
 		return failed(err)
 	}
+	return using(m, func() error { return f(m) })
+}
+
+// using calls f, and closes m afterwards.
+func using(m *lockmgr.Manager, f func() error) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
 		_ = m.Close(ctx)
 	}()
-	return f(m)
+	return f()
 }
 
 // looks are the options of a manager that takes no locks.
@@ -137,8 +147,8 @@ var looks = lockmgr.Options{Anonymous: true}
 func failed(err error) error {
 	code := exitInternal
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.As(err, new(*exit)):
+		return err
 	case errors.Is(err, lockmgr.ErrUnavailable):
 		code = exitUnreachable
 	case errors.Is(err, lockmgr.ErrPermission):

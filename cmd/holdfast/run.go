@@ -33,6 +33,9 @@ type job struct {
 	grace                   time.Duration
 	note                    string
 	quiet                   bool
+
+	until time.Time // the end of the wait, if there is one
+	told  bool      // that the server is waited for
 }
 
 func (a *app) run() *cobra.Command {
@@ -43,15 +46,17 @@ func (a *app) run() *cobra.Command {
 		Long: `run takes the lock NAME, runs the command, and gives the lock back when the command has ended.
 The lock is renewed as long as the command runs. If holdfast dies, the lock is free after --lease.
 
-Without --wait or --nowait it waits for as long as others hold the lock.
+Without --wait or --nowait it waits for as long as others hold the lock, and for as long as the server can't be
+reached or can't serve, as in a failover. It says so once.
 
 If the lock is lost (the server forgot it, somebody broke it, or the server can't be reached for
 the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL.
 
-The environment of the command has HOLDFAST_NAME, and HOLDFAST_TOKEN if its lock has a token. The
-token rises with every grant of the lock. A resource that refuses tokens smaller than the last one is safe
-from a command that still runs after the lock was lost. The command does not get HOLDFAST_REDIS, which may
-have a password, unless you give --pass-redis: a holdfast that the command runs then uses the same server.
+The environment of the command has HOLDFAST_NAME, and with --token HOLDFAST_TOKEN. The token rises with every
+grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command that still
+runs after the lock was lost. The server keeps the counter of a name's tokens for ever. The command does not
+get HOLDFAST_REDIS, which may have a password, unless you give --pass-redis: a holdfast that the command runs
+then uses the same server.
 
 holdfast passes SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1 and SIGUSR2 on to the command, unless it was
 started with the signal ignored, as by nohup. While it is in the foreground of a terminal it does not pass
@@ -68,13 +73,17 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
   holdfast run --nowait --keep 55s minutely -- ./job     # once a minute, on whichever host comes first
   holdfast run --permits 3 --wait 10m transcode -- ffmpeg -i in.mov out.mp4`,
 		Args: func(c *cobra.Command, args []string) error {
-			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return errors.New("run: want NAME -- COMMAND")
+			switch dash := c.ArgsLenAtDash(); {
+			case dash == 1 && len(args) > 1:
+				j.name, j.command = args[0], args[1:]
+			case dash == 0 && len(args) > 2 && args[1] == "--": // a name that begins with -
+				j.name, j.command = args[0], args[2:]
+			default:
+				return errors.New("run: want NAME -- COMMAND, or -- NAME -- COMMAND for a name that begins with -")
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			j.name, j.command = args[0], args[1:]
+		RunE: func(c *cobra.Command, _ []string) error {
 			if err := j.check(c); err != nil {
 				return err
 			}
@@ -82,19 +91,19 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&j.noWait, "nowait", "n", false, "end with 75 if others hold the lock")
-	f.DurationVarP(&j.wait, "wait", "w", 0, "wait at most so long, then end with 75")
+	f.BoolVarP(&j.noWait, "nowait", "n", false, "end with 75 if others hold the lock, or 69 if the server can't be reached")
+	f.DurationVarP(&j.wait, "wait", "w", 0, "wait at most so long, then end with 75 or 69")
 	f.DurationVar(&j.lease, "lease", 30*time.Second, "how long the lock stays taken when holdfast dies; at least 100ms")
 	f.DurationVar(&j.keep, "keep", 0, "keep the lock taken for so long from the start, even if the command ends before")
 	f.BoolVar(&j.shared, "shared", false, "take the read side of a read-write lock")
 	f.BoolVar(&j.exclusive, "exclusive", false, "take the write side of a read-write lock")
 	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
 	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock")
-	f.BoolVar(&j.token, "token", true, "ask for a fencing token; permits have none")
+	f.BoolVar(&j.token, "token", false, "ask for a fencing token; permits have none")
 	f.BoolVar(&j.passRedis, "pass-redis", false, "give the command the URL of the server, with its password, as HOLDFAST_REDIS")
 	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
 	f.StringVar(&j.note, "note", "", "what others see the lock is for (default: the command without its arguments)")
-	f.BoolVarP(&j.quiet, "quiet", "q", false, "do not say why the lock was not had")
+	f.BoolVarP(&j.quiet, "quiet", "q", false, "do not say why the lock was not had, or that the server is waited for")
 	return c
 }
 
@@ -113,6 +122,8 @@ func (j *job) check(c *cobra.Command) error {
 		return errors.New("run: --nowait and --wait exclude each other")
 	case c.Flags().Changed("wait") && j.wait <= 0:
 		return errors.New("run: --wait must be positive; see --nowait")
+	case j.token && j.permits != 0:
+		return errors.New("run: --token and --permits exclude each other")
 	case j.keep != 0 && kinds > 0:
 		return errors.New("run: --keep is for plain locks")
 	case j.permits < 0:
@@ -144,8 +155,14 @@ func (j *job) run(a *app) error {
 		}
 	}
 	defer signal.Stop(signals)
+	j.until = time.Now().Add(j.wait)
 	o := lockmgr.Options{Lease: j.lease, Process: lockmgr.Process{Program: "holdfast run"}}
-	return a.with(o, func(m *lockmgr.Manager) error {
+	var m *lockmgr.Manager
+	err = j.outlast(signals, func() (err error) { m, err = lockmgr.DialURL(a.url, o); return err })
+	if err != nil {
+		return failed(err)
+	}
+	return using(m, func() error {
 		l, err := j.lock(m, signals)
 		if err != nil {
 			return err
@@ -177,12 +194,12 @@ func (j *job) options() []lockmgr.LockOption {
 	case j.noWait:
 		opts = append(opts, lockmgr.OnlyIfFree())
 	case j.wait > 0:
-		opts = append(opts, lockmgr.MaxWait(j.wait))
+		opts = append(opts, lockmgr.MaxWait(max(time.Until(j.until), time.Millisecond)))
 	}
 	if j.keep != 0 {
 		opts = append(opts, lockmgr.KeepFor(j.keep))
 	}
-	if j.token && j.permits == 0 {
+	if j.token {
 		opts = append(opts, lockmgr.Fenced())
 	}
 	switch {
@@ -196,21 +213,52 @@ func (j *job) options() []lockmgr.LockOption {
 	return opts
 }
 
+// retryAfter is the pause before the server is tried again.
+const retryAfter = time.Second
+
+// outlast tries until the server serves, for as long as the job may wait. A signal ends the wait.
+func (j *job) outlast(signals <-chan os.Signal, try func() error) error {
+	for {
+		err := try()
+		if j.noWait || !lockmgr.Temporary(err) || errors.Is(err, lockmgr.ErrNotAcquired) {
+			return err
+		}
+		pause := retryAfter
+		if j.wait > 0 {
+			if pause = min(pause, time.Until(j.until)); pause <= 0 {
+				return err
+			}
+		}
+		if !j.told && !j.quiet {
+			j.told = true
+			fmt.Fprintln(os.Stderr, "holdfast: waiting for the server:", said(err.Error()))
+		}
+		select {
+		case <-time.After(pause):
+		case s := <-signals:
+			return &exit{code: exitSignal + number(s)}
+		}
+	}
+}
+
 // lock waits for the lock. A signal ends the wait.
-func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (*lockmgr.Lock, error) {
-	var request *futures.Future[*lockmgr.Lock]
-	if j.permits > 0 {
-		request = m.Permits(j.name, j.permits).AcquireAsync(1, j.options()...)
-	} else {
-		request = m.LockAsync(j.name, j.options()...)
-	}
-	select {
-	case <-request.Done():
-	case s := <-signals:
-		request.Cancel()
-		return nil, &exit{code: exitSignal + number(s)}
-	}
-	l, err := request.Result()
+func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (l *lockmgr.Lock, err error) {
+	err = j.outlast(signals, func() (err error) {
+		var request *futures.Future[*lockmgr.Lock]
+		if j.permits > 0 {
+			request = m.Permits(j.name, j.permits).AcquireAsync(1, j.options()...)
+		} else {
+			request = m.LockAsync(j.name, j.options()...)
+		}
+		select {
+		case <-request.Done():
+			l, err = request.Result()
+			return err
+		case s := <-signals:
+			request.Cancel()
+			return &exit{code: exitSignal + number(s)}
+		}
+	})
 	switch {
 	case err == nil:
 		return l, nil

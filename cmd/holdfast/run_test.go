@@ -52,7 +52,9 @@ func TestRun_ExitCodes(t *testing.T) {
 		{64, []string{"run", "--keep", "1s", "--fair", "a", "--", "true"}, "plain locks"},
 		{64, []string{"run", "--nosuch", "a", "--", "true"}, "unknown flag"},
 		{64, []string{"run", "a{b", "--", "true"}, "braces"},
-		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "a", "--", "true"}, "unavailable"},
+		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "-n", "a", "--", "true"}, "unavailable"},
+		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "-w", "50ms", "a", "--", "true"}, "unavailable"},
+		{64, []string{"run", "--token", "--permits", "2", "a", "--", "true"}, "exclude each other"},
 		{64, []string{"--redis", "nonsense", "run", "a", "--", "true"}, "URL"},
 		{64, []string{"nosuch"}, "unknown command"},
 	} {
@@ -96,6 +98,59 @@ func TestRun_Busy(t *testing.T) {
 	w.free("a")
 }
 
+// A wait outlasts an outage, one that began before the wait and one that comes later.
+func TestRun_WaitsOutAnOutage(t *testing.T) {
+	w := newWorld(t)
+	w.lock("a")
+	waiting := w.start("run", "a", "--", "echo", "ran")
+	bounded := w.start("run", "-w", "1h", "b", "--", "true")
+	require.Zero(t, bounded.wait(), "it is free")
+	w.waits("a")
+	w.Kill()
+	late := w.start("run", "-w", "1h", "late", "--", "echo", "ran")
+	quiet := w.start("run", "-q", "quiet", "--", "echo", "ran")
+	for _, p := range []*process{waiting, late} {
+		require.Eventually(t, func() bool { return strings.Contains(p.err.String(), "holdfast: waiting for the server: ") }, patient, 5*time.Millisecond)
+	}
+	w.Restart() // without its data, so that "a" is free
+	for _, p := range []*process{waiting, late, quiet} {
+		require.Zero(t, p.wait(), p.err.String())
+		require.Equal(t, "ran\n", p.out.String())
+	}
+	require.Equal(t, 1, strings.Count(waiting.err.String(), "\n"), waiting.err.String())
+	require.Empty(t, quiet.err.String())
+}
+
+// A signal ends the wait for a server.
+func TestRun_SignalEndsTheWaitForAServer(t *testing.T) {
+	w := newWorld(t)
+	w.Kill()
+	p := w.start("run", "a", "--", "true")
+	require.Eventually(t, func() bool { return strings.Contains(p.err.String(), "waiting for the server") }, patient, 5*time.Millisecond)
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, 128+15, p.wait())
+}
+
+// A name that begins with - comes after --.
+func TestNames_ThatBeginWithADash(t *testing.T) {
+	w := newWorld(t)
+	p := w.start("run", "-n", "--", "-x", "--", "sh", "-c", `echo "$HOLDFAST_NAME $*"; exec sleep 60`, "sh", "--", "-y")
+	p.says("-x -- -y")
+	for _, command := range []string{"ls", "show", "break --yes"} {
+		code, out, text := w.run(append(strings.Fields(command), "--", "-x")...)
+		require.Zero(t, code, text)
+		require.Contains(t, out, "-x ", command)
+	}
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, 76, p.wait())
+	for _, args := range [][]string{{"run", "--", "-x"}, {"run", "--", "-x", "--"}, {"run", "--", "-x", "true"}, {"run", "--", "--", "true"}, {"show", "-x"}} {
+		code, _, _ := w.run(args...)
+		require.Equal(t, 64, code, args)
+	}
+	_, _, text := w.run("show", "-x")
+	require.Contains(t, text, "begins with -")
+}
+
 // Two commands under one lock never run at once.
 func TestRun_Excludes(t *testing.T) {
 	w := newWorld(t)
@@ -109,19 +164,25 @@ func TestRun_Excludes(t *testing.T) {
 	}
 }
 
-// The command has the name and the token in its environment, and the standard streams.
+// The command has the name, a token that was asked for, and the standard streams.
 func TestRun_Environment(t *testing.T) {
 	w := newWorld(t)
-	p := w.start("run", "orders:1", "--", "sh", "-c", `echo "$HOLDFAST_NAME $HOLDFAST_TOKEN"; echo oops >&2`)
+	p := w.start("run", "--token", "orders:1", "--", "sh", "-c", `echo "$HOLDFAST_NAME $HOLDFAST_TOKEN"; echo oops >&2`)
 	require.Zero(t, p.wait())
 	require.Equal(t, "orders:1 1\n", p.out.String())
 	require.Equal(t, "oops\n", p.err.String())
-	_, out, _ := w.run("run", "orders:1", "--", "sh", "-c", `echo $HOLDFAST_TOKEN`)
+	_, out, _ := w.run("run", "--token", "orders:1", "--", "sh", "-c", `echo $HOLDFAST_TOKEN`)
 	require.Equal(t, "2\n", out)
-	_, out, _ = w.run("run", "--token=false", "orders:1", "--", "sh", "-c", `echo "[$HOLDFAST_TOKEN]"`)
+}
+
+// A lock without a token leaves nothing on the server.
+func TestRun_LeavesNoCounter(t *testing.T) {
+	w := newWorld(t)
+	_, out, _ := w.run("run", "a", "--", "sh", "-c", `echo "[$HOLDFAST_TOKEN]"`)
 	require.Equal(t, "[]\n", out)
-	_, out, _ = w.run("run", "--permits", "2", "p", "--", "sh", "-c", `echo "[$HOLDFAST_TOKEN]"`)
-	require.Equal(t, "[]\n", out)
+	keys, err := w.Do("KEYS", "*{a}*")
+	require.NoError(t, err)
+	require.Empty(t, keys)
 }
 
 // A command has the variables of its own lock only, also inside of another run, and the URL of the
@@ -131,10 +192,10 @@ func TestRun_EnvironmentOfItsOwn(t *testing.T) {
 	show := `env | grep -iE '^HOLDFAST_(NAME|TOKEN|REDIS)=' | sort | tr '\n' ' '`
 	url := "HOLDFAST_REDIS=redis://" + w.Addr() + " "
 	for _, c := range []struct{ flags, inner, want string }{
-		{"--pass-redis", "--permits 2", "HOLDFAST_NAME=inner "},
-		{"--pass-redis", "--token=false", "HOLDFAST_NAME=inner "},
-		{"--pass-redis", "", "HOLDFAST_NAME=inner HOLDFAST_TOKEN=1 "},
-		{"--pass-redis --token=false", "--permits 2 --pass-redis", "HOLDFAST_NAME=inner " + url},
+		{"--token --pass-redis", "--permits 2", "HOLDFAST_NAME=inner "},
+		{"--token --pass-redis", "", "HOLDFAST_NAME=inner "},
+		{"--pass-redis", "--token", "HOLDFAST_NAME=inner HOLDFAST_TOKEN=1 "},
+		{"--pass-redis", "--permits 2 --pass-redis", "HOLDFAST_NAME=inner " + url},
 		{"", "--redis redis://" + w.Addr() + " --permits 2 --pass-redis", "HOLDFAST_NAME=inner " + url},
 	} {
 		_, err := w.Do("FLUSHALL")
@@ -145,9 +206,9 @@ func TestRun_EnvironmentOfItsOwn(t *testing.T) {
 		require.Zero(t, code, text)
 		require.Equal(t, c.want, out, c)
 	}
-	_, out, _ := w.run("run", "a", "--", "sh", "-c", show)
+	_, out, _ := w.run("run", "--token", "a", "--", "sh", "-c", show)
 	require.Equal(t, "HOLDFAST_NAME=a HOLDFAST_TOKEN=1 ", out)
-	_, out, _ = w.run("--redis", "redis://"+w.Addr()+"/0", "run", "--pass-redis", "a", "--", "sh", "-c", show)
+	_, out, _ = w.run("--redis", "redis://"+w.Addr()+"/0", "run", "--token", "--pass-redis", "a", "--", "sh", "-c", show)
 	require.Equal(t, "HOLDFAST_NAME=a "+strings.TrimSpace(url)+"/0 HOLDFAST_TOKEN=2 ", out)
 }
 
