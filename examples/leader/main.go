@@ -1,5 +1,5 @@
-// Leader shows two ways to run something exactly once among several processes: one leader, and a
-// job that runs once per interval, whichever process starts it.
+// Leader shows two ways to run something in one process of several: one leader at a time, and a job
+// that is started once per interval, whichever process comes first.
 //
 //	go run ./examples/leader
 //	go run ./examples/leader -redis redis://127.0.0.1:6379 -processes 10

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -95,6 +99,106 @@ func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job job) error {
 	// end
 }
 
+// A ledger has the hours whose job has ended.
+type ledger struct {
+	mu    sync.Mutex
+	hours map[time.Time]bool
+}
+
+func (l *ledger) Done(_ context.Context, hour time.Time) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hours[hour], nil
+}
+
+func (l *ledger) Finish(_ context.Context, hour time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hours[hour] = true
+	return nil
+}
+
+// now is the part of package time that the ledger's snippet uses.
+type now struct {
+	Hour time.Duration
+	Now  func() time.Time
+}
+
+func chooseLedger(ctx context.Context, mgr *lockmgr.Manager, ledger *ledger, job simple, time now) error {
+	// docs/choosing.md 9
+	hour := time.Now().Truncate(time.Hour) // each process begins here, at each hour and when it starts
+	ctx, cancel := context.WithDeadline(ctx, hour.Add(time.Hour))
+	defer cancel()
+	return mgr.Do(ctx, "report", func(ctx context.Context, lock *lockmgr.Lock) error {
+		if done, err := ledger.Done(ctx, hour); done || err != nil { // SELECT count(*) > 0 FROM runs WHERE …
+			return err // another process has run the job
+		}
+		if err := job(ctx); err != nil {
+			return err // the next process that waits runs the job
+		}
+		return ledger.Finish(ctx, hour) // INSERT INTO runs … ON CONFLICT DO NOTHING
+	})
+	// end
+}
+
+// A job whose runner dies at work, or fails, is run by one of those that wait.
+func TestChoosing_TakenOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	book := &ledger{hours: make(map[time.Time]bool)}
+	hour := time.Now().Add(time.Hour) // does not end during the test
+	at := now{time.Hour, func() time.Time { return hour }}
+	open := func(addr string, lease time.Duration) *lockmgr.Manager {
+		mgr, err := lockmgr.DialURL("redis://"+addr, lockmgr.Options{Lease: lease})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			closing, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = mgr.Close(closing) // that of the dead process can give nothing back
+		})
+		return mgr
+	}
+	// The runner dies: no command of it reaches the server any more.
+	link := faultproxy.Start(t, s.Addr())
+	begun, dead := make(chan struct{}), make(chan error, 1)
+	runner := open(link.Addr(), 2*time.Second)
+	go func() {
+		dead <- chooseLedger(ctx, runner, book, func(ctx context.Context) error {
+			close(begun)
+			<-ctx.Done()
+			return ctx.Err()
+		}, at)
+	}()
+	<-begun
+	link.BlackHole()
+
+	var runs atomic.Int64
+	var others errgroup.Group
+	for range 3 {
+		mgr := open(s.Addr(), 0)
+		others.Go(func() error {
+			err := chooseLedger(ctx, mgr, book, func(context.Context) error {
+				if runs.Add(1) == 1 {
+					return errBusy // the job fails the first time
+				}
+				return nil
+			}, at)
+			if errors.Is(err, errBusy) {
+				return nil
+			}
+			return err
+		})
+	}
+	require.NoError(t, others.Wait())
+	require.ErrorIs(t, <-dead, lockmgr.ErrLeaseLost)
+	require.EqualValues(t, 2, runs.Load(), "one failed, the next one ran the job, and the third found it done")
+
+	hour = hour.Add(time.Hour)
+	require.NoError(t, chooseLedger(ctx, open(s.Addr(), 0), book, func(context.Context) error { runs.Add(1); return nil }, at))
+	require.EqualValues(t, 3, runs.Load(), "the next hour")
+}
+
 // The page's snippets work, and cost the commands that the page says were counted.
 func TestChoosing(t *testing.T) {
 	t.Parallel()
@@ -149,16 +253,20 @@ func TestChoosing(t *testing.T) {
 	require.LessOrEqual(t, scripts(t, s)-before, 1+int(time.Since(begin)/(24*time.Millisecond)))
 	require.NoError(t, first.Unlock(ctx))
 
-	other, err := lockmgr.DialURL("redis://"+s.Addr(), options)
-	require.NoError(t, err)
-	defer other.Close(ctx)
-	require.NoError(t, choosePlain(ctx, other, "warm", work))
-	require.NoError(t, mgr.Do(ctx, "warm", underLock, lockmgr.KeepFor(time.Minute)))
+	// The minute of KeepFor is counted beside the lease that managers have by default.
+	var two [2]*lockmgr.Manager
+	for i := range two {
+		two[i], err = lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{})
+		require.NoError(t, err)
+		defer two[i].Close(ctx)
+		warm := fmt.Sprint("warm:", i)
+		require.NoError(t, two[i].Do(ctx, warm, underLock, lockmgr.KeepFor(time.Minute)))
+	}
 	ran, before = 0, scripts(t, s)
-	require.NoError(t, chooseOnce(ctx, mgr, underLock))
-	require.Equal(t, 2, scripts(t, s)-before)
-	require.NoError(t, chooseOnce(ctx, other, underLock))
+	require.NoError(t, chooseOnce(ctx, two[0], underLock))
 	require.Equal(t, 3, scripts(t, s)-before)
+	require.NoError(t, chooseOnce(ctx, two[1], underLock))
+	require.Equal(t, 4, scripts(t, s)-before)
 	require.Equal(t, 1, ran)
 }
 

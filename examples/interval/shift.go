@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A shift is what the processes do together.
+type shift struct {
+	out       io.Writer
+	name      string // of the lock
+	processes []*process
+	deadly    bool // the next process that runs the job dies at work
+
+	mu    sync.Mutex
+	begun int                // how often the job was begun
+	runs  map[time.Time]bool // the ledger, which stands for a table with the primary key (job, slot)
+}
+
+// once runs the job of a slot in one of the processes that call once. The others wait. When the
+// runner dies or fails, the next one runs the job.
+func (s *shift) once(ctx context.Context, p *process, slot time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, slot.Add(interval))
+	defer cancel()
+	return p.mgr.Do(ctx, s.name, func(ctx context.Context, lock *lockmgr.Lock) error {
+		if s.done(slot) {
+			return nil // another process has run the job
+		}
+		if err := s.job(ctx, p, slot); err != nil {
+			return err // the next process that waits tries
+		}
+		s.finish(slot)
+		return nil
+	})
+}
+
+// job is the work of a slot.
+func (s *shift) job(ctx context.Context, p *process, slot time.Time) error {
+	s.mu.Lock()
+	s.begun++
+	fmt.Fprintf(s.out, "  process %d begins the job, %.1f s after the start of the interval\n", p.id, time.Since(slot).Seconds())
+	dies := s.deadly
+	s.deadly = false
+	s.mu.Unlock()
+	if dies {
+		fmt.Fprintf(s.out, "  process %d dies at work\n", p.id)
+		p.kill()
+		<-ctx.Done() // the lock is lost
+		return context.Cause(ctx)
+	}
+	return wait(ctx, 100*time.Millisecond)
+}
+
+// done is, in SQL: SELECT count(*) > 0 FROM runs WHERE job = 'report' AND slot = $1.
+func (s *shift) done(slot time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[slot]
+}
+
+// finish is, in SQL: INSERT INTO runs (job, slot) VALUES ('report', $1) ON CONFLICT DO NOTHING.
+func (s *shift) finish(slot time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[slot] = true
+	fmt.Fprintln(s.out, "  the ledger has the run")
+}
