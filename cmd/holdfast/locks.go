@@ -96,6 +96,9 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
+// kept is what is said of a holder that has ended.
+const kept = " (kept by KeepFor)"
+
 // who returns the process of a holder, or its ID if that is not known.
 func (h *holder) who() string {
 	text := shown(h.Owner)
@@ -103,7 +106,7 @@ func (h *holder) who() string {
 		text = said(p)
 	}
 	if h.Kept {
-		text += " (kept by KeepFor)"
+		text += kept
 	}
 	return text
 }
@@ -157,6 +160,12 @@ func (r *row) ttl() string {
 		return "no end"
 	}
 	return age(time.Duration(r.TTL) * time.Millisecond)
+}
+
+// renewal bounds the time until a holder that lives renews the lock next: the third of the lease. A TTL is two
+// thirds of it at least, whenever one looks.
+func (r *row) renewal() time.Duration {
+	return (time.Duration(r.TTL)*time.Millisecond/2 + time.Second - 1).Truncate(time.Second)
 }
 
 func (r *row) waiting() string {

@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +36,8 @@ record lives if nobody renews it, and how many processes wait.
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
 Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
 text: in name_base64 and owner_base64, too, if it is no UTF-8.
+
+In a terminal what is too long for a line is cut. Use ls | cat, show or --json for the whole.
 
 ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
 		Example: `  holdfast ls orders:
@@ -69,19 +71,28 @@ func printJSON(w io.Writer, rows []row) error {
 	return nil
 }
 
-func printTable(w io.Writer, rows []row) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tKIND\tHELD BY\tFOR\tTTL\tWAITING\tNOTE")
-	now := time.Now()
+// listed returns the texts of ls, the titles first.
+func listed(rows []row, now time.Time) [][]string {
+	texts := [][]string{{"NAME", "KIND", "HELD BY", "FOR", "TTL", "WAIT", "NOTE"}}
 	for _, r := range rows {
 		held := "?"
 		if d := r.held(now); d > 0 {
 			held = age(d)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), r.note())
+		texts = append(texts, []string{shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), r.note()})
 	}
-	if err := t.Flush(); err != nil {
-		return &exit{exitFailed, err}
+	return texts
+}
+
+func printTable(w io.Writer, rows []row) error {
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil { // it is no terminal
+		width = 0
+	}
+	for _, line := range table(width, listed(rows, time.Now())) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return &exit{exitFailed, err}
+		}
 	}
 	return nil
 }
@@ -163,8 +174,11 @@ wait. It does not take the lock from others that have got it meanwhile. Of permi
 it has found, at most 1,000. A record with more than 1,000 holders is removed as a whole. break describes 20
 holders and counts the others.
 
-The holder is told, by a message at once or at its next renewal. It may go on working until then, while
-somebody else has the lock: break a lock only if you know that its holder is dead or harmless.
+The holder knows at once if its process listens to the lock's messages, as for other requests for the lock.
+Else it knows at its next renewal. break says how long that takes at most: half of the TTL, as a lock is
+renewed while at least two thirds of its lease are left. A holder that does not renew, or that is a client of
+Redisson, knows when it unlocks. Until then it may go on working while somebody else has the lock: break a lock
+only if you know that its holder is dead or harmless.
 
 Without a terminal it needs --yes, which removes the lock from the holders that break finds. It ends with 1
 if nobody holds the lock, if none of those that it has shown holds it any more, or if the answer is no.`,
@@ -232,6 +246,12 @@ func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error 
 	}
 	if done {
 		fmt.Fprintf(w, "broken: %s\n", shown(r.Name))
+		switch lives := slices.ContainsFunc(r.Holders, func(h holder) bool { return !h.Kept }); {
+		case lives && r.TTL < 0:
+			fmt.Fprintln(w, "nobody renews it: a holder that lives knows when it unlocks")
+		case lives:
+			fmt.Fprintf(w, "the holder knows at its next renewal, in at most %s, or sooner by a message\n", age(r.renewal()))
+		}
 		if n := r.Count - len(r.Holders); n > 0 && r.Limit != nil {
 			fmt.Fprintf(w, "%d more permits are taken: break %s again\n", n, shown(r.Name))
 		}

@@ -4,11 +4,13 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -186,4 +188,34 @@ func TestBreak_ManyPermits(t *testing.T) {
 	require.NotContains(t, out, "more permits")
 	code, _, _ = w.run("break", "--yes", "p")
 	require.Equal(t, 1, code)
+}
+
+// break says by when the holder knows: a living holder renews its lock while at least two thirds of the
+// lease are left, so the TTL is at least twice the time between two renewals.
+func TestBreak_SaysWhenTheHolderKnows(t *testing.T) {
+	w := newWorld(t)
+	hold := func(args ...string) {
+		for _, args := range [][]string{{"HSET", "a", uuid.NewString() + ":1", "1"}, args} {
+			_, err := w.Do(args...)
+			require.NoError(t, err)
+		}
+	}
+	hold("PEXPIRE", "a", "7200000")
+	_, out, _ := w.run("break", "--yes", "a")
+	m := regexp.MustCompile(`at its next renewal, in at most (\S+), or sooner by a message\n`).FindStringSubmatch(out)
+	require.NotNil(t, m, out)
+	within, err := time.ParseDuration(m[1])
+	require.NoError(t, err)
+	require.LessOrEqual(t, within, time.Hour)
+	require.Greater(t, within, time.Hour-patient)
+
+	hold("PERSIST", "a")
+	_, out, _ = w.run("break", "--yes", "a")
+	require.Contains(t, out, "when it unlocks")
+	require.NotContains(t, out, "at most")
+
+	code, _, _ := w.run("run", "--keep", "1h", "a", "--", "true")
+	require.Zero(t, code)
+	_, out, _ = w.run("break", "--yes", "a")
+	require.True(t, strings.HasSuffix(out, "broken: a\n"), "nobody is there to know: %s", out)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -171,6 +172,46 @@ func TestTop_InATerminalThatAnswersNothing(t *testing.T) {
 	require.Zero(t, p.wait(), x.screen.String())
 	require.Equal(t, x.before, x.attributes())
 	x.shows("\x1b[?1049l") // the screen of before is back
+}
+
+// sized starts the program in a terminal of 80 columns and 24 lines.
+func (w *world) sized(args ...string) (*terminal, *process) {
+	return w.inTerminal(exec.Command("sh", append([]string{"-c", `stty cols 80 rows 24; exec "$0" "$@"`, binary}, args...)...))
+}
+
+// In a terminal ls cuts what is too long for a line, but no pid. Elsewhere it cuts nothing.
+func TestLs_FitsTheTerminal(t *testing.T) {
+	w := newWorld(t)
+	name, note := strings.Repeat("customers:", 9), strings.Repeat("invoice ", 9)
+	w.lock(name, lockmgr.Note(note))
+	w.lock("日本", lockmgr.Note(note))
+	require.Eventually(t, func() bool {
+		_, out, _ := w.run("ls")
+		return strings.Count(out, "billing@web-3, pid 411") == 2 && strings.Count(out, note[:70]) == 2 && strings.Contains(out, name)
+	}, patient, 100*time.Millisecond)
+	x, p := w.sized("ls")
+	require.Zero(t, p.wait())
+	x.shows("日本")
+	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(x.screen.String(), "\r", "")), "\n")
+	require.Len(t, lines, 3)
+	for _, line := range lines {
+		require.LessOrEqual(t, ansi.StringWidth(line), 80, line)
+	}
+	require.Regexp(t, "^customer.*….*omers:  plain", lines[1])
+	for _, line := range lines[1:] {
+		require.Regexp(t, `billing.*, pid 411 `, line)
+	}
+}
+
+// In 80 columns top shows who holds a lock, and what its last line says.
+func TestTop_In80Columns(t *testing.T) {
+	w := newWorld(t)
+	w.lock(strings.Repeat("customers:", 9), lockmgr.Note("invoice"))
+	x, p := w.sized("top", "--every", "100ms")
+	x.shows(", pid 411 ")
+	x.shows("q quit")
+	x.types("q")
+	require.Zero(t, p.wait())
 }
 
 // The answer to break decides. Ctrl-C is none.

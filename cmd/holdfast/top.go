@@ -30,7 +30,7 @@ CHANGES is how often top has found another holder, for each second. A lock that 
 looks counts once a look.
 
 Keys: arrows or j and k move; n, f, t, w and c sort by name, time held, TTL, waiting and changes; / filters
-by a part of the name; space pauses; q quits.
+by a part of the name, and Escape shows all again; space pauses; q quits.
 
 With --json it prints a JSON object for each look, one a line, with the time and all locks. With --web it
 serves the same as a page, to read only. Who can reach the address can read the names of all locks. So only
@@ -229,7 +229,7 @@ func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
 	}
 	if s.typing {
 		switch text {
-		case "enter":
+		case "enter", "ctrl+j": // the second was typed before top read keys one by one
 			s.typing = false
 		case "esc":
 			s.typing, s.filter = false, ""
@@ -244,12 +244,14 @@ func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	}
 	switch text {
-	case "q", "esc":
+	case "q":
 		return tea.Quit
+	case "esc":
+		s.filter = ""
 	case "n", "f", "t", "w", "c":
 		s.sort = rune(text[0])
 	case "/":
-		s.typing, s.filter = true, ""
+		s.typing = true
 	case "space":
 		s.paused = !s.paused
 	case "down", "j":
@@ -315,47 +317,39 @@ func (s *screen) text() string {
 	for _, r := range s.snap.Locks {
 		waiting += max(0, r.Waiting)
 	}
-	state := ""
+	state, of, with := "", "", ""
 	if s.paused {
-		state = "  PAUSED"
+		state = "PAUSED  "
 	}
-	line(fmt.Sprintf("holdfast  %s  %d locks, %d waiting  sorted by %s%s", s.snap.At.Format(time.TimeOnly), len(s.snap.Locks), waiting, sortNames[s.sort], state))
-	// The columns of words share what the numbers leave.
-	rest := max(20, s.width-44)
-	name, by := rest*2/5, rest*2/5
-	note := max(0, rest-name-by-2)
-	line("\x1b[7m" + columns(s.width, name, by, note, "NAME", "KIND", "HELD BY", "FOR", "TTL", "WAIT", "CHG/s", "NOTE") + "\x1b[0m")
+	if s.filter != "" {
+		of, with = fmt.Sprintf("%d of ", len(rows)), fmt.Sprintf(", names with %q", s.filter)
+	}
+	line(fmt.Sprintf("holdfast  %s  %s%s%d locks, %d waiting, sorted by %s%s", s.snap.At.Format(time.TimeOnly), state, of, len(s.snap.Locks), waiting, sortNames[s.sort], with))
 	shownRows := rows[s.first:min(len(rows), s.first+s.room())]
+	texts := [][]string{{"NAME", "KIND ", "HELD BY", "FOR   ", "TTL   ", "WAIT", "CHG/s", "NOTE"}} // at least so wide, so that they seldom move
 	for _, r := range shownRows {
 		held := age(time.Duration(r.HeldFor * float64(time.Second)))
 		if r.AtLeast {
 			held = "≥" + held
 		}
-		line(columns(s.width, name, by, note, shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), fmt.Sprintf("%.2g", r.Changes), r.note()))
+		texts = append(texts, []string{shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), fmt.Sprintf("%.2g", r.Changes), r.note()})
+	}
+	for i, text := range table(s.width, texts) {
+		if i == 0 {
+			text = "\x1b[7m" + text + strings.Repeat(" ", max(0, s.width-ansi.StringWidth(text))) + "\x1b[0m"
+		}
+		line(text)
 	}
 	for range s.room() - len(shownRows) {
 		b.WriteString("\n")
 	}
 	switch {
-	case s.snap.Error != "":
-		line("! " + said(s.snap.Error))
 	case s.typing:
 		line("/" + said(s.filter) + "_")
-	case s.filter != "":
-		line(fmt.Sprintf("%d of %d: names with %q   / filters again   q quits", len(rows), len(s.snap.Locks), s.filter))
+	case s.snap.Error != "":
+		line("! " + said(s.snap.Error))
 	default:
-		line("sort: n name  f held  t TTL  w waiting  c changes   / filter   space pause   q quit")
+		line("sort: n name f held t TTL w waiting c changes  / filter  space pause  q quit")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// columns sets out one row.
-func columns(width, name, by, note int, texts ...string) string {
-	widths := []int{name, 12, by, 7, 7, 5, 6, note}
-	var b strings.Builder
-	for i, text := range texts {
-		text = ansi.Truncate(text, widths[i], "…")
-		b.WriteString(text + strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(text))+1))
-	}
-	return ansi.Truncate(b.String(), width, "")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 )
 
@@ -100,6 +101,12 @@ func TestScreen(t *testing.T) {
 			switch k {
 			case "enter":
 				msg = tea.KeyPressMsg{Code: tea.KeyEnter}
+			case "ctrl+j":
+				msg = tea.KeyPressMsg{Code: 'j', Mod: tea.ModCtrl}
+			case "esc":
+				msg = tea.KeyPressMsg{Code: tea.KeyEscape}
+			case "backspace":
+				msg = tea.KeyPressMsg{Code: tea.KeyBackspace}
 			case "pgdown":
 				msg = tea.KeyPressMsg{Code: tea.KeyPgDown}
 			case "down":
@@ -125,15 +132,57 @@ func TestScreen(t *testing.T) {
 	key("/", "4", "2", "enter")
 	require.Contains(t, lines()[2], "lock-42")
 	require.NotContains(t, s.text(), "lock-41")
+	require.Contains(t, lines()[0], `1 of 50 locks`)
+	require.Contains(t, lines()[0], `names with "42"`)
 	key(" ")
 	require.Contains(t, lines()[0], "PAUSED")
 	s.Update(snapshot{Error: "server\x1b[31maway"})
 	require.Contains(t, s.text(), "lock-42", "what was found before stays")
 	require.Contains(t, lines()[len(lines())-1], "away")
+	require.Contains(t, lines()[0], `names with "42"`)
+	key("/", "backspace", "0")
+	require.Contains(t, lines()[len(lines())-1], "/40_", "what is typed is seen, also while the server is away")
+	require.Contains(t, lines()[2], "lock-40")
+	key("esc")
+	require.Contains(t, lines()[0], "  50 locks")
+	key("/", "4", "2", "enter", "j", "esc")
+	require.Contains(t, lines()[0], "  50 locks")
+	key("/", "4", "2", "ctrl+j", "3") // ctrl+j is an Enter that was typed before top read keys one by one
+	require.Contains(t, lines()[0], `names with "42"`)
+	key("esc")
+	_, cmd := s.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
+	require.Nil(t, cmd, "Escape does not quit")
 	for _, size := range [][2]int{{1, 1}, {20, 3}, {300, 100}} {
 		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.text()
 	}
 	_, quit := s.Update(tea.KeyPressMsg{Code: 'q', Text: "q"})
 	require.IsType(t, tea.QuitMsg{}, quit())
+}
+
+// A table fits its width, as far as its numbers do. A pid is kept.
+func TestTable(t *testing.T) {
+	rows := []row{
+		{Name: "orders:42", Kind: "plain", Holders: []holder{{Owner: "x", Program: "billing-service", Host: "web-3.eu-west-1.example.com", PID: 4194304, Note: "invoice 42", Kept: true}}, Count: 3},
+		{Name: strings.Repeat("日本", 50), Kind: "plain", Holders: []holder{{Owner: strings.Repeat("0", 36)}}, Count: 1},
+		{Name: "nightly", Kind: "plain", Holders: []holder{{Owner: strings.Repeat("0", 36), Kept: true}}, Count: 1},
+	}
+	whole := strings.Join(table(0, listed(rows, time.Now())), "\n")
+	for _, text := range []string{"orders:42  ", "billing-service@web-3.eu-west-1.example.com, pid 4194304 (kept by KeepFor) and 2 more  ", rows[1].Name, "  invoice 42"} {
+		require.Contains(t, whole, text)
+	}
+	for width := 1; width < 300; width++ {
+		for i, line := range table(width, listed(rows, time.Now())) {
+			require.LessOrEqual(t, ansi.StringWidth(line), width, line)
+			if width >= 65 && i == 1 {
+				require.Contains(t, line, ", pid 4194304", width)
+			}
+			if width >= 80 && i == 2 {
+				require.Regexp(t, "^日.*本 +plain", line)
+			}
+			if width >= 110 {
+				require.Equal(t, i == 0, strings.Contains(line, "NOTE"))
+			}
+		}
+	}
 }
