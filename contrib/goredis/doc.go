@@ -12,8 +12,7 @@
 //
 // # What becomes of each field
 //
-// No field is dropped in silence. Each is translated, or has no meaning for a
-// manager, or is refused with an error if it is set.
+// Each field is translated, or refused with an error if it is set, or dropped.
 //
 // Translated:
 //
@@ -48,10 +47,17 @@
 // and a provider of credentials with Sentinels, because the client would send
 // its credentials to the Sentinels, too.
 //
-// The other fields have no meaning here. They tune pools, buffers, retries,
-// time-outs of commands, pipelines, caches, and the choice of a node for reads.
-// A manager has a few connections, sends each command to the master, keeps
-// nothing in a cache, and decides by lockmgr.Options what it repeats and how
-// long it waits. IsClusterMode is not needed, because Dial sees whether a server
-// is part of a cluster.
+// Dropped, because lockmgr.Options has the limits of commands and waits:
+//
+//	ReadTimeout, WriteTimeout        Options.CommandTimeout, 2 s by default
+//	ContextTimeoutEnabled            a context always ends a wait; no context ends a command
+//	MaxRetries, MinRetryBackoff, MaxRetryBackoff, MaxRedirects, DialerRetries,
+//	DialerRetryTimeout, DialerRetryBackoff
+//	                                 Options.RetryTime, 5 s by default
+//	PoolTimeout                      there is no pool: requests wait in the manager
+//
+// The other fields are dropped, too. They tune pools, buffers, pipelines, caches,
+// and the choice of a node for reads. A manager has a few connections, sends each
+// command to the master and keeps nothing in a cache. IsClusterMode is not needed,
+// because Dial sees whether a server is part of a cluster.
 package goredis

@@ -21,6 +21,7 @@ type fate int
 
 const (
 	translated fate = iota + 1
+	dropped         // and the package comment says what takes its place
 	meaningless
 	refusedField
 )
@@ -38,15 +39,14 @@ var fates = map[string]fate{
 	"StreamingCredentialsProvider": refusedField, "OnConnect": refusedField, "Limiter": refusedField,
 	"NewClient": refusedField, "ClusterSlots": refusedField, "ReplicaOnly": refusedField,
 
-	// Commands: lockmgr.Options has what limits and repeats them.
-	"MaxRetries": meaningless, "MinRetryBackoff": meaningless, "MaxRetryBackoff": meaningless,
-	"ReadTimeout": meaningless, "WriteTimeout": meaningless, "ContextTimeoutEnabled": meaningless,
-	"MaxRedirects": meaningless,
-	// Dials: the manager repeats them.
-	"DialerRetries": meaningless, "DialerRetryTimeout": meaningless, "DialerRetryBackoff": meaningless,
+	"ReadTimeout": dropped, "WriteTimeout": dropped, "ContextTimeoutEnabled": dropped, "PoolTimeout": dropped,
+	"MaxRetries": dropped, "MinRetryBackoff": dropped, "MaxRetryBackoff": dropped, "MaxRedirects": dropped,
+	"DialerRetries": dropped, "DialerRetryTimeout": dropped, "DialerRetryBackoff": dropped,
+
+	// Dials: the manager opens few connections.
 	"MaxConcurrentDials": meaningless,
 	// Pools and buffers.
-	"PoolFIFO": meaningless, "PoolSize": meaningless, "PoolTimeout": meaningless,
+	"PoolFIFO": meaningless, "PoolSize": meaningless,
 	"MinIdleConns": meaningless, "MaxIdleConns": meaningless, "MaxActiveConns": meaningless,
 	"ConnMaxIdleTime": meaningless, "ConnMaxLifetime": meaningless, "ConnMaxLifetimeJitter": meaningless,
 	"ReadBufferSize": meaningless, "WriteBufferSize": meaningless,
@@ -128,7 +128,7 @@ func TestClientOption_EveryFieldHasAFate(t *testing.T) {
 				case translated:
 					require.Empty(t, problems, field.Name)
 					require.False(t, reflect.DeepEqual(plain, got), "%s has no effect", field.Name)
-				case meaningless:
+				case dropped, meaningless:
 					require.Empty(t, problems, field.Name)
 					require.True(t, reflect.DeepEqual(plain, got), "%s has an effect: %+v", field.Name, got)
 				case refusedField:
@@ -187,7 +187,7 @@ func samples(t *testing.T) map[string]any {
 }
 
 // The table knows no field that go-redis does not have, and the package comment
-// names each field that is translated or refused.
+// names each field that is translated, refused, or dropped for one of lockmgr.Options.
 func TestClientOption_TableAndCommentFit(t *testing.T) {
 	there := map[string]bool{}
 	for _, b := range bases {
