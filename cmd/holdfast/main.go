@@ -111,10 +111,11 @@ Put -- before a name that begins with -, as in: holdfast show -- -x`,
 			a.url = "redis://127.0.0.1:6379"
 		}
 	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // names of locks are no files
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; put -- before a name that begins with -", err)
 	})
-	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.check(), a.top())
+	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.check(), a.top(), a.man())
 	return root
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,7 +36,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "holdfast")
-	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as README.md installs it
+	out, err := build.CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
 		os.Exit(1)
@@ -146,7 +149,7 @@ func (p *process) wait() int {
 // Help and completion work without a server.
 func TestHelp(t *testing.T) {
 	w := newWorld(t)
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"ls", "--help"}, {"show", "--help"}, {"break", "--help"}, {"check", "--help"}, {"top", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"ls", "--help"}, {"show", "--help"}, {"break", "--help"}, {"check", "--help"}, {"top", "--help"}, {"man", "--help"}} {
 		code, out, _ := w.run(append([]string{"--redis", "redis://127.0.0.1:1"}, args...)...)
 		require.Zero(t, code)
 		require.Contains(t, out, "Usage:")
@@ -162,4 +165,14 @@ func TestHelp(t *testing.T) {
 		require.Zero(t, code)
 		require.Contains(t, out, "holdfast")
 	}
+}
+
+// Git ignores the program that go build leaves in the folder.
+func TestBuild_LeavesNothingForGit(t *testing.T) {
+	out, err := exec.Command("git", "-c", "safe.directory=*", "check-ignore", "holdfast", "main.go").CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) || strings.Contains(string(out), "not a git repository") {
+		t.Skip("SKIPPED: this is no clone")
+	}
+	require.NoError(t, err, string(out))
+	require.Equal(t, "holdfast\n", string(out))
 }

@@ -66,9 +66,10 @@ Ctrl-Z stops holdfast too, and a lock that is not renewed for --lease is lost. O
 lock is lost is killed at once.
 
 Exit codes: that of the command, or 128 and the number of the signal that ended it;
-  64  wrong usage            69  the server can't be reached    70  another failure
-  75  others hold the lock   76  the lock was lost              77  the server forbids it
-  126 the command can't run  127 the command was not found`,
+  64  wrong usage              69  the server can't be reached
+  70  another failure          75  others hold the lock
+  76  the lock was lost        77  the server forbids it
+  126 the command can't run    127 the command was not found`,
 		Example: `  holdfast run --nowait backup -- pg_dump -f backup.sql shop
   holdfast run --nowait --keep 55s minutely -- ./job     # once a minute, on whichever host comes first
   holdfast run --permits 3 --wait 10m transcode -- ffmpeg -i in.mov out.mp4`,
@@ -82,6 +83,12 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 				return errors.New("run: want NAME -- COMMAND, or -- NAME -- COMMAND for a name that begins with -")
 			}
 			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := j.check(c); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,19 @@ import (
 
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
+
+// The program is one file, which needs no other.
+func TestBuild_IsStatic(t *testing.T) {
+	f, err := elf.Open(binary)
+	require.NoError(t, err)
+	defer f.Close()
+	for _, p := range f.Progs {
+		require.NotEqual(t, elf.PT_INTERP, p.Type)
+	}
+	libraries, err := f.ImportedLibraries()
+	require.NoError(t, err)
+	require.Empty(t, libraries)
+}
 
 // A terminal is what a person types into.
 type terminal struct {
@@ -104,7 +118,7 @@ func (x *terminal) attributes() unix.Termios {
 // was typed ahead stays where it is.
 func TestTerminal_IsLeftAlone(t *testing.T) {
 	for _, args := range [][]string{
-		nil, {"--help"}, {"--version"}, {"nosuch"}, {"completion", "bash"}, {"run", "a", "--", "true"}, {"run", "-n", "held", "--", "true"}, {"ls"}, {"ls", "--json"},
+		nil, {"--help"}, {"--version"}, {"nosuch"}, {"completion", "bash"}, {"man"}, {"run", "a", "--", "true"}, {"run", "-n", "held", "--", "true"}, {"ls"}, {"ls", "--json"},
 		{"show", "held"}, {"show", "--json", "held"}, {"show", "a"}, {"break", "a"}, {"break", "--yes", "broken"}, {"check"}, {"top", "--json"}, {"top", "--web", "127.0.0.1:0"},
 		{"top", "--help"}, {"top", "--every", "1ms"},
 	} {
