@@ -9,10 +9,11 @@ import (
 )
 
 // MaxLines is the length of a README of a module.
-const MaxLines = 40
+const MaxLines = 44
 
-// Check fails if the Go code of README.md is not in example_test.go, which is compiled and run, or
-// if the page is long. Both files are in the folder of the test.
+// Check fails if the Go code of README.md is not in example_test.go, which is compiled and run, if
+// the page does not begin with the import of the module, or if the page is long. Both files are in
+// the folder of the test.
 func Check(t *testing.T) {
 	t.Helper()
 	page, err := os.ReadFile("README.md")
@@ -26,10 +27,15 @@ func Check(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	start := begin.FindStringSubmatch(string(page))
+	if start == nil {
+		t.Fatal("README.md does not begin with the import of the module")
+	}
+	snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page)[len(start[0]):], -1)
 	if len(snippets) == 0 {
 		t.Fatal("README.md has no Go code")
 	}
+	snippets = append(snippets, start)
 	code := indent.ReplaceAllString(string(example), "\n")
 	for _, s := range snippets {
 		if !strings.Contains(code, indent.ReplaceAllString("\n"+s[1], "\n")) {
@@ -37,5 +43,8 @@ func Check(t *testing.T) {
 		}
 	}
 }
+
+// begin is how a README begins: its title and the import.
+var begin = regexp.MustCompile("^# .*\n\n```go\nimport (.*\"github.com/holdfast-go/holdfast/.*\"\n)```\n")
 
 var indent = regexp.MustCompile(`\n\s*`)
