@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -67,4 +70,34 @@ func TestWeb(t *testing.T) {
 		code, _, _ := w.run("top", "--web", addr)
 		require.Equal(t, 64, code, addr)
 	}
+}
+
+// The page fits a window of 500 pixels, with long names and notes. HOLDFAST_CHROMIUM is the browser, if there
+// is no chromium on PATH.
+func TestPage_FitsANarrowWindow(t *testing.T) {
+	path := os.Getenv("HOLDFAST_CHROMIUM")
+	if path == "" {
+		path = "chromium"
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		t.Skip("SKIPPED: there is no " + path + ", so the width of the page is not tested")
+	}
+	since := time.Now().Add(-50 * time.Hour)
+	long := row{Name: strings.Repeat("customers:", 20), Kind: "plain", Count: 1, Waiting: 12345, Holders: []holder{
+		{Owner: "x", Program: strings.Repeat("billing", 9), Host: "web-3.example.com", PID: 4194304, Note: strings.Repeat("invoice ", 30), Since: &since},
+	}}
+	pages := newPages(&source{known: map[string]*track{}, scan: func(context.Context) ([]row, error) { return []row{long, {Name: "a", Holders: []holder{}}}, nil }}, time.Second)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages.ServeHTTP(w, r)
+		if r.URL.Path == "/" { // says how wide the page is once it has rows
+			_, _ = io.WriteString(w, `<script>setInterval(() => { if ($("rows").children.length)
+				document.title = "window " + innerWidth + " page " + document.documentElement.scrollWidth + " rows " + $("rows").children.length }, 50)</script>`)
+		}
+	}))
+	defer server.Close()
+	out, err := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+t.TempDir(),
+		"--virtual-time-budget=5000", "--window-size=500,700", "--dump-dom", server.URL).Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "<title>window 500 page 500 rows 2</title>")
+	require.Contains(t, string(out), "4194304")
 }
