@@ -143,7 +143,7 @@ type Replicas struct {
 
 // Channels are the kinds of channels that the managers of a cluster use. All clients that share
 // locks must have a kind in common. Clients without a common kind do not wake each other and poll
-// instead. Redisson uses sharded channels since 3.52, and classic channels in earlier versions or
+// instead. Redisson uses sharded channels since 3.22, and classic channels in earlier versions or
 // with shardedSubscriptionMode OFF.
 type Channels uint8
 

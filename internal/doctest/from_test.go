@@ -112,6 +112,48 @@ func TestFrom_Snippets(t *testing.T) {
 	}))
 }
 
+// A name that is to stay taken: KeepFor outlives Unlock and Close, a fixed lease neither of them.
+func TestFrom_NeverUnlocked(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	taken := func(name string) string { return command(t, s, "EXISTS", name) }
+	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+		for name, o := range map[string]lockmgr.LockOption{"fixed": lockmgr.FixedLease(time.Hour), "kept": lockmgr.KeepFor(time.Hour)} {
+			for _, suffix := range []string{":unlocked", ":closed"} {
+				l, err := mgr.TryLock(ctx, name+suffix, o)
+				require.NoError(t, err)
+				require.Equal(t, "1", taken(name+suffix))
+				if suffix == ":unlocked" {
+					require.NoError(t, l.Unlock(ctx))
+				}
+			}
+		}
+		return nil
+	}))
+	require.Equal(t, []string{"0", "0", "1", "1"},
+		[]string{taken("fixed:unlocked"), taken("fixed:closed"), taken("kept:unlocked"), taken("kept:closed")})
+}
+
+// A re-entry counts: the lock is free after as many unlocks as grants.
+func TestFrom_ReentryCounts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
+		o := mgr.NewOwner()
+		outer, err := mgr.TryLock(ctx, "a", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		inner, err := mgr.TryLock(ctx, "a", lockmgr.AsOwner(o))
+		require.NoError(t, err)
+		require.NoError(t, inner.Unlock(ctx))
+		require.Equal(t, "1", command(t, s, "EXISTS", "a"))
+		require.NoError(t, outer.Unlock(ctx))
+		require.Equal(t, "0", command(t, s, "EXISTS", "a"))
+		return nil
+	}))
+}
+
 // What the pages say of a key that both a string's owner and holdfast use.
 func TestFrom_SameKey(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,13 @@ package doctest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -100,11 +106,11 @@ func TestSnippets_AreWhatIsRunHere(t *testing.T) {
 
 // A link of a page to a file of the repository, or to a heading in it, leads somewhere.
 func TestPages_LinksLeadSomewhere(t *testing.T) {
-	pages, err := filepath.Glob(root + "docs/*.md")
-	require.NoError(t, err)
+	pages := found(t, ".md")
+	require.Contains(t, pages, root+"contrib/cron/README.md")
 	link := regexp.MustCompile(`\]\(([^)\s]*)\)`)
 	notInAnchors := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	for _, page := range append(pages, root+"README.md", root+"FAULTS.md", root+"CONTRIBUTING.md", root+"SECURITY.md", root+"examples/README.md") {
+	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
@@ -117,7 +123,8 @@ func TestPages_LinksLeadSomewhere(t *testing.T) {
 				target = filepath.Join(filepath.Dir(page), file)
 			}
 			if anchor == "" {
-				require.FileExists(t, target, page)
+				_, err := os.Stat(target)
+				require.NoError(t, err, page)
 				continue
 			}
 			other, err := os.ReadFile(target)
@@ -130,6 +137,44 @@ func TestPages_LinksLeadSomewhere(t *testing.T) {
 				}
 			}
 			require.Contains(t, anchors, anchor, "%s: %s", page, found[1])
+		}
+	}
+}
+
+// found returns the files of the repository whose names end with a suffix.
+func found(t *testing.T, suffix string) (files []string) {
+	require.NoError(t, filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if strings.HasSuffix(file, suffix) {
+			files = append(files, filepath.ToSlash(file))
+		}
+		if name := d.Name(); d.IsDir() && (name == "testdata" || name == "target" || len(name) > 1 && name[0] == '.' && name != "..") {
+			return fs.SkipDir
+		}
+		return err
+	}))
+	return files
+}
+
+// A [link] in a comment that users read names something that is there.
+func TestDoc_LinksLeadSomewhere(t *testing.T) {
+	folders := make(map[string][]*ast.File)
+	fset := token.NewFileSet()
+	for _, file := range found(t, ".go") {
+		if !strings.HasSuffix(file, "_test.go") {
+			parsed, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
+			require.NoError(t, err)
+			folders[path.Dir(file)] = append(folders[path.Dir(file)], parsed)
+		}
+	}
+	require.Contains(t, folders, root+"lockmgr")
+	broken := regexp.MustCompile(`\\\[\*?(\w+\.)?[A-Z]\w*(\.\w+)*\]`) // Markdown of a link that is none, such as \[Lock.Unlock]
+	for dir, files := range folders {
+		p, err := doc.NewFromFiles(fset, files, dir, doc.AllDecls|doc.PreserveAST)
+		require.NoError(t, err)
+		for _, file := range files {
+			for _, comment := range file.Comments {
+				require.NotRegexp(t, broken, string(p.Markdown(comment.Text())), fset.Position(comment.Pos()))
+			}
 		}
 	}
 }
