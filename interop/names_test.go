@@ -38,6 +38,22 @@ func (w *world) handOver(t testing.TB, m *lockmgr.Manager, java thread, name, ja
 	return took
 }
 
+// The lock of a key of an RMap is a plain lock: Java makes its name of the map's name and the key.
+func TestLock_OfAMapsKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").as("mapKey")
+		java.lock(t, t.Name())
+		names, err := w.redis.Do(t.Context(), w.redis.B().Keys().Pattern("{"+t.Name()+"}:*:lock").Build()).AsStrSlice()
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+		t.Log(names[0])
+		_, err = m.TryLock(t.Context(), names[0])
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		java.unlock(t, t.Name())
+		requireHeard(t, "both sides", w.handOver(t, m, java, names[0], t.Name()))
+	})
+}
+
 func TestLock_Names(t *testing.T) {
 	names := []string{
 		"a",

@@ -1,8 +1,20 @@
 // Package lockmgr takes and keeps locks on Redis or Valkey for any number of goroutines, and shares
 // the locks with Redisson.
 //
-//	mgr, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, lockmgr.Options{})
-//	f := mgr.LockAsync("orders:42") // never blocks
+//	mgr, err := lockmgr.DialURL("redis://127.0.0.1:6379", lockmgr.Options{}) // one for the process
+//	if err != nil {
+//		return err
+//	}
+//	defer mgr.Close(context.Background())
+//	return mgr.Do(ctx, "orders:42", func(ctx context.Context, lock *lockmgr.Lock) error {
+//		return work(ctx) // ctx ends when the lock is lost
+//	})
+//
+// [Manager.Do] runs a function under a lock, and [Manager.Lead] runs one while this process is the
+// leader. [Manager.Lock] waits for a [Lock], [Manager.TryLock] tries once, and [Manager.LockAsync]
+// returns a future and never blocks:
+//
+//	f := mgr.LockAsync("orders:42")
 //	select {
 //	case <-f.Done():
 //		lock, err := f.Result()
@@ -10,11 +22,10 @@
 //		f.Cancel() // a lock that nobody has taken from f is given back
 //	}
 //
-// [Manager.Lock] blocks, [Manager.Do] runs a function under a lock, and [Manager.Lead] runs one
-// while this process is the leader. Without an option, a lock is plain. [Shared] and [Exclusive]
-// ask for the sides of a read-write lock. [Fair] asks for a lock granted in the order in which
-// requests arrive, over all processes. [Manager.LockAll] takes several locks at once, or none.
-// [Manager.Permits] is a counting semaphore.
+// Without an option, a lock is plain. [Shared] and [Exclusive] ask for the sides of a read-write
+// lock. [Fair] asks for a lock granted in the order in which requests arrive, over all processes.
+// [Manager.LockAll] takes several locks at once, or none. [Manager.Permits] is a counting
+// semaphore. docs/calls.md says what to write for which need.
 //
 // A waiter of the same manager gets the lock in memory, in the order of requests. A waiter of
 // another process is woken by a message. Managers share the time with a lock: a run ends after

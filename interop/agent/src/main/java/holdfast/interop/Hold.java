@@ -32,6 +32,8 @@ interface Hold {
                 return client.getReadWriteLock(r.name).readLock();
             case "write":
                 return client.getReadWriteLock(r.name).writeLock();
+            case "mapKey":
+                return client.getMap(r.name).getLock("key");
             case "spin":
                 return client.getSpinLock(r.name);
             case "multi":
