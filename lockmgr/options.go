@@ -307,9 +307,10 @@ func (o LockOption) Name() string { return optionRules[o.kind].name }
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does not renew the
-// lock, and the lock is lost at the end of the lease. A re-entry never shortens the hold of its
-// owner. A re-entry with a longer lease, or without FixedLease, prolongs the hold until the
-// re-entry is unlocked. A lease out of range fails with ErrInvalidLease.
+// lock, and the lock is lost at the end of the lease. [Manager.Close] gives the lock back before: to
+// keep the name taken, use [KeepFor]. A re-entry never shortens the hold of its owner. A re-entry
+// with a longer lease, or without FixedLease, prolongs the hold until the re-entry is unlocked. A
+// lease out of range fails with ErrInvalidLease.
 func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLease, d: d} }
 
 // AsOwner makes the request on behalf of an owner. If the owner holds the lock already, the request
