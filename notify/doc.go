@@ -2,7 +2,8 @@
 // connection serves any number of channels.
 //
 // The package knows nothing of locks. A message is a hint that something may have changed. A [Wake]
-// tells a watcher to check again. So a wake-up may merge several hints. A missed message does no
+// tells a watcher to check again. So a wake-up may merge several hints, and has only the text of the
+// newest one. A missed message does no
 // harm if the watcher learns of the gap.
 //
 // # Contract
@@ -126,8 +127,8 @@
 //	flood of messages
 //	    watch: one Wake with More set
 //	    hub:   the feed merges the messages before the mailbox
-//	forged or huge message
-//	    watch: a Wake, without what the message says
+//	huge message
+//	    watch: a Wake, without the text
 //	    hub:   nothing; a hint does no harm
 //	callback of a watcher blocks
 //	    watch: no watch gets anything

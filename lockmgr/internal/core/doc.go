@@ -65,7 +65,8 @@
 // The server keeps the order of the waiters, so managers take no turns: the section Turns does not
 // concern fair locks. An entry passes in memory while the places of this manager are first in the
 // server's queue. Otherwise a transfer asks the server. The server records the next request as the
-// holder, or gives the lock back. See line.go.
+// holder, or gives the lock to the first place of another manager. The message of a script is then
+// the grant: nobody asks. See line.go.
 //
 // # Several entries
 //

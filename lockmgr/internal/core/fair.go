@@ -6,8 +6,8 @@ package core
 //
 // A manager has one entry of a name. The manager passes the entry on in memory while its own places
 // are the first of the server's queue. Otherwise a transfer asks the server. The transfer records
-// the next request if the next request is first. If not, the transfer gives the lock back and tells
-// who is first. So managers take no turns, and nobody stands back.
+// the next request if the next request is first. If not, the transfer gives the lock to who is
+// first, by message. So managers take no turns, and nobody stands back.
 const Fair Kind = 4
 
 var _ = register(Fair, fair{})

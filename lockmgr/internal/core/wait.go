@@ -37,9 +37,9 @@ func (m *Machine) subscribed(n *name, on bool) {
 	}
 }
 
-// wake handles an event of a name's channel. A message is only a hint. A forged message causes one
-// script at a time, delays the next handoff, and distorts the estimate of others' turns. A message
-// never grants a hold or ends a hold.
+// wake handles an event of a name's channel. A message is only a hint, except a grant by message:
+// see line. A forged message causes one script at a time, delays the next handoff, and distorts the
+// estimate of others' turns. A forged message never grants a hold or ends a hold.
 func (m *Machine) wake(ev Wake) {
 	n := m.known(ev.Name, ev.Item > 0)
 	if n == nil || n.sub == subNone {
