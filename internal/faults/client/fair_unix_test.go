@@ -64,7 +64,7 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			require.NoError(t, first.Unlock(patient))
 			l, err := behind[0].Await(patient)
 			require.NoError(t, err)
-			require.Less(t, time.Since(begin), faults.PlaceTime+5*time.Second)
+			require.Less(t, time.Since(begin), faults.PlaceTime, "a place that was served in vain ends before")
 			select {
 			case <-behind[1].Done():
 				t.Error("both were granted")
